@@ -1,0 +1,82 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, expect, it } from "vitest";
+import { createClient, readConnection } from "./client.ts";
+import { exitCodes } from "./failure.ts";
+
+const cleaning: (() => void)[] = [];
+afterEach(() => {
+  for (const clean of cleaning.splice(0)) clean();
+});
+
+async function serve(
+  status: number,
+  body: string,
+  note: (headers: Record<string, unknown>) => void = () => undefined,
+): Promise<string> {
+  const server = createServer((request, response) => {
+    note(request.headers);
+    response.writeHead(status).end(body);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleaning.push(() => server.close());
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+it("[L3] address and token come from flags, then the environment, then the defaults of a machine of one's own", () => {
+  expect(readConnection({ env: {} })).toEqual({ url: "http://127.0.0.1:8080", token: "dev-token" });
+  expect(readConnection({ env: { ASTRA_URL: "http://10.0.0.1:1/", ASTRA_TOKEN: "t" } })).toEqual({
+    url: "http://10.0.0.1:1",
+    token: "t",
+  });
+  expect(readConnection({ url: "https://a.example", env: { ASTRA_URL: "http://b" } }).url).toBe("https://a.example");
+});
+
+it("[L3] the published dev token is never sent to another machine by itself", () => {
+  expect(readConnection({ url: "https://a.example", env: {} }).token).toBe("");
+});
+
+it("[L3] a secret is taken from a file or the environment, never from the command line", () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
+  cleaning.push(() => rmSync(folder, { recursive: true }));
+  writeFileSync(join(folder, "token"), "s3cret\n");
+
+  expect(readConnection({ token: `@${join(folder, "token")}`, env: {} }).token).toBe("s3cret");
+  expect(() => readConnection({ token: "s3cret", env: {} })).toThrow(/can be read by everyone/);
+  expect(() => readConnection({ token: "@/nowhere/at/all", env: {} })).toThrow(/cannot be read/);
+  expect(() => readConnection({ url: "8080", env: {} })).toThrow(/no address of a scheduler/);
+});
+
+it("[L2] a scheduler that is not there is named with its address and what to start", async () => {
+  const url = await serve(200, "{}");
+  for (const clean of cleaning.splice(0)) clean();
+
+  await expect(createClient({ url, token: "t" }).run("x")).rejects.toMatchObject({
+    exitCode: exitCodes.unreachable,
+    message: expect.stringContaining(url),
+    next: "astra up",
+  });
+});
+
+it("[L2] a refusal keeps the scheduler's own code and words; something that is no scheduler is said to be none", async () => {
+  const refusing = await serve(409, JSON.stringify({ error: "E.RUN.TERMINAL", message: "run x has ended" }));
+  const foreign = await serve(200, "<html>");
+
+  await expect(createClient({ url: refusing, token: "t" }).cancel("x")).rejects.toMatchObject({
+    exitCode: 6,
+    body: { error: "E.RUN.TERMINAL" },
+  });
+  await expect(createClient({ url: foreign, token: "t" }).run("x")).rejects.toThrow(/does not speak JSON/);
+});
+
+it("[L3] requests carry the token as a bearer and the idempotency key, and ids are escaped", async () => {
+  const seen: Record<string, unknown>[] = [];
+  const url = await serve(202, "{}", (headers) => seen.push(headers));
+
+  await createClient({ url, token: "tok" }).startRun({ clientId: "c" } as never, "key-1");
+
+  expect(seen[0]).toMatchObject({ authorization: "Bearer tok", "idempotency-key": "key-1", "content-type": "application/json" });
+});

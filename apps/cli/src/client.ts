@@ -1,0 +1,136 @@
+// The scheduler's REST API as the commands use it. Every failure leaves as a CliFailure that names the address or the fault; what
+// is done with the answers is the commands' business.
+
+import { readFileSync } from "node:fs";
+import type { Run, RunEventList, RunList, RunRef, RunStartRequest, WorkerList, Workflow } from "@astraflow/protocol";
+import { CliFailure, exitCodeOf, exitCodes, type FailureBody, usageFailure } from "./failure.ts";
+
+const defaultUrl = "http://127.0.0.1:8080";
+/** A published word, not a secret: it opens only a scheduler that was started with --dev. */
+const devToken = "dev-token";
+const requestMsMax = 30_000;
+
+export interface Connection {
+  readonly url: string;
+  readonly token: string;
+}
+
+export interface ConnectionWords {
+  readonly url?: string | undefined;
+  readonly token?: string | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+}
+
+export function readConnection({ url: given, token, env }: ConnectionWords): Connection {
+  const url = (given ?? env["ASTRA_URL"] ?? defaultUrl).replace(/\/+$/, "");
+  const parsed = URL.canParse(url) ? new URL(url) : null;
+  if (parsed === null || !/^https?:$/.test(parsed.protocol))
+    throw usageFailure(`"${url}" is no address of a scheduler; write it like ${defaultUrl}.`);
+  return { url, token: readToken(token, env, parsed) };
+}
+
+/** A command line is readable by everyone on the machine, so a secret is never taken from it: only a file, stdin or the environment. */
+function readToken(word: string | undefined, env: ConnectionWords["env"], url: URL): string {
+  if (word === "-") return readFileSync(0, "utf8").trim();
+  if (word?.startsWith("@")) {
+    try {
+      return readFileSync(word.slice(1), "utf8").trim();
+    } catch (cause) {
+      throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+    }
+  }
+  if (word !== undefined && word !== devToken) {
+    throw usageFailure(
+      "A token on the command line can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
+    );
+  }
+  const isLoopback = /^(127(\.\d+){3}|localhost|\[::1\])$/.test(url.hostname);
+  return word ?? env["ASTRA_TOKEN"] ?? (isLoopback ? devToken : "");
+}
+
+export interface Client {
+  readonly url: string;
+  startRun(request: RunStartRequest, key: string): Promise<RunRef>;
+  runs(query: { limit: number; cursor?: string; status?: string; clientId?: string }): Promise<RunList>;
+  run(id: string): Promise<Run>;
+  definition(id: string): Promise<Workflow>;
+  events(id: string, cursor: string | null): Promise<RunEventList>;
+  cancel(id: string): Promise<RunRef>;
+  workers(): Promise<WorkerList>;
+  setDraining(worker: string, on: boolean): Promise<unknown>;
+  probe(path: "/healthz" | "/readyz"): Promise<{ status: number; body: unknown }>;
+}
+
+interface Request {
+  readonly method: "GET" | "POST";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | number | undefined>>;
+  readonly body?: unknown;
+  readonly key?: string;
+}
+
+export function createClient(connection: Connection): Client {
+  const send = (request: Request) => exchange(connection, request);
+  const ask = async <T>(request: Request): Promise<T> => {
+    const { status, body } = await send(request);
+    if (status >= 200 && status < 300) return body as T;
+    throw refusal(status, body, connection);
+  };
+  const run = (id: string) => `/api/v1/runs/${encodeURIComponent(id)}`;
+  return {
+    url: connection.url,
+    startRun: (body, key) => ask({ method: "POST", path: "/api/v1/runs", body, key }),
+    runs: (query) => ask({ method: "GET", path: "/api/v1/runs", query }),
+    run: (id) => ask({ method: "GET", path: run(id) }),
+    definition: (id) => ask({ method: "GET", path: `${run(id)}/definition` }),
+    events: (id, cursor) => ask({ method: "GET", path: `${run(id)}/events`, query: { limit: 200, cursor: cursor ?? undefined } }),
+    cancel: (id) => ask({ method: "POST", path: `${run(id)}/cancel` }),
+    workers: () => ask({ method: "GET", path: "/api/v1/workers" }),
+    setDraining: (worker, on) =>
+      ask({ method: "POST", path: `/api/v1/workers/${encodeURIComponent(worker)}/${on ? "drain" : "undrain"}` }),
+    probe: (path) => send({ method: "GET", path }),
+  };
+}
+
+async function exchange(connection: Connection, request: Request): Promise<{ status: number; body: unknown }> {
+  const url = new URL(connection.url + request.path);
+  for (const [name, value] of Object.entries(request.query ?? {}))
+    if (value !== undefined) url.searchParams.set(name, String(value));
+  const headers: Record<string, string> = { accept: "application/json", authorization: `Bearer ${connection.token}` };
+  if (request.body !== undefined) headers["content-type"] = "application/json";
+  if (request.key !== undefined) headers["idempotency-key"] = request.key;
+  try {
+    const response = await fetch(url, {
+      method: request.method,
+      headers,
+      signal: AbortSignal.timeout(requestMsMax),
+      ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, body: text === "" ? null : JSON.parse(text) };
+  } catch (cause) {
+    throw unreachable(connection.url, cause);
+  }
+}
+
+function unreachable(url: string, cause: unknown): CliFailure {
+  const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  const why =
+    inner instanceof SyntaxError
+      ? "what answers there does not speak JSON"
+      : inner instanceof Error
+        ? inner.message || inner.name
+        : String(inner);
+  const message = `No scheduler answers at ${url} (${why}). Start one, or name another with --url or ASTRA_URL.`;
+  const reason = inner instanceof Error && "code" in inner ? String(inner.code) : "";
+  return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra up");
+}
+
+function refusal(status: number, body: unknown, connection: Connection): CliFailure {
+  const isBody = typeof body === "object" && body !== null && "error" in body && "message" in body;
+  const failure = isBody
+    ? (body as FailureBody)
+    : { error: `HTTP ${status}`, message: `${connection.url} answered ${status} without saying why.` };
+  const next = status === 401 ? "ASTRA_TOKEN=… astra …, or --token @FILE" : null;
+  return new CliFailure(exitCodeOf(status), failure, next);
+}

@@ -1,0 +1,152 @@
+// `astra doctor`: is this machine fit to run a scheduler? Looks, measures, names what is wrong and the way out. It writes one small
+// file into the data folder to time the disk, and removes it.
+
+import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
+import { createServer } from "node:net";
+import { dirname, join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { loadFailpoints } from "./app-loader.ts";
+import { type ExitCode, exitCodes } from "./failure.ts";
+import { layTable, type Terminal } from "./terminal.ts";
+
+export interface Check {
+  readonly name: string;
+  readonly isGood: boolean;
+  readonly found: string;
+  /** What to do; only where it is not good, or could be better. */
+  readonly advice?: string;
+}
+
+/** Older ones have faults in their write-ahead log that lose commits. */
+const sqliteMin = [3, 51, 3];
+const nodeMin = [22, 19];
+/** A commit waits for one of these; above it every answer is slow. */
+const fsyncMsMax = 20;
+const fsyncTimes = 25;
+
+export interface DoctorWords {
+  readonly dataDir: string;
+  readonly listen: string;
+  readonly failpoints: boolean;
+  readonly json: boolean;
+}
+
+export async function runDoctor(words: DoctorWords, terminal: Terminal): Promise<ExitCode> {
+  if (words.failpoints) return listFailpoints(words.json, terminal);
+  const checks = [checkNode(process.version), checkSqlite(), checkDisk(words.dataDir), await checkPort(words.listen)];
+  const isGood = checks.every((check) => check.isGood);
+  if (words.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
+  else {
+    for (const check of checks) {
+      terminal.print(
+        `${check.isGood ? terminal.paint.green("✓") : terminal.paint.red("✕")} ${check.name}: ${check.found}${check.advice ? `. ${check.advice}` : ""}`,
+      );
+    }
+  }
+  return isGood ? exitCodes.ok : exitCodes.failed;
+}
+
+async function listFailpoints(isJson: boolean, terminal: Terminal): Promise<ExitCode> {
+  const { names, actions } = await loadFailpoints();
+  if (isJson) terminal.print(JSON.stringify({ failpoints: names, actions }));
+  else {
+    for (const name of names) terminal.print(name);
+    terminal.say("Each can be told what to do at its n-th pass: ASTRA_FAILPOINTS=name=action@n,…");
+    for (const line of layTable(Object.entries(actions).map(([action, meaning]) => [`  ${action}`, meaning]))) terminal.say(line);
+  }
+  return exitCodes.ok;
+}
+
+function checkNode(version: string): Check {
+  const isGood = isAtLeast(version, nodeMin);
+  return { name: "node", isGood, found: version, ...(!isGood && { advice: `Node ${nodeMin.join(".")} or newer is needed` }) };
+}
+
+function checkSqlite(): Check {
+  const database = new DatabaseSync(":memory:");
+  const row = database.prepare("SELECT sqlite_version() AS version").get();
+  database.close();
+  const version = String(row?.["version"]);
+  const isGood = isAtLeast(version, sqliteMin);
+  return {
+    name: "sqlite",
+    isGood,
+    found: version,
+    ...(!isGood && { advice: `${sqliteMin.join(".")} or newer is needed; use a newer Node` }),
+  };
+}
+
+function isAtLeast(version: string, least: readonly number[]): boolean {
+  const parts = version.replace(/^v/, "").split(".").map(Number);
+  for (const [at, floor] of least.entries()) {
+    const part = parts[at] ?? 0;
+    if (part !== floor) return part > floor;
+  }
+  return true;
+}
+
+function checkDisk(dataDir: string): Check {
+  let folder = resolve(dataDir);
+  while (!existsSync(folder)) folder = dirname(folder);
+  const file = join(folder, `.astra-doctor-${process.pid}`);
+  try {
+    const times = timeFsync(file).sort((a, b) => a - b);
+    const p50 = times[Math.floor(times.length / 2)] ?? 0;
+    const isGood = p50 <= fsyncMsMax;
+    const found = `${folder}: ${p50.toFixed(2)} ms per fsync (slowest ${(times.at(-1) ?? 0).toFixed(2)} ms)`;
+    return {
+      name: "disk",
+      isGood,
+      found,
+      ...(!isGood && { advice: "Every commit waits for that; choose a faster disk with --data-dir" }),
+    };
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    return { name: "disk", isGood: false, found: why, advice: "Choose a folder you may write to with --data-dir" };
+  }
+}
+
+function timeFsync(file: string): number[] {
+  const descriptor = openSync(file, "wx");
+  try {
+    const block = Buffer.alloc(4_096, 1);
+    return Array.from({ length: fsyncTimes }, () => {
+      const begin = performance.now();
+      writeSync(descriptor, block);
+      fdatasyncSync(descriptor);
+      return performance.now() - begin;
+    });
+  } finally {
+    closeSync(descriptor);
+    rmSync(file);
+  }
+}
+
+async function checkPort(listen: string): Promise<Check> {
+  const cut = /^\[?([^\]]+)\]?:(\d+)$/.exec(listen);
+  if (!cut) return { name: "port", isGood: false, found: `"${listen}" is no HOST:PORT`, advice: "Write it like 127.0.0.1:8080" };
+  const problem = await tryListen(cut[1] ?? "", Number(cut[2]));
+  if (problem === null) return { name: "port", isGood: true, found: `${listen} is free` };
+  if (problem !== "EADDRINUSE")
+    return {
+      name: "port",
+      isGood: false,
+      found: `${listen} cannot be used (${problem})`,
+      advice: "Choose another with --listen",
+    };
+  const isOurs = await fetch(`http://${listen}/healthz`, { signal: AbortSignal.timeout(2_000) }).then(
+    (response) => response.ok,
+    () => false,
+  );
+  if (isOurs) return { name: "port", isGood: true, found: `${listen} is taken by a scheduler that answers` };
+  return { name: "port", isGood: false, found: `${listen} is taken by another program`, advice: "Choose another with --listen" };
+}
+
+/** The error's code, or null where the address could be taken; it is given back at once. */
+export function tryListen(host: string, port: number): Promise<string | null> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", (cause: NodeJS.ErrnoException) => resolve(cause.code ?? cause.message));
+    server.listen(port, host, () => server.close(() => resolve(null)));
+  });
+}

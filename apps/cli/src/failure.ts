@@ -1,0 +1,74 @@
+// How the CLI says no: one kind of failure, its exit code, and its words on stderr. The codes are a promise to scripts.
+
+import { isFaultCode } from "@astraflow/protocol";
+
+/** What a script learns from the exit code alone. */
+export const exitCodes = {
+  ok: 0,
+  /** The run failed or was cancelled, or the scheduler refused the request. */
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  notAllowed: 4,
+  unreachable: 5,
+  conflict: 6,
+  timeout: 7,
+  interrupted: 130,
+} as const;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+export interface FailureBody {
+  readonly error: string;
+  readonly message: string;
+  readonly requestId?: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** Thrown anywhere in a command, printed once at the top. */
+export class CliFailure extends Error {
+  readonly exitCode: ExitCode;
+  readonly body: FailureBody;
+  /** The command to try next, if there is an honest one. */
+  readonly next: string | null;
+
+  constructor(exitCode: ExitCode, body: FailureBody, next: string | null = null) {
+    super(body.message);
+    this.exitCode = exitCode;
+    this.body = body;
+    this.next = next;
+  }
+}
+
+export function usageFailure(message: string, next: string | null = null): CliFailure {
+  return new CliFailure(exitCodes.usage, { error: "E.REQUEST.INVALID", message }, next);
+}
+
+/** From an HTTP answer that was not a success. */
+export function exitCodeOf(status: number): ExitCode {
+  if (status === 401 || status === 403) return exitCodes.notAllowed;
+  if (status === 404 || status === 410) return exitCodes.notFound;
+  if (status === 409) return exitCodes.conflict;
+  if (status === 408 || status === 504) return exitCodes.timeout;
+  if (status === 502 || status === 503) return exitCodes.unreachable;
+  return exitCodes.failed;
+}
+
+/** `error CODE: sentence`, then what to try, then where it is explained. With --json the API's own error body. */
+export function describeFailure(failure: CliFailure, isJson: boolean): string {
+  if (isJson) return `${JSON.stringify(failure.body)}\n`;
+  const lines = [`error ${failure.body.error}: ${failure.body.message}`];
+  const problems = failure.body.details?.["problems"];
+  if (Array.isArray(problems)) {
+    for (const problem of problems.slice(0, 20)) lines.push(`  ${describeProblem(problem)}`);
+    if (problems.length > 20) lines.push(`  and ${problems.length - 20} more; --json shows all`);
+  }
+  if (failure.next) lines.push(`try: ${failure.next}`);
+  if (isFaultCode(failure.body.error)) lines.push(`docs: faults#${failure.body.error}`);
+  return `${lines.join("\n")}\n`;
+}
+
+function describeProblem(problem: unknown): string {
+  if (typeof problem !== "object" || problem === null) return String(problem);
+  const { path, message } = problem as { path?: unknown; message?: unknown };
+  return path === undefined ? String(message) : `${String(path)}: ${String(message)}`;
+}

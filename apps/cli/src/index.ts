@@ -1,0 +1,34 @@
+// The CLI's entrance: wires the real process to the program. `bin/astra.mjs` calls it; nothing else does.
+
+import { isAppName, loadCommand } from "./app-loader.ts";
+import { exitCodes } from "./failure.ts";
+import { runProgram } from "./program.ts";
+
+/** Commands that hear of a signal and end in their own way. */
+const endsItself: readonly string[] = ["up", "run", "bench"];
+
+/** Runs one command line in this process and returns its exit code. */
+export async function runCli(argv: readonly string[]): Promise<number> {
+  const [first, ...rest] = argv;
+  // Apps read their words and signals themselves, --help included.
+  if (isAppName(first)) return (await loadCommand(first)).run(rest, process.env);
+  const stopping = new AbortController();
+  const hurrying = new AbortController();
+  const stop = () => {
+    const isSecond = stopping.signal.aborted;
+    stopping.abort();
+    if (isSecond) hurrying.abort();
+    // Commands that have nothing to say at their end, or are asked twice, simply end.
+    if (!endsItself.includes(first ?? "") || (isSecond && first === "run")) process.exit(exitCodes.interrupted);
+  };
+  for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, stop);
+  // A reader that has seen enough (`astra runs list | head`) is no error.
+  process.stdout.on("error", (cause: NodeJS.ErrnoException) => process.exit(cause.code === "EPIPE" ? 0 : 1));
+  return runProgram(argv, {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    env: process.env,
+    stopping: stopping.signal,
+    hurrying: hurrying.signal,
+  });
+}

@@ -1,0 +1,62 @@
+import { describe, expect, it } from "vitest";
+import { runProgram } from "./program.ts";
+
+async function run(...argv: string[]) {
+  const said = { out: "", err: "" };
+  const never = new AbortController().signal;
+  const exitCode = await runProgram(argv, {
+    stdout: { write: (text) => (said.out += text) },
+    stderr: { write: (text) => (said.err += text) },
+    env: { ASTRA_URL: "http://127.0.0.1:1" },
+    stopping: never,
+    hurrying: never,
+  });
+  return { exitCode, ...said };
+}
+
+describe("the command line", () => {
+  it("[L4] an unknown command or flag ends with 2 and names the nearest", async () => {
+    expect(await run("rnu")).toMatchObject({ exitCode: 2, err: expect.stringContaining("Did you mean run") });
+    expect(await run("runs", "list", "--jsno")).toMatchObject({ exitCode: 2, err: expect.stringContaining("--json") });
+    expect(await run("runs", "list", "--limit", "0")).toMatchObject({
+      exitCode: 2,
+      err: expect.stringContaining("from 1 to 200"),
+    });
+    expect(await run("run")).toMatchObject({ exitCode: 2 });
+  });
+
+  it("[L4] help ends with 0 and shows examples", async () => {
+    const help = await run("run", "--help");
+
+    expect(help).toMatchObject({ exitCode: 0, err: "" });
+    expect(help.out).toContain("astra run examples/workflows/welcome.json");
+  });
+
+  it("[L2] nothing reachable ends with 5, as words or as JSON", async () => {
+    expect(await run("runs", "list")).toMatchObject({
+      exitCode: 5,
+      out: "",
+      err: expect.stringMatching(/^error E\.UNREACHABLE: .*127\.0\.0\.1:1.*\ntry: astra up/),
+    });
+    expect(JSON.parse((await run("workers", "list", "--json")).err)).toMatchObject({ error: "E.UNREACHABLE" });
+  });
+
+  it("[L4] a file that is missing or no JSON ends with 2 before anything is sent", async () => {
+    expect(await run("run", "/nowhere/at/all.json")).toMatchObject({
+      exitCode: 2,
+      err: expect.stringContaining("cannot be read"),
+    });
+  });
+
+  it("[L5] doctor looks at node, sqlite, disk and port, and lists the crash points", async () => {
+    const doctor = JSON.parse((await run("doctor", "--json", "--listen", "127.0.0.1:0")).out);
+    const points = JSON.parse((await run("doctor", "--failpoints", "--json")).out);
+
+    expect(doctor).toMatchObject({
+      ok: true,
+      checks: [{ name: "node" }, { name: "sqlite" }, { name: "disk" }, { name: "port" }],
+    });
+    expect(points.failpoints).toContain("turn.committed");
+    expect(Object.keys(points.actions)).toEqual(["kill", "exit", "throw", "pause"]);
+  });
+});

@@ -1,0 +1,89 @@
+// `astra scheduler`: reads the words, starts a scheduler, prints the ready line, and ends it by the rules: SIGTERM drains, a second
+// one or --grace ends at once, an engine that dies takes the process with it.
+
+import { readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Config, describeSettings, readConfig } from "./config.ts";
+import { createLog } from "./log.ts";
+import { type Scheduler, startScheduler } from "./scheduler.ts";
+import { StartRefusal } from "./start-refusal.ts";
+
+const exitCodes = { ok: 0, died: 1, refused: 2, terminated: 143 } as const;
+
+export interface SchedulerCommand {
+  readonly name: "scheduler";
+  /** Runs until it is told to end; answers the exit code. */
+  run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
+}
+
+export const schedulerCommand: SchedulerCommand = {
+  name: "scheduler",
+  async run(argv, env) {
+    const answer = readConfig({ argv, env, readFile: (path) => readFileSync(path, "utf8") });
+    switch (answer.type) {
+      case "help":
+        process.stdout.write(`${describeSettings()}\n`);
+        return exitCodes.ok;
+      case "version":
+        process.stdout.write(`${readVersion()}\n`);
+        return exitCodes.ok;
+      case "refused":
+        for (const problem of answer.problems) process.stderr.write(`astra scheduler: ${problem}\n`);
+        return exitCodes.refused;
+      case "start":
+        return runScheduler(answer.config);
+    }
+  },
+};
+
+async function runScheduler(config: Config): Promise<number> {
+  const log = createLog(config.logLevel);
+  // Whatever nobody caught has left some promise or callback in an unknown state: better to start again from the store.
+  process.on("uncaughtException", (cause) => {
+    log.fatal({ err: cause }, "scheduler.crashed");
+    process.exit(exitCodes.died);
+  });
+  const stopWish = hearSignals();
+  let scheduler: Scheduler;
+  try {
+    scheduler = await startScheduler(config, log);
+  } catch (cause) {
+    if (!(cause instanceof StartRefusal)) throw cause;
+    process.stderr.write(`astra scheduler: ${cause.message}\n`);
+    return exitCodes.refused;
+  }
+  process.stdout.write(`${JSON.stringify({ ready: true, http: scheduler.http, ws: scheduler.ws, pid: process.pid })}\n`);
+
+  const why = await Promise.race([stopWish, scheduler.died]);
+  if (why instanceof Error) {
+    log.fatal({ err: why }, "scheduler.died");
+    process.exit(exitCodes.died); // doors without an engine or a store would only collect what they cannot keep
+  }
+  log.info({ signal: why, graceMs: config.graceMs }, "scheduler.stopping");
+  const isLate = await Promise.race([scheduler.stop().then(() => false), pause(config.graceMs, true, { ref: false })]);
+  if (isLate) {
+    // Nothing is lost: what is not in the store was never answered.
+    log.warn({ graceMs: config.graceMs }, "scheduler.grace.over");
+    process.exit(exitCodes.ok);
+  }
+  return exitCodes.ok;
+}
+
+/** The first wish to end; the second ends at once. */
+function hearSignals(): Promise<NodeJS.Signals> {
+  return new Promise((resolve) => {
+    let isAsked = false;
+    for (const signal of ["SIGTERM", "SIGINT"] as const) {
+      process.on(signal, () => {
+        if (isAsked) process.exit(exitCodes.terminated);
+        isAsked = true;
+        resolve(signal);
+      });
+    }
+  });
+}
+
+function readVersion(): string {
+  const manifest: unknown = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8"));
+  return typeof manifest === "object" && manifest !== null && "version" in manifest ? String(manifest.version) : "unknown";
+}

@@ -1,0 +1,165 @@
+import { describe, expect, it } from "vitest";
+import { type Config, describeSettings, readConfig } from "./config.ts";
+import { settingKeys, settingTable } from "./setting-table.ts";
+
+const secret = "0123456789abcdef0123";
+
+function read(argv: string[], env: Record<string, string> = {}, files: Record<string, string> = {}) {
+  return readConfig({
+    argv,
+    env,
+    readFile(path) {
+      const text = files[path];
+      if (text === undefined) throw new Error(`ENOENT: no such file, open '${path}'`);
+      return text;
+    },
+  });
+}
+
+function start(...given: Parameters<typeof read>): Config {
+  const answer = read(...given);
+  if (answer.type !== "start") throw new Error(JSON.stringify(answer));
+  return answer.config;
+}
+
+function problems(...given: Parameters<typeof read>): readonly string[] {
+  const answer = read(...given);
+  if (answer.type !== "refused") throw new Error(`expected a refusal, got ${answer.type}`);
+  return answer.problems;
+}
+
+describe("the scheduler's settings", () => {
+  it("[O1] come from flags first, then the environment, then the file, then the table", () => {
+    const files = { "astra.json": JSON.stringify({ logLevel: "warn", cluster: "from-file", grace: 1, threads: 0 }) };
+    const env = { ASTRA_SCHEDULER_CONFIG: "astra.json", ASTRA_SCHEDULER_CLUSTER: "from-env", ASTRA_SCHEDULER_GRACE: "2" };
+
+    const config = start(["--dev", "--grace=3", "--listen", "[::1]:0"], env, files);
+
+    expect(config).toMatchObject({
+      graceMs: 3,
+      cluster: "from-env",
+      logLevel: "warn",
+      threads: 0,
+      leaseMs: 30_000,
+      listen: { host: "::1", port: 0 },
+      isDev: true,
+    });
+  });
+
+  it("[O1] are one frozen object, down to its tokens", () => {
+    const config = start(["--dev"]);
+
+    expect(Object.isFrozen(config)).toBe(true);
+    expect(Object.isFrozen(config.tokens[0])).toBe(true);
+    expect(Object.isFrozen(config.listen)).toBe(true);
+  });
+
+  it("[O2] are refused with all their problems at once, each naming the setting", () => {
+    const said = problems(["--dev", "--threads", "x", "--time-scale", "0.5", "--grace", "-1", "--log-level", "loud", "extra"]);
+
+    expect(said).toHaveLength(5);
+    expect(said.join("\n")).toMatch(/--threads is "x".*--grace is "-1".*--log-level is "loud".*--time-scale is "0\.5"/s);
+    expect(said.join("\n")).toContain(`"extra" is not expected here`);
+  });
+
+  it("[O2] unknown flags, variables and keys are named with the nearest known one", () => {
+    const said = problems(
+      ["--dev", "--lisen", "127.0.0.1:1", "--config", "c.json"],
+      { ASTRA_SCHEDULER_DATADIR: "x" },
+      { "c.json": `{"logLevle":"info"}` },
+    );
+
+    expect(said).toEqual([
+      expect.stringContaining("no flag --lisen; did you mean --listen?"),
+      expect.stringContaining("ASTRA_SCHEDULER_DATADIR; did you mean ASTRA_SCHEDULER_DATA_DIR?"),
+      expect.stringContaining(`"logLevle" in c.json; did you mean logLevel?`),
+    ]);
+  });
+
+  it("[O2] a flag without its value, a flag given twice and a broken file are told apart", () => {
+    const said = problems(["--dev", "--dev", "--data-dir", "--config", "c.json"], {}, { "c.json": "{" });
+
+    expect(said).toHaveLength(3);
+    expect(said[0]).toContain("--dev is given twice");
+    expect(said[1]).toContain("--data-dir needs a value (--data-dir DIR)");
+    expect(said[2]).toContain("The configuration file c.json cannot be read as JSON");
+  });
+
+  it("[O3] --dev is refused on any address that is not loopback", () => {
+    for (const host of ["0.0.0.0", "192.168.1.5", "[::]", "example.org", "127.0.0.1.example.org"]) {
+      expect(problems(["--dev", "--listen", `${host}:8080`])[0]).toContain("only listen on loopback");
+    }
+    for (const host of ["127.0.0.1", "127.8.8.8", "localhost", "[::1]"])
+      expect(start(["--dev", "--listen", `${host}:0`]).isDev).toBe(true);
+  });
+
+  it("[O3] an address that other machines reach needs the word for plain text", () => {
+    const env = { ASTRA_SCHEDULER_TOKEN: `ops=${secret}` };
+
+    expect(problems(["--listen", "0.0.0.0:8080"], env)[0]).toContain("--unsafe-plaintext");
+    expect(start(["--listen", "0.0.0.0:8080", "--unsafe-plaintext"], env).listen.host).toBe("0.0.0.0");
+  });
+
+  it("[O4] without --dev there is no default secret: no token at all is refused with the way out", () => {
+    expect(problems([])).toEqual([
+      expect.stringContaining("there is no token. Write a secret into a file and start with --token NAME=@FILE"),
+    ]);
+    expect(start(["--dev"]).tokens).toEqual([{ name: "dev", tenant: "default", secret: "dev-token" }]);
+  });
+
+  it("[O4] the well-known token and short ones are refused without --dev", () => {
+    expect(problems([], { ASTRA_SCHEDULER_TOKEN: "ops=dev-token" })[0]).toContain("well-known dev-token");
+    expect(problems([], { ASTRA_SCHEDULER_TOKEN: "ops=short" })[0]).toContain("fewer than 16 characters");
+  });
+
+  it("[O4] secrets come from files or the environment, never from the command line, and no message repeats one", () => {
+    const files = { "/ops": `${secret}\n`, "/two": `${secret}2 and more` };
+
+    expect(start(["--token", "ops/acme=@/ops"], {}, files).tokens).toEqual([{ name: "ops", tenant: "acme", secret }]);
+    expect(start([], { ASTRA_SCHEDULER_TOKEN: `a=${secret}1,b/x=${secret}2` }).tokens).toHaveLength(2);
+    const said = [
+      ...problems(["--token", `ops=${secret}`]),
+      ...problems(["--token", secret]),
+      ...problems(["--token", "x=@/two"], {}, files),
+    ];
+    expect(said.join("\n")).toContain("shows the secret");
+    expect(said.join("\n")).not.toContain(secret);
+  });
+
+  it("[O4] two tokens with one secret are refused: nobody could say who called", () => {
+    expect(problems([], { ASTRA_SCHEDULER_TOKEN: `a=${secret},b=${secret}` })[0]).toContain("same secret");
+  });
+
+  it("[O2] a lease shorter than two heartbeats is refused", () => {
+    expect(problems(["--dev", "--lease", "10000", "--heartbeat", "9000"])[0]).toContain("make it at least 18000");
+  });
+
+  it("[O5] parts that do not exist yet are refused by name instead of ignored", () => {
+    expect(problems(["--dev", "--resp-listen", "127.0.0.1:6380"])[0]).toContain("no RESP door");
+    expect(problems(["--dev", "--store", "postgres://u:hunter2@db/x"])[0]).toMatch(/PostgreSQL/);
+    expect(problems(["--dev", "--store", "postgres://u:hunter2@db/x"])[0]).not.toContain("hunter2");
+    expect(problems(["--dev", "--store", "mysql:x"])[0]).toContain("must be sqlite:FILE");
+    expect(problems(["--dev", "--threads", "2"])[0]).toContain("--threads is above 1");
+  });
+
+  it("[O5] time runs faster only with --dev", () => {
+    expect(problems(["--time-scale", "10"], { ASTRA_SCHEDULER_TOKEN: `a=${secret}` })[0]).toContain("needs --dev");
+    expect(start(["--dev", "--time-scale", "10"]).timeScale).toBe(10);
+  });
+
+  it("[O6] failpoints with a wrong name or action are refused at start", () => {
+    const said = problems(["--dev"], { ASTRA_FAILPOINTS: "turn.nowhere=kill,turn.begun=burn,turn.begun" });
+
+    expect(said).toHaveLength(3);
+    expect(start(["--dev"], { ASTRA_FAILPOINTS: "turn.begun=kill@3" }).failpoints).toEqual([
+      { name: "turn.begun", action: "kill", pass: 3 },
+    ]);
+  });
+
+  it("[O1] the help names every flag", () => {
+    const help = describeSettings();
+
+    for (const key of settingKeys) expect(help).toContain(settingTable[key].help);
+    expect(read(["--help", "--nonsense"])).toEqual({ type: "help" });
+  });
+});

@@ -1,0 +1,19 @@
+import { readWorkflow } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { readDemoPage } from "./demo-page.ts";
+import { demoWorkflow } from "./demo-workflow.ts";
+
+it("[O18] the page carries the dev token only when it is given one", () => {
+  expect(readDemoPage({ token: null })).toContain(`id="settings">{"token":null}</script>`);
+  expect(readDemoPage({ token: "dev-token" })).toContain(`{"token":"dev-token"}`);
+  expect(readDemoPage({ token: "</script><script>" })).not.toContain("</script><script>");
+});
+
+it("[O18] the page's own demo is a workflow that validates", () => {
+  expect(readWorkflow(demoWorkflow)).toEqual(demoWorkflow);
+  expect(readDemoPage({ token: null })).toContain(`"name":"Hello from AstraFlow"`);
+});
+
+it("[O18] the page writes texts from the log as texts, never as markup", () => {
+  expect(readDemoPage({ token: null })).not.toMatch(/innerHTML|outerHTML|insertAdjacentHTML|document\.write/);
+});

@@ -1,0 +1,18 @@
+// The page at "/", ready to be served: the HTML file with its settings filled in. The token is handed out only in dev mode, where it
+// is no secret.
+
+import { readFileSync } from "node:fs";
+import { demoWorkflow } from "./demo-workflow.ts";
+
+const page = new URL("./demo-page.html", import.meta.url);
+
+export function readDemoPage({ token }: { readonly token: string | null }): string {
+  return readFileSync(page, "utf8")
+    .replace(`{"token":null}`, () => embed({ token }))
+    .replace("/*DEMO*/", () => `return ${embed(demoWorkflow)};`);
+}
+
+/** JSON inside a script element: `</script>` in a text must not end it. */
+function embed(value: unknown): string {
+  return JSON.stringify(value).replaceAll("<", "\\u003c");
+}

@@ -1,0 +1,91 @@
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Effect, Inbound } from "@astraflow/engine";
+import { afterEach, describe, expect, it } from "vitest";
+import { type EngineHost, type HostOptions, startHost } from "./engine-host.ts";
+
+const folders: string[] = [];
+const hosts: EngineHost[] = [];
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map((host) => host.stop()));
+  for (const folder of folders.splice(0)) rmSync(folder, { recursive: true });
+});
+
+function optionsFor(threads: number, more: Partial<HostOptions> = {}): HostOptions {
+  const folder = mkdtempSync(join(tmpdir(), "astra-host-"));
+  folders.push(folder);
+  const times = { heartbeatMs: 10_000, leaseMs: 30_000, ackDeadlineMs: 5_000, timeScale: 1 };
+  return { threads, storeFile: join(folder, "astra.db"), cluster: "c", replica: "r", failpoints: [], ...times, ...more };
+}
+
+/** A command whose answer is known without any row: there is no such run. */
+const ask = (ref: number): Inbound => ({
+  ref,
+  command: { type: "run.cancel", tenant: "default", by: "test", run: "01900000-0000-7000-8000-000000000000", reason: "" },
+});
+
+/** Starts a host and collects what it says. */
+async function start(options: HostOptions) {
+  const batches: (readonly Effect[])[] = [];
+  let wake = () => {};
+  const host = await startHost(options, {
+    hear(effects) {
+      batches.push(effects);
+      wake();
+    },
+    report: () => undefined,
+  });
+  hosts.push(host);
+  const answers = () => batches.flat().filter((effect) => effect.type === "answer");
+  const heard = async (count: number) => {
+    while (answers().length < count) await new Promise<void>((resolve) => (wake = resolve));
+    return answers();
+  };
+  return { host, batches, heard };
+}
+
+for (const threads of [0, 1]) {
+  describe(`an engine host with --threads ${threads}`, () => {
+    it("[O17] answers every command once, and those that come together in few batches", async () => {
+      const { host, heard, batches } = await start(optionsFor(threads));
+
+      for (let ref = 1; ref <= 50; ref += 1) host.push([ask(ref)]);
+      const answers = await heard(50);
+
+      expect(answers.map((answer) => answer.ref)).toEqual(Array.from({ length: 50 }, (_, at) => at + 1));
+      expect(new Set(answers.map((answer) => answer.fault?.code))).toEqual(new Set(["E.NOT_FOUND"]));
+      // One turn each would be fifty fsyncs under load.
+      expect(batches.length).toBeLessThan(10);
+      expect(host.gauge().turns).toBeGreaterThan(0);
+    });
+
+    it("[O17] gives the store back when it stops, so that the next one can have it", async () => {
+      const options = optionsFor(threads);
+      const first = await start(options);
+      await first.host.stop();
+      hosts.splice(0);
+
+      const second = await start(options);
+      second.host.push([ask(7)]);
+
+      expect((await second.heard(1))[0]).toMatchObject({ ref: 7 });
+    });
+
+    it("[O2] refuses with the store's own fault when the store cannot be opened", async () => {
+      const options = optionsFor(threads);
+      mkdirSync(options.storeFile);
+
+      await expect(start(options)).rejects.toMatchObject({ name: "Fault", code: "E.STORE.OPEN" });
+    });
+  });
+}
+
+it("[O13] an engine thread that dies is noticed, with the reason", async () => {
+  const { host } = await start(optionsFor(1, { failpoints: [{ name: "turn.begun", action: "throw", pass: 2 }] }));
+
+  host.push([ask(1)]);
+
+  expect((await host.died).message).toContain("failpoint turn.begun was told to throw");
+  hosts.splice(0);
+});

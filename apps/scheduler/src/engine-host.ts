@@ -1,0 +1,138 @@
+// Where the engine lives: in this thread, or in one of its own. Both hosts take batches of plain commands and give back batches of
+// plain effects, so that doors cannot tell them apart. What the engine is made of is in engine-world.ts.
+
+import { MessageChannel, Worker } from "node:worker_threads";
+import type { EngineGauge, Inbound, Problem } from "@astraflow/engine";
+import { Fault, type FaultCode } from "@astraflow/protocol";
+import { type EngineEars, type EngineOptions, runEngine } from "./engine-world.ts";
+import { openGate } from "./failpoints.ts";
+
+export interface EngineHost {
+  push(items: readonly Inbound[]): void;
+  /** The engine's last word about itself; with a thread up to `gaugeMs` old. */
+  gauge(): EngineGauge;
+  stop(): Promise<void>;
+  /** Settles only when the engine dies on its own: with the reason. Nothing can be done then but to end the process. */
+  readonly died: Promise<Error>;
+}
+
+export interface HostOptions extends EngineOptions {
+  readonly threads: number;
+}
+
+/** How often the thread says how it is. Readiness is judged from these words, so it must be well below that limit. */
+export const gaugeMs = 250;
+
+/** Into the thread. */
+export type ToEngine = { readonly type: "push"; readonly items: readonly Inbound[] } | { readonly type: "stop" };
+
+/** Out of the thread. Errors do not cross threads whole, so they travel as data. */
+export type FromEngine =
+  | { readonly type: "started"; readonly gauge: EngineGauge }
+  | { readonly type: "refused"; readonly code: string | null; readonly message: string; readonly details: Fault["details"] }
+  | { readonly type: "effects"; readonly effects: Parameters<EngineEars["hear"]>[0] }
+  | { readonly type: "gauge"; readonly gauge: EngineGauge }
+  | { readonly type: "problem"; readonly problem: Problem }
+  | { readonly type: "stopped" };
+
+export function startHost(options: HostOptions, ears: EngineEars): Promise<EngineHost> {
+  return options.threads === 0 ? startInThread(options, ears) : startOwnThread(options, ears);
+}
+
+async function startInThread(options: HostOptions, ears: EngineEars): Promise<EngineHost> {
+  const engine = await runEngine(options, ears, null);
+  let waiting: Inbound[] = [];
+  // Everything the sockets bring in one round of the event loop makes one batch: a turn, and its fsync, serves them all.
+  const flush = () => {
+    const items = waiting;
+    waiting = [];
+    engine.push(items);
+  };
+  return {
+    push(items) {
+      if (waiting.length === 0) setImmediate(flush);
+      for (const item of items) waiting.push(item);
+    },
+    gauge: engine.gauge,
+    stop() {
+      flush();
+      return engine.stop();
+    },
+    // Without a thread an engine that dies takes the process with it by itself: the error is nobody's.
+    died: new Promise(() => undefined),
+  };
+}
+
+async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<EngineHost> {
+  const gate = new Int32Array(new SharedArrayBuffer(4));
+  if (options.failpoints.some((point) => point.action === "pause")) process.on("SIGCONT", () => openGate(gate));
+  const { port1: near, port2: far } = new MessageChannel();
+  const thread = new Worker(new URL("./engine-thread.ts", import.meta.url), {
+    workerData: { options, gate, port: far },
+    transferList: [far],
+    name: "engine",
+    // What the thread prints must not wait for this thread's event loop.
+    stdout: false,
+    stderr: false,
+  });
+
+  let gauge: EngineGauge | undefined;
+  let isStopping = false;
+  const stopped = Promise.withResolvers<void>();
+  const started = Promise.withResolvers<void>();
+  const died = Promise.withResolvers<Error>();
+  const say = (word: ToEngine) => near.postMessage(word);
+
+  near.on("message", (word: FromEngine) => {
+    switch (word.type) {
+      case "effects":
+        return ears.hear(word.effects);
+      case "gauge":
+        gauge = word.gauge;
+        return;
+      case "problem":
+        return ears.report(word.problem);
+      case "started":
+        gauge = word.gauge;
+        return started.resolve();
+      case "refused":
+        return started.reject(
+          word.code === null ? new Error(word.message) : new Fault(word.code as FaultCode, word.message, word.details),
+        );
+      case "stopped":
+        return stopped.resolve();
+    }
+  });
+  let crash: Error | undefined;
+  thread.on("error", (cause) => {
+    crash = cause instanceof Error ? cause : new Error(String(cause));
+  });
+  thread.on("exit", (code) => {
+    near.close();
+    const end = crash ?? new Error(`the engine's thread ended with code ${code}`);
+    started.reject(end);
+    if (isStopping) stopped.resolve();
+    else died.resolve(end);
+  });
+
+  try {
+    await started.promise;
+  } catch (cause) {
+    await thread.terminate();
+    throw cause;
+  }
+  return {
+    push: (items) => say({ type: "push", items }),
+    gauge() {
+      if (!gauge) throw new Error("the engine's thread has started without saying how it is");
+      return gauge;
+    },
+    async stop() {
+      isStopping = true;
+      say({ type: "stop" });
+      await stopped.promise;
+      await thread.terminate();
+    },
+    died: died.promise,
+  };
+}

@@ -1,0 +1,39 @@
+import type { Effect } from "@astraflow/engine";
+import { expect, it } from "vitest";
+import { createClock } from "./clock.ts";
+import { unscaleEffect } from "./engine-world.ts";
+
+it("[O7] a worker is told leases, heartbeats and time limits in its own time", () => {
+  const clock = createClock(10);
+  const join: Effect = {
+    type: "answer",
+    ref: 1,
+    fault: null,
+    body: { of: "join", epoch: 1, leaseMs: 30_000, heartbeatMs: 10_000, draining: false },
+  };
+  const dispatch = (timeoutMs: number | null): Effect => ({
+    type: "dispatch",
+    session: "s",
+    worker: "default/w",
+    tenant: "default",
+    dispatch: {
+      id: "r.0#1",
+      run: "r",
+      task: "r.0",
+      node: "n",
+      nodeType: "demo.noop",
+      packageName: "demo",
+      packageVersion: "1.0.0",
+      params: "{}",
+      fence: 1,
+      attempt: 1,
+      timeoutMs,
+      concurrencyKey: "k",
+      priority: 5,
+    },
+  });
+
+  expect(unscaleEffect(join, clock)).toMatchObject({ body: { leaseMs: 3_000, heartbeatMs: 1_000 } });
+  expect(unscaleEffect(dispatch(500), clock)).toMatchObject({ dispatch: { timeoutMs: 50 } });
+  expect(unscaleEffect(dispatch(null), clock)).toMatchObject({ dispatch: { timeoutMs: null } });
+});

@@ -1,0 +1,107 @@
+// Puts the engine into the real world: store, clock, names, dice, timers and crash points. The same for an engine in this thread
+// and in one of its own; how commands and effects travel is the business of the hosts.
+
+import {
+  createEngine,
+  defaultSettings,
+  type Effect,
+  type Engine,
+  type EngineGauge,
+  type Inbound,
+  type Problem,
+} from "@astraflow/engine";
+import { openSqlite } from "@astraflow/store";
+import { createClock, type ScaledClock } from "./clock.ts";
+import { armFailpoints, type Failpoint, processHands } from "./failpoints.ts";
+import { createDice, createIds, digestText } from "./identity.ts";
+
+/** Plain data, so that it can cross into a thread. */
+export interface EngineOptions {
+  readonly storeFile: string;
+  readonly cluster: string;
+  readonly replica: string;
+  readonly heartbeatMs: number;
+  readonly leaseMs: number;
+  readonly ackDeadlineMs: number;
+  readonly timeScale: number;
+  readonly failpoints: readonly Failpoint[];
+}
+
+export interface EngineEars {
+  /** Effects of a turn that is on disk. */
+  hear(effects: readonly Effect[]): void;
+  report(problem: Problem): void;
+}
+
+export interface RunningEngine {
+  push(items: readonly Inbound[]): void;
+  gauge(): EngineGauge;
+  /** Ends after the running turn and closes the store. */
+  stop(): Promise<void>;
+}
+
+/** Refuses with the store's Fault when the store cannot be used; nothing is left open then. */
+export async function runEngine(
+  options: EngineOptions,
+  ears: EngineEars,
+  gate: Int32Array<SharedArrayBuffer> | null,
+): Promise<RunningEngine> {
+  const clock = createClock(options.timeScale);
+  const failpoint = armFailpoints(options.failpoints, processHands(gate));
+  // Without armed points the store is not even told to pass them: that would cost a call per statement.
+  const store = openSqlite({ file: options.storeFile, clock, ...(options.failpoints.length > 0 && { failpoint }) });
+  let timer: NodeJS.Timeout | undefined;
+  let isStopped = false;
+  const engine: Engine = createEngine(
+    {
+      store,
+      ids: createIds(),
+      dice: createDice(),
+      digest: digestText,
+      out: options.timeScale === 1 ? ears.hear : (effects) => ears.hear(effects.map((effect) => unscaleEffect(effect, clock))),
+      idle(wakeAt, now) {
+        clearTimeout(timer);
+        // At least one real millisecond: a deadline that has just passed must not spin the loop.
+        if (!isStopped) timer = setTimeout(() => engine.wake(), Math.max(1, clock.toReal(wakeAt - now)));
+      },
+      failpoint,
+      report: ears.report,
+    },
+    {
+      ...defaultSettings,
+      heartbeatMs: options.heartbeatMs,
+      leaseMs: options.leaseMs,
+      ackDeadlineMs: options.ackDeadlineMs,
+      // How often the engine looks is a matter of real time: a stall of the machine must not look longer because time is bent.
+      idleMs: defaultSettings.idleMs * options.timeScale,
+    },
+  );
+  try {
+    await engine.start({ replica: options.replica, cluster: options.cluster });
+  } catch (cause) {
+    await store.close();
+    throw cause;
+  }
+  return {
+    push: (items) => engine.push(items),
+    gauge: () => engine.gauge(),
+    async stop() {
+      isStopped = true;
+      clearTimeout(timer);
+      await engine.stop();
+      await store.close();
+    },
+  };
+}
+
+/** Workers live in real time: what they are told of durations is turned back from the store's faster clock. */
+export function unscaleEffect(effect: Effect, clock: Pick<ScaledClock, "toReal">): Effect {
+  if (effect.type === "answer" && effect.body?.of === "join") {
+    const { leaseMs, heartbeatMs } = effect.body;
+    return { ...effect, body: { ...effect.body, leaseMs: clock.toReal(leaseMs), heartbeatMs: clock.toReal(heartbeatMs) } };
+  }
+  if (effect.type === "dispatch" && effect.dispatch.timeoutMs !== null) {
+    return { ...effect, dispatch: { ...effect.dispatch, timeoutMs: clock.toReal(effect.dispatch.timeoutMs) } };
+  }
+  return effect;
+}

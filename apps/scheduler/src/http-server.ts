@@ -1,0 +1,53 @@
+// The socket that REST and the worker door share. It is taken before anything else is touched, so that a port in use leaves no trace
+// in the data folder, and it answers "not yet" until the doors are attached.
+
+import { createServer, type RequestListener, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Address } from "./setting-table.ts";
+import { StartRefusal } from "./start-refusal.ts";
+
+export interface BoundServer {
+  readonly server: Server;
+  readonly host: string;
+  readonly port: number;
+  /** From now on the doors answer. */
+  open(): void;
+  close(): Promise<void>;
+}
+
+const sayNotYet: RequestListener = (_request, response) => {
+  const body = JSON.stringify({ error: "E.SHUTTING_DOWN", message: "the scheduler is starting; try again in a moment" });
+  response.writeHead(503, { "content-type": "application/json", "retry-after": "1" }).end(body);
+};
+
+const reasons: Record<string, string> = {
+  EADDRINUSE: "is in use by another program; stop that one, or choose another address with --listen (port 0 picks a free one)",
+  EACCES: "may not be used by this user; choose a port above 1023 with --listen",
+  EADDRNOTAVAIL: "is no address of this machine; choose another with --listen",
+  ENOTFOUND: "is no address that can be found; choose another with --listen",
+};
+
+export async function bindServer(address: Address): Promise<BoundServer> {
+  const server = createServer();
+  server.on("request", sayNotYet);
+  await new Promise<void>((resolve, reject) => {
+    server.once("error", (cause: NodeJS.ErrnoException) => {
+      const reason =
+        reasons[cause.code ?? ""] ?? `cannot be listened on (${cause.message}); choose another address with --listen`;
+      reject(new StartRefusal(`${address.host}:${address.port} ${reason}.`, cause));
+    });
+    server.listen({ host: address.host, port: address.port }, resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  return {
+    server,
+    host: address.host.includes(":") ? `[${address.host}]` : address.host,
+    port,
+    open: () => void server.off("request", sayNotYet),
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

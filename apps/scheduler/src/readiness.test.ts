@@ -1,0 +1,39 @@
+import type { EngineGauge } from "@astraflow/engine";
+import { expect, it } from "vitest";
+import { createReadiness, stalledMs } from "./readiness.ts";
+
+const gauge = (turns: number): EngineGauge => ({
+  turns,
+  waiting: 0,
+  commands: 0,
+  grants: 0,
+  retriedTurns: 0,
+  quarantined: 0,
+  sessions: 0,
+  held: 0,
+  now: 0,
+});
+
+it("[O9] a scheduler is ready once its engine has made a turn, and only while it goes on making them", () => {
+  let now = 0;
+  const readiness = createReadiness(() => now);
+
+  expect(readiness.unready()?.reason).toBe("the engine has not made a turn yet");
+  readiness.note(gauge(1));
+  expect(readiness.unready()).toBeNull();
+  now += stalledMs + 1;
+  readiness.note(gauge(1));
+  expect(readiness.unready()).toEqual({ code: "E.STORE.BUSY", reason: "the engine has not made a turn for 5 s" });
+  readiness.note(gauge(2));
+  expect(readiness.unready()).toBeNull();
+});
+
+it("[O9] a scheduler that shuts down is never ready again", () => {
+  const readiness = createReadiness(() => 0);
+
+  readiness.note(gauge(1));
+  readiness.retire();
+  readiness.note(gauge(2));
+
+  expect(readiness.unready()).toEqual({ code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" });
+});

@@ -1,0 +1,164 @@
+import { describe, expect, it } from "vitest";
+import { readConfig, type Sources, type WorkerConfig } from "./config.ts";
+
+const sources = (part: Partial<Sources>): Sources => ({
+  argv: [],
+  env: {},
+  hostname: "box",
+  readFile: () => new Error("no such file"),
+  ...part,
+});
+
+function configOf(part: Partial<Sources>): WorkerConfig {
+  const reading = readConfig(sources(part));
+  if ("problems" in reading) throw new Error(reading.problems.join("\n"));
+  return reading.config;
+}
+
+function problemsOf(part: Partial<Sources>): readonly string[] {
+  const reading = readConfig(sources(part));
+  return "problems" in reading ? reading.problems : [];
+}
+
+describe("config of the worker", () => {
+  it("[W60] needs nothing but a token", () => {
+    expect(configOf({ env: { ASTRA_WORKER_AUTH_TOKEN: "t" } })).toMatchObject({
+      url: "ws://127.0.0.1:8080/ws/worker",
+      tenant: "default",
+      name: "box",
+      instanceId: undefined,
+      auth: { mode: "token", token: "t" },
+      runtimes: ["node"],
+      dataDir: "./var",
+      packagesDir: "./var/packages",
+      graceMs: 30_000,
+      logLevel: "info",
+    });
+  });
+
+  it("[W60] reads the variables that workers in the field are started with", () => {
+    const config = configOf({
+      env: {
+        ASTRA_WORKER_SCHEDULER_WS_URL: "wss://scheduler.example/ws/worker",
+        ASTRA_WORKER_TENANT: "acme",
+        ASTRA_WORKER_WORKER_NAME: "gpu-1",
+        ASTRA_WORKER_WORKER_INSTANCE_ID: "w-7",
+        ASTRA_WORKER_WORKER_VERSION: "0.1.0",
+        ASTRA_WORKER_AUTH_MODE: "token",
+        ASTRA_WORKER_AUTH_TOKEN: "dev-token",
+        ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: "2",
+        ASTRA_WORKER_RUNTIME_NAMES: '["python","playwright"]',
+        ASTRA_WORKER_FEATURE_FLAGS: '["pkg.install","pkg.uninstall"]',
+        ASTRA_WORKER_PACKAGES_DIR: "/srv/packages",
+        ASTRA_WORKER_DATA_DIR: "/srv/data",
+        ASTRA_WORKER_HEARTBEAT_INTERVAL_SECONDS: "15",
+        ASTRA_WORKER_LOG_LEVEL: "DEBUG",
+        PATH: "/bin",
+      },
+    });
+
+    expect(config).toMatchObject({
+      url: "wss://scheduler.example/ws/worker",
+      tenant: "acme",
+      name: "gpu-1",
+      instanceId: "w-7",
+      maxParallel: 2,
+      runtimes: ["python", "playwright"],
+      features: ["pkg.install", "pkg.uninstall"],
+      packagesDir: "/srv/packages",
+      dataDir: "/srv/data",
+      heartbeatMs: 15_000,
+      logLevel: "debug",
+    });
+  });
+
+  it("[W60] lets flags win over the environment, and that over the file", () => {
+    const config = configOf({
+      argv: ["--name", "flag", "--config=worker.json", "--token=t=1"],
+      env: { ASTRA_WORKER_WORKER_NAME: "env", ASTRA_WORKER_TENANT: "env" },
+      readFile: () =>
+        JSON.stringify({
+          worker_name: "file",
+          tenant: "file",
+          poolName: undefined,
+          concurrencyMaxParallel: 9,
+          tags: { gpu: "a" },
+        }),
+    });
+
+    expect(config).toMatchObject({ name: "flag", tenant: "env", maxParallel: 9, tags: { gpu: "a" }, auth: { token: "t=1" } });
+  });
+
+  it("[W60] remarks on settings that are known and have no effect here", () => {
+    const reading = readConfig(sources({ env: { ASTRA_WORKER_AUTH_TOKEN: "t", ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION: "1" } }));
+
+    expect(reading).toMatchObject({
+      remarks: [expect.stringContaining("ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION has no effect")],
+    });
+  });
+
+  it("[W60] is frozen all the way down", () => {
+    const config = configOf({ argv: ["--token", "t"] });
+
+    expect(Object.isFrozen(config) && Object.isFrozen(config.auth) && Object.isFrozen(config.runtimes)).toBe(true);
+  });
+
+  it("[W61] names all problems at once, each with its place and what it must be", () => {
+    expect(
+      problemsOf({
+        argv: ["--max-parallel", "0", "--url", "http://x", "--log-level=loud", "--grace"],
+        env: { ASTRA_WORKER_TAGS: "[]", ASTRA_WORKER_RECONNECT_JITTER: "2", ASTRA_WORKER_CONFIG_FILE: "nowhere.json" },
+      }),
+    ).toEqual([
+      "--grace needs a value",
+      "the config file nowhere.json cannot be read: no such file",
+      "--url must be an address that begins with ws:// or wss://",
+      "--max-parallel must be a whole number from 1 to 2048",
+      "ASTRA_WORKER_TAGS must be a JSON object whose values are texts",
+      "ASTRA_WORKER_RECONNECT_JITTER must be a number from 0 to 1",
+      expect.stringContaining("--log-level must be one of"),
+    ]);
+  });
+
+  it("[W61] names unknown keys and the known one that is nearest", () => {
+    expect(
+      problemsOf({
+        argv: ["--tokn", "t", "--config", "f", "stray"],
+        env: { ASTRA_WORKER_TENNANT: "x", ASTRA_WORKER_COMPLETELY_DIFFERENT: "x" },
+        readFile: () => '{"workername": "fine", "wroker_version": "1"}',
+      }),
+    ).toEqual([
+      "--tokn is not a flag of this command; did you mean --token?",
+      "stray is not expected here",
+      "ASTRA_WORKER_TENNANT is not a setting of the worker; did you mean ASTRA_WORKER_TENANT?",
+      "ASTRA_WORKER_COMPLETELY_DIFFERENT is not a setting of the worker",
+      "wroker_version in f is not a setting of the worker; did you mean worker_version?",
+    ]);
+  });
+
+  it("[W61] says what is missing and how to give it, and never repeats a secret", () => {
+    expect(problemsOf({})).toEqual([expect.stringContaining("--token or ASTRA_WORKER_AUTH_TOKEN")]);
+    expect(problemsOf({ argv: ["--auth-mode", "mtls"] })).toEqual([expect.stringContaining("AUTH_FINGERPRINT")]);
+    const url = problemsOf({ argv: ["--token", "t", "--url", "ws://me:hunter2@host/"] });
+    expect(url).toHaveLength(1);
+    expect(url[0]).not.toContain("hunter2");
+  });
+
+  it("[W61] refuses pauses that contradict each other and files that hold no settings", () => {
+    expect(problemsOf({ argv: ["--token", "t", "--reconnect-base-delay-seconds", "60"] })).toEqual([
+      expect.stringContaining("longer than the longest"),
+    ]);
+    for (const text of ["[]", "{", "null", '{"tenant":"a","tenant":"b"}']) {
+      expect(problemsOf({ argv: ["--token", "t", "--config", "f"], readFile: () => text })).toEqual([
+        "the config file f must hold a JSON object",
+      ]);
+    }
+  });
+
+  it("[W60] takes a switch with or without a value", () => {
+    const flag = "--reconnect-abort-on-auth-error";
+
+    expect(configOf({ argv: [flag, "--token", "t"] }).endOnAuthError).toBe(true);
+    expect(configOf({ argv: [flag, "false", "--token", "t"] }).endOnAuthError).toBe(false);
+  });
+});

@@ -1,0 +1,236 @@
+// From flags, environment and file to one frozen config, or to all problems at once. Flags win over the environment, that over the file.
+// Nothing is opened or written here except for reading the file that is named; the table of settings is settings.ts.
+
+import { Fault, limits, readJson } from "@astraflow/protocol";
+import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
+import { readSetting } from "./setting-reader.ts";
+
+export interface WorkerConfig {
+  readonly url: string;
+  readonly tenant: string;
+  readonly name: string;
+  /** Undefined: kept in the data directory. */
+  readonly instanceId: string | undefined;
+  readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
+  readonly version: string;
+  readonly maxParallel: number;
+  readonly perNodeLimits: Readonly<Record<string, number>> | undefined;
+  readonly runtimes: readonly string[];
+  readonly features: readonly string[];
+  readonly pool: string | undefined;
+  readonly tags: Readonly<Record<string, string>> | undefined;
+  readonly packagesDir: string;
+  readonly dataDir: string;
+  readonly heartbeatMs: number;
+  readonly acceptWaitMs: number;
+  readonly window: number;
+  readonly backoff: { readonly baseMs: number; readonly maxMs: number; readonly jitter: number };
+  readonly endOnAuthError: boolean;
+  readonly graceMs: number;
+  readonly logLevel: string;
+}
+
+export interface Sources {
+  readonly argv: readonly string[];
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly hostname: string;
+  /** The text of a file, or why it cannot be read. */
+  readonly readFile: (file: string) => string | Error;
+}
+
+export type Reading =
+  /** `remarks`: settings that were given and have no effect here. */
+  | { readonly config: WorkerConfig; readonly remarks: readonly string[]; readonly wantsHelp: boolean }
+  | { readonly problems: readonly string[] };
+
+interface Given {
+  readonly value: unknown;
+  /** How its giver knows it: `--url`, `ASTRA_WORKER_SCHEDULER_WS_URL`, `scheduler_ws_url in worker.json`. */
+  readonly where: string;
+}
+
+export function readConfig(sources: Sources): Reading {
+  const problems: string[] = [];
+  const flags = readFlags(sources.argv, problems);
+  const env = readEnv(sources.env, problems);
+  const file = readFileSettings(flags.file ?? env.file, sources, problems);
+  const given = new Map<SettingName, Given>([...file, ...env.given, ...flags.given]);
+
+  const values = new Map<SettingName, unknown>();
+  const remarks: string[] = [];
+  for (const setting of settings) {
+    const one = given.get(setting.name);
+    if (one === undefined) continue;
+    const read = readSetting(setting, one.value);
+    if ("problem" in read) problems.push(`${one.where} ${read.problem}`);
+    else if ("without" in setting) remarks.push(`${one.where} has no effect: ${setting.without}`);
+    else values.set(setting.name, read.value);
+  }
+  if (problems.length === 0) problems.push(...contradictions(values));
+  if (flags.wantsHelp) return { config: configOf(values, sources.hostname), remarks, wantsHelp: true };
+  return problems.length > 0 ? { problems } : { config: configOf(values, sources.hostname), remarks, wantsHelp: false };
+}
+
+function contradictions(values: ReadonlyMap<SettingName, unknown>): string[] {
+  const problems: string[] = [];
+  const mode = values.get("AUTH_MODE") ?? "token";
+  if (mode === "token" && !values.get("AUTH_TOKEN")) {
+    problems.push(`no token is set: give --token or ${envPrefix}AUTH_TOKEN (a scheduler started with --dev takes dev-token)`);
+  }
+  if (mode === "mtls" && !values.get("AUTH_FINGERPRINT")) problems.push(`mode mtls needs ${envPrefix}AUTH_FINGERPRINT`);
+  const base = Number(values.get("RECONNECT_BASE_DELAY_SECONDS") ?? 1);
+  const max = Number(values.get("RECONNECT_MAX_DELAY_SECONDS") ?? 30);
+  if (base > max) problems.push(`the first pause between connections (${base} s) is longer than the longest (${max} s)`);
+  return problems;
+}
+
+function configOf(values: ReadonlyMap<SettingName, unknown>, hostname: string): WorkerConfig {
+  const get = <T>(name: SettingName, otherwise: T): T => (values.has(name) ? (values.get(name) as T) : otherwise);
+  const maybe = <T>(name: SettingName): T | undefined => values.get(name) as T | undefined;
+  const mode = get<"token" | "mtls">("AUTH_MODE", "token");
+  const secret = mode === "token" ? { token: get("AUTH_TOKEN", "") } : { fingerprint: get("AUTH_FINGERPRINT", "") };
+  const dataDir = get("DATA_DIR", "./var");
+  return deepFreeze({
+    url: get("SCHEDULER_WS_URL", "ws://127.0.0.1:8080/ws/worker"),
+    tenant: get("TENANT", "default"),
+    name: get("WORKER_NAME", hostname),
+    instanceId: maybe<string>("WORKER_INSTANCE_ID"),
+    auth: { mode, ...secret },
+    version: get("WORKER_VERSION", "0.1.0"),
+    maxParallel: get("CONCURRENCY_MAX_PARALLEL", 4),
+    perNodeLimits: maybe<Record<string, number>>("CONCURRENCY_PER_NODE_LIMITS"),
+    runtimes: get<string[]>("RUNTIME_NAMES", ["node"]),
+    features: get<string[]>("FEATURE_FLAGS", []),
+    pool: maybe<string>("POOL"),
+    tags: maybe<Record<string, string>>("TAGS"),
+    packagesDir: get("PACKAGES_DIR", `${dataDir}/packages`),
+    dataDir,
+    heartbeatMs: get("HEARTBEAT_INTERVAL_SECONDS", 10) * 1_000,
+    acceptWaitMs: get("SESSION_ACCEPT_TIMEOUT_SECONDS", 10) * 1_000,
+    window: get("SESSION_WINDOW_SIZE", 64),
+    backoff: {
+      baseMs: get("RECONNECT_BASE_DELAY_SECONDS", 1) * 1_000,
+      maxMs: get("RECONNECT_MAX_DELAY_SECONDS", 30) * 1_000,
+      jitter: get("RECONNECT_JITTER", 0.2),
+    },
+    endOnAuthError: get("RECONNECT_ABORT_ON_AUTH_ERROR", false),
+    graceMs: get("GRACE_MS", 30_000),
+    logLevel: get("LOG_LEVEL", "info"),
+  });
+}
+
+interface Flags {
+  readonly given: [SettingName, Given][];
+  readonly file: string | undefined;
+  readonly wantsHelp: boolean;
+}
+
+function readFlags(argv: readonly string[], problems: string[]): Flags {
+  const given: [SettingName, Given][] = [];
+  let file: string | undefined;
+  let wantsHelp = false;
+  for (let index = 0; index < argv.length; index++) {
+    const word = argv[index] ?? "";
+    const [flag, inline] = splitOnce(word, "=");
+    if (flag === "--help" || flag === "-h") {
+      wantsHelp = true;
+      continue;
+    }
+    const setting = settings.find((one) => flag === `--${flagOf(one)}` || flag === `--${kebab(one.name)}`);
+    if (setting === undefined && flag !== "--config") {
+      problems.push(
+        flag.startsWith("-")
+          ? `${flag} is not a flag of this command${suggest(flag, knownFlags)}`
+          : `${word} is not expected here`,
+      );
+      // Its value is not a problem of its own.
+      if (flag.startsWith("-") && inline === undefined && argv[index + 1]?.startsWith("-") === false) index++;
+      continue;
+    }
+    const isSwitch = setting?.reading.as === "yes-no" && inline === undefined && !isValue(argv[index + 1]);
+    const value = inline ?? (isSwitch ? "true" : argv[++index]);
+    if (value === undefined) problems.push(`${flag} needs a value`);
+    else if (setting === undefined) file = value;
+    else given.push([setting.name, { value, where: flag }]);
+  }
+  return { given, file, wantsHelp };
+}
+
+function readEnv(env: Sources["env"], problems: string[]): { given: [SettingName, Given][]; file: string | undefined } {
+  const given: [SettingName, Given][] = [];
+  for (const [key, value] of Object.entries(env)) {
+    if (!key.startsWith(envPrefix) || value === undefined || key === `${envPrefix}${fileSetting}`) continue;
+    const setting = settings.find((one) => key === `${envPrefix}${one.name}`);
+    if (setting !== undefined) given.push([setting.name, { value, where: key }]);
+    else
+      problems.push(
+        `${key} is not a setting of the worker${suggest(
+          key,
+          settings.map((one) => `${envPrefix}${one.name}`),
+        )}`,
+      );
+  }
+  return { given, file: env[`${envPrefix}${fileSetting}`] };
+}
+
+function readFileSettings(file: string | undefined, sources: Sources, problems: string[]): [SettingName, Given][] {
+  if (file === undefined) return [];
+  const text = sources.readFile(file);
+  if (text instanceof Error) {
+    problems.push(`the config file ${file} cannot be read: ${text.message}`);
+    return [];
+  }
+  const value = readJson(text, limits.json.manifest);
+  if (value instanceof Fault || typeof value !== "object" || value === null || Array.isArray(value)) {
+    problems.push(`the config file ${file} must hold a JSON object`);
+    return [];
+  }
+  const given: [SettingName, Given][] = [];
+  for (const [key, one] of Object.entries(value)) {
+    const setting = settings.find((candidate) => plain(candidate.name) === plain(key));
+    if (setting !== undefined) given.push([setting.name, { value: one, where: `${key} in ${file}` }]);
+    else
+      problems.push(
+        `${key} in ${file} is not a setting of the worker${suggest(
+          key.toLowerCase(),
+          settings.map((candidate) => candidate.name.toLowerCase()),
+        )}`,
+      );
+  }
+  return given;
+}
+
+const knownFlags = [...settings.map((one) => `--${flagOf(one)}`), "--config", "--help"];
+const kebab = (name: string) => name.toLowerCase().replaceAll("_", "-");
+/** scheduler_ws_url, schedulerWsUrl and SCHEDULER_WS_URL are one name. */
+const plain = (name: string) => name.toLowerCase().replace(/[-_]/g, "");
+const isValue = (word: string | undefined) => word === "true" || word === "false";
+
+function splitOnce(text: string, mark: string): [string, string | undefined] {
+  const at = text.indexOf(mark);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+function suggest(wrong: string, known: readonly string[]): string {
+  const near = known.map((word) => ({ word, far: distance(wrong, word) })).sort((a, b) => a.far - b.far)[0];
+  return near !== undefined && near.far <= Math.max(2, wrong.length / 4) ? `; did you mean ${near.word}?` : "";
+}
+
+/** How many letters must be put in, left out or changed to make one word of the other. */
+function distance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const change = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
+      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[to.length] ?? 0;
+}
+
+function deepFreeze<T extends object>(value: T): T {
+  for (const inner of Object.values(value)) if (typeof inner === "object" && inner !== null) deepFreeze(inner as object);
+  return Object.freeze(value);
+}

@@ -1,0 +1,20 @@
+// The worker program, for whoever starts it: the command line loads this by name. This is the only entrance.
+
+import { runWorker } from "./command.ts";
+import { flagOf, type Setting, settings } from "./settings.ts";
+
+/** A command of the `astra` program. */
+export interface Command {
+  readonly name: string;
+  readonly flags: readonly { readonly flag: string; readonly env: string; readonly help: string }[];
+  /** Answers with the exit code; the process should end then. */
+  run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
+}
+
+export const workerCommand: Command = {
+  name: "worker",
+  flags: (settings as readonly Setting[])
+    .filter((setting) => setting.without === undefined)
+    .map((setting) => ({ flag: `--${flagOf(setting)}`, env: `ASTRA_WORKER_${setting.name}`, help: setting.help })),
+  run: runWorker,
+};

@@ -1,0 +1,63 @@
+// The worker's lasting identity: one line in one file, made once, whole or not at all, and on disk before it is used.
+
+import { randomUUID } from "node:crypto";
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import path from "node:path";
+import { type Fault, fault } from "@astraflow/protocol";
+
+export const instanceIdFile = "worker_instance_id";
+const form = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+
+/** Reads the identity from the data directory, or makes it there. Two processes that start at once get the same one. */
+export function keepInstanceId(dataDir: string): string | Fault {
+  const file = path.join(dataDir, instanceIdFile);
+  try {
+    mkdirSync(dataDir, { recursive: true });
+    const kept = readKept(file);
+    if (kept === undefined) makeFile(dataDir, file, randomUUID());
+    const id = kept ?? readKept(file) ?? "";
+    if (form.test(id)) return id;
+    return fault("E.CONFIG.INVALID", `${file} does not hold an identity; remove it to get a new one, or put the old one back`);
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    return fault("E.CONFIG.INVALID", `the data directory ${dataDir} cannot be used: ${reason}`, undefined, thrown);
+  }
+}
+
+function readKept(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8").trim();
+  } catch (thrown) {
+    if (codeOf(thrown) === "ENOENT") return undefined;
+    throw thrown;
+  }
+}
+
+/** Written aside, flushed, then given its name: a crash leaves the old state or the new one, and the first of two writers wins. */
+function makeFile(dataDir: string, file: string, id: string): void {
+  const aside = `${file}.${randomUUID()}`;
+  const handle = openSync(aside, "wx", 0o600);
+  try {
+    writeSync(handle, `${id}\n`);
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
+  }
+  try {
+    linkSync(aside, file);
+  } catch (thrown) {
+    if (codeOf(thrown) !== "EEXIST") throw thrown;
+  } finally {
+    unlinkSync(aside);
+  }
+  const dir = openSync(dataDir, "r");
+  try {
+    fsyncSync(dir);
+  } finally {
+    closeSync(dir);
+  }
+}
+
+function codeOf(thrown: unknown): unknown {
+  return thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
+}

@@ -1,0 +1,172 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, it } from "vitest";
+import { TinyScheduler } from "../test/tiny-scheduler.ts";
+import { workerCommand } from "./index.ts";
+
+const main = fileURLToPath(new URL("./main.ts", import.meta.url));
+const packagesDir = fileURLToPath(new URL("../../../examples/packages", import.meta.url));
+const endings: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+function makeRoot(): string {
+  const root = mkdtempSync(path.join(tmpdir(), "worker-"));
+  endings.push(() => rm(root, { recursive: true, force: true }));
+  return root;
+}
+
+interface Started {
+  readonly child: ChildProcess;
+  readonly dataDir: string;
+  /** Lines of stdout, one per call. */
+  line(): Promise<string>;
+  ended(): Promise<{ code: number | null; stdout: string; stderr: string }>;
+}
+
+function start(args: readonly string[], dataDir = path.join(makeRoot(), "data")): Started {
+  const child = spawn(process.execPath, [main, ...args, "--data-dir", dataDir], {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: "" },
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stderr.on("data", (bytes: Buffer) => {
+    stderr += bytes.toString();
+  });
+  const lines = createInterface({ input: child.stdout });
+  lines.on("line", (line) => {
+    stdout += `${line}\n`;
+  });
+  const closed = once(child, "close");
+  endings.push(async () => {
+    child.kill("SIGKILL");
+    await closed;
+  });
+  return {
+    child,
+    dataDir,
+    line: async () => ((await once(lines, "line")) as [string])[0],
+    async ended() {
+      const [code] = (await closed) as [number | null];
+      return { code, stdout, stderr };
+    },
+  };
+}
+
+async function scheduler(): Promise<TinyScheduler> {
+  const one = await TinyScheduler.open();
+  endings.push(() => one.close());
+  return one;
+}
+
+const usual = (url: string) => ["--url", url, "--token", "secret-token", "--name", "box", "--packages-dir", packagesDir];
+
+describe("the worker program", () => {
+  it("[W63] prints one line of JSON when it is ready, logs JSON to stderr, drains at SIGTERM and ends with 0", async () => {
+    const door = await scheduler();
+    const started = start(usual(door.url));
+    const ready = JSON.parse(await started.line()) as Record<string, unknown>;
+    const instance = readFileSync(path.join(started.dataDir, "worker_instance_id"), "utf8").trim();
+    expect(ready).toEqual({ ready: true, worker: instance, name: "box", pid: started.child.pid });
+
+    const feedback = door.next("biz.exec.feedback");
+    door.dispatch("t1", "demo.delay", { durationMs: 150, text: "finished" });
+    await feedback;
+    started.child.kill("SIGTERM");
+    const { code, stdout, stderr } = await started.ended();
+
+    expect(code).toBe(0);
+    expect(stdout.trim().split("\n")).toHaveLength(1);
+    const result = door.seen.find((frame) => frame.type === "biz.exec.result");
+    expect(result?.payload).toMatchObject({ task_id: "t1", status: "SUCCEEDED", result: { text: "finished" } });
+    const events = stderr
+      .trim()
+      .split("\n")
+      .map((line) => (JSON.parse(line) as { event: string }).event);
+    expect(events).toEqual(expect.arrayContaining(["packages", "ready", "signal", "closed"]));
+    expect(stderr).not.toContain("secret-token");
+  });
+
+  it("[W63] ends at its grace and gives back what it could not finish", async () => {
+    const door = await scheduler();
+    const started = start([...usual(door.url), "--grace", "1"]);
+    await started.line();
+    const feedback = door.next("biz.exec.feedback");
+    door.dispatch("t1", "demo.delay", { durationMs: 600_000 });
+    await feedback;
+
+    started.child.kill("SIGTERM");
+    const { code } = await started.ended();
+
+    expect(code).toBe(0);
+    expect(door.seen.at(-1)).toMatchObject({ type: "biz.exec.error", payload: { code: "E.RUNNER.CANCELLED" } });
+  });
+
+  it("[W63] ends at once at the second signal", async () => {
+    const door = await scheduler();
+    const started = start(usual(door.url));
+    await started.line();
+    const feedback = door.next("biz.exec.feedback");
+    door.dispatch("t1", "demo.delay", { durationMs: 600_000 });
+    await feedback;
+    const goodbye = door.next("control.heartbeat");
+    started.child.kill("SIGTERM");
+    await goodbye;
+
+    started.child.kill("SIGTERM");
+
+    expect((await started.ended()).code).toBe(1);
+  });
+
+  it("[W63] ends at SIGTERM while the scheduler is not there", async () => {
+    const door = await TinyScheduler.open();
+    await door.close();
+    const started = start(usual(door.url));
+    await once(started.child.stderr as NonNullable<ChildProcess["stderr"]>, "data");
+
+    started.child.kill("SIGTERM");
+
+    expect((await started.ended()).code).toBe(0);
+  });
+
+  it("[W63] says one sentence per problem, ends with 2 and writes nothing", async () => {
+    const started = start(["--max-parallel", "none", "--tokn", "x"]);
+
+    const { code, stdout, stderr } = await started.ended();
+
+    expect(code).toBe(2);
+    expect(stdout).toBe("");
+    expect(stderr.trim().split("\n")).toEqual([
+      "worker: --tokn is not a flag of this command; did you mean --token?",
+      "worker: --max-parallel must be a whole number from 1 to 2048",
+    ]);
+    expect(existsSync(started.dataDir)).toBe(false);
+  });
+
+  it("[W63] ends with 3 when its token is refused and it was told not to insist", async () => {
+    const door = await scheduler();
+    door.refusal = { code: "E.AUTH.INVALID_TOKEN", reason: "the token is wrong" };
+
+    const { code, stderr } = await start([...usual(door.url), "--reconnect-abort-on-auth-error"]).ended();
+
+    expect(code).toBe(3);
+    expect(stderr).toContain("worker: the scheduler refused this worker (E.AUTH.INVALID_TOKEN): the token is wrong");
+  });
+
+  it("[W63] tells the command line its name and flags", () => {
+    expect(workerCommand.name).toBe("worker");
+    expect(workerCommand.flags).toContainEqual({
+      flag: "--token",
+      env: "ASTRA_WORKER_AUTH_TOKEN",
+      help: "token for the session door",
+    });
+  });
+});

@@ -1,0 +1,5 @@
+// The worker on its own: `node apps/worker/src/main.ts --url ... --token ...`.
+
+import { workerCommand } from "./index.ts";
+
+process.exitCode = await workerCommand.run(process.argv.slice(2), process.env);

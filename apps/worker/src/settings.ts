@@ -1,0 +1,144 @@
+// Every setting of the worker in one table: its name in the environment and on the command line, what it may be, what it is by default.
+// Names and meanings are those that workers in the field already use; reading them is config.ts.
+
+export type Reading =
+  | { readonly as: "text"; readonly pattern?: RegExp; readonly expected?: string }
+  | { readonly as: "url" }
+  | { readonly as: "whole"; readonly min: number; readonly max: number }
+  | { readonly as: "number"; readonly min: number; readonly max: number }
+  | { readonly as: "yes-no" }
+  | { readonly as: "one-of"; readonly words: readonly string[] }
+  /** A JSON list, or words with commas between them. */
+  | { readonly as: "words" }
+  /** A JSON object whose values are whole numbers above 0. */
+  | { readonly as: "limits" }
+  /** A JSON object whose values are texts. */
+  | { readonly as: "tags" };
+
+export interface Setting {
+  /** Behind ASTRA_WORKER_ in the environment; its flag is the same in kebab-case unless `flag` says otherwise. */
+  readonly name: string;
+  readonly flag?: string;
+  readonly reading: Reading;
+  readonly help: string;
+  /** Understood, because workers in the field know it, but without effect here; the text says why. */
+  readonly without?: string;
+}
+
+const printable = { as: "text", pattern: /^[^\p{Cc}]{1,256}$/u, expected: "1 to 256 printable characters" } as const;
+const whole = (min: number, max: number) => ({ as: "whole", min, max }) as const;
+const text = { as: "text" } as const;
+const queueNote = "this worker takes no more than its slots, so there is no queue to bound";
+const retryNote = "frames on a live connection are not sent again; a lost connection sends all unacked ones again";
+
+const logLevels = ["trace", "debug", "info", "warn", "warning", "error", "fatal", "critical", "silent"] as const;
+
+export const settings = [
+  {
+    name: "SCHEDULER_WS_URL",
+    flag: "url",
+    reading: { as: "url" },
+    help: "where the scheduler's session door is (ws:// or wss://)",
+  },
+  { name: "TENANT", reading: printable, help: "tenant that the token belongs to" },
+  { name: "WORKER_NAME", flag: "name", reading: printable, help: "label for people; may repeat" },
+  {
+    name: "WORKER_INSTANCE_ID",
+    flag: "instance-id",
+    reading: { as: "text", pattern: /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/, expected: "1 to 128 letters, digits or . _ : -" },
+    help: "identity; normally made once and kept in the data directory",
+  },
+  { name: "AUTH_MODE", reading: { as: "one-of", words: ["token", "mtls"] }, help: "how to authenticate" },
+  { name: "AUTH_TOKEN", flag: "token", reading: text, help: "token for the session door" },
+  { name: "AUTH_FINGERPRINT", reading: text, help: "certificate fingerprint, in mode mtls" },
+  { name: "WORKER_VERSION", reading: printable, help: "version to announce" },
+  { name: "CONCURRENCY_MAX_PARALLEL", flag: "max-parallel", reading: whole(1, 2_048), help: "tasks that run at once" },
+  { name: "CONCURRENCY_PER_NODE_LIMITS", reading: { as: "limits" }, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
+  { name: "RUNTIME_NAMES", reading: { as: "words" }, help: "runtimes to announce" },
+  { name: "FEATURE_FLAGS", reading: { as: "words" }, help: "features to announce beside the worker's own" },
+  { name: "POOL", reading: printable, help: "pool this worker belongs to" },
+  { name: "TAGS", reading: { as: "tags" }, help: 'tags to be chosen by, as JSON: {"gpu": "a100"}' },
+  { name: "PACKAGES_DIR", reading: text, help: "directory with <name>/<version>/manifest.json" },
+  { name: "DATA_DIR", reading: text, help: "directory for the identity and for the tasks' own files" },
+  { name: "HEARTBEAT_INTERVAL_SECONDS", reading: whole(1, 3_600), help: "used when the scheduler announces no period" },
+  { name: "SESSION_ACCEPT_TIMEOUT_SECONDS", reading: whole(1, 3_600), help: "how long the scheduler may take to accept" },
+  { name: "SESSION_WINDOW_SIZE", reading: whole(1, 1_024), help: "frames in flight when the scheduler announces no window" },
+  {
+    name: "RECONNECT_BASE_DELAY_SECONDS",
+    reading: { as: "number", min: 0.1, max: 3_600 },
+    help: "pause before the second attempt to connect",
+  },
+  {
+    name: "RECONNECT_MAX_DELAY_SECONDS",
+    reading: { as: "number", min: 0.1, max: 3_600 },
+    help: "longest pause between attempts to connect",
+  },
+  { name: "RECONNECT_JITTER", reading: { as: "number", min: 0, max: 1 }, help: "share of the pause left to chance" },
+  {
+    name: "RECONNECT_ABORT_ON_AUTH_ERROR",
+    reading: { as: "yes-no" },
+    help: "end instead of trying again when the token is refused",
+  },
+  {
+    name: "GRACE_MS",
+    flag: "grace",
+    reading: whole(0, 86_400_000),
+    help: "how long a drain may take after SIGTERM, in milliseconds",
+  },
+  { name: "LOG_LEVEL", reading: { as: "one-of", words: logLevels }, help: "least important lines to log" },
+  {
+    name: "TRANSPORT",
+    reading: { as: "one-of", words: ["websocket"] },
+    help: "only websocket",
+    without: "there is no other transport",
+  },
+  { name: "SCHEDULER_REST_BASE_URL", reading: text, help: "not needed", without: "this worker speaks over its session only" },
+  {
+    name: "HANDSHAKE_PROTOCOL_VERSION",
+    reading: whole(1, 1_000),
+    help: "always 2",
+    without: "this worker speaks session protocol 2",
+  },
+  {
+    name: "HEARTBEAT_JITTER_SECONDS",
+    reading: whole(0, 3_600),
+    help: "none",
+    without: "the scheduler's own period is kept exactly",
+  },
+  { name: "ACK_RETRY_BASE_MS", reading: whole(0, 3_600_000), help: "none", without: retryNote },
+  { name: "ACK_RETRY_MAX_MS", reading: whole(0, 3_600_000), help: "none", without: retryNote },
+  { name: "ACK_RETRY_ATTEMPTS", reading: whole(0, 1_000), help: "none", without: retryNote },
+  {
+    name: "RECONNECT_ABORT_ON_PROTOCOL_ERROR",
+    reading: { as: "yes-no" },
+    help: "none",
+    without: "protocol errors lead to a new session",
+  },
+  { name: "TRANSPORT_RECV_QUEUE_MAX", reading: whole(0, 1e9), help: "none", without: queueNote },
+  { name: "SESSION_APP_QUEUE_MAX", reading: whole(0, 1e9), help: "none", without: queueNote },
+  { name: "SESSION_APP_QUEUE_OVERFLOW", reading: text, help: "none", without: queueNote },
+  { name: "DISPATCH_QUEUE_MAX", reading: whole(0, 1e9), help: "none", without: queueNote },
+  { name: "DISPATCH_QUEUE_OVERFLOW", reading: text, help: "none", without: queueNote },
+  { name: "DISPATCH_QUEUE_IDLE_SECONDS", reading: whole(0, 1e9), help: "none", without: queueNote },
+  { name: "DISPATCH_MAX_INFLIGHT", reading: whole(0, 1e9), help: "none", without: "CONCURRENCY_MAX_PARALLEL is the limit" },
+  { name: "DISPATCH_TIMEOUT_SECONDS", reading: whole(0, 1e9), help: "none", without: "time limits come with each task" },
+  { name: "DISPATCH_MAX_FAILURES", reading: whole(0, 1e9), help: "none", without: "retries are the scheduler's to decide" },
+  {
+    name: "DISPATCH_FAILURE_COOLDOWN_SECONDS",
+    reading: whole(0, 1e9),
+    help: "none",
+    without: "retries are the scheduler's to decide",
+  },
+  { name: "EXEC_MODE_DEFAULT", reading: text, help: "none", without: "handlers run on the event loop" },
+  { name: "PAYLOAD_TYPES", reading: { as: "words" }, help: "none", without: "the worker announces exactly what it understands" },
+] as const satisfies readonly Setting[];
+
+export type SettingName = (typeof settings)[number]["name"];
+
+export const envPrefix = "ASTRA_WORKER_";
+/** Names a JSON file with more settings. */
+export const fileSetting = "CONFIG_FILE";
+
+export function flagOf(setting: Setting): string {
+  return setting.flag ?? setting.name.toLowerCase().replaceAll("_", "-");
+}

@@ -1,0 +1,35 @@
+// Medians, spreads and a progress bar: how every bench shows what it saw.
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? Number.NaN) + upper) / 2;
+}
+
+export function percentile(values: readonly number[], share: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
+}
+
+export const spread = (values: readonly number[]): string => `${whole(Math.min(...values))}..${whole(Math.max(...values))}`;
+
+export const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
+
+/** A bar on a terminal, nothing in a log: the figures are what a log is for. */
+export function progress(label: string, done: number, all: number): void {
+  if (!process.stderr.isTTY) return;
+  const width = 30;
+  const full = Math.round((done / all) * width);
+  process.stderr.write(
+    `\r${label.padEnd(28)} [${"#".repeat(full)}${".".repeat(width - full)}] ${Math.round((done / all) * 100)} %`,
+  );
+  if (done >= all) process.stderr.write("\n");
+}
+
+export function readOption(argv: readonly string[], name: string, fallback: number): number {
+  const at = argv.indexOf(`--${name}`);
+  const value = at < 0 ? fallback : Number(argv[at + 1]);
+  if (!Number.isFinite(value) || value <= 0) throw new Error(`--${name} takes a number above 0`);
+  return value;
+}

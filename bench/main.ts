@@ -1,0 +1,18 @@
+// `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
+
+import { engineBench } from "./engine.ts";
+
+const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
+  engine: { what: "task lives/s of engine and sqlite beside a bare loop that writes the same rows", run: engineBench },
+};
+
+const [name = "", ...argv] = process.argv.slice(2);
+const bench = benches[name];
+if (bench === undefined) {
+  console.error(
+    `npm run bench -- NAME, where NAME is one of:\n${Object.entries(benches)
+      .map(([key, { what }]) => `  ${key.padEnd(10)} ${what}`)
+      .join("\n")}`,
+  );
+  process.exitCode = 2;
+} else await bench.run(argv);

@@ -1,0 +1,46 @@
+// REST and WebSocket on one port: both doors attached to one HTTP server that the app owns.
+
+import type { Server } from "node:http";
+import type { Duplex } from "node:stream";
+import { fault } from "@astraflow/protocol";
+import { createRest, type RestOptions } from "./rest/app.ts";
+import { restLimits } from "./rest/call.ts";
+import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
+import { refuseUpgrade } from "./session/upgrade.ts";
+
+export type DoorsOptions = SessionDoorOptions & RestOptions;
+
+export interface Doors {
+  /** Resolves when the server, once listening, will answer. */
+  attach(server: Server): Promise<void>;
+  /** Says goodbye to the workers, finishes running requests. The server itself is the app's to close. */
+  close(): Promise<void>;
+  /** Worker sockets that are open. */
+  readonly connections: number;
+}
+
+export function createDoors(options: DoorsOptions): Doors {
+  const session = createSessionDoor(options);
+  const rest = createRest(options);
+  return {
+    async attach(server) {
+      await rest.ready();
+      // Slow senders of headers or bodies end here; WebSockets are bounded by their own door.
+      server.headersTimeout = restLimits.headersMs;
+      server.requestTimeout = restLimits.requestMs;
+      server.on("request", (request, response) => rest.routing(request, response));
+      server.on("upgrade", (request, socket: Duplex, head: Buffer) => {
+        // The query is neither read nor logged: a token in an address is never accepted.
+        const path = request.url?.split("?")[0];
+        if (path === sessionPath) session.upgrade(request, socket, head);
+        else refuseUpgrade(socket, fault("E.ROUTE.UNKNOWN", "there is no WebSocket here"));
+      });
+    },
+    async close() {
+      await Promise.all([session.close(), rest.close()]);
+    },
+    get connections() {
+      return session.connections;
+    },
+  };
+}

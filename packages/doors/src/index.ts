@@ -1,0 +1,19 @@
+// The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
+export {
+  allGrants,
+  type Authenticate,
+  createSigner,
+  createTokens,
+  type Grant,
+  type Identity,
+  type SessionClaims,
+  type Sign,
+  type TokenEntry,
+} from "./identity.ts";
+export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News, type NewsOf } from "./link.ts";
+export { createMetrics, type Family, type Metrics, type Series } from "./metrics.ts";
+export type { LogLine, Outside } from "./outside.ts";
+export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
+export { type SessionLimits, sessionLimits } from "./session/limits.ts";
+export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
+export { createRest, type RestOptions } from "./rest/app.ts";

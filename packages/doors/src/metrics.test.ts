@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { createMetrics, metricsLimits } from "./metrics.ts";
+
+describe("metrics", () => {
+  it("[A1] writes counters, gauges and histograms in the text form, with labels escaped", () => {
+    const metrics = createMetrics();
+    metrics.counter("frames_total", "Frames.", ["tenant"]).at('a"b\\c\nd').add(2);
+    metrics.gauge("open", "Open.", []).at().set(3);
+    const latency = metrics.histogram("latency_ms", "Latency.", ["type"], [1, 10]);
+    for (const ms of [0.5, 5, 50]) latency.at("x").observe(ms);
+
+    expect(metrics.text()).toBe(
+      [
+        "# HELP frames_total Frames.",
+        "# TYPE frames_total counter",
+        'frames_total{tenant="a\\"b\\\\c\\nd"} 2',
+        "# HELP open Open.",
+        "# TYPE open gauge",
+        "open 3",
+        "# HELP latency_ms Latency.",
+        "# TYPE latency_ms histogram",
+        'latency_ms_bucket{type="x",le="1"} 1',
+        'latency_ms_bucket{type="x",le="10"} 2',
+        'latency_ms_bucket{type="x",le="+Inf"} 3',
+        'latency_ms_sum{type="x"} 55.5',
+        'latency_ms_count{type="x"} 3',
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("[A1] takes numbers that arrive as data: known families by their labels, histograms as observations, new ones as counters", () => {
+    const metrics = createMetrics();
+    metrics.histogram("latency_ms", "Latency.", ["tenant", "type"], [10]);
+
+    metrics.count("latency_ms", { type: "x", tenant: "t" }, 4);
+    metrics.count("retries_total", { reason: "lost" }, 2);
+    metrics.count("retries_total", { reason: "lost" }, 1);
+
+    expect(metrics.text()).toContain('latency_ms_bucket{tenant="t",type="x",le="10"} 1');
+    expect(metrics.text()).toContain('retries_total{reason="lost"} 3');
+  });
+
+  it("[A1] holds a bounded number of series: further ones are counted together", () => {
+    const metrics = createMetrics();
+    const family = metrics.counter("wild_total", "Wild.", ["name"]);
+
+    for (let i = 0; i < metricsLimits.seriesPerFamilyMax + 10; i += 1) family.at(`n${i}`).add(1);
+
+    expect(metrics.text()).toContain('wild_total{name="other"} 10');
+    expect(metrics.text().split("\n").length).toBeLessThan(metricsLimits.seriesPerFamilyMax + 10);
+  });
+});

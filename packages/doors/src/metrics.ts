@@ -1,0 +1,159 @@
+// Numbers for operators, in the text form that Prometheus reads. What is worth counting is decided where it happens.
+// A registry of our own because the hot path adds to a series it already holds: no label lookup per frame.
+
+/** One line of a family: the values of its labels are fixed. */
+export interface Series {
+  add(value: number): void;
+  set(value: number): void;
+  /** Histograms only: one observation. */
+  observe(value: number): void;
+}
+
+export interface Family {
+  at(...labels: readonly string[]): Series;
+  /** Forgets all series, for gauges that are filled anew at each scrape. */
+  clear(): void;
+}
+
+export interface Metrics {
+  counter(name: string, help: string, labels: readonly string[]): Family;
+  gauge(name: string, help: string, labels: readonly string[]): Family;
+  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): Family;
+  /** A number that arrives as data; its family is made on first sight. */
+  count(name: string, labels: Readonly<Record<string, string>>, value: number): void;
+  /** Called before each scrape, for numbers that are read rather than counted. */
+  onScrape(fill: () => void): void;
+  text(): string;
+}
+
+export const metricsLimits = {
+  /** Label values come from workflows and workers; beyond this many, a family's new series share the label `other`. */
+  seriesPerFamilyMax: 2_000,
+  familiesMax: 500,
+  labelCharsMax: 128,
+} as const;
+
+type Kind = "counter" | "gauge" | "histogram";
+
+class Line implements Series {
+  readonly labels: readonly string[];
+  readonly buckets: readonly number[];
+  readonly hits: number[];
+  value = 0;
+  observations = 0;
+
+  constructor(labels: readonly string[], buckets: readonly number[]) {
+    this.labels = labels;
+    this.buckets = buckets;
+    this.hits = buckets.map(() => 0);
+  }
+
+  add(value: number): void {
+    this.value += value;
+  }
+
+  set(value: number): void {
+    this.value = value;
+  }
+
+  observe(value: number): void {
+    this.value += value;
+    this.observations += 1;
+    const index = this.buckets.findIndex((bound) => value <= bound);
+    if (index >= 0) this.hits[index] = (this.hits[index] ?? 0) + 1;
+  }
+}
+
+class Group implements Family {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly help: string;
+  readonly labels: readonly string[];
+  readonly buckets: readonly number[];
+  readonly lines = new Map<string, Line>();
+
+  constructor(name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[]) {
+    this.name = name;
+    this.kind = kind;
+    this.help = help;
+    this.labels = labels;
+    this.buckets = buckets;
+  }
+
+  at(...values: readonly string[]): Series {
+    const key = values.join("\u0000");
+    const known = this.lines.get(key);
+    if (known !== undefined) return known;
+    if (this.lines.size >= metricsLimits.seriesPerFamilyMax && values.some((value) => value !== "other"))
+      return this.at(...values.map(() => "other"));
+    const line = new Line(
+      values.map((value) => value.slice(0, metricsLimits.labelCharsMax)),
+      this.buckets,
+    );
+    this.lines.set(key, line);
+    return line;
+  }
+
+  clear(): void {
+    this.lines.clear();
+  }
+
+  text(): string {
+    if (this.lines.size === 0) return "";
+    const head = `# HELP ${this.name} ${this.help}\n# TYPE ${this.name} ${this.kind}\n`;
+    return head + [...this.lines.values()].map((line) => this.lineText(line)).join("");
+  }
+
+  private lineText(line: Line): string {
+    if (this.kind !== "histogram") return `${this.name}${this.labelText(line)} ${line.value}\n`;
+    let total = 0;
+    const buckets = this.buckets.map((bound, index) => {
+      total += line.hits[index] ?? 0;
+      return `${this.name}_bucket${this.labelText(line, String(bound))} ${total}\n`;
+    });
+    const all = `${this.name}_bucket${this.labelText(line, "+Inf")} ${line.observations}\n`;
+    const sum = `${this.name}_sum${this.labelText(line)} ${line.value}\n`;
+    return `${buckets.join("")}${all}${sum}${this.name}_count${this.labelText(line)} ${line.observations}\n`;
+  }
+
+  private labelText(line: Line, bound?: string): string {
+    const pairs = this.labels.map((label, index) => `${label}="${escape(line.labels[index] ?? "")}"`);
+    if (bound !== undefined) pairs.push(`le="${bound}"`);
+    return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+  }
+}
+
+const escape = (value: string): string => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+
+export function createMetrics(): Metrics {
+  const groups = new Map<string, Group>();
+  const fills: (() => void)[] = [];
+
+  const group = (name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[] = []): Family => {
+    const known = groups.get(name);
+    if (known !== undefined) return known;
+    const made = new Group(name, kind, help, labels, buckets);
+    // Names come from our own code; a runaway one must not grow the registry for ever.
+    if (groups.size < metricsLimits.familiesMax) groups.set(name, made);
+    return made;
+  };
+
+  return {
+    counter: (name, help, labels) => group(name, "counter", help, labels),
+    gauge: (name, help, labels) => group(name, "gauge", help, labels),
+    histogram: (name, help, labels, buckets) => group(name, "histogram", help, labels, buckets),
+    count(name, labels, value) {
+      const known = groups.get(name);
+      const names = known?.labels ?? Object.keys(labels).sort();
+      const family = known ?? group(name, "counter", "Counted by the engine.", names);
+      const series = family.at(...names.map((label) => labels[label] ?? ""));
+      if (known?.kind === "histogram") series.observe(value);
+      else series.add(value);
+    },
+    onScrape: (fill) => void fills.push(fill),
+    text() {
+      for (const fill of fills) fill();
+      return [...groups.values()].map((one) => one.text()).join("");
+    },
+  };
+}

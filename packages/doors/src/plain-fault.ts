@@ -1,0 +1,20 @@
+// A fault in words that may leave the house: what broke inside (statements, paths, stacks) stays in the log.
+
+import type { FaultData } from "@astraflow/engine";
+import { type FaultCode, faultCodes, isFaultCode } from "@astraflow/protocol";
+
+export interface PlainFault {
+  readonly code: FaultCode;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** What broke inside is said in the table's own sentence; every other fault keeps its own. A code nobody knows is E.INTERNAL. */
+export function plainFault(data: FaultData): PlainFault {
+  const code = isFaultCode(data.code) ? data.code : "E.INTERNAL";
+  if (faultCodes[code].http === 500 || code.startsWith("E.STORE.")) return { code, message: faultCodes[code].cause };
+  return { code, message: data.message, ...(data.details !== undefined && { details: data.details }) };
+}
+
+/** Whether the same word, said again later, may be taken. */
+export const isRetryable = (data: FaultData): boolean => !isFaultCode(data.code) || faultCodes[data.code].retry;

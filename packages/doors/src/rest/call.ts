@@ -1,0 +1,85 @@
+// What a handler sees of a request, and what it gives back: plain data, so that handlers know nothing of the HTTP library.
+
+import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@astraflow/protocol";
+import type { Identity } from "../identity.ts";
+
+export interface Call {
+  readonly requestId: string;
+  readonly identity: Identity;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  header(name: string): string | undefined;
+  readonly body: Buffer | null;
+}
+
+export interface Reply {
+  /** An object becomes JSON; text leaves as it is, under `media`. */
+  readonly body: object | string;
+  readonly media?: string;
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export type Handler = (call: Call) => Reply | Promise<Reply>;
+
+export const restLimits = {
+  /** Seen in logs and stored beside the run. */
+  idempotencyKeyCharsMax: 64,
+  /** `<tenant>/<instance>` of a worker in a path. */
+  paramCharsMax: 1_100,
+  headersMs: 10_000,
+  requestMs: 60_000,
+} as const;
+
+/** The body as JSON within bounds, or the fault to answer. */
+export function readBody(call: Call): JsonValue {
+  const media = call.header("content-type")?.split(";")[0]?.trim().toLowerCase();
+  if (media !== "application/json") throw fault("E.REQUEST.MEDIA", "send the body as application/json");
+  if (call.body === null || call.body.length === 0) throw fault("E.REQUEST.INVALID", "the body is empty");
+  const value = readJson(call.body, limits.json.request);
+  if (value instanceof Fault) throw value;
+  return value;
+}
+
+/** The query as the route's table allows it: known names, each once. A token in the address is refused like any unknown name. */
+export function readQuery(route: Route, raw: Readonly<Record<string, unknown>>): Record<string, string> {
+  const known = Object.keys(route.query ?? {});
+  const query: Record<string, string> = {};
+  for (const [name, value] of Object.entries(raw)) {
+    if (!known.includes(name)) throw fault("E.REQUEST.INVALID", unknownName(known), { path: "query" });
+    if (typeof value !== "string")
+      throw fault("E.REQUEST.INVALID", `query.${name} must be given once`, { path: `query.${name}` });
+    if (value.length > limits.idCharsMax)
+      throw fault("E.REQUEST.INVALID", `query.${name} is too long`, { path: `query.${name}` });
+    query[name] = value;
+  }
+  return query;
+}
+
+/** The name itself is not repeated: it may be a secret that got into the address by mistake. */
+const unknownName = (known: readonly string[]): string =>
+  known.length === 0 ? "this route takes no query parameters" : `this route takes no query parameters but ${known.join(", ")}`;
+
+export function readLimit(query: Readonly<Record<string, string>>): number {
+  const text = query["limit"];
+  if (text === undefined) return limits.pageItemsDefault;
+  const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= limits.pageItemsMax) return limit;
+  throw fault("E.REQUEST.INVALID", `query.limit must be a whole number from 1 to ${limits.pageItemsMax}`, {
+    path: "query.limit",
+  });
+}
+
+/** At most 64 printable ASCII characters; absent is null. */
+export function readIdempotencyKey(call: Call): string | null {
+  const key = call.header("idempotency-key");
+  if (key === undefined) return null;
+  if (key.length >= 1 && key.length <= restLimits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
+  throw fault(
+    "E.REQUEST.INVALID",
+    `Idempotency-Key must be 1 to ${restLimits.idempotencyKeyCharsMax} printable ASCII characters without blanks`,
+    {
+      path: "headers.Idempotency-Key",
+    },
+  );
+}

@@ -1,0 +1,300 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { dispatchTo } from "../testing/effects.ts";
+import { joinAnswer } from "../testing/fake-engine.ts";
+import { handshake, register } from "../testing/fake-worker.ts";
+import { type House, openHouse } from "../testing/house.ts";
+import { sessionLimits } from "./limits.ts";
+
+const asks = { ack: { request: true } };
+const result = (task: string, more: object = {}) => ({
+  run_id: "r",
+  task_id: task,
+  status: "SUCCEEDED",
+  result: { n: 1 },
+  fence: 7,
+  ...more,
+});
+
+describe("the session exchange, frame by frame", () => {
+  let house: House;
+  beforeEach(async () => {
+    house = await openHouse();
+  });
+  afterEach(() => house.stop());
+
+  it("[D4] goes handshake, ack, register, ack, accept, heartbeat, work in both directions", async () => {
+    const { engine } = house;
+    const worker = await house.dial();
+
+    const hello = worker.say("control.handshake", handshake(), asks);
+    const greeted = await worker.next("control.ack");
+    expect(greeted).toMatchObject({
+      tenant: "default",
+      sender: { role: "scheduler", id: "scheduler-control" },
+      ack: { for: hello },
+    });
+    expect(greeted.payload).toEqual({ ok: true, for: hello, ack_seq: -1, ack_bitmap: 0, recv_window: sessionLimits.recvWindow });
+    expect(engine.commands).toEqual([]);
+
+    const introduction = worker.say("control.register", register({ running: [{ task_id: "r.9", fence: 3 }] }), asks);
+    const join = await engine.next("worker.join");
+    expect(join).toMatchObject({
+      tenant: "default",
+      worker: "default/w-1",
+      name: "painter",
+      boot: "boot-1",
+      running: [{ task: "r.9", fence: 3 }],
+    });
+    expect(join.about).toMatchObject({
+      slots: 4,
+      runtimes: ["node"],
+      pool: "default",
+      hostname: "box",
+      version: "1.0.0",
+      dialect: "v2",
+    });
+    expect(join.about.packages).toEqual([{ name: "demo", version: "1.0.0", status: "installed" }]);
+    expect((await worker.next("control.ack")).payload).toMatchObject({ ok: true, for: introduction });
+    const accept = await worker.next("control.session.accept");
+    expect(accept.payload).toMatchObject({
+      session_id: join.session,
+      worker_instance_id: "w-1",
+      resumed: false,
+      heartbeat_interval_ms: 10_000,
+      lease_ms: 30_000,
+      send_window: sessionLimits.sendWindow,
+      recv_window: sessionLimits.recvWindow,
+    });
+    const claims = JSON.parse(Buffer.from(String(accept.payload["session_token"]).split(".")[0] ?? "", "base64url").toString());
+    expect(claims).toMatchObject({ sid: join.session, wid: "w-1", tenant: "default", jti: expect.any(String) });
+    expect(claims.exp).toBeGreaterThan(claims.iat);
+
+    const beat = worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 }, held: [] }, asks);
+    expect(await engine.next("worker.beat")).toMatchObject({ session: join.session, healthy: true, held: [] });
+    expect((await worker.next("control.ack")).payload).toMatchObject({ ok: true, for: beat });
+
+    engine.say(dispatchTo(join.session, "r.0", 7, { timeoutMs: 500 }));
+    const dispatch = await worker.next("biz.exec.dispatch");
+    expect(dispatch).toMatchObject({ id: "r.0#7", corr: "r.0", seq: 0, ack: { request: true } });
+    expect(dispatch.payload).toEqual({
+      run_id: "r",
+      task_id: "r.0",
+      node_id: "n-1",
+      node_type: "demo.noop",
+      package_name: "demo",
+      package_version: "1.0.0",
+      parameters: { text: "hi" },
+      constraints: { timeout_ms: 500 },
+      concurrency_key: "r:n-1",
+      priority: 5,
+      fence: 7,
+      attempt: 1,
+    });
+
+    worker.say("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 1024 });
+    expect(await engine.next("task.ack")).toEqual({
+      type: "task.ack",
+      tenant: "default",
+      worker: "default/w-1",
+      session: join.session,
+      held: [{ task: "r.0", fence: 7 }],
+    });
+
+    const done = worker.work("biz.exec.result", result("r.0", { duration_ms: 12 }), { corr: "r.0#7" });
+    expect(await engine.next("task.result")).toEqual({
+      type: "task.result",
+      tenant: "default",
+      worker: "default/w-1",
+      session: join.session,
+      task: "r.0",
+      fence: 7,
+      status: "succeeded",
+      result: '{"n":1}',
+      error: null,
+      durationMs: 12,
+    });
+    const acked = await worker.next("control.ack");
+    expect(acked.ack).toEqual({ for: done });
+    expect(acked.payload).toEqual({ ok: true, for: done, ack_seq: 0, ack_bitmap: 0, recv_window: sessionLimits.recvWindow });
+    expect(worker.frames.map((frame) => frame.type)).toEqual([
+      "control.ack",
+      "control.ack",
+      "control.session.accept",
+      "control.ack",
+      "biz.exec.dispatch",
+      "control.ack",
+    ]);
+  });
+
+  it("[D4] sends neither the register's ack nor accept before the engine has answered the join", async () => {
+    const { engine } = house;
+    engine.hold("worker.join");
+    const worker = await house.dial();
+    worker.say("control.handshake", handshake(), asks);
+    await worker.next("control.ack");
+
+    worker.say("control.register", register(), asks);
+    const join = await engine.next("worker.join");
+    // A grant of the very turn of the join waits for accept, too.
+    engine.say(dispatchTo(join.session, "r.0", 7));
+    await worker.settle();
+    expect(worker.frames).toHaveLength(1);
+    engine.release("worker.join");
+    await worker.next("biz.exec.dispatch");
+
+    expect(worker.frames.map((frame) => frame.type)).toEqual([
+      "control.ack",
+      "control.ack",
+      "control.session.accept",
+      "biz.exec.dispatch",
+    ]);
+  });
+
+  it("[D4] passes a refused join on as a reset, with a pause when trying again can help", async () => {
+    const { engine } = house;
+    engine.answer("worker.join", () => ({ fault: { code: "E.OVERLOADED", message: "the inbox is full" } }));
+    const worker = await house.dial();
+    worker.say("control.handshake", handshake(), asks);
+    worker.say("control.register", register(), asks);
+
+    expect((await worker.next("control.reset")).payload).toEqual({
+      code: "E.OVERLOADED",
+      reason: "the inbox is full",
+      retry_after_ms: sessionLimits.retryAfterMs,
+    });
+    expect(await worker.closed).toEqual({ code: 1011, reason: "the inbox is full" });
+  });
+
+  it("[D10] waits for catalogue and inventory when register names none, and joins with both", async () => {
+    const { engine } = house;
+    const worker = await house.dial();
+    worker.say("control.handshake", handshake(), asks);
+    worker.say("control.register", { capabilities: { concurrency: { max_parallel: 2 }, features: ["fence"] } }, asks);
+    await worker.next("control.ack");
+    await worker.next("control.ack");
+
+    const manifest = { name: "demo" };
+    worker.work("biz.pkg.catalog", { packages: [{ name: "demo", version: "2.0.0", status: "installed", manifest }] });
+    await worker.settle();
+    expect(engine.commands).toEqual([]);
+    worker.work("biz.exec.inventory", { boot_id: "boot-7", running: [{ task_id: "r.1", fence: 4 }] });
+
+    const join = await engine.next("worker.join");
+    expect(join).toMatchObject({ boot: "boot-7", running: [{ task: "r.1", fence: 4 }] });
+    expect(join.about.packages).toEqual([{ name: "demo", version: "2.0.0", status: "installed" }]);
+    expect((await worker.next("control.ack")).payload).toMatchObject({ ack_seq: 1 });
+    await worker.next("control.session.accept");
+  });
+
+  it("[D10] takes the inventory as empty when it has not come within 5 s", async () => {
+    const { engine, outside } = house;
+    const worker = await house.dial();
+    worker.say("control.handshake", handshake(), asks);
+    worker.say("control.register", { capabilities: { concurrency: { max_parallel: 2 } } }, asks);
+    await worker.settle();
+
+    outside.advance(sessionLimits.inventoryMs - 1_000);
+    expect(engine.commands).toEqual([]);
+    outside.advance(1_000);
+
+    expect(await engine.next("worker.join")).toMatchObject({ boot: "w-1", running: [], about: { packages: [] } });
+    await worker.next("control.session.accept");
+    worker.work("biz.exec.inventory", { running: [{ task_id: "r.1", fence: 4 }] });
+    expect(await engine.next("worker.beat")).toMatchObject({ held: [{ task: "r.1", fence: 4 }] });
+    worker.work("biz.pkg.catalog", { packages: [{ name: "late", version: "1.0.0", status: "installed", manifest: {} }] });
+    expect((await engine.next("worker.describe")).about.packages).toEqual([
+      { name: "late", version: "1.0.0", status: "installed" },
+    ]);
+  });
+
+  it("[D12] ends in worker.leave when the socket goes, however it goes", async () => {
+    const { engine } = house;
+    const polite = await house.worker();
+    const rude = await house.worker({ instance: "w-2" });
+
+    polite.socket.close(1000);
+    expect(await engine.next("worker.leave")).toMatchObject({ worker: "default/w-1" });
+    rude.socket.terminate();
+    expect(await engine.next("worker.leave")).toMatchObject({ worker: "default/w-2" });
+  });
+
+  it("[D12] describes the worker anew on a second register, acks it after the answer and accepts only once", async () => {
+    const { engine } = house;
+    const worker = await house.worker();
+    engine.hold("worker.describe");
+
+    const again = worker.say("control.register", register({ packages: [] }), asks);
+    expect((await engine.next("worker.describe")).about.packages).toEqual([]);
+    await worker.settle();
+    expect(worker.frames).toHaveLength(3);
+    engine.release("worker.describe");
+
+    expect((await worker.next("control.ack")).payload).toMatchObject({ for: again });
+    expect(worker.frames.filter((frame) => frame.type === "control.session.accept")).toHaveLength(1);
+  });
+
+  it("[D12] tells a worker to drain, also one that joins while it is being drained, and ends a drain by a fresh session", async () => {
+    const { engine } = house;
+    engine.answer("worker.join", () => ({ body: { ...joinAnswer, of: "join", draining: true } as typeof joinAnswer }));
+    const worker = await house.worker();
+    const { session } = await engine.next("worker.join");
+
+    expect((await worker.next("control.drain")).payload).toEqual({ reason: "this worker is being drained" });
+    engine.say({ type: "drain", session, worker: "default/w-1", on: true, reason: "by ann" });
+    expect((await worker.next("control.drain")).payload).toEqual({ reason: "by ann" });
+    engine.say({ type: "drain", session, worker: "default/w-1", on: false, reason: "by ann" });
+    expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+    await worker.closed;
+  });
+
+  it("[D12] closes a session that the engine resets, and processes nothing that still comes from it", async () => {
+    const { engine } = house;
+    const worker = await house.worker();
+    const { session } = await engine.next("worker.join");
+
+    engine.say({ type: "reset", session, worker: "default/w-1", code: "E.SESSION.STALE_BINDING", reason: "superseded session" });
+    worker.work("biz.exec.result", result("r.0"));
+
+    expect((await worker.next("control.reset")).payload).toEqual({
+      code: "E.SESSION.STALE_BINDING",
+      reason: "superseded session",
+    });
+    expect(await worker.closed).toEqual({ code: 1011, reason: "superseded session" });
+    await engine.next("worker.leave");
+    expect(engine.commands.filter((command) => command.type === "task.result")).toEqual([]);
+  });
+
+  it("[D12] sends a worker whose heartbeat is stale to a new handshake", async () => {
+    const { engine } = house;
+    const worker = await house.worker();
+    engine.answer("worker.beat", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "the lease is over" } }));
+
+    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 1 } }, asks);
+
+    expect(await engine.next("worker.beat")).toMatchObject({ held: null });
+    expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+  });
+
+  it("[D12] leaves a heartbeat that could not be stored unacked, and keeps the session", async () => {
+    const { engine } = house;
+    const worker = await house.worker();
+    engine.answer("worker.beat", () => ({ fault: { code: "E.OVERLOADED", message: "the inbox is full" } }));
+
+    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 1 } }, asks);
+    await engine.next("worker.beat");
+    engine.answer("worker.beat", () => ({ body: { of: "word", applied: true } }));
+    const second = worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 1 } }, asks);
+
+    expect((await worker.next("control.ack")).payload).toMatchObject({ for: second });
+  });
+
+  it("[D20] says goodbye with 1001 when the scheduler goes away, and takes nobody new", async () => {
+    const worker = await house.worker();
+
+    const closing = house.doors.close();
+    expect(await worker.closed).toEqual({ code: 1001, reason: "going away" });
+    await closing;
+
+    await expect(house.dial()).rejects.toThrow("503");
+  });
+});

@@ -1,0 +1,71 @@
+// What a worker says of itself before it gets work: its register, its catalogue, its inventory. Kept until all is known, and kept up to date.
+// Pure: it makes the commands that tell the engine; when they are sent is the connection's business.
+
+import type { DescribeWorker, JoinWorker, WorkerAbout } from "@astraflow/engine";
+import type { Handshake, Inventory, PkgCatalog, Register } from "@astraflow/protocol";
+import type { Bound } from "./greeting.ts";
+import { heldOf, type Speaker } from "./words.ts";
+
+export class Introduction {
+  readonly register: Register;
+  readonly features: ReadonlySet<string>;
+  catalog: PkgCatalog | null;
+  inventory: Inventory | null = null;
+
+  constructor(register: Register, catalog: PkgCatalog | null) {
+    this.register = register;
+    this.catalog = catalog;
+    this.features = new Set(register.capabilities.features);
+  }
+
+  /** A register that names no part of the inventory leaves it to the two frames that follow. */
+  get isComplete(): boolean {
+    const { packages, manifests, running, boot_id } = this.register;
+    const isNamed = packages !== undefined || manifests !== undefined || running !== undefined || boot_id !== undefined;
+    return isNamed || (this.catalog !== null && this.inventory !== null);
+  }
+
+  /** What did not come counts as empty: nothing is kept that nobody reported. */
+  join(bound: Bound, session: string): JoinWorker {
+    return {
+      type: "worker.join",
+      tenant: bound.tenant,
+      worker: bound.worker,
+      name: bound.handshake.worker.worker_name || bound.instance,
+      // Without a boot id the reported inventory alone tells what survived; the instance then stands for its boot.
+      boot: this.inventory?.boot_id ?? this.register.boot_id ?? bound.instance,
+      session,
+      about: this.about(bound.handshake),
+      running: heldOf(this.inventory?.running ?? this.register.running ?? []),
+    };
+  }
+
+  describe(bound: Bound, { tenant, worker, session }: Speaker): DescribeWorker {
+    return { type: "worker.describe", tenant, worker, session, about: this.about(bound.handshake) };
+  }
+
+  private about({ worker }: Handshake): WorkerAbout {
+    const { concurrency, runtimes, features, pool, tags } = this.register.capabilities;
+    return {
+      slots: concurrency.max_parallel,
+      ...(concurrency.per_node_limits !== undefined && { perNodeLimits: concurrency.per_node_limits }),
+      packages: this.packages(),
+      runtimes,
+      features,
+      payloadTypes: this.register.payload_types ?? [],
+      pool: pool ?? "default",
+      tags: tags ?? {},
+      hostname: worker.hostname,
+      version: worker.version,
+      dialect: "v2",
+    };
+  }
+
+  /** The list, else what the manifests show; a catalogue that came later stands for both. */
+  private packages(): WorkerAbout["packages"] {
+    const { packages, manifests } = this.register;
+    const shown = () => manifests?.map(({ name, version }) => ({ name, version, status: "installed" }));
+    const listed = this.catalog?.packages ?? packages ?? shown() ?? [];
+    return listed.map(({ name, version, status }) => ({ name, version, status }));
+  }
+}

@@ -1,0 +1,31 @@
+// The numbers of the session door, under the names the protocol promises to operators.
+
+import type { Link } from "../link.ts";
+import type { Metrics, Series } from "../metrics.ts";
+
+export interface Meters {
+  readonly connections: (tenant: string) => Series;
+  readonly bytes: (tenant: string, dir: "in" | "out") => Series;
+  refused(tenant: string, code: string): void;
+}
+
+const latencyBucketsMs = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000];
+
+export function createMeters(metrics: Metrics, link: Link): Meters {
+  const active = metrics.gauge("ws_conn_active", "Worker connections that have authenticated.", ["tenant"]);
+  const bytes = metrics.counter("ws_frame_bytes_total", "Bytes of session frames.", ["tenant", "dir"]);
+  const dispatches = metrics.counter("cmd_dispatch_total", "Dispatches handed to a worker connection.", ["tenant", "node_type"]);
+  // These are counted by the engine, which knows when a grant was made, why one was taken back and who fell silent.
+  metrics.counter("ws_heartbeat_miss_total", "Heartbeat periods that passed without a heartbeat.", ["tenant", "worker"]);
+  metrics.histogram("result_latency_ms", "From grant to result.", ["tenant", "node_type"], latencyBucketsMs);
+  metrics.counter("cmd_retry_total", "Tasks sent again, by reason.", ["reason"]);
+  const refusals = metrics.counter("ws_frame_refused_total", "Frames whose word was refused.", ["tenant", "code"]);
+
+  link.on("dispatch", ({ tenant, dispatch }) => dispatches.at(tenant, dispatch.nodeType).add(1));
+  link.on("count", ({ name, labels, value }) => metrics.count(name, labels, value));
+  return {
+    connections: (tenant) => active.at(tenant),
+    bytes: (tenant, dir) => bytes.at(tenant, dir),
+    refused: (tenant, code) => refusals.at(tenant, code).add(1),
+  };
+}

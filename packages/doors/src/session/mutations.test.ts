@@ -1,0 +1,135 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { dial, handshake, register } from "../testing/fake-worker.ts";
+import { type House, openHouse } from "../testing/house.ts";
+
+/** A small repeatable dice: the same corpus in every run. */
+function createDice(seed: number): (sides: number) => number {
+  let state = seed;
+  return (sides) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * sides);
+  };
+}
+
+const envelope = (type: string, payload: object, more: object = {}) => ({
+  type,
+  id: `${type}-0`,
+  ts: "2025-01-01T00:00:00Z",
+  tenant: "default",
+  sender: { role: "worker", id: "w-1" },
+  payload,
+  ack: { request: true },
+  ...more,
+});
+
+const samples = [
+  envelope("control.handshake", handshake()),
+  envelope("control.register", register()),
+  envelope("control.heartbeat", { healthy: true, metrics: { inflight: 1 }, held: [{ task_id: "r.0", fence: 1 }] }),
+  envelope("control.ack", { ok: true, ack_seq: 0, ack_bitmap: "ff", recv_window: 8, for: "x" }),
+  envelope("control.resume", { session_id: "s", session_token: "t", last_seen_seq: 1 }),
+  envelope(
+    "biz.exec.result",
+    { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: { a: [1, { b: null }] }, fence: 1 },
+    { seq: 0, corr: "r.0#1" },
+  ),
+  envelope("biz.exec.result.batch", { items: [{ run_id: "r", task_id: "r.0", status: "FAILED", result: {} }] }, { seq: 0 }),
+  envelope("biz.exec.error", { code: "E.X", message: "m", context: { where: "w", details: { task_id: "r.0" } } }, { seq: 0 }),
+  envelope(
+    "biz.exec.feedback",
+    { run_id: "r", task_id: "r.0", progress: 0.5, chunks: [{ channel: "log", text: "t" }] },
+    { seq: 0 },
+  ),
+  envelope("biz.exec.inventory", { running: [{ task_id: "r.0", fence: 1 }] }, { seq: 0 }),
+  envelope("biz.pkg.catalog", { packages: [{ name: "p", version: "1", status: "installed", manifest: {} }] }, { seq: 0 }),
+  envelope("ext.vendor.acme.x", { a: 1 }, { seq: 0 }),
+].map((sample) => JSON.stringify(sample));
+
+const splices = [
+  "\u0000",
+  "\\u0000",
+  "null",
+  "-1",
+  "1e999",
+  "9007199254740993",
+  '"__proto__":1,',
+  "{}",
+  "[]",
+  '"',
+  "\\",
+  "\ud800",
+  "💥",
+  "true",
+  "}".repeat(5),
+  "[".repeat(200),
+  '"'.repeat(3),
+  "control.",
+  "#",
+  "/",
+];
+
+/** One of: a byte changed, a part cut out, a part doubled, something put in, a value swapped for one of another kind. */
+function mutate(text: string, roll: (sides: number) => number): string {
+  const at = roll(text.length);
+  const length = 1 + roll(24);
+  switch (roll(5)) {
+    case 0:
+      return text.slice(0, at) + String.fromCharCode(roll(256)) + text.slice(at + 1);
+    case 1:
+      return text.slice(0, at) + text.slice(at + length);
+    case 2:
+      return text.slice(0, at + length) + text.slice(at);
+    case 3:
+      return text.slice(0, at) + (splices[roll(splices.length)] ?? "") + text.slice(at);
+    default:
+      return text.replace(/:("[^"]*"|\d+|true|\{\}|\[\])/g, (value) =>
+        roll(6) === 0 ? `:${splices[roll(splices.length)] ?? ""}` : value,
+      );
+  }
+}
+
+describe("a corpus of mutated frames", () => {
+  let house: House;
+  beforeAll(async () => {
+    house = await openHouse();
+  });
+  afterAll(() => house.stop());
+
+  it("[D19] never makes the door crash, throw or fall silent: 1,000 frames in every phase of a connection", async () => {
+    const roll = createDice(20_251_115);
+    let refused = 0;
+    const silent: string[] = [];
+    for (let n = 0; n < 1_000; n += 1) {
+      const sample = samples[roll(samples.length)] ?? "";
+      const text = mutate(sample, roll);
+      const phase = roll(3);
+      const worker = phase === 2 ? await house.worker() : await dial(house.ws);
+      if (phase === 1) worker.say("control.handshake", handshake(), { ack: { request: true } });
+
+      worker.raw(text);
+      // Either the connection still answers, or it was ended with a reset that names a code.
+      const ending = await Promise.race([
+        worker.settle().then(
+          () => "open",
+          () => "closed",
+        ),
+        worker.closed.then(() => "closed"),
+      ]);
+      if (ending === "closed") {
+        refused += 1;
+        await worker.closed;
+        if (worker.frames.at(-1)?.type !== "control.reset") silent.push(text);
+      }
+      worker.socket.terminate();
+    }
+
+    expect(silent).toEqual([]);
+    expect(refused).toBeGreaterThan(200);
+    expect(house.outside.lines.filter((line) => line.event === "session.bug")).toEqual([]);
+    expect(house.engine.problems).toEqual([]);
+    expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+    const survivor = await house.worker({ instance: "w-after" });
+    survivor.work("biz.exec.result", { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: {} });
+    expect((await survivor.next("control.ack")).payload).toMatchObject({ ack_seq: 0 });
+  }, 60_000);
+});

@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { connectionMoves, movePhase, type Phase } from "./phase.ts";
+
+const phases = Object.keys(connectionMoves) as Phase[];
+const movesFrom = (from: Phase): readonly Phase[] => connectionMoves[from];
+
+describe("phases of a connection", () => {
+  it("[D4] change only as the table says; any other move is a bug and throws", () => {
+    const made = phases.flatMap((from) =>
+      phases.filter((to) => !throws(() => movePhase(from, to))).map((to) => `${from} > ${to}`),
+    );
+
+    expect(made).toEqual(
+      phases.flatMap((from) =>
+        movesFrom(from)
+          .map((to) => `${from} > ${to}`)
+          .sort(byPhase),
+      ),
+    );
+  });
+
+  it("[D4] end in closed from everywhere, pass through joining before live, and never leave closed", () => {
+    expect(phases.filter((from) => !movesFrom(from).includes("closed"))).toEqual(["closed"]);
+    expect(phases.filter((from) => movesFrom(from).includes("live"))).toEqual(["joining"]);
+    expect(movesFrom("closed")).toEqual([]);
+  });
+});
+
+const byPhase = (a: string, b: string): number =>
+  phases.indexOf(a.split(" > ")[1] as Phase) - phases.indexOf(b.split(" > ")[1] as Phase);
+
+function throws(run: () => unknown): boolean {
+  try {
+    run();
+    return false;
+  } catch (problem) {
+    return problem instanceof Error && problem.message.includes("cannot go");
+  }
+}

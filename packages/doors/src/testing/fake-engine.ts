@@ -1,0 +1,110 @@
+// An engine that does what a test tells it: keeps every command, answers at once or when released, and says whatever it is told to say.
+
+import type { AnswerBody, Command, Effect, FaultData, Inbound } from "@astraflow/engine";
+import { createLink, type Link } from "../link.ts";
+import { createInbox } from "./inbox.ts";
+
+type Verdict = { readonly body: AnswerBody } | { readonly fault: FaultData };
+type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;
+
+export interface FakeEngine {
+  readonly link: Link;
+  readonly commands: Command[];
+  /** Batches as they were pushed: commands of one tick belong together. */
+  readonly batches: (readonly Inbound[])[];
+  readonly problems: unknown[];
+  /** The next command of this type that no test has taken yet. */
+  next<T extends Command["type"]>(type: T): Promise<CommandOf<T>>;
+  /** Commands of this type are answered like this from now on. */
+  answer<T extends Command["type"]>(type: T, verdict: (command: CommandOf<T>) => Verdict): void;
+  /** Commands of this type wait until released. */
+  hold(type: Command["type"]): void;
+  /** Answers what was held, all in one delivery, in the given order of positions (all in order by default). */
+  release(type: Command["type"], order?: readonly number[]): void;
+  say(...effects: readonly Effect[]): void;
+}
+
+export const joinAnswer: AnswerBody = { of: "join", epoch: 1, leaseMs: 30_000, heartbeatMs: 10_000, draining: false };
+
+export function createFakeEngine(): FakeEngine {
+  const commands: Command[] = [];
+  const batches: (readonly Inbound[])[] = [];
+  const problems: unknown[] = [];
+  const inbox = createInbox<Command>();
+  const verdicts = new Map<string, (command: never) => Verdict>();
+  const holding = new Set<string>();
+  const held: Inbound[] = [];
+
+  const verdictOn = (command: Command): Verdict => {
+    const scripted = verdicts.get(command.type);
+    if (scripted !== undefined) return scripted(command as never);
+    if (command.type === "worker.join") return { body: joinAnswer };
+    if (command.type === "run.start")
+      return {
+        body: {
+          of: "run",
+          run: "r1",
+          phase: "queued",
+          workflow: `${command.tenant}/${command.digest}`,
+          client: command.client,
+          createdAt: 0,
+          repeated: false,
+        },
+      };
+    if (command.type === "run.cancel")
+      return {
+        body: {
+          of: "run",
+          run: command.run,
+          phase: "ending",
+          workflow: `${command.tenant}/d`,
+          client: "c",
+          createdAt: 0,
+          repeated: false,
+        },
+      };
+    if (command.type === "worker.drain") return { body: { of: "worker", worker: command.worker, draining: command.on } };
+    return { body: { of: "word", applied: true } };
+  };
+  const answered = ({ ref, command }: Inbound): Effect => {
+    const verdict = verdictOn(command);
+    return {
+      type: "answer",
+      ref,
+      body: "body" in verdict ? verdict.body : null,
+      fault: "fault" in verdict ? verdict.fault : null,
+    };
+  };
+
+  const link = createLink(
+    (items) => {
+      batches.push(items);
+      for (const { command } of items) {
+        commands.push(command);
+        inbox.put(command);
+      }
+      held.push(...items.filter(({ command }) => holding.has(command.type)));
+      const now = items.filter(({ command }) => !holding.has(command.type)).map(answered);
+      // As a real engine: never in the same tick.
+      if (now.length > 0) setImmediate(() => link.deliver(now));
+    },
+    { report: (problem) => void problems.push(problem) },
+  );
+
+  return {
+    link,
+    commands,
+    batches,
+    problems,
+    next: (type) => inbox.take((command) => command.type === type) as Promise<never>,
+    answer: (type, verdict) => void verdicts.set(type, verdict as (command: never) => Verdict),
+    hold: (type) => void holding.add(type),
+    release(type, order) {
+      const mine = held.filter(({ command }) => command.type === type);
+      const chosen = order === undefined ? mine : order.map((position) => mine[position] as Inbound);
+      for (const item of chosen) held.splice(held.indexOf(item), 1);
+      link.deliver(chosen.map(answered));
+    },
+    say: (...effects) => link.deliver(effects),
+  };
+}

@@ -1,0 +1,94 @@
+// A worker's end of the session as a script: says what a test tells it, word by word, and waits for named frames.
+
+import { type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
+import { WebSocket } from "ws";
+import { createInbox } from "./inbox.ts";
+
+export interface FakeWorker {
+  readonly socket: WebSocket;
+  /** All frames received, in order; each was valid by the protocol's own schemas. */
+  readonly frames: Envelope[];
+  readonly closed: Promise<{ code: number; reason: string }>;
+  next(type: string): Promise<Envelope>;
+  /** A frame with this worker's envelope around it; `more` overrides fields of the envelope. Returns its id. */
+  say(type: string, payload: object, more?: Record<string, unknown>): string;
+  /** The same, numbered. */
+  work(type: string, payload: object, more?: Record<string, unknown>): string;
+  raw(text: string | Buffer): void;
+  /** Resolves when the peer has seen everything said before: it answers in order. */
+  settle(): Promise<void>;
+}
+
+export interface FakeWorkerOptions {
+  readonly tenant?: string;
+  readonly instance?: string;
+  readonly headers?: Record<string, string>;
+}
+
+export async function dial(url: string, options: FakeWorkerOptions = {}): Promise<FakeWorker> {
+  const { tenant = "default", instance = "w-1" } = options;
+  const socket = new WebSocket(url, { headers: options.headers ?? {} });
+  const inbox = createInbox<Envelope>();
+  const pongs = createInbox<string>();
+  const frames: Envelope[] = [];
+  let count = 0;
+  let seq = 0;
+  socket.on("message", (data) => {
+    const envelope = readEnvelope(JSON.parse(String(data)), "v2");
+    if (envelope instanceof Fault) throw envelope;
+    const payload = readPayload("v2", envelope.type, envelope.payload);
+    if (payload instanceof Fault) throw payload;
+    frames.push(envelope);
+    inbox.put(envelope);
+  });
+  socket.on("pong", (data) => pongs.put(String(data)));
+  const closed = new Promise<{ code: number; reason: string }>((resolve) => {
+    socket.on("close", (code, reason) => {
+      inbox.end(new Error(`socket closed: ${code} ${String(reason)}`));
+      pongs.end(new Error("socket closed"));
+      resolve({ code, reason: String(reason) });
+    });
+  });
+  await new Promise<void>((resolve, reject) => {
+    socket.once("open", () => resolve());
+    socket.once("error", reject);
+  });
+  // A terminated connection shows as an error first; its close is what tests look at.
+  socket.on("error", () => undefined);
+
+  const say = (type: string, payload: object, more: Record<string, unknown> = {}): string => {
+    const id = `${type}-${count++}`;
+    const sender = { role: "worker", id: instance };
+    socket.send(JSON.stringify({ type, id, ts: new Date(0).toISOString(), tenant, sender, payload, ...more }));
+    return id;
+  };
+  return {
+    socket,
+    frames,
+    closed,
+    next: (type) => inbox.take((envelope) => envelope.type === type),
+    say,
+    work: (type, payload, more) => say(type, payload, { seq: seq++, ack: { request: true }, ...more }),
+    raw: (text) => socket.send(text),
+    async settle() {
+      const mark = `mark-${count++}`;
+      socket.ping(mark);
+      await pongs.take((pong) => pong === mark);
+    },
+  };
+}
+
+export const handshake = (more: Record<string, unknown> = {}) => ({
+  protocol: 2,
+  auth: { mode: "token", token: "secret-a" },
+  worker: { worker_name: "painter", worker_instance_id: "w-1", version: "1.0.0", hostname: "box" },
+  ...more,
+});
+
+export const register = (more: Record<string, unknown> = {}, features: readonly string[] = ["fence", "cancel", "held"]) => ({
+  capabilities: { concurrency: { max_parallel: 4 }, runtimes: ["node"], features },
+  packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+  boot_id: "boot-1",
+  running: [],
+  ...more,
+});

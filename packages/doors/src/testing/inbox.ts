@@ -1,0 +1,35 @@
+// Things that arrive some time, and tests that wait for a certain one of them: no sleeping, no polling.
+
+export interface Inbox<T> {
+  put(item: T): void;
+  /** The first item not yet taken that fits; waits for it if need be. */
+  take(fits: (item: T) => boolean): Promise<T>;
+  /** What nobody has taken. */
+  readonly left: readonly T[];
+  /** Everyone who waits, and everyone who will, is refused. */
+  end(why: Error): void;
+}
+
+export function createInbox<T>(): Inbox<T> {
+  const left: T[] = [];
+  const waiting: { fits: (item: T) => boolean; resolve: (item: T) => void; reject: (why: Error) => void }[] = [];
+  let ended: Error | null = null;
+  return {
+    left,
+    put(item) {
+      const index = waiting.findIndex((one) => one.fits(item));
+      if (index < 0) left.push(item);
+      else waiting.splice(index, 1)[0]?.resolve(item);
+    },
+    take(fits) {
+      const index = left.findIndex(fits);
+      if (index >= 0) return Promise.resolve(left.splice(index, 1)[0] as T);
+      if (ended !== null) return Promise.reject(ended);
+      return new Promise((resolve, reject) => void waiting.push({ fits, resolve, reject }));
+    },
+    end(why) {
+      ended = why;
+      for (const one of waiting.splice(0)) one.reject(why);
+    },
+  };
+}

@@ -1,0 +1,168 @@
+// Rows and a reader that holds them, for tests of what the API shows. The reader filters by tenant as the stores do.
+
+import type { LogEntry, PageQuery, Reader, RunRow, TaskRow, WorkerRow } from "@astraflow/engine";
+import type { Workflow } from "@astraflow/protocol";
+
+export const nodeIds = [
+  "11111111-1111-4111-8111-111111111111",
+  "22222222-2222-4222-8222-222222222222",
+  "33333333-3333-4333-8333-333333333333",
+];
+
+/** A chain of three nodes. */
+export const chain: Workflow = {
+  id: "99999999-9999-4999-8999-999999999999",
+  schemaVersion: "2025-10",
+  metadata: { name: "chain" },
+  nodes: nodeIds.map((id, ordinal) => ({
+    id,
+    type: "demo.noop",
+    package: { name: "demo", version: "1.0.0" },
+    label: `step ${ordinal}`,
+    position: { x: ordinal * 100, y: 0 },
+  })),
+  edges: [0, 1].map((n) => ({
+    id: `e${n}`,
+    source: { node: nodeIds[n] ?? "", port: "out" },
+    target: { node: nodeIds[n + 1] ?? "", port: "in" },
+  })),
+};
+
+export function runRow(id: string, more: Partial<RunRow> = {}): RunRow {
+  return {
+    kind: "run",
+    id,
+    tenant: "default",
+    phase: "running",
+    workflow: "default/abc",
+    client: "c1",
+    band: 5,
+    open: 1,
+    verdict: null,
+    cursor: null,
+    createdAt: 1_000,
+    startedAt: 2_000,
+    endedAt: null,
+    due: null,
+    error: null,
+    ...more,
+  };
+}
+
+export function taskRow(id: string, more: Partial<TaskRow> = {}): TaskRow {
+  return {
+    kind: "task",
+    id,
+    run: id.slice(0, id.indexOf(".")),
+    phase: "ready",
+    route: "route",
+    pin: null,
+    line: null,
+    band: 5,
+    rank: null,
+    needs: 0,
+    fence: 0,
+    attempt: 0,
+    deliveries: 0,
+    failures: 0,
+    worker: null,
+    boot: null,
+    epoch: 0,
+    acked: false,
+    key: null,
+    due: null,
+    readyAt: 2_000,
+    grantedAt: null,
+    endedAt: null,
+    params: null,
+    result: null,
+    error: null,
+    ...more,
+  };
+}
+
+export function workerRow(instance: string, more: Partial<WorkerRow> = {}): WorkerRow {
+  const tenant = more.tenant ?? "default";
+  return {
+    kind: "worker",
+    id: `${tenant}/${instance}`,
+    tenant,
+    name: `name of ${instance}`,
+    phase: "online",
+    boot: "boot-1",
+    epoch: 1,
+    replica: "here",
+    draining: false,
+    joinedAt: 1_000,
+    seenAt: 3_000,
+    due: null,
+    about: JSON.stringify({
+      slots: 4,
+      packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+      runtimes: ["node"],
+      features: ["fence"],
+      payloadTypes: [],
+      pool: "default",
+      tags: { zone: "a" },
+      hostname: "box",
+      version: "1.0.0",
+      dialect: "v2",
+    }),
+    ...more,
+  };
+}
+
+export interface Rows {
+  readonly runs: readonly RunRow[];
+  readonly tasks: readonly TaskRow[];
+  readonly workers: readonly WorkerRow[];
+  readonly log: readonly (LogEntry & { readonly tenant: string })[];
+  readonly floor?: number;
+}
+
+export function readerOf(rows: Rows): Reader & { readonly queries: PageQuery[] } {
+  const queries: PageQuery[] = [];
+  const head = rows.log.length;
+  return {
+    queries,
+    async events({ tenant, after, subject, limit }) {
+      const items = rows.log
+        .filter(
+          (entry) => entry.tenant === tenant && entry.position > after && (subject === undefined || entry.subject === subject),
+        )
+        .slice(0, limit)
+        .map(({ tenant: _tenant, ...entry }) => entry);
+      return { items, next: items.at(-1)?.position ?? after, head, floor: rows.floor ?? 0 };
+    },
+    async page(query) {
+      queries.push(query);
+      return answer(rows, query, head) as never;
+    },
+    close: async () => undefined,
+  };
+}
+
+function answer(rows: Rows, query: PageQuery, head: number): object {
+  switch (query.page) {
+    case "runs": {
+      const all = rows.runs
+        .filter((run) => run.tenant === query.tenant && (query.phase === undefined || run.phase === query.phase))
+        .filter(
+          (run) =>
+            (query.client === undefined || run.client === query.client) && (query.before === undefined || run.id < query.before),
+        )
+        .sort((a, b) => (a.id < b.id ? 1 : -1));
+      const items = all.slice(0, query.limit);
+      return { items, next: all.length > query.limit ? (items.at(-1)?.id ?? null) : null, head };
+    }
+    case "run": {
+      const run = rows.runs.find((one) => one.id === query.run && one.tenant === query.tenant);
+      const tasks = rows.tasks.filter((task) => task.run === query.run);
+      return { detail: run === undefined ? null : { run, tasks, workflow: JSON.stringify(chain) }, head };
+    }
+    case "workers":
+      return { items: rows.workers.filter((worker) => worker.tenant === query.tenant), head };
+    default:
+      return { items: [] };
+  }
+}

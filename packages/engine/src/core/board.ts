@@ -1,0 +1,385 @@
+// The working copy of one turn: rows as loaded, the images that will be written, the facts and effects that will follow.
+// A command that fails is undone to its mark, so one poisoned unit never takes its neighbours along. Nothing here talks to the store
+// except by reading rows that the turn holds.
+
+import type { Effect } from "../effect.ts";
+import type { TaskList, Tx, Unit } from "../port.ts";
+import {
+  type AskRow,
+  type Fact,
+  type Key,
+  type KeyRow,
+  keyOf,
+  type Line,
+  type Millis,
+  type RouteRow,
+  type Row,
+  type RunId,
+  type RunRow,
+  rootOf,
+  runKey,
+  runOf,
+  type TaskId,
+  type TaskRow,
+  type Tenant,
+  taskKey,
+  type WorkerId,
+  type WorkerRow,
+  type WorkflowRow,
+  workerKey,
+} from "../rows.ts";
+import type { FloorMove } from "./floor.ts";
+import { isEnded } from "./task.ts";
+
+/** Thrown by a read of something the turn has not loaded: the driver loads it, with all the others, and decides again from the start. */
+export class RowsMissing extends Error {
+  readonly rows: readonly Key[];
+  readonly lists: readonly TaskList[];
+  constructor(rows: readonly Key[], lists: readonly TaskList[]) {
+    super("rows not loaded yet");
+    this.rows = rows;
+    this.lists = lists;
+  }
+}
+
+/** Thrown by a read of something another turn holds: the command waits for the next turn. */
+export class RootBusy extends Error {
+  readonly root: Key;
+  constructor(root: Key) {
+    super(`${root} is held by another turn`);
+    this.root = root;
+  }
+}
+
+/** Decides one thing that no command asked for (a timer, a grant) under its own mark; `root` is to blame when it throws. */
+export type Attempt = (root: Key, work: () => void) => void;
+
+export interface Mark {
+  readonly rows: number;
+  readonly written: number;
+  readonly facts: number;
+  readonly effects: number;
+  readonly moves: number;
+  readonly fresh: number;
+}
+
+/** A run's id, or the key of any other root: nearly all work is under runs, and their ids need no further spelling. */
+type Root = RunId | Key;
+
+const spellRoot = (root: Root): Key => (root.includes("/") ? (root as Key) : runKey(root));
+
+export class Board {
+  readonly now: Millis;
+  readonly effects: Effect[] = [];
+  readonly moves: FloorMove[] = [];
+  /** Tasks that became ready in this turn; the placer may grant them before they ever enter the store's line. */
+  readonly fresh: TaskId[] = [];
+  /** Slots freed (+) and used (-) in this turn, by worker. */
+  readonly slots = new Map<WorkerId, number>();
+
+  readonly #tx: Pick<Tx, "row" | "tasks" | "now">;
+  /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
+  readonly #runs = new Map<RunId, Seen<RunRow>>();
+  readonly #tasks = new Map<TaskId, Seen<TaskRow>>();
+  readonly #others = new Map<Key, Seen<Row>>();
+  /** Everything written, in order of first writing. */
+  readonly #written: Seen<Row>[] = [];
+  readonly #undo: { seen: Seen<Row>; before: Row | null; wasWritten: boolean }[] = [];
+  readonly #facts: { tenant: Tenant; subject: Root; fact: Fact }[] = [];
+  /** Roots that must commit or fail together, each pointing to another of its group. */
+  readonly #links = new Map<Root, Root>();
+  #touched: Root | null = null;
+
+  constructor(tx: Pick<Tx, "row" | "tasks" | "now">) {
+    this.#tx = tx;
+    this.now = tx.now;
+  }
+
+  run(id: RunId): RunRow | null {
+    let seen = this.#runs.get(id);
+    if (seen === undefined) {
+      seen = { row: this.#load(runKey(id)) as RunRow | null, root: id, isWritten: false, isBorn: false };
+      this.#runs.set(id, seen);
+    }
+    return this.#look(seen);
+  }
+
+  task(id: TaskId): TaskRow | null {
+    let seen = this.#tasks.get(id);
+    if (seen === undefined) {
+      seen = { row: this.#load(taskKey(id)) as TaskRow | null, root: runOf(id), isWritten: false, isBorn: false };
+      this.#tasks.set(id, seen);
+    }
+    return this.#look(seen);
+  }
+
+  worker(id: WorkerId): WorkerRow | null {
+    return this.#other(workerKey(id)) as WorkerRow | null;
+  }
+  key(id: string): KeyRow | null {
+    return this.#other(`key/${id}`) as KeyRow | null;
+  }
+  route(id: string): RouteRow | null {
+    return this.#other(`route/${id}`) as RouteRow | null;
+  }
+  workflow(id: string): WorkflowRow | null {
+    return this.#other(`workflow/${id}`) as WorkflowRow | null;
+  }
+  ask(id: string): AskRow | null {
+    return this.#other(`ask/${id}`) as AskRow | null;
+  }
+
+  #other(key: Key): Row | null {
+    let seen = this.#others.get(key);
+    if (seen === undefined) {
+      seen = { row: this.#load(key), root: key, isWritten: false, isBorn: false };
+      this.#others.set(key, seen);
+    }
+    return this.#look(seen);
+  }
+
+  #load(key: Key): Row | null {
+    const row = this.#tx.row(key);
+    if (row === undefined) throw new RowsMissing([key], []);
+    if (row === "busy") throw new RootBusy(rootOf(key));
+    return row;
+  }
+
+  /** What this command sees was perhaps made in this turn: if that unit is refused, this one must not go alone. */
+  #look<R extends Row>(seen: Seen<R>): R | null {
+    if (seen.isWritten) this.#touch(seen.root);
+    return seen.row;
+  }
+
+  /** Tasks of a run that have not ended, as they stand on this board: the store's, with this turn's changes laid over. */
+  openTasks(run: RunId, after: TaskId | "", limit: number): TaskRow[] {
+    const found = new Map<TaskId, TaskRow>();
+    for (const task of this.#list({ of: "open", run, after, limit })) found.set(task.id, task);
+    for (const { row } of this.#written) if (row?.kind === "task" && row.run === run && row.id > after) found.set(row.id, row);
+    const open = [...found.values()].filter((task) => !isEnded(task));
+    return open.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit);
+  }
+
+  /** Ids of tasks leased to a worker. A look without locks: whoever changes one reads it first. */
+  heldBy(worker: WorkerId, limit: number): TaskId[] {
+    return this.#list({ of: "held", worker, limit }).map((task) => task.id);
+  }
+
+  /** The task at the head of a line; null when nobody waits there. */
+  headOf(line: Line): TaskRow | null {
+    const limit = 64;
+    const loaded = this.#list({ of: "line", line, limit });
+    for (const seen of loaded) {
+      const task = this.task(seen.id);
+      if (task !== null && task.line === line) return task;
+    }
+    // All that were looked at have left in this turn; there may be more behind them.
+    if (loaded.length === limit) throw new RootBusy(`key/${line.slice(2)}`);
+    for (const { row } of this.#written) if (row?.kind === "task" && row.line === line) return row;
+    return null;
+  }
+
+  #list(list: TaskList): readonly TaskRow[] {
+    const loaded = this.#tx.tasks(list);
+    if (loaded === undefined) throw new RowsMissing([], [list]);
+    return loaded;
+  }
+
+  /** The last image of a row; written once at the end of the turn, however often it changes. */
+  put(row: Row): void {
+    this.#write(row, false);
+  }
+
+  /** A row that did not exist before this turn, as the caller knows without looking. */
+  bear(row: Row): void {
+    this.#write(row, true);
+  }
+
+  #write(row: Row, isBorn: boolean): void {
+    const seen = this.#seenOf(row);
+    this.#undo.push({ seen, before: seen.row, wasWritten: seen.isWritten });
+    if (!seen.isWritten) this.#written.push(seen);
+    seen.row = row;
+    seen.isWritten = true;
+    if (isBorn) seen.isBorn = true;
+    this.#touch(seen.root);
+  }
+
+  #seenOf(row: Row): Seen<Row> {
+    const rows = (row.kind === "task" ? this.#tasks : row.kind === "run" ? this.#runs : this.#others) as Map<string, Seen<Row>>;
+    const name = row.kind === "task" || row.kind === "run" ? row.id : keyOf(row);
+    let seen = rows.get(name);
+    if (seen === undefined) {
+      seen = { row: null, root: row.kind === "task" ? row.run : (name as Root), isWritten: false, isBorn: false };
+      rows.set(name, seen);
+    }
+    return seen;
+  }
+
+  /** A fact about a run. */
+  tell(run: RunRow, type: string, data: Fact["data"]): void {
+    this.#facts.push({ tenant: run.tenant, subject: run.id, fact: { type, data } });
+    this.#touch(run.id);
+  }
+
+  /** A fact about anything else. */
+  say(tenant: Tenant, subject: Key, type: string, data: Fact["data"]): void {
+    this.#facts.push({ tenant, subject, fact: { type, data } });
+    this.#touch(subject);
+  }
+
+  effect(effect: Effect): void {
+    this.effects.push(effect);
+  }
+
+  move(move: FloorMove): void {
+    this.moves.push(move);
+    if (move.move === "hold") this.#count(move.worker, -1);
+    if (move.move === "drop") this.#count(move.worker, 1);
+  }
+
+  #count(worker: WorkerId, by: number): void {
+    this.slots.set(worker, (this.slots.get(worker) ?? 0) + by);
+  }
+
+  /** Roots that one command changes must commit or fail together: remember that they belong to one unit. */
+  #touch(root: Root): void {
+    if (this.#touched === null) this.#touched = root;
+    else if (this.#touched !== root) this.#link(root, this.#touched);
+  }
+
+  #find(root: Root): Root {
+    if (this.#links.size === 0) return root;
+    let at = root;
+    for (let up = this.#links.get(at); up !== undefined; up = this.#links.get(at)) at = up;
+    return at;
+  }
+
+  #link(a: Root, b: Root): void {
+    const [x, y] = [this.#find(a), this.#find(b)];
+    if (x !== y) this.#links.set(x, y);
+  }
+
+  /** Start of a command. */
+  mark(): Mark {
+    this.#touched = null;
+    return {
+      rows: this.#undo.length,
+      written: this.#written.length,
+      facts: this.#facts.length,
+      effects: this.effects.length,
+      moves: this.moves.length,
+      fresh: this.fresh.length,
+    };
+  }
+
+  /** As if the command had never come. */
+  undo(mark: Mark): void {
+    while (this.#undo.length > mark.rows) {
+      const { seen, before, wasWritten } = this.#undo.pop() as { seen: Seen<Row>; before: Row | null; wasWritten: boolean };
+      seen.row = before;
+      seen.isWritten = wasWritten;
+      if (!wasWritten) this.#forget(seen);
+    }
+    for (const move of this.moves.slice(mark.moves)) {
+      if (move.move === "hold") this.#count(move.worker, 1);
+      if (move.move === "drop") this.#count(move.worker, -1);
+    }
+    this.#written.length = mark.written;
+    this.#facts.length = mark.facts;
+    this.effects.length = mark.effects;
+    this.moves.length = mark.moves;
+    this.fresh.length = mark.fresh;
+  }
+
+  /** A row written without having been read is unknown again, not absent. */
+  #forget(seen: Seen<Row>): void {
+    if (!seen.isBorn && seen.row !== null) return;
+    for (const rows of [this.#tasks, this.#runs, this.#others] as Map<string, Seen<Row>>[])
+      for (const [name, one] of rows) if (one === seen) rows.delete(name);
+  }
+
+  /** The root whose unit the present command belongs to; null when it changed nothing. */
+  get touched(): Key | null {
+    return this.#touched === null ? null : spellRoot(this.#find(this.#touched));
+  }
+
+  /** Which unit of `units()` holds this root, for tracing a refused unit back to its commands. */
+  unitOf(root: Key): Key {
+    return spellRoot(this.#find(root.startsWith("run/") ? root.slice(4) : root));
+  }
+
+  /** Earliest deadline this turn writes. */
+  earliestDue(): Millis | null {
+    let least: Millis | null = null;
+    for (const { row } of this.#written)
+      if (row !== null && "due" in row && row.due !== null && (least === null || row.due < least)) least = row.due;
+    return least;
+  }
+
+  units(): { units: Unit[]; roots: Key[] } {
+    const byRoot = new Map<Root, MutableUnit>();
+    let last: Root | null = null;
+    let lastUnit: MutableUnit | null = null;
+    const unit = (root: Root): MutableUnit => {
+      if (root === last && lastUnit !== null) return lastUnit;
+      const group = this.#find(root);
+      let one = byRoot.get(group);
+      if (one === undefined)
+        byRoot.set(
+          group,
+          (one = { roots: new Set(), puts: [], born: new Set(), drops: [], ready: [], happenings: [], mail: [] }),
+        );
+      one.roots.add(spellRoot(root));
+      last = root;
+      lastUnit = one;
+      return one;
+    };
+    for (const { row, root, isBorn } of this.#written) {
+      if (row === null) continue;
+      const into = unit(root);
+      into.puts.push(row);
+      if (isBorn) into.born.add(keyOf(row));
+      if (row.kind === "task" && row.line !== null && row.rank === null)
+        into.ready.push({ task: row.id, tenant: this.#tenantOf(row.run), cost: 1 });
+    }
+    const told = new Map<Root, { tenant: Tenant; subject: Key; facts: Fact[] }>();
+    for (const { tenant, subject, fact } of this.#facts) {
+      let happening = told.get(subject);
+      if (happening === undefined) {
+        happening = { tenant, subject: spellRoot(subject), facts: [] };
+        told.set(subject, happening);
+        unit(subject).happenings.push(happening);
+      }
+      happening.facts.push(fact);
+    }
+    return {
+      units: [...byRoot.values()].map((one) => ({ ...one, roots: [...one.roots] })),
+      roots: [...byRoot.keys()].map(spellRoot),
+    };
+  }
+
+  #tenantOf(run: RunId): Tenant {
+    const row = this.run(run);
+    if (row === null) throw new Error(`task of run ${run}, which does not exist`);
+    return row.tenant;
+  }
+}
+
+/** One row on the board: its present image, and whether this turn writes it. */
+interface Seen<R extends Row> {
+  row: R | null;
+  readonly root: Root;
+  isWritten: boolean;
+  isBorn: boolean;
+}
+
+interface MutableUnit {
+  roots: Set<Key>;
+  puts: Row[];
+  born: Set<Key>;
+  drops: Key[];
+  ready: { task: TaskId; tenant: Tenant; cost: number }[];
+  happenings: { tenant: Tenant; subject: Key; facts: Fact[] }[];
+  mail: [];
+}

@@ -1,0 +1,143 @@
+// What time does: grants nobody acked, acks worth storing, sessions gone quiet, deadlines of runs, tasks, leases and keys.
+// Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
+
+import { keyOf, type Row, runKey, type TaskRow, workerKey } from "../rows.ts";
+import type { Attempt, Board } from "./board.ts";
+import { expireWorker, loseAttempt } from "./crew.ts";
+import { condemnRun, dropHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
+import { enterLine, ordinalOf, pumpKey } from "./line.ts";
+import { moveTask } from "./task.ts";
+import type { Tools } from "./tools.ts";
+import { livenessAfter } from "./worker.ts";
+
+export interface Now {
+  /** No lease ends before this: the scheduler or its store was away, nobody could have renewed. */
+  readonly graceUntil: number;
+  /** Frames that arrived at this instant or later still wait to be applied; what they may renew must not expire first. */
+  readonly horizon: number;
+}
+
+export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Attempt): void {
+  const { ackDeadlineMs } = tools.settings;
+  for (const timer of tools.floor.unacked(board.now, ackDeadlineMs)) {
+    if (timer.at + ackDeadlineMs >= when.horizon) return;
+    attempt(runKey(timer.task.slice(0, timer.task.indexOf("."))), () => {
+      const task = board.task(timer.task);
+      const run = task === null ? null : board.run(task.run);
+      if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
+        return;
+      if (board.moves.some((move) => move.move === "ack" && move.task === timer.task && move.fence === timer.fence)) return;
+      const name = tools.floor.seats.get(timer.worker)?.name ?? timer.worker;
+      takeBack(board, tools, run, task, {
+        unacked: true,
+        code: "E.TIMEOUT",
+        message: `worker ${name} did not ack within ${ackDeadlineMs} ms`,
+      });
+    });
+  }
+}
+
+/** Attempts that live longer than a moment have their ack stored, so that a restart need not guess. */
+export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
+  for (const timer of tools.floor.unstored(board.now, tools.settings.ackStoreMs)) {
+    attempt(runKey(timer.task.slice(0, timer.task.indexOf("."))), () => {
+      const task = board.task(timer.task);
+      if (task !== null && task.phase === "leased" && task.fence === timer.fence && !task.acked)
+        board.put(moveTask(task, { type: "ack" }, board.now));
+      board.move({ move: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
+    });
+  }
+}
+
+/** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: said once per change. The lease decides; this only shows. */
+export function watchSessions(board: Board, tools: Tools, attempt: Attempt): void {
+  for (const seat of tools.floor.seats.values()) {
+    const seen = livenessAfter(board.now - seat.beatAt, tools.settings.heartbeatMs);
+    if (seen === seat.liveness || seen === "fresh") continue;
+    attempt(workerKey(seat.worker), () => {
+      if (board.worker(seat.worker) === null) throw new Error(`worker ${seat.worker} sits here but has no row`);
+      board.say(seat.tenant, workerKey(seat.worker), "worker.liveness", { from: seat.liveness, to: seen });
+      board.move({ move: "liveness", worker: seat.worker, liveness: seen });
+      board.effect({
+        type: "count",
+        name: "ws_heartbeat_miss_total",
+        labels: { tenant: seat.tenant, worker: seat.name },
+        value: 1,
+      });
+    });
+  }
+}
+
+export function expireDue(board: Board, tools: Tools, due: readonly Row[], when: Now, attempt: Attempt): void {
+  for (const row of due) {
+    if ("due" in row && row.due !== null && row.due >= when.horizon) continue;
+    attempt(row.kind === "task" ? runKey(row.run) : keyOf(row), () => expireRow(board, tools, row, when, attempt));
+  }
+}
+
+/** The row as it stands now: a command of this turn may have moved its deadline. */
+function expireRow(board: Board, tools: Tools, loaded: Row, when: Now, attempt: Attempt): void {
+  switch (loaded.kind) {
+    case "run": {
+      const run = board.run(loaded.id);
+      if (run === null || run.due === null || run.due > board.now) return;
+      if (run.phase === "ending") sweepRun(board, tools, run);
+      else
+        condemnRun(board, tools, run, "failed", {
+          code: "E.TIMEOUT",
+          message: `run ${run.id} did not end within its time limit`,
+        });
+      return;
+    }
+    case "task": {
+      const task = board.task(loaded.id);
+      if (task !== null && task.due !== null && task.due <= board.now) expireTask(board, tools, task);
+      return;
+    }
+    case "worker": {
+      const worker = board.worker(loaded.id);
+      if (worker === null || worker.due === null || worker.due > board.now) return;
+      for (const id of expireWorker(board, tools, worker, when.graceUntil))
+        attempt(runKey(id.slice(0, id.indexOf("."))), () => loseAttempt(board, tools, id, worker));
+      return;
+    }
+    case "key": {
+      const key = board.key(loaded.id);
+      if (key !== null && key.due !== null) pumpKey(board, tools, key, tools.settings.sweepTasksMax);
+      return;
+    }
+    default:
+      throw new Error(`${keyOf(loaded)} has no deadline`);
+  }
+}
+
+function expireTask(board: Board, tools: Tools, task: TaskRow): void {
+  const run = board.run(task.run);
+  if (run === null) throw new Error(`task ${task.id} has no run`);
+  if (run.phase === "ending") return;
+  const node = tools.plans.node(board, run, ordinalOf(task));
+  if (task.phase === "parked" && task.line === null) {
+    enterLine(board, tools, run, node, task);
+    return;
+  }
+  if (task.phase === "leased") {
+    const error = { code: "E.TIMEOUT", message: `attempt ${task.attempt} of task ${task.id} did not end within its time limit` };
+    dropHold(board, tools, task, { code: error.code, reason: error.message });
+    failAttempt(board, tools, run, task, error, null);
+    return;
+  }
+  const waited = board.now - (task.readyAt ?? board.now);
+  const blocker = task.phase === "parked" ? `concurrency key ${task.key} was held by others` : "no worker took it";
+  failTask(
+    board,
+    tools,
+    run,
+    task,
+    {
+      code: "E.DISPATCH.UNAVAILABLE",
+      message: `task ${task.id} waited ${waited} ms in queue: ${blocker}`,
+      details: { waitedMs: waited, reasons: reasonsFor(tools, task) },
+    },
+    null,
+  );
+}

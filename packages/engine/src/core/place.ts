@@ -1,0 +1,176 @@
+// Placement: which of the tasks at the heads of their lines goes to which seat. Fairness is the order of the line (band, rank), so this
+// only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
+
+import { type Line, runKey, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
+import type { Attempt, Board } from "./board.ts";
+import type { FloorMove, Seat } from "./floor.ts";
+import { ordinalOf } from "./line.ts";
+import { routeOf } from "./route.ts";
+import { moveRun } from "./run.ts";
+import { moveTask } from "./task.ts";
+import type { Tools } from "./tools.ts";
+
+/** Seats looked at beyond the first free one, to even out load without walking the whole fleet. */
+const seatProbesMax = 4;
+
+/** What of this turn bears on a seat's room. */
+interface Changes {
+  readonly slots: ReadonlyMap<WorkerId, number>;
+  readonly moves: readonly FloorMove[];
+}
+
+/** How many more tasks of this node type the seat can take now, this turn's grants and ends counted in. */
+function roomFor(changes: Changes, seat: Seat, nodeType: string): number {
+  if (seat.draining || !seat.healthy) return 0;
+  const free = seat.about.slots - seat.held.size + (changes.slots.get(seat.worker) ?? 0);
+  const limit = seat.about.perNodeLimits?.[nodeType];
+  return Math.max(0, limit === undefined || free <= 0 ? free : Math.min(free, limit - countOf(changes, seat, nodeType)));
+}
+
+function countOf(changes: Changes, seat: Seat, nodeType: string): number {
+  let count = 0;
+  for (const hold of seat.held.values()) if (hold.nodeType === nodeType) count++;
+  for (const move of changes.moves) {
+    if (move.move === "hold" && move.worker === seat.worker && move.hold.nodeType === nodeType) count++;
+    if (move.move === "drop" && move.worker === seat.worker && seat.held.get(move.task)?.nodeType === nodeType) count--;
+  }
+  return count;
+}
+
+/** Lines worth asking the store for, and how many tasks of each: only for slots this replica can fill. `coming`: slots that results of this batch will free. */
+export function wantedClaims(tools: Tools, coming: ReadonlyMap<WorkerId, number>): { line: Line; limit: number }[] {
+  const { floor, settings } = tools;
+  const claims: { line: Line; limit: number }[] = [];
+  const board = { slots: coming, moves: [] };
+  for (const line of floor.hot) {
+    const target = floor.stalled.has(line) ? null : routeOf(line);
+    if (target === null) continue;
+    const nodeType = floor.routes.get(target.route)?.nodeType ?? "";
+    let limit = 0;
+    for (const seat of seatsFor(tools, target.route, target.pin)) limit += roomFor(board, seat, nodeType);
+    if (limit > 0) claims.push({ line, limit: Math.min(limit, settings.turnCommandsMax) });
+    if (claims.length >= settings.claimLinesMax) break;
+  }
+  return claims;
+}
+
+function seatsFor(tools: Tools, route: string, pin: WorkerId | null): readonly Seat[] {
+  const fitting = tools.floor.fitting(route);
+  return pin === null ? fitting : fitting.filter((seat) => seat.worker === pin);
+}
+
+/** Each task is placed under a mark of its own (`attempt`): a run that cannot be read never keeps the others from their workers. */
+export function place(
+  board: Board,
+  tools: Tools,
+  claimed: ReadonlyMap<Line, readonly TaskRow[]>,
+  asked: readonly { line: Line; limit: number }[],
+  attempt: Attempt,
+): void {
+  const stuck = new Set<Line>();
+  for (const head of headsOf(claimed))
+    attempt(runKey(head.run), () => {
+      const task = board.task(head.id);
+      if (task?.phase === "ready" && !grantSomewhere(board, tools, task)) stuck.add(task.line as Line);
+    });
+  // Room was there and yet they could not be placed: asking again before anything changes would only spin.
+  for (const line of stuck) board.move({ move: "stall", line });
+  const drained = new Set<Line>();
+  for (const { line, limit } of asked) if ((claimed.get(line)?.length ?? 0) < limit && !stuck.has(line)) drained.add(line);
+  for (const id of board.fresh) attempt(runKey(runOf(id)), () => placeFresh(board, tools, id, stuck, drained));
+  for (const line of drained) board.move({ move: "cool", line });
+}
+
+/** A task that became ready in this turn: granted at once when nobody stands before it, otherwise it stays in its line. */
+function placeFresh(board: Board, tools: Tools, id: TaskId, stuck: Set<Line>, drained: Set<Line>): void {
+  const task = board.task(id);
+  if (task?.phase !== "ready" || task.line === null) return;
+  const { line } = task;
+  const isFirst = !stuck.has(line) && (drained.has(line) || !tools.floor.hot.has(line));
+  if (isFirst && grantSomewhere(board, tools, task)) return;
+  stuck.add(line);
+  drained.delete(line);
+  const run = board.run(task.run);
+  if (run !== null) board.tell(run, "task.ready", { task: id });
+  board.move({ move: "heat", line });
+}
+
+function headsOf(claimed: ReadonlyMap<Line, readonly TaskRow[]>): readonly TaskRow[] {
+  if (claimed.size === 1) return [...claimed.values()][0] as readonly TaskRow[];
+  return [...claimed.values()].flat().sort(byTurn);
+}
+
+/** Lower band first, then rank; equal ranks by id, so the order is total. */
+function byTurn(a: TaskRow, b: TaskRow): number {
+  return a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1);
+}
+
+function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
+  const run = board.run(task.run);
+  // A condemned run is being swept; its tasks are not worth a worker any more.
+  if (run === null || (run.phase !== "queued" && run.phase !== "running")) return false;
+  const node = tools.plans.node(board, run, ordinalOf(task));
+  const seat = pickSeat(board, tools, task, node.type);
+  if (seat === null) return false;
+  const timeoutMs = node.policy.timeoutMs ?? tools.settings.attemptTimeoutMs;
+  const due = timeoutMs === null ? null : board.now + timeoutMs;
+  const leased = moveTask(task, { type: "grant", worker: seat.worker, boot: seat.boot, epoch: seat.epoch, due }, board.now);
+  board.put(leased);
+  if (run.phase === "queued") {
+    board.put(moveRun(run, { type: "start" }, board.now));
+    board.tell(run, "run.started", {});
+  }
+  board.tell(run, "task.granted", { task: task.id, worker: seat.worker, fence: leased.fence, attempt: leased.attempt });
+  board.move({
+    move: "hold",
+    worker: seat.worker,
+    hold: {
+      task: task.id,
+      run: run.id,
+      fence: leased.fence,
+      nodeType: node.type,
+      grantedAt: board.now,
+      acked: false,
+      stored: false,
+    },
+  });
+  board.effect({
+    type: "dispatch",
+    session: seat.session,
+    worker: seat.worker,
+    tenant: run.tenant,
+    dispatch: {
+      id: `${task.id}#${leased.fence}`,
+      run: run.id,
+      task: task.id,
+      node: node.id,
+      nodeType: node.type,
+      packageName: node.packageName,
+      packageVersion: node.packageVersion,
+      params: leased.params ?? "{}",
+      fence: leased.fence,
+      attempt: leased.attempt,
+      timeoutMs,
+      concurrencyKey: node.policy.concurrency?.key ?? `${run.id}:${node.id}`,
+      priority: leased.band,
+    },
+  });
+  return true;
+}
+
+/** Round-robin from where the last grant of this route stopped; among a few free seats the one with most room. */
+function pickSeat(board: Board, tools: Tools, task: TaskRow, nodeType: string): Seat | null {
+  const seats = seatsFor(tools, task.route, task.pin);
+  const start = tools.floor.turnOf(task.route);
+  let best: Seat | null = null;
+  let bestFree = 0;
+  for (let step = 0, probes = 0; step < seats.length && probes < seatProbesMax; step++) {
+    const seat = seats[(start + step) % seats.length] as Seat;
+    const free = roomFor(board, seat, nodeType);
+    if (free <= 0) continue;
+    probes++;
+    if (free > bestFree) [best, bestFree] = [seat, free];
+  }
+  if (best !== null) tools.floor.tookTurn(task.route, (seats.indexOf(best) + 1) % seats.length);
+  return best;
+}

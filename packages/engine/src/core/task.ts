@@ -1,0 +1,158 @@
+// The life of a task: one table of moves, one function that makes them. An attempt is the part of a task's life between grant and end.
+// Nothing here reads or writes; what follows from a move (successors, keys, frames) is decided elsewhere.
+
+import { Fault, fault } from "@astraflow/protocol";
+import type { Line, Millis, TaskPhase, TaskRow, WorkerId } from "../rows.ts";
+
+export type TaskEvent =
+  | { readonly type: "arrive" }
+  | { readonly type: "ready"; readonly line: Line; readonly due: Millis | null; readonly params?: string }
+  | { readonly type: "park"; readonly line: Line | null; readonly due: Millis | null; readonly params?: string }
+  | {
+      readonly type: "grant";
+      readonly worker: WorkerId;
+      readonly boot: string;
+      readonly epoch: number;
+      readonly due: Millis | null;
+    }
+  | { readonly type: "ack" }
+  | { readonly type: "rebind"; readonly epoch: number }
+  | { readonly type: "requeue"; readonly line: Line; readonly due: Millis | null }
+  | { readonly type: "retry"; readonly line: Line | null; readonly due: Millis | null; readonly key: string | null }
+  | { readonly type: "succeed" | "skip"; readonly result: string }
+  | { readonly type: "fail"; readonly error: string; readonly result: string | null }
+  | { readonly type: "cancel"; readonly error: string | null };
+
+/** Every move a task can make; a move that is not here does not exist. docs/architecture.md draws this table. */
+export const taskMoves = {
+  waiting: { arrive: ["waiting"], ready: ["ready"], park: ["parked"], cancel: ["cancelled"] },
+  parked: { ready: ["ready"], park: ["parked"], cancel: ["cancelled"], fail: ["failed"] },
+  ready: { grant: ["leased"], park: ["parked"], cancel: ["cancelled"], fail: ["failed"] },
+  leased: {
+    ack: ["leased"],
+    rebind: ["leased"],
+    requeue: ["ready"],
+    retry: ["parked", "ready"],
+    succeed: ["succeeded"],
+    skip: ["skipped"],
+    fail: ["failed"],
+    cancel: ["cancelled"],
+  },
+  succeeded: {},
+  failed: {},
+  cancelled: {},
+  skipped: {},
+} as const satisfies Record<TaskPhase, Partial<Record<TaskEvent["type"], readonly TaskPhase[]>>>;
+
+/** The moves of one attempt, as its worker sees them: what the task table says between grant and end. */
+export const attemptMoves = {
+  granted: { ack: ["acked"], result: ["ended"], revoke: ["revoked"] },
+  acked: { result: ["ended"], revoke: ["revoked"] },
+  revoked: {},
+  ended: {},
+} as const;
+
+export type AttemptPhase = keyof typeof attemptMoves;
+
+export function attemptPhase(task: TaskRow): AttemptPhase {
+  if (task.phase === "leased") return task.acked ? "acked" : "granted";
+  return isEnded(task) && task.worker !== null ? "ended" : "revoked";
+}
+
+export const isEnded = (task: TaskRow): boolean =>
+  task.phase === "succeeded" || task.phase === "failed" || task.phase === "cancelled" || task.phase === "skipped";
+
+/** Strictly increasing even when a backup of yesterday is restored: the clock has moved on meanwhile. */
+export const nextFence = (previous: number, now: Millis): number => Math.max(previous + 1, now);
+
+export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow | Fault {
+  if (!(event.type in taskMoves[task.phase]))
+    return fault("E.TASK.MOVE_REFUSED", `task ${task.id} is ${task.phase} and cannot ${event.type}`, {
+      task: task.id,
+      phase: task.phase,
+    });
+  switch (event.type) {
+    case "arrive":
+      return { ...task, needs: task.needs - 1 };
+    case "ready":
+      return {
+        ...task,
+        phase: "ready",
+        needs: 0,
+        line: event.line,
+        rank: null,
+        due: event.due,
+        readyAt: now,
+        params: event.params ?? task.params,
+      };
+    case "park":
+      return {
+        ...task,
+        phase: "parked",
+        needs: 0,
+        line: event.line,
+        rank: null,
+        due: event.due,
+        readyAt: now,
+        params: event.params ?? task.params,
+      };
+    case "grant":
+      return {
+        ...task,
+        phase: "leased",
+        line: null,
+        rank: null,
+        fence: nextFence(task.fence, now),
+        attempt: task.attempt + 1,
+        // Counted before the dispatch leaves: a task that kills its worker must not be granted for ever.
+        deliveries: task.deliveries + 1,
+        worker: event.worker,
+        boot: event.boot,
+        epoch: event.epoch,
+        acked: false,
+        due: event.due,
+        grantedAt: now,
+      };
+    case "ack":
+      return { ...task, acked: true };
+    case "rebind":
+      return { ...task, epoch: event.epoch, acked: true };
+    case "requeue":
+      return { ...unheld(task, now), phase: "ready", line: event.line, rank: null, due: event.due, readyAt: now };
+    case "retry":
+      return {
+        ...unheld(task, now),
+        phase: event.line === null || event.line.startsWith("k|") ? "parked" : "ready",
+        line: event.line,
+        rank: null,
+        due: event.due,
+        readyAt: now,
+        deliveries: 0,
+        failures: task.failures + 1,
+        key: event.key,
+      };
+    case "succeed":
+    case "skip":
+      return { ...ended(task, now), phase: event.type === "succeed" ? "succeeded" : "skipped", result: event.result };
+    case "fail":
+      return { ...ended(task, now), phase: "failed", result: event.result, error: event.error };
+    case "cancel":
+      return { ...ended(task, now), phase: "cancelled", error: event.error };
+  }
+}
+
+/** A task taken from its holder: the fence rises in the same write, so nothing the old holder says counts any more. */
+function unheld(task: TaskRow, now: Millis): TaskRow {
+  return { ...task, fence: nextFence(task.fence, now), worker: null, boot: null, epoch: 0, acked: false };
+}
+
+function ended(task: TaskRow, now: Millis): TaskRow {
+  return { ...task, line: null, rank: null, due: null, endedAt: now };
+}
+
+/** A move the caller has already made sure of; a refusal is a broken invariant and must not pass quietly. */
+export function moveTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow {
+  const moved = stepTask(task, event, now);
+  if (moved instanceof Fault) throw moved;
+  return moved;
+}

@@ -1,0 +1,74 @@
+// What every decision may use besides its board: settings, the floor, dice, ids, and two caches of immutable things.
+
+import { type Plan, type PlanNode, planOf } from "@astraflow/graph";
+import type { Workflow } from "@astraflow/protocol";
+import type { Millis, RouteId, RunRow } from "../rows.ts";
+import type { Settings } from "../world.ts";
+import type { Board } from "./board.ts";
+import type { Floor } from "./floor.ts";
+import { needsOf, needsText } from "./route.ts";
+
+export interface Tools {
+  readonly settings: Settings;
+  readonly floor: Floor;
+  readonly replica: string;
+  readonly plans: Plans;
+  roll(): number;
+  nextId(now: Millis): string;
+  /** For tests alone: the requeue that forgets its fence. */
+  readonly forgetsFence: boolean;
+}
+
+interface Compiled {
+  readonly plan: Plan;
+  /** Route of each node, by ordinal, for this tenant; filled as they are met. */
+  readonly routes: (RouteId | undefined)[];
+}
+
+/** Workflow definitions never change under their digest, so what was compiled once serves every run of it. */
+export class Plans {
+  readonly #digest: (text: string) => string;
+  readonly #max: number;
+  readonly #compiled = new Map<string, Compiled>();
+
+  constructor(digest: (text: string) => string, max: number) {
+    this.#digest = digest;
+    this.#max = max;
+  }
+
+  of(board: Board, run: RunRow): Plan {
+    return this.#get(board, run.workflow).plan;
+  }
+
+  node(board: Board, run: RunRow, ordinal: number): PlanNode {
+    const node = this.of(board, run).nodes[ordinal];
+    if (node === undefined) throw new Error(`run ${run.id} has no node ${ordinal}`);
+    return node;
+  }
+
+  /** The route of a node; a new one is interned as a row and told to the floor. */
+  route(board: Board, floor: Floor, run: RunRow, node: PlanNode): RouteId {
+    const compiled = this.#get(board, run.workflow);
+    const known = compiled.routes[node.ordinal];
+    if (known !== undefined && floor.routes.has(known)) return known;
+    const needs = needsOf(run.tenant, node);
+    const id = this.#digest(needsText(needs));
+    if (!floor.routes.has(id)) {
+      if (board.route(id) === null) board.put({ kind: "route", id, tenant: run.tenant, needs: needsText(needs) });
+      board.move({ move: "route", route: id, needs });
+    }
+    compiled.routes[node.ordinal] = id;
+    return id;
+  }
+
+  #get(board: Board, workflow: string): Compiled {
+    const found = this.#compiled.get(workflow);
+    if (found !== undefined) return found;
+    const row = board.workflow(workflow);
+    if (row === null) throw new Error(`workflow ${workflow} is not stored`);
+    const compiled = { plan: planOf(JSON.parse(row.body) as Workflow), routes: [] };
+    if (this.#compiled.size >= this.#max) this.#compiled.delete(this.#compiled.keys().next().value as string);
+    this.#compiled.set(workflow, compiled);
+    return compiled;
+  }
+}

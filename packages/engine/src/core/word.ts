@@ -1,0 +1,166 @@
+// What a worker says about an attempt it was granted: ack, feedback, result, error. A word counts only under the current fence and from
+// the session of the incarnation it was granted to; any other is answered and the stale attempt is told to stop.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import type { AckTasks, ErrorTask, FeedbackTask, ResultTask } from "../command.ts";
+import type { AnswerBody } from "../effect.ts";
+import { type RunRow, runOf, type TaskRow } from "../rows.ts";
+import type { Board } from "./board.ts";
+import { completeTask, condemnRun, dropHold, failAttempt, takeBack } from "./end.ts";
+import type { Seat } from "./floor.ts";
+import { moveRun } from "./run.ts";
+import { isEnded, moveTask } from "./task.ts";
+import type { Tools } from "./tools.ts";
+
+type Word = ErrorTask | FeedbackTask | ResultTask;
+
+const applied: AnswerBody = { of: "word", applied: true };
+const repeated: AnswerBody = { of: "word", applied: false };
+
+/** One answer for "never was", "another tenant's", "another worker's" and "no longer yours": it tells a stranger nothing. */
+function stale(board: Board, word: Word, seat: Seat | null): Fault {
+  if (seat !== null && word.fence !== null)
+    board.effect({
+      type: "stop",
+      session: seat.session,
+      worker: seat.worker,
+      tenant: seat.tenant,
+      run: runOf(word.task),
+      task: word.task,
+      fence: word.fence,
+      code: "E.SESSION.STALE_BINDING",
+      reason: "this attempt is no longer yours",
+    });
+  board.effect({ type: "count", name: "stale_words_total", labels: { type: word.type }, value: 1 });
+  return fault(
+    "E.SESSION.STALE_BINDING",
+    `task ${word.task} is not held by this session under fence ${word.fence ?? "none"}; stop that attempt`,
+    {
+      task: word.task,
+      fence: word.fence,
+    },
+  );
+}
+
+/**
+ * Acks stay in memory: what they tell is only who need not be asked again. Long attempts have theirs stored later. One that names
+ * nothing held here is late, not wrong: a result may overtake the ack that was merged behind it.
+ */
+export function hearAcks(board: Board, tools: Tools, word: AckTasks): AnswerBody {
+  const seat = tools.floor.seatOf(word.worker, word.session);
+  if (seat === null) return repeated;
+  for (const { task, fence } of word.held)
+    if (seat.held.get(task)?.fence === fence) board.move({ move: "ack", worker: seat.worker, task, fence, stored: false });
+  return applied;
+}
+
+interface Standing {
+  readonly run: RunRow;
+  readonly task: TaskRow;
+  readonly seat: Seat;
+}
+
+/** The attempt a word is about, if it is the sender's and current. */
+function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "ended" {
+  const seat = tools.floor.seatOf(word.worker, word.session);
+  if (seat === null) return stale(board, word, null);
+  const run = board.run(runOf(word.task));
+  const task = run === null || run.tenant !== word.tenant ? null : board.task(word.task);
+  if (run === null || task === null || task.worker !== word.worker || task.boot !== seat.boot) return stale(board, word, seat);
+  if (word.fence !== null && task.fence !== word.fence) return stale(board, word, seat);
+  if (isEnded(task)) return "ended";
+  if (task.phase !== "leased" || run.phase === "ending") return stale(board, word, seat);
+  return { run, task, seat };
+}
+
+export function hearFeedback(board: Board, tools: Tools, word: FeedbackTask): AnswerBody | Fault {
+  const found = standing(board, tools, word);
+  if (found === "ended") return repeated;
+  if (!("task" in found)) return found;
+  board.tell(found.run, "task.feedback", { task: word.task, fence: found.task.fence, ...word.data });
+  board.move({ move: "ack", worker: word.worker, task: word.task, fence: found.task.fence, stored: false });
+  return applied;
+}
+
+const phaseOfStatus = { succeeded: "succeeded", failed: "failed", cancelled: "cancelled", skipped: "skipped" } as const;
+
+export function hearResult(board: Board, tools: Tools, word: ResultTask): AnswerBody | Fault {
+  const found = standing(board, tools, word);
+  if (found === "ended") return repeatOf(board, word);
+  if (!("task" in found)) return found;
+  const { run, task } = found;
+  board.effect({
+    type: "count",
+    name: "result_latency_ms",
+    labels: { tenant: run.tenant, node_type: found.seat.held.get(task.id)?.nodeType ?? "" },
+    value: board.now - (task.grantedAt ?? board.now),
+  });
+  switch (word.status) {
+    case "succeeded":
+    case "skipped":
+      completeTask(
+        board,
+        tools,
+        run,
+        task,
+        word.status === "succeeded" ? "succeed" : "skip",
+        word.result,
+        word.durationMs === null ? {} : { durationMs: word.durationMs },
+      );
+      return applied;
+    case "failed": {
+      const error = word.error ?? { code: "E.RUNNER.FAILURE", message: `task ${task.id} failed; its result says why` };
+      dropHold(board, tools, task, null);
+      failAttempt(board, tools, run, task, error, word.result);
+      return applied;
+    }
+    case "cancelled":
+      dropHold(board, tools, task, null);
+      board.put(moveTask(task, { type: "cancel", error: null }, board.now));
+      board.tell(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
+      condemnRun(board, tools, moveRun(run, { type: "open", tasks: -1 }, board.now), "cancelled", {
+        code: "E.RUNNER.CANCELLED",
+        message: `task ${task.id} was cancelled by its worker`,
+      });
+      return applied;
+  }
+}
+
+/** First result counts. The same again is acknowledged; another under the same fence is refused, and said. */
+function repeatOf(board: Board, word: ResultTask): AnswerBody | Fault {
+  const task = board.task(word.task) as TaskRow;
+  if (task.phase === phaseOfStatus[word.status] && (task.result ?? "{}") === word.result) return repeated;
+  if (task.phase === "cancelled" && task.result === null) return repeated;
+  board.effect({ type: "count", name: "duplicate_results_total", labels: {}, value: 1 });
+  return fault(
+    "E.RESULT.DUPLICATE",
+    `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`,
+    {
+      task: task.id,
+      fence: task.fence,
+      phase: task.phase,
+    },
+  );
+}
+
+export function hearError(board: Board, tools: Tools, word: ErrorTask): AnswerBody | Fault {
+  const found = standing(board, tools, word);
+  if (found === "ended") return repeated;
+  if (!("task" in found)) return found;
+  const { run, task } = found;
+  const error = { code: word.code, message: word.message, ...(word.details === undefined ? {} : { details: word.details }) };
+  switch (word.code) {
+    case "E.CMD.CONCURRENCY_VIOLATION":
+      // "Still running there": the binding stays as it is.
+      board.move({ move: "ack", worker: word.worker, task: task.id, fence: task.fence, stored: false });
+      return applied;
+    case "E.RUNNER.CANCELLED":
+      // The worker hands it back (it is shutting down): no verdict on the task itself.
+      takeBack(board, tools, run, task, { unacked: false, code: word.code, message: word.message });
+      return applied;
+    default:
+      dropHold(board, tools, task, null);
+      failAttempt(board, tools, run, task, error, null);
+      return applied;
+  }
+}

@@ -1,0 +1,112 @@
+// What the engine says to the doors, always after the commit that made it true: answers, frames to send, and news of the log.
+
+import type { Position, RunId, TaskId, Tenant, WorkerId } from "./rows.ts";
+
+/** A fault as data, for crossing threads. */
+export interface FaultData {
+  readonly code: string;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+/** Exactly one per command, whatever happened. Only after it may a door acknowledge. */
+export interface Answer {
+  readonly type: "answer";
+  readonly ref: number;
+  readonly body: AnswerBody | null;
+  readonly fault: FaultData | null;
+}
+
+export type AnswerBody =
+  | {
+      readonly of: "run";
+      readonly run: RunId;
+      readonly phase: string;
+      readonly workflow: string;
+      readonly client: string;
+      readonly createdAt: number;
+      readonly repeated: boolean;
+    }
+  /** `leaseMs`/`heartbeatMs` as granted; `epoch` is this session's. */
+  | {
+      readonly of: "join";
+      readonly epoch: number;
+      readonly leaseMs: number;
+      readonly heartbeatMs: number;
+      readonly draining: boolean;
+    }
+  /** `applied: false`: an equal repeat of what is already stored. */
+  | { readonly of: "word"; readonly applied: boolean }
+  | { readonly of: "worker"; readonly worker: WorkerId; readonly draining: boolean };
+
+/** Send this task to that session. The row is committed; if the frame is lost the ack deadline takes it back. */
+export interface SendDispatch {
+  readonly type: "dispatch";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly dispatch: {
+    /** Same for every repeat of this grant: `<task>#<fence>`. */
+    readonly id: string;
+    readonly run: RunId;
+    readonly task: TaskId;
+    readonly node: string;
+    readonly nodeType: string;
+    readonly packageName: string;
+    readonly packageVersion: string;
+    /** JSON text. */
+    readonly params: string;
+    readonly fence: number;
+    readonly attempt: number;
+    readonly timeoutMs: number | null;
+    readonly concurrencyKey: string;
+    readonly priority: number;
+  };
+}
+
+/** Tell a session that an attempt it holds is no longer wanted or no longer its own. */
+export interface SendStop {
+  readonly type: "stop";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly run: RunId;
+  readonly task: TaskId;
+  readonly fence: number;
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** Close a session: another took its place, or its lease is gone. */
+export interface SendReset {
+  readonly type: "reset";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly code: string;
+  readonly reason: string;
+}
+
+export interface SendDrain {
+  readonly type: "drain";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly on: boolean;
+  readonly reason: string;
+}
+
+/** The tenant's log has grown up to `head`: readers may look. */
+export interface LogGrew {
+  readonly type: "log";
+  readonly tenant: Tenant;
+  readonly head: Position;
+}
+
+/** A number for the metrics; labels are few and bounded. */
+export interface Counted {
+  readonly type: "count";
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+}
+
+export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | LogGrew | Counted;

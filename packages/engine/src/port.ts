@@ -1,0 +1,177 @@
+// All the engine asks of storage. Rows are plain data; the store keeps, orders and locks, and never decides.
+// The same port serves sqlite in one process, memory in the simulator and PostgreSQL with several schedulers.
+
+import type { Fault } from "@astraflow/protocol";
+import type {
+  Happening,
+  Key,
+  Line,
+  Mail,
+  Millis,
+  Position,
+  Row,
+  RouteRow,
+  RunId,
+  RunPhase,
+  RunRow,
+  TaskId,
+  TaskRow,
+  Tenant,
+  WorkerId,
+  WorkerRow,
+} from "./rows.ts";
+
+export interface Store extends Reader {
+  /** Checks schema, durability settings, clock and cluster id; raises this replica's epoch. */
+  open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }>;
+  begin(want: Want): Promise<Tx>;
+  /** After "unknown": waits until the old transaction is over, then says whether that turn is in. */
+  settle(turn: number): Promise<"committed" | "absent">;
+  /** Hints may be lost, doubled, late or wrong; polling is the truth. */
+  onHint(hear: (hint: Hint) => void): void;
+  close(): Promise<void>;
+}
+
+/** Reads that take no part in a turn: read-only connections, never the writer's. */
+export interface Reader {
+  /** Facts after a cursor, complete and in order: whatever is read later has a higher position. */
+  events(query: EventQuery): Promise<EventPage>;
+  page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>>;
+  close(): Promise<void>;
+}
+
+export interface Want {
+  /** Taken in key order; one whose root another turn holds comes back "busy", it is never waited for. */
+  readonly rows: readonly Key[];
+  /** Tasks at the head of a line, by (band, rank), whose run nobody else holds. Their runs count as taken. */
+  readonly claims: readonly Claim[];
+  readonly lists: readonly TaskList[];
+  /** At most so many rows whose `due` has passed, oldest first, whose root nobody else holds. */
+  readonly due: number;
+  readonly mail: number;
+  /** Roots in quarantine: neither claimed nor due. */
+  readonly skip: readonly Key[];
+}
+
+export interface Claim {
+  readonly line: Line;
+  readonly limit: number;
+}
+
+/**
+ * `open`: tasks of a run that have not ended, in id order after `after`; the run is taken.
+ * `held`: tasks leased to a worker, in id order. `line`: the head of a line, by (band, rank).
+ * The last two are a look without a lock, busy runs included: before a task of them is changed it is read with `row`, which takes its run.
+ */
+export type TaskList =
+  | { readonly of: "open"; readonly run: RunId; readonly after: TaskId | ""; readonly limit: number }
+  | { readonly of: "held"; readonly worker: WorkerId; readonly limit: number }
+  | { readonly of: "line"; readonly line: Line; readonly limit: number };
+
+export interface Tx {
+  /** Store clock, one instant for the turn. Never below an instant already stored. */
+  readonly now: Millis;
+  /** Earliest `due` in the store that has not passed, so the driver knows when to wake. */
+  readonly nextDue: Millis | null;
+  /** In the order of `want.claims`, each by (band, rank). */
+  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly due: readonly Row[];
+  readonly mail: readonly Mail[];
+  /** `undefined`: not loaded yet, ask with `more`. Stores that are alone read through and never answer that. */
+  row(key: Key): Row | null | "busy" | undefined;
+  tasks(list: TaskList): readonly TaskRow[] | undefined;
+  /** Rows only known after the first look; same locks, same instant. */
+  more(rows: readonly Key[], lists: readonly TaskList[]): Promise<void>;
+  commit(turn: number, units: readonly Unit[]): Promise<Committed>;
+  abort(): Promise<void>;
+}
+
+/** Everything one root (run, worker, concurrency key) changes in this turn; the grain of failure. */
+export interface Unit {
+  /** Must have been taken in this turn; the store refuses a unit that writes under a root it does not hold. */
+  readonly roots: readonly Key[];
+  /** Last images, each row once in a turn. */
+  readonly puts: readonly Row[];
+  /** Which of `puts` did not exist before: the store need not look. Where one does after all, the unit is refused. */
+  readonly born?: ReadonlySet<Key>;
+  readonly drops: readonly Key[];
+  /** Tasks among `puts` that enter a line: the store sets rank = max(tenant clock, line clock) + cost. */
+  readonly ready: readonly { readonly task: TaskId; readonly tenant: Tenant; readonly cost: number }[];
+  /** The store gives per-tenant positions without gaps, in commit order, as the last act. */
+  readonly happenings: readonly Happening[];
+  readonly mail: readonly Mail[];
+}
+
+export type Committed =
+  | { readonly outcome: "committed"; readonly first: ReadonlyMap<Tenant, Position> }
+  /** Nothing is written; without that unit the rest may go again. */
+  | { readonly outcome: "failed"; readonly unit?: number; readonly fault: Fault }
+  /** `settle` before anything is said or tried again. */
+  | { readonly outcome: "unknown" };
+
+export type Hint =
+  | { readonly type: "line"; readonly line: Line }
+  | { readonly type: "mail" }
+  | { readonly type: "log"; readonly tenant: Tenant };
+
+export interface EventQuery {
+  readonly tenant: Tenant;
+  readonly after: Position;
+  readonly subject?: Key;
+  readonly limit: number;
+}
+
+export interface LogEntry {
+  readonly position: Position;
+  readonly at: Millis;
+  readonly subject: Key;
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface EventPage {
+  readonly items: readonly LogEntry[];
+  /** Cursor to go on from; equals the query's when nothing followed. */
+  readonly next: Position;
+  /** Highest position of the tenant at this instant. */
+  readonly head: Position;
+  /** Positions up to this one have been removed; a cursor below it cannot be answered without a gap. */
+  readonly floor: Position;
+}
+
+export type PageQuery =
+  | {
+      readonly page: "runs";
+      readonly tenant: Tenant;
+      readonly before?: RunId;
+      readonly limit: number;
+      readonly phase?: RunPhase;
+      readonly client?: string;
+    }
+  | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId }
+  | { readonly page: "workers"; readonly tenant: Tenant }
+  | { readonly page: "routes" }
+  | { readonly page: "depth" };
+
+export interface RunDetail {
+  readonly run: RunRow;
+  readonly tasks: readonly TaskRow[];
+  readonly workflow: string;
+}
+
+export interface Depth {
+  readonly tenant: Tenant;
+  readonly phase: TaskRow["phase"];
+  readonly tasks: number;
+}
+
+/** Every page names the position of its tenant's log that it is true at. */
+export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
+  ? { readonly items: readonly RunRow[]; readonly next: RunId | null; readonly head: Position }
+  : Q extends { page: "run" }
+    ? { readonly detail: RunDetail | null; readonly head: Position }
+    : Q extends { page: "workers" }
+      ? { readonly items: readonly WorkerRow[]; readonly head: Position }
+      : Q extends { page: "routes" }
+        ? { readonly items: readonly RouteRow[] }
+        : { readonly items: readonly Depth[] };

@@ -1,0 +1,184 @@
+// The rows the engine keeps: plain data, one interface per table. What is here is what survives a crash; nothing else does.
+// No behaviour lives here: the moves are in core/, the tables in the stores.
+
+export type Millis = number;
+export type Tenant = string;
+/** UUIDv7: time-ordered, so that new rows land together at the end of their table. */
+export type RunId = string;
+/** `<run id>.<slot>`: a task's id names its run, so the run can be locked before the task is read. */
+export type TaskId = string;
+/** `<tenant>/<instance id>`: two tenants may bring workers with one instance id and never meet. */
+export type WorkerId = string;
+/** Digest of what a task needs of a worker, its tenant included. */
+export type RouteId = string;
+export type Position = number;
+
+/**
+ * Where a task waits: a line is read head first, by (band, rank). `r|<route>` for any fitting worker, `r|<route>|<worker>` when pinned,
+ * `k|<tenant>/<key>` while a concurrency key is taken by others. A task stands in at most one line.
+ */
+export type Line = string;
+
+export type RunPhase = "queued" | "running" | "ending" | "succeeded" | "failed" | "cancelled";
+export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "succeeded" | "failed" | "cancelled" | "skipped";
+export type WorkerPhase = "online" | "away" | "lost";
+
+export interface RunRow {
+  readonly kind: "run";
+  readonly id: RunId;
+  readonly tenant: Tenant;
+  readonly phase: RunPhase;
+  /** Key of the immutable workflow row this run obeys. */
+  readonly workflow: string;
+  readonly client: string;
+  readonly band: number;
+  /** Task rows of this run that have not ended. Zero ends the run. */
+  readonly open: number;
+  /** While `ending`: what the run will be, and the last task the sweep has passed. */
+  readonly verdict: "failed" | "cancelled" | null;
+  readonly cursor: TaskId | null;
+  readonly createdAt: Millis;
+  readonly startedAt: Millis | null;
+  readonly endedAt: Millis | null;
+  /** The run's own time limit, or "now" while the sweep has more to do. */
+  readonly due: Millis | null;
+  /** JSON text `{code, message, details?}`. */
+  readonly error: string | null;
+}
+
+export interface TaskRow {
+  readonly kind: "task";
+  readonly id: TaskId;
+  readonly run: RunId;
+  readonly phase: TaskPhase;
+  readonly route: RouteId;
+  readonly pin: WorkerId | null;
+  readonly line: Line | null;
+  readonly band: number;
+  /** Given by the store when the task enters a line; null asks for one. */
+  readonly rank: number | null;
+  /** Predecessors that have not ended, while `waiting`. */
+  readonly needs: number;
+  /** Strictly increasing per task: the word of any older fence changes nothing. */
+  readonly fence: number;
+  readonly attempt: number;
+  /** Grants in a row that brought no word of the worker; counted before the dispatch leaves. */
+  readonly deliveries: number;
+  /** Attempts that the worker itself reported as failed, or that ran out of time. */
+  readonly failures: number;
+  readonly worker: WorkerId | null;
+  readonly boot: string | null;
+  readonly epoch: number;
+  readonly acked: boolean;
+  /** Concurrency key this task holds or waits for, `<tenant>/<key>`. */
+  readonly key: string | null;
+  /** parked: not before; ready and parked on a key: end of its time in queue; leased: end of its attempt. */
+  readonly due: Millis | null;
+  readonly readyAt: Millis | null;
+  readonly grantedAt: Millis | null;
+  readonly endedAt: Millis | null;
+  /** JSON texts, each written once. */
+  readonly params: string | null;
+  readonly result: string | null;
+  readonly error: string | null;
+}
+
+export interface WorkerRow {
+  readonly kind: "worker";
+  readonly id: WorkerId;
+  readonly tenant: Tenant;
+  readonly name: string;
+  readonly phase: WorkerPhase;
+  readonly boot: string;
+  /** Raised by every join: what an older connection still says fails against it. */
+  readonly epoch: number;
+  readonly replica: string;
+  readonly draining: boolean;
+  readonly joinedAt: Millis;
+  readonly seenAt: Millis;
+  /** End of the boot's lease: every attempt of this worker lives as long as this. Null once nothing depends on it. */
+  readonly due: Millis | null;
+  /** JSON text of what it announced: slots, packages, runtimes, pool, tags, host. */
+  readonly about: string;
+}
+
+/** A concurrency key and who holds it. Waiters stand in the line `k|<id>`. */
+export interface KeyRow {
+  readonly kind: "key";
+  /** `<tenant>/<key>` */
+  readonly id: string;
+  readonly limit: number;
+  readonly holders: readonly TaskId[];
+  /** "Now" when a waiter could not be readied at once because its run was busy. */
+  readonly due: Millis | null;
+}
+
+/** Immutable: what a task needs, by digest. */
+export interface RouteRow {
+  readonly kind: "route";
+  readonly id: RouteId;
+  readonly tenant: Tenant;
+  readonly needs: string;
+}
+
+/** Immutable: a workflow definition, by tenant and digest. */
+export interface WorkflowRow {
+  readonly kind: "workflow";
+  /** `<tenant>/<digest>` */
+  readonly id: string;
+  readonly body: string;
+}
+
+/** The memory of an Idempotency-Key: which run it made, and for which request. */
+export interface AskRow {
+  readonly kind: "ask";
+  /** `<tenant>/<key>` */
+  readonly id: string;
+  readonly digest: string;
+  readonly run: RunId;
+  readonly at: Millis;
+}
+
+export type Row = RunRow | TaskRow | WorkerRow | KeyRow | RouteRow | WorkflowRow | AskRow;
+/** `<kind>/<id>`. */
+export type Key = `${Row["kind"]}/${string}`;
+
+export function keyOf(row: Row): Key {
+  return `${row.kind}/${row.id}`;
+}
+
+export const runKey = (id: RunId): Key => `run/${id}`;
+export const taskKey = (id: TaskId): Key => `task/${id}`;
+export const workerKey = (id: WorkerId): Key => `worker/${id}`;
+
+/** The run a task belongs to, read from its id. */
+export function runOf(task: TaskId): RunId {
+  const dot = task.indexOf(".");
+  return dot < 0 ? task : task.slice(0, dot);
+}
+
+/** The row whose lock stands for this row: a task is guarded by its run, everything else by itself. */
+export function rootOf(key: Key): Key {
+  return key.startsWith("task/") ? runKey(runOf(key.slice(5))) : key;
+}
+
+/** One fact: a word of the log. `data` holds what a reader cannot derive; ids of bodies, not bodies. */
+export interface Fact {
+  readonly type: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** All that one subject (a run, a worker) went through in one turn: one row in the log, as many positions as facts. */
+export interface Happening {
+  readonly tenant: Tenant;
+  readonly subject: Key;
+  readonly facts: readonly Fact[];
+}
+
+/** A message for the socket holder on another replica. */
+export interface Mail {
+  readonly replica: string;
+  readonly epoch: number;
+  readonly id: string;
+  readonly body: string;
+}

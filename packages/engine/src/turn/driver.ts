@@ -1,0 +1,444 @@
+// The driver of turns, the engine's only asynchronous file: begin, decide (again where rows were missing), commit, then speak.
+// It decides nothing about work; it decides what happens when a unit throws, a root is busy, a commit fails or its outcome is unknown.
+
+import { Fault, fault } from "@astraflow/protocol";
+import type { Inbound } from "../command.ts";
+import { Board, RootBusy, RowsMissing } from "../core/board.ts";
+import { expireDue, expireGrants, storeAcks, watchSessions } from "../core/clockwork.ts";
+import { decide, rowsFor } from "../core/decide.ts";
+import { Floor } from "../core/floor.ts";
+import { place, wantedClaims } from "../core/place.ts";
+import type { Needs } from "../core/route.ts";
+import { Plans, type Tools } from "../core/tools.ts";
+import type { Answer, Effect, FaultData } from "../effect.ts";
+import type { Claim, TaskList, Tx } from "../port.ts";
+import type { Key, Millis, WorkerId } from "../rows.ts";
+import type { Engine, EngineGauge, Settings, World } from "../world.ts";
+import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
+
+/** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
+const roundsMax = 8;
+/** A command that met only busy roots or failed commits this often is answered E.STORE.BUSY. */
+const triesMax = 10;
+const plansMax = 1_000;
+/** A turn this many idle periods late means the scheduler or its store was away. */
+const awayPeriods = 5;
+
+/** For tests alone: the bugs worth planting. */
+export type Plant = "ack-before-commit" | "requeue-forgets-fence";
+
+export function createEngine(world: World, settings: Settings): Engine {
+  return new Driver(world, settings, null);
+}
+
+interface Decided {
+  readonly board: Board;
+  readonly claims: readonly Claim[];
+  /** Commands that are part of this turn, with the answer each gets after the commit. */
+  readonly answers: Map<Waiting, Answer>;
+  /** Commands left for another turn. */
+  readonly later: Waiting[];
+  /** Which unit (by root) each command or timer wrote to. */
+  readonly wrote: { root: Key; item: Waiting | null }[];
+}
+
+export class Driver implements Engine {
+  readonly #world: World;
+  readonly #settings: Settings;
+  readonly #floor = new Floor();
+  readonly #inbox = new Inbox();
+  readonly #plant: Plant | null;
+  #tools: Tools;
+  #turn = 0;
+  #now: Millis = 0;
+  #lastLook: Millis = 0;
+  #graceUntil: Millis = 0;
+  #running: Promise<void> | null = null;
+  #woken = false;
+  #stopping = false;
+  /** Roots whose timers threw: once = suspected, twice = left alone until a restart. */
+  readonly #suspects = new Map<Key, number>();
+  readonly #quarantine = new Set<Key>();
+  #failedCommits = 0;
+  readonly #count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
+
+  constructor(world: World, settings: Settings, plant: Plant | null) {
+    this.#world = world;
+    this.#settings = settings;
+    this.#plant = plant;
+    this.#tools = this.#makeTools("");
+  }
+
+  #makeTools(replica: string): Tools {
+    const world = this.#world;
+    return {
+      settings: this.#settings,
+      floor: this.#floor,
+      replica,
+      plans: new Plans((text) => world.digest(text), plansMax),
+      roll: () => world.dice.roll(),
+      nextId: (now) => world.ids.next(now),
+      forgetsFence: this.#plant === "requeue-forgets-fence",
+    };
+  }
+
+  async start(me: { replica: string; cluster: string }): Promise<void> {
+    const { lastTurn } = await this.#world.store.open(me);
+    this.#turn = lastTurn;
+    this.#tools = this.#makeTools(me.replica);
+    const routes = await this.#world.store.page({ page: "routes" });
+    for (const row of routes.items) {
+      this.#floor.apply({ move: "route", route: row.id, needs: JSON.parse(row.needs) as Needs });
+      this.#floor.apply({ move: "heat", line: `r|${row.id}` });
+    }
+    this.#world.store.onHint((hint) => {
+      if (hint.type === "line") this.#floor.apply({ move: "heat", line: hint.line });
+      this.wake();
+    });
+    this.wake();
+    await this.#running;
+  }
+
+  push(items: readonly Inbound[]): void {
+    for (const item of items) {
+      if (this.#stopping)
+        this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
+      else if (this.#inbox.size >= this.#settings.inboxMax)
+        this.#refuse(item.ref, fault("E.OVERLOADED", `${this.#settings.inboxMax} commands wait already; try again later`));
+      else this.#inbox.push({ ...item, bytes: bytesOf(item), at: this.#now, run: null, tries: 0, solo: false });
+    }
+    this.wake();
+  }
+
+  #refuse(ref: number, problem: Fault): void {
+    this.#world.out([{ type: "answer", ref, body: null, fault: dataOf(problem) }]);
+  }
+
+  wake(): void {
+    this.#woken = true;
+    if (this.#running !== null) return;
+    this.#running = this.#loop().finally(() => {
+      this.#running = null;
+    });
+  }
+
+  async stop(): Promise<void> {
+    this.#stopping = true;
+    await this.#running;
+    for (const item of this.#inbox.drainAll())
+      this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
+  }
+
+  gauge(): EngineGauge {
+    return {
+      ...this.#count,
+      waiting: this.#inbox.size,
+      quarantined: this.#quarantine.size,
+      sessions: this.#floor.seats.size,
+      held: this.#floor.held,
+      now: this.#now,
+    };
+  }
+
+  /** Turns follow each other while anything waits; no timer delays one. */
+  async #loop(): Promise<void> {
+    let wakeAt = this.#now;
+    while (this.#woken && !this.#stopping) {
+      this.#woken = false;
+      const next = await this.#oneTurn();
+      if (next === "again" || this.#inbox.size > 0) this.#woken = true;
+      else wakeAt = next;
+    }
+    if (!this.#stopping) this.#world.idle(wakeAt, this.#now);
+  }
+
+  async #oneTurn(): Promise<Millis | "again"> {
+    const batch = this.#inbox.take(this.#settings.turnCommandsMax, this.#settings.turnBytesMax);
+    const claims = wantedClaims(this.#tools, slotsComing(batch));
+    let tx: Tx;
+    try {
+      tx = await this.#world.store.begin(this.#want(batch, claims));
+    } catch (problem) {
+      return this.#storeAway(batch, problem);
+    }
+    this.#notice(tx.now);
+    this.#world.failpoint("turn.begun");
+    const decided = await this.#decideAll(tx, batch, claims);
+    this.#world.failpoint("turn.decided");
+    if (this.#plant === "ack-before-commit") this.#speak(decided, new Map());
+    return await this.#commit(tx, decided);
+  }
+
+  #want(batch: readonly Waiting[], claims: readonly Claim[]): Parameters<World["store"]["begin"]>[0] {
+    const rows = new Set<Key>();
+    for (const item of batch) {
+      if (item.command.type === "run.start") item.run ??= this.#world.ids.next(this.#now);
+      for (const key of rowsFor(item.command, item.run)) rows.add(key);
+    }
+    const skip = this.#quarantine.size === 0 ? [] : [...this.#quarantine];
+    return { rows: [...rows], claims, lists: [], due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
+  }
+
+  /** A jump of the store's clock between two turns means that nobody could have renewed a lease meanwhile. */
+  #notice(now: Millis): void {
+    const away = this.#now === 0 || now - this.#now > this.#settings.idleMs * awayPeriods;
+    if (away) this.#graceUntil = now + this.#settings.leaseMs;
+    this.#now = now;
+  }
+
+  async #decideAll(tx: Tx, batch: readonly Waiting[], claims: readonly Claim[]): Promise<Decided> {
+    for (let round = 1; ; round++) {
+      const missing = { rows: new Set<Key>(), lists: new Map<string, TaskList>() };
+      const decided = this.#decideOnce(tx, batch, claims, missing);
+      if (missing.rows.size === 0 && missing.lists.size === 0) return decided;
+      if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${[...missing.rows].join(", ")}`);
+      await tx.more([...missing.rows], [...missing.lists.values()]);
+    }
+  }
+
+  #decideOnce(
+    tx: Tx,
+    batch: readonly Waiting[],
+    claims: readonly Claim[],
+    missing: { rows: Set<Key>; lists: Map<string, TaskList> },
+  ): Decided {
+    const board = new Board(tx);
+    const decided: Decided = { board, claims, answers: new Map(), later: [], wrote: [] };
+    const note = (problem: RowsMissing) => {
+      for (const key of problem.rows) missing.rows.add(key);
+      for (const list of problem.lists) missing.lists.set(JSON.stringify(list), list);
+    };
+    for (const item of batch) this.#decideCommand(decided, item, note);
+    const attempt = (root: Key, work: () => void) => this.#decideTimer(decided, root, work, note);
+    const when = { graceUntil: this.#graceUntil, horizon: this.#inbox.oldestWord() };
+    expireGrants(board, this.#tools, when, attempt);
+    storeAcks(board, this.#tools, attempt);
+    if (board.now - this.#lastLook >= this.#settings.idleMs) watchSessions(board, this.#tools, attempt);
+    expireDue(board, this.#tools, tx.due, when, attempt);
+    place(board, this.#tools, tx.claimed, claims, attempt);
+    return decided;
+  }
+
+  #decideCommand(decided: Decided, item: Waiting, note: (problem: RowsMissing) => void): void {
+    const { board } = decided;
+    const mark = board.mark();
+    try {
+      const said = decide(board, this.#tools, item.command, item.run);
+      const answer: Answer =
+        said instanceof Fault
+          ? { type: "answer", ref: item.ref, body: null, fault: dataOf(said) }
+          : { type: "answer", ref: item.ref, body: said, fault: null };
+      decided.answers.set(item, answer);
+      const root = board.touched;
+      if (root !== null) decided.wrote.push({ root, item });
+    } catch (problem) {
+      board.undo(mark);
+      if (problem instanceof RowsMissing) note(problem);
+      else if (problem instanceof RootBusy) this.#leaveFor(decided, item, problem);
+      else this.#suspect(decided, item, problem);
+    }
+  }
+
+  /** A busy root: the command waits for the next turn, and no turn ever waits for another. */
+  #leaveFor(decided: Decided, item: Waiting, problem: RootBusy): void {
+    item.tries++;
+    if (item.tries < triesMax * 100) decided.later.push(item);
+    else decided.answers.set(item, refusal(item, fault("E.STORE.BUSY", `${problem.root} stayed busy; try again`)));
+  }
+
+  /** A command that throws is left out, tried alone, then refused; the others go on. */
+  #suspect(decided: Decided, item: Waiting, problem: unknown): void {
+    if (!item.solo) {
+      item.solo = true;
+      decided.later.push(item);
+      return;
+    }
+    this.#report(
+      "E.UNIT.QUARANTINED",
+      `command ${item.command.type} cannot be decided`,
+      { type: item.command.type, tenant: item.command.tenant },
+      problem,
+    );
+    decided.answers.set(
+      item,
+      refusal(
+        item,
+        fault("E.UNIT.QUARANTINED", `${item.command.type} could not be decided and was set aside; nothing was changed`),
+      ),
+    );
+  }
+
+  #decideTimer(decided: Decided, root: Key, work: () => void, note: (problem: RowsMissing) => void): void {
+    if (this.#quarantine.has(root)) return;
+    const { board } = decided;
+    const mark = board.mark();
+    try {
+      work();
+      const touched = board.touched;
+      if (touched !== null) decided.wrote.push({ root: touched, item: null });
+    } catch (problem) {
+      board.undo(mark);
+      if (problem instanceof RowsMissing) note(problem);
+      else if (!(problem instanceof RootBusy)) this.#blame(root, problem);
+    }
+  }
+
+  /** A row whose timer cannot be decided is tried once more, then left alone, so that it never holds up the others. */
+  #blame(root: Key, problem: unknown): void {
+    const times = (this.#suspects.get(root) ?? 0) + 1;
+    this.#suspects.set(root, times);
+    if (times < 2) return;
+    if (!this.#quarantine.has(root))
+      this.#report("E.UNIT.QUARANTINED", `${root} cannot be decided and is left alone until a restart`, { root }, problem);
+    this.#quarantine.add(root);
+  }
+
+  async #commit(tx: Tx, decided: Decided): Promise<Millis | "again"> {
+    const { units, roots } = decided.board.units();
+    if (units.length === 0) {
+      await tx.abort();
+      this.#applied(decided, new Map());
+      return this.#nextWake(tx, decided);
+    }
+    const turn = this.#turn + 1;
+    const outcome = await tx
+      .commit(turn, units)
+      .catch((problem: unknown) => ({ outcome: "failed" as const, fault: asFault(problem), unit: undefined }));
+    if (outcome.outcome === "committed") {
+      this.#turn = turn;
+      this.#applied(decided, outcome.first);
+      return this.#nextWake(tx, decided);
+    }
+    if (outcome.outcome === "unknown") return await this.#settle(turn, decided, tx);
+    this.#count.retriedTurns++;
+    this.#failed(decided, outcome.unit === undefined ? null : (roots[outcome.unit] ?? null), outcome.fault);
+    return this.#failedCommits > 0 && this.#inbox.size === 0 ? this.#now + this.#settings.idleMs : "again";
+  }
+
+  /** Nothing is said or tried again before the store knows what became of the turn. */
+  async #settle(turn: number, decided: Decided, tx: Tx): Promise<Millis | "again"> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const verdict = await this.#world.store.settle(turn);
+        if (verdict === "committed") {
+          this.#turn = turn;
+          this.#applied(decided, new Map());
+          return this.#nextWake(tx, decided);
+        }
+        this.#failed(decided, null, fault("E.STORE.BUSY", "the commit did not arrive"));
+        return "again";
+      } catch (problem) {
+        if (tries >= triesMax) throw new Error(`turn ${turn} cannot be settled`, { cause: problem });
+      }
+    }
+  }
+
+  /** The turn is on disk (or wrote nothing): now the floor moves and the doors hear of it. */
+  #applied(decided: Decided, first: ReadonlyMap<string, number>): void {
+    this.#failedCommits = 0;
+    this.#world.failpoint("turn.committed");
+    for (const move of decided.board.moves) this.#floor.apply(move);
+    if (decided.board.now - this.#lastLook >= this.#settings.idleMs) this.#lastLook = decided.board.now;
+    this.#count.turns++;
+    this.#count.commands += decided.answers.size;
+    if (this.#plant !== "ack-before-commit") this.#speak(decided, first);
+    this.#inbox.putBack(decided.later);
+    this.#world.failpoint("turn.spoken");
+  }
+
+  #speak(decided: Decided, first: ReadonlyMap<string, number>): void {
+    const effects: Effect[] = [...decided.answers.values(), ...decided.board.effects];
+    for (const effect of decided.board.effects) if (effect.type === "dispatch") this.#count.grants++;
+    for (const [tenant, position] of first) effects.push({ type: "log", tenant, head: position });
+    if (effects.length > 0) this.#world.out(effects);
+  }
+
+  /** Nothing was written. A named unit is tried alone; the others go again at once. */
+  #failed(decided: Decided, root: Key | null, problem: Fault): void {
+    if (root === null) this.#failedCommits++;
+    const blamed = new Set(
+      decided.wrote.filter((one) => root !== null && decided.board.unitOf(one.root) === root).map((one) => one.item),
+    );
+    if (root !== null && (blamed.has(null) || blamed.size === 0)) this.#blame(root, problem);
+    const again: Waiting[] = [];
+    const refused: Answer[] = [];
+    for (const item of [...decided.answers.keys(), ...decided.later]) {
+      item.tries++;
+      if (blamed.has(item) && item.solo) {
+        this.#report(problem.code, problem.message, { type: item.command.type }, problem);
+        refused.push(
+          refusal(
+            item,
+            fault("E.UNIT.QUARANTINED", `${item.command.type} was refused by the store and set aside; nothing was changed`),
+          ),
+        );
+      } else if (item.tries >= triesMax && root === null)
+        refused.push(refusal(item, fault("E.STORE.BUSY", `the store did not take it: ${problem.message}; try again`)));
+      else {
+        if (blamed.has(item)) item.solo = true;
+        again.push(item);
+      }
+    }
+    this.#inbox.putBack(again);
+    if (refused.length > 0) this.#world.out(refused);
+  }
+
+  /** The store did not even begin: the commands wait a little, then their callers hear of it. */
+  #storeAway(batch: readonly Waiting[], problem: unknown): Millis | "again" {
+    this.#failedCommits++;
+    const error = asFault(problem);
+    const again = batch.filter((item) => ++item.tries < triesMax);
+    const refused = batch.filter((item) => item.tries >= triesMax);
+    this.#inbox.putBack(again);
+    if (refused.length > 0)
+      this.#world.out(
+        refused.map((item) => refusal(item, fault("E.STORE.BUSY", `the store is away: ${error.message}; try again`))),
+      );
+    if (this.#failedCommits === 1) this.#report(error.code, error.message, {}, problem);
+    return again.length > 0 ? "again" : this.#now + this.#settings.idleMs;
+  }
+
+  #nextWake(tx: Tx, decided: Decided): Millis | "again" {
+    if (decided.later.length > 0 || this.#moreToPlace()) return "again";
+    let wakeAt = tx.now + this.#settings.idleMs;
+    for (const at of [tx.nextDue, decided.board.earliestDue(), this.#floor.nextDeadline(this.#settings.ackDeadlineMs)])
+      if (at !== null) wakeAt = Math.min(wakeAt, at);
+    return wakeAt <= tx.now ? (tx.due.length > 0 || decided.board.earliestDue() !== null ? "again" : tx.now + 1) : wakeAt;
+  }
+
+  #moreToPlace(): boolean {
+    return this.#floor.hot.size > 0 && wantedClaims(this.#tools, new Map()).length > 0;
+  }
+
+  #report(code: string, message: string, details: Readonly<Record<string, unknown>>, cause: unknown): void {
+    this.#world.report({ code, message, details, cause });
+  }
+}
+
+/** Slots that the results of this batch will free, so that the claim can fill them in the same turn. */
+function slotsComing(batch: readonly Waiting[]): Map<WorkerId, number> {
+  const coming = new Map<WorkerId, number>();
+  for (const { command } of batch)
+    if (command.type === "task.result" || command.type === "task.error")
+      coming.set(command.worker, (coming.get(command.worker) ?? 0) + 1);
+  return coming;
+}
+
+const dataOf = (problem: Fault): FaultData => ({
+  code: problem.code,
+  message: problem.message,
+  ...(problem.details === undefined ? {} : { details: problem.details }),
+});
+
+const refusal = (item: Waiting, problem: Fault): Answer => ({
+  type: "answer",
+  ref: item.ref,
+  body: null,
+  fault: dataOf(problem),
+});
+
+function asFault(problem: unknown): Fault {
+  return problem instanceof Fault
+    ? problem
+    : fault("E.INTERNAL", problem instanceof Error ? problem.message : String(problem), undefined, problem);
+}

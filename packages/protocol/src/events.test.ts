@@ -1,0 +1,60 @@
+import { describe, expect, it } from "vitest";
+import { EventSchema, type EventType } from "./events.ts";
+import { shape } from "./shape.ts";
+
+describe("events", () => {
+  const envelope = {
+    version: "v1",
+    id: "12",
+    occurredAt: "2026-01-05T09:00:00Z",
+    scope: { tenant: "default", runId: "r-1", clientSessionId: "c-1" },
+    replayed: true,
+  };
+  const node = { runId: "r-1", nodeId: "n-1" };
+  const at = "2026-01-05T09:00:00Z";
+  const artifact = { runId: "r-1", artifactId: "a-1", nodeId: "n-1", sizeBytes: 3 };
+  const run = { runId: "r-1", status: "running", definitionHash: "h", clientId: "c-1" };
+  const samples: Record<EventType, object> = {
+    "run.status": { runId: "r-1", status: "running", startedAt: at, reason: "go" },
+    "run.snapshot": { run, nodes: [{ nodeId: "n-1", taskId: "t-1", status: "queued" }] },
+    "run.metrics": { runId: "r-1", metric: "tokens", value: 3, tags: {} },
+    "node.state": { ...node, state: { stage: "running", progress: 0.5, lastUpdatedAt: at } },
+    "node.status": { ...node, status: "dispatching", workerName: "w1", seq: 1, ackPending: true },
+    "node.error": { ...node, error: { code: "E.TIMEOUT", message: "late" } },
+    "node.result.snapshot": { ...node, revision: 1, format: "json", content: {}, artifacts: [], complete: true },
+    "node.result.delta": {
+      ...node,
+      revision: 1,
+      sequence: 2,
+      operation: "append",
+      path: "/channels/llm",
+      payload: { text: "a" },
+      chunkMeta: { channel: "llm" },
+      terminal: false,
+    },
+    "artifact.ready": artifact,
+    "artifact.removed": artifact,
+    "worker.heartbeat": {
+      workerName: "w1",
+      at,
+      queues: [],
+      instanceId: "i-1",
+      hostname: "box",
+      version: "1",
+      connected: true,
+      registered: true,
+    },
+    "worker.package": { workerName: "w1", package: "p", version: "1.0.0", status: "installed" },
+    "command.ack": { commandId: "c", workerName: "w1", receivedAt: at },
+    "command.error": { commandId: "c", workerName: "w1", error: { code: "E.TIMEOUT", message: "late" } },
+  };
+  const reader = shape(EventSchema, { code: "E.INTERNAL", what: "event", unknown: "refuse" });
+
+  it.each(Object.entries(samples))("[C16] of type %s have their envelope and their data", (type, data) => {
+    const event = { ...envelope, type, data: { kind: type, ...data } };
+
+    expect(reader.read(event)).toEqual(event);
+    expect(reader.read({ ...event, data: { ...event.data, kind: "run.unheard" } })).toMatchObject({ code: "E.INTERNAL" });
+    expect(reader.read({ ...event, version: "v2" })).toMatchObject({ details: { path: "event.version" } });
+  });
+});

@@ -1,0 +1,138 @@
+// The fault table: every code a caller may ever see, on any wire. A code is a promise; the sentence beside it may improve.
+// Making and carrying faults lives in fault.ts; the doors read the http, frame and resp columns and invent nothing.
+
+/** How one code looks on each wire, and whether trying again unchanged can help. */
+export interface FaultRow {
+  /** What happened, in one sentence. */
+  readonly cause: string;
+  /** Its spelling inside a frame. */
+  readonly frame: string;
+  readonly http: number;
+  /** How a RESP error line begins; the message follows. */
+  readonly resp: string;
+  readonly retry: boolean;
+  /** Where the code comes from: the seeds, the workers already in the field, or this project. */
+  readonly since: "seed" | "field" | "own";
+}
+
+type RowOptions = { retry?: boolean; resp?: string };
+
+function row(since: FaultRow["since"], http: number, cause: string, options: RowOptions = {}): Omit<FaultRow, "frame"> {
+  return { cause, http, resp: options.resp ?? "ERR", retry: options.retry ?? false, since };
+}
+
+const seed = row.bind(null, "seed");
+const field = row.bind(null, "field");
+const own = row.bind(null, "own");
+const retry = { retry: true } as const;
+
+const table = {
+  // Who is speaking
+  "E.AUTH.INVALID_TOKEN": seed(401, "The token is wrong, expired or revoked.", { resp: "WRONGPASS" }),
+  "E.AUTH.MTLS_REQUIRED": seed(401, "This door asks for a client certificate and none that it trusts was shown.", {
+    resp: "NOAUTH",
+  }),
+  "E.AUTH.MISSING_TOKEN": field(401, "A token is needed and none was sent.", { resp: "NOAUTH" }),
+  "E.AUTH.MODE_UNSUPPORTED": field(401, "The way of authenticating that was asked for is not offered here.", { resp: "NOAUTH" }),
+  "E.AUTH.HANDSHAKE_REQUIRED": field(401, "A frame came before the handshake of its connection.", { resp: "NOAUTH" }),
+  "E.AUTH.UNAUTHENTICATED": field(401, "The connection has not proved who it is.", { resp: "NOAUTH" }),
+  "E.AUTH.FORBIDDEN": own(403, "The caller is known and may not do this.", { resp: "NOPERM" }),
+
+  // Sessions
+  "E.SESSION.STALE_BINDING": seed(
+    409,
+    "The attempt now belongs to another worker, boot or fence; this word about it changes nothing.",
+  ),
+  "E.SESSION.DENIED": seed(403, "The scheduler refuses a session to this worker.", { resp: "NOPERM" }),
+  "E.SESSION.UNKNOWN": field(404, "No session of this worker is known here; a new handshake is needed.", retry),
+  "E.SESSION.TENANT_MISMATCH": field(403, "The tenant or sender in the frame is not the one the connection is bound to.", {
+    resp: "NOPERM",
+  }),
+  "E.SESSION.NOT_REGISTERED": field(409, "The session was never registered, so it cannot be resumed or given work.", retry),
+  "E.SESSION.MISMATCH": field(409, "The session named is not the one this worker holds.", retry),
+  "E.SESSION.INVALID_TOKEN": field(401, "The session token is wrong or expired; a new handshake is needed.", retry),
+  "E.SESSION.SUPERSEDED": own(409, "A newer connection of the same worker has taken the session over."),
+  "E.SESSION.GAP": own(409, "Frames are missing and can no longer be supplied; the session starts over.", retry),
+  "E.SESSION.ACK_UNSENT": own(400, "An acknowledgement names a frame that was never sent."),
+  "E.SESSION.WINDOW": own(409, "A frame lies outside the receive window and was dropped.", retry),
+
+  // Commands and results
+  "E.CMD.UNKNOWN": seed(400, "Nobody here knows this type of frame or command."),
+  "E.CMD.CONCURRENCY_VIOLATION": seed(409, "A task with the same concurrency key is already running there.", retry),
+  "E.RESULT.DUPLICATE": seed(409, "This attempt already has another result; the first one stands."),
+  "E.RESULT.SEQ_GAP": seed(409, "A number in the stream is missing; send again from the last acknowledged one.", retry),
+  "E.DISPATCH.UNAVAILABLE": seed(503, "No worker could be found, or none took the dispatch, within the time allowed.", retry),
+  "E.DISPATCH.INVALID_METADATA": field(422, "The middleware data of a dispatch contradicts itself."),
+  "E.RUNNER.FAILURE": seed(500, "The node's handler failed, is missing, or returned something that is not a result."),
+  "E.RUNNER.CANCELLED": field(409, "The task was stopped at the worker before it ended.", retry),
+  "E.RESOURCE.MISSING": field(409, "A resource the task refers to is not at this worker."),
+  "E.TIMEOUT": seed(504, "The time allowed ran out.", retry),
+  "E.INTERNAL": seed(500, "Something broke here; the details are in the scheduler's log under the request id.", retry),
+
+  // Packages and documents
+  "E.PKG.INVALID": seed(422, "The package is damaged, wrongly signed, or not what it says it is."),
+  "E.PKG.PERMISSION": seed(403, "The package, its origin or one of its hooks is not allowed here.", { resp: "NOPERM" }),
+  "E.MANIFEST.INVALID": own(422, "The manifest does not have the shape of a package manifest."),
+  "E.WORKFLOW.INVALID": own(422, "The workflow does not have the shape of a workflow, or its graph contradicts itself."),
+  "E.WORKFLOW.UNSUPPORTED": own(422, "The workflow is well formed and asks for something this scheduler does not do."),
+
+  // Calls of a middleware into its chain; the field spells these without a prefix
+  next_run_finalised: field(409, "The run has ended, so its chain cannot go on."),
+  next_duplicate: field(409, "This call into the chain was already made under the same request id."),
+  next_no_chain: field(409, "The calling node is not part of a middleware chain."),
+  next_invalid_chain: field(422, "The chain that the call names is not the one of the run."),
+  next_target_not_ready: field(409, "The next node of the chain is waiting for something or already under way.", retry),
+  next_timeout: field(504, "The next node of the chain did not answer within the time the caller gave."),
+  next_cancelled: field(409, "The run or the next node of the chain was cancelled."),
+  next_unavailable: field(503, "No worker could be found for the next node of the chain.", retry),
+  next_failed: field(409, "The next node of the chain failed."),
+  next_skipped: field(409, "The next node of the chain was skipped."),
+
+  // Requests and frames as such
+  "E.REQUEST.INVALID": own(400, "The request is not well formed; the message names the field."),
+  "E.REQUEST.TOO_LARGE": own(413, "The request is larger than this door takes."),
+  "E.REQUEST.MEDIA": own(415, "The body is not of a media type that this route reads."),
+  "E.NOT_FOUND": own(404, "There is no such thing, or it is not yours to see."),
+  "E.ROUTE.UNKNOWN": own(404, "There is no such route."),
+  "E.ROUTE.METHOD": own(405, "The route exists and does not answer this method."),
+  "E.IDEMPOTENCY.MISMATCH": own(409, "The idempotency key was used before with another body."),
+  "E.FRAME.INVALID": own(400, "The frame is not well formed; the message names the field."),
+  "E.FRAME.TOO_LARGE": own(413, "The frame is larger than this door takes."),
+  "E.CURSOR.EXPIRED": own(410, "The cursor points before the oldest event kept; read a snapshot and go on from there."),
+
+  // Runs, tasks, workers
+  "E.RUN.TERMINAL": own(409, "The run has ended and does not change any more."),
+  "E.TASK.MOVE_REFUSED": own(409, "The task is in a state from which it cannot do this."),
+  "E.TASK.DEAD": own(409, "The task was delivered as often as its policy allows and never came back."),
+  "E.TASK.QUEUE_TIMEOUT": own(504, "The task waited for a worker longer than its policy allows."),
+  "E.WORKER.LOST": own(503, "The worker that held the attempt fell silent.", retry),
+  "E.UNIT.QUARANTINED": own(500, "The stored state of this run could not be processed and was set aside for an operator."),
+
+  // The process and its store
+  "E.STORE.BUSY": own(503, "The store has too much to do at this moment.", { ...retry, resp: "BUSY" }),
+  "E.STORE.UNKNOWN_OUTCOME": own(503, "The store broke off during a commit; asking again settles whether it happened.", retry),
+  "E.STORE.SCHEMA_NEWER": own(500, "The store was written by a newer version of this program."),
+  "E.STORE.OPEN": own(500, "The store could not be opened."),
+  "E.STORE.IN_USE": own(500, "Another process has this store open."),
+  "E.STORE.DURABILITY": own(500, "The store does not keep its promise to write to disk before it answers."),
+  "E.CONFIG.INVALID": own(500, "The configuration cannot be used; the message names every problem."),
+  "E.OVERLOADED": own(503, "There is more work than this process takes; come back later.", { ...retry, resp: "BUSY" }),
+  "E.SHUTTING_DOWN": own(503, "This process is going away; another or its successor will answer.", { ...retry, resp: "LOADING" }),
+} satisfies Record<string, Omit<FaultRow, "frame">>;
+
+export type FaultCode = keyof typeof table;
+
+/** Every code, with its look on each wire. docs/faults.md is written from this. */
+export const faultCodes: Readonly<Record<FaultCode, FaultRow>> = Object.freeze(
+  Object.fromEntries(
+    Object.entries(table).map(([code, columns]) => [
+      code,
+      Object.freeze({ ...columns, frame: code, resp: `${columns.resp} ${code}` }),
+    ]),
+  ) as Record<FaultCode, FaultRow>,
+);
+
+/** Tells whether a word from outside is one of our codes. */
+export function isFaultCode(code: unknown): code is FaultCode {
+  return typeof code === "string" && Object.hasOwn(faultCodes, code);
+}

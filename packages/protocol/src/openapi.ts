@@ -1,0 +1,108 @@
+// The OpenAPI 3.1 document, written from the route table. Nothing is described here that the table does not say.
+
+import type { TSchema } from "typebox";
+import { eventData, EventSchema } from "./events.ts";
+import { type FaultCode, faultCodes } from "./fault-codes.ts";
+import { ManifestSchema } from "./manifest.ts";
+import { laterSchemas } from "./rest-later.ts";
+import { ErrorSchema, restSchemas } from "./rest.ts";
+import { type Route, routes } from "./routes.ts";
+import { plainSchema, type PlainSchema } from "./schema-text.ts";
+import { WorkflowNodeStateSchema, PolicySchema, ResultErrorSchema, WorkflowSchema } from "./workflow.ts";
+
+/** Schemas that get a name in the document; wherever one of these objects is used, a reference stands. */
+function namedSchemas(): ReadonlyMap<TSchema, string> {
+  const documents = {
+    Workflow: WorkflowSchema,
+    WorkflowNodeState: WorkflowNodeStateSchema,
+    Policy: PolicySchema,
+    ResultError: ResultErrorSchema,
+    Manifest: ManifestSchema,
+    ManifestNode: ManifestSchema.properties.nodes.items,
+    Event: EventSchema,
+  };
+  const events = Object.fromEntries(Object.entries(eventData).map(([type, schema]) => [`Event.${type}`, schema]));
+  const all: Record<string, TSchema> = { ...restSchemas, ...laterSchemas, ...documents, ...events };
+  return new Map(Object.entries(all).map(([name, schema]) => [schema, name]));
+}
+
+export interface OpenapiDocument {
+  openapi: "3.1.0";
+  info: { title: string; version: string; description: string; license: { name: string; identifier: string } };
+  servers: { url: string }[];
+  security: Record<string, string[]>[];
+  paths: Record<string, Record<string, unknown>>;
+  components: { schemas: Record<string, PlainSchema>; securitySchemes: Record<string, unknown> };
+}
+
+export function openapiDocument(): OpenapiDocument {
+  const named = namedSchemas();
+  const refs = { root: "#/components/schemas/", named };
+  const paths: OpenapiDocument["paths"] = {};
+  for (const [operationId, route] of Object.entries(routes) as [string, Route][]) {
+    const path = (paths[route.path] ??= {});
+    path[route.method.toLowerCase()] = operation(operationId, route, (schema) => plainSchema(schema, refs));
+  }
+  const schemas = Object.fromEntries([...named].map(([schema, name]) => [name, plainSchema(schema, { ...refs, self: schema })]));
+  return {
+    openapi: "3.1.0",
+    info: {
+      title: "AstraFlow scheduler",
+      version: "1.0.0",
+      description:
+        "Start, follow and cancel runs; look after workers. Every error has the body Error, whose code is one of docs/faults.md.",
+      license: { name: "Apache-2.0", identifier: "Apache-2.0" },
+    },
+    servers: [{ url: "/" }],
+    security: [{ bearer: [] }],
+    paths,
+    components: { schemas, securitySchemes: { bearer: { type: "http", scheme: "bearer" } } },
+  };
+}
+
+function operation(operationId: string, route: Route, print: (schema: TSchema) => PlainSchema): Record<string, unknown> {
+  const parameters = [
+    ...Object.entries(route.params ?? {}).map(([name, schema]) => ({ name, in: "path", required: true, schema: print(schema) })),
+    ...Object.entries(route.query ?? {}).map(([name, query]) => ({
+      name,
+      in: "query",
+      required: false,
+      ...(query.description && { description: query.description }),
+      schema: query.default === undefined ? print(query.schema) : { ...print(query.schema), default: query.default },
+    })),
+    ...Object.entries(route.headers ?? {}).map(([name, schema]) => ({
+      name,
+      in: "header",
+      required: false,
+      schema: print(schema),
+    })),
+  ];
+  const content = route.response
+    ? { "application/json": { schema: print(route.response) } }
+    : { [route.media ?? "application/octet-stream"]: { schema: { type: "string" } } };
+  return {
+    operationId,
+    summary: route.summary,
+    ...(route.isOpen && { security: [] }),
+    ...(parameters.length > 0 && { parameters }),
+    ...(route.request && { requestBody: { required: true, content: { "application/json": { schema: print(route.request) } } } }),
+    responses: { [String(route.status)]: { description: "Done as asked.", content }, ...errorResponses(route.faults, print) },
+  };
+}
+
+/** One answer per status, naming the codes that come with it. */
+function errorResponses(codes: readonly FaultCode[], print: (schema: TSchema) => PlainSchema): Record<string, unknown> {
+  const byStatus = new Map<number, FaultCode[]>();
+  for (const code of codes) byStatus.set(faultCodes[code].http, [...(byStatus.get(faultCodes[code].http) ?? []), code]);
+  return Object.fromEntries(
+    [...byStatus]
+      .sort(([a], [b]) => a - b)
+      .map(([status, with_]) => [
+        String(status),
+        {
+          description: with_.map((code) => `${code}: ${faultCodes[code].cause}`).join("\n"),
+          content: { "application/json": { schema: print(ErrorSchema) } },
+        },
+      ]),
+  );
+}

@@ -1,0 +1,59 @@
+// One attempt as its worker sees it: what was asked, how far it is, and the way to stop it.
+// Which attempts a worker holds, and which it may start, is decided in attempt-table.ts.
+
+import type { Dispatch } from "@astraflow/protocol";
+
+/** waiting: taken, no slot yet. running: its handler was called. finished: its word waits for the scheduler's ack. dropped: nobody wants it. */
+export type AttemptPhase = "waiting" | "running" | "finished" | "dropped";
+
+export interface Attempt {
+  readonly run: string;
+  readonly task: string;
+  readonly fence: number;
+  readonly key: string | null;
+  readonly dispatch: Dispatch;
+  readonly stop: Stop;
+  phase: AttemptPhase;
+  /** The handler was called and has not come back: it takes a slot, whatever became of the attempt. */
+  isOccupying: boolean;
+  /** While waiting: when the wait for a slot ends in a refusal. */
+  waitEndsAt: number;
+}
+
+export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: number): Attempt {
+  return {
+    run: dispatch.run_id,
+    task: dispatch.task_id,
+    fence,
+    key: dispatch.concurrency_key ?? null,
+    dispatch,
+    stop: new Stop(),
+    phase: "waiting",
+    isOccupying: false,
+    waitEndsAt,
+  };
+}
+
+/** An AbortController that costs nothing until a handler asks for its signal. Most light handlers never do. */
+export class Stop {
+  #controller: AbortController | undefined;
+  #reason: Error | undefined;
+
+  get isStopped(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
+  }
+
+  stop(reason: Error): void {
+    if (this.#reason !== undefined) return;
+    this.#reason = reason;
+    this.#controller?.abort(reason);
+  }
+}

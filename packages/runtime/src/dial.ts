@@ -1,0 +1,82 @@
+// The worker's socket: one WebSocket at a time, dialled out, text in and text out. What the texts mean is the link's business.
+
+import { limits } from "@astraflow/protocol";
+import WebSocket from "ws";
+import type { Outside } from "./outside.ts";
+
+export interface DialEvents {
+  opened(): void;
+  received(text: string): void;
+  /** The socket is gone, or never came up. Said once per dial, unless it was hung up here. */
+  lost(reason: string): void;
+}
+
+/** How long the other end may take to answer a close before the socket is torn down. */
+const closeWaitMs = 1_000;
+
+export class Dialler {
+  readonly #url: string;
+  readonly #events: DialEvents;
+  readonly #after: Outside["after"];
+  #socket: WebSocket | undefined;
+  #closing: Promise<void> = Promise.resolve();
+
+  constructor(url: string, events: DialEvents, outside: Pick<Outside, "after">) {
+    this.#url = url;
+    this.#events = events;
+    this.#after = outside.after;
+  }
+
+  dial(): void {
+    // Compression costs ten times what it saves on small frames; it stays off.
+    const socket = new WebSocket(this.#url, {
+      perMessageDeflate: false,
+      maxPayload: limits.frameBytesMax,
+      handshakeTimeout: 10_000,
+    });
+    this.#socket = socket;
+    let problem = "";
+    socket.on("open", () => this.#isCurrent(socket) && this.#events.opened());
+    // Workers of the field also take binary messages that hold the same text, so a scheduler may send either.
+    socket.on("message", (data) => this.#isCurrent(socket) && this.#events.received(String(data)));
+    socket.on("error", (error) => {
+      problem = error.message;
+    });
+    socket.on("close", (code, reason) => {
+      if (!this.#isCurrent(socket)) return;
+      this.#socket = undefined;
+      this.#events.lost(problem || `the connection was closed (${code}${reason.length > 0 ? ` ${String(reason)}` : ""})`);
+    });
+  }
+
+  send(text: string): void {
+    if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
+  }
+
+  /** Ends the current socket; nothing more is heard of it. */
+  hangUp(code: number, reason: string): void {
+    const socket = this.#socket;
+    if (socket === undefined) return;
+    this.#socket = undefined;
+    const gone = new Promise<void>((resolve) => socket.once("close", () => resolve()));
+    const cancel = this.#after(closeWaitMs, () => socket.terminate());
+    this.#closing = gone.finally(cancel);
+    socket.close(code, cutUtf8(reason));
+  }
+
+  /** Resolves once the last socket that was hung up is really gone, so that what it was given has left. */
+  closed(): Promise<void> {
+    return this.#closing;
+  }
+
+  #isCurrent(socket: WebSocket): boolean {
+    return this.#socket === socket;
+  }
+}
+
+/** A close reason may have 123 bytes. */
+function cutUtf8(reason: string): string {
+  let cut = reason.slice(0, 123);
+  while (Buffer.byteLength(cut) > 123) cut = cut.slice(0, -1);
+  return cut;
+}

@@ -1,0 +1,239 @@
+import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import type { Dispatch } from "@astraflow/protocol";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { type Attempt, makeAttempt } from "./attempt.ts";
+import { Executor } from "./executor.ts";
+import type { FeedbackInput } from "./feedback.ts";
+import { type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
+import type { Outcome } from "./outcome.ts";
+
+const roots: string[] = [];
+afterEach(async () => {
+  for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
+});
+
+function bench(handler: Handler, part: Partial<Dispatch> = {}) {
+  const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
+  roots.push(workRoot);
+  const handlers = new HandlerRegistry();
+  handlers.add({ packageName: "demo", packageVersion: "1.0.0", nodeType: "demo.x" }, { handler, config: { strict: true } });
+  const usual = {
+    run_id: "r",
+    task_id: "r.1",
+    node_id: "n",
+    node_type: "demo.x",
+    package_name: "demo",
+    package_version: "1.0.0",
+  };
+  const attempt = makeAttempt({ ...usual, parameters: { a: 1 }, constraints: {}, ...part }, 5, 0);
+  const log: string[] = [];
+  const outcomes: Outcome[] = [];
+  const said: FeedbackInput[] = [];
+  const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
+  let now = 0;
+  let signalSettled = () => {};
+  const settled = new Promise<void>((resolve) => {
+    signalSettled = resolve;
+  });
+  const executor = new Executor(
+    {
+      now: () => now,
+      after(ms, call) {
+        const timer = { ms, call, isCancelled: false };
+        timers.push(timer);
+        return () => {
+          timer.isCancelled = true;
+        };
+      },
+      finished(_: Attempt, outcome) {
+        log.push("finished");
+        outcomes.push(outcome);
+      },
+      settled() {
+        log.push("settled");
+        signalSettled();
+      },
+      feedback: (_, input) => said.push(input),
+      report: ({ message }) => log.push(message),
+    },
+    { tenant: "acme", handlers, workRoot },
+  );
+  const pass = (ms: number) => {
+    now += ms;
+  };
+  return { executor, attempt, log, outcomes, said, timers, settled, workRoot, pass };
+}
+
+describe("executor", () => {
+  it("[W32] gives a handler its context and says what it returned", () => {
+    let seen: HandlerContext | undefined;
+    const b = bench(
+      (context) => {
+        seen = context;
+        b.pass(12);
+        return { text: "hi" };
+      },
+      { attempt: 3 },
+    );
+
+    b.executor.start(b.attempt);
+
+    expect(seen).toMatchObject({
+      runId: "r",
+      taskId: "r.1",
+      nodeId: "n",
+      nodeType: "demo.x",
+      packageName: "demo",
+      packageVersion: "1.0.0",
+      tenant: "acme",
+      attempt: 3,
+      params: { a: 1 },
+      config: { strict: true },
+    });
+    expect(b.outcomes).toEqual([{ type: "result", status: "SUCCEEDED", result: { text: "hi" }, durationMs: 12 }]);
+    expect(b.log).toEqual(["finished", "settled"]);
+  });
+
+  it("[W32] waits for handlers that take their time", async () => {
+    const { promise, resolve } = Promise.withResolvers<object>();
+    const b = bench(() => promise);
+    b.executor.start(b.attempt);
+    expect(b.log).toEqual([]);
+
+    resolve({ status: "skipped" });
+    await b.settled;
+
+    expect(b.outcomes).toMatchObject([{ type: "result", status: "SKIPPED" }]);
+  });
+
+  it("[W31] turns throwing and rejecting into an error, and frees the slot", async () => {
+    const handlers: Handler[] = [
+      () => {
+        throw new Error("boom");
+      },
+      () => Promise.reject(new Error("boom")),
+    ];
+    for (const handler of handlers) {
+      const b = bench(handler);
+      b.executor.start(b.attempt);
+      await b.settled;
+
+      expect(b.outcomes).toEqual([{ type: "error", code: "E.RUNNER.FAILURE", message: "boom", where: "worker.runner" }]);
+      expect(b.log).toEqual(["finished", "settled"]);
+    }
+  });
+
+  it("[W31] survives a returned object that throws when it is looked at", () => {
+    const b = bench(() => ({
+      get status() {
+        throw new Error("hands off");
+      },
+    }));
+
+    b.executor.start(b.attempt);
+
+    expect(b.outcomes).toMatchObject([{ type: "error", code: "E.RUNNER.FAILURE" }]);
+    expect(b.log).toEqual(["finished", "settled"]);
+  });
+
+  it("[W33] says E.CMD.UNKNOWN where package, version or node type has no handler", () => {
+    for (const part of [{ node_type: "demo.y" }, { package_version: "1.0.1" }, { package_name: "other" }]) {
+      const b = bench(() => ({}), part);
+
+      b.executor.start(b.attempt);
+
+      expect(b.outcomes).toMatchObject([{ type: "error", code: "E.CMD.UNKNOWN" }]);
+      expect(b.log).toEqual(["finished", "settled"]);
+    }
+  });
+
+  it("[W34] ends an attempt at its time limit, stops it, and keeps its slot until the handler is back", async () => {
+    const { promise, resolve } = Promise.withResolvers<object>();
+    const b = bench(() => promise, { constraints: { timeout_ms: 250 } });
+    b.executor.start(b.attempt);
+    const [timer] = b.timers;
+
+    expect(timer?.ms).toBe(250);
+    timer?.call();
+    expect(b.outcomes).toMatchObject([{ type: "error", code: "E.TIMEOUT" }]);
+    expect(b.attempt.stop.signal.aborted).toBe(true);
+    expect(b.log).toEqual(["finished"]);
+    resolve({ text: "too late" });
+    await b.settled;
+
+    expect(b.outcomes).toHaveLength(1);
+    expect(b.log).toEqual(["finished", "settled"]);
+  });
+
+  it("[W34] takes the time limit back when the handler was quicker", () => {
+    const b = bench(() => ({}), { constraints: { timeout_ms: 250 } });
+
+    b.executor.start(b.attempt);
+
+    expect(b.timers).toMatchObject([{ isCancelled: true }]);
+  });
+
+  it("[W35] gives each attempt a directory of its own when it asks, inside the root whatever its ids, and removes it", async () => {
+    let dir = "";
+    const b = bench(
+      async (context) => {
+        dir = context.workDir;
+        writeFileSync(path.join(dir, "note.txt"), "x");
+        expect(context.workDir).toBe(dir);
+        return {};
+      },
+      { run_id: "../..", task_id: "../../etc/passwd" },
+    );
+
+    b.executor.start(b.attempt);
+    await b.settled;
+
+    expect(path.dirname(dir)).toBe(b.workRoot);
+    await vi.waitFor(() => expect(existsSync(dir)).toBe(false));
+  });
+
+  it("[W35] makes no directory that nobody asked for", () => {
+    const b = bench(() => ({}));
+
+    b.executor.start(b.attempt);
+
+    expect(readdirSync(b.workRoot)).toEqual([]);
+  });
+
+  it("[W32] hands feedback on as it is said", () => {
+    const b = bench((context) => {
+      context.feedback.send({ progress: 0.5 });
+      context.feedback.emitText("hello", { channel: "llm", stage: "streaming" });
+      context.feedback.emitText("plain");
+      return {};
+    });
+
+    b.executor.start(b.attempt);
+
+    expect(b.said).toEqual([
+      { progress: 0.5 },
+      { stage: "streaming", chunks: [{ channel: "llm", text: "hello" }] },
+      { chunks: [{ channel: "log", text: "plain" }] },
+    ]);
+  });
+
+  it("[W32] shows a signal that is already aborted to a handler that asks late", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    let isAborted: boolean | undefined;
+    const b = bench(async (context) => {
+      await promise;
+      isAborted = context.signal.aborted;
+      return {};
+    });
+    b.executor.start(b.attempt);
+
+    b.attempt.stop.stop(new Error("not wanted"));
+    resolve();
+    await b.settled;
+
+    expect(isAborted).toBe(true);
+  });
+});

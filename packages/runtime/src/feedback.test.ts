@@ -1,0 +1,62 @@
+import type { Dispatch, Feedback } from "@astraflow/protocol";
+import { limits, readPayload } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { makeAttempt } from "./attempt.ts";
+import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
+
+const attempt = makeAttempt({ run_id: "r", task_id: "t", node_id: "n" } as Dispatch, 4, 0);
+
+function said(...inputs: FeedbackInput[]): Feedback[] {
+  const drafts = new FeedbackDrafts();
+  const texts = inputs.flatMap((input) => drafts.add(attempt, input));
+  texts.push(drafts.take(attempt) ?? "null");
+  return texts.map((text) => JSON.parse(text) as Feedback);
+}
+
+describe("feedback", () => {
+  it("[W23] keeps the newest stage, progress and message, and joins metrics and results", () => {
+    const [merged] = said(
+      { stage: "a", progress: 0.2, message: "one", metrics: { x: 1 }, metadata: { results: { summary: "H" }, note: "n" } },
+      { progress: 0.3, message: "two", metrics: { y: 2 }, metadata: { results: { count: 1 } } },
+    );
+
+    expect(merged).toEqual({
+      run_id: "r",
+      task_id: "t",
+      fence: 4,
+      stage: "a",
+      progress: 0.3,
+      message: "two",
+      metrics: { x: 1, y: 2 },
+      metadata: { note: "n", results: { summary: "H", count: 1 } },
+    });
+  });
+
+  it("[W23] makes what handlers say fit for the wire", () => {
+    const [fit] = said({
+      stage: "",
+      progress: 7,
+      message: "m".repeat(limits.textCharsMax + 5),
+      metrics: { good: 1, bad: Number.NaN },
+      chunks: [{ channel: "nonsense" as "log", text: "x" }],
+    });
+
+    expect(fit?.progress).toBe(1);
+    expect(fit?.stage).toBeUndefined();
+    expect(fit?.metrics).toEqual({ good: 1 });
+    expect(fit?.chunks).toEqual([{ channel: "log", text: "x", index: 0 }]);
+    expect(readPayload("v2", "biz.exec.feedback", fit)).toMatchObject({ task_id: "t" });
+  });
+
+  it("[W23] cuts long text into frames of bounded size and loses no character", () => {
+    const text = "😀ab".repeat(20_000);
+
+    const frames = said({ chunks: [{ channel: "stdout", text }] });
+
+    const chunks = frames.flatMap((frame) => frame.chunks ?? []);
+    expect(chunks.map((chunk) => chunk.text).join("")).toBe(text);
+    expect(chunks.map((chunk) => chunk.index)).toEqual(chunks.map((_, index) => index));
+    for (const frame of frames) expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThanOrEqual(limits.feedbackBytesMax);
+    for (const chunk of chunks) expect(chunk.text?.isWellFormed()).toBe(true);
+  });
+});

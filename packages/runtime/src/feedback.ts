@@ -1,0 +1,135 @@
+// What a handler says while it works: made fit for the wire, and merged per attempt for as long as it cannot leave.
+// When it leaves, and that a result may overtake it, is decided in link.ts.
+
+import type { Chunk, Feedback, JsonObject } from "@astraflow/protocol";
+import { limits } from "@astraflow/protocol";
+import type { Attempt } from "./attempt.ts";
+
+export interface FeedbackChunk {
+  readonly channel?: Chunk["channel"];
+  readonly text?: string;
+  readonly data_base64?: string;
+  readonly mime_type?: string;
+  readonly metadata?: JsonObject;
+}
+
+/** What a handler may report; `metadata.results` is merged into the node's results while it runs. */
+export interface FeedbackInput {
+  readonly stage?: string;
+  readonly progress?: number;
+  readonly message?: string;
+  readonly chunks?: readonly FeedbackChunk[];
+  readonly metrics?: Readonly<Record<string, number>>;
+  readonly metadata?: JsonObject;
+}
+
+/** Characters of chunk text in one frame: a third of the frame's bytes, since a character may take three. */
+const draftCharsMax = Math.floor(limits.feedbackBytesMax / 3);
+const channels: ReadonlySet<string> = new Set(["stdout", "stderr", "log", "llm", "metric", "custom"]);
+
+interface Draft {
+  body: Feedback;
+  chunks: Chunk[];
+  chars: number;
+}
+
+export class FeedbackDrafts {
+  readonly #drafts = new Map<Attempt, Draft>();
+  /** Chunks said so far by each attempt: their index tells a reader what it has already seen. */
+  readonly #indexes = new WeakMap<Attempt, number>();
+
+  get size(): number {
+    return this.#drafts.size;
+  }
+
+  /** Adds to what waits for this attempt. Gives the payloads that became full on the way. */
+  add(attempt: Attempt, input: FeedbackInput): string[] {
+    const full: string[] = [];
+    let draft = this.#draftOf(attempt);
+    mergeInto(draft.body, input);
+    for (const piece of piecesOf(input.chunks ?? [])) {
+      const chars = (piece.text ?? piece.data_base64 ?? "").length;
+      const isFull = draft.chars + chars > draftCharsMax || draft.chunks.length >= limits.chunksMax;
+      if (isFull && draft.chunks.length > 0) {
+        full.push(this.take(attempt) as string);
+        draft = this.#draftOf(attempt);
+      }
+      const index = this.#indexes.get(attempt) ?? 0;
+      this.#indexes.set(attempt, index + 1);
+      draft.chunks.push({ ...piece, index });
+      draft.chars += chars;
+    }
+    return full;
+  }
+
+  /** The payload that waits for this attempt, as JSON text. */
+  take(attempt: Attempt): string | undefined {
+    const draft = this.#drafts.get(attempt);
+    if (draft === undefined) return undefined;
+    this.#drafts.delete(attempt);
+    return JSON.stringify(draft.chunks.length === 0 ? draft.body : { ...draft.body, chunks: draft.chunks });
+  }
+
+  /** Attempts with something waiting, oldest first. */
+  attempts(): Attempt[] {
+    return [...this.#drafts.keys()];
+  }
+
+  forget(attempt: Attempt): void {
+    this.#drafts.delete(attempt);
+  }
+
+  #draftOf(attempt: Attempt): Draft {
+    let draft = this.#drafts.get(attempt);
+    if (draft === undefined) {
+      draft = { body: { run_id: attempt.run, task_id: attempt.task, fence: attempt.fence }, chunks: [], chars: 0 };
+      this.#drafts.set(attempt, draft);
+    }
+    return draft;
+  }
+}
+
+/** The newest word wins; result fields are merged one by one, as the scheduler would. */
+function mergeInto(body: Feedback, input: FeedbackInput): void {
+  if (typeof input.stage === "string" && input.stage !== "") body.stage = input.stage.slice(0, limits.nameCharsMax);
+  if (typeof input.progress === "number" && Number.isFinite(input.progress)) body.progress = clampShare(input.progress);
+  if (typeof input.message === "string") body.message = input.message.slice(0, limits.textCharsMax);
+  if (input.metrics !== undefined) body.metrics = { ...body.metrics, ...finiteOnly(input.metrics) };
+  if (input.metadata !== undefined) {
+    const results = { ...asObject(body.metadata?.["results"]), ...asObject(input.metadata["results"]) };
+    body.metadata = { ...body.metadata, ...input.metadata, ...(Object.keys(results).length > 0 && { results }) };
+  }
+}
+
+function clampShare(share: number): number {
+  return Math.min(1, Math.max(0, share));
+}
+
+function finiteOnly(metrics: Readonly<Record<string, number>>): Record<string, number> {
+  return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
+}
+
+function asObject(value: unknown): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** Chunks in the words of the wire; long texts in pieces, never cut inside a surrogate pair. */
+function* piecesOf(chunks: readonly FeedbackChunk[]): Generator<Chunk> {
+  for (const { channel, text, ...rest } of chunks) {
+    const known = channel !== undefined && channels.has(channel) ? channel : "log";
+    if (typeof text !== "string" || text.length <= draftCharsMax) {
+      yield { channel: known, ...(typeof text === "string" && { text }), ...rest };
+      continue;
+    }
+    for (let from = 0; from < text.length; ) {
+      let to = Math.min(text.length, from + draftCharsMax);
+      if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to--;
+      yield { channel: known, text: text.slice(from, to), ...rest };
+      from = to;
+    }
+  }
+}
+
+function isHighSurrogate(code: number): boolean {
+  return code >= 0xd800 && code <= 0xdbff;
+}

@@ -1,0 +1,54 @@
+// A first-in-first-out list that stays cheap however long it grows: taking from an array's front moves every other element.
+
+const compactAt = 1_024;
+
+export class Fifo<T> {
+  #items: (T | undefined)[] = [];
+  #head = 0;
+
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head];
+  }
+
+  shift(): T | undefined {
+    if (this.#head === this.#items.length) return undefined;
+    const item = this.#items[this.#head];
+    this.#items[this.#head] = undefined;
+    this.#head++;
+    if (this.#head === this.#items.length) {
+      this.#items = [];
+      this.#head = 0;
+    } else if (this.#head >= compactAt && this.#head * 2 >= this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+
+  at(index: number): T | undefined {
+    return this.#items[this.#head + index];
+  }
+
+  /** Puts older items in front of all that wait. */
+  putBack(older: readonly T[]): void {
+    if (older.length === 0) return;
+    this.#items = [...older, ...this.#items.slice(this.#head)];
+    this.#head = 0;
+  }
+
+  /** Takes everything out, oldest first. */
+  drain(): T[] {
+    const all = this.#items.slice(this.#head) as T[];
+    this.#items = [];
+    this.#head = 0;
+    return all;
+  }
+}

@@ -1,0 +1,31 @@
+// What a session worker is: its link to the scheduler, the executor of handlers, and the packages they come from.
+// This is the only entrance. Config, logs and signals belong to the app.
+
+export type { Attempt } from "./attempt.ts";
+export { Executor, type ExecutorPorts, type ExecutorSettings } from "./executor.ts";
+export type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
+export { type FeedbackSender, type FoundHandler, type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
+export { Link } from "./link.ts";
+export {
+  type LinkEvent,
+  type LinkIdentity,
+  type LinkNote,
+  type LinkOffer,
+  type LinkPorts,
+  type LinkSettings,
+  type LinkView,
+  linkDefaults,
+  linkFeatures,
+} from "./link-ports.ts";
+export type { Outcome } from "./outcome.ts";
+export type { Outside } from "./outside.ts";
+export {
+  type LoadedPackage,
+  loadPackage,
+  loadPackages,
+  offerPackages,
+  type PackageProblem,
+  type PackageShelf,
+} from "./packages.ts";
+export { type LinkMove, type LinkPhase, linkMoves } from "./phase.ts";
+export { createWorker, type Worker, type WorkerNote, type WorkerOptions } from "./worker.ts";

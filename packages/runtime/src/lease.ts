@@ -1,0 +1,61 @@
+// How long the scheduler surely still counts on this worker: from the moment a renewal that was answered had been SENT.
+// Counted on a monotonic clock; what is done at its end lives in link.ts.
+
+export interface LeaseSettings {
+  /** Share of the lease that is given up for safety: clocks drift and stopping takes time. */
+  readonly marginShare: number;
+  /** Heartbeats that may go unanswered before the link counts as dead. */
+  readonly missesMax: number;
+}
+
+export class Lease {
+  readonly #settings: LeaseSettings;
+  /** Unanswered renewals by frame id, oldest first. */
+  readonly #asked = new Map<string, number>();
+  #leaseMs = Number.POSITIVE_INFINITY;
+  #from = Number.POSITIVE_INFINITY;
+
+  constructor(settings: LeaseSettings) {
+    this.#settings = settings;
+  }
+
+  /** A session began: its register, sent at `from`, was the renewal. */
+  grant(leaseMs: number | undefined, from: number): void {
+    this.#leaseMs = leaseMs ?? Number.POSITIVE_INFINITY;
+    this.#from = from;
+    this.#asked.clear();
+  }
+
+  /** A heartbeat left. */
+  ask(id: string, at: number): void {
+    this.#asked.set(id, at);
+  }
+
+  /** The answer to a heartbeat came. Older ones need none any more. */
+  answer(id: string): boolean {
+    const sentAt = this.#asked.get(id);
+    if (sentAt === undefined) return false;
+    for (const [older, at] of this.#asked) if (at <= sentAt) this.#asked.delete(older);
+    this.#from = Math.max(this.#from, sentAt);
+    return true;
+  }
+
+  /** The connection is gone: answers to what was asked on it will not come, the lease itself runs on. */
+  forgetAsked(): void {
+    this.#asked.clear();
+  }
+
+  get isSilent(): boolean {
+    return this.#asked.size >= this.#settings.missesMax;
+  }
+
+  /** It is over; only a new grant begins another. */
+  expire(): void {
+    this.#from = Number.POSITIVE_INFINITY;
+  }
+
+  /** From here on nothing may be done in the name of this lease. */
+  get fenceAt(): number {
+    return this.#from + this.#leaseMs * (1 - this.#settings.marginShare);
+  }
+}

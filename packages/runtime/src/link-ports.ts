@@ -1,0 +1,131 @@
+// What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
+
+import type { Register } from "@astraflow/protocol";
+import type { Attempt } from "./attempt.ts";
+import type { TableSettings } from "./attempt-table.ts";
+import type { LeaseSettings } from "./lease.ts";
+import type { OutboxSettings } from "./outbox.ts";
+import type { BackoffSettings, LinkPhase } from "./phase.ts";
+
+/** Transport, clock, dice and executor. Only `start` may call back into the link before it has returned. */
+export interface LinkPorts {
+  /** Milliseconds of a clock that never jumps. */
+  now(): number;
+  /** The time of day for the envelope; shown, never used for a decision. */
+  stamp(): string;
+  /** 0 <= n < 1 */
+  roll(): number;
+  /** Opens a socket; `opened` or `lost` of the link must follow. */
+  dial(): void;
+  send(text: string): void;
+  /** Ends the current socket; the link will hear no more of it. */
+  hangUp(code: number, reason: string): void;
+  /** `tick` is wanted at this instant; a later call replaces an earlier one. */
+  wake(at: number): void;
+  /** `flush` is wanted once all that has arrived by now was taken in. */
+  soon(): void;
+  /** Calls the handler of an attempt that has a slot. `finished` and then `settled` of the link follow, exactly once each. */
+  start(attempt: Attempt): void;
+  /** Numbers for the heartbeat. */
+  vitals(): Readonly<Record<string, number>>;
+  note(note: LinkNote): void;
+}
+
+/** Something worth a line in the log, or worth acting on. */
+export interface LinkNote {
+  readonly level: "debug" | "info" | "warn" | "error";
+  readonly event: LinkEvent;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export type LinkEvent =
+  | "phase"
+  | "ready"
+  | "refused"
+  | "lost"
+  | "reset"
+  | "closed"
+  | "drained"
+  | "self-fenced"
+  | "attempt-refused"
+  | "attempt-stopped"
+  | "frame-ignored"
+  | "feedback-dropped"
+  | "word-condemned";
+
+/** Who this worker is, as it says in handshake and register. */
+export interface LinkIdentity {
+  readonly tenant: string;
+  readonly instance: string;
+  readonly name: string;
+  readonly version: string;
+  readonly hostname: string;
+  /** New with every start of the process. */
+  readonly boot: string;
+  readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
+}
+
+/** What this worker can do. Asked for at every register, so that packages which came and went are told. */
+export interface LinkOffer {
+  readonly maxParallel: number;
+  readonly perNodeLimits?: Readonly<Record<string, number>>;
+  readonly runtimes: readonly string[];
+  readonly features: readonly string[];
+  readonly pool?: string;
+  readonly tags?: Readonly<Record<string, string>>;
+  readonly packages: NonNullable<Register["packages"]>;
+  readonly manifests: NonNullable<Register["manifests"]>;
+}
+
+export interface LinkSettings {
+  readonly backoff: BackoffSettings;
+  readonly lease: LeaseSettings;
+  readonly outbox: OutboxSettings;
+  readonly table: Omit<TableSettings, "slotsMax">;
+  /** How long the socket may take to open, and the handshake to be acked: a scheduler paces crowds by acking late. */
+  readonly handshakeWaitMs: number;
+  /** How long the accept may take after the register left. */
+  readonly acceptWaitMs: number;
+  /** Used when the scheduler does not announce its own. */
+  readonly heartbeatMs: number;
+  /** A session that lived this long has proved itself: the next loss starts with an immediate retry again. */
+  readonly provenMs: number;
+  /** Pause after another process took this identity over, so that two of them do not throw each other out in a loop. */
+  readonly supersededMs: number;
+  /** Used when the scheduler does not announce how much it takes. */
+  readonly windowDefault: number;
+}
+
+export const linkDefaults: LinkSettings = {
+  backoff: { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 },
+  lease: { marginShare: 0.1, missesMax: 2 },
+  outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024 },
+  table: { slotWaitMs: 5_000, fencesMax: 65_536 },
+  handshakeWaitMs: 30_000,
+  acceptWaitMs: 10_000,
+  heartbeatMs: 10_000,
+  provenMs: 1_000,
+  supersededMs: 5_000,
+  windowDefault: 64,
+};
+
+/** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
+export const linkFeatures = ["fence", "cancel", "held"] as const;
+
+/** Types of business frames that this link reads or writes. */
+export const linkPayloadTypes = [
+  "biz.exec.dispatch",
+  "biz.exec.cancel",
+  "biz.exec.feedback",
+  "biz.exec.result",
+  "biz.exec.error",
+] as const;
+
+/** What is seen of a link from outside. */
+export interface LinkView {
+  readonly phase: LinkPhase;
+  readonly held: number;
+  readonly occupied: number;
+  readonly unacked: number;
+}

@@ -1,0 +1,130 @@
+import { Fault, fault, limits, readPayload } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { encodeOutcome, failure, type Outcome, outcomeOf, outcomeOfThrown } from "./outcome.ts";
+
+const about = { run: "r", task: "t", fence: 3, dispatch: { node_id: "n" } };
+
+const statusOf = (status: unknown) => {
+  const outcome = outcomeOf({ status }, 1);
+  return outcome.type === "result" ? outcome.status : outcome.code;
+};
+
+describe("what a handler returns", () => {
+  it("[W30] reads the status words of the field in any case, and takes every other word as a failure", () => {
+    expect([undefined, "success", "Succeed", "SUCCEEDED", "allowed", "blocked", "ok", "done"].map(statusOf)).toEqual(
+      Array(8).fill("SUCCEEDED"),
+    );
+    expect(["error", "FAIL", "failed", "", "whatever", 7, "constructor"].map(statusOf)).toEqual(Array(7).fill("FAILED"));
+    expect(["cancel", "Cancelled"].map(statusOf)).toEqual(["CANCELLED", "CANCELLED"]);
+    expect(["skip", "SKIPPED"].map(statusOf)).toEqual(["SKIPPED", "SKIPPED"]);
+  });
+
+  it("[W30] takes outputs where there are any, else all keys that are not its own words", () => {
+    const artifact = { resource_id: "x", worker_name: "w", type: "file" };
+
+    expect(
+      outcomeOf({ status: "ok", outputs: { a: 1 }, b: 2, metadata: { m: 1 }, artifacts: [artifact, { type: "file" }, "x"] }, 5),
+    ).toEqual({
+      type: "result",
+      status: "SUCCEEDED",
+      result: { a: 1 },
+      durationMs: 5,
+      metadata: { m: 1 },
+      artifacts: [artifact],
+    });
+    expect(outcomeOf({ status: "ok", b: 2, c: null, metadata: "no", artifacts: [] }, 5)).toEqual({
+      type: "result",
+      status: "SUCCEEDED",
+      result: { b: 2, c: null },
+      durationMs: 5,
+    });
+  });
+
+  it("[W30] says why it failed, from result.error where the handler says it there", () => {
+    const errors = [
+      { status: "failed", error: "no disk" },
+      { status: "failed", error: { code: "X.Y", message: "m" } },
+      { status: "odd" },
+    ]
+      .map((returned) => outcomeOf(returned, 1))
+      .map((outcome) => (outcome.type === "result" ? outcome.error : undefined));
+
+    expect(errors).toEqual([
+      { code: "E.RUNNER.FAILURE", message: "no disk" },
+      { code: "X.Y", message: "m" },
+      { code: "E.RUNNER.FAILURE", message: 'the handler returned status "odd"' },
+    ]);
+  });
+
+  it("[W30] refuses what is not an object", () => {
+    for (const returned of [undefined, null, "text", 7, ["a"], true]) {
+      expect(outcomeOf(returned, 1)).toMatchObject({ type: "error", code: "E.RUNNER.FAILURE", where: "worker.runner" });
+    }
+  });
+
+  it("[W31] turns whatever is thrown into an error with a message that is never empty", () => {
+    const thrown = [
+      new Error("boom"),
+      new Error(""),
+      "text",
+      undefined,
+      null,
+      { odd: 1 },
+      Object.assign(new Error("x"), { message: 7 }),
+    ];
+
+    const messages = thrown.map((one) => outcomeOfThrown(one).message);
+
+    expect(messages.slice(0, 3)).toEqual(["boom", "Error", 'the handler threw "text"']);
+    for (const message of messages) expect(message.length).toBeGreaterThan(0);
+    expect(outcomeOfThrown(fault("E.RESOURCE.MISSING", "gone")).code).toBe("E.RESOURCE.MISSING");
+  });
+});
+
+describe("the word about an outcome", () => {
+  const read = (outcome: Outcome) => {
+    const { type, payload } = encodeOutcome(about, outcome);
+    const value = readPayload("v2", type, JSON.parse(payload));
+    if (value instanceof Fault) throw value;
+    return { type, value };
+  };
+
+  it("[W31] names run, task, fence and node in an error, also where older readers look for them", () => {
+    expect(read(failure("no", "worker.runner"))).toEqual({
+      type: "biz.exec.error",
+      value: {
+        run_id: "r",
+        task_id: "t",
+        fence: 3,
+        code: "E.RUNNER.FAILURE",
+        message: "no",
+        context: { where: "worker.runner", details: { run_id: "r", task_id: "t", node_id: "n" } },
+      },
+    });
+  });
+
+  it("[W31] says an error when the result cannot be written as JSON", () => {
+    const circle: Record<string, unknown> = {};
+    circle["self"] = circle;
+    const throwing = {
+      toJSON() {
+        throw new Error("no way");
+      },
+    };
+    for (const result of [circle, { big: 1n }, { throwing }]) {
+      expect(read({ type: "result", status: "SUCCEEDED", result: result as never, durationMs: 1 })).toMatchObject({
+        type: "biz.exec.error",
+        value: { code: "E.RUNNER.FAILURE" },
+      });
+    }
+  });
+
+  it("[W31] says an error when the result is larger than a frame, instead of losing the session over it", () => {
+    const result = { text: "x".repeat(limits.frameBytesMax) };
+
+    expect(read({ type: "result", status: "SUCCEEDED", result, durationMs: 1 })).toMatchObject({
+      type: "biz.exec.error",
+      value: { code: "E.FRAME.TOO_LARGE" },
+    });
+  });
+});

@@ -1,0 +1,167 @@
+// How an attempt ended, and the one word the scheduler hears about it. What a handler returned is read here.
+// Calling handlers lives in executor.ts; keeping the word until it is acked in outbox.ts.
+
+import { type Artifact, Fault, type FaultCode, type JsonObject, limits, type Result } from "@astraflow/protocol";
+
+export type Status = Result["status"];
+
+/** What is said about an attempt: a result of the node, or an error of its worker. */
+export type Outcome =
+  | {
+      readonly type: "result";
+      readonly status: Status;
+      readonly result: JsonObject;
+      readonly durationMs: number;
+      readonly metadata?: JsonObject;
+      readonly artifacts?: Artifact[];
+      readonly error?: { code: string; message: string };
+    }
+  | { readonly type: "error"; readonly code: FaultCode; readonly message: string; readonly where: string };
+
+export type ErrorOutcome = Extract<Outcome, { type: "error" }>;
+
+const statusWords: Readonly<Record<string, Status>> = {
+  success: "SUCCEEDED",
+  succeed: "SUCCEEDED",
+  succeeded: "SUCCEEDED",
+  allowed: "SUCCEEDED",
+  blocked: "SUCCEEDED",
+  ok: "SUCCEEDED",
+  done: "SUCCEEDED",
+  error: "FAILED",
+  fail: "FAILED",
+  failed: "FAILED",
+  cancel: "CANCELLED",
+  cancelled: "CANCELLED",
+  skip: "SKIPPED",
+  skipped: "SKIPPED",
+};
+
+/** Reads what a handler returned. */
+export function outcomeOf(returned: unknown, durationMs: number): Outcome {
+  if (!isObject(returned)) {
+    return failure(`the handler returned ${describe(returned)}; it must return an object`, "worker.runner");
+  }
+  const { status, outputs, metadata, artifacts, ...others } = returned;
+  const word = readStatus(status);
+  const result = (isObject(outputs) ? outputs : others) as JsonObject;
+  const listed = Array.isArray(artifacts) ? artifacts.filter(isArtifact) : [];
+  return {
+    type: "result",
+    status: word,
+    result,
+    durationMs,
+    ...(isObject(metadata) && { metadata: metadata as JsonObject }),
+    ...(listed.length > 0 && { artifacts: listed }),
+    ...(word === "FAILED" && { error: reasonOf(status, result) }),
+  };
+}
+
+/** Reads what a handler threw. */
+export function outcomeOfThrown(thrown: unknown): ErrorOutcome {
+  if (thrown instanceof Fault)
+    return { type: "error", code: thrown.code, message: sayable(thrown.message), where: "worker.runner" };
+  return failure(
+    thrown instanceof Error ? String(thrown.message) || String(thrown.name) : `the handler threw ${describe(thrown)}`,
+    "worker.runner",
+  );
+}
+
+export function failure(message: string, where: string, code: FaultCode = "E.RUNNER.FAILURE"): ErrorOutcome {
+  return { type: "error", code, message: sayable(message), where };
+}
+
+export interface AboutAttempt {
+  readonly run: string;
+  readonly task: string;
+  readonly fence: number;
+  readonly dispatch: { readonly node_id: string };
+}
+
+/** The frame's type and payload text. An outcome that cannot be written, or is too large to travel, becomes an error that can. */
+export function encodeOutcome(
+  about: AboutAttempt,
+  outcome: Outcome,
+): { type: "biz.exec.result" | "biz.exec.error"; payload: string } {
+  if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(about, outcome) };
+  try {
+    const payload = JSON.stringify({
+      run_id: about.run,
+      task_id: about.task,
+      fence: about.fence,
+      status: outcome.status,
+      result: outcome.result,
+      duration_ms: Math.max(0, Math.round(outcome.durationMs)),
+      metadata: outcome.metadata,
+      artifacts: outcome.artifacts,
+      error: outcome.error,
+    });
+    // A character may take three bytes; measured exactly only when that could matter.
+    if (payload.length * 3 <= frameBytesMax || Buffer.byteLength(payload) <= frameBytesMax)
+      return { type: "biz.exec.result", payload };
+    const message = `the result of ${Buffer.byteLength(payload)} bytes is larger than the ${frameBytesMax} that a frame may carry`;
+    return encodeOutcome(about, failure(message, "worker.runner", "E.FRAME.TOO_LARGE"));
+  } catch (thrown) {
+    return encodeOutcome(
+      about,
+      failure(`the result cannot be written as JSON: ${outcomeOfThrown(thrown).message}`, "worker.runner"),
+    );
+  }
+}
+
+/** Room for the envelope around the payload. */
+const frameBytesMax = limits.frameBytesMax - 16 * 1024;
+
+function encodeError(about: AboutAttempt, outcome: ErrorOutcome): string {
+  const details = { run_id: about.run, task_id: about.task, node_id: about.dispatch.node_id };
+  return JSON.stringify({
+    run_id: about.run,
+    task_id: about.task,
+    fence: about.fence,
+    code: outcome.code,
+    message: outcome.message,
+    context: { where: outcome.where, details },
+  });
+}
+
+function readStatus(status: unknown): Status {
+  if (status === undefined || status === null) return "SUCCEEDED";
+  if (typeof status !== "string") return "FAILED";
+  const word = status.trim().toLowerCase();
+  return Object.hasOwn(statusWords, word) ? (statusWords[word] as Status) : "FAILED";
+}
+
+/** A failed result says why: in the field the reason sits in `result.error`. */
+function reasonOf(status: unknown, result: JsonObject): { code: string; message: string } {
+  const stated = result["error"];
+  if (typeof stated === "string" && stated !== "") return { code: "E.RUNNER.FAILURE", message: sayable(stated) };
+  if (isObject(stated) && typeof stated["message"] === "string" && stated["message"] !== "") {
+    const code = typeof stated["code"] === "string" && stated["code"] !== "" ? stated["code"] : "E.RUNNER.FAILURE";
+    return { code: code.slice(0, limits.idCharsMax), message: sayable(stated["message"]) };
+  }
+  return { code: "E.RUNNER.FAILURE", message: `the handler returned status ${JSON.stringify(status)}` };
+}
+
+/** A message that may travel: never empty, never endless. */
+function sayable(message: string): string {
+  return message === "" ? "no reason was given" : message.slice(0, limits.textCharsMax);
+}
+
+function describe(value: unknown): string {
+  if (value === null) return "null";
+  if (Array.isArray(value)) return "an array";
+  return typeof value === "string"
+    ? JSON.stringify(value.slice(0, 200))
+    : typeof value === "undefined"
+      ? "nothing"
+      : `a ${typeof value}`;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isArtifact(value: unknown): value is Artifact {
+  if (!isObject(value)) return false;
+  return ["resource_id", "worker_name", "type"].every((key) => typeof value[key] === "string" && value[key] !== "");
+}

@@ -1,0 +1,252 @@
+import { mkdtempSync } from "node:fs";
+import { mkdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { Fault, readWorkflow } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import type { HandlerContext } from "./handler.ts";
+import { loadPackages, offerPackages, type PackageShelf } from "./packages.ts";
+
+const examples = fileURLToPath(new URL("../../../examples/packages", import.meta.url));
+const roots: string[] = [];
+afterEach(async () => {
+  for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
+});
+
+function makeRoot(): string {
+  const root = mkdtempSync(path.join(tmpdir(), "packages-"));
+  roots.push(root);
+  return root;
+}
+
+async function put(root: string, at: string, files: Record<string, string | object>): Promise<void> {
+  for (const [name, content] of Object.entries(files)) {
+    const file = path.join(root, at, name);
+    await mkdir(path.dirname(file), { recursive: true });
+    await writeFile(file, typeof content === "string" ? content : JSON.stringify(content));
+  }
+}
+
+const node = (type: string, handler: string, adapter = "main") => ({
+  type,
+  status: "published",
+  category: "Tests",
+  label: type,
+  adapter,
+  handler,
+  schema: {},
+});
+
+const manifest = (part: object = {}) => ({
+  schemaVersion: "1.0.0",
+  name: "tiny",
+  version: "1.0.0",
+  description: "",
+  adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["tiny.a"] }],
+  node: { requires: ">=22" },
+  nodes: [node("tiny.a", "a")],
+  ...part,
+});
+
+const code = "export const a = () => ({ from: 'a' });";
+const call = (shelf: PackageShelf, type: string, version = "1.0.0") =>
+  shelf.handlers.find("tiny", version, type)?.handler({} as HandlerContext);
+
+describe("packages on disk", () => {
+  it("[W40] loads versions side by side and offers what their manifests say", async () => {
+    const root = makeRoot();
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
+    await put(root, "tiny/2.0.0", { "manifest.json": manifest({ version: "2.0.0" }), "main.mjs": code.replace("'a'", "'b'") });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.problems).toEqual([]);
+    expect(call(shelf, "tiny.a")).toEqual({ from: "a" });
+    expect(call(shelf, "tiny.a", "2.0.0")).toEqual({ from: "b" });
+    expect(offerPackages(shelf)).toEqual({
+      packages: [
+        { name: "tiny", version: "1.0.0", status: "installed" },
+        { name: "tiny", version: "2.0.0", status: "installed" },
+      ],
+      manifests: [
+        { name: "tiny", version: "1.0.0", manifest: manifest() },
+        { name: "tiny", version: "2.0.0", manifest: manifest({ version: "2.0.0" }) },
+      ],
+    });
+  });
+
+  it("[W40] takes names from the manifest, not from the folders, and flat folders too", async () => {
+    const root = makeRoot();
+    await put(root, "some_folder", { "manifest.json": manifest(), "main.mjs": code });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.packages.map(({ name, version }) => `${name} ${version}`)).toEqual(["tiny 1.0.0"]);
+  });
+
+  it("[W40] holds nothing where the folder does not exist", async () => {
+    expect(await loadPackages(path.join(makeRoot(), "nowhere"))).toMatchObject({ packages: [], problems: [] });
+  });
+
+  it("[W41] reports a bad package, names the reason, and loads the others", async () => {
+    const root = makeRoot();
+    await put(root, "a/1", { "manifest.json": "{" });
+    await put(root, "b/1", { "manifest.json": manifest({ name: "NOT OK" }) });
+    await put(root, "c/1", { "manifest.json": manifest({ name: "c" }) });
+    await put(root, "d/1", { "manifest.json": manifest({ name: "d" }), "main.mjs": "throw new Error('at import')" });
+    await put(root, "e/1", { "manifest.json": manifest({ name: "e" }), "main.mjs": "export const other = 1" });
+    await put(root, "f/1", {
+      "manifest.json": manifest({ name: "f", node: undefined, python: { requires: ">=3.10" } }),
+      "main.mjs": code,
+    });
+    await put(root, "g/1", { "manifest.json": "[]" });
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
+    await put(root, "twin/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.packages.map(({ name }) => name)).toEqual(["tiny"]);
+    const reasons = shelf.problems.map(({ dir, fault }) => [path.relative(root, dir), fault.code, fault.message]);
+    expect(reasons).toEqual([
+      ["a/1", "E.MANIFEST.INVALID", expect.stringContaining("JSON")],
+      ["b/1", "E.MANIFEST.INVALID", expect.stringContaining("manifest.name")],
+      ["c/1", "E.PKG.INVALID", expect.stringContaining("names no file")],
+      ["d/1", "E.PKG.INVALID", expect.stringContaining("at import")],
+      ["e/1", "E.PKG.INVALID", expect.stringContaining("does not export")],
+      ["f/1", "E.PKG.INVALID", expect.stringContaining("no adapter for Node")],
+      ["g/1", "E.MANIFEST.INVALID", expect.stringContaining("object")],
+      ["twin/1.0.0", "E.PKG.INVALID", expect.stringContaining("already loaded")],
+    ]);
+  });
+
+  it("[W41] offers the nodes that work when one of a package does not", async () => {
+    const root = makeRoot();
+    const nodes = [node("tiny.a", "a"), node("tiny.b", "missing")];
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest({ nodes }), "main.mjs": code });
+
+    const shelf = await loadPackages(root);
+
+    expect(call(shelf, "tiny.a")).toEqual({ from: "a" });
+    expect(shelf.handlers.find("tiny", "1.0.0", "tiny.b")).toBeUndefined();
+    expect(shelf.problems).toHaveLength(1);
+  });
+
+  it("[W41] does not follow an entrypoint out of its package", async () => {
+    const root = makeRoot();
+    await put(root, "outside", { "evil.mjs": code });
+    await put(root, "shelf/tiny/1.0.0", { "manifest.json": manifest() });
+    await symlink(path.join(root, "outside/evil.mjs"), path.join(root, "shelf/tiny/1.0.0/main.mjs"));
+
+    const shelf = await loadPackages(path.join(root, "shelf"));
+
+    expect(shelf.packages).toEqual([]);
+    expect(shelf.problems[0]?.fault.message).toContain("names no file inside the package");
+  });
+
+  it("[W42] finds handlers in a module, in its default, in a named object, in a class, as one function, and by module path", async () => {
+    const root = makeRoot();
+    const adapters = [
+      ["module", "module.mjs"],
+      ["default", "default.mjs"],
+      ["object", "named.mjs:Things"],
+      ["class", "named.mjs:Adapter"],
+      ["single", "named.mjs:single"],
+      ["dotted", "deep.inner"],
+    ].map(([name, entrypoint]) => ({ name, entrypoint, capabilities: ["x"] }));
+    const nodes = [
+      node("tiny.module", "go", "module"),
+      node("tiny.default", "go", "default"),
+      node("tiny.object", "go", "object"),
+      node("tiny.class", "go", "class"),
+      node("tiny.single", "single", "single"),
+      node("tiny.dotted", "go", "dotted"),
+    ];
+    await put(root, "tiny/1.0.0", {
+      "manifest.json": manifest({ adapters, nodes }),
+      "module.mjs": "export const go = () => 'module';",
+      "default.mjs": "export default { go: () => 'default' };",
+      "named.mjs": `export const Things = { go: { run: () => 'object' } };
+        export class Adapter { word = 'class'; go() { return this.word; } }
+        export function single() { return 'single'; }`,
+      "deep/inner.mjs": "export const go = () => 'dotted';",
+    });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.problems).toEqual([]);
+    for (const { type } of nodes) expect(call(shelf, type)).toBe(type.slice(5));
+  });
+
+  it("[W42] loads a manifest of the older form, where nodes are bound by runtime", async () => {
+    const root = makeRoot();
+    const { adapter: _, handler: __, ...rest } = node("tiny.a", "a");
+    const nodes = [{ ...rest, runtimes: { node: { handler: "a", config: { deep: true } } } }];
+    const adapters = [{ name: "main", runtime: "node", entrypoint: "main.mjs", capabilities: ["tiny.a"] }];
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest({ adapters, nodes }), "main.mjs": code });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.handlers.find("tiny", "1.0.0", "tiny.a")?.config).toEqual({ deep: true });
+  });
+});
+
+describe("the example workflows", () => {
+  it("[W44] are valid, use nodes that exist, and every edge of theirs carries a value from port to port", async () => {
+    const shelf = await loadPackages(examples);
+    const types = new Set(shelf.packages.flatMap((one) => one.manifest.nodes.map((each) => each.type)));
+    for (const name of ["welcome.json", "hello-chain.json", "../../docs/examples/run-request.json"]) {
+      const document: unknown = JSON.parse(await readFile(path.join(examples, "../workflows", name), "utf8"));
+      const workflow = readWorkflow((document as { workflow?: unknown }).workflow ?? document);
+      if (workflow instanceof Fault) throw workflow;
+      const nodes = new Map(workflow.nodes.map((each) => [each.id, each]));
+
+      for (const each of workflow.nodes) expect(types).toContain(each.type);
+      for (const { source, target } of workflow.edges) {
+        const from = nodes.get(source.node)?.ui?.outputPorts?.find((port) => port.key === source.port);
+        const to = nodes.get(target.node)?.ui?.inputPorts?.find((port) => port.key === target.port);
+        expect(from?.binding.path).toMatch(/^results\./);
+        expect(to?.binding.path).toMatch(/^parameters\./);
+      }
+    }
+  });
+});
+
+describe("the demo package", () => {
+  const run = async (type: string, params: object, part: object = {}) => {
+    const shelf = await loadPackages(examples);
+    expect(shelf.problems).toEqual([]);
+    const context = { params, attempt: 1, signal: new AbortController().signal, feedback: { send() {} }, ...part };
+    return shelf.handlers.find("demo", "1.0.0", type)?.handler(context as unknown as HandlerContext);
+  };
+
+  it("[W43] does what its table says, node by node", async () => {
+    expect(await run("demo.text", { text: "hi" })).toEqual({ text: "hi" });
+    expect(await run("demo.transform", { text: "hello WORLD", mode: "title" })).toMatchObject({ text: "Hello World" });
+    expect(await run("demo.transform", { text: "añ😀", mode: "reverse" })).toMatchObject({ text: "😀ña" });
+    expect(await run("demo.split", { text: "a b c" })).toEqual({ left: "a b", right: "c", parts: ["a", "b", "c"], count: 3 });
+    expect(await run("demo.join", { left: "a b", right: "c" })).toEqual({ text: "a b c" });
+    expect(await run("demo.count", { number: 4, step: 3 })).toEqual({ number: 7 });
+    expect(await run("demo.fail", { times: 2 }, { attempt: 3 })).toEqual({ attempts: 3 });
+    expect(await run("demo.noop", {})).toEqual({});
+    await expect(run("demo.fail", { times: 2 }, { attempt: 2 })).rejects.toThrow("attempt 2 fails");
+    await expect(run("demo.transform", { text: "x", mode: "constructor" })).rejects.toThrow("mode must be one of");
+  });
+
+  it("[W43] reports the progress of a delay and stops it when nobody waits any more", async () => {
+    const said: { progress?: number }[] = [];
+    const done = await run(
+      "demo.delay",
+      { durationMs: 2, text: "hi" },
+      { feedback: { send: (input: object) => said.push(input) } },
+    );
+    expect(done).toEqual({ text: "hi", waitedMs: 2 });
+    expect(said.map((input) => input.progress)).toEqual([0, 1]);
+
+    const controller = new AbortController();
+    const endless = run("demo.delay", { durationMs: 3_600_000 }, { signal: controller.signal });
+    controller.abort(new Error("not wanted"));
+
+    await expect(endless).rejects.toThrow("not wanted");
+  });
+});

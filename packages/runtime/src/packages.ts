@@ -1,0 +1,158 @@
+// The packages of a worker: found on disk, read, imported, offered. A bad one is reported and left out; it never stops the others.
+// Installing, verifying and removing packages will come beside this and call `loadPackage` for what they put in place.
+
+import { readdir, readFile } from "node:fs/promises";
+import path from "node:path";
+import { Fault, fault, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
+import { importAdapter, isAbsent } from "./entrypoint.ts";
+import { type FoundHandler, HandlerRegistry } from "./handler.ts";
+import type { LinkOffer } from "./link-ports.ts";
+
+export interface LoadedPackage {
+  readonly name: string;
+  readonly version: string;
+  readonly dir: string;
+  /** The manifest as it was written: this is what the scheduler is told. */
+  readonly written: JsonObject;
+  readonly manifest: Manifest;
+  readonly handlers: readonly { readonly nodeType: string; readonly found: FoundHandler }[];
+}
+
+/** A package that is not offered, or a node of it that cannot be run, and why. */
+export interface PackageProblem {
+  readonly dir: string;
+  readonly fault: Fault;
+}
+
+export interface PackageShelf {
+  readonly packages: readonly LoadedPackage[];
+  readonly problems: readonly PackageProblem[];
+  readonly handlers: HandlerRegistry;
+}
+
+const manifestName = "manifest.json";
+
+/** Loads `<root>/<name>/<version>/manifest.json` and `<root>/<name>/manifest.json`. Names come from the manifests. */
+export async function loadPackages(root: string): Promise<PackageShelf> {
+  const packages: LoadedPackage[] = [];
+  const problems: PackageProblem[] = [];
+  const handlers = new HandlerRegistry();
+  for (const dir of await findPackageDirs(root)) {
+    const loaded = await loadPackage(dir);
+    if (loaded instanceof Fault) {
+      problems.push({ dir, fault: loaded });
+      continue;
+    }
+    const twin = packages.find((one) => one.name === loaded.package.name && one.version === loaded.package.version);
+    if (twin !== undefined) {
+      problems.push({ dir, fault: fault("E.PKG.INVALID", `${twin.name} ${twin.version} is already loaded from ${twin.dir}`) });
+      continue;
+    }
+    problems.push(...loaded.problems.map((one) => ({ dir, fault: one })));
+    packages.push(loaded.package);
+    const { name: packageName, version: packageVersion } = loaded.package;
+    for (const { nodeType, found } of loaded.package.handlers) handlers.add({ packageName, packageVersion, nodeType }, found);
+  }
+  return { packages, problems, handlers };
+}
+
+/** What register says about the packages. */
+export function offerPackages(shelf: PackageShelf): Pick<LinkOffer, "packages" | "manifests"> {
+  return {
+    packages: shelf.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
+    manifests: shelf.packages.map(({ name, version, written }) => ({ name, version, manifest: written })),
+  };
+}
+
+/** One package, or why it cannot be offered. Nodes without a handler are problems of a package that is otherwise fine. */
+export async function loadPackage(dir: string): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {
+  const written = await readWritten(path.join(dir, manifestName));
+  if (written instanceof Fault) return written;
+  const manifest = readManifest(written);
+  if (manifest instanceof Fault) return manifest;
+  const loaded = await loadHandlers(dir, manifest);
+  if (loaded.handlers.length === 0) {
+    return loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${manifest.name} ${manifest.version} has no adapter for Node`);
+  }
+  const { name, version } = manifest;
+  return { package: { name, version, dir, written, manifest, handlers: loaded.handlers }, problems: loaded.problems };
+}
+
+async function loadHandlers(
+  dir: string,
+  manifest: Manifest,
+): Promise<{ handlers: LoadedPackage["handlers"]; problems: Fault[] }> {
+  const handlers: { nodeType: string; found: FoundHandler }[] = [];
+  const problems: Fault[] = [];
+  for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
+    const imported = await importAdapter(dir, adapter.entrypoint);
+    if (imported instanceof Fault) {
+      problems.push(imported);
+      continue;
+    }
+    for (const node of manifest.nodes.filter((one) => one.adapter === adapter.name)) {
+      const handler = imported.handler(node.handler);
+      if (handler !== undefined) handlers.push({ nodeType: node.type, found: { handler, config: node.config } });
+      else
+        problems.push(
+          fault("E.PKG.INVALID", `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export`),
+        );
+    }
+  }
+  return { handlers, problems };
+}
+
+/** The older manifests name a runtime, the newer ones only have a `node` or a `python` section; a script file speaks for itself. */
+function isForNode(adapter: Manifest["adapters"][number], manifest: Manifest): boolean {
+  if (adapter.runtime === "node" || adapter.runtime === "python") return adapter.runtime === "node";
+  if (manifest.node !== undefined && manifest.python === undefined) return true;
+  return manifest.node !== undefined && /\.[cm]?[jt]s(:|$)/.test(adapter.entrypoint);
+}
+
+async function readWritten(file: string): Promise<JsonObject | Fault> {
+  let bytes: Uint8Array;
+  try {
+    bytes = await readFile(file);
+  } catch (thrown) {
+    return fault("E.MANIFEST.INVALID", `${manifestName} cannot be read`, undefined, thrown);
+  }
+  const value = readJson(bytes, limits.json.manifest);
+  if (value instanceof Fault) return value;
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  return fault("E.MANIFEST.INVALID", `${manifestName} must hold an object`);
+}
+
+/** Directories with a manifest, one or two levels below the root, in the order of their names. A missing root holds none. */
+async function findPackageDirs(root: string): Promise<string[]> {
+  const found: string[] = [];
+  for (const outer of await listDirs(root)) {
+    if (await hasManifest(outer)) found.push(outer);
+    for (const inner of await listDirs(outer)) if (await hasManifest(inner)) found.push(inner);
+  }
+  return found;
+}
+
+async function listDirs(dir: string): Promise<string[]> {
+  try {
+    const entries = await readdir(dir, { withFileTypes: true });
+    const dirs = entries.filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith("."));
+    return dirs.map((entry) => path.join(dir, entry.name)).sort();
+  } catch (thrown) {
+    if (isAbsent(thrown)) return [];
+    throw thrown;
+  }
+}
+
+async function hasManifest(dir: string): Promise<boolean> {
+  const entries = await listNames(dir);
+  return entries.includes(manifestName);
+}
+
+async function listNames(dir: string): Promise<string[]> {
+  try {
+    return await readdir(dir);
+  } catch (thrown) {
+    if (isAbsent(thrown)) return [];
+    throw thrown;
+  }
+}

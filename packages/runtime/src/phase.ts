@@ -1,0 +1,46 @@
+// The phases of a worker's session and every move between them. What happens on a move lives in link.ts.
+
+export type LinkPhase = "NEW" | "HANDSHAKING" | "REGISTERED" | "READY" | "DRAINING" | "BACKOFF" | "CLOSED";
+
+/**
+ * open: the socket is up and the handshake leaves. welcome: the handshake was acked and the register leaves.
+ * accept: the scheduler opened the session. drain: no new work from here on. lose: socket gone, reset, or silence.
+ * retry: the pause is over. stop: the process is done with this link for good.
+ */
+export type LinkMove = "open" | "welcome" | "accept" | "drain" | "lose" | "retry" | "stop";
+
+/** Every move a link can make; a move that is not here does not exist. */
+export const linkMoves = {
+  NEW: { open: "HANDSHAKING", lose: "BACKOFF", stop: "CLOSED" },
+  HANDSHAKING: { welcome: "REGISTERED", lose: "BACKOFF", stop: "CLOSED" },
+  REGISTERED: { accept: "READY", lose: "BACKOFF", stop: "CLOSED" },
+  READY: { drain: "DRAINING", lose: "BACKOFF", stop: "CLOSED" },
+  DRAINING: { lose: "BACKOFF", stop: "CLOSED" },
+  BACKOFF: { retry: "NEW", stop: "CLOSED" },
+  CLOSED: {},
+} as const satisfies Record<LinkPhase, Partial<Record<LinkMove, LinkPhase>>>;
+
+/** The phase after a move, or undefined if the phase has no such move. */
+export function stepPhase(phase: LinkPhase, move: LinkMove): LinkPhase | undefined {
+  const moves: Partial<Record<LinkMove, LinkPhase>> = linkMoves[phase];
+  return moves[move];
+}
+
+/** In these phases frames of work may travel. */
+export function isInSession(phase: LinkPhase): boolean {
+  return phase === "READY" || phase === "DRAINING";
+}
+
+export interface BackoffSettings {
+  readonly baseMs: number;
+  readonly maxMs: number;
+  /** Share of the delay that the dice may add or take away, so that a crowd does not come back in step. */
+  readonly jitter: number;
+}
+
+/** How long to wait before dialling again: the first time not at all, then doubling up to the cap. */
+export function backoffMs(settings: BackoffSettings, failures: number, roll: number): number {
+  if (failures === 0) return 0;
+  const delay = Math.min(settings.maxMs, settings.baseMs * 2 ** Math.min(failures - 1, 30));
+  return delay * (1 - settings.jitter + 2 * settings.jitter * roll);
+}

@@ -1,0 +1,234 @@
+// The work of a session worker, whatever the state of its session: attempts it holds, and the words about them that are not acked yet.
+// It outlives connections. The phases of the session, heartbeats and numbers of incoming frames are the business of link.ts.
+
+import type { Ack, Cancel, Dispatch, Envelope, Fault, FaultCode, Reset } from "@astraflow/protocol";
+import type { Attempt } from "./attempt.ts";
+import { AttemptTable, type HeldAttempt, type TableSettings } from "./attempt-table.ts";
+import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
+import type { LinkEvent, LinkNote } from "./link-ports.ts";
+import { Outbox, type OutboxSettings, type Word } from "./outbox.ts";
+import { type AboutAttempt, encodeOutcome, failure, type Outcome } from "./outcome.ts";
+
+export interface WorkPorts {
+  now(): number;
+  /** Calls the handler of an attempt that has a slot. */
+  start(attempt: Attempt): void;
+  nextId(): string;
+  /** Something new may be sent. */
+  askFlush(): void;
+  note(level: LinkNote["level"], event: LinkEvent, message: string, details?: Readonly<Record<string, unknown>>): void;
+}
+
+export class Work {
+  readonly #ports: WorkPorts;
+  readonly #table: AttemptTable;
+  readonly #outbox: Outbox;
+  readonly #drafts = new FeedbackDrafts();
+
+  constructor(ports: WorkPorts, settings: { table: TableSettings; outbox: OutboxSettings }) {
+    this.#ports = ports;
+    this.#table = new AttemptTable(settings.table);
+    this.#outbox = new Outbox(settings.outbox);
+  }
+
+  /** Nothing is held, no handler is out, nothing is left to say. */
+  get isDone(): boolean {
+    return this.#table.heldCount === 0 && this.#table.occupied === 0 && this.#outbox.size === 0;
+  }
+
+  get counts(): { held: number; occupied: number; unacked: number } {
+    return { held: this.#table.heldCount, occupied: this.#table.occupied, unacked: this.#outbox.size };
+  }
+
+  /** Exactly the attempts this worker answers for, as register and heartbeat name them. */
+  held(): HeldAttempt[] {
+    return this.#table.held();
+  }
+
+  /** When `expireWaiting` has something to do. */
+  get waitEndsAt(): number {
+    return this.#table.waitEndsAt;
+  }
+
+  // ---- what the scheduler says
+
+  takeDispatch(dispatch: Dispatch): void {
+    const offer = this.#table.offer(dispatch, this.#ports.now());
+    switch (offer.verdict) {
+      case "start":
+      case "wait":
+        if (offer.superseded) this.#abort(offer.superseded, "a newer attempt of the task was granted");
+        if (offer.verdict === "start") this.#ports.start(offer.attempt);
+        return;
+      case "repeat":
+        return;
+      case "stale": {
+        const { fence, known } = offer;
+        this.#refuse(
+          dispatch,
+          fence,
+          "E.SESSION.STALE_BINDING",
+          `fence ${fence} is not above ${known}, which is already known here`,
+        );
+        return;
+      }
+      case "key-taken": {
+        const message = `concurrency key ${offer.by.key} is held by task ${offer.by.task}`;
+        this.#refuse(dispatch, offer.fence, "E.CMD.CONCURRENCY_VIOLATION", message, "worker.concurrency");
+        return;
+      }
+      case "full":
+        this.#refuse(dispatch, offer.fence, "E.RUNNER.CANCELLED", "all slots are occupied", "worker.concurrency");
+    }
+  }
+
+  /** While draining only the repeat of what is already held is fine; anything else goes back to the scheduler. */
+  turnAway(dispatch: Dispatch): void {
+    if (this.#table.find(dispatch.task_id, dispatch.fence) !== undefined) return;
+    this.#refuse(dispatch, dispatch.fence, "E.RUNNER.CANCELLED", "the worker is draining and takes no new work");
+  }
+
+  /** A dispatch that cannot be read still deserves an answer, or it would be sent again and again. */
+  refuseUnread(envelope: Envelope, problem: Fault): boolean {
+    const { run_id, task_id, node_id, fence } = envelope.payload;
+    if (envelope.type !== "biz.exec.dispatch" || typeof run_id !== "string" || typeof task_id !== "string") return false;
+    const about = { run_id, task_id, node_id: typeof node_id === "string" ? node_id : "" };
+    this.#refuse(about, typeof fence === "number" ? fence : undefined, "E.FRAME.INVALID", problem.message);
+    return true;
+  }
+
+  cancel({ task_id, fence, reason }: Cancel): void {
+    const attempt = this.#table.find(task_id, fence);
+    if (attempt !== undefined) this.#drop(attempt, reason ?? "cancelled by the scheduler");
+  }
+
+  /** Gives true when a word was settled by this ack. */
+  acked(ack: Ack): boolean {
+    const settled = this.#outbox.acked(ack);
+    for (const word of settled) if (word.attempt !== null) this.#table.release(word.attempt);
+    return settled.length > 0;
+  }
+
+  /** The scheduler could not read a frame of ours. Sent again as it is, it would end the next session too. */
+  distrust(reset: Reset): void {
+    const word = this.#outbox.distrust();
+    if (word === undefined) return;
+    this.#ports.note("error", "word-condemned", `the scheduler cannot read ${word.type} ${word.id}: ${reset.reason}`, {
+      code: reset.code,
+    });
+    if (word.attempt === null) return;
+    const message = `the scheduler could not read the outcome of this task: ${reset.reason}`;
+    this.#say(word.attempt, failure(message, "worker.link"), word.attempt);
+  }
+
+  // ---- what the executor says
+
+  /** The outcome of an attempt is known. What nobody wants any more is not said. */
+  finished(attempt: Attempt, outcome: Outcome): void {
+    if (attempt.phase === "running") this.#conclude(attempt, outcome);
+  }
+
+  /** Its handler has come back, so its slot is free. */
+  settled(attempt: Attempt): void {
+    for (const next of this.#table.settle(attempt)) this.#ports.start(next);
+  }
+
+  feedback(attempt: Attempt, input: FeedbackInput): void {
+    if (attempt.phase !== "running") return;
+    for (const payload of this.#drafts.add(attempt, input)) this.#putFeedback(attempt, payload);
+    this.#ports.askFlush();
+  }
+
+  // ---- what time and the operator say
+
+  expireWaiting(now: number): void {
+    for (const attempt of this.#table.expireWaiting(now)) {
+      const message = "no slot became free in time; a stopped task still occupies one";
+      this.#refuse(attempt.dispatch, attempt.fence, "E.RUNNER.CANCELLED", message, "worker.concurrency");
+    }
+  }
+
+  /** Drops all whose handler runs or waits to run, without a word. Results that are known stay. Gives how many there were. */
+  dropUnfinished(reason: string): number {
+    const lost = this.#table.unfinished();
+    for (const attempt of lost) this.#drop(attempt, reason);
+    return lost.length;
+  }
+
+  /** Stops all that is unfinished and tells the scheduler that it may grant it again. */
+  giveBackUnfinished(reason: string): void {
+    for (const attempt of this.#table.unfinished()) {
+      this.#conclude(attempt, failure(reason, "worker.link", "E.RUNNER.CANCELLED"));
+      this.#abort(attempt, reason);
+    }
+  }
+
+  // ---- what leaves
+
+  /** A new session begins: nothing that was sent before counts as received unless it was acked. */
+  rewind(window: number): void {
+    this.#outbox.rewind(window);
+  }
+
+  pump(send: (word: Word, number: number) => void): void {
+    if (this.#drafts.size > 0 && this.#outbox.hasRoomForFeedback) {
+      for (const attempt of this.#drafts.attempts()) this.#putFeedback(attempt, this.#drafts.take(attempt));
+    }
+    this.#outbox.pump(send);
+  }
+
+  #conclude(attempt: Attempt, outcome: Outcome): void {
+    // What it said last goes before its result; what others have said may wait behind it.
+    const lastWords = this.#drafts.take(attempt);
+    if (lastWords !== undefined) this.#putFeedback(attempt, lastWords, "result");
+    this.#table.finish(attempt);
+    this.#say(attempt, outcome, attempt);
+  }
+
+  #refuse(
+    dispatch: Pick<Dispatch, "run_id" | "task_id" | "node_id">,
+    fence: number | undefined,
+    code: FaultCode,
+    message: string,
+    where = "worker.link",
+  ): void {
+    const about = { run: dispatch.run_id, task: dispatch.task_id, fence: fence ?? 0, dispatch };
+    this.#ports.note("warn", "attempt-refused", message, { task: about.task, fence: about.fence, code });
+    this.#say(about, failure(message, where, code), null);
+  }
+
+  #say(about: AboutAttempt, outcome: Outcome, attempt: Attempt | null): void {
+    const { type, payload } = encodeOutcome(about, outcome);
+    this.#outbox.put({ lane: "result", type, id: this.#ports.nextId(), corr: about.task, payload, attempt, isAcked: false });
+    this.#ports.askFlush();
+  }
+
+  #putFeedback(attempt: Attempt, payload: string | undefined, lane: Word["lane"] = "feedback"): void {
+    if (payload === undefined) return;
+    const id = this.#ports.nextId();
+    const dropped = this.#outbox.put({
+      lane,
+      type: "biz.exec.feedback",
+      id,
+      corr: attempt.task,
+      payload,
+      attempt: null,
+      isAcked: false,
+    });
+    if (dropped === undefined) return;
+    this.#ports.note("warn", "feedback-dropped", "more feedback waits than is kept; the oldest is gone", { task: dropped.corr });
+  }
+
+  /** The attempt is no longer this worker's: its outcome will not be said. */
+  #drop(attempt: Attempt, reason: string): void {
+    if (attempt.phase === "finished") return; // its word is on the way; the scheduler will find it stale and ack it
+    this.#table.drop(attempt);
+    this.#abort(attempt, reason);
+  }
+
+  #abort(attempt: Attempt, reason: string): void {
+    this.#drafts.forget(attempt);
+    this.#ports.note("info", "attempt-stopped", reason, { task: attempt.task, fence: attempt.fence });
+    attempt.stop.stop(new Error(reason));
+  }
+}

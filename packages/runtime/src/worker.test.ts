@@ -1,0 +1,150 @@
+import { mkdtempSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, it } from "vitest";
+import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
+import type { LinkNote } from "./link-ports.ts";
+import type { Outside } from "./outside.ts";
+import { loadPackages } from "./packages.ts";
+import { createWorker, type Worker, type WorkerNote } from "./worker.ts";
+
+const examples = fileURLToPath(new URL("../../../examples/packages", import.meta.url));
+const endings: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+const outside: Outside = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  roll: () => 0,
+  after(ms, call) {
+    const timer = setTimeout(call, ms);
+    return () => clearTimeout(timer);
+  },
+  soon: (call) => void setImmediate(call),
+};
+
+interface Scene {
+  readonly scheduler: ScriptedScheduler;
+  readonly worker: Worker;
+  readonly notes: (LinkNote | WorkerNote)[];
+}
+
+async function open(): Promise<Scene> {
+  const scheduler = await ScriptedScheduler.open();
+  endings.push(() => scheduler.close());
+  const workRoot = mkdtempSync(path.join(tmpdir(), "worker-"));
+  endings.push(() => rm(workRoot, { recursive: true, force: true }));
+  const notes: Scene["notes"] = [];
+  const worker = createWorker({
+    url: scheduler.url,
+    identity: {
+      tenant: "default",
+      instance: "w-1",
+      name: "box",
+      version: "0.1.0",
+      hostname: "host",
+      boot: "b1",
+      auth: { mode: "token", token: "t" },
+    },
+    offer: { maxParallel: 4, runtimes: ["node"], features: [] },
+    shelf: await loadPackages(examples),
+    workRoot,
+    outside,
+    note: (note) => notes.push(note),
+  });
+  endings.push(async () => {
+    worker.stop();
+    await worker.closed;
+  });
+  worker.begin();
+  return { scheduler, worker, notes };
+}
+
+describe("a worker on a real socket", () => {
+  it("[W50] goes through the whole exchange: handshake, register, accept, heartbeat, dispatch, ack, feedback, result", async () => {
+    const { scheduler, worker } = await open();
+    const register = await scheduler.welcome({ heartbeat_interval_ms: 20 });
+    expect(register.payload["packages"]).toEqual([{ name: "demo", version: "1.0.0", status: "installed" }]);
+
+    await scheduler.next("control.heartbeat");
+    scheduler.dispatch("t1", "demo.transform", { text: "hello", mode: "uppercase" });
+    const ack = await scheduler.next("control.ack");
+    const result = await scheduler.next("biz.exec.result");
+    scheduler.dispatch("t2", "demo.delay", { durationMs: 1, text: "x" });
+    const feedback = await scheduler.next("biz.exec.feedback", ({ payload }) => payload["stage"] === "done");
+    await scheduler.next("biz.exec.result");
+
+    expect(ack.payload).toMatchObject({ ok: true, ack_seq: 0 });
+    expect(result).toMatchObject({
+      seq: 0,
+      corr: "t1",
+      payload: { task_id: "t1", fence: 1, status: "SUCCEEDED", result: { text: "HELLO" } },
+    });
+    expect(feedback.payload).toMatchObject({ task_id: "t2", progress: 1 });
+    expect(worker.view.phase).toBe("READY");
+  });
+
+  it("[W50] answers a node it does not know and a handler that fails", async () => {
+    const { scheduler } = await open();
+    await scheduler.welcome();
+
+    scheduler.dispatch("t1", "demo.nothing");
+    scheduler.dispatch("t2", "demo.fail", { times: 1 });
+
+    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ task_id: "t1", code: "E.CMD.UNKNOWN" });
+    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ task_id: "t2", code: "E.RUNNER.FAILURE" });
+  });
+
+  it("[W50] keeps its work over a cut connection and delivers the result on the next one", async () => {
+    const { scheduler } = await open();
+    scheduler.isAcking = false;
+    await scheduler.welcome();
+    scheduler.dispatch("t1", "demo.text", { text: "kept" });
+    scheduler.dispatch("t2", "demo.delay", { durationMs: 3_600_000 });
+    const first = await scheduler.next("biz.exec.result");
+
+    scheduler.cut();
+    const register = await scheduler.welcome();
+    const again = await scheduler.next("biz.exec.result");
+
+    expect(register.payload["running"]).toEqual([
+      { task_id: "t1", fence: 1 },
+      { task_id: "t2", fence: 1 },
+    ]);
+    expect(again).toEqual({ ...first, ts: expect.any(String) as string });
+    expect(scheduler.connections).toBe(2);
+  });
+
+  it("[W51] leaves with a normal close once it has finished, and gives back at once what it must not finish", async () => {
+    const { scheduler, worker } = await open();
+    await scheduler.welcome();
+    scheduler.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
+    await scheduler.next("biz.exec.feedback");
+
+    worker.leave(3_600_000);
+    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({ healthy: false, draining: true });
+    expect(worker.view.phase).toBe("DRAINING");
+    worker.stop();
+    await worker.closed;
+
+    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ task_id: "t1", code: "E.RUNNER.CANCELLED" });
+    await scheduler.ended(1);
+    expect(scheduler.closes).toEqual([1000]);
+  });
+
+  it("[W51] ends a drain at its grace", async () => {
+    const { scheduler, worker } = await open();
+    await scheduler.welcome();
+    scheduler.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
+    await scheduler.next("biz.exec.feedback");
+
+    worker.leave(1);
+    await worker.closed;
+
+    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.CANCELLED" });
+  });
+});

@@ -1,0 +1,214 @@
+// A link with a scripted scheduler, a hand-moved clock and no sockets: what the link sends is read back as frames.
+
+import {
+  type Dispatch,
+  type Envelope,
+  Fault,
+  type FrameType,
+  type PayloadOf,
+  readEnvelope,
+  readPayload,
+} from "@astraflow/protocol";
+import type { Attempt } from "../src/attempt.ts";
+import { Link } from "../src/link.ts";
+import { type LinkNote, type LinkSettings, linkDefaults } from "../src/link-ports.ts";
+import type { Outcome } from "../src/outcome.ts";
+
+export interface RigOptions {
+  readonly maxParallel?: number;
+  readonly settings?: Partial<LinkSettings>;
+}
+
+export const succeeded = (result: Record<string, string> = {}): Outcome => ({
+  type: "result",
+  status: "SUCCEEDED",
+  result,
+  durationMs: 1,
+});
+
+/** Fields that differ from the usual dispatch. */
+export type DispatchPart = Partial<Dispatch> & { readonly seq?: number };
+
+export class Rig {
+  now = 0;
+  roll = 0.5;
+  dials = 0;
+  wakeAt = Number.POSITIVE_INFINITY;
+  readonly sent: Envelope[] = [];
+  readonly started: Attempt[] = [];
+  readonly notes: LinkNote[] = [];
+  readonly hangUps: { code: number; reason: string }[] = [];
+  readonly link: Link;
+  #isFlushAsked = false;
+  #frameCount = 0;
+  #seq = 0;
+
+  constructor(options: RigOptions = {}) {
+    this.link = new Link({
+      ports: {
+        now: () => this.now,
+        stamp: () => "2026-01-05T09:00:00.000Z",
+        roll: () => this.roll,
+        dial: () => this.dials++,
+        send: (text) => this.#read(text),
+        hangUp: (code, reason) => this.hangUps.push({ code, reason }),
+        wake: (at) => {
+          this.wakeAt = at;
+        },
+        soon: () => {
+          this.#isFlushAsked = true;
+        },
+        start: (attempt) => this.started.push(attempt),
+        vitals: () => ({ cpu_pct: 12 }),
+        note: (note) => this.notes.push(note),
+      },
+      identity: {
+        tenant: "default",
+        instance: "w-1",
+        name: "box",
+        version: "0.1.0",
+        hostname: "host",
+        boot: "b1",
+        auth: { mode: "token", token: "t" },
+      },
+      offer: () => ({
+        maxParallel: options.maxParallel ?? 4,
+        runtimes: ["node"],
+        features: ["extra"],
+        packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+        manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
+      }),
+      settings: { ...linkDefaults, ...options.settings },
+    });
+  }
+
+  /** The end of a tick: what was gathered leaves. */
+  flush(): void {
+    while (this.#isFlushAsked) {
+      this.#isFlushAsked = false;
+      this.link.flush();
+    }
+  }
+
+  /** Moves the clock, waking the link whenever it asked for that. */
+  advance(ms: number): void {
+    const until = this.now + ms;
+    while (this.wakeAt <= until) {
+      this.now = Math.max(this.now, this.wakeAt);
+      this.wakeAt = Number.POSITIVE_INFINITY;
+      this.link.tick();
+      this.flush();
+    }
+    this.now = until;
+  }
+
+  // ---- the scheduler's side
+
+  say(type: FrameType | string, payload: object, envelope: object = {}): void {
+    const frame = { type, id: `s-${this.#frameCount++}`, ts: "2026-01-05T09:00:00Z", tenant: "default", payload, ...envelope };
+    this.link.received(JSON.stringify({ sender: { role: "scheduler", id: "scheduler-control" }, ...frame }));
+  }
+
+  ackNamed(id: string): void {
+    this.say("control.ack", { ok: true, for: id, ack_seq: -1, ack_bitmap: 0, recv_window: 64 }, { ack: { for: id } });
+  }
+
+  ackWords(ackSeq: number, bitmap: number | string = 0): void {
+    this.say("control.ack", { ok: true, ack_seq: ackSeq, ack_bitmap: bitmap, recv_window: 64 });
+    this.flush();
+  }
+
+  accept(part: object = {}): void {
+    this.#seq = 0;
+    const usual = { session_id: "s", session_token: "t", heartbeat_interval_ms: 10_000, lease_ms: 30_000 };
+    this.say("control.session.accept", { ...usual, send_window: 64, recv_window: 64, ...part });
+  }
+
+  /** From the open socket to READY. */
+  connect(part: object = {}): void {
+    this.link.opened();
+    this.ackNamed(this.last("control.handshake").id);
+    this.ackNamed(this.last("control.register").id);
+    this.accept(part);
+    this.flush();
+  }
+
+  dispatch(task: string, part: DispatchPart = {}): void {
+    const { seq, ...rest } = part;
+    const usual = {
+      run_id: "r",
+      task_id: task,
+      node_id: "n",
+      node_type: "demo.noop",
+      package_name: "demo",
+      package_version: "1.0.0",
+    };
+    const payload = { ...usual, parameters: {}, constraints: {}, fence: 1, attempt: 1, ...rest };
+    this.say("biz.exec.dispatch", payload, { seq: seq ?? this.#seq++, corr: task, ack: { request: true } });
+  }
+
+  cancel(task: string, fence: number): void {
+    this.say("biz.exec.cancel", { run_id: "r", task_id: task, fence, reason: "not wanted" }, { seq: this.#seq++ });
+  }
+
+  // ---- reading back
+
+  /** Frames of one type, in order. */
+  frames(type: FrameType): Envelope[] {
+    return this.sent.filter((frame) => frame.type === type);
+  }
+
+  last(type: FrameType): Envelope {
+    const frame = this.frames(type).at(-1);
+    if (frame === undefined) throw new Error(`the link has sent no ${type}`);
+    return frame;
+  }
+
+  payload<T extends FrameType>(type: T): PayloadOf<T> {
+    return payloadOf(type, this.last(type));
+  }
+
+  types(): string[] {
+    return this.sent.map((frame) => frame.type);
+  }
+
+  attempt(task: string): Attempt {
+    const attempt = this.started.filter((one) => one.task === task).at(-1);
+    if (attempt === undefined) throw new Error(`${task} was not started`);
+    return attempt;
+  }
+
+  /** The handler of a task comes back with this outcome. */
+  finish(task: string, outcome: Outcome = succeeded()): void {
+    const attempt = this.attempt(task);
+    this.link.finished(attempt, outcome);
+    this.link.settled(attempt);
+    this.flush();
+  }
+
+  noted(event: LinkNote["event"]): LinkNote[] {
+    return this.notes.filter((note) => note.event === event);
+  }
+
+  /** Every frame the link sends must be one that the protocol reads. */
+  #read(text: string): void {
+    const envelope = readEnvelope(JSON.parse(text), "v2");
+    if (envelope instanceof Fault) throw envelope;
+    payloadOf(envelope.type as FrameType, envelope);
+    this.sent.push(envelope);
+  }
+}
+
+export function payloadOf<T extends FrameType>(type: T, envelope: Envelope): PayloadOf<T> {
+  const payload = readPayload("v2", type, envelope.payload);
+  if (payload instanceof Fault) throw payload;
+  return payload;
+}
+
+/** A link that has begun and is READY. */
+export function readyRig(options: RigOptions = {}, accept: object = {}): Rig {
+  const rig = new Rig(options);
+  rig.link.begin();
+  rig.connect(accept);
+  return rig;
+}

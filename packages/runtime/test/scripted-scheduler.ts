@@ -1,0 +1,134 @@
+// A scheduler in a few lines, for tests over real sockets: it says what the test tells it to, and lets the test wait for frames.
+
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { type WebSocket, WebSocketServer } from "ws";
+
+export interface SeenFrame {
+  readonly type: string;
+  readonly id: string;
+  readonly seq?: number;
+  readonly corr?: string;
+  readonly payload: Readonly<Record<string, unknown>>;
+}
+
+type Wanted = (frame: SeenFrame) => boolean;
+
+export class ScriptedScheduler {
+  readonly url: string;
+  readonly seen: SeenFrame[] = [];
+  /** Close codes of the connections that have ended. */
+  readonly closes: number[] = [];
+  connections = 0;
+  /** Whether heartbeats and words of the worker are acked without being told to. */
+  isAcking = true;
+  readonly #server: WebSocketServer;
+  #socket: WebSocket | undefined;
+  #waiting: { wanted: Wanted; resolve: (frame: SeenFrame) => void }[] = [];
+  #taken = 0;
+  #frameCount = 0;
+  #seq = 0;
+
+  private constructor(server: WebSocketServer) {
+    this.#server = server;
+    this.url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}/ws/worker`;
+    server.on("connection", (socket) => {
+      this.connections++;
+      this.#socket = socket;
+      socket.on("message", (data) => this.#hear(JSON.parse(String(data)) as SeenFrame));
+      socket.on("close", (code) => {
+        this.closes.push(code);
+        this.#settle();
+      });
+    });
+  }
+
+  static async open(): Promise<ScriptedScheduler> {
+    const server = new WebSocketServer({ port: 0, host: "127.0.0.1" });
+    await once(server, "listening");
+    return new ScriptedScheduler(server);
+  }
+
+  say(type: string, payload: object, envelope: object = {}): void {
+    const frame = { type, id: `s-${this.#frameCount++}`, ts: new Date().toISOString(), tenant: "default", payload, ...envelope };
+    this.#socket?.send(JSON.stringify({ sender: { role: "scheduler", id: "scheduler-control" }, ...frame }));
+  }
+
+  ack(frame: SeenFrame): void {
+    const numbers = { ack_seq: frame.seq ?? -1, ack_bitmap: 0, recv_window: 64 };
+    this.say("control.ack", { ok: true, for: frame.id, ...numbers }, { ack: { for: frame.id } });
+  }
+
+  /** The exchange that opens a session: handshake, ack, register, ack, accept. Gives the register. */
+  async welcome(accept: object = {}): Promise<SeenFrame> {
+    this.ack(await this.next("control.handshake"));
+    const register = await this.next("control.register");
+    this.ack(register);
+    this.#seq = 0;
+    const usual = {
+      session_id: "s",
+      session_token: "t",
+      heartbeat_interval_ms: 10_000,
+      lease_ms: 30_000,
+      send_window: 64,
+      recv_window: 64,
+    };
+    this.say("control.session.accept", { ...usual, ...accept });
+    return register;
+  }
+
+  dispatch(task: string, nodeType: string, parameters: object = {}, part: object = {}): void {
+    const usual = {
+      run_id: "r",
+      task_id: task,
+      node_id: "n",
+      node_type: nodeType,
+      package_name: "demo",
+      package_version: "1.0.0",
+    };
+    const payload = { ...usual, parameters, constraints: {}, fence: 1, attempt: 1, ...part };
+    this.say("biz.exec.dispatch", payload, { seq: this.#seq++, corr: task, ack: { request: true } });
+  }
+
+  /** The next frame of this type that no call has taken yet. */
+  next(type: string, isWanted: Wanted = () => true): Promise<SeenFrame> {
+    const wanted: Wanted = (frame) => frame.type === type && isWanted(frame);
+    for (let index = this.#taken; index < this.seen.length; index++) {
+      const frame = this.seen[index] as SeenFrame;
+      if (!wanted(frame)) continue;
+      this.#taken = index + 1;
+      return Promise.resolve(frame);
+    }
+    return new Promise((resolve) => this.#waiting.push({ wanted, resolve }));
+  }
+
+  /** Breaks the connection without a goodbye. */
+  cut(): void {
+    this.#socket?.terminate();
+  }
+
+  #closed: (() => void)[] = [];
+
+  /** Resolves when so many connections have ended. */
+  async ended(count: number): Promise<void> {
+    while (this.closes.length < count) await new Promise<void>((resolve) => this.#closed.push(resolve));
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#server.clients) client.terminate();
+    await new Promise((resolve) => this.#server.close(resolve));
+  }
+
+  #settle(): void {
+    for (const resolve of this.#closed.splice(0)) resolve();
+  }
+
+  #hear(frame: SeenFrame): void {
+    this.seen.push(frame);
+    if (this.isAcking && (frame.seq !== undefined || frame.type === "control.heartbeat")) this.ack(frame);
+    const index = this.#waiting.findIndex(({ wanted }) => wanted(frame));
+    if (index < 0) return;
+    this.#taken = this.seen.length;
+    this.#waiting.splice(index, 1)[0]?.resolve(frame);
+  }
+}

@@ -1,0 +1,181 @@
+// The contract on the log: positions without gaps in commit order, pages cut inside packed rows, floors, histories of one subject.
+
+import assert from "node:assert/strict";
+import { Hand, onStage } from "./hand.ts";
+import { happening, runRow, unit } from "./sample-rows.ts";
+import type { ContractCase } from "./stage.ts";
+
+const made = (run: string, types: readonly string[], tenant = "acme") =>
+  unit({ puts: [runRow(run, { tenant })], happenings: [happening(tenant, `run/${run}`, types)] });
+
+export const positionsHaveNoGaps: ContractCase = {
+  title: "[S6] numbers the facts of each tenant from 1 without gaps, in the order of commits and units",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const first = await hand.write(made("r1", ["a", "b"]), made("q1", ["x"], "beta"), made("r2", ["c"]));
+      const second = await hand.write(
+        made("r3", ["d", "e"]),
+        unit({ puts: [runRow("r4")], happenings: [happening("acme", "run/r4", [])] }),
+      );
+      const third = await hand.write(unit({ puts: [runRow("r5")] }));
+
+      assert.deepEqual([...first.first].sort(), [
+        ["acme", 1],
+        ["beta", 1],
+      ]);
+      assert.deepEqual([...second.first], [["acme", 4]]);
+      assert.deepEqual([...third.first], []);
+      const log = await hand.log("acme");
+      assert.deepEqual(
+        log.map((entry) => `${entry.position} ${entry.subject} ${entry.type} ${JSON.stringify(entry.data)}`),
+        [
+          '1 run/r1 a {"index":0}',
+          '2 run/r1 b {"index":1}',
+          '3 run/r2 c {"index":0}',
+          '4 run/r3 d {"index":0}',
+          '5 run/r3 e {"index":1}',
+        ],
+      );
+      assert.equal((await hand.log("beta")).length, 1);
+      assert.deepEqual(await hand.store.events({ tenant: "nobody", after: 0, limit: 5 }), {
+        items: [],
+        next: 0,
+        head: 0,
+        floor: 0,
+      });
+    }),
+};
+
+export const pollingReadersMissNothing: ContractCase = {
+  title: "[S6] never shows a lower position after a higher one, though commits of several schedulers finish out of order",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hands = [await Hand.open(stage, "a")];
+      while (hands.length < stage.handles) hands.push(await Hand.open(stage, `h${hands.length}`));
+      const reader = hands[0] as Hand;
+      const seen: string[] = [];
+      let cursor = 0;
+      const poll = async () => {
+        for (;;) {
+          const page = await reader.store.events({ tenant: "acme", after: cursor, limit: 2 });
+          if (page.items.length === 0) return;
+          for (const entry of page.items) {
+            assert.equal(entry.position, seen.length + 1, `position ${entry.position} came after ${seen.length} facts`);
+            seen.push(entry.type);
+          }
+          cursor = page.next;
+        }
+      };
+      const expected: string[] = [];
+      for (let round = 0; round < 6; round++) {
+        const releases: (() => Promise<void>)[] = [];
+        for (const [at, hand] of hands.entries()) {
+          const run = `r${round}-${at}`;
+          const types = [`${run} one`, `${run} two`];
+          expected.push(...types);
+          const tx = await hand.begin({ rows: [`run/${run}`] });
+          const release = stage.overlaps ? stage.hold(hand.replica, hand.nextTurn) : () => undefined;
+          const commit = hand.commit(tx, [made(run, types)]);
+          const finish = async () => {
+            release();
+            assert.equal((await commit).outcome, "committed");
+          };
+          // A store that takes one turn at a time has nothing to finish out of order.
+          if (stage.overlaps) releases.push(finish);
+          else await finish();
+        }
+        const order = round % 2 === 0 ? releases.reverse() : releases;
+        for (const finish of order) {
+          await finish();
+          await poll();
+        }
+      }
+      await poll();
+
+      assert.deepEqual([...seen].sort(), expected.sort());
+    }),
+};
+
+export const packedFactsAreCutAtThePage: ContractCase = {
+  title: "[S7] cuts pages inside the facts of one turn and goes on exactly behind the cut, from any cursor and at any limit",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.write(made("r1", ["1", "2", "3", "4", "5"]), made("r2", ["6"]));
+      await hand.write(made("r3", ["7", "8", "9"]));
+      const whole = await hand.log("acme");
+
+      for (let after = 0; after <= 9; after++)
+        for (let limit = 1; limit <= 10; limit++) {
+          const page = await hand.store.events({ tenant: "acme", after, limit });
+          assert.deepEqual(page.items, whole.slice(after, after + limit), `after ${after}, limit ${limit}`);
+          assert.deepEqual(
+            [page.next, page.head, page.floor],
+            [Math.min(9, after + limit), 9, 0],
+            `after ${after}, limit ${limit}`,
+          );
+        }
+      assert.deepEqual(
+        whole.map((entry) => entry.type),
+        ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
+      );
+      assert.deepEqual(await hand.store.events({ tenant: "acme", after: 99, limit: 5 }), {
+        items: [],
+        next: 99,
+        head: 9,
+        floor: 0,
+      });
+    }),
+};
+
+export const subjectsHaveHistories: ContractCase = {
+  title: "[S7] reads the history of one subject by the same cursor, and nothing of it to another tenant",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.write(made("r1", ["1", "2"]), made("r2", ["3"]));
+      await hand.write(made("r2", ["4"]), made("r1", ["5", "6"]));
+      const read = async (tenant: string, after: number, limit: number) => {
+        const page = await hand.store.events({ tenant, after, limit, subject: "run/r1" });
+        return [page.items.map((entry) => entry.type), page.next];
+      };
+
+      assert.deepEqual(await read("acme", 0, 9), [["1", "2", "5", "6"], 6]);
+      assert.deepEqual(await read("acme", 1, 2), [["2", "5"], 5]);
+      assert.deepEqual(await read("acme", 3, 9), [["5", "6"], 6]);
+      assert.deepEqual(await read("acme", 5, 9), [["6"], 6]);
+      assert.deepEqual(await read("acme", 6, 9), [[], 6]);
+      assert.deepEqual(await read("beta", 0, 9), [[], 0]);
+    }),
+};
+
+export const cursorsBelowTheFloorAreTold: ContractCase = {
+  title: "[S8] answers a cursor below the log's floor with the floor and no facts, and one at the floor with all that follow",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.write(made("r1", ["1", "2", "3"]));
+      await hand.write(made("r2", ["4", "5"]));
+      await hand.write(made("r3", ["6"]));
+      stage.trim("acme", 4);
+
+      const below = await hand.store.events({ tenant: "acme", after: 3, limit: 9 });
+      const at = await hand.store.events({ tenant: "acme", after: 4, limit: 9 });
+      assert.deepEqual(below, { items: [], next: 3, head: 6, floor: 4 });
+      assert.deepEqual([at.items.map((entry) => entry.type), at.floor], [["5", "6"], 4]);
+      const { first } = await hand.write(made("r4", ["7"]));
+      assert.deepEqual([...first], [["acme", 7]]);
+      stage.trim("acme", 999);
+      const after = await hand.store.events({ tenant: "acme", after: 7, limit: 9 });
+      assert.deepEqual(after, { items: [], next: 7, head: 7, floor: 7 });
+    }),
+};
+
+export const logCases: readonly ContractCase[] = [
+  positionsHaveNoGaps,
+  pollingReadersMissNothing,
+  packedFactsAreCutAtThePage,
+  subjectsHaveHistories,
+  cursorsBelowTheFloorAreTold,
+];

@@ -1,0 +1,140 @@
+// The contract on pages: cursors, filters, details, and tenants that never see each other.
+
+import assert from "node:assert/strict";
+import type { RouteRow, RunPhase, WorkflowRow } from "@astraflow/engine";
+import { Hand, onStage } from "./hand.ts";
+import { happening, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
+import type { ContractCase } from "./stage.ts";
+
+export const runPagesFollowTheirCursor: ContractCase = {
+  title: "[S20] pages runs newest first, by cursor, by phase and by client, each run once",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const phases: RunPhase[] = ["queued", "running", "succeeded", "failed"];
+      const runs = Array.from({ length: 20 }, (_, at) =>
+        runRow(`r${String(at).padStart(2, "0")}`, { phase: phases[at % 4] as RunPhase, client: at % 5 === 0 ? "odd" : "cli" }),
+      );
+      await hand.write(unit({ puts: runs, happenings: [happening("acme", "run/r00", ["made"])] }));
+      const walk = async (filter: { phase?: RunPhase; client?: string }, limit: number) => {
+        const ids: string[] = [];
+        for (let before: string | undefined; ; ) {
+          const page = await hand.store.page({
+            page: "runs",
+            tenant: "acme",
+            limit,
+            ...filter,
+            ...(before === undefined ? {} : { before }),
+          });
+          ids.push(...page.items.map((run) => run.id));
+          assert.ok(page.items.length <= limit);
+          assert.equal(page.head, 1);
+          if (page.next === null) return ids;
+          before = page.next;
+        }
+      };
+      const expect = (fits: (run: (typeof runs)[number]) => boolean) =>
+        runs
+          .filter(fits)
+          .map((run) => run.id)
+          .reverse();
+
+      assert.deepEqual(
+        await walk({}, 3),
+        expect(() => true),
+      );
+      assert.deepEqual(
+        await walk({}, 20),
+        expect(() => true),
+      );
+      for (const phase of phases)
+        assert.deepEqual(
+          await walk({ phase }, 2),
+          expect((run) => run.phase === phase),
+        );
+      assert.deepEqual(
+        await walk({ client: "odd" }, 3),
+        expect((run) => run.client === "odd"),
+      );
+      assert.deepEqual(
+        await walk({ client: "odd", phase: "failed" }, 3),
+        expect((run) => run.client === "odd" && run.phase === "failed"),
+      );
+      assert.deepEqual(await walk({ phase: "cancelled" }, 3), []);
+    }),
+};
+
+export const tenantsStayApart: ContractCase = {
+  title: "[S20] shows a tenant's runs, workers and facts to that tenant only, also where one name begins like the other",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const tenants = ["acme", "acme2", "beta"];
+      for (const tenant of tenants)
+        await hand.write(
+          unit({
+            puts: [runRow(`r-${tenant}`, { tenant }), taskRow(`r-${tenant}.0`), workerRow(`${tenant}/w1`)],
+            happenings: [happening(tenant, `run/r-${tenant}`, [`of ${tenant}`])],
+          }),
+        );
+
+      for (const tenant of tenants) {
+        const runs = await hand.store.page({ page: "runs", tenant, limit: 9 });
+        const workers = await hand.store.page({ page: "workers", tenant });
+        const log = await hand.store.events({ tenant, after: 0, limit: 9 });
+        assert.deepEqual(
+          runs.items.map((run) => run.id),
+          [`r-${tenant}`],
+        );
+        assert.deepEqual(workers.items, [workerRow(`${tenant}/w1`)]);
+        assert.deepEqual(
+          log.items.map((entry) => [entry.position, entry.type]),
+          [[1, `of ${tenant}`]],
+        );
+        for (const other of tenants) {
+          const { detail } = await hand.store.page({ page: "run", tenant, run: `r-${other}` });
+          assert.equal(detail === null, other !== tenant, `${tenant} asks for the run of ${other}`);
+        }
+      }
+    }),
+};
+
+export const detailsAreWhole: ContractCase = {
+  title: "[S20] shows a run with its tasks and its workflow, all routes, and how many tasks wait in each phase",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const workflow: WorkflowRow = { kind: "workflow", id: "acme/w1", body: '{"name":"w"}' };
+      const routes: RouteRow[] = ["b", "a"].map((id) => ({ kind: "route", id, tenant: "acme", needs: "{}" }));
+      const tasks = [
+        taskRow("r1.0", { phase: "succeeded" }),
+        taskRow("r1.1", { phase: "leased" }),
+        taskRow("r1.2"),
+        taskRow("r1.3"),
+      ];
+      const ended = runRow("r2", { phase: "succeeded", open: 0, workflow: "acme/gone" });
+      await hand.write(
+        unit({ puts: [workflow, ...routes] }),
+        unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], happenings: [happening("acme", "run/r1", ["made"])] }),
+        unit({ puts: [ended, taskRow("r2.0", { phase: "succeeded" })] }),
+        unit({
+          puts: [runRow("q1", { tenant: "beta" }), taskRow("q1.0", { phase: "leased" })],
+          happenings: [happening("beta", "run/q1", ["made"])],
+        }),
+      );
+
+      const one = await hand.store.page({ page: "run", tenant: "acme", run: "r1" });
+      assert.deepEqual(one, { detail: { run: runRow("r1", { phase: "running" }), tasks, workflow: workflow.body }, head: 1 });
+      const two = await hand.store.page({ page: "run", tenant: "acme", run: "r2" });
+      assert.equal(two.detail?.workflow, "");
+      assert.deepEqual(await hand.store.page({ page: "run", tenant: "acme", run: "none" }), { detail: null, head: 1 });
+      assert.deepEqual((await hand.store.page({ page: "routes" })).items, [...routes].reverse());
+      assert.deepEqual((await hand.store.page({ page: "depth" })).items, [
+        { tenant: "acme", phase: "leased", tasks: 1 },
+        { tenant: "acme", phase: "waiting", tasks: 2 },
+        { tenant: "beta", phase: "leased", tasks: 1 },
+      ]);
+    }),
+};
+
+export const pageCases: readonly ContractCase[] = [runPagesFollowTheirCursor, tenantsStayApart, detailsAreWhole];

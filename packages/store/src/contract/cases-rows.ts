@@ -1,0 +1,238 @@
+// The contract on rows and units: what is put comes back, a turn is all or nothing, readers and reopened stores see what was committed.
+
+import assert from "node:assert/strict";
+import type { Key, Row, RunRow } from "@astraflow/engine";
+import { keyOf } from "@astraflow/engine";
+import { Hand, onStage } from "./hand.ts";
+import { allKindsOfRows, happening, keyRow, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
+import type { ContractCase } from "./stage.ts";
+
+export const epochsRise: ContractCase = {
+  title: "[S1] raises a replica's epoch at each open, remembers its last turn, and refuses a foreign cluster",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const first = await Hand.open(stage, "a");
+      await first.write(readyUnit("r1", "l"));
+      await first.write(readyUnit("r2", "l"));
+      await first.store.close();
+      const second = await Hand.open(stage, "a");
+      await second.store.close();
+      const other = await Hand.open(stage, "b");
+      await other.store.close();
+
+      assert.deepEqual([first.epoch, first.lastTurn], [1, 0]);
+      assert.deepEqual([second.epoch, second.lastTurn], [2, 2]);
+      assert.deepEqual([other.epoch, other.lastTurn], [1, 0]);
+      await assert.rejects(Hand.open(stage, "a", "elsewhere"), { code: "E.STORE.OPEN" });
+    }),
+};
+
+export const rowsComeBackExactly: ContractCase = {
+  title: "[S2] gives every kind of row back exactly as it was put, also after it is opened again",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const rows = allKindsOfRows();
+      const hand = await Hand.open(stage);
+      await hand.write(unit({ puts: rows }));
+      assert.deepEqual(await hand.read(...rows.map(keyOf)), rows);
+      await hand.store.close();
+
+      const again = await Hand.open(stage);
+
+      assert.deepEqual(await again.read(...rows.map(keyOf)), rows);
+      assert.deepEqual(await again.read("run/none", "ask/acme/none"), [null, null]);
+    }),
+};
+
+export const rowsAreReplaced: ContractCase = {
+  title: "[S2] keeps one row a key: later images replace earlier ones field by field, a dropped row is gone",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const rows = allKindsOfRows();
+      await hand.write(unit({ puts: rows }));
+      const changed: Row[] = [
+        runRow("r1", { phase: "failed", open: 0, endedAt: 9, error: "{}" }),
+        runRow("r2"),
+        taskRow("r1.0", { phase: "succeeded", acked: true, result: '"long enough"', fence: 77 }),
+        taskRow("r2.10"),
+        keyRow("acme/k2", { holders: ["r1.0"], limit: 9 }),
+      ];
+      await hand.write(unit({ puts: changed, drops: ["worker/acme/w1", "key/acme/k1", "ask/acme/none"] }));
+
+      for (const again of [false, true]) {
+        const reader = again ? await Hand.open(stage) : hand;
+        assert.deepEqual(await reader.read(...changed.map(keyOf)), changed);
+        assert.deepEqual(await reader.read("worker/acme/w1", "key/acme/k1"), [null, null]);
+        const { items } = await reader.store.page({ page: "runs", tenant: "acme", limit: 10 });
+        assert.deepEqual(
+          items.map((run) => run.id),
+          ["r2", "r1"],
+        );
+        await reader.store.close();
+      }
+    }),
+};
+
+export const everyUnitIsWritten: ContractCase = {
+  title: "[S3] writes every unit of a turn that it calls committed, rows and facts",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const runs = ["r1", "r2", "r3", "r4", "r5"];
+
+      await hand.write(
+        ...runs.map((run) => unit({ puts: [runRow(run)], happenings: [happening("acme", `run/${run}`, ["made"])] })),
+      );
+
+      assert.deepEqual(
+        (await hand.read(...runs.map((run): Key => `run/${run}`))).map((row) => (row as RunRow | null)?.id ?? null),
+        runs,
+      );
+      assert.deepEqual(
+        (await hand.log("acme")).map((entry) => entry.subject),
+        runs.map((run) => `run/${run}`),
+      );
+    }),
+};
+
+export const poisonedUnitIsNamed: ContractCase = {
+  title: "[S3] names a unit it refuses and writes nothing of that turn; without it the others go through",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const good = [readyUnit("r1", "l"), readyUnit("r3", "l")] as const;
+      const poisons = {
+        "a phase that does not exist": unit({ puts: [runRow("r2", { phase: "bogus" as RunRow["phase"] })] }),
+        "a field left out": unit({ puts: [runRow("r2", { tenant: undefined as unknown as string })] }),
+        "a null where none may be": unit({ puts: [runRow("r2", { workflow: null as unknown as string })] }),
+        "a task of another run": unit({ roots: ["run/r2"], puts: [taskRow("r2.0", { run: "r1" })] }),
+        "a place in a line without a rank": unit({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "l" })] }),
+        "a task that enters a line and is not written": unit({
+          puts: [runRow("r2")],
+          ready: [{ task: "r2.7", tenant: "acme", cost: 1 }],
+        }),
+      };
+      for (const [name, poison] of Object.entries(poisons)) {
+        const tx = await hand.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
+        const answer = await hand.commit(tx, [good[0], poison, good[1]]);
+
+        assert.equal(answer.outcome, "failed", name);
+        assert.equal(answer.outcome === "failed" ? answer.unit : null, 1, name);
+        assert.deepEqual(await hand.read("run/r1", "task/r1.0", "run/r2", "run/r3"), [null, null, null, null], name);
+      }
+      await hand.write(...good);
+
+      assert.equal((await hand.readOne<RunRow>("run/r3")).id, "r3");
+      assert.deepEqual(await hand.read("run/r2"), [null]);
+    }),
+};
+
+export const unitsKeepToTheirRoots: ContractCase = {
+  title: "[S4] refuses a unit that writes under a root its turn has not taken, and a row that comes twice in a turn",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const attempts = [
+        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], puts: [taskRow("r2.0")] })],
+        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r2"], puts: [] })],
+        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], drops: ["key/acme/k1"] })],
+        [unit({ puts: [runRow("r1")] }), unit({ puts: [runRow("r1", { open: 2 })] })],
+        [unit({ puts: [runRow("r1")] }), unit({ puts: [taskRow("r1.0"), taskRow("r1.0")] })],
+        [unit({ puts: [runRow("r1"), taskRow("r1.0")] }), unit({ drops: ["task/r1.0"] })],
+      ];
+      for (const [index, units] of attempts.entries()) {
+        const tx = await hand.begin({ rows: ["run/r1"] });
+        const answer = await hand.commit(tx, units);
+
+        assert.deepEqual([answer.outcome, answer.outcome === "failed" ? answer.unit : null], ["failed", 1], `attempt ${index}`);
+        assert.deepEqual(await hand.read("run/r1"), [null], `attempt ${index}`);
+      }
+    }),
+};
+
+export const turnsEnd: ContractCase = {
+  title: "[S4] ends a turn with its commit, whatever the outcome, and with its abort",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const committed = await hand.begin({ rows: ["run/r1"] });
+      await hand.commit(committed, [unit({ puts: [runRow("r1")] })]);
+      const failed = await hand.begin({ rows: ["run/r1"] });
+      assert.equal((await hand.commit(failed, [unit({ puts: [runRow("r2")] })])).outcome, "failed");
+      const aborted = await hand.begin({ rows: ["run/r1"] });
+      await aborted.abort();
+
+      for (const tx of [committed, failed, aborted]) {
+        await assert.rejects(hand.commit(tx, []), /over/);
+        await tx.abort();
+      }
+      await hand.write(unit({ puts: [runRow("r1", { open: 3 })] }));
+    }),
+};
+
+export const readersSeeCommittedOnly: ContractCase = {
+  title: "[S5] shows readers nothing of a turn before it is committed and all of it afterwards",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.write(unit({ puts: [runRow("r1")], happenings: [happening("acme", "run/r1", ["made"])] }));
+      const look = async () => {
+        const { items, head } = await hand.store.page({ page: "runs", tenant: "acme", limit: 10 });
+        const log = await hand.store.events({ tenant: "acme", after: 0, limit: 10 });
+        return { open: items.map((run) => run.open), head, facts: log.items.length, logHead: log.head };
+      };
+      const next = unit({
+        puts: [runRow("r1", { open: 9 }), taskRow("r1.0")],
+        happenings: [happening("acme", "run/r1", ["grown"])],
+      });
+      const before = await look();
+
+      const tx = await hand.begin({ rows: ["run/r1"] });
+      const during = await look();
+      await tx.abort();
+      const aborted = await look();
+      await hand.write(next);
+
+      assert.deepEqual(before, { open: [1], head: 1, facts: 1, logHead: 1 });
+      assert.deepEqual([during, aborted], [before, before]);
+      assert.deepEqual(await look(), { open: [9], head: 2, facts: 2, logHead: 2 });
+    }),
+};
+
+export const reopeningChangesNothing: ContractCase = {
+  title: "[S21] is the same store after it is closed and opened again, as often as one likes",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      let hand = await Hand.open(stage);
+      const rows = allKindsOfRows();
+      await hand.write(unit({ puts: rows, happenings: [happening("acme", "run/r1", ["one", "two"])] }), readyUnit("r9", "l"));
+      const look = async () => {
+        const tx = await hand.begin({ rows: rows.map(keyOf), claims: [{ line: "l", limit: 5 }] });
+        const seen = { rows: rows.map((row) => tx.row(keyOf(row))), claimed: tx.claimed.get("l"), nextDue: tx.nextDue };
+        await tx.abort();
+        return { ...seen, log: await hand.log("acme") };
+      };
+      const before = await look();
+
+      for (let times = 0; times < 3; times++) {
+        await hand.store.close();
+        hand = await Hand.open(stage);
+        assert.deepEqual(await look(), before);
+      }
+      const { first } = await hand.write(unit({ puts: [runRow("r8")], happenings: [happening("acme", "run/r8", ["next"])] }));
+      assert.deepEqual([...first], [["acme", 3]]);
+    }),
+};
+
+export const rowCases: readonly ContractCase[] = [
+  epochsRise,
+  rowsComeBackExactly,
+  rowsAreReplaced,
+  everyUnitIsWritten,
+  poisonedUnitIsNamed,
+  unitsKeepToTheirRoots,
+  turnsEnd,
+  readersSeeCommittedOnly,
+  reopeningChangesNothing,
+];

@@ -1,0 +1,85 @@
+// A plain user of a store, as the driver is: one replica, rising turn numbers, rows asked for before they are used.
+
+import assert from "node:assert/strict";
+import type { Committed, EventPage, Key, LogEntry, Row, Store, Tx, Unit, Want } from "@astraflow/engine";
+import type { Stage } from "./stage.ts";
+
+const wantNothing: Want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+
+export class Hand {
+  readonly store: Store;
+  readonly replica: string;
+  readonly epoch: number;
+  readonly lastTurn: number;
+  #turn: number;
+
+  private constructor(store: Store, replica: string, opened: { epoch: number; lastTurn: number }) {
+    this.store = store;
+    this.replica = replica;
+    this.epoch = opened.epoch;
+    this.lastTurn = opened.lastTurn;
+    this.#turn = opened.lastTurn;
+  }
+
+  static async open(stage: Stage, replica = "a", cluster = "test"): Promise<Hand> {
+    const store = stage.handle();
+    return new Hand(store, replica, await store.open({ replica, cluster }));
+  }
+
+  /** The number the next commit will carry. */
+  get nextTurn(): number {
+    return this.#turn + 1;
+  }
+
+  begin(want: Partial<Want> = {}): Promise<Tx> {
+    return this.store.begin({ ...wantNothing, ...want });
+  }
+
+  commit(tx: Tx, units: readonly Unit[]): Promise<Committed> {
+    this.#turn++;
+    return tx.commit(this.#turn, units);
+  }
+
+  /** A whole turn that must be committed. */
+  async write(...units: readonly Unit[]): Promise<Extract<Committed, { outcome: "committed" }>> {
+    const tx = await this.begin({ rows: units.flatMap((one) => one.roots) });
+    const committed = await this.commit(tx, units);
+    assert.equal(committed.outcome, "committed", `turn ${this.#turn} of ${this.replica}: ${JSON.stringify(committed)}`);
+    return committed as Extract<Committed, { outcome: "committed" }>;
+  }
+
+  /** Committed rows, read by a turn that changes nothing. */
+  async read(...keys: readonly Key[]): Promise<(Row | null | "busy" | undefined)[]> {
+    const tx = await this.begin({ rows: keys });
+    const rows = keys.map((key) => tx.row(key));
+    await tx.abort();
+    return rows;
+  }
+
+  async readOne<R extends Row>(key: Key): Promise<R> {
+    const [row] = await this.read(key);
+    assert.ok(row !== null && row !== undefined && row !== "busy", `${key} should be there, but is ${String(row)}`);
+    return row as R;
+  }
+
+  /** The whole log after a cursor, page by page. */
+  async log(tenant: string, after = 0, limit = 100): Promise<LogEntry[]> {
+    const entries: LogEntry[] = [];
+    for (let cursor = after; ; ) {
+      const page: EventPage = await this.store.events({ tenant, after: cursor, limit });
+      entries.push(...page.items);
+      if (page.items.length === 0) return entries;
+      cursor = page.next;
+    }
+  }
+}
+
+/** Opens a stage, runs a case on it, and closes it however the case ends. */
+export async function onStage(make: () => Promise<Stage>, play: (stage: Stage) => Promise<void>): Promise<void> {
+  const stage = await make();
+  try {
+    await play(stage);
+  } finally {
+    await stage.close();
+  }
+}

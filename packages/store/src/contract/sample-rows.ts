@@ -1,0 +1,161 @@
+// Rows for the contract: complete, plain, and each field different from its neighbour so that a swapped column is seen.
+
+import type { AskRow, Key, KeyRow, Row, RouteRow, RunRow, TaskRow, Unit, WorkerRow, WorkflowRow } from "@astraflow/engine";
+import { keyOf, rootOf, runOf } from "@astraflow/engine";
+
+export function runRow(id: string, over: Partial<RunRow> = {}): RunRow {
+  return {
+    kind: "run",
+    id,
+    tenant: "acme",
+    phase: "queued",
+    workflow: "acme/w1",
+    client: "cli",
+    band: 5,
+    open: 1,
+    verdict: null,
+    cursor: null,
+    createdAt: 1_000,
+    startedAt: null,
+    endedAt: null,
+    due: null,
+    error: null,
+    ...over,
+  };
+}
+
+export function taskRow(id: string, over: Partial<TaskRow> = {}): TaskRow {
+  return {
+    kind: "task",
+    id,
+    run: runOf(id),
+    phase: "waiting",
+    route: "route-1",
+    pin: null,
+    line: null,
+    band: 5,
+    rank: null,
+    needs: 0,
+    fence: 0,
+    attempt: 0,
+    deliveries: 0,
+    failures: 0,
+    worker: null,
+    boot: null,
+    epoch: 0,
+    acked: false,
+    key: null,
+    due: null,
+    readyAt: null,
+    grantedAt: null,
+    endedAt: null,
+    params: null,
+    result: null,
+    error: null,
+    ...over,
+  };
+}
+
+export function workerRow(id: string, over: Partial<WorkerRow> = {}): WorkerRow {
+  return {
+    kind: "worker",
+    id,
+    tenant: id.slice(0, id.indexOf("/")),
+    name: `name of ${id}`,
+    phase: "online",
+    boot: "boot-1",
+    epoch: 7,
+    replica: "a",
+    draining: false,
+    joinedAt: 2_000,
+    seenAt: 3_000,
+    due: null,
+    about: '{"slots":4}',
+    ...over,
+  };
+}
+
+export function keyRow(id: string, over: Partial<KeyRow> = {}): KeyRow {
+  return { kind: "key", id, limit: 2, holders: [], due: null, ...over };
+}
+
+/** One of every kind, twice: with every optional field empty, and with every field filled. */
+export function allKindsOfRows(): Row[] {
+  const route: RouteRow = { kind: "route", id: "route-1", tenant: "acme", needs: '{"caps":["gpu"]}' };
+  const workflow: WorkflowRow = { kind: "workflow", id: "acme/w1", body: '{"nodes":[]}' };
+  const ask: AskRow = { kind: "ask", id: "acme/key-1", digest: "d1", run: "r1", at: 4_000 };
+  return [
+    runRow("r1"),
+    runRow("r2", {
+      phase: "ending",
+      workflow: "acme/w2",
+      client: "Δ client 'quoted' \u{1f600}",
+      band: 1,
+      open: 12,
+      verdict: "cancelled",
+      cursor: "r2.3",
+      createdAt: 1_700_000_000_001,
+      startedAt: 1_700_000_000_002,
+      endedAt: 1_700_000_000_003,
+      due: 1_700_000_000_004,
+      error: '{"code":"E.X","message":"é"}',
+    }),
+    taskRow("r1.0"),
+    taskRow("r2.10", {
+      phase: "leased",
+      route: "route-2",
+      pin: "acme/w9",
+      band: 2,
+      rank: 1.5,
+      needs: 3,
+      fence: 1_700_000_000_005,
+      attempt: 4,
+      deliveries: 5,
+      failures: 6,
+      worker: "acme/w8",
+      boot: "boot-8",
+      epoch: 8,
+      acked: true,
+      key: "acme/k1",
+      due: 1_700_000_000_006,
+      readyAt: 1_700_000_000_007,
+      grantedAt: 1_700_000_000_008,
+      endedAt: 1_700_000_000_009,
+      params: '{"text":"line\\nbreak"}',
+      result: "[]",
+      error: "null",
+    }),
+    workerRow("acme/w1"),
+    workerRow("acme/w2", { phase: "lost", draining: true, due: 1_700_000_000_010 }),
+    keyRow("acme/k1"),
+    keyRow("acme/k2", { limit: 1, holders: ["r2.10", "r1.0"], due: 5 }),
+    route,
+    workflow,
+    ask,
+  ];
+}
+
+/** A unit whose roots are those of what it writes. */
+export function unit(part: Partial<Unit>): Unit {
+  const roots = new Set<Key>([...(part.puts ?? []).map((row) => rootOf(keyOf(row))), ...(part.drops ?? []).map(rootOf)]);
+  return { roots: [...roots], puts: [], drops: [], ready: [], happenings: [], mail: [], ...part };
+}
+
+/** A run with one task that enters a line. */
+export function readyUnit(
+  run: string,
+  line: string,
+  over: { tenant?: string; band?: number; cost?: number; slot?: string } = {},
+): Unit {
+  const { tenant = "acme", band = 5, cost = 1, slot = "0" } = over;
+  const task = `${run}.${slot}`;
+  return unit({
+    puts: [runRow(run, { tenant, phase: "running" }), taskRow(task, { phase: "ready", line, band, readyAt: 1 })],
+    ready: [{ task, tenant, cost }],
+  });
+}
+
+/** Facts of one subject, numbered so that a reader can tell them apart. */
+export function happening(tenant: string, subject: Key, types: readonly string[]): Unit["happenings"][number] {
+  return { tenant, subject, facts: types.map((type, index) => ({ type, data: { index } })) };
+}

@@ -1,0 +1,33 @@
+// What the contract needs of a store besides the port: time it can turn, commits it can hold back or break, and what it has read.
+// Every store that wants to pass the contract brings one; the cases know nothing else about it.
+
+import type { Millis, Position, Store, Tenant } from "@astraflow/engine";
+import type { Fate } from "../memory/cluster.ts";
+
+export interface Stage {
+  /** How many handles may be open on the same tables at one time. */
+  readonly handles: number;
+  /** Turns may be under way side by side, on one handle and on several. */
+  readonly overlaps: boolean;
+  /** A handle that has not been opened yet. */
+  handle(): Store;
+  advance(ms: Millis): void;
+  /** Moves the wall clock alone. */
+  jumpWall(ms: Millis): void;
+  /** Keeps the commit of this turn from becoming visible until the answer is called. Only asked of stages that overlap. */
+  hold(replica: string, turn: number): () => void;
+  /** Decides how the commit of this turn goes. */
+  doom(replica: string, turn: number, fate: Fate): void;
+  trim(tenant: Tenant, floor: Position): void;
+  /** Rows that claims have looked at so far. */
+  rowsRead(): number;
+  close(): Promise<void>;
+}
+
+export type MakeStage = () => Promise<Stage>;
+
+/** Throws when the store breaks the rule; the title begins with the rule's id. */
+export interface ContractCase {
+  readonly title: string;
+  run(make: MakeStage): Promise<void>;
+}

@@ -1,0 +1,27 @@
+// The one suite every store passes. A store brings a stage; nothing here knows which store it is.
+
+import { describe, it } from "vitest";
+import { lineCases } from "./cases-lines.ts";
+import { logCases } from "./cases-log.ts";
+import { pageCases } from "./cases-pages.ts";
+import { rowCases } from "./cases-rows.ts";
+import { timeCases } from "./cases-time.ts";
+import { turnCases } from "./cases-turns.ts";
+import type { ContractCase, MakeStage } from "./stage.ts";
+
+export const contractCases: readonly ContractCase[] = [
+  ...rowCases,
+  ...turnCases,
+  ...lineCases,
+  ...logCases,
+  ...timeCases,
+  ...pageCases,
+];
+
+const caseMsMax = 60_000;
+
+export function storeContract(name: string, make: MakeStage): void {
+  describe(`store contract on ${name}`, () => {
+    for (const one of contractCases) it(one.title, { timeout: caseMsMax }, () => one.run(make));
+  });
+}

@@ -1,0 +1,12 @@
+// The stores' entrance.
+export type { ClockSource } from "./clock.ts";
+export {
+  type Fate,
+  type MemoryCluster,
+  type MemoryClusterOptions,
+  memoryCluster,
+  type Plant,
+  type Step,
+} from "./memory/cluster.ts";
+export { openSqliteReader } from "./sqlite/reader.ts";
+export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

@@ -1,0 +1,198 @@
+// The simulator's store: tables that several handles share. `strong` is a store that is alone, like sqlite; `weak` is as weak as
+// PostgreSQL on purpose. What a turn does is in turn.ts. Chance, time and delays are handed in: nothing here waits on a timer.
+
+import type {
+  EventPage,
+  EventQuery,
+  Hint,
+  Key,
+  Mail,
+  PageOf,
+  PageQuery,
+  Position,
+  Store,
+  Tenant,
+  Tx,
+  Want,
+} from "@astraflow/engine";
+import { type Fault, fault } from "@astraflow/protocol";
+import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
+import { readEvents, readPage } from "./pages.ts";
+import { Tables } from "./tables.ts";
+import { MemoryTurn } from "./turn.ts";
+
+export type Fate = "committed" | "failed" | "unknown-committed" | "unknown-absent";
+
+/** Bugs that tests switch on to see that they are caught. */
+export type Plant = "sequence-positions" | "no-root-lock" | "drop-unit";
+
+export interface Step {
+  /** `late`: after "unknown" was answered, before the transaction is over. */
+  readonly step: "begin" | "commit" | "late";
+  readonly replica: string;
+  /** Zero at `begin`, where the turn has no number yet. */
+  readonly turn: number;
+}
+
+export interface MemoryClusterOptions {
+  readonly mode: "strong" | "weak";
+  readonly dice: { roll(): number };
+  readonly clock: ClockSource;
+  /** How often a free root is called busy, a commit fails, or its answer is lost (it then stands in half of the cases). */
+  readonly rates?: { readonly busy?: number; readonly fail?: number; readonly unknown?: number };
+  /** Decides one commit's fate by hand; undefined leaves it to the rates. */
+  readonly script?: (at: Step) => Fate | undefined;
+  /** Awaited at each step, so that a test decides in which order things become visible. */
+  readonly gate?: (at: Step) => Promise<void> | undefined;
+  readonly plant?: Plant;
+}
+
+export interface MemoryCluster {
+  handle(): Store;
+  /** Removes the log of a tenant up to a position, as retention will. */
+  trim(tenant: Tenant, floor: Position): void;
+  readonly rowsRead: number;
+}
+
+export function memoryCluster(options: MemoryClusterOptions): MemoryCluster {
+  const cluster = new Cluster(options);
+  return {
+    handle: () => new MemoryHandle(cluster),
+    trim(tenant, floor) {
+      const state = cluster.tables.tenant(tenant);
+      state.floor = Math.max(state.floor, Math.min(floor, state.position));
+      for (const row of [...state.log]) if (row.last <= state.floor) state.log.remove(row);
+    },
+    get rowsRead() {
+      return cluster.tables.rowsRead;
+    },
+  };
+}
+
+/** What the handles share. */
+export class Cluster {
+  readonly tables = new Tables();
+  readonly clock: StoreClock;
+  readonly options: MemoryClusterOptions;
+  readonly handles = new Set<MemoryHandle>();
+  /** Roots and who holds them until its turn is over. */
+  readonly taken = new Map<Key, MemoryTurn>();
+  readonly mailTaken = new Set<Mail>();
+  inFlight = 0;
+
+  constructor(options: MemoryClusterOptions) {
+    this.options = options;
+    this.clock = slewedClock(options.clock, 0);
+  }
+
+  get isWeak(): boolean {
+    return this.options.mode === "weak";
+  }
+
+  gate(at: Step): Promise<void> | undefined {
+    return this.options.gate?.(at);
+  }
+
+  rollsBusy(): boolean {
+    return this.isWeak && this.#rolls(this.options.rates?.busy);
+  }
+
+  fateOf(at: Step): Fate {
+    const scripted = this.options.script?.(at);
+    if (scripted !== undefined) return scripted;
+    if (this.#rolls(this.options.rates?.fail)) return "failed";
+    if (this.#rolls(this.options.rates?.unknown)) return this.options.dice.roll() < 0.5 ? "unknown-committed" : "unknown-absent";
+    return "committed";
+  }
+
+  /** Log hints reach everyone, the writer's own streams included; lines and mail are news only to the others. */
+  tell(from: MemoryHandle, hints: readonly Hint[]): void {
+    for (const handle of this.handles) for (const hint of hints) if (handle !== from || hint.type === "log") handle.hear(hint);
+  }
+
+  #rolls(rate: number | undefined): boolean {
+    return rate !== undefined && rate > 0 && this.options.dice.roll() < rate;
+  }
+}
+
+export class MemoryHandle implements Store {
+  readonly cluster: Cluster;
+  replica = "";
+  epoch = 0;
+  /** Turns answered "unknown" whose transaction may still be under way. */
+  readonly pending = new Map<number, Promise<void>>();
+  /** Turns under way. */
+  readonly turns = new Set<MemoryTurn>();
+  #hear: (hint: Hint) => void = () => undefined;
+
+  constructor(cluster: Cluster) {
+    this.cluster = cluster;
+  }
+
+  async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
+    const { tables } = this.cluster;
+    tables.cluster ??= me.cluster;
+    if (tables.cluster !== me.cluster)
+      throw fault("E.STORE.OPEN", `the store belongs to cluster ${tables.cluster}, not to ${me.cluster}`, {
+        cluster: tables.cluster,
+      });
+    const state = tables.replicas.get(me.replica) ?? { epoch: 0, lastTurn: 0, turns: new Set<number>() };
+    state.epoch++;
+    tables.replicas.set(me.replica, state);
+    // Nobody reads the mail of an epoch that is over; its workers come back and are told again from their rows.
+    for (let at = tables.mail.length - 1; at >= 0; at--) {
+      const mail = tables.mail[at];
+      if (mail !== undefined && mail.replica === me.replica && mail.epoch < state.epoch) tables.mail.splice(at, 1);
+    }
+    this.replica = me.replica;
+    this.epoch = state.epoch;
+    this.cluster.handles.add(this);
+    return { epoch: state.epoch, lastTurn: state.lastTurn };
+  }
+
+  async begin(want: Want): Promise<Tx> {
+    if (this.epoch === 0) throw new Error("the store was not opened");
+    if (!this.cluster.isWeak && this.cluster.inFlight > 0) throw new Error("a turn is under way: this store takes one at a time");
+    this.cluster.inFlight++;
+    await this.cluster.gate({ step: "begin", replica: this.replica, turn: 0 });
+    return new MemoryTurn(this, want);
+  }
+
+  async settle(turn: number): Promise<"committed" | "absent"> {
+    await this.pending.get(turn);
+    this.pending.delete(turn);
+    return this.cluster.tables.replicas.get(this.replica)?.turns.has(turn) ? "committed" : "absent";
+  }
+
+  /** Why this handle may no longer write: its replica was opened again and the new one has taken over. */
+  zombieFault(): Fault | null {
+    const current = this.cluster.tables.replicas.get(this.replica)?.epoch ?? 0;
+    if (current === this.epoch) return null;
+    return fault(
+      "E.STORE.IN_USE",
+      `replica ${this.replica} was opened again under epoch ${current}; epoch ${this.epoch} is over`,
+    );
+  }
+
+  async events(query: EventQuery): Promise<EventPage> {
+    return readEvents(this.cluster.tables, query);
+  }
+
+  async page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
+    return readPage(this.cluster.tables, query);
+  }
+
+  onHint(hear: (hint: Hint) => void): void {
+    this.#hear = hear;
+  }
+
+  hear(hint: Hint): void {
+    this.#hear(hint);
+  }
+
+  /** As when a connection ends: what was not committed is rolled back; a commit that is under way goes its way. */
+  async close(): Promise<void> {
+    this.cluster.handles.delete(this);
+    for (const turn of [...this.turns]) await turn.abort();
+  }
+}

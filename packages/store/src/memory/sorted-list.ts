@@ -1,0 +1,63 @@
+// A list kept in order by comparison, for the memory store's indexes. Entries are found by binary search; equal entries do not occur.
+
+export class SortedList<T> {
+  readonly #items: T[] = [];
+  readonly #compare: (a: T, b: T) => number;
+
+  constructor(compare: (a: T, b: T) => number) {
+    this.#compare = compare;
+  }
+
+  get size(): number {
+    return this.#items.length;
+  }
+
+  add(item: T): void {
+    const last = this.#items.at(-1);
+    // Most entries come in order; searching for them would be the whole cost of a large line.
+    if (last === undefined || this.#compare(last, item) < 0) this.#items.push(item);
+    else this.#items.splice(this.#placeOf(item), 0, item);
+  }
+
+  remove(item: T): void {
+    const place = this.#placeOf(item);
+    const found = this.#items[place];
+    if (found === undefined || this.#compare(found, item) !== 0) throw new Error("an index of the memory store lost an entry");
+    if (place === 0) this.#items.shift();
+    else this.#items.splice(place, 1);
+  }
+
+  /** Entries from the first that is not below `from`, in order. Must not be changed while they are read. */
+  *from(from: T): Generator<T> {
+    for (let place = this.#placeOf(from); place < this.#items.length; place++) yield this.#items[place] as T;
+  }
+
+  [Symbol.iterator](): Iterator<T> {
+    return this.#items.values();
+  }
+
+  #placeOf(item: T): number {
+    let low = 0;
+    let high = this.#items.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if (this.#compare(this.#items[middle] as T, item) < 0) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}
+
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** The first `limit` entries that fit; nothing behind them is read. */
+export function firstOf<T>(items: Iterable<T>, limit: number, fits: (item: T) => boolean = () => true): T[] {
+  const found: T[] = [];
+  for (const item of items) {
+    if (fits(item)) found.push(item);
+    if (found.length >= limit) break;
+  }
+  return found;
+}

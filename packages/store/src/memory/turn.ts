@@ -1,0 +1,275 @@
+// One turn on the memory store: takes roots, shows committed images, commits all units or none. In weak mode a row that was not
+// asked for is unknown, a root that another turn holds is busy, and the commit may go any way the cluster's fate says.
+
+import type {
+  Committed,
+  Hint,
+  Key,
+  Line,
+  Mail,
+  Millis,
+  Position,
+  Row,
+  TaskList,
+  TaskRow,
+  Tenant,
+  Tx,
+  Unit,
+  Want,
+} from "@astraflow/engine";
+import { keyOf, rootOf, runKey } from "@astraflow/engine";
+import { fault } from "@astraflow/protocol";
+import { type LogRow, placeFacts } from "../log.ts";
+import { Clocks, enterLines, leaveLines } from "../rank.ts";
+import { rowProblem } from "../row-shape.ts";
+import { type BadUnit, checkUnits, hasEnded, refuse } from "../unit-check.ts";
+import type { Cluster, MemoryHandle } from "./cluster.ts";
+import { compareText, firstOf } from "./sorted-list.ts";
+import type { Tables } from "./tables.ts";
+
+type Placed = { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> };
+
+export class MemoryTurn implements Tx {
+  readonly now: Millis;
+  readonly nextDue: Millis | null;
+  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly due: readonly Row[];
+  readonly mail: readonly Mail[];
+  readonly #handle: MemoryHandle;
+  readonly #cluster: Cluster;
+  readonly #tables: Tables;
+  readonly #mine = new Set<Key>();
+  readonly #loaded = new Map<Key, Row | null | "busy">();
+  readonly #lists = new Map<string, readonly TaskRow[]>();
+  #isOver = false;
+
+  constructor(handle: MemoryHandle, want: Want) {
+    this.#handle = handle;
+    this.#cluster = handle.cluster;
+    this.#tables = handle.cluster.tables;
+    this.now = this.#cluster.clock.now();
+    const skip = new Set(want.skip);
+    this.#load(want.rows);
+    this.claimed = this.#claim(want, skip);
+    this.due = this.#takeDue(want.due, skip);
+    this.nextDue = this.#tables.dueAfter(this.now);
+    this.#list(want.lists);
+    this.mail = this.#takeMail(want.mail);
+    handle.turns.add(this);
+  }
+
+  row(key: Key): Row | null | "busy" | undefined {
+    this.#assertOpen();
+    const known = this.#loaded.get(key);
+    if (known !== undefined || this.#cluster.isWeak) return known;
+    this.#load([key]);
+    return this.#loaded.get(key);
+  }
+
+  tasks(list: TaskList): readonly TaskRow[] | undefined {
+    this.#assertOpen();
+    const known = this.#lists.get(nameOf(list));
+    if (known !== undefined || this.#cluster.isWeak) return known;
+    this.#list([list]);
+    return this.#lists.get(nameOf(list));
+  }
+
+  async more(rows: readonly Key[], lists: readonly TaskList[]): Promise<void> {
+    this.#assertOpen();
+    this.#load(rows);
+    this.#list(lists);
+  }
+
+  async commit(turn: number, units: readonly Unit[]): Promise<Committed> {
+    this.#assertOpen();
+    this.#isOver = true;
+    const { plant } = this.#cluster.options;
+    const replica = this.#handle.replica;
+    if (this.#tables.replicas.get(replica)?.turns.has(turn)) throw new Error(`turn ${turn} of ${replica} was committed before`);
+    const bad = checkUnits(units, (root) => this.#mine.has(root)) ?? badRow(units);
+    if (bad !== null) return this.#end({ outcome: "failed", unit: bad.unit, fault: bad.fault });
+    const early = plant === "sequence-positions" ? this.#placeEarly(units) : undefined;
+    const fate = this.#cluster.fateOf({ step: "commit", replica, turn });
+    await this.#cluster.gate({ step: "commit", replica, turn });
+    if (fate === "failed")
+      return this.#end({ outcome: "failed", fault: fault("E.STORE.BUSY", `turn ${turn} could not be serialized; try it again`) });
+    if (fate === "committed") return this.#end(this.#apply(turn, units, early));
+    this.#handle.pending.set(turn, this.#finishLate(turn, units, fate === "unknown-committed", early));
+    return { outcome: "unknown" };
+  }
+
+  async abort(): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#release();
+  }
+
+  /** The answer was lost, the transaction was not: it holds its roots until it is over, and `settle` waits for that. */
+  async #finishLate(turn: number, units: readonly Unit[], stands: boolean, early: Placed | undefined): Promise<void> {
+    await this.#cluster.gate({ step: "late", replica: this.#handle.replica, turn });
+    if (stands) this.#apply(turn, units, early);
+    this.#release();
+  }
+
+  /** The commit itself: everything between here and the return happens in one go, positions last. */
+  #apply(turn: number, units: readonly Unit[], early: Placed | undefined): Committed {
+    const zombie = this.#handle.zombieFault();
+    if (zombie !== null) return { outcome: "failed", fault: zombie };
+    const tables = this.#tables;
+    const written = this.#cluster.options.plant === "drop-unit" && units.length > 1 ? units.slice(0, -1) : units;
+    const clocks = new Clocks({ tenant: (name) => tables.tenant(name).clock, line: (line) => tables.lineClocks.get(line) ?? 0 });
+    leaveLines(written, clocks, (id) => tables.task(id));
+    const ranks = enterLines(written, clocks);
+    const hints: Hint[] = [];
+    const lines = new Set<Line>();
+    for (const unit of written) {
+      for (const row of unit.puts) {
+        const rank = row.kind === "task" ? ranks.get(row.id) : undefined;
+        tables.put(row.kind === "task" && rank !== undefined ? { ...row, rank } : row);
+        if (rank !== undefined && row.kind === "task" && row.line !== null) lines.add(row.line);
+      }
+      for (const key of unit.drops) tables.drop(key);
+      for (const mail of unit.mail) if (!tables.mail.some((known) => isSameMail(known, mail))) tables.mail.push(mail);
+    }
+    for (const mail of this.mail) tables.mail.splice(tables.mail.indexOf(mail), 1);
+    for (const [tenant, clock] of clocks.tenants) tables.tenant(tenant).clock = clock;
+    for (const [line, clock] of clocks.lines) tables.lineClocks.set(line, clock);
+    const placed = early ?? placeFacts(written, this.now, (tenant) => tables.tenant(tenant).position);
+    for (const row of placed.rows) tables.tenant(row.tenant).log.add(row);
+    for (const [tenant, head] of placed.heads) {
+      tables.tenant(tenant).position = Math.max(head, tables.tenant(tenant).position);
+      hints.push({ type: "log", tenant });
+    }
+    const replica = tables.replicas.get(this.#handle.replica);
+    if (replica === undefined) throw new Error(`replica ${this.#handle.replica} has no row`);
+    replica.turns.add(turn);
+    replica.lastTurn = Math.max(replica.lastTurn, turn);
+    for (const line of lines) hints.push({ type: "line", line });
+    if (written.some((unit) => unit.mail.length > 0)) hints.push({ type: "mail" });
+    this.#cluster.tell(this.#handle, hints);
+    return { outcome: "committed", first: placed.first };
+  }
+
+  /** The planted bug: numbers are drawn before the commit, so a slow commit shows low ones after a reader has passed. */
+  #placeEarly(units: readonly Unit[]): Placed {
+    const placed = placeFacts(units, this.now, (tenant) => this.#tables.tenant(tenant).sequence);
+    for (const [tenant, head] of placed.heads) this.#tables.tenant(tenant).sequence = head;
+    return placed;
+  }
+
+  #take(root: Key): boolean {
+    if (this.#mine.has(root)) return true;
+    const kind = root.slice(0, root.indexOf("/"));
+    // What never changes needs no lock once it is there; else every run of one workflow would be in the others' way.
+    const isShared = (kind === "route" || kind === "workflow") && this.#tables.rows.has(root);
+    if (!isShared && this.#cluster.options.plant !== "no-root-lock") {
+      if (this.#cluster.taken.has(root) || this.#cluster.rollsBusy()) return false;
+      this.#cluster.taken.set(root, this);
+    }
+    this.#mine.add(root);
+    return true;
+  }
+
+  #load(keys: readonly Key[]): void {
+    for (const key of [...keys].sort(compareText)) {
+      if (this.#loaded.has(key)) continue;
+      this.#loaded.set(key, this.#take(rootOf(key)) ? (this.#tables.rows.get(key) ?? null) : "busy");
+    }
+  }
+
+  /** A task that came by an index brings its run along: deciding about it needs both. */
+  #bring(row: Row): void {
+    this.#load([keyOf(row), rootOf(keyOf(row))]);
+  }
+
+  #claim(want: Want, skip: ReadonlySet<Key>): Map<Line, TaskRow[]> {
+    const claimed = new Map<Line, TaskRow[]>();
+    for (const { line, limit } of want.claims) {
+      const tasks = claimed.get(line) ?? [];
+      claimed.set(line, tasks);
+      let room = limit;
+      if (room > 0)
+        for (const task of this.#tables.line(line)) {
+          if (tasks.includes(task) || skip.has(runKey(task.run)) || !this.#take(runKey(task.run))) continue;
+          tasks.push(task);
+          if (--room === 0) break;
+        }
+      for (const task of tasks) this.#bring(task);
+    }
+    return claimed;
+  }
+
+  #takeDue(limit: number, skip: ReadonlySet<Key>): Row[] {
+    const due: Row[] = [];
+    if (limit <= 0) return due;
+    for (const row of this.#tables.dueBy(this.now)) {
+      const root = rootOf(keyOf(row));
+      if (skip.has(root) || !this.#take(root)) continue;
+      due.push(row);
+      if (due.length === limit) break;
+    }
+    for (const row of due) this.#bring(row);
+    return due;
+  }
+
+  #list(lists: readonly TaskList[]): void {
+    for (const list of lists) {
+      if (this.#lists.has(nameOf(list))) continue;
+      const found = list.limit > 0 ? this.#find(list) : [];
+      this.#lists.set(nameOf(list), found);
+      if (list.of === "open") for (const task of found) this.#bring(task);
+    }
+  }
+
+  /** Only `open` takes its run; the others are a look, and what is looked at may be in other hands. */
+  #find(list: TaskList): TaskRow[] {
+    if (list.of === "held") return firstOf(this.#tables.held(list.worker), list.limit);
+    if (list.of === "line") return firstOf(this.#tables.line(list.line), list.limit);
+    this.#load([runKey(list.run)]);
+    if (this.#loaded.get(runKey(list.run)) === "busy") return [];
+    return firstOf(this.#tables.tasksOf(list.run, list.after), list.limit, (task) => !hasEnded(task));
+  }
+
+  #takeMail(limit: number): Mail[] {
+    const mine = this.#tables.mail.filter(
+      (mail) => mail.replica === this.#handle.replica && mail.epoch === this.#handle.epoch && !this.#cluster.mailTaken.has(mail),
+    );
+    const taken = mine.slice(0, limit);
+    for (const mail of taken) this.#cluster.mailTaken.add(mail);
+    return taken;
+  }
+
+  #end(outcome: Committed): Committed {
+    this.#release();
+    return outcome;
+  }
+
+  #release(): void {
+    this.#handle.turns.delete(this);
+    this.#cluster.inFlight--;
+    for (const root of this.#mine) if (this.#cluster.taken.get(root) === this) this.#cluster.taken.delete(root);
+    for (const mail of this.mail) this.#cluster.mailTaken.delete(mail);
+  }
+
+  #assertOpen(): void {
+    if (this.#isOver) throw new Error("this turn is over; begin another");
+  }
+}
+
+function nameOf(list: TaskList): string {
+  if (list.of === "open") return `open ${list.limit} ${list.run} ${list.after}`;
+  return list.of === "held" ? `held ${list.limit} ${list.worker}` : `line ${list.limit} ${list.line}`;
+}
+
+function isSameMail(a: Mail, b: Mail): boolean {
+  return a.replica === b.replica && a.epoch === b.epoch && a.id === b.id;
+}
+
+function badRow(units: readonly Unit[]): BadUnit | null {
+  for (const [unit, { puts }] of units.entries())
+    for (const row of puts) {
+      const problem = rowProblem(row);
+      if (problem !== null) return { unit, fault: refuse(unit, problem) };
+    }
+  return null;
+}

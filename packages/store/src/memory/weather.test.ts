@@ -1,0 +1,128 @@
+import type { RunRow } from "@astraflow/engine";
+import { describe, expect, it } from "vitest";
+import { Hand } from "../contract/hand.ts";
+import { happening, runRow, unit } from "../contract/sample-rows.ts";
+import type { Stage } from "../contract/stage.ts";
+import { HandClock } from "../contract/stages.ts";
+import { memoryCluster, type Step } from "./cluster.ts";
+
+function diceFrom(seed: number) {
+  let state = seed;
+  return {
+    roll() {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return state / 2 ** 32;
+    },
+  };
+}
+
+describe("the weak store in bad weather", () => {
+  it("[S52] loses no increment and doubles none, with three schedulers, busy roots, failures and lost answers", async () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const dice = diceFrom(seed);
+      const waiting: (() => void)[] = [];
+      const gate = (_at: Step) => (dice.roll() < 0.5 ? undefined : new Promise<void>((resolve) => void waiting.push(resolve)));
+      const rates = { busy: 0.1, fail: 0.1, unknown: 0.2 };
+      const cluster = memoryCluster({ mode: "weak", dice, clock: new HandClock(), rates, gate });
+      const stage = { handle: () => cluster.handle() } as unknown as Stage;
+      const counts = { failed: 0, unknown: 0, busy: 0 };
+      let added = 0;
+
+      /** One scheduler adds one to each of two runs, again and again, as a driver would: never trusting an answer it did not get. */
+      const work = async (replica: string) => {
+        const hand = await Hand.open(stage, replica);
+        for (let done = 0; done < 20; ) {
+          const runs = [`r${Math.floor(dice.roll() * 4)}`, `r${4 + Math.floor(dice.roll() * 4)}`];
+          const tx = await hand.begin({ rows: runs.map((run) => `run/${run}` as const) });
+          const rows = runs.map((run) => tx.row(`run/${run}`));
+          if (rows.includes("busy")) {
+            counts.busy++;
+            await tx.abort();
+            continue;
+          }
+          const number = hand.nextTurn;
+          const puts = runs.map((run, at) => runRow(run, { open: ((rows[at] as RunRow | null)?.open ?? 0) + 1 }));
+          const answer = await hand.commit(tx, [unit({ puts, happenings: [happening("acme", `run/${runs[0]}`, ["one"])] })]);
+          if (answer.outcome !== "committed") counts[answer.outcome]++;
+          if (answer.outcome === "failed") continue;
+          if (answer.outcome === "unknown" && (await hand.store.settle(number)) === "absent") continue;
+          added++;
+          done++;
+        }
+      };
+      const workers = ["a", "b", "c"].map(work);
+      const all = Promise.all(workers);
+      let isDone = false;
+      void all.then(() => {
+        isDone = true;
+      });
+      // Lets one waiter go at a time, in an order the dice choose, until nobody waits any more.
+      while (!isDone) {
+        await new Promise<void>((resolve) => setImmediate(resolve));
+        const next = waiting.splice(Math.floor(dice.roll() * waiting.length), 1)[0];
+        next?.();
+      }
+      await all;
+
+      const reader = await Hand.open(stage, "reader");
+      const { items } = await reader.store.page({ page: "runs", tenant: "acme", limit: 99 });
+      expect(items.reduce((sum, run) => sum + run.open, 0)).toBe(2 * added);
+      expect((await reader.store.events({ tenant: "acme", after: 0, limit: 999 })).items.map((entry) => entry.position)).toEqual(
+        Array.from({ length: added }, (_, at) => at + 1),
+      );
+      expect(Math.min(counts.failed, counts.unknown, counts.busy)).toBeGreaterThan(0);
+    }
+  });
+
+  it("[S52] holds the roots of a commit whose answer was lost until it is over, and settles only then", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cluster = memoryCluster({
+      mode: "weak",
+      dice: diceFrom(1),
+      clock: new HandClock(),
+      script: ({ turn }) => (turn === 1 ? "unknown-committed" : undefined),
+      gate: ({ step }) => (step === "late" ? promise : undefined),
+    });
+    const stage = { handle: () => cluster.handle() } as unknown as Stage;
+    const [a, b] = [await Hand.open(stage, "a"), await Hand.open(stage, "b")];
+    const tx = await a.begin({ rows: ["run/r1"] });
+    expect(await a.commit(tx, [unit({ puts: [runRow("r1")] })])).toEqual({ outcome: "unknown" });
+    const settling = a.store.settle(1);
+
+    expect(await b.read("run/r1")).toEqual(["busy"]);
+    resolve();
+    expect(await settling).toBe("committed");
+    expect(await b.read("run/r1")).toMatchObject([{ id: "r1" }]);
+  });
+
+  it("[S52] lets go of everything a handle held when it is closed, as when its process dies", async () => {
+    const cluster = memoryCluster({ mode: "weak", dice: diceFrom(1), clock: new HandClock() });
+    const stage = { handle: () => cluster.handle() } as unknown as Stage;
+    const [a, b] = [await Hand.open(stage, "a"), await Hand.open(stage, "b")];
+    await a.begin({ rows: ["run/r1"] });
+    expect(await b.read("run/r1")).toEqual(["busy"]);
+
+    await a.store.close();
+
+    expect(await b.read("run/r1")).toEqual([null]);
+  });
+
+  it("[S52] tells other handles of new lines, mail and facts, and the writer of facts only", async () => {
+    const cluster = memoryCluster({ mode: "weak", dice: diceFrom(1), clock: new HandClock() });
+    const stage = { handle: () => cluster.handle() } as unknown as Stage;
+    const [a, b] = [await Hand.open(stage, "a"), await Hand.open(stage, "b")];
+    const heard: Record<string, string[]> = { a: [], b: [] };
+    a.store.onHint((hint) => heard.a?.push(hint.type));
+    b.store.onHint((hint) => heard.b?.push(hint.type));
+
+    await a.write(
+      unit({
+        puts: [runRow("r1")],
+        happenings: [happening("acme", "run/r1", ["made"])],
+        mail: [{ replica: "b", epoch: 1, id: "m", body: "" }],
+      }),
+    );
+
+    expect(heard).toEqual({ a: ["log"], b: ["log", "mail"] });
+  });
+});

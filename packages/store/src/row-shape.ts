@@ -1,0 +1,106 @@
+// The fields of every kind of row and what may stand in them, as data. The memory store checks rows by it; the sqlite store takes
+// its columns from it. What the fields mean is said in the engine's rows.
+
+import type { Row } from "@astraflow/engine";
+
+/** `?` allows null. `list` is an array of texts. */
+export type FieldType = "text" | "text?" | "number" | "number?" | "flag" | "list" | readonly string[];
+
+export const runPhases = ["queued", "running", "ending", "succeeded", "failed", "cancelled"] as const;
+export const taskPhases = ["waiting", "parked", "ready", "leased", "succeeded", "failed", "cancelled", "skipped"] as const;
+export const workerPhases = ["online", "away", "lost"] as const;
+
+/** In the order of the tables' columns; `id` comes first in each. A task's run is read from its id and has no column. */
+export const shapes = {
+  run: {
+    id: "text",
+    tenant: "text",
+    phase: runPhases,
+    workflow: "text",
+    client: "text",
+    band: "number",
+    open: "number",
+    verdict: "text?",
+    cursor: "text?",
+    createdAt: "number",
+    startedAt: "number?",
+    endedAt: "number?",
+    due: "number?",
+    error: "text?",
+  },
+  task: {
+    id: "text",
+    phase: taskPhases,
+    route: "text",
+    pin: "text?",
+    line: "text?",
+    band: "number",
+    rank: "number?",
+    needs: "number",
+    fence: "number",
+    attempt: "number",
+    deliveries: "number",
+    failures: "number",
+    worker: "text?",
+    boot: "text?",
+    epoch: "number",
+    acked: "flag",
+    key: "text?",
+    due: "number?",
+    readyAt: "number?",
+    grantedAt: "number?",
+    endedAt: "number?",
+    params: "text?",
+    result: "text?",
+    error: "text?",
+  },
+  worker: {
+    id: "text",
+    tenant: "text",
+    name: "text",
+    phase: workerPhases,
+    boot: "text",
+    epoch: "number",
+    replica: "text",
+    draining: "flag",
+    joinedAt: "number",
+    seenAt: "number",
+    due: "number?",
+    about: "text",
+  },
+  key: { id: "text", limit: "number", holders: "list", due: "number?" },
+  route: { id: "text", tenant: "text", needs: "text" },
+  workflow: { id: "text", body: "text" },
+  ask: { id: "text", digest: "text", run: "text", at: "number" },
+} as const satisfies Record<Row["kind"], Record<string, FieldType>>;
+
+/** Why this row cannot be stored, or null. */
+export function rowProblem(row: Row): string | null {
+  const shape: Record<string, FieldType> | undefined = shapes[row.kind];
+  if (shape === undefined) return `there are no rows of kind ${String(row.kind)}`;
+  const fields = row as unknown as Record<string, unknown>;
+  for (const name in shape) {
+    const type = shape[name] as FieldType;
+    if (!holds(type, fields[name])) return `${row.kind}/${row.id} has ${name} ${String(fields[name])}`;
+  }
+  return null;
+}
+
+function holds(type: FieldType, value: unknown): boolean {
+  switch (type) {
+    case "text":
+      return typeof value === "string";
+    case "text?":
+      return value === null || typeof value === "string";
+    case "number":
+      return Number.isFinite(value);
+    case "number?":
+      return value === null || Number.isFinite(value);
+    case "flag":
+      return typeof value === "boolean";
+    case "list":
+      return Array.isArray(value) && value.every((one) => typeof one === "string");
+    default:
+      return typeof value === "string" && type.includes(value);
+  }
+}

@@ -1,0 +1,118 @@
+// Rows to cells and back, by the field tables of row-shape.ts: phases as small integers, flags as 0 and 1, lists as JSON text.
+
+import type { Row } from "@astraflow/engine";
+import { runOf } from "@astraflow/engine";
+import type { SQLInputValue } from "node:sqlite";
+import { type FieldType, shapes } from "../row-shape.ts";
+import type { Cells } from "./connection.ts";
+
+export type Kind = Row["kind"];
+
+interface Column {
+  readonly field: string;
+  readonly type: FieldType;
+}
+
+export interface Columns {
+  readonly kind: Kind;
+  /** In the order of the table; the first is `id`. */
+  readonly columns: readonly Column[];
+  readonly names: string;
+}
+
+function columnsOf(kind: Kind): Columns {
+  const columns = Object.entries(shapes[kind]).map(([field, type]) => ({ field, type }));
+  return { kind, columns, names: columns.map((column) => `"${column.field}"`).join(", ") };
+}
+
+export const columnsByKind: Readonly<Record<Kind, Columns>> = {
+  run: columnsOf("run"),
+  task: columnsOf("task"),
+  worker: columnsOf("worker"),
+  key: columnsOf("key"),
+  route: columnsOf("route"),
+  workflow: columnsOf("workflow"),
+  ask: columnsOf("ask"),
+};
+
+type Fields = Readonly<Record<string, unknown>>;
+
+export function cellsOf(row: Row): SQLInputValue[] {
+  const fields = row as unknown as Fields;
+  return columnsByKind[row.kind].columns.map((column) => encode(column, fields[column.field]));
+}
+
+/** Bit n stands for column n. Row fields are compared as they are; only lists need a closer look. */
+export function changedColumns(before: Row, after: Row): number {
+  const old = before as unknown as Fields;
+  const now = after as unknown as Fields;
+  let mask = 0;
+  const { columns } = columnsByKind[after.kind];
+  for (let at = 1; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    if (old[column.field] === now[column.field]) continue;
+    if (column.type === "list" && JSON.stringify(old[column.field]) === JSON.stringify(now[column.field])) continue;
+    mask |= 1 << at;
+  }
+  return mask;
+}
+
+export function updateSql(kind: Kind, mask: number): string {
+  const { columns } = columnsByKind[kind];
+  const sets = columns.filter((_, at) => mask & (1 << at)).map((column) => `"${column.field}" = ?`);
+  return `UPDATE ${kind} SET ${sets.join(", ")} WHERE id = ?`;
+}
+
+export function updateCells(row: Row, mask: number): SQLInputValue[] {
+  const fields = row as unknown as Fields;
+  const cells: SQLInputValue[] = [];
+  const { columns } = columnsByKind[row.kind];
+  for (let at = 1; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    if (mask & (1 << at)) cells.push(encode(column, fields[column.field]));
+  }
+  cells.push(row.id);
+  return cells;
+}
+
+export function insertSql(kind: Kind): string {
+  const { columns, names } = columnsByKind[kind];
+  return `INSERT INTO ${kind} (${names}) VALUES (${columns.map(() => "?").join(", ")})`;
+}
+
+export function rowOf(kind: Kind, cells: Cells): Row {
+  const row: Record<string, unknown> = { kind };
+  const { columns } = columnsByKind[kind];
+  for (let at = 0; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    row[column.field] = decode(column, cells[at]);
+  }
+  if (kind === "task") row.run = runOf(String(row.id));
+  return row as unknown as Row;
+}
+
+/** A field that no column can hold: thrown, so that the unit it came in is refused. */
+function encode(column: Column, value: unknown): SQLInputValue {
+  const { type } = column;
+  if (typeof type === "object") {
+    const code = type.indexOf(value as string);
+    if (code < 0) throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    return code;
+  }
+  if (type === "flag") {
+    if (typeof value !== "boolean") throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    return value ? 1 : 0;
+  }
+  if (type === "list") return JSON.stringify(value);
+  // SQLite would take NaN for NULL.
+  if (typeof value === "number" && Number.isNaN(value)) throw new TypeError(`${column.field} cannot be NaN`);
+  return value as SQLInputValue;
+}
+
+function decode(column: Column, cell: unknown): unknown {
+  const { type } = column;
+  if (typeof type === "object") return type[Number(cell)];
+  if (type === "flag") return cell === 1;
+  if (type === "list") return JSON.parse(String(cell));
+  return cell;
+}

@@ -1,0 +1,137 @@
+// Writing a turn: all units in one transaction, ranks before rows, positions last, then the replica's row that says the turn is in.
+// Nothing is remembered before COMMIT has answered; what to do when it answers badly is store.ts's business.
+
+import { keyOf, type Millis, type Position, type Row, type TaskId, type Tenant, type Unit } from "@astraflow/engine";
+import { packFacts, placeFacts } from "../log.ts";
+import { Clocks, enterLines } from "../rank.ts";
+import { cellsOf, changedColumns, type Kind, updateCells } from "./columns.ts";
+import type { Desk } from "./desk.ts";
+
+export interface TurnRecord {
+  readonly replica: string;
+  readonly epoch: number;
+  readonly turn: number;
+  readonly now: Millis;
+  readonly units: readonly Unit[];
+  readonly mailTaken: readonly number[];
+  before(kind: Kind, id: string): Row | null;
+}
+
+/** A unit that the tables refuse. */
+export class UnitRefused extends Error {
+  readonly unit: number;
+  constructor(unit: number, cause: unknown) {
+    super(`unit ${unit} was refused: ${(cause as Error).message}`, { cause });
+    this.unit = unit;
+  }
+}
+
+/** What became true with the turn; `remember` tells the desk once the commit stands. */
+export interface Written {
+  readonly first: Map<Tenant, Position>;
+  remember(): void;
+}
+
+const insertEvent = "INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)";
+const putTenant =
+  "INSERT INTO tenant (id, position, clock, floor) VALUES (?, ?, ?, 0) ON CONFLICT (id) DO UPDATE SET position = excluded.position, clock = excluded.clock";
+const putLine = "INSERT INTO line (id, clock) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET clock = excluded.clock";
+const putReplica = "UPDATE replica SET last_turn = ?, clock = ? WHERE id = ? AND epoch = ?";
+const putMail = "INSERT INTO mail (replica, epoch, id, body) VALUES (?, ?, ?, ?) ON CONFLICT (replica, epoch, id) DO NOTHING";
+const dropMail = "DELETE FROM mail WHERE seq = ?";
+
+interface Change {
+  readonly before: Row | null;
+  readonly after: Row | null;
+}
+
+/** Runs inside an open transaction; throws UnitRefused when a unit is to blame and anything else when the world is. */
+export function writeTurn(desk: Desk, record: TurnRecord): Written {
+  const { connection } = desk;
+  const clocks = new Clocks({ tenant: (tenant) => desk.tenant(tenant).clock, line: (line) => desk.lineClock(line) });
+  const befores = record.units.map((unit) => beforesOf(unit, record, clocks));
+  const ranks = enterLines(record.units, clocks);
+  const changes: Change[] = [];
+  for (const [index, unit] of record.units.entries()) {
+    try {
+      for (const change of changesOf(unit, befores[index] ?? [], ranks)) {
+        writeChange(desk, change);
+        changes.push(change);
+      }
+      for (const mail of unit.mail) connection.run(connection.prepare(putMail), [mail.replica, mail.epoch, mail.id, mail.body]);
+    } catch (error) {
+      throw isUnitsFault(error) ? new UnitRefused(index, error) : error;
+    }
+  }
+  for (const seq of record.mailTaken) connection.run(connection.prepare(dropMail), [seq]);
+  for (const [line, clock] of clocks.lines) connection.run(connection.prepare(putLine), [line, clock]);
+  const placed = placeFacts(record.units, record.now, (tenant) => desk.tenant(tenant).position);
+  const eventStatement = connection.prepare(insertEvent);
+  for (const row of placed.rows)
+    connection.run(eventStatement, [row.tenant, row.first, row.last, row.at, row.subject, packFacts(row.facts)]);
+  const tenants = new Set([...placed.heads.keys(), ...clocks.tenants.keys()]);
+  for (const tenant of tenants) {
+    const position = placed.heads.get(tenant) ?? desk.tenant(tenant).position;
+    connection.run(connection.prepare(putTenant), [tenant, position, clocks.tenant(tenant)]);
+  }
+  connection.run(connection.prepare(putReplica), [record.turn, record.now, record.replica, record.epoch]);
+  return {
+    first: placed.first,
+    remember() {
+      for (const { before, after } of changes) desk.noteWritten(before, after);
+      for (const [line, clock] of clocks.lines) desk.setLineClock(line, clock);
+      for (const tenant of tenants) {
+        const state = desk.tenant(tenant);
+        desk.setTenant(tenant, { ...state, position: placed.heads.get(tenant) ?? state.position, clock: clocks.tenant(tenant) });
+      }
+    },
+  };
+}
+
+/** The images before this turn, puts first, then drops; the lines they leave are told on the way. */
+function beforesOf(unit: Unit, record: TurnRecord, clocks: Clocks): (Row | null)[] {
+  const befores: (Row | null)[] = [];
+  for (const row of unit.puts) {
+    const before = unit.born?.has(keyOf(row)) === true ? null : record.before(row.kind, row.id);
+    if (before?.kind === "task" && row.kind === "task") clocks.leave(before, row);
+    befores.push(before);
+  }
+  for (const key of unit.drops) {
+    const slash = key.indexOf("/");
+    const before = record.before(key.slice(0, slash) as Kind, key.slice(slash + 1));
+    if (before?.kind === "task") clocks.leave(before, null);
+    befores.push(before);
+  }
+  return befores;
+}
+
+function* changesOf(unit: Unit, befores: readonly (Row | null)[], ranks: ReadonlyMap<TaskId, number>): Generator<Change> {
+  let at = 0;
+  for (const row of unit.puts) {
+    const rank = row.kind === "task" ? ranks.get(row.id) : undefined;
+    yield { before: befores[at++] ?? null, after: row.kind === "task" && rank !== undefined ? { ...row, rank } : row };
+  }
+  for (; at < befores.length; at++) yield { before: befores[at] ?? null, after: null };
+}
+
+function writeChange(desk: Desk, { before, after }: Change): void {
+  const { connection, statements } = desk;
+  if (after === null) {
+    if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);
+  } else if (before === null) connection.run(statements.insert(after.kind), cellsOf(after));
+  else {
+    const mask = changedColumns(before, after);
+    if (mask !== 0) connection.run(statements.update(after.kind, mask), updateCells(after, mask));
+  }
+}
+
+const constraintFailed = 19;
+const tooBig = 18;
+const mismatch = 20;
+
+/** A row that no table takes is its unit's fault; a full disk or a broken one is not. */
+function isUnitsFault(error: unknown): boolean {
+  const { errcode } = error as { errcode?: number };
+  if (errcode !== undefined) return [constraintFailed, tooBig, mismatch].includes(errcode % 256);
+  return error instanceof TypeError || (error as { code?: string }).code === "ERR_INVALID_ARG_TYPE";
+}

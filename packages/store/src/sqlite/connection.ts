@@ -1,0 +1,174 @@
+// Opening a database file and making sure it keeps its promises: version, WAL, synchronous=FULL, one schema. Also the prepared
+// statements of a connection, and the count of what they did. What they say is elsewhere.
+
+import {
+  type DatabaseSync,
+  DatabaseSync as Database,
+  type SQLInputValue,
+  type SQLOutputValue,
+  type StatementSync,
+} from "node:sqlite";
+import { type Fault, fault } from "@astraflow/protocol";
+import { applicationId, migrate, schemaVersion } from "./migrations.ts";
+
+export type Cells = SQLOutputValue[];
+
+export interface StoreStats {
+  statements: number;
+  /** Rows read or written by those statements. */
+  rows: number;
+  commits: number;
+  turns: number;
+}
+
+/** Before this version two connections that write and checkpoint at one moment may corrupt the file. */
+const versionLeast = [3, 51, 3] as const;
+const walPagesAuto = 4_000;
+const cacheKibMax = 65_536;
+
+export class Connection {
+  readonly db: DatabaseSync;
+  readonly stats: StoreStats;
+  readonly #failpoint: ((name: string) => void) | null;
+  readonly #prepared = new Map<string, StatementSync>();
+
+  constructor(db: DatabaseSync, stats: StoreStats, failpoint: ((name: string) => void) | null) {
+    this.db = db;
+    this.stats = stats;
+    this.#failpoint = failpoint;
+  }
+
+  get(sql: string, ...values: SQLInputValue[]): Cells | undefined {
+    const row = this.prepare(sql).get(...values) as unknown as Cells | undefined;
+    this.stats.statements++;
+    if (row !== undefined) this.stats.rows++;
+    return row;
+  }
+
+  all(sql: string, ...values: SQLInputValue[]): Cells[] {
+    const rows = this.prepare(sql).all(...values) as unknown as Cells[];
+    this.stats.statements++;
+    this.stats.rows += rows.length;
+    return rows;
+  }
+
+  /** Rows one by one, for a reader that does not know beforehand how many it needs. */
+  *each(sql: string, ...values: SQLInputValue[]): Generator<Cells> {
+    this.stats.statements++;
+    for (const row of this.prepare(sql).iterate(...values)) {
+      this.stats.rows++;
+      yield row as unknown as Cells;
+    }
+  }
+
+  run(statement: StatementSync, values: readonly SQLInputValue[]): void {
+    if (this.#failpoint !== null) this.step("sqlite.statement");
+    statement.run(...values);
+    this.stats.statements++;
+    this.stats.rows++;
+  }
+
+  prepare(sql: string): StatementSync {
+    let statement = this.#prepared.get(sql);
+    if (statement === undefined) {
+      statement = this.db.prepare(sql);
+      statement.setReturnArrays(true);
+      this.#prepared.set(sql, statement);
+    }
+    return statement;
+  }
+
+  /** A named place where a test may kill the process, or throw as a broken disk would. */
+  step(name: string): void {
+    try {
+      this.#failpoint?.(name);
+    } catch (error) {
+      throw new StepFailure(name, error);
+    }
+  }
+}
+
+/** The world failed between two statements: no unit is to blame. */
+export class StepFailure extends Error {
+  readonly errcode: number;
+  constructor(step: string, cause: unknown) {
+    super(`failed at ${step}`, { cause });
+    this.errcode = (cause as { errcode?: number }).errcode ?? 10;
+  }
+}
+
+export function openDatabase(file: string, options: { readOnly: boolean; busyMs: number }): DatabaseSync {
+  try {
+    const db = new Database(file, { readOnly: options.readOnly, timeout: options.busyMs });
+    try {
+      checkVersion(db);
+      checkOwner(db, file);
+      return db;
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  } catch (error) {
+    throw error instanceof Error && error.name === "Fault" ? error : openFault(file, error);
+  }
+}
+
+/** Everything the writer's connection must have before the first turn; the newest schema included. */
+export function prepareWriter(db: DatabaseSync, file: string, failpoint: ((name: string) => void) | null): void {
+  try {
+    db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
+    db.exec(`PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${cacheKibMax}`);
+    db.exec(`PRAGMA wal_autocheckpoint = ${walPagesAuto}`);
+  } catch (error) {
+    throw openFault(file, error);
+  }
+  const mode = pragma(db, "journal_mode");
+  const synchronous = pragma(db, "synchronous");
+  if (mode !== "wal" || synchronous !== 2)
+    throw fault(
+      "E.STORE.DURABILITY",
+      `${file} answers journal_mode=${mode}, synchronous=${synchronous}; a turn is durable only with wal and 2 (FULL)`,
+      { mode, synchronous },
+    );
+  migrate(db, Number(pragma(db, "user_version")), failpoint ?? (() => undefined));
+}
+
+export function openFault(file: string, cause: unknown): Fault {
+  return fault("E.STORE.OPEN", `${file} cannot be opened: ${(cause as Error).message}`, { file }, cause);
+}
+
+function pragma(db: DatabaseSync, name: string): SQLOutputValue {
+  const row = db.prepare(`PRAGMA ${name}`).get();
+  return row === undefined ? null : (Object.values(row)[0] ?? null);
+}
+
+function checkVersion(db: DatabaseSync): void {
+  const version = String(db.prepare("SELECT sqlite_version() AS version").get()?.version);
+  if (!isVersionEnough(version))
+    throw fault("E.STORE.DURABILITY", `this Node brings SQLite ${version}; ${versionLeast.join(".")} or newer is needed`, {
+      version,
+    });
+}
+
+export function isVersionEnough(version: string): boolean {
+  const parts = version.split(".").map(Number);
+  for (const [index, least] of versionLeast.entries()) {
+    const part = parts[index] ?? 0;
+    if (part !== least) return part > least;
+  }
+  return true;
+}
+
+/** Reads only: a file that is newer than this program, or another program's, must be left as it is. */
+function checkOwner(db: DatabaseSync, file: string): void {
+  const version = Number(pragma(db, "user_version"));
+  const owner = Number(pragma(db, "application_id"));
+  const tables = Number(db.prepare("SELECT count(*) AS tables FROM sqlite_master").get()?.tables);
+  if (tables > 0 && owner !== applicationId) throw fault("E.STORE.OPEN", `${file} is a database of another program`, { file });
+  if (version > schemaVersion)
+    throw fault(
+      "E.STORE.SCHEMA_NEWER",
+      `${file} has schema ${version}, this program knows up to ${schemaVersion}; start the newer version again, or restore a backup`,
+      { file, schema: version, known: schemaVersion },
+    );
+}

@@ -1,0 +1,63 @@
+// A process for the kill test: writes turns on a file and says each one on stdout once it is committed. It kills itself at a given
+// step of opening or of its second turn, or goes on until somebody else does. Not part of the store.
+
+import { writeSync } from "node:fs";
+import type { Key, Row, Unit } from "@astraflow/engine";
+import { rootOf } from "@astraflow/engine";
+import { happening, runRow, taskRow, unit } from "../contract/sample-rows.ts";
+import { openSqlite } from "./store.ts";
+
+export const factsPerTurn = 3;
+
+export const runName = (turn: number): string => `r${String(turn).padStart(6, "0")}`;
+
+/** A turn that inserts, updates and drops, under two roots, with facts: enough kinds of statements to die between. */
+export function unitsOfTurn(turn: number): Unit[] {
+  const [run, last] = [runName(turn), runName(turn - 1)];
+  const made = [runRow(run), taskRow(`${run}.0`, { phase: "ready", line: "l" }), taskRow(`${run}.1`), taskRow(`${run}.2`)];
+  const units = [
+    unit({
+      puts: made,
+      ready: [{ task: `${run}.0`, tenant: "acme", cost: 1 }],
+      happenings: [happening("acme", `run/${run}`, ["made", "readied"])],
+      mail: [{ replica: "b", epoch: 1, id: `m${turn}`, body: "hello" }],
+    }),
+  ];
+  const ended: Row[] = [
+    runRow(last, { phase: "succeeded", open: 0 }),
+    taskRow(`${last}.1`, { phase: "succeeded", result: `"${turn}"` }),
+  ];
+  const drops: Key[] = [`task/${last}.2`];
+  if (turn > 1) units.push(unit({ puts: ended, drops, happenings: [happening("acme", `run/${last}`, ["ended"])] }));
+  else units.push(unit({ roots: [], happenings: [happening("acme", "run/none", ["started"])] }));
+  return units;
+}
+
+type DieIn = "open" | "turn" | "never";
+
+async function main(file: string, dieIn: DieIn, step: number): Promise<void> {
+  let isCounting = dieIn === "open";
+  let steps = 0;
+  const failpoint = () => {
+    if (isCounting && ++steps === step) process.kill(process.pid, "SIGKILL");
+  };
+  const store = openSqlite({ file, clock: { wall: () => Date.now(), mono: () => performance.now() }, failpoint });
+  const { lastTurn } = await store.open({ replica: "a", cluster: "kill" });
+  for (let turn = lastTurn + 1; dieIn === "never" || turn <= lastTurn + 2; turn++) {
+    isCounting = dieIn === "turn" && turn === lastTurn + 2;
+    const units = unitsOfTurn(turn);
+    const rows = units.flatMap((one) => [...one.roots, ...one.drops.map(rootOf)]);
+    const tx = await store.begin({ rows, claims: [], lists: [], due: 9, mail: 9, skip: [] });
+    const answer = await tx.commit(turn, units);
+    if (answer.outcome !== "committed") throw new Error(JSON.stringify(answer));
+    writeSync(1, `turn ${turn}\n`);
+  }
+  writeSync(1, "survived\n");
+  await store.close();
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const [file, dieIn, step] = process.argv.slice(2);
+  if (file === undefined || dieIn === undefined) throw new Error("usage: kill-child.ts FILE open|turn|never [STEP]");
+  await main(file, dieIn as DieIn, Number(step ?? 0));
+}

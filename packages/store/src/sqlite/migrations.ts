@@ -1,0 +1,83 @@
+// The sqlite tables, as numbered steps. A step that has been released is never edited: a change is the next step.
+
+import type { DatabaseSync } from "node:sqlite";
+
+/** "ASTR": lets us refuse a database that belongs to another program before anything is written to it. */
+export const applicationId = 0x41535452;
+
+// Phases are small integers: their place in the lists of row-shape.ts. A task's run is read from its id, so it has no column.
+// Tables keyed by text have no rowid: one tree instead of two.
+const migrations: readonly string[] = [
+  `
+  CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE replica (
+    id TEXT PRIMARY KEY, epoch INTEGER NOT NULL, last_turn INTEGER NOT NULL, clock INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE tenant (
+    id TEXT PRIMARY KEY, position INTEGER NOT NULL, clock REAL NOT NULL, floor INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE line (id TEXT PRIMARY KEY, clock REAL NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE mail (
+    seq INTEGER PRIMARY KEY, replica TEXT NOT NULL, epoch INTEGER NOT NULL, id TEXT NOT NULL, body TEXT NOT NULL
+  ) STRICT;
+  CREATE UNIQUE INDEX mail_to ON mail (replica, epoch, id);
+
+  CREATE TABLE run (
+    id TEXT PRIMARY KEY, tenant TEXT NOT NULL, phase INTEGER NOT NULL, workflow TEXT NOT NULL, client TEXT NOT NULL,
+    band INTEGER NOT NULL, open INTEGER NOT NULL, verdict TEXT, cursor TEXT, "createdAt" INTEGER NOT NULL,
+    "startedAt" INTEGER, "endedAt" INTEGER, due INTEGER, error TEXT
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX run_of ON run (tenant, id);
+  CREATE INDEX run_phase ON run (tenant, phase, id) WHERE phase <> 3;
+  CREATE INDEX run_due ON run (due) WHERE due IS NOT NULL;
+
+  CREATE TABLE task (
+    id TEXT PRIMARY KEY, phase INTEGER NOT NULL, route TEXT NOT NULL, pin TEXT, line TEXT, band INTEGER NOT NULL, rank REAL,
+    needs INTEGER NOT NULL, fence INTEGER NOT NULL, attempt INTEGER NOT NULL, deliveries INTEGER NOT NULL,
+    failures INTEGER NOT NULL, worker TEXT, boot TEXT, epoch INTEGER NOT NULL, acked INTEGER NOT NULL, key TEXT, due INTEGER,
+    "readyAt" INTEGER, "grantedAt" INTEGER, "endedAt" INTEGER, params TEXT, result TEXT, error TEXT
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX task_line ON task (line, band, rank, id) WHERE line IS NOT NULL;
+  CREATE INDEX task_held ON task (worker, id) WHERE phase = 3;
+  CREATE INDEX task_due ON task (due) WHERE due IS NOT NULL;
+
+  CREATE TABLE worker (
+    id TEXT PRIMARY KEY, tenant TEXT NOT NULL, name TEXT NOT NULL, phase INTEGER NOT NULL, boot TEXT NOT NULL,
+    epoch INTEGER NOT NULL, replica TEXT NOT NULL, draining INTEGER NOT NULL, "joinedAt" INTEGER NOT NULL,
+    "seenAt" INTEGER NOT NULL, due INTEGER, about TEXT NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX worker_due ON worker (due) WHERE due IS NOT NULL;
+
+  CREATE TABLE key (id TEXT PRIMARY KEY, "limit" INTEGER NOT NULL, holders TEXT NOT NULL, due INTEGER) STRICT, WITHOUT ROWID;
+  CREATE INDEX key_due ON key (due) WHERE due IS NOT NULL;
+  CREATE TABLE route (id TEXT PRIMARY KEY, tenant TEXT NOT NULL, needs TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE workflow (id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE TABLE ask (id TEXT PRIMARY KEY, digest TEXT NOT NULL, run TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+
+  CREATE TABLE event (
+    tenant TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL, at INTEGER NOT NULL, subject TEXT NOT NULL,
+    facts TEXT NOT NULL, PRIMARY KEY (tenant, first)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX event_of ON event (subject, first);
+  `,
+];
+
+export const schemaVersion = migrations.length;
+
+/** Brings the schema up to date, each step in a transaction of its own that also raises `user_version`. */
+export function migrate(db: DatabaseSync, from: number, failpoint: (name: string) => void): void {
+  for (const [index, sql] of migrations.entries()) {
+    if (index < from) continue;
+    failpoint("sqlite.migrate");
+    db.exec("BEGIN IMMEDIATE");
+    try {
+      db.exec(sql);
+      db.exec(`PRAGMA application_id = ${applicationId}; PRAGMA user_version = ${index + 1}`);
+      failpoint("sqlite.migrated");
+      db.exec("COMMIT");
+    } catch (error) {
+      if (db.isTransaction) db.exec("ROLLBACK");
+      throw error;
+    }
+  }
+}

@@ -1,0 +1,161 @@
+// Reads outside a turn, on a connection of their own that cannot write: pages and the log. May live in another thread or process
+// than the writer. Every answer is one snapshot, so a page and the position it is true at belong together.
+
+import type {
+  Depth,
+  EventPage,
+  EventQuery,
+  PageOf,
+  PageQuery,
+  Position,
+  Reader,
+  RouteRow,
+  RunPhase,
+  RunRow,
+  TaskRow,
+  Tenant,
+  WorkerRow,
+} from "@astraflow/engine";
+import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
+import { runPhases, taskPhases } from "../row-shape.ts";
+import { columnsByKind, rowOf } from "./columns.ts";
+import { type Cells, Connection, openDatabase } from "./connection.ts";
+
+/** A filter that no index serves looks at so many runs a page; the page may come short, and its cursor goes on from there. */
+const runsScannedMax = 5_000;
+const busyMs = 2_000;
+
+const eventColumns = "first, last, at, subject, facts";
+/** From the row that holds the cursor on: it may have more facts behind it. */
+export const eventsSql = `SELECT ${eventColumns} FROM event WHERE tenant = ?1
+  AND first >= coalesce((SELECT max(first) FROM event WHERE tenant = ?1 AND first <= ?2), 0) ORDER BY first`;
+/** The plus keeps SQLite from walking the tenant's whole log: a subject's rows are few. */
+export const subjectEventsSql = `SELECT ${eventColumns} FROM event WHERE subject = ?3 AND +tenant = ?1
+  AND first >= coalesce((SELECT max(first) FROM event WHERE subject = ?3 AND first <= ?2), 0) ORDER BY first`;
+/** Live runs by tenant and phase, then their tasks by range: what has ended long ago is never touched. */
+export const depthSql = `SELECT tenant.id, task.phase, count(*) FROM tenant
+  CROSS JOIN run INDEXED BY run_phase ON run.tenant = tenant.id AND run.phase IN (0, 1, 2) AND run.phase <> 3
+  CROSS JOIN task ON task.id > run.id || '.' AND task.id < run.id || '/'
+  WHERE task.phase < 4 GROUP BY tenant.id, task.phase ORDER BY 1, 2`;
+
+/** Most runs have succeeded, so those are found by walking; the index of the other phases stays small. */
+export function runsSql(phase: RunPhase | undefined): string {
+  const ofPhase = phase === undefined || phase === "succeeded" ? "" : ` AND phase = ${runPhases.indexOf(phase)} AND phase <> 3`;
+  return `SELECT ${columnsByKind.run.names} FROM run WHERE tenant = ?${ofPhase} AND id < ? ORDER BY id DESC`;
+}
+
+export function openSqliteReader(options: { file: string }): Reader {
+  const db = openDatabase(options.file, { readOnly: true, busyMs });
+  return new SqliteReader(new Connection(db, { statements: 0, rows: 0, commits: 0, turns: 0 }, null));
+}
+
+class SqliteReader implements Reader {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  async events(query: EventQuery): Promise<EventPage> {
+    return this.#snapshot(() => {
+      const { position, floor } = this.#tenant(query.tenant);
+      const rows =
+        query.subject === undefined
+          ? this.#connection.each(eventsSql, query.tenant, query.after)
+          : this.#connection.each(subjectEventsSql, query.tenant, query.after, query.subject);
+      return pageOfLog(logRows(query.tenant, rows), query, position, floor);
+    });
+  }
+
+  async page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
+    return this.#snapshot(() => this.#answer(query) as PageOf<Q>);
+  }
+
+  async close(): Promise<void> {
+    this.#connection.db.close();
+  }
+
+  #answer(query: PageQuery): PageOf<PageQuery> {
+    switch (query.page) {
+      case "runs":
+        return { ...this.#runs(query), head: this.#tenant(query.tenant).position };
+      case "run":
+        return { detail: this.#run(query.tenant, query.run), head: this.#tenant(query.tenant).position };
+      case "workers": {
+        const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id > ? AND id < ? AND tenant = ? ORDER BY id`;
+        const cells = this.#connection.all(sql, `${query.tenant}/`, `${query.tenant}0`, query.tenant);
+        return { items: cells.map((one) => rowOf("worker", one) as WorkerRow), head: this.#tenant(query.tenant).position };
+      }
+      case "routes": {
+        const cells = this.#connection.all(`SELECT ${columnsByKind.route.names} FROM route ORDER BY id`);
+        return { items: cells.map((one) => rowOf("route", one) as RouteRow) };
+      }
+      case "depth":
+        return { items: this.#connection.all(depthSql).map(depthOf).sort(byTenantAndPhase) };
+    }
+  }
+
+  #runs(query: Extract<PageQuery, { page: "runs" }>): { items: RunRow[]; next: string | null } {
+    const items: RunRow[] = [];
+    let scanned = 0;
+    let last: string | null = null;
+    // No id is as high as this: ids are made of printable text.
+    for (const cells of this.#connection.each(runsSql(query.phase), query.tenant, query.before ?? "\u{10ffff}")) {
+      if (items.length === query.limit || scanned === runsScannedMax) return { items, next: last };
+      const run = rowOf("run", cells) as RunRow;
+      scanned++;
+      last = run.id;
+      if (query.phase !== undefined && run.phase !== query.phase) continue;
+      if (query.client === undefined || run.client === query.client) items.push(run);
+    }
+    return { items, next: null };
+  }
+
+  #run(tenant: Tenant, id: string): { run: RunRow; tasks: TaskRow[]; workflow: string } | null {
+    const cells = this.#connection.get(`SELECT ${columnsByKind.run.names} FROM run WHERE id = ? AND tenant = ?`, id, tenant);
+    if (cells === undefined) return null;
+    const run = rowOf("run", cells) as RunRow;
+    const sql = `SELECT ${columnsByKind.task.names} FROM task WHERE id > ? AND id < ? ORDER BY id`;
+    const tasks = this.#connection.all(sql, `${id}.`, `${id}/`).map((one) => rowOf("task", one) as TaskRow);
+    const workflow = this.#connection.get("SELECT body FROM workflow WHERE id = ?", run.workflow);
+    return { run, tasks, workflow: workflow === undefined ? "" : String(workflow[0]) };
+  }
+
+  #tenant(tenant: Tenant): { position: Position; floor: Position } {
+    const cells = this.#connection.get("SELECT position, floor FROM tenant WHERE id = ?", tenant);
+    return { position: Number(cells?.[0] ?? 0), floor: Number(cells?.[1] ?? 0) };
+  }
+
+  #snapshot<T>(read: () => T): T {
+    const { db } = this.#connection;
+    db.exec("BEGIN");
+    try {
+      return read();
+    } finally {
+      db.exec("COMMIT");
+    }
+  }
+}
+
+function* logRows(tenant: Tenant, rows: Iterable<Cells>): Generator<LogRow> {
+  for (const [first, last, at, subject, facts] of rows)
+    yield {
+      tenant,
+      first: Number(first),
+      last: Number(last),
+      at: Number(at),
+      subject: String(subject) as LogRow["subject"],
+      facts: unpackFacts(String(facts)),
+    };
+}
+
+function depthOf(cells: Cells): Depth {
+  const phase = taskPhases[Number(cells[1])];
+  if (phase === undefined) throw new Error(`a task has phase ${cells[1]}`);
+  return { tenant: String(cells[0]), phase, tasks: Number(cells[2]) };
+}
+
+function byTenantAndPhase(a: Depth, b: Depth): number {
+  const [x, y] = [`${a.tenant}\n${a.phase}`, `${b.tenant}\n${b.phase}`];
+  return x < y ? -1 : x > y ? 1 : 0;
+}

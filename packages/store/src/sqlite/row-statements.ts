@@ -1,0 +1,42 @@
+// Prepared writes of rows. An update names only the columns that changed: it binds less, and an index whose columns stand still is
+// left alone. Rows move in few ways, so few such statements ever exist.
+
+import type { StatementSync } from "node:sqlite";
+import { insertSql, type Kind, updateSql } from "./columns.ts";
+import type { Connection } from "./connection.ts";
+
+const updatesMax = 128;
+
+export class RowStatements {
+  readonly #connection: Connection;
+  readonly #inserts = new Map<Kind, StatementSync>();
+  readonly #updates = new Map<Kind, Map<number, StatementSync>>();
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  insert(kind: Kind): StatementSync {
+    let statement = this.#inserts.get(kind);
+    if (statement === undefined) {
+      statement = this.#connection.prepare(insertSql(kind));
+      this.#inserts.set(kind, statement);
+    }
+    return statement;
+  }
+
+  update(kind: Kind, mask: number): StatementSync {
+    let updates = this.#updates.get(kind);
+    if (updates === undefined) {
+      updates = new Map();
+      this.#updates.set(kind, updates);
+    }
+    let statement = updates.get(mask);
+    if (statement === undefined) {
+      if (updates.size >= updatesMax) updates.clear();
+      statement = this.#connection.db.prepare(updateSql(kind, mask));
+      updates.set(mask, statement);
+    }
+    return statement;
+  }
+}

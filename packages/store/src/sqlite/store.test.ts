@@ -1,0 +1,318 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Hand } from "../contract/hand.ts";
+import { happening, readyUnit, runRow, taskRow, unit } from "../contract/sample-rows.ts";
+import type { Stage } from "../contract/stage.ts";
+import { HandClock } from "../contract/stages.ts";
+import { isVersionEnough, prepareWriter } from "./connection.ts";
+import { leastSql, nextSql, passedSql } from "./deadlines.ts";
+import { heldSql, lineSql, openSql } from "./desk.ts";
+import { depthSql, eventsSql, openSqliteReader, runsSql, subjectEventsSql } from "./reader.ts";
+import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
+
+let folder = "";
+let file = "";
+let opened: SqliteStore[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "astra-sqlite-"));
+  file = join(folder, "store.db");
+  opened = [];
+});
+
+afterEach(async () => {
+  for (const store of opened) await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function make(options: Partial<SqliteOptions> = {}): SqliteStore {
+  const store = openSqlite({ file, clock: new HandClock(), ...options });
+  opened.push(store);
+  return store;
+}
+
+const openHand = (store: SqliteStore): Promise<Hand> => Hand.open({ handle: () => store } as unknown as Stage);
+const me = { replica: "a", cluster: "test" };
+
+/** Fails at a step with an error of SQLite's, as long as `isBroken`. */
+function brokenDisk(step: string, errcode: number) {
+  const disk = {
+    isBroken: false,
+    failpoint(name: string) {
+      if (disk.isBroken && name === step) throw Object.assign(new Error(`step ${name} fails with ${errcode}`), { errcode });
+    },
+  };
+  return disk;
+}
+
+describe("opening", () => {
+  it("[S30] refuses a second scheduler on the same file and names the file and the process that has it", async () => {
+    await make().open(me);
+
+    await expect(make().open(me)).rejects.toMatchObject({
+      code: "E.STORE.IN_USE",
+      message: expect.stringMatching(new RegExp(`store\\.db.* process ${process.pid}`)),
+      details: { file, pid: process.pid },
+    });
+  });
+
+  it("[S30] is refused while another process has the file, and takes it over as soon as that one is killed", async () => {
+    const holder = spawn(process.execPath, ["--no-warnings", join(import.meta.dirname, "kill-child.ts"), file, "never"], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await once(createInterface({ input: holder.stdout }), "line");
+
+    await expect(make().open({ replica: "a", cluster: "kill" })).rejects.toMatchObject({
+      code: "E.STORE.IN_USE",
+      details: { pid: holder.pid },
+    });
+    holder.kill("SIGKILL");
+    await once(holder, "exit");
+    const { lastTurn } = await make().open({ replica: "a", cluster: "kill" });
+    expect(lastTurn).toBeGreaterThan(0);
+  });
+
+  it("[S31] refuses a schema from a newer version, names both, and leaves the file as it was", async () => {
+    const store = make();
+    await store.open(me);
+    await store.close();
+    const raw = new DatabaseSync(file);
+    raw.exec("PRAGMA journal_mode = DELETE; PRAGMA user_version = 99");
+    raw.close();
+    const before = readFileSync(file);
+
+    await expect(make().open(me)).rejects.toMatchObject({ code: "E.STORE.SCHEMA_NEWER", details: { schema: 99, known: 1 } });
+    expect(() => openSqliteReader({ file })).toThrow(expect.objectContaining({ code: "E.STORE.SCHEMA_NEWER" }));
+    expect(readFileSync(file).equals(before)).toBe(true);
+  });
+
+  it("[S32] reads its durability settings back and refuses a database that does not take them", () => {
+    const durable = new DatabaseSync(file);
+    prepareWriter(durable, file, null);
+    const settings = ["journal_mode", "synchronous", "mmap_size"].map(
+      (name) => Object.values(durable.prepare(`PRAGMA ${name}`).get() ?? {})[0],
+    );
+    durable.close();
+    const volatile = new DatabaseSync(":memory:");
+
+    expect(settings).toEqual(["wal", 2, 0]);
+    expect(() => prepareWriter(volatile, ":memory:", null)).toThrow(expect.objectContaining({ code: "E.STORE.DURABILITY" }));
+    volatile.close();
+  });
+
+  it("[S32] knows which versions of SQLite may corrupt a WAL that two connections use", () => {
+    expect(["3.51.3", "3.51.10", "3.53.0", "4.0.0"].map(isVersionEnough)).toEqual([true, true, true, true]);
+    expect(["3.51.2", "3.50.9", "3.7.0", "2.99.99", ""].map(isVersionEnough)).toEqual([false, false, false, false, false]);
+  });
+
+  it("[S33] refuses what is no database, another program's database, and a folder that cannot be made", async () => {
+    writeFileSync(file, "this is a text, and it is long enough to be looked at as a header ".repeat(20));
+    await expect(make().open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await expect(make({ file: join(file, "below", "store.db") }).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    const foreign = join(folder, "foreign.db");
+    const raw = new DatabaseSync(foreign);
+    raw.exec("CREATE TABLE recipes (name TEXT)");
+    raw.close();
+    await expect(make({ file: foreign }).open(me)).rejects.toMatchObject({
+      code: "E.STORE.OPEN",
+      message: expect.stringContaining("another program"),
+    });
+    expect(() => openSqliteReader({ file: join(folder, "none.db") })).toThrow(expect.objectContaining({ code: "E.STORE.OPEN" }));
+  });
+
+  it("[S30] lets go of the file when it refuses to open it", async () => {
+    const store = make();
+    await store.open(me);
+    await store.close();
+
+    await expect(make().open({ replica: "a", cluster: "other" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await expect(make().open(me)).resolves.toMatchObject({ epoch: 2 });
+  });
+});
+
+describe("a disk that fails", () => {
+  const full = 13;
+  const ioError = 10;
+
+  it("[S36] fails a turn when the disk is full, at a statement or at the commit, and works on once there is room", async () => {
+    for (const step of ["sqlite.begin", "sqlite.statement", "sqlite.commit", "sqlite.committing"]) {
+      const disk = brokenDisk(step, full);
+      const store = make({ failpoint: disk.failpoint });
+      const hand = await openHand(store);
+      const run = step.replace(".", "-");
+      await hand.write(readyUnit(`${run}-1`, "l"));
+      disk.isBroken = true;
+      const tx = await hand.begin({ rows: [`run/${run}-2`] });
+      const answer = await hand.commit(tx, [readyUnit(`${run}-2`, "l")]);
+      disk.isBroken = false;
+
+      expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
+      expect(answer).not.toHaveProperty("unit");
+      expect(await hand.read(`run/${run}-2`, `task/${run}-2.0`)).toEqual([null, null]);
+      await hand.write(readyUnit(`${run}-2`, "l"));
+      expect(await hand.read(`run/${run}-2`)).toMatchObject([{ id: `${run}-2` }]);
+      await store.close();
+    }
+  });
+
+  it("[S36] calls an input/output error of the commit unknown, takes no turn until it is settled, then works on", async () => {
+    const disk = brokenDisk("sqlite.committing", ioError);
+    const hand = await openHand(make({ failpoint: disk.failpoint }));
+    await hand.write(unit({ puts: [runRow("r1")] }));
+    disk.isBroken = true;
+    const tx = await hand.begin({ rows: ["run/r1"] });
+    const turn = hand.nextTurn;
+    const answer = await hand.commit(tx, [unit({ puts: [runRow("r1", { open: 5 })] })]);
+    disk.isBroken = false;
+
+    expect(answer).toEqual({ outcome: "unknown" });
+    await expect(hand.begin()).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME", isRetryable: true });
+    expect(await hand.store.settle(turn)).toBe("absent");
+    expect(await hand.read("run/r1")).toMatchObject([{ open: 1 }]);
+    await hand.write(unit({ puts: [runRow("r1", { open: 6 })] }));
+    expect(await hand.read("run/r1")).toMatchObject([{ open: 6 }]);
+  });
+
+  it("[S36] cannot settle while the file is out of reach, says so, and settles once it is back", async () => {
+    const disk = brokenDisk("sqlite.committed", ioError);
+    const hand = await openHand(make({ failpoint: disk.failpoint, busyMs: 0 }));
+    await hand.write(unit({ puts: [runRow("r1")] }));
+    disk.isBroken = true;
+    const tx = await hand.begin({ rows: ["run/r1"] });
+    const turn = hand.nextTurn;
+    expect((await hand.commit(tx, [unit({ puts: [runRow("r1", { open: 5 })] })])).outcome).toBe("unknown");
+    disk.isBroken = false;
+    const stranger = new DatabaseSync(file);
+    stranger.exec("BEGIN IMMEDIATE");
+
+    await expect(hand.store.settle(turn)).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME" });
+    stranger.exec("ROLLBACK");
+    stranger.close();
+    expect(await hand.store.settle(turn)).toBe("committed");
+    expect(await hand.read("run/r1")).toMatchObject([{ open: 5 }]);
+  });
+
+  it("[S37] fails a turn as busy while another program has the file locked, and writes it when tried again", async () => {
+    const hand = await openHand(make({ busyMs: 0 }));
+    const stranger = new DatabaseSync(file);
+    stranger.exec("BEGIN IMMEDIATE");
+    const tx = await hand.begin({ rows: ["run/r1"] });
+    const answer = await hand.commit(tx, [unit({ puts: [runRow("r1")] })]);
+    stranger.exec("ROLLBACK");
+    stranger.close();
+
+    expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
+    await hand.write(unit({ puts: [runRow("r1")] }));
+  });
+
+  it("[S39] cuts the WAL back once a reader that held it up is gone", async () => {
+    const walBytesMax = 256 * 1024;
+    const hand = await openHand(make({ walBytesMax }));
+    const reader = new DatabaseSync(file, { readOnly: true });
+    reader.exec("BEGIN");
+    reader.prepare("SELECT count(*) FROM run").get();
+    const bulk = "x".repeat(20_000);
+    const fill = async (turns: number) => {
+      for (let at = 0; at < turns; at++) await hand.write(unit({ puts: [runRow("r1", { error: bulk + hand.nextTurn })] }));
+    };
+    await fill(64);
+    const held = statSync(`${file}-wal`).size;
+    reader.exec("COMMIT");
+    reader.close();
+    await fill(64);
+
+    expect(held).toBeGreaterThan(walBytesMax);
+    expect(statSync(`${file}-wal`).size).toBeLessThanOrEqual(walBytesMax);
+  });
+});
+
+describe("what a turn costs", () => {
+  it("[S38] reads cached rows, and new ones in time order, without a statement", async () => {
+    const store = make();
+    const hand = await openHand(store);
+    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")] }));
+    const before = store.stats();
+
+    const tx = await hand.begin({ rows: ["run/r1", "task/r1.0", "run/r2", "task/r2.0"], due: 9 });
+    const rows = [tx.row("run/r1"), tx.row("task/r1.0"), tx.row("run/r2"), tx.row("task/r2.0")];
+    await tx.abort();
+
+    expect(rows).toMatchObject([{ id: "r1" }, { id: "r1.0" }, null, null]);
+    expect(store.stats().statements - before.statements).toBe(0);
+  });
+
+  it("[S38] writes a changed row in one statement, an unchanged one in none, and a turn's facts in one a subject", async () => {
+    const store = make();
+    const hand = await openHand(store);
+    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")], happenings: [happening("acme", "run/r1", ["a"])] }));
+    const before = store.stats();
+
+    const puts = [runRow("r1"), taskRow("r1.0", { phase: "succeeded", result: "1" })];
+    await hand.write(unit({ puts, happenings: [happening("acme", "run/r1", ["b", "c", "d"])] }));
+
+    const after = store.stats();
+    // task, event, tenant, replica
+    expect(after.statements - before.statements).toBe(4);
+    expect([after.commits - before.commits, after.turns - before.turns]).toEqual([1, 1]);
+  });
+
+  it("[S14] finds lines, held tasks, deadlines, open tasks and pages of runs by index, without sorting", () => {
+    const db = new DatabaseSync(file);
+    prepareWriter(db, file, null);
+    const plan = (sql: string) =>
+      db
+        .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+        .all()
+        .map((row) => String(row.detail))
+        .join("; ");
+    const plans = {
+      line: plan(lineSql),
+      held: plan(heldSql),
+      open: plan(openSql),
+      passed: plan(passedSql("task")),
+      next: plan(nextSql("worker")),
+      least: plan(leastSql("run")),
+      runs: plan(runsSql(undefined)),
+      failed: plan(runsSql("failed")),
+      events: plan(eventsSql),
+      history: plan(subjectEventsSql),
+      depth: plan(depthSql),
+    };
+    db.close();
+
+    expect(plans).toEqual({
+      line: "SEARCH task USING COVERING INDEX task_line (line=?)",
+      held: "SEARCH task USING COVERING INDEX task_held (worker=?)",
+      open: "SEARCH task USING PRIMARY KEY (id>? AND id<?)",
+      passed: "SEARCH task USING COVERING INDEX task_due (due>? AND due<?)",
+      next: "SEARCH worker USING COVERING INDEX worker_due (due>?)",
+      least: "SEARCH run USING COVERING INDEX run_due (due>?)",
+      runs: "SEARCH run USING INDEX run_of (tenant=? AND id<?)",
+      failed: "SEARCH run USING INDEX run_phase (tenant=? AND phase=? AND id<?)",
+      events:
+        "SEARCH event USING PRIMARY KEY (tenant=? AND first>?); SCALAR SUBQUERY 1; SEARCH event USING PRIMARY KEY (tenant=? AND first<?)",
+      history:
+        "SEARCH event USING INDEX event_of (subject=? AND first>?); SCALAR SUBQUERY 1; SEARCH event USING COVERING INDEX event_of (subject=? AND first<?)",
+      // Live runs only; the counting itself has to gather somewhere.
+      depth:
+        "SCAN tenant; SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING PRIMARY KEY (id>? AND id<?); USE TEMP B-TREE FOR GROUP BY",
+    });
+  });
+
+  it("[S5] lets a reader of its own follow the log while the writer goes on", async () => {
+    const hand = await openHand(make());
+    await hand.write(unit({ puts: [runRow("r1")], happenings: [happening("acme", "run/r1", ["a"])] }));
+    const reader = openSqliteReader({ file });
+
+    expect((await reader.events({ tenant: "acme", after: 0, limit: 9 })).items).toHaveLength(1);
+    await hand.write(unit({ puts: [runRow("r2")], happenings: [happening("acme", "run/r2", ["b"])] }));
+    expect((await reader.events({ tenant: "acme", after: 1, limit: 9 })).items).toMatchObject([{ position: 2, type: "b" }]);
+    await reader.close();
+  });
+});

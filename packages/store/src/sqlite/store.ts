@@ -1,0 +1,317 @@
+// The store on a file: one writer, one turn at a time, durable when `commit` answers. Opening, epochs, the outcome of a commit that
+// went wrong, and the size of the WAL are handled here; tables, reads and writes are in the files beside it.
+
+import { mkdirSync, statSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import type {
+  Committed,
+  EventPage,
+  EventQuery,
+  Hint,
+  Millis,
+  PageOf,
+  PageQuery,
+  Position,
+  Reader,
+  Store,
+  Tenant,
+  Tx,
+  Unit,
+  Want,
+} from "@astraflow/engine";
+import { fault } from "@astraflow/protocol";
+import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
+import { checkUnits } from "../unit-check.ts";
+import { UnitRefused, writeTurn } from "./commit.ts";
+import { Connection, openDatabase, openFault, prepareWriter, type StoreStats } from "./connection.ts";
+import { Desk } from "./desk.ts";
+import { type FolderLock, lockFolder } from "./folder-lock.ts";
+import { openSqliteReader } from "./reader.ts";
+import { SqliteTurn, type TurnEnd } from "./turn.ts";
+
+export interface SqliteOptions {
+  readonly file: string;
+  readonly clock: ClockSource;
+  /** Called with the name of each step; a test kills the process there, or throws as a broken disk would. */
+  readonly failpoint?: (name: string) => void;
+  readonly cacheRows?: number;
+  /** How long a commit waits for a foreign program that has the file locked. The whole process waits with it. */
+  readonly busyMs?: number;
+  /** The WAL is cut back once it has grown past this. */
+  readonly walBytesMax?: number;
+}
+
+export interface SqliteStore extends Store {
+  stats(): Readonly<StoreStats>;
+  /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
+  trim(tenant: Tenant, floor: Position): number;
+}
+
+const cacheRowsDefault = 50_000;
+const busyMsDefault = 1_000;
+const walBytesMaxDefault = 64 * 1024 * 1024;
+const commitsPerWalLook = 64;
+const trimRowsMax = 1_000;
+
+export function openSqlite(options: SqliteOptions): SqliteStore {
+  return new FileStore(options);
+}
+
+interface Opened {
+  readonly lock: FolderLock;
+  readonly clock: StoreClock;
+  readonly reader: Reader;
+  readonly replica: string;
+  readonly epoch: number;
+  connection: Connection;
+  desk: Desk;
+  lastTurn: number;
+}
+
+class FileStore implements SqliteStore, TurnEnd {
+  readonly #options: SqliteOptions;
+  readonly #stats: StoreStats = { statements: 0, rows: 0, commits: 0, turns: 0 };
+  #opened: Opened | null = null;
+  #turn: SqliteTurn | null = null;
+  /** A turn whose COMMIT answered with an error that leaves its outcome open. */
+  #unsettled: { readonly turn: number; readonly cause: unknown } | null = null;
+  readonly #settled = new Map<number, "committed" | "absent">();
+  #hear: (hint: Hint) => void = () => undefined;
+
+  constructor(options: SqliteOptions) {
+    this.#options = { ...options, file: resolve(options.file) };
+  }
+
+  async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
+    if (this.#opened !== null) throw new Error("the store is open already");
+    const { file } = this.#options;
+    let lock: FolderLock;
+    try {
+      mkdirSync(dirname(file), { recursive: true });
+      lock = lockFolder(file);
+    } catch (error) {
+      throw error instanceof Error && error.name === "Fault" ? error : openFault(file, error);
+    }
+    let connection: Connection | null = null;
+    try {
+      connection = this.#connect();
+      const { epoch, lastTurn, stored } = enter(connection, file, me, this.#options.clock.wall());
+      const desk = new Desk(connection, this.#options.cacheRows ?? cacheRowsDefault);
+      const clock = slewedClock(this.#options.clock, stored);
+      this.#opened = { lock, clock, reader: openSqliteReader({ file }), replica: me.replica, epoch, connection, desk, lastTurn };
+      return { epoch, lastTurn };
+    } catch (error) {
+      connection?.db.close();
+      lock.release();
+      throw error;
+    }
+  }
+
+  async begin(want: Want): Promise<Tx> {
+    const { desk, clock, replica, epoch } = this.#mustOpen();
+    if (this.#turn !== null) throw new Error("a turn is under way: this store takes one at a time");
+    if (this.#unsettled !== null) {
+      const { turn, cause } = this.#unsettled;
+      throw fault(
+        "E.STORE.UNKNOWN_OUTCOME",
+        `turn ${turn} broke off in its commit; settle it before the next one`,
+        { turn },
+        cause,
+      );
+    }
+    this.#turn = new SqliteTurn(desk, this, { replica, epoch }, clock.now(), want);
+    this.#stats.turns++;
+    return this.#turn;
+  }
+
+  commit(turn: SqliteTurn, number: number, units: readonly Unit[]): Committed {
+    const opened = this.#mustOpen();
+    this.#turn = null;
+    if (number <= opened.lastTurn) throw new Error(`turn ${number} comes after turn ${opened.lastTurn}; numbers must rise`);
+    const bad = checkUnits(units, (root) => turn.hasTaken(root));
+    if (bad !== null) return { outcome: "failed", unit: bad.unit, fault: bad.fault };
+    const { connection, desk, replica, epoch } = opened;
+    let hasTriedCommit = false;
+    try {
+      connection.step("sqlite.begin");
+      connection.db.exec("BEGIN IMMEDIATE");
+      const before = (kind: Parameters<SqliteTurn["before"]>[0], id: string) => turn.before(kind, id);
+      const record = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, before };
+      const written = writeTurn(desk, record);
+      connection.step("sqlite.commit");
+      hasTriedCommit = true;
+      connection.step("sqlite.committing");
+      connection.db.exec("COMMIT");
+      connection.step("sqlite.committed");
+      written.remember();
+      opened.lastTurn = number;
+      this.#stats.commits++;
+      for (const tenant of written.first.keys()) this.#hear({ type: "log", tenant });
+      this.#boundWal();
+      return { outcome: "committed", first: written.first };
+    } catch (error) {
+      return this.#fail(opened, number, hasTriedCommit, error);
+    }
+  }
+
+  abort(): void {
+    this.#turn = null;
+  }
+
+  async settle(turn: number): Promise<"committed" | "absent"> {
+    const opened = this.#mustOpen();
+    if (this.#unsettled?.turn !== turn) return this.#settled.get(turn) ?? (turn <= opened.lastTurn ? "committed" : "absent");
+    try {
+      // After a failed write the connection's view and the file may differ; a new one reads the file as a restart would. What it
+      // then finds is made to last by a write and a checkpoint of its own, since the sync that failed cannot be believed later.
+      if (opened.connection.db.isOpen) opened.connection.db.close();
+      opened.connection = this.#connect();
+      opened.desk = new Desk(opened.connection, this.#options.cacheRows ?? cacheRowsDefault);
+      opened.connection.db.prepare("UPDATE replica SET clock = ? WHERE id = ?").run(opened.clock.now(), opened.replica);
+      opened.connection.db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+      opened.lastTurn = lastTurnOf(opened.connection, opened.replica);
+    } catch (error) {
+      throw fault("E.STORE.UNKNOWN_OUTCOME", `turn ${turn} cannot be settled yet: ${(error as Error).message}`, { turn }, error);
+    }
+    const outcome = opened.lastTurn === turn ? "committed" : "absent";
+    this.#unsettled = null;
+    this.#settled.set(turn, outcome);
+    return outcome;
+  }
+
+  events(query: EventQuery): Promise<EventPage> {
+    return this.#mustOpen().reader.events(query);
+  }
+
+  page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
+    return this.#mustOpen().reader.page(query);
+  }
+
+  onHint(hear: (hint: Hint) => void): void {
+    this.#hear = hear;
+  }
+
+  stats(): Readonly<StoreStats> {
+    return { ...this.#stats };
+  }
+
+  trim(tenant: Tenant, floor: Position): number {
+    const { connection, desk } = this.#mustOpen();
+    const state = desk.tenant(tenant);
+    const to = Math.max(state.floor, Math.min(floor, state.position));
+    connection.db.exec("BEGIN IMMEDIATE");
+    try {
+      connection.db.prepare("UPDATE tenant SET floor = ? WHERE id = ?").run(to, tenant);
+      const sql =
+        "DELETE FROM event WHERE tenant = ? AND first IN (SELECT first FROM event WHERE tenant = ? AND last <= ? ORDER BY first LIMIT ?)";
+      const gone = connection.db.prepare(sql).run(tenant, tenant, to, trimRowsMax).changes;
+      connection.db.exec("COMMIT");
+      desk.setTenant(tenant, { ...state, floor: to });
+      return Number(gone);
+    } catch (error) {
+      if (connection.db.isTransaction) connection.db.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    const opened = this.#opened;
+    if (opened === null) return;
+    this.#opened = null;
+    await opened.reader.close();
+    if (opened.connection.db.isOpen) opened.connection.db.close();
+    opened.lock.release();
+  }
+
+  /** Nothing is called written by hope: rolled back and seen to be, or unknown. */
+  #fail(opened: Opened, turn: number, hasTriedCommit: boolean, error: unknown): Committed {
+    const { connection, replica } = opened;
+    const errcode = ((error as { errcode?: number }).errcode ?? 0) % 256;
+    try {
+      if (connection.db.isTransaction) connection.db.exec("ROLLBACK");
+      // A busy or full file refuses before the commit mark is in the WAL. Any other error of COMMIT may have come after it.
+      const isCertain = !hasTriedCommit || errcode === sqliteBusy || errcode === sqliteFull;
+      if (isCertain && lastTurnOf(connection, replica) !== turn) return failure(turn, error, errcode);
+    } catch (worse) {
+      return this.#unknown(opened, turn, worse);
+    }
+    return this.#unknown(opened, turn, error);
+  }
+
+  #unknown(opened: Opened, turn: number, cause: unknown): Committed {
+    opened.desk.forget();
+    this.#unsettled = { turn, cause };
+    return { outcome: "unknown" };
+  }
+
+  #connect(): Connection {
+    const { file } = this.#options;
+    const failpoint = this.#options.failpoint ?? null;
+    const db = openDatabase(file, { readOnly: false, busyMs: this.#options.busyMs ?? busyMsDefault });
+    try {
+      prepareWriter(db, file, failpoint);
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+    return new Connection(db, this.#stats, failpoint);
+  }
+
+  /** A reader that stays long keeps the WAL from starting over; once it is gone, this gives the space back. */
+  #boundWal(): void {
+    if (this.#stats.commits % commitsPerWalLook !== 0) return;
+    const { connection } = this.#mustOpen();
+    const wal = statSync(`${this.#options.file}-wal`, { throwIfNoEntry: false });
+    if (wal === undefined || wal.size <= (this.#options.walBytesMax ?? walBytesMaxDefault)) return;
+    connection.db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
+    connection.db.exec(`PRAGMA busy_timeout = ${this.#options.busyMs ?? busyMsDefault}`);
+  }
+
+  #mustOpen(): Opened {
+    if (this.#opened === null) throw new Error("the store is not open");
+    return this.#opened;
+  }
+}
+
+const sqliteBusy = 5;
+const sqliteFull = 13;
+
+function failure(turn: number, error: unknown, errcode: number): Committed {
+  if (error instanceof UnitRefused) {
+    return { outcome: "failed", unit: error.unit, fault: fault("E.INTERNAL", error.message, { unit: error.unit }, error) };
+  }
+  const why = errcode === sqliteBusy ? "another program has the file locked" : (error as Error).message;
+  return { outcome: "failed", fault: fault("E.STORE.BUSY", `turn ${turn} was not written: ${why}`, { turn }, error) };
+}
+
+/** Takes up the replica's row: one epoch on, its last turn as it stands. The cluster id is written once and compared ever after. */
+function enter(connection: Connection, file: string, me: { replica: string; cluster: string }, wall: Millis) {
+  const { db } = connection;
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    db.prepare("INSERT INTO meta (name, value) VALUES ('cluster', ?) ON CONFLICT (name) DO NOTHING").run(me.cluster);
+    const cluster = String(db.prepare("SELECT value FROM meta WHERE name = 'cluster'").get()?.value);
+    if (cluster !== me.cluster)
+      throw fault("E.STORE.OPEN", `${file} belongs to cluster ${cluster}, not to ${me.cluster}`, {
+        file,
+        cluster,
+        given: me.cluster,
+      });
+    const stored = Number(db.prepare("SELECT coalesce(max(clock), 0) AS clock FROM replica").get()?.clock);
+    db.prepare(
+      "INSERT INTO replica (id, epoch, last_turn, clock) VALUES (?, 1, 0, ?) ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1, clock = excluded.clock",
+    ).run(me.replica, Math.floor(Math.max(stored, wall)));
+    const row = db.prepare("SELECT epoch, last_turn AS lastTurn FROM replica WHERE id = ?").get(me.replica);
+    // Nobody reads the mail of an epoch that is over; its workers come back and are told again from their rows.
+    db.prepare("DELETE FROM mail WHERE replica = ? AND epoch < ?").run(me.replica, Number(row?.epoch));
+    db.exec("COMMIT");
+    return { epoch: Number(row?.epoch), lastTurn: Number(row?.lastTurn), stored };
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK");
+    throw error;
+  }
+}
+
+function lastTurnOf(connection: Connection, replica: string): number {
+  return Number(connection.db.prepare("SELECT last_turn AS turn FROM replica WHERE id = ?").get(replica)?.turn ?? 0);
+}

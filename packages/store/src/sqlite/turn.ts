@@ -1,0 +1,128 @@
+// One turn on sqlite. The store is alone, so every root is free and every read goes through; the write transaction opens only at the
+// commit, because nobody else writes between the two.
+
+import type { Committed, Key, Line, Mail, Millis, Row, TaskList, TaskRow, Tx, Unit, Want } from "@astraflow/engine";
+import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
+import type { Kind } from "./columns.ts";
+import type { Desk } from "./desk.ts";
+
+/** What the turn hands to the store when it is over. */
+export interface TurnEnd {
+  commit(turn: SqliteTurn, number: number, units: readonly Unit[]): Committed;
+  abort(turn: SqliteTurn): void;
+}
+
+export class SqliteTurn implements Tx {
+  readonly now: Millis;
+  readonly nextDue: Millis | null;
+  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly due: readonly Row[];
+  readonly mail: readonly Mail[];
+  readonly mailSeqs: readonly number[];
+  readonly #desk: Desk;
+  readonly #end: TurnEnd;
+  readonly #taken = new Set<Key>();
+  /** Rows and gaps the cache may not hold on to until the turn is over. */
+  readonly #found = new Map<Key, Row | null>();
+  #isOver = false;
+
+  constructor(desk: Desk, end: TurnEnd, me: { replica: string; epoch: number }, now: Millis, want: Want) {
+    this.#desk = desk;
+    this.#end = end;
+    this.now = now;
+    const skip = new Set(want.skip);
+    this.#load(want.rows);
+    this.claimed = this.#claim(want, skip);
+    this.due = desk.due(now, want.due, ({ kind, id }) => skip.size === 0 || !skip.has(rootOf(`${kind}/${id}`)));
+    for (const row of this.due) this.#taken.add(rootOf(keyOf(row)));
+    this.nextDue = desk.deadlines.next(now);
+    for (const list of want.lists) if (list.of === "open") this.#taken.add(runKey(list.run));
+    const mail = desk.mail(me.replica, me.epoch, want.mail);
+    this.mail = mail.map((one) => one.mail);
+    this.mailSeqs = mail.map((one) => one.seq);
+  }
+
+  row(key: Key): Row | null {
+    this.#assertOpen();
+    this.#taken.add(rootOf(key));
+    return this.#find(key);
+  }
+
+  tasks(list: TaskList): readonly TaskRow[] {
+    this.#assertOpen();
+    if (list.of === "held") return this.#desk.heldBy(list.worker, list.limit);
+    if (list.of === "line") return this.#desk.claim(list.line, list.limit, null);
+    this.#taken.add(runKey(list.run));
+    return this.#desk.openTasks(list.run, list.after, list.limit);
+  }
+
+  async more(rows: readonly Key[], _lists: readonly TaskList[]): Promise<void> {
+    this.#assertOpen();
+    this.#load(rows);
+  }
+
+  async commit(turn: number, units: readonly Unit[]): Promise<Committed> {
+    this.#assertOpen();
+    this.#isOver = true;
+    return this.#end.commit(this, turn, units);
+  }
+
+  async abort(): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#end.abort(this);
+  }
+
+  hasTaken(root: Key): boolean {
+    return this.#taken.has(root);
+  }
+
+  /** The image a row had before this turn. */
+  before(kind: Kind, id: string): Row | null {
+    return this.#desk.cache.get(kind, id) ?? this.#find(`${kind}/${id}`);
+  }
+
+  #find(key: Key): Row | null {
+    const slash = key.indexOf("/");
+    const kind = key.slice(0, slash) as Kind;
+    const id = key.slice(slash + 1);
+    const cached = this.#desk.cache.get(kind, id);
+    if (cached !== undefined) return cached;
+    let found = this.#found.get(key);
+    if (found === undefined) {
+      found = this.#desk.find(kind, id);
+      this.#found.set(key, found);
+    }
+    return found;
+  }
+
+  #load(keys: readonly Key[]): void {
+    const wanted = new Map<Kind, string[]>();
+    for (const key of keys) {
+      this.#taken.add(rootOf(key));
+      const slash = key.indexOf("/");
+      const kind = key.slice(0, slash) as Kind;
+      const ids = wanted.get(kind);
+      if (ids === undefined) wanted.set(kind, [key.slice(slash + 1)]);
+      else ids.push(key.slice(slash + 1));
+    }
+    for (const [kind, rows] of this.#desk.preload(wanted)) for (const [id, row] of rows) this.#found.set(`${kind}/${id}`, row);
+  }
+
+  #claim(want: Want, skip: ReadonlySet<Key>): Map<Line, TaskRow[]> {
+    const claimed = new Map<Line, TaskRow[]>();
+    for (const { line, limit } of want.claims) {
+      const already = claimed.get(line) ?? [];
+      const seen = new Set(already.map((task) => task.id));
+      const fits = skip.size + seen.size === 0 ? null : (id: string) => !seen.has(id) && !skip.has(runKey(runOf(id)));
+      const tasks = this.#desk.claim(line, limit, fits);
+      for (const task of tasks) this.#taken.add(runKey(task.run));
+      claimed.set(line, [...already, ...tasks]);
+    }
+    return claimed;
+  }
+
+  #assertOpen(): void {
+    if (this.#isOver) throw new Error("this turn is over; begin another");
+  }
+}

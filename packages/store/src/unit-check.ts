@@ -1,0 +1,84 @@
+// What every store checks of a turn's units before it writes one: the roots are held, each row comes once, what enters a line is
+// there to enter it. Whether a row's fields can be stored is the tables' business.
+
+import type { Key, Row, TaskRow, Unit } from "@astraflow/engine";
+import { keyOf, runOf } from "@astraflow/engine";
+import { type Fault, fault } from "@astraflow/protocol";
+
+export interface BadUnit {
+  readonly unit: number;
+  readonly fault: Fault;
+}
+
+/** The first unit that may not be written, or null. `isTaken` answers for a root. */
+export function checkUnits(units: readonly Unit[], isTaken: (root: Key) => boolean): BadUnit | null {
+  const seen = new Set<string>();
+  for (const [index, unit] of units.entries()) {
+    const problem = problemOf(unit, seen, isTaken);
+    if (problem !== null) return { unit: index, fault: refuse(index, problem) };
+  }
+  return null;
+}
+
+export function refuse(unit: number, problem: string, cause?: unknown): Fault {
+  return fault("E.INTERNAL", `unit ${unit} was refused: ${problem}`, { unit }, cause);
+}
+
+function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolean): string | null {
+  for (const root of unit.roots) if (!isTaken(root)) return `root ${root} was not taken in this turn`;
+  let run = "";
+  for (const row of unit.puts) {
+    // Tasks of one run come together, so their root is asked for once.
+    if (row.kind !== "task" || row.run !== run) {
+      const root: Key = row.kind === "task" ? `run/${row.run}` : keyOf(row);
+      if (!isTaken(root)) return `${keyOf(row)} is written under ${root}, which was not taken in this turn`;
+      if (row.kind === "task") run = row.run;
+      if (row.kind === "run") run = row.id;
+    }
+    // A task's id holds a dot and no kind, so it cannot be mistaken for the key of another row.
+    const name = row.kind === "task" ? row.id : keyOf(row);
+    if (seen.has(name)) return `${keyOf(row)} is written more than once in this turn`;
+    seen.add(name);
+    if (row.kind === "task" && runOf(row.id) !== row.run) return `task ${row.id} names run ${row.run}`;
+  }
+  for (const key of unit.drops) {
+    const isTask = key.startsWith("task/");
+    const root: Key = isTask ? `run/${runOf(key.slice(5))}` : key;
+    if (!isTaken(root)) return `${key} is dropped under ${root}, which was not taken in this turn`;
+    const name = isTask ? key.slice(5) : key;
+    if (seen.has(name)) return `${key} is written more than once in this turn`;
+    seen.add(name);
+  }
+  return lineProblemOf(unit);
+}
+
+function lineProblemOf(unit: Unit): string | null {
+  const entering = new Set<string>();
+  for (const { task, cost } of unit.ready) {
+    if (entering.has(task)) return `task ${task} enters a line twice`;
+    if (!Number.isFinite(cost) || cost < 0) return `task ${task} enters a line at a cost of ${cost}`;
+    entering.add(task);
+  }
+  let found = 0;
+  for (const row of unit.puts) {
+    if (row.kind !== "task") continue;
+    if (entering.has(row.id)) {
+      found++;
+      if (row.line === null) return `task ${row.id} enters a line but names none`;
+    } else if (row.line !== null && row.rank === null) return `task ${row.id} stands in line ${row.line} without a rank`;
+  }
+  return found === entering.size ? null : "a task enters a line without being written";
+}
+
+/** A task that was in a line and, by this image (null: dropped), no longer stands at that place of it. */
+export function leavesLine(before: TaskRow, after: TaskRow | null): boolean {
+  return before.line !== null && (after === null || after.line !== before.line || after.phase !== before.phase);
+}
+
+/** Ended tasks and runs change no more, so nothing waits on them. */
+export function hasEnded(row: Row): boolean {
+  if (row.kind === "run") return row.phase === "succeeded" || row.phase === "failed" || row.phase === "cancelled";
+  if (row.kind === "task")
+    return row.phase !== "waiting" && row.phase !== "parked" && row.phase !== "ready" && row.phase !== "leased";
+  return false;
+}

@@ -1,0 +1,54 @@
+/**
+ * Compares the documents with the code: every rule has its test, every met requirement names one that exists, and nothing
+ * refers to the place where it was written. Whether generated documents are fresh is asked of gen.ts.
+ */
+import { existsSync } from "node:fs";
+import { join } from "node:path";
+import { checkRequirements } from "./requirements.ts";
+import { checkRules, readRules } from "./spec.ts";
+import { listTitles } from "./titles.ts";
+import { listFiles, readText, reportProblems, repositoryRoot } from "./tree.ts";
+
+/** Written in pieces, because this file is read by its own check. */
+const forbidden: readonly { pattern: RegExp; why: string }[] = [
+  { pattern: new RegExp(["\\.\\.", "shared\\b"].join("/")), why: "a folder outside the repository" },
+  { pattern: new RegExp(["(?<![\\w.~-])", "work", ""].join("/")), why: "an absolute path of one machine" },
+  { pattern: new RegExp(["", "tmp", "bash"].join("/")), why: "an absolute path of one machine" },
+  { pattern: new RegExp(["registry", "npmjs"].join("\\.")), why: "the host of a package registry" },
+];
+const textName = /\.(md|ts|tsx|mts|js|jsx|mjs|cjs|json|yaml|yml|py|sql|css|html|sh|toml)$|^\.ci\//;
+/** npm writes the address of every package into it. */
+const lockfile = "package-lock.json";
+
+/** Every disagreement between documents and code below a root, one sentence each. */
+export function checkDocs(root: string): string[] {
+  const titles = listTitles(root);
+  const problems: string[] = [];
+  const spec = readDocument(root, "docs/spec.md", "it holds the numbered rules that test titles cite", problems);
+  const requirements = readDocument(root, "docs/requirements.md", "it holds a row for everything that was asked for", problems);
+  const rules = spec === null ? [] : readRules(spec);
+  // Without a spec every title would be wrong; one sentence about the missing file says it all.
+  if (spec !== null) problems.push(...checkRules(rules, titles));
+  if (requirements !== null) problems.push(...checkRequirements(requirements, rules, titles));
+  return [...problems, ...findForbiddenWords(root)];
+}
+
+function readDocument(root: string, path: string, why: string, problems: string[]): string | null {
+  if (existsSync(join(root, path))) return readText(root, path);
+  problems.push(`${path} is missing; ${why}`);
+  return null;
+}
+
+function findForbiddenWords(root: string): string[] {
+  const files = listFiles(root).filter((path) => textName.test(path) && path !== lockfile);
+  return files.flatMap((path) =>
+    readText(root, path)
+      .split("\n")
+      .flatMap((words, at) => {
+        const found = forbidden.find(({ pattern }) => pattern.test(words));
+        return found ? [`${path}:${at + 1}: mentions ${found.why}: "${found.pattern.exec(words)?.[0]}"`] : [];
+      }),
+  );
+}
+
+if (import.meta.main) reportProblems("docs", checkDocs(repositoryRoot));

@@ -1,0 +1,214 @@
+/**
+ * Which room may know which: compares every manifest and every import with the table of arrows. Arrows point one way, so
+ * that a change to a room is felt only by those above it. What a room may do inside is for purity.ts and the linter.
+ */
+import { existsSync } from "node:fs";
+import { isBuiltin } from "node:module";
+import { basename, join, posix } from "node:path";
+import { type Import, readImports } from "./imports.ts";
+import { findProgramHabits } from "./program-habits.ts";
+import { readTokens } from "./tokens.ts";
+import { isTestFile, listFolders, listSources, readText, reportProblems, repositoryRoot } from "./tree.ts";
+
+/** Every room and the rooms it may know; `*` is all packages. An arrow that is not here does not exist. */
+export const arrows: Record<string, readonly string[]> = {
+  "packages/protocol": [],
+  "packages/session": ["protocol"],
+  "packages/graph": ["protocol"],
+  "packages/engine": ["protocol", "graph"],
+  "packages/store": ["protocol", "engine"],
+  "packages/doors": ["protocol", "session", "graph", "engine"],
+  "packages/runtime": ["protocol", "session"],
+  "packages/tools": ["protocol"],
+  "packages/devices": ["protocol"],
+  "packages/sdk": [],
+  "packages/sim": ["*"],
+  "apps/scheduler": ["protocol", "graph", "engine", "store", "doors"],
+  "apps/worker": ["protocol", "runtime"],
+  "apps/cli": ["protocol", "graph"],
+  "apps/console": ["protocol", "graph"],
+  examples: ["sdk"],
+};
+
+/** The room that loads programs by name, when one is asked for. */
+const lazyLoader = "apps/cli";
+const scope = "@astraflow/";
+
+interface Manifest {
+  name?: string;
+  main?: string;
+  bin?: unknown;
+  exports?: Record<string, unknown>;
+  dependencies?: Record<string, string>;
+  devDependencies?: Record<string, string>;
+  optionalDependencies?: Record<string, string>;
+  peerDependencies?: Record<string, string>;
+}
+
+interface Room {
+  folder: string; // "" is the root: scripts, test and bench, which may know every room by its entrance
+  manifest: Manifest | null;
+  rootManifest: Manifest;
+  problems: string[];
+  usedBySources: Set<string>;
+  usedByTests: Set<string>;
+}
+
+/** Every breach of the table below a root, one sentence each. */
+export function checkLayers(root: string): string[] {
+  const problems: string[] = [];
+  const rootManifest = readManifest(root, "") ?? {};
+  const folders = [
+    ...listFolders(root, "packages"),
+    ...listFolders(root, "apps"),
+    ...(existsSync(join(root, "examples")) ? ["examples"] : []),
+  ];
+  for (const folder of folders) {
+    if (!arrows[folder]) {
+      problems.push(`${folder}: unknown room; give it a row in the table of scripts/layers.ts`);
+      continue;
+    }
+    const manifest = readManifest(root, folder);
+    if (!manifest && folder !== "examples") {
+      problems.push(`${folder}: a room without a package.json; it states what the room may know`);
+      continue;
+    }
+    const room: Room = { folder, manifest, rootManifest, problems, usedBySources: new Set(), usedByTests: new Set() };
+    if (manifest) checkManifest(room, manifest);
+    for (const file of listSources(root, folder)) checkFile(root, room, file);
+    if (manifest) checkUse(room, manifest);
+  }
+  const outside: Room = {
+    folder: "",
+    manifest: rootManifest,
+    rootManifest,
+    problems,
+    usedBySources: new Set(),
+    usedByTests: new Set(),
+  };
+  for (const file of listSources(root)) if (!/^(packages|apps|examples)\//.test(file)) checkFile(root, outside, file);
+  return problems;
+}
+
+function readManifest(root: string, folder: string): Manifest | null {
+  const path = posix.join(folder, "package.json");
+  return existsSync(join(root, path)) ? (JSON.parse(readText(root, path)) as Manifest) : null;
+}
+
+function checkManifest(room: Room, manifest: Manifest): void {
+  const { folder, problems } = room;
+  const expected = scope + basename(folder);
+  if (folder !== "examples" && manifest.name !== expected)
+    problems.push(`${folder}/package.json: is named "${manifest.name}"; its room is ${expected}`);
+  for (const entrance of Object.keys(manifest.exports ?? {}))
+    if (entrance !== "." && entrance !== "./testing")
+      problems.push(`${folder}/package.json: opens "${entrance}"; a room has the entrances "." and "./testing"`);
+  if (folder.startsWith("packages/") && (manifest.main !== undefined || manifest.bin !== undefined))
+    problems.push(`${folder}/package.json: has a main or bin; packages are libraries, programs live in apps`);
+  for (const name of Object.keys(manifest.dependencies ?? {}))
+    if (name.startsWith(scope) && !mayKnow(folder, name) && !mayLoad(folder, name))
+      problems.push(`${folder}/package.json: declares ${describeArrow(folder, name)}`);
+}
+
+function checkFile(root: string, room: Room, file: string): void {
+  const { folder, problems } = room;
+  const tokens = readTokens(readText(root, file));
+  const isTest = isTestFile(file);
+  const say = (line: number, sentence: string) => problems.push(`${file}:${line}: ${sentence}`);
+  for (const found of readImports(tokens)) {
+    const { specifier, line } = found;
+    if (specifier.startsWith(".")) {
+      const target = posix.normalize(posix.join(posix.dirname(file), specifier));
+      if (roomOf(target) !== folder)
+        say(line, `"${specifier}" leaves ${folder || "the root"} through the wall; import ${roomOf(target) || "it"} by its name`);
+      else if (isTestFile(target) && !isTest) say(line, `"${specifier}" is for tests only, and this file is no test`);
+    } else if (/^(\/|file:)/.test(specifier)) say(line, `"${specifier}" is a path of one machine; import by name`);
+    else if (specifier.startsWith(scope)) for (const sentence of judgeRoomImport(room, found, isTest)) say(line, sentence);
+    else if (!isBuiltin(specifier) && !specifier.startsWith("#"))
+      for (const sentence of judgePackageImport(room, specifier, isTest)) say(line, sentence);
+  }
+  if (/\/src\/(index|testing)\.ts$/.test(file))
+    tokens.forEach((token, at) => {
+      if (token.text === "export" && tokens[at + 1]?.text === "*" && tokens[at + 2]?.text !== "as")
+        say(token.line, "an entrance lists every export by name, not with a star");
+    });
+  if (folder.startsWith("packages/") && !isTest) for (const habit of findProgramHabits(tokens)) say(habit.line, habit.sentence);
+}
+
+function* judgeRoomImport(room: Room, { specifier, isLazy }: Import, isTest: boolean): Generator<string> {
+  const { folder } = room;
+  const [, short = "", ...rest] = specifier.split("/");
+  const name = scope + short;
+  const entrance = rest.join("/");
+  (isTest ? room.usedByTests : room.usedBySources).add(name);
+  const isKnown = Object.keys(arrows).some((known) => basename(known) === short);
+  if (!isKnown) return yield `"${specifier}" names a room that is not in the table`;
+  if (entrance !== "" && entrance !== "testing") return yield `"${specifier}" is a deep import; ${name} has one entrance`;
+  if (entrance === "testing" && !isTest) return yield `"${specifier}" is for tests only, and this file is no test`;
+  if (folder === "") return; // the root sees the whole house, and npm links every room into its node_modules
+  if (short === basename(folder)) {
+    if (!isTest) yield `"${specifier}" is this room itself; import the file`;
+    return;
+  }
+  if (entrance === "" && !mayKnow(folder, name)) {
+    if (!mayLoad(folder, name)) return yield `uses ${describeArrow(folder, name)}`;
+    if (!isLazy)
+      return yield `"${specifier}" is loaded at once; ${folder} loads other apps with import() when they are asked for`;
+    return; // by name, so that the command line works where that app is not installed
+  }
+  yield* judgeDeclared(room, name, isTest);
+}
+
+function* judgePackageImport(room: Room, specifier: string, isTest: boolean): Generator<string> {
+  const name = specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+  (isTest ? room.usedByTests : room.usedBySources).add(name);
+  yield* judgeDeclared(room, name, isTest);
+}
+
+function* judgeDeclared({ folder, manifest, rootManifest }: Room, name: string, isTest: boolean): Generator<string> {
+  if (!manifest) return;
+  const { dependencies, devDependencies, optionalDependencies, peerDependencies } = manifest;
+  const declared = { ...dependencies, ...optionalDependencies, ...peerDependencies };
+  const forTests = { ...devDependencies, ...rootManifest.devDependencies }; // test tools are declared once, at the root
+  if (name in declared || ((isTest || folder === "") && name in forTests)) return;
+  yield `imports ${name}, which ${folder ? `${folder}/` : ""}package.json does not declare`;
+}
+
+function checkUse({ folder, problems, usedBySources, usedByTests }: Room, manifest: Manifest): void {
+  const say = (sentence: string) => problems.push(`${folder}/package.json: ${sentence}`);
+  for (const name of Object.keys(manifest.dependencies ?? {})) {
+    if (usedBySources.has(name)) continue;
+    if (usedByTests.has(name)) say(`${name} is used by tests only; declare it in devDependencies`);
+    else say(`declares ${name}, which nothing in ${folder} imports`);
+  }
+  for (const name of Object.keys(manifest.devDependencies ?? {}))
+    if (!name.startsWith("@types/") && !usedByTests.has(name) && !usedBySources.has(name))
+      say(`declares ${name}, which nothing in ${folder} imports`);
+}
+
+function mayKnow(folder: string, name: string): boolean {
+  const short = name.slice(scope.length);
+  const allowed = arrows[folder] ?? [];
+  return allowed.includes(short) || (allowed.includes("*") && arrows[`packages/${short}`] !== undefined);
+}
+
+function mayLoad(folder: string, name: string): boolean {
+  return folder === lazyLoader && arrows[`apps/${name.slice(scope.length)}`] !== undefined;
+}
+
+function describeArrow(folder: string, name: string): string {
+  const allowed = arrows[folder] ?? [];
+  const may = allowed.length === 0 ? "no other room" : allowed.join(", ");
+  return `the arrow ${basename(folder)} -> ${name.slice(scope.length)}, which is not in the table (${basename(folder)} may know ${may})`;
+}
+
+function roomOf(path: string): string {
+  const [floor = "", room = ""] = path.split("/");
+  if (floor === "packages" || floor === "apps") return `${floor}/${room}`;
+  return floor === "examples" ? floor : "";
+}
+
+if (import.meta.main) reportProblems("layers", checkLayers(repositoryRoot));

@@ -1,0 +1,43 @@
+/** The types of setup-plan.mjs; setup.mjs and the tests read them. */
+
+export type Command = "start" | "test" | "check";
+
+/** Something the operating system must bring; one row of the table. */
+export interface SystemPackage {
+  name: string;
+  /** A path, with `*` for one folder, that exists once the package is installed. */
+  probe: string;
+  neededBy: readonly Command[];
+  why: string;
+}
+
+export interface Facts {
+  command: Command;
+  /** Hash of package-lock.json. */
+  lockHash: string;
+  /** Hash the last complete install was made from, or null. */
+  stampHash: string | null;
+  hasModules: boolean;
+  /** Without a stamp: whether npm's own record of what it installed agrees with the lockfile. */
+  installedAgrees: boolean;
+  isRoot: boolean;
+  hasApt: boolean;
+  /** Packages whose probe found nothing. */
+  missing: readonly SystemPackage[];
+}
+
+export type Step =
+  | { type: "install-modules"; why: string }
+  | { type: "adopt-modules"; why: string }
+  | { type: "install-packages"; names: readonly string[]; why: string }
+  | { type: "tell"; why: string }
+  | { type: "refuse"; why: string };
+
+export type PlanSetUp = (facts: Facts) => Step[];
+export type ChooseNode = (found: { bundled: string | null; own: string }) => "bundled" | "own" | { refusal: string };
+export type AgreeModules = (lock: unknown, installed: unknown) => boolean;
+
+export const systemPackages: readonly SystemPackage[];
+export const planSetUp: PlanSetUp;
+export const chooseNode: ChooseNode;
+export const agreeModules: AgreeModules;

@@ -1,0 +1,47 @@
+/**
+ * `npm test`: set-up, the checks, then every test. The last line is always `N passed, N failed` (with `, N skipped`).
+ * `npm test -- packages/store` runs the tests below a path only, and leaves the checks out.
+ */
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { listSteps, runSteps } from "./check-steps.mjs";
+import { root, setUpOrExplain } from "./setup.mjs";
+import { judgeRun } from "./test-verdict.mjs";
+
+/** @type {(place: { node: string; env: NodeJS.ProcessEnv }, words: string[]) => Promise<import("./test-verdict.d.mts").TestCounts | null>} */
+async function runTests({ node, env }, words) {
+  const folder = mkdtempSync(join(tmpdir(), "astra-test-"));
+  const file = join(folder, "counts.json");
+  try {
+    const program = join(root, "node_modules", "vitest", "vitest.mjs");
+    const child = spawn(node, [program, "run", ...words], {
+      cwd: root,
+      stdio: "inherit",
+      env: { ...env, ASTRA_TEST_COUNTS: file },
+    });
+    for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM"])) process.on(signal, () => child.kill(signal));
+    await new Promise((resolve, reject) => child.on("exit", resolve).on("error", reject));
+    return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : null;
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+/** @type {(words: string[]) => Promise<import("./test-verdict.d.mts").RunOutcome & { exitCode?: number }>} */
+async function runAll(words) {
+  const ready = setUpOrExplain("test");
+  if (!ready) return { counts: null, failedSteps: ["set-up"], exitCode: 2 };
+  if (words.length > 0) {
+    console.log(`check: left out, because only ${words.join(" ")} is tested`);
+    return { counts: await runTests(ready, words), failedSteps: [] };
+  }
+  const failedSteps = await runSteps(listSteps({ root, node: ready.node }), { root, ...ready }, console.log);
+  return { counts: await runTests(ready, words), failedSteps };
+}
+
+const outcome = await runAll(process.argv.slice(2));
+const verdict = judgeRun(outcome);
+for (const line of verdict.lines) console.log(line);
+process.exitCode = outcome.exitCode ?? verdict.exitCode;

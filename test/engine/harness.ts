@@ -1,0 +1,330 @@
+// A small world for engine tests: a memory store, a clock that moves only when told, workers that do what the test says.
+// The real driver and core run in it; only the outside is made up.
+
+import { createHash } from "node:crypto";
+import {
+  type AnswerBody,
+  type Command,
+  createEngine,
+  defaultSettings,
+  type Effect,
+  type Engine,
+  type FaultData,
+  type Held,
+  type Problem,
+  type SendDispatch,
+  type SendStop,
+  type Settings,
+  type Store,
+  type WorkerAbout,
+  type World,
+} from "@astraflow/engine";
+import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
+import { canonicalText } from "@astraflow/graph";
+import { type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
+
+export interface Node {
+  readonly type?: string;
+  readonly params?: Record<string, unknown>;
+  readonly policy?: Record<string, unknown>;
+}
+
+const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+export const nodeId = uuid;
+
+/** A workflow of `nodes`, joined by `edges` [from, to]; every edge carries results.out into parameters.in. */
+export function graph(nodes: readonly Node[], edges: readonly (readonly [number, number])[]): Record<string, unknown> {
+  return {
+    id: uuid(999),
+    schemaVersion: "2025-10",
+    metadata: { name: "test" },
+    nodes: nodes.map((node, at) => ({
+      id: uuid(at),
+      type: node.type ?? "test.step",
+      package: { name: "test", version: "1.0.0" },
+      label: `node ${at}`,
+      position: { x: 0, y: 0 },
+      parameters: node.params ?? {},
+      ...(node.policy === undefined ? {} : { policy: node.policy }),
+      ui: {
+        inputPorts: [
+          { key: "in", label: "in", binding: { path: "parameters.in", mode: "write" } },
+          ...nodes.map((_, from) => ({
+            key: `in${from}`,
+            label: "in",
+            binding: { path: `parameters.in${from}`, mode: "write" },
+          })),
+        ],
+        outputPorts: [{ key: "out", label: "out", binding: { path: "results.out", mode: "read" } }],
+      },
+    })),
+    edges: edges.map(([from, to], at) => ({
+      id: `e${at}`,
+      source: { node: uuid(from), port: "out" },
+      target: { node: uuid(to), port: edges.filter(([, target]) => target === to).length > 1 ? `in${from}` : "in" },
+    })),
+  };
+}
+
+export const chain = (length: number, node: Node = {}): Record<string, unknown> =>
+  graph(
+    Array.from({ length }, () => node),
+    Array.from({ length: length - 1 }, (_, at) => [at, at + 1] as const),
+  );
+
+export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+export const about = (changes: Partial<WorkerAbout> = {}): WorkerAbout => ({
+  slots: 1,
+  packages: [{ name: "test", version: "1.0.0", status: "installed" }],
+  runtimes: ["node"],
+  features: ["fence", "cancel", "held"],
+  payloadTypes: [],
+  pool: "default",
+  tags: {},
+  hostname: "h",
+  version: "1",
+  dialect: "v2",
+  ...changes,
+});
+
+export interface Options {
+  readonly settings?: Partial<Settings>;
+  readonly cluster?: Partial<MemoryClusterOptions>;
+  readonly store?: Store;
+  readonly plant?: Plant;
+}
+
+export class Harness {
+  now = 1_800_000_000_000;
+  readonly effects: Effect[] = [];
+  readonly problems: Problem[] = [];
+  readonly store: Store;
+  readonly engine: Engine;
+  readonly settings: Settings;
+  wakeAt: number | null = null;
+  #ids = 0;
+  #refs = 0;
+  #answers = new Map<number, { resolve: (body: AnswerBody) => void; reject: (fault: Refused) => void }>();
+  #settled: (() => void)[] = [];
+
+  constructor(options: Options = {}) {
+    this.settings = { ...defaultSettings, ...options.settings };
+    const clock = { wall: () => this.now, mono: () => this.now };
+    this.store =
+      options.store ?? memoryCluster({ mode: "strong", dice: { roll: () => 0.5 }, clock, ...options.cluster }).handle();
+    const world: World = {
+      store: this.store,
+      ids: { next: (now) => `${now.toString(16).padStart(12, "0")}-${String(++this.#ids).padStart(8, "0")}` },
+      dice: { roll: () => 0.5 },
+      digest,
+      out: (effects) => this.#hear(effects),
+      idle: (wakeAt) => {
+        this.wakeAt = wakeAt;
+        for (const done of this.#settled.splice(0)) done();
+      },
+      failpoint: () => undefined,
+      report: (problem) => this.problems.push(problem),
+    };
+    this.engine =
+      options.plant === undefined ? createEngine(world, this.settings) : createPlantedEngine(world, this.settings, options.plant);
+  }
+
+  #hear(effects: readonly Effect[]): void {
+    this.effects.push(...effects);
+    for (const effect of effects) {
+      if (effect.type !== "answer") continue;
+      const waiting = this.#answers.get(effect.ref);
+      this.#answers.delete(effect.ref);
+      if (effect.fault !== null) waiting?.reject(new Refused(effect.fault));
+      else if (effect.body !== null) waiting?.resolve(effect.body);
+    }
+  }
+
+  async start(): Promise<this> {
+    await this.engine.start({ replica: "r1", cluster: "c1" });
+    return this;
+  }
+
+  ask(command: Command): Promise<AnswerBody> {
+    return this.askAll([command])[0] as Promise<AnswerBody>;
+  }
+
+  /** Several commands that arrive together and so share a turn. */
+  askAll(commands: readonly Command[]): Promise<AnswerBody>[] {
+    const items = commands.map((command) => ({ ref: ++this.#refs, command }));
+    const promises = items.map(
+      ({ ref }) => new Promise<AnswerBody>((resolve, reject) => this.#answers.set(ref, { resolve, reject })),
+    );
+    this.engine.push(items);
+    return promises;
+  }
+
+  /** Lets time pass as far as the engine is concerned: moves the clock, wakes it, waits until it has nothing more to do. */
+  async advance(ms: number): Promise<void> {
+    this.now += ms;
+    await this.settle();
+  }
+
+  async settle(): Promise<void> {
+    const quiet = new Promise<void>((resolve) => this.#settled.push(resolve));
+    this.engine.wake();
+    await quiet;
+  }
+
+  async run(
+    workflow: Record<string, unknown>,
+    changes: { tenant?: string; ask?: string; timeoutMs?: number; priority?: number } = {},
+  ): Promise<string> {
+    const answer = await this.ask(this.order(workflow, changes));
+    if (answer.of !== "run") throw new Error("no run");
+    return answer.run;
+  }
+
+  order(
+    workflow: Record<string, unknown>,
+    changes: { tenant?: string; ask?: string; timeoutMs?: number; priority?: number } = {},
+  ): Command {
+    const body = canonicalText(workflow);
+    return {
+      type: "run.start",
+      tenant: changes.tenant ?? "t1",
+      by: "tester",
+      digest: digest(body),
+      body,
+      client: "c",
+      priority: changes.priority ?? 5,
+      timeoutMs: changes.timeoutMs ?? null,
+      ask: changes.ask === undefined ? null : { key: changes.ask, digest: digest(body) },
+    };
+  }
+
+  async join(
+    name: string,
+    changes: Partial<WorkerAbout> & { tenant?: string; boot?: string; session?: string; running?: readonly Held[] | null } = {},
+  ): Promise<Crew> {
+    const { tenant = "t1", boot = `${name}-boot`, session = `${name}-s${++this.#ids}`, running = [], ...rest } = changes;
+    const worker = `${tenant}/${name}`;
+    await this.ask({ type: "worker.join", tenant, worker, name, boot, session, about: about(rest), running });
+    return new Crew(this, tenant, worker, session, boot);
+  }
+
+  dispatches(worker?: string): SendDispatch[] {
+    return this.effects.filter(
+      (effect): effect is SendDispatch => effect.type === "dispatch" && (worker === undefined || effect.worker === worker),
+    );
+  }
+
+  stops(): SendStop[] {
+    return this.effects.filter((effect): effect is SendStop => effect.type === "stop");
+  }
+
+  async detail(run: string, tenant = "t1") {
+    const page = await this.store.page({ page: "run", tenant, run });
+    if (page.detail === null) throw new Error(`run ${run} is not there`);
+    return page.detail;
+  }
+
+  async facts(tenant = "t1", subject?: `run/${string}` | `worker/${string}`): Promise<string[]> {
+    const page = await this.store.events({ tenant, after: 0, limit: 10_000, ...(subject === undefined ? {} : { subject }) });
+    return page.items.map((item) => item.type);
+  }
+}
+
+/** A refusal as a test sees it. */
+export class Refused extends Error {
+  readonly code: string;
+  readonly fault: FaultData;
+  constructor(data: FaultData) {
+    super(`${data.code}: ${data.message}`);
+    this.code = data.code;
+    this.fault = data;
+  }
+}
+
+/** One worker session, doing what it is told. */
+export class Crew {
+  readonly harness: Harness;
+  readonly tenant: string;
+  readonly worker: string;
+  readonly session: string;
+  readonly boot: string;
+
+  constructor(harness: Harness, tenant: string, worker: string, session: string, boot: string) {
+    this.harness = harness;
+    this.tenant = tenant;
+    this.worker = worker;
+    this.session = session;
+    this.boot = boot;
+  }
+
+  /** The dispatch this session got last. */
+  get last(): SendDispatch["dispatch"] {
+    const sent = this.harness.dispatches(this.worker).filter((one) => one.session === this.session);
+    const dispatch = sent.at(-1)?.dispatch;
+    if (dispatch === undefined) throw new Error(`${this.worker} was sent nothing`);
+    return dispatch;
+  }
+
+  get sent(): SendDispatch["dispatch"][] {
+    return this.harness
+      .dispatches(this.worker)
+      .filter((one) => one.session === this.session)
+      .map((one) => one.dispatch);
+  }
+
+  #about(dispatch: { task: string; fence: number }) {
+    return { tenant: this.tenant, worker: this.worker, session: this.session, task: dispatch.task, fence: dispatch.fence };
+  }
+
+  ackCommand(dispatch: { task: string; fence: number } = this.last): Command {
+    return {
+      type: "task.ack",
+      tenant: this.tenant,
+      worker: this.worker,
+      session: this.session,
+      held: [{ task: dispatch.task, fence: dispatch.fence }],
+    };
+  }
+
+  ack(dispatch?: { task: string; fence: number }): Promise<AnswerBody> {
+    return this.harness.ask(this.ackCommand(dispatch ?? this.last));
+  }
+
+  resultCommand(
+    dispatch: { task: string; fence: number },
+    result: unknown,
+    status: "succeeded" | "failed" | "cancelled" | "skipped" = "succeeded",
+  ): Command {
+    return { type: "task.result", ...this.#about(dispatch), status, result: JSON.stringify(result), error: null, durationMs: 1 };
+  }
+
+  done(result: unknown = {}, dispatch: { task: string; fence: number } = this.last): Promise<AnswerBody> {
+    return this.harness.ask(this.resultCommand(dispatch, result));
+  }
+
+  error(code: string, message = "it broke", dispatch: { task: string; fence: number } = this.last): Promise<AnswerBody> {
+    return this.harness.ask({ type: "task.error", ...this.#about(dispatch), code, message });
+  }
+
+  beat(held: readonly Held[] | null, healthy = true): Promise<AnswerBody> {
+    return this.harness.ask({
+      type: "worker.beat",
+      tenant: this.tenant,
+      worker: this.worker,
+      session: this.session,
+      healthy,
+      held,
+    });
+  }
+
+  leave(): Promise<AnswerBody> {
+    return this.harness.ask({
+      type: "worker.leave",
+      tenant: this.tenant,
+      worker: this.worker,
+      session: this.session,
+      reason: "gone",
+    });
+  }
+}

@@ -1,0 +1,80 @@
+import { describe, expect, it } from "vitest";
+import { agreeModules, chooseNode, type Facts, planSetUp, systemPackages } from "../../scripts/setup-plan.mjs";
+
+const usable: Facts = {
+  command: "test",
+  lockHash: "aa",
+  stampHash: "aa",
+  hasModules: true,
+  installedAgrees: true,
+  isRoot: true,
+  hasApt: true,
+  missing: [],
+};
+const kinds = (change: Partial<Facts>) => planSetUp({ ...usable, ...change }).map((step) => step.type);
+
+describe("the plan of the set-up", () => {
+  it("[H1] does nothing in a checkout that is ready", () => {
+    expect(kinds({})).toEqual([]);
+  });
+
+  it("[H1] installs the dependencies when there are none, or when the lockfile has changed since", () => {
+    expect(kinds({ hasModules: false, stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
+    expect(kinds({ stampHash: "bb" })).toEqual(["install-modules"]);
+    expect(kinds({ stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
+  });
+
+  it("[H1] takes over what was installed by hand when it agrees with the lockfile", () => {
+    expect(kinds({ stampHash: null, installedAgrees: true })).toEqual(["adopt-modules"]);
+  });
+
+  it("[H2] installs missing system packages when it may, for the command that needs them only", () => {
+    expect(kinds({ missing: systemPackages })).toEqual(["install-packages"]);
+    expect(kinds({ missing: systemPackages, command: "start" })).toEqual([]);
+    expect(kinds({ missing: systemPackages, command: "check" })).toEqual([]);
+  });
+
+  it("[H2] says what to install when it may not: a test run stops there, a start goes on", () => {
+    const needed = [{ name: "thing", probe: "/opt/thing", neededBy: ["start", "test"] as const, why: "it is needed" }];
+
+    const [asUser] = planSetUp({ ...usable, isRoot: false, missing: needed });
+    const [withoutApt] = planSetUp({ ...usable, hasApt: false, missing: needed });
+    const [starting] = planSetUp({ ...usable, isRoot: false, command: "start", missing: needed });
+
+    expect(asUser).toMatchObject({
+      type: "refuse",
+      why: expect.stringContaining("apt-get install -y --no-install-recommends thing"),
+    });
+    expect(withoutApt).toMatchObject({ type: "refuse", why: expect.stringContaining("/opt/thing") });
+    expect(starting).toMatchObject({ type: "tell", why: expect.stringContaining("thing: it is needed") });
+  });
+
+  it("[H2] asks for PostgreSQL before the tests", () => {
+    expect(systemPackages.filter((row) => row.neededBy.includes("test")).map((row) => row.name)).toContain("postgresql");
+  });
+
+  it("[H3] prefers the Node that npm brought, then its own, and refuses with a sentence when both are too old", () => {
+    expect(chooseNode({ bundled: "v24.21.0", own: "v20.20.2" })).toBe("bundled");
+    expect(chooseNode({ bundled: null, own: "v22.19.0" })).toBe("own");
+    expect(chooseNode({ bundled: "v18.0.0", own: "v26.1.0" })).toBe("own");
+    expect(chooseNode({ bundled: null, own: "v22.18.9" })).toEqual({ refusal: expect.stringContaining("22.19 or newer") });
+    expect(chooseNode({ bundled: null, own: "v20.20.2" })).toEqual({ refusal: expect.stringContaining("v20.20.2") });
+  });
+
+  it("[H1] compares the lockfile with npm's record of what it installed", () => {
+    const lock = {
+      packages: {
+        "": { version: "1.0.0" },
+        "packages/a": { version: "1.0.0" },
+        "node_modules/a": { link: true },
+        "node_modules/b": { version: "2.0.0", integrity: "x" },
+        "node_modules/c-darwin": { version: "3.0.0", optional: true },
+      },
+    };
+
+    expect(agreeModules(lock, { packages: { "node_modules/b": { version: "2.0.0", integrity: "x" } } })).toBe(true);
+    expect(agreeModules(lock, { packages: { "node_modules/b": { version: "2.0.1", integrity: "y" } } })).toBe(false);
+    expect(agreeModules(lock, { packages: {} })).toBe(false);
+    expect(agreeModules(lock, null)).toBe(false);
+  });
+});

@@ -1,0 +1,122 @@
+import { describe, expect, it } from "vitest";
+import type { Run, RunRef } from "@astraflow/protocol";
+import { Api, type Scheduler, startScheduler, startWorker } from "./installation.ts";
+import { until, within } from "./processes.ts";
+import { slowRun, textChain } from "./workflows.ts";
+
+const runs = 12;
+
+/** Submits under one key until it is accepted, however often the scheduler dies meanwhile. */
+function submit(api: Api, at: number): Promise<RunRef> {
+  const workflow = textChain(`run ${at}`);
+  return until(`run ${at} to be accepted`, () => api.start(workflow, `key-${at}`));
+}
+
+/** Every accepted run ended once, with its own result; nothing exists that nobody asked for. */
+async function expectOnce(api: Api, refs: readonly RunRef[]): Promise<void> {
+  const ended = await Promise.all(refs.map((ref) => api.ended(ref.runId)));
+  ended.forEach((run, at) => {
+    expect(run.status).toBe("succeeded");
+    expect(run.nodes?.at(-1)?.result).toMatchObject({ text: [...`RUN ${at}`].reverse().join("") });
+  });
+  expect((await api.runs()).map((run: Run) => run.runId).sort()).toEqual(refs.map((ref) => ref.runId).sort());
+  for (const ref of refs) {
+    const facts = await api.facts(ref.runId);
+    const count = (type: string) => facts.filter((fact) => fact.type === type).length;
+    expect({ created: count("run.created"), tasks: count("task.succeeded"), ended: count("run.succeeded") }).toEqual({
+      created: 1,
+      tasks: 3,
+      ended: 1,
+    });
+    const positions = facts.map((fact) => fact.position);
+    expect(positions).toEqual([...positions].sort((a, b) => a - b));
+    expect(new Set(positions).size).toBe(positions.length);
+  }
+}
+
+/** Where a crash hurts, and at which pass it falls into the middle of the load. */
+const points: readonly (readonly [string, number])[] = [
+  ["turn.begun", 12],
+  ["turn.decided", 12],
+  ["turn.committed", 8],
+  ["turn.spoken", 8],
+  ["sqlite.begin", 8],
+  ["sqlite.statement", 90],
+  ["sqlite.commit", 8],
+  ["sqlite.committed", 8],
+];
+
+describe("kill -9 of the scheduler", () => {
+  for (const [point, pass] of points) {
+    it(`[O14] at ${point} loses no accepted run and ends none twice`, async () => {
+      const first = await startScheduler({ env: { ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
+      const api = new Api(first.http);
+      await startWorker(first.ws);
+      const refs = Array.from({ length: runs }, (_, at) => submit(api, at));
+
+      expect(await within(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+      await startScheduler({ dataDir: first.dataDir, listen: first.listen });
+
+      await expectOnce(api, await Promise.all(refs));
+    });
+  }
+
+  it("[O14] from outside, again and again under load, loses no accepted run and ends none twice", async () => {
+    let scheduler: Scheduler = await startScheduler();
+    const api = new Api(scheduler.http);
+    await startWorker(scheduler.ws);
+    const refs: Promise<RunRef>[] = [];
+    for (let round = 0; round < 4; round += 1) {
+      const batch = Array.from({ length: 15 }, (_, at) => submit(api, round * 15 + at));
+      refs.push(...batch);
+      // After the first few are accepted: the others, and most of the work, are under way.
+      await Promise.any(batch);
+
+      scheduler.process.kill("SIGKILL");
+      await scheduler.process.ended;
+      scheduler = await startScheduler({ dataDir: scheduler.dataDir, listen: scheduler.listen });
+    }
+
+    await expectOnce(api, await Promise.all(refs));
+  });
+});
+
+describe("kill -9 of a worker", () => {
+  it("[O16] gives its work to another once its lease is over, under a higher fence", async () => {
+    const scheduler = await startScheduler({ flags: ["--lease", "1500", "--heartbeat", "500"] });
+    const api = new Api(scheduler.http);
+    const doomed = await startWorker(scheduler.ws, { name: "doomed" });
+    const ref = await api.start(slowRun(1_500), "k");
+    const before = await until("the worker to hold the task", async () =>
+      (await api.run(ref.runId)).nodes?.find((node) => node.status === "running"),
+    );
+
+    doomed.kill("SIGKILL");
+    await doomed.ended;
+    await startWorker(scheduler.ws, { name: "spare" });
+
+    const run = await api.ended(ref.runId);
+    expect(run.status).toBe("succeeded");
+    expect(run.nodes?.[0]).toMatchObject({ workerName: "spare", attempt: 2 });
+    expect(run.nodes?.[0]?.fence).toBeGreaterThan(before.fence ?? Number.POSITIVE_INFINITY);
+    expect((await api.facts(ref.runId)).map((fact) => fact.type)).toContain("task.requeued");
+  });
+
+  it("[O16] gives its work at once to the same worker's next life", async () => {
+    const scheduler = await startScheduler({ flags: ["--lease", "600000", "--heartbeat", "10000"] });
+    const api = new Api(scheduler.http);
+    const dataDir = `${scheduler.dataDir}-worker`;
+    const first = await startWorker(scheduler.ws, { name: "phoenix", dataDir });
+    const ref = await api.start(slowRun(500), "k");
+    await until("the worker to hold the task", async () =>
+      (await api.run(ref.runId)).nodes?.some((node) => node.status === "running"),
+    );
+
+    first.kill("SIGKILL");
+    await first.ended;
+    await startWorker(scheduler.ws, { name: "phoenix", dataDir });
+
+    expect((await api.ended(ref.runId)).nodes?.[0]).toMatchObject({ status: "succeeded", attempt: 2 });
+    expect((await api.workers()).items).toHaveLength(1);
+  });
+});

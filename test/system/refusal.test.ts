@@ -1,0 +1,170 @@
+import { createHash } from "node:crypto";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { describe, expect, it } from "vitest";
+import { startScheduler } from "./installation.ts";
+import { astra, astraDone, makeFolder } from "./processes.ts";
+
+const digest = (file: string): string => createHash("sha256").update(readFileSync(file)).digest("hex");
+
+/** The lock beside a store is taken by every try and holds nothing of anyone's. */
+const isLock = (name: string): boolean => name.endsWith(".lock") || name.endsWith(".pid");
+
+/** All files below a folder with their contents: what "nothing written" is judged by. */
+function picture(folder: string): Record<string, string> {
+  const names = existsSync(folder)
+    ? readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && !isLock(entry.name))
+    : [];
+  return Object.fromEntries(
+    names.map((entry) => [join(entry.parentPath, entry.name), digest(join(entry.parentPath, entry.name))]),
+  );
+}
+
+function start(dataDir: string, ...more: string[]) {
+  return astraDone(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir, ...more]);
+}
+
+describe("a scheduler that cannot start as it was told", () => {
+  it("[O2] says which flag is wrong, ends with 2 and writes nothing", async () => {
+    const folder = makeFolder();
+
+    const end = await start(join(folder, "data"), "--lisen", "127.0.0.1:1", "--threads", "many");
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr.trim().split("\n")).toEqual([
+      expect.stringContaining("There is no flag --lisen; did you mean --listen?"),
+      expect.stringContaining(`--threads is "many"`),
+    ]);
+    expect(picture(folder)).toEqual({});
+  });
+
+  it("[O2] says which port is taken, ends with 2 and writes nothing", async () => {
+    const folder = makeFolder();
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const { port } = other.address() as AddressInfo;
+
+    const end = await astraDone(["scheduler", "--dev", "--listen", `127.0.0.1:${port}`, "--data-dir", join(folder, "data")]);
+    other.close();
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toMatch(
+      new RegExp(`^astra scheduler: 127\\.0\\.0\\.1:${port} is in use by another program; .*--listen.*\\.\\n$`),
+    );
+    expect(picture(folder)).toEqual({});
+  });
+
+  it("[O2] says that the data folder is in use and by whom, ends with 2, and the first goes on", async () => {
+    const first = await startScheduler();
+
+    const end = await start(first.dataDir);
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toContain(`is in use by process ${first.process.pid}`);
+    expect((await fetch(`${first.http}/readyz`)).status).toBe(200);
+  });
+
+  it("[O2] says that the store is from a newer version, ends with 2 and leaves it as it was", async () => {
+    const first = await startScheduler();
+    first.process.kill("SIGTERM");
+    await first.process.ended;
+    const folder = first.dataDir;
+    const file = join(folder, "astra.db");
+    const database = new DatabaseSync(file);
+    database.exec("PRAGMA user_version = 9999");
+    database.close();
+    const before = picture(folder);
+
+    const end = await start(folder);
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toMatch(/9999/);
+    expect(end.stderr).toContain(file);
+    expect(picture(folder)).toEqual(before);
+  });
+
+  it("[O2] says that the file is no database, ends with 2 and leaves it as it was", async () => {
+    const folder = makeFolder();
+    const file = join(folder, "astra.db");
+    writeFileSync(file, "these are somebody's notes, not a database\n".repeat(100));
+    const before = picture(folder);
+
+    const end = await start(folder);
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toMatch(/astra\.db cannot be opened: .*--data-dir or --store\.\n$/);
+    expect(picture(folder)).toEqual(before);
+  });
+
+  it("[O2] says that the folder cannot be made, ends with 2 and writes nothing", async () => {
+    const folder = makeFolder();
+    writeFileSync(join(folder, "data"), "a file where a folder should be");
+    const before = picture(folder);
+
+    const end = await start(join(folder, "data", "scheduler"));
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toContain(join(folder, "data", "scheduler"));
+    expect(picture(folder)).toEqual(before);
+  });
+
+  it("[O2] says that a store belongs to another cluster and ends with 2", async () => {
+    const first = await startScheduler({ flags: ["--cluster", "berlin"] });
+    first.process.kill("SIGTERM");
+    await first.process.ended;
+
+    const end = await start(first.dataDir, "--cluster", "tokyo");
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toContain("belongs to cluster berlin, not to tokyo");
+  });
+
+  it("[O6] says which failpoint does not exist and ends with 2", async () => {
+    const end = await astraDone(["scheduler", "--dev"], { ASTRA_FAILPOINTS: "turn.sideways=kill" });
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toContain(`"turn.sideways", which does not exist`);
+  });
+});
+
+describe("secrets", () => {
+  it("[O4] without --dev nothing starts without a token, and the dev token opens nothing", async () => {
+    const folder = makeFolder();
+    const secret = join(folder, "secret");
+    mkdirSync(join(folder, "data"));
+    writeFileSync(secret, "a-long-enough-secret-1\n");
+    chmodSync(secret, 0o600);
+
+    const bare = await astraDone(["scheduler", "--listen", "127.0.0.1:0", "--data-dir", join(folder, "data")]);
+    expect(bare).toMatchObject({ code: 2, stdout: "" });
+    expect(bare.stderr).toContain("--token NAME=@FILE");
+    expect(picture(join(folder, "data"))).toEqual({});
+
+    const scheduler = astra([
+      "scheduler",
+      "--listen",
+      "127.0.0.1:0",
+      "--data-dir",
+      join(folder, "data"),
+      "--token",
+      `ops=@${secret}`,
+      "--log-level",
+      "warn",
+    ]);
+    const http = String((await scheduler.ready())["http"]);
+    const ask = (token: string) => fetch(`${http}/api/v1/runs`, { headers: { authorization: `Bearer ${token}` } });
+    expect((await ask("dev-token")).status).toBe(401);
+    expect((await ask("a-long-enough-secret-1")).status).toBe(200);
+    expect(await (await fetch(`${http}/`)).text()).not.toContain("dev-token");
+  });
+
+  it("[O3] --dev on an address that other machines reach is refused with 2", async () => {
+    const end = await astraDone(["scheduler", "--dev", "--listen", "0.0.0.0:0", "--data-dir", makeFolder()]);
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toContain("only listen on loopback, not on 0.0.0.0");
+  });
+});

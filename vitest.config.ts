@@ -1,0 +1,25 @@
+/**
+ * How tests are found and run: one configuration for every workspace and for test/. What is counted, and how the last
+ * line reads, lives in scripts/reporter.ts.
+ */
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({
+  test: {
+    include: [
+      "packages/**/src/**/*.test.{ts,tsx}",
+      "packages/*/test/**/*.test.ts",
+      "apps/**/src/**/*.test.{ts,tsx}",
+      "apps/*/test/**/*.test.ts",
+      "scripts/**/*.test.ts",
+      "test/**/*.test.ts",
+    ],
+    exclude: ["**/node_modules/**", "**/var/**"],
+    // Own processes, not threads: tests open SQLite files, start children and install signal handlers.
+    pool: "forks",
+    testTimeout: 30_000,
+    hookTimeout: 60_000,
+    watch: false,
+    reporters: [["default", { summary: false }], "./scripts/reporter.ts"],
+  },
+});
