@@ -1,29 +1,157 @@
-// The limit beside the engine: a loop that does nothing but write. It replays, statement by statement and commit by commit, what the
-// engine wrote in a recorded pass, on a copy of the same database: same rows, same indexes, same commits, no decisions, no reads.
+// The limit beside the engine: a plain loop that writes one task's rows after another, and nothing else. It makes the same rows as the
+// engine (same tables, indexes, columns, texts, rows per commit) by hand: no decisions, no reads, no checks, no fences.
+// What it writes is compared, table by table, with what the engine wrote; a loop that drifts away from the engine is an error.
 
 import { DatabaseSync, type SQLInputValue, StatementSync } from "node:sqlite";
 
+export class BareLoop {
+  readonly #db: DatabaseSync;
+  readonly #chain: number;
+  readonly #perCommit: number;
+  readonly #insertRun: StatementSync;
+  readonly #endRun: StatementSync;
+  readonly #insertTask: StatementSync;
+  readonly #endTask: StatementSync;
+  readonly #insertEvent: StatementSync;
+  readonly #tenant: StatementSync;
+  readonly #replica: StatementSync;
+  #ids = 0;
+  #position: number;
+  #turn = 1_000_000_000;
+  /** Rows written, by statement, as `Tape` counts them. */
+  readonly counts = new Map<string, number>();
+
+  constructor(file: string, options: { length: number; inFlight: number }) {
+    this.#chain = options.length;
+    this.#perCommit = options.inFlight;
+    this.#db = new DatabaseSync(file);
+    this.#db.exec(
+      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536",
+    );
+    const prepare = (sql: string) => this.#db.prepare(sql);
+    this.#insertRun = prepare(
+      `INSERT INTO run (id, tenant, phase, workflow, client, band, open, verdict, cursor, "createdAt", "startedAt", "endedAt", due, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#endRun = prepare(`UPDATE run SET phase = ?, open = ?, "endedAt" = ? WHERE id = ?`);
+    this.#insertTask = prepare(
+      `INSERT INTO task (id, phase, route, pin, line, band, rank, needs, fence, attempt, deliveries, failures, worker, boot, epoch, acked, key, due, "readyAt", "grantedAt", "endedAt", params, result, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    );
+    this.#endTask = prepare(`UPDATE task SET phase = ?, "endedAt" = ?, result = ? WHERE id = ?`);
+    this.#insertEvent = prepare("INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)");
+    this.#tenant = prepare("UPDATE tenant SET position = ? WHERE id = ?");
+    this.#replica = prepare("UPDATE replica SET last_turn = ?, clock = ? WHERE id = ?");
+    this.#position = 1_000_000_000;
+  }
+
+  #write(label: string, statement: StatementSync, ...cells: SQLInputValue[]): void {
+    statement.run(...cells);
+    this.counts.set(label, (this.counts.get(label) ?? 0) + 1);
+  }
+
+  #tell(run: string, now: number, facts: readonly [string, Record<string, unknown>][]): void {
+    const first = this.#position + 1;
+    this.#position += facts.length;
+    this.#write("insert event", this.#insertEvent, "bench", first, this.#position, now, `run/${run}`, JSON.stringify(facts));
+  }
+
+  /** As many lives as the engine makes of `tasks`: whole chains, side by side, one step of each in a commit. */
+  run(tasks: number): number {
+    const runs = Math.ceil(tasks / this.#chain);
+    let written = 0;
+    for (let from = 0; from < runs; from += this.#perCommit) {
+      const side = Math.min(this.#perCommit, runs - from);
+      const ids = Array.from({ length: side }, () => this.#id());
+      for (let step = 0; step <= this.#chain; step++) this.#commit(ids, step);
+      written += side * this.#chain;
+    }
+    return written;
+  }
+
+  #commit(runs: readonly string[], step: number): void {
+    const now = Date.now();
+    this.#db.exec("BEGIN IMMEDIATE");
+    for (const run of runs) this.#life(run, step, now);
+    this.#write("insert tenant", this.#tenant, this.#position, "bench");
+    this.#write("update replica", this.#replica, ++this.#turn, now, "bench");
+    this.#db.exec("COMMIT");
+  }
+
+  /** One step of one chain: the task before it ends, the next is born with its grant, and the log hears of both. */
+  #life(run: string, step: number, now: number): void {
+    const facts: [string, Record<string, unknown>][] = [];
+    const ended = `${run}.${step - 1}`;
+    if (step === 0) {
+      this.#write(
+        "insert run",
+        this.#insertRun,
+        run,
+        "bench",
+        1,
+        "bench/0123456789abcdefghijkl",
+        "bench",
+        5,
+        1,
+        null,
+        null,
+        now,
+        now,
+        null,
+        null,
+        null,
+      );
+      facts.push(["run.created", { by: "bench", workflow: "0123456789abcdefghijkl", client: "bench" }], ["run.started", {}]);
+    } else {
+      this.#write("update task", this.#endTask, 4, now, '{"out":"a result of some forty characters, say"}', ended);
+      facts.push(["task.succeeded", { task: ended, fence: now, worker: "bench/w", durationMs: 1 }]);
+    }
+    if (step === this.#chain) {
+      this.#write("update run", this.#endRun, 3, 0, now, run);
+      facts.push(["run.succeeded", {}]);
+    } else {
+      const task = `${run}.${step}`;
+      const params = JSON.stringify(step === 0 ? { n: step } : { n: step, in: "a result of some forty characters, say" });
+      // biome-ignore format: one row of the table, in its order
+      this.#write("insert task", this.#insertTask, task, 3, "0123456789abcdefghijkl", null, null, 5, null, 0, now, 1, 1, 0, "bench/w", "b", 1, 0, null, null, now, now, null, params, null, null);
+      facts.push(["task.granted", { task, worker: "bench/w", fence: now, attempt: 1 }]);
+    }
+    this.#tell(run, now, facts);
+  }
+
+  #id(): string {
+    const time = Date.now().toString(16).padStart(12, "0");
+    const rest = (++this.#ids).toString(16).padStart(15, "f");
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${rest.slice(0, 3)}-9${rest.slice(3, 6)}-${rest.slice(6).padStart(12, "0")}`;
+  }
+
+  close(): void {
+    this.#db.close();
+  }
+}
+
 export interface Tape {
+  /** Statements that wrote, by what they did to which table. */
+  readonly counts: ReadonlyMap<string, number>;
   readonly transactions: { readonly sql: string; readonly cells: SQLInputValue[] }[][];
 }
 
 /** Everything any connection of this process writes while `work` runs. */
 export async function recordWrites(work: () => Promise<unknown>): Promise<Tape> {
-  const tape: Tape = { transactions: [] };
+  const counts = new Map<string, number>();
+  const transactions: Tape["transactions"] = [];
   let open: Tape["transactions"][number] | null = null;
   const { run } = StatementSync.prototype;
   const { exec } = DatabaseSync.prototype;
   StatementSync.prototype.run = function (this: StatementSync, ...cells: SQLInputValue[]) {
+    const name = /^(INSERT|UPDATE|DELETE)(?: INTO| FROM)? "?(\w+)/.exec(this.sourceSQL);
+    const label = `${name?.[1]?.toLowerCase()} ${name?.[2]}`;
+    counts.set(label, (counts.get(label) ?? 0) + 1);
     open?.push({ sql: this.sourceSQL, cells });
     return run.apply(this, cells as never);
   } as typeof run;
   DatabaseSync.prototype.exec = function (this: DatabaseSync, sql: string) {
     if (sql.startsWith("BEGIN")) open = [];
     exec.call(this, sql);
-    if (sql === "COMMIT" && open !== null) {
-      tape.transactions.push(open);
-      open = null;
-    }
+    if (sql === "COMMIT" && open !== null) transactions.push(open);
   };
   try {
     await work();
@@ -31,19 +159,21 @@ export async function recordWrites(work: () => Promise<unknown>): Promise<Tape> 
     StatementSync.prototype.run = run;
     DatabaseSync.prototype.exec = exec;
   }
-  return tape;
+  return { counts, transactions };
 }
 
-export class BareLoop {
+/** The stricter limit: the engine's own statements with cells already laid out, played again on a copy. Nobody could write them faster. */
+export class Replay {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
   constructor(file: string) {
     this.#db = new DatabaseSync(file);
-    this.#db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 1000");
+    this.#db.exec(
+      "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536",
+    );
   }
 
-  /** Statements are prepared and cells laid out beforehand; only the writing is timed by the caller. */
   load(tape: Tape): () => void {
     const ready = tape.transactions.map((one) => one.map(({ sql, cells }) => [this.#prepare(sql), cells] as const));
     return () => {
@@ -57,7 +187,10 @@ export class BareLoop {
 
   #prepare(sql: string): StatementSync {
     let statement = this.#statements.get(sql);
-    if (statement === undefined) this.#statements.set(sql, (statement = this.#db.prepare(sql)));
+    if (statement === undefined) {
+      statement = this.#db.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
     return statement;
   }
 

@@ -11,7 +11,7 @@ async function granted(settings = {}) {
 }
 
 describe("grants nobody answers", () => {
-  it("[L1] takes a grant back that was not acked in time and gives it to another under a higher fence", async () => {
+  it("[B1] takes a grant back that was not acked in time and gives it to another under a higher fence", async () => {
     const { world, worker, held } = await granted();
     const spare = await world.join("spare");
     await worker.leave().then(() => undefined);
@@ -25,7 +25,7 @@ describe("grants nobody answers", () => {
     expect(spare.worker).toBe("t1/spare");
   });
 
-  it("[L2] revokes an unacked grant at its deadline, tells the worker, and refuses its late word", async () => {
+  it("[B2] revokes an unacked grant at its deadline, tells the worker, and refuses its late word", async () => {
     const { world, worker, held, run } = await granted();
 
     await world.advance(5_001);
@@ -36,7 +36,7 @@ describe("grants nobody answers", () => {
     expect((await world.detail(run)).run.phase).toBe("running");
   });
 
-  it("[L3] keeps a grant that was acked, and heartbeats alone do not keep one that was not", async () => {
+  it("[B3] keeps a grant that was acked, and heartbeats alone do not keep one that was not", async () => {
     const { world, worker, held } = await granted();
 
     await world.advance(4_000);
@@ -49,7 +49,7 @@ describe("grants nobody answers", () => {
     expect(worker.sent).toHaveLength(2);
   });
 
-  it("[L4] fails a task with E.DISPATCH.UNAVAILABLE after max_deliveries grants in a row that nobody acked", async () => {
+  it("[B4] fails a task with E.DISPATCH.UNAVAILABLE after max_deliveries grants in a row that nobody acked", async () => {
     const { world, worker, run } = await granted({ maxDeliveries: 3, leaseMs: 600_000, heartbeatMs: 200_000 });
 
     for (let round = 0; round < 3; round++) await world.advance(5_001);
@@ -61,7 +61,7 @@ describe("grants nobody answers", () => {
     expect(tasks[0]?.deliveries).toBe(3);
   });
 
-  it("[L5] applies an ack that waits in the inbox before the deadline it meets", async () => {
+  it("[B5] applies an ack that waits in the inbox before the deadline it meets", async () => {
     const { world, worker, held } = await granted({ turnCommandsMax: 2 });
     const beats = Array.from({ length: 6 }, () => ({
       type: "worker.beat" as const,
@@ -81,7 +81,7 @@ describe("grants nobody answers", () => {
 });
 
 describe("leases", () => {
-  it("[L6] takes everything back from a worker whose lease ended and refuses its late result", async () => {
+  it("[B6] takes everything back from a worker whose lease ended and refuses its late result", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
     const spare = await world.join("spare");
@@ -105,7 +105,7 @@ describe("leases", () => {
     ]);
   });
 
-  it("[L7] renews the whole boot with one heartbeat that names exactly what it holds", async () => {
+  it("[B7] renews the whole boot with one heartbeat that names exactly what it holds", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
 
@@ -118,7 +118,7 @@ describe("leases", () => {
     await expect(worker.done()).resolves.toMatchObject({ applied: true });
   });
 
-  it("[L8] takes back an acked attempt that a later heartbeat no longer names, and stops one it should not have", async () => {
+  it("[B8] takes back an acked attempt that a later heartbeat no longer names, and stops one it should not have", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
     await world.advance(6_000);
@@ -130,7 +130,7 @@ describe("leases", () => {
     expect(world.stops()).toContainEqual(expect.objectContaining({ task: "stray.0", fence: 7 }));
   });
 
-  it("[L9] ends no lease within one period after the scheduler itself was away", async () => {
+  it("[B9] ends no lease within one period after the scheduler itself was away", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
 
@@ -142,7 +142,7 @@ describe("leases", () => {
     await expect(worker.done({}, held)).resolves.toMatchObject({ applied: true });
   });
 
-  it("[L10] ends the lease once the grace is over and the worker stayed silent", async () => {
+  it("[B10] ends the lease once the grace is over and the worker stayed silent", async () => {
     const { world, worker, held, run } = await granted();
     await worker.ack();
 
@@ -154,7 +154,7 @@ describe("leases", () => {
     expect(tasks[0]?.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[L11] says 1x, 2x, 3x missed heartbeats as warn, degraded, unhealthy, each once", async () => {
+  it("[B11] says 1x, 2x, 3x missed heartbeats as warn, degraded, unhealthy, each once", async () => {
     const world = await new Harness({ settings: { leaseMs: 60_000 } }).start();
     await world.join("w");
 
@@ -170,7 +170,7 @@ describe("leases", () => {
 });
 
 describe("workers that come back", () => {
-  it("[L12] keeps an attempt that the same boot reports running, under the same fence", async () => {
+  it("[B12] keeps an attempt that the same boot reports running, under the same fence", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
     await worker.leave();
@@ -182,7 +182,7 @@ describe("workers that come back", () => {
     await expect(back.done({ out: 1 }, held)).resolves.toMatchObject({ applied: true });
   });
 
-  it("[L13] requeues at once what a restarted process cannot be running", async () => {
+  it("[B13] requeues at once what a restarted process cannot be running", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
 
@@ -193,7 +193,7 @@ describe("workers that come back", () => {
     expect(back.last.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[L14] does not let a new boot keep an attempt by merely claiming it", async () => {
+  it("[B14] does not let a new boot keep an attempt by merely claiming it", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
 
@@ -203,7 +203,7 @@ describe("workers that come back", () => {
     await expect(back.done({}, held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
-  it("[L15] processes nothing of a session that another has superseded", async () => {
+  it("[B15] processes nothing of a session that another has superseded", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
 
@@ -218,7 +218,7 @@ describe("workers that come back", () => {
 });
 
 describe("results said twice, or by the wrong one", () => {
-  it("[L16] acknowledges an equal repeat without effect and refuses another result under the same fence", async () => {
+  it("[B16] acknowledges an equal repeat without effect and refuses another result under the same fence", async () => {
     const { worker, held, world, run } = await granted();
     await worker.done({ out: 1 }, held);
     const facts = (await world.facts()).length;
@@ -230,7 +230,7 @@ describe("results said twice, or by the wrong one", () => {
     expect((await world.detail(run)).tasks[0]?.result).toBe('{"out":1}');
   });
 
-  it("[L17] gives another worker, another tenant and an unknown task one and the same answer", async () => {
+  it("[B17] gives another worker, another tenant and an unknown task one and the same answer", async () => {
     const { world, held } = await granted();
     const other = await world.join("other");
     const foreign = await world.join("foreign", { tenant: "t2" });
@@ -245,7 +245,7 @@ describe("results said twice, or by the wrong one", () => {
     expect(new Set(answers.map((one) => one.message.replace("no.0", held.task))).size).toBe(1);
   });
 
-  it("[L18] hands a task back without a verdict when its worker is shutting down", async () => {
+  it("[B18] hands a task back without a verdict when its worker is shutting down", async () => {
     const { world, worker, held } = await granted();
     const spare = await world.join("spare");
 
@@ -256,7 +256,7 @@ describe("results said twice, or by the wrong one", () => {
     expect(world.dispatches().at(-1)?.dispatch.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[L19] takes E.CMD.CONCURRENCY_VIOLATION as still running there", async () => {
+  it("[B19] takes E.CMD.CONCURRENCY_VIOLATION as still running there", async () => {
     const { world, worker, held } = await granted();
 
     await worker.error("E.CMD.CONCURRENCY_VIOLATION", "busy", held);
@@ -266,7 +266,7 @@ describe("results said twice, or by the wrong one", () => {
     await expect(worker.done({}, held)).resolves.toMatchObject({ applied: true });
   });
 
-  it("[L20] gives every grant of one task a strictly higher fence, whatever the clock does", async () => {
+  it("[B20] gives every grant of one task a strictly higher fence, whatever the clock does", async () => {
     const world = await new Harness({ settings: { maxDeliveries: 50 } }).start();
     const worker = await world.join("w");
     await world.run(graph([{ policy: { retry: { maxAttempts: 20, backoffMs: 0 } } }], []));

@@ -101,12 +101,12 @@ export interface LogGrew {
   readonly head: Position;
 }
 
-/** A number for the metrics; labels are few and bounded. */
+/** Numbers for the metrics, those of one turn together; labels are few and bounded. */
 export interface Counted {
   readonly type: "count";
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
-  readonly value: number;
+  readonly values: readonly number[];
 }
 
 export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | LogGrew | Counted;

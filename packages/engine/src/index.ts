@@ -42,7 +42,7 @@ export type {
   WorkerRow,
   WorkflowRow,
 } from "./rows.ts";
-export { keyOf, rootOf, runKey, runOf, taskKey, workerKey } from "./rows.ts";
+export { keyOf, rootOf, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
 export type {
   AckTasks,
   BeatWorker,

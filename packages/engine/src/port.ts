@@ -41,7 +41,7 @@ export interface Reader {
 }
 
 export interface Want {
-  /** Taken in key order; one whose root another turn holds comes back "busy", it is never waited for. */
+  /** Taken in key order, repeats allowed; one whose root another turn holds comes back "busy", it is never waited for. */
   readonly rows: readonly Key[];
   /** Tasks at the head of a line, by (band, rank), whose run nobody else holds. Their runs count as taken. */
   readonly claims: readonly Claim[];
@@ -78,7 +78,7 @@ export interface Tx {
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   /** `undefined`: not loaded yet, ask with `more`. Stores that are alone read through and never answer that. */
-  row(key: Key): Row | null | "busy" | undefined;
+  row(kind: Row["kind"], id: string): Row | null | "busy" | undefined;
   tasks(list: TaskList): readonly TaskRow[] | undefined;
   /** Rows only known after the first look; same locks, same instant. */
   more(rows: readonly Key[], lists: readonly TaskList[]): Promise<void>;

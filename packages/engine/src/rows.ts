@@ -147,6 +147,12 @@ export function keyOf(row: Row): Key {
   return `${row.kind}/${row.id}`;
 }
 
+/** A key taken apart; an id may hold slashes, a kind never does. */
+export function splitKey(key: Key): [kind: Row["kind"], id: string] {
+  const slash = key.indexOf("/");
+  return [key.slice(0, slash) as Row["kind"], key.slice(slash + 1)];
+}
+
 export const runKey = (id: RunId): Key => `run/${id}`;
 export const taskKey = (id: TaskId): Key => `task/${id}`;
 export const workerKey = (id: WorkerId): Key => `worker/${id}`;

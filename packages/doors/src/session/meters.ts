@@ -22,7 +22,9 @@ export function createMeters(metrics: Metrics, link: Link): Meters {
   const refusals = metrics.counter("ws_frame_refused_total", "Frames whose word was refused.", ["tenant", "code"]);
 
   link.on("dispatch", ({ tenant, dispatch }) => dispatches.at(tenant, dispatch.nodeType).add(1));
-  link.on("count", ({ name, labels, value }) => metrics.count(name, labels, value));
+  link.on("count", ({ name, labels, values }) => {
+    for (const value of values) metrics.count(name, labels, value);
+  });
   return {
     connections: (tenant) => active.at(tenant),
     bytes: (tenant, dir) => bytes.at(tenant, dir),

@@ -172,8 +172,8 @@ describe("pressure on one connection", () => {
     const { session } = await house.engine.next("worker.join");
     house.engine.say(
       dispatchTo(session, "r.0", 7),
-      { type: "count", name: "cmd_retry_total", labels: { reason: "E.WORKER.LOST" }, value: 2 },
-      { type: "count", name: "result_latency_ms", labels: { tenant: "default", node_type: "demo.noop" }, value: 12 },
+      { type: "count", name: "cmd_retry_total", labels: { reason: "E.WORKER.LOST" }, values: [2] },
+      { type: "count", name: "result_latency_ms", labels: { tenant: "default", node_type: "demo.noop" }, values: [12] },
     );
     await worker.next("biz.exec.dispatch");
 

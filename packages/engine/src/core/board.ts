@@ -2,7 +2,7 @@
 // A command that fails is undone to its mark, so one poisoned unit never takes its neighbours along. Nothing here talks to the store
 // except by reading rows that the turn holds.
 
-import type { Effect } from "../effect.ts";
+import type { Counted, Effect } from "../effect.ts";
 import type { TaskList, Tx, Unit } from "../port.ts";
 import {
   type AskRow,
@@ -20,9 +20,9 @@ import {
   runKey,
   runOf,
   type TaskId,
+  splitKey,
   type TaskRow,
   type Tenant,
-  taskKey,
   type WorkerId,
   type WorkerRow,
   type WorkflowRow,
@@ -51,8 +51,13 @@ export class RootBusy extends Error {
   }
 }
 
+/** A run's id, or the key of any other root: nearly all work is under runs, and their ids need no further spelling. */
+export type Root = RunId | Key;
+
+export const spellRoot = (root: Root): Key => (root.includes("/") ? (root as Key) : runKey(root));
+
 /** Decides one thing that no command asked for (a timer, a grant) under its own mark; `root` is to blame when it throws. */
-export type Attempt = (root: Key, work: () => void) => void;
+export type Attempt = (root: Root, work: () => void) => void;
 
 export interface Mark {
   readonly rows: number;
@@ -63,11 +68,6 @@ export interface Mark {
   readonly fresh: number;
 }
 
-/** A run's id, or the key of any other root: nearly all work is under runs, and their ids need no further spelling. */
-type Root = RunId | Key;
-
-const spellRoot = (root: Root): Key => (root.includes("/") ? (root as Key) : runKey(root));
-
 export class Board {
   readonly now: Millis;
   readonly effects: Effect[] = [];
@@ -77,6 +77,8 @@ export class Board {
   /** Slots freed (+) and used (-) in this turn, by worker. */
   readonly slots = new Map<WorkerId, number>();
 
+  /** Latencies of results by tenant and node type. A command undone later may leave one behind; no decision depends on it. */
+  readonly #latencies = new Map<Tenant, Map<string, number[]>>();
   readonly #tx: Pick<Tx, "row" | "tasks" | "now">;
   /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
   readonly #runs = new Map<RunId, Seen<RunRow>>();
@@ -98,7 +100,7 @@ export class Board {
   run(id: RunId): RunRow | null {
     let seen = this.#runs.get(id);
     if (seen === undefined) {
-      seen = { row: this.#load(runKey(id)) as RunRow | null, root: id, isWritten: false, isBorn: false };
+      seen = { row: this.#load("run", id) as RunRow | null, root: id, isWritten: false, isBorn: false };
       this.#runs.set(id, seen);
     }
     return this.#look(seen);
@@ -107,7 +109,7 @@ export class Board {
   task(id: TaskId): TaskRow | null {
     let seen = this.#tasks.get(id);
     if (seen === undefined) {
-      seen = { row: this.#load(taskKey(id)) as TaskRow | null, root: runOf(id), isWritten: false, isBorn: false };
+      seen = { row: this.#load("task", id) as TaskRow | null, root: runOf(id), isWritten: false, isBorn: false };
       this.#tasks.set(id, seen);
     }
     return this.#look(seen);
@@ -132,16 +134,16 @@ export class Board {
   #other(key: Key): Row | null {
     let seen = this.#others.get(key);
     if (seen === undefined) {
-      seen = { row: this.#load(key), root: key, isWritten: false, isBorn: false };
+      seen = { row: this.#load(...splitKey(key)), root: key, isWritten: false, isBorn: false };
       this.#others.set(key, seen);
     }
     return this.#look(seen);
   }
 
-  #load(key: Key): Row | null {
-    const row = this.#tx.row(key);
-    if (row === undefined) throw new RowsMissing([key], []);
-    if (row === "busy") throw new RootBusy(rootOf(key));
+  #load(kind: Row["kind"], id: string): Row | null {
+    const row = this.#tx.row(kind, id);
+    if (row === undefined) throw new RowsMissing([`${kind}/${id}`], []);
+    if (row === "busy") throw new RootBusy(rootOf(`${kind}/${id}`));
     return row;
   }
 
@@ -232,6 +234,27 @@ export class Board {
     this.effects.push(effect);
   }
 
+  count(name: string, labels: Readonly<Record<string, string>>): void {
+    this.effects.push({ type: "count", name, labels, values: [1] });
+  }
+
+  /** How long a result took from its grant; hot, so gathered here and said once a turn. */
+  observeLatency(tenant: Tenant, nodeType: string, ms: number): void {
+    let types = this.#latencies.get(tenant);
+    if (types === undefined) this.#latencies.set(tenant, (types = new Map()));
+    const values = types.get(nodeType);
+    if (values === undefined) types.set(nodeType, [ms]);
+    else values.push(ms);
+  }
+
+  latencies(): Counted[] {
+    const counted: Counted[] = [];
+    for (const [tenant, types] of this.#latencies)
+      for (const [nodeType, values] of types)
+        counted.push({ type: "count", name: "result_latency_ms", labels: { tenant, node_type: nodeType }, values });
+    return counted;
+  }
+
   move(move: FloorMove): void {
     this.moves.push(move);
     if (move.move === "hold") this.#count(move.worker, -1);
@@ -300,13 +323,13 @@ export class Board {
   }
 
   /** The root whose unit the present command belongs to; null when it changed nothing. */
-  get touched(): Key | null {
-    return this.#touched === null ? null : spellRoot(this.#find(this.#touched));
+  get touched(): Root | null {
+    return this.#touched;
   }
 
   /** Which unit of `units()` holds this root, for tracing a refused unit back to its commands. */
-  unitOf(root: Key): Key {
-    return spellRoot(this.#find(root.startsWith("run/") ? root.slice(4) : root));
+  unitOf(root: Root): Key {
+    return spellRoot(this.#find(root));
   }
 
   /** Earliest deadline this turn writes. */
@@ -326,11 +349,8 @@ export class Board {
       const group = this.#find(root);
       let one = byRoot.get(group);
       if (one === undefined)
-        byRoot.set(
-          group,
-          (one = { roots: new Set(), puts: [], born: new Set(), drops: [], ready: [], happenings: [], mail: [] }),
-        );
-      one.roots.add(spellRoot(root));
+        byRoot.set(group, (one = { roots: [], puts: [], born: new Set(), drops: [], ready: [], happenings: [], mail: [] }));
+      if (!one.roots.includes(root)) one.roots.push(root);
       last = root;
       lastUnit = one;
       return one;
@@ -354,7 +374,7 @@ export class Board {
       happening.facts.push(fact);
     }
     return {
-      units: [...byRoot.values()].map((one) => ({ ...one, roots: [...one.roots] })),
+      units: [...byRoot.values()].map((one) => ({ ...one, roots: one.roots.map(spellRoot) })),
       roots: [...byRoot.keys()].map(spellRoot),
     };
   }
@@ -375,7 +395,7 @@ interface Seen<R extends Row> {
 }
 
 interface MutableUnit {
-  roots: Set<Key>;
+  roots: Root[];
   puts: Row[];
   born: Set<Key>;
   drops: Key[];

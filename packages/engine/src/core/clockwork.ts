@@ -1,7 +1,7 @@
 // What time does: grants nobody acked, acks worth storing, sessions gone quiet, deadlines of runs, tasks, leases and keys.
 // Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
 
-import { keyOf, type Row, runKey, type TaskRow, workerKey } from "../rows.ts";
+import { keyOf, type Row, runOf, type TaskRow, workerKey } from "../rows.ts";
 import type { Attempt, Board } from "./board.ts";
 import { expireWorker, loseAttempt } from "./crew.ts";
 import { condemnRun, dropHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
@@ -21,7 +21,7 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
   const { ackDeadlineMs } = tools.settings;
   for (const timer of tools.floor.unacked(board.now, ackDeadlineMs)) {
     if (timer.at + ackDeadlineMs >= when.horizon) return;
-    attempt(runKey(timer.task.slice(0, timer.task.indexOf("."))), () => {
+    attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       const run = task === null ? null : board.run(task.run);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
@@ -40,7 +40,7 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
 /** Attempts that live longer than a moment have their ack stored, so that a restart need not guess. */
 export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
   for (const timer of tools.floor.unstored(board.now, tools.settings.ackStoreMs)) {
-    attempt(runKey(timer.task.slice(0, timer.task.indexOf("."))), () => {
+    attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       if (task !== null && task.phase === "leased" && task.fence === timer.fence && !task.acked)
         board.put(moveTask(task, { type: "ack" }, board.now));
@@ -58,12 +58,7 @@ export function watchSessions(board: Board, tools: Tools, attempt: Attempt): voi
       if (board.worker(seat.worker) === null) throw new Error(`worker ${seat.worker} sits here but has no row`);
       board.say(seat.tenant, workerKey(seat.worker), "worker.liveness", { from: seat.liveness, to: seen });
       board.move({ move: "liveness", worker: seat.worker, liveness: seen });
-      board.effect({
-        type: "count",
-        name: "ws_heartbeat_miss_total",
-        labels: { tenant: seat.tenant, worker: seat.name },
-        value: 1,
-      });
+      board.count("ws_heartbeat_miss_total", { tenant: seat.tenant, worker: seat.name });
     });
   }
 }
@@ -71,7 +66,7 @@ export function watchSessions(board: Board, tools: Tools, attempt: Attempt): voi
 export function expireDue(board: Board, tools: Tools, due: readonly Row[], when: Now, attempt: Attempt): void {
   for (const row of due) {
     if ("due" in row && row.due !== null && row.due >= when.horizon) continue;
-    attempt(row.kind === "task" ? runKey(row.run) : keyOf(row), () => expireRow(board, tools, row, when, attempt));
+    attempt(row.kind === "task" ? row.run : keyOf(row), () => expireRow(board, tools, row, when, attempt));
   }
 }
 
@@ -98,7 +93,7 @@ function expireRow(board: Board, tools: Tools, loaded: Row, when: Now, attempt: 
       const worker = board.worker(loaded.id);
       if (worker === null || worker.due === null || worker.due > board.now) return;
       for (const id of expireWorker(board, tools, worker, when.graceUntil))
-        attempt(runKey(id.slice(0, id.indexOf("."))), () => loseAttempt(board, tools, id, worker));
+        attempt(runOf(id), () => loseAttempt(board, tools, id, worker));
       return;
     }
     case "key": {

@@ -108,7 +108,7 @@ function reachNode(board: Board, tools: Tools, run: RunRow, plan: Plan, node: Pl
       tools,
       run,
       node,
-      paramsText(node, () => outcomeOf(from)),
+      paramsText(node, () => new TaskOutcome(from)),
     );
     return 1;
   }
@@ -124,7 +124,7 @@ function reachNode(board: Board, tools: Tools, run: RunRow, plan: Plan, node: Pl
   }
   const outcome = (ordinal: number) => {
     const source = board.task(`${run.id}.${plan.nodes[ordinal]?.ordinal}`);
-    return source === null ? null : outcomeOf(source);
+    return source === null ? null : new TaskOutcome(source);
   };
   enterLine(board, tools, run, node, moveTask(join, { type: "arrive" }, board.now), paramsText(node, outcome));
   return 0;
@@ -134,15 +134,17 @@ const paramsText = (node: PlanNode, outcome: (ordinal: number) => Outcome | null
   JSON.stringify(paramsOf(node, outcome));
 
 /** Bodies are kept as text and only read where an edge carries a value out of them. */
-function outcomeOf(task: TaskRow): Outcome {
-  return {
-    get params() {
-      return task.params === null ? {} : (JSON.parse(task.params) as unknown);
-    },
-    get results() {
-      return task.result === null ? {} : (JSON.parse(task.result) as unknown);
-    },
-  };
+class TaskOutcome implements Outcome {
+  readonly #task: TaskRow;
+  constructor(task: TaskRow) {
+    this.#task = task;
+  }
+  get params(): unknown {
+    return this.#task.params === null ? {} : (JSON.parse(this.#task.params) as unknown);
+  }
+  get results(): unknown {
+    return this.#task.result === null ? {} : (JSON.parse(this.#task.result) as unknown);
+  }
 }
 
 /** An attempt failed by the worker's word or by time: try again as the node's policy says, or fail the run. */
@@ -254,7 +256,7 @@ export function takeBack(board: Board, tools: Tools, run: RunRow, task: TaskRow,
     code: loss.code,
     reason: loss.message,
   });
-  board.effect({ type: "count", name: "cmd_retry_total", labels: { reason: loss.code }, value: 1 });
+  board.count("cmd_retry_total", { reason: loss.code });
 }
 
 /** What each worker of the tenant lacks for a route, for the answer to "why did nobody take it". */

@@ -1,7 +1,7 @@
 // Placement: which of the tasks at the heads of their lines goes to which seat. Fairness is the order of the line (band, rank), so this
 // only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
 
-import { type Line, runKey, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
+import { type Line, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
 import type { Attempt, Board } from "./board.ts";
 import type { FloorMove, Seat } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
@@ -69,7 +69,7 @@ export function place(
 ): void {
   const stuck = new Set<Line>();
   for (const head of headsOf(claimed))
-    attempt(runKey(head.run), () => {
+    attempt(head.run, () => {
       const task = board.task(head.id);
       if (task?.phase === "ready" && !grantSomewhere(board, tools, task)) stuck.add(task.line as Line);
     });
@@ -77,7 +77,7 @@ export function place(
   for (const line of stuck) board.move({ move: "stall", line });
   const drained = new Set<Line>();
   for (const { line, limit } of asked) if ((claimed.get(line)?.length ?? 0) < limit && !stuck.has(line)) drained.add(line);
-  for (const id of board.fresh) attempt(runKey(runOf(id)), () => placeFresh(board, tools, id, stuck, drained));
+  for (const id of board.fresh) attempt(runOf(id), () => placeFresh(board, tools, id, stuck, drained));
   for (const line of drained) board.move({ move: "cool", line });
 }
 

@@ -31,7 +31,7 @@ function stale(board: Board, word: Word, seat: Seat | null): Fault {
       code: "E.SESSION.STALE_BINDING",
       reason: "this attempt is no longer yours",
     });
-  board.effect({ type: "count", name: "stale_words_total", labels: { type: word.type }, value: 1 });
+  board.count("stale_words_total", { type: word.type });
   return fault(
     "E.SESSION.STALE_BINDING",
     `task ${word.task} is not held by this session under fence ${word.fence ?? "none"}; stop that attempt`,
@@ -89,12 +89,7 @@ export function hearResult(board: Board, tools: Tools, word: ResultTask): Answer
   if (found === "ended") return repeatOf(board, word);
   if (!("task" in found)) return found;
   const { run, task } = found;
-  board.effect({
-    type: "count",
-    name: "result_latency_ms",
-    labels: { tenant: run.tenant, node_type: found.seat.held.get(task.id)?.nodeType ?? "" },
-    value: board.now - (task.grantedAt ?? board.now),
-  });
+  board.observeLatency(run.tenant, found.seat.held.get(task.id)?.nodeType ?? "", board.now - (task.grantedAt ?? board.now));
   switch (word.status) {
     case "succeeded":
     case "skipped":
@@ -131,7 +126,7 @@ function repeatOf(board: Board, word: ResultTask): AnswerBody | Fault {
   const task = board.task(word.task) as TaskRow;
   if (task.phase === phaseOfStatus[word.status] && (task.result ?? "{}") === word.result) return repeated;
   if (task.phase === "cancelled" && task.result === null) return repeated;
-  board.effect({ type: "count", name: "duplicate_results_total", labels: {}, value: 1 });
+  board.count("duplicate_results_total", {});
   return fault(
     "E.RESULT.DUPLICATE",
     `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`,

@@ -3,7 +3,7 @@
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
-import { Board, RootBusy, RowsMissing } from "../core/board.ts";
+import { Board, type Root, RootBusy, RowsMissing, spellRoot } from "../core/board.ts";
 import { expireDue, expireGrants, storeAcks, watchSessions } from "../core/clockwork.ts";
 import { decide, rowsFor } from "../core/decide.ts";
 import { Floor } from "../core/floor.ts";
@@ -34,12 +34,13 @@ export function createEngine(world: World, settings: Settings): Engine {
 interface Decided {
   readonly board: Board;
   readonly claims: readonly Claim[];
-  /** Commands that are part of this turn, with the answer each gets after the commit. */
-  readonly answers: Map<Waiting, Answer>;
+  /** Commands that are part of this turn, and the answer each gets after the commit, at the same place. */
+  readonly taken: Waiting[];
+  readonly answers: Answer[];
   /** Commands left for another turn. */
   readonly later: Waiting[];
   /** Which unit (by root) each command or timer wrote to. */
-  readonly wrote: { root: Key; item: Waiting | null }[];
+  readonly wrote: { root: Root; item: Waiting | null }[];
 }
 
 export class Driver implements Engine {
@@ -92,6 +93,8 @@ export class Driver implements Engine {
       this.#floor.apply({ move: "heat", line: `r|${row.id}` });
     }
     this.#world.store.onHint((hint) => {
+      // News of the log is for readers; only work and mail are a reason for a turn.
+      if (hint.type === "log") return;
       if (hint.type === "line") this.#floor.apply({ move: "heat", line: hint.line });
       this.wake();
     });
@@ -105,7 +108,16 @@ export class Driver implements Engine {
         this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
       else if (this.#inbox.size >= this.#settings.inboxMax)
         this.#refuse(item.ref, fault("E.OVERLOADED", `${this.#settings.inboxMax} commands wait already; try again later`));
-      else this.#inbox.push({ ...item, bytes: bytesOf(item), at: this.#now, run: null, tries: 0, solo: false });
+      else
+        this.#inbox.push({
+          ref: item.ref,
+          command: item.command,
+          bytes: bytesOf(item),
+          at: this.#now,
+          run: null,
+          tries: 0,
+          solo: false,
+        });
     }
     this.wake();
   }
@@ -119,12 +131,14 @@ export class Driver implements Engine {
     if (this.#running !== null) return;
     this.#running = this.#loop().finally(() => {
       this.#running = null;
+      // Something may have come between the loop's last look and now.
+      if (this.#woken && !this.#stopping) this.wake();
     });
   }
 
   async stop(): Promise<void> {
     this.#stopping = true;
-    await this.#running;
+    while (this.#running !== null) await this.#running;
     for (const item of this.#inbox.drainAll())
       this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
   }
@@ -170,13 +184,13 @@ export class Driver implements Engine {
   }
 
   #want(batch: readonly Waiting[], claims: readonly Claim[]): Parameters<World["store"]["begin"]>[0] {
-    const rows = new Set<Key>();
+    const rows: Key[] = [];
     for (const item of batch) {
       if (item.command.type === "run.start") item.run ??= this.#world.ids.next(this.#now);
-      for (const key of rowsFor(item.command, item.run)) rows.add(key);
+      for (const key of rowsFor(item.command, item.run)) rows.push(key);
     }
     const skip = this.#quarantine.size === 0 ? [] : [...this.#quarantine];
-    return { rows: [...rows], claims, lists: [], due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
+    return { rows, claims, lists: [], due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
   }
 
   /** A jump of the store's clock between two turns means that nobody could have renewed a lease meanwhile. */
@@ -203,13 +217,13 @@ export class Driver implements Engine {
     missing: { rows: Set<Key>; lists: Map<string, TaskList> },
   ): Decided {
     const board = new Board(tx);
-    const decided: Decided = { board, claims, answers: new Map(), later: [], wrote: [] };
+    const decided: Decided = { board, claims, taken: [], answers: [], later: [], wrote: [] };
     const note = (problem: RowsMissing) => {
       for (const key of problem.rows) missing.rows.add(key);
       for (const list of problem.lists) missing.lists.set(JSON.stringify(list), list);
     };
     for (const item of batch) this.#decideCommand(decided, item, note);
-    const attempt = (root: Key, work: () => void) => this.#decideTimer(decided, root, work, note);
+    const attempt = (root: Root, work: () => void) => this.#decideTimer(decided, root, work, note);
     const when = { graceUntil: this.#graceUntil, horizon: this.#inbox.oldestWord() };
     expireGrants(board, this.#tools, when, attempt);
     storeAcks(board, this.#tools, attempt);
@@ -228,7 +242,7 @@ export class Driver implements Engine {
         said instanceof Fault
           ? { type: "answer", ref: item.ref, body: null, fault: dataOf(said) }
           : { type: "answer", ref: item.ref, body: said, fault: null };
-      decided.answers.set(item, answer);
+      answerTo(decided, item, answer);
       const root = board.touched;
       if (root !== null) decided.wrote.push({ root, item });
     } catch (problem) {
@@ -243,7 +257,7 @@ export class Driver implements Engine {
   #leaveFor(decided: Decided, item: Waiting, problem: RootBusy): void {
     item.tries++;
     if (item.tries < triesMax * 100) decided.later.push(item);
-    else decided.answers.set(item, refusal(item, fault("E.STORE.BUSY", `${problem.root} stayed busy; try again`)));
+    else answerTo(decided, item, refusal(item, fault("E.STORE.BUSY", `${problem.root} stayed busy; try again`)));
   }
 
   /** A command that throws is left out, tried alone, then refused; the others go on. */
@@ -259,7 +273,8 @@ export class Driver implements Engine {
       { type: item.command.type, tenant: item.command.tenant },
       problem,
     );
-    decided.answers.set(
+    answerTo(
+      decided,
       item,
       refusal(
         item,
@@ -268,8 +283,8 @@ export class Driver implements Engine {
     );
   }
 
-  #decideTimer(decided: Decided, root: Key, work: () => void, note: (problem: RowsMissing) => void): void {
-    if (this.#quarantine.has(root)) return;
+  #decideTimer(decided: Decided, root: Root, work: () => void, note: (problem: RowsMissing) => void): void {
+    if (this.#quarantine.size > 0 && this.#quarantine.has(spellRoot(root))) return;
     const { board } = decided;
     const mark = board.mark();
     try {
@@ -279,7 +294,7 @@ export class Driver implements Engine {
     } catch (problem) {
       board.undo(mark);
       if (problem instanceof RowsMissing) note(problem);
-      else if (!(problem instanceof RootBusy)) this.#blame(root, problem);
+      else if (!(problem instanceof RootBusy)) this.#blame(spellRoot(root), problem);
     }
   }
 
@@ -340,14 +355,14 @@ export class Driver implements Engine {
     for (const move of decided.board.moves) this.#floor.apply(move);
     if (decided.board.now - this.#lastLook >= this.#settings.idleMs) this.#lastLook = decided.board.now;
     this.#count.turns++;
-    this.#count.commands += decided.answers.size;
+    this.#count.commands += decided.answers.length;
     if (this.#plant !== "ack-before-commit") this.#speak(decided, first);
     this.#inbox.putBack(decided.later);
     this.#world.failpoint("turn.spoken");
   }
 
   #speak(decided: Decided, first: ReadonlyMap<string, number>): void {
-    const effects: Effect[] = [...decided.answers.values(), ...decided.board.effects];
+    const effects: Effect[] = [...decided.answers, ...decided.board.effects, ...decided.board.latencies()];
     for (const effect of decided.board.effects) if (effect.type === "dispatch") this.#count.grants++;
     for (const [tenant, position] of first) effects.push({ type: "log", tenant, head: position });
     if (effects.length > 0) this.#world.out(effects);
@@ -362,7 +377,7 @@ export class Driver implements Engine {
     if (root !== null && (blamed.has(null) || blamed.size === 0)) this.#blame(root, problem);
     const again: Waiting[] = [];
     const refused: Answer[] = [];
-    for (const item of [...decided.answers.keys(), ...decided.later]) {
+    for (const item of [...decided.taken, ...decided.later]) {
       item.tries++;
       if (blamed.has(item) && item.solo) {
         this.#report(problem.code, problem.message, { type: item.command.type }, problem);
@@ -413,6 +428,11 @@ export class Driver implements Engine {
   #report(code: string, message: string, details: Readonly<Record<string, unknown>>, cause: unknown): void {
     this.#world.report({ code, message, details, cause });
   }
+}
+
+function answerTo(decided: Decided, item: Waiting, answer: Answer): void {
+  decided.taken.push(item);
+  decided.answers.push(answer);
 }
 
 /** Slots that the results of this batch will free, so that the claim can fill them in the same turn. */

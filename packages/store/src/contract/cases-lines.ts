@@ -20,7 +20,7 @@ async function take(hand: Hand, line: Line, limit: number, skip: readonly Key[] 
   return claimed.map((task) => task.id);
 }
 
-export const claimsFollowBandAndRank: ContractCase = {
+const claimsFollowBandAndRank: ContractCase = {
   title: "[S13] claims the head of a line by band, then rank, up to its limit; pinned lines stand apart",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -42,7 +42,7 @@ export const claimsFollowBandAndRank: ContractCase = {
         ],
       });
       const seen = [...tx.claimed].map(([line, tasks]) => [line, tasks.map((task) => task.id)]);
-      const run = tx.row("run/r3");
+      const run = tx.row("run", "r3");
       await tx.abort();
 
       assert.deepEqual(seen, [
@@ -58,7 +58,7 @@ export const claimsFollowBandAndRank: ContractCase = {
     }),
 };
 
-export const claimsLeaveOutQuarantine: ContractCase = {
+const claimsLeaveOutQuarantine: ContractCase = {
   title: "[S13] leaves the tasks of quarantined runs in their line and fills the claim from behind them",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -70,7 +70,7 @@ export const claimsLeaveOutQuarantine: ContractCase = {
     }),
 };
 
-export const claimsAreNotDoubled: ContractCase = {
+const claimsAreNotDoubled: ContractCase = {
   title: "[S13] gives no task to two turns: what one has claimed, the next does not see until it is let go",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -98,7 +98,7 @@ export const claimsAreNotDoubled: ContractCase = {
 
 const crowd = 200_000;
 
-export const claimsReadTheirLineOnly: ContractCase = {
+const claimsReadTheirLineOnly: ContractCase = {
   title: "[S14] reads no other line's tasks for a claim, however many stand before its own",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -130,7 +130,7 @@ function bulkUnit(run: string, line: Line, tasks: number): Unit {
   });
 }
 
-export const lateTenantsAreInterleaved: ContractCase = {
+const lateTenantsAreInterleaved: ContractCase = {
   title: "[S15] ranks a tenant that comes late at the line's present clock: it shares from then on and has saved no credit",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -154,12 +154,12 @@ export const lateTenantsAreInterleaved: ContractCase = {
         assert.equal(
           next.slice(0, seen).filter((id) => id.startsWith("b1.")).length,
           seen / 2,
-          `among the first ${seen}: ${next.slice(0, seen)}`,
+          `among the first ${seen}: ${next.slice(0, seen).join(" ")}`,
         );
     }),
 };
 
-export const ranksAreClocksPlusCost: ContractCase = {
+const ranksAreClocksPlusCost: ContractCase = {
   title: "[S15] sets rank = max(tenant clock, line clock) + cost, and moves the tenant's clock there",
   run: (make) =>
     onStage(make, async (stage) => {

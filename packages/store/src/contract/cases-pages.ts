@@ -6,7 +6,7 @@ import { Hand, onStage } from "./hand.ts";
 import { happening, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
-export const runPagesFollowTheirCursor: ContractCase = {
+const runPagesFollowTheirCursor: ContractCase = {
   title: "[S20] pages runs newest first, by cursor, by phase and by client, each run once",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -64,7 +64,7 @@ export const runPagesFollowTheirCursor: ContractCase = {
     }),
 };
 
-export const tenantsStayApart: ContractCase = {
+const tenantsStayApart: ContractCase = {
   title: "[S20] shows a tenant's runs, workers and facts to that tenant only, also where one name begins like the other",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -99,7 +99,7 @@ export const tenantsStayApart: ContractCase = {
     }),
 };
 
-export const detailsAreWhole: ContractCase = {
+const detailsAreWhole: ContractCase = {
   title: "[S20] shows a run with its tasks and its workflow, all routes, and how many tasks wait in each phase",
   run: (make) =>
     onStage(make, async (stage) => {

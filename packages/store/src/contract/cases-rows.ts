@@ -7,7 +7,7 @@ import { Hand, onStage } from "./hand.ts";
 import { allKindsOfRows, happening, keyRow, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
-export const epochsRise: ContractCase = {
+const epochsRise: ContractCase = {
   title: "[S1] raises a replica's epoch at each open, remembers its last turn, and refuses a foreign cluster",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -27,7 +27,7 @@ export const epochsRise: ContractCase = {
     }),
 };
 
-export const rowsComeBackExactly: ContractCase = {
+const rowsComeBackExactly: ContractCase = {
   title: "[S2] gives every kind of row back exactly as it was put, also after it is opened again",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -44,7 +44,7 @@ export const rowsComeBackExactly: ContractCase = {
     }),
 };
 
-export const rowsAreReplaced: ContractCase = {
+const rowsAreReplaced: ContractCase = {
   title: "[S2] keeps one row a key: later images replace earlier ones field by field, a dropped row is gone",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -96,7 +96,7 @@ export const everyUnitIsWritten: ContractCase = {
     }),
 };
 
-export const poisonedUnitIsNamed: ContractCase = {
+const poisonedUnitIsNamed: ContractCase = {
   title: "[S3] names a unit it refuses and writes nothing of that turn; without it the others go through",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -128,7 +128,7 @@ export const poisonedUnitIsNamed: ContractCase = {
     }),
 };
 
-export const unitsKeepToTheirRoots: ContractCase = {
+const unitsKeepToTheirRoots: ContractCase = {
   title: "[S4] refuses a unit that writes under a root its turn has not taken, and a row that comes twice in a turn",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -151,7 +151,25 @@ export const unitsKeepToTheirRoots: ContractCase = {
     }),
 };
 
-export const turnsEnd: ContractCase = {
+const newRowsAreNew: ContractCase = {
+  title: "[S4] writes a row that its unit calls new, and refuses the unit where the row is there already",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const born = (puts: readonly Row[]) => unit({ puts, born: new Set(puts.map(keyOf)) });
+      await hand.write(born([runRow("r1"), taskRow("r1.0"), keyRow("acme/k1")]));
+      await hand.write(unit({ puts: [runRow("r1", { open: 2 })] }), born([runRow("r2")]));
+
+      for (const row of [runRow("r1"), taskRow("r1.0"), keyRow("acme/k1")]) {
+        const tx = await hand.begin({ rows: ["run/r1", "run/r3", "key/acme/k1"] });
+        const answer = await hand.commit(tx, [born([runRow("r3")]), born([row])]);
+        assert.deepEqual([answer.outcome, answer.outcome === "failed" ? answer.unit : null], ["failed", 1], keyOf(row));
+      }
+      assert.deepEqual(await hand.read("run/r1", "run/r3"), [runRow("r1", { open: 2 }), null]);
+    }),
+};
+
+const turnsEnd: ContractCase = {
   title: "[S4] ends a turn with its commit, whatever the outcome, and with its abort",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -171,7 +189,7 @@ export const turnsEnd: ContractCase = {
     }),
 };
 
-export const readersSeeCommittedOnly: ContractCase = {
+const readersSeeCommittedOnly: ContractCase = {
   title: "[S5] shows readers nothing of a turn before it is committed and all of it afterwards",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -200,7 +218,7 @@ export const readersSeeCommittedOnly: ContractCase = {
     }),
 };
 
-export const reopeningChangesNothing: ContractCase = {
+const reopeningChangesNothing: ContractCase = {
   title: "[S21] is the same store after it is closed and opened again, as often as one likes",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -209,7 +227,7 @@ export const reopeningChangesNothing: ContractCase = {
       await hand.write(unit({ puts: rows, happenings: [happening("acme", "run/r1", ["one", "two"])] }), readyUnit("r9", "l"));
       const look = async () => {
         const tx = await hand.begin({ rows: rows.map(keyOf), claims: [{ line: "l", limit: 5 }] });
-        const seen = { rows: rows.map((row) => tx.row(keyOf(row))), claimed: tx.claimed.get("l"), nextDue: tx.nextDue };
+        const seen = { rows: rows.map((row) => tx.row(row.kind, row.id)), claimed: tx.claimed.get("l"), nextDue: tx.nextDue };
         await tx.abort();
         return { ...seen, log: await hand.log("acme") };
       };
@@ -232,6 +250,7 @@ export const rowCases: readonly ContractCase[] = [
   everyUnitIsWritten,
   poisonedUnitIsNamed,
   unitsKeepToTheirRoots,
+  newRowsAreNew,
   turnsEnd,
   readersSeeCommittedOnly,
   reopeningChangesNothing,

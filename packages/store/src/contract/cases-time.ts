@@ -19,7 +19,7 @@ async function look(hand: Hand, due: number, skip: readonly Key[] = []): Promise
   return [tx.due.map(keyOf), tx.nextDue];
 }
 
-export const deadlinesComeInOrder: ContractCase = {
+const deadlinesComeInOrder: ContractCase = {
   title:
     "[S16] hands out passed deadlines of all kinds of rows, oldest first, up to the limit, and names the next that has not passed",
   run: (make) =>
@@ -53,7 +53,7 @@ export const deadlinesComeInOrder: ContractCase = {
     }),
 };
 
-export const dueRowsAreTaken: ContractCase = {
+const dueRowsAreTaken: ContractCase = {
   title: "[S16] takes the root of a row that is due, brings the run of a task along, and leaves out roots in other hands",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -70,7 +70,7 @@ export const dueRowsAreTaken: ContractCase = {
       }
 
       const tx = await hand.begin({ due: 9 });
-      const run = tx.row("run/r1");
+      const run = tx.row("run", "r1");
       const answer = await hand.commit(tx, [unit({ puts: [taskRow("r1.0")] }), unit({ puts: [runRow("r2")] })]);
 
       assert.deepEqual(run, runRow("r1"));
@@ -79,7 +79,7 @@ export const dueRowsAreTaken: ContractCase = {
     }),
 };
 
-export const clocksNeverGoBack: ContractCase = {
+const clocksNeverGoBack: ContractCase = {
   title: "[S17] never tells an earlier time than before, over jumps of the wall clock by an hour and a new start",
   run: (make) =>
     onStage(make, async (stage) => {

@@ -13,7 +13,7 @@ async function openTwo(stage: Stage): Promise<[Hand, Hand]> {
   return [a, stage.handles > 1 ? await Hand.open(stage, "b") : a];
 }
 
-export const busyRootsAreNotWaitedFor: ContractCase = {
+const busyRootsAreNotWaitedFor: ContractCase = {
   title: "[S9] answers busy for what stands under a root that another turn holds, and lets go of it at commit and abort",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -23,8 +23,8 @@ export const busyRootsAreNotWaitedFor: ContractCase = {
       if (stage.overlaps) {
         const other = await b.begin({ rows: ["run/r1", "task/r1.0", "run/r2", "worker/acme/w1"] });
 
-        assert.deepEqual([other.row("run/r1"), other.row("task/r1.0")], ["busy", "busy"]);
-        assert.equal((other.row("run/r2") as RunRow).id, "r2");
+        assert.deepEqual([other.row("run", "r1"), other.row("task", "r1.0")], ["busy", "busy"]);
+        assert.equal((other.row("run", "r2") as RunRow).id, "r2");
         const refused = await b.commit(other, [unit({ puts: [runRow("r1", { open: 5 })] })]);
         assert.equal(refused.outcome, "failed");
       }
@@ -37,7 +37,7 @@ export const busyRootsAreNotWaitedFor: ContractCase = {
     }),
 };
 
-export const unknownRowsAreAskedFor: ContractCase = {
+const unknownRowsAreAskedFor: ContractCase = {
   title: "[S9] loads with `more` what a turn did not ask for at first, under the same instant",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -46,11 +46,11 @@ export const unknownRowsAreAskedFor: ContractCase = {
       const open = { of: "open", run: "r1", after: "", limit: 5 } as const;
 
       const tx = await hand.begin({ rows: ["run/r1"] });
-      if (stage.overlaps) assert.deepEqual([tx.row("task/r1.0"), tx.tasks(open)], [undefined, undefined]);
+      if (stage.overlaps) assert.deepEqual([tx.row("task", "r1.0"), tx.tasks(open)], [undefined, undefined]);
       await tx.more(["task/r1.0", "run/none"], [open]);
 
-      assert.equal((tx.row("task/r1.0") as TaskRow).needs, 4);
-      assert.equal(tx.row("run/none"), null);
+      assert.equal((tx.row("task", "r1.0") as TaskRow).needs, 4);
+      assert.equal(tx.row("run", "none"), null);
       assert.deepEqual(
         tx.tasks(open)?.map((task) => task.id),
         ["r1.0"],
@@ -62,8 +62,8 @@ export const unknownRowsAreAskedFor: ContractCase = {
 /** One predecessor of a join has ended: count it, unless the join's run is in other hands. */
 async function endPredecessor(hand: Hand, slot: string): Promise<"busy" | (() => Promise<Committed>)> {
   const tx = await hand.begin({ rows: ["run/r1", "task/r1.9", `task/r1.${slot}`] });
-  const join = tx.row("task/r1.9");
-  const mine = tx.row(`task/r1.${slot}`);
+  const join = tx.row("task", "r1.9");
+  const mine = tx.row("task", `r1.${slot}`);
   if (join === "busy" || mine === "busy") {
     await tx.abort();
     return "busy";
@@ -95,7 +95,7 @@ export const joinsCountEachEnd: ContractCase = {
     }),
 };
 
-export const lostAnswersAreSettled: ContractCase = {
+const lostAnswersAreSettled: ContractCase = {
   title: "[S11] settles a commit whose answer was lost exactly, both ways, and goes on afterwards",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -123,7 +123,7 @@ export const lostAnswersAreSettled: ContractCase = {
     }),
 };
 
-export const failedTurnsLeaveNothing: ContractCase = {
+const failedTurnsLeaveNothing: ContractCase = {
   title: "[S12] writes nothing of a turn that fails without a unit to blame, and the same turn goes through when tried again",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -141,7 +141,7 @@ export const failedTurnsLeaveNothing: ContractCase = {
     }),
 };
 
-export const zombiesAreFenced: ContractCase = {
+const zombiesAreFenced: ContractCase = {
   title: "[S22] refuses the commits of a replica that has been opened again elsewhere",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -161,7 +161,7 @@ export const zombiesAreFenced: ContractCase = {
     }),
 };
 
-export const mailArrivesOnce: ContractCase = {
+const mailArrivesOnce: ContractCase = {
   title: "[S19] hands mail to the epoch it is for, in order, once a turn that read it is committed and again when it was not",
   run: (make) =>
     onStage(make, async (stage) => {
@@ -192,7 +192,7 @@ export const mailArrivesOnce: ContractCase = {
     }),
 };
 
-export const listsFollowTheirIndex: ContractCase = {
+const listsFollowTheirIndex: ContractCase = {
   title: "[S18] lists the open tasks of a run after a cursor, the tasks a worker holds, and the head of a line",
   run: (make) =>
     onStage(make, async (stage) => {

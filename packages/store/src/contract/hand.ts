@@ -1,7 +1,18 @@
 // A plain user of a store, as the driver is: one replica, rising turn numbers, rows asked for before they are used.
 
 import assert from "node:assert/strict";
-import type { Committed, EventPage, Key, LogEntry, Row, Store, Tx, Unit, Want } from "@astraflow/engine";
+import {
+  type Committed,
+  type EventPage,
+  type Key,
+  type LogEntry,
+  type Row,
+  type Store,
+  splitKey,
+  type Tx,
+  type Unit,
+  type Want,
+} from "@astraflow/engine";
 import type { Stage } from "./stage.ts";
 
 const wantNothing: Want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
@@ -51,7 +62,7 @@ export class Hand {
   /** Committed rows, read by a turn that changes nothing. */
   async read(...keys: readonly Key[]): Promise<(Row | null | "busy" | undefined)[]> {
     const tx = await this.begin({ rows: keys });
-    const rows = keys.map((key) => tx.row(key));
+    const rows = keys.map((key) => tx.row(...splitKey(key)));
     await tx.abort();
     return rows;
   }
@@ -69,6 +80,7 @@ export class Hand {
       const page: EventPage = await this.store.events({ tenant, after: cursor, limit });
       entries.push(...page.items);
       if (page.items.length === 0) return entries;
+      assert.ok(page.next > cursor, `the page after ${cursor} leads to ${page.next}`);
       cursor = page.next;
     }
   }

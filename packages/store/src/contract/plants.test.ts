@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { joinsCountEachEnd } from "./cases-turns.ts";
-import { everyUnitIsWritten } from "./cases-rows.ts";
 import { pollingReadersMissNothing } from "./cases-log.ts";
+import { everyUnitIsWritten } from "./cases-rows.ts";
+import { joinsCountEachEnd } from "./cases-turns.ts";
 import { memoryStage } from "./stages.ts";
 
 describe("planted bugs", () => {

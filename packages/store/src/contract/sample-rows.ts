@@ -1,6 +1,6 @@
 // Rows for the contract: complete, plain, and each field different from its neighbour so that a swapped column is seen.
 
-import type { AskRow, Key, KeyRow, Row, RouteRow, RunRow, TaskRow, Unit, WorkerRow, WorkflowRow } from "@astraflow/engine";
+import type { AskRow, Key, KeyRow, RouteRow, Row, RunRow, TaskRow, Unit, WorkerRow, WorkflowRow } from "@astraflow/engine";
 import { keyOf, rootOf, runOf } from "@astraflow/engine";
 
 export function runRow(id: string, over: Partial<RunRow> = {}): RunRow {

@@ -1,6 +1,6 @@
 // The one suite every store passes. A store brings a stage; nothing here knows which store it is.
 
-import { describe, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { lineCases } from "./cases-lines.ts";
 import { logCases } from "./cases-log.ts";
 import { pageCases } from "./cases-pages.ts";
@@ -22,6 +22,9 @@ const caseMsMax = 60_000;
 
 export function storeContract(name: string, make: MakeStage): void {
   describe(`store contract on ${name}`, () => {
-    for (const one of contractCases) it(one.title, { timeout: caseMsMax }, () => one.run(make));
+    for (const one of contractCases)
+      it(`${one.title}`, { timeout: caseMsMax }, async () => {
+        await expect(one.run(make)).resolves.toBeUndefined();
+      });
   });
 }

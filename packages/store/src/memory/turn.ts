@@ -58,7 +58,8 @@ export class MemoryTurn implements Tx {
     handle.turns.add(this);
   }
 
-  row(key: Key): Row | null | "busy" | undefined {
+  row(kind: Row["kind"], id: string): Row | null | "busy" | undefined {
+    const key: Key = `${kind}/${id}`;
     this.#assertOpen();
     const known = this.#loaded.get(key);
     if (known !== undefined || this.#cluster.isWeak) return known;
@@ -86,7 +87,7 @@ export class MemoryTurn implements Tx {
     const { plant } = this.#cluster.options;
     const replica = this.#handle.replica;
     if (this.#tables.replicas.get(replica)?.turns.has(turn)) throw new Error(`turn ${turn} of ${replica} was committed before`);
-    const bad = checkUnits(units, (root) => this.#mine.has(root)) ?? badRow(units);
+    const bad = checkUnits(units, (root) => this.#mine.has(root)) ?? badRow(units, this.#tables);
     if (bad !== null) return this.#end({ outcome: "failed", unit: bad.unit, fault: bad.fault });
     const early = plant === "sequence-positions" ? this.#placeEarly(units) : undefined;
     const fate = this.#cluster.fateOf({ step: "commit", replica, turn });
@@ -265,10 +266,11 @@ function isSameMail(a: Mail, b: Mail): boolean {
   return a.replica === b.replica && a.epoch === b.epoch && a.id === b.id;
 }
 
-function badRow(units: readonly Unit[]): BadUnit | null {
-  for (const [unit, { puts }] of units.entries())
+function badRow(units: readonly Unit[], tables: Tables): BadUnit | null {
+  for (const [unit, { puts, born }] of units.entries())
     for (const row of puts) {
-      const problem = rowProblem(row);
+      const isDoubled = born !== undefined && born.has(keyOf(row)) && tables.rows.has(keyOf(row));
+      const problem = isDoubled ? `${keyOf(row)} was to be new and exists` : rowProblem(row);
       if (problem !== null) return { unit, fault: refuse(unit, problem) };
     }
   return null;

@@ -1,8 +1,8 @@
 // Rows to cells and back, by the field tables of row-shape.ts: phases as small integers, flags as 0 and 1, lists as JSON text.
 
+import type { SQLInputValue } from "node:sqlite";
 import type { Row } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
-import type { SQLInputValue } from "node:sqlite";
 import { type FieldType, shapes } from "../row-shape.ts";
 import type { Cells } from "./connection.ts";
 
@@ -39,7 +39,10 @@ type Fields = Readonly<Record<string, unknown>>;
 
 export function cellsOf(row: Row): SQLInputValue[] {
   const fields = row as unknown as Fields;
-  return columnsByKind[row.kind].columns.map((column) => encode(column, fields[column.field]));
+  const { columns } = columnsByKind[row.kind];
+  const cells: SQLInputValue[] = [];
+  for (const column of columns) cells.push(encode(column, fields[column.field]));
+  return cells;
 }
 
 /** Bit n stands for column n. Row fields are compared as they are; only lists need a closer look. */
@@ -50,7 +53,8 @@ export function changedColumns(before: Row, after: Row): number {
   const { columns } = columnsByKind[after.kind];
   for (let at = 1; at < columns.length; at++) {
     const column = columns[at] as Column;
-    if (old[column.field] === now[column.field]) continue;
+    const { field } = column;
+    if (old[field] === now[field]) continue;
     if (column.type === "list" && JSON.stringify(old[column.field]) === JSON.stringify(now[column.field])) continue;
     mask |= 1 << at;
   }

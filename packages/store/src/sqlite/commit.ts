@@ -1,7 +1,7 @@
 // Writing a turn: all units in one transaction, ranks before rows, positions last, then the replica's row that says the turn is in.
 // Nothing is remembered before COMMIT has answered; what to do when it answers badly is store.ts's business.
 
-import { keyOf, type Millis, type Position, type Row, type TaskId, type Tenant, type Unit } from "@astraflow/engine";
+import { keyOf, type Millis, type Position, type Row, type Tenant, type Unit } from "@astraflow/engine";
 import { packFacts, placeFacts } from "../log.ts";
 import { Clocks, enterLines } from "../rank.ts";
 import { cellsOf, changedColumns, type Kind, updateCells } from "./columns.ts";
@@ -40,23 +40,24 @@ const putReplica = "UPDATE replica SET last_turn = ?, clock = ? WHERE id = ? AND
 const putMail = "INSERT INTO mail (replica, epoch, id, body) VALUES (?, ?, ?, ?) ON CONFLICT (replica, epoch, id) DO NOTHING";
 const dropMail = "DELETE FROM mail WHERE seq = ?";
 
-interface Change {
-  readonly before: Row | null;
-  readonly after: Row | null;
-}
-
 /** Runs inside an open transaction; throws UnitRefused when a unit is to blame and anything else when the world is. */
 export function writeTurn(desk: Desk, record: TurnRecord): Written {
   const { connection } = desk;
   const clocks = new Clocks({ tenant: (tenant) => desk.tenant(tenant).clock, line: (line) => desk.lineClock(line) });
-  const befores = record.units.map((unit) => beforesOf(unit, record, clocks));
+  const befores = beforesOf(record, clocks);
   const ranks = enterLines(record.units, clocks);
-  const changes: Change[] = [];
+  const afters: (Row | null)[] = [];
   for (const [index, unit] of record.units.entries()) {
     try {
-      for (const change of changesOf(unit, befores[index] ?? [], ranks)) {
-        writeChange(desk, change);
-        changes.push(change);
+      for (const row of unit.puts) {
+        const rank = row.kind === "task" && ranks.size > 0 ? ranks.get(row.id) : undefined;
+        const after = row.kind === "task" && rank !== undefined ? { ...row, rank } : row;
+        writeChange(desk, befores[afters.length] ?? null, after);
+        afters.push(after);
+      }
+      for (let drop = 0; drop < unit.drops.length; drop++) {
+        writeChange(desk, befores[afters.length] ?? null, null);
+        afters.push(null);
       }
       for (const mail of unit.mail) connection.run(connection.prepare(putMail), [mail.replica, mail.epoch, mail.id, mail.body]);
     } catch (error) {
@@ -78,7 +79,7 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
   return {
     first: placed.first,
     remember() {
-      for (const { before, after } of changes) desk.noteWritten(before, after);
+      for (let at = 0; at < afters.length; at++) desk.noteWritten(befores[at] ?? null, afters[at] ?? null);
       for (const [line, clock] of clocks.lines) desk.setLineClock(line, clock);
       for (const tenant of tenants) {
         const state = desk.tenant(tenant);
@@ -88,33 +89,26 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
   };
 }
 
-/** The images before this turn, puts first, then drops; the lines they leave are told on the way. */
-function beforesOf(unit: Unit, record: TurnRecord, clocks: Clocks): (Row | null)[] {
+/** The images before this turn, unit by unit, puts first, then drops; the lines they leave are told on the way. */
+function beforesOf(record: TurnRecord, clocks: Clocks): (Row | null)[] {
   const befores: (Row | null)[] = [];
-  for (const row of unit.puts) {
-    const before = unit.born?.has(keyOf(row)) === true ? null : record.before(row.kind, row.id);
-    if (before?.kind === "task" && row.kind === "task") clocks.leave(before, row);
-    befores.push(before);
-  }
-  for (const key of unit.drops) {
-    const slash = key.indexOf("/");
-    const before = record.before(key.slice(0, slash) as Kind, key.slice(slash + 1));
-    if (before?.kind === "task") clocks.leave(before, null);
-    befores.push(before);
+  for (const unit of record.units) {
+    for (const row of unit.puts) {
+      const before = unit.born?.has(keyOf(row)) === true ? null : record.before(row.kind, row.id);
+      if (before?.kind === "task" && before.line !== null && row.kind === "task") clocks.leave(before, row);
+      befores.push(before);
+    }
+    for (const key of unit.drops) {
+      const slash = key.indexOf("/");
+      const before = record.before(key.slice(0, slash) as Kind, key.slice(slash + 1));
+      if (before?.kind === "task") clocks.leave(before, null);
+      befores.push(before);
+    }
   }
   return befores;
 }
 
-function* changesOf(unit: Unit, befores: readonly (Row | null)[], ranks: ReadonlyMap<TaskId, number>): Generator<Change> {
-  let at = 0;
-  for (const row of unit.puts) {
-    const rank = row.kind === "task" ? ranks.get(row.id) : undefined;
-    yield { before: befores[at++] ?? null, after: row.kind === "task" && rank !== undefined ? { ...row, rank } : row };
-  }
-  for (; at < befores.length; at++) yield { before: befores[at] ?? null, after: null };
-}
-
-function writeChange(desk: Desk, { before, after }: Change): void {
+function writeChange(desk: Desk, before: Row | null, after: Row | null): void {
   const { connection, statements } = desk;
   if (after === null) {
     if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);

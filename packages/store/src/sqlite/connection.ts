@@ -2,8 +2,8 @@
 // statements of a connection, and the count of what they did. What they say is elsewhere.
 
 import {
-  type DatabaseSync,
   DatabaseSync as Database,
+  type DatabaseSync,
   type SQLInputValue,
   type SQLOutputValue,
   type StatementSync,
@@ -89,7 +89,7 @@ export class Connection {
 }
 
 /** The world failed between two statements: no unit is to blame. */
-export class StepFailure extends Error {
+class StepFailure extends Error {
   readonly errcode: number;
   constructor(step: string, cause: unknown) {
     super(`failed at ${step}`, { cause });
@@ -127,7 +127,7 @@ export function prepareWriter(db: DatabaseSync, file: string, failpoint: ((name:
   if (mode !== "wal" || synchronous !== 2)
     throw fault(
       "E.STORE.DURABILITY",
-      `${file} answers journal_mode=${mode}, synchronous=${synchronous}; a turn is durable only with wal and 2 (FULL)`,
+      `${file} answers journal_mode=${String(mode)}, synchronous=${String(synchronous)}; a turn is durable only with wal and 2 (FULL)`,
       { mode, synchronous },
     );
   migrate(db, Number(pragma(db, "user_version")), failpoint ?? (() => undefined));

@@ -30,10 +30,6 @@ export class Deadlines {
     this.#connection = connection;
   }
 
-  forget(): void {
-    this.#least.clear();
-  }
-
   /** Called for every image that has been committed, with the one before it. */
   note(before: Row | null, after: Row | null): void {
     const kind = (after ?? before)?.kind;

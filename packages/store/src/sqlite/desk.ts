@@ -1,5 +1,6 @@
 // What the one writer knows and can look up: rows through the cache, lines, lists, deadlines, clocks of tenants and lines. Reads
-// only; what a commit writes is in commit.ts, and it tells the desk afterwards.
+// only; what a commit writes is in commit.ts, and it tells the desk afterwards. After a commit whose outcome is not known nothing
+// remembered may be believed: the desk is thrown away with its connection.
 
 import type { Line, Mail, Millis, Position, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
 import { columnsByKind, type Kind, rowOf } from "./columns.ts";
@@ -142,15 +143,6 @@ export class Desk {
       this.cache.set(after);
       if (before === null) this.#raise(after.kind, after.id);
     } else if (before !== null) this.cache.delete(before.kind, before.id);
-  }
-
-  /** After a commit whose outcome is not known, nothing that was remembered may be believed. */
-  forget(): void {
-    this.cache.clear();
-    this.deadlines.forget();
-    this.#tenants.clear();
-    this.#lines.clear();
-    this.#highest.clear();
   }
 
   #keep(kind: Kind, row: Row): Row {

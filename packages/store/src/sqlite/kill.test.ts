@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { factsPerTurn, runName } from "../contract/kill-child.ts";
 import { HandClock } from "../contract/stages.ts";
-import { factsPerTurn, runName } from "./kill-child.ts";
 import { openSqlite } from "./store.ts";
 
-const child = join(import.meta.dirname, "kill-child.ts");
+const child = join(import.meta.dirname, "../contract/kill-child.ts");
 let folder = "";
 let file = "";
 
@@ -97,7 +97,7 @@ describe("kill -9", () => {
     }
 
     // One whole turn before each death, and the second one only once its commit had been asked for.
-    expect([...gained].sort()).toEqual([1, 2]);
+    expect([...gained].sort((a, b) => a - b)).toEqual([1, 2]);
     expect(step).toBeGreaterThan(15);
   });
 

@@ -151,7 +151,7 @@ function* logRows(tenant: Tenant, rows: Iterable<Cells>): Generator<LogRow> {
 
 function depthOf(cells: Cells): Depth {
   const phase = taskPhases[Number(cells[1])];
-  if (phase === undefined) throw new Error(`a task has phase ${cells[1]}`);
+  if (phase === undefined) throw new Error(`a task has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, tasks: Number(cells[2]) };
 }
 

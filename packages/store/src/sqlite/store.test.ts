@@ -63,9 +63,13 @@ describe("opening", () => {
   });
 
   it("[S30] is refused while another process has the file, and takes it over as soon as that one is killed", async () => {
-    const holder = spawn(process.execPath, ["--no-warnings", join(import.meta.dirname, "kill-child.ts"), file, "never"], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
+    const holder = spawn(
+      process.execPath,
+      ["--no-warnings", join(import.meta.dirname, "../contract/kill-child.ts"), file, "never"],
+      {
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
     await once(createInterface({ input: holder.stdout }), "line");
 
     await expect(make().open({ replica: "a", cluster: "kill" })).rejects.toMatchObject({
@@ -240,7 +244,7 @@ describe("what a turn costs", () => {
     const before = store.stats();
 
     const tx = await hand.begin({ rows: ["run/r1", "task/r1.0", "run/r2", "task/r2.0"], due: 9 });
-    const rows = [tx.row("run/r1"), tx.row("task/r1.0"), tx.row("run/r2"), tx.row("task/r2.0")];
+    const rows = [tx.row("run", "r1"), tx.row("task", "r1.0"), tx.row("run", "r2"), tx.row("task", "r2.0")];
     await tx.abort();
 
     expect(rows).toMatchObject([{ id: "r1" }, { id: "r1.0" }, null, null]);

@@ -233,14 +233,10 @@ class FileStore implements SqliteStore, TurnEnd {
       const isCertain = !hasTriedCommit || errcode === sqliteBusy || errcode === sqliteFull;
       if (isCertain && lastTurnOf(connection, replica) !== turn) return failure(turn, error, errcode);
     } catch (worse) {
-      return this.#unknown(opened, turn, worse);
+      this.#unsettled = { turn, cause: worse };
+      return { outcome: "unknown" };
     }
-    return this.#unknown(opened, turn, error);
-  }
-
-  #unknown(opened: Opened, turn: number, cause: unknown): Committed {
-    opened.desk.forget();
-    this.#unsettled = { turn, cause };
+    this.#unsettled = { turn, cause: error };
     return { outcome: "unknown" };
   }
 

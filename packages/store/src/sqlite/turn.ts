@@ -2,7 +2,7 @@
 // commit, because nobody else writes between the two.
 
 import type { Committed, Key, Line, Mail, Millis, Row, TaskList, TaskRow, Tx, Unit, Want } from "@astraflow/engine";
-import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
+import { keyOf, rootOf, runKey, runOf, splitKey } from "@astraflow/engine";
 import type { Kind } from "./columns.ts";
 import type { Desk } from "./desk.ts";
 
@@ -11,6 +11,8 @@ export interface TurnEnd {
   commit(turn: SqliteTurn, number: number, units: readonly Unit[]): Committed;
   abort(turn: SqliteTurn): void;
 }
+
+const dot = ".".charCodeAt(0);
 
 export class SqliteTurn implements Tx {
   readonly now: Millis;
@@ -22,6 +24,12 @@ export class SqliteTurn implements Tx {
   readonly #desk: Desk;
   readonly #end: TurnEnd;
   readonly #taken = new Set<Key>();
+  /** Rows the turn named beforehand. Most are in the cache; the first that is not brings in all of them with one statement a kind. */
+  #wanted: readonly Key[] | null;
+  /** The run whose rows were read last: its tasks need no look at what is taken. */
+  #lastRun = "/";
+  readonly #asked: readonly Key[];
+  #named: Set<Key> | null = null;
   /** Rows and gaps the cache may not hold on to until the turn is over. */
   readonly #found = new Map<Key, Row | null>();
   #isOver = false;
@@ -31,7 +39,8 @@ export class SqliteTurn implements Tx {
     this.#end = end;
     this.now = now;
     const skip = new Set(want.skip);
-    this.#load(want.rows);
+    this.#wanted = want.rows;
+    this.#asked = want.rows;
     this.claimed = this.#claim(want, skip);
     this.due = desk.due(now, want.due, ({ kind, id }) => skip.size === 0 || !skip.has(rootOf(`${kind}/${id}`)));
     for (const row of this.due) this.#taken.add(rootOf(keyOf(row)));
@@ -42,10 +51,21 @@ export class SqliteTurn implements Tx {
     this.mailSeqs = mail.map((one) => one.seq);
   }
 
-  row(key: Key): Row | null {
+  row(kind: Kind, id: string): Row | null {
     this.#assertOpen();
-    this.#taken.add(rootOf(key));
-    return this.#find(key);
+    this.#take(kind, id);
+    return this.#find(kind, id);
+  }
+
+  #take(kind: Kind, id: string): void {
+    if (kind === "task") {
+      if (id.startsWith(this.#lastRun) && id.charCodeAt(this.#lastRun.length) === dot) return;
+      this.#lastRun = runOf(id);
+      this.#taken.add(runKey(this.#lastRun));
+      return;
+    }
+    if (kind === "run") this.#lastRun = id;
+    this.#taken.add(`${kind}/${id}`);
   }
 
   tasks(list: TaskList): readonly TaskRow[] {
@@ -58,6 +78,7 @@ export class SqliteTurn implements Tx {
 
   async more(rows: readonly Key[], _lists: readonly TaskList[]): Promise<void> {
     this.#assertOpen();
+    for (const key of rows) this.#take(...splitKey(key));
     this.#load(rows);
   }
 
@@ -74,20 +95,21 @@ export class SqliteTurn implements Tx {
   }
 
   hasTaken(root: Key): boolean {
-    return this.#taken.has(root);
+    if (this.#taken.has(root)) return true;
+    // A store that is alone gives whatever was asked for, read or not.
+    return this.#named?.has(root) ?? (this.#named = new Set(this.#asked.map(rootOf))).has(root);
   }
 
   /** The image a row had before this turn. */
   before(kind: Kind, id: string): Row | null {
-    return this.#desk.cache.get(kind, id) ?? this.#find(`${kind}/${id}`);
+    return this.#find(kind, id);
   }
 
-  #find(key: Key): Row | null {
-    const slash = key.indexOf("/");
-    const kind = key.slice(0, slash) as Kind;
-    const id = key.slice(slash + 1);
+  #find(kind: Kind, id: string): Row | null {
     const cached = this.#desk.cache.get(kind, id);
     if (cached !== undefined) return cached;
+    this.#loadWanted();
+    const key: Key = `${kind}/${id}`;
     let found = this.#found.get(key);
     if (found === undefined) {
       found = this.#desk.find(kind, id);
@@ -96,10 +118,16 @@ export class SqliteTurn implements Tx {
     return found;
   }
 
+  #loadWanted(): void {
+    const wanted = this.#wanted;
+    if (wanted === null) return;
+    this.#wanted = null;
+    this.#load(wanted);
+  }
+
   #load(keys: readonly Key[]): void {
     const wanted = new Map<Kind, string[]>();
     for (const key of keys) {
-      this.#taken.add(rootOf(key));
       const slash = key.indexOf("/");
       const kind = key.slice(0, slash) as Kind;
       const ids = wanted.get(kind);

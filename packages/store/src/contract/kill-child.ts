@@ -4,15 +4,15 @@
 import { writeSync } from "node:fs";
 import type { Key, Row, Unit } from "@astraflow/engine";
 import { rootOf } from "@astraflow/engine";
-import { happening, runRow, taskRow, unit } from "../contract/sample-rows.ts";
-import { openSqlite } from "./store.ts";
+import { openSqlite } from "../sqlite/store.ts";
+import { happening, runRow, taskRow, unit } from "./sample-rows.ts";
 
 export const factsPerTurn = 3;
 
 export const runName = (turn: number): string => `r${String(turn).padStart(6, "0")}`;
 
 /** A turn that inserts, updates and drops, under two roots, with facts: enough kinds of statements to die between. */
-export function unitsOfTurn(turn: number): Unit[] {
+function unitsOfTurn(turn: number): Unit[] {
   const [run, last] = [runName(turn), runName(turn - 1)];
   const made = [runRow(run), taskRow(`${run}.0`, { phase: "ready", line: "l" }), taskRow(`${run}.1`), taskRow(`${run}.2`)];
   const units = [
