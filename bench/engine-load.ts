@@ -39,7 +39,7 @@ export class EngineLoad {
   #started = 0;
   #done: (() => void) | null = null;
   #next: { ref: number; command: Command }[] = [];
-  #timer: NodeJS.Immediate | null = null;
+  #isPushing = false;
 
   constructor(file: string, options: { length: number; inFlight: number }) {
     this.store = openSqlite({ file, clock: { wall: () => Date.now(), mono: () => performance.now() } });
@@ -127,8 +127,10 @@ export class EngineLoad {
   /** What one turn provokes arrives together, as frames read from a socket in one go would. */
   #push(command: Command): void {
     this.#next.push({ ref: ++this.#ref, command });
-    this.#timer ??= setImmediate(() => {
-      this.#timer = null;
+    if (this.#isPushing) return;
+    this.#isPushing = true;
+    setImmediate(() => {
+      this.#isPushing = false;
       const items = this.#next;
       this.#next = [];
       this.#engine.push(items);

@@ -1,9 +1,11 @@
 // `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
 
 import { engineBench } from "./engine.ts";
+import { sliceBench } from "./slice.ts";
 
 const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
   engine: { what: "task lives/s of engine and sqlite beside a bare loop that writes the same rows", run: engineBench },
+  slice: { what: "tasks/s and latency over real sockets and processes beside a bare WebSocket echo", run: sliceBench },
 };
 
 const [name = "", ...argv] = process.argv.slice(2);

@@ -14,15 +14,14 @@ describe("grants nobody answers", () => {
   it("[B1] takes a grant back that was not acked in time and gives it to another under a higher fence", async () => {
     const { world, worker, held } = await granted();
     const spare = await world.join("spare");
-    await worker.leave().then(() => undefined);
-    await world.join("w", { session: "w-new", running: [] });
+    await world.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });
 
-    await world.settle();
+    await world.advance(4_999);
+    expect(spare.sent).toEqual([]);
+    await world.advance(1);
 
-    const again = world.dispatches().at(-1)?.dispatch;
-    expect(again?.task).toBe(held.task);
-    expect(again?.fence).toBeGreaterThan(held.fence);
-    expect(spare.worker).toBe("t1/spare");
+    expect(spare.last.task).toBe(held.task);
+    expect(spare.last.fence).toBeGreaterThan(held.fence);
   });
 
   it("[B2] revokes an unacked grant at its deadline, tells the worker, and refuses its late word", async () => {
@@ -249,11 +248,29 @@ describe("results said twice, or by the wrong one", () => {
     const { world, worker, held } = await granted();
     const spare = await world.join("spare");
 
+    await worker.beat([held], false);
     await worker.error("E.RUNNER.CANCELLED", "going down", held);
     await world.settle();
 
-    expect([spare.worker, worker.worker]).toContain(world.dispatches().at(-1)?.worker);
-    expect(world.dispatches().at(-1)?.dispatch.fence).toBeGreaterThan(held.fence);
+    expect(spare.last.task).toBe(held.task);
+    expect(spare.last.fence).toBeGreaterThan(held.fence);
+  });
+
+  it("[B18] counts hand-backs of a worker that stays, so that two sides that disagree end, but not those of one that leaves", async () => {
+    const { world, worker, run } = await granted({ maxDeliveries: 2 });
+    for (let round = 0; round < 4; round++) {
+      await worker.beat([worker.last], false);
+      await worker.error("E.RUNNER.CANCELLED", "leaving");
+      await worker.beat([]);
+      await world.settle();
+    }
+    expect((await world.detail(run)).run.phase).toBe("running");
+
+    await worker.error("E.RUNNER.CANCELLED", "no slot");
+    await world.settle();
+    await worker.error("E.RUNNER.CANCELLED", "no slot");
+
+    expect(JSON.parse((await world.detail(run)).run.error ?? "")).toMatchObject({ code: "E.WORKER.LOST" });
   });
 
   it("[B19] takes E.CMD.CONCURRENCY_VIOLATION as still running there", async () => {

@@ -72,7 +72,7 @@ export const chain = (length: number, node: Node = {}): Record<string, unknown> 
     Array.from({ length: length - 1 }, (_, at) => [at, at + 1] as const),
   );
 
-export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
 export const about = (changes: Partial<WorkerAbout> = {}): WorkerAbout => ({
   slots: 1,

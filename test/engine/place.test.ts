@@ -127,6 +127,20 @@ describe("concurrency keys", () => {
     expect(world.engine.gauge().turns).toBe(turns + 1);
   });
 
+  it("[K6] lets a key with room for more run side by side on one worker, and tells the worker a key of its own for each", async () => {
+    const world = await new Harness().start();
+    const worker = await world.join("w", { slots: 3 });
+    const pair = { policy: { concurrency: { key: "pair", limit: 2 } } };
+    for (let run = 0; run < 3; run++) await world.run(chain(1, pair));
+    await world.run(chain(1, single));
+    await world.settle();
+
+    const keys = worker.sent.map((dispatch) => dispatch.concurrencyKey);
+    expect(keys).toHaveLength(3);
+    expect(new Set(keys).size).toBe(3);
+    expect(keys).toContain("printer");
+  });
+
   it("[K2] keeps keys of two tenants apart", async () => {
     const world = await new Harness().start();
     await world.join("a");

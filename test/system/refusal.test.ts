@@ -10,13 +10,10 @@ import { astra, astraDone, makeFolder } from "./processes.ts";
 
 const digest = (file: string): string => createHash("sha256").update(readFileSync(file)).digest("hex");
 
-/** The lock beside a store is taken by every try and holds nothing of anyone's. */
-const isLock = (name: string): boolean => name.endsWith(".lock") || name.endsWith(".pid");
-
 /** All files below a folder with their contents: what "nothing written" is judged by. */
 function picture(folder: string): Record<string, string> {
   const names = existsSync(folder)
-    ? readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile() && !isLock(entry.name))
+    ? readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())
     : [];
   return Object.fromEntries(
     names.map((entry) => [join(entry.parentPath, entry.name), digest(join(entry.parentPath, entry.name))]),

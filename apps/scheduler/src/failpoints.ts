@@ -4,15 +4,7 @@
 
 import { writeSync } from "node:fs";
 import { engineFailpoints } from "@astraflow/engine";
-
-const storeFailpoints = [
-  "sqlite.migrate",
-  "sqlite.migrated",
-  "sqlite.begin",
-  "sqlite.statement",
-  "sqlite.commit",
-  "sqlite.committed",
-] as const;
+import { sqliteFailpoints } from "@astraflow/store";
 
 /** What a point can do. `pause` holds the thread that passes it until the process gets SIGCONT. */
 export const failpointActions = {
@@ -23,7 +15,7 @@ export const failpointActions = {
 } as const;
 export type FailpointAction = keyof typeof failpointActions;
 
-export const failpointNames: readonly string[] = [...engineFailpoints, ...storeFailpoints];
+export const failpointNames: readonly string[] = [...engineFailpoints, ...sqliteFailpoints];
 
 export interface Failpoint {
   readonly name: string;

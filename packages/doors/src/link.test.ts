@@ -91,7 +91,7 @@ describe("link", () => {
 
   it("[D1] keeps telling the others when one listener throws, and reports it", () => {
     const { link, problems } = openLink();
-    const heard: number[] = [];
+    const heard: (number | null)[] = [];
     link.on("log", () => {
       throw new Error("a bug");
     });

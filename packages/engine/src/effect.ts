@@ -94,11 +94,11 @@ export interface SendDrain {
   readonly reason: string;
 }
 
-/** The tenant's log has grown up to `head`: readers may look. */
+/** The tenant's log has grown: readers may look. `head` is its last position, null where the commit's answer was lost. */
 export interface LogGrew {
   readonly type: "log";
   readonly tenant: Tenant;
-  readonly head: Position;
+  readonly head: Position | null;
 }
 
 /** Numbers for the metrics, those of one turn together; labels are few and bounded. */

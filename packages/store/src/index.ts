@@ -8,5 +8,6 @@ export {
   type Plant,
   type Step,
 } from "./memory/cluster.ts";
+export { sqliteFailpoints } from "./sqlite/connection.ts";
 export { openSqliteReader } from "./sqlite/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

@@ -6,7 +6,7 @@ import type { NodeStatus, Run, RunEvent, RunNodeStatus, RunRef, RunStatus, Worke
 const instant = (ms: number): string => new Date(ms).toISOString();
 
 /** A run whose tasks are still being told to stop has not ended yet. */
-export const statusOfRun = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));
+const statusOfRun = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));
 
 const statusOfPhase: Readonly<Record<TaskRow["phase"], NodeStatus>> = {
   waiting: "queued",

@@ -3,7 +3,7 @@
 import type { SendDispatch, SendStop } from "@astraflow/engine";
 import { encodeEnvelope, type SessionAccept, type WireEnd, wireEnd } from "@astraflow/protocol";
 
-export const schedulerId = "scheduler-control";
+const schedulerId = "scheduler-control";
 
 /** The scheduler's end of one connection: counts its messages and writes them. */
 export class Writer {

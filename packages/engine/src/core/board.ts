@@ -332,6 +332,13 @@ export class Board {
     return spellRoot(this.#find(root));
   }
 
+  /** How many facts this turn adds to each tenant's log. */
+  factsByTenant(): Map<Tenant, number> {
+    const counts = new Map<Tenant, number>();
+    for (const { tenant } of this.#facts) counts.set(tenant, (counts.get(tenant) ?? 0) + 1);
+    return counts;
+  }
+
   /** Earliest deadline this turn writes. */
   earliestDue(): Millis | null {
     let least: Millis | null = null;

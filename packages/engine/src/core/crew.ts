@@ -59,7 +59,7 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
       type: "reset",
       session: old.session,
       worker: old.worker,
-      code: "E.SESSION.STALE_BINDING",
+      code: "E.SESSION.SUPERSEDED",
       reason: "superseded session",
     });
   const held = reconcile(board, tools, order, before);

@@ -11,7 +11,7 @@ import { moveRun } from "./run.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 
-export const errorText = (error: FaultData): string =>
+const errorText = (error: FaultData): string =>
   JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
 
 /** A node is reached: its task row is born, ready or parked. */

@@ -33,20 +33,22 @@ export interface Seat {
   readonly held: Map<TaskId, Hold>;
 }
 
-export type FloorMove =
-  | { readonly move: "sit"; readonly seat: Seat }
-  | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
+/** What happens to one seat. */
+type SeatMove =
   | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerAbout }
   | { readonly move: "beat"; readonly worker: WorkerId; readonly at: Millis; readonly healthy: boolean }
   | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: Liveness }
   | { readonly move: "drain"; readonly worker: WorkerId; readonly on: boolean }
   | { readonly move: "hold"; readonly worker: WorkerId; readonly hold: Hold }
   | { readonly move: "ack"; readonly worker: WorkerId; readonly task: TaskId; readonly fence: number; readonly stored: boolean }
-  | { readonly move: "drop"; readonly worker: WorkerId; readonly task: TaskId; readonly fence: number }
+  | { readonly move: "drop"; readonly worker: WorkerId; readonly task: TaskId; readonly fence: number };
+
+export type FloorMove =
+  | SeatMove
+  | { readonly move: "sit"; readonly seat: Seat }
+  | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
   | { readonly move: "route"; readonly route: RouteId; readonly needs: Needs }
-  | { readonly move: "heat"; readonly line: Line }
-  | { readonly move: "cool"; readonly line: Line }
-  | { readonly move: "stall"; readonly line: Line };
+  | { readonly move: "heat" | "cool" | "stall"; readonly line: Line };
 
 interface Timer {
   readonly worker: WorkerId;
@@ -99,60 +101,72 @@ export class Floor {
       case "sit":
         this.seats.set(move.seat.worker, move.seat);
         this.#seatsChanged(move.seat);
-        return;
+        break;
       case "rise":
         if (this.seatOf(move.worker, move.session) !== null) this.seats.delete(move.worker);
         this.#fitting.clear();
-        return;
+        break;
       case "route":
         this.routes.set(move.route, move.needs);
         this.#fitting.delete(move.route);
-        return;
+        break;
       case "heat":
         this.hot.add(move.line);
-        return;
+        break;
       case "cool":
         this.hot.delete(move.line);
-        return;
+        break;
       case "stall":
         this.stalled.add(move.line);
-        return;
-    }
-    const seat = this.seats.get(move.worker);
-    if (seat === undefined) return;
-    switch (move.move) {
-      case "describe":
-        seat.about = move.about;
-        this.#seatsChanged(seat);
-        return;
+        break;
+      case "hold":
+      case "ack":
+      case "drop":
       case "beat":
-        seat.beatAt = move.at;
-        seat.healthy = move.healthy;
-        seat.liveness = "fresh";
-        return;
       case "liveness":
-        seat.liveness = move.liveness;
-        return;
       case "drain":
-        seat.draining = move.on;
-        return;
+      case "describe": {
+        const seat = this.seats.get(move.worker);
+        if (seat !== undefined) this.#applyTo(seat, move);
+        break;
+      }
+    }
+  }
+
+  #applyTo(seat: Seat, move: SeatMove): void {
+    switch (move.move) {
       case "hold": {
         seat.held.set(move.hold.task, move.hold);
         const timer = { worker: move.worker, task: move.hold.task, fence: move.hold.fence, at: move.hold.grantedAt };
         if (!move.hold.acked) this.#unacked.push(timer);
         if (!move.hold.stored) this.#unstored.push(timer);
-        return;
+        break;
       }
       case "ack": {
         const hold = seat.held.get(move.task);
-        if (hold?.fence !== move.fence) return;
+        if (hold?.fence !== move.fence) break;
         hold.acked = true;
         if (move.stored) hold.stored = true;
-        return;
+        break;
       }
       case "drop":
         if (seat.held.get(move.task)?.fence === move.fence) seat.held.delete(move.task);
-        return;
+        break;
+      case "beat":
+        seat.beatAt = move.at;
+        seat.healthy = move.healthy;
+        seat.liveness = "fresh";
+        break;
+      case "liveness":
+        seat.liveness = move.liveness;
+        break;
+      case "drain":
+        seat.draining = move.on;
+        break;
+      case "describe":
+        seat.about = move.about;
+        this.#seatsChanged(seat);
+        break;
     }
   }
 

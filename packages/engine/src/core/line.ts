@@ -8,7 +8,7 @@ import { lineOf } from "./route.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 
-export const keyLine = (key: string): string => `k|${key}`;
+const keyLine = (key: string): string => `k|${key}`;
 
 /** `<tenant>/<key>`: two tenants that choose one word never share a key. */
 export const keyName = (run: RunRow, node: PlanNode): string | null =>

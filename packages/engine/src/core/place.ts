@@ -1,7 +1,8 @@
 // Placement: which of the tasks at the heads of their lines goes to which seat. Fairness is the order of the line (band, rank), so this
 // only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
 
-import { type Line, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
+import type { PlanNode } from "@astraflow/graph";
+import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
 import type { Attempt, Board } from "./board.ts";
 import type { FloorMove, Seat } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
@@ -151,11 +152,17 @@ function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
       fence: leased.fence,
       attempt: leased.attempt,
       timeoutMs,
-      concurrencyKey: node.policy.concurrency?.key ?? `${run.id}:${node.id}`,
+      concurrencyKey: wireKey(run, node),
       priority: leased.band,
     },
   });
   return true;
+}
+
+/** A worker lets one task of a key run at a time; a key with room for more is kept by the engine alone, and every task gets its own. */
+function wireKey(run: RunRow, node: PlanNode): string {
+  const { key, limit = 1 } = node.policy.concurrency ?? {};
+  return key !== undefined && limit === 1 ? key : `${run.id}:${node.id}`;
 }
 
 /** Round-robin from where the last grant of this route stopped; among a few free seats the one with most room. */

@@ -150,8 +150,19 @@ export function hearError(board: Board, tools: Tools, word: ErrorTask): AnswerBo
       board.move({ move: "ack", worker: word.worker, task: task.id, fence: task.fence, stored: false });
       return applied;
     case "E.RUNNER.CANCELLED":
-      // The worker hands it back (it is shutting down): no verdict on the task itself.
-      takeBack(board, tools, run, task, { unacked: false, code: word.code, message: word.message });
+      // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,
+      // so that two sides that disagree about slots do not play the task back and forth for ever.
+      takeBack(
+        board,
+        tools,
+        run,
+        found.seat.draining || !found.seat.healthy ? { ...task, deliveries: Math.max(0, task.deliveries - 1) } : task,
+        {
+          unacked: false,
+          code: word.code,
+          message: word.message,
+        },
+      );
       return applied;
     default:
       dropHold(board, tools, task, null);

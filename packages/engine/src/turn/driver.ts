@@ -31,6 +31,9 @@ export function createEngine(world: World, settings: Settings): Engine {
   return new Driver(world, settings, null);
 }
 
+/** When to look again: at once, at an instant, or after a pause although something waits (the store needs a moment). */
+type Next = Millis | "again" | { readonly pauseUntil: Millis };
+
 interface Decided {
   readonly board: Board;
   readonly claims: readonly Claim[];
@@ -61,6 +64,7 @@ export class Driver implements Engine {
   readonly #suspects = new Map<Key, number>();
   readonly #quarantine = new Set<Key>();
   #failedCommits = 0;
+  #unsettled: { readonly turn: number; readonly decided: Decided; readonly tx: Tx } | null = null;
   readonly #count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
 
   constructor(world: World, settings: Settings, plant: Plant | null) {
@@ -160,13 +164,18 @@ export class Driver implements Engine {
     while (this.#woken && !this.#stopping) {
       this.#woken = false;
       const next = await this.#oneTurn();
+      if (typeof next === "object") {
+        wakeAt = next.pauseUntil;
+        break;
+      }
       if (next === "again" || this.#inbox.size > 0) this.#woken = true;
       else wakeAt = next;
     }
     if (!this.#stopping) this.#world.idle(wakeAt, this.#now);
   }
 
-  async #oneTurn(): Promise<Millis | "again"> {
+  async #oneTurn(): Promise<Next> {
+    if (this.#unsettled !== null) return await this.#settle(this.#unsettled.turn, this.#unsettled.decided, this.#unsettled.tx);
     const batch = this.#inbox.take(this.#settings.turnCommandsMax, this.#settings.turnBytesMax);
     const claims = wantedClaims(this.#tools, slotsComing(batch));
     let tx: Tx;
@@ -308,7 +317,7 @@ export class Driver implements Engine {
     this.#quarantine.add(root);
   }
 
-  async #commit(tx: Tx, decided: Decided): Promise<Millis | "again"> {
+  async #commit(tx: Tx, decided: Decided): Promise<Next> {
     const { units, roots } = decided.board.units();
     if (units.length === 0) {
       await tx.abort();
@@ -327,25 +336,29 @@ export class Driver implements Engine {
     if (outcome.outcome === "unknown") return await this.#settle(turn, decided, tx);
     this.#count.retriedTurns++;
     this.#failed(decided, outcome.unit === undefined ? null : (roots[outcome.unit] ?? null), outcome.fault);
-    return this.#failedCommits > 0 && this.#inbox.size === 0 ? this.#now + this.#settings.idleMs : "again";
+    return outcome.unit === undefined ? this.#pause() : "again";
   }
 
-  /** Nothing is said or tried again before the store knows what became of the turn. */
-  async #settle(turn: number, decided: Decided, tx: Tx): Promise<Millis | "again"> {
-    for (let tries = 1; ; tries++) {
-      try {
-        const verdict = await this.#world.store.settle(turn);
-        if (verdict === "committed") {
-          this.#turn = turn;
-          this.#applied(decided, new Map());
-          return this.#nextWake(tx, decided);
-        }
-        this.#failed(decided, null, fault("E.STORE.BUSY", "the commit did not arrive"));
-        return "again";
-      } catch (problem) {
-        if (tries >= triesMax) throw new Error(`turn ${turn} cannot be settled`, { cause: problem });
-      }
+  /** Nothing is said or tried again before the store knows what became of the turn; while it cannot say, no other turn begins. */
+  async #settle(turn: number, decided: Decided, tx: Tx): Promise<Next> {
+    let verdict: "committed" | "absent";
+    try {
+      verdict = await this.#world.store.settle(turn);
+    } catch (problem) {
+      if (this.#unsettled === null)
+        this.#report("E.STORE.UNKNOWN_OUTCOME", `turn ${turn} cannot be settled yet`, { turn }, problem);
+      this.#unsettled = { turn, decided, tx };
+      this.#failedCommits++;
+      return this.#pause();
     }
+    this.#unsettled = null;
+    if (verdict === "absent") {
+      this.#failed(decided, null, fault("E.STORE.BUSY", "the commit did not arrive"));
+      return this.#pause();
+    }
+    this.#turn = turn;
+    this.#applied(decided, new Map());
+    return this.#nextWake(tx, decided);
   }
 
   /** The turn is on disk (or wrote nothing): now the floor moves and the doors hear of it. */
@@ -364,7 +377,10 @@ export class Driver implements Engine {
   #speak(decided: Decided, first: ReadonlyMap<string, number>): void {
     const effects: Effect[] = [...decided.answers, ...decided.board.effects, ...decided.board.latencies()];
     for (const effect of decided.board.effects) if (effect.type === "dispatch") this.#count.grants++;
-    for (const [tenant, position] of first) effects.push({ type: "log", tenant, head: position });
+    for (const [tenant, facts] of decided.board.factsByTenant()) {
+      const from = first.get(tenant);
+      effects.push({ type: "log", tenant, head: from === undefined ? null : from + facts - 1 });
+    }
     if (effects.length > 0) this.#world.out(effects);
   }
 
@@ -399,7 +415,7 @@ export class Driver implements Engine {
   }
 
   /** The store did not even begin: the commands wait a little, then their callers hear of it. */
-  #storeAway(batch: readonly Waiting[], problem: unknown): Millis | "again" {
+  #storeAway(batch: readonly Waiting[], problem: unknown): Next {
     this.#failedCommits++;
     const error = asFault(problem);
     const again = batch.filter((item) => ++item.tries < triesMax);
@@ -410,7 +426,12 @@ export class Driver implements Engine {
         refused.map((item) => refusal(item, fault("E.STORE.BUSY", `the store is away: ${error.message}; try again`))),
       );
     if (this.#failedCommits === 1) this.#report(error.code, error.message, {}, problem);
-    return again.length > 0 ? "again" : this.#now + this.#settings.idleMs;
+    return this.#pause();
+  }
+
+  /** Longer with every failure in a row, so that a full disk is not asked a thousand times a second. */
+  #pause(): Next {
+    return { pauseUntil: this.#now + Math.min(this.#settings.idleMs, 2 ** Math.min(this.#failedCommits, 20)) };
   }
 
   #nextWake(tx: Tx, decided: Decided): Millis | "again" {

@@ -59,6 +59,7 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
         writeChange(desk, befores[afters.length] ?? null, null);
         afters.push(null);
       }
+      if (unit.mail.length > 0) desk.expectMail();
       for (const mail of unit.mail) connection.run(connection.prepare(putMail), [mail.replica, mail.epoch, mail.id, mail.body]);
     } catch (error) {
       throw isUnitsFault(error) ? new UnitRefused(index, error) : error;

@@ -1,6 +1,7 @@
 // Opening a database file and making sure it keeps its promises: version, WAL, synchronous=FULL, one schema. Also the prepared
 // statements of a connection, and the count of what they did. What they say is elsewhere.
 
+import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import {
   DatabaseSync as Database,
   type DatabaseSync,
@@ -20,6 +21,17 @@ export interface StoreStats {
   commits: number;
   turns: number;
 }
+
+/** Named places of a turn and of a migration where a test may kill the process or break the disk. */
+export const sqliteFailpoints = [
+  "sqlite.migrate",
+  "sqlite.migrated",
+  "sqlite.begin",
+  "sqlite.statement",
+  "sqlite.commit",
+  "sqlite.committing",
+  "sqlite.committed",
+] as const;
 
 /** Before this version two connections that write and checkpoint at one moment may corrupt the file. */
 const versionLeast = [3, 51, 3] as const;
@@ -113,6 +125,35 @@ export function openDatabase(file: string, options: { readOnly: boolean; busyMs:
   }
 }
 
+const headerBytes = 100;
+const magic = "SQLite format 3\0";
+
+/**
+ * Looks at the file's first bytes without SQLite, which would leave files beside it: what belongs to another program or a newer
+ * version is refused before anything is written. What only the WAL knows yet is found by `checkOwner`, after the lock.
+ */
+export function peekHeader(file: string): void {
+  if (!existsSync(file)) return;
+  const header = Buffer.alloc(headerBytes);
+  let read: number;
+  try {
+    const handle = openSync(file, "r");
+    try {
+      read = readSync(handle, header, 0, headerBytes, 0);
+    } finally {
+      closeSync(handle);
+    }
+  } catch (error) {
+    throw openFault(file, error);
+  }
+  if (read === 0) return;
+  if (read < headerBytes || header.toString("latin1", 0, magic.length) !== magic)
+    throw openFault(file, new Error("it is not a database"));
+  refuseNewer(file, header.readInt32BE(60));
+  const owner = header.readInt32BE(68);
+  if (owner !== 0 && owner !== applicationId) throw foreignFault(file);
+}
+
 /** Everything the writer's connection must have before the first turn; the newest schema included. */
 export function prepareWriter(db: DatabaseSync, file: string, failpoint: ((name: string) => void) | null): void {
   try {
@@ -164,7 +205,13 @@ function checkOwner(db: DatabaseSync, file: string): void {
   const version = Number(pragma(db, "user_version"));
   const owner = Number(pragma(db, "application_id"));
   const tables = Number(db.prepare("SELECT count(*) AS tables FROM sqlite_master").get()?.tables);
-  if (tables > 0 && owner !== applicationId) throw fault("E.STORE.OPEN", `${file} is a database of another program`, { file });
+  if (tables > 0 && owner !== applicationId) throw foreignFault(file);
+  refuseNewer(file, version);
+}
+
+const foreignFault = (file: string): Fault => fault("E.STORE.OPEN", `${file} is a database of another program`, { file });
+
+function refuseNewer(file: string, version: number): void {
   if (version > schemaVersion)
     throw fault(
       "E.STORE.SCHEMA_NEWER",

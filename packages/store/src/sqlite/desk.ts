@@ -29,6 +29,8 @@ export class Desk {
   readonly statements: RowStatements;
   readonly #tenants = new Map<Tenant, TenantState>();
   readonly #lines = new Map<Line, number>();
+  /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
+  #isMailEmpty = false;
   /** Highest id of each table: ids are made in time order, so what lies above is absent, without asking. */
   readonly #highest = new Map<Kind, string | null>();
 
@@ -98,11 +100,14 @@ export class Desk {
   }
 
   mail(replica: string, epoch: number, limit: number): { seq: number; mail: Mail }[] {
-    if (limit <= 0) return [];
+    if (limit <= 0 || this.#isMailEmpty) return [];
     const sql = "SELECT seq, id, body FROM mail WHERE replica = ? AND epoch = ? ORDER BY seq LIMIT ?";
-    return this.connection
-      .all(sql, replica, epoch, limit)
-      .map((cells) => ({ seq: Number(cells[0]), mail: { replica, epoch, id: String(cells[1]), body: String(cells[2]) } }));
+    const found = this.connection.all(sql, replica, epoch, limit);
+    this.#isMailEmpty = found.length === 0;
+    return found.map((cells) => ({
+      seq: Number(cells[0]),
+      mail: { replica, epoch, id: String(cells[1]), body: String(cells[2]) },
+    }));
   }
 
   tenant(tenant: Tenant): TenantState {
@@ -125,6 +130,10 @@ export class Desk {
       this.setLineClock(line, clock);
     }
     return clock;
+  }
+
+  expectMail(): void {
+    this.#isMailEmpty = false;
   }
 
   setTenant(tenant: Tenant, state: TenantState): void {

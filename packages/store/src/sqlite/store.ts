@@ -23,7 +23,7 @@ import { fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
 import { checkUnits } from "../unit-check.ts";
 import { UnitRefused, writeTurn } from "./commit.ts";
-import { Connection, openDatabase, openFault, prepareWriter, type StoreStats } from "./connection.ts";
+import { Connection, openDatabase, openFault, peekHeader, prepareWriter, type StoreStats } from "./connection.ts";
 import { Desk } from "./desk.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { openSqliteReader } from "./reader.ts";
@@ -85,6 +85,7 @@ class FileStore implements SqliteStore, TurnEnd {
   async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
     if (this.#opened !== null) throw new Error("the store is open already");
     const { file } = this.#options;
+    peekHeader(file);
     let lock: FolderLock;
     try {
       mkdirSync(dirname(file), { recursive: true });

@@ -1,0 +1,113 @@
+// The processes of the slice bench: started as a person would start them, asked for their processor time, ended by their own ids.
+// What they are made to do is in slice.ts.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+
+const astra = fileURLToPath(new URL("../apps/cli/bin/astra.mjs", import.meta.url));
+const packages = fileURLToPath(new URL("../examples/packages", import.meta.url));
+
+/** How long a child may take to say that it is ready, and to end. */
+const readyMs = 30_000;
+const endMs = 15_000;
+/** The kernel counts processor time in these, on every Linux that Node runs on. */
+const ticksPerSecond = 100;
+
+export interface Program {
+  readonly name: string;
+  readonly process: ChildProcess;
+  readonly pid: number;
+}
+
+export function startProgram(
+  name: string,
+  words: readonly string[],
+  env: NodeJS.ProcessEnv,
+  nodeWords: readonly string[],
+): Program {
+  const child = spawn(process.execPath, [...nodeWords, ...words], {
+    stdio: ["ignore", "pipe", "inherit", "ipc"],
+    // The channel is a tether: a child whose parent died ends by itself.
+    env: { ...env, ASTRA_TETHERED: "1" },
+  });
+  if (child.pid === undefined) throw new Error(`the ${name} could not be started`);
+  return { name, process: child, pid: child.pid };
+}
+
+/** The first line that says it is ready, as data. */
+export function hearReady<T>(program: Program): Promise<T> {
+  return within(program, readyMs, (resolve) => {
+    if (program.process.stdout === null) return;
+    createInterface({ input: program.process.stdout }).on("line", (line) => {
+      if (line.startsWith(`{"ready":true`)) resolve(JSON.parse(line) as T);
+    });
+  });
+}
+
+/** The next word a child sends over its channel. */
+export function hearWord<T>(program: Program, ms: number): Promise<T> {
+  return within(program, ms, (resolve) => program.process.once("message", (word) => resolve(word as T)));
+}
+
+function within<T>(program: Program, ms: number, listen: (resolve: (value: T) => void) => void): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const end = (code: number | null) => reject(new Error(`the ${program.name} ended with ${code}`));
+    const timer = setTimeout(() => reject(new Error(`the ${program.name} said nothing for ${ms} ms`)), ms);
+    program.process.once("exit", end);
+    listen((value) => {
+      clearTimeout(timer);
+      program.process.off("exit", end);
+      resolve(value);
+    });
+  });
+}
+
+export async function endProgram(program: Program): Promise<void> {
+  const { process: child } = program;
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+  const timer = setTimeout(() => child.kill("SIGKILL"), endMs);
+  child.kill("SIGTERM");
+  await gone;
+  clearTimeout(timer);
+}
+
+export interface SchedulerReady {
+  readonly http: string;
+  readonly ws: string;
+}
+
+export function startScheduler(options: { dir: string; threads: number; nodeWords: readonly string[] }): Program {
+  const words = [astra, "scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", options.dir, "--log-level", "warn"];
+  return startProgram("scheduler", [...words, "--threads", String(options.threads)], cleanEnv(), options.nodeWords);
+}
+
+export function startWorker(options: { dir: string; url: string; maxParallel: number; nodeWords: readonly string[] }): Program {
+  const env = {
+    ...cleanEnv(),
+    ASTRA_WORKER_SCHEDULER_WS_URL: options.url,
+    ASTRA_WORKER_AUTH_TOKEN: "dev-token",
+    ASTRA_WORKER_DATA_DIR: options.dir,
+    ASTRA_WORKER_PACKAGES_DIR: packages,
+    ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(options.maxParallel),
+    ASTRA_WORKER_LOG_LEVEL: "warn",
+  };
+  return startProgram("worker", [astra, "worker"], env, options.nodeWords);
+}
+
+/** Settings of whoever measures must not change what is measured. */
+function cleanEnv(): NodeJS.ProcessEnv {
+  return Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && key !== "NODE_OPTIONS"));
+}
+
+/** Milliseconds of processor time of a process so far, all its threads, user and kernel. */
+export function cpuMs(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  // The program's name stands in brackets and may hold blanks; fields are counted behind it.
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000;
+}
+
+export const loadAverage = (): string => readFileSync("/proc/loadavg", "utf8").split(" ").slice(0, 3).join(" ");

@@ -1,0 +1,267 @@
+// `npm run bench -- slice`: the whole way of a task over real sockets. A scheduler and a worker, each a process of its own as people
+// start them, runs submitted over REST; beside them, in the same minutes, a bare WebSocket echo of two processes.
+
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { median, percentile, progress, readOption, spread, whole } from "./figures.ts";
+import { chainRequest, readKept, Submitter } from "./slice-client.ts";
+import type { EchoAnswer, EchoAsk } from "./slice-echo.ts";
+import {
+  cpuMs,
+  endProgram,
+  hearReady,
+  hearWord,
+  loadAverage,
+  type Program,
+  type SchedulerReady,
+  startProgram,
+  startScheduler,
+  startWorker,
+} from "./slice-processes.ts";
+import type { WriteCounts } from "./slice-writes.ts";
+
+interface Options {
+  readonly rounds: number;
+  readonly chain: number;
+  readonly runs: number;
+  readonly maxParallel: number;
+  readonly threads: number;
+  readonly singles: number;
+  readonly chains: number;
+  readonly echoMs: number;
+  /** Folder for processor profiles of scheduler and worker; figures taken with it are slower. */
+  readonly profile: string | null;
+}
+
+/** Per second, and microseconds of processor time a task (or a round trip) in each process. */
+interface SliceRound {
+  readonly rate: number;
+  readonly storeRate: number;
+  readonly submitShare: number;
+  readonly schedulerUs: number;
+  readonly workerUs: number;
+  readonly submitterUs: number;
+  readonly turns: number;
+  readonly eventRows: number;
+}
+interface EchoRound {
+  readonly rate: number;
+  readonly serverUs: number;
+  readonly clientUs: number;
+}
+
+const echoInFlight = 64;
+const writesFile = fileURLToPath(new URL("./slice-writes.ts", import.meta.url));
+const echoFile = fileURLToPath(new URL("./slice-echo.ts", import.meta.url));
+
+export async function sliceBench(argv: readonly string[]): Promise<void> {
+  const options = readOptions(argv);
+  const dir = mkdtempSync(join(tmpdir(), "astra-slice-"));
+  const { chain, runs, maxParallel, threads, rounds } = options;
+  console.log(
+    `slice bench: ${rounds} rounds of ${whole(runs)} chains of ${chain} (${whole(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, sqlite, node ${process.version}, load ${loadAverage()}`,
+  );
+  try {
+    await measure(options, dir);
+    await countWrites(options, join(dir, "writes"));
+    console.log(`load average at the end ${loadAverage()}`);
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+}
+
+function readOptions(argv: readonly string[]): Options {
+  const at = argv.indexOf("--profile");
+  const threads = argv.indexOf("--threads");
+  return {
+    rounds: readOption(argv, "rounds", 5),
+    chain: readOption(argv, "chain", 40),
+    runs: readOption(argv, "runs", 400),
+    maxParallel: readOption(argv, "max-parallel", 128),
+    threads: threads >= 0 && argv[threads + 1] === "0" ? 0 : 1,
+    singles: readOption(argv, "singles", 200),
+    chains: readOption(argv, "chains", 20),
+    echoMs: readOption(argv, "echo-ms", 2_000),
+    profile: at < 0 ? null : (argv[at + 1] ?? null),
+  };
+}
+
+/** One installation: a scheduler on a new store, and a worker that has joined it. */
+class Bed {
+  readonly file: string;
+  readonly #programs: Program[] = [];
+  readonly #dir: string;
+  scheduler: Program | null = null;
+  worker: Program | null = null;
+  submitter: Submitter | null = null;
+  #seen = { lastRun: "", position: 0 };
+
+  constructor(dir: string) {
+    this.#dir = dir;
+    this.file = join(dir, "scheduler", "astra.db");
+  }
+
+  async open(options: Options, nodeWords: readonly string[]): Promise<void> {
+    const { threads, maxParallel } = options;
+    this.scheduler = this.#own(startScheduler({ dir: join(this.#dir, "scheduler"), threads, nodeWords }));
+    const { http, ws } = await hearReady<SchedulerReady>(this.scheduler);
+    const words = nodeWords.filter((word) => !word.includes(writesFile) && word !== "--import");
+    this.worker = this.#own(startWorker({ dir: join(this.#dir, "worker"), url: ws, maxParallel, nodeWords: words }));
+    await hearReady(this.worker);
+    this.submitter = new Submitter(http);
+  }
+
+  #own(program: Program): Program {
+    this.#programs.push(program);
+    return program;
+  }
+
+  get parts(): { scheduler: Program; worker: Program; submitter: Submitter } {
+    const { scheduler, worker, submitter } = this;
+    if (scheduler === null || worker === null || submitter === null) throw new Error("the bed is not open");
+    return { scheduler, worker, submitter };
+  }
+
+  async round(body: string, runs: number): Promise<SliceRound> {
+    const { scheduler, worker, submitter } = this.parts;
+    this.#seen = readKept(this.file, this.#seen);
+    const turns = await this.#turns();
+    const before = [scheduler, worker, process].map(({ pid }) => cpuMs(pid ?? 0));
+    const { ms, submitMs } = await submitter.runMany(body, runs);
+    const spent = [scheduler, worker, process].map(({ pid }, at) => cpuMs(pid ?? 0) - (before[at] ?? 0));
+    const kept = readKept(this.file, this.#seen);
+    if (kept.runs !== runs) throw new Error(`${runs} runs were submitted, the store holds ${kept.runs}`);
+    const [schedulerUs = 0, workerUs = 0, submitterUs = 0] = spent.map((cpu) => (cpu / kept.tasks) * 1_000);
+    return {
+      rate: (kept.tasks / ms) * 1_000,
+      storeRate: (kept.tasks / kept.ms) * 1_000,
+      submitShare: submitMs / ms,
+      schedulerUs,
+      workerUs,
+      submitterUs,
+      turns: ((await this.#turns()) - turns) / kept.tasks,
+      eventRows: kept.events / kept.tasks,
+    };
+  }
+
+  async #turns(): Promise<number> {
+    return (await this.parts.submitter.metrics()).get("engine_turns") ?? Number.NaN;
+  }
+
+  async close(): Promise<void> {
+    this.submitter?.close();
+    for (const program of this.#programs.reverse()) await endProgram(program);
+  }
+}
+
+async function measure(options: Options, dir: string): Promise<void> {
+  const { profile } = options;
+  const bed = new Bed(join(dir, "slice"));
+  const server = startProgram("echo server", [echoFile, "server"], process.env, []);
+  const client = startProgram("echo client", [echoFile, "client"], process.env, []);
+  try {
+    const [port] = await Promise.all([hearWord<number>(server, 10_000), hearWord(client, 10_000)]);
+    await bed.open(options, profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`]);
+    const ask = { port, inFlight: echoInFlight, ms: options.echoMs };
+    const body = chainRequest(options.chain);
+    await bed.round(body, Math.ceil(options.runs / 2));
+    await echo(server, client, { ...ask, ms: 500 });
+    await showLatency(bed.parts.submitter, options);
+
+    const echoes: EchoRound[] = [];
+    const slices: SliceRound[] = [];
+    for (let round = 0; round < options.rounds; round++) {
+      echoes.push(await echo(server, client, ask));
+      slices.push(await bed.round(body, options.runs));
+      progress("rounds", round + 1, options.rounds);
+    }
+    showRounds(slices, echoes);
+  } finally {
+    await Promise.all([bed.close(), endProgram(server), endProgram(client)]);
+  }
+}
+
+async function echo(server: Program, client: Program, ask: EchoAsk): Promise<EchoRound> {
+  const before = [server, client].map(({ pid }) => cpuMs(pid));
+  const answer = hearWord<EchoAnswer>(client, ask.ms + 10_000);
+  client.process.send(ask);
+  const { trips, ms } = await answer;
+  const [serverUs = 0, clientUs = 0] = [server, client].map(({ pid }, at) => ((cpuMs(pid) - (before[at] ?? 0)) / trips) * 1_000);
+  return { rate: (trips / ms) * 1_000, serverUs, clientUs };
+}
+
+/** On an idle system, one run after the other. */
+async function showLatency(submitter: Submitter, options: Options): Promise<void> {
+  const series = async (body: string, times: number) => {
+    const seen: { ms: number; looks: number }[] = [];
+    for (let at = 0; at < times + 5; at++) {
+      const one = await submitter.runOnce(body);
+      if (at >= 5) seen.push(one);
+    }
+    return seen;
+  };
+  const say = (values: readonly number[]) =>
+    `p50 ${percentile(values, 0.5).toFixed(2)} ms, p99 ${percentile(values, 0.99).toFixed(2)} ms, worst ${Math.max(...values).toFixed(2)} ms`;
+  const singles = await series(chainRequest(1), options.singles);
+  console.log(
+    `submit -> result seen, one run of one task at a time, ${options.singles} times: ${say(singles.map(({ ms }) => ms))} (${median(singles.map(({ looks }) => looks))} looks each)`,
+  );
+  const chains = (await series(chainRequest(options.chain), options.chains)).map(({ ms }) => ms);
+  console.log(
+    `one chain of ${options.chain} alone, ${options.chains} times: ${say(chains)}; ${(median(chains) / options.chain).toFixed(2)} ms a step (goal for 40: <= 250 ms)`,
+  );
+}
+
+function showRounds(slices: readonly SliceRound[], echoes: readonly EchoRound[]): void {
+  const of = (name: keyof SliceRound) => slices.map((one) => one[name]);
+  const us = (values: readonly number[]) =>
+    `${median(values).toFixed(1)} us (${Math.min(...values).toFixed(1)}..${Math.max(...values).toFixed(1)})`;
+  const rates = echoes.map(({ rate }) => rate);
+  const ratios = slices.map(({ rate }, at) => rate / (rates[at] ?? Number.NaN));
+  console.log(
+    `slice     ${whole(median(of("rate"))).padStart(7)} tasks/s (${spread(of("rate"))}) from the first submit to the last end seen; ${whole(median(of("storeRate")))} (${spread(of("storeRate"))}) from the first grant to the last end by the store's clock`,
+  );
+  console.log(
+    `bare echo ${whole(median(rates)).padStart(7)} round trips/s (${spread(rates)}), ${echoInFlight} in flight, 600 bytes of JSON`,
+  );
+  console.log(
+    `ratio slice/echo ${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}..${Math.max(...ratios).toFixed(2)}; goal >= 0.50)`,
+  );
+  console.log(
+    `processor time a task: scheduler ${us(of("schedulerUs"))}, worker ${us(of("workerUs"))}; beside them the submitter ${us(of("submitterUs"))}`,
+  );
+  console.log(
+    `processor time an echo: server ${us(echoes.map(({ serverUs }) => serverUs))}, client ${us(echoes.map(({ clientUs }) => clientUs))}`,
+  );
+  console.log(
+    `turns a task ${median(of("turns")).toFixed(4)}, submits take ${Math.round(median(of("submitShare")) * 100)} % of a round; rows kept a task: 1 task, ${median(of("eventRows")).toFixed(3)} event`,
+  );
+}
+
+/** What is written per task, counted inside a scheduler of its own: counting costs time, so no figure above comes from here. */
+async function countWrites(options: Options, dir: string): Promise<void> {
+  const file = `${dir}.jsonl`;
+  process.env["BENCH_WRITES_FILE"] = file;
+  const bed = new Bed(dir);
+  const runs = Math.max(1, Math.ceil(options.runs / 4));
+  try {
+    await bed.open(options, ["--import", writesFile]);
+    await bed.round(chainRequest(options.chain), runs);
+  } finally {
+    await bed.close();
+    delete process.env["BENCH_WRITES_FILE"];
+  }
+  const tasks = runs * options.chain;
+  const lines = readFileSync(file, "utf8").trim().split("\n");
+  const counts = lines.flatMap((line) => Object.entries(JSON.parse(line) as WriteCounts));
+  const sum = (pick: "rows" | "statements") => counts.reduce((all, [, count]) => all + count[pick], 0) / tasks;
+  console.log(
+    `written per task (${whole(tasks)} tasks in a round that was not timed): ${sum("rows").toFixed(3)} rows, ${sum("statements").toFixed(3)} statements`,
+  );
+  for (const [label, { rows, statements }] of counts.sort((a, b) => b[1].rows - a[1].rows))
+    console.log(
+      `  ${(rows / tasks).toFixed(3).padStart(7)} rows, ${(statements / tasks).toFixed(3).padStart(7)} statements  ${label}`,
+    );
+}

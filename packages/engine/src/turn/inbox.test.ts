@@ -1,0 +1,89 @@
+import { describe, expect, it } from "vitest";
+import type { Command } from "../command.ts";
+import { Inbox, type Waiting } from "./inbox.ts";
+
+let refs = 0;
+const item = (command: Command, bytes = 100, at = 0): Waiting => ({
+  ref: ++refs,
+  command,
+  bytes,
+  at,
+  run: null,
+  tries: 0,
+  solo: false,
+});
+const order = (tenant: string): Command => ({ type: "run.cancel", tenant, by: "", run: "r", reason: "" });
+const word = (tenant: string): Command => ({
+  type: "worker.beat",
+  tenant,
+  worker: `${tenant}/w`,
+  session: "s",
+  healthy: true,
+  held: null,
+});
+const fill = (inbox: Inbox, command: Command, count: number): Waiting[] => {
+  const items = Array.from({ length: count }, () => item(command));
+  for (const one of items) inbox.push(one);
+  return items;
+};
+
+describe("the inbox", () => {
+  it("[T3] gives each tenant its turn, keeps the order inside one, and goes on where it stopped", () => {
+    const inbox = new Inbox();
+    const loud = fill(inbox, word("loud"), 5);
+    const quiet = fill(inbox, word("quiet"), 2);
+
+    const first = inbox.take(3, 1e6);
+    const second = inbox.take(10, 1e6);
+
+    expect(first.map((one) => one.command.tenant)).toEqual(["loud", "quiet", "loud"]);
+    expect(second[0]?.command.tenant).toBe("quiet");
+    const all = [...first, ...second];
+    expect(all.filter((one) => one.command.tenant === "loud")).toEqual(loud);
+    expect(all.filter((one) => one.command.tenant === "quiet")).toEqual(quiet);
+    expect(inbox.size).toBe(0);
+  });
+
+  it("[T4] takes words of workers before orders, and keeps a quarter of the turn for orders", () => {
+    const inbox = new Inbox();
+    fill(inbox, order("t"), 100);
+    fill(inbox, word("t"), 100);
+
+    const batch = inbox.take(20, 1e6);
+
+    expect(batch.filter((one) => one.command.type === "worker.beat")).toHaveLength(15);
+    expect(batch.slice(15).every((one) => one.command.type === "run.cancel")).toBe(true);
+    expect(inbox.size).toBe(180);
+  });
+
+  it("[T5] bounds a turn by bytes, but always takes one command", () => {
+    const inbox = new Inbox();
+    inbox.push(item(word("t"), 5_000));
+    inbox.push(item(word("t"), 300));
+
+    expect(inbox.take(10, 1_000)).toHaveLength(1);
+    expect(inbox.take(10, 1_000)).toHaveLength(1);
+  });
+
+  it("[T6] takes a suspect alone, and what was put back before what is new", () => {
+    const inbox = new Inbox();
+    const [back, suspect] = [item(word("t")), { ...item(word("t")), solo: true }];
+    const fresh = fill(inbox, word("t"), 1);
+    inbox.putBack([back, suspect]);
+
+    expect(inbox.take(10, 1e6)).toEqual([suspect]);
+    expect(inbox.take(10, 1e6)).toEqual([back, ...fresh]);
+  });
+
+  it("[T7] knows when the oldest waiting word came, and gives everything up at the end", () => {
+    const inbox = new Inbox();
+    expect(inbox.oldestWord()).toBe(Number.POSITIVE_INFINITY);
+    inbox.push(item(order("t"), 1, 1));
+    inbox.push(item(word("a"), 1, 30));
+    inbox.push(item(word("b"), 1, 20));
+
+    expect(inbox.oldestWord()).toBe(20);
+    expect(inbox.drainAll()).toHaveLength(3);
+    expect(inbox.size).toBe(0);
+  });
+});
