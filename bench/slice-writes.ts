@@ -2,7 +2,7 @@
 // thread, and leaves the counts in a file when the thread closes its database. BENCH_WRITES_FILE names the file.
 
 import { appendFileSync } from "node:fs";
-import { DatabaseSync, StatementSync } from "node:sqlite";
+import { DatabaseSync, type SQLInputValue, StatementSync } from "node:sqlite";
 
 /** One line of the file: what one connection wrote, by what it did to which table. */
 export type WriteCounts = Readonly<Record<string, { readonly statements: number; readonly rows: number }>>;
@@ -13,8 +13,8 @@ if (file !== undefined) {
   let commits = 0;
   const { run } = StatementSync.prototype;
   const { close, exec } = DatabaseSync.prototype;
-  StatementSync.prototype.run = function (this: StatementSync, ...cells: never[]) {
-    const answer = run.apply(this, cells);
+  StatementSync.prototype.run = function (this: StatementSync, ...cells: SQLInputValue[]) {
+    const answer = run.apply(this, cells as never);
     const name = /^\s*(INSERT|UPDATE|DELETE|REPLACE)(?: OR \w+)?(?: INTO| FROM)? "?(\w+)/.exec(this.sourceSQL);
     const label = name === null ? "other" : `${name[1]?.toLowerCase()} ${name[2]}`;
     const count = counts.get(label) ?? { statements: 0, rows: 0 };

@@ -94,6 +94,9 @@ function announce(http: string, terminal: Terminal): void {
   terminal.say("");
 }
 
+/** How long workers may take to finish or hand back what they hold before the scheduler goes. */
+const workerEndMs = 3_000;
+
 /** All children and the one question that matters: is it time to end, and with which code? */
 interface Ward {
   add(child: Child): void;
@@ -125,10 +128,15 @@ function watchChildren({ terminal, stopping, hurrying }: UpPlace): Ward {
     stopped: stopped.promise,
     async end() {
       stopped.resolve();
+      const hurry = () => [...children].forEach((child) => child.stop("SIGTERM"));
+      hurrying.addEventListener("abort", hurry);
+      if (hurrying.aborted) hurry();
+      // Workers first, while there still is a scheduler to hand their work to; one that takes too long is told again, which ends it.
+      const workers = [...children].filter((child) => child.name !== "scheduler");
+      for (const worker of workers) worker.stop("SIGTERM");
+      await Promise.race([Promise.all(workers.map((worker) => worker.ended)), pause(workerEndMs, undefined, { ref: false })]);
       const ends = [...children].map((child) => child.ended);
-      // The worker first hears of the end from us, not from a closing socket: it can finish what it holds.
-      for (const child of [...children].reverse()) child.stop("SIGTERM");
-      hurrying.addEventListener("abort", () => [...children].forEach((child) => child.stop("SIGTERM")));
+      hurry();
       await Promise.all(ends);
       return code;
     },

@@ -1,4 +1,34 @@
 // The engine's entrance.
+
+export type {
+  AckTasks,
+  BeatWorker,
+  CancelRun,
+  Command,
+  DescribeWorker,
+  DrainWorker,
+  ErrorTask,
+  FeedbackTask,
+  Held,
+  Inbound,
+  JoinWorker,
+  LeaveWorker,
+  ResultTask,
+  StartRun,
+  WorkerAbout,
+} from "./command.ts";
+export type {
+  Answer,
+  AnswerBody,
+  Counted,
+  Effect,
+  FaultData,
+  LogGrew,
+  SendDispatch,
+  SendDrain,
+  SendReset,
+  SendStop,
+} from "./effect.ts";
 export type {
   Claim,
   Committed,
@@ -43,35 +73,6 @@ export type {
   WorkflowRow,
 } from "./rows.ts";
 export { keyOf, rootOf, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
-export type {
-  AckTasks,
-  BeatWorker,
-  CancelRun,
-  Command,
-  DescribeWorker,
-  DrainWorker,
-  ErrorTask,
-  FeedbackTask,
-  Held,
-  Inbound,
-  JoinWorker,
-  LeaveWorker,
-  ResultTask,
-  StartRun,
-  WorkerAbout,
-} from "./command.ts";
-export type {
-  Answer,
-  AnswerBody,
-  Counted,
-  Effect,
-  FaultData,
-  LogGrew,
-  SendDispatch,
-  SendDrain,
-  SendReset,
-  SendStop,
-} from "./effect.ts";
-export { defaultSettings, engineFailpoints } from "./world.ts";
-export type { Engine, EngineFailpoint, EngineGauge, Problem, Settings, World } from "./world.ts";
 export { createEngine } from "./turn/driver.ts";
+export type { Engine, EngineFailpoint, EngineGauge, Problem, Settings, World } from "./world.ts";
+export { defaultSettings, engineFailpoints } from "./world.ts";

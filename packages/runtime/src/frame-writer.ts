@@ -27,8 +27,18 @@ export class FrameWriter {
     return id;
   }
 
+  /** Several results share a frame, whose id is new each time: what is in it is known by task and fence. */
+  words(words: readonly Word[], number: number): void {
+    const [only] = words;
+    if (only !== undefined && words.length === 1) return this.#word(only, number);
+    const payload = `{"items":[${words.map((word) => word.payload).join(",")}]}`;
+    const type = "biz.exec.result.batch";
+    const ts = this.#ports.stamp();
+    this.#ports.send(encodeEnvelope(this.#end, { type, id: this.nextId(), payload, number, ackRequest: true, ts }));
+  }
+
   /** A word keeps its id and text however often it is sent; only its number belongs to the session. */
-  word({ type, id, corr, payload, lane }: Word, number: number): void {
+  #word({ type, id, corr, payload, lane }: Word, number: number): void {
     const ackRequest = lane === "result";
     this.#ports.send(encodeEnvelope(this.#end, { type, id, corr, payload, number, ackRequest, ts: this.#ports.stamp() }));
   }

@@ -111,14 +111,16 @@ export const linkDefaults: LinkSettings = {
 };
 
 /** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
-export const linkFeatures = ["fence", "cancel", "held"] as const;
+export const linkFeatures = ["fence", "cancel", "held", "batch"] as const;
 
 /** Types of business frames that this link reads or writes. */
 export const linkPayloadTypes = [
   "biz.exec.dispatch",
+  "biz.exec.dispatch.batch",
   "biz.exec.cancel",
   "biz.exec.feedback",
   "biz.exec.result",
+  "biz.exec.result.batch",
   "biz.exec.error",
 ] as const;
 

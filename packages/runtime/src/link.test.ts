@@ -41,7 +41,11 @@ describe("session of a worker", () => {
     const register = rig.payload("control.register");
 
     expect(register).toMatchObject({
-      capabilities: { concurrency: { max_parallel: 4 }, runtimes: ["node"], features: ["fence", "cancel", "held", "extra"] },
+      capabilities: {
+        concurrency: { max_parallel: 4 },
+        runtimes: ["node"],
+        features: ["fence", "cancel", "held", "batch", "extra"],
+      },
       packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
       manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
       boot_id: "b1",

@@ -4,14 +4,18 @@
 
 import {
   type Ack,
+  type Dispatch,
   type Envelope,
   Fault,
+  type JsonObject,
+  type JsonValue,
   limits,
   prepareFrames,
   type Reset,
   readEnvelope,
   readFrame,
   readJson,
+  readPayload,
   type SessionAccept,
 } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
@@ -26,6 +30,8 @@ import { backoffMs, isInSession, type LinkMove, type LinkPhase, stepPhase } from
 import { Work } from "./work.ts";
 
 const never = Number.POSITIVE_INFINITY;
+/** A batch nests its items two levels deeper than they would travel alone. */
+const frameBounds = { ...limits.json.frame, depthMax: limits.json.frame.depthMax + 2 };
 
 export class Link {
   readonly #ports: LinkPorts;
@@ -128,7 +134,7 @@ export class Link {
   received(text: string): void {
     if (this.#phase === "CLOSED" || this.#phase === "BACKOFF" || this.#phase === "NEW") return;
     this.#fenceSelfIfDue(this.#ports.now());
-    const value = readJson(text, limits.json.frame);
+    const value = readJson(text, frameBounds);
     const envelope = value instanceof Fault ? value : readEnvelope(value, "v2");
     if (envelope instanceof Fault) this.#hangUp(1002, `the scheduler sent a frame that cannot be read: ${envelope.message}`);
     else if (envelope.type.startsWith("control.")) this.#takeControl(envelope);
@@ -177,7 +183,7 @@ export class Link {
       const ack = this.#inbox.takeAck();
       this.#writer.control("control.ack", ack, { ackFor: ack.for });
     }
-    this.#work.pump((word, number) => this.#writer.word(word, number));
+    this.#work.pump((words, number) => this.#writer.words(words, number));
   }
 
   // ---- phases
@@ -231,7 +237,8 @@ export class Link {
     const now = this.#ports.now();
     this.#readyAt = now;
     this.#inbox.reopen(accept.send_window ?? this.#settings.windowDefault);
-    this.#work.rewind(accept.recv_window ?? this.#settings.windowDefault);
+    const batchMax = accept.features?.includes("batch") ? limits.batchItemsMax : 1;
+    this.#work.rewind(accept.recv_window ?? this.#settings.windowDefault, batchMax);
     this.#heartbeatMs = accept.heartbeat_interval_ms ?? this.#settings.heartbeatMs;
     this.#lease.grant(accept.lease_ms, this.#registeredAt);
     this.#beatAt = now + this.#heartbeatMs;
@@ -353,15 +360,31 @@ export class Link {
     if (arrival === "repeat") return;
 
     const frame = readFrame("v2", envelope);
-    if (frame instanceof Fault) {
-      if (!this.#work.refuseUnread(envelope, frame)) this.#ignore(envelope, frame.message);
-    } else if (frame.type === "biz.exec.dispatch") {
-      if (this.#phase === "DRAINING") this.#work.turnAway(frame.payload);
-      else this.#work.takeDispatch(frame.payload);
-    } else if (frame.type === "biz.exec.cancel") {
+    if (frame instanceof Fault) this.#takeUnread(envelope, frame);
+    else if (frame.type === "biz.exec.dispatch") this.#takeDispatch(frame.payload);
+    else if (frame.type === "biz.exec.dispatch.batch") for (const item of frame.payload.items) this.#takeDispatch(item);
+    else if (frame.type === "biz.exec.cancel") {
       this.#work.cancel(frame.payload);
       this.#closeIfDone();
     } else this.#ignore(envelope, `${envelope.type} is not handled by this worker`);
+  }
+
+  #takeDispatch(dispatch: Dispatch): void {
+    if (this.#phase === "DRAINING") this.#work.turnAway(dispatch);
+    else this.#work.takeDispatch(dispatch);
+  }
+
+  /** Whoever can be named is told; in a batch one bad item must not take the others with it. */
+  #takeUnread(envelope: Envelope, problem: Fault): void {
+    const { items } = envelope.payload;
+    if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items)) {
+      for (const item of items) {
+        const dispatch = readPayload("v2", "biz.exec.dispatch", item);
+        if (!(dispatch instanceof Fault)) this.#takeDispatch(dispatch);
+        else if (!this.#work.refuseUnread(asObject(item), dispatch)) this.#ignore(envelope, dispatch.message);
+      }
+    } else if (envelope.type !== "biz.exec.dispatch" || !this.#work.refuseUnread(envelope.payload, problem))
+      this.#ignore(envelope, problem.message);
   }
 
   /** Never fatal: what is numbered is acked with its number, what asked by id is told. */
@@ -403,3 +426,6 @@ export class Link {
     this.#ports.note(details === undefined ? { level, event, message } : { level, event, message, details });
   }
 }
+
+const asObject = (value: JsonValue): JsonObject =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? value : {};

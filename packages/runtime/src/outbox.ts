@@ -1,8 +1,9 @@
 // Words that must reach the scheduler: results and errors (upper lane) and feedback (lower lane), kept until acked.
-// A word gets its transport number when it is sent and loses it with the session; its id and text stay the same for ever.
+// A word gets its transport number when it is sent and loses it with the session; its id and text stay the same for ever. Where the
+// scheduler reads batches, results that wait together travel under one number.
 // Today this lives in memory. The fsynced outbox will sit behind `put` and the acks: a word on disk before it is sent.
 
-import type { Ack, FrameType } from "@astraflow/protocol";
+import { type Ack, type FrameType, limits } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import { Fifo } from "./fifo.ts";
 
@@ -15,6 +16,12 @@ export interface Word {
   readonly payload: string;
   /** The attempt that this word ends, if it ends one. */
   readonly attempt: Attempt | null;
+}
+
+/** Words that left in one frame, under one number. */
+interface Parcel {
+  readonly words: readonly Word[];
+  readonly bytes: number;
   isAcked: boolean;
 }
 
@@ -30,10 +37,12 @@ export class Outbox {
   readonly #results = new Fifo<Word>();
   readonly #feedback = new Fifo<Word>();
   /** Sent in this session and not yet released, in the order of their numbers; the first has number #base. */
-  readonly #inFlight = new Fifo<Word>();
+  readonly #inFlight = new Fifo<Parcel>();
+  #wordsInFlight = 0;
   #base = 0;
   #bytesInFlight = 0;
   #window = 64;
+  #batchMax = 1;
   /** Words still to be sent one by one, because the scheduler choked on one of them. */
   #suspects = 0;
 
@@ -43,7 +52,7 @@ export class Outbox {
 
   /** Words that the scheduler has not acked. */
   get size(): number {
-    return this.#results.size + this.#feedback.size + this.#inFlight.size;
+    return this.#results.size + this.#feedback.size + this.#wordsInFlight;
   }
 
   /** Whether feedback would leave now; while it would not, it is better merged than queued. */
@@ -61,8 +70,8 @@ export class Outbox {
     return this.#feedback.size > this.#settings.feedbackWaitingMax ? this.#feedback.shift() : undefined;
   }
 
-  /** Hands every word that may travel now to `send`, with its number. Results pass feedback that waits. */
-  pump(send: (word: Word, number: number) => void): void {
+  /** Hands all words that may travel now to `send`, as many at once as share a number. Results pass feedback that waits. */
+  pump(send: (words: readonly Word[], number: number) => void): void {
     while (this.#results.size > 0 && this.#hasRoom(this.#window)) this.#send(this.#results, send);
     while (this.#results.size === 0 && this.#feedback.size > 0 && this.#hasRoom(this.#feedbackWindow)) {
       this.#send(this.#feedback, send);
@@ -85,14 +94,16 @@ export class Outbox {
     return settled;
   }
 
-  /** A new session: numbers start at 0 and all that was not acked is sent again, in its old order. */
-  rewind(window: number): void {
-    const unacked = this.#inFlight.drain().filter((word) => !word.isAcked);
+  /** A new session: numbers start at 0 and all that was not acked is sent again, in its old order, so many results in a frame. */
+  rewind(window: number, batchMax: number): void {
+    const unacked = this.#takeUnacked();
     this.#results.putBack(unacked.filter((word) => word.lane === "result"));
     this.#feedback.putBack(unacked.filter((word) => word.lane === "feedback"));
     this.#base = 0;
+    this.#wordsInFlight = 0;
     this.#bytesInFlight = 0;
     this.#window = window;
+    this.#batchMax = batchMax;
   }
 
   /**
@@ -100,12 +111,17 @@ export class Outbox {
    * that is refused alone is taken out and given back, or it would end every session from now on.
    */
   distrust(): Word | undefined {
-    const unacked = this.#inFlight.drain().filter((word) => !word.isAcked);
+    const unacked = this.#takeUnacked();
     const culprit = this.#suspects > 0 && unacked.length === 1 ? unacked.pop() : undefined;
     if (culprit !== undefined) this.#suspects--;
     else this.#suspects = Math.max(this.#suspects, unacked.length);
-    for (const word of unacked) this.#inFlight.push(word);
+    this.#wordsInFlight = unacked.length;
+    if (unacked.length > 0) this.#inFlight.push({ words: unacked, bytes: 0, isAcked: false });
     return culprit;
+  }
+
+  #takeUnacked(): Word[] {
+    return this.#inFlight.drain().flatMap(({ isAcked, words }) => (isAcked ? [] : words));
   }
 
   get #feedbackWindow(): number {
@@ -117,22 +133,32 @@ export class Outbox {
     return this.#inFlight.size < framesMax && this.#bytesInFlight < this.#settings.bytesInFlightMax;
   }
 
-  #send(lane: Fifo<Word>, send: (word: Word, number: number) => void): void {
-    const word = lane.shift();
-    if (word === undefined) return;
+  #send(lane: Fifo<Word>, send: (words: readonly Word[], number: number) => void): void {
+    const words: Word[] = [];
+    let bytes = 0;
+    const framed = this.#suspects > 0 ? 1 : this.#batchMax;
+    for (let word = lane.peek(); word !== undefined && words.length < framed; word = lane.peek()) {
+      const isAlone = word.type !== "biz.exec.result" || words[0]?.type !== "biz.exec.result";
+      if (words.length > 0 && (isAlone || bytes + word.payload.length > limits.resultInlineBytesMax)) break;
+      lane.shift();
+      words.push(word);
+      bytes += word.payload.length;
+    }
     const number = this.#base + this.#inFlight.size;
-    this.#inFlight.push(word);
-    this.#bytesInFlight += word.payload.length;
-    send(word, number);
+    this.#inFlight.push({ words, bytes, isAcked: false });
+    this.#wordsInFlight += words.length;
+    this.#bytesInFlight += bytes;
+    send(words, number);
   }
 
   #settle(index: number, settled: Word[]): void {
-    const word = index < 0 ? undefined : this.#inFlight.at(index);
-    if (word === undefined || word.isAcked) return;
-    word.isAcked = true;
-    this.#bytesInFlight -= word.payload.length;
-    if (this.#suspects > 0) this.#suspects--;
-    settled.push(word);
+    const parcel = index < 0 ? undefined : this.#inFlight.at(index);
+    if (parcel === undefined || parcel.isAcked) return;
+    parcel.isAcked = true;
+    this.#bytesInFlight -= parcel.bytes;
+    this.#wordsInFlight -= parcel.words.length;
+    this.#suspects = Math.max(0, this.#suspects - parcel.words.length);
+    for (const word of parcel.words) settled.push(word);
   }
 }
 

@@ -1,7 +1,7 @@
 // The work of a session worker, whatever the state of its session: attempts it holds, and the words about them that are not acked yet.
 // It outlives connections. The phases of the session, heartbeats and numbers of incoming frames are the business of link.ts.
 
-import type { Ack, Cancel, Dispatch, Envelope, Fault, FaultCode, Reset } from "@astraflow/protocol";
+import type { Ack, Cancel, Dispatch, Fault, FaultCode, JsonObject, Reset } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import { AttemptTable, type HeldAttempt, type TableSettings } from "./attempt-table.ts";
 import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
@@ -89,9 +89,9 @@ export class Work {
   }
 
   /** A dispatch that cannot be read still deserves an answer, or it would be sent again and again. */
-  refuseUnread(envelope: Envelope, problem: Fault): boolean {
-    const { run_id, task_id, node_id, fence } = envelope.payload;
-    if (envelope.type !== "biz.exec.dispatch" || typeof run_id !== "string" || typeof task_id !== "string") return false;
+  refuseUnread(dispatch: JsonObject, problem: Fault): boolean {
+    const { run_id, task_id, node_id, fence } = dispatch;
+    if (typeof run_id !== "string" || typeof task_id !== "string") return false;
     const about = { run_id, task_id, node_id: typeof node_id === "string" ? node_id : "" };
     this.#refuse(about, typeof fence === "number" ? fence : undefined, "E.FRAME.INVALID", problem.message);
     return true;
@@ -166,11 +166,11 @@ export class Work {
   // ---- what leaves
 
   /** A new session begins: nothing that was sent before counts as received unless it was acked. */
-  rewind(window: number): void {
-    this.#outbox.rewind(window);
+  rewind(window: number, batchMax: number): void {
+    this.#outbox.rewind(window, batchMax);
   }
 
-  pump(send: (word: Word, number: number) => void): void {
+  pump(send: (words: readonly Word[], number: number) => void): void {
     if (this.#drafts.size > 0 && this.#outbox.hasRoomForFeedback) {
       for (const attempt of this.#drafts.attempts()) this.#putFeedback(attempt, this.#drafts.take(attempt));
     }
@@ -199,7 +199,7 @@ export class Work {
 
   #say(about: AboutAttempt, outcome: Outcome, attempt: Attempt | null): void {
     const { type, payload } = encodeOutcome(about, outcome);
-    this.#outbox.put({ lane: "result", type, id: this.#ports.nextId(), corr: about.task, payload, attempt, isAcked: false });
+    this.#outbox.put({ lane: "result", type, id: this.#ports.nextId(), corr: about.task, payload, attempt });
     this.#ports.askFlush();
   }
 
@@ -213,7 +213,6 @@ export class Work {
       corr: attempt.task,
       payload,
       attempt: null,
-      isAcked: false,
     });
     if (dropped === undefined) return;
     this.#ports.note("warn", "feedback-dropped", "more feedback waits than is kept; the oldest is gone", { task: dropped.corr });

@@ -257,9 +257,10 @@ export class Connection {
     for (const note of this.joinNotes) this.acks.settle(note);
     this.joinNotes = [];
     this.flushAcks(out);
-    this.send(this.writer.accept(acceptance(bound, speaker.session, body, this.around)), out);
+    const announced = this.introduction?.features ?? new Set<string>();
+    this.send(this.writer.accept(acceptance(bound, speaker.session, body, announced, this.around)), out);
     if (body.draining) this.send(this.writer.drain("this worker is being drained"), out);
-    this.log("info", "session.open", { epoch: body.epoch, features: [...(this.introduction?.features ?? [])] });
+    this.log("info", "session.open", { epoch: body.epoch, features: [...announced] });
   }
 
   private describe(note: Note, out: Action[]): void {

@@ -48,16 +48,21 @@ export function isBound(bound: Bound, envelope: Envelope): boolean {
   return envelope.tenant === bound.tenant && envelope.sender.id === bound.instance && envelope.sender.role === "worker";
 }
 
-/** What a worker needs to know of its session: its name, its token, its lease and both windows. */
+/** Extensions of the protocol that this door uses with workers that announce them. */
+const sessionFeatures = ["fence", "cancel", "held", "batch"];
+
+/** What a worker needs to know of its session: its name, its token, its lease, both windows, and what both ends understand. */
 export function acceptance(
   bound: Bound,
   session: string,
   granted: Extract<AnswerBody, { of: "join" }>,
+  announced: ReadonlySet<string>,
   around: { readonly sign: Sign; readonly outside: Outside; readonly limits: SessionLimits },
 ): SessionAccept {
   const { clock, ids } = around.outside;
   const now = clock.now();
   const expiresAt = now + around.limits.tokenMs;
+  const features = sessionFeatures.filter((feature) => announced.has(feature));
   const times = { iat: Math.floor(now / 1000), exp: Math.floor(expiresAt / 1000) };
   return {
     session_id: session,
@@ -69,5 +74,7 @@ export function acceptance(
     lease_ms: granted.leaseMs,
     send_window: around.limits.sendWindow,
     recv_window: around.limits.recvWindow,
+    // Workers that announced nothing of ours are told nothing they do not know.
+    ...(features.length > 0 && { features }),
   };
 }

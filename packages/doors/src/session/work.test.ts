@@ -211,6 +211,15 @@ describe("work on a live session", () => {
     expect(engine.commands.filter((command) => command.type === "task.ack")).toEqual([]);
   });
 
+  it("[D16] tells a worker which of the extensions it announced are used here, and tells the others nothing", async () => {
+    const { worker: able } = await join({ features: ["batch", "telepathy", "fence"] });
+    const { worker: plain } = await join({ instance: "w-2", features: [] });
+    const acceptOf = (worker: FakeWorker) => worker.frames.find((frame) => frame.type === "control.session.accept")?.payload;
+
+    expect(acceptOf(able)?.["features"]).toEqual(["fence", "batch"]);
+    expect(Object.keys(acceptOf(plain) ?? {})).not.toContain("features");
+  });
+
   it("[D16] packs the dispatches of one turn for workers that announced batch, and takes result batches", async () => {
     const { engine } = house;
     const { worker, session } = await join({ features: ["fence", "batch"] });

@@ -2,10 +2,11 @@
 // Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
 
 import { keyOf, type Row, runOf, type TaskRow, workerKey } from "../rows.ts";
-import type { Attempt, Board } from "./board.ts";
+import type { Board } from "./board.ts";
 import { expireWorker, loseAttempt } from "./crew.ts";
 import { condemnRun, dropHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
 import { enterLine, ordinalOf, pumpKey } from "./line.ts";
+import type { Attempt } from "./root.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 import { livenessAfter } from "./worker.ts";

@@ -3,7 +3,8 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { KeyRow, Millis, RunRow, TaskRow } from "../rows.ts";
-import { type Board, RootBusy } from "./board.ts";
+import type { Board } from "./board.ts";
+import { RootBusy } from "./root.ts";
 import { lineOf } from "./route.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";

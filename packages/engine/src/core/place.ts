@@ -3,9 +3,10 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
-import type { Attempt, Board } from "./board.ts";
+import type { Board } from "./board.ts";
 import type { FloorMove, Seat } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
+import type { Attempt } from "./root.ts";
 import { routeOf } from "./route.ts";
 import { moveRun } from "./run.ts";
 import { moveTask } from "./task.ts";

@@ -1,20 +1,21 @@
 // The driver of turns, the engine's only asynchronous file: begin, decide (again where rows were missing), commit, then speak.
 // It decides nothing about work; it decides what happens when a unit throws, a root is busy, a commit fails or its outcome is unknown.
 
-import { Fault, fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
-import { Board, type Root, RootBusy, RowsMissing, spellRoot } from "../core/board.ts";
-import { expireDue, expireGrants, storeAcks, watchSessions } from "../core/clockwork.ts";
-import { decide, rowsFor } from "../core/decide.ts";
+import type { Board } from "../core/board.ts";
+import { rowsFor } from "../core/decide.ts";
 import { Floor } from "../core/floor.ts";
-import { place, wantedClaims } from "../core/place.ts";
+import { wantedClaims } from "../core/place.ts";
 import type { Needs } from "../core/route.ts";
 import { Plans, type Tools } from "../core/tools.ts";
-import type { Answer, Effect, FaultData } from "../effect.ts";
-import type { Claim, TaskList, Tx } from "../port.ts";
+import type { Answer, Effect } from "../effect.ts";
+import type { Claim, Tx } from "../port.ts";
 import type { Key, Millis, WorkerId } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
+import { Decision } from "./decision.ts";
 import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
+import { asFault, refusal } from "./refusal.ts";
 
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 8;
@@ -35,15 +36,10 @@ export function createEngine(world: World, settings: Settings): Engine {
 type Next = Millis | "again" | { readonly pauseUntil: Millis };
 
 interface Decided {
+  readonly decision: Decision;
   readonly board: Board;
-  readonly claims: readonly Claim[];
-  /** Commands that are part of this turn, and the answer each gets after the commit, at the same place. */
-  readonly taken: Waiting[];
-  readonly answers: Answer[];
   /** Commands left for another turn. */
-  readonly later: Waiting[];
-  /** Which unit (by root) each command or timer wrote to. */
-  readonly wrote: { root: Root; item: Waiting | null }[];
+  readonly later: readonly Waiting[];
 }
 
 export class Driver implements Engine {
@@ -127,7 +123,7 @@ export class Driver implements Engine {
   }
 
   #refuse(ref: number, problem: Fault): void {
-    this.#world.out([{ type: "answer", ref, body: null, fault: dataOf(problem) }]);
+    this.#world.out([refusal(ref, problem)]);
   }
 
   wake(): void {
@@ -186,7 +182,8 @@ export class Driver implements Engine {
     }
     this.#notice(tx.now);
     this.#world.failpoint("turn.begun");
-    const decided = await this.#decideAll(tx, batch, claims);
+    const decision = await this.#decide(tx, batch, claims);
+    const decided = { decision, board: decision.board, later: this.#setAside(decision) };
     this.#world.failpoint("turn.decided");
     if (this.#plant === "ack-before-commit") this.#speak(decided, new Map());
     return await this.#commit(tx, decided);
@@ -209,102 +206,40 @@ export class Driver implements Engine {
     this.#now = now;
   }
 
-  async #decideAll(tx: Tx, batch: readonly Waiting[], claims: readonly Claim[]): Promise<Decided> {
-    for (let round = 1; ; round++) {
-      const missing = { rows: new Set<Key>(), lists: new Map<string, TaskList>() };
-      const decided = this.#decideOnce(tx, batch, claims, missing);
-      if (missing.rows.size === 0 && missing.lists.size === 0) return decided;
-      if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${[...missing.rows].join(", ")}`);
-      await tx.more([...missing.rows], [...missing.lists.values()]);
-    }
-  }
-
-  #decideOnce(
-    tx: Tx,
-    batch: readonly Waiting[],
-    claims: readonly Claim[],
-    missing: { rows: Set<Key>; lists: Map<string, TaskList> },
-  ): Decided {
-    const board = new Board(tx);
-    const decided: Decided = { board, claims, taken: [], answers: [], later: [], wrote: [] };
-    const note = (problem: RowsMissing) => {
-      for (const key of problem.rows) missing.rows.add(key);
-      for (const list of problem.lists) missing.lists.set(JSON.stringify(list), list);
-    };
-    for (const item of batch) this.#decideCommand(decided, item, note);
-    const attempt = (root: Root, work: () => void) => this.#decideTimer(decided, root, work, note);
+  async #decide(tx: Tx, batch: readonly Waiting[], claims: readonly Claim[]): Promise<Decision> {
     const when = { graceUntil: this.#graceUntil, horizon: this.#inbox.oldestWord() };
-    expireGrants(board, this.#tools, when, attempt);
-    storeAcks(board, this.#tools, attempt);
-    if (board.now - this.#lastLook >= this.#settings.idleMs) watchSessions(board, this.#tools, attempt);
-    expireDue(board, this.#tools, tx.due, when, attempt);
-    place(board, this.#tools, tx.claimed, claims, attempt);
-    return decided;
-  }
-
-  #decideCommand(decided: Decided, item: Waiting, note: (problem: RowsMissing) => void): void {
-    const { board } = decided;
-    const mark = board.mark();
-    try {
-      const said = decide(board, this.#tools, item.command, item.run);
-      const answer: Answer =
-        said instanceof Fault
-          ? { type: "answer", ref: item.ref, body: null, fault: dataOf(said) }
-          : { type: "answer", ref: item.ref, body: said, fault: null };
-      answerTo(decided, item, answer);
-      const root = board.touched;
-      if (root !== null) decided.wrote.push({ root, item });
-    } catch (problem) {
-      board.undo(mark);
-      if (problem instanceof RowsMissing) note(problem);
-      else if (problem instanceof RootBusy) this.#leaveFor(decided, item, problem);
-      else this.#suspect(decided, item, problem);
+    const looks = tx.now - this.#lastLook >= this.#settings.idleMs;
+    for (let round = 1; ; round++) {
+      const decision = new Decision(this.#tools, { tx, batch, claims, when, looks, quarantine: this.#quarantine });
+      if (decision.isComplete) return decision;
+      const rows = [...decision.missing.rows];
+      if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${rows.join(", ")}`);
+      await tx.more(rows, [...decision.missing.lists.values()]);
     }
   }
 
-  /** A busy root: the command waits for the next turn, and no turn ever waits for another. */
-  #leaveFor(decided: Decided, item: Waiting, problem: RootBusy): void {
-    item.tries++;
-    if (item.tries < triesMax * 100) decided.later.push(item);
-    else answerTo(decided, item, refusal(item, fault("E.STORE.BUSY", `${problem.root} stayed busy; try again`)));
-  }
-
-  /** A command that throws is left out, tried alone, then refused; the others go on. */
-  #suspect(decided: Decided, item: Waiting, problem: unknown): void {
-    if (!item.solo) {
-      item.solo = true;
-      decided.later.push(item);
-      return;
-    }
-    this.#report(
-      "E.UNIT.QUARANTINED",
-      `command ${item.command.type} cannot be decided`,
-      { type: item.command.type, tenant: item.command.tenant },
-      problem,
-    );
-    answerTo(
-      decided,
-      item,
-      refusal(
+  /** What becomes of the commands and timers that could not be decided; the others go on. Returns the commands for another turn. */
+  #setAside(decision: Decision): Waiting[] {
+    const later: Waiting[] = [];
+    for (const { root, problem } of decision.failing) this.#blame(root, problem);
+    // A busy root: the command waits for the next turn, and no turn ever waits for another.
+    for (const { item, root } of decision.busy)
+      if (++item.tries < triesMax * 100) later.push(item);
+      else decision.answer(item, refusal(item.ref, fault("E.STORE.BUSY", `${root} stayed busy; try again`)));
+    for (const { item, problem } of decision.poisoned) {
+      const { type, tenant } = item.command;
+      if (!item.solo) {
+        item.solo = true;
+        later.push(item);
+        continue;
+      }
+      this.#report("E.UNIT.QUARANTINED", `command ${type} cannot be decided`, { type, tenant }, problem);
+      decision.answer(
         item,
-        fault("E.UNIT.QUARANTINED", `${item.command.type} could not be decided and was set aside; nothing was changed`),
-      ),
-    );
-  }
-
-  #decideTimer(decided: Decided, root: Root, work: () => void, note: (problem: RowsMissing) => void): void {
-    if (this.#quarantine.size > 0 && this.#quarantine.has(spellRoot(root))) return;
-    const { board } = decided;
-    const mark = board.mark();
-    try {
-      work();
-      const touched = board.touched;
-      if (touched !== null) decided.wrote.push({ root: touched, item: null });
-    } catch (problem) {
-      board.undo(mark);
-      if (problem instanceof RowsMissing) note(problem);
-      else if (!(problem instanceof RootBusy)) this.#blame(spellRoot(root), problem);
+        refusal(item.ref, fault("E.UNIT.QUARANTINED", `${type} could not be decided and was set aside; nothing was changed`)),
+      );
     }
+    return later;
   }
 
   /** A row whose timer cannot be decided is tried once more, then left alone, so that it never holds up the others. */
@@ -368,14 +303,14 @@ export class Driver implements Engine {
     for (const move of decided.board.moves) this.#floor.apply(move);
     if (decided.board.now - this.#lastLook >= this.#settings.idleMs) this.#lastLook = decided.board.now;
     this.#count.turns++;
-    this.#count.commands += decided.answers.length;
+    this.#count.commands += decided.decision.answers.length;
     if (this.#plant !== "ack-before-commit") this.#speak(decided, first);
     this.#inbox.putBack(decided.later);
     this.#world.failpoint("turn.spoken");
   }
 
   #speak(decided: Decided, first: ReadonlyMap<string, number>): void {
-    const effects: Effect[] = [...decided.answers, ...decided.board.effects, ...decided.board.latencies()];
+    const effects: Effect[] = [...decided.decision.answers, ...decided.board.effects, ...decided.board.latencies()];
     for (const effect of decided.board.effects) if (effect.type === "dispatch") this.#count.grants++;
     for (const [tenant, facts] of decided.board.factsByTenant()) {
       const from = first.get(tenant);
@@ -388,23 +323,23 @@ export class Driver implements Engine {
   #failed(decided: Decided, root: Key | null, problem: Fault): void {
     if (root === null) this.#failedCommits++;
     const blamed = new Set(
-      decided.wrote.filter((one) => root !== null && decided.board.unitOf(one.root) === root).map((one) => one.item),
+      decided.decision.wrote.filter((one) => root !== null && decided.board.unitOf(one.root) === root).map((one) => one.item),
     );
     if (root !== null && (blamed.has(null) || blamed.size === 0)) this.#blame(root, problem);
     const again: Waiting[] = [];
     const refused: Answer[] = [];
-    for (const item of [...decided.taken, ...decided.later]) {
+    for (const item of [...decided.decision.taken, ...decided.later]) {
       item.tries++;
       if (blamed.has(item) && item.solo) {
         this.#report(problem.code, problem.message, { type: item.command.type }, problem);
         refused.push(
           refusal(
-            item,
+            item.ref,
             fault("E.UNIT.QUARANTINED", `${item.command.type} was refused by the store and set aside; nothing was changed`),
           ),
         );
       } else if (item.tries >= triesMax && root === null)
-        refused.push(refusal(item, fault("E.STORE.BUSY", `the store did not take it: ${problem.message}; try again`)));
+        refused.push(refusal(item.ref, fault("E.STORE.BUSY", `the store did not take it: ${problem.message}; try again`)));
       else {
         if (blamed.has(item)) item.solo = true;
         again.push(item);
@@ -423,7 +358,7 @@ export class Driver implements Engine {
     this.#inbox.putBack(again);
     if (refused.length > 0)
       this.#world.out(
-        refused.map((item) => refusal(item, fault("E.STORE.BUSY", `the store is away: ${error.message}; try again`))),
+        refused.map((item) => refusal(item.ref, fault("E.STORE.BUSY", `the store is away: ${error.message}; try again`))),
       );
     if (this.#failedCommits === 1) this.#report(error.code, error.message, {}, problem);
     return this.#pause();
@@ -451,11 +386,6 @@ export class Driver implements Engine {
   }
 }
 
-function answerTo(decided: Decided, item: Waiting, answer: Answer): void {
-  decided.taken.push(item);
-  decided.answers.push(answer);
-}
-
 /** Slots that the results of this batch will free, so that the claim can fill them in the same turn. */
 function slotsComing(batch: readonly Waiting[]): Map<WorkerId, number> {
   const coming = new Map<WorkerId, number>();
@@ -463,23 +393,4 @@ function slotsComing(batch: readonly Waiting[]): Map<WorkerId, number> {
     if (command.type === "task.result" || command.type === "task.error")
       coming.set(command.worker, (coming.get(command.worker) ?? 0) + 1);
   return coming;
-}
-
-const dataOf = (problem: Fault): FaultData => ({
-  code: problem.code,
-  message: problem.message,
-  ...(problem.details === undefined ? {} : { details: problem.details }),
-});
-
-const refusal = (item: Waiting, problem: Fault): Answer => ({
-  type: "answer",
-  ref: item.ref,
-  body: null,
-  fault: dataOf(problem),
-});
-
-function asFault(problem: unknown): Fault {
-  return problem instanceof Fault
-    ? problem
-    : fault("E.INTERNAL", problem instanceof Error ? problem.message : String(problem), undefined, problem);
 }
