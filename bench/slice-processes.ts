@@ -102,9 +102,26 @@ function cleanEnv(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && key !== "NODE_OPTIONS"));
 }
 
-/** Milliseconds of processor time of a process so far, all its threads, user and kernel. */
-export function cpuMs(pid: number): number {
-  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+export interface Usage {
+  /** Milliseconds of processor time so far, all threads, user and kernel. */
+  readonly cpuMs: number;
+  /** Of its first thread alone: in a scheduler the one that holds the sockets. */
+  readonly mainMs: number;
+  /** Bytes it made the disk write. */
+  readonly diskBytes: number;
+}
+
+export function usageOf(pid: number): Usage {
+  const disk = /^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"));
+  return {
+    cpuMs: cpuMs(`/proc/${pid}/stat`),
+    mainMs: cpuMs(`/proc/${pid}/task/${pid}/stat`),
+    diskBytes: Number(disk?.[1] ?? Number.NaN),
+  };
+}
+
+function cpuMs(file: string): number {
+  const text = readFileSync(file, "utf8");
   // The program's name stands in brackets and may hold blanks; fields are counted behind it.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   return ((Number(fields[11]) + Number(fields[12])) / ticksPerSecond) * 1_000;

@@ -1,51 +1,17 @@
 // `npm run bench -- slice`: the whole way of a task over real sockets. A scheduler and a worker, each a process of its own as people
 // start them, runs submitted over REST; beside them, in the same minutes, a bare WebSocket echo of two processes.
 
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, writeSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { median, percentile, progress, readOption, spread, whole } from "./figures.ts";
-import { chainRequest, readKept, Submitter } from "./slice-client.ts";
+import { Bed, type Options, profileWords, type SliceRound } from "./slice-bed.ts";
+import { chainRequest, type Submitter } from "./slice-client.ts";
 import type { EchoAnswer, EchoAsk } from "./slice-echo.ts";
-import {
-  cpuMs,
-  endProgram,
-  hearReady,
-  hearWord,
-  loadAverage,
-  type Program,
-  type SchedulerReady,
-  startProgram,
-  startScheduler,
-  startWorker,
-} from "./slice-processes.ts";
+import { endProgram, hearWord, loadAverage, type Program, startProgram, usageOf } from "./slice-processes.ts";
 import type { WriteCounts } from "./slice-writes.ts";
 
-interface Options {
-  readonly rounds: number;
-  readonly chain: number;
-  readonly runs: number;
-  readonly maxParallel: number;
-  readonly threads: number;
-  readonly singles: number;
-  readonly chains: number;
-  readonly echoMs: number;
-  /** Folder for processor profiles of scheduler and worker; figures taken with it are slower. */
-  readonly profile: string | null;
-}
-
-/** Per second, and microseconds of processor time a task (or a round trip) in each process. */
-interface SliceRound {
-  readonly rate: number;
-  readonly storeRate: number;
-  readonly submitShare: number;
-  readonly schedulerUs: number;
-  readonly workerUs: number;
-  readonly submitterUs: number;
-  readonly turns: number;
-  readonly eventRows: number;
-}
 interface EchoRound {
   readonly rate: number;
   readonly serverUs: number;
@@ -61,7 +27,7 @@ export async function sliceBench(argv: readonly string[]): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "astra-slice-"));
   const { chain, runs, maxParallel, threads, rounds } = options;
   console.log(
-    `slice bench: ${rounds} rounds of ${whole(runs)} chains of ${chain} (${whole(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, sqlite, node ${process.version}, load ${loadAverage()}`,
+    `slice bench: ${rounds} rounds of ${whole(runs)} chains of ${chain} (${whole(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, ${options.isPlain ? "a frame per task" : "batches"}, sqlite, node ${process.version}, load ${loadAverage()}`,
   );
   try {
     await measure(options, dir);
@@ -84,90 +50,23 @@ function readOptions(argv: readonly string[]): Options {
     singles: readOption(argv, "singles", 200),
     chains: readOption(argv, "chains", 20),
     echoMs: readOption(argv, "echo-ms", 2_000),
+    isPlain: argv.includes("--plain"),
     profile: at < 0 ? null : (argv[at + 1] ?? null),
   };
 }
 
-/** One installation: a scheduler on a new store, and a worker that has joined it. */
-class Bed {
-  readonly file: string;
-  readonly #programs: Program[] = [];
-  readonly #dir: string;
-  scheduler: Program | null = null;
-  worker: Program | null = null;
-  submitter: Submitter | null = null;
-  #seen = { lastRun: "", position: 0 };
-
-  constructor(dir: string) {
-    this.#dir = dir;
-    this.file = join(dir, "scheduler", "astra.db");
-  }
-
-  async open(options: Options, nodeWords: readonly string[]): Promise<void> {
-    const { threads, maxParallel } = options;
-    this.scheduler = this.#own(startScheduler({ dir: join(this.#dir, "scheduler"), threads, nodeWords }));
-    const { http, ws } = await hearReady<SchedulerReady>(this.scheduler);
-    const words = nodeWords.filter((word) => !word.includes(writesFile) && word !== "--import");
-    this.worker = this.#own(startWorker({ dir: join(this.#dir, "worker"), url: ws, maxParallel, nodeWords: words }));
-    await hearReady(this.worker);
-    this.submitter = new Submitter(http);
-  }
-
-  #own(program: Program): Program {
-    this.#programs.push(program);
-    return program;
-  }
-
-  get parts(): { scheduler: Program; worker: Program; submitter: Submitter } {
-    const { scheduler, worker, submitter } = this;
-    if (scheduler === null || worker === null || submitter === null) throw new Error("the bed is not open");
-    return { scheduler, worker, submitter };
-  }
-
-  async round(body: string, runs: number): Promise<SliceRound> {
-    const { scheduler, worker, submitter } = this.parts;
-    this.#seen = readKept(this.file, this.#seen);
-    const turns = await this.#turns();
-    const before = [scheduler, worker, process].map(({ pid }) => cpuMs(pid ?? 0));
-    const { ms, submitMs } = await submitter.runMany(body, runs);
-    const spent = [scheduler, worker, process].map(({ pid }, at) => cpuMs(pid ?? 0) - (before[at] ?? 0));
-    const kept = readKept(this.file, this.#seen);
-    if (kept.runs !== runs) throw new Error(`${runs} runs were submitted, the store holds ${kept.runs}`);
-    const [schedulerUs = 0, workerUs = 0, submitterUs = 0] = spent.map((cpu) => (cpu / kept.tasks) * 1_000);
-    return {
-      rate: (kept.tasks / ms) * 1_000,
-      storeRate: (kept.tasks / kept.ms) * 1_000,
-      submitShare: submitMs / ms,
-      schedulerUs,
-      workerUs,
-      submitterUs,
-      turns: ((await this.#turns()) - turns) / kept.tasks,
-      eventRows: kept.events / kept.tasks,
-    };
-  }
-
-  async #turns(): Promise<number> {
-    return (await this.parts.submitter.metrics()).get("engine_turns") ?? Number.NaN;
-  }
-
-  async close(): Promise<void> {
-    this.submitter?.close();
-    for (const program of this.#programs.reverse()) await endProgram(program);
-  }
-}
-
 async function measure(options: Options, dir: string): Promise<void> {
-  const { profile } = options;
   const bed = new Bed(join(dir, "slice"));
   const server = startProgram("echo server", [echoFile, "server"], process.env, []);
   const client = startProgram("echo client", [echoFile, "client"], process.env, []);
   try {
     const [port] = await Promise.all([hearWord<number>(server, 10_000), hearWord(client, 10_000)]);
-    await bed.open(options, profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`]);
+    await bed.open(options, profileWords(options));
     const ask = { port, inFlight: echoInFlight, ms: options.echoMs };
     const body = chainRequest(options.chain);
     await bed.round(body, Math.ceil(options.runs / 2));
     await echo(server, client, { ...ask, ms: 500 });
+    showFsync(dir);
     await showLatency(bed.parts.submitter, options);
 
     const echoes: EchoRound[] = [];
@@ -184,12 +83,30 @@ async function measure(options: Options, dir: string): Promise<void> {
 }
 
 async function echo(server: Program, client: Program, ask: EchoAsk): Promise<EchoRound> {
-  const before = [server, client].map(({ pid }) => cpuMs(pid));
+  const before = [server, client].map(({ pid }) => usageOf(pid).cpuMs);
   const answer = hearWord<EchoAnswer>(client, ask.ms + 10_000);
   client.process.send(ask);
   const { trips, ms } = await answer;
-  const [serverUs = 0, clientUs = 0] = [server, client].map(({ pid }, at) => ((cpuMs(pid) - (before[at] ?? 0)) / trips) * 1_000);
+  const [serverUs = 0, clientUs = 0] = [server, client].map(
+    ({ pid }, at) => ((usageOf(pid).cpuMs - (before[at] ?? 0)) / trips) * 1_000,
+  );
   return { rate: (trips / ms) * 1_000, serverUs, clientUs };
+}
+
+/** What every turn waits for at least once. */
+function showFsync(dir: string): void {
+  const file = openSync(join(dir, "fsync"), "w");
+  const page = Buffer.alloc(4_096);
+  const times = Array.from({ length: 100 }, () => {
+    writeSync(file, page);
+    const from = performance.now();
+    fdatasyncSync(file);
+    return performance.now() - from;
+  });
+  closeSync(file);
+  console.log(
+    `fdatasync of one page here: p50 ${percentile(times, 0.5).toFixed(2)} ms, p99 ${percentile(times, 0.99).toFixed(2)} ms`,
+  );
 }
 
 /** On an idle system, one run after the other. */
@@ -230,13 +147,13 @@ function showRounds(slices: readonly SliceRound[], echoes: readonly EchoRound[])
     `ratio slice/echo ${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}..${Math.max(...ratios).toFixed(2)}; goal >= 0.50)`,
   );
   console.log(
-    `processor time a task: scheduler ${us(of("schedulerUs"))}, worker ${us(of("workerUs"))}; beside them the submitter ${us(of("submitterUs"))}`,
+    `processor time a task: scheduler ${us(of("schedulerUs"))}, of it ${us(of("mainUs"))} in the thread with the sockets; worker ${us(of("workerUs"))}; beside them the submitter ${us(of("submitterUs"))}`,
   );
   console.log(
     `processor time an echo: server ${us(echoes.map(({ serverUs }) => serverUs))}, client ${us(echoes.map(({ clientUs }) => clientUs))}`,
   );
   console.log(
-    `turns a task ${median(of("turns")).toFixed(4)}, submits take ${Math.round(median(of("submitShare")) * 100)} % of a round; rows kept a task: 1 task, ${median(of("eventRows")).toFixed(3)} event`,
+    `turns a task ${median(of("turns")).toFixed(4)}, submits take ${Math.round(median(of("submitShare")) * 100)} % of a round; kept a task: 1 task row, ${median(of("eventRows")).toFixed(3)} event rows; ${whole(median(of("diskBytes")))} bytes to disk a task`,
   );
 }
 
@@ -245,9 +162,9 @@ async function countWrites(options: Options, dir: string): Promise<void> {
   const file = `${dir}.jsonl`;
   process.env["BENCH_WRITES_FILE"] = file;
   const bed = new Bed(dir);
-  const runs = Math.max(1, Math.ceil(options.runs / 4));
+  const { runs } = options;
   try {
-    await bed.open(options, ["--import", writesFile]);
+    await bed.open({ ...options, profile: null }, ["--import", writesFile]);
     await bed.round(chainRequest(options.chain), runs);
   } finally {
     await bed.close();
@@ -260,7 +177,8 @@ async function countWrites(options: Options, dir: string): Promise<void> {
   console.log(
     `written per task (${whole(tasks)} tasks in a round that was not timed): ${sum("rows").toFixed(3)} rows, ${sum("statements").toFixed(3)} statements`,
   );
-  for (const [label, { rows, statements }] of counts.sort((a, b) => b[1].rows - a[1].rows))
+  const worthSaying = counts.filter(([, { statements }]) => statements / tasks >= 0.001);
+  for (const [label, { rows, statements }] of worthSaying.sort((a, b) => b[1].rows - a[1].rows))
     console.log(
       `  ${(rows / tasks).toFixed(3).padStart(7)} rows, ${(statements / tasks).toFixed(3).padStart(7)} statements  ${label}`,
     );

@@ -4,8 +4,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
-import { stringify } from "yaml";
 import { faultPage, openapiDocument, schemaDocuments } from "@astraflow/protocol";
+import { stringify } from "yaml";
 
 interface Generator {
   readonly name: string;

@@ -30,9 +30,9 @@ describe("what the engine tells", () => {
     const old = worker.last;
 
     await world.advance(5_001);
-    await worker.done({}, old).catch(() => undefined);
+    await expect(worker.done({}, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
     await worker.done({ out: 1 });
-    await worker.done({ out: 2 }, worker.sent[1]).catch(() => undefined);
+    await expect(worker.done({ out: 2 }, worker.sent[1])).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
     for (let second = 0; second < 11; second++) await world.advance(1_000);
 
     expect(counts(world, "cmd_retry_total")[0]).toMatchObject({ labels: { reason: "E.TIMEOUT" }, values: [1] });

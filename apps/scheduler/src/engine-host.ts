@@ -1,7 +1,8 @@
 // Where the engine lives: in this thread, or in one of its own. Both hosts take batches of plain commands and give back batches of
 // plain effects, so that doors cannot tell them apart. What the engine is made of is in engine-world.ts.
 
-import { MessageChannel, Worker } from "node:worker_threads";
+import { setTimeout as pause } from "node:timers/promises";
+import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
 import type { EngineGauge, Inbound, Problem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
 import { type EngineEars, type EngineOptions, runEngine } from "./engine-world.ts";
@@ -22,6 +23,9 @@ export interface HostOptions extends EngineOptions {
 
 /** How often the thread says how it is. Readiness is judged from these words, so it must be well below that limit. */
 export const gaugeMs = 250;
+
+/** How long a thread that has said its last word may take to end by itself. Ended from outside while it closes, it may take us along. */
+const threadEndMs = 2_000;
 
 /** Into the thread. */
 export type ToEngine = { readonly type: "push"; readonly items: readonly Inbound[] } | { readonly type: "stop" };
@@ -81,9 +85,10 @@ async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<E
   const stopped = Promise.withResolvers<void>();
   const started = Promise.withResolvers<void>();
   const died = Promise.withResolvers<Error>();
+  const exited = Promise.withResolvers<void>();
   const say = (word: ToEngine) => near.postMessage(word);
 
-  near.on("message", (word: FromEngine) => {
+  const hear = (word: FromEngine) => {
     switch (word.type) {
       case "effects":
         return ears.hear(word.effects);
@@ -102,23 +107,31 @@ async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<E
       case "stopped":
         return stopped.resolve();
     }
-  });
+  };
+  near.on("message", hear);
   let crash: Error | undefined;
   thread.on("error", (cause) => {
     crash = cause instanceof Error ? cause : new Error(String(cause));
   });
   thread.on("exit", (code) => {
+    // Its end may overtake its last words, which say why.
+    for (let last = receiveMessageOnPort(near); last; last = receiveMessageOnPort(near)) hear(last.message as FromEngine);
     near.close();
+    exited.resolve();
     const end = crash ?? new Error(`the engine's thread ended with code ${code}`);
     started.reject(end);
     if (isStopping) stopped.resolve();
     else died.resolve(end);
   });
 
+  const endThread = async () => {
+    await Promise.race([exited.promise, pause(threadEndMs, undefined, { ref: false })]);
+    await thread.terminate();
+  };
   try {
     await started.promise;
   } catch (cause) {
-    await thread.terminate();
+    await endThread();
     throw cause;
   }
   return {
@@ -131,7 +144,7 @@ async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<E
       isStopping = true;
       say({ type: "stop" });
       await stopped.promise;
-      await thread.terminate();
+      await endThread();
     },
     died: died.promise,
   };

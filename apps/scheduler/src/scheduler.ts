@@ -2,7 +2,6 @@
 // Signals, exit codes and the ready line are the command's business (command.ts).
 
 import { randomBytes } from "node:crypto";
-import type { Problem } from "@astraflow/engine";
 import {
   allGrants,
   createDoors,
@@ -13,6 +12,7 @@ import {
   type Outside,
   sessionPath,
 } from "@astraflow/doors";
+import type { Problem } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 import { openSqliteReader } from "@astraflow/store";
 import { type Config, devToken } from "./config.ts";

@@ -2,8 +2,8 @@
 // Nothing is opened or written here except for reading the file that is named; the table of settings is settings.ts.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
-import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
 import { readSetting } from "./setting-reader.ts";
+import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
 
 export interface WorkerConfig {
   readonly url: string;

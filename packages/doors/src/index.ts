@@ -1,7 +1,9 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
+
+export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export {
-  allGrants,
   type Authenticate,
+  allGrants,
   createSigner,
   createTokens,
   type Grant,
@@ -13,7 +15,6 @@ export {
 export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News, type NewsOf } from "./link.ts";
 export { createMetrics, type Family, type Metrics, type Series } from "./metrics.ts";
 export type { LogLine, Outside } from "./outside.ts";
+export { createRest, type RestOptions } from "./rest/app.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
 export { type SessionLimits, sessionLimits } from "./session/limits.ts";
-export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
-export { createRest, type RestOptions } from "./rest/app.ts";

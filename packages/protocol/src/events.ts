@@ -2,9 +2,9 @@
 // How a stream is resumed, filtered and kept alive is the REST door's business.
 
 import Type, { type Static, type TProperties } from "typebox";
-import { ResultErrorSchema, WorkflowNodeStateSchema } from "./workflow.ts";
 import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } from "./rest.ts";
 import { bag, id, instant, int, json, list, name, oneOf, optional, text } from "./words.ts";
+import { ResultErrorSchema, WorkflowNodeStateSchema } from "./workflow.ts";
 
 const node = { runId: id(), nodeId: id() };
 const artifact = {

@@ -21,8 +21,8 @@ export type {
   ResultBatch,
 } from "./exec.ts";
 export { Fault, type FaultDetails, fault } from "./fault.ts";
-export { faultPage } from "./fault-page.ts";
 export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./fault-codes.ts";
+export { faultPage } from "./fault-page.ts";
 export {
   type Frame,
   type FrameType,

@@ -1,14 +1,14 @@
 // The OpenAPI 3.1 document, written from the route table. Nothing is described here that the table does not say.
 
 import type { TSchema } from "typebox";
-import { eventData, EventSchema } from "./events.ts";
+import { EventSchema, eventData } from "./events.ts";
 import { type FaultCode, faultCodes } from "./fault-codes.ts";
 import { ManifestSchema } from "./manifest.ts";
-import { laterSchemas } from "./rest-later.ts";
 import { ErrorSchema, restSchemas } from "./rest.ts";
+import { laterSchemas } from "./rest-later.ts";
 import { type Route, routes } from "./routes.ts";
-import { plainSchema, type PlainSchema } from "./schema-text.ts";
-import { WorkflowNodeStateSchema, PolicySchema, ResultErrorSchema, WorkflowSchema } from "./workflow.ts";
+import { type PlainSchema, plainSchema } from "./schema-text.ts";
+import { PolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
 
 /** Schemas that get a name in the document; wherever one of these objects is used, a reference stands. */
 function namedSchemas(): ReadonlyMap<TSchema, string> {

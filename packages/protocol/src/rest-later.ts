@@ -3,8 +3,8 @@
 
 import Type, { type Static } from "typebox";
 import { ManifestSchema } from "./manifest.ts";
-import { page } from "./rest.ts";
 import { nodeStatuses, roles } from "./node-face.ts";
+import { page } from "./rest.ts";
 import { bag, id, instant, int, list, name, oneOf, optional, text } from "./words.ts";
 import { WorkflowSchema } from "./workflow.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import sample from "../fixtures/workflow.sample.json" with { type: "json" };
 import { fault } from "./fault.ts";
-import { ErrorSchema, readRunStartRequest, type Run, RunSchema } from "./rest.ts";
+import { ErrorSchema, type Run, RunSchema, readRunStartRequest } from "./rest.ts";
 import { shape } from "./shape.ts";
 
 describe("bodies", () => {

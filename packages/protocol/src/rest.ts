@@ -6,7 +6,7 @@ import { Fault } from "./fault.ts";
 import { type FaultCode, faultCodes } from "./fault-codes.ts";
 import { shape } from "./shape.ts";
 import { bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
-import { WorkflowNodeStateSchema, readWorkflow, ResultErrorSchema, WorkflowSchema } from "./workflow.ts";
+import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
 
 /** The one error body. `error` is a fault code. */
 export const ErrorSchema = Type.Object({

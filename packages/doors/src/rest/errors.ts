@@ -1,6 +1,6 @@
 // Every refusal of the REST door as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
 
-import { type ErrorBody, Fault, type FaultCode, faultCodes, fault, type Route, routes } from "@astraflow/protocol";
+import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, type Route, routes } from "@astraflow/protocol";
 import { plainFault } from "../plain-fault.ts";
 
 export interface Refusal {

@@ -2,10 +2,11 @@
 
 import type { PageOf, Reader, RunDetail, RunPhase, RunRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
-import { canonicalText, checkWorkflow, type Problem } from "@astraflow/graph";
+import { canonicalText, type Problem } from "@astraflow/graph";
 import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import type { Link } from "../link.ts";
 import { type Handler, readBody, readIdempotencyKey, readLimit } from "./call.ts";
+import { createDefinitions } from "./definitions.ts";
 import { digestIn, type NodeContext, viewDefinition, viewEvent, viewNodes, viewRun, viewRunRef } from "./view.ts";
 
 export interface RunsOptions {
@@ -24,6 +25,7 @@ type RunRoutes = "startRun" | "listRuns" | "getRun" | "getRunDefinition" | "canc
 
 export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
   const { link, reader, digest } = options;
+  const define = createDefinitions(digest);
 
   const detailOf = async (tenant: string, run: string): Promise<{ detail: RunDetail; head: number }> => {
     const { detail, head } = await reader.page({ page: "run", tenant, run });
@@ -45,9 +47,8 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
       const request = readRunStartRequest(readBody(call));
       if (request instanceof Fault) throw request;
       const { workflow, clientId, priority = priorityDefault, timeoutMs = null } = request;
-      refuseProblems(checkWorkflow(workflow));
-      const body = canonicalText(workflow);
-      const workflowDigest = digest(body);
+      const { problems, body, digest: workflowDigest } = define(workflow);
+      refuseProblems(problems);
       const { tenant, user } = call.identity;
       const answer = await link.ask({
         type: "run.start",

@@ -2,7 +2,7 @@
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { type Envelope, Fault, fault, limits as wireLimits, prepareFrames, readEnvelope, readJson } from "@astraflow/protocol";
+import { type Envelope, Fault, fault, prepareFrames, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
 import type { Authenticate, Sign } from "../identity.ts";
 import type { Link } from "../link.ts";

@@ -48,6 +48,8 @@ export class Board {
   readonly fresh: TaskId[] = [];
   /** Slots freed (+) and used (-) in this turn, by worker. */
   readonly slots = new Map<WorkerId, number>();
+  /** Workers whose seat this turn changes: the floor does not show it yet, so they get nothing before the next turn. */
+  readonly changed = new Set<WorkerId>();
 
   /** Latencies of results by tenant and node type. A command undone later may leave one behind; no decision depends on it. */
   readonly #latencies = new Map<Tenant, Map<string, number[]>>();
@@ -125,13 +127,19 @@ export class Board {
     return seen.row;
   }
 
-  /** Tasks of a run that have not ended, as they stand on this board: the store's, with this turn's changes laid over. */
-  openTasks(run: RunId, after: TaskId | "", limit: number): TaskRow[] {
+  /**
+   * Tasks of a run that have not ended, as they stand on this board: the store's, with this turn's changes laid over. `last` is how far
+   * the store was read, null when to its end: what this turn has ended makes the list shorter and says nothing about the rest.
+   */
+  openTasks(run: RunId, after: TaskId | "", limit: number): { tasks: TaskRow[]; last: TaskId | null } {
+    const loaded = this.#list({ of: "open", run, after, limit });
+    const last = loaded.length < limit ? null : (loaded.at(-1)?.id ?? null);
     const found = new Map<TaskId, TaskRow>();
-    for (const task of this.#list({ of: "open", run, after, limit })) found.set(task.id, task);
-    for (const { row } of this.#written) if (row?.kind === "task" && row.run === run && row.id > after) found.set(row.id, row);
-    const open = [...found.values()].filter((task) => !isEnded(task));
-    return open.sort((a, b) => (a.id < b.id ? -1 : 1)).slice(0, limit);
+    for (const task of loaded) found.set(task.id, task);
+    for (const { row } of this.#written)
+      if (row?.kind === "task" && row.run === run && row.id > after && (last === null || row.id <= last)) found.set(row.id, row);
+    const tasks = [...found.values()].filter((task) => !isEnded(task));
+    return { tasks: tasks.sort((a, b) => (a.id < b.id ? -1 : 1)), last };
   }
 
   /** Ids of tasks leased to a worker. A look without locks: whoever changes one reads it first. */
@@ -140,17 +148,23 @@ export class Board {
   }
 
   /** The task at the head of a line; null when nobody waits there. */
-  headOf(line: Line): TaskRow | null {
+  headOf(line: Line, except: ReadonlySet<TaskId>): TaskRow | null {
     const limit = 64;
     const loaded = this.#list({ of: "line", line, limit });
     for (const seen of loaded) {
-      const task = this.task(seen.id);
+      const task = except.has(seen.id) ? null : this.task(seen.id);
       if (task !== null && task.line === line) return task;
     }
     // All that were looked at have left in this turn; there may be more behind them.
     if (loaded.length === limit) throw new RootBusy(`key/${line.slice(2)}`);
-    for (const { row } of this.#written) if (row?.kind === "task" && row.line === line) return row;
+    for (const { row } of this.#written) if (row?.kind === "task" && row.line === line && !except.has(row.id)) return row;
     return null;
+  }
+
+  /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
+  need(keys: readonly Key[]): void {
+    const missing = keys.filter((key) => this.#tx.row(...splitKey(key)) === undefined);
+    if (missing.length > 0) throw new RowsMissing(missing, []);
   }
 
   #list(list: TaskList): readonly TaskRow[] {
@@ -231,6 +245,9 @@ export class Board {
     this.moves.push(move);
     if (move.move === "hold") this.#count(move.worker, -1);
     if (move.move === "drop") this.#count(move.worker, 1);
+    if (move.move === "sit") this.changed.add(move.seat.worker);
+    if (move.move === "rise" || move.move === "describe" || move.move === "drain") this.changed.add(move.worker);
+    if (move.move === "beat" && !move.healthy) this.changed.add(move.worker);
   }
 
   #count(worker: WorkerId, by: number): void {

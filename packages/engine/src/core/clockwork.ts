@@ -4,7 +4,7 @@
 import { keyOf, type Row, runOf, type TaskRow, workerKey } from "../rows.ts";
 import type { Board } from "./board.ts";
 import { expireWorker, loseAttempt } from "./crew.ts";
-import { condemnRun, dropHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
+import { condemnRun, dropHold, dropStaleHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
 import { enterLine, ordinalOf, pumpKey } from "./line.ts";
 import type { Attempt } from "./root.ts";
 import { moveTask } from "./task.ts";
@@ -25,6 +25,9 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       const run = task === null ? null : board.run(task.run);
+      const seat = tools.floor.seats.get(timer.worker);
+      if (seat !== undefined && (task === null || task.phase !== "leased" || task.fence !== timer.fence))
+        dropStaleHold(board, seat, timer.task, timer.fence);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== timer.fence || run.phase === "ending")
         return;
       if (board.moves.some((move) => move.move === "ack" && move.task === timer.task && move.fence === timer.fence)) return;
@@ -93,8 +96,15 @@ function expireRow(board: Board, tools: Tools, loaded: Row, when: Now, attempt: 
     case "worker": {
       const worker = board.worker(loaded.id);
       if (worker === null || worker.due === null || worker.due > board.now) return;
-      for (const id of expireWorker(board, tools, worker, when.graceUntil))
-        attempt(runOf(id), () => loseAttempt(board, tools, id, worker));
+      const held = expireWorker(board, tools, worker, when.graceUntil);
+      let moved = 0;
+      for (const id of held)
+        attempt(runOf(id), () => {
+          if (loseAttempt(board, tools, id, worker)) moved++;
+        });
+      // All of them are in other hands or in quarantine: trying at once again would only spin.
+      const lost = board.worker(worker.id);
+      if (held.length > 0 && moved === 0 && lost !== null) board.put({ ...lost, due: board.now + tools.settings.idleMs });
       return;
     }
     case "key": {

@@ -3,9 +3,9 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { BeatWorker, DescribeWorker, DrainWorker, Held, JoinWorker, LeaveWorker } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
-import { runOf, type TaskId, type TaskRow, type WorkerRow, workerKey } from "../rows.ts";
+import { runKey, runOf, type TaskId, type TaskRow, taskKey, type WorkerRow, workerKey } from "../rows.ts";
 import type { Board } from "./board.ts";
-import { type Loss, takeBack } from "./end.ts";
+import { dropStaleHold, type Loss, takeBack } from "./end.ts";
 import type { Hold } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
 import { moveTask } from "./task.ts";
@@ -95,12 +95,15 @@ function reconcile(board: Board, tools: Tools, order: JoinWorker, before: Worker
   const reported = new Map(order.running?.map((one) => [one.task, one.fence]));
   const loss: Loss = { unacked: false, code: "E.WORKER.LOST", message: `worker ${order.name} came back without it` };
   const known = before === null ? [] : board.heldBy(order.worker, heldMax);
+  board.need(known.flatMap((id) => [taskKey(id), runKey(runOf(id))]));
   for (const id of known) {
     const task = board.task(id);
     if (task === null || task.phase !== "leased" || task.worker !== order.worker) continue;
     const run = board.run(task.run);
     if (run === null) continue;
-    const keeps = order.running === null ? task.boot === order.boot : task.boot === order.boot && reported.get(id) === task.fence;
+    // A run that is ending is swept soon: until then the attempt counts as held, and the sweep tells the worker to stop it.
+    const isNamed = order.running === null || reported.get(id) === task.fence;
+    const keeps = run.phase === "ending" || (task.boot === order.boot && isNamed);
     if (!keeps) {
       takeBack(board, tools, run, task, loss);
       continue;
@@ -150,11 +153,19 @@ export function beatWorker(board: Board, tools: Tools, order: BeatWorker): Answe
   const row = seat === null ? null : board.worker(order.worker);
   if (seat === null || row === null) return unknownSession(order.worker);
   const moved = stepWorker(row, { type: "beat", leaseMs: tools.settings.leaseMs }, board.now);
-  if (!("kind" in moved)) return moved;
+  if (!("kind" in moved) || row.epoch !== seat.epoch) {
+    board.move({ move: "rise", worker: seat.worker, session: seat.session });
+    return unknownSession(order.worker);
+  }
   board.put(moved);
   if (seat.liveness !== "fresh")
     board.say(seat.tenant, workerKey(seat.worker), "worker.liveness", { from: seat.liveness, to: "fresh" });
   board.move({ move: "beat", worker: seat.worker, at: board.now, healthy: order.healthy });
+  // Drained or undrained through another scheduler: the row says so, this floor does not know yet.
+  if (row.draining !== seat.draining) {
+    board.move({ move: "drain", worker: seat.worker, on: row.draining });
+    board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: row.draining, reason: "asked elsewhere" });
+  }
   if (order.held === null) return { of: "worker", worker: seat.worker, draining: row.draining };
   const named = new Map(order.held.map((one) => [one.task, one.fence]));
   for (const hold of seat.held.values()) {
@@ -163,7 +174,9 @@ export function beatWorker(board: Board, tools: Tools, order: BeatWorker): Answe
     if (!hold.acked || board.now - hold.grantedAt < tools.settings.ackDeadlineMs) continue;
     const task = board.task(hold.task);
     const run = task === null ? null : board.run(task.run);
-    if (task !== null && run !== null && task.phase === "leased" && task.fence === hold.fence && task.worker === seat.worker)
+    if (task === null || task.phase !== "leased" || task.fence !== hold.fence || task.worker !== seat.worker)
+      dropStaleHold(board, seat, hold.task, hold.fence);
+    else if (run !== null && run.phase !== "ending")
       takeBack(board, tools, run, task, {
         unacked: false,
         code: "E.WORKER.LOST",
@@ -244,12 +257,13 @@ export function expireWorker(board: Board, tools: Tools, worker: WorkerRow, grac
 }
 
 /** One attempt of a lost worker goes back into line. */
-export function loseAttempt(board: Board, tools: Tools, id: TaskId, worker: WorkerRow): void {
+export function loseAttempt(board: Board, tools: Tools, id: TaskId, worker: WorkerRow): boolean {
   const task: TaskRow | null = board.task(id);
-  if (task === null || task.phase !== "leased" || task.worker !== worker.id) return;
+  if (task === null || task.phase !== "leased" || task.worker !== worker.id) return true;
   // Taken over meanwhile: a worker that joined again has settled its own attempts.
-  if (board.worker(worker.id)?.phase !== "lost") return;
+  if (board.worker(worker.id)?.phase !== "lost") return true;
   const run = board.run(task.run);
-  if (run === null || run.phase === "ending") return;
+  if (run === null || run.phase === "ending") return false;
   takeBack(board, tools, run, task, { unacked: false, code: "E.WORKER.LOST", message: `worker ${worker.name} fell silent` });
+  return true;
 }

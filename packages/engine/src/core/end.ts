@@ -3,8 +3,9 @@
 
 import { type Outcome, type Plan, type PlanNode, paramsOf } from "@astraflow/graph";
 import type { FaultData } from "../effect.ts";
-import type { RunRow, TaskRow } from "../rows.ts";
+import type { RunRow, TaskId, TaskRow } from "../rows.ts";
 import type { Board } from "./board.ts";
+import type { Seat } from "./floor.ts";
 import { enterLine, keyName, ordinalOf, queueDue, releaseKey, requeue } from "./line.ts";
 import { fits, lineOf, type Misfit } from "./route.ts";
 import { moveRun } from "./run.ts";
@@ -67,6 +68,13 @@ export function dropHold(board: Board, tools: Tools, task: TaskRow, stop: { code
       fence: task.fence,
       ...stop,
     });
+}
+
+/** A hold of this floor that the row no longer bears out: another scheduler has ended or taken back the attempt. The slot is free. */
+export function dropStaleHold(board: Board, seat: Seat, task: TaskId, fence: number): void {
+  if (seat.held.get(task)?.fence !== fence) return;
+  if (board.moves.some((move) => move.move === "drop" && move.task === task && move.fence === fence)) return;
+  board.move({ move: "drop", worker: seat.worker, task, fence });
 }
 
 /** A task ended well (or was skipped): the run walks on. */
@@ -206,7 +214,7 @@ export function condemnRun(
 
 export function sweepRun(board: Board, tools: Tools, run: RunRow): void {
   const limit = tools.settings.sweepTasksMax;
-  const open = board.openTasks(run.id, run.cursor ?? "", limit);
+  const { tasks: open, last } = board.openTasks(run.id, run.cursor ?? "", limit);
   const why = {
     code: "E.RUNNER.CANCELLED",
     message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
@@ -220,8 +228,8 @@ export function sweepRun(board: Board, tools: Tools, run: RunRow): void {
     if (task.phase === "leased") dropHold(board, tools, task, { code: why.code, reason: why.message });
     releaseKey(board, tools, task);
   }
-  if (open.length < limit) closeRun(board, run);
-  else board.put(moveRun(run, { type: "sweep", cursor: (open.at(-1) as TaskRow).id, ended: open.length }, board.now));
+  if (last === null) closeRun(board, run);
+  else board.put(moveRun(run, { type: "sweep", cursor: last, ended: open.length }, board.now));
 }
 
 function closeRun(board: Board, run: RunRow): void {

@@ -180,6 +180,19 @@ export class Floor {
     }
   }
 
+  /** Every line that a seat here could serve may have work. */
+  heatServed(): void {
+    for (const route of this.routes.keys()) if (this.fitting(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
+  }
+
+  /** Lines that were asked for go behind the others, so that more lines than fit into a turn take turns. */
+  putBehind(lines: readonly Line[]): void {
+    for (const line of lines) {
+      this.hot.delete(line);
+      this.hot.add(line);
+    }
+  }
+
   /** Grants older than `ms` that nobody acked. */
   unacked(now: Millis, ms: number): Timer[] {
     this.#unacked = stillWanted(this.#unacked, (timer) => this.#hold(timer)?.acked === false);

@@ -2,9 +2,9 @@
 // A task takes its key before it enters a line of ready tasks, and the release readies the next in the same unit.
 
 import type { PlanNode } from "@astraflow/graph";
-import type { KeyRow, Millis, RunRow, TaskRow } from "../rows.ts";
+import type { KeyRow, Millis, RunRow, TaskId, TaskRow } from "../rows.ts";
 import type { Board } from "./board.ts";
-import { RootBusy } from "./root.ts";
+import { RootBusy, RowsMissing } from "./root.ts";
 import { lineOf } from "./route.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
@@ -66,13 +66,15 @@ export function releaseKey(board: Board, tools: Tools, task: TaskRow): void {
 /** Readies waiters while the key has room. A waiter whose run is busy elsewhere makes the key due at once, so nobody is forgotten. */
 export function pumpKey(board: Board, tools: Tools, key: KeyRow, most: number): void {
   let now = key.due === null ? key : { ...key, due: null };
+  const undecided = new Set<TaskId>();
   for (let readied = 0; now.holders.length < now.limit; readied++) {
-    if (readied >= most) {
+    if (readied >= most + undecided.size) {
       now = { ...now, due: board.now };
       break;
     }
+    let waiter: TaskRow | null = null;
     try {
-      const waiter = board.headOf(keyLine(now.id));
+      waiter = board.headOf(keyLine(now.id), undecided);
       if (waiter === null) break;
       const run = board.run(waiter.run);
       if (run === null) throw new Error(`task ${waiter.id} has no run`);
@@ -87,9 +89,13 @@ export function pumpKey(board: Board, tools: Tools, key: KeyRow, most: number): 
       );
       board.fresh.push(waiter.id);
     } catch (problem) {
-      if (!(problem instanceof RootBusy)) throw problem;
-      now = { ...now, due: board.now };
-      break;
+      if (problem instanceof RootBusy) {
+        now = { ...now, due: board.now };
+        break;
+      }
+      // A waiter whose run cannot be read keeps its place and never the key: those behind it, and whoever releases, go on.
+      if (problem instanceof RowsMissing || waiter === null) throw problem;
+      undecided.add(waiter.id);
     }
   }
   board.put(now);

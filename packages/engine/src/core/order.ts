@@ -46,6 +46,8 @@ export function startRun(board: Board, tools: Tools, order: StartRun, id: RunId)
     due: timeoutMs === null ? null : board.now + timeoutMs,
     error: null,
   };
+  // Looked at although it cannot be there: only what was taken may be written.
+  if (board.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
   const plan = tools.plans.of(board, blank);
   const run = { ...blank, open: plan.starts.length };
   board.bear(run);

@@ -2,12 +2,12 @@
 // only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
 
 import type { PlanNode } from "@astraflow/graph";
-import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId } from "../rows.ts";
+import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../rows.ts";
 import type { Board } from "./board.ts";
 import type { FloorMove, Seat } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
-import type { Attempt } from "./root.ts";
-import { routeOf } from "./route.ts";
+import { type Attempt, RootBusy } from "./root.ts";
+import { type Needs, routeOf } from "./route.ts";
 import { moveRun } from "./run.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
@@ -76,7 +76,7 @@ export function place(
       if (task?.phase === "ready" && !grantSomewhere(board, tools, task)) stuck.add(task.line as Line);
     });
   // Room was there and yet they could not be placed: asking again before anything changes would only spin.
-  for (const line of stuck) board.move({ move: "stall", line });
+  if (board.changed.size === 0) for (const line of stuck) board.move({ move: "stall", line });
   const drained = new Set<Line>();
   for (const { line, limit } of asked) if ((claimed.get(line)?.length ?? 0) < limit && !stuck.has(line)) drained.add(line);
   for (const id of board.fresh) attempt(runOf(id), () => placeFresh(board, tools, id, stuck, drained));
@@ -88,6 +88,9 @@ function placeFresh(board: Board, tools: Tools, id: TaskId, stuck: Set<Line>, dr
   const task = board.task(id);
   if (task?.phase !== "ready" || task.line === null) return;
   const { line } = task;
+  // Interned by another scheduler, which told nobody as long as no task stood in its line.
+  const route = tools.floor.routes.has(task.route) ? null : board.route(task.route);
+  if (route !== null) board.move({ move: "route", route: route.id, needs: JSON.parse(route.needs) as Needs });
   const isFirst = !stuck.has(line) && (drained.has(line) || !tools.floor.hot.has(line));
   if (isFirst && grantSomewhere(board, tools, task)) return;
   stuck.add(line);
@@ -166,6 +169,33 @@ function wireKey(run: RunRow, node: PlanNode): string {
   return key !== undefined && limit === 1 ? key : `${run.id}:${node.id}`;
 }
 
+/** Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. */
+function isSeated(board: Board, seat: Seat): boolean {
+  if (board.changed.has(seat.worker)) return false;
+  let row: WorkerRow | null;
+  try {
+    row = board.worker(seat.worker);
+  } catch (problem) {
+    if (problem instanceof RootBusy) return false;
+    throw problem;
+  }
+  if (row !== null && row.epoch === seat.epoch && row.phase === "online") {
+    if (!row.draining) return true;
+    board.move({ move: "drain", worker: seat.worker, on: true });
+    board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: true, reason: "asked elsewhere" });
+    return false;
+  }
+  board.move({ move: "rise", worker: seat.worker, session: seat.session });
+  board.effect({
+    type: "reset",
+    session: seat.session,
+    worker: seat.worker,
+    code: "E.SESSION.SUPERSEDED",
+    reason: "superseded session",
+  });
+  return false;
+}
+
 /** Round-robin from where the last grant of this route stopped; among a few free seats the one with most room. */
 function pickSeat(board: Board, tools: Tools, task: TaskRow, nodeType: string): Seat | null {
   const seats = seatsFor(tools, task.route, task.pin);
@@ -175,7 +205,7 @@ function pickSeat(board: Board, tools: Tools, task: TaskRow, nodeType: string): 
   for (let step = 0, probes = 0; step < seats.length && probes < seatProbesMax; step++) {
     const seat = seats[(start + step) % seats.length] as Seat;
     const free = roomFor(board, seat, nodeType);
-    if (free <= 0) continue;
+    if (free <= 0 || !isSeated(board, seat)) continue;
     probes++;
     if (free > bestFree) [best, bestFree] = [seat, free];
   }

@@ -35,9 +35,10 @@ export function stepRun(run: RunRow, event: RunEvent, now: Millis): RunRow | Fau
     case "succeed":
       return { ...run, phase: "succeeded", open: 0, due: null, endedAt: now };
     case "condemn":
-      return { ...run, phase: "ending", verdict: event.verdict, error: event.error, cursor: null, due: now };
+      // Older than every deadline of its own tasks: those wait for the sweep, and must never stand before it among what is due.
+      return { ...run, phase: "ending", verdict: event.verdict, error: event.error, cursor: null, due: run.createdAt };
     case "sweep":
-      return { ...run, cursor: event.cursor, open: run.open - event.ended, due: now };
+      return { ...run, cursor: event.cursor, open: run.open - event.ended, due: run.createdAt };
     case "close":
       return { ...run, phase: run.verdict ?? "failed", open: 0, due: null, cursor: null, endedAt: now };
   }

@@ -6,8 +6,9 @@ import type { AckTasks, ErrorTask, FeedbackTask, ResultTask } from "../command.t
 import type { AnswerBody } from "../effect.ts";
 import { type RunRow, runOf, type TaskRow } from "../rows.ts";
 import type { Board } from "./board.ts";
-import { completeTask, condemnRun, dropHold, failAttempt, takeBack } from "./end.ts";
+import { completeTask, condemnRun, dropHold, dropStaleHold, failAttempt, takeBack } from "./end.ts";
 import type { Seat } from "./floor.ts";
+import { releaseKey } from "./line.ts";
 import { moveRun } from "./run.ts";
 import { isEnded, moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
@@ -66,9 +67,17 @@ function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "e
   if (seat === null) return stale(board, word, null);
   const run = board.run(runOf(word.task));
   const task = run === null || run.tenant !== word.tenant ? null : board.task(word.task);
-  if (run === null || task === null || task.worker !== word.worker || task.boot !== seat.boot) return stale(board, word, seat);
-  if (word.fence !== null && task.fence !== word.fence) return stale(board, word, seat);
-  if (isEnded(task)) return "ended";
+  const isMine = run !== null && task !== null && task.worker === word.worker && task.boot === seat.boot;
+  if (!isMine || (word.fence !== null && task.fence !== word.fence)) {
+    if (word.fence !== null) dropStaleHold(board, seat, word.task, word.fence);
+    return stale(board, word, seat);
+  }
+  if (isEnded(task)) {
+    dropStaleHold(board, seat, task.id, task.fence);
+    return "ended";
+  }
+  // The same process on a newer session, perhaps of another scheduler: nothing the older one says is processed.
+  if (task.epoch !== seat.epoch) return stale(board, word, seat);
   if (task.phase !== "leased" || run.phase === "ending") return stale(board, word, seat);
   return { run, task, seat };
 }
@@ -113,6 +122,7 @@ export function hearResult(board: Board, tools: Tools, word: ResultTask): Answer
       dropHold(board, tools, task, null);
       board.put(moveTask(task, { type: "cancel", error: null }, board.now));
       board.tell(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
+      releaseKey(board, tools, task);
       condemnRun(board, tools, moveRun(run, { type: "open", tasks: -1 }, board.now), "cancelled", {
         code: "E.RUNNER.CANCELLED",
         message: `task ${task.id} was cancelled by its worker`,

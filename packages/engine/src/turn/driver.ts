@@ -7,18 +7,18 @@ import type { Board } from "../core/board.ts";
 import { rowsFor } from "../core/decide.ts";
 import { Floor } from "../core/floor.ts";
 import { wantedClaims } from "../core/place.ts";
-import type { Needs } from "../core/route.ts";
+import { type Needs, routeOf } from "../core/route.ts";
 import { Plans, type Tools } from "../core/tools.ts";
 import type { Answer, Effect } from "../effect.ts";
 import type { Claim, Tx } from "../port.ts";
-import type { Key, Millis, WorkerId } from "../rows.ts";
+import type { Key, Line, Millis, WorkerId } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
 import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
 import { asFault, refusal } from "./refusal.ts";
 
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
-const roundsMax = 8;
+const roundsMax = 200;
 /** A command that met only busy roots or failed commits this often is answered E.STORE.BUSY. */
 const triesMax = 10;
 const plansMax = 1_000;
@@ -60,6 +60,9 @@ export class Driver implements Engine {
   readonly #suspects = new Map<Key, number>();
   readonly #quarantine = new Set<Key>();
   #failedCommits = 0;
+  /** Lines others told of since this turn began. */
+  readonly #heard = new Set<Line>();
+  #hasStrangeRoute = false;
   #unsettled: { readonly turn: number; readonly decided: Decided; readonly tx: Tx } | null = null;
   readonly #count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
 
@@ -87,19 +90,35 @@ export class Driver implements Engine {
     const { lastTurn } = await this.#world.store.open(me);
     this.#turn = lastTurn;
     this.#tools = this.#makeTools(me.replica);
-    const routes = await this.#world.store.page({ page: "routes" });
-    for (const row of routes.items) {
-      this.#floor.apply({ move: "route", route: row.id, needs: JSON.parse(row.needs) as Needs });
-      this.#floor.apply({ move: "heat", line: `r|${row.id}` });
-    }
+    // Heard from the first moment on: what is told while the routes are read would otherwise be missed.
     this.#world.store.onHint((hint) => {
       // News of the log is for readers; only work and mail are a reason for a turn.
       if (hint.type === "log") return;
-      if (hint.type === "line") this.#floor.apply({ move: "heat", line: hint.line });
+      if (hint.type === "line") this.#hearLine(hint.line);
       this.wake();
     });
+    await this.#learnRoutes();
     this.wake();
     await this.#running;
+  }
+
+  #hearLine(line: Line): void {
+    const target = routeOf(line);
+    if (target === null) return;
+    if (!this.#floor.routes.has(target.route)) this.#hasStrangeRoute = true;
+    // A turn under way may have seen the line empty and is about to cool it.
+    this.#heard.add(line);
+    this.#floor.apply({ move: "heat", line });
+  }
+
+  async #learnRoutes(): Promise<void> {
+    this.#hasStrangeRoute = false;
+    const routes = await this.#world.store.page({ page: "routes" });
+    for (const row of routes.items)
+      if (!this.#floor.routes.has(row.id)) {
+        this.#floor.apply({ move: "route", route: row.id, needs: JSON.parse(row.needs) as Needs });
+        this.#floor.apply({ move: "heat", line: `r|${row.id}` });
+      }
   }
 
   push(items: readonly Inbound[]): void {
@@ -139,6 +158,14 @@ export class Driver implements Engine {
   async stop(): Promise<void> {
     this.#stopping = true;
     while (this.#running !== null) await this.#running;
+    const open = this.#unsettled;
+    if (open !== null) await this.#settle(open.turn, open.decided, open.tx);
+    if (this.#unsettled !== null)
+      for (const item of [...this.#unsettled.decided.decision.taken, ...this.#unsettled.decided.later])
+        this.#refuse(
+          item.ref,
+          fault("E.STORE.UNKNOWN_OUTCOME", "the store did not say whether this was stored; look before trying again"),
+        );
     for (const item of this.#inbox.drainAll())
       this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
   }
@@ -174,15 +201,25 @@ export class Driver implements Engine {
     if (this.#unsettled !== null) return await this.#settle(this.#unsettled.turn, this.#unsettled.decided, this.#unsettled.tx);
     const batch = this.#inbox.take(this.#settings.turnCommandsMax, this.#settings.turnBytesMax);
     const claims = wantedClaims(this.#tools, slotsComing(batch));
+    if (claims.length >= this.#settings.claimLinesMax) this.#floor.putBehind(claims.map((claim) => claim.line));
     let tx: Tx;
+    this.#heard.clear();
     try {
+      if (this.#hasStrangeRoute) await this.#learnRoutes();
       tx = await this.#world.store.begin(this.#want(batch, claims));
     } catch (problem) {
       return this.#storeAway(batch, problem);
     }
     this.#notice(tx.now);
     this.#world.failpoint("turn.begun");
-    const decision = await this.#decide(tx, batch, claims);
+    let decision: Decision;
+    try {
+      decision = await this.#decide(tx, batch, claims);
+    } catch (problem) {
+      // The store went away in the middle of the turn: nothing is written, all of it comes again.
+      await tx.abort().catch((cause: unknown) => this.#report("E.STORE.BUSY", "a turn could not be given up", {}, cause));
+      return this.#storeAway(batch, problem);
+    }
     const decided = { decision, board: decision.board, later: this.#setAside(decision) };
     this.#world.failpoint("turn.decided");
     if (this.#plant === "ack-before-commit") this.#speak(decided, new Map());
@@ -301,7 +338,12 @@ export class Driver implements Engine {
     this.#failedCommits = 0;
     this.#world.failpoint("turn.committed");
     for (const move of decided.board.moves) this.#floor.apply(move);
-    if (decided.board.now - this.#lastLook >= this.#settings.idleMs) this.#lastLook = decided.board.now;
+    for (const line of this.#heard) this.#floor.apply({ move: "heat", line });
+    if (decided.board.now - this.#lastLook >= this.#settings.idleMs) {
+      this.#lastLook = decided.board.now;
+      // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
+      this.#floor.heatServed();
+    }
     this.#count.turns++;
     this.#count.commands += decided.decision.answers.length;
     if (this.#plant !== "ack-before-commit") this.#speak(decided, first);
@@ -325,7 +367,8 @@ export class Driver implements Engine {
     const blamed = new Set(
       decided.decision.wrote.filter((one) => root !== null && decided.board.unitOf(one.root) === root).map((one) => one.item),
     );
-    if (root !== null && (blamed.has(null) || blamed.size === 0)) this.#blame(root, problem);
+    // Timers and grants that share a unit with a command come after it; the command is suspected first.
+    if (root !== null && ![...blamed].some((item) => item !== null)) this.#blame(root, problem);
     const again: Waiting[] = [];
     const refused: Answer[] = [];
     for (const item of [...decided.decision.taken, ...decided.later]) {

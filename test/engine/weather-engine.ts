@@ -1,0 +1,112 @@
+// One engine that can die: the real driver on a handle of the shared store, with a switch that cuts it off from store and doors at a
+// named point of a turn. A dead one never says another word, as a process after kill -9.
+
+import { createHash } from "node:crypto";
+import {
+  createEngine,
+  type Effect,
+  type Engine,
+  type EngineFailpoint,
+  type Millis,
+  type Problem,
+  type Settings,
+  type Store,
+  type Tx,
+  type Want,
+  type World,
+} from "@astraflow/engine";
+import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
+
+export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+export interface Outside {
+  readonly settings: Settings;
+  nextId(now: Millis): string;
+  roll(): number;
+  /** Real time that has passed in this world; only differences count. */
+  mono(): Millis;
+  hear(mortal: Mortal, effects: readonly Effect[]): void;
+  reported(mortal: Mortal, problem: Problem): void;
+}
+
+const never = new Promise<never>(() => undefined);
+
+export class Mortal {
+  readonly replica: string;
+  readonly engine: Engine;
+  isDead = false;
+  isIdle = false;
+  /** The engine dies when it next passes this point. */
+  diesAt: EngineFailpoint | null = null;
+  readonly #outside: Outside;
+  readonly #store: Store;
+  #wakeAfter = 0;
+  #idleSince = 0;
+
+  constructor(replica: string, store: Store, outside: Outside, plant: Plant | null = null) {
+    this.replica = replica;
+    this.#outside = outside;
+    this.#store = store;
+    const world: World = {
+      store: this.#cutOff(store),
+      ids: { next: (now) => outside.nextId(now) },
+      dice: { roll: () => outside.roll() },
+      digest,
+      out: (effects) => {
+        if (!this.isDead) outside.hear(this, effects);
+      },
+      idle: (wakeAt, now) => {
+        this.isIdle = true;
+        this.#wakeAfter = wakeAt - now;
+        this.#idleSince = outside.mono();
+      },
+      failpoint: (name) => {
+        if (name === this.diesAt) this.die();
+      },
+      report: (problem) => {
+        if (!this.isDead) outside.reported(this, problem);
+      },
+    };
+    this.engine = plant === null ? createEngine(world, outside.settings) : createPlantedEngine(world, outside.settings, plant);
+  }
+
+  /** Asks for a turn; whoever gives the engine something to do goes through here, so that the world knows it is busy. */
+  stir(work: (engine: Engine) => void): void {
+    if (this.isDead) return;
+    this.isIdle = false;
+    work(this.engine);
+  }
+
+  /** Wakes the engine when the time it asked for has come, and not before: a deadline it forgot to name is a bug to be found. */
+  tick(): void {
+    if (this.isIdle && this.#outside.mono() - this.#idleSince >= this.#wakeAfter) this.stir((engine) => engine.wake());
+  }
+
+  die(): void {
+    if (this.isDead) return;
+    this.isDead = true;
+    // Rolls back the turn under way before this returns; a commit that has left goes its own way.
+    void this.#store.close();
+  }
+
+  #cutOff(store: Store): Store {
+    return {
+      open: (me) => store.open(me),
+      begin: (want: Want): Promise<Tx> => (this.isDead ? never : store.begin(want).then((tx) => this.#give(tx))),
+      settle: (turn) => (this.isDead ? never : store.settle(turn)),
+      onHint: (hear) =>
+        store.onHint((hint) => {
+          if (!this.isDead && hint.type !== "log") this.stir(() => hear(hint));
+        }),
+      events: (query) => store.events(query),
+      page: (query) => store.page(query),
+      close: () => store.close(),
+    };
+  }
+
+  async #give(tx: Tx): Promise<Tx> {
+    if (!this.isDead) return tx;
+    await tx.abort();
+    return never;
+  }
+}

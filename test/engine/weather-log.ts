@@ -1,0 +1,154 @@
+// Replays a tenant's log, turn by turn, against what must hold whatever the weather. Fed by the log alone, which is the order of
+// commits; the facts of one turn share an instant that no other turn has, so what must hold between turns is looked at there.
+
+import type { LogEntry, RunDetail } from "@astraflow/engine";
+import { type Plan, planOf } from "@astraflow/graph";
+import type { Workflow } from "@astraflow/protocol";
+
+export interface WorkerFace {
+  readonly slots: number;
+  readonly pool: string;
+}
+
+interface TaskLife {
+  readonly id: string;
+  readonly run: string;
+  fence: number;
+  /** Who has it now; null between attempts. */
+  worker: string | null;
+  end: string | null;
+}
+
+interface RunLife {
+  readonly plan: Plan;
+  end: string | null;
+}
+
+const ends = new Set(["task.succeeded", "task.skipped", "task.failed", "task.cancelled"]);
+
+export class LogCheck {
+  readonly #tenant: string;
+  readonly #faces: ReadonlyMap<string, WorkerFace>;
+  readonly #runs = new Map<string, RunLife>();
+  readonly #tasks = new Map<string, TaskLife>();
+  readonly #standing = new Map<string, "online" | "away" | "lost">();
+  readonly #draining = new Set<string>();
+  /** Grants of the turn that is being read, by task. */
+  #granted = new Map<string, string>();
+
+  constructor(tenant: string, details: readonly RunDetail[], faces: ReadonlyMap<string, WorkerFace>) {
+    this.#tenant = tenant;
+    this.#faces = faces;
+    for (const { run, workflow } of details)
+      this.#runs.set(run.id, { plan: planOf(JSON.parse(workflow) as Workflow), end: null });
+  }
+
+  /** The first broken promise, or null. */
+  replay(entries: readonly LogEntry[]): string | null {
+    for (const [at, entry] of entries.entries()) {
+      if (entry.position !== at + 1) return `position ${at + 1} of ${this.#tenant} is missing`;
+      const problem = entry.subject.startsWith("run/") ? this.#hearRun(entry) : this.#hearWorker(entry);
+      if (problem !== null) return `at position ${entry.position} of ${this.#tenant}, ${entry.type}: ${problem}`;
+      const next = entries[at + 1];
+      const broken = next?.at === entry.at ? null : this.#endTurn();
+      if (broken !== null) return `after position ${entry.position} of ${this.#tenant}: ${broken}`;
+    }
+    return null;
+  }
+
+  endOf(run: string): string | null {
+    return this.#runs.get(run)?.end ?? null;
+  }
+
+  #hearWorker({ subject, type }: LogEntry): string | null {
+    const worker = subject.slice("worker/".length);
+    if (!worker.startsWith(`${this.#tenant}/`)) return `${worker} is of another tenant`;
+    if (type === "worker.joined") this.#standing.set(worker, "online");
+    if (type === "worker.left") this.#standing.set(worker, "away");
+    if (type === "worker.lost") this.#standing.set(worker, "lost");
+    if (type === "worker.draining") this.#draining.add(worker);
+    if (type === "worker.undrained") this.#draining.delete(worker);
+    return null;
+  }
+
+  #hearRun({ subject, type, data }: LogEntry): string | null {
+    const id = subject.slice("run/".length);
+    const run = this.#runs.get(id);
+    if (run === undefined) return `run ${id} is told of and not stored`;
+    if (run.end !== null) return `run ${id} had ended (${run.end})`;
+    if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") {
+      run.end = type;
+      for (const task of this.#tasks.values())
+        if (task.run === id && task.end === null) return `task ${task.id} of run ${id} has not ended`;
+    }
+    return type.startsWith("task.") ? this.#hearTask(id, run, type, data) : null;
+  }
+
+  #hearTask(runId: string, run: RunLife, type: string, data: LogEntry["data"]): string | null {
+    const id = String(data["task"]);
+    const fence = Number(data["fence"]);
+    let task = this.#tasks.get(id);
+    if (task === undefined) this.#tasks.set(id, (task = { id, run: runId, fence: 0, worker: null, end: null }));
+    if (task.run !== runId) return `task ${id} belongs to run ${task.run}`;
+    if (task.end !== null) return `task ${id} had ended (${task.end})`;
+    if (type === "task.granted") return this.#grant(run, task, fence, String(data["worker"]));
+    if (type === "task.requeued") {
+      if (task.worker === null || task.worker !== data["from"]) return `${id} was with ${task.worker}, not ${data["from"]}`;
+      if (fence <= task.fence) return `fence of ${id} did not rise: ${task.fence}, then ${fence}`;
+      task.fence = fence;
+      task.worker = null;
+      return null;
+    }
+    const isWord = type !== "task.failed" && type !== "task.cancelled" && type !== "task.ready" && type !== "task.parked";
+    if (isWord && task.worker === null) return `nobody held ${id}`;
+    if ((isWord || task.worker !== null) && fence !== task.fence) return `${id} is under fence ${task.fence}, not ${fence}`;
+    if (isWord && data["worker"] !== undefined && data["worker"] !== task.worker)
+      return `${id} was with ${task.worker}, not ${data["worker"]}`;
+    if (ends.has(type)) task.end = type;
+    if (ends.has(type) || type === "task.retrying") task.worker = null;
+    return null;
+  }
+
+  #grant(run: RunLife, task: TaskLife, fence: number, worker: string): string | null {
+    if (task.worker !== null) return `${task.id} was still with ${task.worker}`;
+    if (fence <= task.fence) return `fence of ${task.id} did not rise: ${task.fence}, then ${fence}`;
+    const node = run.plan.nodes[Number(task.id.slice(task.run.length + 1))];
+    if (node === undefined) return `${task.id} has no node`;
+    for (const before of node.before) {
+      const end = this.#tasks.get(`${task.run}.${before}`)?.end;
+      if (end !== "task.succeeded" && end !== "task.skipped") return `${task.id} started before node ${before} had ended well`;
+    }
+    const face = this.#faces.get(worker);
+    if (face === undefined || !worker.startsWith(`${this.#tenant}/`)) return `${worker} is a stranger`;
+    if (node.policy.pool !== undefined && face.pool !== node.policy.pool) return `${worker} is in pool ${face.pool}`;
+    task.fence = fence;
+    task.worker = worker;
+    this.#granted.set(task.id, worker);
+    return null;
+  }
+
+  /** What must hold between any two turns. */
+  #endTurn(): string | null {
+    const granted = this.#granted;
+    this.#granted = new Map();
+    for (const [task, worker] of granted) {
+      if (this.#draining.has(worker)) return `${task} was granted to ${worker}, which drains`;
+      if (this.#standing.get(worker) !== "online")
+        return `${task} was granted to ${worker}, which is ${this.#standing.get(worker)}`;
+    }
+    const slots = new Map<string, number>();
+    const keys = new Map<string, number>();
+    for (const { id, run, worker } of this.#tasks.values()) {
+      if (worker === null) continue;
+      const used = (slots.get(worker) ?? 0) + 1;
+      slots.set(worker, used);
+      if (used > (this.#faces.get(worker)?.slots ?? 0)) return `${worker} holds ${used} attempts, more than its slots`;
+      const { concurrency } = this.#runs.get(run)?.plan.nodes[Number(id.slice(run.length + 1))]?.policy ?? {};
+      if (concurrency === undefined) continue;
+      const holders = (keys.get(concurrency.key) ?? 0) + 1;
+      keys.set(concurrency.key, holders);
+      if (holders > (concurrency.limit ?? 1)) return `${holders} attempts run under key ${concurrency.key}`;
+    }
+    return null;
+  }
+}
