@@ -93,7 +93,8 @@ export class LogCheck {
     if (task.end !== null) return `task ${id} had ended (${task.end})`;
     if (type === "task.granted") return this.#grant(run, task, fence, String(data["worker"]));
     if (type === "task.requeued") {
-      if (task.worker === null || task.worker !== data["from"]) return `${id} was with ${task.worker}, not ${data["from"]}`;
+      if (task.worker === null || task.worker !== data["from"])
+        return `${id} was with ${task.worker}, not ${String(data["from"])}`;
       if (fence <= task.fence) return `fence of ${id} did not rise: ${task.fence}, then ${fence}`;
       task.fence = fence;
       task.worker = null;
@@ -103,7 +104,7 @@ export class LogCheck {
     if (isWord && task.worker === null) return `nobody held ${id}`;
     if ((isWord || task.worker !== null) && fence !== task.fence) return `${id} is under fence ${task.fence}, not ${fence}`;
     if (isWord && data["worker"] !== undefined && data["worker"] !== task.worker)
-      return `${id} was with ${task.worker}, not ${data["worker"]}`;
+      return `${id} was with ${task.worker}, not ${String(data["worker"])}`;
     if (ends.has(type)) task.end = type;
     if (ends.has(type) || type === "task.retrying") task.worker = null;
     return null;

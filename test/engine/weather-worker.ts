@@ -47,6 +47,18 @@ const stormMoods = {
   nothing: 4,
 } as const;
 
+type AttemptMood =
+  | "answer"
+  | "skip"
+  | "fail"
+  | "cancelled"
+  | "twice"
+  | "differently"
+  | "error"
+  | "handBack"
+  | "busy"
+  | "feedback";
+
 export class WeatherWorker {
   readonly tenant: string;
   readonly id: string;
@@ -136,7 +148,6 @@ export class WeatherWorker {
   #act(home: Mortal, session: string, mood: keyof typeof stormMoods): void {
     const { dice } = this.#wire;
     const attempt = this.#held.size === 0 ? null : dice.pick([...this.#held.values()]);
-    const about = attempt === null ? null : { session, task: attempt.task, fence: attempt.fence };
     switch (mood) {
       case "ack":
         return this.#ack(home, session);
@@ -169,8 +180,14 @@ export class WeatherWorker {
         return this.#result(home, session, { task: `${dice.below(9)}.0`, fence: 1 }, "succeeded", {});
       case "nothing":
         return;
+      default:
+        if (attempt !== null) this.#actOn(home, session, mood, attempt);
     }
-    if (attempt === null || about === null) return;
+  }
+
+  /** Moods about an attempt it holds. */
+  #actOn(home: Mortal, session: string, mood: AttemptMood, attempt: Attempt): void {
+    const about = { session, task: attempt.task, fence: attempt.fence };
     switch (mood) {
       case "answer":
         return this.#answer(home, session, attempt, "succeeded", { out: attempt.fence });
