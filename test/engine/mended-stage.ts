@@ -1,0 +1,127 @@
+// What the tests of mended bugs share: a memory store that several engines use one after another or together, one clock for all of
+// them, and a brake on engines that never pause. Workers and orders are the harness's own.
+
+import type { Answer, Key, Settings, Store, Tx } from "@astraflow/engine";
+import { type MemoryCluster, type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
+import { type Crew, Harness } from "./harness.ts";
+
+/** An engine that needs this many turns between two looks of the test is not busy; it turns on the spot. */
+const turnsMax = 3_000;
+const nothing = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+
+/** Lets everything happen that can happen without the clock. */
+const drain = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+export class Stage {
+  readonly #cluster: MemoryCluster;
+  readonly #engines: Harness[] = [];
+  #now = 1_800_000_000_000;
+  #turns = 0;
+  /** Whether an engine had to be halted because it never paused. */
+  isSpinning = false;
+
+  constructor(options: Partial<MemoryClusterOptions> = {}) {
+    const now = () => this.#now;
+    this.#cluster = memoryCluster({
+      mode: "strong",
+      dice: { roll: () => 0.5 },
+      clock: { wall: now, mono: now },
+      gate: ({ step }) => (step === "begin" ? this.#brake() : undefined),
+      ...options,
+    });
+  }
+
+  /** Without it a spinning engine would keep the test from ever going on, and no time limit could end it. */
+  #brake(): Promise<void> | undefined {
+    if (++this.#turns < turnsMax) return undefined;
+    this.isSpinning = true;
+    return new Promise(() => undefined);
+  }
+
+  /** Starts an engine on the shared store; its own clock is not used. */
+  async boot(
+    replica: string,
+    { settings = {}, wrap = (store) => store }: { settings?: Partial<Settings>; wrap?: (store: Store) => Store } = {},
+  ): Promise<Harness> {
+    const engine = new Harness({ store: wrap(this.#cluster.handle()), settings });
+    this.#engines.push(engine);
+    await engine.engine.start({ replica, cluster: "c1" });
+    return engine;
+  }
+
+  /** Ends an engine in good order, as a restart does; the store stays. */
+  async stop(engine: Harness): Promise<void> {
+    this.#engines.splice(this.#engines.indexOf(engine), 1);
+    await engine.engine.stop();
+  }
+
+  /** Moves the clock without telling anybody, so that the next command meets what has become due. */
+  skip(ms: number): void {
+    this.#now += ms;
+  }
+
+  /** Lets seconds pass, one by one; each time every engine looks and does what it finds. */
+  async pass(seconds: number): Promise<void> {
+    for (let second = 0; second < seconds && !this.isSpinning; second++) {
+      this.#now += 1_000;
+      this.#turns = 0;
+      for (const { engine } of this.#engines) engine.wake();
+      await drain();
+    }
+  }
+
+  /** Seconds in which a worker says that it is there and holds nothing. */
+  async passIdle(seconds: number, worker: Crew): Promise<void> {
+    for (let second = 0; second < seconds && !this.isSpinning; second++) {
+      await worker.beat([]);
+      await this.pass(1);
+    }
+  }
+
+  /** Another program makes a run's definition unreadable; engines that have read it before do not notice until a restart. */
+  async poison(engine: Harness, run: string): Promise<void> {
+    const { workflow } = (await engine.detail(run)).run;
+    const key: Key = `workflow/${workflow}`;
+    const { store, lastTurn } = await this.#open("poisoner");
+    const tx = await store.begin({ ...nothing, rows: [key] });
+    const puts = [{ kind: "workflow" as const, id: workflow, body: "{ not json" }];
+    const committed = await tx.commit(lastTurn + 1, [{ roots: [key], puts, drops: [], ready: [], happenings: [], mail: [] }]);
+    if (committed.outcome !== "committed") throw new Error(`${key} could not be poisoned`);
+  }
+
+  /** Another scheduler has a run in hand until its turn is given up. */
+  async hold(run: string): Promise<Tx> {
+    const { store } = await this.#open("holder");
+    return await store.begin({ ...nothing, rows: [`run/${run}`] });
+  }
+
+  async #open(replica: string): Promise<{ store: Store; lastTurn: number }> {
+    const store = this.#cluster.handle();
+    const { lastTurn } = await store.open({ replica, cluster: "c1" });
+    return { store, lastTurn };
+  }
+}
+
+/** A store that is passed through but for the calls a test replaces. */
+export const passThrough = (store: Store, changes: Partial<Store>): Store => ({
+  open: (me) => store.open(me),
+  begin: (want) => store.begin(want),
+  settle: (turn) => store.settle(turn),
+  onHint: (hear) => store.onHint(hear),
+  events: (query) => store.events(query),
+  page: (query) => store.page(query),
+  close: () => store.close(),
+  ...changes,
+});
+
+/** What a caller has heard once everything has happened that can without the clock: `done`, a fault's code, or silence. */
+export function hear(said: Promise<unknown>): Promise<string> {
+  const word = said.then(
+    () => "done",
+    (refused: { code: string }) => refused.code,
+  );
+  return Promise.race([word, drain().then(() => "silence")]);
+}
+
+export const answersOf = (world: Harness): Answer[] =>
+  world.effects.filter((effect): effect is Answer => effect.type === "answer");
