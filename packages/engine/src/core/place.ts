@@ -2,6 +2,7 @@
 // only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
 
 import type { PlanNode } from "@astraflow/graph";
+import type { Command } from "../command.ts";
 import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../rows.ts";
 import type { Board } from "./board.ts";
 import type { FloorMove, Seat } from "./floor.ts";
@@ -37,6 +38,15 @@ function countOf(changes: Changes, seat: Seat, nodeType: string): number {
     if (move.move === "drop" && move.worker === seat.worker && seat.held.get(move.task)?.nodeType === nodeType) count--;
   }
   return count;
+}
+
+/** Slots that the results among these commands will free, so that the claim can fill them in the same turn. */
+export function slotsComing(commands: readonly Command[]): Map<WorkerId, number> {
+  const coming = new Map<WorkerId, number>();
+  for (const command of commands)
+    if (command.type === "task.result" || command.type === "task.error")
+      coming.set(command.worker, (coming.get(command.worker) ?? 0) + 1);
+  return coming;
 }
 
 /** Lines worth asking the store for, and how many tasks of each: only for slots this replica can fill. `coming`: slots that results of this batch will free. */

@@ -6,16 +6,16 @@ import type { Inbound } from "../command.ts";
 import type { Board } from "../core/board.ts";
 import { rowsFor } from "../core/decide.ts";
 import { Floor } from "../core/floor.ts";
-import { wantedClaims } from "../core/place.ts";
-import { type Needs, routeOf } from "../core/route.ts";
+import { slotsComing, wantedClaims } from "../core/place.ts";
 import { Plans, type Tools } from "../core/tools.ts";
 import type { Answer, Effect } from "../effect.ts";
 import type { Claim, Tx } from "../port.ts";
-import type { Key, Line, Millis, WorkerId } from "../rows.ts";
+import type { Key, Millis } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
 import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
 import { asFault, refusal } from "./refusal.ts";
+import { RouteBook } from "./route-book.ts";
 
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 200;
@@ -46,6 +46,7 @@ export class Driver implements Engine {
   readonly #world: World;
   readonly #settings: Settings;
   readonly #floor = new Floor();
+  readonly #routes = new RouteBook(this.#floor);
   readonly #inbox = new Inbox();
   readonly #plant: Plant | null;
   #tools: Tools;
@@ -60,9 +61,6 @@ export class Driver implements Engine {
   readonly #suspects = new Map<Key, number>();
   readonly #quarantine = new Set<Key>();
   #failedCommits = 0;
-  /** Lines others told of since this turn began. */
-  readonly #heard = new Set<Line>();
-  #hasStrangeRoute = false;
   #unsettled: { readonly turn: number; readonly decided: Decided; readonly tx: Tx } | null = null;
   readonly #count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
 
@@ -94,31 +92,12 @@ export class Driver implements Engine {
     this.#world.store.onHint((hint) => {
       // News of the log is for readers; only work and mail are a reason for a turn.
       if (hint.type === "log") return;
-      if (hint.type === "line") this.#hearLine(hint.line);
+      if (hint.type === "line") this.#routes.hear(hint.line);
       this.wake();
     });
-    await this.#learnRoutes();
+    await this.#routes.learn(this.#world.store);
     this.wake();
     await this.#running;
-  }
-
-  #hearLine(line: Line): void {
-    const target = routeOf(line);
-    if (target === null) return;
-    if (!this.#floor.routes.has(target.route)) this.#hasStrangeRoute = true;
-    // A turn under way may have seen the line empty and is about to cool it.
-    this.#heard.add(line);
-    this.#floor.apply({ move: "heat", line });
-  }
-
-  async #learnRoutes(): Promise<void> {
-    this.#hasStrangeRoute = false;
-    const routes = await this.#world.store.page({ page: "routes" });
-    for (const row of routes.items)
-      if (!this.#floor.routes.has(row.id)) {
-        this.#floor.apply({ move: "route", route: row.id, needs: JSON.parse(row.needs) as Needs });
-        this.#floor.apply({ move: "heat", line: `r|${row.id}` });
-      }
   }
 
   push(items: readonly Inbound[]): void {
@@ -200,12 +179,11 @@ export class Driver implements Engine {
   async #oneTurn(): Promise<Next> {
     if (this.#unsettled !== null) return await this.#settle(this.#unsettled.turn, this.#unsettled.decided, this.#unsettled.tx);
     const batch = this.#inbox.take(this.#settings.turnCommandsMax, this.#settings.turnBytesMax);
-    const claims = wantedClaims(this.#tools, slotsComing(batch));
+    const claims = wantedClaims(this.#tools, slotsComing(batch.map((item) => item.command)));
     if (claims.length >= this.#settings.claimLinesMax) this.#floor.putBehind(claims.map((claim) => claim.line));
     let tx: Tx;
-    this.#heard.clear();
     try {
-      if (this.#hasStrangeRoute) await this.#learnRoutes();
+      await this.#routes.open(this.#world.store);
       tx = await this.#world.store.begin(this.#want(batch, claims));
     } catch (problem) {
       return this.#storeAway(batch, problem);
@@ -338,7 +316,7 @@ export class Driver implements Engine {
     this.#failedCommits = 0;
     this.#world.failpoint("turn.committed");
     for (const move of decided.board.moves) this.#floor.apply(move);
-    for (const line of this.#heard) this.#floor.apply({ move: "heat", line });
+    this.#routes.close();
     if (decided.board.now - this.#lastLook >= this.#settings.idleMs) {
       this.#lastLook = decided.board.now;
       // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
@@ -427,13 +405,4 @@ export class Driver implements Engine {
   #report(code: string, message: string, details: Readonly<Record<string, unknown>>, cause: unknown): void {
     this.#world.report({ code, message, details, cause });
   }
-}
-
-/** Slots that the results of this batch will free, so that the claim can fill them in the same turn. */
-function slotsComing(batch: readonly Waiting[]): Map<WorkerId, number> {
-  const coming = new Map<WorkerId, number>();
-  for (const { command } of batch)
-    if (command.type === "task.result" || command.type === "task.error")
-      coming.set(command.worker, (coming.get(command.worker) ?? 0) + 1);
-  return coming;
 }
