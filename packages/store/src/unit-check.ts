@@ -29,12 +29,12 @@ function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolea
   let run = "";
   for (const row of unit.puts) {
     // Tasks of one run come together, so their root is asked for once.
-    if (row.kind !== "task" || row.run !== run) {
+    if ((row.kind !== "task" || row.run !== run) && !isRootOf(unit.roots[0], row)) {
       const root: Key = row.kind === "task" ? `run/${row.run}` : keyOf(row);
       if (!isTaken(root)) return `${keyOf(row)} is written under ${root}, which was not taken in this turn`;
-      if (row.kind === "task") run = row.run;
-      if (row.kind === "run") run = row.id;
     }
+    if (row.kind === "task") run = row.run;
+    if (row.kind === "run") run = row.id;
     // A task's id holds a dot and no kind, so it cannot be mistaken for the key of another row.
     const name = row.kind === "task" ? row.id : keyOf(row);
     if (seen.has(name)) return `${keyOf(row)} is written more than once in this turn`;
@@ -50,6 +50,12 @@ function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolea
     seen.add(name);
   }
   return lineProblemOf(unit);
+}
+
+/** Whether a root that was already found taken is this row's: compared by its end, without spelling the root anew for every row. */
+function isRootOf(root: Key | undefined, row: Row): boolean {
+  const run = row.kind === "task" ? row.run : row.kind === "run" ? row.id : null;
+  return run !== null && root !== undefined && root.length === run.length + 4 && root.startsWith("run/") && root.endsWith(run);
 }
 
 function lineProblemOf(unit: Unit): string | null {

@@ -50,6 +50,8 @@ export class Board {
   readonly slots = new Map<WorkerId, number>();
   /** Workers whose seat this turn changes: the floor does not show it yet, so they get nothing before the next turn. */
   readonly changed = new Set<WorkerId>();
+  /** Workers whose row was found to agree with their seat; all commands are decided by then, so it stays true for the turn. */
+  readonly seated = new Set<WorkerId>();
 
   /** Latencies of results by tenant and node type. A command undone later may leave one behind; no decision depends on it. */
   readonly #latencies = new Map<Tenant, Map<string, number[]>>();
@@ -61,7 +63,7 @@ export class Board {
   /** Everything written, in order of first writing. */
   readonly #written: Seen<Row>[] = [];
   readonly #undo: { seen: Seen<Row>; before: Row | null; wasWritten: boolean }[] = [];
-  readonly #facts: { tenant: Tenant; subject: Root; fact: Fact }[] = [];
+  readonly #facts: Told[] = [];
   /** Roots that must commit or fail together, each pointing to another of its group. */
   readonly #links = new Map<Root, Root>();
   #touched: Root | null = null;
@@ -206,13 +208,13 @@ export class Board {
 
   /** A fact about a run. */
   tell(run: RunRow, type: string, data: Fact["data"]): void {
-    this.#facts.push({ tenant: run.tenant, subject: run.id, fact: { type, data } });
+    this.#facts.push({ tenant: run.tenant, subject: run.id, type, data });
     this.#touch(run.id);
   }
 
   /** A fact about anything else. */
   say(tenant: Tenant, subject: Key, type: string, data: Fact["data"]): void {
-    this.#facts.push({ tenant, subject, fact: { type, data } });
+    this.#facts.push({ tenant, subject, type, data });
     this.#touch(subject);
   }
 
@@ -360,12 +362,12 @@ export class Board {
         into.ready.push({ task: row.id, tenant: this.#tenantOf(row.run), cost: 1 });
     }
     const told = new Map<Root, { tenant: Tenant; subject: Key; facts: Fact[] }>();
-    for (const { tenant, subject, fact } of this.#facts) {
-      let happening = told.get(subject);
+    for (const fact of this.#facts) {
+      let happening = told.get(fact.subject);
       if (happening === undefined) {
-        happening = { tenant, subject: spellRoot(subject), facts: [] };
-        told.set(subject, happening);
-        unit(subject).happenings.push(happening);
+        happening = { tenant: fact.tenant, subject: spellRoot(fact.subject), facts: [] };
+        told.set(fact.subject, happening);
+        unit(fact.subject).happenings.push(happening);
       }
       happening.facts.push(fact);
     }
@@ -380,6 +382,12 @@ export class Board {
     if (row === null) throw new Error(`task of run ${run}, which does not exist`);
     return row.tenant;
   }
+}
+
+/** A fact with whom it is about; it goes to the log as it is. */
+interface Told extends Fact {
+  readonly tenant: Tenant;
+  readonly subject: Root;
 }
 
 /** One row on the board: its present image, and whether this turn writes it. */

@@ -31,14 +31,13 @@ export function enterLine(
   isNew = false,
 ): void {
   const put = (row: TaskRow) => (isNew ? board.bear(row) : board.put(row));
-  const withParams = params === undefined ? {} : { params };
   const due = queueDue(tools, node, board.now);
   if (task.key !== null && !takeKey(board, task.key, node, task)) {
-    put(moveTask(task, { type: "park", line: keyLine(task.key), due, ...withParams }, board.now));
+    put(moveTask(task, { type: "park", line: keyLine(task.key), due, params: params ?? task.params }, board.now));
     board.tell(run, "task.parked", { task: task.id, key: task.key });
     return;
   }
-  put(moveTask(task, { type: "ready", line: lineOf(task.route, task.pin), due, ...withParams }, board.now));
+  put(moveTask(task, { type: "ready", line: lineOf(task.route, task.pin), due, params: params ?? task.params }, board.now));
   board.fresh.push(task.id);
 }
 
@@ -83,7 +82,7 @@ export function pumpKey(board: Board, tools: Tools, key: KeyRow, most: number): 
       board.put(
         moveTask(
           waiter,
-          { type: "ready", line: lineOf(waiter.route, waiter.pin), due: queueDue(tools, node, board.now) },
+          { type: "ready", line: lineOf(waiter.route, waiter.pin), due: queueDue(tools, node, board.now), params: waiter.params },
           board.now,
         ),
       );

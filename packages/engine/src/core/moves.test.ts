@@ -56,10 +56,10 @@ const task: TaskRow = {
 
 const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] } = {
   arrive: [{ type: "arrive" }],
-  ready: [{ type: "ready", line: "r|x", due: null }],
+  ready: [{ type: "ready", line: "r|x", due: null, params: "{}" }],
   park: [
-    { type: "park", line: null, due: 5 },
-    { type: "park", line: "k|t/k", due: null },
+    { type: "park", line: null, due: 5, params: "{}" },
+    { type: "park", line: "k|t/k", due: null, params: "{}" },
   ],
   grant: [{ type: "grant", worker: "t/w", boot: "b", epoch: 1, due: null }],
   ack: [{ type: "ack" }],

@@ -182,6 +182,7 @@ function wireKey(run: RunRow, node: PlanNode): string {
 /** Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. */
 function isSeated(board: Board, seat: Seat): boolean {
   if (board.changed.has(seat.worker)) return false;
+  if (board.seated.has(seat.worker)) return true;
   let row: WorkerRow | null;
   try {
     row = board.worker(seat.worker);
@@ -190,7 +191,10 @@ function isSeated(board: Board, seat: Seat): boolean {
     throw problem;
   }
   if (row !== null && row.epoch === seat.epoch && row.phase === "online") {
-    if (!row.draining) return true;
+    if (!row.draining) {
+      board.seated.add(seat.worker);
+      return true;
+    }
     board.move({ move: "drain", worker: seat.worker, on: true });
     board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: true, reason: "asked elsewhere" });
     return false;

@@ -6,8 +6,8 @@ import type { Line, Millis, TaskPhase, TaskRow, WorkerId } from "../rows.ts";
 
 export type TaskEvent =
   | { readonly type: "arrive" }
-  | { readonly type: "ready"; readonly line: Line; readonly due: Millis | null; readonly params?: string }
-  | { readonly type: "park"; readonly line: Line | null; readonly due: Millis | null; readonly params?: string }
+  | { readonly type: "ready"; readonly line: Line; readonly due: Millis | null; readonly params: string | null }
+  | { readonly type: "park"; readonly line: Line | null; readonly due: Millis | null; readonly params: string | null }
   | {
       readonly type: "grant";
       readonly worker: WorkerId;
@@ -83,7 +83,7 @@ export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow 
         rank: null,
         due: event.due,
         readyAt: now,
-        params: event.params ?? task.params,
+        params: event.params,
       };
     case "park":
       return {
@@ -94,7 +94,7 @@ export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow 
         rank: null,
         due: event.due,
         readyAt: now,
-        params: event.params ?? task.params,
+        params: event.params,
       };
     case "grant":
       return {

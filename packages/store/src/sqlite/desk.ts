@@ -3,6 +3,7 @@
 // remembered may be believed: the desk is thrown away with its connection.
 
 import type { Line, Mail, Millis, Position, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
+import { hasEnded } from "../unit-check.ts";
 import { columnsByKind, type Kind, rowOf } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { Deadlines, type DueId } from "./deadlines.ts";
@@ -149,7 +150,9 @@ export class Desk {
   noteWritten(before: Row | null, after: Row | null): void {
     this.deadlines.note(before, after);
     if (after !== null) {
-      this.cache.set(after);
+      // What has ended is hardly ever read again; kept, it would push out what lives and grow the heap.
+      if (hasEnded(after)) this.cache.delete(after.kind, after.id);
+      else this.cache.set(after);
       if (before === null) this.#raise(after.kind, after.id);
     } else if (before !== null) this.cache.delete(before.kind, before.id);
   }

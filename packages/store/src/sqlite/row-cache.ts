@@ -1,5 +1,5 @@
 // Last images of rows, bounded by count. Two generations instead of a list: what was used since the last turn-over survives it, the
-// rest goes at once, and a hit costs one look-up. Ended rows age out with the rest: keeping them apart cost more than it saved.
+// rest goes at once, and a hit costs one look-up.
 
 import type { Row } from "@astraflow/engine";
 import { columnsByKind, type Kind } from "./columns.ts";
