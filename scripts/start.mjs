@@ -21,6 +21,9 @@ const child = spawn(ready.node, [program, "up", ...process.argv.slice(2)], {
   stdio: ["inherit", "inherit", "inherit", "ipc"],
 });
 
+/** How soon the end of whoever started us is noticed. */
+const parentLookMs = 500;
+
 let wishedAt = Number.NEGATIVE_INFINITY;
 for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]))
   process.on(signal, () => {
@@ -28,6 +31,14 @@ for (const signal of /** @type {const} */ (["SIGINT", "SIGTERM", "SIGHUP"]))
     wishedAt = performance.now();
     child.kill(signal);
   });
+
+// npm dies of a SIGTERM without handing it on: all we see is that our parent has become another one.
+const parent = process.ppid;
+const parentWatch = setInterval(() => {
+  if (process.ppid === parent) return;
+  clearInterval(parentWatch);
+  child.kill("SIGTERM");
+}, parentLookMs).unref();
 
 child.on("error", (cause) => {
   console.error(`astra up could not be started with ${ready.node}: ${cause.message}`);

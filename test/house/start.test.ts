@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { readText, repositoryRoot } from "../../scripts/tree.ts";
 import { openCheckout, startScript, waitForEnd, waitForWord } from "./checkout.ts";
 
@@ -12,6 +12,22 @@ const patient = `
   console.log("the program is up");
   await new Promise(() => {});
 `;
+
+/** Stands where npm stands: it starts the script, shares its output with it, and hands no signal on. */
+const wrapper = `
+  import { spawn } from "node:child_process";
+  const child = spawn(process.execPath, [new URL("start.mjs", import.meta.url).pathname], { stdio: "inherit" });
+  console.log("script " + child.pid + ".");
+`;
+
+/** A script that outlives its wrapper is nobody's child any more; a failed test must not leave it behind. */
+function endIfAlive(pid: number): void {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== "ESRCH") throw cause;
+  }
+}
 
 /** The real executable, which keeps the tether, in front of commands that do only what the test wants. */
 function withCommands(body: string, { isReady = true, files = {} }: { isReady?: boolean; files?: Record<string, string> } = {}) {
@@ -46,6 +62,21 @@ describe("npm start", () => {
 
   it("[H8] stops the program when it is killed itself", async () => {
     const child = startScript(withCommands(patient), "start.mjs");
+    const end = waitForEnd(child);
+    await waitForWord(child, "the program is up");
+
+    child.kill("SIGKILL");
+
+    expect(await end).toMatchObject({ signal: "SIGKILL", output: expect.stringContaining("stopped") });
+  });
+
+  it("[H8] stops the program when whoever started it is killed, as npm is, without a word to it", async () => {
+    const checkout = withCommands(patient, { files: { "scripts/wrapper.mjs": wrapper } });
+    const child = startScript(checkout, "wrapper.mjs");
+    child.stdout?.on("data", (bytes: Buffer) => {
+      const script = Number(/script (\d+)\./.exec(bytes.toString())?.[1]);
+      if (script) onTestFinished(() => endIfAlive(script));
+    });
     const end = waitForEnd(child);
     await waitForWord(child, "the program is up");
 

@@ -105,6 +105,23 @@ describe("astra runs", () => {
     expect((await new Api(http).ended(ref.runId)).status).toBe("cancelled");
   });
 
+  it("[L9] cancel says whether there was anything left to stop", async () => {
+    const { http } = await startScheduler();
+    const env = { ASTRA_URL: http };
+    const { runId } = await new Api(http).start(textChain("abc"), "k");
+
+    const first = await astraDone(["runs", "cancel", runId], env);
+    await new Api(http).ended(runId);
+    const second = await astraDone(["runs", "cancel", runId], env);
+
+    expect(first).toMatchObject({ code: 0, stderr: "" });
+    expect(second).toMatchObject({
+      code: 0,
+      stdout: `${runId} cancelled\n`,
+      stderr: "It had ended already; nothing was done.\n",
+    });
+  });
+
   it("[L2] what is missing ends with 3, what is not allowed with 4, nobody there with 5", async () => {
     const { http, process } = await startScheduler();
     const missing = "01900000-0000-7000-8000-000000000000";
@@ -128,7 +145,7 @@ describe("astra workers", () => {
     const { http, ws } = await startScheduler();
     const api = new Api(http);
     const env = { ASTRA_URL: http };
-    await startWorker(ws, { name: "w-only" });
+    const worker = await startWorker(ws, { name: "w-only" });
 
     expect((await astraDone(["workers", "list"], env)).stdout).toMatch(/\nw-only +online .*demo@1\.0\.0/);
     expect(await astraDone(["workers", "drain", "w-only"], env)).toMatchObject({ code: 0 });
@@ -137,6 +154,7 @@ describe("astra workers", () => {
     expect(await astraDone(["workers", "undrain", "w-on"], env)).toMatchObject({ code: 0 });
 
     expect((await api.ended(ref.runId)).status).toBe("succeeded");
+    expect(worker.stderr()).toBe(""); // it logs warnings, and nothing went wrong
     expect(await astraDone(["workers", "drain", "nobody"], env)).toMatchObject({ code: 3 });
   });
 });

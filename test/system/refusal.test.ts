@@ -108,6 +108,17 @@ describe("a scheduler that cannot start as it was told", () => {
     expect(picture(folder)).toEqual(before);
   });
 
+  it("[O2] says at once that a folder cannot be made where the system lets nobody make one", async (ctx) => {
+    if (!existsSync("/proc")) ctx.skip("this system has no /proc, where folders cannot be made");
+
+    const end = await start("/proc/none/of/ours");
+
+    expect(end).toMatchObject({ code: 2, stdout: "" });
+    expect(end.stderr).toMatch(
+      /^astra scheduler: \/proc\/none\/of\/ours\/astra\.db cannot be opened: .*--data-dir or --store\.\n$/,
+    );
+  });
+
   it("[O2] says that a store belongs to another cluster and ends with 2", async () => {
     const first = await startScheduler({ flags: ["--cluster", "berlin"] });
     first.process.kill("SIGTERM");

@@ -52,6 +52,18 @@ describe("a scheduler that runs", () => {
     });
   }
 
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    it(`[O12] ends at once with 143 on a ${signal} that comes before it is ready`, async () => {
+      const { process } = spawnScheduler({ env: { ASTRA_FAILPOINTS: "sqlite.migrate=pause" } });
+      await paused(process);
+
+      process.kill(signal);
+
+      expect(await within(process.ended, `the end after ${signal}`, process.stderr)).toEqual({ code: 143, signal: null });
+      expect(process.stdout()).toBe("");
+    });
+  }
+
   it("[O12] while its last turn runs it is not ready and takes no new work; a second SIGTERM ends it at once", async () => {
     const { process, http } = await startScheduler({
       env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" },

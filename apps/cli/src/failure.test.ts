@@ -11,7 +11,7 @@ it("[L2] an error says its code, its sentence, what to try and where it is expla
   const failure = new CliFailure(exitCodes.notFound, { error: "E.NOT_FOUND", message: "There is no run 12." }, "astra runs list");
 
   expect(describeFailure(failure, false)).toBe(
-    "error E.NOT_FOUND: There is no run 12.\ntry: astra runs list\ndocs: faults#E.NOT_FOUND\n",
+    "error E.NOT_FOUND: There is no run 12.\ntry: astra runs list\ndocs: docs/faults.md#E.NOT_FOUND\n",
   );
   expect(JSON.parse(describeFailure(failure, true))).toEqual({ error: "E.NOT_FOUND", message: "There is no run 12." });
 });

@@ -63,7 +63,7 @@ export function describeFailure(failure: CliFailure, isJson: boolean): string {
     if (problems.length > 20) lines.push(`  and ${problems.length - 20} more; --json shows all`);
   }
   if (failure.next) lines.push(`try: ${failure.next}`);
-  if (isFaultCode(failure.body.error)) lines.push(`docs: faults#${failure.body.error}`);
+  if (isFaultCode(failure.body.error)) lines.push(`docs: docs/faults.md#${failure.body.error}`);
   return `${lines.join("\n")}\n`;
 }
 

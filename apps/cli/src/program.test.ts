@@ -23,6 +23,10 @@ describe("the command line", () => {
       err: expect.stringContaining("from 1 to 200"),
     });
     expect(await run("run")).toMatchObject({ exitCode: 2 });
+    expect(await run("runs", "list", "--status", "bogus")).toMatchObject({
+      exitCode: 2,
+      err: expect.stringContaining("queued, running, succeeded, failed, cancelled"),
+    });
   });
 
   it("[L4] help ends with 0 and shows examples", async () => {

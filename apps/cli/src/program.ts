@@ -1,7 +1,8 @@
 // The commands of `astra` and their flags, in one place: what exists, what it is called, what it says in --help. What a command does
 // lives in its own file.
 
-import { Command, CommanderError, InvalidArgumentError } from "commander";
+import type { RunStatus } from "@astraflow/protocol";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import { loadCommand } from "./app-loader.ts";
 import { runBench } from "./bench-command.ts";
 import { type Client, createClient, readConnection } from "./client.ts";
@@ -62,6 +63,8 @@ function buildProgram(world: CliWorld, finish: (code: number) => void): Command 
   return program;
 }
 
+const runStatuses = ["queued", "running", "succeeded", "failed", "cancelled"] as const satisfies readonly RunStatus[];
+
 type Add = (program: Command, world: CliWorld, finish: (code: number) => void) => void;
 
 const addStarters: Add = (program, world, finish) => {
@@ -121,7 +124,7 @@ const addRuns: Add = (program, world, finish) => {
   const runs = program.command("runs").description("look at runs, stop one, take its history away");
   withCommon(runs.command("list").alias("ls"), ["astra runs list", "astra runs list --status failed", "astra runs list --json"])
     .description("the latest runs, newest first")
-    .option("--status <status>", "queued, running, succeeded, failed or cancelled")
+    .addOption(new Option("--status <status>", "only those that are in this state").choices(runStatuses))
     .option("--client <id>", "only those of this client")
     .option("--limit <n>", "how many", readWhole(1, 200), 50)
     .action(async (words: CommonWords & { status?: string; client?: string; limit: number }) =>

@@ -18,6 +18,8 @@ const wholeId = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 /** How far back a shortened id is looked for. */
 const shortIdPagesMax = 5;
 
+const isEnded = (status: Run["status"]): boolean => status !== "queued" && status !== "running";
+
 /** Ids may be shortened while unique among the latest runs. */
 async function findRun(id: string, client: Client): Promise<string> {
   if (wholeId.test(id)) return id;
@@ -80,8 +82,13 @@ export async function showRun(id: string, { client, terminal, json }: Place): Pr
 }
 
 export async function cancelRun(id: string, { client, terminal, json }: Place): Promise<ExitCode> {
-  const ref = await client.cancel(await findRun(id, client));
+  const whole = await findRun(id, client);
+  const before = await client.run(whole);
+  const ref = await client.cancel(whole);
+  // It may also have ended by itself between the two calls; then its state says so.
+  const isTooLate = isEnded(before.status) || ref.status === "succeeded" || ref.status === "failed";
   terminal.print(json ? JSON.stringify(ref) : `${ref.runId} ${ref.status}`);
+  if (isTooLate) terminal.say("It had ended already; nothing was done.");
   return exitCodes.ok;
 }
 
@@ -95,6 +102,6 @@ export async function exportRun(id: string, { client, terminal }: Place): Promis
   terminal.print(JSON.stringify({ kind: "definition", runId: whole, definition: await client.definition(whole) }));
   for (const fact of await readFacts(client, whole, null))
     terminal.print(JSON.stringify({ kind: "fact", cursor: String(fact.position), ...fact }));
-  terminal.print(JSON.stringify({ kind: "run", isEnded: run.status !== "queued" && run.status !== "running", run }));
+  terminal.print(JSON.stringify({ kind: "run", isEnded: isEnded(run.status), run }));
   return exitCodes.ok;
 }

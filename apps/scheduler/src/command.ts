@@ -1,5 +1,5 @@
 // `astra scheduler`: reads the words, starts a scheduler, prints the ready line, and ends it by the rules: SIGTERM drains, a second
-// one or --grace ends at once, an engine that dies takes the process with it.
+// one, one before the ready line, or --grace ends at once, an engine that dies takes the process with it.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
@@ -43,7 +43,7 @@ async function runScheduler(config: Config): Promise<number> {
     log.fatal({ err: cause }, "scheduler.crashed");
     process.exit(exitCodes.died);
   });
-  const stopWish = hearSignals();
+  const signals = hearSignals();
   let scheduler: Scheduler;
   try {
     scheduler = await startScheduler(config, log);
@@ -52,9 +52,10 @@ async function runScheduler(config: Config): Promise<number> {
     process.stderr.write(`astra scheduler: ${cause.message}\n`);
     return exitCodes.refused;
   }
+  signals.promise();
   process.stdout.write(`${JSON.stringify({ ready: true, http: scheduler.http, ws: scheduler.ws, pid: process.pid })}\n`);
 
-  const why = await Promise.race([stopWish, scheduler.died]);
+  const why = await Promise.race([signals.stopWish, scheduler.died]);
   if (why instanceof Error) {
     log.fatal({ err: why }, "scheduler.died");
     process.exit(exitCodes.died); // doors without an engine or a store would only collect what they cannot keep
@@ -69,18 +70,31 @@ async function runScheduler(config: Config): Promise<number> {
   return exitCodes.ok;
 }
 
-/** The first wish to end; the second ends at once. */
-function hearSignals(): Promise<NodeJS.Signals> {
-  return new Promise((resolve) => {
-    let isAsked = false;
-    for (const signal of ["SIGTERM", "SIGINT"] as const) {
-      process.on(signal, () => {
-        if (isAsked) process.exit(exitCodes.terminated);
-        isAsked = true;
-        resolve(signal);
-      });
-    }
-  });
+interface SignalEar {
+  /** From here on there is something to end in order. */
+  promise(): void;
+  /** The first wish to end after that; the second ends at once. */
+  readonly stopWish: Promise<NodeJS.Signals>;
+}
+
+/** Before the ready line nobody was promised anything, and a start that hangs must not outlive a wish to end. */
+function hearSignals(): SignalEar {
+  const wish = Promise.withResolvers<NodeJS.Signals>();
+  let hasPromised = false;
+  let isAsked = false;
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    process.on(signal, () => {
+      if (!hasPromised || isAsked) process.exit(exitCodes.terminated);
+      isAsked = true;
+      wish.resolve(signal);
+    });
+  }
+  return {
+    promise: () => {
+      hasPromised = true;
+    },
+    stopWish: wish.promise,
+  };
 }
 
 function readVersion(): string {

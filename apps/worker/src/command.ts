@@ -1,7 +1,7 @@
 // The worker as a program: config, identity, packages, logs and signals around the runtime's worker. Answers with an exit code.
 
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
@@ -10,8 +10,9 @@ import { createWorker, type LinkNote, loadPackages, type Outside, type PackageSh
 import pino, { type Logger } from "pino";
 import { readConfig, type WorkerConfig } from "./config.ts";
 import { keepInstanceId } from "./instance-id.ts";
-import { flagOf, type Setting, settings } from "./settings.ts";
+import { NoteLevels } from "./note-level.ts";
 import { Signals } from "./signals.ts";
+import { describeUsage } from "./usage.ts";
 import { readVitals } from "./vitals.ts";
 
 /** 0 all well, 1 cut short by a second signal, 2 wrong config, 3 refused by the scheduler. */
@@ -21,10 +22,10 @@ export type ExitCode = 0 | 1 | 2 | 3;
 const lingerMs = 500;
 
 export async function runWorker(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<ExitCode> {
-  const reading = readConfig({ argv, env, hostname: hostname(), readFile: readText });
+  const reading = readConfig({ argv, env, hostname: hostname(), readFile: readText, readInput: () => readText(0), isFolder });
   if ("problems" in reading) return complain(reading.problems);
   if (reading.wantsHelp) {
-    process.stdout.write(usage());
+    process.stdout.write(describeUsage());
     return 0;
   }
   const { config, remarks } = reading;
@@ -67,6 +68,7 @@ async function run({ config, instance, log, signals }: Running): Promise<ExitCod
   if (signals.count > 0) return 0;
   let code: ExitCode = 0;
   let hasBeenReady = false;
+  const levels = new NoteLevels();
   const { tenant, name, version, auth, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
   const worker = createWorker({
     url: config.url,
@@ -93,7 +95,7 @@ async function run({ config, instance, log, signals }: Running): Promise<ExitCod
   });
 
   function hear(note: LinkNote | WorkerNote): void {
-    log[note.level]({ event: note.event, ...note.details }, note.message);
+    log[levels.levelOf(note)]({ event: note.event, ...note.details }, note.message);
     if (note.event === "ready" && !hasBeenReady) {
       hasBeenReady = true;
       process.stdout.write(`${JSON.stringify({ ready: true, worker: instance, name, pid: process.pid })}\n`);
@@ -138,7 +140,7 @@ function complain(problems: readonly string[]): 2 {
   return 2;
 }
 
-function readText(file: string): string | Error {
+function readText(file: string | 0): string | Error {
   try {
     return readFileSync(file, "utf8");
   } catch (thrown) {
@@ -146,12 +148,15 @@ function readText(file: string): string | Error {
   }
 }
 
-function pinoLevel(level: string): string {
-  return level === "warning" ? "warn" : level === "critical" ? "fatal" : level;
+function isFolder(dir: string): boolean {
+  try {
+    return statSync(dir).isDirectory();
+  } catch {
+    // Missing or not ours to look at: either way no packages can be read from it.
+    return false;
+  }
 }
 
-function usage(): string {
-  const rows = (settings as readonly Setting[]).filter((setting) => setting.without === undefined);
-  const lines = rows.map((setting) => `  ${`--${flagOf(setting)}`.padEnd(34)}${setting.help}`);
-  return `astra worker: takes tasks from a scheduler and runs them\n\n${lines.join("\n")}\n  ${"--config FILE".padEnd(34)}JSON file with the same settings\n\nEach setting is also read from ASTRA_WORKER_<NAME>; flags win over the environment, that over the file.\n`;
+function pinoLevel(level: string): string {
+  return level === "warning" ? "warn" : level === "critical" ? "fatal" : level;
 }

@@ -6,6 +6,8 @@ const sources = (part: Partial<Sources>): Sources => ({
   env: {},
   hostname: "box",
   readFile: () => new Error("no such file"),
+  readInput: () => "",
+  isFolder: () => true,
   ...part,
 });
 
@@ -74,8 +76,8 @@ describe("config of the worker", () => {
 
   it("[W60] lets flags win over the environment, and that over the file", () => {
     const config = configOf({
-      argv: ["--name", "flag", "--config=worker.json", "--token=t=1"],
-      env: { ASTRA_WORKER_WORKER_NAME: "env", ASTRA_WORKER_TENANT: "env" },
+      argv: ["--name", "flag", "--config=worker.json", "--pool=t=1"],
+      env: { ASTRA_WORKER_WORKER_NAME: "env", ASTRA_WORKER_TENANT: "env", ASTRA_WORKER_AUTH_TOKEN: "t" },
       readFile: () =>
         JSON.stringify({
           worker_name: "file",
@@ -86,7 +88,7 @@ describe("config of the worker", () => {
         }),
     });
 
-    expect(config).toMatchObject({ name: "flag", tenant: "env", maxParallel: 9, tags: { gpu: "a" }, auth: { token: "t=1" } });
+    expect(config).toMatchObject({ name: "flag", tenant: "env", maxParallel: 9, tags: { gpu: "a" }, pool: "t=1" });
   });
 
   it("[W60] remarks on settings that are known and have no effect here", () => {
@@ -98,7 +100,7 @@ describe("config of the worker", () => {
   });
 
   it("[W60] is frozen all the way down", () => {
-    const config = configOf({ argv: ["--token", "t"] });
+    const config = configOf({ argv: ["--token", "dev-token"] });
 
     expect(Object.isFrozen(config) && Object.isFrozen(config.auth) && Object.isFrozen(config.runtimes)).toBe(true);
   });
@@ -137,19 +139,51 @@ describe("config of the worker", () => {
   });
 
   it("[W61] says what is missing and how to give it, and never repeats a secret", () => {
-    expect(problemsOf({})).toEqual([expect.stringContaining("--token or ASTRA_WORKER_AUTH_TOKEN")]);
+    expect(problemsOf({})).toEqual([expect.stringContaining("--token @FILE or ASTRA_WORKER_AUTH_TOKEN")]);
     expect(problemsOf({ argv: ["--auth-mode", "mtls"] })).toEqual([expect.stringContaining("AUTH_FINGERPRINT")]);
-    const url = problemsOf({ argv: ["--token", "t", "--url", "ws://me:hunter2@host/"] });
+    const url = problemsOf({ argv: ["--token", "dev-token", "--url", "ws://me:hunter2@host/"] });
     expect(url).toHaveLength(1);
     expect(url[0]).not.toContain("hunter2");
   });
 
+  it("[W61] knows a variable that is named after its flag", () => {
+    expect(problemsOf({ env: { ASTRA_WORKER_TOKEN: "t", ASTRA_WORKER_URL: "ws://x" } })).toEqual([
+      "ASTRA_WORKER_TOKEN is not a setting of the worker; did you mean ASTRA_WORKER_AUTH_TOKEN?",
+      "ASTRA_WORKER_URL is not a setting of the worker; did you mean ASTRA_WORKER_SCHEDULER_WS_URL?",
+    ]);
+  });
+
+  it("[W64] takes a token from a file or from stdin, and none but the published one from the command line itself", () => {
+    const files = { readFile: (file: string) => `from ${file}\n`, readInput: () => "from stdin\n" };
+
+    expect(configOf({ ...files, argv: ["--token", "@a.token"] }).auth.token).toBe("from a.token");
+    expect(configOf({ ...files, argv: ["--auth-token=-"] }).auth.token).toBe("from stdin");
+    expect(configOf({ argv: ["--token", "dev-token"] }).auth.token).toBe("dev-token");
+    for (const argv of [["--token", "hunter2"], ["--auth-token=hunter2"]]) {
+      const problems = problemsOf({ argv });
+      expect(problems).toEqual([
+        expect.stringMatching(/^--(auth-)?token shows the secret to everyone.*@FILE.*ASTRA_WORKER_AUTH_TOKEN$/),
+      ]);
+      expect(problems[0]).not.toContain("hunter2");
+    }
+    expect(problemsOf({ argv: ["--token", "@none"] })).toEqual(["--token cannot be read: no such file"]);
+  });
+
+  it("[W61] refuses a packages directory that is named and not there; the default one may be missing", () => {
+    const isFolder = () => false;
+
+    expect(problemsOf({ argv: ["--token", "dev-token", "--packages-dir", "pakages"], isFolder })).toEqual([
+      "--packages-dir names pakages, which is no folder; make it, or correct the path",
+    ]);
+    expect(problemsOf({ argv: ["--token", "dev-token"], isFolder })).toEqual([]);
+  });
+
   it("[W61] refuses pauses that contradict each other and files that hold no settings", () => {
-    expect(problemsOf({ argv: ["--token", "t", "--reconnect-base-delay-seconds", "60"] })).toEqual([
+    expect(problemsOf({ argv: ["--token", "dev-token", "--reconnect-base-delay-seconds", "60"] })).toEqual([
       expect.stringContaining("longer than the longest"),
     ]);
     for (const text of ["[]", "{", "null", '{"tenant":"a","tenant":"b"}']) {
-      expect(problemsOf({ argv: ["--token", "t", "--config", "f"], readFile: () => text })).toEqual([
+      expect(problemsOf({ argv: ["--token", "dev-token", "--config", "f"], readFile: () => text })).toEqual([
         "the config file f must hold a JSON object",
       ]);
     }
@@ -158,7 +192,7 @@ describe("config of the worker", () => {
   it("[W60] takes a switch with or without a value", () => {
     const flag = "--reconnect-abort-on-auth-error";
 
-    expect(configOf({ argv: [flag, "--token", "t"] }).endOnAuthError).toBe(true);
-    expect(configOf({ argv: [flag, "false", "--token", "t"] }).endOnAuthError).toBe(false);
+    expect(configOf({ argv: [flag, "--token", "dev-token"] }).endOnAuthError).toBe(true);
+    expect(configOf({ argv: [flag, "false", "--token", "dev-token"] }).endOnAuthError).toBe(false);
   });
 });

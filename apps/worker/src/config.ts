@@ -1,9 +1,12 @@
 // From flags, environment and file to one frozen config, or to all problems at once. Flags win over the environment, that over the file.
-// Nothing is opened or written here except for reading the file that is named; the table of settings is settings.ts.
+// Nothing is written here, and only what the settings name is looked at; the table of settings is settings.ts.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
-import { readSetting } from "./setting-reader.ts";
+import { readSetting, type SettingValue } from "./setting-reader.ts";
 import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
+
+/** A published word, not a secret: it opens only a scheduler that was started with --dev. */
+const devToken = "dev-token";
 
 export interface WorkerConfig {
   readonly url: string;
@@ -36,6 +39,9 @@ export interface Sources {
   readonly hostname: string;
   /** The text of a file, or why it cannot be read. */
   readonly readFile: (file: string) => string | Error;
+  /** All of stdin. */
+  readonly readInput: () => string | Error;
+  readonly isFolder: (dir: string) => boolean;
 }
 
 export type Reading =
@@ -47,6 +53,7 @@ interface Given {
   readonly value: unknown;
   /** How its giver knows it: `--url`, `ASTRA_WORKER_SCHEDULER_WS_URL`, `scheduler_ws_url in worker.json`. */
   readonly where: string;
+  readonly isFlag?: boolean;
 }
 
 export function readConfig(sources: Sources): Reading {
@@ -61,7 +68,7 @@ export function readConfig(sources: Sources): Reading {
   for (const setting of settings) {
     const one = given.get(setting.name);
     if (one === undefined) continue;
-    const read = readSetting(setting, one.value);
+    const read = readGiven(setting, one, sources);
     if ("problem" in read) problems.push(`${one.where} ${read.problem}`);
     else if ("without" in setting) remarks.push(`${one.where} has no effect: ${setting.without}`);
     else values.set(setting.name, read.value);
@@ -71,11 +78,35 @@ export function readConfig(sources: Sources): Reading {
   return problems.length > 0 ? { problems } : { config: configOf(values, sources.hostname), remarks, wantsHelp: false };
 }
 
+/** What the table alone cannot say: where a secret may come from, and whether a folder is there. */
+function readGiven(setting: (typeof settings)[number], { value, isFlag }: Given, sources: Sources): SettingValue {
+  const isToken = setting.name === "AUTH_TOKEN" && isFlag === true && typeof value === "string";
+  const token = isToken ? readTokenWord(value, sources) : { value };
+  const read = "problem" in token ? token : readSetting(setting, token.value);
+  // Left to its default the folder may be missing: a worker without packages can still join.
+  if (setting.name === "PACKAGES_DIR" && "value" in read && !sources.isFolder(String(read.value)))
+    return { problem: `names ${String(read.value)}, which is no folder; make it, or correct the path` };
+  return read;
+}
+
+/** A command line is readable by everyone on the machine, so no secret is taken from it. */
+function readTokenWord(word: string, sources: Sources): SettingValue {
+  if (word === devToken) return { value: word };
+  if (word !== "-" && !word.startsWith("@"))
+    return {
+      problem: `shows the secret to everyone who can list processes; pass @FILE, - for stdin, or set ${envPrefix}AUTH_TOKEN`,
+    };
+  const text = word === "-" ? sources.readInput() : sources.readFile(word.slice(1));
+  return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: text.trim() };
+}
+
 function contradictions(values: ReadonlyMap<SettingName, unknown>): string[] {
   const problems: string[] = [];
   const mode = values.get("AUTH_MODE") ?? "token";
   if (mode === "token" && !values.get("AUTH_TOKEN")) {
-    problems.push(`no token is set: give --token or ${envPrefix}AUTH_TOKEN (a scheduler started with --dev takes dev-token)`);
+    problems.push(
+      `no token is set: give --token @FILE or ${envPrefix}AUTH_TOKEN (a scheduler started with --dev takes --token ${devToken})`,
+    );
   }
   if (mode === "mtls" && !values.get("AUTH_FINGERPRINT")) problems.push(`mode mtls needs ${envPrefix}AUTH_FINGERPRINT`);
   const base = Number(values.get("RECONNECT_BASE_DELAY_SECONDS") ?? 1);
@@ -151,7 +182,7 @@ function readFlags(argv: readonly string[], problems: string[]): Flags {
     const value = inline ?? (isSwitch ? "true" : argv[++index]);
     if (value === undefined) problems.push(`${flag} needs a value`);
     else if (setting === undefined) file = value;
-    else given.push([setting.name, { value, where: flag }]);
+    else given.push([setting.name, { value, where: flag, isFlag: true }]);
   }
   return { given, file, wantsHelp };
 }
@@ -165,7 +196,7 @@ function readEnv(env: Sources["env"], problems: string[]): { given: [SettingName
     else
       problems.push(
         `${key} is not a setting of the worker${suggest(
-          key,
+          variableByFlag.get(key) ?? key,
           settings.map((one) => `${envPrefix}${one.name}`),
         )}`,
       );
@@ -200,6 +231,10 @@ function readFileSettings(file: string | undefined, sources: Sources, problems: 
   return given;
 }
 
+/** Whoever knows the flag --token looks for ASTRA_WORKER_TOKEN. */
+const variableByFlag = new Map(
+  settings.map((one) => [`${envPrefix}${flagOf(one).toUpperCase().replaceAll("-", "_")}`, `${envPrefix}${one.name}`]),
+);
 const knownFlags = [...settings.map((one) => `--${flagOf(one)}`), "--config", "--help"];
 const kebab = (name: string) => name.toLowerCase().replaceAll("_", "-");
 /** scheduler_ws_url, schedulerWsUrl and SCHEDULER_WS_URL are one name. */

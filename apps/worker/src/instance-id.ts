@@ -1,9 +1,10 @@
 // The worker's lasting identity: one line in one file, made once, whole or not at all, and on disk before it is used.
 
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import path from "node:path";
 import { type Fault, fault } from "@astraflow/protocol";
+import { makeFolder } from "@astraflow/runtime";
 
 export const instanceIdFile = "worker_instance_id";
 const form = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
@@ -12,7 +13,7 @@ const form = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 export function keepInstanceId(dataDir: string): string | Fault {
   const file = path.join(dataDir, instanceIdFile);
   try {
-    mkdirSync(dataDir, { recursive: true });
+    makeFolder(dataDir);
     const kept = readKept(file);
     if (kept === undefined) makeFile(dataDir, file, randomUUID());
     const id = kept ?? readKept(file) ?? "";

@@ -34,7 +34,7 @@ interface Started {
 function start(args: readonly string[], dataDir = path.join(makeRoot(), "data")): Started {
   const child = spawn(process.execPath, [main, ...args, "--data-dir", dataDir], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: "" },
+    env: { PATH: "", ASTRA_WORKER_AUTH_TOKEN: "secret-token" },
   });
   let stdout = "";
   let stderr = "";
@@ -67,7 +67,7 @@ async function scheduler(): Promise<TinyScheduler> {
   return one;
 }
 
-const usual = (url: string) => ["--url", url, "--token", "secret-token", "--name", "box", "--packages-dir", packagesDir];
+const usual = (url: string) => ["--url", url, "--name", "box", "--packages-dir", packagesDir];
 
 describe("the worker program", () => {
   it("[W63] prints one line of JSON when it is ready, logs JSON to stderr, drains at SIGTERM and ends with 0", async () => {
@@ -138,7 +138,7 @@ describe("the worker program", () => {
   });
 
   it("[W63] says one sentence per problem, ends with 2 and writes nothing", async () => {
-    const started = start(["--max-parallel", "none", "--tokn", "x"]);
+    const started = start(["--max-parallel", "none", "--tokn", "x", "--packages-dir", path.join(makeRoot(), "none")]);
 
     const { code, stdout, stderr } = await started.ended();
 
@@ -147,8 +147,18 @@ describe("the worker program", () => {
     expect(stderr.trim().split("\n")).toEqual([
       "worker: --tokn is not a flag of this command; did you mean --token?",
       "worker: --max-parallel must be a whole number from 1 to 2048",
+      expect.stringMatching(/^worker: --packages-dir names .*none, which is no folder; make it, or correct the path$/),
     ]);
     expect(existsSync(started.dataDir)).toBe(false);
+  });
+
+  it("[W62] refuses at once, with 2, a data directory that the system lets nobody make", async (ctx) => {
+    if (!existsSync("/proc")) ctx.skip("this system has no /proc, where folders cannot be made");
+
+    const { code, stderr } = await start([], "/proc/none/of/ours").ended();
+
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/^worker: the data directory \/proc\/none\/of\/ours cannot be used: ENOENT.*\n$/);
   });
 
   it("[W63] ends with 3 when its token is refused and it was told not to insist", async () => {
@@ -166,7 +176,7 @@ describe("the worker program", () => {
     expect(workerCommand.flags).toContainEqual({
       flag: "--token",
       env: "ASTRA_WORKER_AUTH_TOKEN",
-      help: "token for the session door",
+      help: expect.stringContaining("token for the session door"),
     });
   });
 });

@@ -1,4 +1,4 @@
-// The worker on its own: `node apps/worker/src/main.ts --url ... --token ...`.
+// The worker on its own: `node apps/worker/src/main.ts --url ... --token @FILE`.
 
 import { workerCommand } from "./index.ts";
 

@@ -21,6 +21,8 @@ export interface Setting {
   readonly flag?: string;
   readonly reading: Reading;
   readonly help: string;
+  /** What holds when it is not given, as one would write it; absent where there is nothing, or `help` says where it comes from. */
+  readonly otherwise?: string;
   /** Understood, because workers in the field know it, but without effect here; the text says why. */
   readonly without?: string;
 }
@@ -39,53 +41,98 @@ export const settings = [
     flag: "url",
     reading: { as: "url" },
     help: "where the scheduler's session door is (ws:// or wss://)",
+    otherwise: "ws://127.0.0.1:8080/ws/worker",
   },
-  { name: "TENANT", reading: printable, help: "tenant that the token belongs to" },
-  { name: "WORKER_NAME", flag: "name", reading: printable, help: "label for people; may repeat" },
+  { name: "TENANT", reading: printable, help: "tenant that the token belongs to", otherwise: "default" },
+  {
+    name: "WORKER_NAME",
+    flag: "name",
+    reading: printable,
+    help: "label for people; may repeat; by default the name of the machine",
+  },
   {
     name: "WORKER_INSTANCE_ID",
     flag: "instance-id",
     reading: { as: "text", pattern: /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/, expected: "1 to 128 letters, digits or . _ : -" },
     help: "identity; normally made once and kept in the data directory",
   },
-  { name: "AUTH_MODE", reading: { as: "one-of", words: ["token", "mtls"] }, help: "how to authenticate" },
-  { name: "AUTH_TOKEN", flag: "token", reading: text, help: "token for the session door" },
+  { name: "AUTH_MODE", reading: { as: "one-of", words: ["token", "mtls"] }, help: "how to authenticate", otherwise: "token" },
+  {
+    name: "AUTH_TOKEN",
+    flag: "token",
+    reading: text,
+    help: "token for the session door: on the command line @FILE, - for stdin, or dev-token",
+  },
   { name: "AUTH_FINGERPRINT", reading: text, help: "certificate fingerprint, in mode mtls" },
-  { name: "WORKER_VERSION", reading: printable, help: "version to announce" },
-  { name: "CONCURRENCY_MAX_PARALLEL", flag: "max-parallel", reading: whole(1, 2_048), help: "tasks that run at once" },
+  { name: "WORKER_VERSION", reading: printable, help: "version to announce", otherwise: "0.1.0" },
+  {
+    name: "CONCURRENCY_MAX_PARALLEL",
+    flag: "max-parallel",
+    reading: whole(1, 2_048),
+    help: "tasks that run at once",
+    otherwise: "4",
+  },
   { name: "CONCURRENCY_PER_NODE_LIMITS", reading: { as: "limits" }, help: 'limits per node type, as JSON: {"demo.delay": 2}' },
-  { name: "RUNTIME_NAMES", reading: { as: "words" }, help: "runtimes to announce" },
+  { name: "RUNTIME_NAMES", reading: { as: "words" }, help: "runtimes to announce", otherwise: "node" },
   { name: "FEATURE_FLAGS", reading: { as: "words" }, help: "features to announce beside the worker's own" },
   { name: "POOL", reading: printable, help: "pool this worker belongs to" },
   { name: "TAGS", reading: { as: "tags" }, help: 'tags to be chosen by, as JSON: {"gpu": "a100"}' },
-  { name: "PACKAGES_DIR", reading: text, help: "directory with <name>/<version>/manifest.json" },
-  { name: "DATA_DIR", reading: text, help: "directory for the identity and for the tasks' own files" },
-  { name: "HEARTBEAT_INTERVAL_SECONDS", reading: whole(1, 3_600), help: "used when the scheduler announces no period" },
-  { name: "SESSION_ACCEPT_TIMEOUT_SECONDS", reading: whole(1, 3_600), help: "how long the scheduler may take to accept" },
-  { name: "SESSION_WINDOW_SIZE", reading: whole(1, 1_024), help: "frames in flight when the scheduler announces no window" },
+  {
+    name: "PACKAGES_DIR",
+    reading: text,
+    help: "directory with <name>/<version>/manifest.json; by default packages in the data directory",
+  },
+  { name: "DATA_DIR", reading: text, help: "directory for the identity and for the tasks' own files", otherwise: "./var" },
+  {
+    name: "HEARTBEAT_INTERVAL_SECONDS",
+    reading: whole(1, 3_600),
+    help: "used when the scheduler announces no period",
+    otherwise: "10",
+  },
+  {
+    name: "SESSION_ACCEPT_TIMEOUT_SECONDS",
+    reading: whole(1, 3_600),
+    help: "how long the scheduler may take to accept",
+    otherwise: "10",
+  },
+  {
+    name: "SESSION_WINDOW_SIZE",
+    reading: whole(1, 1_024),
+    help: "frames in flight when the scheduler announces no window",
+    otherwise: "64",
+  },
   {
     name: "RECONNECT_BASE_DELAY_SECONDS",
     reading: { as: "number", min: 0.1, max: 3_600 },
     help: "pause before the second attempt to connect",
+    otherwise: "1",
   },
   {
     name: "RECONNECT_MAX_DELAY_SECONDS",
     reading: { as: "number", min: 0.1, max: 3_600 },
     help: "longest pause between attempts to connect",
+    otherwise: "30",
   },
-  { name: "RECONNECT_JITTER", reading: { as: "number", min: 0, max: 1 }, help: "share of the pause left to chance" },
+  {
+    name: "RECONNECT_JITTER",
+    reading: { as: "number", min: 0, max: 1 },
+    help: "share of the pause left to chance",
+    otherwise: "0.2",
+  },
   {
     name: "RECONNECT_ABORT_ON_AUTH_ERROR",
     reading: { as: "yes-no" },
     help: "end instead of trying again when the token is refused",
+    otherwise: "false",
   },
   {
     name: "GRACE_MS",
     flag: "grace",
     reading: whole(0, 86_400_000),
     help: "how long a drain may take after SIGTERM, in milliseconds",
+    otherwise: "30000",
   },
-  { name: "LOG_LEVEL", reading: { as: "one-of", words: logLevels }, help: "least important lines to log" },
+  { name: "LOG_LEVEL", reading: { as: "one-of", words: logLevels }, help: "least important lines to log", otherwise: "info" },
   {
     name: "TRANSPORT",
     reading: { as: "one-of", words: ["websocket"] },

@@ -2,11 +2,11 @@
 // Child hosts for packages (own process, killed as a group) will stand beside this behind the same `start`.
 
 import { createHash } from "node:crypto";
-import { mkdirSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import type { Attempt } from "./attempt.ts";
 import type { FeedbackInput } from "./feedback.ts";
+import { makeFolder } from "./folder.ts";
 import type { FeedbackSender, HandlerContext, HandlerRegistry } from "./handler.ts";
 import { failure, type Outcome, outcomeOf, outcomeOfThrown } from "./outcome.ts";
 
@@ -176,7 +176,7 @@ class Context implements HandlerContext {
   get workDir(): string {
     if (this.#madeDir === undefined) {
       const dir = path.join(this.#workRoot, dirNameOf(this.#attempt));
-      mkdirSync(dir, { recursive: true });
+      makeFolder(dir);
       this.#madeDir = dir;
     }
     return this.#madeDir;

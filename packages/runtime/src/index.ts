@@ -4,6 +4,7 @@
 export type { Attempt } from "./attempt.ts";
 export { Executor, type ExecutorPorts, type ExecutorSettings } from "./executor.ts";
 export type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
+export { makeFolder } from "./folder.ts";
 export { type FeedbackSender, type FoundHandler, type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
 export { Link } from "./link.ts";
 export {

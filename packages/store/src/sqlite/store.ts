@@ -1,7 +1,7 @@
 // The store on a file: one writer, one turn at a time, durable when `commit` answers. Opening, epochs, the outcome of a commit that
 // went wrong, and the size of the WAL are handled here; tables, reads and writes are in the files beside it.
 
-import { mkdirSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type {
   Committed,
@@ -25,6 +25,7 @@ import { checkUnits } from "../unit-check.ts";
 import { UnitRefused, writeTurn } from "./commit.ts";
 import { Connection, openDatabase, openFault, peekHeader, prepareWriter, type StoreStats } from "./connection.ts";
 import { Desk } from "./desk.ts";
+import { makeFolder } from "./folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { openSqliteReader } from "./reader.ts";
 import { SqliteTurn, type TurnEnd } from "./turn.ts";
@@ -88,7 +89,7 @@ class FileStore implements SqliteStore, TurnEnd {
     peekHeader(file);
     let lock: FolderLock;
     try {
-      mkdirSync(dirname(file), { recursive: true });
+      makeFolder(dirname(file));
       lock = lockFolder(file);
     } catch (error) {
       throw error instanceof Error && error.name === "Fault" ? error : openFault(file, error);
