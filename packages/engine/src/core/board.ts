@@ -30,6 +30,7 @@ import {
 import type { FloorMove } from "./floor.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "./root.ts";
 import { isEnded } from "./task.ts";
+import { type Told, unitsOf } from "./units.ts";
 
 export interface Mark {
   readonly rows: number;
@@ -339,42 +340,12 @@ export class Board {
   }
 
   units(): { units: Unit[]; roots: Key[] } {
-    const byRoot = new Map<Root, MutableUnit>();
-    let last: Root | null = null;
-    let lastUnit: MutableUnit | null = null;
-    const unit = (root: Root): MutableUnit => {
-      if (root === last && lastUnit !== null) return lastUnit;
-      const group = this.#find(root);
-      let one = byRoot.get(group);
-      if (one === undefined)
-        byRoot.set(group, (one = { roots: [], puts: [], born: new Set(), drops: [], ready: [], happenings: [], mail: [] }));
-      if (!one.roots.includes(root)) one.roots.push(root);
-      last = root;
-      lastUnit = one;
-      return one;
-    };
-    for (const { row, root, isBorn } of this.#written) {
-      if (row === null) continue;
-      const into = unit(root);
-      into.puts.push(row);
-      if (isBorn) into.born.add(keyOf(row));
-      if (row.kind === "task" && row.line !== null && row.rank === null)
-        into.ready.push({ task: row.id, tenant: this.#tenantOf(row.run), cost: 1 });
-    }
-    const told = new Map<Root, { tenant: Tenant; subject: Key; facts: Fact[] }>();
-    for (const fact of this.#facts) {
-      let happening = told.get(fact.subject);
-      if (happening === undefined) {
-        happening = { tenant: fact.tenant, subject: spellRoot(fact.subject), facts: [] };
-        told.set(fact.subject, happening);
-        unit(fact.subject).happenings.push(happening);
-      }
-      happening.facts.push(fact);
-    }
-    return {
-      units: [...byRoot.values()].map((one) => ({ ...one, roots: one.roots.map(spellRoot) })),
-      roots: [...byRoot.keys()].map(spellRoot),
-    };
+    return unitsOf(
+      this.#written,
+      this.#facts,
+      (root) => this.#find(root),
+      (run) => this.#tenantOf(run),
+    );
   }
 
   #tenantOf(run: RunId): Tenant {
@@ -384,26 +355,10 @@ export class Board {
   }
 }
 
-/** A fact with whom it is about; it goes to the log as it is. */
-interface Told extends Fact {
-  readonly tenant: Tenant;
-  readonly subject: Root;
-}
-
 /** One row on the board: its present image, and whether this turn writes it. */
 interface Seen<R extends Row> {
   row: R | null;
   readonly root: Root;
   isWritten: boolean;
   isBorn: boolean;
-}
-
-interface MutableUnit {
-  roots: Root[];
-  puts: Row[];
-  born: Set<Key>;
-  drops: Key[];
-  ready: { task: TaskId; tenant: Tenant; cost: number }[];
-  happenings: { tenant: Tenant; subject: Key; facts: Fact[] }[];
-  mail: [];
 }
