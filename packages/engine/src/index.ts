@@ -17,6 +17,7 @@ export type {
   StartRun,
   WorkerAbout,
 } from "./command.ts";
+export { attemptPhase } from "./core/task.ts";
 export type {
   Answer,
   AnswerBody,

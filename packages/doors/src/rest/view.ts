@@ -1,6 +1,14 @@
 // Rows as the API shows them: runs with their nodes, workers, facts. Pure; what a reader may see was decided by the tenant in the query.
 
-import type { LogEntry, RunDetail, RunRow, TaskRow, WorkerAbout, WorkerRow } from "@astraflow/engine";
+import {
+  attemptPhase,
+  type LogEntry,
+  type RunDetail,
+  type RunRow,
+  type TaskRow,
+  type WorkerAbout,
+  type WorkerRow,
+} from "@astraflow/engine";
 import type { NodeStatus, Run, RunEvent, RunNodeStatus, RunRef, RunStatus, Worker, Workflow } from "@astraflow/protocol";
 
 const instant = (ms: number): string => new Date(ms).toISOString();
@@ -67,7 +75,7 @@ export function viewNodes(detail: RunDetail, context: NodeContext): RunNodeStatu
 
 function viewNode(nodeId: string, task: TaskRow, context: NodeContext): RunNodeStatus {
   const status = statusOfPhase[task.phase];
-  const isPending = task.phase === "leased" && !task.acked;
+  const isPending = attemptPhase(task) === "granted";
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
   const changedAt = task.endedAt ?? task.grantedAt ?? task.readyAt;
   return {

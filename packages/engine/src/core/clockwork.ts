@@ -7,7 +7,7 @@ import { expireWorker, loseAttempt } from "./crew.ts";
 import { condemnRun, dropHold, dropStaleHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
 import { enterLine, ordinalOf, pumpKey } from "./line.ts";
 import type { Attempt } from "./root.ts";
-import { moveTask } from "./task.ts";
+import { attemptPhase, moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 import { livenessAfter } from "./worker.ts";
 
@@ -46,7 +46,7 @@ export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
   for (const timer of tools.floor.unstored(board.now, tools.settings.ackStoreMs)) {
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
-      if (task !== null && task.phase === "leased" && task.fence === timer.fence && !task.acked)
+      if (task !== null && task.fence === timer.fence && attemptPhase(task) === "granted")
         board.put(moveTask(task, { type: "ack" }, board.now));
       board.move({ move: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
     });

@@ -3,7 +3,16 @@ import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import type { RunRow, TaskRow, WorkerRow } from "../rows.ts";
 import { isRunEnded, type RunEvent, runMoves, stepRun } from "./run.ts";
-import { attemptMoves, attemptPhase, isEnded, nextFence, stepTask, type TaskEvent, taskMoves } from "./task.ts";
+import {
+  type AttemptPhase,
+  attemptMoves,
+  attemptPhase,
+  isEnded,
+  nextFence,
+  stepTask,
+  type TaskEvent,
+  taskMoves,
+} from "./task.ts";
 import { livenessAfter, livenessMoves, stepWorker, type WorkerEvent, workerMoves } from "./worker.ts";
 
 /** Every phase x event: which of them did something else than the table says, and with which codes the others were refused. */
@@ -123,16 +132,23 @@ describe("the table of task moves", () => {
     expect([granted.deliveries, back.deliveries, retried.deliveries]).toEqual([4, 4, 0]);
   });
 
-  it("[M5] shows an attempt as granted, acked, ended or revoked", () => {
-    const phases = [
-      task,
-      { ...task, acked: true },
-      { ...task, phase: "succeeded" as const },
-      { ...task, phase: "ready" as const, worker: null },
-    ].map(attemptPhase);
+  it("[M5] shows an attempt as granted, acked, ended or revoked, and lets it make exactly the moves of its own table", () => {
+    const rows: Record<AttemptPhase, TaskRow> = {
+      granted: task,
+      acked: { ...task, acked: true },
+      ended: { ...task, phase: "succeeded" },
+      revoked: { ...task, phase: "succeeded", worker: null },
+    };
+    const events = Object.values(taskEvents).flat() as TaskEvent[];
 
-    expect(phases).toEqual(["granted", "acked", "ended", "revoked"]);
-    expect(Object.keys(attemptMoves)).toEqual(expect.arrayContaining(phases));
+    const walked = walk(attemptMoves, events, (phase, event) => {
+      const moved = stepTask(rows[phase], event, 100);
+      return moved instanceof Fault ? moved : { phase: attemptPhase(moved) };
+    });
+
+    expect(Object.entries(rows).map(([, row]) => attemptPhase(row))).toEqual(Object.keys(rows));
+    expect(walked.wrong).toEqual([]);
+    expect(stepTask(rows.acked, { type: "ack" }, 100)).toBeInstanceOf(Fault);
   });
 });
 

@@ -44,16 +44,34 @@ export const taskMoves = {
   skipped: {},
 } as const satisfies Record<TaskPhase, Partial<Record<TaskEvent["type"], readonly TaskPhase[]>>>;
 
-/** The moves of one attempt, as its worker sees them: what the task table says between grant and end. */
+/** The moves of one attempt: what may happen to a leased task depends on whether its worker has acked it. An ack is stored once. */
 export const attemptMoves = {
-  granted: { ack: ["acked"], result: ["ended"], revoke: ["revoked"] },
-  acked: { result: ["ended"], revoke: ["revoked"] },
+  granted: {
+    ack: ["acked"],
+    rebind: ["acked"],
+    succeed: ["ended"],
+    skip: ["ended"],
+    fail: ["ended"],
+    cancel: ["ended"],
+    requeue: ["revoked"],
+    retry: ["revoked"],
+  },
+  acked: {
+    rebind: ["acked"],
+    succeed: ["ended"],
+    skip: ["ended"],
+    fail: ["ended"],
+    cancel: ["ended"],
+    requeue: ["revoked"],
+    retry: ["revoked"],
+  },
   revoked: {},
   ended: {},
-} as const;
+} as const satisfies Record<string, Partial<Record<TaskEvent["type"], readonly string[]>>>;
 
 export type AttemptPhase = keyof typeof attemptMoves;
 
+/** Where the attempt that a task's row tells of stands; a task that nobody holds has had its last one revoked, or none yet. */
 export function attemptPhase(task: TaskRow): AttemptPhase {
   if (task.phase === "leased") return task.acked ? "acked" : "granted";
   return isEnded(task) && task.worker !== null ? "ended" : "revoked";
@@ -66,7 +84,9 @@ export const isEnded = (task: TaskRow): boolean =>
 export const nextFence = (previous: number, now: Millis): number => Math.max(previous + 1, now);
 
 export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow | Fault {
-  if (!(event.type in taskMoves[task.phase]))
+  const isAllowed =
+    event.type in taskMoves[task.phase] && (task.phase !== "leased" || event.type in attemptMoves[attemptPhase(task)]);
+  if (!isAllowed)
     return fault("E.TASK.MOVE_REFUSED", `task ${task.id} is ${task.phase} and cannot ${event.type}`, {
       task: task.id,
       phase: task.phase,
