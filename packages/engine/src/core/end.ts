@@ -7,7 +7,7 @@ import type { RunRow, TaskId, TaskRow } from "../rows.ts";
 import type { Board } from "./board.ts";
 import type { Seat } from "./floor.ts";
 import { enterLine, keyName, ordinalOf, queueDue, releaseKey, requeue } from "./line.ts";
-import { fits, lineOf, type Misfit } from "./route.ts";
+import { fits, type Misfit } from "./route.ts";
 import { moveRun } from "./run.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
@@ -184,7 +184,7 @@ function retryTask(board: Board, tools: Tools, run: RunRow, node: PlanNode, task
   }
   // Without a pause the key is kept: the task goes straight back into its line.
   const due = queueDue(tools, node, board.now);
-  board.put(moveTask(task, { type: "retry", line: lineOf(task.route, task.pin), due, key: task.key }, board.now));
+  board.put(moveTask(task, { type: "retry", line: tools.floor.lineOf(task.route, task.pin), due, key: task.key }, board.now));
   board.fresh.push(task.id);
 }
 

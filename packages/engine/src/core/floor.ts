@@ -4,7 +4,7 @@
 
 import type { WorkerAbout } from "../command.ts";
 import type { Line, Millis, RouteId, RunId, TaskId, Tenant, WorkerId } from "../rows.ts";
-import { fits, type Needs } from "./route.ts";
+import { fits, lineOf, type Needs } from "./route.ts";
 import type { Liveness } from "./worker.ts";
 
 export interface Hold {
@@ -65,6 +65,7 @@ export class Floor {
   /** Hot lines whose head could not be placed although there was room; looked at again when a seat changes. */
   readonly stalled = new Set<Line>();
   readonly #fitting = new Map<RouteId, Seat[]>();
+  readonly #lines = new Map<RouteId, Line>();
   /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */
   readonly #turns = new Map<RouteId, number>();
   /** Grants in the order they were made: both deadlines are a constant after the grant, so the oldest is always first. */
@@ -85,6 +86,15 @@ export class Floor {
       this.#fitting.set(route, seats);
     }
     return seats;
+  }
+
+  /** The line of a route. One text for all its tasks, so that looking a line up needs no new hash; known routes bound how many there are. */
+  lineOf(route: RouteId, pin: WorkerId | null): Line {
+    const known = pin === null ? this.#lines.get(route) : undefined;
+    if (known !== undefined) return known;
+    const line = lineOf(route, pin);
+    if (pin === null && this.routes.has(route)) this.#lines.set(route, line);
+    return line;
   }
 
   turnOf(route: RouteId): number {

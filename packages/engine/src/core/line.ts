@@ -5,7 +5,6 @@ import type { PlanNode } from "@astraflow/graph";
 import type { KeyRow, Millis, RunRow, TaskId, TaskRow } from "../rows.ts";
 import type { Board } from "./board.ts";
 import { RootBusy, RowsMissing } from "./root.ts";
-import { lineOf } from "./route.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 
@@ -37,7 +36,13 @@ export function enterLine(
     board.tell(run, "task.parked", { task: task.id, key: task.key });
     return;
   }
-  put(moveTask(task, { type: "ready", line: lineOf(task.route, task.pin), due, params: params ?? task.params }, board.now));
+  put(
+    moveTask(
+      task,
+      { type: "ready", line: tools.floor.lineOf(task.route, task.pin), due, params: params ?? task.params },
+      board.now,
+    ),
+  );
   board.fresh.push(task.id);
 }
 
@@ -82,7 +87,12 @@ export function pumpKey(board: Board, tools: Tools, key: KeyRow, most: number): 
       board.put(
         moveTask(
           waiter,
-          { type: "ready", line: lineOf(waiter.route, waiter.pin), due: queueDue(tools, node, board.now), params: waiter.params },
+          {
+            type: "ready",
+            line: tools.floor.lineOf(waiter.route, waiter.pin),
+            due: queueDue(tools, node, board.now),
+            params: waiter.params,
+          },
           board.now,
         ),
       );
@@ -105,7 +115,7 @@ export const ordinalOf = (task: TaskRow): number => Number(task.id.slice(task.ru
 /** A task taken back from its holder without a verdict stands in line again, under a new fence, its key kept. */
 export function requeue(board: Board, tools: Tools, node: PlanNode, task: TaskRow): TaskRow {
   const due = queueDue(tools, node, board.now);
-  const moved = moveTask(task, { type: "requeue", line: lineOf(task.route, task.pin), due }, board.now);
+  const moved = moveTask(task, { type: "requeue", line: tools.floor.lineOf(task.route, task.pin), due }, board.now);
   const back = tools.forgetsFence ? { ...moved, fence: task.fence } : moved;
   board.put(back);
   board.fresh.push(back.id);

@@ -27,20 +27,7 @@ export function needsOf(tenant: Tenant, node: PlanNode): Needs {
 
 export const needsText = (needs: Needs): string => canonicalText(needs);
 
-const lines = new Map<RouteId, Line>();
-const linesMax = 10_000;
-
-/** Every task of a route enters the same line: one text for all of them, so that looking a line up needs no new hash. */
-export function lineOf(route: RouteId, pin: WorkerId | null): Line {
-  if (pin !== null) return `r|${route}|${pin}`;
-  let line = lines.get(route);
-  if (line === undefined) {
-    if (lines.size >= linesMax) lines.clear();
-    line = `r|${route}`;
-    lines.set(route, line);
-  }
-  return line;
-}
+export const lineOf = (route: RouteId, pin: WorkerId | null): Line => (pin === null ? `r|${route}` : `r|${route}|${pin}`);
 
 /** The route of a line of ready tasks; null for a line that waits for a concurrency key. */
 export function routeOf(line: Line): { route: RouteId; pin: WorkerId | null } | null {
