@@ -192,14 +192,27 @@ describe("workers that come back", () => {
     expect(back.last.fence).toBeGreaterThan(held.fence);
   });
 
-  it("[B14] does not let a new boot keep an attempt by merely claiming it", async () => {
+  it("[B14] does not let a new boot keep an attempt whose fence it cannot name", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();
 
+    const back = await world.join("w", { boot: "another boot", running: [{ task: held.task, fence: held.fence - 1 }] });
+
+    expect(world.stops()).toContainEqual(expect.objectContaining({ session: back.session, task: held.task }));
+    await expect(back.done({}, held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+  });
+
+  it("[B24] lets a new boot deliver the outcome of an attempt that its last life finished, once", async () => {
+    const { world, worker, held } = await granted();
+    await worker.ack();
     const back = await world.join("w", { boot: "another boot", running: [{ task: held.task, fence: held.fence }] });
 
-    expect(world.stops()).toContainEqual(expect.objectContaining({ session: back.session, task: held.task, fence: held.fence }));
-    await expect(back.done({}, held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    expect(await back.done({ x: 1 }, held)).toMatchObject({ applied: true });
+    const again = await world.join("w", { boot: "a third boot", running: [{ task: held.task, fence: held.fence }] });
+
+    expect(await again.done({ x: 1 }, held)).toMatchObject({ applied: false });
+    await expect(again.done({ x: 2 }, held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+    expect((await world.facts()).filter((type) => type === "task.succeeded")).toHaveLength(1);
   });
 
   it("[B15] processes nothing of a session that another has superseded", async () => {

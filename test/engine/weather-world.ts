@@ -83,6 +83,7 @@ export class WeatherWorld implements Outside, Wire {
       idleMs: 500,
       ackDeadlineMs: 1_500,
       ackStoreMs: 400,
+      turnsInFlight: this.#weather.mode === "weak" ? dice.pick([1, 2, 4]) : 1,
       turnCommandsMax: dice.pick([2, 5, 1_024]),
       sweepTasksMax: dice.pick([1, 3, 500]),
       dueMax: dice.pick([2, 500]),

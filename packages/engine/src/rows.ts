@@ -92,7 +92,9 @@ export interface WorkerRow {
   readonly boot: string;
   /** Raised by every join: what an older connection still says fails against it. */
   readonly epoch: number;
+  /** Which scheduler holds its socket, and in which of that scheduler's lives: where mail for this worker goes. */
   readonly replica: string;
+  readonly replicaEpoch: number;
   readonly draining: boolean;
   readonly joinedAt: Millis;
   readonly seenAt: Millis;

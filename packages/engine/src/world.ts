@@ -61,6 +61,8 @@ export interface EngineGauge {
 export interface Settings {
   readonly turnCommandsMax: number;
   readonly turnBytesMax: number;
+  /** Turns whose commits may be under way at once, on different roots. More than one only where the store allows it. */
+  readonly turnsInFlight: number;
   /** Rows one turn may sweep for a cursor (ending a run, a lost worker). */
   readonly sweepTasksMax: number;
   readonly dueMax: number;
@@ -91,6 +93,7 @@ export interface Settings {
 export const defaultSettings: Settings = {
   turnCommandsMax: 1024,
   turnBytesMax: 4 * 1024 * 1024,
+  turnsInFlight: 1,
   sweepTasksMax: 500,
   dueMax: 500,
   mailMax: 200,

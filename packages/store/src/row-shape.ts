@@ -62,6 +62,7 @@ export const shapes = {
     boot: "text",
     epoch: "number",
     replica: "text",
+    replicaEpoch: "number",
     draining: "flag",
     joinedAt: "number",
     seenAt: "number",

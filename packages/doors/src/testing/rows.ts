@@ -92,6 +92,7 @@ export function workerRow(instance: string, more: Partial<WorkerRow> = {}): Work
     boot: "boot-1",
     epoch: 1,
     replica: "here",
+    replicaEpoch: 1,
     draining: false,
     joinedAt: 1_000,
     seenAt: 3_000,

@@ -11,6 +11,7 @@ import {
   type KeyRow,
   keyOf,
   type Line,
+  type Mail,
   type Millis,
   type RouteRow,
   type Row,
@@ -30,7 +31,7 @@ import {
 import type { FloorMove } from "./floor.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "./root.ts";
 import { isEnded } from "./task.ts";
-import { type Told, unitsOf } from "./units.ts";
+import { type Posted, type Told, unitsOf } from "./units.ts";
 
 export interface Mark {
   readonly rows: number;
@@ -39,6 +40,7 @@ export interface Mark {
   readonly effects: number;
   readonly moves: number;
   readonly fresh: number;
+  readonly mail: number;
 }
 
 export class Board {
@@ -65,6 +67,7 @@ export class Board {
   readonly #written: Seen<Row>[] = [];
   readonly #undo: { seen: Seen<Row>; before: Row | null; wasWritten: boolean }[] = [];
   readonly #facts: Told[] = [];
+  readonly #mail: Posted[] = [];
   /** Roots that must commit or fail together, each pointing to another of its group. */
   readonly #links = new Map<Root, Root>();
   #touched: Root | null = null;
@@ -223,6 +226,12 @@ export class Board {
     this.effects.push(effect);
   }
 
+  /** A word for a socket that another scheduler holds. It is written with the unit of `root`, so it is sent if and only if that happened. */
+  post(root: Root, mail: Mail): void {
+    this.#mail.push({ root, mail });
+    this.#touch(root);
+  }
+
   count(name: string, labels: Readonly<Record<string, string>>): void {
     this.effects.push({ type: "count", name, labels, values: [1] });
   }
@@ -285,6 +294,7 @@ export class Board {
       effects: this.effects.length,
       moves: this.moves.length,
       fresh: this.fresh.length,
+      mail: this.#mail.length,
     };
   }
 
@@ -305,6 +315,7 @@ export class Board {
     this.effects.length = mark.effects;
     this.moves.length = mark.moves;
     this.fresh.length = mark.fresh;
+    this.#mail.length = mark.mail;
   }
 
   /** A row written without having been read is unknown again, not absent. */
@@ -342,7 +353,7 @@ export class Board {
   units(): { units: Unit[]; roots: Key[] } {
     return unitsOf(
       this.#written,
-      this.#facts,
+      { facts: this.#facts, mail: this.#mail },
       (root) => this.#find(root),
       (run) => this.#tenantOf(run),
     );

@@ -22,6 +22,7 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
   const { ackDeadlineMs } = tools.settings;
   for (const timer of tools.floor.unacked(board.now, ackDeadlineMs)) {
     if (timer.at + ackDeadlineMs >= when.horizon) return;
+    if (tools.floor.pending.has(timer.worker)) continue;
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       const run = task === null ? null : board.run(task.run);
@@ -44,6 +45,7 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
 /** Attempts that live longer than a moment have their ack stored, so that a restart need not guess. */
 export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
   for (const timer of tools.floor.unstored(board.now, tools.settings.ackStoreMs)) {
+    if (tools.floor.pending.has(timer.worker)) continue;
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       if (task !== null && task.fence === timer.fence && attemptPhase(task) === "granted")
@@ -56,6 +58,7 @@ export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
 /** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: said once per change. The lease decides; this only shows. */
 export function watchSessions(board: Board, tools: Tools, attempt: Attempt): void {
   for (const seat of tools.floor.seats.values()) {
+    if (tools.floor.pending.has(seat.worker)) continue;
     const seen = livenessAfter(board.now - seat.beatAt, tools.settings.heartbeatMs);
     if (seen === seat.liveness || seen === "fresh") continue;
     attempt(workerKey(seat.worker), () => {

@@ -8,12 +8,13 @@ import type { Board } from "./board.ts";
 import { dropStaleHold, type Loss, takeBack } from "./end.ts";
 import type { Hold } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
+import { postDrain, postReset, stopHold } from "./post.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 import { moveWorker, stepWorker } from "./worker.ts";
 
 /** A worker holds no more than it has slots for; a join settles all of them in one unit. */
-const heldMax = 4096;
+export const heldMax = 4096;
 
 /** A worker's session is up. What it reports running under the current fence it keeps; everything else it held goes back at once. */
 export function joinWorker(board: Board, tools: Tools, order: JoinWorker): AnswerBody | Fault {
@@ -27,7 +28,8 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
     phase: "away",
     boot: order.boot,
     epoch: 0,
-    replica: tools.replica,
+    replica: tools.me.replica,
+    replicaEpoch: tools.me.epoch,
     draining: false,
     joinedAt: board.now,
     seenAt: board.now,
@@ -40,7 +42,8 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
       type: "join",
       name: order.name,
       boot: order.boot,
-      replica: tools.replica,
+      replica: tools.me.replica,
+      replicaEpoch: tools.me.epoch,
       about: JSON.stringify(order.about),
       leaseMs: settings.leaseMs,
     },
@@ -62,6 +65,8 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
       code: "E.SESSION.SUPERSEDED",
       reason: "superseded session",
     });
+  if (before !== null && before.phase === "online")
+    postReset(board, tools, before, { code: "E.SESSION.SUPERSEDED", reason: "superseded session" });
   const held = reconcile(board, tools, order, before);
   board.move({
     move: "sit",
@@ -102,14 +107,15 @@ function reconcile(board: Board, tools: Tools, order: JoinWorker, before: Worker
     const run = board.run(task.run);
     if (run === null) continue;
     // A run that is ending is swept soon: until then the attempt counts as held, and the sweep tells the worker to stop it.
-    const isNamed = order.running === null || reported.get(id) === task.fence;
-    const keeps = run.phase === "ending" || (task.boot === order.boot && isNamed);
+    // A new process may name an attempt of the last one whose outcome it found in its outbox; one that cannot report is asked by its boot.
+    const isNamed = order.running === null ? task.boot === order.boot : reported.get(id) === task.fence;
+    const keeps = run.phase === "ending" || isNamed;
     if (!keeps) {
       takeBack(board, tools, run, task, loss);
       continue;
     }
     const node = tools.plans.node(board, run, ordinalOf(task));
-    board.put(moveTask(task, { type: "rebind", epoch: (before?.epoch ?? 0) + 1 }, board.now));
+    board.put(moveTask(task, { type: "rebind", boot: order.boot, epoch: (before?.epoch ?? 0) + 1 }, board.now));
     board.tell(run, "task.rebound", { task: id, fence: task.fence, worker: task.worker });
     held.set(id, {
       task: id,
@@ -166,6 +172,14 @@ export function beatWorker(board: Board, tools: Tools, order: BeatWorker): Answe
     board.move({ move: "drain", worker: seat.worker, on: row.draining });
     board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: row.draining, reason: "asked elsewhere" });
   }
+  // What the rows no longer show as this worker's was ended or taken back by another scheduler, whose mail may not have come.
+  const leased = new Set(board.heldBy(seat.worker, heldMax));
+  for (const hold of seat.held.values())
+    if (!leased.has(hold.task))
+      stopHold(board, seat, hold.task, hold.fence, {
+        code: "E.SESSION.STALE_BINDING",
+        reason: "this attempt is no longer yours",
+      });
   if (order.held === null) return { of: "worker", worker: seat.worker, draining: row.draining };
   const named = new Map(order.held.map((one) => [one.task, one.fence]));
   for (const hold of seat.held.values()) {
@@ -226,6 +240,7 @@ export function drainWorker(board: Board, tools: Tools, order: DrainWorker): Ans
     const seat = tools.floor.seats.get(row.id);
     if (seat !== undefined)
       board.effect({ type: "drain", session: seat.session, worker: row.id, on: order.on, reason: `asked by ${order.by}` });
+    else postDrain(board, tools, row, order.on, `asked by ${order.by}`);
   }
   return { of: "worker", worker: row.id, draining: order.on };
 }
@@ -251,7 +266,8 @@ export function expireWorker(board: Board, tools: Tools, worker: WorkerRow, grac
         reason: "lease expired",
       });
       board.move({ move: "rise", worker: seat.worker, session: seat.session });
-    }
+    } else if (worker.phase === "online")
+      postReset(board, tools, worker, { code: "E.SESSION.STALE_BINDING", reason: "lease expired" });
   }
   return held;
 }

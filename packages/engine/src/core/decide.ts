@@ -3,9 +3,10 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Command } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
+import type { TaskList } from "../port.ts";
 import { type Key, type RunId, runKey, runOf, taskKey, workerKey } from "../rows.ts";
 import type { Board } from "./board.ts";
-import { beatWorker, describeWorker, drainWorker, joinWorker, leaveWorker } from "./crew.ts";
+import { beatWorker, describeWorker, drainWorker, heldMax, joinWorker, leaveWorker } from "./crew.ts";
 import { cancelRun, startRun } from "./order.ts";
 import type { Tools } from "./tools.ts";
 import { hearAcks, hearError, hearFeedback, hearResult } from "./word.ts";
@@ -37,6 +38,12 @@ export function decide(board: Board, tools: Tools, command: Command, newRun: Run
     case "task.error":
       return hearError(board, tools, command);
   }
+}
+
+/** Lists a command is known to need. */
+export function listsFor(command: Command): TaskList[] {
+  if (command.type !== "worker.beat" && command.type !== "worker.join") return [];
+  return [{ of: "held", worker: command.worker, limit: heldMax }];
 }
 
 /** Rows a command is known to need; what it finds out later is asked for with `more`. */

@@ -8,6 +8,7 @@ import type { Board } from "./board.ts";
 import type { Seat } from "./floor.ts";
 import { enterLine, keyName, ordinalOf, queueDue, releaseKey, requeue } from "./line.ts";
 import { fits, type Misfit } from "./route.ts";
+import { needAddresses, postStop, type Why } from "./post.ts";
 import { moveRun } from "./run.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
@@ -52,10 +53,13 @@ function bornTask(board: Board, tools: Tools, run: RunRow, node: PlanNode, needs
 }
 
 /** The task's holder has no more say: its slot is free, its session is told when it does not know. */
-export function dropHold(board: Board, tools: Tools, task: TaskRow, stop: { code: string; reason: string } | null): void {
+export function dropHold(board: Board, tools: Tools, task: TaskRow, stop: Why | null): void {
   if (task.worker === null) return;
   const seat = tools.floor.seats.get(task.worker);
-  if (seat === undefined || seat.held.get(task.id)?.fence !== task.fence) return;
+  if (seat === undefined || seat.held.get(task.id)?.fence !== task.fence) {
+    if (stop !== null) postStop(board, tools, task, stop);
+    return;
+  }
   board.move({ move: "drop", worker: seat.worker, task: task.id, fence: task.fence });
   if (stop !== null)
     board.effect({
@@ -219,6 +223,7 @@ export function sweepRun(board: Board, tools: Tools, run: RunRow): void {
     code: "E.RUNNER.CANCELLED",
     message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
   };
+  needAddresses(board, tools, open);
   // Written first: releasing a key below may ready a task of this very run, and must find it condemned.
   board.put(run);
   for (const seen of open) {

@@ -64,6 +64,11 @@ export class Floor {
   readonly hot = new Set<Line>();
   /** Hot lines whose head could not be placed although there was room; looked at again when a seat changes. */
   readonly stalled = new Set<Line>();
+  /**
+   * Workers that a turn under way has decided about while its commit is not known yet: what stands here about them may be behind the
+   * store, so no other turn grants to them or judges them by it.
+   */
+  pending: ReadonlySet<WorkerId> = new Set();
   readonly #fitting = new Map<RouteId, Seat[]>();
   readonly #lines = new Map<RouteId, Line>();
   /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */

@@ -72,7 +72,7 @@ const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] 
   ],
   grant: [{ type: "grant", worker: "t/w", boot: "b", epoch: 1, due: null }],
   ack: [{ type: "ack" }],
-  rebind: [{ type: "rebind", epoch: 2 }],
+  rebind: [{ type: "rebind", boot: "b2", epoch: 2 }],
   requeue: [{ type: "requeue", line: "r|x", due: null }],
   retry: [
     { type: "retry", line: null, due: 5, key: null },
@@ -120,7 +120,7 @@ describe("the table of task moves", () => {
     expect(fenceAfter("leased", taskEvents.requeue[0] as TaskEvent)).toBe(8);
     expect(fenceAfter("leased", taskEvents.retry[0] as TaskEvent)).toBe(8);
     expect(fenceAfter("leased", { type: "ack" })).toBe(7);
-    expect(fenceAfter("leased", { type: "rebind", epoch: 9 })).toBe(7);
+    expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9 })).toBe(7);
     expect(nextFence(7, 1_000)).toBe(1_000);
   });
 
@@ -211,6 +211,7 @@ const worker: WorkerRow = {
   boot: "b",
   epoch: 3,
   replica: "r1",
+  replicaEpoch: 1,
   draining: false,
   joinedAt: 1,
   seenAt: 1,
@@ -219,7 +220,7 @@ const worker: WorkerRow = {
 };
 
 const workerEvents: WorkerEvent[] = [
-  { type: "join", name: "w", boot: "b2", replica: "r2", about: "{}", leaseMs: 30 },
+  { type: "join", name: "w", boot: "b2", replica: "r2", replicaEpoch: 1, about: "{}", leaseMs: 30 },
   { type: "beat", leaseMs: 30 },
   { type: "describe", about: "{}" },
   { type: "drain", on: true },

@@ -59,7 +59,8 @@ export function wantedClaims(tools: Tools, coming: ReadonlyMap<WorkerId, number>
     if (target === null) continue;
     const nodeType = floor.routes.get(target.route)?.nodeType ?? "";
     let limit = 0;
-    for (const seat of seatsFor(tools, target.route, target.pin)) limit += roomFor(board, seat, nodeType);
+    for (const seat of seatsFor(tools, target.route, target.pin))
+      if (!floor.pending.has(seat.worker)) limit += roomFor(board, seat, nodeType);
     if (limit > 0) claims.push({ line, limit: Math.min(limit, settings.turnCommandsMax) });
     if (claims.length >= settings.claimLinesMax) break;
   }
@@ -86,7 +87,7 @@ export function place(
       if (task?.phase === "ready" && !grantSomewhere(board, tools, task)) stuck.add(task.line as Line);
     });
   // Room was there and yet they could not be placed: asking again before anything changes would only spin.
-  if (board.changed.size === 0) for (const line of stuck) board.move({ move: "stall", line });
+  if (board.changed.size === 0 && tools.floor.pending.size === 0) for (const line of stuck) board.move({ move: "stall", line });
   const drained = new Set<Line>();
   for (const { line, limit } of asked) if ((claimed.get(line)?.length ?? 0) < limit && !stuck.has(line)) drained.add(line);
   for (const id of board.fresh) attempt(runOf(id), () => placeFresh(board, tools, id, stuck, drained));
@@ -180,8 +181,8 @@ function wireKey(run: RunRow, node: PlanNode): string {
 }
 
 /** Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. */
-function isSeated(board: Board, seat: Seat): boolean {
-  if (board.changed.has(seat.worker)) return false;
+function isSeated(board: Board, seat: Seat, pending: ReadonlySet<WorkerId>): boolean {
+  if (board.changed.has(seat.worker) || pending.has(seat.worker)) return false;
   if (board.seated.has(seat.worker)) return true;
   let row: WorkerRow | null;
   try {
@@ -219,7 +220,7 @@ function pickSeat(board: Board, tools: Tools, task: TaskRow, nodeType: string): 
   for (let step = 0, probes = 0; step < seats.length && probes < seatProbesMax; step++) {
     const seat = seats[(start + step) % seats.length] as Seat;
     const free = roomFor(board, seat, nodeType);
-    if (free <= 0 || !isSeated(board, seat)) continue;
+    if (free <= 0 || !isSeated(board, seat, tools.floor.pending)) continue;
     probes++;
     if (free > bestFree) [best, bestFree] = [seat, free];
   }

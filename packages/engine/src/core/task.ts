@@ -16,7 +16,7 @@ export type TaskEvent =
       readonly due: Millis | null;
     }
   | { readonly type: "ack" }
-  | { readonly type: "rebind"; readonly epoch: number }
+  | { readonly type: "rebind"; readonly boot: string; readonly epoch: number }
   | { readonly type: "requeue"; readonly line: Line; readonly due: Millis | null }
   | { readonly type: "retry"; readonly line: Line | null; readonly due: Millis | null; readonly key: string | null }
   | { readonly type: "succeed" | "skip"; readonly result: string }
@@ -136,7 +136,7 @@ export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow 
     case "ack":
       return { ...task, acked: true };
     case "rebind":
-      return { ...task, epoch: event.epoch, acked: true };
+      return { ...task, boot: event.boot, epoch: event.epoch, acked: true };
     case "requeue":
       return { ...unheld(task, now), phase: "ready", line: event.line, rank: null, due: event.due, readyAt: now };
     case "retry":

@@ -11,7 +11,8 @@ import { needsOf, needsText } from "./route.ts";
 export interface Tools {
   readonly settings: Settings;
   readonly floor: Floor;
-  readonly replica: string;
+  /** This scheduler in its present life. */
+  readonly me: { readonly replica: string; readonly epoch: number };
   readonly plans: Plans;
   roll(): number;
   nextId(now: Millis): string;

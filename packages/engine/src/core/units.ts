@@ -1,7 +1,7 @@
 // From a decided board to units: what one root changes in this turn, and all roots that one command changed together. The grain of failure.
 
 import type { Unit } from "../port.ts";
-import { type Fact, type Key, keyOf, type Row, type RunId, type TaskId, type Tenant } from "../rows.ts";
+import { type Fact, type Key, keyOf, type Mail, type Row, type RunId, type TaskId, type Tenant } from "../rows.ts";
 import { type Root, spellRoot } from "./root.ts";
 
 /** A row this turn writes, in its last image. */
@@ -17,10 +17,16 @@ export interface Told extends Fact {
   readonly subject: Root;
 }
 
+/** Mail, and what must be written for it to be true. */
+export interface Posted {
+  readonly root: Root;
+  readonly mail: Mail;
+}
+
 /** `groupOf` names one root for all that must commit or fail together. Written rows come in the order they were first written. */
 export function unitsOf(
   written: readonly Written[],
-  facts: readonly Told[],
+  said: { readonly facts: readonly Told[]; readonly mail: readonly Posted[] },
   groupOf: (root: Root) => Root,
   tenantOf: (run: RunId) => Tenant,
 ): { units: Unit[]; roots: Key[] } {
@@ -47,7 +53,7 @@ export function unitsOf(
       into.ready.push({ task: row.id, tenant: tenantOf(row.run), cost: 1 });
   }
   const told = new Map<Root, { tenant: Tenant; subject: Key; facts: Fact[] }>();
-  for (const fact of facts) {
+  for (const fact of said.facts) {
     let happening = told.get(fact.subject);
     if (happening === undefined) {
       happening = { tenant: fact.tenant, subject: spellRoot(fact.subject), facts: [] };
@@ -56,6 +62,7 @@ export function unitsOf(
     }
     happening.facts.push(fact);
   }
+  for (const { root, mail } of said.mail) unit(root).mail.push(mail);
   return {
     units: [...byRoot.values()].map((one) => ({ ...one, roots: one.roots.map(spellRoot) })),
     roots: [...byRoot.keys()].map(spellRoot),
@@ -69,5 +76,5 @@ interface MutableUnit {
   drops: Key[];
   ready: { task: TaskId; tenant: Tenant; cost: number }[];
   happenings: { tenant: Tenant; subject: Key; facts: Fact[] }[];
-  mail: [];
+  mail: Mail[];
 }

@@ -67,7 +67,12 @@ function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "e
   if (seat === null) return stale(board, word, null);
   const run = board.run(runOf(word.task));
   const task = run === null || run.tenant !== word.tenant ? null : board.task(word.task);
-  const isMine = run !== null && task !== null && task.worker === word.worker && task.boot === seat.boot;
+  // An outcome that ended its task may come again from the worker's next process, which found it in its outbox.
+  const isMine =
+    run !== null &&
+    task !== null &&
+    task.worker === word.worker &&
+    (task.boot === seat.boot || (isEnded(task) && task.fence === word.fence));
   if (!isMine || (word.fence !== null && task.fence !== word.fence)) {
     if (word.fence !== null) dropStaleHold(board, seat, word.task, word.fence);
     return stale(board, word, seat);

@@ -9,6 +9,7 @@ export type WorkerEvent =
       readonly name: string;
       readonly boot: string;
       readonly replica: string;
+      readonly replicaEpoch: number;
       readonly about: string;
       readonly leaseMs: number;
     }
@@ -49,6 +50,7 @@ export function stepWorker(worker: WorkerRow, event: WorkerEvent, now: Millis): 
         name: event.name,
         boot: event.boot,
         replica: event.replica,
+        replicaEpoch: event.replicaEpoch,
         about: event.about,
         epoch: worker.epoch + 1,
         joinedAt: now,

@@ -6,6 +6,7 @@ import { Board } from "../core/board.ts";
 import { expireDue, expireGrants, type Now, storeAcks, watchSessions } from "../core/clockwork.ts";
 import { decide } from "../core/decide.ts";
 import { place } from "../core/place.ts";
+import { hearMail } from "../core/post.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "../core/root.ts";
 import type { Tools } from "../core/tools.ts";
 import type { Answer } from "../effect.ts";
@@ -46,6 +47,7 @@ export class Decision {
     this.#quarantine = round.quarantine;
     for (const item of round.batch) this.#command(tools, item);
     const attempt = (root: Root, work: () => void) => this.#attempt(root, work);
+    for (const mail of tx.mail) attempt(`mail/${mail.id}` as Key, () => hearMail(this.board, tools, mail));
     expireGrants(this.board, tools, when, attempt);
     storeAcks(this.board, tools, attempt);
     if (round.looks) watchSessions(this.board, tools, attempt);

@@ -3,24 +3,24 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
-import type { Board } from "../core/board.ts";
-import { rowsFor } from "../core/decide.ts";
+import { listsFor, rowsFor } from "../core/decide.ts";
 import { Floor } from "../core/floor.ts";
 import { slotsComing, wantedClaims } from "../core/place.ts";
 import { Plans, type Tools } from "../core/tools.ts";
-import type { Answer, Effect } from "../effect.ts";
-import type { Claim, Tx } from "../port.ts";
+import type { Effect } from "../effect.ts";
+import type { Claim, Committed, Tx } from "../port.ts";
 import type { Key, Millis } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
+import { type Decided, type Flight, Sky } from "./flight.ts";
 import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
+import { Leftovers } from "./leftovers.ts";
 import { asFault, refusal } from "./refusal.ts";
 import { RouteBook } from "./route-book.ts";
 
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 200;
-/** A command that met only busy roots or failed commits this often is answered E.STORE.BUSY. */
-const triesMax = 10;
+const busyPauseMsMax = 16;
 const plansMax = 1_000;
 /** A turn this many idle periods late means the scheduler or its store was away. */
 const awayPeriods = 5;
@@ -34,13 +34,6 @@ export function createEngine(world: World, settings: Settings): Engine {
 
 /** When to look again: at once, at an instant, or after a pause although something waits (the store needs a moment). */
 type Next = Millis | "again" | { readonly pauseUntil: Millis };
-
-interface Decided {
-  readonly decision: Decision;
-  readonly board: Board;
-  /** Commands left for another turn. */
-  readonly later: readonly Waiting[];
-}
 
 export class Driver implements Engine {
   readonly #world: World;
@@ -57,26 +50,37 @@ export class Driver implements Engine {
   #running: Promise<void> | null = null;
   #woken = false;
   #stopping = false;
-  /** Roots whose timers threw: once = suspected, twice = left alone until a restart. */
-  readonly #suspects = new Map<Key, number>();
-  readonly #quarantine = new Set<Key>();
+  readonly #leftovers: Leftovers;
   #failedCommits = 0;
-  #unsettled: { readonly turn: number; readonly decided: Decided; readonly tx: Tx } | null = null;
+  /** Why the store was last away: reported once, until it is there again or says something else. */
+  #trouble: string | null = null;
+  /** Turns in a row in which every command met a busy root. */
+  #stuckTurns = 0;
+  readonly #sky = new Sky();
+  #isLanding = false;
+  /** The outcome of the first turn in the air cannot be had from the store yet: nothing begins before it can. */
+  #isUnsettled = false;
+  /** What the turns that landed ask for: the earliest wake, or a pause. */
+  #wakeAt: Millis = Number.POSITIVE_INFINITY;
+  #pauseUntil: Millis | null = null;
+  /** Resolved when a command came or a turn landed. */
+  #stir = Promise.withResolvers<void>();
   readonly #count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
 
   constructor(world: World, settings: Settings, plant: Plant | null) {
     this.#world = world;
     this.#settings = settings;
     this.#plant = plant;
-    this.#tools = this.#makeTools("");
+    this.#leftovers = new Leftovers(world);
+    this.#tools = this.#makeTools({ replica: "", epoch: 0 });
   }
 
-  #makeTools(replica: string): Tools {
+  #makeTools(me: Tools["me"]): Tools {
     const world = this.#world;
     return {
       settings: this.#settings,
       floor: this.#floor,
-      replica,
+      me,
       plans: new Plans((text) => world.digest(text), plansMax),
       roll: () => world.dice.roll(),
       nextId: (now) => world.ids.next(now),
@@ -85,9 +89,9 @@ export class Driver implements Engine {
   }
 
   async start(me: { replica: string; cluster: string }): Promise<void> {
-    const { lastTurn } = await this.#world.store.open(me);
+    const { lastTurn, epoch } = await this.#world.store.open(me);
     this.#turn = lastTurn;
-    this.#tools = this.#makeTools(me.replica);
+    this.#tools = this.#makeTools({ replica: me.replica, epoch });
     // Heard from the first moment on: what is told while the routes are read would otherwise be missed.
     this.#world.store.onHint((hint) => {
       // News of the log is for readers; only work and mail are a reason for a turn.
@@ -114,6 +118,7 @@ export class Driver implements Engine {
           at: this.#now,
           run: null,
           tries: 0,
+          busyTurns: 0,
           solo: false,
         });
     }
@@ -126,6 +131,7 @@ export class Driver implements Engine {
 
   wake(): void {
     this.#woken = true;
+    this.#stir.resolve();
     if (this.#running !== null) return;
     this.#running = this.#loop().finally(() => {
       this.#running = null;
@@ -136,15 +142,14 @@ export class Driver implements Engine {
 
   async stop(): Promise<void> {
     this.#stopping = true;
+    this.#stir.resolve();
     while (this.#running !== null) await this.#running;
-    const open = this.#unsettled;
-    if (open !== null) await this.#settle(open.turn, open.decided, open.tx);
-    if (this.#unsettled !== null)
-      for (const item of [...this.#unsettled.decided.decision.taken, ...this.#unsettled.decided.later])
-        this.#refuse(
-          item.ref,
-          fault("E.STORE.UNKNOWN_OUTCOME", "the store did not say whether this was stored; look before trying again"),
-        );
+    await this.#landAll();
+    for (const item of this.#sky.commands())
+      this.#refuse(
+        item.ref,
+        fault("E.STORE.UNKNOWN_OUTCOME", "the store did not say whether this was stored; look before trying again"),
+      );
     for (const item of this.#inbox.drainAll())
       this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
   }
@@ -153,40 +158,46 @@ export class Driver implements Engine {
     return {
       ...this.#count,
       waiting: this.#inbox.size,
-      quarantined: this.#quarantine.size,
+      quarantined: this.#leftovers.quarantine.size,
       sessions: this.#floor.seats.size,
       held: this.#floor.held,
       now: this.#now,
     };
   }
 
-  /** Turns follow each other while anything waits; no timer delays one. */
+  /** Turns follow each other while anything waits; no timer delays one. Where the store allows it, one begins while others commit. */
   async #loop(): Promise<void> {
-    let wakeAt = this.#now;
-    while (this.#woken && !this.#stopping) {
-      this.#woken = false;
-      const next = await this.#oneTurn();
-      if (typeof next === "object") {
-        wakeAt = next.pauseUntil;
-        break;
-      }
-      if (next === "again" || this.#inbox.size > 0) this.#woken = true;
-      else wakeAt = next;
+    this.#pauseUntil = null;
+    if (this.#isUnsettled) await this.#landAll();
+    for (;;) {
+      const isHeld = this.#isUnsettled || this.#pauseUntil !== null || this.#stopping;
+      if (!isHeld && this.#woken && this.#sky.size < this.#settings.turnsInFlight) {
+        this.#woken = false;
+        if (this.#sky.size === 0) this.#wakeAt = Number.POSITIVE_INFINITY;
+        await this.#takeOff();
+      } else if (this.#sky.size === 0 || this.#isUnsettled) break;
+      else await this.#stirred();
     }
+    const wakeAt = this.#pauseUntil ?? Math.min(this.#wakeAt, this.#now + this.#settings.idleMs);
     if (!this.#stopping) this.#world.idle(wakeAt, this.#now);
   }
 
-  async #oneTurn(): Promise<Next> {
-    if (this.#unsettled !== null) return await this.#settle(this.#unsettled.turn, this.#unsettled.decided, this.#unsettled.tx);
-    const batch = this.#inbox.take(this.#settings.turnCommandsMax, this.#settings.turnBytesMax);
+  /** Begins a turn and decides it; its commit is left under way. With others in the air it takes only what they do not concern. */
+  async #takeOff(): Promise<void> {
+    const isAlone = this.#sky.size === 0;
+    this.#floor.pending = this.#sky.workers;
+    const { turnCommandsMax, turnBytesMax, claimLinesMax } = this.#settings;
+    const batch = this.#inbox.take(turnCommandsMax, turnBytesMax, isAlone ? null : (item) => this.#sky.isClear(item));
     const claims = wantedClaims(this.#tools, slotsComing(batch.map((item) => item.command)));
-    if (claims.length >= this.#settings.claimLinesMax) this.#floor.putBehind(claims.map((claim) => claim.line));
+    if (!isAlone && batch.length === 0 && claims.length === 0) return;
+    if (claims.length >= claimLinesMax) this.#floor.putBehind(claims.map((claim) => claim.line));
     let tx: Tx;
+    let mark: number;
     try {
-      await this.#routes.open(this.#world.store);
+      mark = await this.#routes.open(this.#world.store, isAlone);
       tx = await this.#world.store.begin(this.#want(batch, claims));
     } catch (problem) {
-      return this.#storeAway(batch, problem);
+      return this.#note(this.#storeAway(batch, problem));
     }
     this.#notice(tx.now);
     this.#world.failpoint("turn.begun");
@@ -196,12 +207,72 @@ export class Driver implements Engine {
     } catch (problem) {
       // The store went away in the middle of the turn: nothing is written, all of it comes again.
       await tx.abort().catch((cause: unknown) => this.#report("E.STORE.BUSY", "a turn could not be given up", {}, cause));
-      return this.#storeAway(batch, problem);
+      return this.#note(this.#storeAway(batch, problem));
     }
-    const decided = { decision, board: decision.board, later: this.#setAside(decision) };
+    const decided = { decision, board: decision.board, mark, later: this.#leftovers.setAside(decision) };
     this.#world.failpoint("turn.decided");
     if (this.#plant === "ack-before-commit") this.#speak(decided, new Map());
-    return await this.#commit(tx, decided);
+    this.#launch(tx, decided);
+    if (this.#settings.turnsInFlight === 1) while (this.#sky.size > 0 && !this.#isUnsettled) await this.#stirred();
+  }
+
+  async #stirred(): Promise<void> {
+    await this.#stir.promise;
+    this.#stir = Promise.withResolvers();
+  }
+
+  #launch(tx: Tx, decided: Decided): void {
+    const { units, roots } = decided.board.units();
+    const isEmpty = units.length === 0 && tx.mail.length === 0;
+    // A number is used once: a commit that failed may yet be heard of.
+    if (!isEmpty) this.#turn++;
+    const flight: Flight = { ...decided, turn: this.#turn, tx, units, groups: roots, outcome: null };
+    this.#sky.takeOff(flight);
+    const commit: Promise<Committed> = isEmpty
+      ? tx.abort().then(() => ({ outcome: "committed", first: new Map() }))
+      : tx.commit(flight.turn, units);
+    void commit
+      .catch((problem: unknown): Committed => ({ outcome: "failed", fault: asFault(problem) }))
+      .then(async (outcome) => {
+        flight.outcome = outcome;
+        await this.#landAll();
+        this.#stir.resolve();
+      });
+  }
+
+  /** Lands what can land, in the order of taking off. */
+  async #landAll(): Promise<void> {
+    if (this.#isLanding) return;
+    this.#isLanding = true;
+    this.#isUnsettled = false;
+    for (let flight = this.#sky.first; flight !== undefined && flight.outcome !== null; flight = this.#sky.first) {
+      const outcome = flight.outcome.outcome === "unknown" ? await this.#settle(flight) : flight.outcome;
+      if (outcome === null) break;
+      this.#sky.land();
+      this.#floor.pending = this.#sky.workers;
+      this.#note(this.#landed(flight, outcome));
+    }
+    this.#isLanding = false;
+  }
+
+  #landed(flight: Flight, outcome: Exclude<Committed, { outcome: "unknown" }>): Next {
+    if (outcome.outcome === "committed") {
+      this.#applied(flight, outcome.first);
+      return this.#nextWake(flight);
+    }
+    this.#count.retriedTurns++;
+    const root = outcome.unit === undefined ? null : (flight.groups[outcome.unit] ?? null);
+    if (root === null) this.#failedCommits++;
+    this.#inbox.putBack(this.#leftovers.failed(flight, root, outcome.fault));
+    return root === null ? this.#pause() : "again";
+  }
+
+  #note(next: Next): void {
+    if (next === "again" || this.#inbox.size > 0) this.#woken = true;
+    if (typeof next === "object") {
+      this.#pauseUntil = Math.max(this.#pauseUntil ?? 0, next.pauseUntil);
+      this.#woken = false;
+    } else if (next !== "again") this.#wakeAt = Math.min(this.#wakeAt, next);
   }
 
   #want(batch: readonly Waiting[], claims: readonly Claim[]): Parameters<World["store"]["begin"]>[0] {
@@ -210,8 +281,9 @@ export class Driver implements Engine {
       if (item.command.type === "run.start") item.run ??= this.#world.ids.next(this.#now);
       for (const key of rowsFor(item.command, item.run)) rows.push(key);
     }
-    const skip = this.#quarantine.size === 0 ? [] : [...this.#quarantine];
-    return { rows, claims, lists: [], due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
+    const skip = [...this.#leftovers.quarantine];
+    const lists = batch.flatMap((item) => listsFor(item.command));
+    return { rows, claims, lists, due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
   }
 
   /** A jump of the store's clock between two turns means that nobody could have renewed a lease meanwhile. */
@@ -225,7 +297,7 @@ export class Driver implements Engine {
     const when = { graceUntil: this.#graceUntil, horizon: this.#inbox.oldestWord() };
     const looks = tx.now - this.#lastLook >= this.#settings.idleMs;
     for (let round = 1; ; round++) {
-      const decision = new Decision(this.#tools, { tx, batch, claims, when, looks, quarantine: this.#quarantine });
+      const decision = new Decision(this.#tools, { tx, batch, claims, when, looks, quarantine: this.#leftovers.quarantine });
       if (decision.isComplete) return decision;
       const rows = [...decision.missing.rows];
       if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${rows.join(", ")}`);
@@ -233,90 +305,33 @@ export class Driver implements Engine {
     }
   }
 
-  /** What becomes of the commands and timers that could not be decided; the others go on. Returns the commands for another turn. */
-  #setAside(decision: Decision): Waiting[] {
-    const later: Waiting[] = [];
-    for (const { root, problem } of decision.failing) this.#blame(root, problem);
-    // A busy root: the command waits for the next turn, and no turn ever waits for another.
-    for (const { item, root } of decision.busy)
-      if (++item.tries < triesMax * 100) later.push(item);
-      else decision.answer(item, refusal(item.ref, fault("E.STORE.BUSY", `${root} stayed busy; try again`)));
-    for (const { item, problem } of decision.poisoned) {
-      const { type, tenant } = item.command;
-      if (!item.solo) {
-        item.solo = true;
-        later.push(item);
-        continue;
-      }
-      this.#report("E.UNIT.QUARANTINED", `command ${type} cannot be decided`, { type, tenant }, problem);
-      decision.answer(
-        item,
-        refusal(item.ref, fault("E.UNIT.QUARANTINED", `${type} could not be decided and was set aside; nothing was changed`)),
-      );
-    }
-    return later;
-  }
-
-  /** A row whose timer cannot be decided is tried once more, then left alone, so that it never holds up the others. */
-  #blame(root: Key, problem: unknown): void {
-    const times = (this.#suspects.get(root) ?? 0) + 1;
-    this.#suspects.set(root, times);
-    if (times < 2) return;
-    if (!this.#quarantine.has(root))
-      this.#report("E.UNIT.QUARANTINED", `${root} cannot be decided and is left alone until a restart`, { root }, problem);
-    this.#quarantine.add(root);
-  }
-
-  async #commit(tx: Tx, decided: Decided): Promise<Next> {
-    const { units, roots } = decided.board.units();
-    if (units.length === 0) {
-      await tx.abort();
-      this.#applied(decided, new Map());
-      return this.#nextWake(tx, decided);
-    }
-    const turn = this.#turn + 1;
-    const outcome = await tx
-      .commit(turn, units)
-      .catch((problem: unknown) => ({ outcome: "failed" as const, fault: asFault(problem), unit: undefined }));
-    if (outcome.outcome === "committed") {
-      this.#turn = turn;
-      this.#applied(decided, outcome.first);
-      return this.#nextWake(tx, decided);
-    }
-    if (outcome.outcome === "unknown") return await this.#settle(turn, decided, tx);
-    this.#count.retriedTurns++;
-    this.#failed(decided, outcome.unit === undefined ? null : (roots[outcome.unit] ?? null), outcome.fault);
-    return outcome.unit === undefined ? this.#pause() : "again";
-  }
-
   /** Nothing is said or tried again before the store knows what became of the turn; while it cannot say, no other turn begins. */
-  async #settle(turn: number, decided: Decided, tx: Tx): Promise<Next> {
-    let verdict: "committed" | "absent";
+  async #settle({ turn }: Flight): Promise<Exclude<Committed, { outcome: "unknown" }> | null> {
     try {
-      verdict = await this.#world.store.settle(turn);
+      const verdict = await this.#world.store.settle(turn);
+      return verdict === "committed"
+        ? { outcome: "committed", first: new Map() }
+        : { outcome: "failed", fault: fault("E.STORE.BUSY", "the commit did not arrive") };
     } catch (problem) {
-      if (this.#unsettled === null)
+      if (this.#failedCommits === 0)
         this.#report("E.STORE.UNKNOWN_OUTCOME", `turn ${turn} cannot be settled yet`, { turn }, problem);
-      this.#unsettled = { turn, decided, tx };
+      this.#isUnsettled = true;
       this.#failedCommits++;
-      return this.#pause();
+      this.#note(this.#pause());
+      return null;
     }
-    this.#unsettled = null;
-    if (verdict === "absent") {
-      this.#failed(decided, null, fault("E.STORE.BUSY", "the commit did not arrive"));
-      return this.#pause();
-    }
-    this.#turn = turn;
-    this.#applied(decided, new Map());
-    return this.#nextWake(tx, decided);
   }
 
   /** The turn is on disk (or wrote nothing): now the floor moves and the doors hear of it. */
   #applied(decided: Decided, first: ReadonlyMap<string, number>): void {
     this.#failedCommits = 0;
+    this.#trouble = null;
     this.#world.failpoint("turn.committed");
-    for (const move of decided.board.moves) this.#floor.apply(move);
-    this.#routes.close();
+    for (const move of decided.board.moves) {
+      this.#floor.apply(move);
+      if (move.move === "heat" && this.#sky.size > 0) this.#routes.told(move.line);
+    }
+    this.#routes.close(decided.mark);
     if (decided.board.now - this.#lastLook >= this.#settings.idleMs) {
       this.#lastLook = decided.board.now;
       // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
@@ -339,49 +354,13 @@ export class Driver implements Engine {
     if (effects.length > 0) this.#world.out(effects);
   }
 
-  /** Nothing was written. A named unit is tried alone; the others go again at once. */
-  #failed(decided: Decided, root: Key | null, problem: Fault): void {
-    if (root === null) this.#failedCommits++;
-    const blamed = new Set(
-      decided.decision.wrote.filter((one) => root !== null && decided.board.unitOf(one.root) === root).map((one) => one.item),
-    );
-    // Timers and grants that share a unit with a command come after it; the command is suspected first.
-    if (root !== null && ![...blamed].some((item) => item !== null)) this.#blame(root, problem);
-    const again: Waiting[] = [];
-    const refused: Answer[] = [];
-    for (const item of [...decided.decision.taken, ...decided.later]) {
-      item.tries++;
-      if (blamed.has(item) && item.solo) {
-        this.#report(problem.code, problem.message, { type: item.command.type }, problem);
-        refused.push(
-          refusal(
-            item.ref,
-            fault("E.UNIT.QUARANTINED", `${item.command.type} was refused by the store and set aside; nothing was changed`),
-          ),
-        );
-      } else if (item.tries >= triesMax && root === null)
-        refused.push(refusal(item.ref, fault("E.STORE.BUSY", `the store did not take it: ${problem.message}; try again`)));
-      else {
-        if (blamed.has(item)) item.solo = true;
-        again.push(item);
-      }
-    }
-    this.#inbox.putBack(again);
-    if (refused.length > 0) this.#world.out(refused);
-  }
-
-  /** The store did not even begin: the commands wait a little, then their callers hear of it. */
+  /** The store did not even begin, or not to the end. */
   #storeAway(batch: readonly Waiting[], problem: unknown): Next {
-    this.#failedCommits++;
     const error = asFault(problem);
-    const again = batch.filter((item) => ++item.tries < triesMax);
-    const refused = batch.filter((item) => item.tries >= triesMax);
-    this.#inbox.putBack(again);
-    if (refused.length > 0)
-      this.#world.out(
-        refused.map((item) => refusal(item.ref, fault("E.STORE.BUSY", `the store is away: ${error.message}; try again`))),
-      );
-    if (this.#failedCommits === 1) this.#report(error.code, error.message, {}, problem);
+    this.#failedCommits++;
+    if (error.code !== this.#trouble) this.#report(error.code, error.message, {}, problem);
+    this.#trouble = error.code;
+    this.#inbox.putBack(this.#leftovers.away(batch, error));
     return this.#pause();
   }
 
@@ -390,12 +369,16 @@ export class Driver implements Engine {
     return { pauseUntil: this.#now + Math.min(this.#settings.idleMs, 2 ** Math.min(this.#failedCommits, 20)) };
   }
 
-  #nextWake(tx: Tx, decided: Decided): Millis | "again" {
-    if (decided.later.length > 0 || this.#moreToPlace()) return "again";
+  #nextWake({ tx, board, decision, later }: Flight): Next {
+    const isStuck = decision.busy.length > 0 && decision.taken.length === 0 && this.#inbox.size === later.length;
+    this.#stuckTurns = isStuck ? this.#stuckTurns + 1 : 0;
+    // Nothing else waits, and whoever holds the roots needs a moment; asking without a pause would only keep the store busy.
+    if (isStuck) return { pauseUntil: tx.now + Math.min(busyPauseMsMax, 2 ** Math.min(this.#stuckTurns, 10) / 2) };
+    if (later.length > 0 || this.#moreToPlace()) return "again";
     let wakeAt = tx.now + this.#settings.idleMs;
-    for (const at of [tx.nextDue, decided.board.earliestDue(), this.#floor.nextDeadline(this.#settings.ackDeadlineMs)])
+    for (const at of [tx.nextDue, board.earliestDue(), this.#floor.nextDeadline(this.#settings.ackDeadlineMs)])
       if (at !== null) wakeAt = Math.min(wakeAt, at);
-    return wakeAt <= tx.now ? (tx.due.length > 0 || decided.board.earliestDue() !== null ? "again" : tx.now + 1) : wakeAt;
+    return wakeAt <= tx.now ? (tx.due.length > 0 || board.earliestDue() !== null ? "again" : tx.now + 1) : wakeAt;
   }
 
   #moreToPlace(): boolean {

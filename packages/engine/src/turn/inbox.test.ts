@@ -10,6 +10,7 @@ const item = (command: Command, bytes = 100, at = 0): Waiting => ({
   at,
   run: null,
   tries: 0,
+  busyTurns: 0,
   solo: false,
 });
 const order = (tenant: string): Command => ({ type: "run.cancel", tenant, by: "", run: "r", reason: "" });
@@ -33,8 +34,8 @@ describe("the inbox", () => {
     const loud = fill(inbox, word("loud"), 5);
     const quiet = fill(inbox, word("quiet"), 2);
 
-    const first = inbox.take(3, 1e6);
-    const second = inbox.take(10, 1e6);
+    const first = inbox.take(3, 1e6, null);
+    const second = inbox.take(10, 1e6, null);
 
     expect(first.map((one) => one.command.tenant)).toEqual(["loud", "quiet", "loud"]);
     expect(second[0]?.command.tenant).toBe("quiet");
@@ -49,7 +50,7 @@ describe("the inbox", () => {
     fill(inbox, order("t"), 100);
     fill(inbox, word("t"), 100);
 
-    const batch = inbox.take(20, 1e6);
+    const batch = inbox.take(20, 1e6, null);
 
     expect(batch.filter((one) => one.command.type === "worker.beat")).toHaveLength(15);
     expect(batch.slice(15).every((one) => one.command.type === "run.cancel")).toBe(true);
@@ -61,8 +62,8 @@ describe("the inbox", () => {
     inbox.push(item(word("t"), 5_000));
     inbox.push(item(word("t"), 300));
 
-    expect(inbox.take(10, 1_000)).toHaveLength(1);
-    expect(inbox.take(10, 1_000)).toHaveLength(1);
+    expect(inbox.take(10, 1_000, null)).toHaveLength(1);
+    expect(inbox.take(10, 1_000, null)).toHaveLength(1);
   });
 
   it("[T6] takes a suspect alone, and what was put back before what is new", () => {
@@ -71,8 +72,8 @@ describe("the inbox", () => {
     const fresh = fill(inbox, word("t"), 1);
     inbox.putBack([back, suspect]);
 
-    expect(inbox.take(10, 1e6)).toEqual([suspect]);
-    expect(inbox.take(10, 1e6)).toEqual([back, ...fresh]);
+    expect(inbox.take(10, 1e6, null)).toEqual([suspect]);
+    expect(inbox.take(10, 1e6, null)).toEqual([back, ...fresh]);
   });
 
   it("[T7] knows when the oldest waiting word came, and gives everything up at the end", () => {

@@ -12,8 +12,10 @@ export interface Waiting {
   readonly at: Millis;
   /** Id for what a `run.start` will make, chosen once so that every try makes the same run. */
   run: RunId | null;
-  /** Turns this command was left out of because of a busy root or a failed commit. */
+  /** Turns it was part of whose commit failed. */
   tries: number;
+  /** Turns it was left out of because another held a root of it. */
+  busyTurns: number;
   /** Suspected of poisoning its turn: decided alone. */
   solo: boolean;
 }
@@ -67,8 +69,20 @@ export class Inbox {
     this.#again = [...items, ...this.#again];
   }
 
-  /** The next batch. A suspect comes alone. A quarter of the turn is kept for orders while any wait. */
-  take(most: number, bytesMost: number): Waiting[] {
+  /**
+   * The next batch. A suspect comes alone. A quarter of the turn is kept for orders while any wait. What is not clear keeps its place
+   * before all that came later.
+   */
+  take(most: number, bytesMost: number, isClear: ((item: Waiting) => boolean) | null): Waiting[] {
+    const batch = this.#next(most, bytesMost);
+    if (isClear === null) return batch;
+    const [clear, held]: [Waiting[], Waiting[]] = [[], []];
+    for (const item of batch) (isClear(item) ? clear : held).push(item);
+    this.putBack(held);
+    return clear;
+  }
+
+  #next(most: number, bytesMost: number): Waiting[] {
     const suspect = this.#again.findIndex((item) => item.solo);
     if (suspect >= 0) return this.#again.splice(suspect, 1);
     const batch = this.#again.splice(0, most);

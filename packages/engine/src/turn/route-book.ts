@@ -1,5 +1,5 @@
-// Which routes there are and which lines others have told of. Routes are read from the store at the start and whenever a hint names one
-// that is not known here; a hint heard during a turn counts after it, because that turn may have seen the line empty.
+// Which routes there are and which lines have been told of. Routes are read from the store at the start and whenever a hint names one
+// that is not known here. A line told of while a turn is under way counts after that turn, which may have seen it empty.
 
 import type { Floor } from "../core/floor.ts";
 import { type Needs, routeOf } from "../core/route.ts";
@@ -8,25 +8,35 @@ import type { Line } from "../rows.ts";
 
 export class RouteBook {
   readonly #floor: Floor;
-  readonly #heard = new Set<Line>();
+  /** Lines told of, and when: by a number that rises with every telling. */
+  readonly #told = new Map<Line, number>();
+  #tellings = 0;
   #hasStranger = false;
 
   constructor(floor: Floor) {
     this.#floor = floor;
   }
 
+  /** Another scheduler says that a line has work. */
   hear(line: Line): void {
     const target = routeOf(line);
     if (target === null) return;
     if (!this.#floor.routes.has(target.route)) this.#hasStranger = true;
-    this.#heard.add(line);
+    this.told(line);
     this.#floor.apply({ move: "heat", line });
   }
 
-  /** A turn begins: what was heard before it is in its claims. */
-  async open(reader: Pick<Reader, "page">): Promise<void> {
-    this.#heard.clear();
+  /** A line has been heated, by a hint or by a turn that has landed. */
+  told(line: Line): void {
+    this.#told.set(line, ++this.#tellings);
+  }
+
+  /** A turn begins: what was told before it is in its claims. The answer is for `close`. */
+  async open(reader: Pick<Reader, "page">, isAlone: boolean): Promise<number> {
+    if (isAlone) this.#told.clear();
+    const mark = this.#tellings;
     if (this.#hasStranger) await this.learn(reader);
+    return mark;
   }
 
   async learn(reader: Pick<Reader, "page">): Promise<void> {
@@ -39,8 +49,8 @@ export class RouteBook {
     }
   }
 
-  /** The turn is over, and the floor has moved as it decided. */
-  close(): void {
-    for (const line of this.#heard) this.#floor.apply({ move: "heat", line });
+  /** The turn that began at `mark` is over, and the floor has moved as it decided: lines it may have found empty too early are hot again. */
+  close(mark: number): void {
+    for (const [line, telling] of this.#told) if (telling > mark) this.#floor.apply({ move: "heat", line });
   }
 }

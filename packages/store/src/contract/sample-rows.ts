@@ -66,6 +66,7 @@ export function workerRow(id: string, over: Partial<WorkerRow> = {}): WorkerRow 
     boot: "boot-1",
     epoch: 7,
     replica: "a",
+    replicaEpoch: 1,
     draining: false,
     joinedAt: 2_000,
     seenAt: 3_000,

@@ -60,6 +60,7 @@ const migrations: readonly string[] = [
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX event_of ON event (subject, first);
   `,
+  `ALTER TABLE worker ADD COLUMN "replicaEpoch" INTEGER NOT NULL DEFAULT 0;`,
 ];
 
 export const schemaVersion = migrations.length;

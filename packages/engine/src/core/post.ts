@@ -1,0 +1,125 @@
+// Words for workers whose socket another scheduler holds: written as mail with the unit that made them true, delivered by the scheduler
+// that holds the socket. Mail makes it quick; what makes it certain is the worker's next heartbeat, which is compared with the rows.
+
+import { fault } from "@astraflow/protocol";
+import type { Mail, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../rows.ts";
+import { workerKey } from "../rows.ts";
+import type { Board } from "./board.ts";
+import type { Seat } from "./floor.ts";
+import { type Root, RootBusy } from "./root.ts";
+import type { Tools } from "./tools.ts";
+
+export interface Why {
+  readonly code: string;
+  readonly reason: string;
+}
+
+/** What a letter says; which session it is for is known where the socket is. */
+type Letter =
+  | ({ readonly of: "stop"; readonly run: RunId; readonly task: TaskId; readonly fence: number } & Why)
+  /** For every session of the worker that joined before this epoch, or, inclusively, with it. */
+  | ({ readonly of: "reset"; readonly epoch: number } & Why)
+  | { readonly of: "drain"; readonly on: boolean; readonly reason: string };
+
+type Addressed = Letter & { readonly worker: WorkerId };
+
+/** Tells the holder of an attempt, wherever its socket is, that the attempt is no longer wanted. */
+export function postStop(board: Board, tools: Tools, task: TaskRow, why: Why): void {
+  if (task.worker === null) return;
+  let worker: WorkerRow | null;
+  try {
+    worker = board.worker(task.worker);
+  } catch (problem) {
+    // In the hands of another turn, so its address cannot be read now: its next heartbeat finds out. A sweep must not wait for that.
+    if (problem instanceof RootBusy) return;
+    throw problem;
+  }
+  if (worker === null || worker.phase !== "online" || isHere(tools, worker)) return;
+  post(board, worker, task.run, `stop ${task.id}#${task.fence}`, {
+    of: "stop",
+    run: task.run,
+    task: task.id,
+    fence: task.fence,
+    ...why,
+  });
+}
+
+/** Asks for the worker rows that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
+export function needAddresses(board: Board, tools: Tools, tasks: readonly TaskRow[]): void {
+  const workers = new Set<WorkerId>();
+  for (const { phase, worker } of tasks)
+    if (phase === "leased" && worker !== null && !tools.floor.seats.has(worker)) workers.add(worker);
+  board.need([...workers].map(workerKey));
+}
+
+/** Ends the worker's session of that epoch or earlier, if another scheduler still keeps one. */
+export function postReset(board: Board, tools: Tools, worker: WorkerRow, why: Why): void {
+  if (isHere(tools, worker)) return;
+  post(board, worker, workerKey(worker.id), `reset ${worker.id} ${worker.epoch}`, { of: "reset", epoch: worker.epoch, ...why });
+}
+
+export function postDrain(board: Board, tools: Tools, worker: WorkerRow, on: boolean, reason: string): void {
+  if (isHere(tools, worker) || worker.phase !== "online") return;
+  const id = `drain ${worker.id} ${tools.nextId(board.now)}`;
+  post(board, worker, workerKey(worker.id), id, { of: "drain", on, reason });
+}
+
+function isHere(tools: Tools, worker: WorkerRow): boolean {
+  return worker.replica === tools.me.replica && worker.replicaEpoch === tools.me.epoch;
+}
+
+function post(board: Board, to: WorkerRow, root: Root, id: string, letter: Letter): void {
+  const addressed: Addressed = { ...letter, worker: to.id };
+  board.post(root, { replica: to.replica, epoch: to.replicaEpoch, id, body: JSON.stringify(addressed) });
+}
+
+/**
+ * One letter that came for a socket of this scheduler. A worker that sits here no longer has been told by its new join. What the letter
+ * says was true when it was written; whether it still concerns this seat is read from the seat, and nothing but effects follows from it.
+ */
+export function hearMail(board: Board, tools: Tools, mail: Mail): void {
+  const letter = JSON.parse(mail.body) as Addressed;
+  const seat = tools.floor.seats.get(letter.worker);
+  if (seat === undefined) return;
+  switch (letter.of) {
+    case "stop":
+      return stopHold(board, seat, letter.task, letter.fence, letter);
+    case "reset":
+      if (seat.epoch > letter.epoch) return;
+      board.move({ move: "rise", worker: seat.worker, session: seat.session });
+      board.effect({
+        type: "reset",
+        session: seat.session,
+        worker: seat.worker,
+        code: letter.code,
+        reason: letter.reason,
+      });
+      return;
+    case "drain":
+      if (seat.draining === letter.on) return;
+      board.move({ move: "drain", worker: seat.worker, on: letter.on });
+      board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: letter.on, reason: letter.reason });
+      return;
+    default:
+      throw fault("E.INTERNAL", `mail ${mail.id} holds a letter that cannot be read`);
+  }
+}
+
+/** The seat's hold is over, by another scheduler's hand: the slot is free and the worker is told. */
+export function stopHold(board: Board, seat: Seat, task: TaskId, fence: number, why: Why): void {
+  const hold = seat.held.get(task);
+  if (hold?.fence !== fence) return;
+  if (board.moves.some((move) => move.move === "drop" && move.task === task && move.fence === fence)) return;
+  board.move({ move: "drop", worker: seat.worker, task, fence });
+  board.effect({
+    type: "stop",
+    session: seat.session,
+    worker: seat.worker,
+    tenant: seat.tenant,
+    run: hold.run,
+    task,
+    fence,
+    code: why.code,
+    reason: why.reason,
+  });
+}
