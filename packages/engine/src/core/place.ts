@@ -15,6 +15,8 @@ import type { Tools } from "./tools.ts";
 
 /** Seats looked at beyond the first free one, to even out load without walking the whole fleet. */
 const seatProbesMax = 4;
+/** Worker rows asked for ahead in one turn. */
+const granteesMax = 64;
 
 /** What of this turn bears on a seat's room. */
 interface Changes {
@@ -65,6 +67,40 @@ export function wantedClaims(tools: Tools, coming: ReadonlyMap<WorkerId, number>
     if (claims.length >= settings.claimLinesMax) break;
   }
   return claims;
+}
+
+/**
+ * Workers that this turn will probably grant to: those whose results free a slot, and those with room for a claimed line or for new
+ * orders. Their rows are asked for at once; one that is missing here costs another round, one too many a lock for nothing.
+ */
+export function likelyGrantees(tools: Tools, commands: readonly Command[], claims: readonly { line: Line }[]): Set<WorkerId> {
+  const { floor } = tools;
+  const likely = new Set<WorkerId>();
+  const add = (worker: WorkerId): void => {
+    if (likely.size < granteesMax && floor.seats.has(worker) && !floor.pending.has(worker)) likely.add(worker);
+  };
+  for (const command of commands) if (command.type === "task.result" || command.type === "task.error") add(command.worker);
+  for (const { line } of claims) {
+    const target = routeOf(line);
+    if (target === null || likely.size >= granteesMax) continue;
+    const seats = seatsFor(tools, target.route, target.pin);
+    for (const seat of probedSeats(tools, target.route, seats)) if (seat.held.size < seat.about.slots) add(seat.worker);
+  }
+  if (commands.some((command) => command.type === "run.start")) {
+    let probes = seatProbesMax;
+    for (const seat of floor.seats.values()) {
+      if (seat.held.size >= seat.about.slots) continue;
+      add(seat.worker);
+      if (--probes === 0) break;
+    }
+  }
+  return likely;
+}
+
+/** The seats at which the search for a grantee of this route will begin. */
+function probedSeats(tools: Tools, route: string, seats: readonly Seat[]): Seat[] {
+  const start = tools.floor.turnOf(route);
+  return Array.from({ length: Math.min(seats.length, granteesMax) }, (_, step) => seats[(start + step) % seats.length] as Seat);
 }
 
 function seatsFor(tools: Tools, route: string, pin: WorkerId | null): readonly Seat[] {

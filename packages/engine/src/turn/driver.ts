@@ -5,11 +5,11 @@ import { type Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
 import { listsFor, rowsFor } from "../core/decide.ts";
 import { Floor } from "../core/floor.ts";
-import { slotsComing, wantedClaims } from "../core/place.ts";
+import { likelyGrantees, slotsComing, wantedClaims } from "../core/place.ts";
 import { Plans, type Tools } from "../core/tools.ts";
 import type { Effect } from "../effect.ts";
 import type { Claim, Committed, Tx } from "../port.ts";
-import type { Key, Millis } from "../rows.ts";
+import { type Key, type Millis, workerKey } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
 import { type Decided, type Flight, Sky } from "./flight.ts";
@@ -281,6 +281,8 @@ export class Driver implements Engine {
       if (item.command.type === "run.start") item.run ??= this.#world.ids.next(this.#now);
       for (const key of rowsFor(item.command, item.run)) rows.push(key);
     }
+    const commands = batch.map((item) => item.command);
+    for (const worker of likelyGrantees(this.#tools, commands, claims)) rows.push(workerKey(worker));
     const skip = [...this.#leftovers.quarantine];
     const lists = batch.flatMap((item) => listsFor(item.command));
     return { rows, claims, lists, due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
