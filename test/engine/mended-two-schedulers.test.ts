@@ -2,7 +2,7 @@
 // between schedulers. One scheduler alone is in mended-one.test.ts.
 import { describe, expect, it } from "vitest";
 import { chain, graph } from "./harness.ts";
-import { hear, Stage } from "./mended-stage.ts";
+import { hear, passThrough, Stage } from "./mended-stage.ts";
 
 describe("rows that come on demand", () => {
   it("[U8] a worker that comes back keeps all it holds, although its join asks for one row after another", async () => {
@@ -31,6 +31,18 @@ describe("two schedulers on one store", () => {
 
     const run = await near.run(chain(1));
     await stage.pass(5);
+
+    expect(worker.sent).toMatchObject([{ run }]);
+  });
+
+  it("[U9] also when the hint that told of it was lost", async () => {
+    const stage = new Stage({ mode: "weak" });
+    const deaf = await stage.boot("r1", { wrap: (store) => passThrough(store, { onHint: () => undefined }) });
+    const far = await stage.boot("r2");
+    const worker = await deaf.join("w");
+
+    const run = await far.run(chain(1));
+    await stage.passIdle(5, worker);
 
     expect(worker.sent).toMatchObject([{ run }]);
   });

@@ -1,12 +1,20 @@
 // The worker as a program: config, identity, packages, logs and signals around the runtime's worker. Answers with an exit code.
 
-import { randomUUID } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
 import { Fault } from "@astraflow/protocol";
-import { createWorker, type LinkNote, loadPackages, type Outside, type PackageShelf, type WorkerNote } from "@astraflow/runtime";
+import {
+  createWorker,
+  type LinkNote,
+  loadPackages,
+  type Outside,
+  openOutboxFolder,
+  type PackageShelf,
+  type WorkerNote,
+} from "@astraflow/runtime";
 import pino, { type Logger } from "pino";
 import { readConfig, type WorkerConfig } from "./config.ts";
 import { keepInstanceId } from "./instance-id.ts";
@@ -15,8 +23,8 @@ import { Signals } from "./signals.ts";
 import { describeUsage } from "./usage.ts";
 import { readVitals } from "./vitals.ts";
 
-/** 0 all well, 1 cut short by a second signal, 2 wrong config, 3 refused by the scheduler. */
-export type ExitCode = 0 | 1 | 2 | 3;
+/** 0 all well, 1 cut short by a second signal, 2 wrong config, 3 refused by the scheduler, 4 what an earlier process kept is damaged. */
+export type ExitCode = 0 | 1 | 2 | 3 | 4;
 
 /** A handler that ignores its signal would keep the process alive after its worker has ended. */
 const lingerMs = 500;
@@ -71,7 +79,7 @@ async function run({ config, instance, log, signals }: Running): Promise<ExitCod
   const levels = new NoteLevels();
   const { tenant, name, version, auth, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
   const worker = createWorker({
-    url: config.url,
+    url: config.urls,
     identity: { tenant, instance, name, version, hostname: hostname(), boot: randomUUID(), auth },
     offer: {
       maxParallel,
@@ -82,6 +90,7 @@ async function run({ config, instance, log, signals }: Running): Promise<ExitCod
       ...(tags && { tags }),
     },
     shelf,
+    outbox: openOutboxFolder(config.dataDir, outboxFile(tenant, instance)),
     workRoot: path.join(config.dataDir, "work"),
     outside: realOutside,
     settings: {
@@ -99,6 +108,10 @@ async function run({ config, instance, log, signals }: Running): Promise<ExitCod
     if (note.event === "ready" && !hasBeenReady) {
       hasBeenReady = true;
       process.stdout.write(`${JSON.stringify({ ready: true, worker: instance, name, pid: process.pid })}\n`);
+    }
+    if (note.event === "outbox-damaged") {
+      code = 4;
+      process.stderr.write(`worker: ${note.message}\n`);
     }
     const refusal = note.event === "refused" ? String(note.details?.["code"]) : "";
     if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
@@ -122,6 +135,14 @@ async function run({ config, instance, log, signals }: Running): Promise<ExitCod
   const ended = code;
   setTimeout(() => process.exit(ended), lingerMs).unref();
   return ended;
+}
+
+/** A file for each identity: results are the business of the worker that was asked for them, also where two share a directory. */
+function outboxFile(tenant: string, instance: string): string {
+  const digest = createHash("sha256")
+    .update(JSON.stringify([tenant, instance]))
+    .digest("hex");
+  return `outbox-${digest.slice(0, 16)}.journal`;
 }
 
 const realOutside: Outside = {

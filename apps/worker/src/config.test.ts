@@ -25,7 +25,7 @@ function problemsOf(part: Partial<Sources>): readonly string[] {
 describe("config of the worker", () => {
   it("[W60] needs nothing but a token", () => {
     expect(configOf({ env: { ASTRA_WORKER_AUTH_TOKEN: "t" } })).toMatchObject({
-      url: "ws://127.0.0.1:8080/ws/worker",
+      urls: ["ws://127.0.0.1:8080/ws/worker"],
       tenant: "default",
       name: "box",
       instanceId: undefined,
@@ -60,7 +60,7 @@ describe("config of the worker", () => {
     });
 
     expect(config).toMatchObject({
-      url: "wss://scheduler.example/ws/worker",
+      urls: ["wss://scheduler.example/ws/worker"],
       tenant: "acme",
       name: "gpu-1",
       instanceId: "w-7",
@@ -97,6 +97,15 @@ describe("config of the worker", () => {
     expect(reading).toMatchObject({
       remarks: [expect.stringContaining("ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION has no effect")],
     });
+  });
+
+  it("[W65] takes several addresses with commas between them, and refuses all for one that is none", () => {
+    const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
+
+    expect(configOf({ env, argv: ["--url", "ws://a/ws, wss://b/ws"] }).urls).toEqual(["ws://a/ws", "wss://b/ws"]);
+    for (const url of ["ws://a/ws,", "ws://a/ws,http://b", ","]) {
+      expect(problemsOf({ env, argv: ["--url", url] })).toEqual(["--url must be an address that begins with ws:// or wss://"]);
+    }
   });
 
   it("[W60] is frozen all the way down", () => {

@@ -9,7 +9,8 @@ import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./se
 const devToken = "dev-token";
 
 export interface WorkerConfig {
-  readonly url: string;
+  /** Replicas of one scheduler; each connection is to the next. */
+  readonly urls: readonly string[];
   readonly tenant: string;
   readonly name: string;
   /** Undefined: kept in the data directory. */
@@ -122,7 +123,7 @@ function configOf(values: ReadonlyMap<SettingName, unknown>, hostname: string): 
   const secret = mode === "token" ? { token: get("AUTH_TOKEN", "") } : { fingerprint: get("AUTH_FINGERPRINT", "") };
   const dataDir = get("DATA_DIR", "./var");
   return deepFreeze({
-    url: get("SCHEDULER_WS_URL", "ws://127.0.0.1:8080/ws/worker"),
+    urls: get("SCHEDULER_WS_URL", ["ws://127.0.0.1:8080/ws/worker"]),
     tenant: get("TENANT", "default"),
     name: get("WORKER_NAME", hostname),
     instanceId: maybe<string>("WORKER_INSTANCE_ID"),

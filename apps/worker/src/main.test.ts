@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -169,6 +169,57 @@ describe("the worker program", () => {
 
     expect(code).toBe(3);
     expect(stderr).toContain("worker: the scheduler refused this worker (E.AUTH.INVALID_TOKEN): the token is wrong");
+  });
+
+  it("[W83] killed between a task's end and the ack, sends the result again after its next start and does not run the task again", async () => {
+    const door = await scheduler();
+    door.isAckingWords = false;
+    const first = start(usual(door.url));
+    await first.line();
+    const result = door.next("biz.exec.result");
+    door.dispatch("t1", "demo.delay", { durationMs: 1, text: "once" });
+    const sent = await result;
+    first.child.kill("SIGKILL");
+    await first.ended();
+    const before = door.seen.length;
+
+    door.isAckingWords = true;
+    const [register, again] = [door.next("control.register"), door.next("biz.exec.result")];
+    const second = start(usual(door.url), first.dataDir);
+    expect((await register).payload["running"]).toEqual([{ task_id: "t1", fence: 1 }]);
+    expect(await again).toMatchObject({ id: sent.id, payload: sent.payload });
+    second.child.kill("SIGTERM");
+    expect((await second.ended()).code).toBe(0);
+
+    expect(door.seen.slice(before).filter((frame) => frame.type.startsWith("biz."))).toHaveLength(1);
+    const third = door.next("control.register");
+    start(usual(door.url), first.dataDir);
+    expect((await third).payload["running"]).toEqual([]);
+  });
+
+  it("[W83] ends with 4 and a sentence when its outbox is damaged, keeps the file aside, and starts without it", async () => {
+    const door = await scheduler();
+    const first = start(usual(door.url));
+    await first.line();
+    for (const task of ["t1", "t2"]) {
+      const result = door.next("biz.exec.result");
+      door.dispatch(task, "demo.text", { text: "x" });
+      await result;
+    }
+    first.child.kill("SIGTERM");
+    await first.ended();
+    const outbox = readdirSync(first.dataDir).find((name) => name.endsWith(".journal")) ?? "";
+    const bytes = readFileSync(path.join(first.dataDir, outbox));
+    bytes[20] = 0;
+    writeFileSync(path.join(first.dataDir, outbox), bytes);
+
+    const { code, stderr } = await start(usual(door.url), first.dataDir).ended();
+
+    expect(code).toBe(4);
+    expect(stderr).toMatch(/^worker: the outbox of this worker is damaged at byte 0: /m);
+    expect(readdirSync(first.dataDir)).toContainEqual(expect.stringMatching(/^outbox-.*\.journal\.damaged-\d+$/));
+    const ready = JSON.parse(await start(usual(door.url), first.dataDir).line()) as Record<string, unknown>;
+    expect(ready["ready"]).toBe(true);
   });
 
   it("[W63] tells the command line its name and flags", () => {

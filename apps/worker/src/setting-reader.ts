@@ -11,8 +11,8 @@ export function readSetting(setting: Setting, given: unknown): SettingValue {
     case "text":
       if (typeof given !== "string" || given === "") return { problem: "must be a text that is not empty" };
       return reading.pattern?.test(given) === false ? { problem: `must be ${reading.expected}` } : { value: given };
-    case "url":
-      return readUrl(given);
+    case "urls":
+      return readUrls(given);
     case "whole":
     case "number": {
       const number = typeof given === "string" && given.trim() !== "" ? Number(given) : given;
@@ -36,14 +36,21 @@ export function readSetting(setting: Setting, given: unknown): SettingValue {
   }
 }
 
-function readUrl(given: unknown): SettingValue {
-  const url = typeof given === "string" ? URL.parse(given) : null;
-  if (url === null || (url.protocol !== "ws:" && url.protocol !== "wss:"))
-    return { problem: "must be an address that begins with ws:// or wss://" };
-  if (url.hash !== "") return { problem: "must not have a fragment (#...)" };
-  if (url.username !== "" || url.password !== "")
-    return { problem: "must not carry a user or password; the token has its own setting" };
-  return { value: given };
+function readUrls(given: unknown): SettingValue {
+  const texts = typeof given === "string" ? given.split(",").map((text) => text.trim()) : given;
+  if (!Array.isArray(texts) || texts.length === 0) return { problem: addressProblem };
+  const problem = texts.map(problemOfUrl).find((one) => one !== null);
+  return problem === undefined ? { value: texts } : { problem };
+}
+
+const addressProblem = "must be an address that begins with ws:// or wss://";
+
+function problemOfUrl(text: unknown): string | null {
+  const url = typeof text === "string" ? URL.parse(text) : null;
+  if (url === null || (url.protocol !== "ws:" && url.protocol !== "wss:")) return addressProblem;
+  if (url.hash !== "") return "must not have a fragment (#...)";
+  if (url.username !== "" || url.password !== "") return "must not carry a user or password; the token has its own setting";
+  return null;
 }
 
 function readYesNo(given: unknown): SettingValue {

@@ -3,7 +3,8 @@
 
 export type Reading =
   | { readonly as: "text"; readonly pattern?: RegExp; readonly expected?: string }
-  | { readonly as: "url" }
+  /** Addresses with commas between them. */
+  | { readonly as: "urls" }
   | { readonly as: "whole"; readonly min: number; readonly max: number }
   | { readonly as: "number"; readonly min: number; readonly max: number }
   | { readonly as: "yes-no" }
@@ -39,8 +40,8 @@ export const settings = [
   {
     name: "SCHEDULER_WS_URL",
     flag: "url",
-    reading: { as: "url" },
-    help: "where the scheduler's session door is (ws:// or wss://)",
+    reading: { as: "urls" },
+    help: "where the scheduler's session door is (ws:// or wss://), or those of its replicas, with commas between them",
     otherwise: "ws://127.0.0.1:8080/ws/worker",
   },
   { name: "TENANT", reading: printable, help: "tenant that the token belongs to", otherwise: "default" },
@@ -82,7 +83,12 @@ export const settings = [
     reading: text,
     help: "directory with <name>/<version>/manifest.json; by default packages in the data directory",
   },
-  { name: "DATA_DIR", reading: text, help: "directory for the identity and for the tasks' own files", otherwise: "./var" },
+  {
+    name: "DATA_DIR",
+    reading: text,
+    help: "directory for the identity, for results until they are delivered, and for the tasks' own files",
+    otherwise: "./var",
+  },
   {
     name: "HEARTBEAT_INTERVAL_SECONDS",
     reading: whole(1, 3_600),

@@ -18,7 +18,7 @@ it("[W60] help names the flag and the variable of every setting that has an effe
   const help = describeUsage();
 
   for (const setting of rows) expect(help).toContain(`  --${flagOf(setting)}, ASTRA_WORKER_${setting.name}\n`);
-  expect(help).toContain("where the scheduler's session door is (ws:// or wss://) (default ws://127.0.0.1:8080/ws/worker)");
+  expect(help).toContain("with commas between them (default ws://127.0.0.1:8080/ws/worker)");
   expect(help).toContain("tasks that run at once (default 4)");
 });
 

@@ -21,6 +21,8 @@ export class TinyScheduler {
   readonly seen: Frame[] = [];
   /** Answers every handshake with this reset instead of a welcome. */
   refusal: { code: string; reason: string } | undefined;
+  /** Whether results are acked, or left to be sent again. */
+  isAckingWords = true;
   readonly #server: Server;
   readonly #waiting: { type: string; resolve: (frame: Frame) => void }[] = [];
   #socket: Duplex | undefined;
@@ -41,6 +43,8 @@ export class TinyScheduler {
         rest = this.#takeMessages(Buffer.concat([rest, bytes]), socket);
       });
       socket.on("error", () => socket.destroy());
+      // A worker that was killed says no goodbye.
+      socket.on("end", () => socket.destroy());
     });
   }
 
@@ -77,7 +81,7 @@ export class TinyScheduler {
   #hear(frame: Frame): void {
     this.seen.push(frame);
     if (frame.type === "control.handshake" && this.refusal) this.#say("control.reset", this.refusal);
-    else if (frame.type !== "control.ack")
+    else if (frame.type !== "control.ack" && (this.isAckingWords || frame.seq === undefined))
       this.#say("control.ack", { ok: true, for: frame.id, ack_seq: frame.seq ?? -1, ack_bitmap: 0 });
     if (frame.type === "control.register") {
       this.#seq = 0;

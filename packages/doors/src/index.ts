@@ -16,5 +16,15 @@ export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News,
 export { createMetrics, type Family, type Metrics, type Series } from "./metrics.ts";
 export type { LogLine, Outside } from "./outside.ts";
 export { createRest, type RestOptions } from "./rest/app.ts";
+export {
+  type AdmittedRequest,
+  createRestCalls,
+  type RestAnswer,
+  type RestCalls,
+  type RestCallsOptions,
+  type RestRequest,
+} from "./rest/calls.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
+export { createSessionHall, type SessionHall, type SessionHallOptions } from "./session/hall.ts";
 export { type SessionLimits, sessionLimits } from "./session/limits.ts";
+export type { PeerEars, PeerSocket } from "./session/peer-socket.ts";

@@ -95,6 +95,15 @@ export class AttemptTable {
     return { verdict: "wait", attempt, superseded };
   }
 
+  /** An attempt of an earlier process whose outcome is known and not acked. Of several of one task only the last is held. */
+  adopt(attempt: Attempt): void {
+    attempt.phase = "finished";
+    const current = this.#byTask.get(attempt.task);
+    if (current !== undefined && current.fence > attempt.fence) return;
+    this.#byTask.set(attempt.task, attempt);
+    this.#fences.set(attempt.task, attempt.fence);
+  }
+
   /** Its outcome is known. It stays held until the scheduler has acked the word about it. */
   finish(attempt: Attempt): void {
     if (attempt.phase !== "dropped") attempt.phase = "finished";

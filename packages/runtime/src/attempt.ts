@@ -34,6 +34,13 @@ export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: numbe
   };
 }
 
+/** An attempt of an earlier process. Its handler has come back there, so of what was asked only the names are still of use. */
+export function recallAttempt(names: { run: string; task: string; node: string; fence: number }): Attempt {
+  const { run, task, node, fence } = names;
+  const asked = { run_id: run, task_id: task, node_id: node, fence, node_type: "", package_name: "", package_version: "" };
+  return makeAttempt({ ...asked, parameters: {}, constraints: {} }, fence, 0);
+}
+
 /** An AbortController that costs nothing until a handler asks for its signal. Most light handlers never do. */
 export class Stop {
   #controller: AbortController | undefined;

@@ -1,4 +1,5 @@
-// The worker's socket: one WebSocket at a time, dialled out, text in and text out. What the texts mean is the link's business.
+// The worker's socket: one at a time, dialled out, text in and text out. Real ones are WebSockets; a simulator brings its own.
+// What the texts mean is the link's business.
 
 import { limits } from "@astraflow/protocol";
 import WebSocket from "ws";
@@ -11,25 +12,39 @@ export interface DialEvents {
   lost(reason: string): void;
 }
 
+/** A line to the scheduler that can be opened again and again. */
+export interface Dialling {
+  /** Opens a socket; `opened` or `lost` must follow, never before this has returned. */
+  dial(): void;
+  /** Lost silently where no socket is open. */
+  send(text: string): void;
+  /** Ends the current socket; nothing more is heard of it. */
+  hangUp(code: number, reason: string): void;
+  /** Resolves once the last socket that was hung up is really gone, so that what it was given has left. */
+  closed(): Promise<void>;
+}
+
 /** How long the other end may take to answer a close before the socket is torn down. */
 const closeWaitMs = 1_000;
 
-export class Dialler {
-  readonly #url: string;
+export class Dialler implements Dialling {
+  readonly #urls: readonly string[];
   readonly #events: DialEvents;
   readonly #after: Outside["after"];
+  #dials = 0;
   #socket: WebSocket | undefined;
   #closing: Promise<void> = Promise.resolve();
 
-  constructor(url: string, events: DialEvents, outside: Pick<Outside, "after">) {
-    this.#url = url;
+  /** Several addresses are those of one scheduler's replicas; each dial takes the next. */
+  constructor(urls: readonly string[], events: DialEvents, outside: Pick<Outside, "after">) {
+    this.#urls = urls;
     this.#events = events;
     this.#after = outside.after;
   }
 
   dial(): void {
     // Compression costs ten times what it saves on small frames; it stays off.
-    const socket = new WebSocket(this.#url, {
+    const socket = new WebSocket(this.#urls[this.#dials++ % this.#urls.length] ?? "", {
       perMessageDeflate: false,
       maxPayload: limits.frameBytesMax,
       handshakeTimeout: 10_000,
@@ -53,7 +68,6 @@ export class Dialler {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
   }
 
-  /** Ends the current socket; nothing more is heard of it. */
   hangUp(code: number, reason: string): void {
     const socket = this.#socket;
     if (socket === undefined) return;
@@ -64,7 +78,6 @@ export class Dialler {
     socket.close(code, cutUtf8(reason));
   }
 
-  /** Resolves once the last socket that was hung up is really gone, so that what it was given has left. */
   closed(): Promise<void> {
     return this.#closing;
   }

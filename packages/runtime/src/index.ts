@@ -2,11 +2,12 @@
 // This is the only entrance. Config, logs and signals belong to the app.
 
 export type { Attempt } from "./attempt.ts";
+export type { DialEvents, Dialling } from "./dial.ts";
 export { Executor, type ExecutorPorts, type ExecutorSettings } from "./executor.ts";
 export type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
 export { makeFolder } from "./folder.ts";
 export { type FeedbackSender, type FoundHandler, type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
-export { Link } from "./link.ts";
+export { Link, type LinkParts } from "./link.ts";
 export {
   type LinkEvent,
   type LinkIdentity,
@@ -18,6 +19,10 @@ export {
   linkDefaults,
   linkFeatures,
 } from "./link-ports.ts";
+export type { OutboxDisk } from "./outbox-disk.ts";
+export { openOutboxFolder } from "./outbox-folder.ts";
+export type { KeptWord } from "./outbox-journal.ts";
+export { type KeeperNote, type KeeperSettings, type Keeping, keeperDefaults, OutboxKeeper } from "./outbox-keeper.ts";
 export type { Outcome } from "./outcome.ts";
 export type { Outside } from "./outside.ts";
 export {

@@ -25,6 +25,8 @@ import { Inbox } from "./inbox.ts";
 import { Lease } from "./lease.ts";
 import type { LinkIdentity, LinkNote, LinkOffer, LinkPorts, LinkSettings, LinkView } from "./link-ports.ts";
 import { linkFeatures, linkPayloadTypes } from "./link-ports.ts";
+import type { KeptWord } from "./outbox-journal.ts";
+import type { Keeping } from "./outbox-keeper.ts";
 import type { Outcome } from "./outcome.ts";
 import { backoffMs, isInSession, type LinkMove, type LinkPhase, stepPhase } from "./phase.ts";
 import { Work } from "./work.ts";
@@ -33,11 +35,21 @@ const never = Number.POSITIVE_INFINITY;
 /** A batch nests its items two levels deeper than they would travel alone. */
 const frameBounds = { ...limits.json.frame, depthMax: limits.json.frame.depthMax + 2 };
 
+export interface LinkParts {
+  readonly ports: LinkPorts;
+  readonly identity: LinkIdentity;
+  readonly offer: () => LinkOffer;
+  readonly settings: LinkSettings;
+  /** Results are on disk before they are sent; absent: they are kept in memory only. */
+  readonly keeping?: Keeping | null;
+}
+
 export class Link {
   readonly #ports: LinkPorts;
   readonly #identity: LinkIdentity;
   readonly #offer: () => LinkOffer;
   readonly #settings: LinkSettings;
+  readonly #keeping: Keeping | null;
   readonly #writer: FrameWriter;
   readonly #work: Work;
   readonly #lease: Lease;
@@ -64,12 +76,13 @@ export class Link {
 
   #isFlushAsked = false;
 
-  constructor(given: { ports: LinkPorts; identity: LinkIdentity; offer: () => LinkOffer; settings: LinkSettings }) {
-    const { ports, identity, offer, settings } = given;
+  constructor(given: LinkParts) {
+    const { ports, identity, offer, settings, keeping = null } = given;
     this.#ports = ports;
     this.#identity = identity;
     this.#offer = offer;
     this.#settings = settings;
+    this.#keeping = keeping;
     this.#heartbeatMs = settings.heartbeatMs;
     this.#inbox = new Inbox(settings.windowDefault);
     this.#writer = new FrameWriter(ports, identity);
@@ -79,6 +92,7 @@ export class Link {
         now: () => ports.now(),
         start: (attempt) => ports.start(attempt),
         nextId: () => this.#writer.nextId(),
+        keeping,
         askFlush: () => this.#askFlush(),
         note: (level, event, message, details) => this.#note(level, event, message, details),
       },
@@ -95,6 +109,11 @@ export class Link {
   begin(): void {
     prepareFrames();
     this.#dial();
+  }
+
+  /** Before `begin`: what an earlier process has left on disk, oldest first. */
+  recall(left: readonly KeptWord[]): void {
+    this.#work.recall(left);
   }
 
   /** Takes no new work, finishes what it holds, then closes for good. */
@@ -156,6 +175,15 @@ export class Link {
 
   feedback(attempt: Attempt, input: FeedbackInput): void {
     this.#work.feedback(attempt, input);
+  }
+
+  // ---- the disk
+
+  /** The disk fails, or works again: the scheduler hears of it at once, so that it sends work only to those who can keep its results. */
+  healthChanged(): void {
+    if (!isInSession(this.#phase)) return;
+    this.#beat(this.#ports.now());
+    this.#arm();
   }
 
   // ---- the clock
@@ -245,6 +273,7 @@ export class Link {
     this.#hasSaidDrained = false;
     this.#note("info", "ready", `session ${accept.session_id} is open`, { session: accept.session_id, ...this.#work.counts });
     if (this.#isLeaving && this.#move("drain")) this.#farewell = this.#beat(now);
+    else if (!this.#isHealthy) this.#beat(now);
     this.#askFlush();
     this.#closeIfDone();
   }
@@ -370,7 +399,8 @@ export class Link {
   }
 
   #takeDispatch(dispatch: Dispatch): void {
-    if (this.#phase === "DRAINING") this.#work.turnAway(dispatch);
+    if (this.#phase === "DRAINING") this.#work.turnAway(dispatch, "the worker is draining and takes no new work");
+    else if (!this.#isHealthy) this.#work.turnAway(dispatch, "the worker cannot write results to its disk and takes no new work");
     else this.#work.takeDispatch(dispatch);
   }
 
@@ -400,11 +430,15 @@ export class Link {
     const { occupied, unacked } = this.#work.counts;
     const metrics = { ...this.#ports.vitals(), inflight: occupied, unacked };
     const draining = this.#phase === "DRAINING" ? { draining: true } : {};
-    const payload = { healthy: !this.#isLeaving, metrics, held: this.#work.held(), ...draining };
+    const payload = { healthy: !this.#isLeaving && this.#isHealthy, metrics, held: this.#work.held(), ...draining };
     const id = this.#writer.control("control.heartbeat", payload, { ackRequest: true });
     this.#lease.ask(id, now);
     this.#beatAt = now + this.#heartbeatMs;
     return id;
+  }
+
+  get #isHealthy(): boolean {
+    return this.#keeping === null || this.#keeping.isHealthy;
   }
 
   #askFlush(): void {

@@ -8,6 +8,7 @@ const word = (name: string, lane: Word["lane"] = "result"): Word => ({
   corr: name,
   payload: "{}",
   attempt: null,
+  key: null,
 });
 
 function outbox(settings: Partial<{ bytesInFlightMax: number; feedbackWaitingMax: number }> = {}) {

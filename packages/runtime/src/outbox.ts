@@ -1,7 +1,7 @@
 // Words that must reach the scheduler: results and errors (upper lane) and feedback (lower lane), kept until acked.
 // A word gets its transport number when it is sent and loses it with the session; its id and text stay the same for ever. Where the
 // scheduler reads batches, results that wait together travel under one number.
-// Today this lives in memory. The fsynced outbox will sit behind `put` and the acks: a word on disk before it is sent.
+// All in memory: where results are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
 import { type Ack, type FrameType, limits } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
@@ -16,6 +16,8 @@ export interface Word {
   readonly payload: string;
   /** The attempt that this word ends, if it ends one. */
   readonly attempt: Attempt | null;
+  /** Its key in the outbox on disk; null where it is not kept there. */
+  readonly key: number | null;
 }
 
 /** Words that left in one frame, under one number. */

@@ -2,11 +2,13 @@
 // It outlives connections. The phases of the session, heartbeats and numbers of incoming frames are the business of link.ts.
 
 import type { Ack, Cancel, Dispatch, Fault, FaultCode, JsonObject, Reset } from "@astraflow/protocol";
-import type { Attempt } from "./attempt.ts";
+import { type Attempt, recallAttempt } from "./attempt.ts";
 import { AttemptTable, type HeldAttempt, type TableSettings } from "./attempt-table.ts";
 import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
 import type { LinkEvent, LinkNote } from "./link-ports.ts";
 import { Outbox, type OutboxSettings, type Word } from "./outbox.ts";
+import type { KeptWord } from "./outbox-journal.ts";
+import type { Keeping } from "./outbox-keeper.ts";
 import { type AboutAttempt, encodeOutcome, failure, type Outcome } from "./outcome.ts";
 
 export interface WorkPorts {
@@ -14,6 +16,8 @@ export interface WorkPorts {
   /** Calls the handler of an attempt that has a slot. */
   start(attempt: Attempt): void;
   nextId(): string;
+  /** The outbox on disk; null where results are kept in memory only. */
+  readonly keeping: Keeping | null;
   /** Something new may be sent. */
   askFlush(): void;
   note(level: LinkNote["level"], event: LinkEvent, message: string, details?: Readonly<Record<string, unknown>>): void;
@@ -24,6 +28,8 @@ export class Work {
   readonly #table: AttemptTable;
   readonly #outbox: Outbox;
   readonly #drafts = new FeedbackDrafts();
+  /** Outcomes that are known and not on disk yet, so not to be sent yet. */
+  #unkept = 0;
 
   constructor(ports: WorkPorts, settings: { table: TableSettings; outbox: OutboxSettings }) {
     this.#ports = ports;
@@ -33,11 +39,15 @@ export class Work {
 
   /** Nothing is held, no handler is out, nothing is left to say. */
   get isDone(): boolean {
-    return this.#table.heldCount === 0 && this.#table.occupied === 0 && this.#outbox.size === 0;
+    return this.#table.heldCount === 0 && this.#table.occupied === 0 && this.#unacked === 0;
   }
 
   get counts(): { held: number; occupied: number; unacked: number } {
-    return { held: this.#table.heldCount, occupied: this.#table.occupied, unacked: this.#outbox.size };
+    return { held: this.#table.heldCount, occupied: this.#table.occupied, unacked: this.#unacked };
+  }
+
+  get #unacked(): number {
+    return this.#outbox.size + this.#unkept;
   }
 
   /** Exactly the attempts this worker answers for, as register and heartbeat name them. */
@@ -48,6 +58,21 @@ export class Work {
   /** When `expireWaiting` has something to do. */
   get waitEndsAt(): number {
     return this.#table.waitEndsAt;
+  }
+
+  /** Outcomes that an earlier process has left on disk: they are held, as if finished here, and said as soon as there is a session. */
+  recall(left: readonly KeptWord[]): void {
+    // A word that was condemned and replaced may have stayed on disk beside its replacement.
+    const last = new Map(left.map((word) => [`${word.task} ${word.fence}`, word.key]));
+    for (const { key, type, id, run, task, node, fence, payload } of left) {
+      if (last.get(`${task} ${fence}`) !== key) {
+        this.#ports.keeping?.forget(key);
+        continue;
+      }
+      const attempt = recallAttempt({ run, task, node, fence });
+      this.#table.adopt(attempt);
+      this.#outbox.put({ lane: "result", type, id, corr: task, payload, attempt, key });
+    }
   }
 
   // ---- what the scheduler says
@@ -82,10 +107,10 @@ export class Work {
     }
   }
 
-  /** While draining only the repeat of what is already held is fine; anything else goes back to the scheduler. */
-  turnAway(dispatch: Dispatch): void {
+  /** While no new work is taken only the repeat of what is already held is fine; anything else goes back to the scheduler. */
+  turnAway(dispatch: Dispatch, why: string): void {
     if (this.#table.find(dispatch.task_id, dispatch.fence) !== undefined) return;
-    this.#refuse(dispatch, dispatch.fence, "E.RUNNER.CANCELLED", "the worker is draining and takes no new work");
+    this.#refuse(dispatch, dispatch.fence, "E.RUNNER.CANCELLED", why);
   }
 
   /** A dispatch that cannot be read still deserves an answer, or it would be sent again and again. */
@@ -105,7 +130,10 @@ export class Work {
   /** Gives true when a word was settled by this ack. */
   acked(ack: Ack): boolean {
     const settled = this.#outbox.acked(ack);
-    for (const word of settled) if (word.attempt !== null) this.#table.release(word.attempt);
+    for (const { attempt, key } of settled) {
+      if (attempt !== null) this.#table.release(attempt);
+      if (key !== null) this.#ports.keeping?.forget(key);
+    }
     return settled.length > 0;
   }
 
@@ -118,14 +146,17 @@ export class Work {
     });
     if (word.attempt === null) return;
     const message = `the scheduler could not read the outcome of this task: ${reset.reason}`;
-    this.#say(word.attempt, failure(message, "worker.link"), word.attempt);
+    this.#conclude(word.attempt, failure(message, "worker.link"));
+    if (word.key !== null) this.#ports.keeping?.forget(word.key);
   }
 
   // ---- what the executor says
 
   /** The outcome of an attempt is known. What nobody wants any more is not said. */
   finished(attempt: Attempt, outcome: Outcome): void {
-    if (attempt.phase === "running") this.#conclude(attempt, outcome);
+    if (attempt.phase !== "running") return;
+    this.#finish(attempt);
+    this.#conclude(attempt, outcome);
   }
 
   /** Its handler has come back, so its slot is free. */
@@ -158,7 +189,9 @@ export class Work {
   /** Stops all that is unfinished and tells the scheduler that it may grant it again. */
   giveBackUnfinished(reason: string): void {
     for (const attempt of this.#table.unfinished()) {
-      this.#conclude(attempt, failure(reason, "worker.link", "E.RUNNER.CANCELLED"));
+      this.#finish(attempt);
+      // Not kept on disk: nothing was achieved, and what is given back must leave before the worker does.
+      this.#say(attempt, failure(reason, "worker.link", "E.RUNNER.CANCELLED"), attempt);
       this.#abort(attempt, reason);
     }
   }
@@ -177,12 +210,26 @@ export class Work {
     this.#outbox.pump(send);
   }
 
-  #conclude(attempt: Attempt, outcome: Outcome): void {
+  #finish(attempt: Attempt): void {
     // What it said last goes before its result; what others have said may wait behind it.
     const lastWords = this.#drafts.take(attempt);
     if (lastWords !== undefined) this.#putFeedback(attempt, lastWords, "result");
     this.#table.finish(attempt);
-    this.#say(attempt, outcome, attempt);
+  }
+
+  /** An outcome that must not be lost: where there is a disk, it is there before it is sent. */
+  #conclude(attempt: Attempt, outcome: Outcome): void {
+    const { keeping } = this.#ports;
+    if (keeping === null) return this.#say(attempt, outcome, attempt);
+    const { run, task, fence } = attempt;
+    const { type, payload } = encodeOutcome(attempt, outcome);
+    const id = this.#ports.nextId();
+    this.#unkept++;
+    const key: number = keeping.keep({ type, id, run, task, node: attempt.dispatch.node_id, fence, payload }, () => {
+      this.#unkept--;
+      this.#outbox.put({ lane: "result", type, id, corr: task, payload, attempt, key });
+      this.#ports.askFlush();
+    });
   }
 
   #refuse(
@@ -199,7 +246,7 @@ export class Work {
 
   #say(about: AboutAttempt, outcome: Outcome, attempt: Attempt | null): void {
     const { type, payload } = encodeOutcome(about, outcome);
-    this.#outbox.put({ lane: "result", type, id: this.#ports.nextId(), corr: about.task, payload, attempt });
+    this.#outbox.put({ lane: "result", type, id: this.#ports.nextId(), corr: about.task, payload, attempt, key: null });
     this.#ports.askFlush();
   }
 
@@ -213,6 +260,7 @@ export class Work {
       corr: attempt.task,
       payload,
       attempt: null,
+      key: null,
     });
     if (dropped === undefined) return;
     this.#ports.note("warn", "feedback-dropped", "more feedback waits than is kept; the oldest is gone", { task: dropped.corr });

@@ -4,11 +4,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
+import { PlainDisk } from "../test/plain-disk.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
+import type { DialEvents } from "./dial.ts";
 import type { LinkNote } from "./link-ports.ts";
 import type { Outside } from "./outside.ts";
 import { loadPackages } from "./packages.ts";
-import { createWorker, type Worker, type WorkerNote } from "./worker.ts";
+import { createWorker, type Worker, type WorkerNote, type WorkerOptions } from "./worker.ts";
 
 const examples = fileURLToPath(new URL("../../../examples/packages", import.meta.url));
 const endings: (() => Promise<void>)[] = [];
@@ -33,7 +35,7 @@ interface Scene {
   readonly notes: (LinkNote | WorkerNote)[];
 }
 
-async function open(): Promise<Scene> {
+async function open(more: Partial<WorkerOptions> = {}): Promise<Scene> {
   const scheduler = await ScriptedScheduler.open();
   endings.push(() => scheduler.close());
   const workRoot = mkdtempSync(path.join(tmpdir(), "worker-"));
@@ -55,6 +57,7 @@ async function open(): Promise<Scene> {
     workRoot,
     outside,
     note: (note) => notes.push(note),
+    ...more,
   });
   endings.push(async () => {
     worker.stop();
@@ -119,6 +122,25 @@ describe("a worker on a real socket", () => {
     expect(scheduler.connections).toBe(2);
   });
 
+  it("[W65] dials its addresses in turn, and brings along what it holds", async () => {
+    const other = await ScriptedScheduler.open();
+    endings.push(() => other.close());
+    const first = await ScriptedScheduler.open();
+    endings.push(() => first.close());
+    await open({ url: [first.url, other.url] });
+    await first.welcome();
+    first.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
+    await first.next("biz.exec.feedback");
+
+    first.cut();
+    const register = await other.welcome();
+    other.cut();
+    await first.welcome();
+
+    expect(register.payload["running"]).toEqual([{ task_id: "t1", fence: 1 }]);
+    expect([first.connections, other.connections]).toEqual([2, 1]);
+  });
+
   it("[W51] leaves with a normal close once it has finished, and gives back at once what it must not finish", async () => {
     const { scheduler, worker } = await open();
     await scheduler.welcome();
@@ -146,5 +168,74 @@ describe("a worker on a real socket", () => {
     await worker.closed;
 
     expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.CANCELLED" });
+  });
+});
+
+describe("a worker with an outbox on disk", () => {
+  it("[W84] sends nothing that the disk did not take, says so in heartbeats, and goes on when it does", async () => {
+    const outbox = new PlainDisk();
+    outbox.fail("append", "ENOSPC", 2);
+    const { scheduler, notes } = await open({ outbox });
+    await scheduler.welcome();
+
+    scheduler.dispatch("t1", "demo.text", { text: "kept" });
+    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({
+      healthy: false,
+      held: [{ task_id: "t1", fence: 1 }],
+    });
+    expect(scheduler.seen.filter(({ type }) => type === "biz.exec.result")).toEqual([]);
+    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({ healthy: true });
+    const result = await scheduler.next("biz.exec.result");
+
+    expect(result.payload).toMatchObject({ task_id: "t1", result: { text: "kept" } });
+    expect(notes.map(({ event }) => event).filter((event) => event.startsWith("outbox"))).toEqual([
+      "outbox-failed",
+      "outbox-failed",
+      "outbox-mended",
+    ]);
+  });
+
+  it("[W84] ends before it has dialled when what an earlier process left is damaged", async () => {
+    const outbox = new PlainDisk();
+    const first = await open({ outbox });
+    await first.scheduler.welcome();
+    for (const task of ["t1", "t2"]) {
+      first.scheduler.dispatch(task, "demo.text", { text: "x" });
+      await first.scheduler.next("biz.exec.result");
+    }
+    first.worker.stop();
+    await first.worker.closed;
+    (outbox.file as Buffer)[20] = 0;
+
+    const second = await open({ outbox });
+    await second.worker.closed;
+
+    expect(second.notes.map(({ event }) => event)).toEqual(["outbox-damaged", "phase", "closed"]);
+    expect(second.scheduler.connections).toBe(0);
+  });
+
+  it("[W84] speaks over whatever line it is given", async () => {
+    const said: string[] = [];
+    const done: string[] = [];
+    let ears: DialEvents | undefined;
+    const { worker, scheduler } = await open({
+      dial: (events) => {
+        ears = events;
+        return {
+          dial: () => void done.push("dial"),
+          send: (text) => void said.push(text),
+          hangUp: (code, reason) => void done.push(`hang up ${code} ${reason}`),
+          closed: () => Promise.resolve(),
+        };
+      },
+    });
+
+    ears?.opened();
+    worker.stop();
+    await worker.closed;
+
+    expect(said.map((text) => (JSON.parse(text) as { type: string }).type)).toEqual(["control.handshake"]);
+    expect(done).toEqual(["dial", "hang up 1000 stopped"]);
+    expect(scheduler.connections).toBe(0);
   });
 });

@@ -1,7 +1,7 @@
 // A session worker, whole: link, socket, executor and the clock wired together. Config, logs and signals belong to the app.
 
 import path from "node:path";
-import { Dialler } from "./dial.ts";
+import { type DialEvents, Dialler, type Dialling } from "./dial.ts";
 import { Executor } from "./executor.ts";
 import { Link } from "./link.ts";
 import {
@@ -12,32 +12,42 @@ import {
   type LinkView,
   linkDefaults,
 } from "./link-ports.ts";
+import type { OutboxDisk } from "./outbox-disk.ts";
+import { type KeeperNote, OutboxKeeper } from "./outbox-keeper.ts";
 import type { Outside } from "./outside.ts";
 import { offerPackages, type PackageShelf } from "./packages.ts";
 
 export interface WorkerOptions {
-  readonly url: string;
+  /** Where the scheduler is; of several replicas each dial takes the next. */
+  readonly url: string | readonly string[];
   readonly identity: LinkIdentity;
   readonly offer: Omit<LinkOffer, "packages" | "manifests">;
   readonly shelf: PackageShelf;
+  /** Results are kept here until they are acked, and survive this process; absent: they are kept in memory only. */
+  readonly outbox?: OutboxDisk;
   /** Attempts get directories of their own below this. */
   readonly workRoot: string;
   readonly outside: Outside;
   readonly settings?: Partial<LinkSettings>;
+  /** The line to the scheduler; a WebSocket to `url` where absent. */
+  readonly dial?: (events: DialEvents) => Dialling;
   /** Numbers for the heartbeat. */
   readonly vitals?: () => Readonly<Record<string, number>>;
-  /** Every note of the link, and problems of the executor. Must not throw. */
+  /** Every note of the link, and problems of executor and outbox. Must not throw. */
   readonly note: (note: LinkNote | WorkerNote) => void;
 }
 
-export interface WorkerNote {
-  readonly level: "warn";
-  readonly event: "executor";
-  readonly message: string;
-  readonly details: Readonly<Record<string, unknown>>;
-}
+export type WorkerNote =
+  | KeeperNote
+  | {
+      readonly level: "warn";
+      readonly event: "executor";
+      readonly message: string;
+      readonly details: Readonly<Record<string, unknown>>;
+    };
 
 export interface Worker {
+  /** Dials, once it has read what an earlier process left in the outbox. One that is damaged ends the worker before it began. */
   begin(): void;
   /** Takes no new work and ends when all is finished and acked; at the latest after so long. */
   leave(graceMs: number): void;
@@ -73,15 +83,17 @@ export function createWorker(options: WorkerOptions): Worker {
     },
   );
 
-  const dialler = new Dialler(
-    options.url,
-    {
-      opened: () => link.opened(),
-      received: (text) => link.received(text),
-      lost: (reason) => link.lost(reason),
-    },
-    outside,
-  );
+  const events: DialEvents = {
+    opened: () => link.opened(),
+    received: (text) => link.received(text),
+    lost: (reason) => link.lost(reason),
+  };
+  const dialler = options.dial?.(events) ?? new Dialler([options.url].flat(), events, outside);
+
+  const keeper =
+    options.outbox === undefined
+      ? null
+      : new OutboxKeeper({ disk: options.outbox, outside, note: options.note, changed: () => link.healthChanged() });
 
   const link: Link = new Link({
     ports: {
@@ -108,17 +120,26 @@ export function createWorker(options: WorkerOptions): Worker {
     identity: options.identity,
     offer: () => ({ ...options.offer, ...offerPackages(options.shelf) }),
     settings: { ...linkDefaults, ...options.settings },
+    keeping: keeper,
   });
+
+  const begin = async (outbox: OutboxKeeper): Promise<void> => {
+    const left = await outbox.open();
+    if (link.view.phase === "CLOSED") return;
+    if (left === null) return link.stop();
+    link.recall(left);
+    link.begin();
+  };
 
   function end(): void {
     cancelTick();
     cancelGrace();
     // What was sent last must leave before the process does.
-    void dialler.closed().then(resolveClosed);
+    void Promise.all([dialler.closed(), keeper?.close()]).then(() => resolveClosed());
   }
 
   return {
-    begin: () => link.begin(),
+    begin: () => (keeper === null ? link.begin() : void begin(keeper)),
     leave(graceMs) {
       link.leave();
       if (link.view.phase !== "CLOSED") cancelGrace = outside.after(graceMs, () => link.stop());

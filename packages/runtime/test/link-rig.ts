@@ -12,11 +12,44 @@ import {
 import type { Attempt } from "../src/attempt.ts";
 import { Link } from "../src/link.ts";
 import { type LinkNote, type LinkSettings, linkDefaults } from "../src/link-ports.ts";
+import type { KeptWord } from "../src/outbox-journal.ts";
+import type { Keeping } from "../src/outbox-keeper.ts";
 import type { Outcome } from "../src/outcome.ts";
 
 export interface RigOptions {
   readonly maxParallel?: number;
   readonly settings?: Partial<LinkSettings>;
+  readonly keeping?: Keeping;
+}
+
+/** An outbox on a disk that syncs when it is told to. */
+export class PlainKeeping implements Keeping {
+  isHealthy = true;
+  /** What survives the process. */
+  readonly disk = new Map<number, KeptWord>();
+  #waiting: { word: KeptWord; kept: () => void }[] = [];
+  #count = 0;
+
+  keep(word: Omit<KeptWord, "key">, kept: () => void): number {
+    const key = this.#count++;
+    this.#waiting.push({ word: { ...word, key }, kept });
+    return key;
+  }
+
+  forget(key: number): void {
+    this.disk.delete(key);
+  }
+
+  sync(): void {
+    for (const { word, kept } of this.#waiting.splice(0)) {
+      this.disk.set(word.key, word);
+      kept();
+    }
+  }
+
+  get left(): KeptWord[] {
+    return [...this.disk.values()];
+  }
 }
 
 export const succeeded = (result: Record<string, string> = {}): Outcome => ({
@@ -79,6 +112,7 @@ export class Rig {
         manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
       }),
       settings: { ...linkDefaults, ...options.settings },
+      keeping: options.keeping ?? null,
     });
   }
 

@@ -1,57 +1,23 @@
-// The REST door: one row per route of the protocol's table, in front of them the token, behind them one error body.
-// Handlers are in runs.ts, workers.ts and system.ts; nothing about a run or a worker is decided here.
+// The REST door on HTTP: one row per route of the protocol's table, led to the calls. Paths, headers and bodies are read here;
+// who may ask, what is answered and how a refusal looks is in calls.ts.
 
-import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { Authenticate, Grant, Identity } from "../identity.ts";
-import type { Outside } from "../outside.ts";
-import { type Call, type Handler, type Reply, readQuery, restLimits } from "./call.ts";
-import { methodsAt, refusalOf } from "./errors.ts";
-import { type RunsOptions, runHandlers } from "./runs.ts";
-import { type SystemOptions, systemHandlers } from "./system.ts";
-import { workerHandlers } from "./workers.ts";
+import type { Identity } from "../identity.ts";
+import { restLimits } from "./call.ts";
+import { commonHeaders, createRestCalls, type RestAnswer, type RestCallsOptions } from "./calls.ts";
+import { methodsAt } from "./errors.ts";
 
-export interface RestOptions extends RunsOptions, SystemOptions {
-  readonly authenticate: Authenticate;
-  readonly outside: Outside;
+export interface RestOptions extends RestCallsOptions {
   /** The demo page at `/`, as HTML; absent: no such route. */
   readonly page?: string;
 }
 
-/** What a caller must be allowed to do for a route; null: open to all. */
-const grantOf: Record<RouteName, Grant | null> = {
-  startRun: "edit",
-  listRuns: "view",
-  getRun: "view",
-  getRunDefinition: "view",
-  cancelRun: "edit",
-  listRunEvents: "view",
-  listWorkers: "view",
-  drainWorker: "operate",
-  undrainWorker: "operate",
-  getOpenapi: null,
-  getHealth: null,
-  getReadiness: null,
-  // Its labels name every tenant.
-  getMetrics: "operate",
-};
-
-const nobody: Identity = { tenant: "", user: "", grants: [] };
-
 export function createRest(options: RestOptions): FastifyInstance {
   const { outside } = options;
-  const handlers: Record<RouteName, Handler> = {
-    ...runHandlers(options),
-    ...workerHandlers(options),
-    ...systemHandlers(options),
-  };
-  const refuse = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply => {
-    const { status, body } = refusalOf(problem, request.id);
-    if (status >= 500)
-      outside.log({ level: "error", event: "rest.failed", requestId: request.id, code: body.error, problem: stackOf(problem) });
-    if (status === 401) void reply.header("www-authenticate", "Bearer");
-    return reply.code(status).type("application/json; charset=utf-8").send(JSON.stringify(body));
-  };
+  const calls = createRestCalls(options);
+  const refuse = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    write(calls.refuse(problem, request.id), reply);
 
   const app = Fastify({
     logger: false,
@@ -66,9 +32,7 @@ export function createRest(options: RestOptions): FastifyInstance {
   // Bodies are read by the protocol's own reader, which bounds them before it builds anything.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
-  app.addHook("onRequest", async (request, reply) => {
-    void reply.headers({ "x-request-id": request.id, "cache-control": "no-store", "x-content-type-options": "nosniff" });
-  });
+  app.addHook("onRequest", async (request, reply) => void reply.headers(commonHeaders(request.id)));
   app.setErrorHandler(refuse);
   app.setNotFoundHandler((request, reply) => {
     const path = request.raw.url?.split("?")[0] ?? "";
@@ -80,15 +44,23 @@ export function createRest(options: RestOptions): FastifyInstance {
 
   for (const [name, route] of Object.entries(routes as Record<RouteName, Route>) as [RouteName, Route][]) {
     const identities = new WeakMap<FastifyRequest, Identity>();
-    const grant = grantOf[name];
     app.route({
       method: route.method,
       url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
       // Before the body is read: a stranger must not be able to make us take in 8 MiB.
-      onRequest: async (request) => void identities.set(request, identify(request, grant, options.authenticate)),
+      onRequest: async (request) => void identities.set(request, calls.admit(name, tokenOf(request))),
       handler: async (request, reply) => {
-        const answer = await handlers[name](callOf(route, request, identities.get(request) ?? nobody));
-        return write(route, answer, reply);
+        const identity = identities.get(request);
+        if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");
+        const answer = await calls.answer(name, {
+          requestId: request.id,
+          identity,
+          params: (request.params ?? {}) as Record<string, string>,
+          query: (request.query ?? {}) as Record<string, unknown>,
+          header: (of) => headerOf(request, of),
+          body: Buffer.isBuffer(request.body) ? request.body : null,
+        });
+        return write(answer, reply);
       },
     });
   }
@@ -96,38 +68,20 @@ export function createRest(options: RestOptions): FastifyInstance {
   return app;
 }
 
-function identify(request: FastifyRequest, grant: Grant | null, authenticate: Authenticate): Identity {
-  if (grant === null) return nobody;
+/** Null without the header; empty, which is nobody's token, where it holds anything but one. */
+function tokenOf(request: FastifyRequest): string | null {
   const { authorization } = request.headers;
-  if (authorization === undefined) throw fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
-  const token = /^Bearer ([\x21-\x7e]+)$/i.exec(authorization)?.[1];
-  const identity = token === undefined || token.length > limits.tokenCharsMax ? null : authenticate(token, null);
-  if (identity === null) throw fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
-  if (!identity.grants.includes(grant)) throw fault("E.AUTH.FORBIDDEN", `this token may not ${grant}`);
-  return identity;
+  if (authorization === undefined) return null;
+  return /^Bearer ([\x21-\x7e]+)$/i.exec(authorization)?.[1] ?? "";
 }
 
-function callOf(route: Route, request: FastifyRequest, identity: Identity): Call {
-  return {
-    requestId: request.id,
-    identity,
-    params: (request.params ?? {}) as Record<string, string>,
-    query: readQuery(route, (request.query ?? {}) as Record<string, unknown>),
-    header: (name) => {
-      const value = request.headers[name];
-      return Array.isArray(value) ? value.join(",") : value;
-    },
-    body: Buffer.isBuffer(request.body) ? request.body : null,
-  };
+function headerOf(request: FastifyRequest, name: string): string | undefined {
+  const value = request.headers[name];
+  return Array.isArray(value) ? value.join(",") : value;
 }
 
-function write(route: Route, { body, media, status, headers }: Reply, reply: FastifyReply): FastifyReply {
-  const text = typeof body === "string" ? body : JSON.stringify(body);
-  return reply
-    .code(status ?? route.status)
-    .headers(headers ?? {})
-    .type(media ?? "application/json; charset=utf-8")
-    .send(text);
+function write({ status, headers, body }: RestAnswer, reply: FastifyReply): FastifyReply {
+  return reply.code(status).headers(headers).send(body);
 }
 
 /** One file with its script inside, talking to this server only. */
@@ -136,9 +90,3 @@ function servePage(app: FastifyInstance, page: string): void {
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
   app.get("/", (_request, reply) => reply.header("content-security-policy", policy).type("text/html; charset=utf-8").send(page));
 }
-
-const stackOf = (problem: unknown): string => {
-  if (!(problem instanceof Error)) return String(problem);
-  const cause = problem instanceof Fault && problem.cause !== undefined ? `\ncaused by ${stackOf(problem.cause)}` : "";
-  return `${problem.stack ?? problem.message}${cause}`;
-};

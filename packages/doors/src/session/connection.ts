@@ -1,5 +1,5 @@
 // One worker connection as a machine: frames, effects, answers and the passing of time in; actions out. Dialect v2.
-// Sockets and timers live in door.ts, decisions about tasks in the engine. The moves between phases are in phase.ts.
+// Sockets and timers live in hall.ts, decisions about tasks in the engine. The moves between phases are in phase.ts.
 
 import type { AnswerBody, Command, FaultData, SendDispatch, SendDrain, SendReset, SendStop } from "@astraflow/engine";
 import { type Envelope, Fault, fault, faultCodes, limits, readPayload } from "@astraflow/protocol";

@@ -1,30 +1,18 @@
-// The WebSocket door for workers: sockets, deadlines and pressure. What is said on a socket is connection.ts; what it means, the engine.
+// The WebSocket door for workers: upgrades and real sockets, led into the hall. What happens there, in hall.ts, knows no transport.
 
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { type Envelope, Fault, fault, prepareFrames, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
+import { type Fault, fault, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
-import type { Authenticate, Sign } from "../identity.ts";
-import type { Link } from "../link.ts";
-import type { Metrics, Series } from "../metrics.ts";
-import type { Outside } from "../outside.ts";
-import { type Action, Connection, type Surroundings } from "./connection.ts";
-import { type SessionLimits, sessionLimits } from "./limits.ts";
-import { createMeters } from "./meters.ts";
-import { createStamp } from "./texts.ts";
+import { createSessionHall, type SessionHallOptions } from "./hall.ts";
+import type { PeerSocket } from "./peer-socket.ts";
 import { refuseUpgrade } from "./upgrade.ts";
 
 export const sessionPath = "/ws/worker";
 
-export interface SessionDoorOptions {
-  readonly link: Link;
-  readonly authenticate: Authenticate;
-  readonly sign: Sign;
-  readonly outside: Outside;
-  readonly metrics: Metrics;
+export interface SessionDoorOptions extends SessionHallOptions {
   /** Origins that browsers may come from; workers send none. */
   readonly origins?: readonly string[];
-  readonly limits?: Partial<SessionLimits>;
 }
 
 export interface SessionDoor {
@@ -34,37 +22,9 @@ export interface SessionDoor {
   readonly connections: number;
 }
 
-/** One socket and all we know about it. */
-interface Peer {
-  readonly socket: WebSocket;
-  readonly raw: Duplex;
-  readonly connection: Connection;
-  readonly liftStrangerLimit: () => void;
-  isStranger: boolean;
-  isPaused: boolean;
-  lastHeard: number;
-  lastPing: number;
-  /** Until when the peer may answer our close. */
-  closeBy: number;
-  bytesIn: Series;
-  bytesOut: Series;
-  active: Series | null;
-}
-
-const goingAwayCode = 1001;
-
 export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
-  const { link, outside } = options;
-  const limits: SessionLimits = { ...sessionLimits, ...options.limits };
-  const meters = createMeters(options.metrics, link);
-  const around: Surroundings = {
-    authenticate: options.authenticate,
-    sign: options.sign,
-    outside,
-    limits,
-    stamp: createStamp(() => outside.clock.now()),
-    meter: meters,
-  };
+  const { outside } = options;
+  const hall = createSessionHall(options);
   const server = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
@@ -73,226 +33,86 @@ export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
     autoPong: false,
     clientTracking: false,
   });
-  const peers = new Set<Peer>();
-  const sessions = new Map<string, Peer>();
-  let owing = new Set<Peer>();
-  let strangers = 0;
-  let isClosing = false;
-  let allGone: (() => void) | null = null;
-  // Before any stranger arrives: the first frame must not pay for compiling validators.
-  prepareFrames();
 
-  // Everything owed at the end of a tick leaves together: one ack for all that one turn of the engine answered.
-  const markOwing = (peer: Peer): void => {
-    if (!peer.connection.isOwing || owing.has(peer)) return;
-    if (owing.size === 0) queueMicrotask(flush);
-    owing.add(peer);
-  };
-  const flush = (): void => {
-    const due = owing;
-    owing = new Set();
-    for (const peer of due) {
-      // All frames of one turn in one write: about a fifth less processor time per task than a write per frame.
-      peer.raw.cork();
-      guard(peer, (out) => peer.connection.flush(limits.socketBytesSoft - peer.socket.bufferedAmount, out));
-      peer.raw.uncork();
-    }
-  };
-
-  /** Runs one step of a connection and does what it asks. A step that throws ends that connection, never the process. */
-  const guard = (peer: Peer, step: (out: Action[]) => void): void => {
-    const out: Action[] = [];
-    try {
-      step(out);
-      for (const action of out) perform(peer, action);
-    } catch (problem) {
-      outside.log({ level: "error", event: "session.bug", session: peer.connection.session, problem: describeProblem(problem) });
-      peer.socket.terminate();
-    }
-  };
-
-  const perform = (peer: Peer, action: Action): void => {
-    switch (action.do) {
-      case "send":
-        return send(peer, action.text);
-      case "post": {
-        const { note } = action;
-        return link.post(action.command, (body, why) => {
-          if (note === null) return;
-          guard(peer, (out) => peer.connection.answered(note, body, why, out));
-          markOwing(peer);
-          relieve(peer);
-        });
-      }
-      case "bound":
-        strangers -= 1;
-        peer.isStranger = false;
-        peer.liftStrangerLimit();
-        peer.bytesIn = meters.bytes(action.tenant, "in");
-        peer.bytesOut = meters.bytes(action.tenant, "out");
-        peer.active = meters.connections(action.tenant);
-        return peer.active.add(1);
-      case "open":
-        sessions.set(action.session, peer);
-        return;
-      case "close":
-        peer.closeBy = outside.clock.ticks() + limits.closeMs;
-        return peer.socket.close(action.code, cutReason(action.reason));
-    }
-  };
-
-  const send = (peer: Peer, text: string): void => {
-    const { socket } = peer;
-    if (socket.readyState !== WebSocket.OPEN) return;
-    socket.send(text);
-    peer.bytesOut.add(Buffer.byteLength(text));
-    if (socket.bufferedAmount <= limits.socketBytesMax) return;
-    // close() would queue behind what the peer does not read.
-    outside.log({ level: "warn", event: "session.unread", session: peer.connection.session, bytes: socket.bufferedAmount });
-    socket.terminate();
-  };
-
-  const relieve = (peer: Peer): void => {
-    if (!peer.isPaused || peer.connection.unansweredBytes > limits.unansweredBytesMax / 2) return;
-    peer.isPaused = false;
-    peer.lastHeard = outside.clock.ticks();
-    peer.socket.resume();
-  };
-
-  const hear = (peer: Peer, data: Buffer, isBinary: boolean): void => {
-    peer.lastHeard = outside.clock.ticks();
-    peer.bytesIn.add(data.length);
-    guard(peer, (out) => {
-      const envelope = readFrame(data, isBinary, peer.isStranger);
-      if (envelope instanceof Fault) peer.connection.broken(envelope, out);
-      else peer.connection.receive(envelope, data.length, out);
-    });
-    markOwing(peer);
-    if (!peer.isPaused && peer.connection.unansweredBytes > limits.unansweredBytesMax) {
-      peer.isPaused = true;
-      peer.socket.pause();
-    }
-  };
-
-  const welcome = (socket: WebSocket, raw: Duplex, headBytes: number): void => {
-    const now = outside.clock.ticks();
-    let bytes = headBytes;
-    const weigh = (chunk: Buffer): void => {
-      bytes += chunk.length;
-      if (bytes > limits.strangerBytesMax) socket.terminate();
-    };
+  const lead = (ws: WebSocket, raw: Duplex): void => {
+    // What came with the upgrade is put back by the library and heard as data like the rest.
+    const weigh = (chunk: Buffer): void => ears.weigh(chunk.length);
+    const ears = hall.welcome(new WsPeerSocket(ws, raw, () => raw.off("data", weigh)));
     raw.on("data", weigh);
-    const peer: Peer = {
-      socket,
-      raw,
-      connection: new Connection(around),
-      liftStrangerLimit: () => raw.off("data", weigh),
-      isStranger: true,
-      isPaused: false,
-      lastHeard: now,
-      lastPing: now,
-      closeBy: Number.POSITIVE_INFINITY,
-      bytesIn: meters.bytes("unknown", "in"),
-      bytesOut: meters.bytes("unknown", "out"),
-      active: null,
-    };
-    peers.add(peer);
-    strangers += 1;
-    raw.on("drain", () => markOwing(peer));
-    socket.on("message", (data, isBinary) => hear(peer, data as Buffer, isBinary));
-    socket.on("pong", () => {
-      peer.lastHeard = outside.clock.ticks();
-    });
-    socket.on("ping", (data) => {
-      peer.lastHeard = outside.clock.ticks();
-      if (socket.bufferedAmount < limits.socketBytesSoft) socket.pong(data);
-    });
+    raw.on("drain", ears.drained);
+    ws.on("message", (data, isBinary) => ears.message(data as Buffer, isBinary));
+    ws.on("pong", ears.pong);
+    ws.on("ping", ears.ping);
     // The close that follows every error is what counts; this keeps the error from being uncaught, and says why.
-    socket.on("error", (problem) => outside.log({ level: "info", event: "session.socket", problem: problem.message }));
-    socket.on("close", (code) => leave(peer, code));
+    ws.on("error", (problem) => outside.log({ level: "info", event: "session.socket", problem: problem.message }));
+    ws.on("close", ears.closed);
   };
-
-  const leave = (peer: Peer, code: number): void => {
-    peers.delete(peer);
-    owing.delete(peer);
-    if (peer.isStranger) strangers -= 1;
-    peer.active?.add(-1);
-    const { session } = peer.connection;
-    if (session !== null) sessions.delete(session);
-    guard(peer, (out) => peer.connection.ended(`socket closed with ${code}`, out));
-    if (peers.size === 0) allGone?.();
-  };
-
-  const sweep = (): void => {
-    const now = outside.clock.ticks();
-    for (const peer of peers) {
-      guard(peer, (out) => peer.connection.tick(out));
-      markOwing(peer);
-      if (now >= peer.closeBy) peer.socket.terminate();
-      else if (now - peer.lastPing >= limits.pingMs) ping(peer, now);
-    }
-  };
-
-  const ping = (peer: Peer, now: number): void => {
-    peer.lastPing = now;
-    // A socket we do not read cannot show that its peer is alive.
-    if (!peer.isPaused && now - peer.lastHeard > limits.pingMs * limits.pingsMissedMax) return peer.socket.terminate();
-    if (peer.socket.readyState === WebSocket.OPEN) peer.socket.ping();
-  };
-
-  const reach = (session: string, step: (connection: Connection, out: Action[]) => void): void => {
-    const peer = sessions.get(session);
-    // The session has gone meanwhile; its leave is on the way to the engine.
-    if (peer === undefined) return;
-    guard(peer, (out) => step(peer.connection, out));
-    markOwing(peer);
-  };
-  const stops = [
-    link.on("dispatch", (effect) => reach(effect.session, (connection) => connection.offer(effect))),
-    link.on("stop", (effect) => reach(effect.session, (connection) => connection.offer(effect))),
-    link.on("reset", (effect) => reach(effect.session, (connection, out) => connection.hearReset(effect, out))),
-    link.on("drain", (effect) => reach(effect.session, (connection, out) => connection.hearDrain(effect, out))),
-    outside.timers.every(limits.sweepMs, sweep),
-  ];
 
   return {
     upgrade(request, socket, head) {
-      const why = isClosing
-        ? fault("E.SHUTTING_DOWN", "this scheduler is going away")
-        : peers.size >= limits.connectionsMax || strangers >= limits.strangersMax
-          ? fault("E.OVERLOADED", "too many connections; come back later")
-          : refusedOrigin(request, options.origins ?? []);
+      const why = hall.refusal() ?? refusedOrigin(request, options.origins ?? []);
       if (why !== null) return refuseUpgrade(socket, why);
-      server.handleUpgrade(request, socket, head, (ws) => welcome(ws, socket, head.length));
+      server.handleUpgrade(request, socket, head, (ws) => lead(ws, socket));
     },
-    async close() {
-      isClosing = true;
-      const gone = new Promise<void>((resolve) => {
-        allGone = resolve;
-      });
-      const end = outside.clock.ticks() + limits.closeMs;
-      for (const peer of peers) {
-        peer.closeBy = end;
-        peer.socket.close(goingAwayCode, "going away");
-      }
-      const stopTimer = outside.timers.after(limits.closeMs, () => {
-        for (const peer of peers) peer.socket.terminate();
-      });
-      if (peers.size > 0) await gone;
-      stopTimer();
-      for (const stop of stops) stop();
-    },
+    close: () => hall.close(),
     get connections() {
-      return peers.size;
+      return hall.connections;
     },
   };
 }
 
-function readFrame(data: Buffer, isBinary: boolean, isStranger: boolean): Envelope | Fault {
-  if (isBinary) return fault("E.FRAME.INVALID", "frames are text, not binary");
-  // The socket library has checked that text is UTF-8.
-  const value = readJson(data.toString("utf8"), isStranger ? wireLimits.json.stranger : wireLimits.json.frame);
-  return value instanceof Fault ? value : readEnvelope(value, isStranger ? "any" : "v2");
+class WsPeerSocket implements PeerSocket {
+  readonly #ws: WebSocket;
+  readonly #raw: Duplex;
+  readonly trust: () => void;
+
+  constructor(ws: WebSocket, raw: Duplex, trust: () => void) {
+    this.#ws = ws;
+    this.#raw = raw;
+    this.trust = trust;
+  }
+
+  get isOpen(): boolean {
+    return this.#ws.readyState === WebSocket.OPEN;
+  }
+
+  get bufferedAmount(): number {
+    return this.#ws.bufferedAmount;
+  }
+
+  send(text: string): void {
+    this.#ws.send(text);
+  }
+
+  ping(): void {
+    this.#ws.ping();
+  }
+
+  pong(data: Uint8Array): void {
+    this.#ws.pong(data);
+  }
+
+  pause(): void {
+    this.#ws.pause();
+  }
+
+  resume(): void {
+    this.#ws.resume();
+  }
+
+  close(code: number, reason: string): void {
+    this.#ws.close(code, reason);
+  }
+
+  terminate(): void {
+    this.#ws.terminate();
+  }
+
+  together(work: () => void): void {
+    this.#raw.cork();
+    work();
+    this.#raw.uncork();
+  }
 }
 
 /** A page in a browser must not be able to pose as a worker with the browser's network reach. */
@@ -302,9 +122,3 @@ function refusedOrigin(request: IncomingMessage, origins: readonly string[]): Fa
     ? null
     : fault("E.AUTH.FORBIDDEN", "browsers may not connect from this origin");
 }
-
-/** A close frame holds 123 bytes of reason. */
-const cutReason = (reason: string): string => Buffer.from(reason, "utf8").subarray(0, 120).toString("utf8");
-
-const describeProblem = (problem: unknown): string =>
-  problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);

@@ -338,6 +338,7 @@ export class Driver implements Engine {
       this.#lastLook = decided.board.now;
       // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
       this.#floor.heatServed();
+      this.#routes.doubt();
     }
     this.#count.turns++;
     this.#count.commands += decided.decision.answers.length;

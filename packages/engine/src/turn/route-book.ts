@@ -1,5 +1,5 @@
-// Which routes there are and which lines have been told of. Routes are read from the store at the start and whenever a hint names one
-// that is not known here. A line told of while a turn is under way counts after that turn, which may have seen it empty.
+// Which routes there are and which lines have been told of. Routes are read from the store at the start, whenever a hint names one
+// that is not known here, and now and then. A line told of while a turn is under way counts after that turn, which may have seen it empty.
 
 import type { Floor } from "../core/floor.ts";
 import { type Needs, routeOf } from "../core/route.ts";
@@ -24,6 +24,11 @@ export class RouteBook {
     if (!this.#floor.routes.has(target.route)) this.#hasStranger = true;
     this.told(line);
     this.#floor.apply({ move: "heat", line });
+  }
+
+  /** Hints get lost: now and then the routes are read again although nobody told of a new one. */
+  doubt(): void {
+    this.#hasStranger = this.#floor.seats.size > 0;
   }
 
   /** A line has been heated, by a hint or by a turn that has landed. */

@@ -1,0 +1,133 @@
+// The REST door without HTTP: a route's name and plain data in, a status and a text out; in front the token, behind one error body.
+// Handlers are in runs.ts, workers.ts and system.ts; sockets, paths and bodies that trickle in are the business of app.ts.
+
+import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
+import type { Authenticate, Grant, Identity } from "../identity.ts";
+import type { Outside } from "../outside.ts";
+import { type Call, type Handler, readQuery } from "./call.ts";
+import { refusalOf } from "./errors.ts";
+import { type RunsOptions, runHandlers } from "./runs.ts";
+import { type SystemOptions, systemHandlers } from "./system.ts";
+import { workerHandlers } from "./workers.ts";
+
+export interface RestCallsOptions extends RunsOptions, SystemOptions {
+  readonly authenticate: Authenticate;
+  readonly outside: Outside;
+}
+
+/** One request, whole. Names of headers are lowercase. */
+export interface RestRequest {
+  /** The bearer token; null where none was sent. */
+  readonly token: string | null;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer | null;
+}
+
+export interface RestAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** A request that was let in. Its query is not read yet. */
+export type AdmittedRequest = Omit<Call, "query"> & { readonly query: Readonly<Record<string, unknown>> };
+
+export interface RestCalls {
+  /** The whole way of one request. Never rejects, and waits for nothing but the engine and the reader. */
+  call(name: RouteName, request: RestRequest): Promise<RestAnswer>;
+  /** Who asks, if they may; throws the fault. Its own step, because a transport must not read a stranger's body. */
+  admit(name: RouteName, token: string | null): Identity;
+  /** Rejects with whatever a handler throws; `refuse` has the words for it. */
+  answer(name: RouteName, request: AdmittedRequest): Promise<RestAnswer>;
+  refuse(problem: unknown, requestId: string): RestAnswer;
+}
+
+/** What a caller must be allowed to do for a route; null: open to all. */
+const grantOf: Record<RouteName, Grant | null> = {
+  startRun: "edit",
+  listRuns: "view",
+  getRun: "view",
+  getRunDefinition: "view",
+  cancelRun: "edit",
+  listRunEvents: "view",
+  listWorkers: "view",
+  drainWorker: "operate",
+  undrainWorker: "operate",
+  getOpenapi: null,
+  getHealth: null,
+  getReadiness: null,
+  // Its labels name every tenant.
+  getMetrics: "operate",
+};
+
+const nobody: Identity = { tenant: "", user: "", grants: [] };
+const json = "application/json; charset=utf-8";
+
+/** What every answer carries, whatever became of the request. */
+export const commonHeaders = (requestId: string): Readonly<Record<string, string>> => ({
+  "x-request-id": requestId,
+  "cache-control": "no-store",
+  "x-content-type-options": "nosniff",
+});
+
+export function createRestCalls(options: RestCallsOptions): RestCalls {
+  const { outside } = options;
+  const handlers: Record<RouteName, Handler> = {
+    ...runHandlers(options),
+    ...workerHandlers(options),
+    ...systemHandlers(options),
+  };
+
+  const admit = (name: RouteName, token: string | null): Identity => {
+    const grant = grantOf[name];
+    if (grant === null) return nobody;
+    if (token === null) throw fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
+    const identity = token === "" || token.length > limits.tokenCharsMax ? null : options.authenticate(token, null);
+    if (identity === null) throw fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
+    if (!identity.grants.includes(grant)) throw fault("E.AUTH.FORBIDDEN", `this token may not ${grant}`);
+    return identity;
+  };
+
+  const answer = async (name: RouteName, request: AdmittedRequest): Promise<RestAnswer> => {
+    const route: Route = routes[name];
+    const { requestId, identity, params, body: asked } = request;
+    const query = readQuery(route, request.query);
+    const reply = await handlers[name]({ requestId, identity, params, query, header: (of) => request.header(of), body: asked });
+    const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
+    return { status: reply.status ?? route.status, headers: { ...reply.headers, "content-type": reply.media ?? json }, body };
+  };
+
+  const refuse = (problem: unknown, requestId: string): RestAnswer => {
+    const { status, body } = refusalOf(problem, requestId);
+    if (status >= 500)
+      outside.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
+    const headers = { "content-type": json, ...(status === 401 && { "www-authenticate": "Bearer" }) };
+    return { status, headers, body: JSON.stringify(body) };
+  };
+
+  return {
+    admit,
+    answer,
+    refuse,
+    async call(name, { token, headers, ...rest }) {
+      const requestId = outside.ids.next();
+      const dress = (bare: RestAnswer): RestAnswer => ({ ...bare, headers: { ...commonHeaders(requestId), ...bare.headers } });
+      try {
+        const identity = admit(name, token);
+        if (rest.body !== null && rest.body.length > limits.requestBytesMax)
+          throw fault("E.REQUEST.TOO_LARGE", "the body is larger than this door takes");
+        return dress(await answer(name, { ...rest, requestId, identity, header: (of) => headers[of] }));
+      } catch (problem) {
+        return dress(refuse(problem, requestId));
+      }
+    },
+  };
+}
+
+const stackOf = (problem: unknown): string => {
+  if (!(problem instanceof Error)) return String(problem);
+  const cause = problem instanceof Fault && problem.cause !== undefined ? `\ncaused by ${stackOf(problem.cause)}` : "";
+  return `${problem.stack ?? problem.message}${cause}`;
+};

@@ -1,0 +1,186 @@
+// The outbox on disk as bytes: how words and the acks about them are written, and what can be read back after any crash. Pure.
+// When something is written, and what happens when that fails, is outbox-keeper.ts.
+//
+// A file is a list of records, numbered from 0 without gaps: length (4 bytes), number (6), type (1), CRC-32C (4), payload. One append
+// writes one record and is on disk before the next begins. So only the last record can be torn: a bad one with a good one behind it
+// is damage.
+
+import type { FrameType } from "@astraflow/protocol";
+import { crc32c } from "./crc32c.ts";
+
+/** A result or an error as it is kept: all that a later process needs to say it again. */
+export interface KeptWord {
+  /** Its name in the journal; acks name it by this. */
+  readonly key: number;
+  readonly type: FrameType;
+  readonly id: string;
+  readonly run: string;
+  readonly task: string;
+  readonly node: string;
+  readonly fence: number;
+  /** JSON text of the frame's payload. */
+  readonly payload: string;
+}
+
+export interface JournalContent {
+  /** Words that no ack was written for, oldest first. */
+  readonly words: readonly KeptWord[];
+  /** Records, and the bytes they take. What lies behind is torn. */
+  readonly records: number;
+  readonly bytes: number;
+  /** Higher than the key of any word in the file. */
+  readonly nextKey: number;
+}
+
+export type JournalReading =
+  | ({ readonly outcome: "clean" | "torn" } & JournalContent)
+  | { readonly outcome: "damaged"; readonly at: number; readonly message: string };
+
+/** One append: words to be kept, and keys of words that were acked. */
+export interface JournalEntry {
+  readonly words: readonly KeptWord[];
+  readonly acked: readonly number[];
+}
+
+export const journalLimits = {
+  /** Words beyond this wait for the next record. */
+  recordBytesSoft: 4 * 1024 * 1024,
+  /** No record is larger: the soft limit and one frame of the largest size. */
+  recordBytesMax: 64 * 1024 * 1024,
+} as const;
+
+const headBytes = 15;
+const crcAt = 11;
+const typeAt = 10;
+const typeOfEntry = 1;
+
+type WordRow = readonly [
+  key: number,
+  type: string,
+  id: string,
+  run: string,
+  task: string,
+  node: string,
+  fence: number,
+  bytes: number,
+];
+
+export function encodeRecord(number: number, entry: JournalEntry): Uint8Array {
+  const sizes = entry.words.map((word) => Buffer.byteLength(word.payload));
+  const rows = entry.words.map(
+    (word, index): WordRow => [word.key, word.type, word.id, word.run, word.task, word.node, word.fence, sizes[index] ?? 0],
+  );
+  // One line about all of them, then their payloads as they are: escaping JSON inside JSON would cost more than the rest.
+  const about = `${JSON.stringify({ words: rows, acked: entry.acked })}\n`;
+  const length = Buffer.byteLength(about) + sizes.reduce((sum, size) => sum + size, 0);
+  const record = Buffer.allocUnsafe(headBytes + length);
+  record.writeUInt32LE(length, 0);
+  record.writeUIntLE(number, 4, 6);
+  record[typeAt] = typeOfEntry;
+  let at = headBytes + record.write(about, headBytes);
+  for (const word of entry.words) at += record.write(word.payload, at);
+  record.writeUInt32LE(checksum(record, 0, length), crcAt);
+  return record;
+}
+
+/** A whole file that holds these words and nothing else. */
+export function encodeJournal(words: readonly KeptWord[]): { bytes: Uint8Array; records: number } {
+  const records: Uint8Array[] = [];
+  let batch: KeptWord[] = [];
+  let size = 0;
+  const close = () => {
+    if (batch.length > 0) records.push(encodeRecord(records.length, { words: batch, acked: [] }));
+    batch = [];
+    size = 0;
+  };
+  for (const word of words) {
+    batch.push(word);
+    size += word.payload.length;
+    if (size >= journalLimits.recordBytesSoft) close();
+  }
+  close();
+  return { bytes: Buffer.concat(records), records: records.length };
+}
+
+export function readJournal(file: Uint8Array): JournalReading {
+  const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
+  const words = new Map<number, KeptWord>();
+  let at = 0;
+  let records = 0;
+  let nextKey = 0;
+  while (at < bytes.length) {
+    const length = lengthOfRecord(bytes, at, records);
+    if (length === null) break;
+    const entry = readEntry(bytes.subarray(at + headBytes, at + headBytes + length));
+    if (entry === null || bytes[at + typeAt] !== typeOfEntry) {
+      return { outcome: "damaged", at, message: `record ${records} is whole but says nothing known here` };
+    }
+    for (const word of entry.words) {
+      words.set(word.key, word);
+      nextKey = Math.max(nextKey, word.key + 1);
+    }
+    for (const key of entry.acked) words.delete(key);
+    at += headBytes + length;
+    records++;
+  }
+  const whole = at === bytes.length ? null : findWhole(bytes, at, records);
+  if (whole !== null) {
+    return { outcome: "damaged", at, message: `record ${records} cannot be read, but record ${whole} behind it can` };
+  }
+  return { outcome: at === bytes.length ? "clean" : "torn", words: [...words.values()], records, bytes: at, nextKey };
+}
+
+/** The payload's length of the record that begins here, if it is whole, unharmed and has this number. */
+function lengthOfRecord(bytes: Buffer, at: number, number: number): number | null {
+  if (bytes.length - at < headBytes) return null;
+  const length = bytes.readUInt32LE(at);
+  if (length > journalLimits.recordBytesMax || length > bytes.length - at - headBytes) return null;
+  if (bytes.readUIntLE(at + 4, 6) !== number) return null;
+  return checksum(bytes, at, length) === bytes.readUInt32LE(at + crcAt) ? length : null;
+}
+
+/** A torn append leaves nothing whole behind itself. JSON text holds no zero bytes, so no payload can look like a record. */
+function findWhole(bytes: Buffer, from: number, expected: number): number | null {
+  for (let at = from; at <= bytes.length - headBytes; at++) {
+    if (bytes[at + typeAt] !== typeOfEntry) continue;
+    const number = bytes.readUIntLE(at + 4, 6);
+    // There cannot be more records than bytes: spares most checksums where the end of a file is noise.
+    if (number <= expected + bytes.length && lengthOfRecord(bytes, at, number) !== null) return number;
+  }
+  return null;
+}
+
+function checksum(bytes: Buffer, at: number, length: number): number {
+  const head = crc32c(bytes.subarray(at, at + crcAt));
+  return crc32c(bytes.subarray(at + headBytes, at + headBytes + length), head);
+}
+
+function readEntry(payload: Buffer): JournalEntry | null {
+  const lineEnd = payload.indexOf(10);
+  if (lineEnd < 0) return null;
+  const about = parse(payload.toString("utf8", 0, lineEnd));
+  if (about === null || !about.words.every(isWordRow) || !about.acked.every(Number.isSafeInteger)) return null;
+  const words: KeptWord[] = [];
+  let at = lineEnd + 1;
+  for (const [key, type, id, run, task, node, fence, size] of about.words) {
+    words.push({ key, type: type as FrameType, id, run, task, node, fence, payload: payload.toString("utf8", at, at + size) });
+    at += size;
+  }
+  return at === payload.length ? { words, acked: about.acked as number[] } : null;
+}
+
+function parse(text: string): { words: unknown[]; acked: unknown[] } | null {
+  try {
+    const { words, acked } = JSON.parse(text) as { words?: unknown; acked?: unknown };
+    return Array.isArray(words) && Array.isArray(acked) ? { words, acked } : null;
+  } catch {
+    // Its checksum is right, so a program has written this: another version of this one.
+    return null;
+  }
+}
+
+function isWordRow(row: unknown): row is WordRow {
+  if (!Array.isArray(row) || row.length !== 8) return false;
+  const isNumber = (at: number) => Number.isSafeInteger(row[at]) && (row[at] as number) >= 0;
+  return [0, 6, 7].every(isNumber) && [1, 2, 3, 4, 5].every((at) => typeof row[at] === "string");
+}
