@@ -121,6 +121,52 @@ describe("turns in flight", () => {
     expect((await world.facts()).filter((type) => type === "run.cancelled")).toHaveLength(1);
   });
 
+  it("[U12] several turns in the air may grant to one worker", async () => {
+    const { stage, world, hold, pass, waiting } = await airport(3);
+    const worker = await world.join("w", { slots: 4 });
+    await world.run(graph([{}, {}], []));
+    await stage.pass(1);
+    for (const dispatch of worker.sent) await worker.done({}, dispatch);
+    hold();
+    for (let order = 0; order < 2; order++) {
+      ask(world, world.order(graph([{}, {}], [])));
+      await drain();
+    }
+    expect(waiting).toHaveLength(2);
+
+    await pass();
+    await pass();
+
+    expect(worker.sent).toHaveLength(6);
+    expect(waiting).toHaveLength(0);
+  });
+
+  it("[U12] a heartbeat waits for the turns that concern its worker, which gets nothing more until it has been heard", async () => {
+    const { stage, world, hold, pass, waiting } = await airport(3);
+    const worker = await world.join("w", { slots: 4 });
+    await world.run(graph([{}, {}], []));
+    await stage.pass(1);
+    for (const dispatch of worker.sent) await worker.done({}, dispatch);
+    hold();
+    ask(world, world.order(graph([{}, {}], [])));
+    await drain();
+    const { worker: id, session } = worker;
+    world.engine.push([
+      { ref: 903, command: { type: "worker.beat", tenant: "t1", worker: id, session, healthy: true, held: [] } },
+    ]);
+    ask(world, world.order(graph([{}, {}], [])));
+    await drain();
+    expect(waiting).toHaveLength(2);
+
+    await pass(1);
+    await pass(0);
+    expect(worker.sent).toHaveLength(4);
+    while (waiting.length > 0) await pass();
+
+    expect(answersOf(world).find((answer) => answer.ref === 903)?.fault).toBeNull();
+    expect(worker.sent).toHaveLength(6);
+  });
+
   it("[U12] a worker never gets more than its slots while grants are in the air", async () => {
     const { stage, world, hold, pass, waiting } = await airport(4);
     const worker = await world.join("w", { slots: 2 });

@@ -100,6 +100,27 @@ describe("words for another scheduler's sockets", () => {
 });
 
 describe("without mail", () => {
+  it("[U15] a grant to a worker that was drained elsewhere is not written; the worker is told, and gets nothing", async () => {
+    const stage = new Stage({ mode: "weak" });
+    const near = await stage.boot("r1", {
+      wrap: (store) => passThrough(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),
+    });
+    const far = await stage.boot("r2");
+    const worker = await near.join("w");
+    await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });
+
+    const run = await near.run(chain(1));
+    await stage.pass(2);
+
+    expect(worker.sent).toEqual([]);
+    expect(drains(near)).toMatchObject([{ session: worker.session, on: true }]);
+    expect((await near.detail(run)).tasks).toMatchObject([{ phase: "ready", fence: 0 }]);
+    await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: false });
+    await worker.beat([]);
+    await stage.pass(2);
+    expect(worker.sent).toMatchObject([{ run }]);
+  });
+
   it("[U14] a heartbeat finds out that an attempt was ended elsewhere, stops it and frees its slot", async () => {
     const stage = new Stage({ mode: "weak" });
     const near = await stage.boot("r1", {

@@ -100,12 +100,28 @@ export interface Unit {
   /** The store gives per-tenant positions without gaps, in commit order, as the last act. */
   readonly happenings: readonly Happening[];
   readonly mail: readonly Mail[];
+  /**
+   * Workers this unit grants to. Each must be online, not draining and in that epoch when the unit is written, and in no other turn's
+   * hands; else nothing is written and the worker is named. Many turns may rely on one worker at once; who changes it finds it busy.
+   */
+  readonly relies?: readonly Reliance[];
+}
+
+export interface Reliance {
+  readonly worker: WorkerId;
+  readonly epoch: number;
 }
 
 export type Committed =
   | { readonly outcome: "committed"; readonly first: ReadonlyMap<Tenant, Position> }
   /** Nothing is written; without that unit the rest may go again. */
-  | { readonly outcome: "failed"; readonly unit?: number; readonly fault: Fault }
+  | {
+      readonly outcome: "failed";
+      readonly unit?: number;
+      /** Workers that are not what the turn relied on. */
+      readonly doubts?: readonly WorkerId[];
+      readonly fault: Fault;
+    }
   /** `settle` before anything is said or tried again. */
   | { readonly outcome: "unknown" };
 

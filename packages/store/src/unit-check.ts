@@ -1,7 +1,7 @@
 // What every store checks of a turn's units before it writes one: the roots are held, each row comes once, what enters a line is
 // there to enter it. Whether a row's fields can be stored is the tables' business.
 
-import type { Key, Row, TaskRow, Unit } from "@astraflow/engine";
+import type { Key, Row, TaskRow, Unit, WorkerId, WorkerRow } from "@astraflow/engine";
 import { keyOf, runOf } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 
@@ -74,6 +74,23 @@ function lineProblemOf(unit: Unit): string | null {
     } else if (row.line !== null && row.rank === null) return `task ${row.id} stands in line ${row.line} without a rank`;
   }
   return found === entering.size ? null : "a task enters a line without being written";
+}
+
+/** Workers that are not what these units rely on. `find` gives a worker's row as it is stored, or null when it is in other hands. */
+export function doubtsOf(units: readonly Unit[], find: (worker: WorkerId) => WorkerRow | null): WorkerId[] {
+  const doubts = new Set<WorkerId>();
+  const found = new Map<WorkerId, WorkerRow | null>();
+  for (const { relies } of units)
+    for (const { worker, epoch } of relies ?? []) {
+      let row = found.get(worker);
+      if (row === undefined) found.set(worker, (row = find(worker)));
+      if (row === null || row.epoch !== epoch || row.phase !== "online" || row.draining) doubts.add(worker);
+    }
+  return [...doubts];
+}
+
+export function doubtFault(doubts: readonly WorkerId[]): Fault {
+  return fault("E.STORE.BUSY", `worker ${doubts.join(", ")} has changed meanwhile`, { workers: doubts });
 }
 
 /** A task that was in a line and, by this image (null: dropped), no longer stands at that place of it. */

@@ -31,7 +31,7 @@ import {
 import type { FloorMove } from "./floor.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "./root.ts";
 import { isEnded } from "./task.ts";
-import { type Posted, type Told, unitsOf } from "./units.ts";
+import { type Posted, type Relied, type Told, unitsOf } from "./units.ts";
 
 export interface Mark {
   readonly rows: number;
@@ -41,6 +41,7 @@ export interface Mark {
   readonly moves: number;
   readonly fresh: number;
   readonly mail: number;
+  readonly relied: number;
 }
 
 export class Board {
@@ -68,6 +69,7 @@ export class Board {
   readonly #undo: { seen: Seen<Row>; before: Row | null; wasWritten: boolean }[] = [];
   readonly #facts: Told[] = [];
   readonly #mail: Posted[] = [];
+  readonly #relied: Relied[] = [];
   /** Roots that must commit or fail together, each pointing to another of its group. */
   readonly #links = new Map<Root, Root>();
   #touched: Root | null = null;
@@ -232,6 +234,11 @@ export class Board {
     this.#touch(root);
   }
 
+  /** The unit of `root` grants to this worker and is void if the worker is not what the floor says. */
+  rely(root: Root, worker: WorkerId, epoch: number): void {
+    this.#relied.push({ root, worker, epoch });
+  }
+
   count(name: string, labels: Readonly<Record<string, string>>): void {
     this.effects.push({ type: "count", name, labels, values: [1] });
   }
@@ -295,6 +302,7 @@ export class Board {
       moves: this.moves.length,
       fresh: this.fresh.length,
       mail: this.#mail.length,
+      relied: this.#relied.length,
     };
   }
 
@@ -316,6 +324,7 @@ export class Board {
     this.moves.length = mark.moves;
     this.fresh.length = mark.fresh;
     this.#mail.length = mark.mail;
+    this.#relied.length = mark.relied;
   }
 
   /** A row written without having been read is unknown again, not absent. */
@@ -353,7 +362,7 @@ export class Board {
   units(): { units: Unit[]; roots: Key[] } {
     return unitsOf(
       this.#written,
-      { facts: this.#facts, mail: this.#mail },
+      { facts: this.#facts, mail: this.#mail, relied: this.#relied },
       (root) => this.#find(root),
       (run) => this.#tenantOf(run),
     );

@@ -1,7 +1,7 @@
 // What time does: grants nobody acked, acks worth storing, sessions gone quiet, deadlines of runs, tasks, leases and keys.
 // Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
 
-import { keyOf, type Row, runOf, type TaskRow, workerKey } from "../rows.ts";
+import { type Key, keyOf, type Row, runKey, runOf, type TaskRow, taskKey, workerKey } from "../rows.ts";
 import type { Board } from "./board.ts";
 import { expireWorker, loseAttempt } from "./crew.ts";
 import { condemnRun, dropHold, dropStaleHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
@@ -18,11 +18,21 @@ export interface Now {
   readonly horizon: number;
 }
 
+/** Rows that the timers of the floor will need at this instant. */
+export function rowsForTimers(tools: Tools, now: number): Key[] {
+  const { floor, settings } = tools;
+  const rows: Key[] = [];
+  for (const timers of [floor.unacked(now, settings.ackDeadlineMs), floor.unstored(now, settings.ackStoreMs)])
+    for (const { task, worker } of timers.slice(0, settings.dueMax))
+      if (!floor.air.touched.has(worker)) rows.push(taskKey(task), runKey(runOf(task)));
+  return rows;
+}
+
 export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Attempt): void {
   const { ackDeadlineMs } = tools.settings;
   for (const timer of tools.floor.unacked(board.now, ackDeadlineMs)) {
     if (timer.at + ackDeadlineMs >= when.horizon) return;
-    if (tools.floor.pending.has(timer.worker)) continue;
+    if (tools.floor.air.touched.has(timer.worker)) continue;
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       const run = task === null ? null : board.run(task.run);
@@ -45,7 +55,7 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
 /** Attempts that live longer than a moment have their ack stored, so that a restart need not guess. */
 export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
   for (const timer of tools.floor.unstored(board.now, tools.settings.ackStoreMs)) {
-    if (tools.floor.pending.has(timer.worker)) continue;
+    if (tools.floor.air.touched.has(timer.worker)) continue;
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
       if (task !== null && task.fence === timer.fence && attemptPhase(task) === "granted")
@@ -58,7 +68,7 @@ export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
 /** 1x WARN, 2x DEGRADED, 3x UNHEALTHY: said once per change. The lease decides; this only shows. */
 export function watchSessions(board: Board, tools: Tools, attempt: Attempt): void {
   for (const seat of tools.floor.seats.values()) {
-    if (tools.floor.pending.has(seat.worker)) continue;
+    if (tools.floor.air.touched.has(seat.worker)) continue;
     const seen = livenessAfter(board.now - seat.beatAt, tools.settings.heartbeatMs);
     if (seen === seat.liveness || seen === "fresh") continue;
     attempt(workerKey(seat.worker), () => {

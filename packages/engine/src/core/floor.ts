@@ -47,8 +47,22 @@ export type FloorMove =
   | SeatMove
   | { readonly move: "sit"; readonly seat: Seat }
   | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
+  /** The worker's row was looked at and agrees with its seat. */
+  | { readonly move: "trust"; readonly worker: WorkerId }
   | { readonly move: "route"; readonly route: RouteId; readonly needs: Needs }
   | { readonly move: "heat" | "cool" | "stall"; readonly line: Line };
+
+/** Turns in the air: their moves are not made yet, so what stands here about these workers may be behind the store. */
+export interface Air {
+  /** Whose seats they change, or whose own commands wait for them to land: these get no grants. */
+  readonly unsure: ReadonlySet<WorkerId>;
+  /** Whom they concern at all: nobody judges these by what they have not said. */
+  readonly touched: ReadonlySet<WorkerId>;
+  /** What they grant. */
+  readonly holds: ReadonlyMap<WorkerId, readonly Hold[]>;
+}
+
+export const clearAir: Air = { unsure: new Set(), touched: new Set(), holds: new Map() };
 
 interface Timer {
   readonly worker: WorkerId;
@@ -64,11 +78,10 @@ export class Floor {
   readonly hot = new Set<Line>();
   /** Hot lines whose head could not be placed although there was room; looked at again when a seat changes. */
   readonly stalled = new Set<Line>();
-  /**
-   * Workers that a turn under way has decided about while its commit is not known yet: what stands here about them may be behind the
-   * store, so no other turn grants to them or judges them by it.
-   */
-  pending: ReadonlySet<WorkerId> = new Set();
+  /** What turns that are decided and not yet heard of mean for the others. */
+  air: Air = clearAir;
+  /** Workers whose row was not what their seat says: looked at before they get anything. */
+  readonly doubted = new Set<WorkerId>();
   readonly #fitting = new Map<RouteId, Seat[]>();
   readonly #lines = new Map<RouteId, Line>();
   /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */
@@ -115,11 +128,16 @@ export class Floor {
     switch (move.move) {
       case "sit":
         this.seats.set(move.seat.worker, move.seat);
+        this.doubted.delete(move.seat.worker);
         this.#seatsChanged(move.seat);
         break;
       case "rise":
         if (this.seatOf(move.worker, move.session) !== null) this.seats.delete(move.worker);
+        this.doubted.delete(move.worker);
         this.#fitting.clear();
+        break;
+      case "trust":
+        this.doubted.delete(move.worker);
         break;
       case "route":
         this.routes.set(move.route, move.needs);

@@ -5,7 +5,7 @@ import type { PlanNode } from "@astraflow/graph";
 import type { Command } from "../command.ts";
 import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../rows.ts";
 import type { Board } from "./board.ts";
-import type { FloorMove, Seat } from "./floor.ts";
+import { type Air, clearAir, type FloorMove, type Hold, type Seat } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
 import { type Attempt, RootBusy } from "./root.ts";
 import { type Needs, routeOf } from "./route.ts";
@@ -15,8 +15,6 @@ import type { Tools } from "./tools.ts";
 
 /** Seats looked at beyond the first free one, to even out load without walking the whole fleet. */
 const seatProbesMax = 4;
-/** Worker rows asked for ahead in one turn. */
-const granteesMax = 64;
 
 /** What of this turn bears on a seat's room. */
 interface Changes {
@@ -25,16 +23,19 @@ interface Changes {
 }
 
 /** How many more tasks of this node type the seat can take now, this turn's grants and ends counted in. */
-function roomFor(changes: Changes, seat: Seat, nodeType: string): number {
-  if (seat.draining || !seat.healthy) return 0;
-  const free = seat.about.slots - seat.held.size + (changes.slots.get(seat.worker) ?? 0);
+function roomFor(changes: Changes, air: Air, seat: Seat, nodeType: string): number {
+  if (seat.draining || !seat.healthy || air.unsure.has(seat.worker)) return 0;
+  const coming = air.holds.get(seat.worker) ?? [];
+  const free = seat.about.slots - seat.held.size - coming.length + (changes.slots.get(seat.worker) ?? 0);
   const limit = seat.about.perNodeLimits?.[nodeType];
-  return Math.max(0, limit === undefined || free <= 0 ? free : Math.min(free, limit - countOf(changes, seat, nodeType)));
+  if (limit === undefined || free <= 0) return Math.max(0, free);
+  return Math.max(0, Math.min(free, limit - countOf(changes, coming, seat, nodeType)));
 }
 
-function countOf(changes: Changes, seat: Seat, nodeType: string): number {
+function countOf(changes: Changes, coming: readonly Hold[], seat: Seat, nodeType: string): number {
   let count = 0;
   for (const hold of seat.held.values()) if (hold.nodeType === nodeType) count++;
+  for (const hold of coming) if (hold.nodeType === nodeType) count++;
   for (const move of changes.moves) {
     if (move.move === "hold" && move.worker === seat.worker && move.hold.nodeType === nodeType) count++;
     if (move.move === "drop" && move.worker === seat.worker && seat.held.get(move.task)?.nodeType === nodeType) count--;
@@ -61,46 +62,11 @@ export function wantedClaims(tools: Tools, coming: ReadonlyMap<WorkerId, number>
     if (target === null) continue;
     const nodeType = floor.routes.get(target.route)?.nodeType ?? "";
     let limit = 0;
-    for (const seat of seatsFor(tools, target.route, target.pin))
-      if (!floor.pending.has(seat.worker)) limit += roomFor(board, seat, nodeType);
+    for (const seat of seatsFor(tools, target.route, target.pin)) limit += roomFor(board, floor.air, seat, nodeType);
     if (limit > 0) claims.push({ line, limit: Math.min(limit, settings.turnCommandsMax) });
     if (claims.length >= settings.claimLinesMax) break;
   }
   return claims;
-}
-
-/**
- * Workers that this turn will probably grant to: those whose results free a slot, and those with room for a claimed line or for new
- * orders. Their rows are asked for at once; one that is missing here costs another round, one too many a lock for nothing.
- */
-export function likelyGrantees(tools: Tools, commands: readonly Command[], claims: readonly { line: Line }[]): Set<WorkerId> {
-  const { floor } = tools;
-  const likely = new Set<WorkerId>();
-  const add = (worker: WorkerId): void => {
-    if (likely.size < granteesMax && floor.seats.has(worker) && !floor.pending.has(worker)) likely.add(worker);
-  };
-  for (const command of commands) if (command.type === "task.result" || command.type === "task.error") add(command.worker);
-  for (const { line } of claims) {
-    const target = routeOf(line);
-    if (target === null || likely.size >= granteesMax) continue;
-    const seats = seatsFor(tools, target.route, target.pin);
-    for (const seat of probedSeats(tools, target.route, seats)) if (seat.held.size < seat.about.slots) add(seat.worker);
-  }
-  if (commands.some((command) => command.type === "run.start")) {
-    let probes = seatProbesMax;
-    for (const seat of floor.seats.values()) {
-      if (seat.held.size >= seat.about.slots) continue;
-      add(seat.worker);
-      if (--probes === 0) break;
-    }
-  }
-  return likely;
-}
-
-/** The seats at which the search for a grantee of this route will begin. */
-function probedSeats(tools: Tools, route: string, seats: readonly Seat[]): Seat[] {
-  const start = tools.floor.turnOf(route);
-  return Array.from({ length: Math.min(seats.length, granteesMax) }, (_, step) => seats[(start + step) % seats.length] as Seat);
 }
 
 function seatsFor(tools: Tools, route: string, pin: WorkerId | null): readonly Seat[] {
@@ -123,7 +89,7 @@ export function place(
       if (task?.phase === "ready" && !grantSomewhere(board, tools, task)) stuck.add(task.line as Line);
     });
   // Room was there and yet they could not be placed: asking again before anything changes would only spin.
-  if (board.changed.size === 0 && tools.floor.pending.size === 0) for (const line of stuck) board.move({ move: "stall", line });
+  if (board.changed.size === 0 && tools.floor.air === clearAir) for (const line of stuck) board.move({ move: "stall", line });
   const drained = new Set<Line>();
   for (const { line, limit } of asked) if ((claimed.get(line)?.length ?? 0) < limit && !stuck.has(line)) drained.add(line);
   for (const id of board.fresh) attempt(runOf(id), () => placeFresh(board, tools, id, stuck, drained));
@@ -168,6 +134,7 @@ function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
   const due = timeoutMs === null ? null : board.now + timeoutMs;
   const leased = moveTask(task, { type: "grant", worker: seat.worker, boot: seat.boot, epoch: seat.epoch, due }, board.now);
   board.put(leased);
+  board.rely(run.id, seat.worker, seat.epoch);
   if (run.phase === "queued") {
     board.put(moveRun(run, { type: "start" }, board.now));
     board.tell(run, "run.started", {});
@@ -216,10 +183,13 @@ function wireKey(run: RunRow, node: PlanNode): string {
   return key !== undefined && limit === 1 ? key : `${run.id}:${node.id}`;
 }
 
-/** Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. */
-function isSeated(board: Board, seat: Seat, pending: ReadonlySet<WorkerId>): boolean {
-  if (board.changed.has(seat.worker) || pending.has(seat.worker)) return false;
-  if (board.seated.has(seat.worker)) return true;
+/**
+ * Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. The floor is
+ * believed, and the commit fails where it is wrong; only then is the row looked at, here, before the worker gets anything again.
+ */
+function isSeated(board: Board, tools: Tools, seat: Seat): boolean {
+  if (board.changed.has(seat.worker)) return false;
+  if (!tools.floor.doubted.has(seat.worker) || board.seated.has(seat.worker)) return true;
   let row: WorkerRow | null;
   try {
     row = board.worker(seat.worker);
@@ -230,6 +200,7 @@ function isSeated(board: Board, seat: Seat, pending: ReadonlySet<WorkerId>): boo
   if (row !== null && row.epoch === seat.epoch && row.phase === "online") {
     if (!row.draining) {
       board.seated.add(seat.worker);
+      board.move({ move: "trust", worker: seat.worker });
       return true;
     }
     board.move({ move: "drain", worker: seat.worker, on: true });
@@ -255,8 +226,8 @@ function pickSeat(board: Board, tools: Tools, task: TaskRow, nodeType: string): 
   let bestFree = 0;
   for (let step = 0, probes = 0; step < seats.length && probes < seatProbesMax; step++) {
     const seat = seats[(start + step) % seats.length] as Seat;
-    const free = roomFor(board, seat, nodeType);
-    if (free <= 0 || !isSeated(board, seat, tools.floor.pending)) continue;
+    const free = roomFor(board, tools.floor.air, seat, nodeType);
+    if (free <= 0 || !isSeated(board, tools, seat)) continue;
     probes++;
     if (free > bestFree) [best, bestFree] = [seat, free];
   }

@@ -1,6 +1,6 @@
 // From a decided board to units: what one root changes in this turn, and all roots that one command changed together. The grain of failure.
 
-import type { Unit } from "../port.ts";
+import type { Reliance, Unit } from "../port.ts";
 import { type Fact, type Key, keyOf, type Mail, type Row, type RunId, type TaskId, type Tenant } from "../rows.ts";
 import { type Root, spellRoot } from "./root.ts";
 
@@ -23,10 +23,15 @@ export interface Posted {
   readonly mail: Mail;
 }
 
+/** Who a unit grants to. */
+export interface Relied extends Reliance {
+  readonly root: Root;
+}
+
 /** `groupOf` names one root for all that must commit or fail together. Written rows come in the order they were first written. */
 export function unitsOf(
   written: readonly Written[],
-  said: { readonly facts: readonly Told[]; readonly mail: readonly Posted[] },
+  said: { readonly facts: readonly Told[]; readonly mail: readonly Posted[]; readonly relied: readonly Relied[] },
   groupOf: (root: Root) => Root,
   tenantOf: (run: RunId) => Tenant,
 ): { units: Unit[]; roots: Key[] } {
@@ -38,7 +43,10 @@ export function unitsOf(
     const group = groupOf(root);
     let one = byRoot.get(group);
     if (one === undefined)
-      byRoot.set(group, (one = { roots: [], puts: [], born: new Set(), drops: [], ready: [], happenings: [], mail: [] }));
+      byRoot.set(
+        group,
+        (one = { roots: [], puts: [], born: new Set(), drops: [], ready: [], happenings: [], mail: [], relies: [] }),
+      );
     if (!one.roots.includes(root)) one.roots.push(root);
     last = root;
     lastUnit = one;
@@ -63,6 +71,10 @@ export function unitsOf(
     happening.facts.push(fact);
   }
   for (const { root, mail } of said.mail) unit(root).mail.push(mail);
+  for (const { root, worker, epoch } of said.relied) {
+    const { relies } = unit(root);
+    if (!relies.some((one) => one.worker === worker)) relies.push({ worker, epoch });
+  }
   return {
     units: [...byRoot.values()].map((one) => ({ ...one, roots: one.roots.map(spellRoot) })),
     roots: [...byRoot.keys()].map(spellRoot),
@@ -77,4 +89,5 @@ interface MutableUnit {
   ready: { task: TaskId; tenant: Tenant; cost: number }[];
   happenings: { tenant: Tenant; subject: Key; facts: Fact[] }[];
   mail: Mail[];
+  relies: Reliance[];
 }

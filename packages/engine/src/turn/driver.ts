@@ -3,13 +3,14 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
+import { rowsForTimers } from "../core/clockwork.ts";
 import { listsFor, rowsFor } from "../core/decide.ts";
-import { Floor } from "../core/floor.ts";
-import { likelyGrantees, slotsComing, wantedClaims } from "../core/place.ts";
+import { clearAir, Floor } from "../core/floor.ts";
+import { slotsComing, wantedClaims } from "../core/place.ts";
 import { Plans, type Tools } from "../core/tools.ts";
 import type { Effect } from "../effect.ts";
 import type { Claim, Committed, Tx } from "../port.ts";
-import { type Key, type Millis, workerKey } from "../rows.ts";
+import type { Key, Millis, WorkerId } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
 import { type Decided, type Flight, Sky } from "./flight.ts";
@@ -21,6 +22,7 @@ import { RouteBook } from "./route-book.ts";
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 200;
 const busyPauseMsMax = 16;
+const nobody: ReadonlySet<WorkerId> = new Set();
 const plansMax = 1_000;
 /** A turn this many idle periods late means the scheduler or its store was away. */
 const awayPeriods = 5;
@@ -185,9 +187,10 @@ export class Driver implements Engine {
   /** Begins a turn and decides it; its commit is left under way. With others in the air it takes only what they do not concern. */
   async #takeOff(): Promise<void> {
     const isAlone = this.#sky.size === 0;
-    this.#floor.pending = this.#sky.workers;
     const { turnCommandsMax, turnBytesMax, claimLinesMax } = this.#settings;
-    const batch = this.#inbox.take(turnCommandsMax, turnBytesMax, isAlone ? null : (item) => this.#sky.isClear(item));
+    const gate = isAlone ? null : this.#sky.gate();
+    const batch = this.#inbox.take(turnCommandsMax, turnBytesMax, gate === null ? null : (item) => gate.admits(item));
+    this.#floor.air = gate === null ? clearAir : this.#sky.air(gate.waiting);
     const claims = wantedClaims(this.#tools, slotsComing(batch.map((item) => item.command)));
     if (!isAlone && batch.length === 0 && claims.length === 0) return;
     if (claims.length >= claimLinesMax) this.#floor.putBehind(claims.map((claim) => claim.line));
@@ -249,7 +252,7 @@ export class Driver implements Engine {
       const outcome = flight.outcome.outcome === "unknown" ? await this.#settle(flight) : flight.outcome;
       if (outcome === null) break;
       this.#sky.land();
-      this.#floor.pending = this.#sky.workers;
+      this.#floor.air = this.#sky.air(nobody);
       this.#note(this.#landed(flight, outcome));
     }
     this.#isLanding = false;
@@ -261,10 +264,12 @@ export class Driver implements Engine {
       return this.#nextWake(flight);
     }
     this.#count.retriedTurns++;
+    for (const worker of outcome.doubts ?? []) this.#floor.doubted.add(worker);
     const root = outcome.unit === undefined ? null : (flight.groups[outcome.unit] ?? null);
-    if (root === null) this.#failedCommits++;
+    if (root === null && outcome.doubts === undefined) this.#failedCommits++;
     this.#inbox.putBack(this.#leftovers.failed(flight, root, outcome.fault));
-    return root === null ? this.#pause() : "again";
+    // Whoever was relied on in vain is looked at first by the next turn.
+    return root === null && outcome.doubts === undefined ? this.#pause() : "again";
   }
 
   #note(next: Next): void {
@@ -281,8 +286,7 @@ export class Driver implements Engine {
       if (item.command.type === "run.start") item.run ??= this.#world.ids.next(this.#now);
       for (const key of rowsFor(item.command, item.run)) rows.push(key);
     }
-    const commands = batch.map((item) => item.command);
-    for (const worker of likelyGrantees(this.#tools, commands, claims)) rows.push(workerKey(worker));
+    rows.push(...rowsForTimers(this.#tools, this.#now));
     const skip = [...this.#leftovers.quarantine];
     const lists = batch.flatMap((item) => listsFor(item.command));
     return { rows, claims, lists, due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };

@@ -1,11 +1,12 @@
 // Turns that have been decided and whose commits are under way. What they decided about is left alone by the turns that follow until
-// they have landed: commands on the same roots wait, workers they moved get no grants. They land in the order they took off, so the
-// floor moves and the doors hear as if there had been one turn at a time.
+// they have landed: commands on the same roots wait, and so do commands about a worker they concern. They land in the order they took
+// off, so the floor moves and the doors hear as if there had been one turn at a time.
 
 import type { Board } from "../core/board.ts";
 import { rowsFor } from "../core/decide.ts";
+import { type Air, clearAir, type FloorMove, type Hold } from "../core/floor.ts";
 import type { Committed, Tx, Unit } from "../port.ts";
-import { type Key, rootOf, type WorkerId, workerKey } from "../rows.ts";
+import { type Key, rootOf, type WorkerId } from "../rows.ts";
 import type { Decision } from "./decision.ts";
 import type { Waiting } from "./inbox.ts";
 
@@ -28,25 +29,6 @@ export interface Flight extends Decided {
   outcome: Committed | null;
 }
 
-/**
- * Roots a command is about, as far as is known before it is decided; a worker's words are kept in their order by the worker's.
- * Workflows are left out: they never change, and all runs of one must not wait for each other.
- */
-function rootsOf(item: Waiting): Key[] {
-  const roots = rowsFor(item.command, item.run)
-    .filter((key) => !key.startsWith("workflow/"))
-    .map(rootOf);
-  return "worker" in item.command ? [...roots, workerKey(item.command.worker)] : roots;
-}
-
-/** What the turns in the air decided about. */
-interface Concern {
-  readonly roots: ReadonlySet<Key>;
-  readonly workers: ReadonlySet<WorkerId>;
-}
-
-const noConcern: Concern = { roots: new Set(), workers: new Set() };
-
 export class Sky {
   readonly #flights: Flight[] = [];
   /** Known when somebody asked since the last change; with one turn at a time nobody does. */
@@ -61,11 +43,6 @@ export class Sky {
     return this.#flights[0];
   }
 
-  /** Workers whose seats a turn under way has decided about. */
-  get workers(): ReadonlySet<WorkerId> {
-    return this.#concerned().workers;
-  }
-
   takeOff(flight: Flight): void {
     this.#flights.push(flight);
     this.#concern = null;
@@ -76,10 +53,16 @@ export class Sky {
     this.#concern = null;
   }
 
-  /** Whether nothing under way concerns this command. */
-  isClear(item: Waiting): boolean {
-    const { roots } = this.#concerned();
-    return !rootsOf(item).some((root) => roots.has(root));
+  /** What the floor must know of these turns; `waiting`: workers whose own commands wait for them to land. */
+  air(waiting: ReadonlySet<WorkerId>): Air {
+    if (this.#flights.length === 0) return clearAir;
+    const { unsure, touched, holds } = this.#concerned();
+    return { unsure: waiting.size === 0 ? unsure : new Set([...unsure, ...waiting]), touched, holds };
+  }
+
+  /** Decides command by command, in their order, which may go now. */
+  gate(): Gate {
+    return new Gate(this.#concerned());
   }
 
   commands(): Waiting[] {
@@ -87,20 +70,74 @@ export class Sky {
   }
 
   #concerned(): Concern {
-    if (this.#flights.length === 0) return noConcern;
-    if (this.#concern !== null) return this.#concern;
-    const roots = new Set<Key>();
-    const workers = new Set<WorkerId>();
-    for (const { decision, board, later, units } of this.#flights) {
-      for (const items of [decision.taken, later]) for (const item of items) for (const root of rootsOf(item)) roots.add(root);
-      for (const unit of units) for (const root of unit.roots) roots.add(root);
-      for (const move of board.moves) {
-        const worker = move.move === "sit" ? move.seat.worker : "worker" in move ? move.worker : null;
-        if (worker !== null) workers.add(worker);
-      }
-    }
-    for (const worker of workers) roots.add(workerKey(worker));
-    this.#concern = { roots, workers };
+    this.#concern ??= concernOf(this.#flights);
     return this.#concern;
+  }
+}
+
+/** What the turns in the air decided about. */
+interface Concern extends Air {
+  readonly roots: ReadonlySet<Key>;
+}
+
+function concernOf(flights: readonly Flight[]): Concern {
+  const roots = new Set<Key>();
+  const unsure = new Set<WorkerId>();
+  const touched = new Set<WorkerId>();
+  const holds = new Map<WorkerId, Hold[]>();
+  for (const { decision, board, later, units } of flights) {
+    for (const items of [decision.taken, later]) for (const item of items) for (const root of rootsOf(item)) roots.add(root);
+    for (const unit of units) for (const root of unit.roots) roots.add(root);
+    for (const move of board.moves) {
+      const worker = workerOf(move);
+      if (worker === null) continue;
+      touched.add(worker);
+      if (move.move === "hold") {
+        const list = holds.get(worker);
+        if (list === undefined) holds.set(worker, [move.hold]);
+        else list.push(move.hold);
+      } else if (move.move !== "drop" && move.move !== "ack" && move.move !== "trust") unsure.add(worker);
+    }
+  }
+  return { roots, unsure, touched, holds };
+}
+
+function workerOf(move: FloorMove): WorkerId | null {
+  return move.move === "sit" ? move.seat.worker : "worker" in move ? move.worker : null;
+}
+
+/** Roots a command is about, as far as is known before it is decided. Workflows never change: all runs of one must not wait for each other. */
+function rootsOf(item: Waiting): Key[] {
+  return rowsFor(item.command, item.run)
+    .filter((key) => !key.startsWith("workflow/"))
+    .map(rootOf);
+}
+
+/** A command about the worker itself: a join, a beat, a drain. Its rows and its seat must be what the floor says. */
+function isAboutWorker({ command }: Waiting): boolean {
+  return command.type.startsWith("worker.");
+}
+
+export class Gate {
+  readonly #concern: Concern;
+  /** What commands that were held back are about: nothing overtakes them there. */
+  readonly #held = new Set<Key>();
+  /** Workers whose own commands were held back: they get no grants until those have gone, or the commands might wait for ever. */
+  readonly waiting = new Set<WorkerId>();
+
+  constructor(concern: Concern) {
+    this.#concern = concern;
+  }
+
+  admits(item: Waiting): boolean {
+    const roots = rootsOf(item);
+    const worker = "worker" in item.command ? item.command.worker : null;
+    const isClear =
+      !roots.some((root) => this.#concern.roots.has(root) || this.#held.has(root)) &&
+      (worker === null || (!this.waiting.has(worker) && !(isAboutWorker(item) && this.#concern.touched.has(worker))));
+    if (isClear) return true;
+    for (const root of roots) this.#held.add(root);
+    if (worker !== null && isAboutWorker(item)) this.waiting.add(worker);
+    return false;
   }
 }

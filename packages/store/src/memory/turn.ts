@@ -16,13 +16,15 @@ import type {
   Tx,
   Unit,
   Want,
+  WorkerId,
+  WorkerRow,
 } from "@astraflow/engine";
-import { keyOf, rootOf, runKey } from "@astraflow/engine";
+import { keyOf, rootOf, runKey, workerKey } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import { type LogRow, placeFacts } from "../log.ts";
 import { Clocks, enterLines, leaveLines } from "../rank.ts";
 import { rowProblem } from "../row-shape.ts";
-import { type BadUnit, checkUnits, hasEnded, refuse } from "../unit-check.ts";
+import { type BadUnit, checkUnits, doubtFault, doubtsOf, hasEnded, refuse } from "../unit-check.ts";
 import type { Cluster, MemoryHandle } from "./cluster.ts";
 import { compareText, firstOf } from "./sorted-list.ts";
 import type { Tables } from "./tables.ts";
@@ -117,6 +119,8 @@ export class MemoryTurn implements Tx {
     const zombie = this.#handle.zombieFault();
     if (zombie !== null) return { outcome: "failed", fault: zombie };
     const tables = this.#tables;
+    const doubts = doubtsOf(units, (worker) => this.#workerOf(worker));
+    if (doubts.length > 0) return { outcome: "failed", doubts, fault: doubtFault(doubts) };
     const written = this.#cluster.options.plant === "drop-unit" && units.length > 1 ? units.slice(0, -1) : units;
     const clocks = new Clocks({ tenant: (name) => tables.tenant(name).clock, line: (line) => tables.lineClocks.get(line) ?? 0 });
     leaveLines(written, clocks, (id) => tables.task(id));
@@ -149,6 +153,13 @@ export class MemoryTurn implements Tx {
     if (written.some((unit) => unit.mail.length > 0)) hints.push({ type: "mail" });
     this.#cluster.tell(this.#handle, hints);
     return { outcome: "committed", first: placed.first };
+  }
+
+  /** A worker as stored, unless another turn has it in hand and may be changing it. */
+  #workerOf(id: WorkerId): WorkerRow | null {
+    const holder = this.#cluster.taken.get(workerKey(id));
+    const row = this.#tables.rows.get(workerKey(id));
+    return (holder === undefined || holder === this) && row?.kind === "worker" ? row : null;
   }
 
   /** The planted bug: numbers are drawn before the commit, so a slow commit shows low ones after a reader has passed. */

@@ -18,10 +18,11 @@ import type {
   Tx,
   Unit,
   Want,
+  WorkerRow,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
-import { checkUnits } from "../unit-check.ts";
+import { checkUnits, doubtFault, doubtsOf } from "../unit-check.ts";
 import { UnitRefused, writeTurn } from "./commit.ts";
 import { Connection, openDatabase, openFault, peekHeader, prepareWriter, type StoreStats } from "./connection.ts";
 import { Desk } from "./desk.ts";
@@ -132,6 +133,8 @@ class FileStore implements SqliteStore, TurnEnd {
     if (number <= opened.lastTurn) throw new Error(`turn ${number} comes after turn ${opened.lastTurn}; numbers must rise`);
     const bad = checkUnits(units, (root) => turn.hasTaken(root));
     if (bad !== null) return { outcome: "failed", unit: bad.unit, fault: bad.fault };
+    const doubts = doubtsOf(units, (worker) => turn.before("worker", worker) as WorkerRow | null);
+    if (doubts.length > 0) return { outcome: "failed", doubts, fault: doubtFault(doubts) };
     const { connection, desk, replica, epoch } = opened;
     let hasTriedCommit = false;
     try {
