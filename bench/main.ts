@@ -1,10 +1,15 @@
 // `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
 
 import { engineBench } from "./engine.ts";
+import { postgresBench } from "./postgres.ts";
 import { sliceBench } from "./slice.ts";
 
 const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
   engine: { what: "task lives/s of engine and sqlite beside a bare loop that writes the same rows", run: engineBench },
+  postgres: {
+    what: "task lives/s of schedulers on PostgreSQL beside graphile-worker, growth with history, plans",
+    run: postgresBench,
+  },
   slice: { what: "tasks/s and latency over real sockets and processes beside a bare WebSocket echo", run: sliceBench },
 };
 

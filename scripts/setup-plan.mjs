@@ -14,6 +14,12 @@ export const systemPackages = [
     neededBy: ["test"],
     why: "the store's contract suite runs on a real PostgreSQL server",
   },
+  {
+    name: "pgbouncer",
+    probe: "/usr/sbin/pgbouncer",
+    neededBy: ["test"],
+    why: "the store's contract suite also runs through a pooler that hands every transaction to another session",
+  },
 ];
 
 /** @type {import("./setup-plan.d.mts").PlanSetUp} */

@@ -49,8 +49,12 @@ describe("the plan of the set-up", () => {
     expect(starting).toMatchObject({ type: "tell", why: expect.stringContaining("thing: it is needed") });
   });
 
-  it("[H2] asks for PostgreSQL before the tests", () => {
-    expect(systemPackages.filter((row) => row.neededBy.includes("test")).map((row) => row.name)).toContain("postgresql");
+  it("[H2] asks for PostgreSQL and its pooler before the tests, in one step, and for neither before a start", () => {
+    const names = (command: Facts["command"]) =>
+      planSetUp({ ...usable, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
+
+    expect(names("test")).toEqual(["postgresql", "pgbouncer"]);
+    expect(names("start")).toEqual([]);
   });
 
   it("[H3] prefers the Node that npm brought, then its own, and refuses with a sentence when both are too old", () => {

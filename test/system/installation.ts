@@ -47,11 +47,13 @@ export interface WorkerOptions {
   readonly name?: string;
   readonly dataDir?: string;
   readonly slots?: number;
+  /** As a copied machine has it: an identity that is not this data folder's own. */
+  readonly instanceId?: string;
 }
 
 export async function startWorker(
   ws: string,
-  { name = "w-1", dataDir = join(makeFolder(), "worker"), slots = 8 }: WorkerOptions = {},
+  { name = "w-1", dataDir = join(makeFolder(), "worker"), slots = 8, instanceId }: WorkerOptions = {},
 ): Promise<Process> {
   const worker = astra(["worker"], {
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
@@ -65,6 +67,7 @@ export async function startWorker(
     ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",
     ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.2",
     ASTRA_WORKER_LOG_LEVEL: "warn",
+    ...(instanceId !== undefined && { ASTRA_WORKER_WORKER_INSTANCE_ID: instanceId }),
   });
   await worker.ready();
   return worker;

@@ -2,6 +2,7 @@
 // and by the one function they promise, not by their code.
 
 import { CliFailure, exitCodes } from "./failure.ts";
+import type { SimRoom } from "./sim-command.ts";
 
 const appNames = { scheduler: "@astraflow/scheduler", worker: "@astraflow/worker" } as const;
 export type AppName = keyof typeof appNames;
@@ -32,7 +33,27 @@ export async function loadCommand(name: AppName): Promise<AppCommand> {
   });
 }
 
+/** One line of the doctor about a store. */
+export interface StoreCheck {
+  readonly name: string;
+  readonly isGood: boolean;
+  readonly found: string;
+  readonly advice?: string;
+}
+
+/** Looks at the store that an address names; the scheduler knows how. */
+export async function loadStoreCheckup(): Promise<(store: string) => Promise<readonly StoreCheck[]>> {
+  const { checkStore } = await loadApp("scheduler");
+  return checkStore as (store: string) => Promise<readonly StoreCheck[]>;
+}
+
 export async function loadFailpoints(): Promise<FailpointList> {
   const { failpointNames, failpointActions } = await loadApp("scheduler");
   return { names: failpointNames as readonly string[], actions: failpointActions as Readonly<Record<string, string>> };
+}
+
+/** The simulated world; a package and not an app, but as large as one. */
+export async function loadSim(): Promise<SimRoom> {
+  const name = "@astraflow/sim";
+  return (await import(name)) as SimRoom;
 }

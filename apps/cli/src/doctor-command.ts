@@ -1,21 +1,13 @@
-// `astra doctor`: is this machine fit to run a scheduler? Looks, measures, names what is wrong and the way out. It writes one small
-// file into the data folder to time the disk, and removes it.
+// `astra doctor`: is this machine fit to run a scheduler, and the database that was named to be its store? Looks, measures, names what
+// is wrong and the way out. It writes one small file into the data folder to time the disk, and removes it.
 
 import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { loadFailpoints } from "./app-loader.ts";
+import { loadFailpoints, loadStoreCheckup, type StoreCheck as Check } from "./app-loader.ts";
 import { type ExitCode, exitCodes } from "./failure.ts";
 import { layTable, type Terminal } from "./terminal.ts";
-
-export interface Check {
-  readonly name: string;
-  readonly isGood: boolean;
-  readonly found: string;
-  /** What to do; only where it is not good, or could be better. */
-  readonly advice?: string;
-}
 
 /** Older ones have faults in their write-ahead log that lose commits. */
 const sqliteMin = [3, 51, 3];
@@ -27,6 +19,8 @@ const fsyncTimes = 25;
 export interface DoctorWords {
   readonly dataDir: string;
   readonly listen: string;
+  /** As --store of the scheduler; undefined: only this machine is looked at. */
+  readonly store: string | undefined;
   readonly failpoints: boolean;
   readonly json: boolean;
 }
@@ -34,6 +28,7 @@ export interface DoctorWords {
 export async function runDoctor(words: DoctorWords, terminal: Terminal): Promise<ExitCode> {
   if (words.failpoints) return listFailpoints(words.json, terminal);
   const checks = [checkNode(process.version), checkSqlite(), checkDisk(words.dataDir), await checkPort(words.listen)];
+  if (words.store) checks.push(...(await (await loadStoreCheckup())(words.store)));
   const isGood = checks.every((check) => check.isGood);
   if (words.json) terminal.print(JSON.stringify({ ok: isGood, checks }));
   else {

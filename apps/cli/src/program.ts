@@ -10,6 +10,7 @@ import { runDoctor } from "./doctor-command.ts";
 import { CliFailure, describeFailure, exitCodes } from "./failure.ts";
 import { runFile } from "./run-command.ts";
 import { cancelRun, exportRun, listRuns, showRun } from "./runs-command.ts";
+import { runSim } from "./sim-command.ts";
 import { createTerminal, type Output, type Terminal } from "./terminal.ts";
 import { runUp } from "./up-command.ts";
 import { listWorkers, setDraining } from "./workers-command.ts";
@@ -29,6 +30,18 @@ interface CommonWords {
   readonly color: boolean;
   readonly url?: string;
   readonly token?: string;
+}
+
+interface SimFlags {
+  readonly seeds?: string;
+  readonly seed?: number;
+  readonly profile: string;
+  readonly plant?: string;
+  readonly jobs: number;
+  readonly story?: boolean;
+  readonly shrink?: boolean;
+  readonly twice?: boolean;
+  readonly save?: boolean;
 }
 
 /** Runs one command line and says with which code the process should end. */
@@ -166,10 +179,50 @@ const addTools: Add = (program, world, finish) => {
     .description("is this machine fit to run a scheduler?")
     .option("--data-dir <dir>", "the folder whose disk is timed", "./var/scheduler")
     .option("--listen <host:port>", "the address to look at", "127.0.0.1:8080")
+    .option("--store <url>", "the scheduler's store, if it is PostgreSQL (ASTRA_SCHEDULER_STORE)")
     .option("--failpoints", "list the named crash points instead")
-    .action(async (words: CommonWords & { dataDir: string; listen: string; failpoints?: boolean }) => {
+    .action(async (words: CommonWords & { dataDir: string; listen: string; store?: string; failpoints?: boolean }) => {
       const { dataDir, listen, failpoints = false, json = false } = words;
-      finish(await runDoctor({ dataDir, listen, failpoints, json }, openTerminal(words, world)));
+      const store = words.store ?? world.env["ASTRA_SCHEDULER_STORE"];
+      finish(await runDoctor({ dataDir, listen, store, failpoints, json }, openTerminal(words, world)));
+    });
+  program
+    .command("sim")
+    .description("play seeds of a simulated world full of faults, and judge what was promised")
+    .option("--seeds <from..to>", "the seeds to play (default 1..200)")
+    .option("--seed <n>", "one seed", readWhole(0, 999_999_999))
+    .option("--story", "tell what happens in that seed, line by line")
+    .option("--profile <name>", "which faults: default, calm, crashes, network, store, clocks, disk", "default")
+    .option("--shrink", "find the smallest schedule of faults of every seed that fails")
+    .option("--twice", "play every seed twice and compare the traces")
+    .option("--save", "keep what fails as regressions, shrunk, inside the repository")
+    .option("--jobs <n>", "threads", readWhole(1, 64), 1)
+    .option("--plant <name>", "for tests of the judges: switch a known bug on and expect it to be caught")
+    .option("--json", "one line of data a seed, then a summary")
+    .option("--quiet", "only data and errors")
+    .option("--no-color", "no colours (also NO_COLOR)")
+    .addHelpText(
+      "before",
+      ["", "--seeds 1..1000 --jobs 2", "--seed 7 --story", "--profile network --shrink --save"]
+        .map((words) => `  astra sim ${words}`.trimEnd())
+        .join("\n")
+        .concat("\n"),
+    )
+    .action(async (words: CommonWords & SimFlags) => {
+      const {
+        seeds,
+        seed,
+        profile,
+        plant,
+        jobs,
+        json = false,
+        story = false,
+        shrink = false,
+        twice = false,
+        save = false,
+      } = words;
+      const wish = { seeds, seed, profile, plant, jobs, json, isStory: story, isShrunk: shrink, isTwice: twice, isSaved: save };
+      finish(await runSim(wish, { terminal: openTerminal(words, world), stopping: world.stopping }));
     });
   program
     .command("bench")

@@ -1,14 +1,15 @@
 // `astra scheduler`: reads the words, starts a scheduler, prints the ready line, and ends it by the rules: SIGTERM drains, a second
-// one, one before the ready line, or --grace ends at once, an engine that dies takes the process with it.
+// one, one before the ready line, or --grace ends at once, an engine that dies or is replaced takes the process with it.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
+import { Fault } from "@astraflow/protocol";
 import { type Config, describeSettings, readConfig } from "./config.ts";
-import { createLog } from "./log.ts";
-import { type Scheduler, startScheduler } from "./scheduler.ts";
+import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
 import { StartRefusal } from "./start-refusal.ts";
 
-const exitCodes = { ok: 0, died: 1, refused: 2, terminated: 143 } as const;
+/** `replaced` has a code of its own: starting again would take the name back and end the other one. */
+const exitCodes = { ok: 0, died: 1, refused: 2, replaced: 3, terminated: 143 } as const;
 
 export interface SchedulerCommand {
   readonly name: "scheduler";
@@ -19,6 +20,7 @@ export interface SchedulerCommand {
 export const schedulerCommand: SchedulerCommand = {
   name: "scheduler",
   async run(argv, env) {
+    hideWords(argv);
     const answer = readConfig({ argv, env, readFile: (path) => readFileSync(path, "utf8") });
     switch (answer.type) {
       case "help":
@@ -37,7 +39,7 @@ export const schedulerCommand: SchedulerCommand = {
 };
 
 async function runScheduler(config: Config): Promise<number> {
-  const log = createLog(config.logLevel);
+  const log = openLog(config);
   // Whatever nobody caught has left some promise or callback in an unknown state: better to start again from the store.
   process.on("uncaughtException", (cause) => {
     log.fatal({ err: cause }, "scheduler.crashed");
@@ -56,6 +58,10 @@ async function runScheduler(config: Config): Promise<number> {
   process.stdout.write(`${JSON.stringify({ ready: true, http: scheduler.http, ws: scheduler.ws, pid: process.pid })}\n`);
 
   const why = await Promise.race([signals.stopWish, scheduler.died]);
+  if (why instanceof Fault && why.code === "E.STORE.IN_USE") {
+    log.fatal({ code: why.code, details: why.details }, describeReplacement(why));
+    process.exit(exitCodes.replaced);
+  }
   if (why instanceof Error) {
     log.fatal({ err: why }, "scheduler.died");
     process.exit(exitCodes.died); // doors without an engine or a store would only collect what they cannot keep
@@ -68,6 +74,15 @@ async function runScheduler(config: Config): Promise<number> {
     process.exit(exitCodes.ok);
   }
   return exitCodes.ok;
+}
+
+function describeReplacement(fault: Fault): string {
+  return `another scheduler has started under this one's name (${fault.message}); this one can write nothing any more and ends. Give each scheduler its own --replica or --data-dir.`;
+}
+
+/** What was written on the command line is read by everyone who can list processes: an address with a password does not stay there. */
+function hideWords(argv: readonly string[]): void {
+  if (argv.some((word) => /:\/\/[^/]*:[^/]*@/.test(word))) process.title = "astra scheduler";
 }
 
 interface SignalEar {

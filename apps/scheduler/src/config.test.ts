@@ -136,10 +136,39 @@ describe("the scheduler's settings", () => {
 
   it("[O5] parts that do not exist yet are refused by name instead of ignored", () => {
     expect(problems(["--dev", "--resp-listen", "127.0.0.1:6380"])[0]).toContain("no RESP door");
-    expect(problems(["--dev", "--store", "postgres://u:hunter2@db/x"])[0]).toMatch(/PostgreSQL/);
-    expect(problems(["--dev", "--store", "postgres://u:hunter2@db/x"])[0]).not.toContain("hunter2");
-    expect(problems(["--dev", "--store", "mysql:x"])[0]).toContain("must be sqlite:FILE");
     expect(problems(["--dev", "--threads", "2"])[0]).toContain("--threads is above 1");
+  });
+
+  it("[O21] the address of a PostgreSQL store comes from a flag or the environment, and no refusal repeats its password", () => {
+    const url = "postgres://u:hunter2@db/x";
+
+    expect(start(["--dev", "--store", url]).store).toEqual({ of: "postgres", url });
+    expect(start(["--dev"], { ASTRA_SCHEDULER_STORE: url }).store).toEqual({ of: "postgres", url });
+    const said = [
+      ...problems(["--dev", "--store", "postgres://u:hunter2@db"]),
+      ...problems(["--dev", "--store", "postgre://u:hunter2@db/x"]),
+      ...problems(["--dev", url]),
+      ...problems(["--dev", "--stroe", url]),
+      ...problems(["--dev", `--stroe=${url}`]),
+    ];
+    expect(said).toHaveLength(5);
+    expect(said.join("\n")).not.toContain("hunter2");
+  });
+
+  it("[O22] on PostgreSQL the name of a scheduler is its own; alone on its file it needs none", () => {
+    const shared = ["--dev", "--store", "postgres://u@db/x"];
+
+    expect(start(shared).replica).toBeNull();
+    expect(start([...shared, "--replica", "east"]).replica).toBe("east");
+    expect(start(["--dev"]).replica).toBe("one");
+    expect(problems(["--dev", "--replica", "two words"])[0]).toContain("--replica is");
+  });
+
+  it("[O21] several turns are under way at once only on PostgreSQL", () => {
+    expect(start(["--dev"]).turnsInFlight).toBe(1);
+    expect(start(["--dev", "--store", "postgres://u@db/x"]).turnsInFlight).toBe(3);
+    expect(start(["--dev", "--store", "postgres://u@db/x", "--turns-in-flight", "2"]).turnsInFlight).toBe(2);
+    expect(problems(["--dev", "--turns-in-flight", "9"])[0]).toContain("--turns-in-flight is");
   });
 
   it("[O5] time runs faster only with --dev", () => {

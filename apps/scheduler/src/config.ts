@@ -8,12 +8,14 @@ import {
   type Address,
   flagOf,
   type LogLevel,
+  Refusal,
   type Settings,
   settingKeys,
   settingTable,
   type TokenSetting,
   variableOf,
 } from "./setting-table.ts";
+import { readStorePlace, type StorePlace } from "./store-place.ts";
 
 export interface Token {
   readonly name: string;
@@ -24,7 +26,7 @@ export interface Token {
 export interface Config {
   readonly listen: Address;
   readonly dataDir: string;
-  readonly storeFile: string;
+  readonly store: StorePlace;
   readonly isDev: boolean;
   readonly tokens: readonly Token[];
   readonly threads: number;
@@ -34,7 +36,9 @@ export interface Config {
   readonly ackDeadlineMs: number;
   readonly logLevel: LogLevel;
   readonly cluster: string;
-  readonly replica: string;
+  /** Null: the one that is kept in the data folder. */
+  readonly replica: string | null;
+  readonly turnsInFlight: number;
   readonly timeScale: number;
   readonly failpoints: readonly Failpoint[];
 }
@@ -46,6 +50,9 @@ export type ConfigAnswer =
 
 /** No secret at all: it is printed in the documentation, so it opens nothing outside of --dev. */
 export const devToken: Token = { name: "dev", tenant: "default", secret: "dev-token" };
+
+/** A sqlite file has one scheduler, so any name will do, and this one is in the files that exist. */
+const replicaAlone = "one";
 
 /** Shorter than this a secret can be guessed over the network in the life of an installation. */
 const secretCharsMin = 16;
@@ -61,22 +68,21 @@ export function readConfig(sources: Sources): ConfigAnswer {
   const tokens = readTokens(settings, sources, problems);
   checkReach(settings, problems);
   checkTimes(settings, problems);
-  if (settings.threads > 1)
-    problems.push("--threads is above 1, but one engine thread is all a sqlite store can use; write 0 or 1.");
+  if (settings.threads > 1) problems.push("--threads is above 1, but a scheduler has one engine thread; write 0 or 1.");
   if (settings.respListen !== "") {
     problems.push(
       "--resp-listen cannot be used yet: this version has no RESP door; leave it out. Workers and REST callers use --listen.",
     );
   }
-  const storeFile = readStore(settings, problems);
+  const store = readStore(settings, problems);
   const failpoints = readFailpoints(sources.env["ASTRA_FAILPOINTS"] ?? "");
   problems.push(...failpoints.problems);
-  if (problems.length > 0) return { type: "refused", problems };
+  if (problems.length > 0 || store === null) return { type: "refused", problems };
 
   const config: Config = {
     listen: settings.listen,
     dataDir: resolve(settings.dataDir),
-    storeFile,
+    store,
     isDev: settings.dev,
     tokens: settings.dev ? [devToken, ...tokens] : tokens,
     threads: settings.threads,
@@ -86,7 +92,8 @@ export function readConfig(sources: Sources): ConfigAnswer {
     ackDeadlineMs: settings.ackDeadline,
     logLevel: settings.logLevel,
     cluster: settings.cluster,
-    replica: settings.replica,
+    replica: settings.replica || (store.of === "sqlite" ? replicaAlone : null),
+    turnsInFlight: store.of === "sqlite" ? 1 : settings.turnsInFlight,
     timeScale: settings.timeScale,
     failpoints: failpoints.points,
   };
@@ -121,14 +128,11 @@ function checkTimes(settings: Settings, problems: string[]): void {
     problems.push("--time-scale bends time for tests and needs --dev; leave it out.");
 }
 
-function readStore(settings: Settings, problems: string[]): string {
-  const url = settings.store === "" ? `sqlite:${settings.dataDir}/astra.db` : settings.store;
-  if (/^postgres(ql)?:/.test(url)) {
-    // The URL holds a password: it is not repeated.
-    problems.push("--store names PostgreSQL, which this version cannot use yet; use --store sqlite:FILE.");
-  } else if (!url.startsWith("sqlite:") || url.length === "sqlite:".length)
-    problems.push(`--store is "${url}"; it must be sqlite:FILE.`);
-  return resolve(url.replace(/^sqlite:(\/\/)?/, ""));
+function readStore(settings: Settings, problems: string[]): StorePlace | null {
+  const place = readStorePlace(settings.store, settings.dataDir);
+  if (!(place instanceof Refusal)) return place;
+  problems.push(`--store ${place.reason}.`);
+  return null;
 }
 
 function readTokens(settings: Settings, sources: Sources, problems: string[]): readonly Token[] {
@@ -183,6 +187,7 @@ export function describeSettings(): string {
     "  astra scheduler --dev",
     "  astra scheduler --listen 127.0.0.1:0 --data-dir /var/lib/astra --token ops=@/etc/astra/ops.token",
     "  astra scheduler --config scheduler.json",
+    "  ASTRA_SCHEDULER_STORE=postgres://astra:SECRET@db.internal:5432/astra astra scheduler --token ops=@/etc/astra/ops.token",
     "",
     ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
     "",

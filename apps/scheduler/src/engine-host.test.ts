@@ -16,7 +16,8 @@ function optionsFor(threads: number, more: Partial<HostOptions> = {}): HostOptio
   const folder = mkdtempSync(join(tmpdir(), "astra-host-"));
   folders.push(folder);
   const times = { heartbeatMs: 10_000, leaseMs: 30_000, ackDeadlineMs: 5_000, timeScale: 1 };
-  return { threads, storeFile: join(folder, "astra.db"), cluster: "c", replica: "r", failpoints: [], ...times, ...more };
+  const store = { of: "sqlite", file: join(folder, "astra.db") } as const;
+  return { threads, store, cluster: "c", replica: "r", failpoints: [], turnsInFlight: 1, ...times, ...more };
 }
 
 /** A command whose answer is known without any row: there is no such run. */
@@ -74,7 +75,7 @@ for (const threads of [0, 1]) {
 
     it("[O2] refuses with the store's own fault when the store cannot be opened", async () => {
       const options = optionsFor(threads);
-      mkdirSync(options.storeFile);
+      if (options.store.of === "sqlite") mkdirSync(options.store.file);
 
       await expect(start(options)).rejects.toMatchObject({ name: "Fault", code: "E.STORE.OPEN" });
     });

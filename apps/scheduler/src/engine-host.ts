@@ -3,19 +3,22 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
-import type { EngineGauge, Inbound, Problem } from "@astraflow/engine";
+import type { Inbound, Problem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
-import { type EngineEars, type EngineOptions, runEngine } from "./engine-world.ts";
+import { type EngineEars, type EngineOptions, type HostGauge, runEngine } from "./engine-world.ts";
 import { openGate } from "./failpoints.ts";
 
 export interface EngineHost {
   push(items: readonly Inbound[]): void;
   /** The engine's last word about itself; with a thread up to `gaugeMs` old. */
-  gauge(): EngineGauge;
+  gauge(): HostGauge;
   stop(): Promise<void>;
-  /** Settles only when the engine dies on its own: with the reason. Nothing can be done then but to end the process. */
+  /** Settles only when the engine dies on its own, or is replaced: with the reason. Nothing can be done then but to end the process. */
   readonly died: Promise<Error>;
 }
+
+/** What the doors hear of the engine; its end is `died` of the host. */
+export type HostEars = Omit<EngineEars, "replaced">;
 
 export interface HostOptions extends EngineOptions {
   readonly threads: number;
@@ -32,19 +35,25 @@ export type ToEngine = { readonly type: "push"; readonly items: readonly Inbound
 
 /** Out of the thread. Errors do not cross threads whole, so they travel as data. */
 export type FromEngine =
-  | { readonly type: "started"; readonly gauge: EngineGauge }
-  | { readonly type: "refused"; readonly code: string | null; readonly message: string; readonly details: Fault["details"] }
+  | { readonly type: "started"; readonly gauge: HostGauge }
+  | {
+      readonly type: "refused" | "replaced";
+      readonly code: string | null;
+      readonly message: string;
+      readonly details: Fault["details"];
+    }
   | { readonly type: "effects"; readonly effects: Parameters<EngineEars["hear"]>[0] }
-  | { readonly type: "gauge"; readonly gauge: EngineGauge }
+  | { readonly type: "gauge"; readonly gauge: HostGauge }
   | { readonly type: "problem"; readonly problem: Problem }
   | { readonly type: "stopped" };
 
-export function startHost(options: HostOptions, ears: EngineEars): Promise<EngineHost> {
+export function startHost(options: HostOptions, ears: HostEars): Promise<EngineHost> {
   return options.threads === 0 ? startInThread(options, ears) : startOwnThread(options, ears);
 }
 
-async function startInThread(options: HostOptions, ears: EngineEars): Promise<EngineHost> {
-  const engine = await runEngine(options, ears, null);
+async function startInThread(options: HostOptions, ears: HostEars): Promise<EngineHost> {
+  const died = Promise.withResolvers<Error>();
+  const engine = await runEngine(options, { ...ears, replaced: died.resolve }, null);
   let waiting: Inbound[] = [];
   // Everything the sockets bring in one round of the event loop makes one batch: a turn, and its fsync, serves them all.
   const flush = () => {
@@ -62,12 +71,16 @@ async function startInThread(options: HostOptions, ears: EngineEars): Promise<En
       flush();
       return engine.stop();
     },
-    // Without a thread an engine that dies takes the process with it by itself: the error is nobody's.
-    died: new Promise(() => undefined),
+    // Without a thread an engine that breaks takes the process with it by itself: the error is nobody's.
+    died: died.promise,
   };
 }
 
-async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<EngineHost> {
+function asError({ code, message, details }: Extract<FromEngine, { type: "refused" | "replaced" }>): Error {
+  return code === null ? new Error(message) : new Fault(code as FaultCode, message, details);
+}
+
+async function startOwnThread(options: HostOptions, ears: HostEars): Promise<EngineHost> {
   const gate = new Int32Array(new SharedArrayBuffer(4));
   if (options.failpoints.some((point) => point.action === "pause")) process.on("SIGCONT", () => openGate(gate));
   const { port1: near, port2: far } = new MessageChannel();
@@ -80,7 +93,7 @@ async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<E
     stderr: false,
   });
 
-  let gauge: EngineGauge | undefined;
+  let gauge: HostGauge | undefined;
   let isStopping = false;
   const stopped = Promise.withResolvers<void>();
   const started = Promise.withResolvers<void>();
@@ -101,9 +114,9 @@ async function startOwnThread(options: HostOptions, ears: EngineEars): Promise<E
         gauge = word.gauge;
         return started.resolve();
       case "refused":
-        return started.reject(
-          word.code === null ? new Error(word.message) : new Fault(word.code as FaultCode, word.message, word.details),
-        );
+        return started.reject(asError(word));
+      case "replaced":
+        return died.resolve(asError(word));
       case "stopped":
         return stopped.resolve();
     }

@@ -48,6 +48,7 @@ try {
     {
       hear: (effects) => say({ type: "effects", effects }),
       report: (problem) => say({ type: "problem", problem: portable(problem) }),
+      replaced: ({ code, message, details }) => say({ type: "replaced", code, message, details }),
     },
     gate,
   );

@@ -10,19 +10,24 @@ import {
   type Inbound,
   type Problem,
 } from "@astraflow/engine";
-import { openSqlite } from "@astraflow/store";
+import type { Fault } from "@astraflow/protocol";
 import { createClock, type ScaledClock } from "./clock.ts";
 import { armFailpoints, type Failpoint, processHands } from "./failpoints.ts";
 import { createDice, createIds, digestText } from "./identity.ts";
+import { guardStore } from "./store-guard.ts";
+import { openStore } from "./store-opening.ts";
+import type { StorePlace } from "./store-place.ts";
+import { asAway } from "./store-wait.ts";
 
 /** Plain data, so that it can cross into a thread. */
 export interface EngineOptions {
-  readonly storeFile: string;
+  readonly store: StorePlace;
   readonly cluster: string;
   readonly replica: string;
   readonly heartbeatMs: number;
   readonly leaseMs: number;
   readonly ackDeadlineMs: number;
+  readonly turnsInFlight: number;
   readonly timeScale: number;
   readonly failpoints: readonly Failpoint[];
 }
@@ -31,11 +36,18 @@ export interface EngineEars {
   /** Effects of a turn that is on disk. */
   hear(effects: readonly Effect[]): void;
   report(problem: Problem): void;
+  /** Another process has taken this replica's name: nothing can be written from here any more. */
+  replaced(fault: Fault): void;
+}
+
+export interface HostGauge extends EngineGauge {
+  /** Turns cannot begin because the store does not answer. */
+  readonly isStoreAway: boolean;
 }
 
 export interface RunningEngine {
   push(items: readonly Inbound[]): void;
-  gauge(): EngineGauge;
+  gauge(): HostGauge;
   /** Ends after the running turn and closes the store. */
   stop(): Promise<void>;
 }
@@ -48,8 +60,16 @@ export async function runEngine(
 ): Promise<RunningEngine> {
   const clock = createClock(options.timeScale);
   const failpoint = armFailpoints(options.failpoints, processHands(gate));
-  // Without armed points the store is not even told to pass them: that would cost a call per statement.
-  const store = openSqlite({ file: options.storeFile, clock, ...(options.failpoints.length > 0 && { failpoint }) });
+  const { store, isAway } = guardStore(
+    openStore(options.store, {
+      clock,
+      timeScale: options.timeScale,
+      turnsInFlight: options.turnsInFlight,
+      // Without armed points the store is not even told to pass them: that would cost a call per statement.
+      ...(options.failpoints.length > 0 && { failpoint }),
+    }),
+    ears.replaced,
+  );
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
   const engine: Engine = createEngine(
@@ -72,6 +92,7 @@ export async function runEngine(
       heartbeatMs: options.heartbeatMs,
       leaseMs: options.leaseMs,
       ackDeadlineMs: options.ackDeadlineMs,
+      turnsInFlight: options.turnsInFlight,
       // How often the engine looks is a matter of real time: a stall of the machine must not look longer because time is bent.
       idleMs: defaultSettings.idleMs * options.timeScale,
     },
@@ -80,11 +101,11 @@ export async function runEngine(
     await engine.start({ replica: options.replica, cluster: options.cluster });
   } catch (cause) {
     await store.close();
-    throw cause;
+    throw asAway(cause);
   }
   return {
     push: (items) => engine.push(items),
-    gauge: () => engine.gauge(),
+    gauge: () => ({ ...engine.gauge(), isStoreAway: isAway() }),
     async stop() {
       isStopped = true;
       clearTimeout(timer);

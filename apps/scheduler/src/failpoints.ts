@@ -4,7 +4,7 @@
 
 import { writeSync } from "node:fs";
 import { engineFailpoints } from "@astraflow/engine";
-import { sqliteFailpoints } from "@astraflow/store";
+import { postgresFailpoints, sqliteFailpoints } from "@astraflow/store";
 
 /** What a point can do. `pause` holds the thread that passes it until the process gets SIGCONT. */
 export const failpointActions = {
@@ -15,7 +15,7 @@ export const failpointActions = {
 } as const;
 export type FailpointAction = keyof typeof failpointActions;
 
-export const failpointNames: readonly string[] = [...engineFailpoints, ...sqliteFailpoints];
+export const failpointNames: readonly string[] = [...engineFailpoints, ...sqliteFailpoints, ...postgresFailpoints];
 
 export interface Failpoint {
   readonly name: string;

@@ -4,3 +4,5 @@ export { type Config, type ConfigAnswer, readConfig, type Token } from "./config
 export { type FailpointAction, failpointActions, failpointNames } from "./failpoints.ts";
 export { type Scheduler, startScheduler } from "./scheduler.ts";
 export { StartRefusal } from "./start-refusal.ts";
+export type { StoreCheck } from "./store-checkup.ts";
+export { checkStore } from "./store-inspection.ts";

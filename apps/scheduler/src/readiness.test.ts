@@ -1,8 +1,8 @@
-import type { EngineGauge } from "@astraflow/engine";
 import { expect, it } from "vitest";
+import type { HostGauge } from "./engine-world.ts";
 import { createReadiness, stalledMs } from "./readiness.ts";
 
-const gauge = (turns: number): EngineGauge => ({
+const gauge = (turns: number, isStoreAway = false): HostGauge => ({
   turns,
   waiting: 0,
   commands: 0,
@@ -12,6 +12,7 @@ const gauge = (turns: number): EngineGauge => ({
   sessions: 0,
   held: 0,
   now: 0,
+  isStoreAway,
 });
 
 it("[O9] a scheduler is ready once its engine has made a turn, and only while it goes on making them", () => {
@@ -36,4 +37,15 @@ it("[O9] a scheduler that shuts down is never ready again", () => {
   readiness.note(gauge(2));
 
   expect(readiness.unready()).toEqual({ code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" });
+});
+
+it("[O20] a scheduler whose store is away is not ready, says so at once, and is ready again as soon as a turn begins", () => {
+  const readiness = createReadiness(() => 0);
+  readiness.note(gauge(7));
+
+  readiness.note(gauge(7, true));
+  expect(readiness.unready()).toEqual({ code: "E.STORE.BUSY", reason: expect.stringContaining("the store is away") });
+  readiness.note(gauge(8));
+
+  expect(readiness.unready()).toBeNull();
 });

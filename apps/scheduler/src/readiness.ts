@@ -1,7 +1,7 @@
-// Whether this scheduler may be sent work: only while its engine is known to be making turns. An engine that hangs on its disk is
-// not ready although its process lives.
+// Whether this scheduler may be sent work: only while its store answers and its engine is known to be making turns. An engine that
+// hangs on its disk is not ready although its process lives.
 
-import type { EngineGauge } from "@astraflow/engine";
+import type { HostGauge } from "./engine-world.ts";
 
 /** The engine looks at its store every second even when nothing happens; this many of those may be missed. */
 export const stalledMs = 5_000;
@@ -13,7 +13,7 @@ export interface Unready {
 
 export interface Readiness {
   /** Takes note of the engine's state; called on a beat of the caller's. */
-  note(gauge: EngineGauge): void;
+  note(gauge: HostGauge): void;
   /** Why no work should be sent here now; null when it may. */
   unready(): Unready | null;
   /** From now on: not ready, whatever the engine does. */
@@ -24,8 +24,10 @@ export function createReadiness(mono: () => number): Readiness {
   let turns = -1;
   let movedAt = Number.NEGATIVE_INFINITY;
   let isRetired = false;
+  let isStoreAway = false;
   return {
     note(gauge) {
+      isStoreAway = gauge.isStoreAway;
       if (gauge.turns === turns) return;
       turns = gauge.turns;
       movedAt = mono();
@@ -34,6 +36,7 @@ export function createReadiness(mono: () => number): Readiness {
       const silentMs = mono() - movedAt;
       if (isRetired) return { code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" };
       if (silentMs === Number.POSITIVE_INFINITY) return { code: "E.STORE.BUSY", reason: "the engine has not made a turn yet" };
+      if (isStoreAway) return { code: "E.STORE.BUSY", reason: "the store is away; everything waits until it is back" };
       if (silentMs > stalledMs)
         return { code: "E.STORE.BUSY", reason: `the engine has not made a turn for ${Math.round(silentMs / 1_000)} s` };
       return null;

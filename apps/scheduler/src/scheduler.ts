@@ -2,6 +2,7 @@
 // Signals, exit codes and the ready line are the command's business (command.ts).
 
 import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
 import {
   allGrants,
   createDoors,
@@ -14,7 +15,6 @@ import {
 } from "@astraflow/doors";
 import type { Problem } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
-import { openSqliteReader } from "@astraflow/store";
 import { type Config, devToken } from "./config.ts";
 import { readDemoPage } from "./demo-page.ts";
 import { type EngineHost, gaugeMs, startHost } from "./engine-host.ts";
@@ -22,27 +22,34 @@ import { type BoundServer, bindServer } from "./http-server.ts";
 import { digestText } from "./identity.ts";
 import { createLog, type Log } from "./log.ts";
 import { createReadiness } from "./readiness.ts";
+import { keepReplicaName } from "./replica-name.ts";
 import { StartRefusal } from "./start-refusal.ts";
-import { watchStore } from "./store-watch.ts";
+import { openReader, watchPlace } from "./store-opening.ts";
+import { createVeil, nameStore } from "./store-place.ts";
+import { startPatience, waitForStore } from "./store-wait.ts";
 
 export interface Scheduler {
   readonly http: string;
   readonly ws: string;
-  /** Settles only when the engine dies on its own, or its store is taken away: with the reason. */
+  /** Settles only when the engine dies on its own, its store is taken away, or another took its name: with the reason. */
   readonly died: Promise<Error>;
   /** Takes no new work, waits for the running turn, says goodbye to the workers. */
   stop(): Promise<void>;
 }
 
 /** Throws a StartRefusal, with nothing written, where it cannot run as configured. */
-export async function startScheduler(config: Config, log: Log = createLog(config.logLevel)): Promise<Scheduler> {
+export async function startScheduler(config: Config, log: Log = openLog(config)): Promise<Scheduler> {
   const bound = await bindServer(config.listen);
   try {
     return await startBehind(bound, config, log);
   } catch (cause) {
     await bound.close();
-    throw cause instanceof Fault ? new StartRefusal(explainFault(cause), cause) : cause;
+    throw cause instanceof Fault ? new StartRefusal(explainFault(cause, config), cause) : cause;
   }
+}
+
+export function openLog(config: Config): Log {
+  return createLog(config.logLevel, createVeil(config.store));
 }
 
 async function startBehind(bound: BoundServer, config: Config, log: Log): Promise<Scheduler> {
@@ -50,16 +57,31 @@ async function startBehind(bound: BoundServer, config: Config, log: Log): Promis
   const link = createLink((items) => host.push(items), {
     report: (problem) => log.error({ problem: describe(problem) }, "door.bug"),
   });
-  const host: EngineHost = await startHost(config, {
-    hear: (effects) => link.deliver(effects),
-    report: (problem: Problem) =>
-      log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
+  const replica = config.replica ?? keepReplicaName(config.dataDir, hostname());
+  const start = () =>
+    startHost(
+      { ...config, replica },
+      {
+        hear: (effects) => link.deliver(effects),
+        report: (problem: Problem) =>
+          log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
+      },
+    );
+  const host: EngineHost = await waitForStore(start, {
+    ...startPatience,
+    tell: ({ message }) => log.warn({ store: nameStore(config.store), waitMs: startPatience.waitMs, message }, "store.away"),
   });
   readiness.note(host.gauge());
-  const pulse = setInterval(() => readiness.note(host.gauge()), gaugeMs);
+  let wasAway = false;
+  const pulse = setInterval(() => {
+    const gauge = host.gauge();
+    readiness.note(gauge);
+    if (gauge.isStoreAway !== wasAway) log.warn({ store: nameStore(config.store) }, wasAway ? "store.back" : "store.away");
+    wasAway = gauge.isStoreAway;
+  }, gaugeMs);
 
-  const reader = openSqliteReader({ file: config.storeFile });
-  const watch = await watchStore(config.storeFile);
+  const reader = openReader(config.store);
+  const watch = await watchPlace(config.store);
   const doors = createDoors({
     link,
     reader,
@@ -79,7 +101,7 @@ async function startBehind(bound: BoundServer, config: Config, log: Log): Promis
   await doors.attach(bound.server);
   bound.open();
   log.info(
-    { host: bound.host, port: bound.port, store: config.storeFile, threads: config.threads, dev: config.isDev },
+    { host: bound.host, port: bound.port, store: nameStore(config.store), replica, threads: config.threads, dev: config.isDev },
     "scheduler.started",
   );
 
@@ -126,8 +148,11 @@ function describe(problem: unknown): string | undefined {
   return problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);
 }
 
-/** A fault of the store as a sentence with a way out, where its own words have none. */
-function explainFault(cause: Fault): string {
-  const wayOut = cause.code === "E.STORE.OPEN" ? "; choose another place with --data-dir or --store" : "";
-  return `${cause.message.replace(/[.]$/, "")}${wayOut}.`;
+/** A fault of the store as a sentence with a way out, where its own words have none. The secret of its address is in neither. */
+function explainFault(cause: Fault, { store }: Config): string {
+  const wayOut =
+    store.of === "sqlite" ? "choose another place with --data-dir or --store" : "look at the server, or correct --store";
+  const words =
+    cause.message.replace(/[.]$/, "") + (cause.code === "E.STORE.OPEN" || cause.code === "E.STORE.BUSY" ? `; ${wayOut}` : "");
+  return `${createVeil(store)(words)}.`;
 }

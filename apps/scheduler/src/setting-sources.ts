@@ -77,7 +77,7 @@ function readFlags(
     else if (key === undefined && flag !== "--config") {
       const kind = word.startsWith("-")
         ? `There is no flag ${flag}`
-        : `"${word}" is not expected here; settings are given as flags`;
+        : `"${word.replace(/:\/\/.*/s, "://…")}" is not expected here; settings are given as flags`;
       problems.push(`${kind}${suggest(flag, known) || "."} See astra scheduler --help.`);
       // Its value, if it looks like one, would only be a second complaint about the same slip.
       if (word.startsWith("-") && inline === undefined && argv[i + 1]?.startsWith("-") === false) i += 1;

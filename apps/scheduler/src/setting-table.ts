@@ -37,7 +37,8 @@ export interface TokenSetting {
 export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
 export type LogLevel = (typeof logLevels)[number];
 
-const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
+/** Names of clusters, schedulers and tokens. */
+export const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
 const dayMs = 86_400_000;
 
 function readText(text: string): string | Refusal {
@@ -111,7 +112,12 @@ export const settingTable = {
   },
   respListen: { word: "HOST:PORT", help: "where the RESP door will listen; not in this version", fallback: "", read: readText },
   dataDir: { word: "DIR", help: "the scheduler's own folder", fallback: "./var/scheduler", read: readText },
-  store: { word: "URL", help: "sqlite:FILE; by default a file in the data folder", fallback: "", read: readText },
+  store: {
+    word: "URL",
+    help: "sqlite:FILE, by default in the data folder, or postgres://USER:PASSWORD@HOST:PORT/DATABASE, which several schedulers can share",
+    fallback: "",
+    read: readText,
+  },
   dev: { word: null, help: `accept the token "dev-token"; only on loopback`, fallback: false, read: readSwitch },
   token: {
     word: "NAME=@FILE",
@@ -151,8 +157,24 @@ export const settingTable = {
     read: readWhole({ min: 100, max: dayMs, unit: "milliseconds" }),
   },
   logLevel: { word: "LEVEL", help: logLevels.join(" | "), fallback: "info" as LogLevel, read: readLevel },
-  cluster: { word: "NAME", help: "name of this installation; a store belongs to one", fallback: "default", read: readName },
-  replica: { word: "NAME", help: "name of this scheduler in its cluster", fallback: "one", read: readName },
+  cluster: {
+    word: "NAME",
+    help: "name of this installation; a store belongs to one, and its schedulers all say the same",
+    fallback: "default",
+    read: readName,
+  },
+  replica: {
+    word: "NAME",
+    help: "name of this scheduler, one of its own for each in a cluster; by default made once and kept in the data folder",
+    fallback: "",
+    read: readName,
+  },
+  turnsInFlight: {
+    word: "N",
+    help: "on PostgreSQL: turns that may be under way at once",
+    fallback: 3,
+    read: readWhole({ min: 1, max: 4, unit: "turns" }),
+  },
   unsafePlaintext: {
     word: null,
     help: "allow an address that other machines reach although nothing is encrypted",

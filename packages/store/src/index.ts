@@ -8,6 +8,8 @@ export {
   type Plant,
   type Step,
 } from "./memory/cluster.ts";
+export { openPostgresReader } from "./postgres/reader.ts";
+export { openPostgres, type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/store.ts";
 export { sqliteFailpoints } from "./sqlite/connection.ts";
 export { openSqliteReader } from "./sqlite/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

@@ -162,7 +162,7 @@ const cursorsBelowTheFloorAreTold: ContractCase = {
       await hand.write(made("r1", ["1", "2", "3"]));
       await hand.write(made("r2", ["4", "5"]));
       await hand.write(made("r3", ["6"]));
-      stage.trim("acme", 4);
+      await stage.trim("acme", 4);
 
       const below = await hand.store.events({ tenant: "acme", after: 3, limit: 9 });
       const at = await hand.store.events({ tenant: "acme", after: 4, limit: 9 });
@@ -170,7 +170,7 @@ const cursorsBelowTheFloorAreTold: ContractCase = {
       assert.deepEqual([at.items.map((entry) => entry.type), at.floor], [["5", "6"], 4]);
       const { first } = await hand.write(made("r4", ["7"]));
       assert.deepEqual([...first], [["acme", 7]]);
-      stage.trim("acme", 999);
+      await stage.trim("acme", 999);
       const after = await hand.store.events({ tenant: "acme", after: 7, limit: 9 });
       assert.deepEqual(after, { items: [], next: 7, head: 7, floor: 7 });
     }),

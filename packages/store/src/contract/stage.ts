@@ -18,7 +18,7 @@ export interface Stage {
   hold(replica: string, turn: number): () => void;
   /** Decides how the commit of this turn goes. */
   doom(replica: string, turn: number, fate: Fate): void;
-  trim(tenant: Tenant, floor: Position): void;
+  trim(tenant: Tenant, floor: Position): Promise<void>;
   /** Rows that claims have looked at so far. */
   rowsRead(): number;
   close(): Promise<void>;

@@ -56,7 +56,7 @@ export async function memoryStage(mode: "strong" | "weak", plant?: Plant): Promi
       return resolve;
     },
     doom: (replica, turn, fate) => void fates.set(`${replica} ${turn}`, fate),
-    trim: (tenant, floor) => cluster.trim(tenant, floor),
+    trim: async (tenant, floor) => cluster.trim(tenant, floor),
     rowsRead: () => cluster.rowsRead,
     close: async () => undefined,
   };
@@ -99,7 +99,7 @@ export async function sqliteStage(options: Partial<SqliteOptions> = {}): Promise
     doom(_replica, _turn, fate) {
       broken = brokenSteps[fate];
     },
-    trim(tenant, floor) {
+    async trim(tenant, floor) {
       while ((stores.at(-1)?.trim(tenant, floor) ?? 0) > 0);
     },
     rowsRead: () => rowsBefore + (stores.at(-1)?.stats().rows ?? 0),

@@ -1,9 +1,11 @@
 // The one suite every store passes. A store brings a stage; nothing here knows which store it is.
 
 import { describe, expect, it } from "vitest";
+import { crowdCases } from "./cases-crowds.ts";
 import { lineCases } from "./cases-lines.ts";
 import { logCases } from "./cases-log.ts";
 import { pageCases } from "./cases-pages.ts";
+import { relianceCases } from "./cases-reliance.ts";
 import { rowCases } from "./cases-rows.ts";
 import { timeCases } from "./cases-time.ts";
 import { turnCases } from "./cases-turns.ts";
@@ -12,10 +14,12 @@ import type { ContractCase, MakeStage } from "./stage.ts";
 export const contractCases: readonly ContractCase[] = [
   ...rowCases,
   ...turnCases,
+  ...relianceCases,
   ...lineCases,
   ...logCases,
   ...timeCases,
   ...pageCases,
+  ...crowdCases,
 ];
 
 const caseMsMax = 60_000;

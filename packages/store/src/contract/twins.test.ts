@@ -1,83 +1,6 @@
-// Two stores that share no code for reading and indexing must answer alike over any history: what one gets wrong, the other shows.
-
-import { keyOf, type Row, rootOf, splitKey, type TaskRow, type Unit } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { Hand } from "./hand.ts";
-import { happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import { memoryStage, sqliteStage } from "./stages.ts";
-
-/** Small, seeded and good enough: the same histories on every machine. */
-function rollFrom(seed: number): (sides: number) => number {
-  let state = seed * 2_654_435_761 + 1;
-  return (sides) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
-  };
-}
-
-const lines = ["l1", "l2"];
-const workers = ["acme/w1", "acme/w2"];
-
-function randomUnits(roll: (sides: number) => number, now: number): Unit[] {
-  const pick = <T>(of: readonly T[]): T => of[roll(of.length)] as T;
-  const due = () => (roll(3) === 0 ? now + roll(200) - 60 : null);
-  const units: Unit[] = [];
-  const runs = new Set(Array.from({ length: 1 + roll(4) }, () => `r${roll(12)}`));
-  for (const run of runs) {
-    const puts: Row[] = [];
-    const ready: { task: string; tenant: string; cost: number }[] = [];
-    const drops: Unit["drops"][number][] = [];
-    if (roll(2) === 0) puts.push(runRow(run, { due: due(), open: roll(5), phase: pick(["queued", "running", "failed"]) }));
-    for (let slot = 0; slot < 3; slot++) {
-      const id = `${run}.${slot}`;
-      const what = roll(6);
-      if (what === 0) drops.push(`task/${id}`);
-      if (what === 1) puts.push(taskRow(id, { phase: "leased", worker: pick(workers), due: due() }));
-      if (what === 2) puts.push(taskRow(id, { phase: "succeeded", result: String(roll(9)) }));
-      if (what !== 3) continue;
-      puts.push(taskRow(id, { phase: "ready", line: pick(lines), band: roll(2), due: due() }));
-      ready.push({ task: id, tenant: pick(["acme", "beta"]), cost: 1 + roll(3) });
-    }
-    units.push(
-      unit({
-        roots: [`run/${run}`],
-        puts,
-        drops,
-        ready,
-        happenings: [happening("acme", `run/${run}`, ["x", "y"].slice(roll(2)))],
-      }),
-    );
-  }
-  const key = keyRow(`acme/k${roll(2)}`, { due: due(), holders: Array.from({ length: roll(3) }, () => `r${roll(12)}.0`) });
-  units.push(roll(4) === 0 ? unit({ drops: [keyOf(key)] }) : unit({ puts: [key, workerRow(pick(workers), { due: due() })] }));
-  return units;
-}
-
-async function portrait(hand: Hand) {
-  const keys = Array.from(
-    { length: 12 },
-    (_, run) => [`run/r${run}`, `task/r${run}.0`, `task/r${run}.1`, `task/r${run}.2`] as const,
-  ).flat();
-  const held = workers.map((worker) => ({ of: "held", worker, limit: 9 }) as const);
-  const open = [0, 5].map((run) => ({ of: "open", run: `r${run}`, after: `r${run}.0`, limit: 9 }) as const);
-  const claims = lines.map((line) => ({ line, limit: 6 }));
-  const tx = await hand.begin({ rows: [...keys, "key/acme/k0", "key/acme/k1"], claims, lists: [...held, ...open], due: 7 });
-  await tx.abort();
-  const again = await hand.begin({ rows: keys, claims, due: 3, skip: ["run/r1", "run/r2"] });
-  const rows = [...keys, "key/acme/k0" as const].map((key) => (rootOf(key) === key ? again.row(...splitKey(key)) : null));
-  await again.abort();
-  const ids = (tasks: readonly TaskRow[] | undefined) => tasks?.map((task) => `${task.id} ${task.rank}`);
-  return {
-    rows,
-    claimed: [...tx.claimed].map(([line, tasks]) => [line, ids(tasks)]),
-    due: tx.due,
-    next: [tx.nextDue, again.nextDue, tx.now],
-    skipped: [again.due.map(keyOf), [...again.claimed.values()].map(ids)],
-    log: await hand.log("acme", 0, 50),
-    depth: await hand.store.page({ page: "depth" }),
-    runs: await hand.store.page({ page: "runs", tenant: "acme", limit: 50 }),
-  };
-}
+import { compareTwins } from "./twin-history.ts";
 
 describe("twins", () => {
   for (const [seed, cacheRows] of [
@@ -91,27 +14,7 @@ describe("twins", () => {
       timeout: 60_000,
     }, async () => {
       const stages = [await memoryStage("strong"), await sqliteStage({ cacheRows })] as const;
-      const hands = [await Hand.open(stages[0]), await Hand.open(stages[1])] as const;
-      const roll = rollFrom(seed);
-      try {
-        for (let turn = 0; turn < 120; turn++) {
-          const tx = await hands[0].begin();
-          await tx.abort();
-          const units = randomUnits(roll, tx.now);
-          const doomed = roll(6) === 0;
-          for (const [at, hand] of hands.entries()) {
-            if (doomed) stages[at]?.doom("a", hand.nextTurn, turn % 2 === 0 ? "unknown-committed" : "unknown-absent");
-            const number = hand.nextTurn;
-            const mine = await hand.begin({ rows: units.flatMap((one) => one.roots) });
-            const answer = await hand.commit(mine, units);
-            expect(answer.outcome).toBe(doomed ? "unknown" : "committed");
-            if (doomed) await hand.store.settle(number);
-          }
-          expect(await portrait(hands[1])).toEqual(await portrait(hands[0]));
-          for (const stage of stages) stage.advance(turn % 7);
-        }
-      } finally {
-        for (const stage of stages) await stage.close();
-      }
+
+      await expect(compareTwins(stages, seed, 120)).resolves.toBeUndefined();
     });
 });

@@ -1,0 +1,100 @@
+// What `astra doctor` says about a PostgreSQL server: whether schedulers can share it without losing what they promise. Pure; who
+// looked at the server is the store.
+
+/** One line of the doctor; the CLI prints it as it is. */
+export interface StoreCheck {
+  readonly name: string;
+  readonly isGood: boolean;
+  readonly found: string;
+  /** What to do; only where it is not good, or could be better. */
+  readonly advice?: string;
+}
+
+/** What was seen of a server, in its own words. */
+export interface ServerLook {
+  /** As `SHOW server_version` answers. */
+  readonly version: string;
+  readonly fsync: string;
+  readonly fullPageWrites: string;
+  readonly synchronousCommit: string;
+  /** In recovery: it follows another server and takes no writes. */
+  readonly isReplica: boolean;
+  /** Null where no scheduler has been. */
+  readonly schema: number | null;
+  /** The schema this version would make. */
+  readonly schemaKnown: number;
+  readonly cluster: string | null;
+  /** Its wall clock, ours at the moment it was read, and how long the reading took. */
+  readonly clockMs: number;
+  readonly ownClockMs: number;
+  readonly tookMs: number;
+  /** `seenAt` by the store's clock. */
+  readonly replicas: readonly { readonly name: string; readonly epoch: number; readonly seenAt: number | null }[];
+}
+
+const versionMin = 14;
+/** Anything weaker answers before the commit is on disk here and, where there is one, at the synchronous standby. */
+const lastingCommits = ["on", "remote_apply"];
+/** Deadlines follow the server's clock; further off than this, instants in logs and pages mislead. */
+const lagMsMax = 2_000;
+
+export function judgeServer(look: ServerLook, place: string): StoreCheck[] {
+  return [judgeVersion(look, place), judgeDurability(look), judgeSchema(look), judgeClock(look), listReplicas(look)];
+}
+
+function judgeVersion({ version, isReplica }: ServerLook, place: string): StoreCheck {
+  const found = `${place}: PostgreSQL ${version}`;
+  if (isReplica)
+    return {
+      name: "postgres",
+      isGood: false,
+      found: `${found}, a standby`,
+      advice: "Name the server that takes writes with --store",
+    };
+  const isGood = Number.parseInt(version, 10) >= versionMin;
+  return { name: "postgres", isGood, found, ...(!isGood && { advice: `Version ${versionMin} or newer is needed` }) };
+}
+
+function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerLook): StoreCheck {
+  const weak = [
+    ...(fsync === "on" ? [] : ["fsync = on"]),
+    ...(fullPageWrites === "on" ? [] : ["full_page_writes = on"]),
+    ...(lastingCommits.includes(synchronousCommit) ? [] : ["synchronous_commit = on"]),
+  ];
+  return {
+    name: "postgres durability",
+    isGood: weak.length === 0,
+    found: `fsync ${fsync}, full_page_writes ${fullPageWrites}, synchronous_commit ${synchronousCommit}`,
+    ...(weak.length > 0 && { advice: `What is answered may be lost in a crash; set ${weak.join(" and ")}` }),
+  };
+}
+
+function judgeSchema({ schema, schemaKnown, cluster }: ServerLook): StoreCheck {
+  const name = "postgres schema";
+  if (schema === null) return { name, isGood: true, found: "none yet; the first scheduler makes it" };
+  const found = `version ${schema}, cluster ${cluster ?? "unknown"}`;
+  if (schema > schemaKnown)
+    return { name, isGood: false, found, advice: `This program knows up to ${schemaKnown}; install the newer one` };
+  return { name, isGood: true, found, ...(schema < schemaKnown && { advice: `The next start brings it to ${schemaKnown}` }) };
+}
+
+/** Half of the reading's length is nobody's lag. */
+function judgeClock({ clockMs, ownClockMs, tookMs }: ServerLook): StoreCheck {
+  const lag = Math.round(clockMs - (ownClockMs - tookMs / 2));
+  const isGood = Math.abs(lag) <= lagMsMax;
+  const found = `${Math.abs(lag)} ms ${lag < 0 ? "behind" : "ahead of"} this machine, answers in ${Math.round(tookMs)} ms`;
+  return {
+    name: "postgres clock",
+    isGood,
+    found,
+    ...(!isGood && { advice: "Set both by the network's time; deadlines follow the server's clock" }),
+  };
+}
+
+function listReplicas({ replicas, clockMs }: ServerLook): StoreCheck {
+  const one = ({ name, epoch, seenAt }: ServerLook["replicas"][number]) => {
+    const seen = seenAt === null ? "never seen" : `seen ${Math.max(0, Math.round((clockMs - seenAt) / 1_000))} s ago`;
+    return `${name} (epoch ${epoch}, ${seen})`;
+  };
+  return { name: "schedulers", isGood: true, found: replicas.length === 0 ? "none has been here" : replicas.map(one).join(", ") };
+}

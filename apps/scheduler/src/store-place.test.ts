@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest";
+import { Refusal } from "./setting-table.ts";
+import { createVeil, nameStore, readStorePlace, type StorePlace } from "./store-place.ts";
+
+const secret = "s3cret/%word";
+const written = encodeURIComponent(secret);
+const server: StorePlace = { of: "postgres", url: `postgres://astra:${written}@db.internal:5433/flows?sslmode=require` };
+
+describe("the place of the store", () => {
+  it("[O21] is a file in the data folder unless --store says otherwise", () => {
+    expect(readStorePlace("", "/data")).toEqual({ of: "sqlite", file: "/data/astra.db" });
+    expect(readStorePlace("sqlite:/x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
+    expect(readStorePlace("sqlite:///x/y.db", "/data")).toEqual({ of: "sqlite", file: "/x/y.db" });
+  });
+
+  it("[O21] may be a PostgreSQL server, under both names of its scheme and by a socket", () => {
+    for (const url of ["postgres://u:p@h:5432/d", "postgresql://u@h/d", "postgres:///d?host=/run/postgresql&user=u"])
+      expect(readStorePlace(url, "/data")).toEqual({ of: "postgres", url });
+  });
+
+  it("[O21] is refused when it is no place, with the way out and without what may be a secret", () => {
+    const wrong = [
+      `postgre://u:${secret}@h/d`,
+      `u:${secret}@h/d`,
+      `postgres://u:${written}@h`,
+      "postgres:///d",
+      `postgres://u:${written}@h:none/d`,
+      "postgres://u:100%@h/d",
+    ];
+    for (const text of [...wrong, "sqlite:", "mysql:x", "plain.db"]) {
+      const refusal = readStorePlace(text, "/data");
+
+      expect(refusal).toBeInstanceOf(Refusal);
+      expect((refusal as Refusal).reason).toMatch(/postgres:\/\/USER:PASSWORD@HOST|%25/);
+      expect((refusal as Refusal).reason).not.toMatch(/s3cret|100%/);
+    }
+  });
+
+  it("[O21] is named without its password and without its options", () => {
+    expect(nameStore(server)).toBe("postgres://astra@db.internal:5433/flows");
+    expect(nameStore({ of: "sqlite", file: "/x/y.db" })).toBe("/x/y.db");
+  });
+
+  it("[O21] has its password taken out of every text, however it is written there", () => {
+    const veil = createVeil(server);
+
+    expect(veil(`raw ${secret}, in an address ${written}, as JSON ${JSON.stringify({ secret })}`)).toBe(
+      `raw ***, in an address ***, as JSON {"secret":"***"}`,
+    );
+    expect(createVeil({ of: "postgres", url: "postgres://astra:astra@h/astra" })("astra is no secret")).toBe(
+      "astra is no secret",
+    );
+  });
+});

@@ -1,0 +1,62 @@
+// Where the store is: a file, or a PostgreSQL server with a secret in its address. Reads the words of --store, says the place
+// without its secret, and keeps the secret out of everything that is printed. Opening it is engine-world.ts.
+
+import { resolve } from "node:path";
+import { Refusal } from "./setting-table.ts";
+
+export type StorePlace =
+  | { readonly of: "sqlite"; readonly file: string }
+  /** `url` holds the password: it goes to the store and nowhere else. */
+  | { readonly of: "postgres"; readonly url: string };
+
+/** Shorter words are found inside others; hiding them would only garble the log. */
+const secretCharsMin = 4;
+
+export function readStorePlace(text: string, dataDir: string): StorePlace | Refusal {
+  if (text === "") return { of: "sqlite", file: resolve(dataDir, "astra.db") };
+  if (/^postgres(ql)?:/i.test(text)) return readServer(text);
+  const file = text.replace(/^sqlite:(\/\/)?/, "");
+  if (text.startsWith("sqlite:") && file !== "") return { of: "sqlite", file: resolve(file) };
+  // Only the part that cannot be a secret is repeated: it may be a misspelled address with a password in it.
+  const scheme = /^[a-z][a-z0-9+.-]{0,20}:/i.exec(text)?.[0] ?? "something else";
+  return new Refusal(`begins with ${scheme}; it must be sqlite:FILE or postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
+}
+
+function readServer(text: string): StorePlace | Refusal {
+  const url = URL.parse(text);
+  if (url === null || (url.hostname === "" && !url.searchParams.has("host")))
+    return new Refusal("is no address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
+  if (!/^\/[^/]+$/.test(url.pathname))
+    return new Refusal(`names no database at ${url.host}; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
+  if (passwordOf(url) === null)
+    return new Refusal("has a password that is not written as addresses are; replace each % in it by %25");
+  return { of: "postgres", url: text };
+}
+
+/** The place as people may see it. */
+export function nameStore(place: StorePlace): string {
+  if (place.of === "sqlite") return place.file;
+  const { username, host, pathname } = new URL(place.url);
+  return `postgres://${username === "" ? "" : `${username}@`}${host}${pathname}`;
+}
+
+/** Takes the secret out of a text, in each form it may have there: as it is, as addresses write it, as JSON writes it. */
+export function createVeil(place: StorePlace): (text: string) => string {
+  if (place.of === "sqlite") return (text) => text;
+  const url = new URL(place.url);
+  const plain = passwordOf(url) ?? "";
+  const known = [url.username, url.hostname, url.pathname.slice(1)];
+  // What is written beside it in plain sight is no secret.
+  if (plain.length < secretCharsMin || known.includes(plain)) return (text) => text;
+  const forms = [...new Set([plain, url.password, encodeURIComponent(plain), JSON.stringify(plain).slice(1, -1)])];
+  return (text) => forms.reduce((veiled, form) => veiled.replaceAll(form, "***"), text);
+}
+
+function passwordOf(url: URL): string | null {
+  try {
+    return decodeURIComponent(url.password);
+  } catch (cause) {
+    if (cause instanceof URIError) return null;
+    throw cause;
+  }
+}

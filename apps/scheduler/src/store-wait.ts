@@ -1,0 +1,44 @@
+// A scheduler and its database are often started together, and the database takes longer. A start that only meets a store that is
+// away is tried again for a while, with a word in the log; what time cannot mend is refused at once.
+
+import { setTimeout as pause } from "node:timers/promises";
+import { Fault } from "@astraflow/protocol";
+
+export interface Patience {
+  readonly waitMs: number;
+  readonly pauseMs: number;
+  /** Monotonic, milliseconds. */
+  now(): number;
+  /** Told once, when the waiting begins. */
+  tell(cause: Fault): void;
+}
+
+export const startPatience = { waitMs: 60_000, pauseMs: 250, now: () => performance.now() } as const;
+
+/** The server's own codes for "not now": it is starting, ending, or full. */
+const passing = /^(57P0|53)/;
+
+/**
+ * A store that could not be opened only because nobody answered is away, which is worth waiting for. Told from the error at the
+ * bottom: one that a server has sent has a code of five characters and a severity, one of the connection has not.
+ */
+export function asAway(cause: unknown): unknown {
+  if (!(cause instanceof Fault) || cause.code !== "E.STORE.OPEN" || !(cause.cause instanceof Fault)) return cause;
+  if (cause.cause.code !== "E.STORE.BUSY") return cause;
+  const { code, severity } = (cause.cause.cause ?? {}) as { code?: unknown; severity?: unknown };
+  const isSaid = severity !== undefined && typeof code === "string";
+  return isSaid && !passing.test(code) ? cause : new Fault("E.STORE.BUSY", cause.message, cause.details, cause);
+}
+
+export async function waitForStore<T>(start: () => Promise<T>, patience: Patience): Promise<T> {
+  const until = patience.now() + patience.waitMs;
+  for (let tries = 0; ; tries++) {
+    try {
+      return await start();
+    } catch (cause) {
+      if (!(cause instanceof Fault) || cause.code !== "E.STORE.BUSY" || patience.now() >= until) throw cause;
+      if (tries === 0) patience.tell(cause);
+      await pause(patience.pauseMs);
+    }
+  }
+}

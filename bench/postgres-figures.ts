@@ -1,0 +1,98 @@
+// How the figures of the postgres bench are shown: a line per side, ratios round by round, what a task and a turn cost, the plans.
+// Nothing is measured here.
+
+import { median, spread, whole } from "./figures.ts";
+import type { PlanFigure } from "./postgres-plans.ts";
+import type { SideRound } from "./postgres-sides.ts";
+
+export interface PostgresFigures {
+  readonly where: string;
+  readonly shape: Readonly<Record<string, number>>;
+  /** One small transaction after the other, nobody else: what every turn waits for at least. */
+  readonly commitMs: number;
+  /** Finished tasks in the database `past`. */
+  readonly stored: number;
+  readonly rounds: Readonly<Record<string, readonly SideRound[]>>;
+  readonly plans: readonly PlanFigure[];
+}
+
+const titles: Readonly<Record<string, string>> = {
+  one: "one scheduler, chains",
+  two: "two schedulers, chains",
+  past: "one, chains, long past",
+  "one-single": "one scheduler, single tasks",
+  "two-single": "two schedulers, single tasks",
+  "one-2-turns": "one, chains, 2 turns in flight",
+  "one-4-turns": "one, chains, 4 turns in flight",
+  peer: "graphile-worker, one process",
+  "peer-two": "graphile-worker, two processes",
+  "peer-window": "graphile-worker, our window",
+  "peer-window-two": "the same, two processes",
+};
+
+/** Numerator, denominator, and what is asked of the ratio. */
+const ratios: readonly (readonly [string, string, string])[] = [
+  ["one", "peer", "goal >= 1"],
+  ["two", "peer-two", ""],
+  ["one-single", "peer", ""],
+  ["two-single", "peer-two", ""],
+  ["one", "peer-window", ""],
+  ["two", "peer-window-two", ""],
+  ["two", "one", "goal >= 1"],
+  ["two-single", "one-single", ""],
+  ["peer-two", "peer", "the peer's own"],
+  ["one-2-turns", "one", ""],
+  ["one-4-turns", "one", ""],
+  ["past", "one", "growth, goal >= 0.9"],
+];
+
+export function showPostgres(figures: PostgresFigures): void {
+  const { shape } = figures;
+  console.log(
+    `chains of ${shape["chain"]}, ${shape["inFlight"]} in flight and ${shape["workers"]} workers a scheduler, ${shape["turnsInFlight"]} turns in flight where nothing else is said; ${whole(figures.stored)} finished tasks in the long past; a transaction alone takes ${figures.commitMs.toFixed(2)} ms`,
+  );
+  for (const [name, rounds] of Object.entries(figures.rounds)) showSide(titles[name] ?? name, rounds);
+  for (const [above, below, goal] of ratios) showRatio(figures, above, below, goal);
+  for (const [name, rounds] of Object.entries(figures.rounds)) showCosts(titles[name] ?? name, rounds);
+  showPlans(figures.plans);
+}
+
+function showSide(title: string, rounds: readonly SideRound[]): void {
+  const of = (name: "rate" | "clientUs" | "serverUs" | "walBytes" | "commitsPerSecond") => rounds.map((one) => one[name]);
+  const perTurn = rounds.map(({ tasks, sums }) => tasks / (sums?.turns ?? Number.NaN));
+  const turns =
+    rounds[0]?.sums === null ? "" : `, ${whole(median(of("commitsPerSecond")))} commits/s of ${whole(median(perTurn))} tasks`;
+  console.log(
+    `${title.padEnd(31)} ${whole(median(of("rate"))).padStart(7)} lives/s (${spread(of("rate"))}); a task: processes ${whole(median(of("clientUs")))} us, server ${whole(median(of("serverUs")))} us, ${whole(median(of("walBytes")))} bytes of log${turns}`,
+  );
+}
+
+function showRatio({ rounds }: PostgresFigures, above: string, below: string, goal: string): void {
+  const [upper = [], lower = []] = [rounds[above], rounds[below]];
+  if (upper.length === 0 || lower.length === 0) return;
+  const each = upper.map(({ rate }, at) => rate / (lower[at]?.rate ?? Number.NaN));
+  const range = `${Math.min(...each).toFixed(2)}..${Math.max(...each).toFixed(2)}`;
+  console.log(
+    `ratio ${median(each).toFixed(2)} (${range})  ${titles[above]} / ${titles[below]}${goal === "" ? "" : ` (${goal})`}`,
+  );
+}
+
+/** What the store itself counted. */
+function showCosts(title: string, rounds: readonly SideRound[]): void {
+  const kept = rounds.flatMap(({ sums, tasks }) => (sums === null ? [] : [{ ...sums, tasks }]));
+  if (kept.length === 0) return;
+  const names = ["statements", "roundTrips", "rows"] as const;
+  const say = (per: "tasks" | "turns", digits: number) =>
+    names.map((name) => `${median(kept.map((one) => one[name] / one[per])).toFixed(digits)} ${name}`).join(", ");
+  console.log(`${title.padEnd(31)} a turn: ${say("turns", 2)}; a task: ${say("tasks", 3)}`);
+}
+
+function showPlans(plans: readonly PlanFigure[]): void {
+  const large = /on (run|task|event):/;
+  const shown = plans.filter(({ scans, problem }) => problem !== null || scans.some((scan) => large.test(scan)));
+  console.log(`plans, with the rows they looked at: ${plans.length} statements, those on runs, tasks and the log:`);
+  for (const { asker, statement, scans, problem } of shown) {
+    console.log(`  ${asker}: ${statement}`);
+    console.log(`    ${scans.filter((scan) => large.test(scan)).join("; ")}${problem === null ? "" : `  <- ${problem}`}`);
+  }
+}

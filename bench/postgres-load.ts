@@ -1,0 +1,221 @@
+// The load of the postgres bench: one scheduler's engine on a store, and workers in the same process that answer at once. A fixed
+// number of commands is kept alive; a task counts once its result has been answered, that is, once it is on disk.
+// Who opens the store and in which process this runs is not said here.
+
+import { createHash, randomBytes } from "node:crypto";
+import {
+  type Command,
+  createEngine,
+  defaultSettings,
+  type Effect,
+  type Engine,
+  type Inbound,
+  type Settings,
+  type Store,
+} from "@astraflow/engine";
+import { canonicalText } from "@astraflow/graph";
+
+export interface LoadShape {
+  /** Tasks of a run, one after the other. */
+  readonly chain: number;
+  /** Commands kept alive; the workers have twice as many slots, so that nothing has to wait for one. */
+  readonly inFlight: number;
+  readonly workers: number;
+  readonly turnsInFlight: number;
+}
+
+const tenant = "bench";
+const slotsPerCommand = 2;
+const resultText = '{"out":"a result of some forty characters, say"}';
+/** Nobody is lost in a bench, and nothing is sent twice: what is measured is the way of a task without trouble. */
+const calm: Partial<Settings> = { leaseMs: 86_400_000, heartbeatMs: 28_800_000, ackDeadlineMs: 3_600_000 };
+
+export class PostgresLoad {
+  readonly #replica: string;
+  readonly #engine: Engine;
+  readonly #shape: LoadShape;
+  readonly #workflow: { body: string; digest: string };
+  readonly #results = new Set<number>();
+  readonly #starts = new Set<number>();
+  readonly #problems = new Map<string, number>();
+  #next: Inbound[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #ref = 0;
+  #ids = 0;
+  #left = 0;
+  #ended = 0;
+  #joining: { left: number; resolve: () => void } | null = null;
+  /** Told how many tasks have ended here, ever; while runs are left to start nobody needs to know. */
+  onEnded: (ended: number) => void = () => undefined;
+  onFailed: (error: Error) => void = (error) => {
+    throw error;
+  };
+
+  constructor(store: Store, replica: string, shape: LoadShape) {
+    this.#replica = replica;
+    this.#shape = shape;
+    const body = canonicalText(chainOf(shape.chain));
+    this.#workflow = { body, digest: digest(body) };
+    this.#engine = createEngine(
+      {
+        store,
+        ids: { next: (now) => this.#uuid(now) },
+        dice: { roll: () => Math.random() },
+        digest,
+        out: (effects) => this.#hear(effects),
+        idle: (wakeAt, now) => {
+          clearTimeout(this.#timer);
+          this.#timer = setTimeout(() => this.#engine.wake(), Math.max(0, wakeAt - now));
+        },
+        failpoint: () => undefined,
+        report: ({ code }) => this.#problems.set(code, (this.#problems.get(code) ?? 0) + 1),
+      },
+      { ...defaultSettings, ...calm, turnsInFlight: shape.turnsInFlight },
+    );
+  }
+
+  /** What the engine reported and nobody asked about, by code; commits that had to be tried again are among them. */
+  get problems(): Readonly<Record<string, number>> {
+    const { retriedTurns } = this.#engine.gauge();
+    return { ...Object.fromEntries(this.#problems), ...(retriedTurns > 0 && { retriedTurns }) };
+  }
+
+  /** Resolves when every worker has its seat. */
+  async start(): Promise<void> {
+    await this.#engine.start({ replica: this.#replica, cluster: "bench" });
+    const { workers, inFlight } = this.#shape;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#joining = { left: workers, resolve };
+    for (let at = 0; at < workers; at++)
+      this.#push(this.#join(`${this.#replica}-w${at}`, Math.ceil((inFlight / workers) * slotsPerCommand)));
+    await promise;
+  }
+
+  /** Adds so many tasks, in whole runs, to what is to be done. */
+  run(tasks: number): void {
+    this.#left += Math.ceil(tasks / this.#shape.chain);
+    this.#fill();
+  }
+
+  /** The same, and waits until they have ended; for loads that are alone on their database. */
+  async finish(tasks: number): Promise<void> {
+    const target = this.#ended + Math.ceil(tasks / this.#shape.chain) * this.#shape.chain;
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.onEnded = (ended) => (ended >= target ? resolve() : undefined);
+    this.onFailed = reject;
+    this.run(tasks);
+    await promise;
+  }
+
+  async stop(): Promise<void> {
+    await this.#engine.stop();
+    clearTimeout(this.#timer);
+  }
+
+  #join(name: string, slots: number): Command {
+    return {
+      type: "worker.join",
+      tenant,
+      worker: `${tenant}/${name}`,
+      name,
+      boot: "b",
+      session: name,
+      about: {
+        slots,
+        packages: [{ name: "bench", version: "1.0.0", status: "installed" }],
+        runtimes: [],
+        features: [],
+        payloadTypes: [],
+        pool: "default",
+        tags: {},
+        hostname: "h",
+        version: "1",
+        dialect: "v2",
+      },
+      running: [],
+    };
+  }
+
+  #fill(): void {
+    while (this.#left > 0 && this.#results.size + this.#starts.size < this.#shape.inFlight) {
+      this.#left--;
+      const { body, digest } = this.#workflow;
+      const ordinary = { by: "bench", client: "bench", priority: 5, timeoutMs: null, ask: null };
+      this.#starts.add(this.#push({ type: "run.start", tenant, digest, body, ...ordinary }));
+    }
+  }
+
+  /** What one turn provokes arrives together: doors, too, hand over at once all that they have read. */
+  #push(command: Command): number {
+    const ref = ++this.#ref;
+    this.#next.push({ ref, command });
+    if (this.#next.length === 1)
+      setImmediate(() => {
+        const items = this.#next;
+        this.#next = [];
+        this.#engine.push(items);
+      });
+    return ref;
+  }
+
+  #hear(effects: readonly Effect[]): void {
+    const before = this.#ended;
+    const acks = new Map<string, { worker: string; held: { task: string; fence: number }[] }>();
+    for (const effect of effects) {
+      if (effect.type === "answer") this.#hearAnswer(effect);
+      if (effect.type !== "dispatch") continue;
+      const { worker, session } = effect;
+      const { task, fence } = effect.dispatch;
+      const word = { type: "task.result", tenant, worker, session, task, fence, error: null, durationMs: 1 } as const;
+      this.#results.add(this.#push({ ...word, status: "succeeded", result: resultText }));
+      const ack = acks.get(session) ?? { worker, held: [] };
+      acks.set(session, ack);
+      ack.held.push({ task, fence });
+    }
+    // One frame of a worker acks all that it got together.
+    for (const [session, { worker, held }] of acks) this.#push({ type: "task.ack", tenant, worker, session, held });
+    this.#fill();
+    if (this.#ended > before && this.#left === 0) this.onEnded(this.#ended);
+  }
+
+  #hearAnswer({ ref, fault, body }: Extract<Effect, { type: "answer" }>): void {
+    if (fault !== null) this.onFailed(new Error(`${this.#replica}: ${fault.code}: ${fault.message}`));
+    if (this.#results.delete(ref)) this.#ended++;
+    this.#starts.delete(ref);
+    if (body?.of === "join" && this.#joining !== null && --this.#joining.left === 0) this.#joining.resolve();
+  }
+
+  /** Time-ordered like the real ones, and never the same as those of the other scheduler. */
+  #uuid(now: number): string {
+    const time = Math.floor(now).toString(16).padStart(12, "0");
+    const count = (++this.#ids % 4_096).toString(16).padStart(3, "0");
+    const rest = randomBytes(8).toString("hex");
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${count}-8${rest.slice(1, 4)}-${rest.slice(4)}`;
+  }
+}
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+function chainOf(length: number): Record<string, unknown> {
+  const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+  const port = (key: string, path: string, mode: string) => [{ key, label: key, binding: { path, mode } }];
+  return {
+    id: uuid(99_999),
+    schemaVersion: "2025-10",
+    metadata: { name: "bench chain" },
+    nodes: Array.from({ length }, (_, at) => ({
+      id: uuid(at),
+      type: "bench.step",
+      package: { name: "bench", version: "1.0.0" },
+      label: `step ${at}`,
+      position: { x: at * 200, y: 0 },
+      parameters: { n: at },
+      ui: { inputPorts: port("in", "parameters.in", "write"), outputPorts: port("out", "results.out", "read") },
+    })),
+    edges: Array.from({ length: length - 1 }, (_, at) => ({
+      id: `e${at}`,
+      source: { node: uuid(at), port: "out" },
+      target: { node: uuid(at + 1), port: "in" },
+    })),
+  };
+}

@@ -1,0 +1,78 @@
+// The peer of the postgres bench as a process of its own: graphile-worker with a task that does nothing. It adds its jobs in batches
+// while its pool runs them, which was faster than one after the other. Started by postgres-sides.ts; ends with its channel.
+
+import { Logger, makeWorkerUtils, run } from "graphile-worker";
+import type { ChildAsk, ChildWord } from "./postgres-scheduler.ts";
+
+export interface PeerSettings {
+  readonly url: string;
+  /** Jobs of one `addJobs`, and how many such calls are under way at once. */
+  readonly addBatch: number;
+  readonly adders: number;
+  readonly concurrentJobs: number;
+  /** Jobs that one fetch locks and brings. */
+  readonly localQueue: number;
+  /** How long ends are gathered before one statement writes them. */
+  readonly batchDelayMs: number;
+}
+
+/** Ends are told this often at most; a round lasts a hundred times as long. */
+const tellMs = 4;
+
+const settings = JSON.parse(process.argv[2] ?? "{}") as PeerSettings;
+const say = (word: ChildWord) => process.send?.(word);
+const logger = new Logger(() => (level, message) => {
+  if (level === "error") say({ said: "failed", message });
+});
+const { url: connectionString, addBatch, adders, concurrentJobs, localQueue, batchDelayMs } = settings;
+let ended = 0;
+let isTelling = false;
+
+function noop(): void {
+  ended++;
+  if (isTelling) return;
+  isTelling = true;
+  setTimeout(() => {
+    isTelling = false;
+    say({ said: "ended", ended });
+  }, tellMs);
+}
+
+const utils = await makeWorkerUtils({ connectionString, logger });
+await utils.migrate();
+
+async function addJobs(count: number): Promise<void> {
+  let left = count;
+  const add = async () => {
+    while (left > 0) {
+      const batch = Math.min(addBatch, left);
+      left -= batch;
+      await utils.addJobs(Array.from({ length: batch }, (_, n) => ({ identifier: "noop", payload: { n } })));
+    }
+  };
+  await Promise.all(Array.from({ length: adders }, add));
+}
+
+process.on("message", (ask: ChildAsk) => {
+  if (ask !== "sums") addJobs(ask.run).catch((error: unknown) => say({ said: "failed", message: String(error) }));
+});
+process.on("disconnect", () => process.exit());
+await run({
+  logger,
+  noHandleSignals: true,
+  taskList: { noop },
+  preset: {
+    worker: {
+      connectionString,
+      // A plan made while the table was empty is kept by a prepared statement, and then reads the full table for every job: seen here
+      // a minute into a run, at a fiftieth of the speed. Planning anew costs little beside batches of this size.
+      preparedStatements: false,
+      maxPoolSize: 10,
+      concurrentJobs,
+      localQueue: { size: localQueue },
+      completeJobBatchDelay: batchDelayMs,
+      failJobBatchDelay: batchDelayMs,
+    },
+  },
+});
+say({ said: "ready" });

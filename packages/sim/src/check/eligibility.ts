@@ -1,0 +1,61 @@
+// I18: work goes only to a worker of its tenant that fits, is online and does not drain, and never beyond its slots. Judged between turns, as the
+// order inside one is nobody's promise. Several turns may share an instant: a worker counts as draining or gone only if it was so before and after it.
+
+import type { Bench, Checker } from "./checker.ts";
+import type { Fact } from "./log-book.ts";
+import { dispatchesIn } from "./wire.ts";
+
+export function eligibility({ fail, lives, scene }: Bench): Checker {
+  const before = new Map<string, { readonly isOnline: boolean; readonly isDraining: boolean }>();
+  const accepted = new Set<string>();
+  const reset = new Set<string>();
+  let saw = 0;
+
+  const judge = ({ data, tenant, position }: Fact): void => {
+    const worker = String(data["worker"]);
+    const id = String(data["task"]);
+    const now = lives.workers.get(worker);
+    const where = `${id} was granted at position ${position} of ${tenant} to ${worker}`;
+    saw++;
+    if (now === undefined || !worker.startsWith(`${tenant}/`)) return fail(`${where}, a stranger there`, [id, worker]);
+    const then = before.get(worker) ?? { isOnline: false, isDraining: false };
+    if (!then.isOnline && now.standing !== "online") return fail(`${where}, which is ${now.standing}`, [id, worker]);
+    if (then.isDraining && now.isDraining) return fail(`${where}, which drains`, [id, worker]);
+    const held = lives.held.get(worker)?.size ?? 0;
+    if (held > now.slots) return fail(`${where}, which holds ${held} attempts and has ${now.slots} slots`, [id, worker]);
+    const node = lives.task(id)?.node;
+    const shape = scene.shapeOf(worker);
+    if (node === undefined || node === null || shape === undefined) return;
+    if (node.pool !== null && node.pool !== shape.pool)
+      return fail(`${where}, which is in pool ${shape.pool}, not ${node.pool}`, [id, worker]);
+    if (node.packageName !== shape.packageName || node.packageVersion !== shape.packageVersion)
+      fail(`${where}, which does not have ${node.packageName} ${node.packageVersion}`, [id, worker]);
+  };
+
+  return {
+    get saw() {
+      return saw;
+    },
+    turn(_tenant, facts) {
+      for (const fact of facts) if (fact.type === "task.granted") judge(fact);
+      for (const { worker } of facts) {
+        const life = worker === null ? undefined : lives.workers.get(worker);
+        if (life !== undefined) before.set(life.id, { isOnline: life.standing === "online", isDraining: life.isDraining });
+      }
+    },
+    frame(frame) {
+      const { seen } = frame;
+      if (seen.toward !== "worker" || seen.event !== "sent") return;
+      if (frame.type === "control.session.accept") accepted.add(seen.connection);
+      if (frame.type === "control.reset") reset.add(seen.connection);
+      for (const { task, run } of dispatchesIn(frame)) {
+        saw++;
+        const where = `${task} was sent to ${seen.worker} on ${seen.connection}`;
+        if (!accepted.has(seen.connection)) return fail(`${where} before its session was accepted`, [task, seen.worker]);
+        if (reset.has(seen.connection)) return fail(`${where} after its session was reset`, [task, seen.worker]);
+        const owner = lives.run(run)?.tenant ?? seen.tenant;
+        if (owner !== seen.tenant) return fail(`${where}, and the run is of tenant ${owner}`, [task, seen.worker]);
+      }
+    },
+  };
+}

@@ -1,0 +1,102 @@
+// I4: only the holder's word under the current fence changes anything, and it is the word of the life it was granted to. A word that came too
+// late is answered with the stale code on the connection it came by.
+
+import type { TrueTime } from "../observation.ts";
+import type { Bench, Checker } from "./checker.ts";
+import type { Fact } from "./log-book.ts";
+import { covers, type WireFrame, wordsIn } from "./wire.ts";
+
+/** Facts that only a worker's word can bring about, and the words that can. */
+const causes: Readonly<Record<string, readonly string[]>> = {
+  "task.succeeded": ["SUCCEEDED"],
+  "task.skipped": ["SKIPPED"],
+  "task.feedback": ["feedback"],
+};
+
+/** How long after its ack a stale word may wait for the order to stop. */
+const answerMs = 3_000;
+
+interface Late {
+  readonly task: string;
+  readonly fence: number;
+  readonly connection: string;
+  readonly seq: number;
+  ackedAt: TrueTime;
+}
+
+export function fencing({ fail, lives, scene }: Bench): Checker {
+  /** Who has said what about an attempt, delivered at a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
+  const said = new Map<string, Set<string>>();
+  const newest = new Map<string, string>();
+  const announced = new Set<string>();
+  const stopped = new Set<string>();
+  let late: Late[] = [];
+  let saw = 0;
+
+  const judgeWord = (fact: Fact): void => {
+    const { type, data, position } = fact;
+    const id = String(data["task"]);
+    const task = lives.task(id);
+    const fence = Number(data["fence"]);
+    saw++;
+    const where = `${type} at position ${position} of ${fact.tenant}`;
+    if (task === undefined || task.worker === null) return fail(`${where}: nobody held ${id}`, [id]);
+    if (task.fence !== fence) return fail(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
+    if (data["worker"] !== undefined && data["worker"] !== task.worker)
+      return fail(`${where}: ${task.worker} held ${id}, not ${String(data["worker"])}`, [id]);
+    const words = said.get(`${id}#${fence}`) ?? new Set();
+    const granted = lives.grants.get(`${id}#${fence}`)?.boot;
+    const isSaid = (causes[type] ?? []).some(
+      (what) => words.has(`${what} ${task.worker} ${task.boot}`) || words.has(`${what} ${task.worker} ${granted}`),
+    );
+    if (!isSaid) fail(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
+  };
+
+  const hearWorker = (frame: WireFrame): void => {
+    const { seen } = frame;
+    const worker = `${seen.tenant}/${seen.instance}`;
+    if (frame.type === "control.register") {
+      newest.set(worker, seen.connection);
+      if (JSON.stringify(frame.payload).includes('"cancel"')) announced.add(seen.connection);
+    }
+    for (const { of, task, fence, says } of wordsIn(frame)) {
+      const words = said.get(`${task}#${fence}`) ?? new Set<string>();
+      said.set(`${task}#${fence}`, words.add(`${says} ${worker} ${seen.boot}`));
+      // The log may lag behind, so what it calls stale surely is. A life that another has followed is not answered any more.
+      const isStale = (lives.task(task)?.fence ?? 0) > fence;
+      if (isStale && of !== "feedback" && frame.seq !== null && newest.get(worker) === seen.connection)
+        late.push({ task, fence, connection: seen.connection, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });
+    }
+  };
+
+  return {
+    get saw() {
+      return saw;
+    },
+    fact(fact) {
+      if (causes[fact.type] !== undefined) judgeWord(fact);
+    },
+    frame(frame) {
+      const { seen } = frame;
+      if (seen.toward === "scheduler" && seen.event === "delivered") hearWorker(frame);
+      if (seen.toward !== "worker" || seen.event !== "sent") return;
+      if (frame.type === "biz.exec.cancel")
+        stopped.add(`${seen.connection} ${String(frame.payload["task_id"])}#${Number(frame.payload["fence"])}`);
+      if (frame.type === "control.ack")
+        for (const one of late)
+          if (one.connection === seen.connection && covers(frame, one.seq)) one.ackedAt = Math.min(one.ackedAt, seen.at);
+    },
+    passes(at) {
+      const waiting: Late[] = [];
+      for (const one of late) {
+        const link = scene.links.get(one.connection);
+        const isDeaf = link?.isOpen !== true || !scene.isRunning(link.scheduler) || !announced.has(one.connection);
+        if (isDeaf || stopped.has(`${one.connection} ${one.task}#${one.fence}`)) continue;
+        if (at <= one.ackedAt + answerMs) waiting.push(one);
+        else if (newest.get(`${link.tenant}/${link.instance}`) === one.connection && scene.troubledAt < one.ackedAt)
+          return fail(`a late word about ${one.task}#${one.fence} was acked and not answered as stale`, [one.task]);
+      }
+      late = waiting;
+    },
+  };
+}

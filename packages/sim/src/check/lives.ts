@@ -1,0 +1,182 @@
+// The lives of runs, tasks and workers as the logs tell them. Folds facts and judges nothing.
+
+import type { TrueTime } from "../observation.ts";
+import type { Fact } from "./log-book.ts";
+import type { NodePlan, Plans, RunPlan } from "./plans.ts";
+
+export interface RunLife {
+  readonly id: string;
+  readonly tenant: string;
+  readonly client: string;
+  readonly plan: RunPlan | null;
+  /** Store time of its creation. */
+  readonly createdAt: number;
+  readonly readAt: TrueTime;
+  isStarted: boolean;
+  isCancelling: boolean;
+  /** Something in it has failed or was cancelled: it ends early, and nothing of it is granted any more. */
+  isCondemned: boolean;
+  end: string | null;
+  readonly tasks: Map<string, TaskLife>;
+  readonly facts: Fact[];
+}
+
+export interface TaskLife {
+  readonly id: string;
+  readonly run: RunLife;
+  readonly node: NodePlan | null;
+  /** The last fence that a fact has named. */
+  fence: number;
+  attempt: number;
+  /** Who holds it now. */
+  worker: string | null;
+  /** The boot of its holder when it was granted or bound again. */
+  boot: string | null;
+  isReady: boolean;
+  end: string | null;
+  /** Store time of the grant it is held under. */
+  grantedAt: number;
+  /** When its last fact was read. */
+  readAt: TrueTime;
+}
+
+export interface WorkerLife {
+  readonly id: string;
+  standing: "online" | "away" | "lost";
+  isDraining: boolean;
+  boot: string;
+  slots: number;
+  joins: number;
+  readAt: TrueTime;
+}
+
+const ends: Readonly<Record<string, string>> = {
+  "task.succeeded": "succeeded",
+  "task.skipped": "skipped",
+  "task.failed": "failed",
+  "task.cancelled": "cancelled",
+};
+export const endOf = (type: string): string | null => ends[type] ?? null;
+
+export class Lives {
+  readonly runs = new Map<string, RunLife>();
+  readonly workers = new Map<string, WorkerLife>();
+  /** Every grant that was ever made, by `<task>#<fence>`: to whom, and to which boot. */
+  readonly grants = new Map<string, { readonly worker: string; readonly boot: string | null; readonly fact: Fact }>();
+  /** When the last complete reading of a tenant's log began: what was committed before is known, so what should be there by then can be asked. */
+  readonly knownAt = new Map<string, TrueTime>();
+  /** What each worker holds. */
+  readonly held = new Map<string, Set<string>>();
+  readonly #plans: Plans;
+
+  constructor(plans: Plans) {
+    this.#plans = plans;
+  }
+
+  run(id: string): RunLife | undefined {
+    return this.runs.get(id);
+  }
+
+  task(id: string): TaskLife | undefined {
+    return this.runs.get(runIn(id))?.tasks.get(id);
+  }
+
+  apply(fact: Fact): void {
+    if (fact.worker !== null) return this.#applyWorker(fact.worker, fact);
+    if (fact.run === null) return;
+    const run = this.#runOf(fact.run, fact);
+    run.facts.push(fact);
+    if (fact.type === "run.started") run.isStarted = true;
+    if (fact.type === "run.cancelling") run.isCancelling = run.isCondemned = true;
+    if (fact.type === "task.failed" || fact.type === "task.cancelled") run.isCondemned = true;
+    if (fact.type === "run.succeeded" || fact.type === "run.failed" || fact.type === "run.cancelled")
+      run.end = fact.type.slice("run.".length);
+    if (typeof fact.data["task"] === "string") this.#applyTask(this.#taskOf(run, fact.data["task"]), fact);
+  }
+
+  #runOf(id: string, fact: Fact): RunLife {
+    let run = this.runs.get(id);
+    if (run === undefined) {
+      const client = String(fact.data["client"] ?? "");
+      run = {
+        id,
+        tenant: fact.tenant,
+        client,
+        plan: this.#plans.of(fact.tenant, client),
+        createdAt: fact.at,
+        readAt: fact.readAt,
+        isStarted: false,
+        isCancelling: false,
+        isCondemned: false,
+        end: null,
+        tasks: new Map(),
+        facts: [],
+      };
+      this.runs.set(id, run);
+    }
+    return run;
+  }
+
+  #taskOf(run: RunLife, id: string): TaskLife {
+    let task = run.tasks.get(id);
+    if (task === undefined) {
+      const node = run.plan?.nodes[Number(id.slice(run.id.length + 1))] ?? null;
+      const blank = { fence: 0, attempt: 0, worker: null, boot: null, isReady: false, end: null, grantedAt: 0, readAt: 0 };
+      run.tasks.set(id, (task = { id, run, node, ...blank }));
+    }
+    return task;
+  }
+
+  #applyTask(task: TaskLife, { type, data, at, readAt }: Fact): void {
+    task.readAt = readAt;
+    const before = task.worker;
+    if (type !== "task.feedback") task.isReady = type === "task.ready" || type === "task.requeued";
+    if (type === "task.granted") {
+      task.fence = Number(data["fence"]);
+      task.attempt = Number(data["attempt"]);
+      task.worker = String(data["worker"]);
+      task.boot = this.workers.get(task.worker)?.boot ?? null;
+      task.grantedAt = at;
+    }
+    if (type === "task.rebound") task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
+    if (type === "task.requeued") task.fence = Number(data["fence"]);
+    if (type === "task.requeued" || type === "task.retrying" || endOf(type) !== null) task.worker = null;
+    task.end ??= endOf(type);
+    if (before === task.worker) return;
+    if (before !== null) this.held.get(before)?.delete(task.id);
+    if (task.worker === null) return;
+    const held = this.held.get(task.worker) ?? new Set<string>();
+    this.held.set(task.worker, held.add(task.id));
+  }
+
+  #applyWorker(id: string, { type, data, readAt }: Fact): void {
+    let worker = this.workers.get(id);
+    if (worker === undefined) {
+      worker = { id, standing: "away", isDraining: false, boot: "", slots: 0, joins: 0, readAt };
+      this.workers.set(id, worker);
+    }
+    worker.readAt = readAt;
+    if (type === "worker.joined") {
+      worker.standing = "online";
+      worker.boot = String(data["boot"]);
+      worker.slots = Number(data["slots"]);
+      worker.joins++;
+    }
+    if (type === "worker.described") worker.slots = Number(data["slots"]);
+    if (type === "worker.left") worker.standing = "away";
+    if (type === "worker.lost") worker.standing = "lost";
+    if (type === "worker.draining") worker.isDraining = true;
+    if (type === "worker.undrained") worker.isDraining = false;
+  }
+
+  /** Remembers a grant; called before `apply`, so that it has the boot of that moment. */
+  noteGrant(fact: Fact): void {
+    if (fact.type !== "task.granted") return;
+    const worker = String(fact.data["worker"]);
+    const boot = this.workers.get(worker)?.boot ?? null;
+    this.grants.set(`${String(fact.data["task"])}#${Number(fact.data["fence"])}`, { worker, boot, fact });
+  }
+}
+
+/** A task's id names its run. */
+const runIn = (task: string): string => task.slice(0, task.lastIndexOf("."));

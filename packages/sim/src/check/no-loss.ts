@@ -1,0 +1,57 @@
+// I1: a run that was accepted is there at every later look, whatever dies in between: by its id, in the list, and in the log.
+
+import type { Bench, Checker, Exchange } from "./checker.ts";
+
+interface RunPage {
+  readonly items: readonly { readonly runId: string }[];
+  readonly nextCursor: string | null;
+}
+
+export function noLoss({ fail, lives }: Bench): Checker {
+  /** Accepted runs and the observation at which their caller knew. */
+  const accepted = new Map<string, { readonly tenant: string; readonly n: number }>();
+  let saw = 0;
+
+  const lookForOne = ({ call, answer }: Exchange): void => {
+    const run = call.params["runId"] ?? "";
+    const known = accepted.get(run);
+    if (known === undefined || known.tenant !== call.tenant || known.n > call.n) return;
+    saw++;
+    if (answer.status === 404) fail(`run ${run} was accepted and is not found by ${call.route} on ${call.scheduler}`, [run]);
+  };
+
+  /** A page shows every run between its cursor and the next one; those accepted before it was asked for must be among them. */
+  const lookThrough = ({ call, answer }: Exchange): void => {
+    if (answer.status !== 200 || call.query["status"] !== undefined || call.query["clientId"] !== undefined) return;
+    const { items, nextCursor } = answer.body as RunPage;
+    const shown = new Set(items.map((item) => item.runId));
+    const cursor = call.query["cursor"];
+    for (const [run, { tenant, n }] of accepted) {
+      if (tenant !== call.tenant || n > call.n || shown.has(run)) continue;
+      if ((cursor !== undefined && run >= cursor) || (nextCursor !== null && run < nextCursor)) continue;
+      return fail(`run ${run} was accepted and is missing in the list of ${call.scheduler}`, [run]);
+    }
+    saw++;
+  };
+
+  return {
+    get saw() {
+      return saw;
+    },
+    exchange(exchange) {
+      const { call, answer } = exchange;
+      if (call.route === "startRun" && answer.status === 202) {
+        const { runId } = answer.body as { runId: string };
+        if (!accepted.has(runId)) accepted.set(runId, { tenant: call.tenant, n: answer.n });
+      }
+      if (call.route === "getRun" || call.route === "listRunEvents") lookForOne(exchange);
+      if (call.route === "listRuns") lookThrough(exchange);
+    },
+    end() {
+      for (const run of accepted.keys()) {
+        saw++;
+        if (lives.run(run) === undefined) return fail(`run ${run} was accepted and the log does not know it at the end`, [run]);
+      }
+    },
+  };
+}

@@ -1,0 +1,75 @@
+// I5: a task and a run end once, what follows from an end follows once and in order, and an Idempotency-Key gives one run.
+
+import type { Bench, Checker, Exchange } from "./checker.ts";
+import { endOf, type RunLife } from "./lives.ts";
+import type { Fact } from "./log-book.ts";
+import type { Plans } from "./plans.ts";
+
+const isGood = (end: string | null | undefined): boolean => end === "succeeded" || end === "skipped";
+
+export function once({ fail, lives }: Bench, plans: Plans): Checker {
+  const runOfKey = new Map<string, string>();
+  const runsOfClient = new Map<string, Set<string>>();
+  let saw = 0;
+
+  const judgeTask = (run: RunLife, id: string, { type, position }: Fact): void => {
+    const task = run.tasks.get(id);
+    const where = `${type} at position ${position} of ${run.tenant}`;
+    if (task !== undefined && task.end !== null) return fail(`${where}: ${id} had ended already (${task.end})`, [id]);
+    if (type !== "task.granted" && type !== "task.ready") return;
+    const node = run.plan?.nodes[Number(id.slice(run.id.length + 1))];
+    if (run.plan !== null && node === undefined) return fail(`${where}: ${id} is no node of its run`, [id]);
+    for (const before of node?.before ?? []) {
+      const end = run.tasks.get(`${run.id}.${before}`)?.end;
+      if (!isGood(end)) return fail(`${where}: ${id} goes on although node ${before} before it is ${end ?? "open"}`, [id]);
+    }
+  };
+
+  const judgeRunEnd = (run: RunLife, { type, position }: Fact): void => {
+    const where = `${type} at position ${position} of ${run.tenant}`;
+    for (const task of run.tasks.values())
+      if (task.end === null) return fail(`${where}: ${task.id} of run ${run.id} had not ended`, [task.id]);
+    if (type !== "run.succeeded" || run.plan === null) return;
+    for (const { ordinal } of run.plan.nodes) {
+      const end = run.tasks.get(`${run.id}.${ordinal}`)?.end;
+      if (!isGood(end)) return fail(`${where}: node ${ordinal} of run ${run.id} is ${end ?? "untouched"}`, [run.id]);
+    }
+  };
+
+  const judgeKey = ({ call, answer }: Exchange): void => {
+    if (call.route !== "startRun" || answer.status !== 202 || call.idempotencyKey === null) return;
+    const { runId } = answer.body as { runId: string };
+    const key = `${call.tenant}/${call.idempotencyKey}`;
+    const first = runOfKey.get(key) ?? runId;
+    runOfKey.set(key, first);
+    saw++;
+    if (first !== runId) fail(`key ${key} gave run ${first} and then run ${runId}`, [first, runId]);
+  };
+
+  return {
+    get saw() {
+      return saw;
+    },
+    exchange: judgeKey,
+    fact(fact) {
+      const { run: id, type, tenant, data } = fact;
+      if (id === null) return;
+      const run = lives.run(id);
+      saw++;
+      if (type === "run.created") {
+        if (run !== undefined) return fail(`run ${id} was created twice, at position ${fact.position} of ${tenant}`, [id]);
+        const client = String(data["client"]);
+        const runs = runsOfClient.get(`${tenant}/${client}`) ?? new Set<string>();
+        runsOfClient.set(`${tenant}/${client}`, runs.add(id));
+        const asks = plans.asksOf(tenant, client);
+        if (runs.size > asks) fail(`${asks} orders of client ${client} became ${runs.size} runs`, [...runs]);
+        return;
+      }
+      if (run === undefined) return fail(`run ${id} is told of before it was created, at position ${fact.position}`, [id]);
+      if (run.end !== null) return fail(`${type} at position ${fact.position}: run ${id} had ended (${run.end})`, [id]);
+      if (type.startsWith("task.") && (type !== "task.feedback" || endOf(type) !== null))
+        judgeTask(run, String(data["task"]), fact);
+      if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") judgeRunEnd(run, fact);
+    },
+  };
+}

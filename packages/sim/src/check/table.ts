@@ -1,0 +1,53 @@
+// Every checker by its name, with the invariant it judges. A name is part of the file name of a regression, so it stays.
+
+import { cancel } from "./cancel.ts";
+import type { Bench, Checker } from "./checker.ts";
+import { conservation } from "./conservation.ts";
+import { convergence } from "./convergence.ts";
+import { deliveries } from "./deliveries.ts";
+import { duplicates } from "./duplicates.ts";
+import { durable } from "./durable.ts";
+import { eligibility } from "./eligibility.ts";
+import { fencing } from "./fencing.ts";
+import type { LogBook } from "./log-book.ts";
+import { noLoss } from "./no-loss.ts";
+import { once } from "./once.ts";
+import type { Plans } from "./plans.ts";
+import { positions } from "./positions.ts";
+import { reads } from "./reads.ts";
+import { singleFlight } from "./single-flight.ts";
+import { singleLease } from "./single-lease.ts";
+import { soundness } from "./soundness.ts";
+import { terminal } from "./terminal.ts";
+import { timers } from "./timers.ts";
+import { unacked } from "./unacked.ts";
+import { workConserving } from "./work-conserving.ts";
+
+interface Row {
+  readonly invariant: string;
+  readonly make: (bench: Bench, sources: { readonly plans: Plans; readonly book: LogBook }) => Checker;
+}
+
+export const checkers = {
+  "no-loss": { invariant: "I1", make: noLoss },
+  unacked: { invariant: "I2", make: unacked },
+  "single-lease": { invariant: "I3", make: singleLease },
+  fencing: { invariant: "I4", make: fencing },
+  once: { invariant: "I5", make: (bench, { plans }) => once(bench, plans) },
+  terminal: { invariant: "I6", make: terminal },
+  duplicates: { invariant: "I7", make: duplicates },
+  durable: { invariant: "I8", make: durable },
+  deliveries: { invariant: "I12", make: deliveries },
+  timers: { invariant: "I13", make: timers },
+  cancel: { invariant: "I14", make: cancel },
+  conservation: { invariant: "I15", make: (bench, { plans }) => conservation(bench, plans) },
+  "single-flight": { invariant: "I16", make: singleFlight },
+  "work-conserving": { invariant: "I17", make: workConserving },
+  eligibility: { invariant: "I18", make: eligibility },
+  soundness: { invariant: "I37", make: soundness },
+  convergence: { invariant: "I39", make: convergence },
+  positions: { invariant: "I42", make: positions },
+  reads: { invariant: "I42", make: (bench, { plans, book }) => reads(bench, book, plans) },
+} as const satisfies Record<string, Row>;
+
+export type CheckerName = keyof typeof checkers;

@@ -1,0 +1,247 @@
+// Hand-made worlds for the checkers' own tests: each call adds what an onlooker would have seen, with numbers and times filled in.
+
+import type { FaultSeen, HandlerSeen, Observation, PhaseSeen, ProcessSeen, Sight, TailPage } from "../../observation.ts";
+import type { Violation } from "../checker.ts";
+import { Judge } from "../judge.ts";
+import type { CheckerName } from "../table.ts";
+
+type Data = Readonly<Record<string, unknown>>;
+
+export interface NodeWish {
+  readonly before?: readonly number[];
+  readonly policy?: Data;
+}
+
+const tenant = "t1";
+const uuid = (at: number): string => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;
+
+export class Script {
+  readonly #seen: Observation[] = [];
+  readonly #log: TailPage["items"][number][] = [];
+  #at = 0;
+  #call = 0;
+  #frame = 0;
+  #cursor = 0;
+  #storeNow = 1_000_000;
+
+  constructor() {
+    const promises = {
+      ackDeadlineMs: 5_000,
+      leaseMs: 30_000,
+      heartbeatMs: 10_000,
+      maxDeliveries: 3,
+      convergeMs: 600_000,
+      idleMs: 1_000,
+    };
+    const shape = { pool: "default", packageName: "sim", packageVersion: "1.0.0", nodeTypes: ["sim.step"], hasDisk: false };
+    const workers = ["w1", "w2"].map((worker) => ({ worker, instance: worker, tenant, slots: 2, ...shape }));
+    this.add({
+      kind: "set-up",
+      seed: 1,
+      profile: "default",
+      schedulers: ["s1", "s2"],
+      tenants: [tenant, "t2"],
+      workers,
+      promises,
+    });
+    for (const process of ["s1", "s2"]) this.process({ role: "scheduler", process, event: "is up" });
+    for (const process of ["w1", "w2"]) this.process({ role: "worker", process, event: "is up" });
+  }
+
+  add(sight: Sight): this {
+    this.#seen.push({ at: this.#at, n: this.#seen.length, ...sight });
+    return this;
+  }
+
+  /** Time passes, true and the store's alike. */
+  wait(ms: number): this {
+    this.#at += ms;
+    this.#storeNow += ms;
+    return this;
+  }
+
+  phase(phase: PhaseSeen["phase"], isInTime?: boolean): this {
+    return this.add({ kind: "phase", phase, ...(isInTime !== undefined && { isInTime }) });
+  }
+
+  fault(wish: Omit<FaultSeen, "kind" | "event">): this {
+    return this.add({ kind: "fault", event: "begins", ...wish });
+  }
+
+  process(wish: Omit<ProcessSeen, "kind" | "boot"> & { readonly boot?: string }): this {
+    return this.add({ kind: "process", boot: "b1", ...wish });
+  }
+
+  /** Asks for a run of the given nodes; `run: null` leaves the answer out. */
+  start(
+    run: string | null,
+    nodes: readonly NodeWish[] = [{}],
+    wish: { key?: string; client?: string; timeoutMs?: number } = {},
+  ): this {
+    const edges = nodes.flatMap(({ before = [] }, to) =>
+      before.map((from) => ({
+        id: `${from}-${to}`,
+        source: { node: uuid(from), port: "o" },
+        target: { node: uuid(to), port: "i" },
+      })),
+    );
+    const workflow = {
+      nodes: nodes.map(({ policy }, at) => ({
+        id: uuid(at),
+        type: "sim.step",
+        package: { name: "sim", version: "1.0.0" },
+        ...(policy && { policy }),
+      })),
+      edges,
+    };
+    const { client = wish.key ?? run ?? "nobody", timeoutMs } = wish;
+    const body = JSON.stringify({ workflow, clientId: client, ...(timeoutMs !== undefined && { timeoutMs }) });
+    return this.exchange(
+      "startRun",
+      { key: wish.key ?? null, body },
+      run === null ? null : { status: 202, body: { runId: run } },
+    );
+  }
+
+  /** A call of the API and its answer; null where it was lost. */
+  exchange(
+    route: string,
+    ask: { params?: Record<string, string>; query?: Record<string, string>; key?: string | null; body?: string; on?: string },
+    answer: { status: number; body: unknown } | null,
+  ): this {
+    const about = { call: this.#call++, caller: "reader", scheduler: ask.on ?? "s1", tenant, route };
+    const { params = {}, query = {}, key = null, body = null } = ask;
+    this.add({ kind: "call", ...about, params, query, idempotencyKey: key, body });
+    return this.add({ kind: "answer", ...about, ...(answer ?? { status: 0, body: null }) });
+  }
+
+  /** What `getRun` shows. */
+  show(run: string, status: string, nodes: readonly Data[], wish: { asOf?: number; client?: string } = {}): this {
+    const shown = nodes.map((node, at) => ({ nodeId: uuid(at), taskId: `${run}.${at}`, ...node }));
+    const body = { runId: run, status, clientId: wish.client ?? run, nodes: shown, asOf: wish.asOf ?? this.#log.length };
+    return this.exchange("getRun", { params: { runId: run } }, { status: 200, body });
+  }
+
+  /** Commits facts of one turn; nobody has read them yet. */
+  commit(...facts: readonly (readonly [subject: string, type: string, data?: Data])[]): this {
+    this.#storeNow++;
+    for (const [subject, type, data = {}] of facts)
+      this.#log.push({ position: this.#log.length + 1, at: this.#storeNow, subject, type, data });
+    return this;
+  }
+
+  /** A reader takes in everything that was committed. */
+  read(on = "s1"): this {
+    const items = this.#log.slice(this.#cursor);
+    const body: TailPage = { items, next: this.#log.length, head: this.#log.length, floor: 0 };
+    const query = { after: String(this.#cursor), limit: "200" };
+    this.#cursor = this.#log.length;
+    return this.exchange("tailLog", { query, on }, { status: 200, body });
+  }
+
+  tail(after: number, body: TailPage, on = "s1"): this {
+    return this.exchange("tailLog", { query: { after: String(after), limit: "200" }, on }, { status: 200, body });
+  }
+
+  created(run: string, client = run): this {
+    return this.commit([`run/${run}`, "run.created", { client }]);
+  }
+
+  joined(worker: string, slots = 2): this {
+    return this.commit([`worker/t1/${worker}`, "worker.joined", { boot: `${worker}-b1`, epoch: 1, slots, name: worker }]);
+  }
+
+  granted(task: string, worker: string, fence: number, attempt = 1): this {
+    return this.commit([this.#of(task), "task.granted", { task, worker: `t1/${worker}`, fence, attempt }]);
+  }
+
+  /** Any other fact about a task. */
+  tells(task: string, type: string, data: Data = {}): this {
+    return this.commit([this.#of(task), type, { task, ...data }]);
+  }
+
+  #of(task: string): string {
+    return `run/${task.slice(0, task.lastIndexOf("."))}`;
+  }
+
+  link(worker: string, connection: string, event: "opened" | "closed" = "opened"): this {
+    return this.add({ kind: "link", ...this.#face(worker), connection, scheduler: "s1", event, side: "scheduler" });
+  }
+
+  /** A frame towards the scheduler, sent and delivered; `lost` leaves the delivery out. */
+  says(
+    worker: string,
+    connection: string,
+    type: string,
+    payload: Data,
+    wish: { seq?: number; boot?: string; lost?: boolean } = {},
+  ): this {
+    return this.#pass("scheduler", worker, connection, type, payload, wish);
+  }
+
+  /** A frame towards the worker. */
+  hears(
+    worker: string,
+    connection: string,
+    type: string,
+    payload: Data,
+    wish: { seq?: number; boot?: string; lost?: boolean } = {},
+  ): this {
+    return this.#pass("worker", worker, connection, type, payload, wish);
+  }
+
+  #pass(
+    toward: "scheduler" | "worker",
+    worker: string,
+    connection: string,
+    type: string,
+    payload: Data,
+    { seq, boot, lost = false }: { seq?: number; boot?: string; lost?: boolean },
+  ): this {
+    const text = JSON.stringify({ type, payload, ...(seq !== undefined && { seq }) });
+    const face = { ...this.#face(worker), ...(boot !== undefined && { boot }) };
+    const seen = { kind: "frame", ...face, connection, scheduler: "s1", toward, frame: this.#frame++, text } as const;
+    this.add({ ...seen, event: "sent" });
+    return this.add({ ...seen, event: lost ? "lost" : "delivered" });
+  }
+
+  #face(worker: string) {
+    return { worker, instance: worker, boot: `${worker}-b1`, tenant };
+  }
+
+  handler(
+    event: HandlerSeen["event"],
+    worker: string,
+    task: string,
+    fence: number,
+    wish: { key?: string; boot?: string } = {},
+  ): this {
+    const run = task.slice(0, task.lastIndexOf("."));
+    const { key = null, boot = `${worker}-b1` } = wish;
+    const about = { run, task, node: "n", nodeType: "sim.step", fence, attempt: 1, key, limit: 1 };
+    return this.add({ kind: "handler", event, ...this.#face(worker), boot, ...about });
+  }
+
+  /** What one checker says of it all. */
+  judge(name: CheckerName): { violations: readonly Violation[]; saw: number } {
+    const judge = new Judge([name]);
+    for (const seen of this.#seen) judge.hear(seen);
+    const { violations, saw } = judge.end();
+    return { violations, saw: saw[name] ?? 0 };
+  }
+}
+
+/** The message of the only violation; fails where there is none. */
+export function caught(script: Script, name: CheckerName): string {
+  const { violations } = script.judge(name);
+  const [first] = violations;
+  if (first === undefined) throw new Error(`${name} found nothing wrong`);
+  return first.message;
+}
+
+/** Finds nothing, having looked at something. */
+export function passed(script: Script, name: CheckerName): boolean {
+  const { violations, saw } = script.judge(name);
+  if (violations[0] !== undefined) throw new Error(violations[0].message);
+  return saw > 0;
+}

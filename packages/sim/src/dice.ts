@@ -1,0 +1,83 @@
+// Chance for the simulated world: one seed, many independent streams. A stream is known by its name, never by how much others drew,
+// so that one more draw in one place leaves every other place as it was.
+
+import { createHash } from "node:crypto";
+
+/** xoshiro128** by Blackman and Vigna: 128 bits of state, seeded by a digest so that neighbouring seeds share nothing. */
+export class Dice {
+  readonly #name: string;
+  #a: number;
+  #b: number;
+  #c: number;
+  #d: number;
+
+  constructor(name: string) {
+    this.#name = name;
+    const seed = createHash("sha256").update(name).digest();
+    this.#a = seed.readUInt32LE(0);
+    this.#b = seed.readUInt32LE(4);
+    this.#c = seed.readUInt32LE(8);
+    // All zeros would stay zeros for ever.
+    this.#d = seed.readUInt32LE(12) | 1;
+  }
+
+  /** A stream of its own; the same name gives the same stream whatever was drawn before. */
+  fork(name: string): Dice {
+    return new Dice(`${this.#name}/${name}`);
+  }
+
+  /** A whole number of 32 bits. */
+  bits(): number {
+    const five = Math.imul(this.#b, 5);
+    const result = Math.imul((five << 7) | (five >>> 25), 9) >>> 0;
+    const shifted = this.#b << 9;
+    this.#c ^= this.#a;
+    this.#d ^= this.#b;
+    this.#b ^= this.#c;
+    this.#a ^= this.#d;
+    this.#c ^= shifted;
+    this.#d = (this.#d << 11) | (this.#d >>> 21);
+    return result;
+  }
+
+  /** 0 <= n < 1 */
+  roll(): number {
+    return this.bits() / 2 ** 32;
+  }
+
+  chance(share: number): boolean {
+    return this.roll() < share;
+  }
+
+  /** 0 <= n < most, whole. */
+  below(most: number): number {
+    return Math.floor(this.roll() * most);
+  }
+
+  /** least <= n <= most, whole. */
+  between(least: number, most: number): number {
+    return least + this.below(most - least + 1);
+  }
+
+  /** Between the two, small ones as likely as large ones on a scale of orders of magnitude. */
+  scale(least: number, most: number): number {
+    return least * (most / least) ** this.roll();
+  }
+
+  pick<T>(items: readonly T[]): T {
+    const item = items[this.below(items.length)];
+    if (item === undefined && items.length === 0) throw new Error("there is nothing to pick from");
+    return item as T;
+  }
+
+  /** One of the names, by weight. */
+  weigh<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
+    const names = Object.keys(weights) as Name[];
+    let at = this.roll() * names.reduce((sum, name) => sum + weights[name], 0);
+    for (const name of names) {
+      at -= weights[name];
+      if (at < 0) return name;
+    }
+    return names.at(-1) as Name;
+  }
+}

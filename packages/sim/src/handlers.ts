@@ -1,0 +1,125 @@
+// The handlers of the simulated package: each does what its node's mood says, by the clock of its process, and is seen doing it.
+
+import { type JsonObject, readManifest } from "@astraflow/protocol";
+import { type Handler, type HandlerContext, HandlerRegistry, type PackageShelf } from "@astraflow/runtime";
+import type { Life } from "./life.ts";
+import { type Mood, moodOf, readMood } from "./mood.ts";
+import type { HandlerSeen, WorkerFace } from "./observation.ts";
+import type { Trace } from "./trace.ts";
+
+export const simPackage = { name: "sim", version: "1.0.0" } as const;
+export const nodeTypes = ["sim.step", "sim.heavy", "sim.light"] as const;
+
+export interface Stage {
+  readonly face: WorkerFace;
+  readonly life: Life;
+  readonly trace: Trace;
+  fenceOf(task: string, attempt: number): number;
+  /** A handler takes its process down. */
+  kill(): void;
+}
+
+type About = Omit<HandlerSeen, "event" | "detail">;
+
+/** All handlers of one process; when it dies, they are gone with it. */
+export class Troupe {
+  readonly #stage: Stage;
+  readonly #playing = new Set<About>();
+  #starts = 0;
+
+  constructor(stage: Stage) {
+    this.#stage = stage;
+  }
+
+  get starts(): number {
+    return this.#starts;
+  }
+
+  shelf(types: readonly string[]): PackageShelf {
+    const handlers = new HandlerRegistry();
+    const handler: Handler = (context) => this.#play(context);
+    for (const nodeType of types)
+      handlers.add({ packageName: simPackage.name, packageVersion: simPackage.version, nodeType }, { handler, config: {} });
+    const written = manifestOf(types);
+    const manifest = readManifest(written);
+    if (manifest instanceof Error) throw manifest;
+    return { packages: [{ ...simPackage, dir: "", written, manifest, handlers: [] }], problems: [], handlers };
+  }
+
+  /** The process is dead. */
+  end(): void {
+    for (const about of this.#playing) this.#see(about, "gone", "process ended");
+    this.#playing.clear();
+  }
+
+  async #play(context: HandlerContext): Promise<object> {
+    const sheet = readMood(context.params);
+    const mood = moodOf(sheet, context.attempt);
+    const about: About = {
+      kind: "handler",
+      ...this.#stage.face,
+      run: context.runId,
+      task: context.taskId,
+      node: context.nodeId,
+      nodeType: context.nodeType,
+      fence: this.#stage.fenceOf(context.taskId, context.attempt),
+      attempt: context.attempt,
+      key: sheet.key,
+      limit: sheet.limit,
+    };
+    this.#starts++;
+    this.#playing.add(about);
+    this.#see(about, "starts", mood.kind);
+    const told = new Promise<void>((resolve) => {
+      context.signal.addEventListener("abort", () => {
+        if (this.#playing.has(about)) this.#see(about, "told");
+        resolve();
+      });
+    });
+    await this.#pass(context, mood, told);
+    this.#playing.delete(about);
+    if (context.signal.aborted) this.#see(about, "gone", "stopped");
+    else this.#see(about, "ends", outcomeNames[mood.kind] ?? "done");
+    if (mood.kind === "throwing") throw new Error("the mood was bad");
+    if (mood.kind === "failing") return { status: "failed", outputs: { error: "the mood was bad" } };
+    if (mood.kind === "skipping") return { status: "skipped", outputs: {} };
+    return { out: `${context.taskId} by ${this.#stage.face.boot}` };
+  }
+
+  async #pass(context: HandlerContext, mood: Mood, told: Promise<void>): Promise<void> {
+    const { life } = this.#stage;
+    if (mood.kind === "killing") life.after(mood.ms, () => this.#stage.kill());
+    if (mood.kind === "killing" || mood.kind === "hanging") return told;
+    if (mood.kind === "chatty")
+      for (let part = 1; part < 4; part++)
+        life.after((mood.ms * part) / 4, () => context.feedback.emitText(`part ${part} of ${context.taskId}`));
+    if (mood.ms <= 0) return;
+    const over = new Promise<void>((resolve) => void life.after(mood.ms, resolve));
+    await (mood.kind === "deaf" ? over : Promise.race([over, told]));
+  }
+
+  #see(about: About, event: HandlerSeen["event"], detail?: string): void {
+    this.#stage.trace.see({ ...about, event, ...(detail !== undefined && { detail }) });
+  }
+}
+
+const outcomeNames: Partial<Record<Mood["kind"], string>> = { failing: "failed", throwing: "threw", skipping: "skipped" };
+
+function manifestOf(types: readonly string[]): JsonObject {
+  return {
+    schemaVersion: "1.0.0",
+    description: "Does what the mood of its node says.",
+    ...simPackage,
+    adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: [...types] }],
+    node: { requires: ">=22", lockfile: "package-lock.json" },
+    nodes: types.map((type) => ({
+      type,
+      status: "published",
+      category: "sim",
+      label: type,
+      adapter: "main",
+      handler: "play",
+      schema: { parameters: { type: "object" }, results: { type: "object" } },
+    })),
+  };
+}

@@ -1,0 +1,78 @@
+// The clocks of one machine: a monotonic one and a wall clock, both a little wrong in their own way. What runs by them is life.ts.
+
+import type { Timeline } from "./timeline.ts";
+
+export interface ClockShape {
+  /** What the monotonic clock shows when the world begins. */
+  readonly monoStart: number;
+  /** How far the wall clock is off, in milliseconds. */
+  readonly wallOffset: number;
+  /** Parts per million that both run too fast. */
+  readonly driftPpm: number;
+}
+
+/** When the world begins, as a right wall clock would show it. */
+export const worldBegan = 1_800_000_000_000;
+
+export class MachineClock {
+  readonly #timeline: Timeline;
+  readonly #wallStart: number;
+  readonly #monoStart: number;
+  #rate: number;
+  #since = 0;
+  #mono: number;
+  #jumped = 0;
+  #frozen = false;
+  /** How much true time the monotonic clock has missed while the machine was suspended; the wall is set right again on waking. */
+  #missed = 0;
+
+  constructor(timeline: Timeline, shape: ClockShape) {
+    this.#timeline = timeline;
+    this.#wallStart = worldBegan + shape.wallOffset;
+    this.#monoStart = shape.monoStart;
+    this.#mono = shape.monoStart;
+    this.#rate = 1 + shape.driftPpm / 1e6;
+  }
+
+  /** Never goes back; stands still while the machine is suspended. */
+  mono(): number {
+    return this.#frozen ? this.#mono : this.#mono + (this.#timeline.now - this.#since) * this.#rate;
+  }
+
+  wall(): number {
+    return Math.floor(this.#wallStart + (this.mono() - this.#monoStart) + this.#missed + this.#jumped);
+  }
+
+  /** Local milliseconds in true ones. */
+  toTrue(ms: number): number {
+    return ms / this.#rate;
+  }
+
+  /** The wall clock is set by somebody; the monotonic one does not notice. */
+  jump(ms: number): void {
+    this.#jumped += ms;
+  }
+
+  drift(ppm: number): void {
+    this.#settle();
+    this.#rate = 1 + ppm / 1e6;
+  }
+
+  freeze(): void {
+    this.#settle();
+    this.#frozen = true;
+  }
+
+  thaw(): void {
+    if (!this.#frozen) return;
+    this.#missed += this.#timeline.now - this.#since;
+    this.#since = this.#timeline.now;
+    this.#frozen = false;
+  }
+
+  #settle(): void {
+    if (this.#frozen) return;
+    this.#mono = this.mono();
+    this.#since = this.#timeline.now;
+  }
+}

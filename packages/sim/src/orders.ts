@@ -1,0 +1,61 @@
+// What callers will want, drawn up front: runs to start, runs to cancel, workers to drain. How they go about it is callers.ts.
+
+import type { Dice } from "./dice.ts";
+import type { TrueTime, WorkerShape } from "./observation.ts";
+import { drawWorkflow } from "./workflow-draw.ts";
+
+export type Order =
+  | {
+      readonly at: TrueTime;
+      readonly what: "start";
+      readonly tenant: string;
+      /** Unique per order: also sent as client id, so that runs of one order can be told from outside. */
+      readonly name: string;
+      /** With a key the caller tries until it has an answer; without one it asks once. */
+      readonly hasKey: boolean;
+      /** Sends the same order a second time at once, as an impatient proxy does. */
+      readonly isDoubled: boolean;
+      readonly body: string;
+      readonly nodes: number;
+      readonly workMs: number;
+    }
+  | { readonly at: TrueTime; readonly what: "cancel"; readonly name: string }
+  | { readonly at: TrueTime; readonly what: "drain" | "undrain"; readonly worker: string };
+
+export interface OrderOptions {
+  readonly tenants: readonly string[];
+  readonly workers: readonly WorkerShape[];
+  readonly stormMs: TrueTime;
+  readonly scale: number;
+  readonly maxDeliveries: number;
+  readonly mayKill: boolean;
+}
+
+export function drawOrders(dice: Dice, options: OrderOptions): Order[] {
+  const { tenants, workers, stormMs, scale, maxDeliveries, mayKill } = options;
+  const orders: Order[] = [];
+  const count = Math.round(dice.scale(1, 24));
+  for (let n = 1; n <= count; n++) {
+    const tenant = dice.pick(tenants);
+    const at = Math.round(dice.roll() * stormMs * 0.9);
+    const pools = workers.some((worker) => worker.tenant === tenant && worker.pool === "gpu") ? ["gpu"] : [];
+    const { workflow, nodes, workMs } = drawWorkflow(dice, { pools, maxDeliveries, mayKill, scale });
+    const name = `order-${n}`;
+    const body = JSON.stringify({
+      workflow,
+      clientId: name,
+      priority: dice.below(10),
+      ...(dice.chance(0.1) && { timeoutMs: Math.round(dice.between(4_000, 30_000) * scale) }),
+    });
+    const hasKey = dice.chance(0.8);
+    orders.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && dice.chance(0.2), body, nodes, workMs });
+    if (dice.chance(0.15)) orders.push({ at: at + Math.round(dice.scale(1, 10_000) * scale), what: "cancel", name });
+  }
+  for (let n = dice.below(3); n > 0; n--) {
+    const { worker } = dice.pick(workers);
+    const at = Math.round(dice.roll() * stormMs);
+    orders.push({ at, what: "drain", worker });
+    if (dice.chance(0.6)) orders.push({ at: at + Math.round(dice.scale(10, 8_000) * scale), what: "undrain", worker });
+  }
+  return orders.sort((a, b) => a.at - b.at);
+}

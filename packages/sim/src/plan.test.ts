@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { faultKinds, faultTable, type Profile, profiles } from "./fault-table.ts";
+import { drawWorld } from "./plan.ts";
+
+const seeds = Array.from({ length: 400 }, (_, n) => n + 1);
+
+describe("the plan of a world", () => {
+  it("[X9] is the same for the same seed, and nothing but data", () => {
+    const plan = drawWorld(17, "default");
+
+    expect(drawWorld(17, "default")).toEqual(plan);
+    expect(JSON.parse(JSON.stringify(plan))).toEqual(plan);
+    expect(drawWorld(18, "default")).not.toEqual(plan);
+  });
+
+  it("[X9] has the faults of its profile and no others, in the order of time, before the storm ends", () => {
+    for (const profile of Object.keys(profiles) as Profile[]) {
+      const groups: readonly string[] = profiles[profile];
+      for (const seed of seeds.slice(0, 50)) {
+        const { faults, stormMs } = drawWorld(seed, profile);
+        for (const { kind } of faults) expect(groups).toContain(faultTable[kind as keyof typeof faultTable].group);
+        expect(faults.map(({ at }) => at)).toEqual(faults.map(({ at }) => at).sort((a, b) => a - b));
+        expect(faults.every(({ at }) => at < stormMs)).toBe(true);
+      }
+    }
+    expect(seeds.every((seed) => drawWorld(seed, "calm").faults.length === 0)).toBe(true);
+  });
+
+  it("[X9] draws the same world for every profile of a seed: only its weather differs", () => {
+    const { faults: _, profile: __, orders: ___, promises: ____, ...stormy } = drawWorld(5, "network");
+    const { faults: _a, profile: _b, orders: _c, promises: _d, ...store } = drawWorld(5, "store");
+
+    expect(store).toEqual(stormy);
+  });
+
+  it("[X9] draws every kind of fault, every size of world and every setting somewhere in a few hundred seeds", () => {
+    const plans = seeds.map((seed) => drawWorld(seed, "default"));
+    const kinds = new Set(plans.flatMap(({ faults }) => faults.map(({ kind }) => kind)));
+    const sizes = (of: (plan: (typeof plans)[number]) => number): number[] => [...new Set(plans.map(of))].sort((a, b) => a - b);
+
+    expect([...kinds].sort()).toEqual([...faultKinds].sort());
+    expect(sizes(({ schedulers }) => schedulers.length)).toEqual([1, 2, 3]);
+    expect(sizes(({ tenants }) => tenants.length)).toEqual([1, 2, 3, 4]);
+    expect(sizes(({ workers }) => workers.length)).toEqual(expect.arrayContaining([1, 2, 3, 5, 8, 14]));
+    expect(sizes(({ engine }) => engine.turnsInFlight)).toEqual([1, 2, 4]);
+    expect(sizes(({ doors }) => doors.sendWindow ?? 0)).toEqual([1, 2, 7, 64, 1_024]);
+    expect(sizes(({ hintsLostShare }) => hintsLostShare)).toEqual([0, 0.1, 1]);
+  });
+
+  it("[X9] has a worker for every task it will start", () => {
+    for (const seed of seeds.slice(0, 100)) {
+      const { orders, workers } = drawWorld(seed, "default");
+      for (const order of orders) {
+        if (order.what !== "start") continue;
+        const { workflow } = JSON.parse(order.body) as { workflow: { nodes: { type: string; policy: { pool?: string } }[] } };
+        for (const { type, policy } of workflow.nodes) {
+          const fits = workers.some(
+            (worker) =>
+              worker.tenant === order.tenant &&
+              worker.nodeTypes.includes(type) &&
+              (policy.pool === undefined || worker.pool === policy.pool),
+          );
+          expect(fits).toBe(true);
+        }
+      }
+    }
+  });
+});

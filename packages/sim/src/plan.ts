@@ -1,0 +1,170 @@
+// The plan of a world, drawn from its seed before anything happens: who is there, how they are set, what callers will want, which
+// faults strike when. Plain data, so that a plan can be printed, stored, and played with a part of its faults.
+
+import type { SessionLimits } from "@astraflow/doors";
+import { defaultSettings, type Settings } from "@astraflow/engine";
+import { type LinkSettings, linkDefaults } from "@astraflow/runtime";
+import { Dice } from "./dice.ts";
+import { drawFaults, type Profile } from "./fault-table.ts";
+import { nodeTypes, simPackage } from "./handlers.ts";
+import type { ClockShape } from "./machine-clock.ts";
+import type { FaultEvent, Promises, TrueTime, WorkerShape } from "./observation.ts";
+import { drawOrders, type Order } from "./orders.ts";
+
+export interface WorldPlan {
+  readonly seed: number;
+  readonly profile: Profile;
+  readonly schedulers: readonly string[];
+  readonly tenants: readonly string[];
+  readonly workers: readonly WorkerShape[];
+  readonly clocks: Readonly<Record<string, ClockShape>>;
+  readonly storeLatencyMs: number;
+  /** Hints are a courtesy of the store: with all of them lost, only looking now and then finds the work of others. */
+  readonly hintsLostShare: number;
+  readonly engine: Settings;
+  readonly doors: Partial<SessionLimits>;
+  readonly link: Partial<LinkSettings>;
+  readonly promises: Promises;
+  readonly stormMs: TrueTime;
+  readonly orders: readonly Order[];
+  readonly faults: readonly FaultEvent[];
+}
+
+export function drawWorld(seed: number, profile: Profile): WorldPlan {
+  const dice = new Dice(`world ${seed}`);
+  const shape = dice.fork("shape");
+  const schedulers = names("s", Number(shape.weigh({ 1: 3, 2: 4, 3: 2 })));
+  const tenants = names("t", Number(shape.weigh({ 1: 5, 2: 3, 3: 1, 4: 0.5 })));
+  const workers = drawWorkers(shape, tenants);
+  const scale = shape.chance(0.12) ? 5 : 1;
+  const engine = drawEngine(dice.fork("engine"), scale);
+  const stormMs = Math.round(shape.scale(4_000, 30_000) * scale);
+  const orders = drawOrders(dice.fork("orders"), {
+    tenants,
+    workers,
+    stormMs,
+    scale,
+    maxDeliveries: engine.maxDeliveries,
+    mayKill: profile !== "calm",
+  });
+  const targets = { schedulers, workers: workers.map(({ worker }) => worker), leaseMs: engine.leaseMs };
+  const { doors, link } = drawDoors(dice.fork("doors"), scale);
+  const { ackDeadlineMs, leaseMs, heartbeatMs, maxDeliveries, idleMs } = engine;
+  return {
+    seed,
+    profile,
+    schedulers,
+    tenants,
+    workers,
+    clocks: drawClocks(dice.fork("clocks"), [...schedulers, ...targets.workers, "store"]),
+    storeLatencyMs: shape.scale(0.2, 4),
+    hintsLostShare: shape.pick([0, 0, 0.1, 1]),
+    engine,
+    doors,
+    link,
+    promises: {
+      ackDeadlineMs,
+      leaseMs,
+      heartbeatMs,
+      maxDeliveries,
+      idleMs,
+      convergeMs: convergeMs(engine, doors, link, orders),
+    },
+    stormMs,
+    orders,
+    faults: drawFaults(dice.fork("faults"), profile, targets, stormMs),
+  };
+}
+
+const names = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
+
+/** Few more often than many. The first worker of a tenant can do everything but what needs a pool. */
+function drawWorkers(dice: Dice, tenants: readonly string[]): WorkerShape[] {
+  const count = Number(dice.weigh({ 1: 4, 2: 5, 3: 4, 5: 3, 8: 1.5, 14: 0.4, 40: 0.05 }));
+  const limits = dice.fork("limits");
+  return Array.from({ length: Math.max(count, tenants.length) }, (_, at) => {
+    const isFirst = at < tenants.length;
+    return {
+      worker: `w${at + 1}`,
+      instance: `instance-${at + 1}`,
+      tenant: tenants[at % tenants.length] as string,
+      slots: Number(dice.weigh({ 1: 4, 2: 3, 4: 2, 16: 0.5 })),
+      pool: !isFirst && dice.chance(0.3) ? "gpu" : null,
+      packageName: simPackage.name,
+      packageVersion: simPackage.version,
+      nodeTypes: [...nodeTypes],
+      ...(limits.chance(0.2) && { perNodeLimits: { [limits.pick(nodeTypes)]: limits.between(1, 2) } }),
+      hasDisk: dice.chance(0.7),
+    };
+  });
+}
+
+/** Faults and limits on one scale: a lease of half a minute would outlive most storms. */
+function drawEngine(dice: Dice, scale: number): Settings {
+  return {
+    ...defaultSettings,
+    leaseMs: 6_000 * scale,
+    heartbeatMs: 2_000 * scale,
+    ackDeadlineMs: 1_500 * Math.min(scale, 3),
+    ackStoreMs: 400 * scale,
+    idleMs: 500 * Math.min(scale, 2),
+    turnCommandsMax: dice.pick([2, 5, 1_024, 1_024]),
+    sweepTasksMax: dice.pick([1, 3, 500, 500]),
+    dueMax: dice.pick([2, 500]),
+    claimLinesMax: dice.pick([1, 3, 64, 64]),
+    maxDeliveries: dice.pick([2, 5, 5, 12]),
+    turnsInFlight: dice.pick([1, 1, 2, 4]),
+  };
+}
+
+function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; link: Partial<LinkSettings> } {
+  const window = (): number => Number(dice.weigh({ 1: 1, 2: 1, 7: 1, 64: 2, 1024: 3 }));
+  return {
+    doors: {
+      strangerMs: 4_000 * scale,
+      registerMs: 4_000 * scale,
+      inventoryMs: 1_500 * scale,
+      pingMs: 2_500 * scale,
+      closeMs: 1_000 * scale,
+      sweepMs: 500 * scale,
+      retryAfterMs: 300 * scale,
+      sendWindow: window(),
+      recvWindow: window(),
+    },
+    link: {
+      backoff: { ...linkDefaults.backoff, baseMs: 200 * scale, maxMs: 3_000 * scale },
+      table: { ...linkDefaults.table, slotWaitMs: 2_000 * scale },
+      handshakeWaitMs: 5_000 * scale,
+      acceptWaitMs: 4_000 * scale,
+      supersededMs: 1_200 * scale,
+    },
+  };
+}
+
+function drawClocks(dice: Dice, machines: readonly string[]): Record<string, ClockShape> {
+  const shapes = machines.map((machine) => [
+    machine,
+    {
+      monoStart: dice.between(1_000, 10_000_000),
+      wallOffset: dice.chance(0.3) ? dice.between(-3_600_000, 3_600_000) : dice.between(-500, 500),
+      driftPpm: dice.between(-200, 200),
+    },
+  ]);
+  return Object.fromEntries(shapes) as Record<string, ClockShape>;
+}
+
+/**
+ * What I39 promises: a grant that nobody acked, a lease, a connection found dead and dialled again, then all the work there is, one
+ * handler after the other, each as often as it may be delivered. Lost deliveries cost a lease each.
+ */
+function convergeMs(
+  engine: Settings,
+  doors: Partial<SessionLimits>,
+  link: Partial<LinkSettings>,
+  orders: readonly Order[],
+): number {
+  const noticeMs = engine.ackDeadlineMs + 2 * engine.leaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeWaitMs ?? 0);
+  const reconnectMs = 3 * (link.backoff?.maxMs ?? 0) + (link.acceptWaitMs ?? 0);
+  const workMs = orders.reduce((sum, order) => sum + (order.what === "start" ? order.workMs : 0), 0);
+  return Math.round(engine.maxDeliveries * (noticeMs + reconnectMs) + workMs + 30_000);
+}

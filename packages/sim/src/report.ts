@@ -1,0 +1,73 @@
+// What a campaign found, as words and as files: the figures, a violation with its schedule and story, and the regression that replays it for ever.
+
+import type { CampaignReport, Found } from "./campaign.ts";
+import type { Profile } from "./fault-table.ts";
+import type { FaultEvent } from "./observation.ts";
+import { trySeed } from "./trial.ts";
+import type { Plant } from "./world.ts";
+
+/** A seed that once broke a promise, with the faults it needed. What the seed draws may change with the world; the file says what was drawn then. */
+export interface Regression {
+  readonly seed: number;
+  readonly profile: Profile;
+  readonly checker: string;
+  readonly invariant: string;
+  /** What was wrong when it was found. */
+  readonly found: string;
+  readonly schedule: readonly FaultEvent[] | null;
+}
+
+export function regressionOf({ seed, profile, checker, invariant, message, schedule }: Found): { name: string; text: string } {
+  const regression: Regression = { seed, profile, checker, invariant, found: message, schedule };
+  return { name: `${seed}-${checker}.json`, text: `${JSON.stringify(regression, null, 2)}\n` };
+}
+
+/** Plays a regression again; gives what any checker finds wrong now. */
+export async function replay({ seed, profile, schedule }: Regression, plant?: Plant): Promise<readonly string[]> {
+  const wish = { seed, profile, ...(schedule !== null && { schedule }), ...(plant !== undefined && { plant }) };
+  const { violations } = await trySeed(wish);
+  return violations.map(({ checker, message }) => `${checker}: ${message}`);
+}
+
+const whole = (count: number): string => Math.round(count).toLocaleString("en-US");
+
+/** The figures, one a line. `ms` is how long it took. */
+export function describeCampaign(report: CampaignReport, ms: number): string[] {
+  const { seeds, simulatedMs, events, runs, tasks, starts, faults, neverStruck, sawNothing, differing, violations } = report;
+  const struck = Object.entries(faults).sort(([, a], [, b]) => b - a);
+  const judged = Object.values(report.saw).reduce((sum, count) => sum + count, 0);
+  return [
+    `${whole(seeds)} seeds in ${(ms / 1_000).toFixed(1)} s (${(seeds / (ms / 1_000)).toFixed(1)} a second), ${(simulatedMs / 3_600_000).toFixed(1)} simulated hours`,
+    `${whole(events)} events, ${whole(runs)} runs, ${whole(tasks)} tasks, ${whole(starts)} handlers started, ${whole(judged)} things judged`,
+    `${whole(struck.reduce((sum, [, count]) => sum + count, 0))} faults: ${struck.map(([name, count]) => `${name} ${whole(count)}`).join(", ") || "none"}`,
+    ...(neverStruck.length > 0 ? [`never struck: ${neverStruck.join(", ")}`] : []),
+    ...(sawNothing.length > 0 ? [`saw nothing: ${sawNothing.join(", ")}`] : []),
+    ...(differing.length > 0 ? [`played differently the second time: ${differing.join(", ")}`] : []),
+    violations.length === 0
+      ? "no violations"
+      : `${violations.length} violations in ${new Set(violations.map(({ seed }) => seed)).size} seeds`,
+  ];
+}
+
+/** One violation: what, when, the faults it needs, what led to it. */
+export function describeViolation({ seed, checker, invariant, message, at, schedule, story }: Found): string[] {
+  return [
+    `seed ${seed}: ${checker} (${invariant}) at ${Math.round(at)} ms: ${message}`,
+    ...(schedule === null ? [] : [schedule.length === 0 ? "  needs no fault" : "  needs these faults:"]),
+    ...(schedule ?? []).map((event) => `    ${describeFault(event)}`),
+    ...(story.length === 0 ? [] : ["  what led to it:"]),
+    ...story.map((line) => `    ${describeLine(line)}`),
+  ];
+}
+
+export const describeLine = ({ at, text }: { readonly at: number; readonly text: string }): string =>
+  `${at.toFixed(1).padStart(9)} ${text}`;
+
+export function describeFault({ at, kind, target, ms, rate, amount, detail }: FaultEvent): string {
+  const words = [`${String(Math.round(at)).padStart(7)} ms ${kind} at ${target}`];
+  if (ms !== undefined) words.push(`for ${ms} ms`);
+  if (rate !== undefined) words.push(`share ${rate.toFixed(2)}`);
+  if (amount !== undefined) words.push(`by ${amount}`);
+  if (detail !== undefined) words.push(`(${detail})`);
+  return words.join(" ");
+}

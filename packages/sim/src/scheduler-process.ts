@@ -1,0 +1,222 @@
+// A scheduler's process: the real engine, wire, session hall and REST calls on the simulated outside. One object per life; what makes
+// it live, die and live again is machine.ts.
+
+import { createHash } from "node:crypto";
+import {
+  createLink,
+  createMetrics,
+  createRestCalls,
+  createSessionHall,
+  createSigner,
+  type LogLine,
+  type Outside,
+  type PeerEars,
+  type PeerSocket,
+  type RestAnswer,
+  type RestCalls,
+  type SessionHall,
+  type SessionLimits,
+} from "@astraflow/doors";
+import {
+  createEngine,
+  type Engine,
+  type EngineFailpoint,
+  type EventPage,
+  type Problem,
+  type Settings,
+  type World,
+} from "@astraflow/engine";
+import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
+import type { RouteName } from "@astraflow/protocol";
+import type { Connection, End, EndEars } from "./connection.ts";
+import type { Dice } from "./dice.ts";
+import { makeIds } from "./ids.ts";
+import type { Life } from "./life.ts";
+import type { Listener } from "./network.ts";
+import type { StoreAccess } from "./store-access.ts";
+import { authenticate, tokenOf } from "./tenants.ts";
+
+export interface SchedulerOptions {
+  readonly replica: string;
+  readonly life: Life;
+  readonly access: StoreAccess;
+  readonly dice: Dice;
+  readonly settings: Settings;
+  readonly limits: Partial<SessionLimits>;
+  readonly plant: Plant | null;
+  readonly tenants: readonly string[];
+  /** The engine passes a named point; true kills the process there. */
+  readonly failpoint: (name: EngineFailpoint) => void;
+  /** Things that no caller hears of. */
+  readonly report: (message: string) => void;
+}
+
+export interface ApiRequest {
+  readonly route: RouteName;
+  readonly tenant: string;
+  readonly params: Readonly<Record<string, string>>;
+  readonly query: Readonly<Record<string, string>>;
+  readonly idempotencyKey: string | null;
+  readonly body: string | null;
+}
+
+export class SchedulerProcess implements Listener {
+  readonly life: Life;
+  readonly #options: SchedulerOptions;
+  readonly #engine: Engine;
+  readonly #hall: SessionHall;
+  readonly #rest: RestCalls;
+  readonly #closeLink: () => void;
+  isUp = false;
+
+  constructor(options: SchedulerOptions) {
+    const { life, access, dice, settings, plant } = options;
+    this.life = life;
+    this.#options = options;
+    let cancelWake = (): void => undefined;
+    const ids = makeIds(dice.fork("ids"));
+    const world: World = {
+      store: access.store,
+      ids: { next: (now) => ids.timed(now) },
+      dice: { roll: () => rolls.roll() },
+      digest,
+      out: (effects) => {
+        if (!life.isOver) link.deliver(effects);
+      },
+      idle: (wakeAt, now) => {
+        cancelWake();
+        cancelWake = life.after(Math.max(1, wakeAt - now), () => this.#engine.wake());
+      },
+      failpoint: (name) => {
+        if (!life.isOver) options.failpoint(name);
+      },
+      report: (problem) => {
+        // A store that fails is no surprise to whoever makes it fail.
+        if (!problem.code.startsWith("E.STORE.")) this.#report(describe(problem));
+      },
+    };
+    const rolls = dice.fork("engine");
+    this.#engine = plant === null ? createEngine(world, settings) : createPlantedEngine(world, settings, plant);
+    const link = createLink(
+      (items) => {
+        if (!life.isOver) this.#engine.push(items);
+      },
+      { report: (problem) => this.#report(`a door threw: ${describeCause(problem)}`) },
+    );
+    this.#closeLink = () =>
+      link.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
+    const outside: Outside = {
+      clock: { now: () => life.clock.wall(), ticks: () => life.clock.mono() },
+      timers: { every: (ms, run) => life.every(ms, run), after: (ms, run) => life.after(ms, run) },
+      ids: { next: () => ids.next() },
+      log: (line) => this.#log(line),
+    };
+    const metrics = createMetrics();
+    const who = authenticate(options.tenants);
+    this.#hall = createSessionHall({
+      link,
+      outside,
+      metrics,
+      authenticate: who,
+      sign: createSigner("a secret of this world"),
+      limits: options.limits,
+    });
+    this.#rest = createRestCalls({
+      link,
+      outside,
+      metrics,
+      authenticate: who,
+      reader: access.store,
+      digest,
+      ackDeadlineMs: settings.ackDeadlineMs,
+      unready: () => null,
+      gauge: () => this.#engine.gauge(),
+    });
+  }
+
+  /** Resolves once it listens. */
+  async start(): Promise<void> {
+    await this.#engine.start({ replica: this.#options.replica, cluster: "sim" });
+    this.isUp = true;
+  }
+
+  /** As the program does on SIGTERM: the engine ends its turn, then the doors say goodbye. */
+  async stop(): Promise<void> {
+    await this.#engine.stop();
+    this.#closeLink();
+    await this.#hall.close();
+  }
+
+  accept(connection: Connection): EndEars | string {
+    const why = this.#hall.refusal();
+    if (why !== null) return why.code;
+    const socket = socketOf(connection.scheduler, connection.laneFrom("worker"));
+    const ears: PeerEars = this.#hall.welcome(socket);
+    return {
+      opened: () => undefined,
+      text: (text) => {
+        const data = Buffer.from(text, "utf8");
+        ears.weigh(data.length);
+        ears.message(data, false);
+      },
+      ping: () => ears.ping(nothing),
+      pong: () => ears.pong(),
+      drained: () => ears.drained(),
+      closed: (code) => ears.closed(code),
+    };
+  }
+
+  call(request: ApiRequest): Promise<RestAnswer> {
+    return this.#rest.call(request.route, {
+      token: tokenOf(request.tenant),
+      params: request.params,
+      query: request.query,
+      headers: {
+        "content-type": "application/json",
+        ...(request.idempotencyKey !== null && { "idempotency-key": request.idempotencyKey }),
+      },
+      body: request.body === null ? null : Buffer.from(request.body, "utf8"),
+    });
+  }
+
+  /** The tenant's log after a position, as this scheduler's own reader has it. */
+  tail(tenant: string, after: number, limit: number): Promise<EventPage> {
+    return this.#options.access.store.events({ tenant, after, limit });
+  }
+
+  #log(line: LogLine): void {
+    // What a door logs as an error is a bug of the house; a caller that was told of a fault is not.
+    if (line.level === "error" && line.event === "session.bug") this.#report(JSON.stringify(line));
+  }
+
+  #report(message: string): void {
+    if (!this.life.isOver) this.#options.report(message);
+  }
+}
+
+const nothing = new Uint8Array(0);
+
+function socketOf(end: End, incoming: { read(isRead: boolean): void }): PeerSocket {
+  return {
+    get isOpen() {
+      return end.state === "open";
+    },
+    get bufferedAmount() {
+      return end.out.bufferedBytes;
+    },
+    send: (text) => end.send(text),
+    ping: () => end.ping(),
+    pong: () => end.pong(),
+    pause: () => incoming.read(false),
+    resume: () => incoming.read(true),
+    close: (code, reason) => end.close(code, reason),
+    terminate: () => end.terminate(),
+    together: (work) => work(),
+    trust: () => undefined,
+  };
+}
+
+const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+
+const describe = (problem: Problem): string => `${problem.code}: ${problem.message} (${describeCause(problem.cause)})`;
+const describeCause = (cause: unknown): string => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));

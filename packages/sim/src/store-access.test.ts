@@ -1,0 +1,128 @@
+import type { Store, Tx } from "@astraflow/engine";
+import { memoryCluster } from "@astraflow/store";
+import { describe, expect, it } from "vitest";
+import { Dice } from "./dice.ts";
+import { Life } from "./life.ts";
+import { MachineClock } from "./machine-clock.ts";
+import { idleTransactionMs, StoreAccess } from "./store-access.ts";
+import { quiet, Timeline } from "./timeline.ts";
+
+const want = { rows: ["run/r1"], claims: [], lists: [], due: 0, mail: 0, skip: [] } as const;
+
+async function connect(lostShare = 0) {
+  const timeline = new Timeline();
+  const clock = new MachineClock(timeline, { monoStart: 0, wallOffset: 0, driftPpm: 0 });
+  const dice = new Dice("access");
+  const cluster = memoryCluster({ mode: "weak", dice, clock: { mono: () => clock.mono(), wall: () => clock.wall() } });
+  const life = new Life("s1", timeline, clock, () => undefined);
+  const access = new StoreAccess(cluster.handle(), life, timeline, { dice, lostShare });
+  const other = cluster.handle();
+  await access.store.open({ replica: "s1", cluster: "c" });
+  await other.open({ replica: "s2", cluster: "c" });
+  /** Whether the root can be had by somebody else at this moment. */
+  const isFree = async (): Promise<boolean> => {
+    const tx = await other.begin(want);
+    const row = tx.row("run", "r1");
+    await tx.abort();
+    return row !== "busy";
+  };
+  const pass = async (ms: number): Promise<void> => {
+    let isOver = false;
+    timeline.after(ms, () => {
+      isOver = true;
+    });
+    while (!isOver) {
+      timeline.step();
+      await quiet();
+    }
+  };
+  return { timeline, life, access, other, isFree, pass };
+}
+
+/** "pending" until it settles. */
+function watch<T>(asked: Promise<T>): { fate: T | string } {
+  const seen: { fate: T | string } = { fate: "pending" };
+  asked.then(
+    (value) => {
+      seen.fate = value;
+    },
+    (problem: unknown) => {
+      seen.fate = String(problem);
+    },
+  );
+  return seen;
+}
+
+const begin = (store: Store): Promise<Tx> => store.begin(want);
+
+describe("a scheduler's way to the store", () => {
+  it("[X8] rolls back what a dead process had open and never answers it", async () => {
+    const { access, life, isFree, pass } = await connect();
+    const tx = await begin(access.store);
+    expect(await isFree()).toBe(false);
+
+    life.end();
+    access.drop();
+    const more = watch(tx.more(["run/r2"], []));
+    const again = watch(begin(access.store));
+    await pass(10);
+
+    expect([more.fate, again.fate]).toEqual(["pending", "pending"]);
+    expect(await isFree()).toBe(true);
+  });
+
+  it("[X8] answers a held process when it runs again", async () => {
+    const { access, life, pass } = await connect();
+    life.hold();
+    const asked = watch(begin(access.store));
+    await pass(10);
+    expect(asked.fate).toBe("pending");
+
+    life.release(true);
+    await pass(1);
+
+    expect(asked.fate).not.toBe("pending");
+  });
+
+  it("[X8] ends a transaction that stays open while its owner cannot be reached: the roots come free, the commit fails", async () => {
+    const { access, timeline, isFree, pass } = await connect();
+    const tx = await begin(access.store);
+
+    const mend = access.cut(timeline);
+    const commit = watch(tx.commit(1, []));
+    await pass(idleTransactionMs - 1);
+    expect([commit.fate, await isFree()]).toEqual(["pending", false]);
+    await pass(2);
+    expect(await isFree()).toBe(true);
+    mend();
+    await pass(1);
+
+    expect(commit.fate).toMatchObject({ outcome: "failed" });
+  });
+
+  it("[X8] loses the connection of one transaction: what it asks fails, the next one is fine", async () => {
+    const { access } = await connect();
+    access.breakNext();
+    const broken = await begin(access.store);
+    const next = await begin(access.store);
+
+    expect(broken.row("run", "r1")).toBe(undefined);
+    await expect(broken.more(["run/r1"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
+    expect(next.row("run", "r1")).toBe(null);
+  });
+
+  it("[X8] brings hints late, or not at all where they are lost", async () => {
+    const happening = { tenant: "t", subject: "worker/t/w", facts: [{ type: "x", data: {} }] } as const;
+    const heard: string[] = [];
+    for (const lostShare of [0, 1]) {
+      const { access, other, pass } = await connect(lostShare);
+      access.store.onHint((hint) => void heard.push(`${lostShare} ${hint.type}`));
+      const tx = await other.begin({ ...want, rows: ["worker/t/w"] });
+      await tx.commit(1, [{ roots: ["worker/t/w"], puts: [], drops: [], ready: [], happenings: [happening], mail: [] }]);
+      expect(heard).not.toContain("1 log");
+      await pass(100);
+    }
+
+    expect(heard).toEqual(["0 log"]);
+  });
+});

@@ -1,0 +1,46 @@
+import { describe, expect, it } from "vitest";
+import { quiet, Timeline } from "./timeline.ts";
+
+describe("true time", () => {
+  it("[X2] lets events happen in the order of their time, and of being asked for within one instant", () => {
+    const timeline = new Timeline();
+    const seen: string[] = [];
+    const say = (word: string) => () => void seen.push(`${word} at ${timeline.now}`);
+    timeline.after(5, say("late"));
+    timeline.after(1, say("first"));
+    timeline.after(1, say("second"));
+    const takeBack = timeline.after(2, say("never"));
+    timeline.after(1, () => timeline.after(0, say("third")));
+
+    takeBack();
+    while (timeline.step()) continue;
+
+    expect(seen).toEqual(["first at 1", "second at 1", "third at 1", "late at 5"]);
+    expect(timeline.steps).toBe(5);
+  });
+
+  it("[X2] keeps a thousand shuffled events in order", () => {
+    const timeline = new Timeline();
+    const seen: number[] = [];
+    for (let n = 0; n < 1_000; n++) {
+      const at = (n * 7_919) % 1_000;
+      timeline.after(at, () => void seen.push(at));
+    }
+
+    while (timeline.step()) continue;
+
+    expect(seen).toEqual([...seen].sort((a, b) => a - b));
+  });
+
+  it("[X2] waits until every promise that can move has moved, however long the chain", async () => {
+    let links = 0;
+    const chain = async (): Promise<void> => {
+      for (; links < 500; links++) await new Promise<void>((resolve) => queueMicrotask(resolve));
+    };
+    void chain();
+
+    await quiet();
+
+    expect(links).toBe(500);
+  });
+});

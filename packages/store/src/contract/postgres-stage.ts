@@ -1,0 +1,121 @@
+// The stage of the PostgreSQL store: a database of its own on a server that many stages share. Time stands still until it is told to
+// move; commits are held back before they are sent, and broken by really cutting the connection.
+
+import type { Committed, Store, Tx, Unit, Want } from "@astraflow/engine";
+import { Client } from "pg";
+import type { Fate } from "../memory/cluster.ts";
+import { openPostgres, type PostgresOptions, type PostgresStore } from "../postgres/store.ts";
+import type { PostgresServer } from "./postgres-server.ts";
+import type { Stage } from "./stage.ts";
+
+/** Where a commit has to break for a fate to come true. */
+const brokenSteps: Readonly<Record<Fate, string | null>> = {
+  committed: null,
+  failed: "postgres.commit",
+  "unknown-absent": "postgres.committing",
+  "unknown-committed": "postgres.committed",
+};
+
+export interface PostgresStageOptions extends Partial<PostgresOptions> {
+  readonly handles?: number;
+  /** The address under which the stores reach a database: the server's own, or a pooler's. */
+  readonly urlOf?: (database: string) => string;
+  /** The instant at which the stage's time stands at first; by default that of its making. */
+  readonly bornAt?: number;
+}
+
+export async function postgresStage(server: PostgresServer, options: PostgresStageOptions = {}): Promise<Stage> {
+  const { handles = 3, urlOf = (database) => server.url(database), bornAt, ...rest } = options;
+  const database = new URL(await server.createDatabase()).pathname.slice(1);
+  if (bornAt !== undefined) await setBirth(server.url(database), bornAt);
+  const scene: Scene = { fates: new Map(), gates: new Map() };
+  const stores: PostgresStore[] = [];
+  let aheadMs = 0;
+  return {
+    handles,
+    overlaps: true,
+    handle(): Store {
+      const actor = new Actor(scene, (failpoint) => {
+        const store = openPostgres({ url: urlOf(database), timeScale: 0, aheadMs: () => aheadMs, failpoint, ...rest });
+        stores.push(store);
+        return store;
+      });
+      return actor;
+    },
+    advance(ms) {
+      aheadMs += ms;
+    },
+    // The time is the server's: the clock on the wall of a scheduler plays no part in it.
+    jumpWall: () => undefined,
+    hold(replica, turn) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      scene.gates.set(`${replica} ${turn}`, promise);
+      return resolve;
+    },
+    doom: (replica, turn, fate) => void scene.fates.set(`${replica} ${turn}`, fate),
+    async trim(tenant, floor) {
+      while (((await stores.at(-1)?.trim(tenant, floor)) ?? 0) > 0);
+    },
+    rowsRead: () => stores.reduce((sum, store) => sum + store.stats().rows, 0),
+    async close() {
+      for (const store of stores) await store.close();
+    },
+  };
+}
+
+/** A store's birth is the zero point of its time, and written once: here before any other does. */
+async function setBirth(url: string, bornAt: number): Promise<void> {
+  const maker = openPostgres({ url });
+  await maker.open({ replica: "maker", cluster: "test" });
+  await maker.close();
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  await client.query(`UPDATE astraflow.meta SET value = '${bornAt}' WHERE name = 'born'`);
+  await client.end();
+}
+
+interface Scene {
+  readonly fates: Map<string, Fate>;
+  readonly gates: Map<string, Promise<void>>;
+}
+
+/** A store whose commits keep to the script. */
+class Actor implements Store {
+  readonly #scene: Scene;
+  readonly #store: PostgresStore;
+  #replica = "";
+  #broken: string | null = null;
+
+  constructor(scene: Scene, make: (failpoint: (name: string) => void) => PostgresStore) {
+    this.#scene = scene;
+    this.#store = make((name) => {
+      if (name !== this.#broken) return;
+      this.#broken = null;
+      throw new Error("the network is broken, says the test");
+    });
+  }
+
+  open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
+    this.#replica = me.replica;
+    return this.#store.open(me);
+  }
+
+  async begin(want: Want): Promise<Tx> {
+    const tx = await this.#store.begin(want);
+    const commit = tx.commit.bind(tx);
+    tx.commit = (turn, units) => this.#commit(commit, turn, units);
+    return tx;
+  }
+
+  async #commit(commit: Tx["commit"], turn: number, units: readonly Unit[]): Promise<Committed> {
+    await this.#scene.gates.get(`${this.#replica} ${turn}`);
+    this.#broken = brokenSteps[this.#scene.fates.get(`${this.#replica} ${turn}`) ?? "committed"];
+    return commit(turn, units);
+  }
+
+  settle: Store["settle"] = (turn) => this.#store.settle(turn);
+  events: Store["events"] = (query) => this.#store.events(query);
+  page: Store["page"] = (query) => this.#store.page(query);
+  onHint: Store["onHint"] = (hear) => this.#store.onHint(hear);
+  close: Store["close"] = () => this.#store.close();
+}

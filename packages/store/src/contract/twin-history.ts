@@ -1,0 +1,111 @@
+// Two stores that share no code for reading and indexing must answer alike over any history: what one gets wrong, the other shows.
+
+import assert from "node:assert/strict";
+import { keyOf, type Row, rootOf, splitKey, type TaskRow, type Unit } from "@astraflow/engine";
+import { Hand } from "./hand.ts";
+import { happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
+import type { Stage } from "./stage.ts";
+
+/** Small, seeded and good enough: the same histories on every machine. */
+function rollFrom(seed: number): (sides: number) => number {
+  let state = seed * 2_654_435_761 + 1;
+  return (sides) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * sides);
+  };
+}
+
+const lines = ["l1", "l2"];
+const workers = ["acme/w1", "acme/w2"];
+
+function randomUnits(roll: (sides: number) => number, now: number, made: ReadonlySet<string>): Unit[] {
+  const pick = <T>(of: readonly T[]): T => of[roll(of.length)] as T;
+  const due = () => (roll(3) === 0 ? now + roll(200) - 60 : null);
+  const units: Unit[] = [];
+  const runs = new Set(Array.from({ length: 1 + roll(4) }, () => `r${roll(12)}`));
+  for (const run of runs) {
+    const puts: Row[] = [];
+    const ready: { task: string; tenant: string; cost: number }[] = [];
+    const drops: Unit["drops"][number][] = [];
+    // A task without a run is something no engine writes, and not every store could claim it.
+    if (roll(2) === 0 || !made.has(run))
+      puts.push(runRow(run, { due: due(), open: roll(5), phase: pick(["queued", "running", "failed"]) }));
+    for (let slot = 0; slot < 3; slot++) {
+      const id = `${run}.${slot}`;
+      const what = roll(6);
+      if (what === 0) drops.push(`task/${id}`);
+      if (what === 1) puts.push(taskRow(id, { phase: "leased", worker: pick(workers), due: due() }));
+      if (what === 2) puts.push(taskRow(id, { phase: "succeeded", result: String(roll(9)) }));
+      if (what !== 3) continue;
+      puts.push(taskRow(id, { phase: "ready", line: pick(lines), band: roll(2), due: due() }));
+      ready.push({ task: id, tenant: pick(["acme", "beta"]), cost: 1 + roll(3) });
+    }
+    units.push(
+      unit({
+        roots: [`run/${run}`],
+        puts,
+        drops,
+        ready,
+        happenings: [happening("acme", `run/${run}`, ["x", "y"].slice(roll(2)))],
+      }),
+    );
+  }
+  const key = keyRow(`acme/k${roll(2)}`, { due: due(), holders: Array.from({ length: roll(3) }, () => `r${roll(12)}.0`) });
+  units.push(roll(4) === 0 ? unit({ drops: [keyOf(key)] }) : unit({ puts: [key, workerRow(pick(workers), { due: due() })] }));
+  return units;
+}
+
+async function portrait(hand: Hand) {
+  const keys = Array.from(
+    { length: 12 },
+    (_, run) => [`run/r${run}`, `task/r${run}.0`, `task/r${run}.1`, `task/r${run}.2`] as const,
+  ).flat();
+  const held = workers.map((worker) => ({ of: "held", worker, limit: 9 }) as const);
+  const open = [0, 5].map((run) => ({ of: "open", run: `r${run}`, after: `r${run}.0`, limit: 9 }) as const);
+  const claims = lines.map((line) => ({ line, limit: 6 }));
+  const tx = await hand.begin({ rows: [...keys, "key/acme/k0", "key/acme/k1"], claims, lists: [...held, ...open], due: 7 });
+  await tx.abort();
+  const again = await hand.begin({ rows: [...keys, "key/acme/k0"], claims, due: 3, skip: ["run/r1", "run/r2"] });
+  const rows = [...keys, "key/acme/k0" as const].map((key) => (rootOf(key) === key ? again.row(...splitKey(key)) : null));
+  await again.abort();
+  const ids = (tasks: readonly TaskRow[] | undefined) => tasks?.map((task) => `${task.id} ${task.rank}`);
+  return {
+    rows,
+    claimed: [...tx.claimed].map(([line, tasks]) => [line, ids(tasks)]),
+    due: tx.due,
+    next: [tx.nextDue, again.nextDue, tx.now],
+    skipped: [again.due.map(keyOf), [...again.claimed.values()].map(ids)],
+    log: await hand.log("acme", 0, 50),
+    depth: await hand.store.page({ page: "depth" }),
+    runs: await hand.store.page({ page: "runs", tenant: "acme", limit: 50 }),
+  };
+}
+
+/** Plays one random history on both stages and compares what they show after every turn. Both must begin at the same instant. */
+export async function compareTwins(stages: readonly [Stage, Stage], seed: number, turns: number): Promise<void> {
+  const roll = rollFrom(seed);
+  const made = new Set<string>();
+  try {
+    const hands = [await Hand.open(stages[0]), await Hand.open(stages[1])] as const;
+    for (let turn = 0; turn < turns; turn++) {
+      const tx = await hands[0].begin();
+      await tx.abort();
+      const units = randomUnits(roll, tx.now, made);
+      const isDoomed = roll(6) === 0;
+      const fate = turn % 2 === 0 ? "committed" : "absent";
+      for (const [at, hand] of hands.entries()) {
+        if (isDoomed) stages[at]?.doom("a", hand.nextTurn, `unknown-${fate}`);
+        const number = hand.nextTurn;
+        const mine = await hand.begin({ rows: units.flatMap((one) => one.roots) });
+        const answer = await hand.commit(mine, units);
+        assert.equal(answer.outcome, isDoomed ? "unknown" : "committed", JSON.stringify(answer));
+        if (isDoomed) assert.equal(await hand.store.settle(number), fate);
+      }
+      if (!isDoomed || fate === "committed") for (const one of units) for (const row of one.puts) made.add(row.id);
+      assert.deepEqual(await portrait(hands[1]), await portrait(hands[0]), `after turn ${turn}`);
+      for (const stage of stages) stage.advance(turn % 7);
+    }
+  } finally {
+    for (const stage of stages) await stage.close();
+  }
+}

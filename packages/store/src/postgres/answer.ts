@@ -1,0 +1,84 @@
+// What the function that begins turns answers, read into rows and keys. It belongs to begin-sql.ts: one names the fields, the other
+// reads them.
+
+import type { Key, Mail, Millis, Row, TaskList, TaskRow } from "@astraflow/engine";
+import { keyOf } from "@astraflow/engine";
+import { dueKinds, type Kind, rootKinds, rowOf, sharedKinds } from "./columns.ts";
+import type { Request } from "./request.ts";
+
+type Cells = readonly unknown[];
+type Counted = readonly [number, Cells];
+
+/** The JSON as it comes; what was not asked for is null. */
+export interface Reply {
+  readonly now: Millis | null;
+  readonly next: Millis | null;
+  readonly busy: readonly Key[];
+  readonly loose: readonly Key[];
+  readonly claimed: readonly Cells[] | null;
+  readonly brought: readonly Cells[] | null;
+  readonly dueWorker: readonly Cells[] | null;
+  readonly dueKey: readonly Cells[] | null;
+  readonly open: readonly Counted[] | null;
+  readonly held: readonly Counted[] | null;
+  readonly look: readonly Counted[] | null;
+  readonly mail: readonly (readonly [seq: number, id: string, body: string])[] | null;
+  readonly [rows: string]: unknown;
+}
+
+/** Every row under a root that is now ours. */
+export function rowsOf(reply: Reply): Row[] {
+  const rows: Row[] = [];
+  const add = (kind: Kind, cells: readonly Cells[] | null | undefined) => {
+    for (const one of cells ?? []) rows.push(rowOf(kind, one));
+  };
+  for (const kind of [...rootKinds, ...sharedKinds, "task"] as const) add(kind, reply[kind] as readonly Cells[] | null);
+  add("task", reply.claimed);
+  add("run", reply.brought);
+  add("worker", reply.dueWorker);
+  add("key", reply.dueKey);
+  for (const [, cells] of reply.open ?? []) rows.push(rowOf("task", cells));
+  return rows;
+}
+
+export function claimedKeysOf(reply: Reply): Key[] {
+  return (reply.claimed ?? []).map((cells): Key => `task/${String(cells[0])}`);
+}
+
+/** The keys of rows that were due when the function looked, of all kinds. */
+export function dueKeysOf(reply: Reply): Key[] {
+  return dueKinds.flatMap((kind) => ((reply[`due_${kind}`] as readonly string[] | null) ?? []).map((id): Key => `${kind}/${id}`));
+}
+
+/** Rows whose time has come, oldest first, ties by key. */
+export function inOrderOfDue(rows: readonly Row[], now: Millis, limit: number): Row[] {
+  return rows
+    .flatMap((row) => ("due" in row && row.due !== null && row.due <= now ? [{ row, due: row.due, key: keyOf(row) }] : []))
+    .sort((a, b) => a.due - b.due || (a.key < b.key ? -1 : 1))
+    .slice(0, limit)
+    .map((one) => one.row);
+}
+
+/** Each list that was asked for with its tasks, in its order. */
+export function listsOf(reply: Reply, request: Request): [TaskList, TaskRow[]][] {
+  const lists: [TaskList, TaskRow[]][] = [];
+  for (const [asked, counted] of [
+    [request.open, reply.open],
+    [request.held, reply.held],
+    [request.look, reply.look],
+  ] as const) {
+    const found = asked.map((list): [TaskList, TaskRow[]] => [list, []]);
+    for (const [at, cells] of counted ?? []) found[at - 1]?.[1].push(rowOf("task", cells) as TaskRow);
+    lists.push(...found);
+  }
+  return lists;
+}
+
+export function mailOf(reply: Reply, replica: string, epoch: number): { seq: number; mail: Mail }[] {
+  return (reply.mail ?? []).map(([seq, id, body]) => ({ seq, mail: { replica, epoch, id, body } }));
+}
+
+/** The order of a line. */
+export function byStanding(a: TaskRow, b: TaskRow): number {
+  return a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1);
+}

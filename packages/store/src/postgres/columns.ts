@@ -1,0 +1,107 @@
+// Rows and the columns of their tables, by the field tables of row-shape.ts: types, what is selected, how an answer becomes a row
+// again, and which rows no column can hold. Statements are elsewhere.
+
+import type { Row } from "@astraflow/engine";
+import { runOf } from "@astraflow/engine";
+import { type FieldType, rowProblem, shapes } from "../row-shape.ts";
+
+export type Kind = Row["kind"];
+
+/** In the order in which their tables are written. */
+export const kinds = ["run", "task", "worker", "key", "route", "workflow", "ask"] as const satisfies readonly Kind[];
+/** Kinds that are locked by their own row. A task is locked by its run; routes and workflows never change. */
+export const rootKinds = ["run", "worker", "key", "ask"] as const satisfies readonly Kind[];
+export const sharedKinds = ["route", "workflow"] as const satisfies readonly Kind[];
+export const dueKinds = ["key", "run", "task", "worker"] as const satisfies readonly Kind[];
+
+interface Column {
+  readonly field: string;
+  readonly type: FieldType;
+}
+
+const columnsByKind = Object.fromEntries(
+  kinds.map((kind) => [kind, Object.entries(shapes[kind]).map(([field, type]) => ({ field, type }))]),
+) as unknown as Record<Kind, readonly Column[]>;
+
+/** Ranks are sums of costs; every other number counts something, or is an instant in milliseconds. */
+const fractions: ReadonlySet<string> = new Set(["rank"]);
+
+/** Fields that are in an index, which holds no long texts: two of them must fit into a third of a page. */
+const indexed: ReadonlySet<string> = new Set(["id", "tenant", "line", "worker"]);
+const nameBytesMax = 1_200;
+
+const isTooLong = (text: string) => Buffer.byteLength(text) > nameBytesMax;
+
+/** Byte order, whatever the database was made with: lines, lists and pages are read in it. */
+const textType = `text COLLATE "C"`;
+
+function sqlType({ field, type }: Column): string {
+  if (type === "flag") return "boolean";
+  if (type === "list") return "text[]";
+  if (type === "number" || type === "number?") return fractions.has(field) ? "double precision" : "bigint";
+  return textType;
+}
+
+const isOptional = ({ type }: Column) => type === "text?" || type === "number?";
+
+/** The columns of a table as `CREATE TABLE` wants them. */
+export function tableColumns(kind: Kind): string {
+  return columnsByKind[kind]
+    .map(
+      (column) =>
+        `"${column.field}" ${sqlType(column)}${column.field === "id" ? " PRIMARY KEY" : isOptional(column) ? "" : " NOT NULL"}`,
+    )
+    .join(", ");
+}
+
+/** The columns of a record that a list of JSON rows is read as. */
+export function recordColumns(kind: Kind): string {
+  return columnsByKind[kind].map((column) => `"${column.field}" ${sqlType(column)}`).join(", ");
+}
+
+export function columnNames(kind: Kind): readonly string[] {
+  return columnsByKind[kind].map((column) => `"${column.field}"`);
+}
+
+/** One row as a JSON array: shorter than an object, and the client knows the names. */
+export function rowArray(kind: Kind, alias: string): string {
+  return `json_build_array(${columnNames(kind)
+    .map((name) => `${alias}.${name}`)
+    .join(", ")})`;
+}
+
+export function rowOf(kind: Kind, cells: readonly unknown[]): Row {
+  const row: Record<string, unknown> = { kind };
+  const columns = columnsByKind[kind];
+  for (let at = 0; at < columns.length; at++) row[(columns[at] as Column).field] = cells[at];
+  if (kind === "task") row.run = runOf(String(row.id));
+  return row as unknown as Row;
+}
+
+/** Why no table takes this row, or null. Said before anything is sent, so that the unit can be named. */
+export function columnProblem(row: Row): string | null {
+  const problem = rowProblem(row);
+  if (problem !== null) return problem;
+  const fields = row as unknown as Record<string, unknown>;
+  for (const { field } of columnsByKind[row.kind]) {
+    const value = fields[field];
+    if (typeof value === "number" && !fractions.has(field) && !Number.isSafeInteger(value))
+      return `${row.kind}/${row.id} has ${field} ${value}, which is no whole number`;
+    if (typeof value === "string" && value.length > nameBytesMax / 3 && indexed.has(field) && isTooLong(value))
+      return `${row.kind}/${row.id.slice(0, 40)}… has a ${field} of more than ${nameBytesMax} bytes`;
+  }
+  return null;
+}
+
+/** The first text in a row that PostgreSQL cannot store: one with a NUL, or with half of a surrogate pair. */
+export function textProblem(row: Row): string | null {
+  for (const [field, value] of Object.entries(row))
+    for (const text of Array.isArray(value) ? value : [value])
+      if (typeof text === "string" && !isStorable(text))
+        return `${row.kind}/${JSON.stringify(row.id)} has a ${field} that is no text`;
+  return null;
+}
+
+export function isStorable(text: string): boolean {
+  return !text.includes("\0") && text.isWellFormed();
+}

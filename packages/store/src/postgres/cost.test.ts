@@ -1,0 +1,208 @@
+import type { Key, TaskRow } from "@astraflow/engine";
+import { Client } from "pg";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { Hand } from "../contract/hand.ts";
+import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
+import { happening, readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
+import type { Stage } from "../contract/stage.ts";
+import { claimSql, dueSql, functionSettings, heldSql, leastDueSql, lookSql, openSql } from "./begin-sql.ts";
+import { depthSql, eventsSql, readSettings, runsSql, subjectEventsSql } from "./reader.ts";
+import { openPostgres, type PostgresStore } from "./store.ts";
+
+let server: PostgresServer;
+const opened: PostgresStore[] = [];
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(async () => await server.stop());
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+});
+
+async function openHand(url: string): Promise<{ hand: Hand; store: PostgresStore }> {
+  const store = openPostgres({ url });
+  opened.push(store);
+  return { hand: await Hand.open({ handle: () => store } as unknown as Stage), store };
+}
+
+describe("what a turn costs", () => {
+  it("[S46] is one round trip to begin and one to commit, however much it carries, and one for each time it asks for more", async () => {
+    const { hand, store } = await openHand(await server.createDatabase());
+    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")] }));
+    const before = store.stats();
+    const units = Array.from({ length: 50 }, (_, at) => readyUnit(`x${at}`, "l"));
+    const rows: Key[] = [...units.flatMap((one) => one.roots), "run/r1"];
+    const tx = await hand.begin({ rows, claims: [{ line: "l", limit: 9 }], due: 9, mail: 9 });
+    const begun = store.stats();
+    await tx.more(["task/r1.0", "run/x1"], [{ of: "open", run: "r1", after: "", limit: 9 }]);
+    const more = store.stats();
+    await tx.more(["task/r1.0", "run/r1"], []);
+    expect((await hand.commit(tx, units)).outcome).toBe("committed");
+    const after = store.stats();
+
+    const trips = [before, begun, more, after].map((one) => one.roundTrips);
+    expect(trips.map((one) => one - before.roundTrips)).toEqual([0, 1, 2, 3]);
+    expect([after.statements - before.statements, after.commits - before.commits, after.turns - before.turns]).toEqual([5, 1, 1]);
+  });
+
+  it("[S46] writes no row that its turn did not change", async () => {
+    const url = await server.createDatabase();
+    const { hand } = await openHand(url);
+    await hand.write(unit({ puts: [runRow("r1"), workerRow("acme/w1")] }));
+    const versions = () =>
+      ask(
+        url,
+        "SELECT json_agg(t) FROM (SELECT xmin::text FROM astraflow.run UNION ALL SELECT xmin::text FROM astraflow.worker) t",
+      );
+    const before = await versions();
+    await hand.write(unit({ puts: [runRow("r1"), workerRow("acme/w1")], happenings: [happening("acme", "run/r1", ["looked"])] }));
+
+    expect(await versions()).toEqual(before);
+  });
+});
+
+describe("texts and numbers that no column takes", () => {
+  it("[S47] refuses the unit with a NUL, half of a surrogate pair, a broken number or an endless name, and writes the others", async () => {
+    const { hand } = await openHand(await server.createDatabase());
+    const poisons = {
+      "a NUL in a text": unit({ puts: [runRow("r2", { client: "a\0b" })] }),
+      "a NUL in a result": unit({ roots: ["run/r2"], puts: [taskRow("r2.0", { result: '"\0"' })] }),
+      "half a pair": unit({ puts: [runRow("r2", { client: "\ud83d" })] }),
+      "a NUL in a tenant": unit({ puts: [runRow("r2")], happenings: [happening("a\0", "run/r2", ["x"])] }),
+      "a NUL in mail": unit({ puts: [runRow("r2")], mail: [{ replica: "b", epoch: 1, id: "m", body: "\0" }] }),
+      "a fraction": unit({ puts: [runRow("r2", { open: 1.5 })] }),
+      "a number beyond counting": unit({ puts: [runRow("r2", { createdAt: 1e300 })] }),
+      "a long line": unit({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "x".repeat(2_000), rank: 1 })] }),
+      "a long subject": unit({ puts: [runRow("r2")], happenings: [happening("acme", `run/${noise(9_000)}`, ["x"])] }),
+    };
+    for (const [name, poison] of Object.entries(poisons)) {
+      const tx = await hand.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
+      const answer = await hand.commit(tx, [unit({ puts: [runRow("r1")] }), poison, unit({ puts: [runRow("r3")] })]);
+
+      expect({ name, answer }).toMatchObject({ name, answer: { outcome: "failed", unit: 1 } });
+      expect([name, ...(await hand.read("run/r1", "run/r2"))]).toEqual([name, null, null]);
+    }
+    await hand.write(unit({ puts: [runRow("r1"), runRow("r3")] }));
+    expect(await hand.read("run/a\0b")).toEqual([null]);
+    expect((await hand.store.page({ page: "run", tenant: "acme", run: "a\0b" })).detail).toBeNull();
+  });
+
+  it("[S47] keeps texts that look like quotes, escapes and statements as they are", async () => {
+    const { hand } = await openHand(await server.createDatabase());
+    const texts = ["$$", "$q$", "'; DROP TABLE x; --", '\\"', "\\u0000", "{}", "NULL", "a\nb\tc\u0001", "\u{1f600}", "%s", ""];
+    const puts = texts.map((client, at) => runRow(`r${at}-${client}`, { client, error: JSON.stringify(client) }));
+    await hand.write(unit({ puts, happenings: texts.map((text) => happening(`t${text}`, `run/${text}`, [text])) }));
+
+    expect(await hand.read(...puts.map((row): Key => `run/${row.id}`))).toEqual(puts);
+    for (const text of texts) expect((await hand.log(`t${text}`))[0]).toMatchObject({ subject: `run/${text}`, type: text });
+  });
+});
+
+/** Text that no compression makes short enough for an index. */
+function noise(length: number): string {
+  let state = 7;
+  return Array.from({ length }, () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return (state >>> 16).toString(36).slice(-1);
+  }).join("");
+}
+
+async function ask(url: string, text: string): Promise<unknown> {
+  const client = new Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query({ text, rowMode: "array" })).rows[0]?.[0];
+  } finally {
+    await client.end();
+  }
+}
+
+interface Plan {
+  readonly "Node Type": string;
+  readonly "Index Name"?: string;
+  readonly "Shared Hit Blocks": number;
+  readonly "Shared Read Blocks": number;
+  readonly Plans?: readonly Plan[];
+}
+
+const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
+
+describe("plans with history", () => {
+  const history = 30_000;
+  const blocksMax = 60;
+
+  it("[S14] finds lines, held tasks, deadlines, open tasks, the log and pages by index, at a cost that history does not raise", {
+    timeout: 60_000,
+  }, async () => {
+    const url = await server.createDatabase();
+    const { hand } = await openHand(url);
+    const client = new Client({ connectionString: url });
+    client.on("error", () => undefined);
+    await client.connect();
+    const now = 1_800_000_000_000;
+    await hand.write(...["live1", "live2", "live3"].map((run) => readyUnit(run, "r|x")));
+    await hand.write(unit({ puts: [taskRow("live1.1", { phase: "leased", worker: "acme/w1", due: 5 } as Partial<TaskRow>)] }));
+    const [task, run] = [taskRow("ID.0", { phase: "succeeded", worker: "acme/w1" }), runRow("ID", { phase: "succeeded" })];
+    for (const [table, row] of [
+      ["task", task],
+      ["run", run],
+    ] as const)
+      await client.query(
+        `INSERT INTO astraflow.${table} SELECT r.* FROM generate_series(1, ${history}) n,
+         json_populate_record(NULL::astraflow.${table}, replace($$${JSON.stringify(row)}$$, 'ID', 'old' || n)::json) r`,
+      );
+    await client.query(
+      `INSERT INTO astraflow.event SELECT 'acme', n, n, 1, 'run/old' || n, '[]' FROM generate_series(100, ${history}) n`,
+    );
+    const explain = async (text: string, isTurn: boolean): Promise<{ indexes: string[]; blocks: number; bad: string[] }> => {
+      await client.query("BEGIN");
+      const settings = isTurn
+        ? functionSettings.split("SET ").slice(1)
+        : Object.entries(readSettings).map(([name, value]) => `${name} = ${value}`);
+      for (const setting of settings) await client.query(`SET LOCAL ${setting}`);
+      const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`);
+      await client.query("ROLLBACK");
+      const plan = (rows[0] as { "QUERY PLAN": { Plan: Plan }[] })["QUERY PLAN"][0]?.Plan as Plan;
+      const nodes = nodesOf(plan);
+      return {
+        indexes: nodes.flatMap((node) => node["Index Name"] ?? []).sort(),
+        blocks: plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
+        bad: nodes.map((node) => node["Node Type"]).filter((type) => /Seq Scan|Hash Join|Merge Join|Bitmap/.test(type)),
+      };
+    };
+    const at = String(now);
+    const query = { tenant: "acme", after: history - 50, limit: 20 };
+    const statements: [string, string, boolean, string[]][] = [
+      ["claim", claimSql("'r|x'", "2", "'{}'::text[]"), true, ["run_pkey", "task_line"]],
+      ["look", lookSql("'r|x'", "2"), true, ["task_line"]],
+      ["held", heldSql("'acme/w1'", "9"), true, ["task_held"]],
+      ["open", openSql("'live1.'", "'live1'", "9"), true, ["task_pkey"]],
+      ["due tasks", dueSql("task", at, "9", "'{}'::text[]"), true, ["run_pkey", "task_due"]],
+      ["due runs", dueSql("run", at, "9", "'{}'::text[]"), true, ["run_due"]],
+      ["due workers", dueSql("worker", at, "9", "'{}'::text[]"), true, ["worker_due"]],
+      ["next due", leastDueSql("task", at), true, ["task_due"]],
+      ["events", eventsSql(query), false, ["event_pkey", "event_pkey"]],
+      ["history of a run", subjectEventsSql({ ...query, after: 0 }, "run/old77"), false, ["event_of", "event_of"]],
+      ["runs", runsSql({ page: "runs", tenant: "acme", limit: 20 }), false, ["run_of"]],
+      ["failed runs", runsSql({ page: "runs", tenant: "acme", limit: 20, phase: "failed" }), false, ["run_phase"]],
+    ];
+    for (const isAnalyzed of [false, true]) {
+      if (isAnalyzed) await client.query("ANALYZE");
+      for (const [name, text, isTurn, indexes] of statements) {
+        const plan = await explain(text, isTurn);
+        const what = `${name}, ${isAnalyzed ? "analyzed" : "never analyzed"}`;
+        expect({ what, ...plan, blocks: Math.max(plan.blocks, blocksMax) }).toEqual({
+          what,
+          indexes,
+          bad: [],
+          blocks: blocksMax,
+        });
+      }
+      const depth = await explain(depthSql, false);
+      expect(depth.indexes).toContain("run_phase");
+      expect(depth.blocks).toBeLessThan(blocksMax);
+    }
+    await client.end();
+  });
+});

@@ -1,0 +1,44 @@
+// Values as text inside a statement. Statements go out in one message with their values, since two statements with parameters would
+// be two messages, and prepared ones would belong to a session that a pooler may take away.
+
+import { randomBytes } from "node:crypto";
+
+const quoteTag = `$q${randomBytes(6).toString("hex")}$`;
+
+/** Dollar quotes: no setting of the server changes what stands between them, and JSON needs no second escaping. */
+export function quote(text: string): string {
+  if (!text.includes(quoteTag)) return quoteTag + text + quoteTag;
+  const other = `$q${randomBytes(12).toString("hex")}$`;
+  return other + text + other;
+}
+
+/** A text that ends with a NUL for the server, and goes on for us: no statement may hold one. */
+export class NulInText extends Error {}
+
+/** An array of texts. */
+export function textArray(texts: readonly string[]): string {
+  let list = "{";
+  for (let at = 0; at < texts.length; at++) {
+    const text = texts[at] as string;
+    if (text.includes("\0")) throw new NulInText(`${JSON.stringify(text)} holds a NUL`);
+    if (at > 0) list += ",";
+    list += `"${text.includes('"') || text.includes("\\") ? text.replace(/["\\]/g, "\\$&") : text}"`;
+  }
+  return quote(`${list}}`);
+}
+
+export function numberArray(numbers: readonly number[]): string {
+  return `'{${numbers.join(",")}}'`;
+}
+
+/** One text; an array of one, unpacked, so that there is one way of quoting. */
+export function textValue(text: string): string {
+  return `(${textArray([text])}::text[])[1]`;
+}
+
+/** `f(a => 1, b => 2)`; what is undefined keeps the function's default. */
+export function callText(name: string, values: Readonly<Record<string, string | number | undefined>>): string {
+  const words: string[] = [];
+  for (const [key, value] of Object.entries(values)) if (value !== undefined) words.push(`p_${key} => ${value}`);
+  return `${name}(${words.join(", ")})`;
+}

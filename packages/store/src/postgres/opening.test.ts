@@ -1,0 +1,188 @@
+import { inspect } from "node:util";
+import { Client } from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { Hand } from "../contract/hand.ts";
+import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
+import { readyUnit, runRow, unit } from "../contract/sample-rows.ts";
+import type { Stage } from "../contract/stage.ts";
+import { openPostgresReader } from "./reader.ts";
+import { openPostgres, type PostgresStore } from "./store.ts";
+
+let server: PostgresServer;
+let url = "";
+const opened: PostgresStore[] = [];
+const me = { replica: "a", cluster: "test" };
+
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(async () => await server.stop());
+beforeEach(async () => {
+  url = await server.createDatabase();
+});
+afterEach(async () => {
+  for (const store of opened.splice(0)) await store.close();
+});
+
+function make(address = url): PostgresStore {
+  const store = openPostgres({ url: address });
+  opened.push(store);
+  return store;
+}
+
+const openHand = (store: PostgresStore, replica = "a") => Hand.open({ handle: () => store } as unknown as Stage, replica);
+
+async function sql(text: string, address = url): Promise<unknown[][]> {
+  const client = new Client({ connectionString: address });
+  await client.connect();
+  try {
+    return (await client.query({ text, rowMode: "array" })).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+describe("opening a database", () => {
+  it("[S40] makes the tables once when several schedulers open an empty database at one moment", async () => {
+    const stores = ["a", "b", "c", "d"].map((replica) => ({ replica, store: make() }));
+    const epochs = await Promise.all(stores.map(({ replica, store }) => store.open({ replica, cluster: "test" })));
+
+    expect(epochs.map((one) => one.epoch)).toEqual([1, 1, 1, 1]);
+    expect(await sql("SELECT version FROM astraflow.migration")).toEqual([[1]]);
+    expect(await sql("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
+  });
+
+  it("[S40] gives a replica that is opened several times at one moment a different epoch each time, and lets only the last write", async () => {
+    const stores = [make(), make(), make()];
+    const epochs = await Promise.all(stores.map((store) => store.open(me)));
+    const nothing = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+    const begun = await Promise.allSettled(stores.map(async (store) => await (await store.begin(nothing)).abort()));
+
+    const codes = begun.map((one) => (one.status === "fulfilled" ? "began" : (one.reason as { code: string }).code));
+    const byEpoch = epochs.map((one, at) => `${one.epoch} ${codes[at]}`).sort((a, b) => a.localeCompare(b));
+    expect(byEpoch).toEqual(["1 E.STORE.IN_USE", "2 E.STORE.IN_USE", "3 began"]);
+  });
+
+  it("[S31] refuses a schema from a newer version and names both, for schedulers and readers", async () => {
+    const store = make();
+    await store.open(me);
+    await store.close();
+    await sql("INSERT INTO astraflow.migration (version) VALUES (99)");
+    const reader = openPostgresReader({ url });
+
+    await expect(make().open(me)).rejects.toMatchObject({ code: "E.STORE.SCHEMA_NEWER", details: { schema: 99, known: 1 } });
+    await expect(reader.page({ page: "routes" })).rejects.toMatchObject({ code: "E.STORE.SCHEMA_NEWER" });
+    await reader.close();
+  });
+
+  it("[S33] refuses a schema of our name that is not ours, a database without a store to read, and one that is not there", async () => {
+    const reader = openPostgresReader({ url });
+    await expect(reader.page({ page: "routes" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await reader.close();
+    await expect(make(server.url("nowhere")).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await sql("CREATE SCHEMA astraflow");
+    await expect(make().open(me)).rejects.toMatchObject({
+      code: "E.STORE.OPEN",
+      message: expect.stringContaining("not ours"),
+    });
+  });
+
+  it("[S41] refuses a database whose commits are answered before they are on disk, and names the setting", async () => {
+    for (const weak of ["off", "local", "remote_write"]) {
+      await sql(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = ${weak}`);
+      await expect(make().open(me)).rejects.toMatchObject({
+        code: "E.STORE.DURABILITY",
+        details: { setting: "synchronous_commit", value: weak },
+        message: expect.stringContaining("SET synchronous_commit = on"),
+      });
+    }
+    await sql(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = on`);
+    await expect(make().open(me)).resolves.toMatchObject({ epoch: 1 });
+  });
+
+  it("[S41] refuses a server that does not sync at all", async () => {
+    const careless = await startPostgres({ settings: { fsync: "off" } });
+    try {
+      await expect(make(careless.url()).open(me)).rejects.toMatchObject({
+        code: "E.STORE.DURABILITY",
+        details: { setting: "fsync", value: "off" },
+      });
+    } finally {
+      await careless.stop();
+    }
+  });
+
+  it("[S41] refuses a turn once the setting is weakened under an open store, and takes turns again once it is mended", async () => {
+    const hand = await openHand(make());
+    await hand.write(unit({ puts: [runRow("r1")] }));
+    const tryUntil = async (isDone: (outcome: string) => boolean) => {
+      for (let tries = 0; tries < 1_000; tries++) {
+        const tx = await hand.begin({ rows: ["run/r1"] });
+        const answer = await hand.commit(tx, [unit({ puts: [runRow("r1", { open: tries })] })]);
+        if (isDone(answer.outcome)) return answer;
+      }
+      throw new Error("the server did not take the setting up");
+    };
+    try {
+      await sql("ALTER SYSTEM SET synchronous_commit = off");
+      await sql("SELECT pg_reload_conf()");
+
+      expect(await tryUntil((outcome) => outcome !== "committed")).toMatchObject({
+        outcome: "failed",
+        fault: { code: "E.STORE.DURABILITY" },
+      });
+    } finally {
+      await sql("ALTER SYSTEM RESET synchronous_commit");
+      await sql("SELECT pg_reload_conf()");
+    }
+    expect(await tryUntil((outcome) => outcome === "committed")).toMatchObject({ outcome: "committed" });
+  });
+
+  it("[S42] never says the password of its address, whatever goes wrong", async () => {
+    const secret = "hunter2-and-more";
+    const wrong = new URL(url);
+    wrong.password = secret;
+    const away = new URL(wrong);
+    away.port = "1";
+    const addresses = [
+      wrong.href,
+      away.href,
+      `postgres://astra:${secret}@127.0.0.1:port/x`,
+      `mysql://astra:${secret}@127.0.0.1/x`,
+    ];
+    for (const address of addresses) {
+      const attempt = async () => await openPostgres({ url: address }).open(me);
+      const problem = await attempt().catch((error: unknown) => error);
+
+      expect(problem).toMatchObject({ code: "E.STORE.OPEN" });
+      expect(inspect(problem, { depth: 9, showHidden: true })).not.toContain(secret);
+      expect(JSON.stringify(problem)).not.toContain(secret);
+    }
+  });
+
+  it("[S22] refuses a zombie already when it begins, and cannot settle for it any more", async () => {
+    const zombie = await openHand(make());
+    await zombie.write(readyUnit("r1", "l"));
+    await openHand(make());
+
+    await expect(zombie.begin()).rejects.toMatchObject({ code: "E.STORE.IN_USE", message: expect.stringContaining("epoch 2") });
+  });
+
+  it("[S17] runs its clock as fast as it is told, from the store's birth on, and never below what was stored", async () => {
+    const fast = openPostgres({ url, timeScale: 1_000 });
+    opened.push(fast);
+    const hand = await openHand(fast);
+    const look = async (by: Hand) => {
+      const tx = await by.begin();
+      await tx.abort();
+      return tx.now;
+    };
+    const [before, wall] = [await look(hand), Date.now()];
+    await hand.write(unit({ puts: [runRow("r1")] }));
+    const after = await look(hand);
+    const slow = await openHand(make(), "b");
+
+    expect(after - before).toBeGreaterThan(Date.now() - wall);
+    expect(await look(slow)).toBeGreaterThan(before);
+  });
+});

@@ -1,0 +1,96 @@
+// What a turn asks for, as one call of the function that begins turns. What it answers is read in answer.ts.
+
+import type { Key, TaskList, Want } from "@astraflow/engine";
+import { rootOf, runOf, splitKey } from "@astraflow/engine";
+import { isStorable, type Kind } from "./columns.ts";
+import { callText, numberArray, textArray, textValue } from "./literal.ts";
+import { beginFunction } from "./migrations.ts";
+import { schema } from "./schema.ts";
+
+export interface Request {
+  readonly call: string;
+  /** The lists asked for, in the order in which the answer counts them. */
+  readonly open: readonly OpenList[];
+  readonly held: readonly Extract<TaskList, { of: "held" }>[];
+  readonly look: readonly Extract<TaskList, { of: "line" }>[];
+  /** Roots that will be taken or found busy. */
+  readonly roots: ReadonlySet<Key>;
+}
+
+type OpenList = Extract<TaskList, { of: "open" }>;
+
+/** Who asks, and how its time is told. Left out when rows are added to a turn that has begun. */
+export interface Asker {
+  readonly replica: string;
+  readonly epoch: number;
+  readonly nonce: string;
+  readonly born: number;
+  readonly scale: number;
+  readonly ahead: number;
+}
+
+export type Wish = Pick<Want, "rows" | "lists"> & Partial<Want>;
+
+export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key) => boolean): Request {
+  const roots = new Set<Key>();
+  const ids: Record<Kind, string[]> = { run: [], task: [], worker: [], key: [], route: [], workflow: [], ask: [] };
+  const addRoot = (root: Key) => {
+    if (roots.has(root) || hasTaken(root)) return;
+    roots.add(root);
+    const [kind, id] = splitKey(root);
+    ids[kind].push(id);
+  };
+  const tasks = new Set<string>();
+  for (const key of wish.rows) {
+    // No table can hold such a name, so there is nothing to lock and nothing to find.
+    if (!isStorable(key)) continue;
+    addRoot(rootOf(key));
+    if (key.startsWith("task/")) tasks.add(key.slice(5));
+  }
+  ids.task.push(...tasks);
+  const open = wish.lists.filter((list) => list.of === "open");
+  const held = wish.lists.filter((list) => list.of === "held");
+  const look = wish.lists.filter((list) => list.of === "line");
+  for (const list of open) addRoot(`run/${list.run}`);
+  const claims = claimsOf(wish.claims ?? []);
+  const skip = skipOf(wish.skip ?? []);
+  const call = callText(`${schema}.${beginFunction.name}`, {
+    ...(asker === null ? {} : { ...asker, replica: textValue(asker.replica) }),
+    ...Object.fromEntries(Object.entries(ids).map(([kind, list]) => [kind, texts(list)])),
+    line: texts([...claims.keys()]),
+    limit: numbers([...claims.values()]),
+    open: texts(open.map((list) => list.run)),
+    open_from: texts(open.map((list) => (list.after === "" ? `${list.run}.` : list.after))),
+    open_limit: numbers(open.map((list) => Math.max(0, list.limit))),
+    held: texts(held.map((list) => list.worker)),
+    held_limit: numbers(held.map((list) => Math.max(0, list.limit))),
+    look: texts(look.map((list) => list.line)),
+    look_limit: numbers(look.map((list) => Math.max(0, list.limit))),
+    due: positive(wish.due),
+    mail: positive(wish.mail),
+    skip_run: texts(skip.run),
+    skip_worker: texts(skip.worker),
+    skip_key: texts(skip.key),
+  });
+  return { call, open, held, look, roots };
+}
+
+/** A line that is claimed twice is claimed once for both. */
+function claimsOf(claims: Want["claims"]): Map<string, number> {
+  const limits = new Map<string, number>();
+  for (const { line, limit } of claims) if (limit > 0) limits.set(line, (limits.get(line) ?? 0) + limit);
+  return limits;
+}
+
+function skipOf(skip: readonly Key[]): Record<"run" | "worker" | "key", string[]> {
+  const ids: Record<string, string[]> = { run: [], worker: [], key: [] };
+  for (const key of skip) {
+    const [kind, id] = splitKey(key);
+    ids[kind === "task" ? "run" : kind]?.push(kind === "task" ? runOf(id) : id);
+  }
+  return ids as Record<"run" | "worker" | "key", string[]>;
+}
+
+const texts = (list: readonly string[]): string | undefined => (list.length === 0 ? undefined : textArray(list));
+const numbers = (list: readonly number[]): string | undefined => (list.length === 0 ? undefined : numberArray(list));
+const positive = (limit: number | undefined): number | undefined => (limit !== undefined && limit > 0 ? limit : undefined);

@@ -1,0 +1,48 @@
+// The tables: one schema of their own in the database, columns from row-shape.ts, and the few indexes that turns and pages read.
+// How a database gets from one version to the next is in migrations.ts.
+
+import { kinds, tableColumns } from "./columns.ts";
+
+export const schema = "astraflow";
+
+const tables = kinds.map((kind) => `CREATE TABLE ${schema}.${kind} (${tableColumns(kind)});`).join("\n");
+
+/**
+ * Partial indexes: what has ended is in none of them but the primary keys and the list of runs, so claims, deadlines and lists cost
+ * the same however much history there is. Some ask for a first column that is never null: without a condition on it they are no choice
+ * for the planner. `lane` is updated by every turn; nearly empty pages keep those updates in place.
+ */
+export const firstSchema = `
+CREATE TABLE ${schema}.meta (name text COLLATE "C" PRIMARY KEY, value text NOT NULL);
+CREATE TABLE ${schema}.replica (id text COLLATE "C" PRIMARY KEY, epoch bigint NOT NULL, last_turn bigint NOT NULL, clock bigint NOT NULL);
+CREATE TABLE ${schema}.lane (
+  replica text COLLATE "C", lane integer, epoch bigint NOT NULL, last_turn bigint NOT NULL, clock bigint NOT NULL,
+  PRIMARY KEY (replica, lane)
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+CREATE TABLE ${schema}.tenant (
+  id text COLLATE "C" PRIMARY KEY, position bigint NOT NULL, clock double precision NOT NULL, floor bigint NOT NULL
+) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200, autovacuum_vacuum_scale_factor = 0);
+CREATE TABLE ${schema}.line (id text COLLATE "C" PRIMARY KEY, clock double precision NOT NULL) WITH (fillfactor = 50);
+CREATE TABLE ${schema}.mail (
+  seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+  replica text COLLATE "C" NOT NULL, epoch bigint NOT NULL, id text COLLATE "C" NOT NULL, body text NOT NULL
+);
+CREATE UNIQUE INDEX mail_id ON ${schema}.mail (replica, epoch, id);
+CREATE INDEX mail_to ON ${schema}.mail (replica, epoch, seq) WHERE replica IS NOT NULL;
+${tables}
+CREATE INDEX run_of ON ${schema}.run (tenant, id) WHERE tenant IS NOT NULL;
+CREATE INDEX run_phase ON ${schema}.run (tenant, phase, id) WHERE phase <> 'succeeded';
+CREATE INDEX run_due ON ${schema}.run (due, id) WHERE due IS NOT NULL;
+CREATE INDEX task_line ON ${schema}.task (line, band, rank, id) WHERE line IS NOT NULL;
+CREATE INDEX task_held ON ${schema}.task (worker, id) WHERE phase = 'leased';
+CREATE INDEX task_due ON ${schema}.task (due, id) WHERE due IS NOT NULL;
+CREATE INDEX worker_due ON ${schema}.worker (due, id) WHERE due IS NOT NULL;
+CREATE INDEX key_due ON ${schema}.key (due, id) WHERE due IS NOT NULL;
+CREATE TABLE ${schema}.event (
+  tenant text COLLATE "C", first bigint, last bigint NOT NULL, at bigint NOT NULL, subject text COLLATE "C" NOT NULL,
+  facts text NOT NULL, PRIMARY KEY (tenant, first)
+);
+CREATE INDEX event_of ON ${schema}.event (subject, first);
+ALTER TABLE ${schema}.task SET (autovacuum_vacuum_scale_factor = 0.05);
+ALTER TABLE ${schema}.run SET (autovacuum_vacuum_scale_factor = 0.05);
+`;

@@ -1,0 +1,379 @@
+// The store that several schedulers share: turns side by side on a few lanes, durable when `commit` answers. Opening, the outcome of
+// commits that went wrong, and lanes that break and heal are handled here; statements, tables and reads are in the files beside it.
+
+import type {
+  Committed,
+  EventPage,
+  EventQuery,
+  Hint,
+  PageOf,
+  PageQuery,
+  Position,
+  Reader,
+  Store,
+  Tenant,
+  Tx,
+  Unit,
+  Want,
+} from "@astraflow/engine";
+import { Fault, fault } from "@astraflow/protocol";
+import { checkUnits, refuse } from "../unit-check.ts";
+import { type Address, readAddress } from "./address.ts";
+import type { Reply } from "./answer.ts";
+import { type Entry, enter } from "./entry.ts";
+import { HintPost } from "./hints.ts";
+import { type Lane, Lanes } from "./lanes.ts";
+import { isEndOfSession, Link, messageOf, type PostgresStats } from "./link.ts";
+import { firstPositions, payloadOf } from "./payload.ts";
+import { openPostgresReader } from "./reader.ts";
+import { type Request, requestOf } from "./request.ts";
+import { checkServer } from "./server-check.ts";
+import { settleTurn, type Unsettled } from "./settlement.ts";
+import { trimLog } from "./trim.ts";
+import { PostgresTurn, type TurnEnd } from "./turn.ts";
+import { doubledRow, doubtedWorkers, faultOf, isRefusedData } from "./verdict.ts";
+
+export interface PostgresOptions {
+  /** `postgres://user:password@host:port/database`. */
+  readonly url: string;
+  /** Turns in flight at one time; each has a connection of its own. */
+  readonly lanes?: number;
+  /** How fast the store's clock runs, for tests; counted from the store's birth. */
+  readonly timeScale?: number;
+  /** Called with the name of each step; a test kills the process there, or throws as a broken network would. */
+  readonly failpoint?: (name: string) => void;
+  /** For tests: how far the store's clock is ahead of the server's. */
+  readonly aheadMs?: () => number;
+}
+
+export interface PostgresStore extends Store {
+  stats(): Readonly<PostgresStats>;
+  /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
+  trim(tenant: Tenant, floor: Position): Promise<number>;
+}
+
+export const postgresFailpoints = [
+  "postgres.migrate",
+  "postgres.migrated",
+  "postgres.begin",
+  "postgres.begun",
+  "postgres.commit",
+  "postgres.committing",
+  "postgres.committed",
+] as const;
+
+const lanesDefault = 4;
+const beginText = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/** Longer than the server lets any statement run: past this the network is gone, not the server slow. */
+const answerMsMax = 45_000;
+/** How many outcomes are remembered for whoever asks again. */
+const outcomesMax = 1_000;
+
+export function openPostgres(options: PostgresOptions): PostgresStore {
+  return new SharedStore(options);
+}
+
+interface Opened extends Entry {
+  readonly replica: string;
+  readonly lanes: Lanes;
+  readonly reader: Reader;
+  readonly hints: HintPost;
+}
+
+class SharedStore implements PostgresStore, TurnEnd {
+  readonly #options: PostgresOptions;
+  readonly #address: Address;
+  readonly #stats: PostgresStats = { turns: 0, commits: 0, statements: 0, roundTrips: 0, rows: 0 };
+  readonly #turns = new Set<PostgresTurn>();
+  readonly #unsettled = new Map<number, Unsettled>();
+  readonly #outcomes = new Map<number, "committed" | "absent">();
+  #opened: Opened | null = null;
+  #hear: (hint: Hint) => void = () => undefined;
+
+  constructor(options: PostgresOptions) {
+    this.#options = options;
+    this.#address = readAddress(options.url);
+  }
+
+  async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
+    if (this.#opened !== null) throw new Error("the store is open already");
+    const laneCount = this.#options.lanes ?? lanesDefault;
+    let link: Link | null = null;
+    let entry: Entry;
+    try {
+      link = await this.#connect();
+      entry = await enter(link, me, laneCount, (name) => this.#step(name));
+    } catch (error) {
+      link?.cut();
+      throw openFault(this.#address, error);
+    }
+    const lanes = new Lanes(laneCount);
+    const first = await lanes.take();
+    first.link = link;
+    lanes.give(first);
+    const hints = new HintPost(this.#address, (hint) => this.#hear(hint));
+    this.#opened = { ...entry, replica: me.replica, lanes, reader: openPostgresReader({ url: this.#options.url }), hints };
+    await hints.start();
+    return { epoch: entry.epoch, lastTurn: entry.lastTurn };
+  }
+
+  async begin(want: Want): Promise<Tx> {
+    const opened = this.#mustOpen();
+    const lane = await opened.lanes.take();
+    try {
+      const turn = await this.#beginOn(opened, lane, want);
+      this.#turns.add(turn);
+      this.#stats.turns++;
+      return turn;
+    } catch (error) {
+      opened.lanes.give(lane);
+      throw error;
+    }
+  }
+
+  async more(turn: PostgresTurn, request: Request): Promise<Reply> {
+    const opened = this.#mustOpen();
+    try {
+      const [result] = await turn.link.query(`SELECT ${request.call}`, 1);
+      return this.#count(result?.rows[0]?.[0] as Reply);
+    } catch (error) {
+      throw faultOf(this.#address, opened.replica, opened.epoch, error);
+    }
+  }
+
+  async commit(turn: PostgresTurn, number: number, units: readonly Unit[]): Promise<Committed> {
+    const opened = this.#mustOpen();
+    const { replica, epoch } = opened;
+    const { lane, link } = turn;
+    const sign = { replica, epoch, lane: lane.number, turn: number, now: turn.now };
+    const bad = checkUnits(units, (root) => turn.hasTaken(root));
+    const payload = bad ?? payloadOf(units, turn, sign, turn.mailSeqs);
+    if ("unit" in payload) return await this.#fail(turn, { outcome: "failed", unit: payload.unit, fault: payload.fault });
+    try {
+      this.#step("postgres.commit");
+      if (link.lost !== null) throw link.lost;
+    } catch (error) {
+      return await this.#fail(turn, { outcome: "failed", fault: faultOf(this.#address, replica, epoch, error) });
+    }
+    try {
+      this.#step("postgres.committing");
+      const [written, ended] = await link.query(`SELECT ${payload.call}; COMMIT`, 2);
+      this.#step("postgres.committed");
+      if (ended?.command !== "COMMIT") throw new Error(`the server answered COMMIT with ${String(ended?.command)}`);
+      this.#finish(turn);
+      this.#stats.commits++;
+      this.#remember(number, "committed");
+      const first = firstPositions(payload, (written?.rows[0]?.[0] ?? null) as number[] | null);
+      for (const tenant of first.keys()) this.#hear({ type: "log", tenant });
+      opened.hints.tell({ lines: payload.lines, tenants: [...first.keys()], hasMail: payload.hasMail });
+      return { outcome: "committed", first };
+    } catch (error) {
+      if (isEndOfSession(error)) return this.#lose(turn, number);
+      return await this.#fail(turn, await this.#blame(turn, units, error));
+    }
+  }
+
+  async abort(turn: PostgresTurn): Promise<void> {
+    if (this.#turns.has(turn)) await this.#rollBack(turn);
+  }
+
+  async settle(turn: number): Promise<"committed" | "absent"> {
+    const opened = this.#mustOpen();
+    const unsettled = this.#unsettled.get(turn);
+    if (unsettled === undefined) return this.#outcomes.get(turn) ?? "absent";
+    const { lane } = unsettled;
+    let outcome: "committed" | "absent";
+    try {
+      if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
+      outcome = await settleTurn(lane.link, opened, turn, unsettled);
+    } catch (error) {
+      lane.link?.cut();
+      if (error instanceof Fault && error.code === "E.STORE.IN_USE") throw error;
+      throw fault(
+        "E.STORE.UNKNOWN_OUTCOME",
+        `turn ${turn} cannot be settled yet: ${messageOf(this.#address, error)}`,
+        { turn },
+        error,
+      );
+    }
+    this.#unsettled.delete(turn);
+    this.#remember(turn, outcome);
+    opened.lanes.give(lane);
+    return outcome;
+  }
+
+  events(query: EventQuery): Promise<EventPage> {
+    return this.#mustOpen().reader.events(query);
+  }
+
+  page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
+    return this.#mustOpen().reader.page(query);
+  }
+
+  onHint(hear: (hint: Hint) => void): void {
+    this.#hear = hear;
+  }
+
+  stats(): Readonly<PostgresStats> {
+    return { ...this.#stats };
+  }
+
+  async trim(tenant: Tenant, floor: Position): Promise<number> {
+    const { lanes, replica, epoch } = this.#mustOpen();
+    const lane = await lanes.take();
+    try {
+      if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
+      return await trimLog(lane.link, tenant, floor);
+    } catch (error) {
+      lane.link?.cut();
+      throw faultOf(this.#address, replica, epoch, error);
+    } finally {
+      lanes.give(lane);
+    }
+  }
+
+  async close(): Promise<void> {
+    const opened = this.#opened;
+    if (opened === null) return;
+    this.#opened = null;
+    // As when the process dies: what was not committed is rolled back, a commit that is under way goes its way.
+    for (const turn of this.#turns) turn.link.cut();
+    this.#turns.clear();
+    await opened.hints.close();
+    await opened.reader.close();
+    await opened.lanes.close();
+  }
+
+  /** A connection that died while nobody used it is replaced without a word; one that dies again is news. */
+  async #beginOn(opened: Opened, lane: Lane, want: Want): Promise<PostgresTurn> {
+    const { replica, epoch, born } = opened;
+    for (let tries = 1; ; tries++) {
+      const isFresh = lane.link === null || lane.link.lost !== null;
+      let link: Link | null = null;
+      try {
+        link = isFresh || lane.link === null ? await this.#connect() : lane.link;
+        lane.link = link;
+        this.#step("postgres.begin");
+        const asker = {
+          replica,
+          epoch,
+          nonce: link.nonce,
+          born,
+          scale: this.#options.timeScale ?? 1,
+          ahead: this.#options.aheadMs?.() ?? 0,
+        };
+        const request = requestOf(want, asker, () => false);
+        const [, result] = await link.query(`${beginText}; SELECT ${request.call}`, 2);
+        this.#step("postgres.begun");
+        const reply = this.#count(result?.rows[0]?.[0] as Reply);
+        return new PostgresTurn(this, lane, link, opened, { want, request, reply });
+      } catch (error) {
+        // Whatever state the connection is in, its end is the end of the transaction.
+        link?.cut();
+        lane.link = null;
+        if (error instanceof Fault) throw error;
+        if (isFresh || tries > 1 || !isEndOfSession(error)) throw faultOf(this.#address, replica, epoch, error);
+      }
+    }
+  }
+
+  /** Nothing was written, and the server says so. */
+  async #fail(turn: PostgresTurn, answer: Extract<Committed, { outcome: "failed" }>): Promise<Committed> {
+    await this.#rollBack(turn);
+    return answer;
+  }
+
+  /** The answer was lost; the transaction may not be. Its lane waits for `settle`. */
+  #lose(turn: PostgresTurn, number: number): Committed {
+    turn.link.cut();
+    turn.lane.link = null;
+    this.#turns.delete(turn);
+    this.#unsettled.set(number, { lane: turn.lane, nonce: turn.link.nonce });
+    this.#opened?.lanes.park(turn.lane);
+    return { outcome: "unknown" };
+  }
+
+  async #blame(turn: PostgresTurn, units: readonly Unit[], error: unknown): Promise<Extract<Committed, { outcome: "failed" }>> {
+    const { replica, epoch } = this.#mustOpen();
+    const known = doubtedWorkers(error) ?? doubledRow(units, turn, error);
+    if (known !== null) return known;
+    const unit = isRefusedData(error) ? await this.#findRefused(turn, units) : -1;
+    if (unit >= 0) return { outcome: "failed", unit, fault: refuse(unit, messageOf(this.#address, error), error) };
+    return { outcome: "failed", fault: faultOf(this.#address, replica, epoch, error) };
+  }
+
+  /** Tries each unit alone in a transaction that is thrown away, until one is refused as the whole turn was. */
+  async #findRefused(turn: PostgresTurn, units: readonly Unit[]): Promise<number> {
+    const { replica, epoch } = this.#mustOpen();
+    if (units.length === 1) return 0;
+    for (const [index, unit] of units.entries()) {
+      const payload = payloadOf([unit], turn, { replica, epoch, lane: turn.lane.number, turn: 0, now: turn.now }, []);
+      if ("unit" in payload) return index;
+      try {
+        await turn.link.query(`ROLLBACK; ${beginText}; SELECT ${payload.call}`, 3);
+      } catch (error) {
+        if (isRefusedData(error)) return index;
+        // The world is in the way; the turn as a whole goes again.
+        if (isEndOfSession(error)) return -1;
+      }
+    }
+    return -1;
+  }
+
+  async #rollBack(turn: PostgresTurn): Promise<void> {
+    try {
+      if (turn.link.lost === null) await turn.link.query("ROLLBACK", 1);
+    } catch {
+      turn.link.cut();
+    }
+    this.#finish(turn);
+  }
+
+  #finish(turn: PostgresTurn): void {
+    if (!this.#turns.delete(turn)) return;
+    if (turn.link.lost !== null) turn.lane.link = null;
+    this.#opened?.lanes.give(turn.lane);
+  }
+
+  async #connect(): Promise<Link> {
+    const link = await Link.connect(
+      { ...this.#address, config: { ...this.#address.config, query_timeout: answerMsMax } },
+      this.#stats,
+    );
+    try {
+      await checkServer(link);
+      return link;
+    } catch (error) {
+      link.cut();
+      throw error;
+    }
+  }
+
+  #remember(turn: number, outcome: "committed" | "absent"): void {
+    this.#outcomes.set(turn, outcome);
+    if (this.#outcomes.size <= outcomesMax) return;
+    const [oldest] = this.#outcomes.keys();
+    if (oldest !== undefined) this.#outcomes.delete(oldest);
+  }
+
+  #count(reply: Reply): Reply {
+    for (const rows of Object.values(reply)) if (Array.isArray(rows) && Array.isArray(rows[0])) this.#stats.rows += rows.length;
+    return reply;
+  }
+
+  #step(name: (typeof postgresFailpoints)[number] | string): void {
+    this.#options.failpoint?.(name);
+  }
+
+  #mustOpen(): Opened {
+    if (this.#opened === null) throw new Error("the store is not open");
+    return this.#opened;
+  }
+}
+
+function openFault(address: Address, error: unknown): Fault {
+  if (error instanceof Fault && error.code !== "E.STORE.BUSY") return error;
+  const { place } = address;
+  const why = error instanceof Fault ? error.message : `${place} cannot be opened: ${messageOf(address, error)}`;
+  return fault("E.STORE.OPEN", why, { place }, error);
+}

@@ -1,0 +1,23 @@
+// Retention of the log: rows below a floor go, the floor stays, so that a cursor from before it is answered and not misled.
+
+import type { Position, Tenant } from "@astraflow/engine";
+import type { Link } from "./link.ts";
+import { textValue } from "./literal.ts";
+import { schema } from "./schema.ts";
+
+/** Few enough that the tenant's row, which every turn of the tenant needs, is never locked for long. */
+const rowsMax = 1_000;
+
+export async function trimLog(link: Link, tenant: Tenant, floor: Position): Promise<number> {
+  const id = textValue(tenant);
+  const results = await link.query(
+    `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
+     UPDATE ${schema}.tenant SET floor = greatest(floor, least(${Math.floor(floor)}, position)) WHERE id = ${id};
+     DELETE FROM ${schema}.event WHERE tenant = ${id} AND first IN (
+       SELECT first FROM ${schema}.event WHERE tenant = ${id} AND last <= (SELECT floor FROM ${schema}.tenant WHERE id = ${id})
+       ORDER BY first LIMIT ${rowsMax});
+     COMMIT`,
+    4,
+  );
+  return results[2]?.rowCount ?? 0;
+}

@@ -1,0 +1,156 @@
+// One turn on PostgreSQL: one transaction on one lane. Here is what it has taken, what it was shown, and what it is asked for later;
+// how it is written and what becomes of a commit that went wrong is store.ts's business.
+
+import type { Committed, Key, Line, Mail, Millis, Row, TaskList, TaskRow, Tx, Unit, Want } from "@astraflow/engine";
+import { keyOf, rootOf } from "@astraflow/engine";
+import { byStanding, claimedKeysOf, dueKeysOf, inOrderOfDue, listsOf, mailOf, type Reply, rowsOf } from "./answer.ts";
+import type { Lane } from "./lanes.ts";
+import type { Link } from "./link.ts";
+import type { Knowledge } from "./payload.ts";
+import { type Request, requestOf } from "./request.ts";
+
+/** What the turn hands to the store. */
+export interface TurnEnd {
+  more(turn: PostgresTurn, request: Request): Promise<Reply>;
+  commit(turn: PostgresTurn, number: number, units: readonly Unit[]): Promise<Committed>;
+  abort(turn: PostgresTurn): Promise<void>;
+}
+
+export class PostgresTurn implements Tx, Knowledge {
+  readonly now: Millis;
+  readonly nextDue: Millis | null;
+  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly due: readonly Row[];
+  readonly mail: readonly Mail[];
+  readonly mailSeqs: readonly number[];
+  readonly lane: Lane;
+  readonly link: Link;
+  readonly #end: TurnEnd;
+  readonly #taken = new Set<Key>();
+  readonly #loose = new Set<Key>();
+  readonly #busy = new Set<Key>();
+  readonly #loaded = new Map<Key, Row | null | "busy">();
+  readonly #lists = new Map<string, readonly TaskRow[]>();
+  #isOver = false;
+
+  constructor(end: TurnEnd, lane: Lane, link: Link, me: { replica: string; epoch: number }, asked: Asked) {
+    this.#end = end;
+    this.lane = lane;
+    this.link = link;
+    const { want, request, reply } = asked;
+    if (reply.now === null) throw new Error("a turn began without an instant");
+    this.now = reply.now;
+    this.nextDue = reply.next;
+    const mail = mailOf(reply, me.replica, me.epoch);
+    this.mail = mail.map((one) => one.mail);
+    this.mailSeqs = mail.map((one) => one.seq);
+    this.#absorb(want.rows, request, reply);
+    this.claimed = this.#claimedOf(want, reply);
+    this.due = inOrderOfDue(this.#rowsBy(dueKeysOf(reply)), this.now, want.due);
+  }
+
+  row(kind: Row["kind"], id: string): Row | null | "busy" | undefined {
+    this.#assertOpen();
+    return this.#loaded.get(`${kind}/${id}`);
+  }
+
+  tasks(list: TaskList): readonly TaskRow[] | undefined {
+    this.#assertOpen();
+    return this.#lists.get(nameOf(list));
+  }
+
+  async more(rows: readonly Key[], lists: readonly TaskList[]): Promise<void> {
+    this.#assertOpen();
+    const newRows = rows.filter((key) => !this.#loaded.has(key));
+    const newLists = lists.filter((list) => !this.#lists.has(nameOf(list)));
+    // A root that was found busy stays busy for this turn: its rows and lists are answered without asking.
+    const isBusy = (root: Key) => this.#busy.has(root);
+    const wish = {
+      rows: newRows.filter((key) => !isBusy(rootOf(key))),
+      lists: newLists.filter((list) => list.of !== "open" || !isBusy(`run/${list.run}`)),
+    };
+    for (const list of newLists) if (!wish.lists.includes(list)) this.#lists.set(nameOf(list), []);
+    if (wish.rows.length + wish.lists.length === 0) return this.#name(newRows);
+    const request = requestOf(wish, null, (root) => this.#taken.has(root));
+    this.#absorb(newRows, request, await this.#end.more(this, request));
+  }
+
+  async commit(turn: number, units: readonly Unit[]): Promise<Committed> {
+    this.#assertOpen();
+    this.#isOver = true;
+    return this.#end.commit(this, turn, units);
+  }
+
+  async abort(): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    await this.#end.abort(this);
+  }
+
+  hasTaken(root: Key): boolean {
+    return this.#taken.has(root);
+  }
+
+  imageOf(key: Key): Row | null | undefined {
+    const known = this.#loaded.get(key);
+    return known === "busy" ? undefined : known;
+  }
+
+  isLoose(root: Key): boolean {
+    return this.#loose.has(root);
+  }
+
+  #absorb(rows: readonly Key[], request: Request, reply: Reply): void {
+    for (const root of reply.busy) this.#busy.add(root);
+    for (const root of reply.loose) this.#loose.add(root);
+    for (const root of request.roots) {
+      if (this.#busy.has(root)) this.#loaded.set(root, "busy");
+      else {
+        this.#taken.add(root);
+        this.#loaded.set(root, null);
+      }
+    }
+    for (const row of rowsOf(reply)) {
+      const key = keyOf(row);
+      this.#loaded.set(key, row);
+      this.#taken.add(rootOf(key));
+    }
+    this.#name(rows);
+    for (const [list, tasks] of listsOf(reply, request)) this.#lists.set(nameOf(list), tasks);
+  }
+
+  /** Every row that was asked for has an answer now: busy, or absent when it did not come. */
+  #name(rows: readonly Key[]): void {
+    for (const key of rows) if (!this.#loaded.has(key)) this.#loaded.set(key, this.#busy.has(rootOf(key)) ? "busy" : null);
+  }
+
+  #claimedOf(want: Want, reply: Reply): Map<Line, TaskRow[]> {
+    const claimed = new Map<Line, TaskRow[]>(want.claims.map(({ line }) => [line, []]));
+    const tasks = this.#rowsBy(claimedKeysOf(reply)) as TaskRow[];
+    for (const task of tasks.sort(byStanding)) if (task.line !== null) claimed.get(task.line)?.push(task);
+    return claimed;
+  }
+
+  #rowsBy(keys: readonly Key[]): Row[] {
+    return keys.flatMap((key) => {
+      const row = this.#loaded.get(key);
+      return row === undefined || row === null || row === "busy" ? [] : [row];
+    });
+  }
+
+  #assertOpen(): void {
+    if (this.#isOver) throw new Error("this turn is over; begin another");
+  }
+}
+
+/** What a turn asked for when it began, and what it was told. */
+export interface Asked {
+  readonly want: Want;
+  readonly request: Request;
+  readonly reply: Reply;
+}
+
+function nameOf(list: TaskList): string {
+  if (list.of === "open") return `open ${list.limit} ${list.run} ${list.after}`;
+  return list.of === "held" ? `held ${list.limit} ${list.worker}` : `line ${list.limit} ${list.line}`;
+}

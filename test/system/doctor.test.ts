@@ -1,0 +1,33 @@
+import { startPostgres } from "@astraflow/store/testing";
+import { expect, it } from "vitest";
+import { astraDone, makeFolder } from "./processes.ts";
+
+async function lookAt(store: string) {
+  const end = await astraDone(["doctor", "--json", "--listen", "127.0.0.1:0", "--data-dir", makeFolder()], {
+    ASTRA_SCHEDULER_STORE: store,
+  });
+  const { checks } = JSON.parse(end.stdout) as { checks: { name: string; isGood: boolean; found: string }[] };
+  return { ...end, server: checks.find((check) => check.name === "postgres") };
+}
+
+it("[L13] the doctor looks at the server that the scheduler's own setting names, and never shows its password", async () => {
+  const server = await startPostgres();
+  const store = await server.createDatabase();
+  try {
+    const there = await lookAt(store);
+    const refused = await lookAt(store.replace(server.password, "a-wrong-guess"));
+    await server.halt("fast");
+    const away = await lookAt(store);
+
+    expect(there).toMatchObject({ code: 0, server: { isGood: true } });
+    expect(refused).toMatchObject({
+      code: 1,
+      server: { isGood: false, found: expect.stringContaining("password authentication") },
+    });
+    expect(away).toMatchObject({ code: 1, server: { isGood: false, found: expect.stringContaining("ECONNREFUSED") } });
+    for (const { stdout, stderr } of [there, refused, away])
+      expect(stdout + stderr).not.toMatch(new RegExp(`${server.password}|a-wrong-guess`));
+  } finally {
+    await server.stop();
+  }
+});

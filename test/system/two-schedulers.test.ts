@@ -1,0 +1,246 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RunRef } from "@astraflow/protocol";
+import { type PostgresServer, startPgbouncer, startPostgres } from "@astraflow/store/testing";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Api, type Scheduler, type SchedulerOptions, spawnScheduler, startScheduler, startWorker } from "./installation.ts";
+import { astra, astraDone, makeFolder, until, within } from "./processes.ts";
+import { slowRun, textChain } from "./workflows.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+const onStore = (url: string, more: SchedulerOptions = {}): Promise<Scheduler> =>
+  startScheduler({ ...more, env: { ASTRA_SCHEDULER_STORE: url, ...more.env } });
+
+/** Two schedulers on a database of their own. */
+async function startPair(options: SchedulerOptions = {}) {
+  const url = await server.createDatabase();
+  const [east, west] = await Promise.all([onStore(url, options), onStore(url, options)]);
+  return { url, east, west, atEast: new Api(east.http), atWest: new Api(west.http) };
+}
+
+const isRunning = (api: Api, ref: RunRef) =>
+  until("the task to run", async () => (await api.run(ref.runId)).nodes?.some((node) => node.status === "running"));
+
+describe("two schedulers on one database", () => {
+  it("[O24] run each other's work, show the same, and give one run to one key whichever of them is asked", async () => {
+    const { atEast, atWest, west } = await startPair();
+    await startWorker(west.ws, { name: "western" });
+    const workflow = textChain("abc");
+
+    const refs = await Promise.all([atEast, atWest, atEast, atWest].map((api) => api.start(workflow, "one-key")));
+    const { runId } = await atEast.start(workflow, "another-key");
+    const run = await atEast.ended(runId);
+    await atEast.ended(refs[0]?.runId ?? "");
+
+    expect(new Set(refs.map((ref) => ref.runId)).size).toBe(1);
+    expect(run.nodes?.at(-1)).toMatchObject({ status: "succeeded", workerName: "western", result: { text: "CBA" } });
+    expect(await atWest.run(runId)).toEqual(run);
+    expect(await atWest.facts(runId)).toEqual(await atEast.facts(runId));
+    expect(await atWest.runs()).toEqual(await atEast.runs());
+    expect(await atEast.runs()).toHaveLength(2);
+    for (const api of [atEast, atWest]) expect((await api.workers()).items.map((worker) => worker.id)).toEqual(["western"]);
+  });
+
+  it("[O24] give orders to each other's workers: a stop reaches the handler, a drain is kept, an undrain ends it", async () => {
+    // What a letter does not bring at once, because its address was in use, the next heartbeat does.
+    const { atEast, atWest, west } = await startPair({ flags: ["--heartbeat", "500", "--lease", "5000"] });
+    await startWorker(west.ws, { slots: 1 });
+    const [worker] = (await atEast.workers()).items;
+    const order = async (api: Api, path: string) => expect((await api.send("POST", `/api/v1/${path}`)).status).toBe(202);
+    const long = await atWest.start(slowRun(600_000), "long");
+    await isRunning(atEast, long);
+
+    await order(atEast, `runs/${long.runId}/cancel`);
+    expect((await atWest.ended(long.runId)).status).toBe("cancelled");
+    // The only slot was the long task's: the next one runs because its handler has come back.
+    const next = await atEast.start(slowRun(1), "next");
+    expect((await atEast.ended(next.runId)).status).toBe("succeeded");
+
+    await order(atEast, `workers/${worker?.instanceId}/drain`);
+    await until("the drain to show", async () => (await atWest.workers()).items[0]?.draining);
+    // A free worker that drains gets nothing: otherwise it would have been granted in the turn that answered.
+    const later = await atWest.start(slowRun(1), "later");
+    expect((await atEast.run(later.runId)).status).toBe("queued");
+    await order(atWest, `workers/${worker?.instanceId}/undrain`);
+    expect((await atEast.ended(later.runId)).status).toBe("succeeded");
+    expect((await atEast.workers()).items[0]?.draining).toBe(false);
+  });
+
+  it("[O24] serve a worker where it is now: its older session at the other is over, and what it held goes to the newer", async () => {
+    const { atEast, east, west } = await startPair();
+    const first = await startWorker(east.ws, { name: "first", instanceId: "twin" });
+    const ref = await atEast.start(slowRun(600_000), "k");
+    await isRunning(atEast, ref);
+
+    await startWorker(west.ws, { name: "second", instanceId: "twin" });
+
+    await until("the newer to hold the task", async () => (await atEast.run(ref.runId)).nodes?.[0]?.attempt === 2);
+    expect((await atEast.run(ref.runId)).nodes?.[0]).toMatchObject({ status: "running", workerName: "second" });
+    await until("the older to be told", async () => first.stderr().includes("SUPERSEDED"));
+  });
+
+  it("[O25] survive kill -9 of one under load: its workers go to the other, and nothing is lost or done twice", async () => {
+    const { url, east, west, atEast, atWest } = await startPair();
+    await startWorker(`${east.ws},${west.ws}`, { name: "eastern" });
+    await startWorker(`${west.ws},${east.ws}`, { name: "western" });
+    const submit = (at: number) =>
+      until(`run ${at} to be accepted`, () => (at % 2 === 0 ? atEast : atWest).start(textChain(`run ${at}`), `key-${at}`));
+    const refs = Array.from({ length: 40 }, (_, at) => submit(at));
+    await Promise.any(refs);
+
+    east.process.kill("SIGKILL");
+    await east.process.ended;
+    await until("both workers to be at the other", async () => {
+      const metrics = await (await atWest.send("GET", "/metrics")).text();
+      return /^\w*sessions 2$/m.test(metrics);
+    });
+    // Half of the callers ask only the one that is gone.
+    await onStore(url, { dataDir: east.dataDir, listen: east.listen });
+
+    for (const [at, ref] of (await Promise.all(refs)).entries()) {
+      const run = await atWest.ended(ref.runId);
+      expect(run.nodes?.at(-1)?.result).toMatchObject({ text: [...`RUN ${at}`].reverse().join("") });
+      const types = (await atEast.facts(ref.runId)).map((fact) => fact.type);
+      expect(types.filter((type) => type === "task.succeeded")).toHaveLength(3);
+      expect(types.filter((type) => type === "run.succeeded")).toHaveLength(1);
+    }
+    expect(await atEast.runs()).toHaveLength(40);
+  });
+
+  it("[O25] end the lease of a lost worker once, and give its work to a worker of either", async () => {
+    const { atEast, east, west } = await startPair({ flags: ["--time-scale", "20"] });
+    const doomed = await startWorker(west.ws, { name: "doomed" });
+    const ref = await atEast.start(slowRun(1_500), "k");
+    await isRunning(atEast, ref);
+
+    doomed.kill("SIGKILL");
+    await startWorker(east.ws, { name: "spare" });
+
+    const run = await atEast.ended(ref.runId);
+    expect(run.nodes?.[0]).toMatchObject({ status: "succeeded", workerName: "spare", attempt: 2 });
+    expect((await atEast.facts(ref.runId)).filter((fact) => fact.type === "task.requeued")).toHaveLength(1);
+  });
+
+  it("[O26] live through restarts of PostgreSQL in the middle of a run, in order and by a crash", async () => {
+    const { atEast, atWest, east, west } = await startPair();
+    await startWorker(`${east.ws},${west.ws}`);
+    for (const how of ["fast", "immediate"] as const) {
+      const slow = await atEast.start(slowRun(1_000), `slow-${how}`);
+      await isRunning(atWest, slow);
+
+      await server.restart(how);
+
+      const chain = await until("a run to be accepted again", () => atWest.start(textChain("after"), `after-${how}`));
+      expect((await atEast.ended(slow.runId)).nodes?.[0]).toMatchObject({ status: "succeeded", attempt: 1 });
+      expect((await atEast.ended(chain.runId)).nodes?.at(-1)?.result).toMatchObject({ text: "RETFA" });
+      for (const { http } of [east, west])
+        await until("/readyz to say yes", async () => (await fetch(`${http}/readyz`)).status === 200);
+    }
+  });
+
+  it("[O26] work behind a pooler that gives every transaction to another session", async () => {
+    const pooler = await startPgbouncer(server);
+    try {
+      const direct = new URL(await server.createDatabase());
+      const url = pooler.url(direct.pathname.slice(1));
+      const [east, west] = await Promise.all([onStore(url), onStore(url)]);
+      await startWorker(west.ws);
+
+      const ref = await new Api(east.http).start(textChain("pooled"), "k");
+
+      expect((await new Api(east.http).ended(ref.runId)).nodes?.at(-1)?.result).toMatchObject({ text: "DELOOP" });
+    } finally {
+      await pooler.stop();
+    }
+  });
+});
+
+describe("a scheduler on PostgreSQL", () => {
+  it("[O20] is not ready while the database is away, answers 503, and recovers by itself", async () => {
+    const { http } = await onStore(await server.createDatabase());
+    const api = new Api(http);
+
+    await server.halt("immediate");
+    try {
+      const readyz = await until("/readyz to say no", async () => {
+        const response = await fetch(`${http}/readyz`);
+        return response.status === 503 ? response.json() : null;
+      });
+      expect(readyz).toMatchObject({ error: "E.STORE.BUSY", message: expect.stringContaining("the store is away") });
+      expect((await fetch(`${http}/healthz`)).status).toBe(200);
+      expect((await api.send("GET", "/api/v1/runs")).status).toBe(503);
+    } finally {
+      await server.start();
+    }
+
+    await until("/readyz to say yes", async () => (await fetch(`${http}/readyz`)).status === 200);
+    expect(await until("the list to be read", () => api.runs())).toEqual([]);
+  });
+
+  it("[O28] that is started before its database waits for it", async () => {
+    const url = await server.createDatabase();
+    await server.halt("fast");
+    const { process } = spawnScheduler({ env: { ASTRA_SCHEDULER_STORE: url } });
+    try {
+      await until("the wait to be told", async () => process.stderr().includes("store.away"));
+    } finally {
+      await server.start();
+    }
+
+    const ready = await process.ready();
+    expect((await fetch(`${String(ready["http"])}/readyz`)).status).toBe(200);
+  });
+
+  it("[O22] keeps its name over a restart, and another folder has another", async () => {
+    const { url, east, west } = await startPair();
+    const nameOf = (scheduler: Scheduler) => readFileSync(join(scheduler.dataDir, "replica_name"), "utf8");
+    const name = nameOf(east);
+
+    east.process.kill("SIGTERM");
+    await east.process.ended;
+    const again = await onStore(url, { dataDir: east.dataDir });
+
+    expect(nameOf(again)).toBe(name);
+    expect(nameOf(west)).not.toBe(name);
+    expect(west.process.isEnded()).toBe(false);
+  });
+
+  it("[O23] ends with 3 and says why when another is started under its name, and that one serves on", async () => {
+    const url = await server.createDatabase();
+    const older = await onStore(url, { flags: ["--replica", "same"] });
+
+    const newer = await onStore(url, { flags: ["--replica", "same"] });
+
+    expect(await within(older.process.ended, "the end of the older one", older.process.stderr)).toEqual({
+      code: 3,
+      signal: null,
+    });
+    expect(older.process.stderr()).toContain("another scheduler has started under this one's name");
+    expect((await fetch(`${newer.http}/readyz`)).status).toBe(200);
+  });
+
+  it("[O21] shows the password of its database to nobody: not in its log, its errors, its ready line or the list of processes", async () => {
+    const url = await server.createDatabase();
+    const words = ["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", makeFolder(), "--log-level", "trace"];
+    const scheduler = astra([...words, "--store", url]);
+    const http = String((await scheduler.ready())["http"]);
+    const listed = readFileSync(`/proc/${scheduler.pid}/cmdline`, "utf8");
+
+    await server.restart("immediate");
+    await until("/readyz to say yes", async () => (await fetch(`${http}/readyz`)).status === 200);
+    scheduler.kill("SIGTERM");
+    await within(scheduler.ended, "the end after SIGTERM");
+    const refused = await astraDone([...words, "--store", url.replace(server.password, "a-wrong-guess")]);
+
+    expect(scheduler.stderr()).toContain("scheduler.started");
+    expect(listed + scheduler.stdout() + scheduler.stderr()).not.toContain(server.password);
+    expect(refused).toMatchObject({ code: 2, stdout: "" });
+    expect(refused.stderr).toMatch(/password authentication failed.*correct --store/);
+    expect(refused.stderr).not.toContain("a-wrong-guess");
+  });
+});
