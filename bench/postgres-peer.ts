@@ -64,8 +64,8 @@ await run({
   preset: {
     worker: {
       connectionString,
-      // A plan made while the table was empty is kept by a prepared statement, and then reads the full table for every job: seen here
-      // a minute into a run, at a fiftieth of the speed. Planning anew costs little beside batches of this size.
+      // A plan that was made while the table was small, kept and used on a full one, reads all of it for every job: in some rounds the
+      // peer fell to a fiftieth of its speed. Planning anew costs nothing beside such batches and makes that rare (medians bear the rest).
       preparedStatements: false,
       maxPoolSize: 10,
       concurrentJobs,

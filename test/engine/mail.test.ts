@@ -76,7 +76,8 @@ describe("words for another scheduler's sockets", () => {
               mail: tx.mail,
               row: (kind, id) => tx.row(kind, id),
               tasks: (list) => tx.tasks(list),
-              more: (rows, lists) => tx.more(rows, lists),
+              address: (worker) => tx.address(worker),
+              more: (rows, lists, addresses) => tx.more(rows, lists, addresses),
               commit: (turn, units) => tx.commit(turn, units.map(spoil)),
               abort: () => tx.abort(),
             };

@@ -101,7 +101,9 @@ export class StoreAccess {
       // Of a transaction that the server has ended nothing is known any more; whoever asks for it hears that it is gone.
       row: (kind, id) => (open.isEnded ? undefined : tx.row(kind, id)),
       tasks: (list) => (open.isEnded ? undefined : tx.tasks(list)),
-      more: (rows, lists) => this.#ask(() => (open.isEnded ? Promise.reject(gone()) : tx.more(rows, lists))),
+      address: (worker) => (open.isEnded ? undefined : tx.address(worker)),
+      more: (rows, lists, addresses) =>
+        this.#ask(() => (open.isEnded ? Promise.reject(gone()) : tx.more(rows, lists, addresses))),
       commit: (turn, units) =>
         this.#ask<Committed>(() => {
           if (open.isEnded) return Promise.resolve({ outcome: "failed", fault: gone() });

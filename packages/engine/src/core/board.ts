@@ -33,6 +33,9 @@ import { type Root, RootBusy, RowsMissing, spellRoot } from "./root.ts";
 import { isEnded } from "./task.ts";
 import { type Posted, type Relied, type Told, unitsOf } from "./units.ts";
 
+/** What the board asks of the turn's transaction. */
+type Looks = Pick<Tx, "row" | "tasks" | "address" | "now">;
+
 export interface Mark {
   readonly rows: number;
   readonly written: number;
@@ -59,7 +62,7 @@ export class Board {
 
   /** Latencies of results by tenant and node type. A command undone later may leave one behind; no decision depends on it. */
   readonly #latencies = new Map<Tenant, Map<string, number[]>>();
-  readonly #tx: Pick<Tx, "row" | "tasks" | "now">;
+  readonly #tx: Looks;
   /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
   readonly #runs = new Map<RunId, Seen<RunRow>>();
   readonly #tasks = new Map<TaskId, Seen<TaskRow>>();
@@ -74,7 +77,7 @@ export class Board {
   readonly #links = new Map<Root, Root>();
   #touched: Root | null = null;
 
-  constructor(tx: Pick<Tx, "row" | "tasks" | "now">) {
+  constructor(tx: Looks) {
     this.#tx = tx;
     this.now = tx.now;
   }
@@ -170,6 +173,18 @@ export class Board {
   }
 
   /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
+  /** Where a worker's mail goes; null when there is no such worker. */
+  address(worker: WorkerId): WorkerRow | null {
+    const row = this.#tx.address(worker);
+    if (row === undefined) throw new RowsMissing([], [], [worker]);
+    return row;
+  }
+
+  needAddresses(workers: Iterable<WorkerId>): void {
+    const missing = [...workers].filter((worker) => this.#tx.address(worker) === undefined);
+    if (missing.length > 0) throw new RowsMissing([], [], missing);
+  }
+
   need(keys: readonly Key[]): void {
     const missing = keys.filter((key) => this.#tx.row(...splitKey(key)) === undefined);
     if (missing.length > 0) throw new RowsMissing(missing, []);

@@ -6,7 +6,7 @@ import type { Mail, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../rows.
 import { workerKey } from "../rows.ts";
 import type { Board } from "./board.ts";
 import type { Seat } from "./floor.ts";
-import { type Root, RootBusy } from "./root.ts";
+import type { Root } from "./root.ts";
 import type { Tools } from "./tools.ts";
 
 export interface Why {
@@ -26,14 +26,7 @@ type Addressed = Letter & { readonly worker: WorkerId };
 /** Tells the holder of an attempt, wherever its socket is, that the attempt is no longer wanted. */
 export function postStop(board: Board, tools: Tools, task: TaskRow, why: Why): void {
   if (task.worker === null) return;
-  let worker: WorkerRow | null;
-  try {
-    worker = board.worker(task.worker);
-  } catch (problem) {
-    // In the hands of another turn, so its address cannot be read now: its next heartbeat finds out. A sweep must not wait for that.
-    if (problem instanceof RootBusy) return;
-    throw problem;
-  }
+  const worker = board.address(task.worker);
   if (worker === null || worker.phase !== "online" || isHere(tools, worker)) return;
   post(board, worker, task.run, `stop ${task.id}#${task.fence}`, {
     of: "stop",
@@ -44,12 +37,12 @@ export function postStop(board: Board, tools: Tools, task: TaskRow, why: Why): v
   });
 }
 
-/** Asks for the worker rows that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
+/** Asks for the addresses that stops for these attempts will need, all at once: one by one each would cost a round of its own. */
 export function needAddresses(board: Board, tools: Tools, tasks: readonly TaskRow[]): void {
   const workers = new Set<WorkerId>();
   for (const { phase, worker } of tasks)
     if (phase === "leased" && worker !== null && !tools.floor.seats.has(worker)) workers.add(worker);
-  board.need([...workers].map(workerKey));
+  board.needAddresses(workers);
 }
 
 /** Ends the worker's session of that epoch or earlier, if another scheduler still keeps one. */

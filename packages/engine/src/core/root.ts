@@ -1,16 +1,18 @@
 // Roots, the grain of locking and failure, and how a decision says that it lacks rows or must wait for another turn.
 
 import type { TaskList } from "../port.ts";
-import { type Key, type RunId, runKey } from "../rows.ts";
+import { type Key, type RunId, runKey, type WorkerId } from "../rows.ts";
 
 /** Thrown by a read of something the turn has not loaded: the driver loads it, with all the others, and decides again from the start. */
 export class RowsMissing extends Error {
   readonly rows: readonly Key[];
   readonly lists: readonly TaskList[];
-  constructor(rows: readonly Key[], lists: readonly TaskList[]) {
+  readonly addresses: readonly WorkerId[];
+  constructor(rows: readonly Key[], lists: readonly TaskList[], addresses: readonly WorkerId[] = []) {
     super("rows not loaded yet");
     this.rows = rows;
     this.lists = lists;
+    this.addresses = addresses;
   }
 }
 

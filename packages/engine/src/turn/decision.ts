@@ -11,7 +11,7 @@ import { type Root, RootBusy, RowsMissing, spellRoot } from "../core/root.ts";
 import type { Tools } from "../core/tools.ts";
 import type { Answer } from "../effect.ts";
 import type { Claim, TaskList, Tx } from "../port.ts";
-import type { Key } from "../rows.ts";
+import type { Key, WorkerId } from "../rows.ts";
 import type { Waiting } from "./inbox.ts";
 import { dataOf } from "./refusal.ts";
 
@@ -33,7 +33,7 @@ export class Decision {
   /** Which unit (by a root of it) each command or timer wrote to. */
   readonly wrote: { readonly root: Root; readonly item: Waiting | null }[] = [];
   /** Rows that must be loaded before the round can be made again. */
-  readonly missing = { rows: new Set<Key>(), lists: new Map<string, TaskList>() };
+  readonly missing = { rows: new Set<Key>(), lists: new Map<string, TaskList>(), addresses: new Set<WorkerId>() };
   /** Commands whose root another turn holds. */
   readonly busy: { readonly item: Waiting; readonly root: Key }[] = [];
   /** Commands and timers that threw. */
@@ -56,7 +56,7 @@ export class Decision {
   }
 
   get isComplete(): boolean {
-    return this.missing.rows.size === 0 && this.missing.lists.size === 0;
+    return this.missing.rows.size + this.missing.lists.size + this.missing.addresses.size === 0;
   }
 
   answer(item: Waiting, answer: Answer): void {
@@ -97,6 +97,7 @@ export class Decision {
 
   #note(problem: RowsMissing): void {
     for (const key of problem.rows) this.missing.rows.add(key);
+    for (const worker of problem.addresses) this.missing.addresses.add(worker);
     for (const list of problem.lists) this.missing.lists.set(JSON.stringify(list), list);
   }
 }

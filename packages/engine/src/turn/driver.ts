@@ -307,7 +307,7 @@ export class Driver implements Engine {
       if (decision.isComplete) return decision;
       const rows = [...decision.missing.rows];
       if (round >= roundsMax) throw new Error(`a turn asked for rows ${roundsMax} times: ${rows.join(", ")}`);
-      await tx.more(rows, [...decision.missing.lists.values()]);
+      await tx.more(rows, [...decision.missing.lists.values()], [...decision.missing.addresses]);
     }
   }
 

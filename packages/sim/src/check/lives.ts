@@ -169,6 +169,15 @@ export class Lives {
     if (type === "worker.undrained") worker.isDraining = false;
   }
 
+  /** The fence of the last grant of a task below another. */
+  lastGrantOf(task: string, below: number): number | null {
+    const run = this.runs.get(runIn(task));
+    const fact = run?.facts.findLast(
+      ({ type, data }) => type === "task.granted" && data["task"] === task && Number(data["fence"]) < below,
+    );
+    return fact === undefined ? null : Number(fact.data["fence"]);
+  }
+
   /** Remembers a grant; called before `apply`, so that it has the boot of that moment. */
   noteGrant(fact: Fact): void {
     if (fact.type !== "task.granted") return;

@@ -1,5 +1,6 @@
 // Every checker by its name, with the invariant it judges. A name is part of the file name of a regression, so it stays.
 
+import { binding } from "./binding.ts";
 import { cancel } from "./cancel.ts";
 import type { Bench, Checker } from "./checker.ts";
 import { conservation } from "./conservation.ts";
@@ -44,6 +45,7 @@ export const checkers = {
   "single-flight": { invariant: "I16", make: singleFlight },
   "work-conserving": { invariant: "I17", make: workConserving },
   eligibility: { invariant: "I18", make: eligibility },
+  binding: { invariant: "I23", make: binding },
   soundness: { invariant: "I37", make: soundness },
   convergence: { invariant: "I39", make: convergence },
   positions: { invariant: "I42", make: positions },

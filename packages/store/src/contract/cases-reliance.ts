@@ -86,4 +86,29 @@ const ownWorkerMayChange: ContractCase = {
     }),
 };
 
-export const relianceCases: readonly ContractCase[] = [changedWorkersRefuse, manyMayRely, ownWorkerMayChange];
+const addressesTakeNothing: ContractCase = {
+  title: "[S63] tells a worker's address without taking it, also of one that another turn has in hand",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.write(unit({ puts: [workerRow(worker)] }));
+      const holder = stage.overlaps ? await hand.begin({ rows: [`worker/${worker}`] }) : null;
+      const looker = await hand.begin();
+      if (stage.overlaps) assert.equal(looker.address(worker), undefined);
+
+      await looker.more([], [], [worker, "acme/nobody"]);
+
+      assert.deepEqual([looker.address(worker)?.replica, looker.address("acme/nobody")], ["a", null]);
+      await looker.abort();
+      if (holder === null) return;
+      const said = await hand.commit(holder, [unit({ puts: [workerRow(worker, { seenAt: 9_000 })] })]);
+      assert.equal(said.outcome, "committed");
+    }),
+};
+
+export const relianceCases: readonly ContractCase[] = [
+  changedWorkersRefuse,
+  manyMayRely,
+  ownWorkerMayChange,
+  addressesTakeNothing,
+];

@@ -43,6 +43,7 @@ export class MemoryTurn implements Tx {
   readonly #mine = new Set<Key>();
   readonly #loaded = new Map<Key, Row | null | "busy">();
   readonly #lists = new Map<string, readonly TaskRow[]>();
+  readonly #addresses = new Map<WorkerId, WorkerRow | null>();
   #isOver = false;
 
   constructor(handle: MemoryHandle, want: Want) {
@@ -77,10 +78,22 @@ export class MemoryTurn implements Tx {
     return this.#lists.get(nameOf(list));
   }
 
-  async more(rows: readonly Key[], lists: readonly TaskList[]): Promise<void> {
+  address(worker: WorkerId): WorkerRow | null | undefined {
+    this.#assertOpen();
+    if (!this.#cluster.isWeak) this.#lookUp(worker);
+    return this.#addresses.get(worker);
+  }
+
+  #lookUp(worker: WorkerId): void {
+    const row = this.#tables.rows.get(workerKey(worker));
+    this.#addresses.set(worker, row?.kind === "worker" ? row : null);
+  }
+
+  async more(rows: readonly Key[], lists: readonly TaskList[], addresses: readonly WorkerId[] = []): Promise<void> {
     this.#assertOpen();
     this.#load(rows);
     this.#list(lists);
+    for (const worker of addresses) this.#lookUp(worker);
   }
 
   async commit(turn: number, units: readonly Unit[]): Promise<Committed> {

@@ -1,7 +1,7 @@
 // What the function that begins turns answers, read into rows and keys. It belongs to begin-sql.ts: one names the fields, the other
 // reads them.
 
-import type { Key, Mail, Millis, Row, TaskList, TaskRow } from "@astraflow/engine";
+import type { Key, Mail, Millis, Row, TaskList, TaskRow, WorkerRow } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
 import { dueKinds, type Kind, rootKinds, rowOf, sharedKinds } from "./columns.ts";
 import type { Request } from "./request.ts";
@@ -22,6 +22,7 @@ export interface Reply {
   readonly open: readonly Counted[] | null;
   readonly held: readonly Counted[] | null;
   readonly look: readonly Counted[] | null;
+  readonly address: readonly Cells[] | null;
   readonly mail: readonly (readonly [seq: number, id: string, body: string])[] | null;
   readonly [rows: string]: unknown;
 }
@@ -72,6 +73,11 @@ export function listsOf(reply: Reply, request: Request): [TaskList, TaskRow[]][]
     lists.push(...found);
   }
   return lists;
+}
+
+/** Workers that were looked at and not taken. */
+export function addressesOf(reply: Reply): WorkerRow[] {
+  return (reply.address ?? []).map((cells) => rowOf("worker", cells) as WorkerRow);
 }
 
 export function mailOf(reply: Reply, replica: string, epoch: number): { seq: number; mail: Mail }[] {

@@ -35,7 +35,7 @@ const beginArguments = `
   p_line text[] DEFAULT NULL, p_limit integer[] DEFAULT NULL,
   p_open text[] DEFAULT NULL, p_open_from text[] DEFAULT NULL, p_open_limit integer[] DEFAULT NULL,
   p_held text[] DEFAULT NULL, p_held_limit integer[] DEFAULT NULL,
-  p_look text[] DEFAULT NULL, p_look_limit integer[] DEFAULT NULL,
+  p_look text[] DEFAULT NULL, p_look_limit integer[] DEFAULT NULL, p_address text[] DEFAULT NULL,
   p_due integer DEFAULT 0, p_mail integer DEFAULT 0,
   p_skip_run text[] DEFAULT '{}', p_skip_worker text[] DEFAULT '{}', p_skip_key text[] DEFAULT '{}'`;
 
@@ -47,7 +47,7 @@ DECLARE
   v_busy text[] := '{}'; v_loose text[] := '{}';
   ${dueKinds.map((kind) => `v_due_${kind} text[]; v_least_${kind} bigint;`).join(" ")}
   ${[...rootKinds, ...sharedKinds].map((kind) => `j_${kind} json;`).join(" ")}
-  j_task json; j_claimed json; j_brought json; j_due_worker json; j_due_key json; j_open json; j_held json; j_look json; j_mail json;
+  j_task json; j_claimed json; j_brought json; j_due_worker json; j_due_key json; j_open json; j_held json; j_look json; j_mail json; j_address json;
 BEGIN
   IF p_replica IS NOT NULL THEN
     SELECT (SELECT epoch FROM ${schema}.replica WHERE id = p_replica), pg_try_advisory_xact_lock(p_nonce),
@@ -76,7 +76,7 @@ ${readTasks}
   RETURN json_build_object('now', v_now, 'next', v_next, 'busy', v_busy, 'loose', v_loose,
     ${[...rootKinds, ...sharedKinds].map((kind) => `'${kind}', j_${kind}`).join(", ")}, 'task', j_task, 'claimed', j_claimed,
     'brought', j_brought, 'dueWorker', j_due_worker, 'dueKey', j_due_key, ${dueKinds.map((kind) => `'due_${kind}', v_due_${kind}`).join(", ")},
-    'open', j_open, 'held', j_held, 'look', j_look, 'mail', j_mail);
+    'open', j_open, 'held', j_held, 'look', j_look, 'mail', j_mail, 'address', j_address);
 END $body$`;
 }
 
@@ -209,6 +209,9 @@ const lists = `
   IF p_look IS NOT NULL THEN
     SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.band, x.rank, x.id) INTO j_look
     FROM unnest(p_look, p_look_limit) WITH ORDINALITY o(line, lim, n) CROSS JOIN LATERAL (${lookSql("o.line", "o.lim")}) x;
+  END IF;
+  IF p_address IS NOT NULL THEN
+    SELECT json_agg(${rowArray("worker", "w")}) INTO j_address FROM ${schema}.worker w WHERE w.id = ANY (p_address);
   END IF;`;
 
 const readTasks = `

@@ -30,8 +30,6 @@ const fractions: ReadonlySet<string> = new Set(["rank"]);
 const indexed: ReadonlySet<string> = new Set(["id", "tenant", "line", "worker"]);
 const nameBytesMax = 1_200;
 
-const isTooLong = (text: string) => Buffer.byteLength(text) > nameBytesMax;
-
 /** Byte order, whatever the database was made with: lines, lists and pages are read in it. */
 const textType = `text COLLATE "C"`;
 
@@ -80,17 +78,41 @@ export function rowOf(kind: Kind, cells: readonly unknown[]): Row {
 
 /** Why no table takes this row, or null. Said before anything is sent, so that the unit can be named. */
 export function columnProblem(row: Row): string | null {
-  const problem = rowProblem(row);
-  if (problem !== null) return problem;
+  const columns = columnsByKind[row.kind];
+  if (columns === undefined) return rowProblem(row);
   const fields = row as unknown as Record<string, unknown>;
-  for (const { field } of columnsByKind[row.kind]) {
-    const value = fields[field];
-    if (typeof value === "number" && !fractions.has(field) && !Number.isSafeInteger(value))
-      return `${row.kind}/${row.id} has ${field} ${value}, which is no whole number`;
-    if (typeof value === "string" && value.length > nameBytesMax / 3 && indexed.has(field) && isTooLong(value))
-      return `${row.kind}/${row.id.slice(0, 40)}… has a ${field} of more than ${nameBytesMax} bytes`;
+  for (let at = 0; at < columns.length; at++) {
+    const column = columns[at] as Column;
+    const value = fields[column.field];
+    // Most fields are plain texts and numbers; only what does not look like one is asked about again, with words for it.
+    if (
+      typeof value === "string"
+        ? !isText(column, value)
+        : typeof value === "number"
+          ? !isNumber(column, value)
+          : !isRest(column, value)
+    )
+      return rowProblem(row) ?? `${row.kind}/${row.id.slice(0, 40)} has a ${column.field} that no column takes`;
   }
   return null;
+}
+
+function isText({ field, type }: Column, value: string): boolean {
+  if (typeof type === "object") return type.includes(value);
+  if (type !== "text" && type !== "text?") return false;
+  return value.length <= nameBytesMax / 3 || !indexed.has(field) || Buffer.byteLength(value) <= nameBytesMax;
+}
+
+function isNumber({ field, type }: Column, value: number): boolean {
+  return (
+    (type === "number" || type === "number?") && (Number.isSafeInteger(value) || (fractions.has(field) && Number.isFinite(value)))
+  );
+}
+
+function isRest({ type }: Column, value: unknown): boolean {
+  if (value === null) return type === "text?" || type === "number?";
+  if (type === "flag") return typeof value === "boolean";
+  return type === "list" && Array.isArray(value) && value.every((one) => typeof one === "string");
 }
 
 /** The first text in a row that PostgreSQL cannot store: one with a NUL, or with half of a surrogate pair. */

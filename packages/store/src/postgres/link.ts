@@ -14,6 +14,8 @@ export interface PostgresStats {
   rows: number;
 }
 
+const goodbyeMsMax = 1_000;
+
 export class Link {
   readonly place: string;
   /** Names this connection in a lock, so that others can wait for the end of its transaction. */
@@ -87,10 +89,13 @@ export class Link {
     (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 
+  /** Says goodbye; a server that does not answer is not waited for. */
   async end(): Promise<void> {
     if (this.#lost !== null) return this.cut();
     this.#lost = new Error("the connection was closed");
+    const timer = setTimeout(() => this.cut(), goodbyeMsMax);
     await this.#client.end();
+    clearTimeout(timer);
   }
 }
 

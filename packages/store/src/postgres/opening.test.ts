@@ -160,12 +160,23 @@ describe("opening a database", () => {
     }
   });
 
-  it("[S22] refuses a zombie already when it begins, and cannot settle for it any more", async () => {
-    const zombie = await openHand(make());
+  it("[S22] refuses a zombie already when it begins, and settles nothing for it any more", async () => {
+    let isBroken = false;
+    const failpoint = (name: string) => {
+      if (isBroken && name === "postgres.committing") throw new Error("the network is broken, says the test");
+    };
+    const store = openPostgres({ url, failpoint });
+    opened.push(store);
+    const zombie = await openHand(store);
     await zombie.write(readyUnit("r1", "l"));
+    isBroken = true;
+    const turn = zombie.nextTurn;
+    const tx = await zombie.begin({ rows: ["run/r1"] });
+    expect(await zombie.commit(tx, [unit({ puts: [runRow("r1")] })])).toEqual({ outcome: "unknown" });
     await openHand(make());
 
     await expect(zombie.begin()).rejects.toMatchObject({ code: "E.STORE.IN_USE", message: expect.stringContaining("epoch 2") });
+    await expect(store.settle(turn)).rejects.toMatchObject({ code: "E.STORE.IN_USE" });
   });
 
   it("[S17] runs its clock as fast as it is told, from the store's birth on, and never below what was stored", async () => {

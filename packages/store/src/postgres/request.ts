@@ -1,6 +1,6 @@
 // What a turn asks for, as one call of the function that begins turns. What it answers is read in answer.ts.
 
-import type { Key, TaskList, Want } from "@astraflow/engine";
+import type { Key, TaskList, Want, WorkerId } from "@astraflow/engine";
 import { rootOf, runOf, splitKey } from "@astraflow/engine";
 import { isStorable, type Kind } from "./columns.ts";
 import { callText, numberArray, textArray, textValue } from "./literal.ts";
@@ -29,7 +29,7 @@ export interface Asker {
   readonly ahead: number;
 }
 
-export type Wish = Pick<Want, "rows" | "lists"> & Partial<Want>;
+export type Wish = Pick<Want, "rows" | "lists"> & Partial<Want> & { readonly addresses?: readonly WorkerId[] };
 
 export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key) => boolean): Request {
   const roots = new Set<Key>();
@@ -66,6 +66,7 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key)
     held_limit: numbers(held.map((list) => Math.max(0, list.limit))),
     look: texts(look.map((list) => list.line)),
     look_limit: numbers(look.map((list) => Math.max(0, list.limit))),
+    address: texts((wish.addresses ?? []).filter(isStorable)),
     due: positive(wish.due),
     mail: positive(wish.mail),
     skip_run: texts(skip.run),

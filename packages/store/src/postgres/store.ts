@@ -253,6 +253,7 @@ class SharedStore implements PostgresStore, TurnEnd {
       try {
         link = isFresh || lane.link === null ? await this.#connect() : lane.link;
         lane.link = link;
+        if (this.#opened !== opened) throw new Error("the store was closed");
         this.#step("postgres.begin");
         const asker = {
           replica,

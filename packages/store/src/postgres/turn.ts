@@ -1,9 +1,33 @@
 // One turn on PostgreSQL: one transaction on one lane. Here is what it has taken, what it was shown, and what it is asked for later;
 // how it is written and what becomes of a commit that went wrong is store.ts's business.
 
-import type { Committed, Key, Line, Mail, Millis, Row, TaskList, TaskRow, Tx, Unit, Want } from "@astraflow/engine";
+import type {
+  Committed,
+  Key,
+  Line,
+  Mail,
+  Millis,
+  Row,
+  TaskList,
+  TaskRow,
+  Tx,
+  Unit,
+  Want,
+  WorkerId,
+  WorkerRow,
+} from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
-import { byStanding, claimedKeysOf, dueKeysOf, inOrderOfDue, listsOf, mailOf, type Reply, rowsOf } from "./answer.ts";
+import {
+  addressesOf,
+  byStanding,
+  claimedKeysOf,
+  dueKeysOf,
+  inOrderOfDue,
+  listsOf,
+  mailOf,
+  type Reply,
+  rowsOf,
+} from "./answer.ts";
 import type { Lane } from "./lanes.ts";
 import type { Link } from "./link.ts";
 import type { Knowledge } from "./payload.ts";
@@ -31,6 +55,7 @@ export class PostgresTurn implements Tx, Knowledge {
   readonly #busy = new Set<Key>();
   readonly #loaded = new Map<Key, Row | null | "busy">();
   readonly #lists = new Map<string, readonly TaskRow[]>();
+  readonly #addresses = new Map<WorkerId, WorkerRow | null>();
   #isOver = false;
 
   constructor(end: TurnEnd, lane: Lane, link: Link, me: { replica: string; epoch: number }, asked: Asked) {
@@ -59,7 +84,12 @@ export class PostgresTurn implements Tx, Knowledge {
     return this.#lists.get(nameOf(list));
   }
 
-  async more(rows: readonly Key[], lists: readonly TaskList[]): Promise<void> {
+  address(worker: WorkerId): WorkerRow | null | undefined {
+    this.#assertOpen();
+    return this.#addresses.get(worker);
+  }
+
+  async more(rows: readonly Key[], lists: readonly TaskList[], addresses: readonly WorkerId[] = []): Promise<void> {
     this.#assertOpen();
     const newRows = rows.filter((key) => !this.#loaded.has(key));
     const newLists = lists.filter((list) => !this.#lists.has(nameOf(list)));
@@ -68,11 +98,15 @@ export class PostgresTurn implements Tx, Knowledge {
     const wish = {
       rows: newRows.filter((key) => !isBusy(rootOf(key))),
       lists: newLists.filter((list) => list.of !== "open" || !isBusy(`run/${list.run}`)),
+      addresses: addresses.filter((worker) => !this.#addresses.has(worker)),
     };
     for (const list of newLists) if (!wish.lists.includes(list)) this.#lists.set(nameOf(list), []);
-    if (wish.rows.length + wish.lists.length === 0) return this.#name(newRows);
+    if (wish.rows.length + wish.lists.length + wish.addresses.length === 0) return this.#name(newRows);
     const request = requestOf(wish, null, (root) => this.#taken.has(root));
-    this.#absorb(newRows, request, await this.#end.more(this, request));
+    const reply = await this.#end.more(this, request);
+    this.#absorb(newRows, request, reply);
+    for (const worker of wish.addresses) this.#addresses.set(worker, null);
+    for (const row of addressesOf(reply)) this.#addresses.set(row.id, row);
   }
 
   async commit(turn: number, units: readonly Unit[]): Promise<Committed> {

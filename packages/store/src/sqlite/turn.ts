@@ -1,7 +1,21 @@
 // One turn on sqlite. The store is alone, so every root is free and every read goes through; the write transaction opens only at the
 // commit, because nobody else writes between the two.
 
-import type { Committed, Key, Line, Mail, Millis, Row, TaskList, TaskRow, Tx, Unit, Want } from "@astraflow/engine";
+import type {
+  Committed,
+  Key,
+  Line,
+  Mail,
+  Millis,
+  Row,
+  TaskList,
+  TaskRow,
+  Tx,
+  Unit,
+  Want,
+  WorkerId,
+  WorkerRow,
+} from "@astraflow/engine";
 import { keyOf, rootOf, runKey, runOf, splitKey } from "@astraflow/engine";
 import type { Kind } from "./columns.ts";
 import type { Desk } from "./desk.ts";
@@ -74,6 +88,11 @@ export class SqliteTurn implements Tx {
     if (list.of === "line") return this.#desk.claim(list.line, list.limit, null);
     this.#taken.add(runKey(list.run));
     return this.#desk.openTasks(list.run, list.after, list.limit);
+  }
+
+  address(worker: WorkerId): WorkerRow | null {
+    this.#assertOpen();
+    return this.#find("worker", worker) as WorkerRow | null;
   }
 
   async more(rows: readonly Key[], _lists: readonly TaskList[]): Promise<void> {
