@@ -45,6 +45,29 @@ describe("words for another scheduler's sockets", () => {
     ]);
   });
 
+  it("[U13] a letter about a drain that has ended meanwhile changes nothing", async () => {
+    const stage = new Stage({ mode: "weak" });
+    let isDeaf = true;
+    const near = await stage.boot("r1", {
+      wrap: (store) => passThrough(store, { begin: (want) => store.begin(isDeaf ? { ...want, mail: 0 } : want) }),
+    });
+    const far = await stage.boot("r2");
+    const worker = await near.join("w");
+    const drain = { type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker } as const;
+    await far.ask({ ...drain, on: true });
+    await near.ask({ ...drain, on: false });
+    const back = await near.join("w", { boot: worker.boot });
+    const before = drains(near).length;
+
+    isDeaf = false;
+    await stage.pass(1);
+
+    expect(drains(near).slice(before)).toEqual([]);
+    const run = await near.run(chain(1));
+    await stage.pass(1);
+    expect(back.sent).toMatchObject([{ run }]);
+  });
+
   it("[U13] a worker that moves to another scheduler has its old session reset there, and only that one", async () => {
     const { stage, near, far, worker } = await twoSchedulers();
 

@@ -80,7 +80,7 @@ export interface Tx {
   /** `undefined`: not loaded yet, ask with `more`. Stores that are alone read through and never answer that. */
   row(kind: Row["kind"], id: string): Row | null | "busy" | undefined;
   tasks(list: TaskList): readonly TaskRow[] | undefined;
-  /** A worker as it was last stored, without taking it: tells where its mail goes, and is no ground for any other decision. */
+  /** A worker as it was last stored, without taking it: tells where its mail goes and what it should have heard; nothing is written for it. */
   address(worker: WorkerId): WorkerRow | null | undefined;
   /** Rows only known after the first look; same locks, same instant. */
   more(rows: readonly Key[], lists: readonly TaskList[], addresses?: readonly WorkerId[]): Promise<void>;

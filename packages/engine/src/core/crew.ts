@@ -240,7 +240,7 @@ export function drainWorker(board: Board, tools: Tools, order: DrainWorker): Ans
     const seat = tools.floor.seats.get(row.id);
     if (seat !== undefined)
       board.effect({ type: "drain", session: seat.session, worker: row.id, on: order.on, reason: `asked by ${order.by}` });
-    else postDrain(board, tools, row, order.on, `asked by ${order.by}`);
+    else postDrain(board, tools, row, `asked by ${order.by}`);
   }
   return { of: "worker", worker: row.id, draining: order.on };
 }

@@ -19,7 +19,7 @@ type Letter =
   | ({ readonly of: "stop"; readonly run: RunId; readonly task: TaskId; readonly fence: number } & Why)
   /** For every session of the worker that joined before this epoch, or, inclusively, with it. */
   | ({ readonly of: "reset"; readonly epoch: number } & Why)
-  | { readonly of: "drain"; readonly on: boolean; readonly reason: string };
+  | { readonly of: "drain"; readonly reason: string };
 
 type Addressed = Letter & { readonly worker: WorkerId };
 
@@ -51,10 +51,10 @@ export function postReset(board: Board, tools: Tools, worker: WorkerRow, why: Wh
   post(board, worker, workerKey(worker.id), `reset ${worker.id} ${worker.epoch}`, { of: "reset", epoch: worker.epoch, ...why });
 }
 
-export function postDrain(board: Board, tools: Tools, worker: WorkerRow, on: boolean, reason: string): void {
+export function postDrain(board: Board, tools: Tools, worker: WorkerRow, reason: string): void {
   if (isHere(tools, worker) || worker.phase !== "online") return;
   const id = `drain ${worker.id} ${tools.nextId(board.now)}`;
-  post(board, worker, workerKey(worker.id), id, { of: "drain", on, reason });
+  post(board, worker, workerKey(worker.id), id, { of: "drain", reason });
 }
 
 function isHere(tools: Tools, worker: WorkerRow): boolean {
@@ -88,11 +88,14 @@ export function hearMail(board: Board, tools: Tools, mail: Mail): void {
         reason: letter.reason,
       });
       return;
-    case "drain":
-      if (seat.draining === letter.on) return;
-      board.move({ move: "drain", worker: seat.worker, on: letter.on });
-      board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: letter.on, reason: letter.reason });
+    case "drain": {
+      // It may have been undrained here since the letter was written: the row is asked, the letter is only the reason to ask.
+      const on = board.address(seat.worker)?.draining ?? seat.draining;
+      if (seat.draining === on) return;
+      board.move({ move: "drain", worker: seat.worker, on });
+      board.effect({ type: "drain", session: seat.session, worker: seat.worker, on, reason: letter.reason });
       return;
+    }
     default:
       throw fault("E.INTERNAL", `mail ${mail.id} holds a letter that cannot be read`);
   }
