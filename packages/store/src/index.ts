@@ -8,6 +8,7 @@ export {
   type Plant,
   type Step,
 } from "./memory/cluster.ts";
+export { inspectPostgres, type PostgresLook } from "./postgres/inspection.ts";
 export { openPostgresReader } from "./postgres/reader.ts";
 export { openPostgres, type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/store.ts";
 export { sqliteFailpoints } from "./sqlite/connection.ts";

@@ -10,7 +10,7 @@ import { firstSchema, schema } from "./schema.ts";
 
 const migrations: readonly string[] = [firstSchema];
 
-const schemaVersion = migrations.length;
+export const schemaVersion = migrations.length;
 
 /**
  * A function's name holds the digest of its text: two versions of this program may work on one database side by side, each with its
