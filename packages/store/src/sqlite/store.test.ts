@@ -13,6 +13,7 @@ import { HandClock } from "../contract/stages.ts";
 import { isVersionEnough, prepareWriter } from "./connection.ts";
 import { leastSql, nextSql, passedSql } from "./deadlines.ts";
 import { heldSql, lineSql, openSql } from "./desk.ts";
+import { schemaVersion } from "./migrations.ts";
 import { depthSql, eventsSql, openSqliteReader, runsSql, subjectEventsSql } from "./reader.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
 
@@ -91,7 +92,10 @@ describe("opening", () => {
     raw.close();
     const before = readFileSync(file);
 
-    await expect(make().open(me)).rejects.toMatchObject({ code: "E.STORE.SCHEMA_NEWER", details: { schema: 99, known: 1 } });
+    await expect(make().open(me)).rejects.toMatchObject({
+      code: "E.STORE.SCHEMA_NEWER",
+      details: { schema: 99, known: schemaVersion },
+    });
     expect(() => openSqliteReader({ file })).toThrow(expect.objectContaining({ code: "E.STORE.SCHEMA_NEWER" }));
     expect(readFileSync(file).equals(before)).toBe(true);
   });
