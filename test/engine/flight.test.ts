@@ -97,7 +97,7 @@ describe("turns in flight", () => {
 
     const runs = runsOf(world);
     expect(runs).toHaveLength(4);
-    expect([...runs].sort()).toEqual(runs);
+    expect(runs.toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual(runs);
   });
 
   it("[U12] a command on a root that is in the air waits for it, in its order", async () => {
