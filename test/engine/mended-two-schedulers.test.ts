@@ -1,7 +1,7 @@
 // Bugs that showed only on a store that others share: rows that come on demand, roots in other hands, work and workers that move
 // between schedulers. One scheduler alone is in mended-one.test.ts.
 import { describe, expect, it } from "vitest";
-import { chain, graph } from "./harness.ts";
+import { about, chain, graph } from "./harness.ts";
 import { hear, passThrough, Stage } from "./mended-stage.ts";
 
 describe("rows that come on demand", () => {
@@ -22,6 +22,12 @@ describe("rows that come on demand", () => {
     expect((await world.detail(run)).tasks).toMatchObject(granted.map((task) => ({ ...task, phase: "leased" })));
   });
 });
+
+const heard = (said: Promise<unknown>): Promise<string> =>
+  said.then(
+    () => "done",
+    (refused: { code: string }) => refused.code,
+  );
 
 describe("two schedulers on one store", () => {
   it("[U9] work of a kind that one scheduler has never seen is served by it when the other took the order", async () => {
@@ -95,5 +101,44 @@ describe("two schedulers on one store", () => {
     await stage.passIdle(5, worker);
 
     expect(worker.sent).toMatchObject([{ run }]);
+  });
+
+  it("[U9] a join whose session ended while the store was away takes the worker from nobody", async () => {
+    const stage = new Stage({ mode: "weak" });
+    let isAway = false;
+    const cut = await stage.boot("r1", {
+      wrap: (store) =>
+        passThrough(store, { begin: (want) => (isAway ? Promise.reject(new Error("no connection")) : store.begin(want)) }),
+    });
+    const near = await stage.boot("r2");
+    isAway = true;
+    const late = { tenant: "t1", worker: "t1/w", session: "w-late" } as const;
+    const joining = heard(cut.ask({ ...late, type: "worker.join", name: "w", boot: "w-boot", about: about({}), running: [] }));
+    const leaving = heard(cut.ask({ ...late, type: "worker.leave", reason: "socket closed" }));
+    const worker = await near.join("w", { boot: "w-boot" });
+    await near.run(chain(1));
+    await stage.pass(1);
+    await worker.ack();
+
+    isAway = false;
+    await stage.pass(2);
+
+    expect(await Promise.all([joining, leaving])).toEqual(["E.SESSION.UNKNOWN", "done"]);
+    expect(await worker.done({})).toMatchObject({ applied: true });
+  });
+
+  it("[U13] a drain through a scheduler that still has an old seat of the worker reaches the worker where it is", async () => {
+    const stage = new Stage({ mode: "weak" });
+    const old = await stage.boot("r1", {
+      wrap: (store) => passThrough(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),
+    });
+    const now = await stage.boot("r2");
+    const first = await old.join("w");
+    const moved = await now.join("w", { boot: first.boot });
+
+    await old.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: first.worker, on: true });
+    await stage.pass(1);
+
+    expect(now.effects).toContainEqual(expect.objectContaining({ type: "drain", session: moved.session, on: true }));
   });
 });

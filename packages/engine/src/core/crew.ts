@@ -238,7 +238,8 @@ export function drainWorker(board: Board, tools: Tools, order: DrainWorker): Ans
     board.say(order.tenant, workerKey(row.id), order.on ? "worker.draining" : "worker.undrained", { by: order.by });
     board.move({ move: "drain", worker: row.id, on: order.on });
     const seat = tools.floor.seats.get(row.id);
-    if (seat !== undefined)
+    // A seat from before the worker moved on is nobody's any more.
+    if (seat !== undefined && seat.epoch === row.epoch)
       board.effect({ type: "drain", session: seat.session, worker: row.id, on: order.on, reason: `asked by ${order.by}` });
     else postDrain(board, tools, row, `asked by ${order.by}`);
   }

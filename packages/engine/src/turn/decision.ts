@@ -1,7 +1,7 @@
 // One round of deciding: every command and every timer on one board, each under its own mark. What cannot be decided is set apart with
 // its reason; nothing here lasts beyond the round, so a round that lacked rows can simply be made again from the start.
 
-import { Fault } from "@astraflow/protocol";
+import { Fault, fault } from "@astraflow/protocol";
 import { Board } from "../core/board.ts";
 import { expireDue, expireGrants, type Now, storeAcks, watchSessions } from "../core/clockwork.ts";
 import { decide } from "../core/decide.ts";
@@ -13,7 +13,7 @@ import type { Answer } from "../effect.ts";
 import type { Claim, TaskList, Tx } from "../port.ts";
 import type { Key, WorkerId } from "../rows.ts";
 import type { Waiting } from "./inbox.ts";
-import { dataOf } from "./refusal.ts";
+import { dataOf, refusal } from "./refusal.ts";
 
 export interface Round {
   readonly tx: Tx;
@@ -65,6 +65,10 @@ export class Decision {
   }
 
   #command(tools: Tools, item: Waiting): void {
+    if (item.isGone) {
+      const gone = fault("E.SESSION.UNKNOWN", "this session ended before it could be heard; handshake again");
+      return this.answer(item, refusal(item.ref, gone));
+    }
     const mark = this.board.mark();
     try {
       const said = decide(this.board, tools, item.command, item.run);

@@ -43,6 +43,8 @@ export class Driver implements Engine {
   readonly #floor = new Floor();
   readonly #routes = new RouteBook(this.#floor);
   readonly #inbox = new Inbox();
+  /** Joins that have not been decided, by session: one whose session ends meanwhile must not take the worker from where it is by then. */
+  readonly #joining = new Map<string, Waiting>();
   readonly #plant: Plant | null;
   #tools: Tools;
   #turn = 0;
@@ -112,19 +114,21 @@ export class Driver implements Engine {
         this.#refuse(item.ref, fault("E.SHUTTING_DOWN", "the scheduler is shutting down; try another or later"));
       else if (this.#inbox.size >= this.#settings.inboxMax)
         this.#refuse(item.ref, fault("E.OVERLOADED", `${this.#settings.inboxMax} commands wait already; try again later`));
-      else
-        this.#inbox.push({
-          ref: item.ref,
-          command: item.command,
-          bytes: bytesOf(item),
-          at: this.#now,
-          run: null,
-          tries: 0,
-          busyTurns: 0,
-          solo: false,
-        });
+      else this.#take(item);
     }
     this.wake();
+  }
+
+  #take({ ref, command }: Inbound): void {
+    const bytes = bytesOf({ ref, command });
+    const item = { ref, command, bytes, at: this.#now, run: null, tries: 0, busyTurns: 0, solo: false, isGone: false };
+    if (command.type === "worker.join") this.#joining.set(command.session, item);
+    if (command.type === "worker.leave") {
+      const join = this.#joining.get(command.session);
+      if (join !== undefined) join.isGone = true;
+      this.#joining.delete(command.session);
+    }
+    this.#inbox.push(item);
   }
 
   #refuse(ref: number, problem: Fault): void {
@@ -344,6 +348,7 @@ export class Driver implements Engine {
       this.#floor.heatServed();
       this.#routes.doubt();
     }
+    for (const { command } of decided.decision.taken) if (command.type === "worker.join") this.#joining.delete(command.session);
     this.#count.turns++;
     this.#count.commands += decided.decision.answers.length;
     if (this.#plant !== "ack-before-commit") this.#speak(decided, first);

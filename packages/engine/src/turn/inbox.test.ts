@@ -11,6 +11,7 @@ const item = (command: Command, bytes = 100, at = 0): Waiting => ({
   run: null,
   tries: 0,
   busyTurns: 0,
+  isGone: false,
   solo: false,
 });
 const order = (tenant: string): Command => ({ type: "run.cancel", tenant, by: "", run: "r", reason: "" });

@@ -18,6 +18,8 @@ export interface Waiting {
   busyTurns: number;
   /** Suspected of poisoning its turn: decided alone. */
   solo: boolean;
+  /** The session it speaks for has ended since it came. */
+  isGone: boolean;
 }
 
 type Lane = Map<Tenant, Queue>;
