@@ -15,7 +15,7 @@ const benches: Record<string, { what: string; run: (argv: readonly string[]) => 
 
 const [name = "", ...argv] = process.argv.slice(2);
 const bench = benches[name];
-if (bench === undefined) {
+if (bench === undefined || argv.includes("--help")) {
   console.error(
     `npm run bench -- NAME, where NAME is one of:\n${Object.entries(benches)
       .map(([key, { what }]) => `  ${key.padEnd(10)} ${what}`)

@@ -22,8 +22,7 @@ const titles: Readonly<Record<string, string>> = {
   past: "one, chains, long past",
   "one-single": "one scheduler, single tasks",
   "two-single": "two schedulers, single tasks",
-  "one-2-turns": "one, chains, 2 turns in flight",
-  "one-4-turns": "one, chains, 4 turns in flight",
+  "one-1-turn": "one, chains, 1 turn in flight",
   peer: "graphile-worker, one process",
   "peer-two": "graphile-worker, two processes",
   "peer-window": "graphile-worker, our window",
@@ -41,8 +40,7 @@ const ratios: readonly (readonly [string, string, string])[] = [
   ["two", "one", "goal >= 1"],
   ["two-single", "one-single", ""],
   ["peer-two", "peer", "the peer's own"],
-  ["one-2-turns", "one", ""],
-  ["one-4-turns", "one", ""],
+  ["one", "one-1-turn", "turns that overlap"],
   ["past", "one", "growth, goal >= 0.9"],
 ];
 

@@ -7,6 +7,7 @@ import { openPostgres, openPostgresReader } from "@astraflow/store";
 import { Client } from "pg";
 import { PostgresLoad } from "./postgres-load.ts";
 import { ask } from "./postgres-server.ts";
+import { leaveWaiting, waitingLine } from "./postgres-waiting.ts";
 
 export interface PlanFigure {
   /** Who asked: a turn, or a page. */
@@ -92,6 +93,7 @@ function overhear(hear: (statement: string, plan: PlanNode) => void): () => void
 
 function judge(text: string, plan: PlanNode, sizes: ReadonlyMap<string, number>): Omit<PlanFigure, "asker"> {
   const statement = text
+    .replace(/^BEGIN.*?; (?=WITH|SELECT \()/s, "")
     .replace(/\$q[0-9a-f]+\$/g, "'")
     .replace(/\s+/g, " ")
     .trim()
@@ -130,24 +132,27 @@ async function askEverything(url: string, say: (asker: string) => void): Promise
   await load.stop();
   const reader = openPostgresReader({ url });
   try {
-    const { items: routes } = await reader.page({ page: "routes" });
-    const line = `r|${routes[0]?.id ?? ""}`;
     const runs = await askPages(reader, say);
     say("turn");
+    await leaveWaiting(store);
     const rows: Key[] = runs.flatMap((id): Key[] => [`run/${id}`, `task/${id}.0`]);
     const tx = await store.begin({
       rows: [...rows, "worker/bench/plans-w0", "key/bench/none", "ask/bench/none"],
-      claims: [{ line, limit: 50 }],
+      claims: [{ line: waitingLine, limit: 20 }],
       lists: [
         { of: "open", run: runs.at(-1) ?? "", after: "", limit: 100 },
         { of: "held", worker: "bench/plans-w0", limit: 100 },
-        { of: "line", line, limit: 100 },
+        { of: "line", line: waitingLine, limit: 20 },
       ],
-      due: 100,
+      due: 20,
       mail: 100,
       skip: [],
     });
+    const claimed = tx.claimed.get(waitingLine)?.length ?? 0;
+    const due = tx.due.length;
     await tx.abort();
+    // Else the plans would be those of looking at nothing.
+    if (claimed < 20 || due < 20) throw new Error(`of 100 waiting tasks ${claimed} were claimed and ${due} due`);
   } finally {
     await reader.close();
     await store.close();

@@ -22,6 +22,8 @@ import { RouteBook } from "./route-book.ts";
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 200;
 const busyPauseMsMax = 16;
+/** A turn of fewer commands than this is not worth splitting: it costs two calls to the store, however small. */
+const shareMin = 32;
 const nobody: ReadonlySet<WorkerId> = new Set();
 const plansMax = 1_000;
 /** A turn this many idle periods late means the scheduler or its store was away. */
@@ -191,9 +193,9 @@ export class Driver implements Engine {
   /** Begins a turn and decides it; its commit is left under way. With others in the air it takes only what they do not concern. */
   async #takeOff(): Promise<void> {
     const isAlone = this.#sky.size === 0;
-    const { turnCommandsMax, turnBytesMax, claimLinesMax } = this.#settings;
+    const { turnBytesMax, claimLinesMax } = this.#settings;
     const gate = isAlone ? null : this.#sky.gate();
-    const batch = this.#inbox.take(turnCommandsMax, turnBytesMax, gate === null ? null : (item) => gate.admits(item));
+    const batch = this.#inbox.take(this.#share(), turnBytesMax, gate === null ? null : (item) => gate.admits(item));
     this.#floor.air = gate === null ? clearAir : this.#sky.air(gate.waiting);
     const claims = wantedClaims(this.#tools, slotsComing(batch.map((item) => item.command)));
     if (!isAlone && batch.length === 0 && claims.length === 0) return;
@@ -221,6 +223,14 @@ export class Driver implements Engine {
     if (this.#plant === "ack-before-commit") this.#speak(decided, new Map());
     this.#launch(tx, decided);
     if (this.#settings.turnsInFlight === 1) while (this.#sky.size > 0 && !this.#isUnsettled) await this.#stirred();
+  }
+
+  /** How many commands a turn takes: where others may fly beside it, what waits is shared among them, so that deciding overlaps committing. */
+  #share(): number {
+    const { turnCommandsMax, turnsInFlight } = this.#settings;
+    const others = turnsInFlight - this.#sky.size - 1;
+    if (others <= 0) return turnCommandsMax;
+    return Math.min(turnCommandsMax, Math.max(shareMin, Math.ceil(this.#inbox.size / (others + 1))));
   }
 
   async #stirred(): Promise<void> {
