@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { caught, passed, Script } from "./testing/script.ts";
 
-const ready = (policy = {}) => new Script().start("r1", [{ policy }, {}, {}]).created("r1").joined("w1", 2);
+const ready = (policy = {}, wish = {}) => new Script(wish).start("r1", [{ policy }, {}, {}]).created("r1").joined("w1", 2);
 const worker = "worker/t1/w1";
 
 describe("eligibility", () => {
@@ -24,11 +24,15 @@ describe("eligibility", () => {
     ).toBe(true);
   });
 
-  it("[X34] finds a grant beyond the slots, outside the pool, or of a package that is not there", () => {
+  it("[X34] finds a grant beyond the slots or the limit of a node type, outside the pool, or of a package that is not there", () => {
     const third = ready().granted("r1.0", "w1", 10).granted("r1.1", "w1", 11).granted("r1.2", "w1", 12);
 
     expect(caught(third.read(), "eligibility")).toContain("which holds 3 attempts and has 2 slots");
     expect(caught(ready({ pool: "gpu" }).granted("r1.0", "w1", 10).read(), "eligibility")).toContain("in pool default, not gpu");
+    const second = ready({}, { perNodeLimits: { "sim.step": 1 } })
+      .granted("r1.0", "w1", 10)
+      .granted("r1.1", "w1", 11);
+    expect(caught(second.read(), "eligibility")).toContain("which takes 1 of sim.step at once");
   });
 
   it("[X34] finds a dispatch on a session that is not accepted, was reset, or is another tenant's", () => {

@@ -28,6 +28,9 @@ export function eligibility({ fail, lives, scene }: Bench): Checker {
     if (node === undefined || node === null || shape === undefined) return;
     if (node.pool !== null && node.pool !== shape.pool)
       return fail(`${where}, which is in pool ${shape.pool}, not ${node.pool}`, [id, worker]);
+    const limit = shape.perNodeLimits?.[node.type] ?? now.slots;
+    if (lives.heldOf(worker, node.type) > limit)
+      return fail(`${where}, which takes ${limit} of ${node.type} at once`, [id, worker]);
     if (node.packageName !== shape.packageName || node.packageVersion !== shape.packageVersion)
       fail(`${where}, which does not have ${node.packageName} ${node.packageVersion}`, [id, worker]);
   };

@@ -81,6 +81,13 @@ export class Lives {
     return this.runs.get(runIn(id))?.tasks.get(id);
   }
 
+  /** How many tasks of a node type a worker holds. */
+  heldOf(worker: string, nodeType: string): number {
+    let count = 0;
+    for (const id of this.held.get(worker) ?? []) if (this.task(id)?.node?.type === nodeType) count++;
+    return count;
+  }
+
   apply(fact: Fact): void {
     if (fact.worker !== null) return this.#applyWorker(fact.worker, fact);
     if (fact.run === null) return;

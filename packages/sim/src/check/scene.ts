@@ -25,14 +25,14 @@ export class Scene {
   healedAt: TrueTime = Number.POSITIVE_INFINITY;
   now: TrueTime = 0;
   #troubledAt: TrueTime = 0;
-  /** Troubles of the store that go on. */
-  readonly #ailing = new Set<string>();
+  /** Troubles of the store that go on. Two of a kind may overlap, so they are counted. */
+  #ailing = 0;
   readonly processes = new Map<string, ProcessLife>();
   readonly links = new Map<string, LinkLife>();
 
   /** The last moment at which a scheduler or the store was disturbed: now, while one is. Bounds that they keep begin anew then. */
   get troubledAt(): TrueTime {
-    const isWell = this.#ailing.size === 0 && (this.setUp?.schedulers ?? []).every((scheduler) => this.isRunning(scheduler));
+    const isWell = this.#ailing === 0 && (this.setUp?.schedulers ?? []).every((scheduler) => this.isRunning(scheduler));
     return isWell ? this.#troubledAt : this.now;
   }
 
@@ -68,8 +68,7 @@ export class Scene {
     if (this.setUp?.workers.some(({ worker }) => worker === target) === true) return;
     this.#troubledAt = at;
     // A connection is lost in an instant; the others say when they end.
-    if (event === "ends") this.#ailing.delete(`${name} ${target}`);
-    else if (name.startsWith("store-") && name !== "store-connection-lost") this.#ailing.add(`${name} ${target}`);
+    if (name.startsWith("store-") && name !== "store-connection-lost") this.#ailing += event === "begins" ? 1 : -1;
   }
 
   #seeProcess(seen: Extract<Observation, { kind: "process" }>): void {

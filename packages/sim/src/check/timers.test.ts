@@ -46,6 +46,9 @@ describe("timers", () => {
 
     expect(held(8_000).judge("timers").violations).toEqual([]);
     const ailing = limited().granted("r1.0", "w1", 10).read().fault({ name: "store-stalled", target: "store" });
+    ailing
+      .fault({ name: "store-stalled", target: "store" })
+      .add({ kind: "fault", name: "store-stalled", target: "store", event: "ends" });
     expect(ailing.wait(30_000).read().judge("timers").violations).toEqual([]);
     expect(caught(held(30_000), "timers")).toContain("attempt r1.0#10 has a limit of 4000 ms and goes on");
     expect(caught(waiting(30_000), "timers")).toContain("r1.0 may wait 6000 ms and still does");

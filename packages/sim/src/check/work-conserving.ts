@@ -60,7 +60,9 @@ export function workConserving({ fail, lives, scene }: Bench): Checker {
       packageName === shape.packageName &&
       packageVersion === shape.packageVersion &&
       Object.keys(tags).length === 0;
-    if (!fits || (lives.held.get(worker)?.size ?? 0) >= life.slots) return never;
+    const limit = shape.perNodeLimits?.[task.node.type] ?? life.slots;
+    const isFull = (lives.held.get(worker)?.size ?? 0) >= life.slots || lives.heldOf(worker, task.node.type) >= limit;
+    if (!fits || isFull) return never;
     return Math.max(life.readAt, movedAt.get(worker) ?? 0, seat.acceptedAt, seat.healthAt);
   };
 

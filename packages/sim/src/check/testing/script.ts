@@ -24,7 +24,7 @@ export class Script {
   #cursor = 0;
   #storeNow = 1_000_000;
 
-  constructor() {
+  constructor(wish: { readonly perNodeLimits?: Readonly<Record<string, number>> } = {}) {
     const promises = {
       ackDeadlineMs: 5_000,
       leaseMs: 30_000,
@@ -34,7 +34,7 @@ export class Script {
       idleMs: 1_000,
     };
     const shape = { pool: "default", packageName: "sim", packageVersion: "1.0.0", nodeTypes: ["sim.step"], hasDisk: false };
-    const workers = ["w1", "w2"].map((worker) => ({ worker, instance: worker, tenant, slots: 2, ...shape }));
+    const workers = ["w1", "w2"].map((worker) => ({ worker, instance: worker, tenant, slots: 2, ...shape, ...wish }));
     this.add({
       kind: "set-up",
       seed: 1,
