@@ -1,6 +1,7 @@
 // The worker's socket: one at a time, dialled out, text in and text out. Real ones are WebSockets; a simulator brings its own.
 // What the texts mean is the link's business.
 
+import type { Socket } from "node:net";
 import { limits } from "@astraflow/protocol";
 import WebSocket from "ws";
 import type { Outside } from "./outside.ts";
@@ -27,6 +28,14 @@ export interface Dialling {
 /** How long the other end may take to answer a close before the socket is torn down. */
 const closeWaitMs = 1_000;
 
+/**
+ * Whether the other end lives is another question than whether the lease was renewed. A scheduler that hangs must be left while there
+ * is time to reach the next before the lease ends; one that only waits for its store answers pings and is stayed with.
+ */
+const lookMs = 1_000;
+const looksPerPing = 5;
+const silentLooksMax = 10;
+
 export class Dialler implements Dialling {
   readonly #urls: readonly string[];
   readonly #events: DialEvents;
@@ -51,6 +60,13 @@ export class Dialler implements Dialling {
     });
     this.#socket = socket;
     let problem = "";
+    let stopWatch = () => {};
+    socket.on("upgrade", (response) => {
+      stopWatch = this.#watch(socket, response.socket, (why) => {
+        problem = why;
+        socket.terminate();
+      });
+    });
     socket.on("open", () => this.#isCurrent(socket) && this.#events.opened());
     // Workers of the field also take binary messages that hold the same text, so a scheduler may send either.
     socket.on("message", (data) => this.#isCurrent(socket) && this.#events.received(String(data)));
@@ -58,6 +74,7 @@ export class Dialler implements Dialling {
       problem = error.message;
     });
     socket.on("close", (code, reason) => {
+      stopWatch();
       if (!this.#isCurrent(socket)) return;
       this.#socket = undefined;
       this.#events.lost(problem || `the connection was closed (${code}${reason.length > 0 ? ` ${String(reason)}` : ""})`);
@@ -80,6 +97,28 @@ export class Dialler implements Dialling {
 
   closed(): Promise<void> {
     return this.#closing;
+  }
+
+  /**
+   * Any byte is a sign of life, so a large frame on a slow line is one too. Looks are counted and not milliseconds: a process that was
+   * itself stopped for a minute has looked once, and has not yet read what came meanwhile.
+   */
+  #watch(socket: WebSocket, stream: Socket, dead: (why: string) => void): () => void {
+    let bytes = stream.bytesRead;
+    let looks = 0;
+    let silentLooks = 0;
+    let cancel = () => {};
+    const look = (): void => {
+      looks++;
+      silentLooks = stream.bytesRead === bytes ? silentLooks + 1 : 0;
+      bytes = stream.bytesRead;
+      if (silentLooks >= silentLooksMax)
+        return dead(`the scheduler has not been heard for ${(silentLooks * lookMs) / 1_000} s and leaves pings unanswered`);
+      if (looks % looksPerPing === 0 && socket.readyState === WebSocket.OPEN) socket.ping();
+      cancel = this.#after(lookMs, look);
+    };
+    cancel = this.#after(lookMs, look);
+    return () => cancel();
   }
 
   #isCurrent(socket: WebSocket): boolean {

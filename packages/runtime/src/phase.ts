@@ -38,9 +38,12 @@ export interface BackoffSettings {
   readonly jitter: number;
 }
 
-/** How long to wait before dialling again: the first time not at all, then doubling up to the cap. */
+/**
+ * How long to wait before dialling again: the first time not at all, then doubling. The longest pause with the unluckiest dice is the
+ * cap; cut off only there, half of a crowd would come back in step.
+ */
 export function backoffMs(settings: BackoffSettings, failures: number, roll: number): number {
   if (failures === 0) return 0;
-  const delay = Math.min(settings.maxMs, settings.baseMs * 2 ** Math.min(failures - 1, 30));
+  const delay = Math.min(settings.maxMs / (1 + settings.jitter), settings.baseMs * 2 ** Math.min(failures - 1, 30));
   return delay * (1 - settings.jitter + 2 * settings.jitter * roll);
 }

@@ -110,7 +110,12 @@ export async function runCampaign(wish: CampaignWish): Promise<CampaignReport> {
     if (isFirstEnough && outcome.violations.length > 0) isOver = true;
     onSeed(outcome);
   };
-  if (jobs === 1) for (let seed = take(); seed !== null; seed = take()) hear(await campaignSeed(seed, plain));
+  if (jobs === 1)
+    for (let seed = take(); seed !== null; seed = take()) {
+      hear(await campaignSeed(seed, plain));
+      // A seed waits for nothing real, so without this nobody would hear that the caller wants to stop.
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
   else await Promise.all(Array.from({ length: jobs }, () => serveThread(plain, take, hear)));
   return sums.report();
 }

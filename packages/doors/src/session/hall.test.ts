@@ -92,6 +92,19 @@ describe("the hall", () => {
     expect(quiet.done.at(-1)).toBe("terminate");
   });
 
+  it("[D21] answers pings while the engine answers nothing, except to a peer that does not read", async () => {
+    const { hall } = openHall();
+    const socket = new PlainSocket();
+    const ears = hall.welcome(socket);
+
+    ears.ping(Buffer.from("a"));
+    expect(socket.done).toEqual(["pong"]);
+    socket.bufferedAmount = sessionLimits.socketBytesSoft;
+    ears.ping(Buffer.from("b"));
+
+    expect(socket.done).toEqual(["pong"]);
+  });
+
   it("[D21] takes nobody new once it closes, and is closed when the last socket is gone", async () => {
     const { hall } = openHall();
     const socket = new PlainSocket();

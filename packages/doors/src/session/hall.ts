@@ -217,7 +217,7 @@ export function createSessionHall(options: SessionHallOptions): SessionHall {
       guard(peer, (out) => peer.connection.tick(out));
       markOwing(peer);
       if (now >= peer.closeBy) peer.socket.terminate();
-      else if (now - peer.lastPing >= limits.pingMs) ping(peer, now);
+      else if (now - peer.lastPing >= (peer.isPaused ? limits.pingPausedMs : limits.pingMs)) ping(peer, now);
     }
   };
 

@@ -30,6 +30,8 @@ export interface SessionLimits {
   readonly unnumberedMax: number;
   readonly beatsMax: number;
   readonly pingMs: number;
+  /** While we do not read a socket its peer's pings stay unanswered; ours, this often, show it that we live. */
+  readonly pingPausedMs: number;
   /** Ping periods without any byte of the peer before the socket ends. */
   readonly pingsMissedMax: number;
   /** How long a peer may take to answer our close. */
@@ -57,6 +59,7 @@ export const sessionLimits: SessionLimits = {
   unnumberedMax: 256,
   beatsMax: 4,
   pingMs: 20_000,
+  pingPausedMs: 3_000,
   pingsMissedMax: 2,
   closeMs: 2_000,
   sweepMs: 1_000,

@@ -12,6 +12,8 @@ type Counted = readonly [number, Cells];
 /** The JSON as it comes; what was not asked for is null. */
 export interface Reply {
   readonly now: Millis | null;
+  /** What the clock said; `now` is later where more had been stored. */
+  readonly instant: Millis | null;
   readonly next: Millis | null;
   readonly busy: readonly Key[];
   readonly loose: readonly Key[];

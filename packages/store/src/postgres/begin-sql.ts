@@ -19,7 +19,7 @@ export const functionSettings = `SET search_path = pg_catalog SET plan_cache_mod
 /** A turn that the engine holds this long has lost its engine; its locks must not outlive it. */
 const idleMsMax = 5_000;
 export const lockMsMax = 5_000;
-const statementMsMax = 30_000;
+const statementMsMax = 10_000;
 /** Claims that met tasks of another turn's making look again this often. */
 const claimTries = 3;
 /** So many names that do not exist yet are locked a turn; the space for such locks is limited on the server. */
@@ -42,7 +42,7 @@ const beginArguments = `
 export function beginSql(name: string): string {
   return `CREATE FUNCTION ${schema}.${name}(${beginArguments}) RETURNS json LANGUAGE plpgsql VOLATILE ${functionSettings} AS $body$
 DECLARE
-  v_epoch bigint; v_now bigint; v_next bigint; v_count bigint;
+  v_epoch bigint; v_now bigint; v_instant bigint; v_next bigint; v_count bigint;
   v_got text[]; v_missing text[]; v_there text[]; v_claimed text[]; v_bring text[] := '{}';
   v_busy text[] := '{}'; v_loose text[] := '{}';
   ${dueKinds.map((kind) => `v_due_${kind} text[]; v_least_${kind} bigint;`).join(" ")}
@@ -72,8 +72,11 @@ ${readTasks}
     SELECT json_agg(${rowArray("run", "r")}) INTO j_brought FROM ${schema}.run r WHERE r.id = ANY (v_bring);
   END IF;
   -- Told last: whatever was read above was stored before this instant.
-  IF p_replica IS NOT NULL THEN v_now := greatest(${instant}, v_now); END IF;
-  RETURN json_build_object('now', v_now, 'next', v_next, 'busy', v_busy, 'loose', v_loose,
+  IF p_replica IS NOT NULL THEN
+    v_instant := ${instant};
+    v_now := greatest(v_instant, v_now);
+  END IF;
+  RETURN json_build_object('now', v_now, 'instant', v_instant, 'next', v_next, 'busy', v_busy, 'loose', v_loose,
     ${[...rootKinds, ...sharedKinds].map((kind) => `'${kind}', j_${kind}`).join(", ")}, 'task', j_task, 'claimed', j_claimed,
     'brought', j_brought, 'dueWorker', j_due_worker, 'dueKey', j_due_key, ${dueKinds.map((kind) => `'due_${kind}', v_due_${kind}`).join(", ")},
     'open', j_open, 'held', j_held, 'look', j_look, 'mail', j_mail, 'address', j_address);

@@ -14,7 +14,7 @@ export const rootKinds = ["run", "worker", "key", "ask"] as const satisfies read
 export const sharedKinds = ["route", "workflow"] as const satisfies readonly Kind[];
 export const dueKinds = ["key", "run", "task", "worker"] as const satisfies readonly Kind[];
 
-interface Column {
+export interface Column {
   readonly field: string;
   readonly type: FieldType;
 }
@@ -52,9 +52,15 @@ export function tableColumns(kind: Kind): string {
     .join(", ");
 }
 
-/** The columns of a record that a list of JSON rows is read as. */
-export function recordColumns(kind: Kind): string {
-  return columnsByKind[kind].map((column) => `"${column.field}" ${sqlType(column)}`).join(", ");
+export const columnsOf = (kind: Kind): readonly Column[] => columnsByKind[kind];
+
+/** Whether its cell travels as a number; flags do, as 0 and 1. */
+export const isNumeric = ({ type }: Column): boolean => type === "number" || type === "number?" || type === "flag";
+
+/** A cell that came as a text or a double precision, as the column's own type. */
+export function castCell({ type }: Column, cell: string): string {
+  if (type === "flag") return `${cell} = 1`;
+  return type === "list" ? `${cell}::text[]` : cell;
 }
 
 export function columnNames(kind: Kind): readonly string[] {
@@ -76,12 +82,28 @@ export function rowOf(kind: Kind, cells: readonly unknown[]): Row {
   return row as unknown as Row;
 }
 
-/** Why no table takes this row, or null. Said before anything is sent, so that the unit can be named. */
-export function columnProblem(row: Row): string | null {
+/** A bit for each column in which two images of a row differ. */
+export function changesOf(before: Row, after: Row): number {
+  const columns = columnsByKind[after.kind];
+  const [old, now] = [before, after] as unknown as [Record<string, unknown>, Record<string, unknown>];
+  let mask = 0;
+  for (let at = 0; at < columns.length; at++) {
+    const { field, type } = columns[at] as Column;
+    const value = now[field];
+    if (old[field] !== value && (type !== "list" || JSON.stringify(old[field]) !== JSON.stringify(value))) mask |= 1 << at;
+  }
+  return mask;
+}
+
+export const everyColumn = -1;
+
+/** Why no table takes these columns of a row, or null. Said before anything is sent, so that the unit can be named. */
+export function columnProblem(row: Row, mask: number): string | null {
   const columns = columnsByKind[row.kind];
   if (columns === undefined) return rowProblem(row);
   const fields = row as unknown as Record<string, unknown>;
   for (let at = 0; at < columns.length; at++) {
+    if ((mask & (1 << at)) === 0) continue;
     const column = columns[at] as Column;
     const value = fields[column.field];
     // Most fields are plain texts and numbers; only what does not look like one is asked about again, with words for it.

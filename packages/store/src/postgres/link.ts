@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { type Fault, fault } from "@astraflow/protocol";
 import { Client, type QueryArrayResult } from "pg";
 import type { Address } from "./address.ts";
+import { Call, type Called, type Value } from "./call.ts";
 
 export interface PostgresStats {
   turns: number;
@@ -59,6 +60,15 @@ export class Link {
     }
     const answer = (await this.#client.query({ text, rowMode: "array" })) as QueryArrayResult | QueryArrayResult[];
     return Array.isArray(answer) ? answer : [answer];
+  }
+
+  /** One statement with parameters, and with `COMMIT` behind it if it is the last one, in one message. */
+  async call(text: string, values: readonly Value[], isLast: boolean): Promise<Called> {
+    if (this.#stats !== null) {
+      this.#stats.roundTrips++;
+      this.#stats.statements += isLast ? 2 : 1;
+    }
+    return await this.#client.query(new Call(text, values, isLast)).outcome;
   }
 
   /** The rows of a single statement. */

@@ -15,8 +15,13 @@ export function quote(text: string): string {
 /** A text that ends with a NUL for the server, and goes on for us: no statement may hold one. */
 export class NulInText extends Error {}
 
-/** An array of texts. */
+/** An array of texts, as a statement takes it. */
 export function textArray(texts: readonly string[]): string {
+  return quote(arrayText(texts));
+}
+
+/** An array of texts, as the server reads one. */
+export function arrayText(texts: readonly string[]): string {
   let list = "{";
   for (let at = 0; at < texts.length; at++) {
     const text = texts[at] as string;
@@ -24,7 +29,7 @@ export function textArray(texts: readonly string[]): string {
     if (at > 0) list += ",";
     list += `"${text.includes('"') || text.includes("\\") ? text.replace(/["\\]/g, "\\$&") : text}"`;
   }
-  return quote(`${list}}`);
+  return `${list}}`;
 }
 
 export function numberArray(numbers: readonly number[]): string {

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { fault } from "@astraflow/protocol";
 import { beginSql } from "./begin-sql.ts";
-import { commitSql } from "./commit-sql.ts";
+import { commitCall, commitSql } from "./commit-sql.ts";
 import type { Link } from "./link.ts";
 import { firstSchema, schema } from "./schema.ts";
 
@@ -24,6 +24,7 @@ function named(base: string, textOf: (name: string) => string): { name: string; 
 
 export const beginFunction = named("turn_begin", beginSql);
 export const commitFunction = named("turn_commit", commitSql);
+export const commitText = commitCall(commitFunction.name);
 
 /** Any number, as long as all versions of this program use the same. */
 const migrationLock = "4706219558021477201";

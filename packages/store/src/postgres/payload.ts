@@ -1,15 +1,25 @@
 // A turn's units as one call of the function that writes turns: which rows are new, changed or either, which lines are left and
-// entered, whose log grows. Units that cannot be written are named here, before anything is sent.
+// entered, whose log grows. Units that cannot be written are named here, mostly before anything is sent. How cells travel is in
+// sections.ts.
 
 import type { Key, Millis, Position, Row, TaskRow, Tenant, Unit } from "@astraflow/engine";
 import { keyOf, rootOf, splitKey } from "@astraflow/engine";
 import { packFacts } from "../log.ts";
 import { type BadUnit, leavesLine, refuse } from "../unit-check.ts";
-import { columnProblem, isStorable, type Kind, kinds, textProblem } from "./columns.ts";
-import { type Mode, modes } from "./commit-sql.ts";
-import { callText, NulInText, numberArray, quote, textArray, textValue } from "./literal.ts";
-import { commitFunction } from "./migrations.ts";
-import { schema } from "./schema.ts";
+import { changesOf, columnProblem, everyColumn, isStorable, type Kind, textProblem } from "./columns.ts";
+import { commitValues } from "./commit-sql.ts";
+import { arrayText } from "./literal.ts";
+import { BrokenText, NumberList, packNumbers, packTexts, TextList } from "./packing.ts";
+import {
+  dropSections,
+  eventSection,
+  mailSection,
+  type RowSection,
+  readySection,
+  rowSections,
+  type Section,
+  sections,
+} from "./sections.ts";
 
 /** What the turn knows of the rows it writes. */
 export interface Knowledge {
@@ -17,6 +27,8 @@ export interface Knowledge {
   imageOf(key: Key): Row | null | undefined;
   /** A root that did not exist and could not be locked: somebody else may make it at this moment. */
   isLoose(root: Key): boolean;
+  /** Whether there is any such root. */
+  readonly hasLoose: boolean;
 }
 
 export interface Signature {
@@ -28,7 +40,8 @@ export interface Signature {
 }
 
 export interface Payload {
-  readonly call: string;
+  /** What the function that writes turns is called with. */
+  readonly values: (string | number | Buffer | null)[];
   readonly tenants: readonly Tenant[];
   readonly facts: readonly number[];
   readonly lines: readonly string[];
@@ -49,35 +62,35 @@ export function payloadOf(
   const orphan = sheet.orphan();
   if (orphan !== null) {
     const index = units.findIndex((unit) => unit.puts.some((row) => rootOf(keyOf(row)) === orphan));
-    return { unit: index, fault: refuse(index, `it writes under ${orphan}, which does not exist`) };
+    return {
+      unit: index,
+      fault: refuse(index, `it writes under ${orphan}, which does not exist`),
+    };
   }
   try {
-    const payload = sheet.finish(signature, mailTaken);
-    // JSON spells NULs and halves of surrogate pairs as escapes, and little else: only then every text is looked at.
-    return (payload.call.includes("\\u") ? badText(units) : null) ?? payload;
+    return sheet.finish(signature, mailTaken);
   } catch (error) {
-    const bad = error instanceof NulInText ? badText(units) : null;
+    const bad = error instanceof BrokenText ? badText(units) : null;
     if (bad === null) throw error;
     return bad;
   }
 }
 
+/** A cell is taken from a row by its column's name. */
+type Cells = Readonly<Record<string, unknown>>;
+
 class Sheet {
   readonly #known: Knowledge;
-  readonly #rows = Object.fromEntries(kinds.map((kind) => [kind, { i: [], u: [], p: [] }])) as unknown as Record<
-    Kind,
-    Record<Mode, string[]>
-  >;
-  readonly #drops = Object.fromEntries(kinds.map((kind) => [kind, []])) as unknown as Record<Kind, string[]>;
+  readonly #rows: Cells[][] = sections.map(() => []);
   readonly #left = new Map<string, number>();
   readonly #lines = new Map<string, number>();
   readonly #facts = new Map<Tenant, number>();
-  readonly #ready: { tenant: Tenant; line: number; cost: number }[] = [];
-  readonly #events: { tenant: Tenant; first: number; count: number; subject: Key; facts: string }[] = [];
-  readonly #mail: string[] = [];
   readonly #relied = new Map<string, number>();
   readonly #loose = new Set<Key>();
   readonly #made = new Set<Key>();
+  /** Places in the order of entering lines, of rows in sections that have a column for them. */
+  readonly #places = new Map<Cells, number>();
+  #updates = 0;
 
   constructor(known: Knowledge) {
     this.#known = known;
@@ -85,30 +98,31 @@ class Sheet {
 
   /** Why the unit cannot be written, or null. */
   add(unit: Unit): string | null {
-    const places = unit.ready.length === 0 ? null : new Map(unit.ready.map((one, at) => [one.task, this.#ready.length + at + 1]));
+    const ready = this.#cells(readySection);
+    const places = unit.ready.length === 0 ? null : new Map(unit.ready.map((one, at) => [one.task, ready.length + at + 1]));
     const lines = new Map<string, string>();
     for (const row of unit.puts) {
       const key = keyOf(row);
-      const image = this.#known.imageOf(key);
       const isBorn = unit.born?.has(key) === true;
-      const problem = isBorn && image ? `${key} was to be new and exists` : columnProblem(row);
-      if (problem !== null) return problem;
+      const image = this.#known.imageOf(key);
+      if (isBorn && image) return `${key} was to be new and exists`;
       const place = row.kind === "task" ? places?.get(row.id) : undefined;
       if (place !== undefined && row.kind === "task") lines.set(row.id, row.line ?? "");
-      this.#put(row, key, isBorn ? null : image, place);
+      const problem = this.#put(row, key, isBorn ? null : image, place);
+      if (problem !== null) return problem;
     }
     for (const key of unit.drops) {
       const [kind, id] = splitKey(key);
-      this.#drops[kind].push(id);
+      this.#cells(dropSections[kind]).push({ id });
     }
     for (const { task, tenant, cost } of unit.ready) {
-      this.#ready.push({ tenant, line: indexOf(this.#lines, lines.get(task) ?? ""), cost });
+      ready.push({ tenant, line: indexOf(this.#lines, lines.get(task) ?? ""), cost });
       if (!this.#facts.has(tenant)) this.#facts.set(tenant, 0);
     }
     for (const { tenant, subject, facts } of unit.happenings) {
       if (facts.length === 0) continue;
       const first = this.#facts.get(tenant) ?? 0;
-      this.#events.push({ tenant, first: first + 1, count: facts.length, subject, facts: packFacts(facts) });
+      this.#cells(eventSection).push({ tenant, first: first + 1, count: facts.length, subject, facts: packFacts(facts) });
       this.#facts.set(tenant, first + facts.length);
     }
     for (const { worker, epoch } of unit.relies ?? []) {
@@ -116,20 +130,31 @@ class Sheet {
       // Of two different epochs at most one is right: no worker is in such a one.
       this.#relied.set(worker, other === undefined || other === epoch ? epoch : -1);
     }
-    for (const { replica, epoch, id, body } of unit.mail)
-      this.#mail.push(JSON.stringify({ r: replica, e: epoch, i: id, b: body }));
+    for (const { replica, epoch, id, body } of unit.mail) this.#cells(mailSection).push({ replica, epoch, id, body });
     return null;
   }
 
-  #put(row: Row, key: Key, image: Row | null | undefined, place: number | undefined): void {
-    const mode: Mode = image === undefined ? "p" : image === null ? "i" : "u";
-    if (image && place === undefined && isSame(image, row)) return;
+  #cells({ at }: Section): Cells[] {
+    return this.#rows[at / 3] as Cells[];
+  }
+
+  #put(row: Row, key: Key, image: Row | null | undefined, place: number | undefined): string | null {
+    const changes = image ? changesOf(image, row) : everyColumn;
+    if (changes === 0 && place === undefined) return null;
+    const problem = columnProblem(row, changes);
+    if (problem !== null) return problem;
     if (row.kind === "task" && image) this.#leave(image as TaskRow, row);
-    const root = rootOf(key);
-    if (this.#known.isLoose(root)) this.#loose.add(root);
-    if (mode === "i") this.#made.add(key);
-    const text = JSON.stringify(row);
-    this.#rows[row.kind][mode].push(place === undefined ? text : `${text.slice(0, -1)},"ord":${place}}`);
+    const section = sectionFor(row.kind, image, changes, place !== undefined);
+    if (section.mode === "u") this.#updates++;
+    if (this.#known.hasLoose) {
+      const root = rootOf(key);
+      if (this.#known.isLoose(root)) this.#loose.add(root);
+      if (section.mode === "i") this.#made.add(key);
+    }
+    const cells = row as unknown as Cells;
+    if (place !== undefined) this.#places.set(cells, place);
+    this.#cells(section).push(cells);
+    return null;
   }
 
   #leave(before: TaskRow, after: TaskRow): void {
@@ -145,43 +170,88 @@ class Sheet {
 
   finish(signature: Signature, mailTaken: readonly number[]): Payload {
     const tenants = [...this.#facts.keys()].sort();
-    const places = new Map(tenants.map((tenant, at) => [tenant, at + 1]));
-    const ready = this.#ready.map(({ tenant, line, cost }, at) => ({ o: at + 1, t: places.get(tenant), l: line, c: cost }));
-    const events = this.#events.map(
-      ({ tenant, first, count, subject, facts }) =>
-        `{"t":${places.get(tenant)},"f":${first},"n":${count},"s":${JSON.stringify(subject)},"d":${facts}}`,
-    );
+    const tenantPlaces = new Map(tenants.map((tenant, at) => [tenant, at + 1]));
     const facts = tenants.map((tenant) => this.#facts.get(tenant) ?? 0);
     const lines = [...this.#lines.keys()];
-    const values: Record<string, string | number | undefined> = {
+    const values = commitValues({
       ...signature,
-      replica: textValue(signature.replica),
-      updates: kinds.reduce((sum, kind) => sum + this.#rows[kind].u.length, 0),
+      ...this.#pack(tenantPlaces),
+      updates: this.#updates,
+      rely_worker: textsOrNull([...this.#relied.keys()]),
+      rely_epoch: numbersOrNull([...this.#relied.values()]),
+      left_line: textsOrNull([...this.#left.keys()]),
+      left_rank: numbersOrNull([...this.#left.values()]),
+      lines: textsOrNull(lines),
+      tenants: textsOrNull(tenants),
+      facts: numbersOrNull(facts),
+      mail_taken: numbersOrNull(mailTaken),
+    });
+    return { values, tenants, facts, lines, hasMail: this.#cells(mailSection).length > 0 };
+  }
+
+  #pack(tenants: ReadonlyMap<Tenant, number>): {
+    texts: Buffer;
+    numbers: Buffer;
+    sections: string;
+  } {
+    const rowCount = this.#rows.reduce((sum, rows) => sum + rows.length, 0);
+    const texts = new TextList(rowCount * textBytesLikely);
+    const numbers = new NumberList(rowCount * numberBytesLikely);
+    const starts = Array.from({ length: 3 * sections.length }, () => 0);
+    for (const section of sections) {
+      const rows = this.#cells(section);
+      [starts[section.at], starts[section.at + 1], starts[section.at + 2]] = [rows.length, texts.count, numbers.count];
+      for (let at = 0; at < rows.length; at++) {
+        const cells = rows[at] as Cells;
+        for (let n = 0; n < section.texts.length; n++) pushText(texts, cells[section.texts[n] as string]);
+        for (let n = 0; n < section.numbers.length; n++) {
+          const name = section.numbers[n] as string;
+          const value = cells[name];
+          pushNumber(
+            numbers,
+            name === "place" ? this.#places.get(cells) : name === "tenant" ? tenants.get(value as Tenant) : value,
+          );
+        }
+      }
+    }
+    return {
+      texts: texts.finish(),
+      numbers: numbers.finish(),
+      sections: `{${starts.join(",")}}`,
     };
-    for (const kind of kinds) {
-      for (const mode of modes) values[`${kind}_${mode}`] = jsonList(this.#rows[kind][mode]);
-      if (this.#drops[kind].length > 0) values[`drop_${kind}`] = textArray(this.#drops[kind]);
-    }
-    if (this.#relied.size > 0) {
-      values.rely_worker = textArray([...this.#relied.keys()]);
-      values.rely_epoch = numberArray([...this.#relied.values()]);
-    }
-    if (this.#left.size > 0) {
-      values.left_line = textArray([...this.#left.keys()]);
-      values.left_rank = numberArray([...this.#left.values()]);
-    }
-    if (lines.length > 0) values.lines = textArray(lines);
-    if (tenants.length > 0) {
-      values.tenants = textArray(tenants);
-      values.facts = numberArray(facts);
-    }
-    if (ready.length > 0) values.ready = quote(JSON.stringify(ready));
-    values.events = jsonList(events);
-    values.mail = jsonList(this.#mail);
-    if (mailTaken.length > 0) values.mail_taken = numberArray(mailTaken);
-    return { call: callText(`${schema}.${commitFunction.name}`, values), tenants, facts, lines, hasMail: this.#mail.length > 0 };
   }
 }
+
+/**
+ * Room for rows of about this size; lists grow where it does not suffice. A large turn should not grow its lists step by step, and a
+ * small one not pay for memory that it does not need.
+ */
+const textBytesLikely = 320;
+const numberBytesLikely = 100;
+
+/** The least that writes all that has changed. */
+function sectionFor(kind: Kind, image: Row | null | undefined, changes: number, isPlaced: boolean): RowSection {
+  const { i, p, changes: all } = rowSections[kind];
+  if (image === undefined) return p;
+  if (image === null) return i;
+  const whole = all[all.length - 1] as RowSection;
+  return isPlaced ? whole : (all.find(({ mask }) => (changes & ~mask) === 0) ?? whole);
+}
+
+function pushText(list: TextList, value: unknown): void {
+  if (typeof value === "string") list.push(value);
+  else if (Array.isArray(value)) list.push(arrayText(value as readonly string[]));
+  else list.pushNull();
+}
+
+function pushNumber(list: NumberList, value: unknown): void {
+  if (typeof value === "number") list.push(value);
+  else if (typeof value === "boolean") list.push(value ? 1 : 0);
+  else list.pushNull();
+}
+
+const textsOrNull = (texts: readonly string[]): Buffer | null => (texts.length === 0 ? null : packTexts(texts));
+const numbersOrNull = (numbers: readonly number[]): Buffer | null => (numbers.length === 0 ? null : packNumbers(numbers));
 
 /** The positions the turn's facts got, from what each tenant's log had before. */
 export function firstPositions(payload: Payload, base: readonly number[] | null): Map<Tenant, Position> {
@@ -190,9 +260,6 @@ export function firstPositions(payload: Payload, base: readonly number[] | null)
     if ((payload.facts[at] ?? 0) > 0) first.set(tenant, (base?.[at] ?? 0) + 1);
   return first;
 }
-
-const jsonList = (texts: readonly string[]): string | undefined =>
-  texts.length === 0 ? undefined : quote(`[${texts.join(",")}]`);
 
 function indexOf(places: Map<string, number>, name: string): number {
   let place = places.get(name);
@@ -203,14 +270,8 @@ function indexOf(places: Map<string, number>, name: string): number {
   return place;
 }
 
-function isSame(before: Row, after: Row): boolean {
-  const old = before as unknown as Record<string, unknown>;
-  for (const [field, value] of Object.entries(after))
-    if (old[field] !== value && !(Array.isArray(value) && JSON.stringify(old[field]) === JSON.stringify(value))) return false;
-  return true;
-}
-
-function badText(units: readonly Unit[]): BadUnit | null {
+/** The unit with a text that the server does not store, or null. */
+export function badText(units: readonly Unit[]): BadUnit | null {
   for (const [index, unit] of units.entries()) {
     const names = [
       ...unit.drops,

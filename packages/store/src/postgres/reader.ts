@@ -22,7 +22,12 @@ const runsScannedMax = 5_000;
  * follows a cursor to sort it. A forbidden scan that is done all the same counts as dear enough to be compiled, which takes longer than
  * reading any page. The settings end with the transaction, so a pooler's session is left as it was.
  */
-export const readSettings = { enable_seqscan: "off", enable_bitmapscan: "off", jit: "off", statement_timeout: `${answerMsMax}` } as const;
+export const readSettings = {
+  enable_seqscan: "off",
+  enable_bitmapscan: "off",
+  jit: "off",
+  statement_timeout: `${answerMsMax}`,
+} as const;
 const readText = `BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT ${Object.entries(readSettings)
   .map(([name, value]) => `set_config('${name}', '${value}', true)`)
   .join(", ")}`;

@@ -23,8 +23,10 @@ import type { Reply } from "./answer.ts";
 import { type Entry, enter } from "./entry.ts";
 import { HintPost } from "./hints.ts";
 import { type Lane, Lanes } from "./lanes.ts";
+import { Lead } from "./lead.ts";
 import { isEndOfSession, Link, messageOf, type PostgresStats } from "./link.ts";
-import { firstPositions, payloadOf } from "./payload.ts";
+import { commitText } from "./migrations.ts";
+import { badText, firstPositions, payloadOf } from "./payload.ts";
 import { openPostgresReader } from "./reader.ts";
 import { type Request, requestOf } from "./request.ts";
 import { checkServer } from "./server-check.ts";
@@ -65,7 +67,7 @@ export const postgresFailpoints = [
 const lanesDefault = 4;
 const beginText = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /** Longer than the server lets any statement run: past this the network is gone, not the server slow. */
-const answerMsMax = 45_000;
+const answerMsMax = 12_000;
 /** How many outcomes are remembered for whoever asks again. */
 const outcomesMax = 1_000;
 
@@ -85,6 +87,7 @@ class SharedStore implements PostgresStore, TurnEnd {
   readonly #address: Address;
   readonly #stats: PostgresStats = { turns: 0, commits: 0, statements: 0, roundTrips: 0, rows: 0 };
   readonly #turns = new Set<PostgresTurn>();
+  readonly #lead = new Lead();
   readonly #unsettled = new Map<number, Unsettled>();
   readonly #outcomes = new Map<number, "committed" | "absent">();
   #opened: Opened | null = null;
@@ -157,13 +160,13 @@ class SharedStore implements PostgresStore, TurnEnd {
     }
     try {
       this.#step("postgres.committing");
-      const [written, ended] = await link.query(`SELECT ${payload.call}; COMMIT`, 2);
+      const { answer, ended } = await link.call(commitText, payload.values, true);
       this.#step("postgres.committed");
-      if (ended?.command !== "COMMIT") throw new Error(`the server answered COMMIT with ${String(ended?.command)}`);
+      if (ended !== "COMMIT") throw new Error(`the server answered COMMIT with ${ended}`);
       this.#finish(turn);
       this.#stats.commits++;
       this.#remember(number, "committed");
-      const first = firstPositions(payload, (written?.rows[0]?.[0] ?? null) as number[] | null);
+      const first = firstPositions(payload, JSON.parse(answer ?? "null") as number[] | null);
       for (const tenant of first.keys()) this.#hear({ type: "log", tenant });
       opened.hints.tell({ lines: payload.lines, tenants: [...first.keys()], hasMail: payload.hasMail });
       return { outcome: "committed", first };
@@ -255,18 +258,20 @@ class SharedStore implements PostgresStore, TurnEnd {
         lane.link = link;
         if (this.#opened !== opened) throw new Error("the store was closed");
         this.#step("postgres.begin");
+        const lead = this.#lead.ms;
         const asker = {
           replica,
           epoch,
           nonce: link.nonce,
           born,
           scale: this.#options.timeScale ?? 1,
-          ahead: this.#options.aheadMs?.() ?? 0,
+          ahead: (this.#options.aheadMs?.() ?? 0) + lead,
         };
         const request = requestOf(want, asker, () => false);
         const [, result] = await link.query(`${beginText}; SELECT ${request.call}`, 2);
         this.#step("postgres.begun");
         const reply = this.#count(result?.rows[0]?.[0] as Reply);
+        if (reply.now !== null && reply.instant !== null) this.#lead.hear(reply.instant - lead, reply.now);
         return new PostgresTurn(this, lane, link, opened, { want, request, reply });
       } catch (error) {
         // Whatever state the connection is in, its end is the end of the transaction.
@@ -298,6 +303,8 @@ class SharedStore implements PostgresStore, TurnEnd {
     const { replica, epoch } = this.#mustOpen();
     const known = doubtedWorkers(error) ?? doubledRow(units, turn, error);
     if (known !== null) return known;
+    const bad = isRefusedData(error) ? badText(units) : null;
+    if (bad !== null) return { outcome: "failed", ...bad };
     const unit = isRefusedData(error) ? await this.#findRefused(turn, units) : -1;
     if (unit >= 0) return { outcome: "failed", unit, fault: refuse(unit, messageOf(this.#address, error), error) };
     return { outcome: "failed", fault: faultOf(this.#address, replica, epoch, error) };
@@ -311,7 +318,8 @@ class SharedStore implements PostgresStore, TurnEnd {
       const payload = payloadOf([unit], turn, { replica, epoch, lane: turn.lane.number, turn: 0, now: turn.now }, []);
       if ("unit" in payload) return index;
       try {
-        await turn.link.query(`ROLLBACK; ${beginText}; SELECT ${payload.call}`, 3);
+        await turn.link.query(`ROLLBACK; ${beginText}`, 2);
+        await turn.link.call(commitText, payload.values, false);
       } catch (error) {
         if (isRefusedData(error)) return index;
         // The world is in the way; the turn as a whole goes again.

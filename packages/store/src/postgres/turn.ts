@@ -130,6 +130,10 @@ export class PostgresTurn implements Tx, Knowledge {
     return known === "busy" ? undefined : known;
   }
 
+  get hasLoose(): boolean {
+    return this.#loose.size > 0;
+  }
+
   isLoose(root: Key): boolean {
     return this.#loose.has(root);
   }

@@ -1,0 +1,81 @@
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { afterEach, expect, it } from "vitest";
+import { type WebSocket, WebSocketServer } from "ws";
+import { Dialler } from "./dial.ts";
+
+const endings: (() => void)[] = [];
+afterEach(() => {
+  for (const end of endings.splice(0)) end();
+});
+
+/** A real socket to a real server, and a clock that moves by one timer when told. */
+async function connect(manner: { autoPong: boolean }) {
+  const server = new WebSocketServer({ host: "127.0.0.1", port: 0, ...manner });
+  endings.push(() => server.close());
+  await once(server, "listening");
+  const timers = new Set<() => void>();
+  const opened = Promise.withResolvers<void>();
+  const lost = Promise.withResolvers<string>();
+  const events = { opened: opened.resolve, received: () => undefined, lost: lost.resolve };
+  const dialler = new Dialler([`ws://127.0.0.1:${(server.address() as AddressInfo).port}`], events, {
+    after(_ms, call) {
+      timers.add(call);
+      return () => timers.delete(call);
+    },
+  });
+  endings.push(() => dialler.hangUp(1000, "done"));
+  const connection = once(server, "connection") as Promise<[WebSocket]>;
+  dialler.dial();
+  const [peer] = await connection;
+  endings.push(() => peer.terminate());
+  await opened.promise;
+  const fire = () => {
+    const due = [...timers];
+    timers.clear();
+    for (const call of due) call();
+  };
+  return { dialler, peer, lost: lost.promise, fire, timers };
+}
+
+it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silence with the reason", async () => {
+  const { peer, lost, fire, timers } = await connect({ autoPong: false });
+  const pinged = once(peer, "ping");
+
+  for (let second = 1; second <= 9; second++) fire();
+  await pinged;
+  expect(timers.size).toBe(1);
+  fire();
+
+  expect(await lost).toBe("the scheduler has not been heard for 10 s and leaves pings unanswered");
+  expect(timers.size).toBe(0);
+});
+
+it("[W66] a scheduler that says nothing but answers pings is stayed with", async () => {
+  const { peer, lost, fire } = await connect({ autoPong: true });
+  let isLost = false;
+  void lost.then(() => {
+    isLost = true;
+  });
+
+  for (let ping = 1; ping <= 6; ping++) {
+    const pinged = once(peer, "ping");
+    for (let second = 1; second <= 5; second++) fire();
+    await pinged;
+    // Once our own ping is answered, the worker has read the pong before it.
+    const read = once(peer, "pong");
+    peer.ping();
+    await read;
+  }
+
+  expect(isLost).toBe(false);
+});
+
+it("[W66] a socket that was hung up is watched no longer", async () => {
+  const { dialler, timers } = await connect({ autoPong: true });
+
+  dialler.hangUp(1000, "done");
+  await dialler.closed();
+
+  expect(timers.size).toBe(0);
+});
