@@ -23,7 +23,7 @@ import { RouteBook } from "./route-book.ts";
 const roundsMax = 200;
 const busyPauseMsMax = 16;
 /** A turn of fewer commands than this is not worth splitting: it costs two calls to the store, however small. */
-const shareMin = 32;
+const shareMin = 128;
 const nobody: ReadonlySet<WorkerId> = new Set();
 const plansMax = 1_000;
 /** A turn this many idle periods late means the scheduler or its store was away. */

@@ -3,10 +3,10 @@
 
 import type { Key, Mail, Millis, Row, TaskList, TaskRow, WorkerRow } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
-import { dueKinds, type Kind, rootKinds, rowOf, sharedKinds } from "./columns.ts";
+import { dueKinds, type Kind, rootKinds, sharedKinds } from "./columns.ts";
 import type { Request } from "./request.ts";
+import { type Cells, rowOf } from "./rows.ts";
 
-type Cells = readonly unknown[];
 type Counted = readonly [number, Cells];
 
 /** The JSON as it comes; what was not asked for is null. */

@@ -1,8 +1,7 @@
-// Rows and the columns of their tables, by the field tables of row-shape.ts: types, what is selected, how an answer becomes a row
-// again, and which rows no column can hold. Statements are elsewhere.
+// Rows and the columns of their tables, by the field tables of row-shape.ts: types, what is selected, what has changed, and
+// which rows no column can hold. Statements are elsewhere, and so is how an answer becomes a row again.
 
 import type { Row } from "@astraflow/engine";
-import { runOf } from "@astraflow/engine";
 import { type FieldType, rowProblem, shapes } from "../row-shape.ts";
 
 export type Kind = Row["kind"];
@@ -72,14 +71,6 @@ export function rowArray(kind: Kind, alias: string): string {
   return `json_build_array(${columnNames(kind)
     .map((name) => `${alias}.${name}`)
     .join(", ")})`;
-}
-
-export function rowOf(kind: Kind, cells: readonly unknown[]): Row {
-  const row: Record<string, unknown> = { kind };
-  const columns = columnsByKind[kind];
-  for (let at = 0; at < columns.length; at++) row[(columns[at] as Column).field] = cells[at];
-  if (kind === "task") row.run = runOf(String(row.id));
-  return row as unknown as Row;
 }
 
 /** A bit for each column in which two images of a row differ. */

@@ -6,7 +6,7 @@ import { type PostgresServer, startPostgres } from "../contract/postgres-server.
 import { happening, readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { claimSql, dueSql, functionSettings, heldSql, leastDueSql, lookSql, openSql } from "./begin-sql.ts";
-import { depthSql, eventsSql, readSettings, runsSql, subjectEventsSql } from "./reader.ts";
+import { depthSql, eventsSql, readSettings, routesSql, runsSql, subjectEventsSql } from "./reader.ts";
 import { openPostgres, type PostgresStore } from "./store.ts";
 
 let server: PostgresServer;
@@ -185,6 +185,7 @@ describe("plans with history", () => {
       ["events", eventsSql(query), false, ["event_pkey", "event_pkey"]],
       ["history of a run", subjectEventsSql({ ...query, after: 0 }, "run/old77"), false, ["event_of", "event_of"]],
       ["runs", runsSql({ page: "runs", tenant: "acme", limit: 20 }), false, ["run_of"]],
+      ["routes", routesSql, false, ["route_pkey"]],
       ["failed runs", runsSql({ page: "runs", tenant: "acme", limit: 20, phase: "failed" }), false, ["run_phase"]],
     ];
     for (const isAnalyzed of [false, true]) {

@@ -5,11 +5,12 @@ import type { Depth, EventPage, EventQuery, Key, PageOf, PageQuery, Reader, Row,
 import { Fault, fault } from "@astraflow/protocol";
 import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
 import { type Address, readAddress } from "./address.ts";
-import { isStorable, type Kind, rowArray, rowOf } from "./columns.ts";
+import { isStorable, type Kind, rowArray } from "./columns.ts";
 import { Lanes } from "./lanes.ts";
 import { awayFault, Link } from "./link.ts";
 import { textValue } from "./literal.ts";
 import { readVersion, refuseNewer } from "./migrations.ts";
+import { type Cells, rowOf } from "./rows.ts";
 import { schema } from "./schema.ts";
 
 const connections = 3;
@@ -31,8 +32,6 @@ export const readSettings = {
 const readText = `BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT ${Object.entries(readSettings)
   .map(([name, value]) => `set_config('${name}', '${value}', true)`)
   .join(", ")}`;
-
-type Cells = readonly unknown[];
 
 export function openPostgresReader(options: { url: string }): Reader {
   return new PostgresReader(readAddress(options.url));
@@ -85,9 +84,7 @@ class PostgresReader implements Reader {
         return { items: rows("worker", items), head: headOf(tenant) };
       }
       case "routes": {
-        const [items] = await this.#ask(
-          `SELECT (SELECT json_agg(${rowArray("route", "t")} ORDER BY t.id) FROM ${schema}.route t WHERE t.id >= '')`,
-        );
+        const [items] = await this.#ask(`SELECT (${routesSql})`);
         return { items: rows("route", items) };
       }
       case "depth": {
@@ -207,6 +204,9 @@ function runSql(tenant: string, run: string): string {
 const workersSql = (tenant: string): string =>
   `SELECT json_agg(${rowArray("worker", "t")} ORDER BY t.id) FROM ${schema}.worker t
    WHERE t.id > ${text(`${tenant}/`)} AND t.id < ${text(`${tenant}0`)} AND t.tenant = ${text(tenant)}`;
+
+/** Asked once a second by every scheduler. The empty text lets the primary key serve it, in its order. */
+export const routesSql = `SELECT json_agg(${rowArray("route", "t")}) FROM (SELECT * FROM ${schema}.route WHERE id >= '' ORDER BY id) t`;
 
 /** Live runs by tenant and phase, then their tasks by range: what has ended long ago is never touched. */
 export const depthSql = `SELECT r.tenant, t.phase, count(*) AS n FROM ${schema}.tenant n
