@@ -3,10 +3,11 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { openPostgresReader } from "@astraflow/store";
-import { progress, readOption, whole } from "./figures.ts";
+import { progress, whole } from "./figures.ts";
 import { type Bed, makeBed } from "./ledger-bed.ts";
 import { Callers, type Submitted } from "./ledger-callers.ts";
 import { countRepeats, type Evidence, judge } from "./ledger-judge.ts";
+import { ledgerHelp, readLedgerWords } from "./ledger-words.ts";
 import { makeJobs, readJournals, tasksPerRun } from "./ledger-work.ts";
 
 export interface LedgerOptions {
@@ -173,20 +174,18 @@ async function readLog(url: string): Promise<Evidence["log"]> {
 }
 
 async function main(argv: readonly string[]): Promise<number> {
-  const words = ["--tasks", "--workers", "--kill-every", "--restarts", "--seconds-max"];
-  const stranger = argv.find((word, at) => at % 2 === 0 && !words.includes(word));
-  if (stranger !== undefined) {
-    console.error(`ledger: ${stranger} is not expected here; there are ${words.join(", ")}, each with a number`);
+  const words = readLedgerWords(argv);
+  if (words === "help") {
+    console.log(ledgerHelp);
+    return 0;
+  }
+  if ("problem" in words) {
+    console.error(`ledger: ${words.problem}`);
     return 2;
   }
-  const options = {
-    tasks: readOption(argv, "tasks", 10_000),
-    workers: readOption(argv, "workers", 8),
-    killEveryMs: readOption(argv, "kill-every", 3) * 1_000,
-    restarts: readOption(argv, "restarts", 2),
-    killsMin: 2,
-    msMax: readOption(argv, "seconds-max", 600) * 1_000,
-  };
+  const { tasks, workers, restarts } = words;
+  const killEveryMs = words.killEverySeconds * 1_000;
+  const options = { tasks, workers, killEveryMs, restarts, killsMin: 2, msMax: words.secondsMax * 1_000 };
   console.log(
     `ledger: ${whole(options.tasks)} tasks on 2 schedulers, ${options.workers} workers and one PostgreSQL; a scheduler is killed every ${options.killEveryMs / 1_000} s, PostgreSQL restarted ${options.restarts} times`,
   );

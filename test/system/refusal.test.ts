@@ -127,7 +127,7 @@ describe("a scheduler that cannot start as it was told", () => {
     const end = await start(first.dataDir, "--cluster", "tokyo");
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
-    expect(end.stderr).toContain("belongs to cluster berlin, not to tokyo");
+    expect(end.stderr).toMatch(/belongs to cluster berlin, not to tokyo; say that name with --cluster/);
   });
 
   it("[O6] says which failpoint does not exist and ends with 2", async () => {

@@ -112,6 +112,23 @@ describe("two schedulers on one database", () => {
     expect(await atEast.runs()).toHaveLength(40);
   });
 
+  it("[O25] lose nothing of a worker whose scheduler hangs: it goes to the other in time and keeps what it holds", async () => {
+    const { east, west, atWest } = await startPair();
+    const worker = await startWorker(`${east.ws},${west.ws}`, { name: "loyal" });
+    const ref = await atWest.start(slowRun(600_000), "k");
+    await isRunning(atWest, ref);
+
+    east.process.kill("SIGSTOP");
+    await until("the worker to be at the other", async () =>
+      /^\w*sessions 1$/m.test(await (await atWest.send("GET", "/metrics")).text()),
+    );
+
+    expect(worker.stderr()).toContain("has not been heard for 10 s");
+    expect(worker.stderr()).not.toContain("self-fenced");
+    expect((await atWest.run(ref.runId)).nodes?.[0]).toMatchObject({ status: "running", attempt: 1 });
+    east.process.kill("SIGKILL");
+  });
+
   it("[O25] end the lease of a lost worker once, and give its work to a worker of either", async () => {
     const { atEast, east, west } = await startPair({ flags: ["--time-scale", "20"] });
     const doomed = await startWorker(west.ws, { name: "doomed" });
@@ -240,7 +257,7 @@ describe("a scheduler on PostgreSQL", () => {
     expect(scheduler.stderr()).toContain("scheduler.started");
     expect(listed + scheduler.stdout() + scheduler.stderr()).not.toContain(server.password);
     expect(refused).toMatchObject({ code: 2, stdout: "" });
-    expect(refused.stderr).toMatch(/password authentication failed.*correct --store/);
+    expect(refused.stderr).toMatch(/does not let this user in with this password; correct .* in --store/);
     expect(refused.stderr).not.toContain("a-wrong-guess");
   });
 });

@@ -61,6 +61,22 @@ it("[L2] a scheduler that is not there is named with its address and what to sta
   });
 });
 
+it("[L2] a scheduler that does not answer in time is not said to be absent", async () => {
+  const server = createServer(() => undefined);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleaning.push(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  await expect(createClient({ url, token: "t" }, 1).runs({ limit: 1 })).rejects.toMatchObject({
+    exitCode: exitCodes.unreachable,
+    message: expect.stringMatching(/did not answer within 0\.001 s/),
+    next: `curl ${url}/readyz`,
+  });
+});
+
 it("[L2] a refusal keeps the scheduler's own code and words; something that is no scheduler is said to be none", async () => {
   const refusing = await serve(409, JSON.stringify({ error: "E.RUN.TERMINAL", message: "run x has ended" }));
   const foreign = await serve(200, "<html>");

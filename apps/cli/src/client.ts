@@ -69,8 +69,8 @@ interface Request {
   readonly key?: string;
 }
 
-export function createClient(connection: Connection): Client {
-  const send = (request: Request) => exchange(connection, request);
+export function createClient(connection: Connection, waitMs = requestMsMax): Client {
+  const send = (request: Request) => exchange(connection, request, waitMs);
   const ask = async <T>(request: Request): Promise<T> => {
     const { status, body } = await send(request);
     if (status >= 200 && status < 300) return body as T;
@@ -92,7 +92,7 @@ export function createClient(connection: Connection): Client {
   };
 }
 
-async function exchange(connection: Connection, request: Request): Promise<{ status: number; body: unknown }> {
+async function exchange(connection: Connection, request: Request, waitMs: number): Promise<{ status: number; body: unknown }> {
   const url = new URL(connection.url + request.path);
   for (const [name, value] of Object.entries(request.query ?? {}))
     if (value !== undefined) url.searchParams.set(name, String(value));
@@ -103,14 +103,26 @@ async function exchange(connection: Connection, request: Request): Promise<{ sta
     const response = await fetch(url, {
       method: request.method,
       headers,
-      signal: AbortSignal.timeout(requestMsMax),
+      signal: AbortSignal.timeout(waitMs),
       ...(request.body !== undefined && { body: JSON.stringify(request.body) }),
     });
     const text = await response.text();
     return { status: response.status, body: text === "" ? null : JSON.parse(text) };
   } catch (cause) {
-    throw unreachable(connection.url, cause);
+    throw cause instanceof Error && cause.name === "TimeoutError"
+      ? late(connection.url, waitMs)
+      : unreachable(connection.url, cause);
   }
+}
+
+/** Somebody may well be there, and wait for a store that is away; starting another scheduler would be bad advice. */
+function late(url: string, waitMs: number): CliFailure {
+  const message = `The scheduler at ${url} did not answer within ${waitMs / 1_000} s; it may be waiting for its store. Try again later.`;
+  return new CliFailure(
+    exitCodes.unreachable,
+    { error: "E.UNREACHABLE", message, details: { reason: "TIMEOUT" } },
+    `curl ${url}/readyz`,
+  );
 }
 
 function unreachable(url: string, cause: unknown): CliFailure {

@@ -12,6 +12,8 @@ export async function runCli(argv: readonly string[]): Promise<number> {
   const [first, ...rest] = argv;
   // Apps read their words and signals themselves, --help included.
   if (isAppName(first)) return (await loadCommand(first)).run(rest, process.env);
+  const [asked] = rest;
+  if (first === "help" && isAppName(asked)) return (await loadCommand(asked)).run(["--help"], process.env);
   const stopping = new AbortController();
   const hurrying = new AbortController();
   const stop = () => {

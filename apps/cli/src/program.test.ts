@@ -34,6 +34,8 @@ describe("the command line", () => {
 
     expect(help).toMatchObject({ exitCode: 0, err: "" });
     expect(help.out).toContain("astra run examples/workflows/welcome.json");
+    expect(await run("help")).toMatchObject({ exitCode: 0, err: "", out: expect.stringContaining("Usage: astra") });
+    expect(await run("help", "run")).toMatchObject({ exitCode: 0, err: "", out: expect.stringContaining("--detach") });
   });
 
   it("[L2] nothing reachable ends with 5, as words or as JSON", async () => {

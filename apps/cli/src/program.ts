@@ -68,7 +68,7 @@ function buildProgram(world: CliWorld, finish: (code: number) => void): Command 
     .exitOverride()
     .configureOutput({ writeOut: (text) => void world.stdout.write(text), writeErr: (text) => void world.stderr.write(text) })
     .showHelpAfterError("Add --help to see what there is.")
-    .helpCommand(false);
+    .helpCommand("help [command]", "what there is, or the words of one command");
   addStarters(program, world, finish);
   addRuns(program, world, finish);
   addWorkers(program, world, finish);

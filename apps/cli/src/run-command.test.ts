@@ -34,7 +34,7 @@ it("[L6] a workflow that cannot run is refused here, with every problem, before 
   );
 });
 
-it("[L6] a submission whose reply is lost is sent again under the same key", async () => {
+it("[L6] a submission whose reply is lost is sent again under the same key, and the person hears of it once", async () => {
   const keys: string[] = [];
   const away = (reason: string) =>
     new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message: "away", details: { reason } });
@@ -47,10 +47,14 @@ it("[L6] a submission whose reply is lost is sent again under the same key", asy
     },
   } as unknown as Client;
   const request = readRequest(JSON.stringify(workflow()), "f");
+  const told: string[] = [];
+  const manner = { key: "k", tell: (line: string) => told.push(line) };
 
-  expect(await submitRun(client, request, "k")).toEqual({ runId: "r" });
+  expect(await submitRun(client, request, manner)).toEqual({ runId: "r" });
   expect(keys).toEqual(["k", "k", "k"]);
+  expect(told).toEqual([expect.stringMatching(/^not accepted yet: away Trying again/)]);
 
   answers.push(away("ECONNREFUSED"));
-  await expect(submitRun(client, request, "k")).rejects.toThrow("away");
+  await expect(submitRun(client, request, manner)).rejects.toThrow("away");
+  expect(told).toHaveLength(1);
 });

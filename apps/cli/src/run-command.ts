@@ -55,8 +55,15 @@ export function readRequestFile(file: string): RunStartRequest {
   return readRequest(text, source);
 }
 
-/** Sent again under one key while nobody answers: the reply may be what was lost, and a run is never made twice. */
-export async function submitRun(client: Client, request: RunStartRequest, key: string): Promise<RunRef> {
+/**
+ * Sent again under one key while nobody answers: the reply may be what was lost, and a run is never made twice. That can take minutes,
+ * so `tell` hears why, once.
+ */
+export async function submitRun(
+  client: Client,
+  request: RunStartRequest,
+  { key, tell }: { key: string; tell: (line: string) => void },
+): Promise<RunRef> {
   for (let tries = 1; ; tries += 1) {
     try {
       return await client.startRun(request, key);
@@ -65,6 +72,8 @@ export async function submitRun(client: Client, request: RunStartRequest, key: s
       // Nobody there at the first try: nothing was sent, and the person should hear of it now.
       const isAbsent = tries === 1 && isAway && cause.body.details?.["reason"] === "ECONNREFUSED";
       if (!isAway || isAbsent || tries >= submitTriesMax) throw cause;
+      if (tries === 1)
+        tell(`not accepted yet: ${cause.body.message} Trying again under the same key; the run is never made twice.`);
       await pause(submitPauseMs);
     }
   }
@@ -81,7 +90,7 @@ export async function runFile(
     ...(words.priority !== undefined && { priority: words.priority }),
     ...(words.timeoutMs !== undefined && { timeoutMs: words.timeoutMs }),
   };
-  const ref = await submitRun(client, full, words.key ?? randomUUID());
+  const ref = await submitRun(client, full, { key: words.key ?? randomUUID(), tell: (line) => terminal.say(line) });
   if (words.detach) {
     terminal.print(words.json ? JSON.stringify(ref) : ref.runId);
     terminal.say(`next: astra runs show ${ref.runId}`);

@@ -189,7 +189,10 @@ function keepWorker(
 async function runDemo(client: Client, { terminal, stopping }: { terminal: Terminal; stopping: AbortSignal }): Promise<void> {
   if (!existsSync(demoWorkflow)) return terminal.say("there is no demo workflow in this installation");
   try {
-    const ref = await submitRun(client, readRequestFile(demoWorkflow), `demo-${Date.now()}`);
+    const ref = await submitRun(client, readRequestFile(demoWorkflow), {
+      key: `demo-${Date.now()}`,
+      tell: (line) => terminal.say(line),
+    });
     const run = await followRun(ref.runId, { client, terminal, view: "picture", signal: stopping, now: Date.now });
     terminal.say(`the demo run ${run.status}; its history: npx astra runs export ${run.runId}${urlHint(client.url)}`);
   } catch (cause) {

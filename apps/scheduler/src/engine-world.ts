@@ -43,6 +43,8 @@ export interface EngineEars {
 export interface HostGauge extends EngineGauge {
   /** Turns cannot begin because the store does not answer. */
   readonly isStoreAway: boolean;
+  /** Why the store is not trusted with commits at this moment; null when it is. */
+  readonly storeWeakness: string | null;
 }
 
 export interface RunningEngine {
@@ -60,7 +62,7 @@ export async function runEngine(
 ): Promise<RunningEngine> {
   const clock = createClock(options.timeScale);
   const failpoint = armFailpoints(options.failpoints, processHands(gate));
-  const { store, isAway } = guardStore(
+  const { store, isAway, weakness } = guardStore(
     openStore(options.store, {
       clock,
       timeScale: options.timeScale,
@@ -68,7 +70,7 @@ export async function runEngine(
       // Without armed points the store is not even told to pass them: that would cost a call per statement.
       ...(options.failpoints.length > 0 && { failpoint }),
     }),
-    ears.replaced,
+    { replaced: ears.replaced, now: () => performance.now() },
   );
   let timer: NodeJS.Timeout | undefined;
   let isStopped = false;
@@ -105,7 +107,7 @@ export async function runEngine(
   }
   return {
     push: (items) => engine.push(items),
-    gauge: () => ({ ...engine.gauge(), isStoreAway: isAway() }),
+    gauge: () => ({ ...engine.gauge(), isStoreAway: isAway(), storeWeakness: weakness() }),
     async stop() {
       isStopped = true;
       clearTimeout(timer);

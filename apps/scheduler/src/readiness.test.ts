@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { HostGauge } from "./engine-world.ts";
 import { createReadiness, stalledMs } from "./readiness.ts";
 
-const gauge = (turns: number, isStoreAway = false): HostGauge => ({
+const gauge = (turns: number, isStoreAway = false, storeWeakness: string | null = null): HostGauge => ({
   turns,
   waiting: 0,
   commands: 0,
@@ -13,6 +13,7 @@ const gauge = (turns: number, isStoreAway = false): HostGauge => ({
   held: 0,
   now: 0,
   isStoreAway,
+  storeWeakness,
 });
 
 it("[O9] a scheduler is ready once its engine has made a turn, and only while it goes on making them", () => {
@@ -45,6 +46,16 @@ it("[O20] a scheduler whose store is away is not ready, says so at once, and is 
 
   readiness.note(gauge(7, true));
   expect(readiness.unready()).toEqual({ code: "E.STORE.BUSY", reason: expect.stringContaining("the store is away") });
+  readiness.note(gauge(8));
+
+  expect(readiness.unready()).toBeNull();
+});
+
+it("[O29] a scheduler whose store is too weak to be trusted is not ready, and says so without the server's address", () => {
+  const readiness = createReadiness(() => 0);
+
+  readiness.note(gauge(7, false, "db:5432/astra now has synchronous_commit = off"));
+  expect(readiness.unready()).toMatchObject({ code: "E.STORE.DURABILITY", reason: expect.not.stringContaining("db:5432") });
   readiness.note(gauge(8));
 
   expect(readiness.unready()).toBeNull();

@@ -7,7 +7,7 @@ import type { HostGauge } from "./engine-world.ts";
 export const stalledMs = 5_000;
 
 export interface Unready {
-  readonly code: "E.SHUTTING_DOWN" | "E.STORE.BUSY";
+  readonly code: "E.SHUTTING_DOWN" | "E.STORE.BUSY" | "E.STORE.DURABILITY";
   readonly reason: string;
 }
 
@@ -25,9 +25,11 @@ export function createReadiness(mono: () => number): Readiness {
   let movedAt = Number.NEGATIVE_INFINITY;
   let isRetired = false;
   let isStoreAway = false;
+  let isStoreWeak = false;
   return {
     note(gauge) {
       isStoreAway = gauge.isStoreAway;
+      isStoreWeak = gauge.storeWeakness !== null;
       if (gauge.turns === turns) return;
       turns = gauge.turns;
       movedAt = mono();
@@ -36,6 +38,8 @@ export function createReadiness(mono: () => number): Readiness {
       const silentMs = mono() - movedAt;
       if (isRetired) return { code: "E.SHUTTING_DOWN", reason: "the scheduler is shutting down" };
       if (silentMs === Number.POSITIVE_INFINITY) return { code: "E.STORE.BUSY", reason: "the engine has not made a turn yet" };
+      if (isStoreWeak)
+        return { code: "E.STORE.DURABILITY", reason: "the store does not promise to keep what it is given; the log says why" };
       if (isStoreAway) return { code: "E.STORE.BUSY", reason: "the store is away; everything waits until it is back" };
       if (silentMs > stalledMs)
         return { code: "E.STORE.BUSY", reason: `the engine has not made a turn for ${Math.round(silentMs / 1_000)} s` };

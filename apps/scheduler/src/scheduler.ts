@@ -73,11 +73,16 @@ async function startBehind(bound: BoundServer, config: Config, log: Log): Promis
   });
   readiness.note(host.gauge());
   let wasAway = false;
+  let wasWeak = false;
   const pulse = setInterval(() => {
     const gauge = host.gauge();
     readiness.note(gauge);
     if (gauge.isStoreAway !== wasAway) log.warn({ store: nameStore(config.store) }, wasAway ? "store.back" : "store.away");
     wasAway = gauge.isStoreAway;
+    const { storeWeakness: message } = gauge;
+    if (message !== null && !wasWeak) log.error({ store: nameStore(config.store), message }, "store.weak");
+    if (message === null && wasWeak) log.warn({ store: nameStore(config.store) }, "store.trusted");
+    wasWeak = message !== null;
   }, gaugeMs);
 
   const reader = openReader(config.store);
@@ -150,9 +155,14 @@ function describe(problem: unknown): string | undefined {
 
 /** A fault of the store as a sentence with a way out, where its own words have none. The secret of its address is in neither. */
 function explainFault(cause: Fault, { store }: Config): string {
-  const wayOut =
-    store.of === "sqlite" ? "choose another place with --data-dir or --store" : "look at the server, or correct --store";
-  const words =
-    cause.message.replace(/[.]$/, "") + (cause.code === "E.STORE.OPEN" || cause.code === "E.STORE.BUSY" ? `; ${wayOut}` : "");
+  const wayOut = wayOutOf(cause, store);
+  const words = cause.message.replace(/[.]$/, "") + (wayOut === null ? "" : `; ${wayOut}`);
   return `${createVeil(store)(words)}.`;
+}
+
+function wayOutOf({ code, details }: Fault, store: Config["store"]): string | null {
+  if ((code !== "E.STORE.OPEN" && code !== "E.STORE.BUSY") || details?.["isExplained"] === true) return null;
+  const other = store.of === "sqlite" ? "choose another place with --data-dir or --store" : "correct --store";
+  if (details?.["cluster"] !== undefined) return `say that name with --cluster, or ${other}`;
+  return store.of === "sqlite" ? other : `look at the server, or ${other}`;
 }

@@ -4,6 +4,7 @@ import { Fault } from "@astraflow/protocol";
 import { inspectPostgres } from "@astraflow/store";
 import { Refusal } from "./setting-table.ts";
 import { judgeServer, type StoreCheck } from "./store-checkup.ts";
+import { readDenial } from "./store-denial.ts";
 import { createVeil, nameStore, readStorePlace } from "./store-place.ts";
 
 export async function checkStore(text: string): Promise<readonly StoreCheck[]> {
@@ -17,6 +18,8 @@ export async function checkStore(text: string): Promise<readonly StoreCheck[]> {
     return judgeServer({ ...look, ownClockMs: Date.now(), tookMs: performance.now() - begunAt }, name);
   } catch (cause) {
     if (!(cause instanceof Fault)) throw cause;
+    const denial = readDenial(cause);
+    if (denial !== null) return [{ name: "postgres", isGood: false, found: `${name} ${denial.found}`, advice: denial.wayOut }];
     const found = createVeil(place)(`${name}: ${cause.message}`);
     return [{ name: "postgres", isGood: false, found, advice: "Start the server, or correct --store" }];
   }

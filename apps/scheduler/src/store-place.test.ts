@@ -14,7 +14,7 @@ describe("the place of the store", () => {
   });
 
   it("[O21] may be a PostgreSQL server, under both names of its scheme and by a socket", () => {
-    for (const url of ["postgres://u:p@h:5432/d", "postgresql://u@h/d", "postgres:///d?host=/run/postgresql&user=u"])
+    for (const url of ["postgres://u:p@h:5432/d", "postgresql://u@h/d", "postgres:///d?host=/run/postgresql&user=u@x"])
       expect(readStorePlace(url, "/data")).toEqual({ of: "postgres", url });
   });
 
@@ -34,6 +34,32 @@ describe("the place of the store", () => {
       expect((refusal as Refusal).reason).toMatch(/postgres:\/\/USER:PASSWORD@HOST|%25/);
       expect((refusal as Refusal).reason).not.toMatch(/s3cret|100%/);
     }
+  });
+
+  it("[O21] with a password that is cut short by a / or # is refused with the way to write it, and nothing of it is repeated", () => {
+    for (const password of ["12/s3cret", "12#s3cret", "s3cret/x", "s3cret#x", "s3cret?x"]) {
+      const refusal = readStorePlace(`postgres://u:${password}@h/d`, "/data");
+
+      expect((refusal as Refusal).reason).toMatch(/\/ as %2F, # as %23/);
+      expect((refusal as Refusal).reason).not.toMatch(/s3cret|u:12/);
+    }
+  });
+
+  it("[O30] has TLS that is checked in full, not at all, or is off; other modes mean the first or are refused", () => {
+    const modeOf = (mode: string) => {
+      const place = readStorePlace(`postgres://u:p@h/d?sslmode=${mode}&x=1`, "/data");
+      return place instanceof Refusal ? place.reason : place.of === "postgres" && new URL(place.url).searchParams.get("sslmode");
+    };
+
+    expect(["require", "verify-ca", "verify-full", "no-verify", "disable"].map(modeOf)).toEqual([
+      "verify-full",
+      "verify-full",
+      "verify-full",
+      "no-verify",
+      "disable",
+    ]);
+    for (const mode of ["prefer", "allow", "Require", "toString"])
+      expect(modeOf(mode)).toMatch(/sslmode=verify-full.*sslrootcert/);
   });
 
   it("[O21] is named without its password and without its options", () => {

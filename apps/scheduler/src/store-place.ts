@@ -3,6 +3,7 @@
 
 import { resolve } from "node:path";
 import { Refusal } from "./setting-table.ts";
+import { writtenPassword } from "./store-denial.ts";
 
 export type StorePlace =
   | { readonly of: "sqlite"; readonly file: string }
@@ -11,6 +12,18 @@ export type StorePlace =
 
 /** Shorter words are found inside others; hiding them would only garble the log. */
 const secretCharsMin = 4;
+
+/**
+ * The driver takes `require` and `verify-ca` for `verify-full`, with a page of warning at every start; said in the one word, they mean
+ * the same without it. `prefer` would promise less than it does.
+ */
+const sslModes: Readonly<Record<string, string>> = {
+  disable: "disable",
+  require: "verify-full",
+  "verify-ca": "verify-full",
+  "verify-full": "verify-full",
+  "no-verify": "no-verify",
+};
 
 export function readStorePlace(text: string, dataDir: string): StorePlace | Refusal {
   if (text === "") return { of: "sqlite", file: resolve(dataDir, "astra.db") };
@@ -24,13 +37,23 @@ export function readStorePlace(text: string, dataDir: string): StorePlace | Refu
 
 function readServer(text: string): StorePlace | Refusal {
   const url = URL.parse(text);
+  // A / or # in a password ends the part of the address that could hold one; nothing of such a text is repeated.
+  const isCutShort = url === null ? text.includes("@") : url.username + url.password === "" && /^[^?]*@/.test(text);
+  if (isCutShort) return new Refusal(`is no address; write postgres://USER:PASSWORD@HOST:PORT/DATABASE, and ${writtenPassword}`);
   if (url === null || (url.hostname === "" && !url.searchParams.has("host")))
     return new Refusal("is no address of a PostgreSQL server; write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
-  if (!/^\/[^/]+$/.test(url.pathname))
-    return new Refusal(`names no database at ${url.host}; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
+  if (!/^\/[^/]+$/.test(url.pathname)) return new Refusal(`names no database; write postgres://USER:PASSWORD@HOST:PORT/DATABASE`);
   if (passwordOf(url) === null)
     return new Refusal("has a password that is not written as addresses are; replace each % in it by %25");
-  return { of: "postgres", url: text };
+  const given = url.searchParams.get("sslmode");
+  // Who asks for the meanings of libpq gets them from the driver.
+  if (given === null || url.searchParams.has("uselibpqcompat")) return { of: "postgres", url: text };
+  const mode = Object.hasOwn(sslModes, given) ? sslModes[given] : undefined;
+  if (mode === undefined)
+    return new Refusal(
+      "has an sslmode that is not known here; write sslmode=verify-full (with sslrootcert=FILE for an authority of your own), no-verify or disable",
+    );
+  return { of: "postgres", url: text.replace(`sslmode=${given}`, `sslmode=${mode}`) };
 }
 
 /** The place as people may see it. */

@@ -3,6 +3,7 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { Fault } from "@astraflow/protocol";
+import { readDenial } from "./store-denial.ts";
 
 export interface Patience {
   readonly waitMs: number;
@@ -20,11 +21,22 @@ const passing = /^(57P0|53)/;
 
 /**
  * A store that could not be opened only because nobody answered is away, which is worth waiting for. Told from the error at the
- * bottom: one that a server has sent has a code of five characters and a severity, one of the connection has not.
+ * bottom: one that a server has sent has a code of five characters and a severity, one of the connection has not. What the server
+ * denied is said in words of our own, which hold their way out.
  */
 export function asAway(cause: unknown): unknown {
   if (!(cause instanceof Fault) || cause.code !== "E.STORE.OPEN" || !(cause.cause instanceof Fault)) return cause;
   if (cause.cause.code !== "E.STORE.BUSY") return cause;
+  const denial = readDenial(cause);
+  if (denial !== null) {
+    const place = String(cause.details?.["place"] ?? "the store");
+    return new Fault(
+      "E.STORE.OPEN",
+      `${place} ${denial.found}; ${denial.wayOut}`,
+      { ...cause.details, isExplained: true },
+      cause,
+    );
+  }
   const { code, severity } = (cause.cause.cause ?? {}) as { code?: unknown; severity?: unknown };
   const isSaid = severity !== undefined && typeof code === "string";
   return isSaid && !passing.test(code) ? cause : new Fault("E.STORE.BUSY", cause.message, cause.details, cause);

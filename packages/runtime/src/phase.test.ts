@@ -41,7 +41,7 @@ describe("phases of the link", () => {
     );
   });
 
-  it("[W7] waits not at all, then a second doubling, give or take a fifth, and never longer than thirty", () => {
+  it("[W7] waits not at all, then a second doubling up to thirty, give or take a fifth", () => {
     const settings = { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 };
 
     expect([0, 1, 2, 3, 4, 5, 6, 60].map((failures) => backoffMs(settings, failures, 0.5))).toEqual([

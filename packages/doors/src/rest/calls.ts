@@ -63,6 +63,8 @@ const grantOf: Record<RouteName, Grant | null> = {
 };
 
 const nobody: Identity = { tenant: "", user: "", grants: [] };
+/** Seconds after which a caller that was told 503 may come back. */
+const retryAfter = { "retry-after": "1" };
 const json = "application/json; charset=utf-8";
 
 /** What every answer carries, whatever became of the request. */
@@ -96,14 +98,20 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     const query = readQuery(route, request.query);
     const reply = await handlers[name]({ requestId, identity, params, query, header: (of) => request.header(of), body: asked });
     const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
-    return { status: reply.status ?? route.status, headers: { ...reply.headers, "content-type": reply.media ?? json }, body };
+    const status = reply.status ?? route.status;
+    const headers = { ...reply.headers, "content-type": reply.media ?? json, ...(status === 503 && retryAfter) };
+    return { status, headers, body };
   };
 
   const refuse = (problem: unknown, requestId: string): RestAnswer => {
     const { status, body } = refusalOf(problem, requestId);
     if (status >= 500)
       outside.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
-    const headers = { "content-type": json, ...(status === 401 && { "www-authenticate": "Bearer" }) };
+    const headers = {
+      "content-type": json,
+      ...(status === 401 && { "www-authenticate": "Bearer" }),
+      ...(status === 503 && retryAfter),
+    };
     return { status, headers, body: JSON.stringify(body) };
   };
 

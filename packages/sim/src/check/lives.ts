@@ -36,6 +36,8 @@ export interface TaskLife {
   end: string | null;
   /** Store time of the grant it is held under. */
   grantedAt: number;
+  /** Store time at which it was last bound again; its holder's join is of the same turn. */
+  reboundAt: number;
   /** When its last fact was read. */
   readAt: TrueTime;
 }
@@ -128,7 +130,17 @@ export class Lives {
     let task = run.tasks.get(id);
     if (task === undefined) {
       const node = run.plan?.nodes[Number(id.slice(run.id.length + 1))] ?? null;
-      const blank = { fence: 0, attempt: 0, worker: null, boot: null, isReady: false, end: null, grantedAt: 0, readAt: 0 };
+      const blank = {
+        fence: 0,
+        attempt: 0,
+        worker: null,
+        boot: null,
+        isReady: false,
+        end: null,
+        grantedAt: 0,
+        reboundAt: 0,
+        readAt: 0,
+      };
       run.tasks.set(id, (task = { id, run, node, ...blank }));
     }
     return task;
@@ -145,7 +157,10 @@ export class Lives {
       task.boot = this.workers.get(task.worker)?.boot ?? null;
       task.grantedAt = at;
     }
-    if (type === "task.rebound") task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
+    if (type === "task.rebound") {
+      task.boot = this.workers.get(String(data["worker"]))?.boot ?? task.boot;
+      task.reboundAt = at;
+    }
     if (type === "task.requeued") task.fence = Number(data["fence"]);
     if (type === "task.requeued" || type === "task.retrying" || endOf(type) !== null) task.worker = null;
     task.end ??= endOf(type);
@@ -156,7 +171,7 @@ export class Lives {
     this.held.set(task.worker, held.add(task.id));
   }
 
-  #applyWorker(id: string, { type, data, readAt }: Fact): void {
+  #applyWorker(id: string, { type, data, at, readAt }: Fact): void {
     let worker = this.workers.get(id);
     if (worker === undefined) {
       worker = { id, standing: "away", isDraining: false, boot: "", slots: 0, joins: 0, readAt };
@@ -168,6 +183,11 @@ export class Lives {
       worker.boot = String(data["boot"]);
       worker.slots = Number(data["slots"]);
       worker.joins++;
+      // The order of units within a turn is nobody's promise: what this join bound again may have been told before it.
+      for (const held of this.held.get(id) ?? []) {
+        const task = this.task(held);
+        if (task?.reboundAt === at) task.boot = worker.boot;
+      }
     }
     if (type === "worker.described") worker.slots = Number(data["slots"]);
     if (type === "worker.left") worker.standing = "away";

@@ -18,6 +18,8 @@ export interface NodePlan {
   readonly queueTimeoutMs: number | null;
   readonly maxDeliveries: number | null;
   readonly maxAttempts: number | null;
+  /** The pause before the first retry; null where the callers left it to the schedulers. */
+  readonly backoffMs: number | null;
 }
 
 export interface RunPlan {
@@ -32,7 +34,7 @@ interface Asked {
       readonly type: string;
       readonly package: { readonly name: string; readonly version: string };
       readonly policy?: {
-        readonly retry?: { readonly maxAttempts?: number };
+        readonly retry?: { readonly maxAttempts?: number; readonly backoffMs?: number };
         readonly timeoutMs?: number;
         readonly queueTimeoutMs?: number;
         readonly concurrency?: { readonly key: string; readonly limit?: number };
@@ -99,6 +101,7 @@ function planOf({ workflow, timeoutMs }: Asked): RunPlan {
         queueTimeoutMs: policy.queueTimeoutMs ?? null,
         maxDeliveries: policy.maxDeliveries ?? null,
         maxAttempts: policy.retry?.maxAttempts ?? null,
+        backoffMs: policy.retry?.backoffMs ?? null,
       };
     }),
   };

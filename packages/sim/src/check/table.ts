@@ -10,6 +10,7 @@ import { duplicates } from "./duplicates.ts";
 import { durable } from "./durable.ts";
 import { eligibility } from "./eligibility.ts";
 import { fencing } from "./fencing.ts";
+import { kept } from "./kept.ts";
 import type { LogBook } from "./log-book.ts";
 import { noLoss } from "./no-loss.ts";
 import { once } from "./once.ts";
@@ -38,6 +39,7 @@ export const checkers = {
   terminal: { invariant: "I6", make: terminal },
   duplicates: { invariant: "I7", make: duplicates },
   durable: { invariant: "I8", make: durable },
+  kept: { invariant: "I9", make: kept },
   deliveries: { invariant: "I12", make: deliveries },
   timers: { invariant: "I13", make: timers },
   cancel: { invariant: "I14", make: cancel },

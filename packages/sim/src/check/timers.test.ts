@@ -70,4 +70,24 @@ describe("timers", () => {
     expect(silent(30_000).judge("timers").violations).toEqual([]);
     expect(caught(silent(40_000), "timers")).toBe("t1/w1 renews its lease no more and still holds r1.0");
   });
+
+  it("[X29] finds a pause that is not the one the node asked for, or does not grow with every failure", () => {
+    const pauses = (...delays: readonly number[]) => {
+      const script = new Script()
+        .start("r1", [{ policy: { retry: { maxAttempts: 4, backoffMs: 300 } } }])
+        .created("r1")
+        .joined("w1");
+      let fence = 0;
+      for (const delayMs of delays)
+        script
+          .granted("r1.0", "w1", (fence += 10), fence / 10)
+          .tells("r1.0", "task.retrying", { delayMs })
+          .wait(5_000);
+      return script.read();
+    };
+
+    expect(passed(pauses(300, 720, 960), "timers")).toBe(true);
+    expect(caught(pauses(0), "timers")).toContain("pauses for 0 ms after failure 1, not about 300");
+    expect(caught(pauses(300, 300), "timers")).toContain("pauses for 300 ms after failure 2, not about 600");
+  });
 });

@@ -11,6 +11,11 @@ const lateMs = 4_000;
 /** A store clock that follows a slower wall is at most 1 in 20 slower than true time; a reader of the log comes late, never early. */
 const slowest = 1.1;
 
+/** A pause doubles with every failure up to a minute, and is spread by a fifth to either side. */
+const backoffFactor = 2;
+const backoffMsMax = 60_000;
+const spread = 0.2;
+
 interface Told {
   readonly code?: unknown;
   readonly message?: unknown;
@@ -19,6 +24,7 @@ interface Told {
 
 export function timers({ fail, lives, scene }: Bench): Checker {
   const notBefore = new Map<string, number>();
+  const failures = new Map<string, number>();
   /** When a scheduler last heard a worker renew its lease. */
   const renewedAt = new Map<string, TrueTime>();
   let saw = 0;
@@ -46,6 +52,21 @@ export function timers({ fail, lives, scene }: Bench): Checker {
       notBefore.delete(id);
       if (at < due) fail(`${where}: ${id} was granted ${due - at} ms before its pause was over`, [id]);
     }
+  };
+
+  const judgePause = (id: string, task: TaskLife | undefined, { data, position }: Fact): void => {
+    const failed = failures.get(id) ?? 0;
+    failures.set(id, failed + 1);
+    const first = task?.node?.backoffMs ?? null;
+    if (first === null) return;
+    const pause = Math.min(backoffMsMax, first * backoffFactor ** failed);
+    const delayMs = Number(data["delayMs"]);
+    saw++;
+    if (Math.abs(delayMs - pause) > pause * spread + 1)
+      fail(
+        `task.retrying at position ${position}: ${id} pauses for ${delayMs} ms after failure ${failed + 1}, not about ${pause}`,
+        [id],
+      );
   };
 
   const judgeRun = (run: RunLife, { data, at, position }: Fact): void => {
@@ -97,7 +118,10 @@ export function timers({ fail, lives, scene }: Bench): Checker {
       const run = fact.run === null ? undefined : lives.run(fact.run);
       if (run === undefined) return;
       if (fact.type === "run.failed") judgeRun(run, fact);
-      if (typeof fact.data["task"] === "string") judgeEarly(fact.data["task"], lives.task(fact.data["task"]), fact);
+      if (typeof fact.data["task"] !== "string") return;
+      const task = lives.task(fact.data["task"]);
+      if (fact.type === "task.retrying") judgePause(fact.data["task"], task, fact);
+      judgeEarly(fact.data["task"], task, fact);
     },
     frame({ seen, type }) {
       if (

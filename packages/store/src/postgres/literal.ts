@@ -13,7 +13,7 @@ export function quote(text: string): string {
 }
 
 /** A text that ends with a NUL for the server, and goes on for us: no statement may hold one. */
-export class NulInText extends Error {}
+class NulInText extends Error {}
 
 /** An array of texts, as a statement takes it. */
 export function textArray(texts: readonly string[]): string {

@@ -23,7 +23,7 @@ function named(base: string, textOf: (name: string) => string): { name: string; 
 }
 
 export const beginFunction = named("turn_begin", beginSql);
-export const commitFunction = named("turn_commit", commitSql);
+const commitFunction = named("turn_commit", commitSql);
 export const commitText = commitCall(commitFunction.name);
 
 /** Any number, as long as all versions of this program use the same. */

@@ -24,7 +24,7 @@ export class Script {
   #cursor = 0;
   #storeNow = 1_000_000;
 
-  constructor(wish: { readonly perNodeLimits?: Readonly<Record<string, number>> } = {}) {
+  constructor(wish: { readonly perNodeLimits?: Readonly<Record<string, number>>; readonly hasDisk?: boolean } = {}) {
     const promises = {
       ackDeadlineMs: 5_000,
       leaseMs: 30_000,

@@ -1,0 +1,48 @@
+// The words of `npm run ledger`: what may be said, what it means without them, and what is wrong with a command line. Nothing runs here.
+
+export interface LedgerWords {
+  readonly tasks: number;
+  readonly workers: number;
+  readonly killEverySeconds: number;
+  readonly restarts: number;
+  readonly secondsMax: number;
+}
+
+interface Word {
+  readonly field: keyof LedgerWords;
+  readonly fallback: number;
+  readonly min: number;
+  readonly isWhole: boolean;
+  readonly about: string;
+}
+
+const words: Readonly<Record<string, Word>> = {
+  "--tasks": { field: "tasks", fallback: 10_000, min: 1, isWhole: true, about: "how many tasks are run" },
+  "--workers": { field: "workers", fallback: 8, min: 1, isWhole: true, about: "how many workers do them" },
+  "--kill-every": { field: "killEverySeconds", fallback: 3, min: 0.1, isWhole: false, about: "seconds between two kills" },
+  "--restarts": { field: "restarts", fallback: 2, min: 0, isWhole: true, about: "how often PostgreSQL is restarted" },
+  "--seconds-max": { field: "secondsMax", fallback: 600, min: 1, isWhole: false, about: "after this long it has failed" },
+};
+
+export const ledgerHelp = [
+  "npm run ledger -- [words]   two schedulers, workers and a PostgreSQL of its own; kills, restarts, and counts",
+  ...Object.entries(words).map(([word, { about, fallback }]) => `  ${`${word} N`.padEnd(18)} ${about} (${fallback})`),
+].join("\n");
+
+/** The words, `help`, or what is wrong with them in one sentence. */
+export function readLedgerWords(argv: readonly string[]): LedgerWords | "help" | { readonly problem: string } {
+  if (argv.includes("--help") || argv.includes("-h")) return "help";
+  const read = Object.fromEntries(Object.values(words).map(({ field, fallback }) => [field, fallback]));
+  for (let at = 0; at < argv.length; at += 2) {
+    const name = argv[at] ?? "";
+    const word = Object.hasOwn(words, name) ? words[name] : undefined;
+    if (word === undefined)
+      return { problem: `${name} is not expected here; there are ${Object.keys(words).join(", ")}, each with a number` };
+    const text = argv[at + 1] ?? "";
+    const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
+    if (!(value >= word.min) || (word.isWhole && !Number.isSafeInteger(value)))
+      return { problem: `${name} takes a ${word.isWhole ? "whole number" : "number"} of at least ${word.min}, not "${text}"` };
+    read[word.field] = value;
+  }
+  return read as unknown as LedgerWords;
+}

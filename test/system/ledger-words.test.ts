@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { ledgerHelp, readLedgerWords } from "../../bench/ledger-words.ts";
+
+it("[O27] the ledger takes numbers, asks for nothing, and helps", () => {
+  const usual = { tasks: 10_000, workers: 8, killEverySeconds: 3, restarts: 2, secondsMax: 600 };
+
+  expect(readLedgerWords([])).toEqual(usual);
+  expect(readLedgerWords(["--tasks", "40", "--kill-every", "0.5", "--restarts", "0"])).toEqual({
+    ...usual,
+    tasks: 40,
+    killEverySeconds: 0.5,
+    restarts: 0,
+  });
+  expect(readLedgerWords(["--tasks", "40", "--help"])).toBe("help");
+  expect(ledgerHelp).toContain("--tasks N");
+});
+
+it("[O27] the ledger names a word it does not know and a number that is none", () => {
+  expect(readLedgerWords(["--tasks", "abc"])).toEqual({ problem: '--tasks takes a whole number of at least 1, not "abc"' });
+  expect(readLedgerWords(["--workers", "1.5"])).toMatchObject({ problem: expect.stringContaining("--workers") });
+  expect(readLedgerWords(["--workers"])).toMatchObject({ problem: expect.stringContaining("--workers") });
+  expect(readLedgerWords(["--task", "1"])).toMatchObject({ problem: expect.stringContaining("--task is not expected here") });
+  expect(readLedgerWords(["toString", "1"])).toMatchObject({ problem: expect.stringContaining("not expected") });
+});
