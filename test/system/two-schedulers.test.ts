@@ -88,8 +88,11 @@ describe("two schedulers on one database", () => {
     const { url, east, west, atEast, atWest } = await startPair();
     await startWorker(`${east.ws},${west.ws}`, { name: "eastern" });
     await startWorker(`${west.ws},${east.ws}`, { name: "western" });
-    const submit = (at: number) =>
-      until(`run ${at} to be accepted`, () => (at % 2 === 0 ? atEast : atWest).start(textChain(`run ${at}`), `key-${at}`));
+    // Drawn once: a repeat under the same key must be the same request, its ids included.
+    const submit = (at: number) => {
+      const workflow = textChain(`run ${at}`);
+      return until(`run ${at} to be accepted`, () => (at % 2 === 0 ? atEast : atWest).start(workflow, `key-${at}`));
+    };
     const refs = Array.from({ length: 40 }, (_, at) => submit(at));
     await Promise.any(refs);
 
