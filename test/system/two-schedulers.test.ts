@@ -155,7 +155,8 @@ describe("two schedulers on one database", () => {
 
       await server.restart(how);
 
-      const chain = await until("a run to be accepted again", () => atWest.start(textChain("after"), `after-${how}`));
+      const again = textChain("after");
+      const chain = await until("a run to be accepted again", () => atWest.start(again, `after-${how}`));
       expect((await atEast.ended(slow.runId)).nodes?.[0]).toMatchObject({ status: "succeeded", attempt: 1 });
       expect((await atEast.ended(chain.runId)).nodes?.at(-1)?.result).toMatchObject({ text: "RETFA" });
       for (const { http } of [east, west])
