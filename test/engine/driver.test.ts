@@ -4,6 +4,7 @@ import type { Answer, Command, Key, RunDetail, Row, Settings, Store } from "@ast
 import { defaultSettings } from "@astraflow/engine";
 import type { Plant } from "@astraflow/engine/testing";
 import { type MemoryCluster, type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
+import { fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { about, chain, graph, Harness } from "./harness.ts";
 import { digest, Mortal } from "./weather-engine.ts";
@@ -170,6 +171,32 @@ describe("commits that fail or get no answer", () => {
 
     expect(await answer).toBe("E.STORE.BUSY");
     expect((await world.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toEqual([]);
+  });
+
+  it("[U10] names a store that is not durable any more as such", async () => {
+    const weak = fault("E.STORE.DURABILITY", "synchronous_commit is off");
+    const { world } = stage({}, {}, (store) => ({
+      open: (me) => store.open(me),
+      begin: async (want) => {
+        const tx = await store.begin(want);
+        tx.commit = async () => {
+          await tx.abort();
+          return { outcome: "failed", fault: weak };
+        };
+        return tx;
+      },
+      settle: (turn) => store.settle(turn),
+      onHint: (hear) => store.onHint(hear),
+      events: (query) => store.events(query),
+      page: (query) => store.page(query),
+      close: () => store.close(),
+    }));
+    await world.start();
+    const answer = codeOf(world.ask(world.order(chain(1))));
+
+    for (let pause = 0; pause < 12; pause++) await world.advance(1_000);
+
+    expect(await answer).toBe("E.STORE.DURABILITY");
   });
 
   for (const fate of ["unknown-committed", "unknown-absent"] as const)

@@ -1,6 +1,8 @@
 // What `astra doctor` says about a PostgreSQL server: whether schedulers can share it without losing what they promise. Pure; who
 // looked at the server is the store.
 
+import type { PostgresLook } from "@astraflow/store";
+
 /** One line of the doctor; the CLI prints it as it is. */
 export interface StoreCheck {
   readonly name: string;
@@ -10,26 +12,10 @@ export interface StoreCheck {
   readonly advice?: string;
 }
 
-/** What was seen of a server, in its own words. */
-export interface ServerLook {
-  /** As `SHOW server_version` answers. */
-  readonly version: string;
-  readonly fsync: string;
-  readonly fullPageWrites: string;
-  readonly synchronousCommit: string;
-  /** In recovery: it follows another server and takes no writes. */
-  readonly isReplica: boolean;
-  /** Null where no scheduler has been. */
-  readonly schema: number | null;
-  /** The schema this version would make. */
-  readonly schemaKnown: number;
-  readonly cluster: string | null;
-  /** Its wall clock, ours at the moment it was read, and how long the reading took. */
-  readonly clockMs: number;
+/** What was seen of a server, with our own clock at the moment its clock was read, and how long the reading took. */
+export interface ServerLook extends PostgresLook {
   readonly ownClockMs: number;
   readonly tookMs: number;
-  /** `seenAt` by the store's clock. */
-  readonly replicas: readonly { readonly name: string; readonly epoch: number; readonly seenAt: number | null }[];
 }
 
 const versionMin = 14;

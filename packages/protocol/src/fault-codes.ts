@@ -109,7 +109,10 @@ const table = {
   "E.UNIT.QUARANTINED": own(500, "The stored state of this run could not be processed and was set aside for an operator."),
 
   // The process and its store
-  "E.STORE.BUSY": own(503, "The store has too much to do at this moment.", { ...retry, resp: "BUSY" }),
+  "E.STORE.BUSY": own(503, "The store is away or takes no changes at this moment; nothing was changed.", {
+    ...retry,
+    resp: "BUSY",
+  }),
   "E.STORE.UNKNOWN_OUTCOME": own(503, "The store broke off during a commit; asking again settles whether it happened.", retry),
   "E.STORE.SCHEMA_NEWER": own(500, "The store was written by a newer version of this program."),
   "E.STORE.OPEN": own(500, "The store could not be opened."),

@@ -83,7 +83,7 @@ export class Leftovers {
         this.#report(problem.code, problem.message, { type: item.command.type }, problem);
         const why = `${item.command.type} was refused by the store and set aside; nothing was changed`;
         this.#outside.out([refusal(item.ref, fault("E.UNIT.QUARANTINED", why))]);
-      } else if (root !== null || !this.#isHopeless(item, `the store did not take it: ${problem.message}`)) {
+      } else if (root !== null || !this.#isHopeless(item, problem, `the store did not take it: ${problem.message}`)) {
         if (blamed.has(item)) item.solo = true;
         again.push(item);
       }
@@ -94,12 +94,14 @@ export class Leftovers {
   /** The store did not even begin: the commands wait a little, then their callers hear of it. */
   away(batch: readonly Waiting[], problem: Fault): Waiting[] {
     for (const item of batch) item.tries++;
-    return batch.filter((item) => !this.#isHopeless(item, `the store is away: ${problem.message}`));
+    return batch.filter((item) => !this.#isHopeless(item, problem, `the store is away: ${problem.message}`));
   }
 
-  #isHopeless(item: Waiting, why: string): boolean {
+  #isHopeless(item: Waiting, problem: Fault, why: string): boolean {
     if (item.tries < triesMax) return false;
-    this.#outside.out([refusal(item.ref, fault("E.STORE.BUSY", `${why}; try again`))]);
+    // A store that is not durable any more needs an operator, not patience; everything else may pass.
+    const code = problem.code === "E.STORE.DURABILITY" ? problem.code : "E.STORE.BUSY";
+    this.#outside.out([refusal(item.ref, fault(code, `${why}; try again`))]);
     return true;
   }
 
