@@ -269,6 +269,43 @@ describe("turns side by side", () => {
   });
 });
 
+describe("a turn that the server gives up for another's sake", () => {
+  it("[S49] after a real deadlock writes nothing, names no unit, and goes through when it comes again", async () => {
+    const hand = await openHand();
+    await hand.write(made("r1"));
+    const tx = await hand.begin({ rows: ["run/r1", "run/r2"] });
+    // Somebody outside holds the tenant, which our commit takes last, and then wants the run that our turn holds.
+    await admin.query("SET deadlock_timeout = '1min'; BEGIN; SELECT * FROM astraflow.tenant FOR UPDATE");
+    const committing = hand.commit(tx, [made("r2")]);
+    await seen(inCommit);
+    const wanting = admin.query("SELECT * FROM astraflow.run WHERE id = 'r1' FOR UPDATE");
+
+    expect(await committing).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY", details: { state: "40P01" } } });
+
+    await wanting;
+    await admin.query("ROLLBACK");
+    expect(await hand.read("run/r2")).toEqual([null]);
+    await hand.write(made("r2"));
+    expect((await hand.log("acme")).map((entry) => entry.position)).toEqual([1, 2]);
+  });
+
+  it("[S49] after a serialization failure does the same", async () => {
+    const hand = await openHand();
+    await admin.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+      $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'could not serialize access'; END $$;
+      CREATE TRIGGER refuse BEFORE INSERT ON astraflow.run FOR EACH ROW EXECUTE FUNCTION refuse()`);
+    const tx = await hand.begin({ rows: ["run/r1"] });
+
+    const said = await hand.commit(tx, [made("r1")]);
+
+    expect(said).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY", details: { state: "40001" } } });
+    expect(said).not.toHaveProperty("unit");
+    await admin.query("DROP TRIGGER refuse ON astraflow.run");
+    await hand.write(made("r1"));
+    expect((await hand.log("acme")).map((entry) => entry.position)).toEqual([1]);
+  });
+});
+
 describe("hints", () => {
   it("[S45] tell the other schedulers of lines, mail and facts after the commit, and the writer of facts at once", async () => {
     const [a, b] = [await openHand("a"), await openHand("b")];
