@@ -20,6 +20,12 @@ export const systemPackages = [
     neededBy: ["test"],
     why: "the store's contract suite also runs through a pooler that hands every transaction to another session",
   },
+  {
+    name: "openssl",
+    probe: "/usr/bin/openssl",
+    neededBy: ["test"],
+    why: "the tests of TLS make authorities and certificates of their own",
+  },
 ];
 
 /** @type {import("./setup-plan.d.mts").PlanSetUp} */

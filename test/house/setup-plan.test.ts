@@ -49,11 +49,11 @@ describe("the plan of the set-up", () => {
     expect(starting).toMatchObject({ type: "tell", why: expect.stringContaining("thing: it is needed") });
   });
 
-  it("[H2] asks for PostgreSQL and its pooler before the tests, in one step, and for neither before a start", () => {
+  it("[H2] asks for PostgreSQL, its pooler and openssl before the tests, in one step, and for none before a start", () => {
     const names = (command: Facts["command"]) =>
       planSetUp({ ...usable, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
 
-    expect(names("test")).toEqual(["postgresql", "pgbouncer"]);
+    expect(names("test")).toEqual(["postgresql", "pgbouncer", "openssl"]);
     expect(names("start")).toEqual([]);
   });
 

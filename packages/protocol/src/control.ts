@@ -125,6 +125,10 @@ export type Reset = Static<typeof ResetSchema>;
 export const DrainSchema = Type.Object({ reason: optional(text()), deadline_ms: optional(int(0)) });
 export type Drain = Static<typeof DrainSchema>;
 
+/** Takes a drain back without a new session; only for workers that announce `undrain`. */
+export const UndrainSchema = Type.Object({ reason: optional(text()) });
+export type Undrain = Static<typeof UndrainSchema>;
+
 const ackRest = { ok: optional(Type.Boolean()), for: optional(id()), info: optional(text()) };
 
 export const AckFirstSchema = Type.Object({
@@ -178,6 +182,13 @@ export const HeartbeatFirstSchema = Type.Object({
 });
 export const HeartbeatSchema = Type.Object({
   ...HeartbeatFirstSchema.properties,
+  packages: optional(
+    Type.Object({
+      drift: optional(Type.Boolean()),
+      hash: optional(id("Digest of the installed packages and versions.")),
+      installed: optional(packages),
+    }),
+  ),
   held: optional(heldList),
   draining: optional(Type.Boolean()),
 });

@@ -14,6 +14,7 @@ const controlFiles = {
   "control.resume": "session.resume",
   "control.reset": "session.reset",
   "control.drain": "session.drain",
+  "control.undrain": "session.undrain",
   "control.ack": "ack",
   "control.heartbeat": "heartbeat",
 } as const satisfies Partial<Record<FrameType, string>>;
@@ -42,7 +43,7 @@ export function schemaDocuments(): Record<string, PlainSchema> {
     const of = dialect === "v2" ? "protocol v2" : "protocol v2, first generation";
     add(`${folder}/ws.envelope.schema.json`, `Envelope, ${of}`, envelopeShapes[dialect].schema);
     for (const [type, file] of Object.entries(controlFiles) as [FrameType, string][])
-      add(`${folder}/${file}.schema.json`, `Payload of ${type}, ${of}`, payload(dialect, type));
+      if (type in frames[dialect]) add(`${folder}/${file}.schema.json`, `Payload of ${type}, ${of}`, payload(dialect, type));
     const biz = dialect === "v2" ? "biz" : `${folder}/biz`;
     for (const type of Object.keys(frames[dialect]) as FrameType[])
       if (type.startsWith("biz."))

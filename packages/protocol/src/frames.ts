@@ -19,6 +19,7 @@ export interface Payloads {
   "control.resume": control.Resume;
   "control.reset": control.Reset;
   "control.drain": control.Drain;
+  "control.undrain": control.Undrain;
   "control.ack": control.Ack;
   "control.heartbeat": control.Heartbeat;
   "biz.exec.dispatch": exec.Dispatch;
@@ -82,6 +83,7 @@ const v2: Record<FrameType, Row> = {
   "control.resume": { shape: shape(control.ResumeSchema, drop) },
   "control.reset": { shape: shape(control.ResetSchema, drop) },
   "control.drain": { shape: shape(control.DrainSchema, drop) },
+  "control.undrain": { shape: shape(control.UndrainSchema, drop) },
   "control.ack": { shape: shape(control.AckSchema, drop) },
   "control.heartbeat": { shape: shape(control.HeartbeatSchema, drop) },
   "biz.exec.dispatch": { shape: shape(exec.DispatchSchema, drop) },

@@ -41,7 +41,6 @@ export type { Binding, NodeUi, Port, Widget } from "./node-face.ts";
 export { type OpenapiDocument, openapiDocument } from "./openapi.ts";
 export type { PkgCatalog, PkgEvent, PkgInstall, PkgUninstall } from "./pkg.ts";
 export {
-  type CommandRef,
   type ErrorBody,
   type Health,
   type NodeStatus,
@@ -55,9 +54,6 @@ export {
   type RunStartRequest,
   type RunStatus,
   readRunStartRequest,
-  type Worker,
-  type WorkerList,
-  type WorkerPackage,
 } from "./rest.ts";
 export type {
   AuditEvent,
@@ -69,6 +65,24 @@ export type {
   WorkflowPublishRequest,
   WorkflowRef,
 } from "./rest-later.ts";
+export {
+  type CommandRef,
+  type ExtensionFrame,
+  type ExtensionRef,
+  type ExtensionRequest,
+  type HeldAttempt,
+  type Liveness,
+  readExtensionRequest,
+  readWorkerKickRequest,
+  type Scaling,
+  type Worker,
+  type WorkerDetail,
+  type WorkerDiagnostics,
+  type WorkerHandler,
+  type WorkerKickRequest,
+  type WorkerList,
+  type WorkerPackage,
+} from "./rest-workers.ts";
 export { type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
 export { type Shape, type ShapeOptions, shape } from "./shape.ts";
 export type { JsonObject, JsonValue } from "./words.ts";

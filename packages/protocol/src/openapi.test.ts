@@ -20,8 +20,14 @@ describe("routes", () => {
       "POST /api/v1/runs/{runId}/cancel 202",
       "GET /api/v1/runs/{runId}/events 200",
       "GET /api/v1/workers 200",
+      "GET /api/v1/workers/{workerId} 200",
+      "GET /api/v1/workers/{workerId}/diagnostics 200",
       "POST /api/v1/workers/{workerId}/drain 202",
       "POST /api/v1/workers/{workerId}/undrain 202",
+      "POST /api/v1/workers/{workerId}/kick 202",
+      "GET /api/v1/scaling 200",
+      "GET /api/v1/extensions/{type} 200",
+      "POST /api/v1/extensions/{type} 202",
       "GET /api/v1/openapi.json 200",
       "GET /healthz 200",
       "GET /readyz 200",
@@ -63,7 +69,8 @@ describe("OpenAPI document", () => {
       `RunStartRequest RunRef Run RunStatus RunNodeStatus RunArtifact ResultError Error WorkflowNodeState Worker WorkerPackage
       WorkerCommand PackageSummary PackageDetail CatalogNode WorkflowPublishRequest WorkflowPackageSummary WorkflowPackageDetail
       WorkflowPackageVersion Resource ResourceUploadInitRequest ResourceUploadSession ResourceUploadPart ResourceGrant
-      ResourceGrantCreateRequest UserSummary AuditEvent Workflow Event`.split(/\s+/);
+      ResourceGrantCreateRequest UserSummary AuditEvent Workflow Event WorkerDetail WorkerDiagnostics WorkerKickRequest
+      ExtensionRequest ExtensionRef ExtensionFrame Scaling`.split(/\s+/);
 
     expect(wanted.filter((name) => !(name in document.components.schemas))).toEqual([]);
   });

@@ -6,6 +6,7 @@ import { type FaultCode, faultCodes } from "./fault-codes.ts";
 import { ManifestSchema } from "./manifest.ts";
 import { ErrorSchema, restSchemas } from "./rest.ts";
 import { laterSchemas } from "./rest-later.ts";
+import { workerSchemas } from "./rest-workers.ts";
 import { type Route, routes } from "./routes.ts";
 import { type PlainSchema, plainSchema } from "./schema-text.ts";
 import { PolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
@@ -22,7 +23,7 @@ function namedSchemas(): ReadonlyMap<TSchema, string> {
     Event: EventSchema,
   };
   const events = Object.fromEntries(Object.entries(eventData).map(([type, schema]) => [`Event.${type}`, schema]));
-  const all: Record<string, TSchema> = { ...restSchemas, ...laterSchemas, ...documents, ...events };
+  const all: Record<string, TSchema> = { ...restSchemas, ...workerSchemas, ...laterSchemas, ...documents, ...events };
   return new Map(Object.entries(all).map(([name, schema]) => [schema, name]));
 }
 
@@ -85,7 +86,9 @@ function operation(operationId: string, route: Route, print: (schema: TSchema) =
     summary: route.summary,
     ...(route.isOpen && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
-    ...(route.request && { requestBody: { required: true, content: { "application/json": { schema: print(route.request) } } } }),
+    ...(route.request && {
+      requestBody: { required: !route.isBodyOptional, content: { "application/json": { schema: print(route.request) } } },
+    }),
     responses: { [String(route.status)]: { description: "Done as asked.", content }, ...errorResponses(route.faults, print) },
   };
 }

@@ -1,5 +1,5 @@
-// Bodies of the REST API that runs, nodes and workers are seen through. camelCase; absent optional fields are left out.
-// Bodies of routes that do not exist yet are in rest-later.ts; the routes themselves in routes.ts.
+// Bodies of the REST API that runs and their nodes are seen through. camelCase; absent optional fields are left out.
+// Those about workers are in rest-workers.ts, those of routes that do not exist yet in rest-later.ts; the routes themselves in routes.ts.
 
 import Type, { type Static, type TSchema } from "typebox";
 import { Fault } from "./fault.ts";
@@ -110,63 +110,6 @@ export type RunEvent = Static<typeof RunEventSchema>;
 export const RunEventListSchema = page(RunEventSchema);
 export type RunEventList = Static<typeof RunEventListSchema>;
 
-const WorkerPackageSchema = Type.Object({
-  name: id(),
-  version: id(),
-  status: oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
-});
-export type WorkerPackage = Static<typeof WorkerPackageSchema>;
-
-export const WorkerSchema = Type.Object({
-  id: id("The worker's name; instanceId is its identity."),
-  lastHeartbeatAt: instant(),
-  queues: list(name()),
-  hostname: optional(name()),
-  packages: optional(list(WorkerPackageSchema)),
-  meta: optional(bag()),
-  connected: optional(Type.Boolean()),
-  registered: optional(Type.Boolean()),
-  draining: optional(Type.Boolean()),
-  tenant: optional(id()),
-  instanceId: optional(id()),
-  bootId: optional(id()),
-  version: optional(name()),
-  capabilities: optional(
-    Type.Object({
-      concurrency: Type.Object({ maxParallel: int(1), perNodeLimits: optional(map(int(1))) }),
-      runtimes: list(name()),
-      features: list(name()),
-      pool: optional(id()),
-      tags: optional(map(name())),
-    }),
-  ),
-  payloadTypes: optional(list(name())),
-  heartbeat: optional(
-    Type.Object({
-      healthy: Type.Boolean(),
-      metrics: optional(
-        Type.Object(
-          {
-            cpuPct: optional(Type.Number()),
-            memPct: optional(Type.Number()),
-            diskPct: optional(Type.Number()),
-            inflight: optional(int(0)),
-            latencyMs: optional(int(0)),
-          },
-          { additionalProperties: true },
-        ),
-      ),
-      packages: optional(Type.Object({ drift: optional(Type.Boolean()) })),
-    }),
-  ),
-});
-export type Worker = Static<typeof WorkerSchema>;
-export const WorkerListSchema = page(WorkerSchema);
-export type WorkerList = Static<typeof WorkerListSchema>;
-
-export const CommandRefSchema = Type.Object({ commandId: id(), workerName: name(), acceptedAt: instant() });
-export type CommandRef = Static<typeof CommandRefSchema>;
-
 export const HealthSchema = Type.Object({ ok: Type.Boolean(), checks: optional(map(Type.Boolean())) });
 export type Health = Static<typeof HealthSchema>;
 
@@ -183,10 +126,6 @@ export const restSchemas = {
   RunList: RunListSchema,
   RunEvent: RunEventSchema,
   RunEventList: RunEventListSchema,
-  WorkerPackage: WorkerPackageSchema,
-  Worker: WorkerSchema,
-  WorkerList: WorkerListSchema,
-  CommandRef: CommandRefSchema,
   Health: HealthSchema,
 } as const;
 

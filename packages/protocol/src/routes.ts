@@ -4,16 +4,17 @@
 import Type, { type TSchema } from "typebox";
 import type { FaultCode } from "./fault-codes.ts";
 import { limits } from "./limits.ts";
+import { HealthSchema, RunEventListSchema, RunListSchema, RunRefSchema, RunSchema, RunStartRequestSchema } from "./rest.ts";
 import {
   CommandRefSchema,
-  HealthSchema,
-  RunEventListSchema,
-  RunListSchema,
-  RunRefSchema,
-  RunSchema,
-  RunStartRequestSchema,
+  ExtensionRefSchema,
+  ExtensionRequestSchema,
+  ScalingSchema,
+  WorkerDetailSchema,
+  WorkerDiagnosticsSchema,
+  WorkerKickRequestSchema,
   WorkerListSchema,
-} from "./rest.ts";
+} from "./rest-workers.ts";
 import { bag, id, int, optional } from "./words.ts";
 import { WorkflowSchema } from "./workflow.ts";
 
@@ -26,6 +27,7 @@ export interface Route {
   readonly query?: Readonly<Record<string, QueryParameter>>;
   readonly headers?: Readonly<Record<string, TSchema>>;
   readonly request?: TSchema;
+  readonly isBodyOptional?: true;
   /** Absent: the body is not JSON (`media` says what it is). */
   readonly response?: TSchema;
   readonly media?: string;
@@ -42,6 +44,12 @@ export interface QueryParameter {
 
 const runId = { runId: id() };
 const workerId = { workerId: id("Instance id of the worker.") };
+const extensionType = {
+  type: Type.String({
+    pattern: "^ext\\.vendor\\.(?!astraflow\\.)[a-z0-9][a-z0-9._-]{0,100}$",
+    description: "Type of the frames; ext.vendor.astraflow.* is not for callers.",
+  }),
+};
 const paging = {
   limit: { schema: int(1, limits.pageItemsMax), default: limits.pageItemsDefault },
   cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the page before." },
@@ -128,6 +136,24 @@ export const routes = {
     status: 200,
     faults: reading,
   },
+  getWorker: {
+    method: "GET",
+    path: "/api/v1/workers/{workerId}",
+    summary: "One worker.",
+    params: workerId,
+    response: WorkerDetailSchema,
+    status: 200,
+    faults: [...reading, "E.NOT_FOUND"],
+  },
+  getWorkerDiagnostics: {
+    method: "GET",
+    path: "/api/v1/workers/{workerId}/diagnostics",
+    summary: "All that is known of one worker: its session, what it holds, what it can do, its resources and its outbox.",
+    params: workerId,
+    response: WorkerDiagnosticsSchema,
+    status: 200,
+    faults: [...reading, "E.NOT_FOUND"],
+  },
   drainWorker: {
     method: "POST",
     path: "/api/v1/workers/{workerId}/drain",
@@ -147,6 +173,55 @@ export const routes = {
     response: CommandRefSchema,
     status: 202,
     faults: [...writing, "E.NOT_FOUND"],
+  },
+  kickWorker: {
+    method: "POST",
+    path: "/api/v1/workers/{workerId}/kick",
+    summary:
+      "End this worker's session now, wherever its socket is. It keeps what it holds and may come back with a good credential.",
+    params: workerId,
+    headers: idempotencyKey,
+    request: WorkerKickRequestSchema,
+    isBodyOptional: true,
+    response: CommandRefSchema,
+    status: 202,
+    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
+  },
+  getScaling: {
+    method: "GET",
+    path: "/api/v1/scaling",
+    summary: "How much work waits and how much the workers can take: what an autoscaler needs to know.",
+    response: ScalingSchema,
+    status: 200,
+    faults: reading,
+  },
+  streamExtension: {
+    method: "GET",
+    path: "/api/v1/extensions/{type}",
+    summary:
+      "Frames of this type that workers send, as server-sent events with the body ExtensionFrame, from the scheduler that holds the worker's socket. " +
+      "An event named error has the body Error: E.CURSOR.EXPIRED says that frames may be missing before the next one, any other ends the stream.",
+    params: extensionType,
+    headers: {
+      "Last-Event-ID": optional(
+        Type.String({ pattern: "^[0-9]{1,16}$", description: "Go on after this event; within five minutes without a gap." }),
+      ),
+    },
+    media: "text/event-stream",
+    status: 200,
+    faults: [...reading, "E.SHUTTING_DOWN"],
+  },
+  tellWorker: {
+    method: "POST",
+    path: "/api/v1/extensions/{type}",
+    summary:
+      "Hand a frame of this type to a worker that is online, wherever its socket is. The same key and body give the same frame id.",
+    params: extensionType,
+    headers: idempotencyKey,
+    request: ExtensionRequestSchema,
+    response: ExtensionRefSchema,
+    status: 202,
+    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN"],
   },
   getOpenapi: {
     method: "GET",

@@ -1,0 +1,103 @@
+import { describe, expect, it } from "vitest";
+import payloads from "../fixtures/payloads.json" with { type: "json" };
+import { type Dialect, readEnvelope } from "./envelope.ts";
+import { Fault } from "./fault.ts";
+import { type FrameType, prepareFrames, readFrame, wireTypeOf } from "./frames.ts";
+import { readJson } from "./json.ts";
+import { limits } from "./limits.ts";
+
+const mutationsPerDialect = 1_000_000;
+
+/** A small repeatable dice: the same corpus in every run. */
+function createDice(seed: number): (sides: number) => number {
+  let state = seed;
+  return (sides) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * sides);
+  };
+}
+
+function samplesOf(dialect: Dialect): string[] {
+  return Object.entries(payloads[dialect]).map(([type, payload], index) =>
+    JSON.stringify({
+      type: wireTypeOf(dialect, type as FrameType) ?? type,
+      id: `${type}-${index}`,
+      ts: "2026-01-05T09:00:00.000Z",
+      tenant: "default",
+      sender: { role: "worker", id: "w-1" },
+      seq: index,
+      ...(dialect === "first" && { session_seq: index + 1 }),
+      corr: "r.0#7",
+      ack: { request: true },
+      payload,
+    }),
+  );
+}
+
+const splices = [
+  '"__proto__":{"polluted":1},',
+  "null",
+  "-1",
+  "1e999",
+  "9007199254740993",
+  "\\ud800",
+  "{}",
+  "[",
+  '"',
+  "\\",
+  "\u0000",
+  "💥",
+];
+
+function mutate(text: string, roll: (sides: number) => number): string {
+  const at = roll(text.length);
+  const length = 1 + roll(16);
+  switch (roll(5)) {
+    case 0:
+      return text.slice(0, at) + String.fromCharCode(roll(256)) + text.slice(at + 1);
+    case 1:
+      return text.slice(0, at) + text.slice(at + length);
+    case 2:
+      return text.slice(0, at + length) + text.slice(at);
+    case 3:
+      return text.slice(0, at) + splices[roll(splices.length)] + text.slice(at);
+    default:
+      return text.slice(0, at) + text.slice(at).replace(/"[^"]*"|\d+|true|false/, splices[roll(splices.length)] ?? "");
+  }
+}
+
+describe("mutated frames", () => {
+  it.each(["v2", "first", "v1"] as const)(
+    "[C19] a million of them through the readers of %s end as a frame or a fault, and leave nothing behind",
+    (dialect) => {
+      prepareFrames();
+      const samples = samplesOf(dialect);
+      const roll = createDice(dialect.length + dialect.charCodeAt(0));
+      const seen = { frames: 0, unreadable: 0, noEnvelope: 0, noPayload: 0 };
+      const play = (rounds: number): void => {
+        for (let round = 0; round < rounds; round++) {
+          const value = readJson(mutate(samples[round % samples.length] as string, roll), limits.json.frame);
+          const envelope = value instanceof Fault ? null : readEnvelope(value, dialect);
+          if (envelope === null) seen.unreadable++;
+          else if (envelope instanceof Fault) seen.noEnvelope++;
+          else if (readFrame(dialect, envelope) instanceof Fault) seen.noPayload++;
+          else seen.frames++;
+        }
+      };
+      play(mutationsPerDialect / 10);
+      globalThis.gc?.();
+      const before = process.memoryUsage().heapUsed;
+
+      play((mutationsPerDialect * 9) / 10);
+
+      globalThis.gc?.();
+      // Without a collector to call, what has not been collected yet counts too: the bound is one of growth with the number of frames.
+      expect(process.memoryUsage().heapUsed - before).toBeLessThan(200 * 1024 * 1024);
+      expect(Object.values(seen).reduce((sum, one) => sum + one)).toBe(mutationsPerDialect);
+      // Every way out was really taken: a corpus that never gets past the first reader would test nothing.
+      expect(Math.min(...Object.values(seen))).toBeGreaterThan(mutationsPerDialect / 1_000);
+      expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
+    },
+    120_000,
+  );
+});
