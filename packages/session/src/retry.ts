@@ -1,0 +1,18 @@
+// When a frame that nobody acknowledged is sent again, and when to stop trying on this socket. Clock and dice belong to the caller.
+
+export interface RetryPolicy {
+  /** From the first send to the first repeat. */
+  readonly firstMs: number;
+  readonly factor: number;
+  readonly capMs: number;
+  /** Share by which a delay is drawn shorter or longer, so that ends that failed together do not repeat together. */
+  readonly jitter: number;
+  /** Sends in all on one socket, the first included. */
+  readonly sendsMax: number;
+}
+
+/** How long to wait after the so-manieth send on this socket. `roll` is from 0 up to 1; a half is the middle. */
+export function delayAfter(policy: RetryPolicy, sends: number, roll: number): number {
+  const plain = Math.min(policy.capMs, policy.firstMs * policy.factor ** (sends - 1));
+  return Math.round(plain * (1 + policy.jitter * (2 * roll - 1)));
+}

@@ -1,0 +1,64 @@
+import type { Ack } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { Stream } from "./stream.ts";
+import type { Parcel, TestStream } from "./testing/rig.ts";
+import { type OpenStream, sizesOf } from "./testing/small-ends.ts";
+import { SmallWorld } from "./testing/small-world.ts";
+
+const scopes = [
+  { window: 1, frames: 6, acksMax: 2, refusalsMax: 2 },
+  { window: 2, frames: 6, acksMax: 2, refusalsMax: 2 },
+  { window: 3, frames: 6, acksMax: 2, refusalsMax: 2 },
+  { window: 4, frames: 6, acksMax: 2, refusalsMax: 1 },
+];
+/** So many states are reached at least; fewer would mean that the search leaves something out. */
+const statesMin = [3_000, 30_000, 250_000, 800_000];
+
+describe("two streams and a network that drops, doubles, reorders and cuts as it likes", () => {
+  it.each(scopes.map((scope, at) => [scope.window, scope, statesMin[at] ?? 0] as const))(
+    "[N25] keep every promise in every state that a window of %i can reach, and can come to the end from each",
+    { timeout: 180_000 },
+    (window, scope, atLeast) => {
+      const explored = new SmallWorld(scope).explore();
+
+      process.stdout.write(`window ${window}, ${scope.frames} frames: ${explored.states} states, ${explored.moves} moves\n`);
+      expect(explored.states).toBeGreaterThan(atLeast);
+    },
+  );
+
+  const search = (open: OpenStream) => () => new SmallWorld({ window: 2, frames: 4, acksMax: 2, refusalsMax: 1 }, open).explore();
+
+  it("[N25] and the search finds an ack that covers what is not settled", () => {
+    class Hasty extends Stream<Parcel, string> {
+      override takeAcks(): readonly Ack[] {
+        return super.takeAcks().map((ack) => ({ ...ack, ack_seq: this.lastSeen }));
+      }
+    }
+
+    expect(search((rules, frames) => new Hasty(rules, sizesOf(frames)))).toThrow("acked before it was settled");
+  });
+
+  it("[N25] and the search finds an end that takes what was seen for settled", () => {
+    class Trusting extends Stream<Parcel, string> {
+      override resume(peerSaw: number | null, now: number): ReturnType<TestStream["resume"]> {
+        if (peerSaw !== null) this.heardAck({ ack_seq: peerSaw }, undefined);
+        return super.resume(peerSaw, now);
+      }
+    }
+
+    expect(search((rules, frames) => new Trusting(rules, sizesOf(frames)))).toThrow("something was not settled");
+  });
+
+  it("[N25] and the search finds a window that is one too wide, and repeats that never leave", () => {
+    class Mute extends Stream<Parcel, string> {
+      override due(): ReturnType<TestStream["due"]> {
+        return { repeat: [], verdict: "alive" };
+      }
+    }
+
+    expect(search((rules, frames) => new Stream(rules, { ...sizesOf(frames), sendFrames: frames + 1 }))).toThrow(
+      "more in flight than the window allows",
+    );
+    expect(search((rules, frames) => new Mute(rules, sizesOf(frames)))).toThrow("goes round in circles");
+  });
+});

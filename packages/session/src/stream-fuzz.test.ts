@@ -1,0 +1,89 @@
+import { type Ack, limits } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import type { Delivered } from "./receive-window.ts";
+import { command, feedback, frame, openStream } from "./testing/rig.ts";
+
+/** The same dice on every run: a failure can be looked at again. */
+function diceOf(seed: number): (sides: number) => number {
+  let state = seed;
+  return (sides) => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return Math.floor((state / 2 ** 32) * sides);
+  };
+}
+
+const odd = [-1, 0, 1, 52, 53, 54, 1_023, 1_024, 2 ** 31, 2 ** 32, 2 ** 40, Number.MAX_SAFE_INTEGER];
+
+/** Anything that the schema of an ack lets through. */
+function wildAck(roll: (sides: number) => number, near: number): Ack {
+  const number = () => (roll(4) === 0 ? (odd[roll(odd.length)] ?? 0) : Math.max(-1, near + roll(20) - 10));
+  const hex = () =>
+    Array.from({ length: 1 + roll(roll(20) === 0 ? limits.bitmapHexCharsMax : 4) }, () => roll(16).toString(16)).join("");
+  const ack: Ack = {};
+  if (roll(10) > 0) ack.ack_seq = number();
+  if (roll(2) > 0) ack.ack_bitmap = roll(2) === 0 ? Math.abs(number()) : hex();
+  if (roll(3) === 0) ack.recv_window = Math.max(1, number());
+  if (roll(3) === 0) ack.for = `id-${number()}`;
+  if (roll(9) === 0) ack.ok = false;
+  return ack;
+}
+
+describe("whatever a peer says", () => {
+  const window = 16;
+  const recvBytes = 500;
+
+  it.each(["v2", "first", "v1"] as const)(
+    "[N26] a stream of %s neither throws nor keeps more than its windows allow",
+    { timeout: 120_000 },
+    (dialect) => {
+      const roll = diceOf(dialect.length + dialect.charCodeAt(0));
+      const stream = openStream({ sendFrames: window, recvFrames: window, recvBytes, batchMax: 4 }, dialect);
+      const open: Delivered<string>[] = [];
+      const most = { inFlight: 0, buffered: 0, bufferedBytes: 0, unsettled: 0, acks: 0 };
+      let sent = 0;
+      let last = -1;
+      let acked = 0;
+      for (let at = 0; at < 350_000; at += 1) {
+        if (at % 4 === 0) stream.offer((at % 8 === 0 ? command : feedback)(`${sent++}`, { batch: at % 3 === 0 ? "w" : null }));
+        for (let left = stream.take(at, () => `batch-${at}`); left !== null; left = stream.take(at, () => `batch-${at}`))
+          last = left.number;
+        const heard = stream.heardAck(wildAck(roll, last), roll(9) === 0 ? `id-${sent - roll(30)}` : undefined);
+        if (heard !== "unsent") acked += heard.length;
+        const number =
+          roll(20) === 0
+            ? undefined
+            : roll(10) === 0
+              ? Math.abs(odd[roll(odd.length)] ?? 0)
+              : Math.max(0, stream.lastSeen + roll(24) - 6);
+        const over = {
+          id: `in-${roll(50)}`,
+          corr: roll(2) === 0 ? `${roll(3)}` : undefined,
+          isAsked: roll(2) === 0,
+          bytes: 1 + roll(300),
+        };
+        open.push(...stream.arrive(frame(number, over), "item", at).deliver);
+        while (open.length > 12) for (const { ticket } of open.splice(roll(open.length), 1)) stream.settle(ticket);
+        if (at % 7 === 0) most.acks = Math.max(most.acks, stream.takeAcks().length);
+        if (at % 50 === 0 && stream.due(at, () => roll(100) / 100).verdict !== "alive") {
+          stream.pause();
+          stream.resume(null, at);
+        }
+        // Hostile acks alone do not empty the window in time; what waits is bounded by the caller.
+        if (at % 1_000 === 0) stream.withdraw(() => true);
+        const { inFlight, buffered, bufferedBytes, unsettled } = stream.counts;
+        most.inFlight = Math.max(most.inFlight, inFlight);
+        most.buffered = Math.max(most.buffered, buffered);
+        most.bufferedBytes = Math.max(most.bufferedBytes, bufferedBytes);
+        most.unsettled = Math.max(most.unsettled, unsettled);
+      }
+
+      expect(most.inFlight).toBeLessThanOrEqual(window);
+      expect(most.buffered).toBeLessThan(window);
+      expect(most.bufferedBytes).toBeLessThanOrEqual(recvBytes);
+      expect(most.unsettled).toBeLessThanOrEqual(window + 12);
+      expect(most.acks).toBeLessThanOrEqual(7);
+      expect(acked).toBeGreaterThan(1_000);
+      expect(stream.counts.inFlightBytes).toBeGreaterThanOrEqual(0);
+    },
+  );
+});

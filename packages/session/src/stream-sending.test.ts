@@ -1,0 +1,244 @@
+import { describe, expect, it } from "vitest";
+import { command, feedback, labelsOf, numbersOf, openStream, type TestStream, takeAll } from "./testing/rig.ts";
+
+const offerAll = (stream: TestStream, labels: string) => [...labels].forEach((label) => stream.offer(command(label)));
+const ackUpTo = (stream: TestStream, ack_seq: number, more: object = {}) =>
+  labelsOf(stream.heardAck({ ack_seq, ...more }, undefined));
+const shown = (stream: TestStream, now = 0) =>
+  takeAll(stream, now).map(({ number, items }) => `${number}${String(labelsOf(items))}`);
+
+describe("frames that leave", () => {
+  it("[N12] get their number when they leave, and commands pass the feedback that waits", () => {
+    const stream = openStream({ sendFrames: 1 });
+    stream.offer(feedback("f"));
+    expect(shown(stream)).toEqual(["0f"]);
+    stream.offer(feedback("g"));
+    stream.offer(command("c"));
+    expect(shown(stream)).toEqual([]);
+
+    ackUpTo(stream, 0);
+
+    expect(shown(stream)).toEqual(["1c"]);
+    ackUpTo(stream, 1);
+    expect(shown(stream)).toEqual(["2g"]);
+  });
+
+  it("[N13] a quarter of the window's frames is left to commands", () => {
+    const stream = openStream({ sendFrames: 8 });
+    for (const label of "abcdefgh") stream.offer(feedback(label));
+    expect(shown(stream)).toHaveLength(6);
+    expect(stream.hasRoomFor("feedback")).toBe(false);
+    expect(stream.hasRoomFor("command")).toBe(true);
+
+    offerAll(stream, "xyz");
+
+    expect(shown(stream)).toEqual(["6x", "7y"]);
+    expect(stream.hasRoomFor("command")).toBe(false);
+    expect(stream.counts).toMatchObject({ inFlight: 8, waiting: 3 });
+  });
+
+  it("[N13] a quarter of the window's bytes is left to commands, and feedback does not take room that a command waits for", () => {
+    const stream = openStream({ sendBytes: 100 });
+    for (const label of "ab") stream.offer(feedback(label, { bytes: 40 }));
+    expect(shown(stream)).toEqual(["0a"]);
+    stream.offer(command("x", { bytes: 50 }));
+    stream.offer(command("y", { bytes: 20 }));
+    expect(shown(stream)).toEqual(["1x"]);
+
+    ackUpTo(stream, 0);
+
+    expect(shown(stream)).toEqual(["2y"]);
+    expect(stream.counts).toMatchObject({ inFlightBytes: 70, waiting: 1, waitingBytes: 40 });
+  });
+
+  it("[N13] small windows are shared: feedback can always leave when nothing else is under way", () => {
+    for (const sendFrames of [1, 2, 3, 4]) {
+      const stream = openStream({ sendFrames, sendBytes: 1 });
+      stream.offer(feedback("f"));
+      expect(shown(stream)).toEqual(["0f"]);
+    }
+  });
+
+  it("[N14] stay within the smaller of both windows, measured from the first that is not acked", () => {
+    const stream = openStream({ sendFrames: 4 });
+    offerAll(stream, "abcdefghij");
+    expect(shown(stream)).toEqual(["0a", "1b", "2c", "3d"]);
+    expect(ackUpTo(stream, -1, { ack_bitmap: 0b110 })).toEqual(["b", "c"]);
+    expect(shown(stream)).toEqual([]);
+    expect(stream.counts).toMatchObject({ inFlight: 2, inFlightBytes: 20 });
+
+    expect(ackUpTo(stream, 2, { recv_window: 2 })).toEqual(["a"]);
+    expect(shown(stream)).toEqual(["4e"]);
+    ackUpTo(stream, 4, { recv_window: 0 });
+    expect(shown(stream)).toEqual(["5f"]);
+    ackUpTo(stream, 5, { recv_window: 900 });
+    expect(shown(stream)).toEqual(["6g", "7h", "8i", "9j"]);
+  });
+
+  it("[N14] a frame heavier than the window goes alone", () => {
+    const stream = openStream({ sendBytes: 100 });
+    stream.offer(command("a"));
+    stream.offer(command("heavy", { bytes: 5_000 }));
+    stream.offer(command("b"));
+    expect(shown(stream)).toEqual(["0a"]);
+
+    ackUpTo(stream, 0);
+
+    expect(shown(stream)).toEqual(["1heavy"]);
+    ackUpTo(stream, 1);
+    expect(shown(stream)).toEqual(["2b"]);
+    expect(stream.counts).toMatchObject({ inFlightBytes: 10, waitingBytes: 0 });
+  });
+
+  it("[N15] carry several items of one batch word, up to so many and so heavy, in order; the frame has a name of its own", () => {
+    const stream = openStream({ batchMax: 3, batchBytesMax: 35 });
+    for (const label of "abcd") stream.offer(command(label, { batch: "results" }));
+    stream.offer(command("e", { batch: "errors" }));
+    stream.offer(command("f"));
+    stream.offer(command("g"));
+    stream.offer(command("h", { batch: "results", bytes: 20 }));
+    stream.offer(command("i", { batch: "results", bytes: 20 }));
+
+    const sent = takeAll(stream);
+
+    expect(sent.map(({ id, items }) => `${id}: ${items.map(({ label }) => label).join("")}`)).toEqual([
+      "batch-0: abc",
+      "id-d: d",
+      "id-e: e",
+      "id-f: f",
+      "id-g: g",
+      "id-h: h",
+      "id-i: i",
+    ]);
+    expect(ackUpTo(stream, 1)).toEqual(["a", "b", "c", "d"]);
+  });
+
+  it("[N15] a batch does not grow beyond the room that is left", () => {
+    const stream = openStream({ batchMax: 64, sendBytes: 45 });
+    stream.offer(command("a"));
+    for (const label of "bcdef") stream.offer(command(label, { batch: "w" }));
+
+    expect(shown(stream)).toEqual(["0a", "1b,c,d"]);
+  });
+});
+
+describe("acks of the peer", () => {
+  it("[N16] count up to ack_seq and by bitmap, beyond 53 bits too, each item once", () => {
+    const stream = openStream({ sendFrames: 1_024 });
+    for (let at = 0; at < 1_024; at += 1) stream.offer(command(`${at}`));
+    takeAll(stream);
+
+    expect(ackUpTo(stream, 1, { ack_bitmap: 0b100 })).toEqual(["0", "1", "4"]);
+    expect(ackUpTo(stream, 1, { ack_bitmap: `2${"0".repeat(253)}14` })).toEqual(["6", "1023"]);
+  });
+
+  it("[N16] that were overtaken by later ones change nothing, not even the window", () => {
+    const stream = openStream({ sendFrames: 4 });
+    offerAll(stream, "abcdef");
+    takeAll(stream);
+    ackUpTo(stream, 1);
+
+    expect(ackUpTo(stream, 0, { ack_bitmap: 0b100, recv_window: 1 })).toEqual([]);
+    expect(ackUpTo(stream, 1)).toEqual([]);
+
+    expect(shown(stream)).toEqual(["4e", "5f"]);
+    expect(stream.counts.inFlight).toBe(4);
+  });
+
+  it("[N16] for what was never sent are told apart and change nothing", () => {
+    const stream = openStream();
+    offerAll(stream, "ab");
+    takeAll(stream);
+    offerAll(stream, "c");
+
+    expect(ackUpTo(stream, 2)).toBe("unsent");
+    expect(ackUpTo(stream, -1, { ack_bitmap: 0b101 })).toBe("unsent");
+    expect(ackUpTo(stream, 0, { ack_bitmap: "2" })).toBe("unsent");
+
+    expect(stream.counts.inFlight).toBe(2);
+    expect(ackUpTo(stream, 0, { ack_bitmap: "1" })).toEqual(["a", "b"]);
+    expect(ackUpTo(stream, 0, { ack_bitmap: 0b10 })).toBe("unsent");
+  });
+
+  it("[N17] go by number where they have one, whatever they name; without one the name closes its frame", () => {
+    const stream = openStream();
+    offerAll(stream, "abc");
+    takeAll(stream);
+
+    expect(labelsOf(stream.heardAck({ for: "id-b", ack_seq: -1 }, "id-b"))).toEqual([]);
+    expect(labelsOf(stream.heardAck({ for: "id-b" }, undefined))).toEqual(["b"]);
+    expect(labelsOf(stream.heardAck({ ok: false }, "id-a"))).toEqual(["a"]);
+    expect(labelsOf(stream.heardAck({ for: "id-a" }, "register-1"))).toEqual([]);
+    expect(labelsOf(stream.heardAck({}, undefined))).toEqual([]);
+
+    expect(stream.counts).toMatchObject({ inFlight: 1, inFlightBytes: 10 });
+  });
+
+  it("[N17] of v1 go by name only", () => {
+    const stream = openStream({ sendFrames: 2 }, "v1");
+    offerAll(stream, "abc");
+    takeAll(stream);
+
+    expect(labelsOf(stream.heardAck({ ok: true, for: "id-b", ack_seq: 1 }, undefined))).toEqual(["b"]);
+    expect(shown(stream)).toEqual([]);
+    expect(labelsOf(stream.heardAck({ ok: true, for: "id-a" }, undefined))).toEqual(["a"]);
+    expect(takeAll(stream)).toHaveLength(1);
+  });
+});
+
+describe("frames that nobody acks", () => {
+  it("[N18] are sent again after five seconds, then later and later, with jitter, oldest first, never more than six times", () => {
+    const stream = openStream();
+    offerAll(stream, "ab");
+    takeAll(stream, 1_000);
+    const repeats: [number, number][] = [];
+    let verdict = "alive";
+    while (verdict === "alive") {
+      const now = stream.nextDue;
+      expect(stream.due(now - 1, () => 0)).toEqual({ repeat: [], verdict: "alive" });
+      const due = stream.due(now, () => 1);
+      verdict = due.verdict;
+      repeats.push([now, due.repeat.length]);
+    }
+
+    // 5 s, then 10, 20, 30, 30 and 30 s, each a fifth longer.
+    expect(repeats).toEqual([
+      [6_000, 2],
+      [18_000, 2],
+      [42_000, 2],
+      [78_000, 2],
+      [114_000, 2],
+      [150_000, 0],
+    ]);
+    expect(verdict).toBe("exhausted");
+    expect(stream.counts.inFlight).toBe(2);
+  });
+
+  it("[N18] count for themselves: an ack ends the repeats of its frames only", () => {
+    const stream = openStream();
+    offerAll(stream, "a");
+    takeAll(stream, 0);
+    offerAll(stream, "b");
+    takeAll(stream, 2_000);
+    expect(stream.nextDue).toBe(5_000);
+
+    ackUpTo(stream, 0);
+
+    expect(stream.due(5_000, () => 0.5).repeat).toEqual([]);
+    expect(stream.nextDue).toBe(7_000);
+    expect(numbersOf(stream.due(7_000, () => 0.5).repeat)).toEqual([1]);
+    ackUpTo(stream, 1);
+    expect(stream.nextDue).toBe(Number.POSITIVE_INFINITY);
+  });
+
+  it("[N18] keep their number, their name and the text that the caller left on them", () => {
+    const stream = openStream();
+    offerAll(stream, "a");
+    const [sent] = takeAll(stream, 0);
+    if (sent) sent.text = "the text";
+
+    const [again] = stream.due(5_000, () => 0.5).repeat;
+
+    expect(again).toMatchObject({ number: 0, id: "id-a", text: "the text", sends: 2 });
+  });
+});
