@@ -5,6 +5,7 @@ import { createHash } from "node:crypto";
 import {
   type AnswerBody,
   type Command,
+  type Counted,
   createEngine,
   defaultSettings,
   type Effect,
@@ -17,6 +18,7 @@ import {
   type Settings,
   type Store,
   type WorkerAbout,
+  type WorkerRow,
   type World,
 } from "@astraflow/engine";
 import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
@@ -103,6 +105,8 @@ export class Harness {
   readonly engine: Engine;
   readonly settings: Settings;
   wakeAt: number | null = null;
+  /** What the last join was answered. */
+  joined: AnswerBody | null = null;
   #ids = 0;
   #refs = 0;
   #answers = new Map<number, { resolve: (body: AnswerBody) => void; reject: (fault: Refused) => void }>();
@@ -201,12 +205,19 @@ export class Harness {
 
   async join(
     name: string,
-    changes: Partial<WorkerAbout> & { tenant?: string; boot?: string; session?: string; running?: readonly Held[] | null } = {},
+    changes: Partial<WorkerAbout> & {
+      tenant?: string;
+      boot?: string | null;
+      session?: string;
+      running?: readonly Held[] | null;
+      resumed?: { readonly unacked: readonly Held[] };
+    } = {},
   ): Promise<Crew> {
-    const { tenant = "t1", boot = `${name}-boot`, session = `${name}-s${++this.#ids}`, running = [], ...rest } = changes;
+    const { tenant = "t1", boot = `${name}-boot`, session = `${name}-s${++this.#ids}`, running = [], resumed, ...rest } = changes;
     const worker = `${tenant}/${name}`;
-    await this.ask({ type: "worker.join", tenant, worker, name, boot, session, about: about(rest), running });
-    return new Crew(this, tenant, worker, session, boot);
+    const order = { type: "worker.join", tenant, worker, name, boot, session, about: about(rest), running } as const;
+    this.joined = await this.ask(resumed === undefined ? order : { ...order, resumed });
+    return new Crew(this, tenant, worker, session, boot ?? "");
   }
 
   dispatches(worker?: string): SendDispatch[] {
@@ -223,6 +234,24 @@ export class Harness {
     const page = await this.store.page({ page: "run", tenant, run });
     if (page.detail === null) throw new Error(`run ${run} is not there`);
     return page.detail;
+  }
+
+  async workerRow(worker: string): Promise<WorkerRow> {
+    const [tenant = ""] = worker.split("/");
+    const page = await this.store.page({ page: "worker", tenant, worker, limit: 0 });
+    if (page.worker === null) throw new Error(`${worker} is not there`);
+    return page.worker;
+  }
+
+  /** Every word of the log about one worker, with what it says. */
+  async told(worker: string, type: string): Promise<Record<string, unknown>[]> {
+    const [tenant = ""] = worker.split("/");
+    const page = await this.store.events({ tenant, after: 0, limit: 10_000, subject: `worker/${worker}` });
+    return page.items.filter((item) => item.type === type).map((item) => item.data);
+  }
+
+  counted(name: string): Counted[] {
+    return this.effects.filter((effect): effect is Counted => effect.type === "count" && effect.name === name);
   }
 
   async facts(tenant = "t1", subject?: `run/${string}` | `worker/${string}`): Promise<string[]> {
@@ -307,7 +336,11 @@ export class Crew {
     return this.harness.ask({ type: "task.error", ...this.#about(dispatch), code, message });
   }
 
-  beat(held: readonly Held[] | null, healthy = true): Promise<AnswerBody> {
+  beat(
+    held: readonly Held[] | null,
+    healthy = true,
+    said: { memPct?: number; diskPct?: number; vitals?: string } = {},
+  ): Promise<AnswerBody> {
     return this.harness.ask({
       type: "worker.beat",
       tenant: this.tenant,
@@ -315,6 +348,7 @@ export class Crew {
       session: this.session,
       healthy,
       held,
+      ...said,
     });
   }
 

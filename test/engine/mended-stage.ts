@@ -89,6 +89,19 @@ export class Stage {
     if (committed.outcome !== "committed") throw new Error(`${key} could not be poisoned`);
   }
 
+  /** The first task of a run, which waits in its line, is for this worker alone: nothing orders that yet, so its row is written. */
+  async pin(engine: Harness, run: string, worker: string): Promise<void> {
+    const [task] = (await engine.detail(run)).tasks;
+    if (task?.phase !== "ready") throw new Error(`no task of ${run} waits`);
+    const { store, lastTurn } = await this.#open("pinner");
+    const tx = await store.begin({ ...nothing, rows: [`run/${run}`, `task/${task.id}`] });
+    const puts = [{ ...task, pin: worker, line: `r|${task.route}|${worker}`, rank: null }];
+    const ready = [{ task: task.id, tenant: "t1", cost: 1 }];
+    const unit = { roots: [`run/${run}` as const], puts, drops: [], ready, happenings: [], mail: [] };
+    const committed = await tx.commit(lastTurn + 1, [unit]);
+    if (committed.outcome !== "committed") throw new Error(`${task.id} could not be pinned`);
+  }
+
   /** Another scheduler has a run in hand until its turn is given up. */
   async hold(run: string): Promise<Tx> {
     const { store } = await this.#open("holder");

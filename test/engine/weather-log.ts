@@ -33,6 +33,9 @@ export class LogCheck {
   readonly #tasks = new Map<string, TaskLife>();
   readonly #standing = new Map<string, "online" | "away" | "lost">();
   readonly #draining = new Set<string>();
+  /** Workers short of memory, and the process that said so: another one starts afresh. */
+  readonly #strained = new Set<string>();
+  readonly #boots = new Map<string, unknown>();
   /** Grants of the turn that is being read, by task. */
   #granted = new Map<string, string>();
 
@@ -60,10 +63,17 @@ export class LogCheck {
     return this.#runs.get(run)?.end ?? null;
   }
 
-  #hearWorker({ subject, type }: LogEntry): string | null {
+  #hearWorker({ subject, type, data }: LogEntry): string | null {
     const worker = subject.slice("worker/".length);
     if (!worker.startsWith(`${this.#tenant}/`)) return `${worker} is of another tenant`;
-    if (type === "worker.joined") this.#standing.set(worker, "online");
+    if (type === "worker.joined") {
+      this.#standing.set(worker, "online");
+      if (this.#boots.get(worker) !== data["boot"]) this.#strained.delete(worker);
+      this.#boots.set(worker, data["boot"]);
+    }
+    if (type === "worker.strained") this.#strained.add(worker);
+    if (type === "worker.relieved") this.#strained.delete(worker);
+    if (type === "worker.kicked" && this.#standing.get(worker) === "online") this.#standing.set(worker, "away");
     if (type === "worker.left") this.#standing.set(worker, "away");
     if (type === "worker.lost") this.#standing.set(worker, "lost");
     if (type === "worker.draining") this.#draining.add(worker);
@@ -134,6 +144,7 @@ export class LogCheck {
     this.#granted = new Map();
     for (const [task, worker] of granted) {
       if (this.#draining.has(worker)) return `${task} was granted to ${worker}, which drains`;
+      if (this.#strained.has(worker)) return `${task} was granted to ${worker}, which is short of memory`;
       if (this.#standing.get(worker) !== "online")
         return `${task} was granted to ${worker}, which is ${this.#standing.get(worker)}`;
     }

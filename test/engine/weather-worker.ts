@@ -9,6 +9,8 @@ import type { Mortal } from "./weather-engine.ts";
 /** How a worker reaches the scheduler it is connected to. */
 export interface Wire {
   readonly dice: Dice;
+  /** What happened at all, for the test that asks whether enough did. */
+  readonly seen: Set<string>;
   nextId(): string;
   ask(to: Mortal, command: Command, heard?: (fault: FaultData | null) => void): void;
   /** A scheduler that lives. */
@@ -37,6 +39,9 @@ const stormMoods = {
   beatNull: 1,
   beatWrong: 1,
   beatSick: 0.4,
+  beatShort: 0.6,
+  resume: 1.5,
+  takeOver: 0.7,
   late: 2,
   stranger: 1,
   leave: 1,
@@ -68,9 +73,14 @@ export class WeatherWorker {
   readonly #name: string;
   readonly #wire: Wire;
   #boot = 1;
+  #isNewProcess = true;
   #isJoining = false;
   #silentFor = 0;
   readonly #held = new Map<string, Attempt>();
+  /** Dispatches of this session that were lost on their way: a resumed session gets them after all. */
+  readonly #unseen = new Map<string, Held>();
+  /** Tasks that were granted to it again while it ran them. */
+  readonly #doubled = new Set<string>();
   /** Attempts that were its own once: material for late words. */
   readonly #old: Held[] = [];
   /** Connections it gave up without the scheduler's noticing. */
@@ -85,13 +95,34 @@ export class WeatherWorker {
   }
 
   /** What the scheduler sends on a session; a frame for another session reaches nobody. */
-  receive(from: Mortal, { session, dispatch }: SendDispatch): void {
+  receive(from: Mortal, { session, dispatch: { task, fence } }: SendDispatch, isLost: boolean): void {
     if (session !== this.session || from !== this.home) return;
-    this.#held.set(dispatch.task, { task: dispatch.task, fence: dispatch.fence, isAcked: false });
+    if (isLost) this.#unseen.set(task, { task, fence });
+    else this.#start(from, session, { task, fence });
+  }
+
+  #start(home: Mortal, session: string, { task, fence }: Held): void {
+    const running = this.#isQuiet ? this.#held.get(task) : undefined;
+    if (running === undefined) {
+      this.#held.set(task, { task, fence, isAcked: false });
+      return;
+    }
+    // It knows no fences: a task that it runs is refused, and the outcome will name the dispatch that began it.
+    this.#wire.seen.add(running.fence === fence ? "rechecked" : "granted again");
+    if (running.fence !== fence) this.#doubled.add(task);
+    this.#say(home, { type: "task.ack", session, held: [{ task, fence }] });
+    this.#say(home, { type: "task.error", session, task, fence, code: "E.CMD.CONCURRENCY_VIOLATION", message: "still" });
   }
 
   stop(from: Mortal, session: string, one: Held): void {
-    if (session === this.session && from === this.home && this.#held.get(one.task)?.fence === one.fence) this.#drop(one.task);
+    if (session !== this.session || from !== this.home) return;
+    if (this.#unseen.get(one.task)?.fence === one.fence) this.#unseen.delete(one.task);
+    // The older dialects cannot be told.
+    if (!this.#isQuiet && this.#held.get(one.task)?.fence === one.fence) this.#drop(one.task);
+  }
+
+  get #isQuiet(): boolean {
+    return this.about.dialect === "first";
   }
 
   /** The door closes the socket and says so to the engine. */
@@ -139,8 +170,9 @@ export class WeatherWorker {
   }
 
   /** A heartbeat that is refused tells the worker that its session is over. */
-  #beat(home: Mortal, session: string, healthy: boolean, held: readonly Held[] | null): void {
-    this.#say(home, { type: "worker.beat", session, healthy, held }, (fault) => {
+  #beat(home: Mortal, session: string, healthy: boolean, named: readonly Held[] | null, memPct = 10): void {
+    const held = this.#isQuiet ? null : named;
+    this.#say(home, { type: "worker.beat", session, healthy, held, memPct }, (fault) => {
       if (fault?.code === "E.SESSION.STALE_BINDING" && this.session === session) this.hangUp();
     });
   }
@@ -158,6 +190,12 @@ export class WeatherWorker {
         const held = mood === "beatNull" ? null : mood === "beatWrong" ? this.#lie() : this.#inventory();
         return this.#beat(home, session, mood !== "beatSick", held);
       }
+      case "beatShort":
+        return this.#beat(home, session, true, this.#inventory(), 95);
+      case "resume":
+      case "takeOver":
+        if (this.#isQuiet) return this.hangUp();
+        return this.#resume(home, session, mood === "resume");
       case "leave":
         return this.hangUp();
       case "supersede":
@@ -224,18 +262,41 @@ export class WeatherWorker {
     this.session = null;
     this.#isJoining = true;
     const session = `${this.id}:${this.#wire.nextId()}`;
-    const boot = `${this.id}-${this.#boot}`;
-    this.#say(home, { type: "worker.join", name: this.#name, boot, session, about: this.about, running }, (fault) => {
+    const join = { name: this.#name, boot: this.#bootId, session, about: this.about, running };
+    // By the counter of its frames a process of an older dialect shows that it is a new one, until a join was answered.
+    const quietJoin = { ...join, boot: this.#isNewProcess ? join.boot : null, running: null };
+    this.#unseen.clear();
+    this.#say(home, { type: "worker.join", ...(this.#isQuiet ? quietJoin : join) }, (fault) => {
       if (this.session !== session) return;
       this.#isJoining = false;
       if (fault !== null) this.cut(home);
+      else this.#isNewProcess = false;
     });
     // Frames may follow the answer in the same breath, so the session listens from now on.
     this.session = session;
   }
 
+  /** The same session on a new socket. Nothing that was sent on it is lost. */
+  #resume(home: Mortal, session: string, hasLeft: boolean): void {
+    if (hasLeft) this.#say(home, { type: "worker.leave", session, reason: "cut" });
+    const held = [...this.#held.values()].filter((attempt) => !attempt.isAcked);
+    const unacked = [...held, ...this.#unseen.values()].map(({ task, fence }) => ({ task, fence }));
+    const join = { name: this.#name, boot: this.#bootId, session, about: this.about, running: null, resumed: { unacked } };
+    this.#say(home, { type: "worker.join", ...join }, (fault) => {
+      if (this.session !== session || this.home !== home) return;
+      if (fault !== null) return this.cut(home);
+      this.#wire.seen.add("resumed");
+      for (const one of unacked) if (this.#unseen.delete(one.task)) this.#start(home, session, one);
+    });
+  }
+
+  get #bootId(): string {
+    return `${this.id}-${this.#boot}`;
+  }
+
   #reboot(): void {
     this.#boot++;
+    this.#isNewProcess = true;
     for (const task of [...this.#held.keys()]) this.#drop(task);
   }
 
@@ -283,7 +344,11 @@ export class WeatherWorker {
 
   /** A word that was taken or refused for good is done with; one that could not be stored ends the session and comes again. */
   #ends(attempt: Attempt): (fault: FaultData | null) => void {
+    const isDoubled = this.#doubled.has(attempt.task);
+    // An older dialect keeps no outcome: what it has said once is over for it, heard or not.
+    if (this.#isQuiet) this.#drop(attempt.task);
     return (fault) => {
+      if (fault === null && isDoubled) this.#wire.seen.add("older outcome");
       if (fault !== null && retryLater.has(fault.code)) this.hangUp();
       else if (this.#held.get(attempt.task) === attempt) this.#drop(attempt.task);
     };
@@ -293,6 +358,7 @@ export class WeatherWorker {
     const attempt = this.#held.get(task);
     if (attempt !== undefined) this.#old.push({ task, fence: attempt.fence });
     this.#held.delete(task);
+    this.#doubled.delete(task);
   }
 
   #layGhost(): void {

@@ -80,6 +80,9 @@ export class WeatherWorld implements Outside, Wire {
       ...defaultSettings,
       leaseMs: 6_000,
       heartbeatMs: 2_000,
+      quietLeaseMs: 20_000,
+      quietHeartbeatMs: 6_000,
+      saturatedMs: 3_000,
       idleMs: 500,
       ackDeadlineMs: 1_500,
       ackStoreMs: 400,
@@ -97,7 +100,9 @@ export class WeatherWorld implements Outside, Wire {
     for (let engine = 1; engine <= this.#weather.engines; engine++) await this.#boot(`r${engine}`);
     for (const tenant of tenants)
       for (let at = 0; at < 3; at++) {
-        const changes = { slots: 1 + this.dice.below(3), pool: at === 0 ? "gpu" : "default" };
+        // One in three cannot report what it runs.
+        const dialect = at === 2 ? "first" : "v2";
+        const changes = { slots: 1 + this.dice.below(3), pool: at === 0 ? "gpu" : "default", dialect };
         this.#workers.push(new WeatherWorker(this, tenant, `w${at}`, changes));
       }
     Object.assign(this.#rates, this.#weather.rates);
@@ -120,6 +125,7 @@ export class WeatherWorld implements Outside, Wire {
     if (dice.chance(0.3)) this.#order();
     if (dice.chance(0.06)) this.#cancel();
     if (dice.chance(0.06)) this.#drain(dice.pick(this.#workers), dice.chance(0.5));
+    if (dice.chance(0.03)) this.#kick(dice.pick(this.#workers));
     if (this.#weather.crashes && dice.chance(0.05)) {
       const mortal = dice.pick(this.#engines);
       mortal.diesAt = dice.pick(engineFailpoints);
@@ -187,6 +193,11 @@ export class WeatherWorld implements Outside, Wire {
     if (to !== null) this.ask(to, { type: "worker.drain", tenant, by: "operator", worker: id, on });
   }
 
+  #kick({ tenant, id }: WeatherWorker): void {
+    const to = this.somewhere();
+    if (to !== null) this.ask(to, { type: "worker.kick", tenant, by: "operator", worker: id, reason: "out" });
+  }
+
   somewhere(): Mortal | null {
     const living = this.#engines.filter((mortal) => !mortal.isDead);
     return living.length === 0 ? null : this.dice.pick(living);
@@ -218,9 +229,9 @@ export class WeatherWorld implements Outside, Wire {
   #deliver(from: Mortal, effect: Extract<Effect, { worker: string; session: string }>): void {
     const worker = this.#workers.find((one) => one.id === effect.worker);
     if (effect.type === "reset") worker?.reset(from, effect.session);
+    else if (effect.type === "dispatch") worker?.receive(from, effect, this.#isStormy && this.dice.chance(0.08));
     else if (this.#isStormy && this.dice.chance(0.08))
       return; // The frame is lost on its way.
-    else if (effect.type === "dispatch") worker?.receive(from, effect);
     else if (effect.type === "stop") worker?.stop(from, effect.session, effect);
   }
 

@@ -9,7 +9,8 @@ const rough = { busy: 0.05, fail: 0.05, unknown: 0.1 };
 /** What any sixty afternoons must have brought; fewer, and the seeds have become too mild to mean anything. */
 const always = [
   ...["run.succeeded", "run.failed", "run.cancelled", "task.parked", "task.requeued", "task.rebound", "task.retrying"],
-  ...["task.skipped", "task.feedback", "worker.lost", "worker.left", "worker.draining", "worker.liveness"],
+  ...["worker.kicked", "worker.strained", "worker.relieved", "worker.saturated", "worker.unsaturated", "resumed", "rechecked"],
+  ...["older outcome", "task.skipped", "task.feedback", "worker.lost", "worker.left", "worker.draining", "worker.liveness"],
   ...["E.SESSION.STALE_BINDING", "E.RESULT.DUPLICATE"],
 ];
 const deaths = ["died at turn.begun", "died at turn.decided", "died at turn.committed", "died at turn.spoken"];

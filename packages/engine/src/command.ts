@@ -47,6 +47,14 @@ export interface WorkerAbout {
   readonly hostname: string;
   readonly version: string;
   readonly dialect: string;
+  /** What it can run, one entry per node type, bounded by the door; shown to operators, never decided upon. */
+  readonly handlers?: readonly {
+    readonly package: string;
+    readonly version: string;
+    readonly runtime: string;
+    readonly nodeType: string;
+    readonly capabilities: readonly string[];
+  }[];
 }
 
 /** An attempt as a worker names it. */
@@ -55,16 +63,22 @@ export interface Held {
   readonly fence: number;
 }
 
-/** A worker's session is up and its inventory known. `running: null` = this dialect cannot report. */
+/**
+ * A worker's session is up and its inventory known. `running: null` = it cannot or need not report.
+ * `boot: null` = this dialect has no boot id, and by its frame counter this is the process of the last join.
+ * `resumed`: the same session on a new socket. Nothing was lost between the two ends, so the worker keeps what the rows say it holds;
+ * `unacked` are the dispatches that it has not acknowledged yet.
+ */
 export interface JoinWorker {
   readonly type: "worker.join";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   readonly name: string;
-  readonly boot: string;
+  readonly boot: string | null;
   readonly session: string;
   readonly about: WorkerAbout;
   readonly running: readonly Held[] | null;
+  readonly resumed?: { readonly unacked: readonly Held[] };
 }
 
 export interface BeatWorker {
@@ -75,6 +89,11 @@ export interface BeatWorker {
   readonly healthy: boolean;
   /** Exactly the attempts it holds; null = cannot say, renew all. */
   readonly held: readonly Held[] | null;
+  /** Percent of what the worker may use; absent where it did not say. */
+  readonly memPct?: number;
+  readonly diskPct?: number;
+  /** JSON text of the heartbeat's numbers, already bounded by the door; shown to operators, never decided upon. */
+  readonly vitals?: string;
 }
 
 /** The inventory of a live session changed (a package came or went). */
@@ -100,6 +119,33 @@ export interface DrainWorker {
   readonly by: string;
   readonly worker: WorkerId;
   readonly on: boolean;
+}
+
+/** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */
+export interface KickWorker {
+  readonly type: "worker.kick";
+  readonly tenant: Tenant;
+  readonly by: string;
+  readonly worker: WorkerId;
+  readonly reason: string;
+}
+
+/** Hand a vendor's frame to a worker, wherever its socket is. Opaque: it is carried and never read. */
+export interface TellWorker {
+  readonly type: "worker.tell";
+  readonly tenant: Tenant;
+  readonly by: string;
+  readonly worker: WorkerId;
+  readonly frame: VendorFrame;
+}
+
+export interface VendorFrame {
+  /** Begins with `ext.vendor.`. */
+  readonly type: string;
+  readonly id: string;
+  readonly corr: string | null;
+  /** JSON text of an object. */
+  readonly payload: string;
 }
 
 /** Who says something about an attempt. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
@@ -155,6 +201,8 @@ export type Command =
   | DescribeWorker
   | LeaveWorker
   | DrainWorker
+  | KickWorker
+  | TellWorker
   | AckTasks
   | ResultTask
   | ErrorTask

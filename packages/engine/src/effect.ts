@@ -1,5 +1,6 @@
 // What the engine says to the doors, always after the commit that made it true: answers, frames to send, and news of the log.
 
+import type { VendorFrame } from "./command.ts";
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "./rows.ts";
 
 /** A fault as data, for crossing threads. */
@@ -94,6 +95,15 @@ export interface SendDrain {
   readonly reason: string;
 }
 
+/** Hand this vendor's frame to that session. */
+export interface SendTell {
+  readonly type: "tell";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly frame: VendorFrame;
+}
+
 /** The tenant's log has grown: readers may look. `head` is its last position, null where the commit's answer was lost. */
 export interface LogGrew {
   readonly type: "log";
@@ -109,4 +119,4 @@ export interface Counted {
   readonly values: readonly number[];
 }
 
-export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | LogGrew | Counted;
+export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | SendTell | LogGrew | Counted;

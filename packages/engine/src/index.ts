@@ -12,12 +12,18 @@ export type {
   Held,
   Inbound,
   JoinWorker,
+  KickWorker,
   LeaveWorker,
   ResultTask,
   StartRun,
+  TellWorker,
+  VendorFrame,
   WorkerAbout,
 } from "./command.ts";
+export type { Condition } from "./core/condition.ts";
+export { readCondition } from "./core/condition.ts";
 export { attemptPhase } from "./core/task.ts";
+export { livenessAfter } from "./core/worker.ts";
 export type {
   Answer,
   AnswerBody,
@@ -29,10 +35,12 @@ export type {
   SendDrain,
   SendReset,
   SendStop,
+  SendTell,
 } from "./effect.ts";
 export type {
   Claim,
   Committed,
+  CrewCount,
   Depth,
   EventPage,
   EventQuery,
@@ -74,6 +82,8 @@ export type {
   WorkflowRow,
 } from "./rows.ts";
 export { keyOf, rootOf, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
+export type { TenantSettings } from "./thresholds.ts";
+export { paceOf, settingsProblems, thresholdsOf } from "./thresholds.ts";
 export { createEngine } from "./turn/driver.ts";
 export type { Engine, EngineFailpoint, EngineGauge, Problem, Settings, World } from "./world.ts";
 export { defaultSettings, engineFailpoints } from "./world.ts";

@@ -169,7 +169,12 @@ export type PageQuery =
   | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId }
   | { readonly page: "workers"; readonly tenant: Tenant }
   | { readonly page: "routes" }
-  | { readonly page: "depth" };
+  /** One worker with the attempts that are leased to it, in id order. */
+  | { readonly page: "worker"; readonly tenant: Tenant; readonly worker: WorkerId; readonly limit: number }
+  /** How many workers there are, over all tenants. */
+  | { readonly page: "crew" }
+  /** Open tasks by tenant and phase. `max`: a tenant is counted up to so many tasks, those of queued runs first, so that it stays cheap. */
+  | { readonly page: "depth"; readonly tenant?: Tenant; readonly max?: number };
 
 export interface RunDetail {
   readonly run: RunRow;
@@ -183,6 +188,13 @@ export interface Depth {
   readonly tasks: number;
 }
 
+export interface CrewCount {
+  readonly tenant: Tenant;
+  readonly phase: WorkerRow["phase"];
+  readonly draining: boolean;
+  readonly workers: number;
+}
+
 /** Every page names the position of its tenant's log that it is true at. */
 export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
   ? { readonly items: readonly RunRow[]; readonly next: RunId | null; readonly head: Position }
@@ -190,6 +202,10 @@ export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
     ? { readonly detail: RunDetail | null; readonly head: Position }
     : Q extends { page: "workers" }
       ? { readonly items: readonly WorkerRow[]; readonly head: Position }
-      : Q extends { page: "routes" }
-        ? { readonly items: readonly RouteRow[] }
-        : { readonly items: readonly Depth[] };
+      : Q extends { page: "worker" }
+        ? { readonly worker: WorkerRow | null; readonly held: readonly TaskRow[]; readonly head: Position }
+        : Q extends { page: "crew" }
+          ? { readonly items: readonly CrewCount[] }
+          : Q extends { page: "routes" }
+            ? { readonly items: readonly RouteRow[] }
+            : { readonly items: readonly Depth[] };

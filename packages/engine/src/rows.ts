@@ -102,6 +102,8 @@ export interface WorkerRow {
   readonly due: Millis | null;
   /** JSON text of what it announced: slots, packages, runtimes, pool, tags, host. */
   readonly about: string;
+  /** JSON text of how it is: its last words of itself, its session, its former boots. Read by core/condition.ts alone. */
+  readonly condition: string;
 }
 
 /** A concurrency key and who holds it. Waiters stand in the line `k|<id>`. */

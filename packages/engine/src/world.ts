@@ -3,7 +3,8 @@
 import type { Inbound } from "./command.ts";
 import type { Effect } from "./effect.ts";
 import type { Store } from "./port.ts";
-import type { Millis } from "./rows.ts";
+import type { Millis, Tenant } from "./rows.ts";
+import type { TenantSettings } from "./thresholds.ts";
 
 export interface World {
   readonly store: Store;
@@ -55,10 +56,14 @@ export interface EngineGauge {
   readonly quarantined: number;
   readonly sessions: number;
   readonly held: number;
+  /** Sessions here that have had no free slot for long, by tenant; who has none is not named. */
+  readonly saturated: Readonly<Record<Tenant, number>>;
   readonly now: Millis;
 }
 
-export interface Settings {
+/** Thresholds stand here for everybody and in `tenants` for those that have their own. */
+export interface Settings extends TenantSettings {
+  readonly tenants: Readonly<Record<Tenant, Partial<TenantSettings>>>;
   readonly turnCommandsMax: number;
   readonly turnBytesMax: number;
   /** Turns whose commits may be under way at once, on different roots. More than one only where the store allows it. */
@@ -74,8 +79,8 @@ export interface Settings {
   readonly ackDeadlineMs: number;
   /** Attempts acked and older than this have their ack stored. */
   readonly ackStoreMs: number;
-  readonly leaseMs: number;
-  readonly heartbeatMs: number;
+  /** How long after its join a worker that cannot report is asked, by the same dispatch again, about what it holds. */
+  readonly recheckMs: number;
   /** The engine looks at least this often, so that it notices having been away. */
   readonly idleMs: number;
   readonly maxDeliveries: number;
@@ -101,8 +106,15 @@ export const defaultSettings: Settings = {
   inboxMax: 100_000,
   ackDeadlineMs: 5_000,
   ackStoreMs: 1_000,
+  recheckMs: 2_000,
   leaseMs: 30_000,
   heartbeatMs: 10_000,
+  quietHeartbeatMs: 35_000,
+  quietLeaseMs: 105_000,
+  drainMemPct: 90,
+  drainDiskPct: 95,
+  saturatedMs: 60_000,
+  tenants: {},
   idleMs: 1_000,
   maxDeliveries: 5,
   queueTimeoutMs: null,

@@ -8,7 +8,7 @@ export type FieldType = "text" | "text?" | "number" | "number?" | "flag" | "list
 
 export const runPhases = ["queued", "running", "ending", "succeeded", "failed", "cancelled"] as const;
 export const taskPhases = ["waiting", "parked", "ready", "leased", "succeeded", "failed", "cancelled", "skipped"] as const;
-const workerPhases = ["online", "away", "lost"] as const;
+export const workerPhases = ["online", "away", "lost"] as const;
 
 /** In the order of the tables' columns; `id` comes first in each. A task's run is read from its id and has no column. */
 export const shapes = {
@@ -68,6 +68,7 @@ export const shapes = {
     seenAt: "number",
     due: "number?",
     about: "text",
+    condition: "text",
   },
   key: { id: "text", limit: "number", holders: "list", due: "number?" },
   route: { id: "text", tenant: "text", needs: "text" },

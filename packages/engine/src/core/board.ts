@@ -2,7 +2,7 @@
 // A command that fails is undone to its mark, so one poisoned unit never takes its neighbours along. Nothing here talks to the store
 // except by reading rows that the turn holds.
 
-import type { Counted, Effect } from "../effect.ts";
+import type { Effect } from "../effect.ts";
 import type { TaskList, Tx, Unit } from "../port.ts";
 import {
   type AskRow,
@@ -28,7 +28,9 @@ import {
   type WorkflowRow,
   workerKey,
 } from "../rows.ts";
+import type { Problem } from "../world.ts";
 import type { FloorMove } from "./floor.ts";
+import { Latencies } from "./latencies.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "./root.ts";
 import { isEnded } from "./task.ts";
 import { type Posted, type Relied, type Told, unitsOf } from "./units.ts";
@@ -45,12 +47,14 @@ export interface Mark {
   readonly fresh: number;
   readonly mail: number;
   readonly relied: number;
+  readonly problems: number;
 }
 
 export class Board {
   readonly now: Millis;
   readonly effects: Effect[] = [];
   readonly moves: FloorMove[] = [];
+  readonly problems: Problem[] = [];
   /** Tasks that became ready in this turn; the placer may grant them before they ever enter the store's line. */
   readonly fresh: TaskId[] = [];
   /** Slots freed (+) and used (-) in this turn, by worker. */
@@ -60,8 +64,8 @@ export class Board {
   /** Workers whose row was found to agree with their seat; all commands are decided by then, so it stays true for the turn. */
   readonly seated = new Set<WorkerId>();
 
-  /** Latencies of results by tenant and node type. A command undone later may leave one behind; no decision depends on it. */
-  readonly #latencies = new Map<Tenant, Map<string, number[]>>();
+  /** How long results took from their grants. */
+  readonly latencies = new Latencies();
   readonly #tx: Looks;
   /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
   readonly #runs = new Map<RunId, Seen<RunRow>>();
@@ -172,7 +176,6 @@ export class Board {
     return null;
   }
 
-  /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
   /** Where a worker's mail goes; null when there is no such worker. */
   address(worker: WorkerId): WorkerRow | null {
     const row = this.#tx.address(worker);
@@ -185,6 +188,7 @@ export class Board {
     if (missing.length > 0) throw new RowsMissing([], [], missing);
   }
 
+  /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
   need(keys: readonly Key[]): void {
     const missing = keys.filter((key) => this.#tx.row(...splitKey(key)) === undefined);
     if (missing.length > 0) throw new RowsMissing(missing, []);
@@ -258,21 +262,13 @@ export class Board {
     this.effects.push({ type: "count", name, labels, values: [1] });
   }
 
-  /** How long a result took from its grant; hot, so gathered here and said once a turn. */
-  observeLatency(tenant: Tenant, nodeType: string, ms: number): void {
-    let types = this.#latencies.get(tenant);
-    if (types === undefined) this.#latencies.set(tenant, (types = new Map()));
-    const values = types.get(nodeType);
-    if (values === undefined) types.set(nodeType, [ms]);
-    else values.push(ms);
+  observe(name: string, labels: Readonly<Record<string, string>>, value: number): void {
+    this.effects.push({ type: "count", name, labels, values: [value] });
   }
 
-  latencies(): Counted[] {
-    const counted: Counted[] = [];
-    for (const [tenant, types] of this.#latencies)
-      for (const [nodeType, values] of types)
-        counted.push({ type: "count", name: "result_latency_ms", labels: { tenant, node_type: nodeType }, values });
-    return counted;
+  /** Something an operator should know though no caller hears of it; reported once the turn is on disk. */
+  problem(problem: Problem): void {
+    this.problems.push(problem);
   }
 
   move(move: FloorMove): void {
@@ -318,6 +314,7 @@ export class Board {
       fresh: this.fresh.length,
       mail: this.#mail.length,
       relied: this.#relied.length,
+      problems: this.problems.length,
     };
   }
 
@@ -340,6 +337,7 @@ export class Board {
     this.fresh.length = mark.fresh;
     this.#mail.length = mark.mail;
     this.#relied.length = mark.relied;
+    this.problems.length = mark.problems;
   }
 
   /** A row written without having been read is unknown again, not absent. */

@@ -2,18 +2,20 @@
 // Each thing that is due is decided like a command of its own, so one that cannot be decided does not hold up the others.
 
 import { type Key, keyOf, type Row, runKey, runOf, type TaskRow, taskKey, workerKey } from "../rows.ts";
+import { paceOf } from "../thresholds.ts";
 import type { Board } from "./board.ts";
 import { expireWorker, loseAttempt } from "./crew.ts";
 import { condemnRun, dropHold, dropStaleHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
 import { enterLine, ordinalOf, pumpKey } from "./line.ts";
+import { dueRechecks } from "./recheck.ts";
 import type { Attempt } from "./root.ts";
 import { attemptPhase, moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
 import { livenessAfter } from "./worker.ts";
 
 export interface Now {
-  /** No lease ends before this: the scheduler or its store was away, nobody could have renewed. */
-  readonly graceUntil: number;
+  /** When the scheduler or its store was last back: meanwhile nobody could have renewed, so no lease ends within its own length of it. */
+  readonly backAt: number;
   /** Frames that arrived at this instant or later still wait to be applied; what they may renew must not expire first. */
   readonly horizon: number;
 }
@@ -25,6 +27,7 @@ export function rowsForTimers(tools: Tools, now: number): Key[] {
   for (const timers of [floor.unacked(now, settings.ackDeadlineMs), floor.unstored(now, settings.ackStoreMs)])
     for (const { task, worker } of timers.slice(0, settings.dueMax))
       if (!floor.air.touched.has(worker)) rows.push(taskKey(task), runKey(runOf(task)));
+  for (const { task } of dueRechecks(tools, now)) rows.push(taskKey(task), runKey(runOf(task)));
   return rows;
 }
 
@@ -69,7 +72,7 @@ export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
 export function watchSessions(board: Board, tools: Tools, attempt: Attempt): void {
   for (const seat of tools.floor.seats.values()) {
     if (tools.floor.air.touched.has(seat.worker)) continue;
-    const seen = livenessAfter(board.now - seat.beatAt, tools.settings.heartbeatMs);
+    const seen = livenessAfter(board.now - seat.beatAt, paceOf(tools.settings, seat.tenant, seat.about.dialect).heartbeatMs);
     if (seen === seat.liveness || seen === "fresh") continue;
     attempt(workerKey(seat.worker), () => {
       if (board.worker(seat.worker) === null) throw new Error(`worker ${seat.worker} sits here but has no row`);
@@ -109,7 +112,7 @@ function expireRow(board: Board, tools: Tools, loaded: Row, when: Now, attempt: 
     case "worker": {
       const worker = board.worker(loaded.id);
       if (worker === null || worker.due === null || worker.due > board.now) return;
-      const held = expireWorker(board, tools, worker, when.graceUntil);
+      const held = expireWorker(board, tools, worker, when.backAt);
       let moved = 0;
       for (const id of held)
         attempt(runOf(id), () => {

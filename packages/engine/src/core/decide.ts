@@ -5,9 +5,12 @@ import type { Command } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
 import type { TaskList } from "../port.ts";
 import { type Key, type RunId, runKey, runOf, taskKey, workerKey } from "../rows.ts";
+import { beatWorker } from "./beat.ts";
 import type { Board } from "./board.ts";
-import { beatWorker, describeWorker, drainWorker, heldMax, joinWorker, leaveWorker } from "./crew.ts";
+import { describeWorker, drainWorker, kickWorker, leaveWorker, tellWorker } from "./crew.ts";
+import { joinWorker } from "./join.ts";
 import { cancelRun, startRun } from "./order.ts";
+import { heldMax } from "./reconcile.ts";
 import type { Tools } from "./tools.ts";
 import { hearAcks, hearError, hearFeedback, hearResult } from "./word.ts";
 
@@ -29,6 +32,10 @@ export function decide(board: Board, tools: Tools, command: Command, newRun: Run
       return leaveWorker(board, tools, command);
     case "worker.drain":
       return drainWorker(board, tools, command);
+    case "worker.kick":
+      return kickWorker(board, tools, command);
+    case "worker.tell":
+      return tellWorker(board, tools, command);
     case "task.ack":
       return hearAcks(board, tools, command);
     case "task.feedback":
@@ -62,6 +69,8 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
     case "worker.describe":
     case "worker.leave":
     case "worker.drain":
+    case "worker.kick":
+    case "worker.tell":
       return [workerKey(command.worker)];
     case "task.ack":
       return [];

@@ -7,8 +7,8 @@ import type { RunRow, TaskId, TaskRow } from "../rows.ts";
 import type { Board } from "./board.ts";
 import type { Seat } from "./floor.ts";
 import { enterLine, keyName, ordinalOf, queueDue, releaseKey, requeue } from "./line.ts";
-import { fits, type Misfit } from "./route.ts";
 import { needAddresses, postStop, type Why } from "./post.ts";
+import { fits, type Misfit } from "./route.ts";
 import { moveRun } from "./run.ts";
 import { moveTask } from "./task.ts";
 import type { Tools } from "./tools.ts";
@@ -276,7 +276,12 @@ export function takeBack(board: Board, tools: Tools, run: RunRow, task: TaskRow,
 export function reasonsFor(
   tools: Tools,
   task: TaskRow,
-): { worker: string; code: Misfit["code"] | "busy" | "draining" | "unhealthy" | "fits"; has?: string; needs?: string }[] {
+): {
+  worker: string;
+  code: Misfit["code"] | "busy" | "draining" | "strained" | "unhealthy" | "fits";
+  has?: string;
+  needs?: string;
+}[] {
   const needs = tools.floor.routes.get(task.route);
   if (needs === undefined) return [];
   const seats = [...tools.floor.seats.values()].filter((seat) => seat.tenant === needs.tenant).slice(0, 20);
@@ -284,6 +289,7 @@ export function reasonsFor(
     const misfit = fits(needs, seat);
     if (misfit !== null) return { worker: seat.name, ...misfit };
     if (seat.draining) return { worker: seat.name, code: "draining" };
+    if (seat.strain !== null) return { worker: seat.name, code: "strained" };
     if (!seat.healthy) return { worker: seat.name, code: "unhealthy" };
     return { worker: seat.name, code: seat.held.size >= seat.about.slots ? "busy" : "fits" };
   });

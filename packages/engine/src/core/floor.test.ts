@@ -10,6 +10,8 @@ const hold = (fence: number): Hold => ({
   grantedAt: 1,
   acked: false,
   stored: false,
+  recheckFrom: null,
+  isRunningOlder: false,
 });
 
 function floorWith(held: Hold): { floor: Floor; seat: Seat } {
@@ -25,8 +27,11 @@ function floorWith(held: Hold): { floor: Floor; seat: Seat } {
     about: { ...about, hostname: "h", version: "1", dialect: "v2" },
     draining: false,
     healthy: true,
+    strain: null,
     liveness: "fresh",
     beatAt: 1,
+    fullSince: null,
+    isSaturated: false,
     held: new Map(),
   };
   floor.apply({ move: "sit", seat });
@@ -51,5 +56,39 @@ describe("a hold on the floor", () => {
     floor.apply({ move: "ack", worker: seat.worker, task: "r.0", fence: 6, stored: false });
 
     expect(floor.unacked(10_000, 5_000)).toMatchObject([{ task: "r.0", fence: 7 }]);
+  });
+});
+
+describe("the deadlines of a floor", () => {
+  it("[B3] name only grants that nobody acked, also where one of the same instant was acked behind one that was not", () => {
+    const { floor, seat } = floorWith(hold(7));
+    floor.apply({ move: "hold", worker: seat.worker, hold: { ...hold(8), task: "r.1" } });
+    floor.apply({ move: "ack", worker: seat.worker, task: "r.1", fence: 8, stored: false });
+
+    expect(floor.unacked(10_000, 5_000).map(({ task }) => task)).toEqual(["r.0"]);
+  });
+
+  it("[B28] of a dispatch that was sent again run from then on, and the first one's are over", () => {
+    const { floor, seat } = floorWith(hold(7));
+    floor.apply({ move: "ack", worker: seat.worker, task: "r.0", fence: 7, stored: false });
+
+    floor.apply({ move: "recheck", worker: seat.worker, task: "r.0", fence: 7, sentAt: 9_000 });
+
+    expect(floor.unacked(13_999, 5_000)).toEqual([]);
+    expect(floor.unacked(14_000, 5_000)).toMatchObject([{ task: "r.0", at: 9_000 }]);
+  });
+
+  it("[B28] wake the engine for what is to be asked, once", () => {
+    const { floor, seat } = floorWith(hold(7));
+    const held = new Map([["r.0", { ...hold(7), acked: true, stored: true, recheckFrom: 500 }]]);
+    floor.apply({ move: "sit", seat: { ...seat, session: "s2", held } });
+    expect(floor.nextDeadline(600, 5_000, 2_000)).toBe(2_500);
+    expect(floor.rechecks(2_499, 2_000)).toEqual([]);
+    expect(floor.rechecks(2_500, 2_000)).toMatchObject([{ task: "r.0" }]);
+
+    floor.apply({ move: "recheck", worker: seat.worker, task: "r.0", fence: 7, sentAt: null });
+
+    expect(floor.rechecks(9_999, 2_000)).toEqual([]);
+    expect(floor.nextDeadline(600, 5_000, 2_000)).toBeNull();
   });
 });

@@ -4,6 +4,7 @@
 
 import type { WorkerAbout } from "../command.ts";
 import type { Line, Millis, RouteId, RunId, TaskId, Tenant, WorkerId } from "../rows.ts";
+import { Deadlines, type Timer } from "./deadlines.ts";
 import { fits, lineOf, type Needs } from "./route.ts";
 import type { Liveness } from "./worker.ts";
 
@@ -12,10 +13,15 @@ export interface Hold {
   readonly run: RunId;
   readonly fence: number;
   readonly nodeType: string;
-  readonly grantedAt: Millis;
+  /** When it was granted or, if it was sent again since, when that was: from here its ack deadline runs. */
+  grantedAt: Millis;
   acked: boolean;
   /** The ack is in the store too, or never needs to be. */
   stored: boolean;
+  /** Kept over the join of a worker that cannot report, at this instant: it will be asked whether it still runs. Null: no need to. */
+  recheckFrom: Millis | null;
+  /** The worker said that an attempt of this task still runs there; it may be one under an older fence. */
+  isRunningOlder: boolean;
 }
 
 export interface Seat {
@@ -28,19 +34,46 @@ export interface Seat {
   about: WorkerAbout;
   draining: boolean;
   healthy: boolean;
+  /** What it has too little of to get anything new; null when nothing. */
+  strain: string | null;
   liveness: Liveness;
   beatAt: Millis;
+  /** Since when every look has found no free slot here; null when the last one found some. */
+  fullSince: Millis | null;
+  isSaturated: boolean;
   readonly held: Map<TaskId, Hold>;
 }
 
 /** What happens to one seat. */
 type SeatMove =
   | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerAbout }
-  | { readonly move: "beat"; readonly worker: WorkerId; readonly at: Millis; readonly healthy: boolean }
+  | {
+      readonly move: "beat";
+      readonly worker: WorkerId;
+      readonly at: Millis;
+      readonly healthy: boolean;
+      readonly strain: string | null;
+    }
+  | { readonly move: "full"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
   | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: Liveness }
   | { readonly move: "drain"; readonly worker: WorkerId; readonly on: boolean }
   | { readonly move: "hold"; readonly worker: WorkerId; readonly hold: Hold }
-  | { readonly move: "ack"; readonly worker: WorkerId; readonly task: TaskId; readonly fence: number; readonly stored: boolean }
+  | {
+      readonly move: "ack";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly stored: boolean;
+      readonly isRunningOlder?: true;
+    }
+  /** It need not be asked about any more; `sentAt`: its dispatch was sent again then, and the ack is awaited anew. */
+  | {
+      readonly move: "recheck";
+      readonly worker: WorkerId;
+      readonly task: TaskId;
+      readonly fence: number;
+      readonly sentAt: Millis | null;
+    }
   | { readonly move: "drop"; readonly worker: WorkerId; readonly task: TaskId; readonly fence: number };
 
 export type FloorMove =
@@ -64,13 +97,6 @@ export interface Air {
 
 export const clearAir: Air = { unsure: new Set(), touched: new Set(), holds: new Map() };
 
-interface Timer {
-  readonly worker: WorkerId;
-  readonly task: TaskId;
-  readonly fence: number;
-  readonly at: Millis;
-}
-
 export class Floor {
   readonly seats = new Map<WorkerId, Seat>();
   readonly routes = new Map<RouteId, Needs>();
@@ -86,9 +112,10 @@ export class Floor {
   readonly #lines = new Map<RouteId, Line>();
   /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */
   readonly #turns = new Map<RouteId, number>();
-  /** Grants in the order they were made: both deadlines are a constant after the grant, so the oldest is always first. */
-  #unacked: Timer[] = [];
-  #unstored: Timer[] = [];
+  /** All three are a constant span after a grant or a join. A hold that was sent again has another timer, and the first is over. */
+  readonly #unacked = new Deadlines((timer) => this.#hold(timer)?.acked === false);
+  readonly #unstored = new Deadlines((timer) => this.#hold(timer)?.stored === false);
+  readonly #rechecks = new Deadlines((timer) => this.#held(timer)?.recheckFrom === timer.at);
 
   seatOf(worker: WorkerId, session: string): Seat | null {
     const seat = this.seats.get(worker);
@@ -124,11 +151,12 @@ export class Floor {
   }
 
   apply(move: FloorMove): void {
-    if (this.stalled.size > 0 && move.move !== "stall" && move.move !== "ack") this.stalled.clear();
+    if (this.stalled.size > 0 && !isIdle(move)) this.stalled.clear();
     switch (move.move) {
       case "sit":
         this.seats.set(move.seat.worker, move.seat);
         this.doubted.delete(move.seat.worker);
+        for (const hold of move.seat.held.values()) this.#await(move.seat.worker, hold);
         this.#seatsChanged(move.seat);
         break;
       case "rise":
@@ -155,6 +183,8 @@ export class Floor {
       case "hold":
       case "ack":
       case "drop":
+      case "recheck":
+      case "full":
       case "beat":
       case "liveness":
       case "drain":
@@ -170,9 +200,7 @@ export class Floor {
     switch (move.move) {
       case "hold": {
         seat.held.set(move.hold.task, move.hold);
-        const timer = { worker: move.worker, task: move.hold.task, fence: move.hold.fence, at: move.hold.grantedAt };
-        if (!move.hold.acked) this.#unacked.push(timer);
-        if (!move.hold.stored) this.#unstored.push(timer);
+        this.#await(move.worker, move.hold);
         break;
       }
       case "ack": {
@@ -180,6 +208,17 @@ export class Floor {
         if (hold?.fence !== move.fence) break;
         hold.acked = true;
         if (move.stored) hold.stored = true;
+        if (move.isRunningOlder === true) hold.isRunningOlder = true;
+        break;
+      }
+      case "recheck": {
+        const hold = seat.held.get(move.task);
+        if (hold?.fence !== move.fence) break;
+        hold.recheckFrom = null;
+        if (move.sentAt === null) break;
+        hold.acked = false;
+        hold.grantedAt = move.sentAt;
+        this.#await(move.worker, hold);
         break;
       }
       case "drop":
@@ -188,7 +227,12 @@ export class Floor {
       case "beat":
         seat.beatAt = move.at;
         seat.healthy = move.healthy;
+        seat.strain = move.strain;
         seat.liveness = "fresh";
+        break;
+      case "full":
+        seat.fullSince = move.since;
+        seat.isSaturated = move.isSaturated;
         break;
       case "liveness":
         seat.liveness = move.liveness;
@@ -201,6 +245,12 @@ export class Floor {
         this.#seatsChanged(seat);
         break;
     }
+  }
+
+  #await(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: Hold): void {
+    if (!acked) this.#unacked.push({ worker, task, fence, at: grantedAt });
+    if (!stored) this.#unstored.push({ worker, task, fence, at: grantedAt });
+    if (recheckFrom !== null) this.#rechecks.push({ worker, task, fence, at: recheckFrom });
   }
 
   /** A new or changed seat may serve lines nobody here could serve before. */
@@ -228,26 +278,43 @@ export class Floor {
 
   /** Grants older than `ms` that nobody acked. */
   unacked(now: Millis, ms: number): Timer[] {
-    this.#unacked = stillWanted(this.#unacked, (timer) => this.#hold(timer)?.acked === false);
-    return olderThan(this.#unacked, now - ms);
+    return this.#unacked.until(now - ms);
   }
 
   /** Acked attempts older than `ms` whose ack is only in memory. */
   unstored(now: Millis, ms: number): Timer[] {
-    this.#unstored = stillWanted(this.#unstored, (timer) => this.#hold(timer)?.stored === false);
-    return olderThan(this.#unstored, now - ms).filter((timer) => this.#hold(timer)?.acked === true);
+    return this.#unstored.until(now - ms).filter((timer) => this.#hold(timer)?.acked === true);
   }
 
-  /** When the next of these deadlines passes. */
-  nextDeadline(ackMs: number): Millis | null {
-    this.#unacked = stillWanted(this.#unacked, (timer) => this.#hold(timer)?.acked === false);
-    const first = this.#unacked[0];
-    return first === undefined ? null : first.at + ackMs;
+  /** Attempts kept `ms` ago over the join of a worker that cannot report, about which it has not been asked. */
+  rechecks(now: Millis, ms: number): Timer[] {
+    return this.#rechecks.until(now - ms);
   }
 
-  #hold(timer: Timer): Hold | undefined {
+  /** When the next of these deadlines passes; a recheck that has passed waits for the next look. */
+  nextDeadline(now: Millis, ackMs: number, recheckMs: number): Millis | null {
+    const [ack, asked] = [this.#unacked.first, this.#rechecks.first];
+    const recheckAt = asked === null || asked + recheckMs <= now ? null : asked + recheckMs;
+    if (ack === null) return recheckAt;
+    return recheckAt === null ? ack + ackMs : Math.min(ack + ackMs, recheckAt);
+  }
+
+  #held(timer: Timer): Hold | undefined {
     const hold = this.seats.get(timer.worker)?.held.get(timer.task);
     return hold?.fence === timer.fence ? hold : undefined;
+  }
+
+  /** The hold of a grant's timer: one that was sent again since has another. */
+  #hold(timer: Timer): Hold | undefined {
+    const hold = this.#held(timer);
+    return hold?.grantedAt === timer.at ? hold : undefined;
+  }
+
+  /** Sessions without a free slot for long, by tenant. */
+  get saturated(): Record<Tenant, number> {
+    const counts: Record<Tenant, number> = {};
+    for (const { tenant, isSaturated } of this.seats.values()) if (isSaturated) counts[tenant] = (counts[tenant] ?? 0) + 1;
+    return counts;
   }
 
   get held(): number {
@@ -257,18 +324,5 @@ export class Floor {
   }
 }
 
-/** Drops the finished ones at the front; those further back wait until they get there, so a turn never walks the whole list. */
-function stillWanted(timers: Timer[], wanted: (timer: Timer) => boolean): Timer[] {
-  let done = 0;
-  while (done < timers.length && !wanted(timers[done] as Timer)) done++;
-  return done === 0 ? timers : timers.slice(done);
-}
-
-function olderThan(timers: readonly Timer[], at: Millis): Timer[] {
-  const old: Timer[] = [];
-  for (const timer of timers) {
-    if (timer.at > at) break;
-    old.push(timer);
-  }
-  return old;
-}
+/** Moves after which no seat can take more than before. */
+const isIdle = ({ move }: FloorMove): boolean => move === "stall" || move === "ack" || move === "recheck" || move === "full";

@@ -72,7 +72,10 @@ const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] 
   ],
   grant: [{ type: "grant", worker: "t/w", boot: "b", epoch: 1, due: null }],
   ack: [{ type: "ack" }],
-  rebind: [{ type: "rebind", boot: "b2", epoch: 2 }],
+  rebind: [
+    { type: "rebind", boot: "b2", epoch: 2, acked: true },
+    { type: "rebind", boot: "b2", epoch: 2, acked: false },
+  ],
   requeue: [{ type: "requeue", line: "r|x", due: null }],
   retry: [
     { type: "retry", line: null, due: 5, key: null },
@@ -120,7 +123,7 @@ describe("the table of task moves", () => {
     expect(fenceAfter("leased", taskEvents.requeue[0] as TaskEvent)).toBe(8);
     expect(fenceAfter("leased", taskEvents.retry[0] as TaskEvent)).toBe(8);
     expect(fenceAfter("leased", { type: "ack" })).toBe(7);
-    expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9 })).toBe(7);
+    expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9, acked: true })).toBe(7);
     expect(nextFence(7, 1_000)).toBe(1_000);
   });
 
@@ -217,11 +220,13 @@ const worker: WorkerRow = {
   seenAt: 1,
   due: 50,
   about: "{}",
+  condition: "{}",
 };
 
 const workerEvents: WorkerEvent[] = [
-  { type: "join", name: "w", boot: "b2", replica: "r2", replicaEpoch: 1, about: "{}", leaseMs: 30 },
-  { type: "beat", leaseMs: 30 },
+  { type: "join", name: "w", boot: "b2", replica: "r2", replicaEpoch: 1, about: "{}", condition: "{}", leaseMs: 30 },
+  { type: "beat", leaseMs: 30, condition: "{}" },
+  { type: "note", condition: "{}" },
   { type: "describe", about: "{}" },
   { type: "drain", on: true },
   { type: "leave" },
@@ -239,7 +244,11 @@ describe("the tables of boots and liveness", () => {
 
   it("[M7] raises the epoch with every join and renews the lease with every beat", () => {
     expect(stepWorker(worker, workerEvents[0] as WorkerEvent, 100)).toMatchObject({ epoch: 4, due: 130, phase: "online" });
-    expect(stepWorker(worker, { type: "beat", leaseMs: 30 }, 100)).toMatchObject({ epoch: 3, due: 130, seenAt: 100 });
+    expect(stepWorker(worker, { type: "beat", leaseMs: 30, condition: "{}" }, 100)).toMatchObject({
+      epoch: 3,
+      due: 130,
+      seenAt: 100,
+    });
   });
 
   it("[M8] judges a session by whole periods missed: 1 warn, 2 degraded, 3 unhealthy, each one step of its table", () => {

@@ -1,10 +1,10 @@
 // Placement: which of the tasks at the heads of their lines goes to which seat. Fairness is the order of the line (band, rank), so this
 // only walks it; a task that became ready in this turn is granted at once when nobody stands before it.
 
-import type { PlanNode } from "@astraflow/graph";
 import type { Command } from "../command.ts";
-import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../rows.ts";
+import { type Line, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../rows.ts";
 import type { Board } from "./board.ts";
+import { attemptTimeoutMs, sendDispatch } from "./dispatch.ts";
 import { type Air, clearAir, type FloorMove, type Hold, type Seat } from "./floor.ts";
 import { ordinalOf } from "./line.ts";
 import { type Attempt, RootBusy } from "./root.ts";
@@ -24,7 +24,7 @@ interface Changes {
 
 /** How many more tasks of this node type the seat can take now, this turn's grants and ends counted in. */
 function roomFor(changes: Changes, air: Air, seat: Seat, nodeType: string): number {
-  if (seat.draining || !seat.healthy || air.unsure.has(seat.worker)) return 0;
+  if (seat.draining || seat.strain !== null || !seat.healthy || air.unsure.has(seat.worker)) return 0;
   const coming = air.holds.get(seat.worker) ?? [];
   const free = seat.about.slots - seat.held.size - coming.length + (changes.slots.get(seat.worker) ?? 0);
   const limit = seat.about.perNodeLimits?.[nodeType];
@@ -130,7 +130,7 @@ function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
   const node = tools.plans.node(board, run, ordinalOf(task));
   const seat = pickSeat(board, tools, task, node.type);
   if (seat === null) return false;
-  const timeoutMs = node.policy.timeoutMs ?? tools.settings.attemptTimeoutMs;
+  const timeoutMs = attemptTimeoutMs(tools, node);
   const due = timeoutMs === null ? null : board.now + timeoutMs;
   const leased = moveTask(task, { type: "grant", worker: seat.worker, boot: seat.boot, epoch: seat.epoch, due }, board.now);
   board.put(leased);
@@ -151,36 +151,12 @@ function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
       grantedAt: board.now,
       acked: false,
       stored: false,
+      recheckFrom: null,
+      isRunningOlder: false,
     },
   });
-  board.effect({
-    type: "dispatch",
-    session: seat.session,
-    worker: seat.worker,
-    tenant: run.tenant,
-    dispatch: {
-      id: `${task.id}#${leased.fence}`,
-      run: run.id,
-      task: task.id,
-      node: node.id,
-      nodeType: node.type,
-      packageName: node.packageName,
-      packageVersion: node.packageVersion,
-      params: leased.params ?? "{}",
-      fence: leased.fence,
-      attempt: leased.attempt,
-      timeoutMs,
-      concurrencyKey: wireKey(run, node),
-      priority: leased.band,
-    },
-  });
+  sendDispatch(board, tools, seat, run, node, leased);
   return true;
-}
-
-/** A worker lets one task of a key run at a time; a key with room for more is kept by the engine alone, and every task gets its own. */
-function wireKey(run: RunRow, node: PlanNode): string {
-  const { key, limit = 1 } = node.policy.concurrency ?? {};
-  return key !== undefined && limit === 1 ? key : `${run.id}:${node.id}`;
 }
 
 /**

@@ -2,11 +2,13 @@
 // that holds the socket. Mail makes it quick; what makes it certain is the worker's next heartbeat, which is compared with the rows.
 
 import { fault } from "@astraflow/protocol";
+import type { VendorFrame } from "../command.ts";
 import type { Mail, RunId, TaskId, TaskRow, WorkerId, WorkerRow } from "../rows.ts";
 import { workerKey } from "../rows.ts";
 import type { Board } from "./board.ts";
 import type { Seat } from "./floor.ts";
 import type { Root } from "./root.ts";
+import { keptBy, tellDrain } from "./strain.ts";
 import type { Tools } from "./tools.ts";
 
 export interface Why {
@@ -19,7 +21,8 @@ type Letter =
   | ({ readonly of: "stop"; readonly run: RunId; readonly task: TaskId; readonly fence: number } & Why)
   /** For every session of the worker that joined before this epoch, or, inclusively, with it. */
   | ({ readonly of: "reset"; readonly epoch: number } & Why)
-  | { readonly of: "drain"; readonly reason: string };
+  | { readonly of: "drain"; readonly reason: string }
+  | { readonly of: "tell"; readonly epoch: number; readonly frame: VendorFrame };
 
 type Addressed = Letter & { readonly worker: WorkerId };
 
@@ -57,6 +60,14 @@ export function postDrain(board: Board, tools: Tools, worker: WorkerRow, reason:
   post(board, worker, workerKey(worker.id), id, { of: "drain", reason });
 }
 
+/** False where nobody holds a socket of it: the worker is not online, or is thought to be here and is not. */
+export function postTell(board: Board, tools: Tools, worker: WorkerRow, frame: VendorFrame): boolean {
+  if (isHere(tools, worker) || worker.phase !== "online") return false;
+  const id = `tell ${worker.id} ${tools.nextId(board.now)}`;
+  post(board, worker, workerKey(worker.id), id, { of: "tell", epoch: worker.epoch, frame });
+  return true;
+}
+
 function isHere(tools: Tools, worker: WorkerRow): boolean {
   return worker.replica === tools.me.replica && worker.replicaEpoch === tools.me.epoch;
 }
@@ -91,11 +102,16 @@ export function hearMail(board: Board, tools: Tools, mail: Mail): void {
     case "drain": {
       // It may have been undrained here since the letter was written: the row is asked, the letter is only the reason to ask.
       const on = board.address(seat.worker)?.draining ?? seat.draining;
-      if (seat.draining === on) return;
+      if (keptBy(board, seat).draining === on) return;
       board.move({ move: "drain", worker: seat.worker, on });
-      board.effect({ type: "drain", session: seat.session, worker: seat.worker, on, reason: letter.reason });
+      tellDrain(board, seat, on, letter.reason);
       return;
     }
+    case "tell":
+      // Meant for the session it was written to; a newer one of the worker may be another process.
+      if (seat.epoch !== letter.epoch) return;
+      board.effect({ type: "tell", session: seat.session, worker: seat.worker, tenant: seat.tenant, frame: letter.frame });
+      return;
     default:
       throw fault("E.INTERNAL", `mail ${mail.id} holds a letter that cannot be read`);
   }

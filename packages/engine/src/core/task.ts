@@ -16,7 +16,8 @@ export type TaskEvent =
       readonly due: Millis | null;
     }
   | { readonly type: "ack" }
-  | { readonly type: "rebind"; readonly boot: string; readonly epoch: number }
+  /** Kept over a join. `acked: false`: a resumed session still owes the ack of its dispatch. */
+  | { readonly type: "rebind"; readonly boot: string; readonly epoch: number; readonly acked: boolean }
   | { readonly type: "requeue"; readonly line: Line; readonly due: Millis | null }
   | { readonly type: "retry"; readonly line: Line | null; readonly due: Millis | null; readonly key: string | null }
   | { readonly type: "succeed" | "skip"; readonly result: string }
@@ -48,7 +49,7 @@ export const taskMoves = {
 export const attemptMoves = {
   granted: {
     ack: ["acked"],
-    rebind: ["acked"],
+    rebind: ["granted", "acked"],
     succeed: ["ended"],
     skip: ["ended"],
     fail: ["ended"],
@@ -136,7 +137,7 @@ export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow 
     case "ack":
       return { ...task, acked: true };
     case "rebind":
-      return { ...task, boot: event.boot, epoch: event.epoch, acked: true };
+      return { ...task, boot: event.boot, epoch: event.epoch, acked: task.acked || event.acked };
     case "requeue":
       return { ...unheld(task, now), phase: "ready", line: event.line, rank: null, due: event.due, readyAt: now };
     case "retry":

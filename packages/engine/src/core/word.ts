@@ -5,9 +5,10 @@ import { type Fault, fault } from "@astraflow/protocol";
 import type { AckTasks, ErrorTask, FeedbackTask, ResultTask } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
 import { type RunRow, runOf, type TaskRow } from "../rows.ts";
+import { isQuiet } from "../thresholds.ts";
 import type { Board } from "./board.ts";
 import { completeTask, condemnRun, dropHold, dropStaleHold, failAttempt, takeBack } from "./end.ts";
-import type { Seat } from "./floor.ts";
+import type { FloorMove, Seat } from "./floor.ts";
 import { releaseKey } from "./line.ts";
 import { moveRun } from "./run.ts";
 import { isEnded, moveTask } from "./task.ts";
@@ -61,6 +62,24 @@ interface Standing {
   readonly seat: Seat;
 }
 
+/**
+ * A worker of an older dialect may be running an attempt that was taken back, when the task is granted to the same process again: it refuses
+ * the newer dispatch as still running there, and its outcome names the older one. That outcome is the newer attempt's: there will be
+ * no other, and the task would stay leased for as long as the worker beats. Such a worker cannot be told to stop.
+ */
+function speaksForNewer(board: Board, seat: Seat, task: TaskRow, fence: number): boolean {
+  if (!isQuiet(seat.about.dialect) || fence >= task.fence) return false;
+  if (isEnded(task)) return true;
+  const hold = seat.held.get(task.id);
+  // Kept over a join and not asked about yet: what it said before the join is forgotten, and it will say it again.
+  if (hold?.fence !== task.fence) return false;
+  return hold.isRunningOlder || hold.recheckFrom !== null || board.moves.some((move) => isStillRunning(move, task));
+}
+
+/** Said in this very turn, before the outcome: the floor does not know yet. */
+const isStillRunning = (move: FloorMove, { id, fence }: TaskRow): boolean =>
+  move.move === "ack" && move.isRunningOlder === true && move.task === id && move.fence === fence;
+
 /** The attempt a word is about, if it is the sender's and current. */
 function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "ended" {
   const seat = tools.floor.seatOf(word.worker, word.session);
@@ -73,7 +92,7 @@ function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "e
     task !== null &&
     task.worker === word.worker &&
     (task.boot === seat.boot || (isEnded(task) && task.fence === word.fence));
-  if (!isMine || (word.fence !== null && task.fence !== word.fence)) {
+  if (!isMine || (word.fence !== null && task.fence !== word.fence && !speaksForNewer(board, seat, task, word.fence))) {
     if (word.fence !== null) dropStaleHold(board, seat, word.task, word.fence);
     return stale(board, word, seat);
   }
@@ -103,7 +122,7 @@ export function hearResult(board: Board, tools: Tools, word: ResultTask): Answer
   if (found === "ended") return repeatOf(board, word);
   if (!("task" in found)) return found;
   const { run, task } = found;
-  board.observeLatency(run.tenant, found.seat.held.get(task.id)?.nodeType ?? "", board.now - (task.grantedAt ?? board.now));
+  board.latencies.observe(run.tenant, found.seat.held.get(task.id)?.nodeType ?? "", board.now - (task.grantedAt ?? board.now));
   switch (word.status) {
     case "succeeded":
     case "skipped":
@@ -162,7 +181,14 @@ export function hearError(board: Board, tools: Tools, word: ErrorTask): AnswerBo
   switch (word.code) {
     case "E.CMD.CONCURRENCY_VIOLATION":
       // "Still running there": the binding stays as it is.
-      board.move({ move: "ack", worker: word.worker, task: task.id, fence: task.fence, stored: false });
+      board.move({
+        move: "ack",
+        worker: word.worker,
+        task: task.id,
+        fence: task.fence,
+        stored: false,
+        isRunningOlder: true,
+      });
       return applied;
     case "E.RUNNER.CANCELLED":
       // The worker hands it back: no verdict on the task. One that is leaving may do so any number of times; any other is counted,

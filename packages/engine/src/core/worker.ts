@@ -11,9 +11,12 @@ export type WorkerEvent =
       readonly replica: string;
       readonly replicaEpoch: number;
       readonly about: string;
+      readonly condition: string;
       readonly leaseMs: number;
     }
-  | { readonly type: "beat"; readonly leaseMs: number }
+  | { readonly type: "beat"; readonly leaseMs: number; readonly condition: string }
+  /** Something about its condition is to be remembered. */
+  | { readonly type: "note"; readonly condition: string }
   | { readonly type: "describe"; readonly about: string }
   | { readonly type: "drain"; readonly on: boolean }
   | { readonly type: "leave" }
@@ -32,9 +35,10 @@ export const workerMoves = {
     leave: ["away"],
     expire: ["lost"],
     forgive: ["online"],
+    note: ["online"],
   },
-  away: { join: ["online"], drain: ["away"], expire: ["lost"], forgive: ["away"] },
-  lost: { join: ["online"], drain: ["lost"], expire: ["lost"] },
+  away: { join: ["online"], drain: ["away"], expire: ["lost"], forgive: ["away"], note: ["away"] },
+  lost: { join: ["online"], drain: ["lost"], expire: ["lost"], note: ["lost"] },
 } as const satisfies Record<WorkerPhase, Partial<Record<WorkerEvent["type"], readonly WorkerPhase[]>>>;
 
 export function stepWorker(worker: WorkerRow, event: WorkerEvent, now: Millis): WorkerRow | Fault {
@@ -52,13 +56,16 @@ export function stepWorker(worker: WorkerRow, event: WorkerEvent, now: Millis): 
         replica: event.replica,
         replicaEpoch: event.replicaEpoch,
         about: event.about,
+        condition: event.condition,
         epoch: worker.epoch + 1,
         joinedAt: now,
         seenAt: now,
         due: now + event.leaseMs,
       };
     case "beat":
-      return { ...worker, seenAt: now, due: now + event.leaseMs };
+      return { ...worker, seenAt: now, due: now + event.leaseMs, condition: event.condition };
+    case "note":
+      return { ...worker, condition: event.condition };
     case "describe":
       return { ...worker, about: event.about, seenAt: now };
     case "drain":

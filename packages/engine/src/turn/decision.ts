@@ -5,8 +5,10 @@ import { Fault, fault } from "@astraflow/protocol";
 import { Board } from "../core/board.ts";
 import { expireDue, expireGrants, type Now, storeAcks, watchSessions } from "../core/clockwork.ts";
 import { decide } from "../core/decide.ts";
+import { watchLoad } from "../core/load.ts";
 import { place } from "../core/place.ts";
 import { hearMail } from "../core/post.ts";
+import { recheckHolds } from "../core/recheck.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "../core/root.ts";
 import type { Tools } from "../core/tools.ts";
 import type { Answer } from "../effect.ts";
@@ -50,7 +52,11 @@ export class Decision {
     for (const mail of tx.mail) attempt(`mail/${mail.id}` as Key, () => hearMail(this.board, tools, mail));
     expireGrants(this.board, tools, when, attempt);
     storeAcks(this.board, tools, attempt);
-    if (round.looks) watchSessions(this.board, tools, attempt);
+    recheckHolds(this.board, tools, attempt);
+    if (round.looks) {
+      watchSessions(this.board, tools, attempt);
+      watchLoad(this.board, tools, attempt);
+    }
     expireDue(this.board, tools, tx.due, when, attempt);
     place(this.board, tools, tx.claimed, round.claims, attempt);
   }

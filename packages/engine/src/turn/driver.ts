@@ -15,6 +15,7 @@ import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
 import { type Decided, type Flight, Sky } from "./flight.ts";
 import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
+import { Joins } from "./joins.ts";
 import { Leftovers } from "./leftovers.ts";
 import { asFault, refusal } from "./refusal.ts";
 import { RouteBook } from "./route-book.ts";
@@ -45,14 +46,13 @@ export class Driver implements Engine {
   readonly #floor = new Floor();
   readonly #routes = new RouteBook(this.#floor);
   readonly #inbox = new Inbox();
-  /** Joins that have not been decided, by session: one whose session ends meanwhile must not take the worker from where it is by then. */
-  readonly #joining = new Map<string, Waiting>();
+  readonly #joins = new Joins();
   readonly #plant: Plant | null;
   #tools: Tools;
   #turn = 0;
   #now: Millis = 0;
   #lastLook: Millis = 0;
-  #graceUntil: Millis = 0;
+  #backAt: Millis = 0;
   #running: Promise<void> | null = null;
   #woken = false;
   #stopping = false;
@@ -124,12 +124,7 @@ export class Driver implements Engine {
   #take({ ref, command }: Inbound): void {
     const bytes = bytesOf({ ref, command });
     const item = { ref, command, bytes, at: this.#now, run: null, tries: 0, busyTurns: 0, solo: false, isGone: false };
-    if (command.type === "worker.join") this.#joining.set(command.session, item);
-    if (command.type === "worker.leave") {
-      const join = this.#joining.get(command.session);
-      if (join !== undefined) join.isGone = true;
-      this.#joining.delete(command.session);
-    }
+    this.#joins.came(item);
     this.#inbox.push(item);
   }
 
@@ -169,6 +164,7 @@ export class Driver implements Engine {
       quarantined: this.#leftovers.quarantine.size,
       sessions: this.#floor.seats.size,
       held: this.#floor.held,
+      saturated: this.#floor.saturated,
       now: this.#now,
     };
   }
@@ -309,12 +305,12 @@ export class Driver implements Engine {
   /** A jump of the store's clock between two turns means that nobody could have renewed a lease meanwhile. */
   #notice(now: Millis): void {
     const away = this.#now === 0 || now - this.#now > this.#settings.idleMs * awayPeriods;
-    if (away) this.#graceUntil = now + this.#settings.leaseMs;
+    if (away) this.#backAt = now;
     this.#now = now;
   }
 
   async #decide(tx: Tx, batch: readonly Waiting[], claims: readonly Claim[]): Promise<Decision> {
-    const when = { graceUntil: this.#graceUntil, horizon: this.#inbox.oldestWord() };
+    const when = { backAt: this.#backAt, horizon: this.#inbox.oldestWord() };
     const looks = tx.now - this.#lastLook >= this.#settings.idleMs;
     for (let round = 1; ; round++) {
       const decision = new Decision(this.#tools, { tx, batch, claims, when, looks, quarantine: this.#leftovers.quarantine });
@@ -358,7 +354,7 @@ export class Driver implements Engine {
       this.#floor.heatServed();
       this.#routes.doubt();
     }
-    for (const { command } of decided.decision.taken) if (command.type === "worker.join") this.#joining.delete(command.session);
+    this.#joins.landed(decided.decision.taken);
     this.#count.turns++;
     this.#count.commands += decided.decision.answers.length;
     if (this.#plant !== "ack-before-commit") this.#speak(decided, first);
@@ -367,13 +363,14 @@ export class Driver implements Engine {
   }
 
   #speak(decided: Decided, first: ReadonlyMap<string, number>): void {
-    const effects: Effect[] = [...decided.decision.answers, ...decided.board.effects, ...decided.board.latencies()];
+    const effects: Effect[] = [...decided.decision.answers, ...decided.board.effects, ...decided.board.latencies.counted()];
     for (const effect of decided.board.effects) if (effect.type === "dispatch") this.#count.grants++;
     for (const [tenant, facts] of decided.board.factsByTenant()) {
       const from = first.get(tenant);
       effects.push({ type: "log", tenant, head: from === undefined ? null : from + facts - 1 });
     }
     if (effects.length > 0) this.#world.out(effects);
+    for (const problem of decided.board.problems) this.#world.report(problem);
   }
 
   /** The store did not even begin, or not to the end. */
@@ -397,8 +394,9 @@ export class Driver implements Engine {
     // Nothing else waits, and whoever holds the roots needs a moment; asking without a pause would only keep the store busy.
     if (isStuck) return { pauseUntil: tx.now + Math.min(busyPauseMsMax, 2 ** Math.min(this.#stuckTurns, 10) / 2) };
     if (later.length > 0 || this.#moreToPlace()) return "again";
-    let wakeAt = tx.now + this.#settings.idleMs;
-    for (const at of [tx.nextDue, board.earliestDue(), this.#floor.nextDeadline(this.#settings.ackDeadlineMs)])
+    const { idleMs, ackDeadlineMs, recheckMs } = this.#settings;
+    let wakeAt = tx.now + idleMs;
+    for (const at of [tx.nextDue, board.earliestDue(), this.#floor.nextDeadline(tx.now, ackDeadlineMs, recheckMs)])
       if (at !== null) wakeAt = Math.min(wakeAt, at);
     return wakeAt <= tx.now ? (tx.due.length > 0 || board.earliestDue() !== null ? "again" : tx.now + 1) : wakeAt;
   }

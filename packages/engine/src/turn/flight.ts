@@ -96,10 +96,15 @@ function concernOf(flights: readonly Flight[]): Concern {
         const list = holds.get(worker);
         if (list === undefined) holds.set(worker, [move.hold]);
         else list.push(move.hold);
-      } else if (move.move !== "drop" && move.move !== "ack" && move.move !== "trust") unsure.add(worker);
+      } else if (!isHarmless(move)) unsure.add(worker);
     }
   }
   return { roots, unsure, touched, holds };
+}
+
+/** Moves that leave the seat as ready for work as it was. */
+function isHarmless({ move }: FloorMove): boolean {
+  return move === "drop" || move === "ack" || move === "trust" || move === "recheck" || move === "full";
 }
 
 function workerOf(move: FloorMove): WorkerId | null {

@@ -161,5 +161,6 @@ export function bytesOf(item: Inbound): number {
   const { command } = item;
   if (command.type === "run.start") return command.body.length + 256;
   if (command.type === "task.result") return command.result.length + 256;
+  if (command.type === "worker.tell") return command.frame.payload.length + 256;
   return 256;
 }

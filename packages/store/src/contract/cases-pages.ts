@@ -137,4 +137,89 @@ const detailsAreWhole: ContractCase = {
     }),
 };
 
-export const pageCases: readonly ContractCase[] = [runPagesFollowTheirCursor, tenantsStayApart, detailsAreWhole];
+const oneWorkerWithWhatItHolds: ContractCase = {
+  title: "[S64] shows one worker with the attempts leased to it, in order and up to a limit, and to its own tenant only",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const mine = { worker: "acme/w1", phase: "leased" } as const;
+      const tasks = [
+        taskRow("r1.0", mine),
+        taskRow("r1.1", { worker: "acme/w2", phase: "leased" }),
+        taskRow("r1.2", { ...mine, phase: "succeeded" }),
+        taskRow("r1.3", mine),
+        taskRow("r1.4", mine),
+      ];
+      const worker = workerRow("acme/w1", { condition: '{"strain":"disk"}' });
+      await hand.write(
+        unit({ puts: [worker], happenings: [happening("acme", "worker/acme/w1", ["joined"])] }),
+        unit({ puts: [runRow("r1", { phase: "running" }), ...tasks] }),
+      );
+
+      const page = (tenant: string, id: string, limit: number) => hand.store.page({ page: "worker", tenant, worker: id, limit });
+      assert.deepEqual(await page("acme", "acme/w1", 2), { worker, held: [tasks[0], tasks[3]], head: 1 });
+      assert.deepEqual(await page("acme", "acme/w1", 0), { worker, held: [], head: 1 });
+      assert.deepEqual(await page("beta", "acme/w1", 2), { worker: null, held: [], head: 0 });
+      assert.deepEqual(await page("acme", "acme/none", 2), { worker: null, held: [], head: 1 });
+    }),
+};
+
+const crewsAreCounted: ContractCase = {
+  title: "[S65] counts workers by tenant, phase and whether they drain",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      assert.deepEqual(await hand.store.page({ page: "crew" }), { items: [] });
+      const rows = [
+        workerRow("acme/w1", { phase: "online" }),
+        workerRow("acme/w2", { phase: "online" }),
+        workerRow("acme/w3", { phase: "online", draining: true }),
+        workerRow("acme/w4", { phase: "lost", due: null }),
+        workerRow("beta/w1", { tenant: "beta", phase: "away" }),
+      ];
+      await hand.write(...rows.map((row) => unit({ puts: [row] })));
+
+      assert.deepEqual((await hand.store.page({ page: "crew" })).items, [
+        { tenant: "acme", phase: "lost", draining: false, workers: 1 },
+        { tenant: "acme", phase: "online", draining: false, workers: 2 },
+        { tenant: "acme", phase: "online", draining: true, workers: 1 },
+        { tenant: "beta", phase: "away", draining: false, workers: 1 },
+      ]);
+    }),
+};
+
+const depthsAreBounded: ContractCase = {
+  title: "[S66] counts one tenant's open tasks, or each tenant's up to a number of them, those of queued runs first",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const open = (run: string, tenant: string, phase: "queued" | "running", tasks: "ready" | "leased") =>
+        unit({
+          puts: [
+            runRow(run, { tenant, phase }),
+            ...["0", "1", "2"].map((slot) => taskRow(`${run}.${slot}`, { phase: tasks, worker: null })),
+          ],
+          happenings: [happening(tenant, `run/${run}`, ["made"])],
+        });
+      await hand.write(open("a1", "acme", "running", "leased"), open("a2", "acme", "queued", "ready"));
+      await hand.write(open("b1", "beta", "queued", "ready"));
+      const depth = async (query: { tenant?: string; max?: number }) =>
+        (await hand.store.page({ page: "depth", ...query })).items.map(
+          ({ tenant, phase, tasks }) => `${tenant} ${phase} ${tasks}`,
+        );
+
+      assert.deepEqual(await depth({ tenant: "acme" }), ["acme leased 3", "acme ready 3"]);
+      assert.deepEqual(await depth({ max: 4 }), ["acme leased 1", "acme ready 3", "beta ready 3"]);
+      assert.deepEqual(await depth({ tenant: "acme", max: 2 }), ["acme ready 2"]);
+      assert.deepEqual(await depth({ tenant: "none", max: 2 }), []);
+    }),
+};
+
+export const pageCases: readonly ContractCase[] = [
+  runPagesFollowTheirCursor,
+  tenantsStayApart,
+  detailsAreWhole,
+  oneWorkerWithWhatItHolds,
+  crewsAreCounted,
+  depthsAreBounded,
+];

@@ -72,6 +72,7 @@ export function workerRow(id: string, over: Partial<WorkerRow> = {}): WorkerRow 
     seenAt: 3_000,
     due: null,
     about: '{"slots":4}',
+    condition: "{}",
     ...over,
   };
 }
@@ -127,7 +128,12 @@ export function allKindsOfRows(): Row[] {
       error: "null",
     }),
     workerRow("acme/w1"),
-    workerRow("acme/w2", { phase: "lost", draining: true, due: 1_700_000_000_010 }),
+    workerRow("acme/w2", {
+      phase: "lost",
+      draining: true,
+      due: 1_700_000_000_010,
+      condition: '{"healthy":false,"strain":"memory","vitals":{"text":"ü \\"quoted\\" \\u0000"}}',
+    }),
     keyRow("acme/k1"),
     keyRow("acme/k2", { limit: 1, holders: ["r2.10", "r1.0"], due: 5 }),
     route,

@@ -1,6 +1,19 @@
 // Reads outside a turn, over the committed state. They never see a turn that is still under way.
 
-import type { Depth, EventPage, EventQuery, PageOf, PageQuery, Row, RunDetail, RunRow } from "@astraflow/engine";
+import type {
+  CrewCount,
+  Depth,
+  EventPage,
+  EventQuery,
+  PageOf,
+  PageQuery,
+  Row,
+  RunDetail,
+  RunPhase,
+  RunRow,
+  WorkerPhase,
+} from "@astraflow/engine";
+import { byCrew } from "../crew.ts";
 import { pageOfLog } from "../log.ts";
 import { hasEnded } from "../unit-check.ts";
 import { compareText } from "./sorted-list.ts";
@@ -41,8 +54,16 @@ function answer(tables: Tables, query: PageQuery): PageOf<PageQuery> {
     }
     case "routes":
       return { items: rowsOf(tables, "route").sort((a, b) => compareText(a.id, b.id)) };
+    case "worker": {
+      const worker = tables.rows.get(`worker/${query.worker}`);
+      const { position: head } = tables.tenant(query.tenant);
+      if (worker?.kind !== "worker" || worker.tenant !== query.tenant) return { worker: null, held: [], head };
+      return { worker, held: [...tables.held(worker.id)].slice(0, query.limit), head };
+    }
+    case "crew":
+      return { items: crewOf(tables) };
     case "depth":
-      return { items: depthOf(tables) };
+      return { items: depthOf(tables, query) };
   }
 }
 
@@ -51,12 +72,30 @@ function detailOf(tables: Tables, run: RunRow): RunDetail {
   return { run, tasks: [...tables.tasksOf(run.id, "")], workflow: workflow?.kind === "workflow" ? workflow.body : "" };
 }
 
+function crewOf(tables: Tables): CrewCount[] {
+  const counts = new Map<string, { tenant: string; phase: WorkerPhase; draining: boolean; workers: number }>();
+  for (const { tenant, phase, draining } of rowsOf(tables, "worker")) {
+    const name = `${tenant}\n${phase}\n${draining}`;
+    const count = counts.get(name) ?? { tenant, phase, draining, workers: 0 };
+    count.workers++;
+    counts.set(name, count);
+  }
+  return [...counts.values()].sort(byCrew);
+}
+
+const liveFirst: readonly string[] = ["queued", "running", "ending"] satisfies RunPhase[];
+
 /** Tasks that have not ended, counted by tenant and phase; what has ended would make this cost grow with history. */
-function depthOf(tables: Tables): Depth[] {
+function depthOf(tables: Tables, { tenant, max }: Extract<PageQuery, { page: "depth" }>): Depth[] {
   const depths = new Map<string, { tenant: string; phase: Depth["phase"]; tasks: number }>();
-  for (const run of rowsOf(tables, "run"))
-    for (const task of hasEnded(run) ? [] : tables.tasksOf(run.id, "")) {
-      if (hasEnded(task)) continue;
+  const counted = new Map<string, number>();
+  const live = rowsOf(tables, "run").filter((run) => !hasEnded(run) && (tenant === undefined || run.tenant === tenant));
+  live.sort((a, b) => liveFirst.indexOf(a.phase) - liveFirst.indexOf(b.phase) || compareText(a.id, b.id));
+  for (const run of live)
+    for (const task of tables.tasksOf(run.id, "")) {
+      const before = counted.get(run.tenant) ?? 0;
+      if (hasEnded(task) || before === max) continue;
+      counted.set(run.tenant, before + 1);
       const name = `${run.tenant}\n${task.phase}`;
       const depth = depths.get(name) ?? { tenant: run.tenant, phase: task.phase, tasks: 0 };
       depth.tasks++;

@@ -41,9 +41,10 @@ function sqlType({ field, type }: Column): string {
 
 const isOptional = ({ type }: Column) => type === "text?" || type === "number?";
 
-/** The columns of a table as `CREATE TABLE` wants them. */
-export function tableColumns(kind: Kind): string {
+/** The columns of a table as `CREATE TABLE` wants them, but for those (`kind.field`) that come later. */
+export function tableColumns(kind: Kind, later: ReadonlySet<string>): string {
   return columnsByKind[kind]
+    .filter(({ field }) => !later.has(`${kind}.${field}`))
     .map(
       (column) =>
         `"${column.field}" ${sqlType(column)}${column.field === "id" ? " PRIMARY KEY" : isOptional(column) ? "" : " NOT NULL"}`,

@@ -6,7 +6,8 @@ import { type PostgresServer, startPostgres } from "../contract/postgres-server.
 import { happening, readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { claimSql, dueSql, functionSettings, heldSql, leastDueSql, lookSql, openSql } from "./begin-sql.ts";
-import { depthSql, eventsSql, readSettings, routesSql, runsSql, subjectEventsSql } from "./reader.ts";
+import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql } from "./crew-sql.ts";
+import { eventsSql, readSettings, routesSql, runsSql, subjectEventsSql } from "./reader.ts";
 import { openPostgres, type PostgresStore } from "./store.ts";
 
 let server: PostgresServer;
@@ -185,6 +186,7 @@ describe("plans with history", () => {
       ["events", eventsSql(query), false, ["event_pkey", "event_pkey"]],
       ["history of a run", subjectEventsSql({ ...query, after: 0 }, "run/old77"), false, ["event_of", "event_of"]],
       ["runs", runsSql({ page: "runs", tenant: "acme", limit: 20 }), false, ["run_of"]],
+      ["a worker's attempts", heldByWorkerSql("acme", "acme/w1", 9), false, ["task_held", "worker_pkey"]],
       ["routes", routesSql, false, ["route_pkey"]],
       ["failed runs", runsSql({ page: "runs", tenant: "acme", limit: 20, phase: "failed" }), false, ["run_phase"]],
     ];
@@ -200,9 +202,11 @@ describe("plans with history", () => {
           blocks: blocksMax,
         });
       }
-      const depth = await explain(depthSql, false);
-      expect(depth.indexes).toContain("run_phase");
-      expect(depth.blocks).toBeLessThan(blocksMax);
+      for (const text of [depthSql, boundedDepthSql(undefined, 2), boundedDepthSql("acme", undefined)]) {
+        const depth = await explain(text, false);
+        expect(depth.indexes).toContain("run_phase");
+        expect(depth.blocks).toBeLessThan(blocksMax);
+      }
     }
     await client.end();
   });

@@ -2,6 +2,7 @@
 // be two messages, and prepared ones would belong to a session that a pooler may take away.
 
 import { randomBytes } from "node:crypto";
+import { isStorable } from "./columns.ts";
 
 const quoteTag = `$q${randomBytes(6).toString("hex")}$`;
 
@@ -47,3 +48,8 @@ export function callText(name: string, values: Readonly<Record<string, string | 
   for (const [key, value] of Object.entries(values)) if (value !== undefined) words.push(`p_${key} => ${value}`);
   return `${name}(${words.join(", ")})`;
 }
+
+/** A name that no table can hold equals nothing. */
+export const nameValue = (value: string): string => (isStorable(value) ? textValue(value) : "NULL");
+
+export const wholeValue = (value: number): string => String(Math.trunc(Number.isFinite(value) ? value : 0));

@@ -6,9 +6,10 @@ import { fault } from "@astraflow/protocol";
 import { beginSql } from "./begin-sql.ts";
 import { commitCall, commitSql } from "./commit-sql.ts";
 import type { Link } from "./link.ts";
-import { firstSchema, schema } from "./schema.ts";
+import { firstSchema, schema, workerCondition } from "./schema.ts";
 
-const migrations: readonly string[] = [firstSchema];
+/** A step that has been released is never edited: a change is the next step. */
+const migrations: readonly string[] = [firstSchema, workerCondition];
 
 export const schemaVersion = migrations.length;
 

@@ -3,8 +3,9 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Hand } from "../contract/hand.ts";
 import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { readyUnit, runRow, unit } from "../contract/sample-rows.ts";
+import { readyUnit, runRow, unit, workerRow } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
+import { schemaVersion } from "./migrations.ts";
 import { openPostgresReader } from "./reader.ts";
 import { openPostgres, type PostgresStore } from "./store.ts";
 
@@ -48,7 +49,7 @@ describe("opening a database", () => {
     const epochs = await Promise.all(stores.map(({ replica, store }) => store.open({ replica, cluster: "test" })));
 
     expect(epochs.map((one) => one.epoch)).toEqual([1, 1, 1, 1]);
-    expect(await sql("SELECT version FROM astraflow.migration")).toEqual([[1]]);
+    expect(await sql("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2]]);
     expect(await sql("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
   });
 
@@ -70,9 +71,27 @@ describe("opening a database", () => {
     await sql("INSERT INTO astraflow.migration (version) VALUES (99)");
     const reader = openPostgresReader({ url });
 
-    await expect(make().open(me)).rejects.toMatchObject({ code: "E.STORE.SCHEMA_NEWER", details: { schema: 99, known: 1 } });
+    await expect(make().open(me)).rejects.toMatchObject({
+      code: "E.STORE.SCHEMA_NEWER",
+      details: { schema: 99, known: schemaVersion },
+    });
     await expect(reader.page({ page: "routes" })).rejects.toMatchObject({ code: "E.STORE.SCHEMA_NEWER" });
     await reader.close();
+  });
+
+  it("[S67] takes a database of the version before over: its workers are there, with nothing said of their condition", async () => {
+    const before = await openHand(make());
+    await before.write(unit({ puts: [workerRow("acme/w1")] }));
+    await before.store.close();
+    await sql("ALTER TABLE astraflow.worker DROP COLUMN condition; DELETE FROM astraflow.migration WHERE version > 1");
+
+    const after = await openHand(make());
+
+    expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toEqual([workerRow("acme/w1")]);
+    await after.write(unit({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
+    expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toMatchObject([
+      { condition: '{"healthy":false}' },
+    ]);
   });
 
   it("[S33] refuses a schema of our name that is not ours, a database without a store to read, and one that is not there", async () => {

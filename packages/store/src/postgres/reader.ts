@@ -1,14 +1,29 @@
 // Reads outside a turn, on a few connections of their own: pages and the log. May live in another process than the schedulers. Every
 // answer is one statement and so one snapshot: a page and the position it is true at belong together.
 
-import type { Depth, EventPage, EventQuery, Key, PageOf, PageQuery, Reader, Row, RunPhase, RunRow } from "@astraflow/engine";
+import type {
+  CrewCount,
+  Depth,
+  EventPage,
+  EventQuery,
+  Key,
+  PageOf,
+  PageQuery,
+  Reader,
+  Row,
+  RunPhase,
+  RunRow,
+  WorkerRow,
+} from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
+import { byCrew } from "../crew.ts";
 import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
 import { type Address, readAddress } from "./address.ts";
-import { isStorable, type Kind, rowArray } from "./columns.ts";
+import { type Kind, rowArray } from "./columns.ts";
+import { boundedDepthSql, crewSql, depthSql, heldSql, workerSql, workersSql } from "./crew-sql.ts";
 import { Lanes } from "./lanes.ts";
 import { awayFault, Link } from "./link.ts";
-import { textValue } from "./literal.ts";
+import { nameValue as text, wholeValue as whole } from "./literal.ts";
 import { readVersion, refuseNewer } from "./migrations.ts";
 import { type Cells, rowOf } from "./rows.ts";
 import { schema } from "./schema.ts";
@@ -87,10 +102,26 @@ class PostgresReader implements Reader {
         const [items] = await this.#ask(`SELECT (${routesSql})`);
         return { items: rows("route", items) };
       }
-      case "depth": {
-        const [items] = await this.#ask(
-          `SELECT (SELECT json_agg(json_build_array(d.tenant, d.phase, d.n)) FROM (${depthSql}) d)`,
+      case "worker": {
+        const { tenant: whose, worker: id, limit } = query;
+        const [tenant, worker, held] = await this.#ask(
+          `SELECT (${tenantSql(whose)}), (${workerSql(whose, id)}), (${heldSql(whose, id, limit)})`,
         );
+        const row = worker === null ? null : (rowOf("worker", worker as Cells) as WorkerRow);
+        return { worker: row, held: rows("task", held), head: headOf(tenant) };
+      }
+      case "crew": {
+        const [items] = await this.#ask(
+          `SELECT (SELECT json_agg(json_build_array(c.tenant, c.phase, c.draining, c.n)) FROM (${crewSql}) c)`,
+        );
+        const counts = (items ?? []) as [string, CrewCount["phase"], boolean, number][];
+        const crew = counts.map(([tenant, phase, draining, workers]) => ({ tenant, phase, draining, workers }));
+        return { items: crew.sort(byCrew) };
+      }
+      case "depth": {
+        const isWhole = query.tenant === undefined && query.max === undefined;
+        const sql = isWhole ? depthSql : boundedDepthSql(query.tenant, query.max);
+        const [items] = await this.#ask(`SELECT (SELECT json_agg(json_build_array(d.tenant, d.phase, d.n)) FROM (${sql}) d)`);
         const depths = ((items ?? []) as [string, Depth["phase"], number][]).map(([tenant, phase, tasks]) => ({
           tenant,
           phase,
@@ -152,9 +183,6 @@ class PostgresReader implements Reader {
   }
 }
 
-/** A name that no table can hold equals nothing. */
-const text = (value: string): string => (isStorable(value) ? textValue(value) : "NULL");
-const whole = (value: number): string => String(Math.trunc(Number.isFinite(value) ? value : 0));
 const headOf = (tenant: unknown): number => Number((tenant as Cells | null)?.[0] ?? 0);
 
 const tenantSql = (tenant: string): string =>
@@ -201,19 +229,8 @@ function runSql(tenant: string, run: string): string {
     (SELECT w.body FROM ${schema}.run r JOIN ${schema}.workflow w ON w.id = r.workflow WHERE ${isTheirs})`;
 }
 
-const workersSql = (tenant: string): string =>
-  `SELECT json_agg(${rowArray("worker", "t")} ORDER BY t.id) FROM ${schema}.worker t
-   WHERE t.id > ${text(`${tenant}/`)} AND t.id < ${text(`${tenant}0`)} AND t.tenant = ${text(tenant)}`;
-
 /** Asked once a second by every scheduler. The empty text lets the primary key serve it, in its order. */
 export const routesSql = `SELECT json_agg(${rowArray("route", "t")}) FROM (SELECT * FROM ${schema}.route WHERE id >= '' ORDER BY id) t`;
-
-/** Live runs by tenant and phase, then their tasks by range: what has ended long ago is never touched. */
-export const depthSql = `SELECT r.tenant, t.phase, count(*) AS n FROM ${schema}.tenant n
-  CROSS JOIN unnest('{queued,running,ending}'::text[]) p(phase)
-  JOIN ${schema}.run r ON r.tenant = n.id AND r.phase = p.phase AND r.phase <> 'succeeded'
-  JOIN ${schema}.task t ON t.id > r.id || '.' AND t.id < r.id || '/'
-  WHERE t.phase IN ('waiting', 'parked', 'ready', 'leased') GROUP BY r.tenant, t.phase`;
 
 function rows<K extends Kind>(kind: K, cells: unknown): Extract<Row, { kind: K }>[] {
   return ((cells ?? []) as Cells[]).map((one) => rowOf(kind, one) as Extract<Row, { kind: K }>);

@@ -5,7 +5,11 @@ import { kinds, tableColumns } from "./columns.ts";
 
 export const schema = "astraflow";
 
-const tables = kinds.map((kind) => `CREATE TABLE ${schema}.${kind} (${tableColumns(kind)});`).join("\n");
+/** Columns that came with a later step. */
+const later: ReadonlySet<string> = new Set(["worker.condition"]);
+const tables = kinds.map((kind) => `CREATE TABLE ${schema}.${kind} (${tableColumns(kind, later)});`).join("\n");
+
+export const workerCondition = `ALTER TABLE ${schema}.worker ADD COLUMN condition text COLLATE "C" NOT NULL DEFAULT '{}'`;
 
 /**
  * Partial indexes: what has ended is in none of them but the primary keys and the list of runs, so claims, deadlines and lists cost

@@ -61,6 +61,7 @@ const migrations: readonly string[] = [
   CREATE INDEX event_of ON event (subject, first);
   `,
   `ALTER TABLE worker ADD COLUMN "replicaEpoch" INTEGER NOT NULL DEFAULT 0;`,
+  `ALTER TABLE worker ADD COLUMN condition TEXT NOT NULL DEFAULT '{}';`,
 ];
 
 export const schemaVersion = migrations.length;

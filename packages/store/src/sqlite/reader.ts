@@ -2,6 +2,7 @@
 // than the writer. Every answer is one snapshot, so a page and the position it is true at belong together.
 
 import type {
+  CrewCount,
   Depth,
   EventPage,
   EventQuery,
@@ -16,8 +17,9 @@ import type {
   Tenant,
   WorkerRow,
 } from "@astraflow/engine";
+import { byCrew } from "../crew.ts";
 import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
-import { runPhases, taskPhases } from "../row-shape.ts";
+import { runPhases, taskPhases, workerPhases } from "../row-shape.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
 import { type Cells, Connection, openDatabase } from "./connection.ts";
 
@@ -37,6 +39,15 @@ export const depthSql = `SELECT tenant.id, task.phase, count(*) FROM tenant
   CROSS JOIN run INDEXED BY run_phase ON run.tenant = tenant.id AND run.phase IN (0, 1, 2) AND run.phase <> 3
   CROSS JOIN task ON task.id > run.id || '.' AND task.id < run.id || '/'
   WHERE task.phase < 4 GROUP BY tenant.id, task.phase ORDER BY 1, 2`;
+
+/** One tenant's, up to a number of tasks: a million in queue cost no more than that. */
+export const boundedDepthSql = `SELECT ?1, phase, count(*) FROM (
+  SELECT task.phase AS phase FROM run INDEXED BY run_phase
+  CROSS JOIN task ON task.id > run.id || '.' AND task.id < run.id || '/'
+  WHERE run.tenant = ?1 AND run.phase IN (0, 1, 2) AND run.phase <> 3 AND task.phase < 4 LIMIT ?2
+) GROUP BY phase`;
+const crewSql = "SELECT tenant, phase, draining, count(*) FROM worker GROUP BY tenant, phase, draining";
+export const heldSql = `SELECT ${columnsByKind.task.names} FROM task WHERE worker = ? AND phase = 3 ORDER BY id LIMIT ?`;
 
 /** Most runs have succeeded, so those are found by walking; the index of the other phases stays small. */
 export function runsSql(phase: RunPhase | undefined): string {
@@ -90,8 +101,12 @@ class SqliteReader implements Reader {
         const cells = this.#connection.all(`SELECT ${columnsByKind.route.names} FROM route ORDER BY id`);
         return { items: cells.map((one) => rowOf("route", one) as RouteRow) };
       }
+      case "worker":
+        return { ...this.#worker(query), head: this.#tenant(query.tenant).position };
+      case "crew":
+        return { items: this.#connection.all(crewSql).map(crewCountOf).sort(byCrew) };
       case "depth":
-        return { items: this.#connection.all(depthSql).map(depthOf).sort(byTenantAndPhase) };
+        return { items: this.#depth(query).sort(byTenantAndPhase) };
     }
   }
 
@@ -119,6 +134,22 @@ class SqliteReader implements Reader {
     const tasks = this.#connection.all(sql, `${id}.`, `${id}/`).map((one) => rowOf("task", one) as TaskRow);
     const workflow = this.#connection.get("SELECT body FROM workflow WHERE id = ?", run.workflow);
     return { run, tasks, workflow: workflow === undefined ? "" : String(workflow[0]) };
+  }
+
+  #worker(query: Extract<PageQuery, { page: "worker" }>): { worker: WorkerRow | null; held: TaskRow[] } {
+    const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id = ? AND tenant = ?`;
+    const cells = this.#connection.get(sql, query.worker, query.tenant);
+    if (cells === undefined) return { worker: null, held: [] };
+    const held = this.#connection.all(heldSql, query.worker, query.limit).map((one) => rowOf("task", one) as TaskRow);
+    return { worker: rowOf("worker", cells) as WorkerRow, held };
+  }
+
+  #depth({ tenant, max }: Extract<PageQuery, { page: "depth" }>): Depth[] {
+    if (tenant === undefined && max === undefined) return this.#connection.all(depthSql).map(depthOf);
+    const tenants =
+      tenant === undefined ? this.#connection.all("SELECT id FROM tenant").map((cells) => String(cells[0])) : [tenant];
+    // SQLite takes a negative limit for none.
+    return tenants.flatMap((one) => this.#connection.all(boundedDepthSql, one, max ?? -1).map(depthOf));
   }
 
   #tenant(tenant: Tenant): { position: Position; floor: Position } {
@@ -153,6 +184,12 @@ function depthOf(cells: Cells): Depth {
   const phase = taskPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a task has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, tasks: Number(cells[2]) };
+}
+
+function crewCountOf(cells: Cells): CrewCount {
+  const phase = workerPhases[Number(cells[1])];
+  if (phase === undefined) throw new Error(`a worker has phase ${String(cells[1])}`);
+  return { tenant: String(cells[0]), phase, draining: cells[2] === 1, workers: Number(cells[3]) };
 }
 
 function byTenantAndPhase(a: Depth, b: Depth): number {
