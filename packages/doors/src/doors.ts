@@ -1,8 +1,10 @@
 // REST and WebSocket on one port: both doors attached to one HTTP server that the app owns.
 
 import type { Server } from "node:http";
+import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault } from "@astraflow/protocol";
+import { createExtensions } from "./extensions.ts";
 import { createRest, type RestOptions } from "./rest/app.ts";
 import { restLimits } from "./rest/call.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
@@ -12,7 +14,7 @@ export type DoorsOptions = SessionDoorOptions & RestOptions;
 
 export interface Doors {
   /** Resolves when the server, once listening, will answer. */
-  attach(server: Server): Promise<void>;
+  attach(server: Server | TlsServer): Promise<void>;
   /** Says goodbye to the workers, finishes running requests. The server itself is the app's to close. */
   close(): Promise<void>;
   /** Worker sockets that are open. */
@@ -20,8 +22,10 @@ export interface Doors {
 }
 
 export function createDoors(options: DoorsOptions): Doors {
-  const session = createSessionDoor(options);
-  const rest = createRest(options);
+  // What workers send to vendors comes in at one door and leaves by the other.
+  const extensions = options.extensions ?? createExtensions({ outside: options.outside });
+  const session = createSessionDoor({ ...options, extensions });
+  const rest = createRest({ ...options, extensions });
   return {
     async attach(server) {
       await rest.ready();
@@ -37,6 +41,7 @@ export function createDoors(options: DoorsOptions): Doors {
       });
     },
     async close() {
+      extensions.close();
       await Promise.all([session.close(), rest.close()]);
     },
     get connections() {

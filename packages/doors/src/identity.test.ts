@@ -1,6 +1,5 @@
-import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { allGrants, createSigner, createTokens } from "./identity.ts";
+import { allGrants, createTokenBook, createTokens } from "./identity.ts";
 
 describe("tokens", () => {
   const book = createTokens([
@@ -24,14 +23,47 @@ describe("tokens", () => {
   });
 });
 
-describe("session tokens", () => {
-  it("[D3] are signed over exactly their claims", () => {
-    const claims = { sid: "s", wid: "w", tenant: "t", iat: 1, exp: 2, jti: "j" };
+describe("a book of tokens that changes", () => {
+  const entry = (token: string, user = "ann", tenant = "a") => ({ token, tenant, user, grants: allGrants });
 
-    const [body = "", signature] = createSigner("key")(claims).split(".");
+  it("[D81] lets two tokens of one user in at once, and each has a name of its own that says nothing of its secret", () => {
+    const book = createTokenBook([entry("old-secret"), entry("new-secret")]);
 
-    expect(JSON.parse(Buffer.from(body, "base64url").toString())).toEqual(claims);
-    expect(signature).toBe(createHmac("sha256", "key").update(body).digest("base64url"));
-    expect(createSigner("other")(claims).split(".")[1]).not.toBe(signature);
+    const old = book.find("old-secret", "a");
+    const fresh = book.find("new-secret", "a");
+
+    expect([old?.identity.user, fresh?.identity.user]).toEqual(["ann", "ann"]);
+    expect(old?.credential).not.toBe(fresh?.credential);
+    expect(`${old?.credential}${fresh?.credential}`).not.toContain("secret");
+  });
+
+  it("[D81] knows after a change what was added, not what was removed, and by the same name what has stayed", () => {
+    const book = createTokenBook([entry("stays"), entry("goes")]);
+    const stays = book.find("stays", null)?.credential ?? "";
+    const goes = book.find("goes", null)?.credential ?? "";
+
+    book.replace([entry("comes"), entry("stays")]);
+
+    expect(book.find("stays", null)?.credential).toBe(stays);
+    expect([book.has(stays), book.has(goes), book.has("")]).toEqual([true, false, false]);
+    expect(book.authenticate("goes", null)).toBeNull();
+    expect(book.authenticate("comes", null)).toMatchObject({ user: "ann" });
+  });
+
+  it("[D81] takes a secret that was given to another tenant, or comes back later, for another token", () => {
+    const book = createTokenBook([entry("secret")]);
+    const first = book.find("secret", null)?.credential ?? "";
+
+    book.replace([entry("secret", "ann", "b")]);
+    expect(book.has(first)).toBe(false);
+    book.replace([entry("secret")]);
+    expect(book.has(first)).toBe(false);
+  });
+
+  it("[D81] stays as it was when a new entry cannot be one", () => {
+    const book = createTokenBook([entry("good")]);
+
+    expect(() => book.replace([entry("other"), entry("")])).toThrow(/token/);
+    expect(book.authenticate("good", null)).not.toBeNull();
   });
 });

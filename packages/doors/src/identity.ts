@@ -1,6 +1,7 @@
-// Who is speaking: tokens to identities, and the signature of session tokens. Where the secrets come from is the app's business.
+// Who is speaking: the book of tokens, which may change while the process runs. Where the secrets come from, and when they are read
+// again, is the app's business; what a worker may do with a token is asked in gate-keeper.ts.
 
-import { createHash, createHmac, timingSafeEqual } from "node:crypto";
+import { createHash, timingSafeEqual } from "node:crypto";
 
 /** What a token may be used for. `worker` opens sessions, `view` reads, `edit` starts and cancels, `operate` drains and sees metrics. */
 export type Grant = "worker" | "view" | "edit" | "operate";
@@ -20,43 +21,67 @@ export interface TokenEntry extends Identity {
   readonly token: string;
 }
 
-/** Every entry is compared, as equally long digests: neither length nor prefix nor position of a token shows in the time it takes. */
-export function createTokens(entries: readonly TokenEntry[]): Authenticate {
-  const book = entries.map(({ token, ...identity }) => {
+export interface TokenBook {
+  readonly authenticate: Authenticate;
+  /** As `authenticate`, with a name for the very token that was shown. It says nothing of the secret. */
+  find(token: string, tenant: string | null): { readonly identity: Identity; readonly credential: string } | null;
+  /** Is the token that once had this name still in the book? */
+  has(credential: string): boolean;
+  /** From now on exactly these. Entries that stay keep their names; one user may have several, as when a secret is replaced. */
+  replace(entries: readonly TokenEntry[]): void;
+}
+
+interface BookLine {
+  readonly digest: Buffer;
+  readonly identity: Identity;
+  readonly credential: string;
+}
+
+/** Throws where an entry cannot be one; then the book stays as it was. */
+export function createTokenBook(first: readonly TokenEntry[]): TokenBook {
+  let lines: readonly BookLine[] = [];
+  let made = 0;
+  const enter = ({ token, ...identity }: TokenEntry): BookLine => {
     // `<tenant>/<instance>` names a worker: a slash in the tenant would let two of them meet.
     if (identity.tenant === "" || identity.tenant.includes("/"))
       throw new Error("a tenant's name must not be empty or contain a slash");
     if (token === "") throw new Error("a token must not be empty");
-    return { digest: digestOf(token), identity };
-  });
-  return (token, tenant) => {
+    const digest = digestOf(token);
+    const before = lines.find((line) => line.digest.equals(digest) && isSame(line.identity, identity));
+    if (before !== undefined) return before;
+    made += 1;
+    return { digest, identity, credential: `token:${made}` };
+  };
+  /** Every line is compared, as equally long digests: neither length nor prefix nor position of a token shows in the time it takes. */
+  const find = (token: string, tenant: string | null): BookLine | null => {
     const given = digestOf(token);
-    let found: Identity | null = null;
-    for (const entry of book) {
-      const isEqual = timingSafeEqual(entry.digest, given);
-      if (isEqual && (tenant === null || entry.identity.tenant === tenant)) found = entry.identity;
+    let found: BookLine | null = null;
+    for (const line of lines) {
+      const isEqual = timingSafeEqual(line.digest, given);
+      if (isEqual && (tenant === null || line.identity.tenant === tenant)) found = line;
     }
     return found;
   };
+  const book: TokenBook = {
+    find,
+    authenticate: (token, tenant) => find(token, tenant)?.identity ?? null,
+    has: (credential) => lines.some((line) => line.credential === credential),
+    replace(entries) {
+      lines = entries.map(enter);
+    },
+  };
+  book.replace(first);
+  return book;
+}
+
+/** A book that never changes. */
+export function createTokens(entries: readonly TokenEntry[]): Authenticate {
+  return createTokenBook(entries).authenticate;
 }
 
 const digestOf = (token: string): Buffer => createHash("sha256").update(token, "utf8").digest();
 
-/** What a session token says. Times in seconds. */
-export interface SessionClaims {
-  readonly sid: string;
-  readonly wid: string;
-  readonly tenant: string;
-  readonly iat: number;
-  readonly exp: number;
-  readonly jti: string;
-}
-export type Sign = (claims: SessionClaims) => string;
-
-/** `<base64url(claims)>.<base64url(HMAC-SHA256)>`, keys in a fixed order. */
-export function createSigner(secret: string | Uint8Array): Sign {
-  return ({ sid, wid, tenant, iat, exp, jti }) => {
-    const body = Buffer.from(JSON.stringify({ exp, iat, jti, sid, tenant, wid }), "utf8").toString("base64url");
-    return `${body}.${createHmac("sha256", secret).update(body).digest("base64url")}`;
-  };
+/** A token that was given to somebody else, or may do other things now, is another credential. */
+function isSame(one: Identity, other: Identity): boolean {
+  return one.tenant === other.tenant && one.user === other.user && one.grants.join() === other.grants.join();
 }

@@ -1,15 +1,18 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
 
+export { certificateOf } from "./certificates.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
+export { createExtensions, type Extensions, type WorkerFrame } from "./extensions.ts";
+export type { AdmittedWorker, Gate, IssuedToken, SessionClaims, ShownCertificate, WorkerClaim } from "./gate.ts";
+export { createGate, type GateKeeper, type GateOptions } from "./gate-keeper.ts";
 export {
   type Authenticate,
   allGrants,
-  createSigner,
+  createTokenBook,
   createTokens,
   type Grant,
   type Identity,
-  type SessionClaims,
-  type Sign,
+  type TokenBook,
   type TokenEntry,
 } from "./identity.ts";
 export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News, type NewsOf } from "./link.ts";
@@ -28,3 +31,5 @@ export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPa
 export { createSessionHall, type SessionHall, type SessionHallOptions } from "./session/hall.ts";
 export { type SessionLimits, sessionLimits } from "./session/limits.ts";
 export type { PeerEars, PeerSocket } from "./session/peer-socket.ts";
+export type { ExtensionEar, TenantWindows } from "./session/surroundings.ts";
+export { type KeyRing, type SessionKey, sessionTokenMsMax, turnRing } from "./session-tokens.ts";

@@ -23,7 +23,16 @@ export interface Metrics {
   count(name: string, labels: Readonly<Record<string, string>>, value: number): void;
   /** Called before each scrape, for numbers that are read rather than counted. */
   onScrape(fill: () => void): void;
+  /** Every family that was declared or counted so far. */
+  families(): readonly FamilyName[];
+  /** Families without a number yet show their name and kind, so that whoever scrapes sees all there is. */
   text(): string;
+}
+
+export interface FamilyName {
+  readonly name: string;
+  readonly kind: Kind;
+  readonly labels: readonly string[];
 }
 
 export const metricsLimits = {
@@ -99,7 +108,6 @@ class Group implements Family {
   }
 
   text(): string {
-    if (this.lines.size === 0) return "";
     const head = `# HELP ${this.name} ${this.help}\n# TYPE ${this.name} ${this.kind}\n`;
     return head + [...this.lines.values()].map((line) => this.lineText(line)).join("");
   }
@@ -151,6 +159,7 @@ export function createMetrics(): Metrics {
       else series.add(value);
     },
     onScrape: (fill) => void fills.push(fill),
+    families: () => [...groups.values()].map(({ name, kind, labels }) => ({ name, kind, labels })),
     text() {
       for (const fill of fills) fill();
       return [...groups.values()].map((one) => one.text()).join("");

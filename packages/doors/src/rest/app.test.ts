@@ -28,6 +28,12 @@ describe("what every route has in common", () => {
       ["GET", "/api/v1/workers"],
       ["POST", "/api/v1/workers/w/drain"],
       ["POST", "/api/v1/workers/w/undrain"],
+      ["GET", "/api/v1/workers/w"],
+      ["GET", "/api/v1/workers/w/diagnostics"],
+      ["POST", "/api/v1/workers/w/kick"],
+      ["GET", "/api/v1/scaling"],
+      ["GET", "/api/v1/extensions/ext.vendor.acme.ping"],
+      ["POST", "/api/v1/extensions/ext.vendor.acme.ping"],
       ["GET", "/metrics"],
     ] as const;
 
@@ -57,10 +63,19 @@ describe("what every route has in common", () => {
       ["POST", "/api/v1/runs"],
       ["POST", "/api/v1/runs/r/cancel"],
       ["POST", "/api/v1/workers/w/drain"],
+      ["POST", "/api/v1/workers/w/kick"],
+      ["POST", "/api/v1/extensions/ext.vendor.acme.ping"],
       ["GET", "/metrics"],
     ] as const)
       expect((await call(method, path, viewer)).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
     expect(house.engine.commands).toEqual([]);
+  });
+
+  it("[A12] shows the numbers without a token only where they were opened", async () => {
+    house = await openHouse({ isMetricsOpen: true });
+
+    expect((await fetch(`${house.http}/metrics`)).status).toBe(200);
+    expect((await call("GET", "/api/v1/runs")).status).toBe(401);
   });
 
   it("[A12] answers a stranger's large body before having read it", async () => {
@@ -179,6 +194,7 @@ describe("what every route has in common", () => {
         quarantined: 1,
         sessions: 2,
         held: 9,
+        saturated: {},
         now: 0,
       }),
     });

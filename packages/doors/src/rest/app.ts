@@ -4,9 +4,11 @@
 import { fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Identity } from "../identity.ts";
+import type { Outside } from "../outside.ts";
 import { restLimits } from "./call.ts";
 import { commonHeaders, createRestCalls, type RestAnswer, type RestCallsOptions } from "./calls.ts";
 import { methodsAt } from "./errors.ts";
+import { type OpenStream, streamLimits } from "./event-stream.ts";
 
 export interface RestOptions extends RestCallsOptions {
   /** The demo page at `/`, as HTML; absent: no such route. */
@@ -55,12 +57,17 @@ export function createRest(options: RestOptions): FastifyInstance {
         const answer = await calls.answer(name, {
           requestId: request.id,
           identity,
+          token: tokenOf(request),
           params: (request.params ?? {}) as Record<string, string>,
           query: (request.query ?? {}) as Record<string, unknown>,
           header: (of) => headerOf(request, of),
           body: Buffer.isBuffer(request.body) ? request.body : null,
         });
-        return write(answer, reply);
+        const { stream, ...head } = answer;
+        // Who asks with HEAD for a stream gets its head.
+        return stream === undefined || request.method === "HEAD"
+          ? write(head, reply)
+          : pour(stream, answer, request, reply, outside);
       },
     });
   }
@@ -82,6 +89,36 @@ function headerOf(request: FastifyRequest, name: string): string | undefined {
 
 function write({ status, headers, body }: RestAnswer, reply: FastifyReply): FastifyReply {
   return reply.code(status).headers(headers).send(body);
+}
+
+/** From here on the response is the stream's; the library only hears that it is. */
+function pour(
+  stream: OpenStream,
+  { status, headers }: RestAnswer,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  outside: Outside,
+): FastifyReply {
+  reply.hijack();
+  const { raw } = reply;
+  raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
+  const gone = stream({
+    write: (text) => void raw.write(text),
+    get waitingBytes() {
+      return raw.writableLength;
+    },
+    end() {
+      raw.end();
+      // One who does not even take the last words keeps their bytes here no longer than this.
+      const endFarewell = outside.timers.after(streamLimits.farewellMs, () => raw.destroy());
+      raw.once("close", endFarewell);
+    },
+  });
+  // A reader that vanishes shows as an error of the response too; its close is all that matters.
+  raw.on("error", () => raw.destroy());
+  if (raw.destroyed) gone();
+  else raw.once("close", gone);
+  return reply;
 }
 
 /** One file with its script inside, talking to this server only. */

@@ -2,6 +2,7 @@
 
 import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@astraflow/protocol";
 import type { Identity } from "../identity.ts";
+import type { OpenStream } from "./event-stream.ts";
 
 export interface Call {
   readonly requestId: string;
@@ -10,11 +11,15 @@ export interface Call {
   readonly query: Readonly<Record<string, string>>;
   header(name: string): string | undefined;
   readonly body: Buffer | null;
+  /** Whether the caller's token would be let in now, for answers that go on for hours. */
+  isStillAdmitted(): boolean;
 }
 
 export interface Reply {
-  /** An object becomes JSON; text leaves as it is, under `media`. */
+  /** An object becomes JSON; text leaves as it is, under `media`. Empty where a stream follows. */
   readonly body: object | string;
+  /** The answer goes on after its head. */
+  readonly stream?: OpenStream;
   readonly media?: string;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;

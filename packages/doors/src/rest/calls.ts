@@ -1,18 +1,26 @@
 // The REST door without HTTP: a route's name and plain data in, a status and a text out; in front the token, behind one error body.
-// Handlers are in runs.ts, workers.ts and system.ts; sockets, paths and bodies that trickle in are the business of app.ts.
+// Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of app.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { createExtensions, type Extensions } from "../extensions.ts";
 import type { Authenticate, Grant, Identity } from "../identity.ts";
 import type { Outside } from "../outside.ts";
 import { type Call, type Handler, readQuery } from "./call.ts";
 import { refusalOf } from "./errors.ts";
+import type { OpenStream } from "./event-stream.ts";
+import { extensionHandlers } from "./extensions.ts";
 import { type RunsOptions, runHandlers } from "./runs.ts";
+import { scalingHandlers } from "./scaling.ts";
 import { type SystemOptions, systemHandlers } from "./system.ts";
-import { workerHandlers } from "./workers.ts";
+import { type WorkersOptions, workerHandlers } from "./workers.ts";
 
-export interface RestCallsOptions extends RunsOptions, SystemOptions {
+export interface RestCallsOptions extends RunsOptions, SystemOptions, WorkersOptions {
   readonly authenticate: Authenticate;
   readonly outside: Outside;
+  /** Fed by the session door. Without it nobody sends: readers wait in vain. */
+  readonly extensions?: Extensions;
+  /** `/metrics` asks for no token; for a scheduler on one's own machine. */
+  readonly isMetricsOpen?: boolean;
 }
 
 /** One request, whole. Names of headers are lowercase. */
@@ -29,10 +37,15 @@ export interface RestAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
+  /** Only of routes that go on after their head; whoever does not open it has asked for nothing. */
+  readonly stream?: OpenStream;
 }
 
-/** A request that was let in. Its query is not read yet. */
-export type AdmittedRequest = Omit<Call, "query"> & { readonly query: Readonly<Record<string, unknown>> };
+/** A request that was let in, by this token. Its query is not read yet. */
+export type AdmittedRequest = Omit<Call, "query" | "isStillAdmitted"> & {
+  readonly query: Readonly<Record<string, unknown>>;
+  readonly token: string | null;
+};
 
 export interface RestCalls {
   /** The whole way of one request. Never rejects, and waits for nothing but the engine and the reader. */
@@ -53,8 +66,14 @@ const grantOf: Record<RouteName, Grant | null> = {
   cancelRun: "edit",
   listRunEvents: "view",
   listWorkers: "view",
+  getWorker: "view",
+  getWorkerDiagnostics: "view",
   drainWorker: "operate",
   undrainWorker: "operate",
+  kickWorker: "operate",
+  getScaling: "view",
+  streamExtension: "view",
+  tellWorker: "edit",
   getOpenapi: null,
   getHealth: null,
   getReadiness: null,
@@ -79,28 +98,42 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
   const handlers: Record<RouteName, Handler> = {
     ...runHandlers(options),
     ...workerHandlers(options),
+    ...scalingHandlers(options),
+    ...extensionHandlers({ ...options, extensions: options.extensions ?? createExtensions({ outside: options.outside }) }),
     ...systemHandlers(options),
   };
 
-  const admit = (name: RouteName, token: string | null): Identity => {
-    const grant = grantOf[name];
+  const judge = (name: RouteName, token: string | null): Identity | Fault => {
+    const grant = name === "getMetrics" && options.isMetricsOpen === true ? null : grantOf[name];
     if (grant === null) return nobody;
-    if (token === null) throw fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
+    if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
     const identity = token === "" || token.length > limits.tokenCharsMax ? null : options.authenticate(token, null);
-    if (identity === null) throw fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
-    if (!identity.grants.includes(grant)) throw fault("E.AUTH.FORBIDDEN", `this token may not ${grant}`);
-    return identity;
+    if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
+    return identity.grants.includes(grant) ? identity : fault("E.AUTH.FORBIDDEN", `this token may not ${grant}`);
+  };
+  const admit = (name: RouteName, token: string | null): Identity => {
+    const verdict = judge(name, token);
+    if (verdict instanceof Fault) throw verdict;
+    return verdict;
   };
 
   const answer = async (name: RouteName, request: AdmittedRequest): Promise<RestAnswer> => {
     const route: Route = routes[name];
-    const { requestId, identity, params, body: asked } = request;
+    const { requestId, identity, params, body: asked, token } = request;
     const query = readQuery(route, request.query);
-    const reply = await handlers[name]({ requestId, identity, params, query, header: (of) => request.header(of), body: asked });
+    const reply = await handlers[name]({
+      requestId,
+      identity,
+      params,
+      query,
+      header: (of) => request.header(of),
+      body: asked,
+      isStillAdmitted: () => !(judge(name, token) instanceof Fault),
+    });
     const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
     const status = reply.status ?? route.status;
     const headers = { ...reply.headers, "content-type": reply.media ?? json, ...(status === 503 && retryAfter) };
-    return { status, headers, body };
+    return { status, headers, body, ...(reply.stream !== undefined && { stream: reply.stream }) };
   };
 
   const refuse = (problem: unknown, requestId: string): RestAnswer => {
@@ -126,7 +159,7 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
         const identity = admit(name, token);
         if (rest.body !== null && rest.body.length > limits.requestBytesMax)
           throw fault("E.REQUEST.TOO_LARGE", "the body is larger than this door takes");
-        return dress(await answer(name, { ...rest, requestId, identity, header: (of) => headers[of] }));
+        return dress(await answer(name, { ...rest, token, requestId, identity, header: (of) => headers[of] }));
       } catch (problem) {
         return dress(refuse(problem, requestId));
       }

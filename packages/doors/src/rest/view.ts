@@ -1,17 +1,11 @@
-// Rows as the API shows them: runs with their nodes, workers, facts. Pure; what a reader may see was decided by the tenant in the query.
+// Rows as the API shows them: runs with their nodes, and facts. Pure; what a reader may see was decided by the tenant in the query.
+// Workers are in view-workers.ts.
 
-import {
-  attemptPhase,
-  type LogEntry,
-  type RunDetail,
-  type RunRow,
-  type TaskRow,
-  type WorkerAbout,
-  type WorkerRow,
-} from "@astraflow/engine";
-import type { NodeStatus, Run, RunEvent, RunNodeStatus, RunRef, RunStatus, Worker, Workflow } from "@astraflow/protocol";
+import { attemptPhase, type LogEntry, type RunDetail, type RunRow, type TaskRow } from "@astraflow/engine";
+import type { NodeStatus, Run, RunEvent, RunNodeStatus, RunRef, RunStatus, Workflow } from "@astraflow/protocol";
+import { instanceIn } from "./view-workers.ts";
 
-const instant = (ms: number): string => new Date(ms).toISOString();
+export const instant = (ms: number): string => new Date(ms).toISOString();
 
 /** A run whose tasks are still being told to stop has not ended yet. */
 const statusOfRun = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));
@@ -110,39 +104,6 @@ export function viewDefinition(detail: RunDetail, context: NodeContext): object 
       ...node,
       state: states[ordinal]?.state ?? { stage: states[ordinal]?.status ?? "queued" },
     })),
-  };
-}
-
-const instanceIn = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
-
-export function viewWorker(worker: WorkerRow): Worker {
-  const about = JSON.parse(worker.about) as Partial<WorkerAbout>;
-  return {
-    id: worker.name,
-    instanceId: instanceIn(worker.id),
-    bootId: worker.boot,
-    tenant: worker.tenant,
-    lastHeartbeatAt: instant(worker.seenAt),
-    queues: [],
-    connected: worker.phase === "online",
-    registered: worker.phase !== "lost",
-    draining: worker.draining,
-    ...(about.hostname !== undefined && { hostname: about.hostname }),
-    ...(about.version !== undefined && { version: about.version }),
-    ...(about.packages !== undefined && { packages: about.packages as NonNullable<Worker["packages"]> }),
-    ...(about.payloadTypes !== undefined && { payloadTypes: [...about.payloadTypes] }),
-    ...(about.slots !== undefined && {
-      capabilities: {
-        concurrency: {
-          maxParallel: about.slots,
-          ...(about.perNodeLimits !== undefined && { perNodeLimits: { ...about.perNodeLimits } }),
-        },
-        runtimes: [...(about.runtimes ?? [])],
-        features: [...(about.features ?? [])],
-        ...(about.pool !== undefined && { pool: about.pool }),
-        ...(about.tags !== undefined && { tags: { ...about.tags } }),
-      },
-    }),
   };
 }
 

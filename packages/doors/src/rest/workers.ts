@@ -1,36 +1,61 @@
-// The routes about workers: who is there, and taking one out of service and back.
+// The routes about workers: who is there and how well, all about one of them, taking one out of service and back, ending its session.
 
-import type { Reader } from "@astraflow/engine";
-import { Fault, fault } from "@astraflow/protocol";
+import { type Command, defaultSettings, paceOf, type Reader, type WorkerRow } from "@astraflow/engine";
+import { Fault, fault, readWorkerKickRequest } from "@astraflow/protocol";
 import type { Link } from "../link.ts";
 import type { Outside } from "../outside.ts";
-import { type Call, type Handler, type Reply, readIdempotencyKey, readLimit } from "./call.ts";
-import { viewWorker } from "./view.ts";
+import { type Call, type Handler, type Reply, readBody, readIdempotencyKey, readLimit } from "./call.ts";
+import type { SystemOptions } from "./system.ts";
+import { instant } from "./view.ts";
+import { instanceIn, type Present, viewDiagnostics, viewWorker } from "./view-workers.ts";
 
 export interface WorkersOptions {
   readonly link: Link;
   readonly reader: Reader;
   readonly outside: Outside;
+  readonly gauge: SystemOptions["gauge"];
+  /** How often a worker is expected to be heard; the engine's defaults where it is not given. */
+  readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
 }
 
-export function workerHandlers(options: WorkersOptions): Record<"listWorkers" | "drainWorker" | "undrainWorker", Handler> {
-  const { link, reader, outside } = options;
+const workersLimits = {
+  /** Attempts that one answer names. */
+  attemptsMax: 200,
+  /** Runs read for the names of their nodes: each may be large. */
+  runsMax: 8,
+} as const;
 
-  const setDraining = async (call: Call, on: boolean): Promise<Reply> => {
+type WorkerRoutes = "listWorkers" | "getWorker" | "getWorkerDiagnostics" | "drainWorker" | "undrainWorker" | "kickWorker";
+
+export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Handler> {
+  const { link, reader, outside } = options;
+  const { attemptsMax, runsMax } = workersLimits;
+
+  const present = (): Present => ({
+    // Rows speak in the store's time.
+    now: options.gauge()?.now ?? outside.clock.now(),
+    heartbeatMsOf: options.heartbeatMsOf ?? ((tenant, dialect) => paceOf(defaultSettings, tenant, dialect).heartbeatMs),
+  });
+
+  const find = async (call: Call, limit: number) => {
+    const { tenant } = call.identity;
+    const instance = call.params["workerId"] ?? "";
+    const { worker, held, head } = await reader.page({ page: "worker", tenant, worker: `${tenant}/${instance}`, limit });
+    if (worker === null) throw missingWorker(instance);
+    return { worker, held, head };
+  };
+
+  const command = async (call: Call, order: Extract<Command, { type: "worker.drain" | "worker.kick" }>): Promise<Reply> => {
+    const answer = await askAbout(link, order);
+    if (answer.of !== "worker") throw fault("E.INTERNAL", `${order.type} was answered with ${answer.of}`);
+    const { worker } = await reader.page({ page: "worker", tenant: order.tenant, worker: order.worker, limit: 0 });
+    const workerName = worker?.name ?? instanceIn(order.worker);
+    return { body: { commandId: call.requestId, workerName, acceptedAt: instant(outside.clock.now()) } };
+  };
+  const setDraining = (call: Call, on: boolean): Promise<Reply> => {
     readIdempotencyKey(call);
     const { tenant, user } = call.identity;
-    const workerId = call.params["workerId"] ?? "";
-    const worker = `${tenant}/${workerId}`;
-    const answer = await link.ask({ type: "worker.drain", tenant, by: user, worker, on }).catch((why: unknown) => {
-      // The same sentence whether the id is nobody's or another tenant's.
-      throw why instanceof Fault && why.code === "E.NOT_FOUND"
-        ? fault("E.NOT_FOUND", `there is no worker ${workerId.slice(0, 100)}`)
-        : why;
-    });
-    if (answer.of !== "worker") throw fault("E.INTERNAL", `worker.drain was answered with ${answer.of}`);
-    const { items } = await reader.page({ page: "workers", tenant });
-    const workerName = items.find((row) => row.id === worker)?.name ?? workerId;
-    return { body: { commandId: call.requestId, workerName, acceptedAt: new Date(outside.clock.now()).toISOString() } };
+    return command(call, { type: "worker.drain", tenant, by: user, worker: idOf(call), on });
   };
 
   return {
@@ -41,12 +66,52 @@ export function workerHandlers(options: WorkersOptions): Record<"listWorkers" | 
       const sorted = [...items]
         .sort((a, b) => (a.id < b.id ? -1 : 1))
         .filter((worker) => cursor === undefined || worker.id > `${worker.tenant}/${cursor}`);
-      const shown = sorted.slice(0, limit).map(viewWorker);
+      const now = present();
+      const shown = sorted.slice(0, limit).map((worker: WorkerRow) => viewWorker(worker, now));
       return {
         body: { items: shown, nextCursor: sorted.length > limit ? (shown.at(-1)?.instanceId ?? null) : null, asOf: head },
       };
     },
+
+    async getWorker(call) {
+      const { worker, head } = await find(call, 0);
+      return { body: { ...viewWorker(worker, present()), asOf: head } };
+    },
+
+    async getWorkerDiagnostics(call) {
+      const { worker, held, head } = await find(call, attemptsMax + 1);
+      const shown = held.slice(0, attemptsMax);
+      const runIds = [...new Set(shown.map((task) => task.run))].slice(0, runsMax);
+      const pages = await Promise.all(runIds.map((run) => reader.page({ page: "run", tenant: worker.tenant, run })));
+      const runs = new Map(pages.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, detail] as const])));
+      return {
+        body: viewDiagnostics({ worker, held: shown, hasMoreAttempts: held.length > attemptsMax, runs, head }, present()),
+      };
+    },
+
     drainWorker: (call) => setDraining(call, true),
     undrainWorker: (call) => setDraining(call, false),
+
+    async kickWorker(call) {
+      readIdempotencyKey(call);
+      const request = call.body === null || call.body.length === 0 ? {} : readWorkerKickRequest(readBody(call));
+      if (request instanceof Fault) throw request;
+      const { tenant, user } = call.identity;
+      const reason = request.reason === undefined || request.reason === "" ? `ended by ${user}` : request.reason;
+      outside.log({ level: "info", event: "worker.kick", audit: true, tenant, worker: idOf(call), by: user, reason });
+      return command(call, { type: "worker.kick", tenant, by: user, worker: idOf(call), reason });
+    },
   };
+}
+
+const idOf = (call: Call): string => `${call.identity.tenant}/${call.params["workerId"] ?? ""}`;
+
+/** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
+const missingWorker = (instance: string): Fault => fault("E.NOT_FOUND", `there is no worker ${instance.slice(0, 100)}`);
+
+/** Asks the engine about a worker; one that is nobody's or another tenant's is missing in the same words. */
+export async function askAbout(link: Link, order: Extract<Command, { worker: string }>): ReturnType<Link["ask"]> {
+  return link.ask(order).catch((why: unknown) => {
+    throw why instanceof Fault && why.code === "E.NOT_FOUND" ? missingWorker(instanceIn(order.worker)) : why;
+  });
 }

@@ -4,6 +4,8 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Fault, fault, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
+import { certificateOf } from "../certificates.ts";
+import type { ShownCertificate } from "../gate.ts";
 import { createSessionHall, type SessionHallOptions } from "./hall.ts";
 import type { PeerSocket } from "./peer-socket.ts";
 import { refuseUpgrade } from "./upgrade.ts";
@@ -65,11 +67,13 @@ class WsPeerSocket implements PeerSocket {
   readonly #ws: WebSocket;
   readonly #raw: Duplex;
   readonly trust: () => void;
+  readonly certificate: ShownCertificate | null;
 
   constructor(ws: WebSocket, raw: Duplex, trust: () => void) {
     this.#ws = ws;
     this.#raw = raw;
     this.trust = trust;
+    this.certificate = certificateOf(raw);
   }
 
   get isOpen(): boolean {

@@ -1,46 +1,49 @@
-// The first word of a connection, whether it may speak at all, and what it is told once it may work. Pure, apart from asking the token book.
+// The first word of a connection, whether it may speak at all, and what it is told once it may work. Pure, apart from asking the gate.
 
 import type { AnswerBody } from "@astraflow/engine";
-import { dialectOf, type Envelope, Fault, fault, type Handshake, readPayload, type SessionAccept } from "@astraflow/protocol";
-import type { Authenticate, Sign } from "../identity.ts";
+import { type Dialect, dialectOf, type Envelope, Fault, fault, type Handshake, type SessionAccept } from "@astraflow/protocol";
+import type { AdmittedWorker, Gate, IssuedToken, ShownCertificate } from "../gate.ts";
 import type { Outside } from "../outside.ts";
-import type { SessionLimits } from "./limits.ts";
+import type { FrameCounters } from "./frame-counters.ts";
+import { readAs } from "./words.ts";
 
 /** Who a connection is bound to from its handshake on. */
 export interface Bound {
   readonly tenant: string;
   readonly instance: string;
   readonly worker: string;
+  readonly dialect: Dialect;
   readonly handshake: Handshake;
+  /** Id of the handshake's frame: the older workers repeat it until it is acked. */
+  readonly greeting: string;
+  readonly admitted: AdmittedWorker;
+  /** For dialects without a boot id: a fresh one when the frame shows a new process, else null. */
+  readonly boot: string | null;
 }
 
-export function greet(first: Envelope, authenticate: Authenticate): Bound | Fault {
-  if (first.type === "control.resume") return fault("E.SESSION.UNKNOWN", "no session can be resumed here; send a new handshake");
+export function greet(
+  first: Envelope,
+  certificate: ShownCertificate | null,
+  around: { readonly gate: Gate; readonly outside: Outside; readonly frameCounters: FrameCounters },
+): Bound | Fault {
   const dialect = dialectOf(first);
   if (dialect === undefined)
-    return fault("E.AUTH.HANDSHAKE_REQUIRED", "the first frame of a connection must be control.handshake");
-  if (dialect !== "v2")
-    return fault("E.SESSION.DENIED", "this scheduler speaks session protocol 2 only; set protocol to 2 in the handshake", {
-      dialect,
-    });
-  const handshake = readPayload("v2", "control.handshake", first.payload);
+    return fault("E.AUTH.HANDSHAKE_REQUIRED", "the first frame of a connection must be a handshake or control.resume");
+  const handshake = readAs({ dialect }, "control.handshake", first);
   if (handshake instanceof Fault) return handshake;
-  return bind(first, handshake, authenticate);
-}
-
-function bind(first: Envelope, handshake: Handshake, authenticate: Authenticate): Bound | Fault {
-  const { auth, worker } = handshake;
-  if (auth.mode !== "token") return fault("E.AUTH.MODE_UNSUPPORTED", `auth mode ${auth.mode} is not offered here; use token`);
-  if (auth.token === undefined || auth.token === "") return fault("E.AUTH.MISSING_TOKEN", "auth.token is missing");
-  const identity = authenticate(auth.token, first.tenant);
+  const { auth } = handshake;
+  const instance = handshake.worker.worker_instance_id ?? first.sender.id;
+  const { tenant, sender } = first;
+  const admitted = around.gate.admit({ tenant, instance, mode: auth.mode, token: auth.token ?? null, certificate });
+  if (admitted instanceof Fault) return admitted;
   // A valid token of another tenant answers exactly as a wrong one: neither tells what exists.
-  if (identity === null || identity.tenant !== first.tenant)
-    return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
-  if (!identity.grants.includes("worker")) return fault("E.SESSION.DENIED", "this token may not open worker sessions");
-  const instance = worker.worker_instance_id ?? first.sender.id;
-  if (first.sender.role !== "worker" || first.sender.id !== instance)
+  if (admitted.tenant !== tenant) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
+  if (sender.role !== "worker" || sender.id !== instance)
     return fault("E.SESSION.TENANT_MISMATCH", "sender must be the worker that the handshake names");
-  return { tenant: identity.tenant, instance, worker: `${identity.tenant}/${instance}`, handshake };
+  const worker = `${tenant}/${instance}`;
+  const isNewProcess = dialect !== "v2" && around.frameCounters.restarts(worker, first.id);
+  const boot = isNewProcess ? around.outside.ids.next() : null;
+  return { tenant, instance, worker, dialect, handshake, greeting: first.id, admitted, boot };
 }
 
 /** Every later frame must come from whom the first one came from. */
@@ -49,31 +52,29 @@ export function isBound(bound: Bound, envelope: Envelope): boolean {
 }
 
 /** Extensions of the protocol that this door uses with workers that announce them. */
-const sessionFeatures = ["fence", "cancel", "held", "batch"];
+const sessionFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew"];
 
 /** What a worker needs to know of its session: its name, its token, its lease, both windows, and what both ends understand. */
-export function acceptance(
-  bound: Bound,
-  session: string,
-  granted: Extract<AnswerBody, { of: "join" }>,
-  announced: ReadonlySet<string>,
-  around: { readonly sign: Sign; readonly outside: Outside; readonly limits: SessionLimits },
-): SessionAccept {
-  const { clock, ids } = around.outside;
-  const now = clock.now();
-  const expiresAt = now + around.limits.tokenMs;
-  const features = sessionFeatures.filter((feature) => announced.has(feature));
-  const times = { iat: Math.floor(now / 1000), exp: Math.floor(expiresAt / 1000) };
+export function acceptance(of: {
+  readonly bound: Bound;
+  readonly session: string;
+  readonly token: IssuedToken;
+  readonly isResumed: boolean;
+  readonly granted: Extract<AnswerBody, { of: "join" }>;
+  readonly announced: ReadonlySet<string>;
+  readonly windows: { readonly send: number; readonly recv: number };
+}): SessionAccept {
+  const features = sessionFeatures.filter((feature) => of.announced.has(feature));
   return {
-    session_id: session,
-    session_token: around.sign({ sid: session, wid: bound.instance, tenant: bound.tenant, ...times, jti: ids.next() }),
-    worker_instance_id: bound.instance,
-    expires_at: new Date(expiresAt).toISOString(),
-    resumed: false,
-    heartbeat_interval_ms: granted.heartbeatMs,
-    lease_ms: granted.leaseMs,
-    send_window: around.limits.sendWindow,
-    recv_window: around.limits.recvWindow,
+    session_id: of.session,
+    session_token: of.token.token,
+    worker_instance_id: of.bound.instance,
+    expires_at: new Date(of.token.expiresAt).toISOString(),
+    resumed: of.isResumed,
+    heartbeat_interval_ms: of.granted.heartbeatMs,
+    lease_ms: of.granted.leaseMs,
+    send_window: of.windows.send,
+    recv_window: of.windows.recv,
     // Workers that announced nothing of ours are told nothing they do not know.
     ...(features.length > 0 && { features }),
   };

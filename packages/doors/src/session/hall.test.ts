@@ -1,58 +1,25 @@
 import { describe, expect, it } from "vitest";
-import { createSigner } from "../identity.ts";
 import { createMetrics } from "../metrics.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
+import { createFakeGate } from "../testing/fake-gate.ts";
 import { createFakeOutside } from "../testing/fake-outside.ts";
 import { handshake, register } from "../testing/fake-worker.ts";
 import { tokens } from "../testing/house.ts";
+import { PlainSocket, say, turn } from "../testing/plain-socket.ts";
 import { createSessionHall } from "./hall.ts";
 import { sessionLimits } from "./limits.ts";
-import type { PeerSocket } from "./peer-socket.ts";
-
-interface Frame {
-  readonly type: string;
-  readonly payload: Record<string, unknown>;
-}
 
 function openHall() {
   const engine = createFakeEngine();
   const outside = createFakeOutside();
   const hall = createSessionHall({
     link: engine.link,
-    authenticate: tokens,
-    sign: createSigner("a secret of this test"),
+    gate: createFakeGate({ authenticate: tokens, now: () => outside.clock.now() }),
     outside,
     metrics: createMetrics(),
   });
   return { engine, outside, hall };
 }
-
-/** A socket that is nothing but a list of what was done to it. */
-class PlainSocket implements PeerSocket {
-  readonly sent: Frame[] = [];
-  readonly done: string[] = [];
-  isOpen = true;
-  bufferedAmount = 0;
-  send(text: string): void {
-    this.sent.push(JSON.parse(text) as Frame);
-  }
-  ping = () => void this.done.push("ping");
-  pong = () => void this.done.push("pong");
-  pause = () => void this.done.push("pause");
-  resume = () => void this.done.push("resume");
-  trust = () => void this.done.push("trust");
-  close = (code: number) => void this.done.push(`close ${code}`);
-  terminate = () => void this.done.push("terminate");
-  together = (work: () => void) => work();
-}
-
-const say = (type: string, payload: object): Buffer => {
-  const sender = { role: "worker", id: "w-1" };
-  const ts = new Date(0).toISOString();
-  return Buffer.from(JSON.stringify({ type, id: type, ts, tenant: "default", sender, ack: { request: true }, payload }));
-};
-const types = (socket: PlainSocket) => socket.sent.map((frame) => frame.type);
-const turn = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe("the hall", () => {
   it("[D21] leads a session from handshake to accept and to its end over any socket", async () => {
@@ -67,7 +34,7 @@ describe("the hall", () => {
     await turn();
     ears.closed(1006);
 
-    expect(types(socket)).toEqual(["control.ack", "control.ack", "control.session.accept"]);
+    expect(socket.types).toEqual(["control.ack", "control.ack", "control.session.accept"]);
     expect(socket.done).toEqual(["trust"]);
     expect(await engine.next("worker.leave")).toMatchObject({ session: join.session, reason: "socket closed with 1006" });
     expect(hall.connections).toBe(0);

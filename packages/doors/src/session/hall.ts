@@ -1,24 +1,36 @@
-// Where workers' sockets meet the engine: peers, sessions, deadlines, pressure and the acks owed at the end of a tick. No transport:
-// sockets come through peer-socket.ts. What is said on one is connection.ts; what it means, the engine.
+// Where workers' sockets meet the engine: peers, sessions, time, and what is owed at the end of a tick. No transport: sockets come through
+// peer-socket.ts. What a socket goes through is connection.ts, what is said in a session session.ts; what it means, the engine.
 
-import { type Envelope, Fault, fault, prepareFrames, readEnvelope, readJson, limits as wireLimits } from "@astraflow/protocol";
-import type { Authenticate, Sign } from "../identity.ts";
+import type { Effect } from "@astraflow/engine";
+import { type Fault, fault, prepareFrames } from "@astraflow/protocol";
+import type { Gate } from "../gate.ts";
 import type { Link } from "../link.ts";
-import type { Metrics, Series } from "../metrics.ts";
+import type { Metrics } from "../metrics.ts";
 import type { Outside } from "../outside.ts";
-import { type Action, Connection, type Surroundings } from "./connection.ts";
+import { FrameCounters } from "./frame-counters.ts";
 import { type SessionLimits, sessionLimits } from "./limits.ts";
 import { createMeters } from "./meters.ts";
+import { Pacer } from "./pacer.ts";
+import { Peer, type PeerHome } from "./peer.ts";
 import type { PeerEars, PeerSocket } from "./peer-socket.ts";
+import { RunNumbers } from "./run-numbers.ts";
+import type { Session } from "./session.ts";
+import { SessionBook } from "./session-book.ts";
+import type { ExtensionEar, Surroundings, TenantWindows } from "./surroundings.ts";
 import { createStamp } from "./texts.ts";
 
 export interface SessionHallOptions {
   readonly link: Link;
-  readonly authenticate: Authenticate;
-  readonly sign: Sign;
+  readonly gate: Gate;
   readonly outside: Outside;
   readonly metrics: Metrics;
   readonly limits?: Partial<SessionLimits>;
+  /** What single tenants have of their own. */
+  readonly tenants?: Readonly<Record<string, TenantWindows>>;
+  /** Who takes vendors' frames of workers; without one they are refused. */
+  readonly extensions?: ExtensionEar;
+  /** This is the only scheduler on its store. */
+  readonly isAlone?: boolean;
 }
 
 export interface SessionHall {
@@ -31,257 +43,230 @@ export interface SessionHall {
   readonly connections: number;
 }
 
-/** One socket and all we know about it. */
-interface Peer {
-  readonly socket: PeerSocket;
-  readonly connection: Connection;
-  strangerBytes: number;
-  isStranger: boolean;
-  isPaused: boolean;
-  lastHeard: number;
-  lastPing: number;
-  /** Until when the peer may answer our close. */
-  closeBy: number;
-  bytesIn: Series;
-  bytesOut: Series;
-  active: Series | null;
-}
-
 const goingAwayCode = 1001;
 
 export function createSessionHall(options: SessionHallOptions): SessionHall {
-  const { link, outside } = options;
-  const limits: SessionLimits = { ...sessionLimits, ...options.limits };
-  const meters = createMeters(options.metrics, link);
-  const around: Surroundings = {
-    authenticate: options.authenticate,
-    sign: options.sign,
-    outside,
-    limits,
-    stamp: createStamp(() => outside.clock.now()),
-    meter: meters,
-  };
-  const peers = new Set<Peer>();
-  const sessions = new Map<string, Peer>();
-  let owing = new Set<Peer>();
-  let strangers = 0;
-  let isClosing = false;
-  let allGone: (() => void) | null = null;
   // Before any stranger arrives: the first frame must not pay for compiling validators.
   prepareFrames();
+  return new Hall(options);
+}
+
+class Hall implements SessionHall, PeerHome {
+  readonly around: Surroundings;
+  readonly meters: Surroundings["meter"];
+  readonly #outside: Outside;
+  readonly #limits: SessionLimits;
+  readonly #pacer: Pacer;
+  readonly #book: SessionBook;
+  /** By connection, so that a session finds the socket it is on. */
+  readonly #peers = new Map<unknown, Peer>();
+  readonly #stops: (() => void)[];
+  #owing = new Set<Session>();
+  #strangers = 0;
+  #isClosing = false;
+  #isHasty = false;
+  #allGone: (() => void) | null = null;
+
+  constructor(options: SessionHallOptions) {
+    const { link, outside, gate } = options;
+    this.#outside = outside;
+    this.#limits = { ...sessionLimits, ...options.limits };
+    this.meters = createMeters(options.metrics, link);
+    this.#book = new SessionBook(this.#limits);
+    this.#pacer = new Pacer(this.#limits.handshakesPerSecondMax, outside);
+    this.around = {
+      gate,
+      outside,
+      limits: this.#limits,
+      stamp: createStamp(() => outside.clock.now()),
+      meter: this.meters,
+      book: this.#book,
+      runNumbers: new RunNumbers(options.isAlone === true, outside.clock.now()),
+      frameCounters: new FrameCounters(),
+      extensions: options.extensions ?? null,
+      tenants: options.tenants ?? {},
+      roll: createRoll(),
+      post: (session, command, note) =>
+        link.post(command, (body, why) => {
+          if (note !== null) this.#step(session, () => session.answered(note, body, why));
+        }),
+    };
+    this.#stops = [
+      link.on("dispatch", (effect) => this.#reach(effect, (session) => session.hearDispatch(effect))),
+      link.on("stop", (effect) => this.#reach(effect, (session) => session.hearStop(effect))),
+      link.on("tell", (effect) => this.#reach(effect, (session) => session.hearTell(effect))),
+      link.on("reset", (effect) => this.#reach(effect, (session) => session.hearReset(effect))),
+      link.on("drain", (effect) => this.#reach(effect, (session) => session.hearDrain(effect))),
+      gate.onChange(() => this.#reconsider()),
+      outside.timers.every(this.#limits.sweepMs, () => this.#sweep()),
+    ];
+  }
+
+  get connections(): number {
+    return this.#peers.size;
+  }
+
+  refusal(): Fault | null {
+    if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is going away");
+    const { connectionsMax, strangersMax } = this.#limits;
+    // Those who wait for their turn have shown who they are, and are a crowd all the same.
+    if (this.#peers.size < connectionsMax && this.#strangers + this.#pacer.waiting < strangersMax) return null;
+    return fault("E.OVERLOADED", "too many connections; come back later");
+  }
+
+  welcome(socket: PeerSocket): PeerEars {
+    const peer = new Peer(socket, this);
+    this.#peers.set(peer.connection, peer);
+    this.#strangers += 1;
+    return {
+      message: (data, isBinary) => {
+        this.#guard(peer, () => peer.hear(data, isBinary));
+        this.#owe(peer.connection.session);
+        peer.press();
+      },
+      ping: (data) => peer.answerPing(data),
+      pong: () => peer.heard(),
+      drained: () => this.#owe(peer.connection.session),
+      weigh: (bytes) => peer.weigh(bytes),
+      closed: (code) => this.#leave(peer, code),
+    };
+  }
+
+  trusted(): void {
+    this.#strangers -= 1;
+  }
+
+  pace(peer: Peer, run: () => void): void {
+    this.#pacer.queue(() => {
+      this.#guard(peer, run);
+      this.#owe(peer.connection.session);
+      peer.relieve();
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true;
+    const gone = new Promise<void>((resolve) => {
+      this.#allGone = resolve;
+    });
+    const end = this.#outside.clock.ticks() + this.#limits.closeMs;
+    for (const peer of this.#peers.values()) {
+      peer.closeBy = end;
+      peer.socket.close(goingAwayCode, "going away");
+    }
+    const stopTimer = this.#outside.timers.after(this.#limits.closeMs, () => {
+      for (const peer of this.#peers.values()) peer.socket.terminate();
+    });
+    if (this.#peers.size > 0) await gone;
+    stopTimer();
+    for (const stop of this.#stops) stop();
+  }
+
+  #leave(peer: Peer, code: number): void {
+    this.#peers.delete(peer.connection);
+    if (peer.isStranger) this.#strangers -= 1;
+    peer.gone();
+    this.#guard(peer, () => peer.connection.ended(`socket closed with ${code}`));
+    if (this.#peers.size === 0) this.#allGone?.();
+  }
+
+  /** Runs one step on a socket. One that throws ends that socket and its session, never the process. */
+  #guard(peer: Peer, step: () => void): void {
+    try {
+      step();
+    } catch (problem) {
+      const { session } = peer.connection;
+      this.#report(session, problem);
+      peer.socket.terminate();
+      // Where its state is in doubt, nobody may go on with it.
+      session?.end("a bug of this scheduler");
+    }
+  }
+
+  /** The same for what a session hears from elsewhere than its socket. */
+  #step(session: Session, step: () => void): void {
+    const { line } = session;
+    try {
+      step();
+    } catch (problem) {
+      this.#report(session, problem);
+      line?.terminate();
+      session.end("a bug of this scheduler");
+    }
+    this.#owe(session);
+    this.#peers.get(session.line)?.relieve();
+  }
+
+  #report(session: Session | null, problem: unknown): void {
+    this.#outside.log({ level: "error", event: "session.bug", session: session?.id ?? null, problem: describeProblem(problem) });
+  }
+
+  #reach(effect: Extract<Effect, { session: string }>, step: (session: Session) => void): void {
+    const session = this.#book.find(effect.session);
+    // The session has gone meanwhile; its leave is on the way to the engine.
+    if (session !== undefined) this.#step(session, () => step(session));
+  }
 
   // Everything owed at the end of a tick leaves together: one ack for all that one turn of the engine answered.
-  const markOwing = (peer: Peer): void => {
-    if (!peer.connection.isOwing || owing.has(peer)) return;
-    if (owing.size === 0) queueMicrotask(flush);
-    owing.add(peer);
-  };
-  const flush = (): void => {
-    const due = owing;
-    owing = new Set();
-    for (const peer of due) {
+  #owe(session: Session | null): void {
+    if (session === null || session.line === null) return;
+    if (this.#owing.size === 0) queueMicrotask(() => this.#flush());
+    this.#owing.add(session);
+  }
+
+  #flush(): void {
+    const due = this.#owing;
+    this.#owing = new Set();
+    for (const session of due) {
+      const peer = this.#peers.get(session.line);
+      if (peer === undefined) continue;
+      const { socket } = peer;
       // All frames of one turn in one write: about a fifth less processor time per task than a write per frame.
-      peer.socket.together(() =>
-        guard(peer, (out) => peer.connection.flush(limits.socketBytesSoft - peer.socket.bufferedAmount, out)),
-      );
+      socket.together(() => this.#guard(peer, () => session.flush(this.#limits.socketBytesSoft - socket.bufferedAmount)));
+      if (session.bound.dialect === "v1" && session.stream.nextDue < Number.POSITIVE_INFINITY) this.#hurry();
     }
-  };
+  }
 
-  /** Runs one step of a connection and does what it asks. A step that throws ends that connection, never the process. */
-  const guard = (peer: Peer, step: (out: Action[]) => void): void => {
-    const out: Action[] = [];
-    try {
-      step(out);
-      for (const action of out) perform(peer, action);
-    } catch (problem) {
-      outside.log({ level: "error", event: "session.bug", session: peer.connection.session, problem: describeProblem(problem) });
-      peer.socket.terminate();
-    }
-  };
-
-  const perform = (peer: Peer, action: Action): void => {
-    switch (action.do) {
-      case "send":
-        return send(peer, action.text);
-      case "post": {
-        const { note } = action;
-        return link.post(action.command, (body, why) => {
-          if (note === null) return;
-          guard(peer, (out) => peer.connection.answered(note, body, why, out));
-          markOwing(peer);
-          relieve(peer);
-        });
-      }
-      case "bound":
-        strangers -= 1;
-        peer.isStranger = false;
-        peer.socket.trust();
-        peer.bytesIn = meters.bytes(action.tenant, "in");
-        peer.bytesOut = meters.bytes(action.tenant, "out");
-        peer.active = meters.connections(action.tenant);
-        return peer.active.add(1);
-      case "open":
-        sessions.set(action.session, peer);
-        return;
-      case "close":
-        peer.closeBy = outside.clock.ticks() + limits.closeMs;
-        return peer.socket.close(action.code, cutReason(action.reason));
-    }
-  };
-
-  const send = (peer: Peer, text: string): void => {
-    const { socket } = peer;
-    if (!socket.isOpen) return;
-    socket.send(text);
-    peer.bytesOut.add(Buffer.byteLength(text));
-    if (socket.bufferedAmount <= limits.socketBytesMax) return;
-    // close() would queue behind what the peer does not read.
-    outside.log({ level: "warn", event: "session.unread", session: peer.connection.session, bytes: socket.bufferedAmount });
-    socket.terminate();
-  };
-
-  const relieve = (peer: Peer): void => {
-    if (!peer.isPaused || peer.connection.unansweredBytes > limits.unansweredBytesMax / 2) return;
-    peer.isPaused = false;
-    peer.lastHeard = outside.clock.ticks();
-    peer.socket.resume();
-  };
-
-  const hear = (peer: Peer, data: Buffer, isBinary: boolean): void => {
-    peer.lastHeard = outside.clock.ticks();
-    peer.bytesIn.add(data.length);
-    guard(peer, (out) => {
-      const envelope = readFrame(data, isBinary, peer.isStranger);
-      if (envelope instanceof Fault) peer.connection.broken(envelope, out);
-      else peer.connection.receive(envelope, data.length, out);
+  /** v1 repeats within fractions of a second, so it is looked at more often; nobody else pays for that. */
+  #hurry(): void {
+    if (this.#isHasty || this.#isClosing) return;
+    this.#isHasty = true;
+    this.#outside.timers.after(this.#limits.hastySweepMs, () => {
+      this.#isHasty = false;
+      const now = this.#outside.clock.ticks();
+      for (const session of this.#book.all())
+        if (session.bound.dialect === "v1") {
+          this.#step(session, () => session.tick(now));
+          if (session.stream.nextDue < Number.POSITIVE_INFINITY) this.#hurry();
+        }
     });
-    markOwing(peer);
-    if (!peer.isPaused && peer.connection.unansweredBytes > limits.unansweredBytesMax) {
-      peer.isPaused = true;
-      peer.socket.pause();
+  }
+
+  #sweep(): void {
+    const now = this.#outside.clock.ticks();
+    for (const peer of this.#peers.values()) {
+      this.#guard(peer, () => peer.tick(now));
+      const { session } = peer.connection;
+      if (session !== null && session.line === peer.connection) this.#step(session, () => session.tick(now));
     }
-  };
+    this.#book.sweep(now);
+  }
 
-  const weigh = (peer: Peer, bytes: number): void => {
-    if (!peer.isStranger) return;
-    peer.strangerBytes += bytes;
-    if (peer.strangerBytes > limits.strangerBytesMax) peer.socket.terminate();
-  };
-
-  const welcome = (socket: PeerSocket): PeerEars => {
-    const now = outside.clock.ticks();
-    const peer: Peer = {
-      socket,
-      connection: new Connection(around),
-      strangerBytes: 0,
-      isStranger: true,
-      isPaused: false,
-      lastHeard: now,
-      lastPing: now,
-      closeBy: Number.POSITIVE_INFINITY,
-      bytesIn: meters.bytes("unknown", "in"),
-      bytesOut: meters.bytes("unknown", "out"),
-      active: null,
-    };
-    peers.add(peer);
-    strangers += 1;
-    return {
-      message: (data, isBinary) => hear(peer, data, isBinary),
-      ping(data) {
-        peer.lastHeard = outside.clock.ticks();
-        if (socket.bufferedAmount < limits.socketBytesSoft) socket.pong(data);
-      },
-      pong() {
-        peer.lastHeard = outside.clock.ticks();
-      },
-      drained: () => markOwing(peer),
-      weigh: (bytes) => weigh(peer, bytes),
-      closed: (code) => leave(peer, code),
-    };
-  };
-
-  const leave = (peer: Peer, code: number): void => {
-    peers.delete(peer);
-    owing.delete(peer);
-    if (peer.isStranger) strangers -= 1;
-    peer.active?.add(-1);
-    const { session } = peer.connection;
-    if (session !== null) sessions.delete(session);
-    guard(peer, (out) => peer.connection.ended(`socket closed with ${code}`, out));
-    if (peers.size === 0) allGone?.();
-  };
-
-  const sweep = (): void => {
-    const now = outside.clock.ticks();
-    for (const peer of peers) {
-      guard(peer, (out) => peer.connection.tick(out));
-      markOwing(peer);
-      if (now >= peer.closeBy) peer.socket.terminate();
-      else if (now - peer.lastPing >= (peer.isPaused ? limits.pingPausedMs : limits.pingMs)) ping(peer, now);
-    }
-  };
-
-  const ping = (peer: Peer, now: number): void => {
-    peer.lastPing = now;
-    // A socket we do not read cannot show that its peer is alive.
-    if (!peer.isPaused && now - peer.lastHeard > limits.pingMs * limits.pingsMissedMax) return peer.socket.terminate();
-    if (peer.socket.isOpen) peer.socket.ping();
-  };
-
-  const reach = (session: string, step: (connection: Connection, out: Action[]) => void): void => {
-    const peer = sessions.get(session);
-    // The session has gone meanwhile; its leave is on the way to the engine.
-    if (peer === undefined) return;
-    guard(peer, (out) => step(peer.connection, out));
-    markOwing(peer);
-  };
-  const stops = [
-    link.on("dispatch", (effect) => reach(effect.session, (connection) => connection.offer(effect))),
-    link.on("stop", (effect) => reach(effect.session, (connection) => connection.offer(effect))),
-    link.on("reset", (effect) => reach(effect.session, (connection, out) => connection.hearReset(effect, out))),
-    link.on("drain", (effect) => reach(effect.session, (connection, out) => connection.hearDrain(effect, out))),
-    outside.timers.every(limits.sweepMs, sweep),
-  ];
-
-  return {
-    refusal() {
-      if (isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is going away");
-      if (peers.size < limits.connectionsMax && strangers < limits.strangersMax) return null;
-      return fault("E.OVERLOADED", "too many connections; come back later");
-    },
-    welcome,
-    async close() {
-      isClosing = true;
-      const gone = new Promise<void>((resolve) => {
-        allGone = resolve;
-      });
-      const end = outside.clock.ticks() + limits.closeMs;
-      for (const peer of peers) {
-        peer.closeBy = end;
-        peer.socket.close(goingAwayCode, "going away");
-      }
-      const stopTimer = outside.timers.after(limits.closeMs, () => {
-        for (const peer of peers) peer.socket.terminate();
-      });
-      if (peers.size > 0) await gone;
-      stopTimer();
-      for (const stop of stops) stop();
-    },
-    get connections() {
-      return peers.size;
-    },
-  };
+  /** Credentials were revoked or rotated: everybody is looked at again, also those who wait for their worker. */
+  #reconsider(): void {
+    for (const peer of this.#peers.values()) this.#guard(peer, () => peer.connection.reconsider());
+    for (const session of this.#book.all()) this.#step(session, () => session.reconsider());
+  }
 }
 
-function readFrame(data: Buffer, isBinary: boolean, isStranger: boolean): Envelope | Fault {
-  if (isBinary) return fault("E.FRAME.INVALID", "frames are text, not binary");
-  // The socket library has checked that text is UTF-8.
-  const value = readJson(data.toString("utf8"), isStranger ? wireLimits.json.stranger : wireLimits.json.frame);
-  return value instanceof Fault ? value : readEnvelope(value, isStranger ? "any" : "v2");
+/** Spreads repeats: a sequence that fills the unit evenly, so no chance is needed. */
+function createRoll(): () => number {
+  let at = 0;
+  return () => {
+    at = (at + 0.6180339887498949) % 1;
+    return at;
+  };
 }
-
-/** A close frame holds 123 bytes of reason. */
-const cutReason = (reason: string): string => Buffer.from(reason, "utf8").subarray(0, 120).toString("utf8");
 
 const describeProblem = (problem: unknown): string =>
   problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);

@@ -16,9 +16,22 @@ export interface SessionLimits {
   readonly registerMs: number;
   /** How long a register that names no inventory waits for catalogue and inventory. */
   readonly inventoryMs: number;
-  /** Numbered frames in flight towards the worker, and from it. */
+  /** Handshakes acknowledged in a second; later ones hear of it later, in order. */
+  readonly handshakesPerSecondMax: number;
+  /** Numbered frames in flight towards the worker, and from it; for workers that announced `wide` the two after them. */
   readonly sendWindow: number;
   readonly recvWindow: number;
+  readonly wideSendWindow: number;
+  readonly wideRecvWindow: number;
+  /** Bytes of such frames, in each direction. */
+  readonly windowBytes: number;
+  /** How long a session without a socket can be resumed; 0: never. What it and all of them together may hold meanwhile. */
+  readonly resumeMs: number;
+  readonly detachedBytesMax: number;
+  readonly detachedMax: number;
+  readonly detachedBytesTotalMax: number;
+  /** Lease lengths without any frame, not even a heartbeat, before a session ends. */
+  readonly idleLeasesMax: number;
   /** A frame gets its number while fewer bytes than this wait in the socket. */
   readonly socketBytesSoft: number;
   /** More waiting than this, in the socket or before it: the peer does not read, the socket ends. */
@@ -36,11 +49,15 @@ export interface SessionLimits {
   readonly pingsMissedMax: number;
   /** How long a peer may take to answer our close. */
   readonly closeMs: number;
-  /** How often deadlines are looked at. */
+  /** How often deadlines are looked at, and how often while a v1 worker owes an ack: its frames are repeated from 200 ms on. */
   readonly sweepMs: number;
-  readonly tokenMs: number;
+  readonly hastySweepMs: number;
+  /** JSON text of a heartbeat's numbers that is passed on. */
+  readonly vitalsCharsMax: number;
   /** Told to workers that a fault sends away although their word was fine. */
   readonly retryAfterMs: number;
+  /** How often the join of a worker that takes a reset for a death sentence is tried again in its stead. */
+  readonly joinsMax: number;
 }
 
 export const sessionLimits: SessionLimits = {
@@ -50,8 +67,17 @@ export const sessionLimits: SessionLimits = {
   strangerMs: 10_000,
   registerMs: 15_000,
   inventoryMs: 5_000,
-  sendWindow: limits.windowMax,
-  recvWindow: limits.windowMax,
+  handshakesPerSecondMax: 200,
+  sendWindow: 64,
+  recvWindow: 64,
+  wideSendWindow: limits.windowMax,
+  wideRecvWindow: limits.windowMax,
+  windowBytes: 8 * MiB,
+  resumeMs: 120_000,
+  detachedBytesMax: 8 * MiB,
+  detachedMax: 20_000,
+  detachedBytesTotalMax: 512 * MiB,
+  idleLeasesMax: 3,
   socketBytesSoft: 256 * KiB,
   socketBytesMax: 8 * MiB + limits.frameBytesMax,
   waitingBytesMax: 64 * MiB,
@@ -63,6 +89,8 @@ export const sessionLimits: SessionLimits = {
   pingsMissedMax: 2,
   closeMs: 2_000,
   sweepMs: 1_000,
-  tokenMs: 24 * 60 * 60 * 1000,
+  hastySweepMs: 100,
+  vitalsCharsMax: 4 * KiB,
   retryAfterMs: 1_000,
+  joinsMax: 10,
 };

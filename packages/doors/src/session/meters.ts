@@ -7,6 +7,11 @@ export interface Meters {
   readonly connections: (tenant: string) => Series;
   readonly bytes: (tenant: string, dir: "in" | "out") => Series;
   refused(tenant: string, code: string): void;
+  resumed(tenant: string): void;
+  reset(tenant: string, code: string): void;
+  /** A frame that came again, or was sent again. */
+  repeated(tenant: string, dir: "in" | "out", frames: number): void;
+  packageOp(tenant: string, op: string, status: string): void;
 }
 
 const latencyBucketsMs = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000];
@@ -20,6 +25,13 @@ export function createMeters(metrics: Metrics, link: Link): Meters {
   metrics.histogram("result_latency_ms", "From grant to result.", ["tenant", "node_type"], latencyBucketsMs);
   metrics.counter("cmd_retry_total", "Tasks sent again, by reason.", ["reason"]);
   const refusals = metrics.counter("ws_frame_refused_total", "Frames whose word was refused.", ["tenant", "code"]);
+  const resumes = metrics.counter("ws_session_resumed_total", "Sessions that went on over a new socket.", ["tenant"]);
+  const resets = metrics.counter("ws_session_reset_total", "Sessions ended with a reset, by reason.", ["tenant", "code"]);
+  const repeats = metrics.counter("ws_frame_repeat_total", "Numbered frames that came again or were sent again.", [
+    "tenant",
+    "dir",
+  ]);
+  const packageOps = metrics.counter("pkg_ops_total", "Package operations that workers reported.", ["tenant", "op", "status"]);
 
   link.on("dispatch", ({ tenant, dispatch }) => dispatches.at(tenant, dispatch.nodeType).add(1));
   link.on("count", ({ name, labels, values }) => {
@@ -29,5 +41,9 @@ export function createMeters(metrics: Metrics, link: Link): Meters {
     connections: (tenant) => active.at(tenant),
     bytes: (tenant, dir) => bytes.at(tenant, dir),
     refused: (tenant, code) => refusals.at(tenant, code).add(1),
+    resumed: (tenant) => resumes.at(tenant).add(1),
+    reset: (tenant, code) => resets.at(tenant, code).add(1),
+    repeated: (tenant, dir, frames) => repeats.at(tenant, dir).add(frames),
+    packageOp: (tenant, op, status) => packageOps.at(tenant, op, status).add(1),
   };
 }

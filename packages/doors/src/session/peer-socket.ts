@@ -1,6 +1,10 @@
 // A worker's socket as the session hall needs it, and what the hall wants to hear of it. Real sockets are made in door.ts; a simulator brings its own.
 
+import type { ShownCertificate } from "../gate.ts";
+
 export interface PeerSocket {
+  /** What the peer has shown on its TLS connection; null without TLS or without a certificate. */
+  readonly certificate: ShownCertificate | null;
   readonly isOpen: boolean;
   /** Bytes that were sent and have not left. */
   readonly bufferedAmount: number;

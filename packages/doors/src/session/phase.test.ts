@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { connectionMoves, movePhase, type Phase } from "./phase.ts";
+import { connectionMoves, movePhase, moveSession, type Phase, type SessionPhase, sessionMoves } from "./phase.ts";
 
 const phases = Object.keys(connectionMoves) as Phase[];
 const movesFrom = (from: Phase): readonly Phase[] => connectionMoves[from];
@@ -19,10 +19,26 @@ describe("phases of a connection", () => {
     );
   });
 
-  it("[D4] end in closed from everywhere, pass through joining before live, and never leave closed", () => {
+  it("[D4] end in closed from everywhere, pass through joining or resuming before live, and never leave closed", () => {
     expect(phases.filter((from) => !movesFrom(from).includes("closed"))).toEqual(["closed"]);
-    expect(phases.filter((from) => movesFrom(from).includes("live"))).toEqual(["joining"]);
+    expect(phases.filter((from) => movesFrom(from).includes("live"))).toEqual(["joining", "resuming"]);
     expect(movesFrom("closed")).toEqual([]);
+  });
+});
+
+describe("phases of a session", () => {
+  const sessionPhases = Object.keys(sessionMoves) as SessionPhase[];
+
+  it("[D22] change only as the table says; one that has ended stays so, and only one that was accepted can be detached", () => {
+    const made = sessionPhases.flatMap((from) =>
+      sessionPhases.filter((to) => !throws(() => moveSession(from, to))).map((to) => [from, to] as const),
+    );
+
+    expect(made.map(([from, to]) => `${from} > ${to}`).sort()).toEqual(
+      sessionPhases.flatMap((from) => sessionMoves[from].map((to) => `${from} > ${to}`)).sort(),
+    );
+    expect(made.filter(([from]) => from === "ended")).toEqual([]);
+    expect(made.filter(([, to]) => to === "detached").map(([from]) => from)).toEqual(["live", "resuming"]);
   });
 });
 

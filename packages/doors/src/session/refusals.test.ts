@@ -20,8 +20,7 @@ describe("whom and what the session door refuses", () => {
     ["an empty token", "E.AUTH.MISSING_TOKEN", auth("")],
     ["another tenant's valid token, as if it were wrong", "E.AUTH.INVALID_TOKEN", auth("secret-b")],
     ["a token that may not open sessions", "E.SESSION.DENIED", auth("viewer")],
-    ["a certificate, which is not offered", "E.AUTH.MODE_UNSUPPORTED", handshake({ auth: { mode: "mtls", fingerprint: "f" } })],
-    ["an older dialect", "E.SESSION.DENIED", handshake({ protocol: 1 })],
+    ["a certificate that was only named", "E.AUTH.MTLS_REQUIRED", handshake({ auth: { mode: "mtls", fingerprint: "f" } })],
     ["a sender other than the worker named", "E.SESSION.TENANT_MISMATCH", handshake(), { sender: { role: "worker", id: "w-9" } }],
     ["a scheduler as sender", "E.SESSION.TENANT_MISMATCH", handshake(), { sender: { role: "scheduler", id: "w-1" } }],
     ["a payload that is no handshake", "E.FRAME.INVALID", { protocol: 2 }],
@@ -54,7 +53,6 @@ describe("whom and what the session door refuses", () => {
     ["control.heartbeat", "E.AUTH.HANDSHAKE_REQUIRED", { healthy: true, metrics: { inflight: 0 } }],
     ["biz.exec.result", "E.AUTH.HANDSHAKE_REQUIRED", {}],
     ["control.resume", "E.SESSION.UNKNOWN", { session_id: "s", session_token: "t", last_seen_seq: 4 }],
-    ["handshake", "E.SESSION.DENIED", { protocol: 1 }],
   ];
   for (const [type, code, payload] of refusedFirsts)
     it(`[D15] refuses ${type} as the first frame with ${code} and 1011`, async () => {

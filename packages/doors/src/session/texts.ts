@@ -1,88 +1,157 @@
 // The frames we send, as text, built once and without intermediate objects on the hot path. Which frame is sent when is decided elsewhere.
 
-import type { SendDispatch, SendStop } from "@astraflow/engine";
-import { encodeEnvelope, type SessionAccept, type WireEnd, wireEnd } from "@astraflow/protocol";
+import type { SendDispatch, SendStop, VendorFrame } from "@astraflow/engine";
+import {
+  type Ack,
+  type Dialect,
+  encodeEnvelope,
+  type OutgoingFrame,
+  type SessionAccept,
+  type WireEnd,
+  wireEnd,
+} from "@astraflow/protocol";
+import { voidType } from "@astraflow/session";
 
 const schedulerId = "scheduler-control";
 
-/** The scheduler's end of one connection: counts its messages and writes them. */
+/** What a numbered frame carries besides its words. */
+export interface Numbered {
+  readonly number: number;
+  readonly id: string;
+}
+
+/** The scheduler's end of one session: counts its messages and writes them in the worker's dialect. */
 export class Writer {
+  readonly dialect: Dialect;
   private readonly end: WireEnd;
   private readonly stamp: () => string;
   private count = 0;
 
-  constructor(tenant: string, stamp: () => string) {
-    this.end = wireEnd({ dialect: "v2", tenant, sender: { role: "scheduler", id: schedulerId } });
+  constructor(dialect: Dialect, tenant: string, stamp: () => string) {
+    this.dialect = dialect;
+    this.end = wireEnd({ dialect, tenant, sender: { role: "scheduler", id: schedulerId } });
     this.stamp = stamp;
   }
 
-  /** `body` holds the fields of the window, or nothing while there is none. */
-  ack(of: { id: string | null; ok: boolean; info?: string }, body: string): string {
-    const words = [`"ok":${of.ok}`];
-    if (of.id !== null) words.push(`"for":${JSON.stringify(of.id)}`);
-    if (of.info !== undefined) words.push(`"info":${JSON.stringify(of.info)}`);
-    if (body !== "") words.push(body);
-    return this.write("control.ack", `{${words.join(",")}}`, of.id === null ? {} : { ackFor: of.id });
+  nextId(type: string): string {
+    return `${type}-${this.count++}`;
+  }
+
+  ack(ack: Ack): string {
+    return this.control("control.ack", ack, ack.for === undefined ? {} : { ackFor: ack.for });
   }
 
   accept(accept: SessionAccept): string {
-    return this.write("control.session.accept", accept, {});
+    return this.control("control.session.accept", accept, {});
   }
 
-  reset(code: string, reason: string, more: { corr?: string | undefined; retryAfterMs?: number | undefined }): string {
+  /** Why a session ends or never begins; v1 knows no reset and is told in an error. */
+  refusal(code: string, reason: string, more: { corr?: string | undefined; retryAfterMs?: number | undefined }): string {
+    if (this.dialect === "v1") return this.error(code, reason, more.corr);
     const payload = { code, reason, ...(more.retryAfterMs !== undefined && { retry_after_ms: more.retryAfterMs }) };
-    return this.write("control.reset", payload, { corr: more.corr });
+    return this.control("control.reset", payload, { corr: more.corr });
+  }
+
+  /** A fault in answer to one frame, for v1 only: the others hear of it in an ack. */
+  error(code: string, message: string, corr: string | undefined): string {
+    return this.control("biz.exec.error", { code, message }, { corr });
   }
 
   drain(reason: string): string {
-    return this.write("control.drain", { reason }, {});
+    return this.control("control.drain", { reason }, {});
+  }
+
+  undrain(reason: string): string {
+    return this.control("control.undrain", { reason }, {});
   }
 
   /** One dispatch keeps its own id, the same for every repeat; several share a frame. */
-  dispatch(seq: number, sends: readonly SendDispatch[], hasFence: boolean): string {
+  dispatch(at: Numbered, sends: readonly SendDispatch[], hasFence: boolean, runSeq: number | undefined): string {
     const first = sends[0];
-    if (first !== undefined && sends.length === 1) {
-      const { id, task } = first.dispatch;
-      return encodeEnvelope(this.end, {
+    if (first !== undefined && sends.length === 1)
+      return this.work(at, {
         type: "biz.exec.dispatch",
-        id,
-        ts: this.stamp(),
-        payload: dispatchText(first, hasFence),
-        corr: task,
-        number: seq,
-        ackRequest: true,
+        payload: this.dialect === "v2" ? dispatchText(first, hasFence) : olderDispatchText(first),
+        corr: first.dispatch.task,
+        runSeq,
       });
-    }
     const items = sends.map((send) => dispatchText(send, hasFence)).join(",");
-    return this.write("biz.exec.dispatch.batch", `{"items":[${items}]}`, { number: seq, ackRequest: true });
+    return this.work(at, {
+      type: "biz.exec.dispatch.batch",
+      payload: `{"items":[${items}]}`,
+      corr: undefined,
+      runSeq: undefined,
+    });
   }
 
-  stop(seq: number, stop: SendStop): string {
+  stop(at: Numbered, stop: SendStop): string {
     const payload = { run_id: stop.run, task_id: stop.task, fence: stop.fence, reason: `${stop.code}: ${stop.reason}` };
-    return this.write("biz.exec.cancel", payload, { corr: stop.task, number: seq, ackRequest: true });
+    return this.work(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined });
   }
 
-  private write(
-    type: Parameters<typeof encodeEnvelope>[1]["type"],
-    payload: object | string,
-    more: { corr?: string | undefined; number?: number; ackFor?: string; ackRequest?: boolean },
+  vendor(at: Numbered, frame: VendorFrame): string {
+    const type = frame.type as `ext.vendor.${string}`;
+    return this.work(at, { type, payload: frame.payload, corr: frame.corr ?? undefined, runSeq: undefined });
+  }
+
+  /** Any other numbered frame. */
+  say(at: Numbered, type: OutgoingFrame["type"], payload: object, corr: string): string {
+    return this.work(at, { type, payload, corr, runSeq: undefined });
+  }
+
+  /** In the place of what was taken back: the number must come, or all that follows waits for it. */
+  filler(at: Numbered): string {
+    return this.work(at, { type: voidType, payload: "{}", corr: undefined, runSeq: undefined });
+  }
+
+  private work(at: Numbered, frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">): string {
+    return encodeEnvelope(this.end, {
+      type: frame.type,
+      id: at.id,
+      ts: this.stamp(),
+      payload: frame.payload,
+      corr: frame.corr,
+      number: at.number,
+      runSeq: frame.runSeq,
+      ackRequest: true,
+    });
+  }
+
+  private control(
+    type: OutgoingFrame["type"],
+    payload: object,
+    more: { corr?: string | undefined; ackFor?: string | undefined },
   ): string {
-    return encodeEnvelope(this.end, { type, id: `${type}-${this.count++}`, ts: this.stamp(), payload, ...more });
+    return encodeEnvelope(this.end, { type, id: this.nextId(type), ts: this.stamp(), payload, ...more });
   }
 }
 
 const q = JSON.stringify;
 
-/** Parameters are JSON text already and leave as they were stored. Fence and attempt only for those who announced that they read them. */
+/** Parameters are JSON text already and leave as they were stored. */
+function dispatchHead({ dispatch: d }: SendDispatch): string {
+  const text = `{"run_id":${q(d.run)},"task_id":${q(d.task)},"node_id":${q(d.node)},"node_type":${q(d.nodeType)}`;
+  const constraints = d.timeoutMs === null ? "{}" : `{"timeout_ms":${d.timeoutMs}}`;
+  return `${text},"package_name":${q(d.packageName)},"package_version":${q(d.packageVersion)},"parameters":${d.params},"constraints":${constraints}`;
+}
+
+/** Fence and attempt only for those who announced that they read them. */
 function dispatchText(send: SendDispatch, hasFence: boolean): string {
   const d = send.dispatch;
-  let text = `{"run_id":${q(d.run)},"task_id":${q(d.task)},"node_id":${q(d.node)},"node_type":${q(d.nodeType)}`;
-  text += `,"package_name":${q(d.packageName)},"package_version":${q(d.packageVersion)},"parameters":${d.params}`;
-  text += d.timeoutMs === null ? `,"constraints":{}` : `,"constraints":{"timeout_ms":${d.timeoutMs}}`;
+  let text = dispatchHead(send);
   if (d.concurrencyKey !== "") text += `,"concurrency_key":${q(d.concurrencyKey)}`;
   text += `,"priority":${d.priority}`;
   if (hasFence) text += `,"fence":${d.fence},"attempt":${d.attempt}`;
   return `${text}}`;
+}
+
+/**
+ * The key is the task's own: it keeps such a worker from running a task twice, and makes it say that it still runs it.
+ * Keys of users are kept by the engine for all workers alike.
+ */
+function olderDispatchText(send: SendDispatch): string {
+  const d = send.dispatch;
+  return `${dispatchHead(send)},"concurrency_key":${q(`${d.run}:${d.task}`)},"priority":${d.priority}}`;
 }
 
 /** ISO time, written anew at most once a millisecond. */

@@ -3,79 +3,96 @@
 
 import type { BeatWorker, Command, ErrorTask, FeedbackTask, Held, ResultTask } from "@astraflow/engine";
 import {
+  type Dialect,
   type Envelope,
   type ExecError,
   Fault,
   type Feedback,
+  type FrameType,
   type Heartbeat,
+  type JsonObject,
   limits,
+  type NextRequest,
+  type Payloads,
   type PkgCatalog,
+  type PkgEvent,
   type Result,
   readPayload,
 } from "@astraflow/protocol";
 
-/** Who the connection was authenticated as. */
+/** Who the connection was authenticated as, and how it speaks. */
 export interface Speaker {
   readonly tenant: string;
   /** `<tenant>/<instance>` */
   readonly worker: string;
   readonly session: string;
+  readonly dialect: Dialect;
 }
 
 /** `commands`: what to tell the engine, maybe nothing. `unknown`: no such word. `catalog`: the inventory changed. */
 export type Word =
   | { readonly of: "commands"; readonly commands: readonly Command[] }
   | { readonly of: "catalog"; readonly catalog: PkgCatalog }
-  | { readonly of: "news"; readonly event: string; readonly fields: Readonly<Record<string, unknown>> }
+  | { readonly of: "package"; readonly event: PkgEvent }
+  | { readonly of: "error"; readonly error: ExecError }
+  | { readonly of: "next"; readonly request: NextRequest }
+  | { readonly of: "vendor"; readonly payload: JsonObject }
   | { readonly of: "unknown" };
 
-/** A work frame of a live session, read. */
-export function readWord(who: Speaker, envelope: Envelope, bytes: number): Word | Fault {
-  const { corr, payload } = envelope;
-  switch (envelope.type) {
+/** A work frame of a live session, read. `type` is its v2 name, whatever the dialect calls it. */
+export function readWord(who: Speaker, type: string, envelope: Envelope, bytes: number): Word | Fault {
+  const { corr } = envelope;
+  switch (type) {
     case "biz.exec.result": {
-      const result = readPayload("v2", "biz.exec.result", payload);
+      const result = readAs(who, "biz.exec.result", envelope);
       return result instanceof Fault ? result : told([resultCommand(who, result, corr)]);
     }
     case "biz.exec.result.batch": {
-      const batch = readPayload("v2", "biz.exec.result.batch", payload);
+      const batch = readAs(who, "biz.exec.result.batch", envelope);
       return batch instanceof Fault ? batch : told(batch.items.map((item) => resultCommand(who, item, corr)));
     }
     case "biz.exec.error": {
-      const error = readPayload("v2", "biz.exec.error", payload);
+      const error = readAs(who, "biz.exec.error", envelope);
       if (error instanceof Fault) return error;
       const command = errorCommand(who, error, corr);
-      return command === null
-        ? { of: "news", event: "session.error", fields: { code: error.code, message: error.message.slice(0, 500) } }
-        : told([command]);
+      return command === null ? { of: "error", error } : told([command]);
     }
     case "biz.exec.feedback": {
-      const feedback = readPayload("v2", "biz.exec.feedback", payload);
+      const feedback = readAs(who, "biz.exec.feedback", envelope);
       return feedback instanceof Fault ? feedback : told([feedbackCommand(who, feedback, corr, bytes)]);
     }
     case "biz.exec.inventory": {
-      const inventory = readPayload("v2", "biz.exec.inventory", payload);
+      const inventory = readAs(who, "biz.exec.inventory", envelope);
       if (inventory instanceof Fault) return inventory;
       const { tenant, worker, session } = who;
       return told([{ type: "worker.beat", tenant, worker, session, healthy: true, held: heldOf(inventory.running) }]);
     }
+    case "biz.exec.next.request": {
+      const request = readAs(who, "biz.exec.next.request", envelope);
+      return request instanceof Fault ? request : { of: "next", request };
+    }
     case "biz.pkg.catalog": {
-      const catalog = readPayload("v2", "biz.pkg.catalog", payload);
+      const catalog = readAs(who, "biz.pkg.catalog", envelope);
       return catalog instanceof Fault ? catalog : { of: "catalog", catalog };
     }
     case "biz.pkg.event": {
-      const event = readPayload("v2", "biz.pkg.event", payload);
-      if (event instanceof Fault) return event;
-      return {
-        of: "news",
-        event: "session.package",
-        fields: { package: event.name, version: event.version, status: event.status },
-      };
+      const event = readAs(who, "biz.pkg.event", envelope);
+      return event instanceof Fault ? event : { of: "package", event };
     }
     default:
-      // Vendor frames are carried and mean nothing here.
-      return envelope.type.startsWith("ext.vendor.") ? told([]) : { of: "unknown" };
+      if (type.startsWith("ext.vendor.") && who.dialect !== "v1") return { of: "vendor", payload: envelope.payload };
+      return { of: "unknown" };
   }
+}
+
+/** The payload in our words; a frame that the dialect does not have reads as E.CMD.UNKNOWN. */
+export function readAs<T extends FrameType>(
+  who: { readonly dialect: Dialect },
+  type: T,
+  envelope: Envelope,
+): Payloads[T] | Fault {
+  // v1 spells the type otherwise; the reader looks it up by the spelling of the wire.
+  return readPayload(who.dialect, who.dialect === "v1" ? (envelope.type as T) : type, envelope.payload) as Payloads[T] | Fault;
 }
 
 const told = (commands: readonly Command[]): Word => ({ of: "commands", commands });
@@ -108,7 +125,7 @@ function resultCommand(who: Speaker, payload: Result, corr: string | undefined):
 /** Null when the frame does not say which task it is about: then there is nothing to tell the engine. */
 function errorCommand(who: Speaker, payload: ExecError, corr: string | undefined): ErrorTask | null {
   const named = payload.task_id ?? payload.context?.details?.["task_id"];
-  const task = typeof named === "string" ? named : taskIn(corr);
+  const task = typeof named === "string" && named !== "" ? named : taskIn(corr, who.dialect);
   if (task === null) return null;
   const details = {
     ...payload.context?.details,
@@ -160,14 +177,24 @@ function cutFeedback(data: Omit<Feedback, "run_id" | "task_id" | "fence">): Reco
   };
 }
 
-export function beatCommand(who: Speaker, payload: Heartbeat): BeatWorker {
+/** The numbers travel as text: shown to operators, never decided upon, so a text that is too long is left out. */
+export function beatCommand(who: Speaker, payload: Heartbeat, vitalsCharsMax: number): BeatWorker {
+  const { healthy, metrics, held } = payload;
+  const vitals = JSON.stringify({
+    healthy,
+    metrics,
+    ...(payload.packages?.hash !== undefined && { packages: payload.packages.hash }),
+  });
   return {
     type: "worker.beat",
     tenant: who.tenant,
     worker: who.worker,
     session: who.session,
-    healthy: payload.healthy,
-    held: payload.held === undefined ? null : heldOf(payload.held),
+    healthy,
+    held: held === undefined ? null : heldOf(held),
+    ...(metrics.mem_pct !== undefined && { memPct: metrics.mem_pct }),
+    ...(metrics.disk_pct !== undefined && { diskPct: metrics.disk_pct }),
+    ...(vitals.length <= vitalsCharsMax && { vitals }),
   };
 }
 
@@ -181,7 +208,10 @@ function fenceIn(corr: string | undefined, task: string): number | null {
   return Number.isSafeInteger(fence) && fence >= 0 ? fence : null;
 }
 
-function taskIn(corr: string | undefined): string | null {
-  const mark = corr?.lastIndexOf("#") ?? -1;
-  return corr === undefined || mark <= 0 ? null : corr.slice(0, mark);
+/** The older dialects may name the task itself. */
+function taskIn(corr: string | undefined, dialect: Dialect): string | null {
+  if (corr === undefined) return null;
+  const mark = corr.lastIndexOf("#");
+  if (mark > 0) return corr.slice(0, mark);
+  return dialect === "v2" ? null : corr;
 }

@@ -94,23 +94,72 @@ describe("work on a live session", () => {
 
     const id = worker.work("biz.exec.result", result("r.0"));
     worker.say("biz.exec.result", result("r.0"), { id, seq: 0, ack: { request: true } });
-    expect((await worker.next("control.ack")).payload).toMatchObject({ for: id, ack_seq: -1 });
+    // Not by name before its answer: a name is an ack, too.
+    expect((await worker.next("control.ack")).payload).toEqual({ ok: true, ack_seq: -1, ack_bitmap: 0, recv_window: 64 });
     engine.release("task.result");
     expect((await worker.next("control.ack")).payload).toMatchObject({ ack_seq: 0 });
     worker.say("biz.exec.result", result("r.0"), { id, seq: 0, ack: { request: true } });
     expect((await worker.next("control.ack")).payload).toMatchObject({ for: id, ack_seq: 0 });
 
     expect(engine.commands.filter((command) => command.type === "task.result")).toHaveLength(1);
+    expect(house.metrics.text()).toContain('ws_frame_repeat_total{tenant="default",dir="in"} 2');
   });
 
-  it("[D9] resets a session with a gap in its numbers, without processing what lies behind it", async () => {
+  it("[D9] keeps what came too early and processes it in order once the hole is filled", async () => {
+    const { engine } = house;
     const { worker } = await join();
 
-    worker.say("biz.exec.result", result("r.0"), { seq: 1 });
+    for (const seq of [2, 1]) worker.say("biz.exec.result", result(`r.${seq}`), { seq });
+    await worker.settle();
+    expect(engine.commands.filter((command) => command.type === "task.result")).toEqual([]);
+    expect(acksOf(worker)).toEqual([]);
+    worker.say("biz.exec.result", result("r.0"), { seq: 0 });
+
+    expect((await worker.next("control.ack")).payload).toMatchObject({ ack_seq: 2, ack_bitmap: 0 });
+    const tasks = engine.commands.flatMap((command) => (command.type === "task.result" ? [command.task] : []));
+    expect(tasks).toEqual(["r.0", "r.1", "r.2"]);
+  });
+
+  it("[D9] resets a session whose hole stays open for 16 s, without processing what lies behind it", async () => {
+    const { engine, outside } = house;
+    const { worker } = await join();
+    worker.say("biz.exec.result", result("r.1"), { seq: 1 });
+    await worker.settle();
+
+    outside.advance(15_000);
+    await worker.settle();
+    expect(worker.frames.at(-1)?.type).not.toBe("control.reset");
+    outside.advance(1_000);
 
     expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.GAP" });
-    await house.engine.next("worker.leave");
-    expect(house.engine.commands.filter((command) => command.type === "task.result")).toEqual([]);
+    await engine.next("worker.leave");
+    expect(engine.commands.filter((command) => command.type === "task.result")).toEqual([]);
+    expect(house.metrics.text()).toContain('ws_session_reset_total{tenant="default",code="E.SESSION.GAP"} 1');
+  });
+
+  it("[D9] resets a session that sends only what lies beyond the window for 16 s, but not while the engine is what it waits for", async () => {
+    await house.stop();
+    house = await openHouse({ limits: { recvWindow: 2 } });
+    const { engine, outside } = house;
+    const { worker: patient } = await join();
+    engine.hold("task.result");
+    for (const seq of [0, 1, 2]) patient.say("biz.exec.result", result(`r.${seq}`), { seq });
+    const { worker } = await join({ instance: "w-2" });
+    for (const seq of [7, 8]) worker.say("biz.exec.result", result(`r.${seq}`), { seq });
+    await patient.settle();
+    await worker.settle();
+
+    outside.advance(15_000);
+    for (const each of [patient, worker]) {
+      each.say("biz.exec.result", result("r.9"), { seq: 9 });
+      await each.settle();
+      expect(each.frames.at(-1)?.type).not.toBe("control.reset");
+    }
+    outside.advance(1_000);
+
+    expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.GAP" });
+    await patient.settle();
+    expect(patient.frames.at(-1)?.type).not.toBe("control.reset");
   });
 
   it("[D5] sends fence and attempt only to workers that announced that they read them", async () => {
@@ -256,8 +305,13 @@ describe("work on a live session", () => {
     const control = worker.say("control.levitate", {}, { ack: { request: true } });
     expect((await worker.next("control.ack")).payload).toMatchObject({ ok: false, for: control });
     worker.say("biz.exec.levitate", {});
-    worker.work("ext.vendor.acme.hello", { anything: true });
-    expect((await worker.next("control.ack")).payload).toMatchObject({ ok: true, ack_seq: 1 });
+    const vendor = worker.work("ext.vendor.acme.hello", { anything: true });
+    expect((await worker.next("control.ack")).payload).toMatchObject({
+      ok: false,
+      for: vendor,
+      info: expect.stringContaining("E.CMD.UNKNOWN"),
+      ack_seq: 1,
+    });
 
     worker.work("biz.exec.result", result("r.0"));
     await engine.next("task.result");

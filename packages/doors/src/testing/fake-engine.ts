@@ -63,6 +63,7 @@ export function createFakeEngine(): FakeEngine {
           repeated: false,
         },
       };
+    if (command.type === "worker.kick") return { body: { of: "worker", worker: command.worker, draining: false } };
     if (command.type === "worker.drain") return { body: { of: "worker", worker: command.worker, draining: command.on } };
     return { body: { of: "word", applied: true } };
   };

@@ -1,18 +1,18 @@
-// A worker's end of the session as a script: says what a test tells it, word by word, and waits for named frames.
+// A worker's end of the session as a script, in any dialect: says what a test tells it, word by word, and waits for named frames.
 
-import { type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
+import { type Dialect, type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
 import { WebSocket } from "ws";
 import { createInbox } from "./inbox.ts";
 
 export interface FakeWorker {
   readonly socket: WebSocket;
-  /** All frames received, in order; each was valid by the protocol's own schemas. */
+  /** All frames received, in order; each was valid by the schemas of its dialect, which the older ones read strictly. */
   readonly frames: Envelope[];
   readonly closed: Promise<{ code: number; reason: string }>;
   next(type: string): Promise<Envelope>;
   /** A frame with this worker's envelope around it; `more` overrides fields of the envelope. Returns its id. */
   say(type: string, payload: object, more?: Record<string, unknown>): string;
-  /** The same, numbered. */
+  /** The same, numbered as the dialect numbers, and asking for an ack. */
   work(type: string, payload: object, more?: Record<string, unknown>): string;
   raw(text: string | Buffer): void;
   /** Resolves when the peer has seen everything said before: it answers in order. */
@@ -23,20 +23,25 @@ export interface FakeWorkerOptions {
   readonly tenant?: string;
   readonly instance?: string;
   readonly headers?: Record<string, string>;
+  readonly dialect?: Dialect;
+  /** Where the counter in its frame ids stands: 0 in a new process. */
+  readonly count?: number;
+  /** Frames are taken as they come: for peers that do not know in which dialect they will be answered. */
+  readonly isUnchecked?: boolean;
 }
 
 export async function dial(url: string, options: FakeWorkerOptions = {}): Promise<FakeWorker> {
-  const { tenant = "default", instance = "w-1" } = options;
+  const { tenant = "default", instance = "w-1", dialect = "v2" } = options;
   const socket = new WebSocket(url, { headers: options.headers ?? {} });
   const inbox = createInbox<Envelope>();
   const pongs = createInbox<string>();
   const frames: Envelope[] = [];
-  let count = 0;
-  let seq = 0;
+  let count = options.count ?? 0;
+  let number = dialect === "first" ? 1 : 0;
   socket.on("message", (data) => {
-    const envelope = readEnvelope(JSON.parse(String(data)), "v2");
+    const envelope = readEnvelope(JSON.parse(String(data)), options.isUnchecked === true ? "any" : dialect);
     if (envelope instanceof Fault) throw envelope;
-    const payload = readPayload("v2", envelope.type, envelope.payload);
+    const payload = options.isUnchecked === true ? null : readPayload(dialect, envelope.type, envelope.payload);
     if (payload instanceof Fault) throw payload;
     frames.push(envelope);
     inbox.put(envelope);
@@ -62,13 +67,17 @@ export async function dial(url: string, options: FakeWorkerOptions = {}): Promis
     socket.send(JSON.stringify({ type, id, ts: new Date(0).toISOString(), tenant, sender, payload, ...more }));
     return id;
   };
+  const numbered = (): Record<string, number> => {
+    if (dialect === "v1") return {};
+    return dialect === "first" ? { session_seq: number++ } : { seq: number++ };
+  };
   return {
     socket,
     frames,
     closed,
     next: (type) => inbox.take((envelope) => envelope.type === type),
     say,
-    work: (type, payload, more) => say(type, payload, { seq: seq++, ack: { request: true }, ...more }),
+    work: (type, payload, more) => say(type, payload, { ...numbered(), ack: { request: true }, ...more }),
     raw: (text) => socket.send(text),
     async settle() {
       const mark = `mark-${count++}`;
@@ -90,5 +99,19 @@ export const register = (more: Record<string, unknown> = {}, features: readonly 
   packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
   boot_id: "boot-1",
   running: [],
+  ...more,
+});
+
+/** Register of a worker that knows no extension and reports nothing, as the older dialects demand it. */
+export const olderRegister = (more: Record<string, unknown> = {}) => ({
+  capabilities: { concurrency: { max_parallel: 1 }, runtimes: ["python"], features: [] },
+  packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+  ...more,
+});
+
+export const handshakeV1 = (more: Record<string, unknown> = {}) => ({
+  protocol: 1,
+  auth: { mode: "token", token: "secret-a" },
+  worker: { id: "w-1", version: "0.1.0", hostname: "box" },
   ...more,
 });

@@ -4,9 +4,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { EventPage, Reader } from "@astraflow/engine";
 import { createDoors, type Doors, type DoorsOptions } from "../doors.ts";
-import { allGrants, createSigner, createTokens } from "../identity.ts";
+import { allGrants, createTokens } from "../identity.ts";
 import { createMetrics, type Metrics } from "../metrics.ts";
 import { createFakeEngine, type FakeEngine } from "./fake-engine.ts";
+import { createFakeGate, type FakeGate } from "./fake-gate.ts";
 import { createFakeOutside, type FakeOutside } from "./fake-outside.ts";
 import { dial, type FakeWorker, type FakeWorkerOptions, handshake, register } from "./fake-worker.ts";
 
@@ -16,6 +17,7 @@ export interface House {
   readonly engine: FakeEngine;
   readonly outside: FakeOutside;
   readonly metrics: Metrics;
+  readonly gate: FakeGate;
   readonly doors: Doors;
   readonly port: number;
   dial(options?: FakeWorkerOptions): Promise<FakeWorker>;
@@ -26,7 +28,10 @@ export interface House {
 
 export const emptyReader: Reader = {
   events: async (): Promise<EventPage> => ({ items: [], next: 0, head: 0, floor: 0 }),
-  page: async (query) => (query.page === "run" ? { detail: null, head: 0 } : { items: [], next: null, head: 0 }) as never,
+  page: async (query) => {
+    if (query.page === "run") return { detail: null, head: 0 } as never;
+    return (query.page === "worker" ? { worker: null, held: [], head: 0 } : { items: [], next: null, head: 0 }) as never;
+  },
   close: async () => undefined,
 };
 
@@ -36,14 +41,24 @@ export const tokens = createTokens([
   { token: "viewer", tenant: "default", user: "vic", grants: ["view"] },
 ]);
 
-export async function openHouse(options: Partial<DoorsOptions> = {}): Promise<House> {
+export interface HouseOptions extends Partial<DoorsOptions> {
+  /** How long the session tokens of this house live. */
+  readonly tokenMs?: number;
+}
+
+export async function openHouse({ tokenMs, ...options }: HouseOptions = {}): Promise<House> {
   const engine = createFakeEngine();
   const outside = createFakeOutside();
   const metrics = createMetrics();
+  const gate = createFakeGate({
+    authenticate: options.authenticate ?? tokens,
+    now: () => outside.clock.now(),
+    ...(tokenMs !== undefined && { tokenMs }),
+  });
   const doors = createDoors({
     link: engine.link,
     authenticate: tokens,
-    sign: createSigner("a secret of this test"),
+    gate,
     outside,
     metrics,
     reader: emptyReader,
@@ -65,6 +80,7 @@ export async function openHouse(options: Partial<DoorsOptions> = {}): Promise<Ho
     engine,
     outside,
     metrics,
+    gate,
     doors,
     dial: (more) => dial(ws, more),
     async worker(more = {}) {

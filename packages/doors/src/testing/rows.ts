@@ -109,6 +109,7 @@ export function workerRow(instance: string, more: Partial<WorkerRow> = {}): Work
       version: "1.0.0",
       dialect: "v2",
     }),
+    condition: "{}",
     ...more,
   };
 }
@@ -160,6 +161,25 @@ function answer(rows: Rows, query: PageQuery, head: number): object {
       const run = rows.runs.find((one) => one.id === query.run && one.tenant === query.tenant);
       const tasks = rows.tasks.filter((task) => task.run === query.run);
       return { detail: run === undefined ? null : { run, tasks, workflow: JSON.stringify(chain) }, head };
+    }
+    case "worker": {
+      const worker = rows.workers.find((one) => one.id === query.worker && one.tenant === query.tenant) ?? null;
+      const held = rows.tasks.filter((task) => task.phase === "leased" && worker !== null && task.worker === worker.id);
+      return { worker, held: held.slice(0, query.limit), head };
+    }
+    case "crew":
+      return { items: rows.workers.map(({ tenant, phase, draining }) => ({ tenant, phase, draining, workers: 1 })) };
+    case "depth": {
+      const tenantOf = (task: TaskRow) => rows.runs.find((run) => run.id === task.run)?.tenant ?? "";
+      const phases = ["waiting", "parked", "ready", "leased"] as const;
+      const tenants = [...new Set(rows.runs.map((run) => run.tenant))].filter((one) => (query.tenant ?? one) === one);
+      const items = tenants.flatMap((tenant) =>
+        phases.map((phase) => {
+          const tasks = rows.tasks.filter((task) => task.phase === phase && tenantOf(task) === tenant);
+          return { tenant, phase, tasks: tasks.length };
+        }),
+      );
+      return { items: items.filter(({ tasks }) => tasks > 0) };
     }
     case "workers":
       return { items: rows.workers.filter((worker) => worker.tenant === query.tenant), head };

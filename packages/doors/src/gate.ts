@@ -1,0 +1,70 @@
+// The contract between the session door and whoever knows credentials: who may open a session, what a session token says, what was revoked.
+// Types only. The books behind it are identity.ts, session-tokens.ts and certificates.ts; when it is asked is the session door's business.
+
+import type { Dialect, Fault } from "@astraflow/protocol";
+
+/** The certificate a peer has shown on its TLS connection. */
+export interface ShownCertificate {
+  /** base64url of the SHA-256 of its DER form. */
+  readonly thumbprint: string;
+  /** Why it is not trusted; null where the chain, the dates and the purpose are in order. */
+  readonly problem: string | null;
+  /** URI names of its subject (SPIFFE ids). */
+  readonly uris: readonly string[];
+  /** Wall time in ms after which it is worth nothing. */
+  readonly expiresAt: number;
+}
+
+/** Who a peer says it is, and what it brings as proof. */
+export interface WorkerClaim {
+  readonly tenant: string;
+  readonly instance: string;
+  readonly mode: "token" | "mtls";
+  readonly token: string | null;
+  readonly certificate: ShownCertificate | null;
+}
+
+export interface AdmittedWorker {
+  readonly tenant: string;
+  /** For the log and the audit: the name of the token or certificate, never its secret. */
+  readonly user: string;
+  /** The proof that was accepted, as a name that `isGood` knows. */
+  readonly credential: string;
+  /** Thumbprint of the certificate the session is bound to; null where none was shown. */
+  readonly thumbprint: string | null;
+}
+
+/** What a session token says once its signature and times were checked. Times in seconds. */
+export interface SessionClaims {
+  readonly sid: string;
+  readonly wid: string;
+  readonly tenant: string;
+  readonly dialect: Dialect;
+  readonly jti: string;
+  readonly kid: string;
+  readonly aud: string;
+  readonly iat: number;
+  readonly exp: number;
+  /** Thumbprint the token is bound to; absent where the session has no certificate. */
+  readonly cnf?: string;
+}
+
+export interface IssuedToken {
+  readonly token: string;
+  readonly jti: string;
+  /** Wall time in ms. */
+  readonly expiresAt: number;
+}
+
+/** The keeper of the session door's credentials. Nothing here waits or throws. */
+export interface Gate {
+  /** E.AUTH.MISSING_TOKEN, E.AUTH.INVALID_TOKEN, E.AUTH.MTLS_REQUIRED, E.AUTH.MODE_UNSUPPORTED or E.SESSION.DENIED where not. */
+  admit(claim: WorkerClaim): AdmittedWorker | Fault;
+  /** Still true of someone who was admitted earlier? Asked after every `changed`, and for certificates at their end. */
+  isGood(admitted: AdmittedWorker): boolean;
+  /** Credentials were revoked or rotated: live sessions are looked at again. The returned function ends the listening. */
+  onChange(hear: () => void): () => void;
+  issue(of: { sid: string; wid: string; tenant: string; dialect: Dialect; thumbprint: string | null }): IssuedToken;
+  /** E.SESSION.INVALID_TOKEN where signature, key, audience or time is wrong. */
+  read(token: string): SessionClaims | Fault;
+}

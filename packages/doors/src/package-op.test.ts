@@ -1,0 +1,13 @@
+import type { JsonObject, PkgEvent } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { packageOpOf } from "./package-op.ts";
+
+it.each<[PkgEvent["status"], JsonObject | undefined, string]>([
+  ["installed", undefined, "install"],
+  ["removed", undefined, "uninstall"],
+  ["failed", undefined, "install"],
+  ["failed", { op: "uninstall" }, "uninstall"],
+  ["failed", { op: "anything" }, "install"],
+])("[A26] a worker's word %s %j counts as %s", (status, details, op) => {
+  expect(packageOpOf({ status, ...(details !== undefined && { details }) })).toEqual({ op, status });
+});

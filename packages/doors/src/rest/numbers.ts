@@ -1,0 +1,112 @@
+// Numbers that are read when somebody scrapes, and the names of those the engine counts: the engine's gauges, the process's, and what the store
+// knows of all schedulers together. Numbers of sessions are counted by their door.
+
+import type { EngineGauge, Reader } from "@astraflow/engine";
+import type { Metrics } from "../metrics.ts";
+import type { Outside } from "../outside.ts";
+import { depthMax } from "./scaling.ts";
+
+export interface NumbersOptions {
+  readonly metrics: Metrics;
+  readonly reader: Reader;
+  readonly outside: Outside;
+  /** The engine's own numbers; null while it cannot be asked. */
+  readonly gauge: () => EngineGauge | null;
+}
+
+const numbersLimits = {
+  /** Several scrapers ask the store once. */
+  storeMsMin: 2_000,
+  /** A store that is away must not keep anybody from seeing the rest. */
+  waitMsMax: 2_000,
+} as const;
+
+type PlainField = { [F in keyof EngineGauge]: EngineGauge[F] extends number ? F : never }[keyof EngineGauge];
+const engineGauges: readonly (readonly [name: string, help: string, field: Exclude<PlainField, "now">])[] = [
+  ["engine_commands_waiting", "Commands that no turn has taken yet.", "waiting"],
+  ["engine_turns", "Turns made since start.", "turns"],
+  ["engine_commands", "Commands taken since start.", "commands"],
+  ["engine_grants", "Tasks granted since start.", "grants"],
+  ["engine_turns_retried", "Turns that were made again because the store refused them.", "retriedTurns"],
+  ["engine_units_quarantined", "Roots set aside for an operator.", "quarantined"],
+  ["engine_sessions", "Worker sessions of this process.", "sessions"],
+  ["engine_attempts_held", "Attempts held by the workers of this process.", "held"],
+];
+
+/** Lateness, so most of it is near zero; the last bounds are those of a worker that is about to be lost. */
+const latenessBucketsMs = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 35_000, 70_000];
+
+/** Counted by the engine as data; their names and labels are promised here. */
+function declareCounts(metrics: Metrics): void {
+  metrics.counter("heartbeat_degraded_total", "Heartbeats that said the worker is not healthy.", ["tenant", "worker"]);
+  metrics.histogram("heartbeat_latency_ms", "How late heartbeats came, by their period.", ["tenant"], latenessBucketsMs);
+  metrics.counter("worker_saturated_total", "Times that a worker had no free slot for too long.", ["tenant"]);
+  metrics.counter("worker_cloned_total", "Joins refused because another process with that instance id is live.", ["tenant"]);
+  metrics.counter("stale_words_total", "Words of workers about attempts that are theirs no longer.", ["type"]);
+  metrics.counter("dispatch_recheck_total", "Dispatches sent again to workers that cannot report what they run.", ["tenant"]);
+  metrics.counter("duplicate_results_total", "Results that were stored already.", []);
+}
+
+/** Makes the families; the returned function brings those up to date that only the store knows, and never rejects. */
+export function gatherNumbers(options: NumbersOptions): () => Promise<void> {
+  const { metrics, gauge } = options;
+  const families = engineGauges.map(([name, help, field]) => ({ family: metrics.gauge(name, help, []), field }));
+  const memory = metrics.gauge("process_resident_memory_bytes", "Memory of the process.", []);
+  const cpu = metrics.counter("process_cpu_seconds_total", "Processor time of the process.", []);
+  declareCounts(metrics);
+  metrics.onScrape(() => {
+    const now = gauge();
+    if (now !== null) for (const { family, field } of families) family.at().set(now[field]);
+    const { user, system } = process.cpuUsage();
+    cpu.at().set((user + system) / 1_000_000);
+    memory.at().set(process.memoryUsage.rss());
+  });
+  return readStore(options);
+}
+
+function readStore({ metrics, reader, outside, gauge }: NumbersOptions): () => Promise<void> {
+  const workers = metrics.gauge("workers", "Workers by state; draining and saturated ones are online too.", ["tenant", "state"]);
+  const depth = metrics.gauge("queue_depth", `Tasks that could run and have no worker, among ${depthMax} open ones.`, ["tenant"]);
+  let readAt = Number.NEGATIVE_INFINITY;
+  let reading: Promise<void> | null = null;
+
+  const read = async (): Promise<void> => {
+    const [crew, depths] = await Promise.all([reader.page({ page: "crew" }), reader.page({ page: "depth", max: depthMax })]);
+    workers.clear();
+    depth.clear();
+    for (const { tenant, phase, draining, workers: count } of crew.items) {
+      // Every state of a tenant that has workers is shown, so that one that falls to zero is seen to.
+      for (const state of ["online", "away", "lost", "draining", "saturated"]) workers.at(tenant, state).add(0);
+      workers.at(tenant, phase).add(count);
+      if (draining && phase === "online") workers.at(tenant, "draining").add(count);
+      depth.at(tenant).add(0);
+    }
+    for (const [tenant, count] of Object.entries(gauge()?.saturated ?? {})) workers.at(tenant, "saturated").set(count);
+    for (const { tenant, phase, tasks } of depths.items) {
+      depth.at(tenant).add(0);
+      if (phase === "ready") depth.at(tenant).set(tasks);
+    }
+  };
+  // Numbers of a minute ago would pass for those of now: without the store there are none.
+  const forget = (why: unknown): void => {
+    workers.clear();
+    depth.clear();
+    outside.log({ level: "warn", event: "metrics.unread", problem: why instanceof Error ? why.message : String(why) });
+  };
+  return () => {
+    if (reading !== null) return reading;
+    if (outside.clock.ticks() - readAt < numbersLimits.storeMsMin) return Promise.resolve();
+    readAt = outside.clock.ticks();
+    let endWaiting = (): void => undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      endWaiting = outside.timers.after(numbersLimits.waitMsMax, () => reject(new Error("the store did not answer in time")));
+    });
+    reading = Promise.race([read(), late])
+      .catch(forget)
+      .finally(() => {
+        endWaiting();
+        reading = null;
+      });
+    return reading;
+  };
+}

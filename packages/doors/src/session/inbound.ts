@@ -1,0 +1,304 @@
+// What a worker says in its session: read, told to the engine, acknowledged once answered. Order and repeats are the stream's business,
+// what a word means the engine's; how the session began and ends is in session.ts.
+
+import type { FaultData } from "@astraflow/engine";
+import { type Envelope, Fault, fault, frameTypeOf, type Payloads, type PkgEvent } from "@astraflow/protocol";
+import { type Ticket, voidType } from "@astraflow/session";
+import { packageOpOf } from "../package-op.ts";
+import { isRetryable } from "../plain-fault.ts";
+import { Introduction } from "./introduction.ts";
+import { type Note, ticketOf } from "./notes.ts";
+import type { Session } from "./session.ts";
+import { frameFields, type Surroundings } from "./surroundings.ts";
+import { beatCommand, readAs, readWord } from "./words.ts";
+
+export class Inbound {
+  readonly #session: Session;
+  readonly #around: Surroundings;
+  #registerId: string | null = null;
+  #stuck: { readonly at: number; readonly since: number } | null = null;
+
+  constructor(session: Session, around: Surroundings) {
+    this.#session = session;
+    this.#around = around;
+  }
+
+  /** A frame on the session's socket, from whom it is bound to. */
+  receive(envelope: Envelope, bytes: number): void {
+    const type = this.#typeOf(envelope);
+    const { dialect, worker } = this.#session.bound;
+    if (dialect !== "v2") this.#around.frameCounters.hear(worker, envelope.id);
+    if (type.startsWith("control.")) this.#control(type, envelope, bytes);
+    else this.#business(type, envelope, bytes);
+  }
+
+  /** The register that the session began with: it may be repeated until it is acked. */
+  registered(envelope: Envelope): void {
+    this.#registerId = envelope.id;
+  }
+
+  /** Its name in our own dialect, whatever it was called on the wire. */
+  #typeOf(envelope: Envelope): string {
+    const { dialect } = this.#session.bound;
+    return dialect === "v1" ? (frameTypeOf(dialect, envelope.type) ?? envelope.type) : envelope.type;
+  }
+
+  // ---- control frames
+
+  #control(type: string, envelope: Envelope, bytes: number): void {
+    switch (type) {
+      case "control.ack":
+        return this.#hearAck(envelope);
+      case "control.heartbeat":
+        return this.#hearBeat(envelope, bytes);
+      case "control.register":
+        return this.#hearRegister(envelope, bytes);
+      case "control.handshake":
+      case "control.resume":
+        return this.#hearGreeting(envelope);
+      default:
+        return this.#hearUnknown(envelope, ticketOf(envelope, bytes));
+    }
+  }
+
+  /** Those who hear no ack in time say their first frame again. */
+  #hearGreeting(envelope: Envelope): void {
+    const { bound, entrance, stream } = this.#session;
+    if (envelope.id === bound.greeting || envelope.id === entrance.resumeId) return stream.name(envelope.id);
+    this.#session.reset(fault("E.FRAME.INVALID", `${envelope.type} is only possible as the first frame`), envelope);
+  }
+
+  #hearRegister(envelope: Envelope, bytes: number): void {
+    const session = this.#session;
+    if (envelope.id === this.#registerId) {
+      // Before the join is stored the ack must not leave; then it leaves anyway.
+      if (session.phase === "live") session.stream.name(envelope.id);
+      return;
+    }
+    if (session.phase !== "live")
+      return session.reset(fault("E.FRAME.INVALID", "register again only once the session is accepted"), envelope);
+    const register = this.#read("control.register", envelope);
+    if (register === null) return;
+    // A register says everything anew; what an earlier catalogue said no longer counts if this one lists packages.
+    const isListed = register.packages !== undefined || register.manifests !== undefined;
+    session.introduction = new Introduction(register, isListed ? null : session.introduction.catalog);
+    this.#describe(ticketOf(envelope, bytes));
+  }
+
+  #hearBeat(envelope: Envelope, bytes: number): void {
+    const session = this.#session;
+    const beat = this.#read("control.heartbeat", envelope);
+    if (beat === null) return;
+    const ticket = ticketOf(envelope, bytes);
+    // Some workers start beating before they are accepted; there is nothing to renew yet.
+    if (session.phase !== "live") return session.stream.settle(ticket);
+    const installed = beat.packages?.installed;
+    if (installed !== undefined && session.introduction.learn(installed)) this.#describe(silent);
+    // While the store stalls the older beats still wait; this one would say nothing they do not.
+    if (session.isEnded || session.notes.beats >= this.#around.limits.beatsMax) return;
+    const note: Note = { what: "beat", ticket, left: 1 };
+    session.notes.enter(note);
+    session.post(beatCommand(session.speaker, beat, this.#around.limits.vitalsCharsMax), note);
+  }
+
+  #hearAck(envelope: Envelope): void {
+    const session = this.#session;
+    const ack = this.#read("control.ack", envelope);
+    if (ack === null) return;
+    const acked = session.stream.heardAck(ack, envelope.ack?.for);
+    if (acked === "unsent")
+      return session.reset(fault("E.SESSION.ACK_UNSENT", "the ack names a frame that was never sent"), envelope);
+    const held = [];
+    for (const { send } of acked)
+      if (send.type === "dispatch") held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
+    if (held.length === 0) return;
+    const { tenant, worker, session: id } = session.speaker;
+    session.post({ type: "task.ack", tenant, worker, session: id, held }, null);
+  }
+
+  // ---- work frames
+
+  #business(type: string, envelope: Envelope, bytes: number): void {
+    const session = this.#session;
+    const { bound } = session;
+    if (bound.dialect === "v1" && this.#isFalselyNumbered(type, envelope)) return;
+    const number = bound.dialect === "v2" ? envelope.seq : envelope.session_seq;
+    const { id, corr } = envelope;
+    const frame = { number, id, corr, isAsked: envelope.ack?.request === true, bytes };
+    const { verdict, deliver } = session.stream.arrive(frame, envelope, this.#around.outside.clock.ticks());
+    if (verdict === "repeat") return this.#around.meter.repeated(bound.tenant, "in", 1);
+    // Not acked: it comes again when there is room for it.
+    if (verdict === "outside") return this.#hearOutside();
+    for (const { ticket, item } of deliver) {
+      if (session.isEnded) return;
+      this.#hearWord(item === envelope ? type : this.#typeOf(item), item, ticket);
+    }
+  }
+
+  /**
+   * A peer that gave frames up may never send the next one, only such as lie beyond the window: a hole without anything behind it.
+   * While frames wait for the engine it is our own slowness instead.
+   */
+  #hearOutside(): void {
+    const { stream, bound } = this.#session;
+    this.#around.meter.refused(bound.tenant, "E.SESSION.WINDOW");
+    if (stream.counts.unsettled > 0 || this.#stuck?.at === stream.lastSeen) return;
+    this.#stuck = { at: stream.lastSeen, since: this.#around.outside.clock.ticks() };
+  }
+
+  /** Since when nothing but frames beyond the window came; Infinity where that is not so. */
+  get stuckSince(): number {
+    return this.#stuck?.at === this.#session.stream.lastSeen ? this.#stuck.since : Number.POSITIVE_INFINITY;
+  }
+
+  /** A new socket may bring what was missing. */
+  forgetStuck(): void {
+    this.#stuck = null;
+  }
+
+  /**
+   * v1 numbers what it says by run. Only a number that this worker was never sent is answered: results of one run come from
+   * several workers and in any order.
+   */
+  #isFalselyNumbered(type: string, envelope: Envelope): boolean {
+    const session = this.#session;
+    const { seq, payload } = envelope;
+    const run = payload["run_id"];
+    if (type !== "biz.exec.result" || seq === undefined || typeof run !== "string") return false;
+    if (!this.#around.runNumbers.isFalse(run, seq, session.bound.worker)) return false;
+    this.#around.meter.refused(session.bound.tenant, "E.RESULT.SEQ_GAP");
+    const message = `number ${seq} of run ${run} was never dispatched to this worker; send again from the last acknowledged one`;
+    session.line?.send(session.writer.error("E.RESULT.SEQ_GAP", message, envelope.id));
+    return true;
+  }
+
+  #hearWord(type: string, envelope: Envelope, ticket: Ticket): void {
+    const session = this.#session;
+    if (session.phase === "describing") return this.#hearInventory(type, envelope, ticket);
+    if (ticket.number === null && session.notes.unnumbered >= this.#around.limits.unnumberedMax)
+      return session.reset(fault("E.OVERLOADED", "too many frames without a number wait for an answer"));
+    const word = readWord(session.speaker, type, envelope, ticket.bytes);
+    if (word instanceof Fault)
+      return word.code === "E.CMD.UNKNOWN" ? this.#hearUnknown(envelope, ticket) : session.reset(word, envelope);
+    switch (word.of) {
+      case "commands": {
+        if (word.commands.length === 0) return session.stream.settle(ticket);
+        const note: Note = { what: "word", ticket, left: word.commands.length };
+        session.notes.enter(note);
+        for (const command of word.commands) session.post(command, note);
+        return;
+      }
+      case "catalog":
+        session.introduction.relearn(word.catalog);
+        return this.#describe(ticket);
+      case "package":
+        return this.#hearPackage(word.event, envelope, ticket);
+      case "error":
+        session.log("warn", "session.error", {
+          ...frameFields(envelope),
+          code: word.error.code,
+          message: word.error.message.slice(0, 500),
+        });
+        return session.stream.settle(ticket);
+      case "next":
+        return this.#hearNext(word.request, ticket);
+      case "vendor":
+        return this.#hearVendor(type, envelope, word.payload, ticket);
+      case "unknown":
+        return this.#hearUnknown(envelope, ticket);
+    }
+  }
+
+  #hearPackage(event: PkgEvent, envelope: Envelope, ticket: Ticket): void {
+    const session = this.#session;
+    const { op, status } = packageOpOf(event);
+    this.#around.meter.packageOp(session.bound.tenant, op, status);
+    session.log("info", "session.package", {
+      ...frameFields(envelope),
+      package: event.name,
+      version: event.version,
+      status: event.status,
+    });
+    session.stream.settle(ticket);
+  }
+
+  /** There are no chains yet, so nobody can be part of one; whoever waits for the answer gets it at once. */
+  #hearNext(request: Payloads["biz.exec.next.request"], ticket: Ticket): void {
+    const { requestId, runId, nodeId, middlewareId } = request;
+    const error = { code: "next_no_chain", message: "the calling node is not part of a middleware chain" };
+    this.#session.outbound.say("biz.exec.next.response", { requestId, runId, nodeId, middlewareId, error }, requestId);
+    this.#session.stream.settle(ticket);
+  }
+
+  #hearVendor(type: string, envelope: Envelope, payload: object, ticket: Ticket): void {
+    const session = this.#session;
+    if (type === voidType) return session.stream.settle(ticket);
+    const { tenant, worker, instance } = session.bound;
+    const { id, corr } = envelope;
+    const isTaken = this.#around.extensions?.fromWorker({ tenant, worker, instance, type, id, corr, payload }) === true;
+    if (isTaken) return session.stream.settle(ticket);
+    this.#hearUnknown(envelope, ticket);
+  }
+
+  /** Never fatal: a newer worker may know more words than we do. */
+  #hearUnknown(envelope: Envelope, ticket: Ticket): void {
+    const session = this.#session;
+    this.#around.meter.refused(session.bound.tenant, "E.CMD.UNKNOWN");
+    session.stream.refuse(ticket, `E.CMD.UNKNOWN: nobody here takes frames of type ${envelope.type.slice(0, 100)}`);
+  }
+
+  // ---- the inventory
+
+  #hearInventory(type: string, envelope: Envelope, ticket: Ticket): void {
+    const session = this.#session;
+    const { introduction } = session;
+    if (type === "biz.pkg.catalog") introduction.catalog = this.#read("biz.pkg.catalog", envelope);
+    else if (type === "biz.exec.inventory") introduction.inventory = this.#read("biz.exec.inventory", envelope);
+    else if (type !== voidType) {
+      const why = fault("E.SESSION.NOT_REGISTERED", "catalogue and inventory must come before other work frames");
+      return session.reset(why, envelope);
+    }
+    if (session.isEnded) return;
+    if (session.entrance.answerFor(ticket) > this.#around.limits.unnumberedMax + this.#around.limits.wideRecvWindow)
+      return session.reset(fault("E.OVERLOADED", "too many frames wait for the rest of the inventory"));
+    if (introduction.isComplete(session.bound)) session.line?.described();
+  }
+
+  #describe(ticket: Ticket): void {
+    const session = this.#session;
+    if (session.notes.unnumbered >= this.#around.limits.unnumberedMax)
+      return session.reset(fault("E.OVERLOADED", "too many descriptions wait for an answer"));
+    const note: Note = { what: "describe", ticket, left: 1 };
+    session.notes.enter(note);
+    session.post(session.introduction.describe(session.bound, session.speaker), note);
+  }
+
+  // ---- what the engine answered
+
+  answered(note: Note, why: FaultData | null): void {
+    const session = this.#session;
+    const isLast = session.notes.answer(note);
+    if (session.isEnded) return;
+    if (why !== null) {
+      this.#around.meter.refused(session.bound.tenant, why.code);
+      const isSessionGone = why.code.startsWith("E.SESSION.") && note.what !== "word";
+      // A beat that could not be stored is not worth a session: the next one says as much, and this one stays unacked.
+      if (note.what === "beat" && !isSessionGone && isRetryable(why)) return;
+      // A word that was refused for good is settled; one that could not be stored must come again, in a new session.
+      if (note.what !== "word" || isRetryable(why)) return session.sendAway(why);
+    }
+    if (isLast) session.stream.settle(note.ticket);
+  }
+
+  #read<T extends Known>(type: T, envelope: Envelope): Payloads[T] | null {
+    const payload = readAs(this.#session.bound, type, envelope);
+    if (!(payload instanceof Fault)) return payload;
+    this.#session.reset(payload, envelope);
+    return null;
+  }
+}
+
+type Known = "control.register" | "control.heartbeat" | "control.ack" | "biz.exec.inventory" | "biz.pkg.catalog";
+
+/** For words of ours that no frame waits on. */
+const silent: Ticket = { number: null, id: "", isAsked: false, bytes: 0 };

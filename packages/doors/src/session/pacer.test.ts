@@ -1,0 +1,101 @@
+import { describe, expect, it } from "vitest";
+import { createMetrics } from "../metrics.ts";
+import { createFakeEngine } from "../testing/fake-engine.ts";
+import { createFakeGate } from "../testing/fake-gate.ts";
+import { createFakeOutside } from "../testing/fake-outside.ts";
+import { handshake, handshakeV1, olderRegister } from "../testing/fake-worker.ts";
+import { tokens } from "../testing/house.ts";
+import { PlainSocket, say, turn } from "../testing/plain-socket.ts";
+import { createSessionHall } from "./hall.ts";
+import { Pacer } from "./pacer.ts";
+
+describe("turns of a crowd", () => {
+  it("[D36] are given in order, at once while there is room and never more than the rate in any second", () => {
+    const outside = createFakeOutside();
+    const pacer = new Pacer(200, outside);
+    const start = outside.clock.ticks();
+    const given: { n: number; at: number }[] = [];
+    for (let n = 0; n < 1_000; n += 1) pacer.queue(() => void given.push({ n, at: outside.clock.ticks() - start }));
+
+    expect(given).toHaveLength(20);
+    outside.advance(500);
+    for (let n = 1_000; n < 1_100; n += 1) pacer.queue(() => void given.push({ n, at: outside.clock.ticks() - start }));
+    outside.advance(10_000);
+
+    expect(given.map(({ n }) => n)).toEqual(Array.from({ length: 1_100 }, (_, n) => n));
+    const most = Math.max(...given.map(({ at }) => given.filter((other) => other.at >= at && other.at < at + 1_000).length));
+    expect(most).toBe(200);
+    expect(given.at(-1)?.at).toBeLessThanOrEqual(5_500);
+    expect(pacer.waiting).toBe(0);
+  });
+
+  it("[D36] come one by one at a low rate, and cost no wait where nobody else is", () => {
+    const outside = createFakeOutside();
+    const pacer = new Pacer(2, outside);
+    const start = outside.clock.ticks();
+    const given: number[] = [];
+    const ask = () => pacer.queue(() => void given.push(outside.clock.ticks() - start));
+
+    ask();
+    ask();
+    ask();
+    outside.advance(3_000);
+    ask();
+
+    expect(given).toEqual([0, 500, 1_000, 3_000]);
+  });
+});
+
+describe("a storm of handshakes", () => {
+  const openHall = (limits: object) => {
+    const engine = createFakeEngine();
+    const outside = createFakeOutside();
+    const gate = createFakeGate({ authenticate: tokens, now: () => outside.clock.now() });
+    return { engine, outside, hall: createSessionHall({ link: engine.link, gate, outside, metrics: createMetrics(), limits }) };
+  };
+  const greet = (instance: string) =>
+    say("control.handshake", handshake({ worker: { ...handshake().worker, worker_instance_id: instance } }), {
+      sender: { role: "worker", id: instance },
+    });
+
+  it("[D36] is acked late and in order, never reset; whoever waits is part of the crowd that keeps others out", async () => {
+    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 3 });
+    const sockets = Array.from({ length: 4 }, () => new PlainSocket());
+
+    sockets.forEach((socket, n) => {
+      hall.welcome(socket).message(greet(`w-${n}`), false);
+    });
+    await turn();
+    expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 0, 0, 0]);
+    expect(hall.refusal()?.code).toBe("E.OVERLOADED");
+    outside.advance(100);
+    expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 1, 0, 0]);
+    expect(hall.refusal()).toBe(null);
+    outside.advance(200);
+
+    expect(sockets.map((socket) => socket.types)).toEqual(sockets.map(() => ["control.ack"]));
+  });
+
+  it("[D36] makes what follows the handshake on its socket wait behind its ack, and forgets those who hang up", async () => {
+    const { hall, outside, engine } = openHall({ handshakesPerSecondMax: 10 });
+    hall.welcome(new PlainSocket()).message(greet("w-0"), false);
+    const impatient = new PlainSocket();
+    const ears = hall.welcome(impatient);
+    const gone = new PlainSocket();
+    const goneEars = hall.welcome(gone);
+
+    ears.message(say("handshake", handshakeV1()), false);
+    ears.message(say("register", olderRegister()), false);
+    goneEars.message(greet("w-2"), false);
+    goneEars.closed(1006);
+    await turn();
+    expect(engine.commands).toEqual([]);
+    outside.advance(100);
+    await turn();
+    await turn();
+
+    expect(impatient.sent.map((frame) => frame.payload["for"])).toEqual(["handshake", "register"]);
+    outside.advance(1_000);
+    expect(gone.sent).toEqual([]);
+  });
+});

@@ -1,0 +1,242 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { dispatchTo } from "../testing/effects.ts";
+import { joinAnswer } from "../testing/fake-engine.ts";
+import { type FakeWorker, handshake, register } from "../testing/fake-worker.ts";
+import { type House, openHouse } from "../testing/house.ts";
+import { sessionLimits } from "./limits.ts";
+
+const asks = { ack: { request: true } };
+
+interface Seat {
+  readonly worker: FakeWorker;
+  readonly session: string;
+  readonly token: string;
+}
+
+const acceptOf = (worker: FakeWorker) => worker.frames.findLast((frame) => frame.type === "control.session.accept");
+const tokenOf = (worker: FakeWorker) => String(acceptOf(worker)?.payload["session_token"]);
+
+describe("whom a resume refuses, and when a session is over", () => {
+  let house: House;
+  beforeEach(async () => {
+    house = await openHouse();
+  });
+  afterEach(() => house.stop());
+
+  const open = async (options: Parameters<House["worker"]>[0] = {}): Promise<Seat> => {
+    const worker = await house.worker(options);
+    const session = String(acceptOf(worker)?.payload["session_id"]);
+    await house.engine.next("worker.join");
+    return { worker, session, token: tokenOf(worker) };
+  };
+  const lose = async ({ worker }: Seat): Promise<void> => {
+    worker.socket.terminate();
+    await house.engine.next("worker.leave");
+  };
+  /** A new socket whose first frame asks for the session. */
+  const ask = async (seat: Pick<Seat, "session" | "token">, more: object = {}, options: Parameters<House["dial"]>[0] = {}) => {
+    const worker = await house.dial(options);
+    const id = worker.say("control.resume", { session_id: seat.session, session_token: seat.token, ...more }, asks);
+    return { worker, id };
+  };
+
+  type Change = (seat: Seat) => {
+    ask?: Partial<Seat>;
+    more?: object;
+    options?: Parameters<House["dial"]>[0];
+  };
+  const refusals: readonly (readonly [what: string, code: string, change: Change])[] = [
+    ["a session nobody knows", "E.SESSION.UNKNOWN", () => ({ ask: { session: "no-such" }, options: { instance: "w-9" } })],
+    ["a session of another tenant", "E.SESSION.TENANT_MISMATCH", () => ({ options: { tenant: "other" } })],
+    ["a session that is not the worker's", "E.SESSION.MISMATCH", () => ({ ask: { session: "another" } })],
+    ["another worker's session", "E.SESSION.MISMATCH", () => ({ options: { instance: "w-9" } })],
+    ["another process of the worker", "E.SESSION.MISMATCH", () => ({ more: { boot_id: "boot-2" } })],
+    ["a token that was never issued", "E.SESSION.INVALID_TOKEN", () => ({ ask: { token: "session-token-77" } })],
+    [
+      "a token that is over",
+      "E.SESSION.INVALID_TOKEN",
+      () => {
+        house.gate.expire();
+        return {};
+      },
+    ],
+  ];
+  for (const [what, code, change] of refusals)
+    it(`[D24] refuses ${what} with ${code}, an audit line and 1011, and asks the engine nothing`, async () => {
+      const seat = await open();
+      await lose(seat);
+      const before = house.engine.commands.length;
+
+      const { ask: asked, more, options } = change(seat);
+      const { worker } = await ask({ ...seat, ...asked }, more, options);
+
+      expect((await worker.next("control.reset")).payload).toMatchObject({ code });
+      expect((await worker.closed).code).toBe(1011);
+      expect(house.engine.commands).toHaveLength(before);
+      expect(house.outside.lines).toContainEqual(expect.objectContaining({ event: "session.refused", audit: true, code }));
+      expect(JSON.stringify(house.outside.lines)).not.toContain("session-token");
+    });
+
+  it("[D24] refuses a session that was never accepted with E.SESSION.NOT_REGISTERED", async () => {
+    house.engine.hold("worker.join");
+    const worker = await house.dial();
+    worker.say("control.handshake", handshake(), asks);
+    worker.say("control.register", register(), asks);
+    const { session } = await house.engine.next("worker.join");
+
+    const { worker: other } = await ask({ session, token: "session-token-0" });
+
+    expect((await other.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.NOT_REGISTERED" });
+  });
+
+  it("[D24] refuses a token whose successor was issued: a copy of it resumes nothing", async () => {
+    const seat = await open();
+    await lose(seat);
+    const { worker } = await ask(seat);
+    await worker.next("control.session.accept");
+
+    const { worker: thief } = await ask(seat);
+
+    expect((await thief.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
+    await worker.settle();
+    expect(worker.socket.readyState).toBe(worker.socket.OPEN);
+  });
+
+  for (const other of [{ sid: "another" }, { wid: "w-9" }, { tenant: "other" }, { dialect: "first" }] as const)
+    it(`[D24] refuses a good token that says another ${Object.keys(other).join()} than the session's`, async () => {
+      const seat = await open();
+      await lose(seat);
+      const claims = house.gate.issued[0];
+      if (claims === undefined) throw new Error("no token was issued");
+      house.gate.issued.push({ ...claims, ...other });
+
+      const { worker } = await ask({ ...seat, token: "session-token-1" });
+
+      expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
+    });
+
+  it("[D24] ends a session whose resume contradicts its numbers, or whose seat the engine has given away", async () => {
+    const { engine } = house;
+    const liar = await open();
+    await lose(liar);
+    const { worker } = await ask(liar, { last_seen_seq: 4 });
+    expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.ACK_UNSENT" });
+
+    const gone = await open({ instance: "w-2" });
+    await lose(gone);
+    engine.answer("worker.join", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "the lease is over" } }));
+    const { worker: late } = await ask(gone, {}, { instance: "w-2" });
+    expect((await late.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    engine.answer("worker.join", () => ({ body: joinAnswer }));
+    const { worker: again } = await ask(gone, {}, { instance: "w-2" });
+    expect((await again.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+  });
+
+  it("[D25] is given up after 120 s without a socket, or when it holds more than 8 MiB", async () => {
+    const { engine } = house;
+    const early = await open({ instance: "w-1" });
+    await lose(early);
+    house.outside.advance(sessionLimits.resumeMs - 1_000);
+    const { worker } = await ask(early);
+    await worker.next("control.session.accept");
+    const back = { ...early, worker, token: tokenOf(worker) };
+    await lose(back);
+    house.outside.advance(sessionLimits.resumeMs);
+    const { worker: late } = await ask(back);
+    expect((await late.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+
+    const heavy = await open({ instance: "w-2" });
+    const params = JSON.stringify({ text: "x".repeat(1_000_000) });
+    engine.say(...Array.from({ length: 9 }, (_, n) => dispatchTo(heavy.session, `r.${n}`, 7, { params })));
+    await heavy.worker.next("biz.exec.dispatch");
+    await lose(heavy);
+    const { worker: refused } = await ask(heavy, {}, { instance: "w-2" });
+    expect((await refused.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+  });
+
+  it("[D25] makes room for the newer when too many wait for their workers", async () => {
+    await house.stop();
+    house = await openHouse({ limits: { detachedMax: 1 } });
+    const one = await open({ instance: "w-1" });
+    const two = await open({ instance: "w-2" });
+    await lose(one);
+    await lose(two);
+
+    const { worker: first } = await ask(one, {}, { instance: "w-1" });
+    const { worker: second } = await ask(two, {}, { instance: "w-2" });
+
+    expect((await first.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+    expect((await second.next("control.session.accept")).payload).toMatchObject({ resumed: true });
+  });
+
+  it("[D25] is over once its worker starts over with a handshake, or was reset, or the door resumes nothing", async () => {
+    const { engine } = house;
+    const left = await open();
+    await lose(left);
+    const fresh = await open();
+    expect(fresh.session).not.toBe(left.session);
+    const { worker: stale } = await ask(left);
+    expect((await stale.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.MISMATCH" });
+
+    engine.say({ type: "reset", session: fresh.session, worker: "default/w-1", code: "E.AUTH.INVALID_TOKEN", reason: "kicked" });
+    expect((await fresh.worker.next("control.reset")).payload).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
+    const { worker: kicked } = await ask(fresh);
+    expect((await kicked.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+
+    await house.stop();
+    house = await openHouse({ limits: { resumeMs: 0 } });
+    const seat = await open();
+    const { worker: hasty } = await ask(seat);
+    expect((await hasty.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+    await lose(seat);
+    const { worker } = await ask(seat);
+    expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+  });
+
+  it("[D25] is over at the handshake with which its worker starts over, and at its accept where the old socket was lost in between", async () => {
+    const { engine } = house;
+    const early = await open({ instance: "w-1" });
+    await lose(early);
+    const again = await house.dial();
+    again.say("control.handshake", handshake(), asks);
+    await again.next("control.ack");
+    const { worker } = await ask(early);
+    expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+
+    const late = await open({ instance: "w-1" });
+    const next = await house.dial();
+    next.say("control.handshake", handshake(), asks);
+    await next.next("control.ack");
+    await lose(late);
+    const ended = () => house.outside.lines.some((line) => line.event === "session.ended" && line["session"] === late.session);
+    expect(ended()).toBe(false);
+    next.say("control.register", register(), asks);
+    await next.next("control.session.accept");
+
+    expect(ended()).toBe(true);
+    expect(engine.problems).toEqual([]);
+  });
+
+  it("[D25] keeps a live session when a newer one of its worker is refused, and yields when that one is accepted", async () => {
+    const { engine } = house;
+    const seat = await open();
+    engine.answer("worker.join", () => ({ fault: { code: "E.SESSION.DENIED", message: "another process is live" } }));
+    const clone = await house.dial();
+    clone.say("control.handshake", handshake(), asks);
+    clone.say("control.register", register({ boot_id: "boot-2" }), asks);
+    await clone.next("control.reset");
+    engine.answer("worker.join", () => ({ body: joinAnswer }));
+    await lose(seat);
+    const { worker } = await ask(seat);
+    await worker.next("control.session.accept");
+
+    const newer = await open();
+    worker.socket.terminate();
+    await engine.next("worker.leave");
+    const { worker: old } = await ask({ session: seat.session, token: tokenOf(worker) });
+
+    expect((await old.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.MISMATCH" });
+    expect(house.outside.lines).toContainEqual(expect.objectContaining({ event: "session.ended", session: seat.session }));
+    expect(newer.worker.socket.readyState).toBe(newer.worker.socket.OPEN);
+  });
+});

@@ -1,0 +1,118 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { dispatchTo } from "../testing/effects.ts";
+import { handshake } from "../testing/fake-worker.ts";
+import { type House, openHouse } from "../testing/house.ts";
+
+const asks = { ack: { request: true } };
+const scheduler = { tenant: "default", sender: { role: "scheduler", id: "scheduler-control" } };
+
+describe("the exchange of protocol 2 in the order of its description", () => {
+  let house: House;
+  beforeEach(async () => {
+    house = await openHouse();
+  });
+  afterEach(() => house.stop());
+
+  it("[D26] handshake, ack, register with capabilities only, ack, accept with windows, heartbeat, numbered work and its acks", async () => {
+    const { engine } = house;
+    const worker = await house.dial();
+
+    // 1, 2
+    const greeting = worker.say("control.handshake", handshake(), asks);
+    expect(await worker.next("control.ack")).toEqual({
+      ...scheduler,
+      type: "control.ack",
+      id: "control.ack-0",
+      ts: expect.any(String),
+      ack: { for: greeting },
+      payload: { ok: true, for: greeting, ack_seq: -1, ack_bitmap: 0, recv_window: 64 },
+    });
+
+    // 3, 4: what the worker has and runs follows in two frames of its own, the first under number 0.
+    const introduction = worker.say(
+      "control.register",
+      {
+        capabilities: { concurrency: { max_parallel: 2 } },
+        runtimes: ["node"],
+        features: ["fence"],
+        payload_types: ["biz.exec.dispatch"],
+      },
+      asks,
+    );
+    expect(await worker.next("control.ack")).toMatchObject({
+      ack: { for: introduction },
+      payload: { ok: true, for: introduction },
+    });
+    worker.work("biz.pkg.catalog", { packages: [{ name: "demo", version: "1.0.0", status: "installed", manifest: {} }] });
+    worker.work("biz.exec.inventory", { boot_id: "boot-1", running: [] });
+    const join = await engine.next("worker.join");
+    expect(join).toMatchObject({
+      boot: "boot-1",
+      running: [],
+      about: { features: ["fence"], payloadTypes: ["biz.exec.dispatch"] },
+    });
+    expect((await worker.next("control.ack")).payload).toEqual({ ok: true, ack_seq: 1, ack_bitmap: 0, recv_window: 64 });
+
+    // 5
+    expect(await worker.next("control.session.accept")).toEqual({
+      ...scheduler,
+      type: "control.session.accept",
+      id: expect.any(String),
+      ts: expect.any(String),
+      payload: {
+        session_id: join.session,
+        session_token: "session-token-0",
+        worker_instance_id: "w-1",
+        expires_at: expect.any(String),
+        resumed: false,
+        heartbeat_interval_ms: 10_000,
+        lease_ms: 30_000,
+        send_window: 64,
+        recv_window: 64,
+        features: ["fence"],
+      },
+    });
+
+    // 6
+    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } });
+    await engine.next("worker.beat");
+
+    // 7
+    engine.say(dispatchTo(join.session, "r.0", 7));
+    expect(await worker.next("biz.exec.dispatch")).toEqual({
+      ...scheduler,
+      type: "biz.exec.dispatch",
+      id: "r.0#7",
+      ts: expect.any(String),
+      corr: "r.0",
+      seq: 0,
+      ack: { request: true },
+      payload: {
+        run_id: "r",
+        task_id: "r.0",
+        node_id: "n-1",
+        node_type: "demo.noop",
+        package_name: "demo",
+        package_version: "1.0.0",
+        parameters: { text: "hi" },
+        constraints: {},
+        concurrency_key: "r:n-1",
+        priority: 5,
+        fence: 7,
+        attempt: 1,
+      },
+    });
+    worker.say("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 64 });
+    expect((await engine.next("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
+    const done = worker.work(
+      "biz.exec.result",
+      { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: { a: 1 }, fence: 7 },
+      { corr: "r.0#7" },
+    );
+    expect(await engine.next("task.result")).toMatchObject({ task: "r.0", fence: 7, status: "succeeded", result: '{"a":1}' });
+    expect(await worker.next("control.ack")).toMatchObject({
+      ack: { for: done },
+      payload: { ok: true, for: done, ack_seq: 2, ack_bitmap: 0, recv_window: 64 },
+    });
+  });
+});
