@@ -102,7 +102,7 @@ describe("config of the worker", () => {
   it("[W65] takes several addresses with commas between them, and refuses all for one that is none", () => {
     const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
 
-    expect(configOf({ env, argv: ["--url", "ws://a/ws, wss://b/ws"] }).urls).toEqual(["ws://a/ws", "wss://b/ws"]);
+    expect(configOf({ env, argv: ["--url", "ws://127.0.0.1/ws, wss://b/ws"] }).urls).toEqual(["ws://127.0.0.1/ws", "wss://b/ws"]);
     for (const url of ["ws://a/ws,", "ws://a/ws,http://b", ","]) {
       expect(problemsOf({ env, argv: ["--url", url] })).toEqual(["--url must be an address that begins with ws:// or wss://"]);
     }
@@ -149,7 +149,7 @@ describe("config of the worker", () => {
 
   it("[W61] says what is missing and how to give it, and never repeats a secret", () => {
     expect(problemsOf({})).toEqual([expect.stringContaining("--token @FILE or ASTRA_WORKER_AUTH_TOKEN")]);
-    expect(problemsOf({ argv: ["--auth-mode", "mtls"] })).toEqual([expect.stringContaining("AUTH_FINGERPRINT")]);
+    expect(problemsOf({ argv: ["--auth-mode", "mtls", "--url", "wss://b/ws"] })).toEqual([expect.stringContaining("--tls-cert")]);
     const url = problemsOf({ argv: ["--token", "dev-token", "--url", "ws://me:hunter2@host/"] });
     expect(url).toHaveLength(1);
     expect(url[0]).not.toContain("hunter2");
@@ -203,5 +203,53 @@ describe("config of the worker", () => {
 
     expect(configOf({ argv: [flag, "--token", "dev-token"] }).endOnAuthError).toBe(true);
     expect(configOf({ argv: [flag, "false", "--token", "dev-token"] }).endOnAuthError).toBe(false);
+  });
+
+  it("[W137] listens for /metrics on loopback, and elsewhere only when told that this is meant", () => {
+    const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
+
+    expect(configOf({ env }).metricsListen).toBeUndefined();
+    expect(configOf({ env, argv: ["--metrics-listen", "[::1]:0"] }).metricsListen).toEqual({ host: "::1", port: 0 });
+    expect(problemsOf({ env, argv: ["--metrics-listen", "0.0.0.0:9464"] })).toEqual([
+      expect.stringContaining("--metrics-listen 0.0.0.0 can be reached by other machines"),
+    ]);
+    const open = configOf({ env: { ...env, ASTRA_WORKER_METRICS_LISTEN: "0.0.0.0:9464" }, argv: ["--insecure-listen"] });
+    expect(open.metricsListen).toEqual({ host: "0.0.0.0", port: 9_464 });
+    for (const word of ["9464", "127.0.0.1:70000", ":1", "host:x"])
+      expect(problemsOf({ env, argv: ["--metrics-listen", word] })[0]).toContain("must be HOST:PORT");
+  });
+
+  it("[W142] sends a token in the clear to no other machine unless told that the network is trusted", () => {
+    const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
+    const far = ["--url", "ws://127.0.0.1/ws,ws://scheduler.example:8080/ws"];
+
+    for (const near of ["ws://127.0.0.1/ws", "ws://localhost/ws", "ws://[::1]:1/ws", "wss://scheduler.example/ws"])
+      expect(configOf({ env, argv: ["--url", near] }).urls).toEqual([near]);
+    expect(problemsOf({ env, argv: far })).toEqual([
+      "ws://scheduler.example:8080 would carry the token over the network in the clear; use wss://, or add --insecure-connect if the network is trusted",
+    ]);
+    expect(configOf({ env: { ...env, ASTRA_WORKER_INSECURE_CONNECT: "true" }, argv: far }).urls).toHaveLength(2);
+  });
+
+  it("[W142] is known by its certificate where it brings one and no token; certificate and key belong together", () => {
+    const argv = ["--url", "wss://b/ws", "--tls-cert", "c.pem", "--tls-key", "k.pem", "--ca", "ca.pem"];
+
+    expect(configOf({ argv })).toMatchObject({ auth: { mode: "mtls" }, tls: { cert: "c.pem", key: "k.pem", ca: "ca.pem" } });
+    expect(configOf({ argv }).auth).not.toHaveProperty("token");
+    expect(configOf({ argv, env: { ASTRA_WORKER_AUTH_TOKEN: "t" } }).auth).toEqual({ mode: "token", token: "t" });
+    expect(problemsOf({ argv: argv.slice(0, 4), env: { ASTRA_WORKER_AUTH_TOKEN: "t" } })).toEqual([
+      "--tls-cert and --tls-key belong together; one is missing",
+    ]);
+    expect(problemsOf({ argv: argv.slice(2) })).toEqual([
+      "ws://127.0.0.1:8080 cannot show a certificate; mode mtls needs wss://",
+    ]);
+  });
+
+  it("[W125] gives the handlers a thread of their own unless told otherwise", () => {
+    const env = { ASTRA_WORKER_AUTH_TOKEN: "t" };
+
+    expect(configOf({ env }).hasThread).toBe(true);
+    expect(configOf({ env, argv: ["--threads", "0"] }).hasThread).toBe(false);
+    expect(problemsOf({ env, argv: ["--threads", "2"] })).toEqual(["--threads must be a whole number from 0 to 1"]);
   });
 });

@@ -2,11 +2,9 @@
 // Nothing is written here, and only what the settings name is looked at; the table of settings is settings.ts.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
+import { authModeOf, defaultUrl, devToken, findContradictions, type Values } from "./contradictions.ts";
 import { readSetting, type SettingValue } from "./setting-reader.ts";
 import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
-
-/** A published word, not a secret: it opens only a scheduler that was started with --dev. */
-const devToken = "dev-token";
 
 export interface WorkerConfig {
   /** Replicas of one scheduler; each connection is to the next. */
@@ -31,6 +29,13 @@ export interface WorkerConfig {
   readonly backoff: { readonly baseMs: number; readonly maxMs: number; readonly jitter: number };
   readonly endOnAuthError: boolean;
   readonly graceMs: number;
+  /** PEM files for wss://. */
+  readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
+  readonly hasThread: boolean;
+  readonly heapMbMax: number | undefined;
+  readonly drainMemoryPct: number;
+  readonly drainDiskPct: number;
+  readonly metricsListen: { readonly host: string; readonly port: number } | undefined;
   readonly logLevel: string;
 }
 
@@ -74,7 +79,7 @@ export function readConfig(sources: Sources): Reading {
     else if ("without" in setting) remarks.push(`${one.where} has no effect: ${setting.without}`);
     else values.set(setting.name, read.value);
   }
-  if (problems.length === 0) problems.push(...contradictions(values));
+  if (problems.length === 0) problems.push(...findContradictions(values));
   if (flags.wantsHelp) return { config: configOf(values, sources.hostname), remarks, wantsHelp: true };
   return problems.length > 0 ? { problems } : { config: configOf(values, sources.hostname), remarks, wantsHelp: false };
 }
@@ -101,29 +106,16 @@ function readTokenWord(word: string, sources: Sources): SettingValue {
   return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: text.trim() };
 }
 
-function contradictions(values: ReadonlyMap<SettingName, unknown>): string[] {
-  const problems: string[] = [];
-  const mode = values.get("AUTH_MODE") ?? "token";
-  if (mode === "token" && !values.get("AUTH_TOKEN")) {
-    problems.push(
-      `no token is set: give --token @FILE or ${envPrefix}AUTH_TOKEN (a scheduler started with --dev takes --token ${devToken})`,
-    );
-  }
-  if (mode === "mtls" && !values.get("AUTH_FINGERPRINT")) problems.push(`mode mtls needs ${envPrefix}AUTH_FINGERPRINT`);
-  const base = Number(values.get("RECONNECT_BASE_DELAY_SECONDS") ?? 1);
-  const max = Number(values.get("RECONNECT_MAX_DELAY_SECONDS") ?? 30);
-  if (base > max) problems.push(`the first pause between connections (${base} s) is longer than the longest (${max} s)`);
-  return problems;
-}
-
-function configOf(values: ReadonlyMap<SettingName, unknown>, hostname: string): WorkerConfig {
+function configOf(values: Values, hostname: string): WorkerConfig {
   const get = <T>(name: SettingName, otherwise: T): T => (values.has(name) ? (values.get(name) as T) : otherwise);
   const maybe = <T>(name: SettingName): T | undefined => values.get(name) as T | undefined;
-  const mode = get<"token" | "mtls">("AUTH_MODE", "token");
-  const secret = mode === "token" ? { token: get("AUTH_TOKEN", "") } : { fingerprint: get("AUTH_FINGERPRINT", "") };
+  const mode = authModeOf(values);
+  const fingerprint = maybe<string>("AUTH_FINGERPRINT");
+  const secret = mode === "token" ? { token: get("AUTH_TOKEN", "") } : { ...(fingerprint !== undefined && { fingerprint }) };
+  const [ca, cert, key] = [maybe<string>("CA"), maybe<string>("TLS_CERT"), maybe<string>("TLS_KEY")];
   const dataDir = get("DATA_DIR", "./var");
   return deepFreeze({
-    urls: get("SCHEDULER_WS_URL", ["ws://127.0.0.1:8080/ws/worker"]),
+    urls: get("SCHEDULER_WS_URL", [defaultUrl]),
     tenant: get("TENANT", "default"),
     name: get("WORKER_NAME", hostname),
     instanceId: maybe<string>("WORKER_INSTANCE_ID"),
@@ -147,6 +139,12 @@ function configOf(values: ReadonlyMap<SettingName, unknown>, hostname: string): 
     },
     endOnAuthError: get("RECONNECT_ABORT_ON_AUTH_ERROR", false),
     graceMs: get("GRACE_MS", 30_000),
+    tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
+    hasThread: get("THREADS", 1) === 1,
+    heapMbMax: maybe<number>("HEAP_MB"),
+    drainMemoryPct: get("DRAIN_MEMORY", 90),
+    drainDiskPct: get("DRAIN_DISK", 95),
+    metricsListen: maybe<NonNullable<WorkerConfig["metricsListen"]>>("METRICS_LISTEN"),
     logLevel: get("LOG_LEVEL", "info"),
   });
 }

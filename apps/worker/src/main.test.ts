@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -59,6 +59,15 @@ function start(args: readonly string[], dataDir = path.join(makeRoot(), "data"))
       return { code, stdout, stderr };
     },
   };
+}
+
+/** The nodes of the demo package, and this code instead of theirs. */
+function makePackage(code: string): string {
+  const root = makeRoot();
+  mkdirSync(path.join(root, "demo"));
+  copyFileSync(path.join(packagesDir, "demo/1.0.0/manifest.json"), path.join(root, "demo/manifest.json"));
+  writeFileSync(path.join(root, "demo/adapter.mjs"), code);
+  return root;
 }
 
 async function scheduler(): Promise<TinyScheduler> {
@@ -220,6 +229,25 @@ describe("the worker program", () => {
     expect(readdirSync(first.dataDir)).toContainEqual(expect.stringMatching(/^outbox-.*\.journal\.damaged-\d+$/));
     const ready = JSON.parse(await start(usual(door.url), first.dataDir).line()) as Record<string, unknown>;
     expect(ready["ready"]).toBe(true);
+  });
+
+  it("[W125] ends with 5 and a sentence when a package ends the thread that loads it", async () => {
+    const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage("process.exit(9);")]);
+
+    const { code, stdout, stderr } = await started.ended();
+
+    expect({ code, stdout }).toEqual({ code: 5, stdout: "" });
+    expect(stderr).toContain("worker: the thread of the handlers ended while it loaded the packages: it ended with code 9");
+  });
+
+  it("[W124] ends at SIGTERM while a package blocks the thread that loads it", async () => {
+    const code = 'import { writeSync } from "node:fs"; writeSync(2, "loading"); for (;;) {}';
+    const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage(code)]);
+    await once(started.child.stderr as NonNullable<ChildProcess["stderr"]>, "data");
+
+    started.child.kill("SIGTERM");
+
+    expect(await started.ended()).toEqual({ code: 0, stdout: "", stderr: "loading" });
   });
 
   it("[W63] tells the command line its name and flags", () => {

@@ -8,7 +8,7 @@ export class NoteLevels {
 
   levelOf(note: LinkNote | WorkerNote): LinkNote["level"] {
     if (note.event === "phase") this.#phaseLeft = note.details?.["from"];
-    // A scheduler ends a drain by a fresh session, for no frame takes one back: what was asked for, so nothing to warn of.
+    // A scheduler that knows no undrain ends a drain by a fresh session: what was asked for, so nothing to warn of.
     const isDrainOver =
       note.event === "reset" && this.#phaseLeft === "DRAINING" && note.details?.["code"] === "E.SESSION.UNKNOWN";
     return isDrainOver ? "info" : note.level;

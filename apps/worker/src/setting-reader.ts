@@ -13,6 +13,8 @@ export function readSetting(setting: Setting, given: unknown): SettingValue {
       return reading.pattern?.test(given) === false ? { problem: `must be ${reading.expected}` } : { value: given };
     case "urls":
       return readUrls(given);
+    case "listen":
+      return readListen(given);
     case "whole":
     case "number": {
       const number = typeof given === "string" && given.trim() !== "" ? Number(given) : given;
@@ -51,6 +53,12 @@ function problemOfUrl(text: unknown): string | null {
   if (url.hash !== "") return "must not have a fragment (#...)";
   if (url.username !== "" || url.password !== "") return "must not carry a user or password; the token has its own setting";
   return null;
+}
+
+function readListen(given: unknown): SettingValue {
+  const [, host = "", port = ""] = typeof given === "string" ? (/^(.+):(\d{1,5})$/.exec(given.trim()) ?? []) : [];
+  if (host === "" || Number(port) > 65_535) return { problem: "must be HOST:PORT, such as 127.0.0.1:9464 or [::1]:0" };
+  return { value: { host: host.replace(/^\[(.*)\]$/, "$1"), port: Number(port) } };
 }
 
 function readYesNo(given: unknown): SettingValue {

@@ -5,6 +5,8 @@ export type Reading =
   | { readonly as: "text"; readonly pattern?: RegExp; readonly expected?: string }
   /** Addresses with commas between them. */
   | { readonly as: "urls" }
+  /** HOST:PORT, of this machine. */
+  | { readonly as: "listen" }
   | { readonly as: "whole"; readonly min: number; readonly max: number }
   | { readonly as: "number"; readonly min: number; readonly max: number }
   | { readonly as: "yes-no" }
@@ -32,7 +34,7 @@ const printable = { as: "text", pattern: /^[^\p{Cc}]{1,256}$/u, expected: "1 to 
 const whole = (min: number, max: number) => ({ as: "whole", min, max }) as const;
 const text = { as: "text" } as const;
 const queueNote = "this worker takes no more than its slots, so there is no queue to bound";
-const retryNote = "frames on a live connection are not sent again; a lost connection sends all unacked ones again";
+const retryNote = "how often and when unacked frames are sent again is fixed by the session protocol";
 
 const logLevels = ["trace", "debug", "info", "warn", "warning", "error", "fatal", "critical", "silent"] as const;
 
@@ -64,7 +66,28 @@ export const settings = [
     reading: text,
     help: "token for the session door: on the command line @FILE, - for stdin, or dev-token",
   },
-  { name: "AUTH_FINGERPRINT", reading: text, help: "certificate fingerprint, in mode mtls" },
+  {
+    name: "AUTH_FINGERPRINT",
+    reading: text,
+    help: "certificate fingerprint to name in mode mtls; what counts is the certificate itself",
+  },
+  {
+    name: "CA",
+    reading: text,
+    help: "PEM file with the authorities to trust for wss://; by default those of Node",
+  },
+  {
+    name: "TLS_CERT",
+    reading: text,
+    help: "PEM file with this worker's own certificate for wss://, read anew at each connection; without a token the mode is mtls",
+  },
+  { name: "TLS_KEY", reading: text, help: "PEM file with the key of that certificate" },
+  {
+    name: "INSECURE_CONNECT",
+    reading: { as: "yes-no" },
+    help: "send the token in the clear, over ws:// to another machine; only where the network itself is trusted",
+    otherwise: "false",
+  },
   { name: "WORKER_VERSION", reading: printable, help: "version to announce", otherwise: "0.1.0" },
   {
     name: "CONCURRENCY_MAX_PARALLEL",
@@ -137,6 +160,40 @@ export const settings = [
     reading: whole(0, 86_400_000),
     help: "how long a drain may take after SIGTERM, in milliseconds",
     otherwise: "30000",
+  },
+  {
+    name: "THREADS",
+    reading: whole(0, 1),
+    help: "1: handlers run in a thread of their own, so that one that blocks never looks like a dead worker; 0: all in one thread",
+    otherwise: "1",
+  },
+  {
+    name: "HEAP_MB",
+    reading: whole(16, 1_048_576),
+    help: "what the heap of the handlers' thread may grow to, in MiB; by default as Node decides; outgrown, the thread starts anew",
+  },
+  {
+    name: "DRAIN_MEMORY",
+    reading: { as: "number", min: 1, max: 100 },
+    help: "percent of its memory from which on the worker says that it is not well and takes no new work",
+    otherwise: "90",
+  },
+  {
+    name: "DRAIN_DISK",
+    reading: { as: "number", min: 1, max: 100 },
+    help: "the same for the disk of the data directory",
+    otherwise: "95",
+  },
+  {
+    name: "METRICS_LISTEN",
+    reading: { as: "listen" },
+    help: "HOST:PORT for /metrics, /healthz and /inventory; port 0 picks a free one; by default none of them is served",
+  },
+  {
+    name: "INSECURE_LISTEN",
+    reading: { as: "yes-no" },
+    help: "let other machines reach that address, although nothing is encrypted and nobody is asked for a token",
+    otherwise: "false",
   },
   { name: "LOG_LEVEL", reading: { as: "one-of", words: logLevels }, help: "least important lines to log", otherwise: "info" },
   {

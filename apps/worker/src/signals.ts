@@ -22,6 +22,12 @@ export class Signals {
     this.#hear = call;
   }
 
+  /** Resolves with the first signal, at once where it has come already. */
+  first(): Promise<void> {
+    if (this.#count > 0) return Promise.resolve();
+    return new Promise((resolve) => this.hear(() => resolve()));
+  }
+
   close(): void {
     process.off("SIGTERM", this.#onSignal);
     process.off("SIGINT", this.#onSignal);

@@ -1,24 +1,95 @@
-// How the machine is doing, for the heartbeat. Read on each beat, so it must stay cheap.
+// How this worker is doing, for the heartbeat, /metrics and /healthz: memory, processor and disk against its own limits, and what of it
+// is a reason to take no new work. Read on each beat, so it must stay cheap; it never throws.
 
 import { statfsSync } from "node:fs";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
+import type { Vitals } from "@astraflow/runtime";
+import type { Cgroup } from "./cgroup.ts";
 
-export function readVitals(dataDir: string): Record<string, number> {
-  return {
-    cpu_pct: percent((loadavg()[0] ?? 0) / availableParallelism()),
-    mem_pct: percent(1 - freemem() / totalmem()),
-    ...readDisk(dataDir),
-    rss_bytes: process.memoryUsage.rss(),
-  };
+export interface VitalsOptions {
+  readonly dataDir: string;
+  /** Percent from which on a worker takes no new work. */
+  readonly drainMemoryPct: number;
+  readonly drainDiskPct: number;
+  readonly cgroup: Pick<Cgroup, "look">;
+  /** Milliseconds of a clock that never jumps. */
+  readonly now: () => number;
+  /** How full the memory of the handlers' thread is, in percent; null where nobody knows. */
+  readonly heapPct: () => number | null;
+  /** For how long a handler has blocked its thread; null where it would block this one. Liveness and progress are two signals. */
+  readonly lagMs: () => number | null;
+  /** Share of the disk that is used, 0 to 1; null where it cannot be asked. */
+  readonly diskShare?: (dir: string) => number | null;
 }
 
-function readDisk(dataDir: string): { disk_pct?: number } {
+/** What was read is good for so long: whoever scrapes does not change what the next heartbeat says. */
+const freshMs = 250;
+
+export class VitalsReader {
+  readonly #options: VitalsOptions;
+  #last: { readonly at: number; readonly vitals: Vitals } | null = null;
+
+  constructor(options: VitalsOptions) {
+    this.#options = options;
+  }
+
+  read(): Vitals {
+    const at = this.#options.now();
+    if (this.#last === null || at - this.#last.at >= freshMs) this.#last = { at, vitals: this.#look() };
+    return this.#last.vitals;
+  }
+
+  #look(): Vitals {
+    const { cgroup, dataDir, heapPct, lagMs, diskShare = shareOfDisk } = this.#options;
+    const { memory, cpu } = cgroup.look();
+    // A limit above what the machine has limits nothing.
+    const isLimited = memory !== undefined && memory.limitBytes < totalmem();
+    const mem_pct = percent(isLimited ? memory.usedBytes / memory.limitBytes : 1 - freemem() / totalmem());
+    const share = diskShare(dataDir);
+    const heap = heapPct();
+    const lag = lagMs();
+    const metrics = {
+      mem_pct,
+      ...cpuOf(cpu),
+      ...(share !== null && { disk_pct: percent(share) }),
+      ...(heap !== null && { heap_pct: percent(heap / 100) }),
+      ...(lag !== null && { handlers_lag_ms: Math.round(lag) }),
+      ...(isLimited && { mem_limit_bytes: memory.limitBytes }),
+      rss_bytes: process.memoryUsage.rss(),
+    };
+    return { metrics, problems: this.#problems(metrics) };
+  }
+
+  #problems({ mem_pct, disk_pct, heap_pct }: { mem_pct: number; disk_pct?: number; heap_pct?: number }): string[] {
+    const { drainMemoryPct, drainDiskPct } = this.#options;
+    const rows = [
+      { what: "memory", pct: mem_pct, max: drainMemoryPct },
+      { what: "the heap of the handlers", pct: heap_pct, max: drainMemoryPct },
+      { what: "the disk of the data directory", pct: disk_pct, max: drainDiskPct },
+    ];
+    return rows
+      .filter(({ pct, max }) => pct !== undefined && pct >= max)
+      .map(({ what, pct, max }) => `${what} is ${pct} % full; from ${max} % on no new work is taken`);
+  }
+}
+
+/** Without a limit of its own the process shares the machine, whose load then says how long it must wait. */
+function cpuOf(cpu: ReturnType<Cgroup["look"]>["cpu"]): { cpu_pct?: number; cpu_limit_cores?: number } {
+  if (cpu === undefined || cpu.limitCores >= availableParallelism())
+    return { cpu_pct: percent((loadavg()[0] ?? 0) / availableParallelism()) };
+  const cpu_limit_cores = Math.round(cpu.limitCores * 100) / 100;
+  return cpu.usedCores === undefined
+    ? { cpu_limit_cores }
+    : { cpu_pct: percent(cpu.usedCores / cpu.limitCores), cpu_limit_cores };
+}
+
+function shareOfDisk(dir: string): number | null {
   try {
-    const disk = statfsSync(dataDir);
-    return disk.blocks === 0 ? {} : { disk_pct: percent(1 - disk.bavail / disk.blocks) };
+    const disk = statfsSync(dir);
+    return disk.blocks === 0 ? null : 1 - disk.bavail / disk.blocks;
   } catch {
     // A disk that cannot be asked is no reason to miss a heartbeat; the scheduler sees that the number is missing.
-    return {};
+    return null;
   }
 }
 

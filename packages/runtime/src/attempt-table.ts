@@ -59,6 +59,11 @@ export class AttemptTable {
     return all;
   }
 
+  /** Every attempt held, for those who look. */
+  all(): Attempt[] {
+    return [...this.#byTask.values()];
+  }
+
   /** Attempts whose handler runs or will run. */
   unfinished(): Attempt[] {
     return [...this.#byTask.values()].filter((attempt) => attempt.phase !== "finished");
@@ -84,7 +89,7 @@ export class AttemptTable {
     if (this.#waiting.size >= this.#settings.slotsMax) return { verdict: "full", fence };
 
     const superseded = current === undefined ? undefined : this.drop(current);
-    const attempt = makeAttempt(dispatch, fence, now + this.#settings.slotWaitMs);
+    const attempt = makeAttempt(dispatch, fence, now + this.#settings.slotWaitMs, now);
     this.#byTask.set(attempt.task, attempt);
     this.#fences.set(attempt.task, attempt.fence);
     if (this.#canStart(attempt)) {

@@ -18,9 +18,11 @@ export interface Attempt {
   isOccupying: boolean;
   /** While waiting: when the wait for a slot ends in a refusal. */
   waitEndsAt: number;
+  /** When it was taken. */
+  readonly takenAt: number;
 }
 
-export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: number): Attempt {
+export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: number, takenAt = 0): Attempt {
   return {
     run: dispatch.run_id,
     task: dispatch.task_id,
@@ -31,20 +33,23 @@ export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: numbe
     phase: "waiting",
     isOccupying: false,
     waitEndsAt,
+    takenAt,
   };
 }
 
 /** An attempt of an earlier process. Its handler has come back there, so of what was asked only the names are still of use. */
-export function recallAttempt(names: { run: string; task: string; node: string; fence: number }): Attempt {
+export function recallAttempt(names: { run: string; task: string; node: string; fence: number }, now: number): Attempt {
   const { run, task, node, fence } = names;
   const asked = { run_id: run, task_id: task, node_id: node, fence, node_type: "", package_name: "", package_version: "" };
-  return makeAttempt({ ...asked, parameters: {}, constraints: {} }, fence, 0);
+  return makeAttempt({ ...asked, parameters: {}, constraints: {} }, fence, 0, now);
 }
 
 /** An AbortController that costs nothing until a handler asks for its signal. Most light handlers never do. */
 export class Stop {
   #controller: AbortController | undefined;
   #reason: Error | undefined;
+  /** Told once, when it is stopped: for a host in which the signal cannot be seen. */
+  heard: ((reason: Error) => void) | null = null;
 
   get isStopped(): boolean {
     return this.#reason !== undefined;
@@ -62,5 +67,6 @@ export class Stop {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
     this.#controller?.abort(reason);
+    this.heard?.(reason);
   }
 }

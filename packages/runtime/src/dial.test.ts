@@ -16,17 +16,22 @@ async function connect(manner: { autoPong: boolean }) {
   await once(server, "listening");
   const timers = new Set<() => void>();
   const opened = Promise.withResolvers<void>();
-  const lost = Promise.withResolvers<string>();
-  const events = { opened: opened.resolve, received: () => undefined, lost: lost.resolve };
+  const lost = Promise.withResolvers<[reason: string, hint: string | undefined]>();
+  const events = {
+    opened: opened.resolve,
+    received: () => undefined,
+    lost: (...how: [string, string?]) => lost.resolve([how[0], how[1]]),
+  };
   const dialler = new Dialler([`ws://127.0.0.1:${(server.address() as AddressInfo).port}`], events, {
     after(_ms, call) {
       timers.add(call);
       return () => timers.delete(call);
     },
+    soon: setImmediate,
   });
   endings.push(() => dialler.hangUp(1000, "done"));
   const connection = once(server, "connection") as Promise<[WebSocket]>;
-  dialler.dial();
+  dialler.dial("next");
   const [peer] = await connection;
   endings.push(() => peer.terminate());
   await opened.promise;
@@ -47,7 +52,7 @@ it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silenc
   expect(timers.size).toBe(1);
   fire();
 
-  expect(await lost).toBe("the scheduler has not been heard for 10 s and leaves pings unanswered");
+  expect(await lost).toEqual(["the scheduler has not been heard for 10 s and leaves pings unanswered", "next"]);
   expect(timers.size).toBe(0);
 });
 

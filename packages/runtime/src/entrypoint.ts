@@ -4,7 +4,7 @@ import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Handler } from "./handler.ts";
+import type { Handler, Setup } from "./handler.ts";
 
 const scriptFile = /\.[cm]?[jt]s$/;
 /** A module path without an ending is tried with these, in this order. */
@@ -14,6 +14,8 @@ const endings = [".mjs", ".js", ".cjs", ".ts", "/index.mjs", "/index.js"];
 export interface Adapter {
   /** The handler of this name, or undefined. */
   handler(name: string): Handler | undefined;
+  /** What the module wants to be called with when it is loaded. */
+  readonly setup?: Setup;
 }
 
 /** Imports `file`, `file:Export`, or a dotted module path, relative to the package. */
@@ -28,14 +30,22 @@ export async function importAdapter(packageDir: string, entrypoint: string): Pro
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
     return fault("E.PKG.INVALID", `entrypoint ${entrypoint} cannot be imported: ${reason}`, undefined, thrown);
   }
-  if (exportName === undefined) return { handler: (name) => callable(exports, name) ?? callable(exports["default"], name) };
+  const setup = setupOf(exports);
+  if (exportName === undefined)
+    return { handler: (name) => callable(exports, name) ?? callable(exports["default"], name), ...setup };
   const exported = exports[exportName];
   if (exported === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} names an export that does not exist`);
-  return adapterOf(exported, exportName);
+  return { ...adapterOf(exported, exportName), ...setup };
+}
+
+/** `setup` belongs to the module, whatever of it the entrypoint names. */
+function setupOf(exports: Record<string, unknown>): { setup?: Setup } {
+  const { setup } = exports;
+  return typeof setup === "function" ? { setup: setup as Setup } : {};
 }
 
 /** An export may be one handler, an object of handlers, or a class whose methods are handlers. */
-function adapterOf(exported: unknown, exportName: string): Adapter | Fault {
+function adapterOf(exported: unknown, exportName: string): Adapter {
   if (typeof exported !== "function") return { handler: (name) => callable(exported, name) };
   const methods: unknown = exported.prototype;
   let instance: unknown;

@@ -6,6 +6,7 @@ import type { Dispatch } from "@astraflow/protocol";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { type Attempt, makeAttempt } from "./attempt.ts";
 import { Executor } from "./executor.ts";
+import { ExtHub } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
 import { type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
 import type { Outcome } from "./outcome.ts";
@@ -59,7 +60,7 @@ function bench(handler: Handler, part: Partial<Dispatch> = {}) {
       feedback: (_, input) => said.push(input),
       report: ({ message }) => log.push(message),
     },
-    { tenant: "acme", handlers, workRoot },
+    { tenant: "acme", handlers, ext: new ExtHub().face, workRoot },
   );
   const pass = (ms: number) => {
     now += ms;

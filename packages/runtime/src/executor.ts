@@ -1,10 +1,11 @@
-// Runs handlers inside this process: calls, limits in time, and says how each one ended. Nothing here knows the session.
-// Child hosts for packages (own process, killed as a group) will stand beside this behind the same `start`.
+// Runs handlers inside this thread: calls, limits in time, and says how each one ended. Nothing here knows the session.
+// Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (host-thread.ts).
 
 import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
 import path from "node:path";
 import type { Attempt } from "./attempt.ts";
+import type { ExtFace } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
 import { makeFolder } from "./folder.ts";
 import type { FeedbackSender, HandlerContext, HandlerRegistry } from "./handler.ts";
@@ -27,6 +28,7 @@ export interface ExecutorPorts {
 export interface ExecutorSettings {
   readonly tenant: string;
   readonly handlers: HandlerRegistry;
+  readonly ext: ExtFace;
   /** Parent of the attempts' own directories. */
   readonly workRoot: string;
 }
@@ -145,6 +147,7 @@ class Context implements HandlerContext {
   readonly params: HandlerContext["params"];
   readonly config: HandlerContext["config"];
   readonly feedback: FeedbackSender;
+  readonly ext: ExtFace;
   readonly #attempt: Attempt;
   readonly #workRoot: string;
   #madeDir: string | undefined;
@@ -161,6 +164,7 @@ class Context implements HandlerContext {
     this.attempt = dispatch.attempt ?? 1;
     this.params = dispatch.parameters;
     this.config = config;
+    this.ext = settings.ext;
     this.#attempt = attempt;
     this.#workRoot = settings.workRoot;
     this.feedback = {

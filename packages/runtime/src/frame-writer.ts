@@ -1,6 +1,7 @@
 // Frames as they leave: ids that are unique in this boot, the time of day, one envelope around a payload that is text already or becomes it.
 
 import { encodeEnvelope, type FrameType, type WireEnd, wireEnd } from "@astraflow/protocol";
+import type { Sent } from "@astraflow/session";
 import type { LinkIdentity, LinkPorts } from "./link-ports.ts";
 import type { Word } from "./outbox.ts";
 
@@ -27,19 +28,21 @@ export class FrameWriter {
     return id;
   }
 
-  /** Several results share a frame, whose id is new each time: what is in it is known by task and fence. */
-  words(words: readonly Word[], number: number): void {
-    const [only] = words;
-    if (only !== undefined && words.length === 1) return this.#word(only, number);
-    const payload = `{"items":[${words.map((word) => word.payload).join(",")}]}`;
-    const type = "biz.exec.result.batch";
-    const ts = this.#ports.stamp();
-    this.#ports.send(encodeEnvelope(this.#end, { type, id: this.nextId(), payload, number, ackRequest: true, ts }));
+  /** A frame of work. Sent again it is the same to the letter. */
+  words(sent: Sent<Word>): void {
+    sent.text ??= this.#encode(sent);
+    this.#ports.send(sent.text);
   }
 
-  /** A word keeps its id and text however often it is sent; only its number belongs to the session. */
-  #word({ type, id, corr, payload, lane }: Word, number: number): void {
-    const ackRequest = lane === "result";
-    this.#ports.send(encodeEnvelope(this.#end, { type, id, corr, payload, number, ackRequest, ts: this.#ports.stamp() }));
+  /** Several results share a frame with an id of its own; a word that travels alone keeps its id through every session. */
+  #encode({ items, id, number }: Sent<Word>): string {
+    const ts = this.#ports.stamp();
+    const [only] = items;
+    if (only !== undefined && items.length === 1) {
+      const { type, corr, payload, kind } = only;
+      return encodeEnvelope(this.#end, { type, id, corr, payload, number, ackRequest: kind !== "feedback", ts });
+    }
+    const payload = `{"items":[${items.map((word) => word.payload).join(",")}]}`;
+    return encodeEnvelope(this.#end, { type: "biz.exec.result.batch", id, payload, number, ackRequest: true, ts });
   }
 }

@@ -1,6 +1,7 @@
 // What a node's handler is and what it is given. This is the face that package authors see; who calls it is executor.ts.
 
 import type { JsonObject } from "@astraflow/protocol";
+import type { ExtFace } from "./ext.ts";
 import type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
 
 export interface FeedbackSender {
@@ -29,7 +30,19 @@ export interface HandlerContext {
   /** A directory of this attempt alone. Made when first asked for, removed once the handler has come back. */
   readonly workDir: string;
   readonly feedback: FeedbackSender;
+  /** Frames of one's own (`ext.vendor.*`), to and from whoever subscribed to them at the scheduler. */
+  readonly ext: ExtFace;
 }
+
+/** What a package's `setup` is given, once, when its module was loaded: no task need be running to listen. */
+export interface SetupContext {
+  readonly packageName: string;
+  readonly packageVersion: string;
+  readonly ext: ExtFace;
+}
+
+/** A module may export this beside its handlers. It may be asynchronous; throwing makes its handlers unavailable. */
+export type Setup = (context: SetupContext) => unknown;
 
 /** Returns the outputs, or `{status, outputs, metadata, artifacts}`; throwing fails the attempt. */
 export type Handler = (context: HandlerContext) => unknown;

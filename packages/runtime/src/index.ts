@@ -2,15 +2,31 @@
 // This is the only entrance. Config, logs and signals belong to the app.
 
 export type { Attempt } from "./attempt.ts";
-export type { DialEvents, Dialling } from "./dial.ts";
+export type { DialEvents, Dialling, TlsFiles } from "./dial.ts";
 export { Executor, type ExecutorPorts, type ExecutorSettings } from "./executor.ts";
+export type { ExtFace } from "./ext.ts";
 export type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
 export { makeFolder } from "./folder.ts";
-export { type FeedbackSender, type FoundHandler, type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
+export {
+  type FeedbackSender,
+  type FoundHandler,
+  type Handler,
+  type HandlerContext,
+  HandlerRegistry,
+  type Setup,
+  type SetupContext,
+} from "./handler.ts";
+export type { HostShelf } from "./host-words.ts";
 export { Link, type LinkParts } from "./link.ts";
 export {
+  type DialHint,
+  type ExtFrame,
+  type ExtWord,
+  type InventoryAttempt,
+  type LinkCounter,
   type LinkEvent,
   type LinkIdentity,
+  type LinkInventory,
   type LinkNote,
   type LinkOffer,
   type LinkPorts,
@@ -18,6 +34,8 @@ export {
   type LinkView,
   linkDefaults,
   linkFeatures,
+  type Vitals,
+  type WorkCounts,
 } from "./link-ports.ts";
 export type { OutboxDisk } from "./outbox-disk.ts";
 export { openOutboxFolder } from "./outbox-folder.ts";
@@ -34,4 +52,12 @@ export {
   type PackageShelf,
 } from "./packages.ts";
 export { type LinkMove, type LinkPhase, linkMoves } from "./phase.ts";
-export { createWorker, type Worker, type WorkerNote, type WorkerOptions } from "./worker.ts";
+export {
+  createThreadedWorker,
+  createWorker,
+  type ThreadedWorker,
+  type ThreadedWorkerOptions,
+  type Worker,
+  type WorkerNote,
+  type WorkerOptions,
+} from "./worker.ts";

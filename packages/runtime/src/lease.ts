@@ -26,18 +26,23 @@ export class Lease {
     this.#asked.clear();
   }
 
+  /** The session goes on: its resume, sent at `from`, was a renewal of what was granted. */
+  renew(leaseMs: number | undefined, from: number): void {
+    this.grant(leaseMs ?? this.#leaseMs, from);
+  }
+
   /** A heartbeat left. */
   ask(id: string, at: number): void {
     this.#asked.set(id, at);
   }
 
-  /** The answer to a heartbeat came. Older ones need none any more. */
-  answer(id: string): boolean {
+  /** The answer to a heartbeat came. Older ones need none any more. Gives when it was sent; undefined: it answers no heartbeat. */
+  answer(id: string): number | undefined {
     const sentAt = this.#asked.get(id);
-    if (sentAt === undefined) return false;
+    if (sentAt === undefined) return undefined;
     for (const [older, at] of this.#asked) if (at <= sentAt) this.#asked.delete(older);
     this.#from = Math.max(this.#from, sentAt);
-    return true;
+    return sentAt;
   }
 
   /** The connection is gone: answers to what was asked on it will not come, the lease itself runs on. */

@@ -1,7 +1,8 @@
 // What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
 
-import type { Register } from "@astraflow/protocol";
-import type { Attempt } from "./attempt.ts";
+import type { JsonObject, Register } from "@astraflow/protocol";
+import type { Stream } from "@astraflow/session";
+import type { Attempt, AttemptPhase } from "./attempt.ts";
 import type { TableSettings } from "./attempt-table.ts";
 import type { LeaseSettings } from "./lease.ts";
 import type { OutboxSettings } from "./outbox.ts";
@@ -15,9 +16,11 @@ export interface LinkPorts {
   stamp(): string;
   /** 0 <= n < 1 */
   roll(): number;
-  /** Opens a socket; `opened` or `lost` of the link must follow. */
-  dial(): void;
+  /** Opens a socket; `opened` or `lost` of the link must follow. same: where the last dial went; next: the address after it. */
+  dial(hint: DialHint): void;
   send(text: string): void;
+  /** Bytes that wait in the socket; absent where nobody can say. */
+  buffered?(): number;
   /** Ends the current socket; the link will hear no more of it. */
   hangUp(code: number, reason: string): void;
   /** `tick` is wanted at this instant; a later call replaces an earlier one. */
@@ -26,9 +29,41 @@ export interface LinkPorts {
   soon(): void;
   /** Calls the handler of an attempt that has a slot. `finished` and then `settled` of the link follow, exactly once each. */
   start(attempt: Attempt): void;
-  /** Numbers for the heartbeat. */
-  vitals(): Readonly<Record<string, number>>;
+  /** How the worker is, asked for at every heartbeat. Cheap, and never throws. */
+  vitals(): Vitals;
+  /** A vendor frame of the scheduler. False: nobody listens to its type. */
+  ext(frame: ExtFrame): boolean;
+  count(name: LinkCounter): void;
   note(note: LinkNote): void;
+}
+
+export type DialHint = "same" | "next";
+
+export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
+
+export interface Vitals {
+  readonly metrics: Readonly<Record<string, number>>;
+  /** Why this worker should get no new work, in sentences; empty: it is well. */
+  readonly problems: readonly string[];
+}
+
+/** A vendor frame as it was read. */
+export interface ExtFrame {
+  readonly type: string;
+  readonly id: string;
+  readonly corr: string | undefined;
+  readonly payload: JsonObject;
+}
+
+/** A vendor frame to be sent. */
+export interface ExtWord {
+  /** Begins with `ext.vendor.` */
+  readonly type: string;
+  /** The other end knows a repeat by it; made here where absent. */
+  readonly id?: string | undefined;
+  readonly corr?: string | undefined;
+  /** Text of a JSON object. */
+  readonly payload: string;
 }
 
 /** Something worth a line in the log, or worth acting on. */
@@ -42,17 +77,22 @@ export interface LinkNote {
 export type LinkEvent =
   | "phase"
   | "ready"
+  | "resumed"
   | "refused"
   | "lost"
   | "reset"
   | "closed"
   | "drained"
+  | "undrained"
+  | "unhealthy"
+  | "healthy"
   | "self-fenced"
   | "attempt-refused"
   | "attempt-stopped"
   | "frame-ignored"
   | "feedback-dropped"
-  | "word-condemned";
+  | "word-condemned"
+  | "word-refused";
 
 /** Who this worker is, as it says in handshake and register. */
 export interface LinkIdentity {
@@ -85,7 +125,7 @@ export interface LinkSettings {
   readonly table: Omit<TableSettings, "slotsMax">;
   /** How long the socket may take to open, and the handshake to be acked: a scheduler paces crowds by acking late. */
   readonly handshakeWaitMs: number;
-  /** How long the accept may take after the register left. */
+  /** How long the accept may take after the register, or the resume, left. */
   readonly acceptWaitMs: number;
   /** Used when the scheduler does not announce its own. */
   readonly heartbeatMs: number;
@@ -95,12 +135,16 @@ export interface LinkSettings {
   readonly supersededMs: number;
   /** Used when the scheduler does not announce how much it takes. */
   readonly windowDefault: number;
+  /** Bytes of the scheduler's frames that may wait here for an earlier one. */
+  readonly bytesHeldMax: number;
+  /** While so many bytes wait in the socket no further frame of work gets its number. */
+  readonly bufferedBytesMax: number;
 }
 
 export const linkDefaults: LinkSettings = {
   backoff: { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 },
   lease: { marginShare: 0.1, missesMax: 2 },
-  outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024 },
+  outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024, extMax: 1_024, extBytesMax: 1024 * 1024 },
   table: { slotWaitMs: 5_000, fencesMax: 65_536 },
   handshakeWaitMs: 30_000,
   acceptWaitMs: 10_000,
@@ -108,10 +152,12 @@ export const linkDefaults: LinkSettings = {
   provenMs: 1_000,
   supersededMs: 5_000,
   windowDefault: 64,
+  bytesHeldMax: 8 * 1024 * 1024,
+  bufferedBytesMax: 256 * 1024,
 };
 
 /** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
-export const linkFeatures = ["fence", "cancel", "held", "batch"] as const;
+export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew"] as const;
 
 /** Types of business frames that this link reads or writes. */
 export const linkPayloadTypes = [
@@ -130,4 +176,37 @@ export interface LinkView {
   readonly held: number;
   readonly occupied: number;
   readonly unacked: number;
+}
+
+/** All that a link can say about itself, for people who look for a fault. */
+export interface LinkInventory {
+  readonly phase: LinkPhase;
+  readonly session: string | null;
+  /** Until it would stop its work for want of an answer; null where no lease runs. */
+  readonly leaseLeftMs: number | null;
+  readonly attempts: readonly InventoryAttempt[];
+  readonly counts: WorkCounts;
+  /** Null while there is no session. */
+  readonly stream: Stream<never, never>["counts"] | null;
+}
+
+export interface InventoryAttempt {
+  readonly run: string;
+  readonly task: string;
+  readonly node: string;
+  readonly fence: number;
+  readonly phase: AttemptPhase;
+  /** How long ago it was taken. */
+  readonly ageMs: number;
+}
+
+export interface WorkCounts {
+  /** Attempts this worker answers for. */
+  readonly held: number;
+  /** Handlers that were called and have not come back. */
+  readonly occupied: number;
+  /** Words of every kind that the scheduler has not acked. */
+  readonly unacked: number;
+  /** Outcomes among them, those that are not on disk yet included. */
+  readonly outbox: number;
 }

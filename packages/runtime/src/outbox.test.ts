@@ -1,74 +1,81 @@
+import type { Ack } from "@astraflow/protocol";
+import { dialectRules, Stream } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
-import { Outbox, type Word } from "./outbox.ts";
+import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } from "./outbox.ts";
 
-const word = (name: string, lane: Word["lane"] = "result"): Word => ({
-  lane,
-  type: lane === "result" ? "biz.exec.result" : "biz.exec.feedback",
-  id: name,
-  corr: name,
-  payload: "{}",
-  attempt: null,
-  key: null,
-});
+const types = { outcome: "biz.exec.result", feedback: "biz.exec.feedback", ext: "ext.vendor.acme.note" } as const;
+const word = (id: string, kind: Word["kind"] = "outcome", payload = "{}"): Word =>
+  makeWord({ kind, type: types[kind], id, corr: id, payload });
 
-function outbox(settings: Partial<{ bytesInFlightMax: number; feedbackWaitingMax: number }> = {}) {
-  const box = new Outbox({ bytesInFlightMax: 1_000, feedbackWaitingMax: 3, ...settings });
-  const pump = () => {
+function openStream(sendFrames = 64, batchMax = 1, sendBytes = 1_000_000): WordStream {
+  const batchBytesMax = 256 * 1024;
+  return new Stream(dialectRules.v2, { sendFrames, sendBytes, recvFrames: 64, recvBytes: 1_000_000, batchMax, batchBytesMax });
+}
+
+function outbox(settings: Partial<OutboxSettings> = {}, stream: WordStream | null = openStream()) {
+  const box = new Outbox({ bytesInFlightMax: 1_000, feedbackWaitingMax: 3, extMax: 2, extBytesMax: 100, ...settings });
+  if (stream !== null) box.attach(stream);
+  const pump = (max = Number.POSITIVE_INFINITY) => {
     const sent: string[] = [];
-    box.pump((words, number) => sent.push(`${number}:${words.map((one) => one.id).join("+")}`));
+    box.pump(
+      0,
+      () => "batch",
+      ({ items, number }) => sent.push(`${number}:${items.map((one) => one.id).join("+")}`) < max,
+    );
     return sent;
   };
-  return { box, pump };
+  const acked = (ack: Ack) => {
+    const settled = box.acked(ack, undefined);
+    return settled === "unsent" ? settled : settled.map((one) => one.id);
+  };
+  return { box, pump, acked };
 }
 
 describe("outbox", () => {
   it("[W6] keeps a word until it is acked, by number or by bitmap, whichever comes", () => {
-    const { box, pump } = outbox();
+    const { box, pump, acked } = outbox();
     for (const name of ["a", "b", "c", "d"]) box.put(word(name));
     pump();
 
-    expect(box.acked({ ack_seq: 0, ack_bitmap: 0b100 }).map((one) => one.id)).toEqual(["d", "a"]);
-    box.rewind(64, 1);
+    expect(acked({ ack_seq: 0, ack_bitmap: 0b100 })).toEqual(["a", "d"]);
+    expect([box.size, box.outcomes]).toEqual([2, 2]);
+    box.detach();
+    box.attach(openStream());
 
     expect(pump()).toEqual(["0:b", "1:c"]);
   });
 
-  it("[W6] reads a bitmap of more than 53 bits from hex without rounding", () => {
-    const { box, pump } = outbox();
-    for (let index = 0; index < 60; index++) box.put(word(`w${index}`));
-    pump();
-
-    const settled = box.acked({ ack_seq: -1, ack_bitmap: (1n << 59n).toString(16) });
-
-    expect(settled.map((one) => one.id)).toEqual(["w59"]);
-  });
-
-  it("[W6] releases nothing for an ack of numbers that were never sent", () => {
-    const { box, pump } = outbox();
+  it("[W91] releases nothing for an ack of numbers that were never sent", () => {
+    const { box, pump, acked } = outbox();
     box.put(word("a"));
     pump();
 
-    expect(box.acked({ ack_seq: 7 })).toEqual([]);
-    expect(box.acked({ ack_seq: -1, ack_bitmap: 0b1000 })).toEqual([]);
+    expect(acked({ ack_seq: 7 })).toBe("unsent");
+    expect(acked({ ack_seq: -1, ack_bitmap: 0b1000 })).toBe("unsent");
     expect(box.size).toBe(1);
   });
 
-  it("[W6] takes late and repeated acks without harm", () => {
-    const { box, pump } = outbox();
-    box.put(word("a"));
-    box.put(word("b"));
-    pump();
-    box.acked({ ack_seq: 1 });
+  it("[W101] moves what one session did not deliver into the next: outcomes first, each kind in its order, behind nothing newer", () => {
+    const { box, pump } = outbox({ feedbackWaitingMax: 10, extMax: 10 }, openStream(4));
+    for (const name of ["f0", "f1"]) box.put(word(name, "feedback"));
+    box.put(word("e0", "ext"));
+    expect(pump()).toEqual(["0:e0", "1:f0", "2:f1"]);
+    for (const name of ["r0", "r1"]) box.put(word(name));
+    for (const name of ["f2", "f3"]) box.put(word(name, "feedback"));
+    box.put(word("e1", "ext"));
+    expect(pump()).toEqual(["3:r0"]);
 
-    expect(box.acked({ ack_seq: 0 })).toEqual([]);
-    box.put(word("c"));
+    box.detach();
+    box.put(word("r2"));
+    expect(pump()).toEqual([]);
+    box.attach(openStream());
 
-    expect(pump()).toEqual(["2:c"]);
+    expect(pump()).toEqual(["0:r0", "1:r1", "2:r2", "3:e0", "4:e1", "5:f0", "6:f1", "7:f2", "8:f3"]);
+    expect(box.size).toBe(9);
   });
 
   it("[W23] lets results pass feedback that waits and keeps a quarter of the window for them", () => {
-    const { box, pump } = outbox({ feedbackWaitingMax: 100 });
-    box.rewind(4, 1);
+    const { box, pump } = outbox({ feedbackWaitingMax: 100 }, openStream(4));
     for (let index = 0; index < 5; index++) box.put(word(`f${index}`, "feedback"));
     expect(pump()).toEqual(["0:f0", "1:f1", "2:f2"]);
 
@@ -77,19 +84,33 @@ describe("outbox", () => {
     expect(pump()).toEqual(["3:r"]);
   });
 
-  it("[W23] drops the oldest feedback when too much waits, never a result", () => {
-    const { box } = outbox({ feedbackWaitingMax: 1 });
+  it("[W23] drops the oldest feedback when too much waits, never a result or a vendor frame", () => {
+    const { box } = outbox({ feedbackWaitingMax: 1 }, null);
     for (let index = 0; index < 100; index++) expect(box.put(word(`r${index}`))).toBeUndefined();
+    expect(box.put(word("e0", "ext"))).toBeUndefined();
 
     expect(box.put(word("f0", "feedback"))).toBeUndefined();
     expect(box.put(word("f1", "feedback"))?.id).toBe("f0");
+    expect(box.size).toBe(102);
+  });
+
+  it("[W95] takes no more vendor frames than it may keep, in number and in bytes, until some are acked", () => {
+    const { box, pump, acked } = outbox();
+    expect([box.hasRoomForExt(100), box.hasRoomForExt(101)]).toEqual([true, false]);
+    box.put(word("e0", "ext", `"${"x".repeat(58)}"`));
+    expect([box.hasRoomForExt(40), box.hasRoomForExt(41)]).toEqual([true, false]);
+    box.put(word("e1", "ext"));
+    expect(box.hasRoomForExt(1)).toBe(false);
+    pump();
+    acked({ ack_seq: 0 });
+
+    expect(box.hasRoomForExt(98)).toBe(true);
   });
 
   it("[W25] packs results that wait together, and only those, as many as the session allows", () => {
-    const { box, pump } = outbox();
-    box.rewind(64, 3);
+    const { box, pump } = outbox({}, openStream(64, 3));
     for (const name of ["a", "b", "c", "d"]) box.put(word(name));
-    box.put({ ...word("e"), type: "biz.exec.error" });
+    box.put(makeWord({ kind: "outcome", type: "biz.exec.error", id: "e", corr: "e", payload: "{}" }));
     for (const name of ["f", "g"]) box.put(word(name));
     for (const name of ["x", "y"]) box.put(word(name, "feedback"));
 
@@ -97,34 +118,56 @@ describe("outbox", () => {
   });
 
   it("[W25] settles all words of a frame together, and sends all of an unacked one again", () => {
-    const { box, pump } = outbox();
-    box.rewind(64, 2);
+    const { box, pump, acked } = outbox({}, openStream(64, 2));
     for (const name of ["a", "b", "c", "d"]) box.put(word(name));
     pump();
 
-    expect(box.acked({ ack_seq: -1, ack_bitmap: 0b10 }).map((one) => one.id)).toEqual(["c", "d"]);
+    expect(acked({ ack_seq: -1, ack_bitmap: 0b10 })).toEqual(["c", "d"]);
     expect(box.size).toBe(2);
-    box.rewind(64, 1);
+    box.detach();
+    box.attach(openStream());
 
     expect(pump()).toEqual(["0:a", "1:b"]);
   });
 
-  it("[W25] keeps large results out of one another's frame", () => {
-    const { box, pump } = outbox({ bytesInFlightMax: 10_000_000 });
-    const large = (name: string): Word => ({ ...word(name), payload: `"${"x".repeat(200_000)}"` });
-    box.rewind(64, 64);
-    for (const one of [large("a"), word("b"), large("c")]) box.put(one);
+  it("[W18] sends what was refused together one by one, takes out the one that is refused alone, and then goes on as before", () => {
+    const { box, pump, acked } = outbox({}, openStream(64, 8));
+    for (const name of ["good", "bad", "fine"]) box.put(word(name));
+    expect(pump()).toEqual(["0:good+bad+fine"]);
 
-    expect(pump()).toEqual(["0:a+b", "1:c"]);
+    expect(box.distrust()).toBeUndefined();
+    box.attach(openStream(64, 8));
+    box.put(word("later"));
+    expect(pump()).toEqual(["0:good"]);
+    expect(pump()).toEqual([]);
+    acked({ ack_seq: 0 });
+    expect(pump()).toEqual(["1:bad"]);
+    expect(box.distrust()?.id).toBe("bad");
+    box.attach(openStream(64, 8));
+    expect(pump()).toEqual(["0:fine"]);
+    acked({ ack_seq: 0 });
+    for (const name of ["x", "y"]) box.put(word(name));
+
+    expect(pump()).toEqual(["1:later+x+y"]);
+    expect(box.size).toBe(3);
   });
 
   it("[W24] bounds the bytes in flight as well as the frames", () => {
-    const { box, pump } = outbox({ bytesInFlightMax: 3 });
-    for (const name of ["a", "b", "c"]) box.put(word(name));
+    const heavy = "x".repeat(400);
+    const { box, pump, acked } = outbox({}, openStream(64, 1, 1_500));
+    for (const name of ["a", "b", "c"]) box.put(word(name, "outcome", `"${heavy}"`));
 
     expect(pump()).toEqual(["0:a", "1:b"]);
-    box.acked({ ack_seq: 0 });
+    acked({ ack_seq: 0 });
 
+    expect(pump()).toEqual(["2:c"]);
+  });
+
+  it("[W99] hands out no further frame once whoever sends them has enough", () => {
+    const { box, pump } = outbox();
+    for (const name of ["a", "b", "c"]) box.put(word(name));
+
+    expect(pump(2)).toEqual(["0:a", "1:b"]);
     expect(pump()).toEqual(["2:c"]);
   });
 });

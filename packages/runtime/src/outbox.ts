@@ -1,17 +1,16 @@
-// Words that must reach the scheduler: results and errors (upper lane) and feedback (lower lane), kept until acked.
-// A word gets its transport number when it is sent and loses it with the session; its id and text stay the same for ever. Where the
-// scheduler reads batches, results that wait together travel under one number.
-// All in memory: where results are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
+// Words that must reach the scheduler: outcomes, feedback, vendor frames; kept until acked, whatever becomes of sessions and sockets.
+// Numbers, windows and repeats are the stream's (packages/session); here is what waits for one, and what moves from one to the next.
+// All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
-import { type Ack, type FrameType, limits } from "@astraflow/protocol";
+import type { Ack, Envelope, OutgoingFrame } from "@astraflow/protocol";
+import type { Outgoing, Sent, Stream } from "@astraflow/session";
 import type { Attempt } from "./attempt.ts";
 import { Fifo } from "./fifo.ts";
 
-export interface Word {
-  readonly lane: "result" | "feedback";
-  readonly type: FrameType;
-  readonly id: string;
-  readonly corr: string;
+export interface Word extends Outgoing {
+  readonly kind: "outcome" | "feedback" | "ext";
+  readonly type: OutgoingFrame["type"];
+  readonly corr: string | undefined;
   /** JSON text of the payload, built once. */
   readonly payload: string;
   /** The attempt that this word ends, if it ends one. */
@@ -20,31 +19,52 @@ export interface Word {
   readonly key: number | null;
 }
 
-/** Words that left in one frame, under one number. */
-interface Parcel {
-  readonly words: readonly Word[];
-  readonly bytes: number;
-  isAcked: boolean;
-}
+/** The numbered frames of one session, both ways. */
+export type WordStream = Stream<Word, Envelope>;
 
 export interface OutboxSettings {
-  /** Characters that may be under way unacked. */
+  /** Bytes that may be under way unacked. */
   readonly bytesInFlightMax: number;
   /** Feedback words that may wait to be sent; the oldest gives way. */
   readonly feedbackWaitingMax: number;
+  /** Vendor frames, and their bytes, that may be unacked; what is more is not taken. */
+  readonly extMax: number;
+  readonly extBytesMax: number;
+}
+
+/** About what the envelope around a payload weighs. */
+const envelopeBytes = 250;
+
+export function makeWord(given: {
+  readonly kind: Word["kind"];
+  readonly type: Word["type"];
+  readonly id: string;
+  readonly corr: string | undefined;
+  readonly payload: string;
+  /** The last words of an attempt travel with its outcome, not behind everybody's feedback. */
+  readonly isUrgent?: boolean;
+  readonly attempt?: Attempt | null;
+  readonly key?: number | null;
+}): Word {
+  const { kind, type, id, corr, payload, isUrgent = kind === "outcome", attempt = null, key = null } = given;
+  const lane = isUrgent ? "command" : "feedback";
+  const batch = type === "biz.exec.result" ? "result" : null;
+  return { lane, bytes: payload.length + envelopeBytes, batch, id, kind, type, corr, payload, attempt, key };
 }
 
 export class Outbox {
   readonly #settings: OutboxSettings;
-  readonly #results = new Fifo<Word>();
+  #stream: WordStream | null = null;
+  /** Words that no stream has yet: there is none, it has no room for the lower lane, or one word at a time is on trial. */
+  readonly #urgent = new Fifo<Word>();
+  readonly #ext = new Fifo<Word>();
   readonly #feedback = new Fifo<Word>();
-  /** Sent in this session and not yet released, in the order of their numbers; the first has number #base. */
-  readonly #inFlight = new Fifo<Parcel>();
-  #wordsInFlight = 0;
-  #base = 0;
-  #bytesInFlight = 0;
-  #window = 64;
-  #batchMax = 1;
+  /** Words that left in the stream's frames and are not acked. */
+  #inFlight = 0;
+  #size = 0;
+  #outcomes = 0;
+  #extCount = 0;
+  #extBytes = 0;
   /** Words still to be sent one by one, because the scheduler choked on one of them. */
   #suspects = 0;
 
@@ -54,119 +74,130 @@ export class Outbox {
 
   /** Words that the scheduler has not acked. */
   get size(): number {
-    return this.#results.size + this.#feedback.size + this.#wordsInFlight;
+    return this.#size;
+  }
+
+  get outcomes(): number {
+    return this.#outcomes;
   }
 
   /** Whether feedback would leave now; while it would not, it is better merged than queued. */
   get hasRoomForFeedback(): boolean {
-    return this.#feedback.size === 0 && this.#hasRoom(this.#feedbackWindow);
+    return this.#feedback.size === 0 && this.#suspects === 0 && this.#stream?.hasRoomFor("feedback") === true;
+  }
+
+  /** Whether a vendor frame of so many characters is taken. */
+  hasRoomForExt(chars: number): boolean {
+    return this.#extCount < this.#settings.extMax && this.#extBytes + chars <= this.#settings.extBytesMax;
   }
 
   /** Keeps a word. Gives back the feedback that had to go to make room. */
   put(word: Word): Word | undefined {
-    if (word.lane === "result") {
-      this.#results.push(word);
-      return undefined;
+    this.#count(word, 1);
+    if (word.lane === "command") {
+      if (this.#stream !== null && this.#suspects === 0) this.#stream.offer(word);
+      else this.#urgent.push(word);
+    } else if (word.kind === "ext") this.#ext.push(word);
+    else {
+      this.#feedback.push(word);
+      if (this.#feedback.size > this.#settings.feedbackWaitingMax) return this.#dropOldest();
     }
-    this.#feedback.push(word);
-    return this.#feedback.size > this.#settings.feedbackWaitingMax ? this.#feedback.shift() : undefined;
+    return undefined;
   }
 
-  /** Hands all words that may travel now to `send`, as many at once as share a number. Results pass feedback that waits. */
-  pump(send: (words: readonly Word[], number: number) => void): void {
-    while (this.#results.size > 0 && this.#hasRoom(this.#window)) this.#send(this.#results, send);
-    while (this.#results.size === 0 && this.#feedback.size > 0 && this.#hasRoom(this.#feedbackWindow)) {
-      this.#send(this.#feedback, send);
+  /** A new session: all that was not acked goes into its stream, outcomes first, each kind in its old order. */
+  attach(stream: WordStream): void {
+    this.#stream = stream;
+    if (this.#suspects === 0) this.#offerUrgent(stream);
+  }
+
+  /** The session is over: what it did not deliver waits for the next. */
+  detach(): void {
+    const { flown, waiting } = this.#takeBack();
+    this.#putBack([...flown, ...waiting]);
+  }
+
+  /**
+   * The scheduler refused a frame as malformed, and with it the session. It did not say which, so what was under way goes again one by
+   * one; a word that is refused alone is taken out and given back, or it would end every session from now on.
+   */
+  distrust(): Word | undefined {
+    const { flown, waiting } = this.#takeBack();
+    const culprit = this.#suspects > 0 && flown.length === 1 ? flown.pop() : undefined;
+    if (culprit !== undefined) {
+      this.#suspects--;
+      this.#count(culprit, -1);
+    } else this.#suspects = Math.max(this.#suspects, flown.length);
+    this.#putBack([...flown, ...waiting]);
+    return culprit;
+  }
+
+  /** Hands every frame that may leave now to `send`, for as long as that says that it takes more. */
+  pump(now: number, nameOf: () => string, send: (sent: Sent<Word>) => boolean): void {
+    const stream = this.#stream;
+    if (stream === null) return;
+    for (;;) {
+      const sent = stream.take(now, nameOf) ?? (this.#offerNext(stream) ? stream.take(now, nameOf) : null);
+      if (sent === null) return;
+      this.#inFlight += sent.items.length;
+      if (!send(sent)) return;
     }
   }
 
-  /** What the scheduler has received: all up to ack_seq, and above it the set bits. Gives the words that are settled by it. */
-  acked(ack: Ack): Word[] {
-    const settled: Word[] = [];
-    if (ack.recv_window !== undefined) this.#window = ack.recv_window;
-    if (ack.ack_seq === undefined) return settled;
-    markBits(ack.ack_bitmap, (bit) => this.#settle((ack.ack_seq as number) + 1 + bit - this.#base, settled));
-    // An ack beyond what was sent is nonsense of the other end; taking it for the words that exist would lose them.
-    if (ack.ack_seq >= this.#base + this.#inFlight.size) return settled;
-    for (let index = ack.ack_seq - this.#base; index >= 0; index--) this.#settle(index, settled);
-    while (this.#inFlight.peek()?.isAcked) {
-      this.#inFlight.shift();
-      this.#base++;
+  /** What the scheduler has received. Gives the words that are settled by it; "unsent": it names what never left. */
+  acked(ack: Ack, envelopeFor: string | undefined): readonly Word[] | "unsent" {
+    const settled = this.#stream?.heardAck(ack, envelopeFor) ?? [];
+    if (settled === "unsent") return settled;
+    for (const word of settled) this.#count(word, -1);
+    this.#inFlight -= settled.length;
+    if (this.#suspects > 0) {
+      this.#suspects = Math.max(0, this.#suspects - settled.length);
+      if (this.#suspects === 0 && this.#stream !== null) this.#offerUrgent(this.#stream);
     }
     return settled;
   }
 
-  /** A new session: numbers start at 0 and all that was not acked is sent again, in its old order, so many results in a frame. */
-  rewind(window: number, batchMax: number): void {
-    const unacked = this.#takeUnacked();
-    this.#results.putBack(unacked.filter((word) => word.lane === "result"));
-    this.#feedback.putBack(unacked.filter((word) => word.lane === "feedback"));
-    this.#base = 0;
-    this.#wordsInFlight = 0;
-    this.#bytesInFlight = 0;
-    this.#window = window;
-    this.#batchMax = batchMax;
+  #offerUrgent(stream: WordStream): void {
+    for (let word = this.#urgent.shift(); word !== undefined; word = this.#urgent.shift()) stream.offer(word);
   }
 
-  /**
-   * The scheduler refused a frame as malformed. It did not say which, so what was under way goes again one by one; a word
-   * that is refused alone is taken out and given back, or it would end every session from now on.
-   */
-  distrust(): Word | undefined {
-    const unacked = this.#takeUnacked();
-    const culprit = this.#suspects > 0 && unacked.length === 1 ? unacked.pop() : undefined;
-    if (culprit !== undefined) this.#suspects--;
-    else this.#suspects = Math.max(this.#suspects, unacked.length);
-    this.#wordsInFlight = unacked.length;
-    if (unacked.length > 0) this.#inFlight.push({ words: unacked, bytes: 0, isAcked: false });
-    return culprit;
+  /** The lower lane enters the stream only where it would leave at once: in here it can still give way, or be overtaken. */
+  #offerNext(stream: WordStream): boolean {
+    const isOnTrial = this.#suspects > 0;
+    if (isOnTrial ? this.#inFlight > 0 || stream.counts.waiting > 0 : !stream.hasRoomFor("feedback")) return false;
+    const word = this.#urgent.shift() ?? this.#ext.shift() ?? this.#feedback.shift();
+    if (word === undefined) return false;
+    stream.offer(word);
+    return true;
   }
 
-  #takeUnacked(): Word[] {
-    return this.#inFlight.drain().flatMap(({ isAcked, words }) => (isAcked ? [] : words));
+  #takeBack(): { flown: Word[]; waiting: Word[] } {
+    const left = this.#stream?.takeLeft() ?? [];
+    const flown = left.slice(0, this.#inFlight);
+    const waiting = left.slice(this.#inFlight);
+    this.#stream = null;
+    this.#inFlight = 0;
+    return { flown, waiting };
   }
 
-  get #feedbackWindow(): number {
-    return Math.max(1, Math.floor((this.#window * 3) / 4));
+  #putBack(older: readonly Word[]): void {
+    this.#urgent.putBack(older.filter((word) => word.lane === "command"));
+    this.#ext.putBack(older.filter((word) => word.kind === "ext"));
+    this.#feedback.putBack(older.filter((word) => word.lane === "feedback" && word.kind === "feedback"));
   }
 
-  #hasRoom(window: number): boolean {
-    const framesMax = this.#suspects > 0 ? 1 : window;
-    return this.#inFlight.size < framesMax && this.#bytesInFlight < this.#settings.bytesInFlightMax;
+  #dropOldest(): Word | undefined {
+    const oldest = this.#feedback.shift();
+    if (oldest !== undefined) this.#count(oldest, -1);
+    return oldest;
   }
 
-  #send(lane: Fifo<Word>, send: (words: readonly Word[], number: number) => void): void {
-    const words: Word[] = [];
-    let bytes = 0;
-    const framed = this.#suspects > 0 ? 1 : this.#batchMax;
-    for (let word = lane.peek(); word !== undefined && words.length < framed; word = lane.peek()) {
-      const isAlone = word.type !== "biz.exec.result" || words[0]?.type !== "biz.exec.result";
-      if (words.length > 0 && (isAlone || bytes + word.payload.length > limits.resultInlineBytesMax)) break;
-      lane.shift();
-      words.push(word);
-      bytes += word.payload.length;
+  #count(word: Word, by: 1 | -1): void {
+    this.#size += by;
+    if (word.kind === "outcome") this.#outcomes += by;
+    else if (word.kind === "ext") {
+      this.#extCount += by;
+      this.#extBytes += by * word.payload.length;
     }
-    const number = this.#base + this.#inFlight.size;
-    this.#inFlight.push({ words, bytes, isAcked: false });
-    this.#wordsInFlight += words.length;
-    this.#bytesInFlight += bytes;
-    send(words, number);
   }
-
-  #settle(index: number, settled: Word[]): void {
-    const parcel = index < 0 ? undefined : this.#inFlight.at(index);
-    if (parcel === undefined || parcel.isAcked) return;
-    parcel.isAcked = true;
-    this.#bytesInFlight -= parcel.bytes;
-    this.#wordsInFlight -= parcel.words.length;
-    this.#suspects = Math.max(0, this.#suspects - parcel.words.length);
-    for (const word of parcel.words) settled.push(word);
-  }
-}
-
-/** Calls `hear` with each set bit of a bitmap, which is a number or lowercase hex. */
-function markBits(bitmap: number | string | undefined, hear: (bit: number) => void): void {
-  if (bitmap === undefined || bitmap === 0) return;
-  let bits = typeof bitmap === "number" ? BigInt(bitmap) : BigInt(`0x${bitmap}`);
-  for (let bit = 0; bits > 0n; bit++, bits >>= 1n) if (bits & 1n) hear(bit);
 }

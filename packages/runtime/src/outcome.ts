@@ -7,6 +7,11 @@ export type Status = Result["status"];
 
 /** What is said about an attempt: a result of the node, or an error of its worker. */
 export type Outcome =
+  | KnownOutcome
+  /** Written where the handler ran: only text crosses from its thread. */
+  | ({ readonly type: "written" } & WrittenOutcome);
+
+export type KnownOutcome =
   | {
       readonly type: "result";
       readonly status: Status;
@@ -18,7 +23,13 @@ export type Outcome =
     }
   | { readonly type: "error"; readonly code: FaultCode; readonly message: string; readonly where: string };
 
-export type ErrorOutcome = Extract<Outcome, { type: "error" }>;
+/** An outcome as it travels: the frame's type and the text of its payload. */
+export interface WrittenOutcome {
+  readonly frame: "biz.exec.result" | "biz.exec.error";
+  readonly payload: string;
+}
+
+export type ErrorOutcome = Extract<KnownOutcome, { type: "error" }>;
 
 const statusWords: Readonly<Record<string, Status>> = {
   success: "SUCCEEDED",
@@ -38,7 +49,7 @@ const statusWords: Readonly<Record<string, Status>> = {
 };
 
 /** Reads what a handler returned. */
-export function outcomeOf(returned: unknown, durationMs: number): Outcome {
+export function outcomeOf(returned: unknown, durationMs: number): KnownOutcome {
   if (!isObject(returned)) {
     return failure(`the handler returned ${describe(returned)}; it must return an object`, "worker.runner");
   }
@@ -83,6 +94,7 @@ export function encodeOutcome(
   about: AboutAttempt,
   outcome: Outcome,
 ): { type: "biz.exec.result" | "biz.exec.error"; payload: string } {
+  if (outcome.type === "written") return { type: outcome.frame, payload: outcome.payload };
   if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(about, outcome) };
   try {
     const payload = JSON.stringify({

@@ -189,6 +189,44 @@ describe("packages on disk", () => {
 
     expect(shelf.handlers.find("tiny", "1.0.0", "tiny.a")?.config).toEqual({ deep: true });
   });
+
+  it("[W128] calls the setup of a module once, before its handlers, with the way to listen", async () => {
+    const root = makeRoot();
+    const listening = `
+      let calls = 0;
+      export const setup = async ({ packageName, ext }) => { calls++; await null; ext.on(\`ext.vendor.\${packageName}.x\`, () => {}); };
+      export const a = () => ({ calls });
+    `;
+    const adapters = ["main", "other"].map((name) => ({ name, entrypoint: "main.mjs", capabilities: ["tiny.a"] }));
+    const nodes = [node("tiny.a", "a"), node("tiny.b", "a", "other")];
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest({ adapters, nodes }), "main.mjs": listening });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.problems).toEqual([]);
+    expect(call(shelf, "tiny.a")).toEqual({ calls: 1 });
+    expect(shelf.ext?.types).toEqual(["ext.vendor.tiny.x"]);
+  });
+
+  it("[W128] does not offer the handlers of a module whose setup fails, and says why", async () => {
+    const root = makeRoot();
+    const failing = `${code} export const setup = async () => { throw new Error("no licence"); };`;
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": failing });
+    await put(root, "tiny/2.0.0", { "manifest.json": manifest({ version: "2.0.0" }), "main.mjs": code });
+
+    const shelf = await loadPackages(root);
+
+    expect(shelf.problems.map(({ fault }) => fault.message)).toEqual(["setup of main.mjs failed: no licence"]);
+    expect(shelf.packages.map(({ version }) => version)).toEqual(["2.0.0"]);
+  });
+
+  it("[W128] takes a node's handler that is called setup for a handler", async () => {
+    const root = makeRoot();
+    const older = "export const setup = () => ({ from: 'setup' });";
+    await put(root, "tiny/1.0.0", { "manifest.json": manifest({ nodes: [node("tiny.a", "setup")] }), "main.mjs": older });
+
+    expect(call(await loadPackages(root), "tiny.a")).toEqual({ from: "setup" });
+  });
 });
 
 describe("the example workflows", () => {

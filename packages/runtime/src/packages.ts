@@ -5,7 +5,8 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { Fault, fault, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
 import { importAdapter, isAbsent } from "./entrypoint.ts";
-import { type FoundHandler, HandlerRegistry } from "./handler.ts";
+import { ExtHub } from "./ext.ts";
+import { type FoundHandler, HandlerRegistry, type Setup } from "./handler.ts";
 import type { LinkOffer } from "./link-ports.ts";
 
 export interface LoadedPackage {
@@ -28,8 +29,12 @@ export interface PackageShelf {
   readonly packages: readonly LoadedPackage[];
   readonly problems: readonly PackageProblem[];
   readonly handlers: HandlerRegistry;
+  /** Where the packages listen to vendors' frames; absent where none of them can. */
+  readonly ext?: ExtHub;
 }
 
+/** How long a `setup` may take before its handlers are offered without it having ended. */
+const setupMsMax = 10_000;
 const manifestName = "manifest.json";
 
 /** Loads `<root>/<name>/<version>/manifest.json` and `<root>/<name>/manifest.json`. Names come from the manifests. */
@@ -37,8 +42,9 @@ export async function loadPackages(root: string): Promise<PackageShelf> {
   const packages: LoadedPackage[] = [];
   const problems: PackageProblem[] = [];
   const handlers = new HandlerRegistry();
+  const ext = new ExtHub();
   for (const dir of await findPackageDirs(root)) {
-    const loaded = await loadPackage(dir);
+    const loaded = await loadPackage(dir, ext);
     if (loaded instanceof Fault) {
       problems.push({ dir, fault: loaded });
       continue;
@@ -53,11 +59,13 @@ export async function loadPackages(root: string): Promise<PackageShelf> {
     const { name: packageName, version: packageVersion } = loaded.package;
     for (const { nodeType, found } of loaded.package.handlers) handlers.add({ packageName, packageVersion, nodeType }, found);
   }
-  return { packages, problems, handlers };
+  return { packages, problems, handlers, ext };
 }
 
 /** What register says about the packages. */
-export function offerPackages(shelf: PackageShelf): Pick<LinkOffer, "packages" | "manifests"> {
+export function offerPackages(shelf: {
+  readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "written">[];
+}): Pick<LinkOffer, "packages" | "manifests"> {
   return {
     packages: shelf.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
     manifests: shelf.packages.map(({ name, version, written }) => ({ name, version, manifest: written })),
@@ -65,12 +73,15 @@ export function offerPackages(shelf: PackageShelf): Pick<LinkOffer, "packages" |
 }
 
 /** One package, or why it cannot be offered. Nodes without a handler are problems of a package that is otherwise fine. */
-export async function loadPackage(dir: string): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {
+export async function loadPackage(
+  dir: string,
+  ext: ExtHub = new ExtHub(),
+): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {
   const written = await readWritten(path.join(dir, manifestName));
   if (written instanceof Fault) return written;
   const manifest = readManifest(written);
   if (manifest instanceof Fault) return manifest;
-  const loaded = await loadHandlers(dir, manifest);
+  const loaded = await loadHandlers(dir, manifest, ext);
   if (loaded.handlers.length === 0) {
     return loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${manifest.name} ${manifest.version} has no adapter for Node`);
   }
@@ -81,16 +92,29 @@ export async function loadPackage(dir: string): Promise<{ package: LoadedPackage
 async function loadHandlers(
   dir: string,
   manifest: Manifest,
+  ext: ExtHub,
 ): Promise<{ handlers: LoadedPackage["handlers"]; problems: Fault[] }> {
   const handlers: { nodeType: string; found: FoundHandler }[] = [];
   const problems: Fault[] = [];
+  const setups = new Set<Setup>();
   for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
     const imported = await importAdapter(dir, adapter.entrypoint);
     if (imported instanceof Fault) {
       problems.push(imported);
       continue;
     }
-    for (const node of manifest.nodes.filter((one) => one.adapter === adapter.name)) {
+    const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name);
+    // A node may have called its handler `setup` before the word meant anything.
+    const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
+    if (setup !== undefined && !setups.has(setup)) {
+      setups.add(setup);
+      const failed = await runSetup(setup, manifest, ext, adapter.entrypoint);
+      if (failed !== null) {
+        problems.push(failed);
+        continue;
+      }
+    }
+    for (const node of nodes) {
       const handler = imported.handler(node.handler);
       if (handler !== undefined) handlers.push({ nodeType: node.type, found: { handler, config: node.config } });
       else
@@ -100,6 +124,22 @@ async function loadHandlers(
     }
   }
   return { handlers, problems };
+}
+
+/** Gives why the package cannot work without it. One that takes too long goes on by itself. */
+async function runSetup(setup: Setup, manifest: Manifest, ext: ExtHub, entrypoint: string): Promise<Fault | null> {
+  const { name: packageName, version: packageVersion } = manifest;
+  const late = Promise.withResolvers<void>();
+  const timer = setTimeout(late.resolve, setupMsMax);
+  try {
+    await Promise.race([setup({ packageName, packageVersion, ext: ext.face }), late.promise]);
+    return null;
+  } catch (thrown) {
+    const reason = thrown instanceof Error ? thrown.message : String(thrown);
+    return fault("E.PKG.INVALID", `setup of ${entrypoint} failed: ${reason}`, undefined, thrown);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 /** The older manifests name a runtime, the newer ones only have a `node` or a `python` section; a script file speaks for itself. */

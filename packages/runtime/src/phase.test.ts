@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { backoffMs, type LinkMove, type LinkPhase, linkMoves, stepPhase } from "./phase.ts";
 
 const phases = Object.keys(linkMoves) as LinkPhase[];
-const moves: LinkMove[] = ["open", "welcome", "accept", "drain", "lose", "retry", "stop"];
+const moves: LinkMove[] = ["open", "welcome", "accept", "resume", "resumeDraining", "drain", "undrain", "lose", "retry", "stop"];
 
 describe("phases of the link", () => {
   it("[W1] walks from NEW to READY by open, welcome and accept alone", () => {
@@ -25,6 +25,8 @@ describe("phases of the link", () => {
         "NEW>BACKOFF",
         "NEW>CLOSED",
         "HANDSHAKING>REGISTERED",
+        "HANDSHAKING>READY",
+        "HANDSHAKING>DRAINING",
         "HANDSHAKING>BACKOFF",
         "HANDSHAKING>CLOSED",
         "REGISTERED>READY",
@@ -33,6 +35,7 @@ describe("phases of the link", () => {
         "READY>DRAINING",
         "READY>BACKOFF",
         "READY>CLOSED",
+        "DRAINING>READY",
         "DRAINING>BACKOFF",
         "DRAINING>CLOSED",
         "BACKOFF>NEW",

@@ -3,19 +3,30 @@
 export type LinkPhase = "NEW" | "HANDSHAKING" | "REGISTERED" | "READY" | "DRAINING" | "BACKOFF" | "CLOSED";
 
 /**
- * open: the socket is up and the handshake leaves. welcome: the handshake was acked and the register leaves.
- * accept: the scheduler opened the session. drain: no new work from here on. lose: socket gone, reset, or silence.
- * retry: the pause is over. stop: the process is done with this link for good.
+ * open: the socket is up, the handshake or the resume leaves. welcome: the handshake was acked and the register leaves.
+ * accept: the scheduler opened the session. resume, resumeDraining: the session goes on over this socket. drain: no new work from
+ * here on. undrain: it is welcome again. lose: socket gone, reset, or silence. retry: the pause is over. stop: the process is done
+ * with this link for good.
  */
-export type LinkMove = "open" | "welcome" | "accept" | "drain" | "lose" | "retry" | "stop";
+export type LinkMove =
+  | "open"
+  | "welcome"
+  | "accept"
+  | "resume"
+  | "resumeDraining"
+  | "drain"
+  | "undrain"
+  | "lose"
+  | "retry"
+  | "stop";
 
 /** Every move a link can make; a move that is not here does not exist. */
 export const linkMoves = {
   NEW: { open: "HANDSHAKING", lose: "BACKOFF", stop: "CLOSED" },
-  HANDSHAKING: { welcome: "REGISTERED", lose: "BACKOFF", stop: "CLOSED" },
+  HANDSHAKING: { welcome: "REGISTERED", resume: "READY", resumeDraining: "DRAINING", lose: "BACKOFF", stop: "CLOSED" },
   REGISTERED: { accept: "READY", lose: "BACKOFF", stop: "CLOSED" },
   READY: { drain: "DRAINING", lose: "BACKOFF", stop: "CLOSED" },
-  DRAINING: { lose: "BACKOFF", stop: "CLOSED" },
+  DRAINING: { undrain: "READY", lose: "BACKOFF", stop: "CLOSED" },
   BACKOFF: { retry: "NEW", stop: "CLOSED" },
   CLOSED: {},
 } as const satisfies Record<LinkPhase, Partial<Record<LinkMove, LinkPhase>>>;

@@ -1,12 +1,13 @@
 // The work of a session worker, whatever the state of its session: attempts it holds, and the words about them that are not acked yet.
-// It outlives connections. The phases of the session, heartbeats and numbers of incoming frames are the business of link.ts.
+// It outlives connections and sessions. Phases, heartbeats and the numbers of frames are the business of link.ts and packages/session.
 
-import type { Ack, Cancel, Dispatch, Fault, FaultCode, JsonObject, Reset } from "@astraflow/protocol";
+import type { Ack, Cancel, Dispatch, Fault, FaultCode, JsonObject, OutgoingFrame, Reset } from "@astraflow/protocol";
+import type { Sent } from "@astraflow/session";
 import { type Attempt, recallAttempt } from "./attempt.ts";
 import { AttemptTable, type HeldAttempt, type TableSettings } from "./attempt-table.ts";
 import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
-import type { LinkEvent, LinkNote } from "./link-ports.ts";
-import { Outbox, type OutboxSettings, type Word } from "./outbox.ts";
+import type { ExtWord, InventoryAttempt, LinkEvent, LinkNote, WorkCounts } from "./link-ports.ts";
+import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } from "./outbox.ts";
 import type { KeptWord } from "./outbox-journal.ts";
 import type { Keeping } from "./outbox-keeper.ts";
 import { type AboutAttempt, encodeOutcome, failure, type Outcome } from "./outcome.ts";
@@ -42,8 +43,9 @@ export class Work {
     return this.#table.heldCount === 0 && this.#table.occupied === 0 && this.#unacked === 0;
   }
 
-  get counts(): { held: number; occupied: number; unacked: number } {
-    return { held: this.#table.heldCount, occupied: this.#table.occupied, unacked: this.#unacked };
+  get counts(): WorkCounts {
+    const outbox = this.#outbox.outcomes + this.#unkept;
+    return { held: this.#table.heldCount, occupied: this.#table.occupied, unacked: this.#unacked, outbox };
   }
 
   get #unacked(): number {
@@ -53,6 +55,13 @@ export class Work {
   /** Exactly the attempts this worker answers for, as register and heartbeat name them. */
   held(): HeldAttempt[] {
     return this.#table.held();
+  }
+
+  /** The same for people: what became of each, and for how long it has been here. */
+  inventory(now: number): InventoryAttempt[] {
+    return this.#table.all().map(({ run, task, dispatch, fence, phase, takenAt }) => {
+      return { run, task, node: dispatch.node_id, fence, phase, ageMs: Math.max(0, Math.round(now - takenAt)) };
+    });
   }
 
   /** When `expireWaiting` has something to do. */
@@ -69,9 +78,9 @@ export class Work {
         this.#ports.keeping?.forget(key);
         continue;
       }
-      const attempt = recallAttempt({ run, task, node, fence });
+      const attempt = recallAttempt({ run, task, node, fence }, this.#ports.now());
       this.#table.adopt(attempt);
-      this.#outbox.put({ lane: "result", type, id, corr: task, payload, attempt, key });
+      this.#outbox.put(makeWord({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
     }
   }
 
@@ -127,17 +136,18 @@ export class Work {
     if (attempt !== undefined) this.#drop(attempt, reason ?? "cancelled by the scheduler");
   }
 
-  /** Gives true when a word was settled by this ack. */
-  acked(ack: Ack): boolean {
-    const settled = this.#outbox.acked(ack);
+  /** False: it names what never left. */
+  acked(ack: Ack, envelopeFor: string | undefined): boolean {
+    const settled = this.#outbox.acked(ack, envelopeFor);
+    if (settled === "unsent") return false;
     for (const { attempt, key } of settled) {
       if (attempt !== null) this.#table.release(attempt);
       if (key !== null) this.#ports.keeping?.forget(key);
     }
-    return settled.length > 0;
+    return true;
   }
 
-  /** The scheduler could not read a frame of ours. Sent again as it is, it would end the next session too. */
+  /** The scheduler could not read a frame of ours and ended the session. Sent again as it is, it would end the next one too. */
   distrust(reset: Reset): void {
     const word = this.#outbox.distrust();
     if (word === undefined) return;
@@ -196,24 +206,39 @@ export class Work {
     }
   }
 
-  // ---- what leaves
-
-  /** A new session begins: nothing that was sent before counts as received unless it was acked. */
-  rewind(window: number, batchMax: number): void {
-    this.#outbox.rewind(window, batchMax);
+  /** A package wants to say something to whoever listens at the scheduler. False: too much of that is unacked. */
+  putExt({ type, id, corr, payload }: ExtWord): boolean {
+    if (!this.#outbox.hasRoomForExt(payload.length)) return false;
+    const name = type as OutgoingFrame["type"];
+    this.#outbox.put(makeWord({ kind: "ext", type: name, id: id ?? this.#ports.nextId(), corr, payload }));
+    this.#ports.askFlush();
+    return true;
   }
 
-  pump(send: (words: readonly Word[], number: number) => void): void {
+  // ---- what leaves
+
+  /** A new session: its stream takes all that was not acked. */
+  attach(stream: WordStream): void {
+    this.#outbox.attach(stream);
+  }
+
+  /** The session is over: nothing that was sent in it counts as received unless it was acked. */
+  detach(): void {
+    this.#outbox.detach();
+  }
+
+  /** Hands every frame that may leave to `send`, for as long as that takes more. */
+  pump(send: (sent: Sent<Word>) => boolean): void {
     if (this.#drafts.size > 0 && this.#outbox.hasRoomForFeedback) {
       for (const attempt of this.#drafts.attempts()) this.#putFeedback(attempt, this.#drafts.take(attempt));
     }
-    this.#outbox.pump(send);
+    this.#outbox.pump(this.#ports.now(), () => this.#ports.nextId(), send);
   }
 
   #finish(attempt: Attempt): void {
     // What it said last goes before its result; what others have said may wait behind it.
     const lastWords = this.#drafts.take(attempt);
-    if (lastWords !== undefined) this.#putFeedback(attempt, lastWords, "result");
+    if (lastWords !== undefined) this.#putFeedback(attempt, lastWords, true);
     this.#table.finish(attempt);
   }
 
@@ -227,7 +252,7 @@ export class Work {
     this.#unkept++;
     const key: number = keeping.keep({ type, id, run, task, node: attempt.dispatch.node_id, fence, payload }, () => {
       this.#unkept--;
-      this.#outbox.put({ lane: "result", type, id, corr: task, payload, attempt, key });
+      this.#outbox.put(makeWord({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
       this.#ports.askFlush();
     });
   }
@@ -246,22 +271,14 @@ export class Work {
 
   #say(about: AboutAttempt, outcome: Outcome, attempt: Attempt | null): void {
     const { type, payload } = encodeOutcome(about, outcome);
-    this.#outbox.put({ lane: "result", type, id: this.#ports.nextId(), corr: about.task, payload, attempt, key: null });
+    this.#outbox.put(makeWord({ kind: "outcome", type, id: this.#ports.nextId(), corr: about.task, payload, attempt }));
     this.#ports.askFlush();
   }
 
-  #putFeedback(attempt: Attempt, payload: string | undefined, lane: Word["lane"] = "feedback"): void {
+  #putFeedback(attempt: Attempt, payload: string | undefined, isUrgent = false): void {
     if (payload === undefined) return;
-    const id = this.#ports.nextId();
-    const dropped = this.#outbox.put({
-      lane,
-      type: "biz.exec.feedback",
-      id,
-      corr: attempt.task,
-      payload,
-      attempt: null,
-      key: null,
-    });
+    const names = { type: "biz.exec.feedback", id: this.#ports.nextId(), corr: attempt.task } as const;
+    const dropped = this.#outbox.put(makeWord({ kind: "feedback", ...names, payload, isUrgent }));
     if (dropped === undefined) return;
     this.#ports.note("warn", "feedback-dropped", "more feedback waits than is kept; the oldest is gone", { task: dropped.corr });
   }

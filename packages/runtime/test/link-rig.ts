@@ -11,7 +11,7 @@ import {
 } from "@astraflow/protocol";
 import type { Attempt } from "../src/attempt.ts";
 import { Link } from "../src/link.ts";
-import { type LinkNote, type LinkSettings, linkDefaults } from "../src/link-ports.ts";
+import { type ExtFrame, type LinkNote, type LinkOffer, type LinkSettings, linkDefaults, type Vitals } from "../src/link-ports.ts";
 import type { KeptWord } from "../src/outbox-journal.ts";
 import type { Keeping } from "../src/outbox-keeper.ts";
 import type { Outcome } from "../src/outcome.ts";
@@ -66,24 +66,41 @@ export class Rig {
   now = 0;
   roll = 0.5;
   dials = 0;
+  /** Where each dial was to go. */
+  readonly hints: string[] = [];
   wakeAt = Number.POSITIVE_INFINITY;
   readonly sent: Envelope[] = [];
   readonly started: Attempt[] = [];
   readonly notes: LinkNote[] = [];
   readonly hangUps: { code: number; reason: string }[] = [];
+  readonly counted = new Map<string, number>();
+  readonly heardExt: ExtFrame[] = [];
+  /** Types of vendor frames that somebody listens to. */
+  readonly listening = new Set<string>();
+  vitals: Vitals = { metrics: { cpu_pct: 12 }, problems: [] };
+  packages: LinkOffer["packages"] = [{ name: "demo", version: "1.0.0", status: "installed" }];
+  /** Texts as they left, and bytes that a slow socket has not taken yet. */
+  readonly texts: string[] = [];
+  buffered = 0;
   readonly link: Link;
   #isFlushAsked = false;
   #frameCount = 0;
   #seq = 0;
+  /** Highest number of the link's that the scheduler has acked. */
+  #ackSeq = -1;
 
   constructor(options: RigOptions = {}) {
     this.link = new Link({
       ports: {
         now: () => this.now,
-        stamp: () => "2026-01-05T09:00:00.000Z",
+        stamp: () => new Date(Date.UTC(2026, 0, 5, 9) + this.now).toISOString(),
         roll: () => this.roll,
-        dial: () => this.dials++,
+        dial: (hint) => {
+          this.dials++;
+          this.hints.push(hint);
+        },
         send: (text) => this.#read(text),
+        buffered: () => this.buffered,
         hangUp: (code, reason) => this.hangUps.push({ code, reason }),
         wake: (at) => {
           this.wakeAt = at;
@@ -92,7 +109,13 @@ export class Rig {
           this.#isFlushAsked = true;
         },
         start: (attempt) => this.started.push(attempt),
-        vitals: () => ({ cpu_pct: 12 }),
+        vitals: () => this.vitals,
+        ext: (frame) => {
+          if (!this.listening.has(frame.type)) return false;
+          this.heardExt.push(frame);
+          return true;
+        },
+        count: (name) => this.counted.set(name, (this.counted.get(name) ?? 0) + 1),
         note: (note) => this.notes.push(note),
       },
       identity: {
@@ -108,7 +131,7 @@ export class Rig {
         maxParallel: options.maxParallel ?? 4,
         runtimes: ["node"],
         features: ["extra"],
-        packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+        packages: this.packages,
         manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
       }),
       settings: { ...linkDefaults, ...options.settings },
@@ -144,26 +167,44 @@ export class Rig {
   }
 
   ackNamed(id: string): void {
-    this.say("control.ack", { ok: true, for: id, ack_seq: -1, ack_bitmap: 0, recv_window: 64 }, { ack: { for: id } });
+    this.say("control.ack", { ok: true, for: id, ack_seq: this.#ackSeq, ack_bitmap: 0, recv_window: 64 }, { ack: { for: id } });
   }
 
   ackWords(ackSeq: number, bitmap: number | string = 0): void {
+    this.#ackSeq = Math.max(this.#ackSeq, ackSeq);
     this.say("control.ack", { ok: true, ack_seq: ackSeq, ack_bitmap: bitmap, recv_window: 64 });
     this.flush();
   }
 
   accept(part: object = {}): void {
     this.#seq = 0;
+    this.#ackSeq = -1;
     const usual = { session_id: "s", session_token: "t", heartbeat_interval_ms: 10_000, lease_ms: 30_000 };
     this.say("control.session.accept", { ...usual, send_window: 64, recv_window: 64, ...part });
   }
 
-  /** From the open socket to READY. */
+  /** From the open socket to READY. A session that would go on is refused: all must come right without. */
   connect(part: object = {}): void {
     this.link.opened();
+    if (this.sent.at(-1)?.type === "control.resume") {
+      this.say("control.reset", { code: "E.SESSION.UNKNOWN", reason: "no such session" });
+      this.advance(0);
+      this.link.opened();
+    }
+    this.#ackSeq = -1;
     this.ackNamed(this.last("control.handshake").id);
     this.ackNamed(this.last("control.register").id);
     this.accept(part);
+    this.flush();
+  }
+
+  /** The session goes on over a new socket; the scheduler has everything up to `ackSeq`. */
+  resume(ackSeq: number, accept: object = {}): void {
+    this.link.opened();
+    const { id } = this.last("control.resume");
+    this.#ackSeq = ackSeq;
+    this.ackNamed(id);
+    this.say("control.session.accept", { session_id: "s", session_token: "t2", resumed: true, ...accept });
     this.flush();
   }
 
@@ -188,7 +229,7 @@ export class Rig {
   // ---- reading back
 
   /** Frames of one type, in order. */
-  frames(type: FrameType): Envelope[] {
+  frames(type: FrameType | `ext.vendor.${string}`): Envelope[] {
     return this.sent.filter((frame) => frame.type === type);
   }
 
@@ -200,6 +241,11 @@ export class Rig {
 
   payload<T extends FrameType>(type: T): PayloadOf<T> {
     return payloadOf(type, this.last(type));
+  }
+
+  /** Frames of work, in the order they left. */
+  work(): Envelope[] {
+    return this.sent.filter((frame) => frame.seq !== undefined);
   }
 
   types(): string[] {
@@ -229,6 +275,7 @@ export class Rig {
     const envelope = readEnvelope(JSON.parse(text), "v2");
     if (envelope instanceof Fault) throw envelope;
     payloadOf(envelope.type as FrameType, envelope);
+    this.texts.push(text);
     this.sent.push(envelope);
   }
 }

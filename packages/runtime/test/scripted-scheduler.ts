@@ -22,6 +22,8 @@ export class ScriptedScheduler {
   connections = 0;
   /** Whether heartbeats and words of the worker are acked without being told to. */
   isAcking = true;
+  /** A scheduler without memory: every session that would go on is refused, and the worker has to register. */
+  isRefusingResume = true;
   readonly #server: WebSocketServer;
   #socket: WebSocket | undefined;
   #waiting: { wanted: Wanted; resolve: (frame: SeenFrame) => void }[] = [];
@@ -77,6 +79,15 @@ export class ScriptedScheduler {
     return register;
   }
 
+  /** The exchange by which a session goes on: resume, ack with the window's state, accept. Gives the resume. */
+  async resume(ackSeq: number, accept: object = {}): Promise<SeenFrame> {
+    const frame = await this.next("control.resume");
+    const numbers = { ack_seq: ackSeq, ack_bitmap: 0, recv_window: 64 };
+    this.say("control.ack", { ok: true, for: frame.id, ...numbers }, { ack: { for: frame.id } });
+    this.say("control.session.accept", { session_id: "s", session_token: "t2", resumed: true, ...accept });
+    return frame;
+  }
+
   dispatch(task: string, nodeType: string, parameters: object = {}, part: object = {}): void {
     const usual = {
       run_id: "r",
@@ -125,6 +136,8 @@ export class ScriptedScheduler {
 
   #hear(frame: SeenFrame): void {
     this.seen.push(frame);
+    if (this.isRefusingResume && frame.type === "control.resume")
+      this.say("control.reset", { code: "E.SESSION.UNKNOWN", reason: "no such session here" });
     if (this.isAcking && (frame.seq !== undefined || frame.type === "control.heartbeat")) this.ack(frame);
     const index = this.#waiting.findIndex(({ wanted }) => wanted(frame));
     if (index < 0) return;

@@ -1,0 +1,216 @@
+// One life of the worker program: packages, link, outbox, health and the status listener wired together, and the way it ends.
+// Reading the config is command.ts.
+
+import { createHash, randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import path from "node:path";
+import { performance } from "node:perf_hooks";
+import { type LinkNote, type Outside, openOutboxFolder, type WorkerNote } from "@astraflow/runtime";
+import type { Logger } from "pino";
+import { Cgroup } from "./cgroup.ts";
+import type { WorkerConfig } from "./config.ts";
+import { Meter } from "./meter.ts";
+import { NoteLevels } from "./note-level.ts";
+import type { Signals } from "./signals.ts";
+import { type Staffed, staff } from "./staff.ts";
+import { openStatusListener, type StatusListener } from "./status-listener.ts";
+import { readTlsFiles } from "./tls-files.ts";
+import { VitalsReader } from "./vitals.ts";
+
+/**
+ * 0 all well, 1 cut short by a second signal, 2 wrong config, 3 refused by the scheduler, 4 what an earlier process kept is damaged,
+ * 5 a package ended the thread that loaded it.
+ */
+export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5;
+
+/** A handler that ignores its signal would keep the process alive after its worker has ended. */
+const lingerMs = 500;
+
+export interface LifeOptions {
+  readonly config: WorkerConfig;
+  readonly instance: string;
+  readonly log: Logger;
+  readonly signals: Signals;
+}
+
+export class Life {
+  readonly #options: LifeOptions;
+  readonly #boot = randomUUID();
+  readonly #levels = new NoteLevels();
+  readonly #meter = new Meter();
+  readonly #vitals: VitalsReader;
+  #staffed: Staffed | undefined;
+  #listener: StatusListener | undefined;
+  #hasBeenReady = false;
+  #code: ExitCode = 0;
+
+  constructor(options: LifeOptions) {
+    this.#options = options;
+    const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
+    this.#vitals = new VitalsReader({
+      dataDir,
+      drainMemoryPct,
+      drainDiskPct,
+      cgroup: new Cgroup(readSystemFile, realOutside.now),
+      now: realOutside.now,
+      heapPct: () => this.#staffed?.heapPct() ?? null,
+      lagMs: () => this.#staffed?.lagMs() ?? null,
+    });
+  }
+
+  async run(): Promise<ExitCode> {
+    const staffed = await this.#staff();
+    if (staffed === null) return this.#end();
+    this.#obeySignals(staffed);
+    if (!(await this.#listen(staffed))) staffed.worker.stop();
+    else if (staffed.worker.view.phase !== "CLOSED") staffed.worker.begin();
+    await staffed.worker.closed;
+    await this.#listener?.close();
+    if (staffed.isStuck()) {
+      const message = "a handler sits in a call into the system and cannot be ended; the process kills itself";
+      this.#options.log.error({ event: "stuck" }, message);
+      process.kill(process.pid, "SIGKILL");
+    }
+    return this.#end();
+  }
+
+  /** Null where a signal came first, for a package may take its time to load, or for ever; or where one ended the thread that loads. */
+  async #staff(): Promise<Staffed | null> {
+    const { config, instance, log, signals } = this.#options;
+    const options = {
+      ...fixedOptions(config, { instance, boot: this.#boot }),
+      vitals: () => this.#vitals.read(),
+      count: (counter: Parameters<Meter["count"]>[0]) => this.#meter.count(counter),
+      ended: (nodeType: string, ms: number) => this.#meter.observe(nodeType, ms),
+      note: (note: LinkNote | WorkerNote) => this.#hear(note),
+    };
+    try {
+      this.#staffed = (await Promise.race([staff(config, options), signals.first()])) ?? undefined;
+    } catch (problem) {
+      this.#complain(5, problem instanceof Error ? problem.message : String(problem));
+    }
+    if (this.#staffed === undefined) return null;
+    for (const { dir, code, message } of this.#staffed.packageProblems()) log.error({ event: "package", dir, code }, message);
+    const packages = this.#staffed.packages().map(({ name, version }) => `${name} ${version}`);
+    log.info({ event: "packages", packages }, "packages are loaded");
+    return this.#staffed;
+  }
+
+  #obeySignals({ worker }: Staffed): void {
+    const { config, log, signals } = this.#options;
+    signals.hear((count, signal) => {
+      log.info({ event: "signal", signal }, count === 1 ? "draining; a second signal ends at once" : "ending at once");
+      if (count === 1) return worker.leave(config.graceMs);
+      this.#code = 1;
+      worker.stop();
+    });
+  }
+
+  /** False where it was asked to listen and cannot. */
+  async #listen({ worker, packages, packageProblems }: Staffed): Promise<boolean> {
+    const { config, instance } = this.#options;
+    const { metricsListen, name, tenant, version } = config;
+    if (metricsListen === undefined) return true;
+    try {
+      this.#listener = await openStatusListener(metricsListen, {
+        about: { worker: instance, name, tenant, version, boot: this.#boot },
+        meter: this.#meter,
+        packages,
+        packageProblems,
+        inventory: () => worker.inventory(),
+        isOutboxWritable: () => worker.isOutboxWritable,
+        vitals: () => this.#vitals.read(),
+      });
+      return true;
+    } catch (problem) {
+      const reason = problem instanceof Error ? problem.message : String(problem);
+      this.#complain(2, `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`);
+      return false;
+    }
+  }
+
+  #hear(note: LinkNote | WorkerNote): void {
+    const { config, instance, log } = this.#options;
+    log[this.#levels.levelOf(note)]({ event: note.event, ...note.details }, note.message);
+    if (note.event === "ready" && !this.#hasBeenReady) {
+      this.#hasBeenReady = true;
+      const metrics = this.#listener === undefined ? {} : { metrics: this.#listener.url };
+      const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics };
+      process.stdout.write(`${JSON.stringify(ready)}\n`);
+    }
+    if (note.event === "outbox-damaged") this.#complain(4, note.message);
+    const refusal = note.event === "refused" ? String(note.details?.["code"]) : "";
+    if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
+      this.#complain(3, `the scheduler refused this worker (${refusal}): ${note.message}`);
+      // Not from inside the link's own move.
+      queueMicrotask(() => this.#staffed?.worker.stop());
+    }
+  }
+
+  #complain(code: ExitCode, message: string): void {
+    this.#code = code;
+    process.stderr.write(`worker: ${message}\n`);
+  }
+
+  /** The process ends by itself once nothing holds it, and by force where something does. */
+  #end(): ExitCode {
+    const code = this.#code;
+    setTimeout(() => process.exit(code), lingerMs).unref();
+    return code;
+  }
+}
+
+function fixedOptions(config: WorkerConfig, { instance, boot }: { instance: string; boot: string }) {
+  const { tenant, name, version, auth, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
+  return {
+    url: config.urls,
+    identity: { tenant, instance, name, version, hostname: hostname(), boot, auth },
+    offer: {
+      maxParallel,
+      runtimes,
+      features,
+      ...(perNodeLimits && { perNodeLimits }),
+      ...(pool && { pool }),
+      ...(tags && { tags }),
+    },
+    outbox: openOutboxFolder(config.dataDir, outboxFile(tenant, instance)),
+    workRoot: path.join(config.dataDir, "work"),
+    outside: realOutside,
+    tls: () => readTlsFiles(config.tls),
+    settings: {
+      backoff: config.backoff,
+      acceptWaitMs: config.acceptWaitMs,
+      heartbeatMs: config.heartbeatMs,
+      windowDefault: config.window,
+    },
+  };
+}
+
+/** A file for each identity: results are the business of the worker that was asked for them, also where two share a directory. */
+function outboxFile(tenant: string, instance: string): string {
+  const digest = createHash("sha256")
+    .update(JSON.stringify([tenant, instance]))
+    .digest("hex");
+  return `outbox-${digest.slice(0, 16)}.journal`;
+}
+
+const realOutside: Outside = {
+  now: () => performance.now(),
+  wall: () => Date.now(),
+  roll: () => Math.random(),
+  after(ms, call) {
+    const timer = setTimeout(call, ms);
+    return () => clearTimeout(timer);
+  },
+  soon: (call) => void setImmediate(call),
+};
+
+function readSystemFile(file: string): string | null {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    // Not every system has it, and not every process may see it: then there is no limit to know of.
+    return null;
+  }
+}

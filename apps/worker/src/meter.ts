@@ -1,0 +1,90 @@
+// The worker's own numbers, in the text form that Prometheus reads: a few counters and gauges, and how long tasks took.
+// What they mean is fixed by their names; who serves the text is status-listener.ts.
+
+import type { LinkCounter } from "@astraflow/runtime";
+
+/** Milliseconds; the last bucket is everything. */
+const bounds = [1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000] as const;
+/** Node types come from packages; beyond this many the others share one line. */
+const seriesMax = 500;
+const labelCharsMax = 128;
+
+interface Durations {
+  readonly hits: number[];
+  sum: number;
+  count: number;
+}
+
+const counterHelp: Readonly<Record<LinkCounter, string>> = {
+  heartbeat_sent_total: "Heartbeats sent.",
+  heartbeat_degraded_total: "Heartbeats that said that this worker is not well.",
+};
+
+export interface Gauge {
+  readonly name: string;
+  readonly help: string;
+  readonly value: number;
+}
+
+export class Meter {
+  readonly #counters = new Map<LinkCounter, number>();
+  readonly #durations = new Map<string, Durations>();
+
+  count(name: LinkCounter): void {
+    this.#counters.set(name, (this.#counters.get(name) ?? 0) + 1);
+  }
+
+  /** An attempt took so long, whatever came of it. */
+  observe(nodeType: string, ms: number): void {
+    const durations = this.#durationsOf(nodeType);
+    durations.sum += ms;
+    durations.count++;
+    const index = bounds.findIndex((bound) => ms <= bound);
+    if (index >= 0) durations.hits[index] = (durations.hits[index] ?? 0) + 1;
+  }
+
+  /** All that was counted, and the numbers that are read rather than counted. */
+  text(gauges: readonly Gauge[]): string {
+    const counters = (Object.keys(counterHelp) as LinkCounter[]).map((name) =>
+      family(name, "counter", counterHelp[name], [`${name} ${this.#counters.get(name) ?? 0}`]),
+    );
+    const read = gauges
+      .filter(({ value }) => Number.isFinite(value))
+      .map(({ name, help, value }) => family(name, "gauge", help, [`${name} ${value}`]));
+    return [...read, ...counters, this.#durationText()].join("");
+  }
+
+  #durationsOf(nodeType: string): Durations {
+    const key = this.#durations.has(nodeType) || this.#durations.size < seriesMax ? nodeType : "other";
+    let durations = this.#durations.get(key);
+    if (durations === undefined) {
+      durations = { hits: bounds.map(() => 0), sum: 0, count: 0 };
+      this.#durations.set(key, durations);
+    }
+    return durations;
+  }
+
+  #durationText(): string {
+    const name = "task_duration_ms";
+    const lines = [...this.#durations].flatMap(([nodeType, { hits, sum, count }]) => {
+      const label = `node_type="${escapeLabel(nodeType.slice(0, labelCharsMax))}"`;
+      let total = 0;
+      const buckets = bounds.map((bound, index) => {
+        total += hits[index] ?? 0;
+        return `${name}_bucket{${label},le="${bound}"} ${total}`;
+      });
+      return [
+        ...buckets,
+        `${name}_bucket{${label},le="+Inf"} ${count}`,
+        `${name}_sum{${label}} ${sum}`,
+        `${name}_count{${label}} ${count}`,
+      ];
+    });
+    return family(name, "histogram", "From a task's start to its outcome.", lines);
+  }
+}
+
+const family = (name: string, kind: string, help: string, lines: readonly string[]): string =>
+  `# HELP ${name} ${help}\n# TYPE ${name} ${kind}\n${lines.map((line) => `${line}\n`).join("")}`;
+
+const escapeLabel = (value: string): string => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");

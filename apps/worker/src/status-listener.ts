@@ -1,0 +1,66 @@
+// The worker's own small HTTP server: /metrics, /healthz and /inventory, for reading only. It runs beside the link, so handlers that block
+// do not block it. What is answered is status.ts; it is open to whoever reaches the address, which is loopback unless told otherwise.
+
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { type AddressInfo, isIPv6 } from "node:net";
+import { describeInventory, describeNumbers, listTroubles, type StatusSources } from "./status.ts";
+
+export interface StatusListener {
+  /** As the system gave it: `http://127.0.0.1:9464`. */
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  readonly port: number;
+}
+
+const requestMsMax = 10_000;
+const connectionsMax = 64;
+
+export async function openStatusListener({ host, port }: ListenAddress, sources: StatusSources): Promise<StatusListener> {
+  const server = createServer({ requestTimeout: requestMsMax, headersTimeout: requestMsMax }, (request, response) => {
+    answer(request, response, sources);
+  });
+  server.maxConnections = connectionsMax;
+  server.listen(port, host);
+  await once(server, "listening");
+  // Nobody's scrape keeps a worker alive.
+  server.unref();
+  const { port: given } = server.address() as AddressInfo;
+  return {
+    url: `http://${isIPv6(host) ? `[${host}]` : host}:${given}`,
+    async close() {
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+function answer(request: IncomingMessage, response: ServerResponse, sources: StatusSources): void {
+  const say = (status: number, type: string, text: string): void => {
+    response.writeHead(status, { "content-type": type, "cache-control": "no-store" });
+    response.end(request.method === "HEAD" ? undefined : text);
+  };
+  const sayJson = (status: number, body: object): void => say(status, "application/json", `${JSON.stringify(body)}\n`);
+  if (request.method !== "GET" && request.method !== "HEAD") {
+    response.setHeader("allow", "GET, HEAD");
+    return sayJson(405, { error: "E.ROUTE.METHOD", message: "only GET and HEAD are answered here" });
+  }
+  switch ((request.url ?? "").split("?", 1)[0]) {
+    case "/metrics":
+      return say(200, "text/plain; version=0.0.4; charset=utf-8", describeNumbers(sources));
+    case "/healthz": {
+      const troubles = listTroubles(sources);
+      return sayJson(troubles.length === 0 ? 200 : 503, { ok: troubles.length === 0, problems: troubles });
+    }
+    case "/inventory":
+      return sayJson(200, describeInventory(sources));
+    default:
+      return sayJson(404, { error: "E.NOT_FOUND", message: "here are /metrics, /healthz and /inventory" });
+  }
+}

@@ -1,0 +1,219 @@
+import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Dispatch } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { type HostThread, spawnHost } from "./host-spawn.ts";
+import type { FromHost, ToHost } from "./host-words.ts";
+
+const greeter = fileURLToPath(new URL("../../../examples/extensions", import.meta.url));
+const endings: (() => Promise<unknown>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+/** Handlers that do what user code does to a thread; `gate` is shared memory, so that a test can let a blocked one go. */
+const code = `
+  const wait = (gate) => Atomics.wait(gate, 0, 0);
+  export const quick = (ctx) => ({ n: ctx.params.n, junk: () => 1 });
+  export const block = (ctx) => { ctx.feedback.send({ stage: "blocking" }); wait(ctx.params.gate); return { was: "blocked" }; };
+  export const mute = (ctx) => { Atomics.wait(ctx.params.gate, 0, 0, ctx.params.ms); return {}; };
+  export const patient = async (ctx) => { await new Promise((go) => ctx.signal.addEventListener("abort", go)); throw ctx.signal.reason; };
+  export const spin = () => { for (;;) {} };
+  export const chatty = (ctx) => { const loop = {}; loop.loop = loop; ctx.feedback.send({ metadata: loop }); return {}; };
+  export const crash = async () => { setImmediate(() => { throw new TypeError("nobody catches this"); }); await new Promise(() => {}); };
+  export const exit = () => process.exit(7);
+  export const hoard = () => { const all = []; for (;;) all.push(new Array(100_000).fill(Math.random())); };
+`;
+const types = ["quick", "block", "mute", "patient", "spin", "chatty", "crash", "exit", "hoard"];
+
+function makePackages(source = code): string {
+  const root = mkdtempSync(path.join(tmpdir(), "host-"));
+  endings.push(() => rm(root, { recursive: true, force: true }));
+  mkdirSync(path.join(root, "rough"));
+  const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
+  const manifest = {
+    schemaVersion: "1.0.0",
+    name: "rough",
+    version: "1.0.0",
+    description: "",
+    adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["rough"] }],
+    node: { requires: ">=22" },
+    nodes: types.map((handler) => ({ ...usual, type: `rough.${handler}`, label: handler, handler })),
+  };
+  writeFileSync(path.join(root, "rough", "manifest.json"), JSON.stringify(manifest));
+  writeFileSync(path.join(root, "rough", "main.mjs"), source);
+  return root;
+}
+
+/** A real thread, and all it says, in order. */
+class Ear {
+  readonly heard: FromHost[] = [];
+  readonly thread: HostThread;
+  readonly ended: Promise<string>;
+  #wake = () => {};
+
+  constructor(packagesDir: string) {
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.ended = promise;
+    this.thread = spawnHost(
+      { tenant: "acme", packagesDir, workRoot: packagesDir, heapMbMax: 32 },
+      {
+        heard: (words) => {
+          this.heard.push(...words);
+          this.#wake();
+        },
+        ended: resolve,
+      },
+    );
+    endings.push(() => this.thread.kill());
+  }
+
+  /** The first word of this type, now or later. */
+  async first<T extends FromHost["type"]>(type: T, task?: string): Promise<Extract<FromHost, { type: T }>> {
+    for (;;) {
+      const found = this.heard.find(
+        (word) => word.type === type && (task === undefined || ("task" in word && word.task === task)),
+      );
+      if (found !== undefined) return found as Extract<FromHost, { type: T }>;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
+
+async function open(packagesDir = makePackages()): Promise<Ear> {
+  const ear = new Ear(packagesDir);
+  await ear.first("loaded");
+  return ear;
+}
+
+function start(type: string, task = type, part: object = {}): ToHost {
+  const [name, handler] = type.includes(".") ? [type.split(".")[0], type] : ["rough", `rough.${type}`];
+  const names = { run_id: "r", task_id: task, node_id: "n", node_type: handler, package_name: name, package_version: "1.0.0" };
+  return { type: "start", fence: 3, dispatch: { ...names, parameters: {}, constraints: {}, ...part } as Dispatch };
+}
+
+describe("the thread of the handlers", () => {
+  it("[W121] says what it loaded, and each outcome as the text that will travel, with the end of its handler in one word", async () => {
+    const ear = await open();
+
+    ear.thread.post([start("quick", "t1", { parameters: { n: 1 } })]);
+
+    const { written, isSettled, fence } = await ear.first("finished");
+    expect((await ear.first("loaded")).shelf.packages).toMatchObject([
+      { name: "rough", nodeTypes: types.map((type) => `rough.${type}`) },
+    ]);
+    expect({ isSettled, fence, frame: written.frame }).toEqual({ isSettled: true, fence: 3, frame: "biz.exec.result" });
+    expect(JSON.parse(written.payload)).toMatchObject({
+      run_id: "r",
+      task_id: "t1",
+      fence: 3,
+      status: "SUCCEEDED",
+      result: { n: 1 },
+    });
+    expect(ear.heard.filter(({ type }) => type === "settled")).toEqual([]);
+  });
+
+  it("[W120] a handler that blocks holds up neither what it said before nor the results of those called before it", async () => {
+    const ear = await open();
+    const gate = new Int32Array(new SharedArrayBuffer(4));
+
+    ear.thread.post([start("quick"), start("block", "b", { parameters: { gate } })]);
+    await ear.first("feedback", "b");
+    await ear.first("finished", "quick");
+    expect(ear.heard.some((word) => word.type === "finished" && word.task === "b")).toBe(false);
+    Atomics.store(gate, 0, 1);
+    Atomics.notify(gate, 0);
+
+    expect(JSON.parse((await ear.first("finished", "b")).written.payload)).toMatchObject({ result: { was: "blocked" } });
+  });
+
+  it("[W120] a kind of handler that was seen blocking is not called before the results of others have left", async () => {
+    const ear = await open();
+    const gate = new Int32Array(new SharedArrayBuffer(4));
+    ear.thread.post([start("mute", "seen", { parameters: { gate, ms: 10 } })]);
+    await ear.first("finished", "seen");
+
+    ear.thread.post([start("quick"), start("mute", "m", { parameters: { gate } })]);
+    await ear.first("finished", "quick");
+    expect(ear.heard.some((word) => word.type === "finished" && word.task === "m")).toBe(false);
+    Atomics.store(gate, 0, 1);
+    Atomics.notify(gate, 0);
+
+    expect((await ear.first("finished", "m")).isSettled).toBe(true);
+  });
+
+  it("[W121] a stop aborts the signal of the attempt it names; an attempt out of time is said before its handler is back", async () => {
+    const ear = await open();
+
+    ear.thread.post([start("patient", "a"), start("patient", "b", { constraints: { timeout_ms: 1 } })]);
+    const late = await ear.first("finished", "b");
+    ear.thread.post([{ type: "stop", task: "a", fence: 2, reason: "another fence" }]);
+    ear.thread.post([{ type: "stop", task: "a", fence: 3, reason: "cancelled" }]);
+    const stopped = await ear.first("finished", "a");
+    await ear.first("settled", "b");
+
+    expect(JSON.parse(late.written.payload)).toMatchObject({ code: "E.TIMEOUT" });
+    expect(late.isSettled).toBe(false);
+    expect(JSON.parse(stopped.written.payload)).toMatchObject({ code: "E.RUNNER.FAILURE", message: "cancelled" });
+  });
+
+  it("[W121] reports feedback that cannot be written and goes on", async () => {
+    const ear = await open();
+
+    ear.thread.post([start("chatty")]);
+
+    expect((await ear.first("report")).message).toBe("feedback of task chatty cannot be written as JSON and was dropped");
+    expect((await ear.first("finished")).written.frame).toBe("biz.exec.result");
+  });
+
+  it("[W122] an error nobody catches, an exit and a full heap end this thread only, after its last words", async () => {
+    for (const [type, reason] of [
+      ["crash", "TypeError: nobody catches this"],
+      ["exit", "it ended with code 7"],
+      ["hoard", expect.stringContaining("memory")],
+    ] as const) {
+      const ear = await open();
+
+      ear.thread.post([start("quick"), start(type)]);
+
+      expect(await ear.ended).toEqual(reason);
+      expect(ear.heard.map((word) => word.type)).toContain(type === "hoard" ? "loaded" : "finished");
+    }
+  });
+
+  it("[W124] a handler that never comes back is ended with its thread", async () => {
+    const ear = await open();
+
+    ear.thread.post([start("spin")]);
+    await ear.thread.kill();
+
+    expect(await ear.ended).toBe("it ended with code 1");
+  });
+
+  it("[W125] a package that ends the thread while it is loaded is told by its end", async () => {
+    expect(await new Ear(makePackages("process.exit(3);")).ended).toBe("it ended with code 3");
+  });
+
+  it("[W126] packages listen without a running task, and send from a listener and from a handler", async () => {
+    const ear = await open(greeter);
+    const frame = { type: "ext.vendor.greeter.ask", id: "f-1", corr: undefined, payload: { name: "Ada" } };
+    expect((await ear.first("listening")).types).toEqual(["ext.vendor.greeter.ask"]);
+
+    ear.thread.post([{ type: "ext", frame }]);
+    const asked = await ear.first("ext");
+    ear.thread.post([{ type: "ext-answer", ticket: asked.ticket, isTaken: true }]);
+    ear.heard.length = 0;
+    ear.thread.post([start("greeter.announce", "t1", { parameters: { name: "Bob" } })]);
+    const said = await ear.first("ext");
+    ear.thread.post([{ type: "ext-answer", ticket: said.ticket, isTaken: false }]);
+
+    expect(asked.draft).toEqual({ type: "ext.vendor.greeter.answer", corr: "f-1", payload: '{"text":"Hello, Ada!"}' });
+    expect(said.draft).toEqual({ type: "ext.vendor.greeter.said", corr: "r", payload: '{"text":"Hello, Bob!","task":"t1"}' });
+    expect(JSON.parse((await ear.first("finished")).written.payload)).toMatchObject({ result: { isTaken: false } });
+  });
+});

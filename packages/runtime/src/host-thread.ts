@@ -1,0 +1,151 @@
+// The thread in which user code runs: loads the packages, calls their handlers, and says what came of it. It may block, crash or run out
+// of memory; the link lives in another thread and notices. Started by host-spawn.ts; no room imports this file.
+
+import { type MessagePort, workerData } from "node:worker_threads";
+import { type Attempt, makeAttempt } from "./attempt.ts";
+import { Executor } from "./executor.ts";
+import { type ExtDraft, ExtHub } from "./ext.ts";
+import { type AttemptName, type FromHost, type HostSettings, type HostShelf, Mail, nameOf, type ToHost } from "./host-words.ts";
+import { encodeOutcome, type Outcome } from "./outcome.ts";
+import { loadPackages, type PackageShelf } from "./packages.ts";
+
+/** A handler that keeps the thread for longer than this before it returns is one that blocks: what others have said leaves before it. */
+const blockingMs = 2;
+
+class HandlerThread {
+  readonly #mail: Mail<FromHost>;
+  readonly #executor: Executor;
+  readonly #ext: ExtHub;
+  readonly #attempts = new Map<string, Attempt>();
+  readonly #asked = new Map<number, (isTaken: boolean) => void>();
+  #tickets = 0;
+  /** Types of nodes that were seen blocking. */
+  readonly #blocking = new Set<string>();
+  /** Said and not yet in the mail: a handler that comes back with its outcome says both in one word. */
+  #finished: (AttemptName & { outcome: Outcome; attempt: Attempt }) | null = null;
+
+  constructor(port: MessagePort, settings: HostSettings, shelf: PackageShelf) {
+    this.#mail = new Mail((words) => port.postMessage(words), setImmediate);
+    this.#ext = shelf.ext ?? new ExtHub();
+    this.#executor = new Executor(
+      {
+        now: () => performance.now(),
+        after(ms, call) {
+          const timer = setTimeout(call, ms);
+          return () => clearTimeout(timer);
+        },
+        finished: (attempt, outcome) => {
+          this.#tellFinished(false);
+          this.#finished = { task: attempt.task, fence: attempt.fence, attempt, outcome };
+          // One that is out of time is said although its handler is not back.
+          queueMicrotask(() => this.#tellFinished(false));
+        },
+        settled: (attempt) => this.#settled(attempt),
+        feedback: (attempt, input) => this.#feedback(attempt, input),
+        report: (problem) => this.#report(problem),
+      },
+      { tenant: settings.tenant, handlers: shelf.handlers, ext: this.#ext.face, workRoot: settings.workRoot },
+    );
+    this.#mail.push({ type: "loaded", shelf: describeShelf(shelf) });
+    this.#ext.connect({
+      send: (draft) => this.#sendExt(draft),
+      listening: (types) => this.#mail.push({ type: "listening", types }),
+      report: (problem) => this.#report(problem),
+    });
+    port.on("message", (words: readonly ToHost[]) => this.#hear(words, port));
+    // A handler that ends the thread must not take along what others have said.
+    process.on("exit", () => this.#mail.flush());
+  }
+
+  #hear(words: readonly ToHost[], port: MessagePort): void {
+    for (const word of words) {
+      switch (word.type) {
+        case "start":
+          this.#start(makeAttempt(word.dispatch, word.fence, 0));
+          break;
+        case "stop":
+          this.#attempts.get(nameOf(word))?.stop.stop(new Error(word.reason));
+          break;
+        case "ext":
+          this.#ext.hear(word.frame);
+          break;
+        case "ext-answer":
+          this.#asked.get(word.ticket)?.(word.isTaken);
+          this.#asked.delete(word.ticket);
+          break;
+        case "ping":
+          this.#mail.push({ type: "pong", ping: word.ping });
+          break;
+        case "end":
+          this.#mail.flush();
+          port.close();
+      }
+    }
+  }
+
+  #start(attempt: Attempt): void {
+    const { node_type } = attempt.dispatch;
+    if (this.#blocking.has(node_type)) this.#mail.flush();
+    attempt.phase = "running";
+    this.#attempts.set(nameOf(attempt), attempt);
+    const since = performance.now();
+    this.#executor.start(attempt);
+    this.#tellFinished(false);
+    if (performance.now() - since < blockingMs) return;
+    this.#blocking.add(node_type);
+    this.#mail.flush();
+  }
+
+  #settled({ task, fence }: Attempt): void {
+    this.#attempts.delete(nameOf({ task, fence }));
+    if (this.#finished?.task === task && this.#finished.fence === fence) this.#tellFinished(true);
+    else this.#mail.push({ type: "settled", task, fence });
+  }
+
+  #tellFinished(isSettled: boolean): void {
+    if (this.#finished === null) return;
+    const { task, fence, attempt, outcome } = this.#finished;
+    this.#finished = null;
+    const { type, payload } = encodeOutcome(attempt, outcome);
+    this.#mail.push({ type: "finished", task, fence, written: { frame: type, payload }, isSettled });
+  }
+
+  #feedback({ task, fence }: Attempt, input: object): void {
+    let text: string | undefined;
+    try {
+      text = JSON.stringify(input);
+    } catch (cause) {
+      return this.#report({ message: `feedback of task ${task} cannot be written as JSON and was dropped`, cause });
+    }
+    if (text !== undefined) this.#mail.pushUrgent({ type: "feedback", task, fence, input: text });
+  }
+
+  #sendExt(draft: ExtDraft): Promise<boolean> {
+    const ticket = this.#tickets++;
+    return new Promise((resolve) => {
+      this.#asked.set(ticket, resolve);
+      this.#mail.pushUrgent({ type: "ext", ticket, draft });
+    });
+  }
+
+  #report({ message, cause }: { message: string; cause: unknown }): void {
+    this.#mail.push({ type: "report", message, cause: String(cause) });
+  }
+}
+
+function describeShelf(shelf: PackageShelf): HostShelf {
+  return {
+    packages: shelf.packages.map(({ name, version, dir, written, handlers }) => ({
+      name,
+      version,
+      dir,
+      written,
+      nodeTypes: handlers.map(({ nodeType }) => nodeType),
+    })),
+    problems: shelf.problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message })),
+  };
+}
+
+const { port, settings } = workerData as { port: MessagePort; settings: HostSettings };
+// Listening only once all is loaded: what comes meanwhile waits in the port.
+new HandlerThread(port, settings, await loadPackages(settings.packagesDir));

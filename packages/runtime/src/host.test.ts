@@ -1,0 +1,286 @@
+import type { Dispatch } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { type Attempt, makeAttempt } from "./attempt.ts";
+import { Host, hostSettings } from "./host.ts";
+import type { ThreadEars } from "./host-spawn.ts";
+import type { FromHost, HostShelf, ToHost } from "./host-words.ts";
+import type { Outcome } from "./outcome.ts";
+
+const shelf: HostShelf = { packages: [], problems: [] };
+const finished = (task: string, isSettled = true): FromHost => ({
+  type: "finished",
+  task,
+  fence: 1,
+  written: { frame: "biz.exec.result", payload: `{"of":"${task}"}` },
+  isSettled,
+});
+
+/** A host whose threads are played by the test, on a clock that moves when told. */
+function play() {
+  const threads: { ears: ThreadEars; heard: ToHost[]; isKilled: boolean; die(reason: string): void }[] = [];
+  const timers = new Map<() => void, number>();
+  const log: string[] = [];
+  const outcomes: Outcome[] = [];
+  let now = 0;
+  const soon: (() => void)[] = [];
+  const host = new Host({
+    outside: {
+      now: () => now,
+      after(ms, call) {
+        timers.set(call, now + ms);
+        return () => timers.delete(call);
+      },
+      soon: (call) => void soon.push(call),
+    },
+    spawn(ears) {
+      const thread = {
+        ears,
+        heard: [] as ToHost[],
+        isKilled: false,
+        die: (reason: string) => ears.ended(reason),
+      };
+      threads.push(thread);
+      return {
+        post: (words) => thread.heard.push(...words),
+        kill: async () => {
+          thread.isKilled = true;
+          ears.ended("killed");
+        },
+        heapPct: async () => 40,
+      };
+    },
+  });
+  host.listen({
+    finished(attempt, outcome) {
+      log.push(`finished ${attempt.task}`);
+      outcomes.push(outcome);
+    },
+    settled: (attempt) => log.push(`settled ${attempt.task}`),
+    feedback: (attempt, input) => log.push(`feedback ${attempt.task} ${JSON.stringify(input)}`),
+    ext: ({ type }) => type !== "ext.vendor.full",
+    report: ({ cause }) => log.push(`report ${String(cause)}`),
+    changed: () => log.push("changed"),
+  });
+  return {
+    host,
+    threads,
+    log,
+    outcomes,
+    tick: () => {
+      for (const call of soon.splice(0)) call();
+    },
+    pass(ms: number) {
+      now += ms;
+      for (const [call, at] of [...timers]) if (at <= now && timers.delete(call)) call();
+    },
+    nextTimer: () => Math.min(...timers.values()) - now,
+    last: () => threads.at(-1) as (typeof threads)[number],
+  };
+}
+
+function attemptOf(task: string): Attempt {
+  const names = { run_id: "r", task_id: task, node_id: "n", node_type: "demo.x", package_name: "demo", package_version: "1.0.0" };
+  return makeAttempt({ ...names, parameters: {}, constraints: {} } as Dispatch, 1, 0);
+}
+
+describe("the handlers' thread, seen from the link", () => {
+  it("[W121] hands attempts over by task and fence, all of a tick in one message, once the packages are loaded", () => {
+    const { host, last, tick } = play();
+    void host.open();
+    host.start(attemptOf("early"));
+    expect(last().heard).toEqual([]);
+
+    last().ears.heard([{ type: "loaded", shelf }]);
+    host.start(attemptOf("t2"));
+    expect(last().heard).toEqual([]);
+    tick();
+
+    expect(last().heard).toMatchObject([
+      { type: "start", fence: 1, dispatch: { task_id: "early" } },
+      { type: "start", fence: 1, dispatch: { task_id: "t2" } },
+    ]);
+  });
+
+  it("[W121] passes on outcomes as written, settled handlers and feedback, and forgets whom it does not know", () => {
+    const { host, last, log, outcomes } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    for (const task of ["t1", "t2"]) host.start(attemptOf(task));
+
+    last().ears.heard([
+      { type: "feedback", task: "t1", fence: 1, input: '{"progress":0.5}' },
+      finished("t1"),
+      finished("t2", false),
+      { type: "settled", task: "t2", fence: 1 },
+      finished("t2"),
+      { type: "settled", task: "t9", fence: 1 },
+    ]);
+
+    expect(log).toEqual(['feedback t1 {"progress":0.5}', "finished t1", "settled t1", "finished t2", "settled t2"]);
+    expect(outcomes[0]).toEqual({ type: "written", frame: "biz.exec.result", payload: '{"of":"t1"}' });
+  });
+
+  it("[W121] tells the thread when an attempt is stopped, until its handler is back", () => {
+    const { host, last, tick } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    const [one, other] = [attemptOf("t1"), attemptOf("t2")];
+    host.start(one);
+    host.start(other);
+    last().ears.heard([finished("t2")]);
+
+    one.stop.stop(new Error("cancelled"));
+    other.stop.stop(new Error("late"));
+    tick();
+
+    expect(last().heard.filter(({ type }) => type === "stop")).toEqual([
+      { type: "stop", task: "t1", fence: 1, reason: "cancelled" },
+    ]);
+  });
+
+  it("[W126] gives vendors' frames to the thread for types it listens to, and answers what it sends", () => {
+    const { host, last, tick } = play();
+    void host.open();
+    const frame = { type: "ext.vendor.a", id: "f", corr: undefined, payload: {} };
+    last().ears.heard([{ type: "loaded", shelf }]);
+    expect(host.hearExt(frame)).toBe(false);
+
+    last().ears.heard([
+      { type: "listening", types: ["ext.vendor.a"] },
+      { type: "ext", ticket: 1, draft: { type: "ext.vendor.b", corr: undefined, payload: "{}" } },
+      { type: "ext", ticket: 2, draft: { type: "ext.vendor.full", corr: undefined, payload: "{}" } },
+    ]);
+    expect(host.hearExt(frame)).toBe(true);
+    tick();
+
+    expect(last().heard).toEqual([
+      { type: "ext-answer", ticket: 1, isTaken: true },
+      { type: "ext-answer", ticket: 2, isTaken: false },
+      { type: "ext", frame },
+    ]);
+  });
+
+  it("[W122] fails the attempt that was alone in a thread that died, and goes on in a new one at once", () => {
+    const { host, threads, last, log, outcomes, pass, tick } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    host.start(attemptOf("t1"));
+    tick();
+
+    last().die("Error: boom");
+    host.start(attemptOf("t2"));
+    pass(0);
+    last().ears.heard([{ type: "loaded", shelf }]);
+    tick();
+
+    expect(log).toEqual(["report Error: boom", "finished t1", "settled t1"]);
+    expect(outcomes).toMatchObject([
+      { type: "error", code: "E.RUNNER.FAILURE", message: expect.stringContaining("Error: boom") },
+    ]);
+    expect(threads).toHaveLength(2);
+    expect(last().heard).toMatchObject([{ type: "start", dispatch: { task_id: "t2" } }]);
+  });
+
+  it("[W122] hands back all that were together in a thread that died, and keeps those that had not begun", () => {
+    const { host, last, log, outcomes, pass, tick } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    for (const task of ["t1", "t2"]) host.start(attemptOf(task));
+    last().die("Error: boom");
+    host.start(attemptOf("t3"));
+    pass(0);
+    // The next one dies while it loads: t3 was never in it.
+    last().die("Error: again");
+    pass(hostSettings.pauseMs);
+    last().ears.heard([{ type: "loaded", shelf }]);
+    tick();
+
+    expect(outcomes.map((outcome) => (outcome.type === "error" ? outcome.code : ""))).toEqual([
+      "E.RUNNER.CANCELLED",
+      "E.RUNNER.CANCELLED",
+    ]);
+    expect(log.filter((line) => line.includes("t3"))).toEqual([]);
+    expect(last().heard).toMatchObject([{ type: "start", dispatch: { task_id: "t3" } }]);
+  });
+
+  it("[W123] starts a thread that keeps dying with pauses that double, and is a problem at five within a minute", () => {
+    const { host, last, log, nextTimer, pass } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    const pauses: number[] = [];
+    const problems: number[] = [];
+    for (let crash = 1; crash <= 6; crash++) {
+      last().die("Error: boom");
+      pauses.push(nextTimer());
+      problems.push(host.problems.length);
+      pass(nextTimer());
+    }
+
+    expect(pauses).toEqual([0, 250, 500, 1_000, 2_000, 4_000]);
+    expect(problems).toEqual([0, 0, 0, 0, 1, 1]);
+    expect(host.problems[0]).toBe("the thread of the handlers ended 6 times within 60 s");
+    expect(log.filter((line) => line === "changed")).toHaveLength(1);
+    pass(hostSettings.crashWindowMs);
+    expect(host.problems).toEqual([]);
+  });
+
+  it("[W125] says why where the thread dies over the first loading", async () => {
+    const { host, last } = play();
+    const opened = host.open();
+
+    last().die("it ended with code 7");
+
+    await expect(opened).rejects.toThrow("while it loaded the packages: it ended with code 7");
+    await host.close();
+  });
+
+  it("[W124] lets handlers let go, then ends the thread; stops that were on their way come first", async () => {
+    const { host, last, pass } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    const attempt = attemptOf("t1");
+    host.start(attempt);
+    attempt.stop.stop(new Error("given back"));
+
+    const closed = host.close();
+    expect(last().heard.map(({ type }) => type)).toEqual(["start", "stop", "end"]);
+    expect(last().isKilled).toBe(false);
+    pass(hostSettings.endMs);
+    await closed;
+
+    expect(last().isKilled).toBe(true);
+    expect(host.isStuck).toBe(false);
+  });
+
+  it("[W120] tells for how long the thread has not got to a question", () => {
+    const { host, last, pass, tick } = play();
+    void host.open();
+    expect(host.lagMs).toBe(0);
+    last().ears.heard([{ type: "loaded", shelf }]);
+    const lags = [host.lagMs];
+    tick();
+    for (const ms of [500, 700]) {
+      pass(ms);
+      lags.push(host.lagMs);
+    }
+    tick();
+    expect(last().heard).toEqual([{ type: "ping", ping: 0 }]);
+    last().ears.heard([{ type: "pong", ping: 0 }]);
+    lags.push(host.lagMs);
+
+    expect(lags).toEqual([0, 500, 1_200, 0]);
+  });
+
+  it("[W132] tells how full the memory of the thread is, as it was last heard", async () => {
+    const { host, last } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+
+    expect(host.heapPct).toBeNull();
+    expect(host.heapPct).toBeNull();
+    await Promise.resolve();
+    await Promise.resolve();
+
+    expect(host.heapPct).toBe(40);
+  });
+});

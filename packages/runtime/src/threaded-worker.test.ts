@@ -1,0 +1,128 @@
+import { cpSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { afterEach, describe, expect, it } from "vitest";
+import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
+import type { LinkNote } from "./link-ports.ts";
+import { createThreadedWorker, type WorkerNote } from "./worker.ts";
+
+const examples = fileURLToPath(new URL("../../../examples", import.meta.url));
+const endings: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of endings.splice(0).reverse()) await end();
+});
+
+/** The demo package, one whose module throws, and one that ends its thread when it is called. */
+function makePackages(): string {
+  const root = mkdtempSync(path.join(tmpdir(), "threaded-"));
+  endings.push(() => rm(root, { recursive: true, force: true }));
+  cpSync(path.join(examples, "packages"), root, { recursive: true });
+  const node = { status: "published", category: "Tests", adapter: "main", schema: {} };
+  for (const [name, code] of Object.entries({
+    broken: "throw new Error('no');",
+    mortal: "export const x = () => process.exit(1);",
+  })) {
+    const manifest = {
+      schemaVersion: "1.0.0",
+      name,
+      version: "1.0.0",
+      description: "",
+      adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: [`${name}.x`] }],
+      node: { requires: ">=22" },
+      nodes: [{ ...node, type: `${name}.x`, label: name, handler: "x" }],
+    };
+    mkdirSync(path.join(root, name));
+    writeFileSync(path.join(root, name, "manifest.json"), JSON.stringify(manifest));
+    writeFileSync(path.join(root, name, "main.mjs"), code);
+  }
+  return root;
+}
+
+async function open() {
+  const scheduler = await ScriptedScheduler.open();
+  endings.push(() => scheduler.close());
+  const notes: (LinkNote | WorkerNote)[] = [];
+  const packagesDir = makePackages();
+  const durations: string[] = [];
+  const worker = await createThreadedWorker({
+    url: scheduler.url,
+    identity: {
+      tenant: "default",
+      instance: "w-1",
+      name: "box",
+      version: "0.1.0",
+      hostname: "host",
+      boot: "b1",
+      auth: { mode: "token", token: "t" },
+    },
+    offer: { maxParallel: 4, runtimes: ["node"], features: [] },
+    packagesDir,
+    workRoot: packagesDir,
+    outside: {
+      now: () => performance.now(),
+      wall: () => Date.now(),
+      roll: () => 0,
+      after(ms, call) {
+        const timer = setTimeout(call, ms);
+        return () => clearTimeout(timer);
+      },
+      soon: (call) => void setImmediate(call),
+    },
+    ended: (nodeType) => durations.push(nodeType),
+    note: (note) => notes.push(note),
+  });
+  endings.push(async () => {
+    worker.stop();
+    await worker.closed;
+  });
+  worker.begin();
+  return { scheduler, worker, notes, durations };
+}
+
+describe("a worker whose handlers have a thread of their own", () => {
+  it("[W120] goes through the whole exchange: register, dispatch, feedback, result, cancel, heartbeats, farewell", async () => {
+    const { scheduler, worker, durations } = await open();
+    const register = await scheduler.welcome({ heartbeat_interval_ms: 20 });
+    scheduler.dispatch("t1", "demo.transform", { text: "hello", mode: "uppercase" });
+    const result = await scheduler.next("biz.exec.result");
+    scheduler.dispatch("t2", "demo.delay", { durationMs: 3_600_000 });
+    const feedback = await scheduler.next("biz.exec.feedback");
+    scheduler.say("biz.exec.cancel", { run_id: "r", task_id: "t2", fence: 1 }, { seq: 2 });
+    await scheduler.next("control.heartbeat", ({ payload }) => (payload["metrics"] as { inflight: number }).inflight === 0);
+    worker.leave(10_000);
+    await worker.closed;
+
+    expect(register.payload["packages"]).toMatchObject([{ name: "demo" }, { name: "mortal" }]);
+    expect(result.payload).toMatchObject({ task_id: "t1", fence: 1, status: "SUCCEEDED", result: { text: "HELLO" } });
+    expect(feedback.payload).toMatchObject({ task_id: "t2", stage: "waiting" });
+    expect(durations).toEqual(["demo.transform", "demo.delay"]);
+    expect(worker.isStuck).toBe(false);
+  });
+
+  it("[W123] with a package that cannot be loaded is well, and says what it left out", async () => {
+    const { scheduler, worker } = await open();
+    await scheduler.welcome({ heartbeat_interval_ms: 20 });
+
+    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({ healthy: true });
+    expect(worker.shelf.problems).toMatchObject([
+      { code: "E.PKG.INVALID", message: expect.stringContaining("cannot be imported: no") as string },
+    ]);
+  });
+
+  it("[W123] says that it is not well once its thread has ended five times in a row, in the same session", async () => {
+    const { scheduler, notes } = await open();
+    await scheduler.welcome({ heartbeat_interval_ms: 3_600_000, lease_ms: 7_200_000 });
+
+    for (let crash = 1; crash <= 5; crash++) {
+      scheduler.dispatch(`t${crash}`, "mortal.x", {}, { package_name: "mortal" });
+      expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.FAILURE" });
+    }
+
+    const beats = scheduler.seen.filter(({ type }) => type === "control.heartbeat").map(({ payload }) => payload["healthy"]);
+    expect(beats).toEqual([false]);
+    expect(notes.filter(({ event }) => event === "executor")).toHaveLength(5);
+    expect(scheduler.connections).toBe(1);
+  });
+});
