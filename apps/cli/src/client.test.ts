@@ -50,6 +50,21 @@ it("[L3] a secret is taken from a file or the environment, never from the comman
   expect(() => readConnection({ url: "8080", env: {} })).toThrow(/no address of a scheduler/);
 });
 
+it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and must be a certificate", () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
+  cleaning.push(() => rmSync(folder, { recursive: true }));
+  const [one, two] = ["one", "two"].map((word) => `-----BEGIN CERTIFICATE-----\n${word}\n-----END CERTIFICATE-----\n`);
+  writeFileSync(join(folder, "one"), one ?? "");
+  writeFileSync(join(folder, "two"), two ?? "");
+  writeFileSync(join(folder, "none"), "-----BEGIN PRIVATE KEY-----\nsecret\n");
+  const env = { ASTRA_CA: join(folder, "one") };
+
+  expect(readConnection({ env })).toMatchObject({ authority: one });
+  expect(readConnection({ env, ca: join(folder, "two") })).toMatchObject({ authority: two });
+  expect(() => readConnection({ env: {}, ca: join(folder, "none") })).toThrow(/holds no certificate/);
+  expect(() => readConnection({ env: {}, ca: "/nowhere/at/all" })).toThrow(/--ca cannot be read/);
+});
+
 it("[L2] a scheduler that is not there is named with its address and what to start", async () => {
   const url = await serve(200, "{}");
   for (const clean of cleaning.splice(0)) clean();

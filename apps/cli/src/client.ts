@@ -2,7 +2,19 @@
 // is done with the answers is the commands' business.
 
 import { readFileSync } from "node:fs";
-import type { Run, RunEventList, RunList, RunRef, RunStartRequest, WorkerList, Workflow } from "@astraflow/protocol";
+import { setDefaultCACertificates } from "node:tls";
+import type {
+  CommandRef,
+  Run,
+  RunEventList,
+  RunList,
+  RunRef,
+  RunStartRequest,
+  WorkerDetail,
+  WorkerDiagnostics,
+  WorkerList,
+  Workflow,
+} from "@astraflow/protocol";
 import { CliFailure, exitCodeOf, exitCodes, type FailureBody, usageFailure } from "./failure.ts";
 
 const defaultUrl = "http://127.0.0.1:8080";
@@ -13,20 +25,36 @@ const requestMsMax = 30_000;
 export interface Connection {
   readonly url: string;
   readonly token: string;
+  /** The one authority (PEM) that may have signed the scheduler's certificate; absent: those that this machine trusts. */
+  readonly authority?: string;
 }
 
 export interface ConnectionWords {
   readonly url?: string | undefined;
   readonly token?: string | undefined;
+  readonly ca?: string | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
 }
 
-export function readConnection({ url: given, token, env }: ConnectionWords): Connection {
+export function readConnection({ url: given, token, ca, env }: ConnectionWords): Connection {
   const url = (given ?? env["ASTRA_URL"] ?? defaultUrl).replace(/\/+$/, "");
   const parsed = URL.canParse(url) ? new URL(url) : null;
   if (parsed === null || !/^https?:$/.test(parsed.protocol))
     throw usageFailure(`"${url}" is no address of a scheduler; write it like ${defaultUrl}.`);
-  return { url, token: readToken(token, env, parsed) };
+  const file = ca ?? env["ASTRA_CA"];
+  const authority = file === undefined || file === "" ? {} : { authority: readAuthority(file) };
+  return { url, token: readToken(token, env, parsed), ...authority };
+}
+
+function readAuthority(file: string): string {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`The file of --ca cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+  if (!text.includes("-----BEGIN CERTIFICATE-----")) throw usageFailure(`${file} holds no certificate (PEM); --ca needs one.`);
+  return text;
 }
 
 /** A command line is readable by everyone on the machine, so a secret is never taken from it: only a file, stdin or the environment. */
@@ -56,8 +84,11 @@ export interface Client {
   definition(id: string): Promise<Workflow>;
   events(id: string, cursor: string | null): Promise<RunEventList>;
   cancel(id: string): Promise<RunRef>;
-  workers(): Promise<WorkerList>;
-  setDraining(worker: string, on: boolean): Promise<unknown>;
+  workers(query: { limit: number; cursor?: string }): Promise<WorkerList>;
+  worker(instance: string): Promise<WorkerDetail>;
+  diagnostics(instance: string): Promise<WorkerDiagnostics>;
+  setDraining(instance: string, on: boolean): Promise<CommandRef>;
+  kick(instance: string, reason: string | undefined): Promise<CommandRef>;
   probe(path: "/healthz" | "/readyz"): Promise<{ status: number; body: unknown }>;
 }
 
@@ -70,6 +101,8 @@ interface Request {
 }
 
 export function createClient(connection: Connection, waitMs = requestMsMax): Client {
+  // For the whole process, which talks to this scheduler and nobody else: fetch takes no authority of its own.
+  if (connection.authority !== undefined) setDefaultCACertificates([connection.authority]);
   const send = (request: Request) => exchange(connection, request, waitMs);
   const ask = async <T>(request: Request): Promise<T> => {
     const { status, body } = await send(request);
@@ -77,6 +110,7 @@ export function createClient(connection: Connection, waitMs = requestMsMax): Cli
     throw refusal(status, body, connection);
   };
   const run = (id: string) => `/api/v1/runs/${encodeURIComponent(id)}`;
+  const worker = (instance: string) => `/api/v1/workers/${encodeURIComponent(instance)}`;
   return {
     url: connection.url,
     startRun: (body, key) => ask({ method: "POST", path: "/api/v1/runs", body, key }),
@@ -85,9 +119,11 @@ export function createClient(connection: Connection, waitMs = requestMsMax): Cli
     definition: (id) => ask({ method: "GET", path: `${run(id)}/definition` }),
     events: (id, cursor) => ask({ method: "GET", path: `${run(id)}/events`, query: { limit: 200, cursor: cursor ?? undefined } }),
     cancel: (id) => ask({ method: "POST", path: `${run(id)}/cancel` }),
-    workers: () => ask({ method: "GET", path: "/api/v1/workers" }),
-    setDraining: (worker, on) =>
-      ask({ method: "POST", path: `/api/v1/workers/${encodeURIComponent(worker)}/${on ? "drain" : "undrain"}` }),
+    workers: (query) => ask({ method: "GET", path: "/api/v1/workers", query }),
+    worker: (instance) => ask({ method: "GET", path: worker(instance) }),
+    diagnostics: (instance) => ask({ method: "GET", path: `${worker(instance)}/diagnostics` }),
+    setDraining: (instance, on) => ask({ method: "POST", path: `${worker(instance)}/${on ? "drain" : "undrain"}` }),
+    kick: (instance, reason) => ask({ method: "POST", path: `${worker(instance)}/kick`, body: { reason } }),
     probe: (path) => send({ method: "GET", path }),
   };
 }
@@ -125,8 +161,16 @@ function late(url: string, waitMs: number): CliFailure {
   );
 }
 
+/** How OpenSSL and Node call a certificate that does not prove what it should. */
+const distrusts = /CERT|UNABLE_TO_VERIFY|UNABLE_TO_GET_ISSUER/;
+
 function unreachable(url: string, cause: unknown): CliFailure {
   const inner = cause instanceof Error && cause.cause instanceof Error ? cause.cause : cause;
+  const reason = inner instanceof Error && "code" in inner ? String(inner.code) : "";
+  if (distrusts.test(reason)) {
+    const message = `What answers at ${url} could not prove that it is your scheduler (${reason}). Name its authority with --ca FILE or ASTRA_CA, and use the name that its certificate holds.`;
+    return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra … --ca FILE");
+  }
   const why =
     inner instanceof SyntaxError
       ? "what answers there does not speak JSON"
@@ -134,7 +178,6 @@ function unreachable(url: string, cause: unknown): CliFailure {
         ? inner.message || inner.name
         : String(inner);
   const message = `No scheduler answers at ${url} (${why}). Start one, or name another with --url or ASTRA_URL.`;
-  const reason = inner instanceof Error && "code" in inner ? String(inner.code) : "";
   return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra up");
 }
 

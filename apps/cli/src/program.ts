@@ -13,7 +13,7 @@ import { cancelRun, exportRun, listRuns, showRun } from "./runs-command.ts";
 import { runSim } from "./sim-command.ts";
 import { createTerminal, type Output, type Terminal } from "./terminal.ts";
 import { runUp } from "./up-command.ts";
-import { listWorkers, setDraining } from "./workers-command.ts";
+import { diagnoseWorker, kickWorker, listWorkers, setDraining, showWorker } from "./workers-command.ts";
 
 export interface CliWorld {
   readonly stdout: Output;
@@ -30,6 +30,7 @@ interface CommonWords {
   readonly color: boolean;
   readonly url?: string;
   readonly token?: string;
+  readonly ca?: string;
 }
 
 interface SimFlags {
@@ -42,6 +43,7 @@ interface SimFlags {
   readonly shrink?: boolean;
   readonly twice?: boolean;
   readonly save?: boolean;
+  readonly refuseResume?: boolean;
 }
 
 /** Runs one command line and says with which code the process should end. */
@@ -161,6 +163,16 @@ const addWorkers: Add = (program, world, finish) => {
   withCommon(workers.command("list").alias("ls"), ["astra workers list", "astra workers list --json"])
     .description("all workers of the tenant")
     .action(async (words: CommonWords) => finish(await listWorkers(openPlace(words, world))));
+  const one = {
+    show: [showWorker, "one worker: how it is, what it takes, its last numbers"],
+    diagnose: [diagnoseWorker, "all that is known of it: session, lease, what it holds, what it can run, its outbox"],
+  } as const;
+  for (const [verb, [act, description]] of Object.entries(one)) {
+    withCommon(workers.command(verb), [`astra workers ${verb} demo-worker`, `astra workers ${verb} demo-worker --json`])
+      .description(description)
+      .argument("<worker>", "its name or instance id")
+      .action(async (word: string, words: CommonWords) => finish(await act(word, openPlace(words, world))));
+  }
   for (const on of [true, false]) {
     const verb = on ? "drain" : "undrain";
     withCommon(workers.command(verb), [`astra workers ${verb} demo-worker`])
@@ -168,6 +180,13 @@ const addWorkers: Add = (program, world, finish) => {
       .argument("<worker>", "its name or instance id")
       .action(async (word: string, words: CommonWords) => finish(await setDraining(word, on, openPlace(words, world))));
   }
+  withCommon(workers.command("kick"), ["astra workers kick demo-worker", 'astra workers kick demo-worker --reason "key leaked"'])
+    .description("end its session now; it keeps what it holds and may come back with a good credential")
+    .argument("<worker>", "its name or instance id")
+    .option("--reason <words>", "why, for the worker and the log")
+    .action(async (word: string, words: CommonWords & { reason?: string }) =>
+      finish(await kickWorker(word, words.reason, openPlace(words, world))),
+    );
 };
 
 const addTools: Add = (program, world, finish) => {
@@ -192,7 +211,8 @@ const addTools: Add = (program, world, finish) => {
     .option("--seeds <from..to>", "the seeds to play (default 1..200)")
     .option("--seed <n>", "one seed", readWhole(0, 999_999_999))
     .option("--story", "tell what happens in that seed, line by line")
-    .option("--profile <name>", "which faults: default, calm, crashes, network, store, clocks, disk", "default")
+    .option("--profile <name>", "which faults: default, calm, crashes, network, session, store, clocks, disk", "default")
+    .option("--refuse-resume", "answer every resume with a reset: all promises must hold without")
     .option("--shrink", "find the smallest schedule of faults of every seed that fails")
     .option("--twice", "play every seed twice and compare the traces")
     .option("--save", "keep what fails as regressions, shrunk, inside the repository")
@@ -220,8 +240,10 @@ const addTools: Add = (program, world, finish) => {
         shrink = false,
         twice = false,
         save = false,
+        refuseResume = false,
       } = words;
-      const wish = { seeds, seed, profile, plant, jobs, json, isStory: story, isShrunk: shrink, isTwice: twice, isSaved: save };
+      const flags = { isStory: story, isShrunk: shrink, isTwice: twice, isSaved: save, isResumeRefused: refuseResume };
+      const wish = { seeds, seed, profile, plant, jobs, json, ...flags };
       finish(await runSim(wish, { terminal: openTerminal(words, world), stopping: world.stopping }));
     });
   program
@@ -236,6 +258,7 @@ function withCommon(command: Command, examples: readonly string[]): Command {
   return command
     .option("--url <url>", "the scheduler (ASTRA_URL; default http://127.0.0.1:8080)")
     .option("--token <@file>", "file with the token, - for stdin (ASTRA_TOKEN; on loopback dev-token)")
+    .option("--ca <file>", "authority (PEM) of an https scheduler, if this machine does not know it (ASTRA_CA)")
     .option("--json", "data instead of words")
     .option("--quiet", "only data and errors")
     .option("--no-color", "no colours (also NO_COLOR)")
@@ -255,6 +278,6 @@ function openTerminal(words: CommonWords, world: CliWorld): Terminal {
 }
 
 function openPlace(words: CommonWords, world: CliWorld): { client: Client; terminal: Terminal; json: boolean } {
-  const connection = readConnection({ url: words.url, token: words.token, env: world.env });
+  const connection = readConnection({ url: words.url, token: words.token, ca: words.ca, env: world.env });
   return { client: createClient(connection), terminal: openTerminal(words, world), json: words.json ?? false };
 }

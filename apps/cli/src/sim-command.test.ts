@@ -34,6 +34,13 @@ describe("astra sim", () => {
     expect(summary).toMatchObject({ summary: true, seeds: 2, profile: "calm", violations: [], neverStruck: [] });
   });
 
+  it("[X57] plays sessions with every resume refused", async () => {
+    const { exitCode, out } = await sim("--seeds", "1..3", "--profile", "session", "--refuse-resume");
+
+    expect(exitCode).toBe(0);
+    expect(out).toMatch(/no violations\n$/);
+  });
+
   it("[X46] expects a planted bug to be caught, and says in which seed", async () => {
     const caught = await sim("--seeds", "6..500", "--plant", "requeue-forgets-fence");
     const missed = await sim("--seeds", "1..1", "--profile", "calm", "--plant", "ack-before-commit");

@@ -17,6 +17,7 @@ export interface SimWords {
   readonly isStory: boolean;
   readonly isShrunk: boolean;
   readonly isTwice: boolean;
+  readonly isResumeRefused: boolean;
   readonly isSaved: boolean;
   readonly jobs: number;
   readonly json: boolean;
@@ -46,6 +47,7 @@ interface SeedWish {
   readonly seed: number;
   readonly profile: string;
   readonly plant?: string;
+  readonly isResumeRefused: boolean;
 }
 
 /** What the world's room promises the command line. */
@@ -57,6 +59,7 @@ export interface SimRoom {
     to: number;
     profile: string;
     plant?: string;
+    isResumeRefused: boolean;
     twice: boolean;
     shrink: boolean;
     jobs: number;
@@ -110,8 +113,9 @@ function refuseUnknown(what: string, word: string, known: Readonly<Record<string
   throw usageFailure(`There is no ${what} "${word}"; there are ${Object.keys(known).join(", ")}.`);
 }
 
-async function tellStory({ profile, plant }: SimWords, { from }: Range, sim: SimRoom, { terminal }: Place): Promise<ExitCode> {
-  const story = await sim.tellSeed({ seed: from, profile, ...(plant !== undefined && { plant }) });
+async function tellStory(words: SimWords, { from }: Range, sim: SimRoom, { terminal }: Place): Promise<ExitCode> {
+  const { profile, plant, isResumeRefused } = words;
+  const story = await sim.tellSeed({ seed: from, profile, isResumeRefused, ...(plant !== undefined && { plant }) });
   for (const line of story) terminal.print(sim.describeLine(line));
   return exitCodes.ok;
 }
@@ -135,6 +139,7 @@ async function runCampaign(words: SimWords, { from, to }: Range, sim: SimRoom, {
     to,
     profile: words.profile,
     ...(plant !== undefined && { plant }),
+    isResumeRefused: words.isResumeRefused,
     twice: words.isTwice,
     shrink: words.isShrunk || words.isSaved,
     jobs: words.jobs,

@@ -1,12 +1,16 @@
-import type { Worker } from "@astraflow/protocol";
-import { expect, it } from "vitest";
-import { findWorker } from "./workers-command.ts";
+import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import type { Client } from "./client.ts";
+import { createTerminal } from "./terminal.ts";
+import { stateOf } from "./worker-picture.ts";
+import { diagnoseWorker, findWorker, kickWorker, listWorkers, setDraining, showWorker } from "./workers-command.ts";
 
-const worker = (id: string, instanceId: string): Worker => ({
+const worker = (id: string, instanceId: string, more: Partial<Worker> = {}): Worker => ({
   id,
   instanceId,
   lastHeartbeatAt: "2026-01-01T00:00:00Z",
   queues: [],
+  ...more,
 });
 const workers = [worker("berlin", "aaa-1"), worker("berlin-2", "bbb-2"), worker("tokyo", "abc-3")];
 
@@ -16,4 +20,119 @@ it("[L7] a worker is found by name or instance id, shortened while unique", () =
   expect(findWorker("to", workers).id).toBe("tokyo");
   expect(() => findWorker("berl", workers)).toThrow(/fits 2 workers/);
   expect(() => findWorker("paris", workers)).toThrow(/No worker is called "paris"/);
+});
+
+it.each<[string, Partial<Worker>]>([
+  ["online", { connected: true }],
+  ["online", { connected: true, liveness: "fresh", draining: false, saturated: false, heartbeat: { healthy: true } }],
+  ["away", {}],
+  ["lost", { connected: false, status: "lost", draining: true }],
+  ["draining", { connected: true, draining: true }],
+  ["draining", { connected: true, draining: true, drainedBy: ["operator"] }],
+  ["strained", { connected: true, draining: true, drainedBy: ["strain"] }],
+  [
+    "degraded,unwell,draining,strained,saturated",
+    {
+      connected: true,
+      liveness: "degraded",
+      heartbeat: { healthy: false },
+      draining: true,
+      drainedBy: ["operator", "strain"],
+      saturated: true,
+    },
+  ],
+])("[L7] a worker's state is %s for %j", (state, more) => {
+  expect(stateOf(worker("w", "i", more))).toBe(state);
+});
+
+const diagnostics: WorkerDiagnostics = {
+  worker: worker("tokyo\u001b[2J", "abc-3", { connected: true, strain: "memory", draining: true, drainedBy: ["strain"] }),
+  session: { phase: "online", dialect: "v2", epoch: 7, replica: "sched-1", joinedAt: "2026-01-01T00:00:00Z" },
+  liveness: { level: "warn", silentMs: 12_000, heartbeatMs: 10_000 },
+  attempts: [{ taskId: "r1.0", runId: "r1", nodeType: "demo.noop", fence: 3, attempt: 2, pendingAck: true }],
+  hasMoreAttempts: true,
+  handlers: [{ package: "demo", version: "1.0.0", runtime: "node", nodeType: "demo.noop", capabilities: ["demo"] }],
+  resources: { memPct: 93 },
+  outbox: 3,
+  asOf: 1,
+};
+
+/** A scheduler that serves `workers` two a page and keeps what it was asked to do. */
+function openPlace(json = false) {
+  const done: unknown[] = [];
+  let out = "";
+  const accepted = { commandId: "c", workerName: "tokyo", acceptedAt: "2026-01-01T00:00:00Z" };
+  const client = {
+    workers: async ({ cursor }: { cursor?: string }) =>
+      cursor === undefined ? { items: workers.slice(0, 2), nextCursor: "bbb-2" } : { items: workers.slice(2), nextCursor: null },
+    worker: async (instance: string) => ({ ...worker("tokyo", instance, { hostname: "box", connected: true }), asOf: 1 }),
+    diagnostics: async () => diagnostics,
+    setDraining: async (...words: unknown[]) => (done.push(["drain", ...words]), accepted),
+    kick: async (...words: unknown[]) => (done.push(["kick", ...words]), accepted),
+  } as unknown as Client;
+  const stdout = { write: (text: string) => (out += text) };
+  const terminal = createTerminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
+  return { place: { client, terminal, json }, done, out: () => out };
+}
+
+describe("astra workers", () => {
+  it("[L7] lists the workers of every page", async () => {
+    const { place, out } = openPlace();
+
+    expect(await listWorkers(place)).toBe(0);
+
+    expect(
+      out()
+        .split("\n")
+        .slice(1, 4)
+        .map((line) => line.split(" ")[0]),
+    ).toEqual(["berlin", "berlin-2", "tokyo"]);
+  });
+
+  it("[L7] shows one worker, and all that is known of it, in words that move no cursor", async () => {
+    const shown = openPlace();
+    await showWorker("tok", shown.place);
+    expect(shown.out()).toMatch(/^worker +tokyo\ninstance +abc-3\nstate +online\n/);
+
+    const diagnosed = openPlace();
+    await diagnoseWorker("tok", diagnosed.place);
+    for (const words of [
+      /state +strained \(too little memory\)/,
+      /heard +warn: 12000 ms ago/,
+      /outbox +3/,
+      /r1\.0 +demo\.noop +2 +3 +sent/,
+      /and more/,
+      /demo\.noop +demo@1\.0\.0 +node +demo/,
+    ])
+      expect(diagnosed.out()).toMatch(words);
+    expect(diagnosed.out()).not.toContain("\u001b");
+  });
+
+  it("[L7] drains, undrains and kicks by instance id", async () => {
+    const { place, done, out } = openPlace();
+
+    await setDraining("tokyo", true, place);
+    await setDraining("tokyo", false, place);
+    await kickWorker("tokyo", "its key leaked", place);
+
+    expect(done).toEqual([
+      ["drain", "abc-3", true],
+      ["drain", "abc-3", false],
+      ["kick", "abc-3", "its key leaked"],
+    ]);
+    expect(out()).toMatch(/tokyo drains.*\ntokyo gets work again\nthe session of tokyo ends/);
+  });
+
+  it("[L7] answers with data where --json asks for it", async () => {
+    for (const act of [
+      listWorkers,
+      showWorker.bind(null, "tok"),
+      diagnoseWorker.bind(null, "tok"),
+      kickWorker.bind(null, "tok", undefined),
+    ]) {
+      const { place, out } = openPlace(true);
+      await act(place);
+      expect(JSON.parse(out())).toBeTypeOf("object");
+    }
+  });
 });

@@ -1,9 +1,10 @@
-// `astra workers list|drain|undrain`: who is connected, and who gets no new work.
+// `astra workers list|show|diagnose|drain|undrain|kick`: who is connected and how well, who gets no new work, whose session ends.
 
 import type { Worker } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
 import { layTable, type Terminal, tame } from "./terminal.ts";
+import { drawDiagnostics, drawWorker, stateOf } from "./worker-picture.ts";
 
 interface Place {
   readonly client: Client;
@@ -11,28 +12,72 @@ interface Place {
   readonly json: boolean;
 }
 
+/** Pages read before a list is called long enough. */
+const pagesMax = 50;
+
+async function readWorkers(client: Client): Promise<Worker[]> {
+  const workers: Worker[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < pagesMax; page += 1) {
+    const { items, nextCursor } = await client.workers({ limit: 200, ...(cursor !== undefined && { cursor }) });
+    workers.push(...items);
+    if (nextCursor === null) break;
+    cursor = nextCursor;
+  }
+  return workers;
+}
+
 export async function listWorkers({ client, terminal, json }: Place): Promise<ExitCode> {
-  const page = await client.workers();
-  if (json) terminal.print(JSON.stringify(page));
-  else if (page.items.length === 0) terminal.say("No worker has joined. Start one: astra worker");
+  const items = await readWorkers(client);
+  if (json) terminal.print(JSON.stringify({ items }));
+  else if (items.length === 0) terminal.say("No worker has joined. Start one: astra worker");
   else
-    for (const line of layTable([["WORKER", "STATE", "SLOTS", "SEEN", "PACKAGES", "INSTANCE"], ...page.items.map(rowOf)]))
+    for (const line of layTable([["WORKER", "STATE", "SLOTS", "SEEN", "PACKAGES", "INSTANCE"], ...items.map(rowOf)]))
       terminal.print(line);
   return exitCodes.ok;
 }
 
 function rowOf(worker: Worker): string[] {
-  const state = worker.connected ? (worker.draining ? "draining" : "online") : "away";
   const packages = (worker.packages ?? []).map((one) => `${one.name}@${one.version}`).join(" ") || "-";
   const slots = worker.capabilities ? String(worker.capabilities.concurrency.maxParallel) : "-";
-  return [tame(worker.id), state, slots, worker.lastHeartbeatAt, tame(packages), worker.instanceId ?? "-"];
+  return [tame(worker.id), stateOf(worker), slots, worker.lastHeartbeatAt, tame(packages), worker.instanceId ?? "-"];
+}
+
+/** Its instance id, from a name or the beginning of either. */
+async function findInstance(word: string, client: Client): Promise<{ instance: string; name: string }> {
+  const worker = findWorker(word, await readWorkers(client));
+  return { instance: worker.instanceId ?? worker.id, name: tame(worker.id) };
+}
+
+export async function showWorker(word: string, { client, terminal, json }: Place): Promise<ExitCode> {
+  const { instance } = await findInstance(word, client);
+  const worker = await client.worker(instance);
+  if (json) terminal.print(JSON.stringify(worker));
+  else for (const line of drawWorker(worker)) terminal.print(line);
+  return exitCodes.ok;
+}
+
+export async function diagnoseWorker(word: string, { client, terminal, json }: Place): Promise<ExitCode> {
+  const { instance } = await findInstance(word, client);
+  const diagnostics = await client.diagnostics(instance);
+  if (json) terminal.print(JSON.stringify(diagnostics));
+  else for (const line of drawDiagnostics(diagnostics)) terminal.print(line);
+  return exitCodes.ok;
 }
 
 export async function setDraining(word: string, on: boolean, { client, terminal, json }: Place): Promise<ExitCode> {
-  const worker = findWorker(word, (await client.workers()).items);
-  const answer = await client.setDraining(worker.instanceId ?? worker.id, on);
+  const { instance, name } = await findInstance(word, client);
+  const answer = await client.setDraining(instance, on);
   if (json) terminal.print(JSON.stringify(answer));
-  else terminal.print(`${tame(worker.id)} ${on ? "drains: it finishes what it holds and gets nothing new" : "gets work again"}`);
+  else terminal.print(`${name} ${on ? "drains: it finishes what it holds and gets nothing new" : "gets work again"}`);
+  return exitCodes.ok;
+}
+
+export async function kickWorker(word: string, reason: string | undefined, { client, terminal, json }: Place): Promise<ExitCode> {
+  const { instance, name } = await findInstance(word, client);
+  const answer = await client.kick(instance, reason);
+  if (json) terminal.print(JSON.stringify(answer));
+  else terminal.print(`the session of ${name} ends; it keeps what it holds and may come back with a good credential`);
   return exitCodes.ok;
 }
 

@@ -1,5 +1,6 @@
 // `astra scheduler`: reads the words, starts a scheduler, prints the ready line, and ends it by the rules: SIGTERM drains, a second
-// one, one before the ready line, or --grace ends at once, an engine that dies or is replaced takes the process with it.
+// one, one before the ready line, or --grace ends at once, an engine that dies or is replaced takes the process with it. SIGHUP reads the
+// files of tokens and certificates again.
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
@@ -55,6 +56,7 @@ async function runScheduler(config: Config): Promise<number> {
     return exitCodes.refused;
   }
   signals.promise();
+  signals.hearReload(() => scheduler.reload());
   process.stdout.write(`${JSON.stringify({ ready: true, http: scheduler.http, ws: scheduler.ws, pid: process.pid })}\n`);
 
   const why = await Promise.race([signals.stopWish, scheduler.died]);
@@ -88,6 +90,8 @@ function hideWords(argv: readonly string[]): void {
 interface SignalEar {
   /** From here on there is something to end in order. */
   promise(): void;
+  /** From here on SIGHUP means something; before, whoever sent it has what they want, for nothing was read yet. */
+  hearReload(reload: () => Promise<void>): void;
   /** The first wish to end after that; the second ends at once. */
   readonly stopWish: Promise<NodeJS.Signals>;
 }
@@ -97,6 +101,8 @@ function hearSignals(): SignalEar {
   const wish = Promise.withResolvers<NodeJS.Signals>();
   let hasPromised = false;
   let isAsked = false;
+  let reload = async (): Promise<void> => undefined;
+  process.on("SIGHUP", () => void reload());
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     process.on(signal, () => {
       if (!hasPromised || isAsked) process.exit(exitCodes.terminated);
@@ -107,6 +113,9 @@ function hearSignals(): SignalEar {
   return {
     promise: () => {
       hasPromised = true;
+    },
+    hearReload: (told) => {
+      reload = told;
     },
     stopWish: wish.promise,
   };

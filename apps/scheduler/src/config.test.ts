@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { type Config, describeSettings, readConfig } from "./config.ts";
 import { settingKeys, settingTable } from "./setting-table.ts";
+import { tenantKeys } from "./tenant-settings.ts";
 
 const secret = "0123456789abcdef0123";
 
@@ -40,7 +41,7 @@ describe("the scheduler's settings", () => {
       cluster: "from-env",
       logLevel: "warn",
       threads: 0,
-      leaseMs: 30_000,
+      thresholds: { leaseMs: 30_000 },
       listen: { host: "::1", port: 0 },
       isDev: true,
     });
@@ -93,11 +94,127 @@ describe("the scheduler's settings", () => {
       expect(start(["--dev", "--listen", `${host}:0`]).isDev).toBe(true);
   });
 
-  it("[O3] an address that other machines reach needs the word for plain text", () => {
+  it("[O3] an address that other machines reach needs TLS or the word for plain text", () => {
     const env = { ASTRA_SCHEDULER_TOKEN: `ops=${secret}` };
+    const tls = ["--tls-cert", "/tls/cert.pem", "--tls-key", "/tls/key.pem"];
 
-    expect(problems(["--listen", "0.0.0.0:8080"], env)[0]).toContain("--unsafe-plaintext");
-    expect(start(["--listen", "0.0.0.0:8080", "--unsafe-plaintext"], env).listen.host).toBe("0.0.0.0");
+    expect(problems(["--listen", "0.0.0.0:8080"], env)).toEqual([expect.stringMatching(/--tls-cert .* --insecure-listen/)]);
+    expect(start(["--listen", "0.0.0.0:8080", "--insecure-listen"], env)).toMatchObject({
+      listen: { host: "0.0.0.0" },
+      tls: null,
+    });
+    expect(start(["--listen", "0.0.0.0:8080", ...tls], env).tls).toEqual({
+      certFile: "/tls/cert.pem",
+      keyFile: "/tls/key.pem",
+      clientCaFile: null,
+    });
+    expect(problems(["--dev", "--listen", "0.0.0.0:8080", ...tls], env)[0]).toContain("only listen on loopback");
+  });
+
+  it("[O31] certificate and key, authorities and trust domain go together, and authorities need TLS", () => {
+    const tls = ["--dev", "--tls-cert", "c", "--tls-key", "k"];
+
+    expect(problems(["--dev", "--tls-cert", "c"])).toEqual([expect.stringContaining("--tls-cert is given alone")]);
+    expect(problems(["--dev", "--tls-key", "k"])).toEqual([expect.stringContaining("--tls-key is given alone")]);
+    expect(problems(["--dev", "--client-ca", "a", "--trust-domain", "prod"])[0]).toContain("only TLS can carry");
+    expect(problems([...tls, "--client-ca", "a"])[0]).toContain("--client-ca needs --trust-domain");
+    expect(problems([...tls, "--trust-domain", "prod"])[0]).toContain("give --client-ca too");
+    expect(problems([...tls, "--client-ca", "a", "--trust-domain", "spiffe://Prod"])[0]).toContain("--trust-domain is");
+    expect(start([...tls, "--client-ca", "a", "--trust-domain", "prod.example"])).toMatchObject({ trustDomain: "prod.example" });
+  });
+
+  it("[O32] of one tenant come from the file, in the words and limits of the flags, with the slips named", () => {
+    const given = (tenants: unknown): Parameters<typeof read> => [
+      ["--dev", "--config", "c"],
+      {},
+      { c: JSON.stringify({ tenants }) },
+    ];
+    const own = {
+      heartbeat: 5_000,
+      lease: 20_000,
+      quietHeartbeat: 40_000,
+      quietLease: 120_000,
+      drainMemory: 80,
+      drainDisk: 85,
+      saturated: 30_000,
+      sendWindow: 16,
+      recvWindow: 32,
+    };
+
+    expect(start(...given({ acme: own, plain: {} })).tenants).toEqual({
+      acme: {
+        thresholds: {
+          heartbeatMs: 5_000,
+          leaseMs: 20_000,
+          quietHeartbeatMs: 40_000,
+          quietLeaseMs: 120_000,
+          drainMemPct: 80,
+          drainDiskPct: 85,
+          saturatedMs: 30_000,
+        },
+        sendWindow: 16,
+        recvWindow: 32,
+        isCertificateRequired: false,
+      },
+      plain: { thresholds: {}, isCertificateRequired: false },
+    });
+    const said = problems(
+      ...given({
+        acme: { lese: 1, lease: "long", sendWindow: 0, drainMemory: 200, requireCertificate: "maybe", heartbeat: [1] },
+        "a/b": {},
+        other: 7,
+      }),
+    );
+    expect(said).toEqual([
+      expect.stringMatching(/no setting "lese" for a tenant \("acme" of "tenants" in c\); did you mean lease\?/),
+      expect.stringMatching(/"lease" of "acme".* is "long"/),
+      expect.stringMatching(/"sendWindow" of "acme".* is "0"/),
+      expect.stringMatching(/"drainMemory" of "acme".* is "200"/),
+      expect.stringMatching(/"requireCertificate" of "acme".* is "maybe"/),
+      expect.stringMatching(/"heartbeat" of "acme"/),
+      expect.stringMatching(/"a\/b" of .* no name of a tenant/),
+      expect.stringMatching(/"other" of .* must be an object/),
+    ]);
+    expect(problems(...given([1]))[0]).toContain("by tenant");
+    expect(problems(["--dev", "--config", "c"], {}, { c: `{"tenant": {}}` })[0]).toContain("did you mean tenants?");
+  });
+
+  it("[O32] of one tenant must make sense together with everybody's", () => {
+    const judge = (tenants: unknown, ...flags: string[]) =>
+      problems(["--dev", "--config", "c", ...flags], {}, { c: JSON.stringify({ tenants }) });
+
+    expect(judge({ acme: { heartbeat: 16_000 } })).toEqual([
+      expect.stringMatching(/"lease" of "acme".* is 30000.* at least 32000/),
+    ]);
+    expect(judge({ acme: { quietLease: 60_000 } })[0]).toMatch(/"quietLease" of "acme".* at least 70000/);
+    expect(judge({ acme: { lease: 10_000 } }, "--heartbeat", "6000")[0]).toMatch(/"lease" of "acme".* at least 12000/);
+    expect(judge({ acme: { requireCertificate: true } })).toEqual([
+      expect.stringMatching(/"requireCertificate" of tenant "acme" would let none of its workers in/),
+    ]);
+  });
+
+  it("[O32] for everybody are flags: windows, loads, saturation, session tokens and their keys", () => {
+    expect(start(["--dev"])).toMatchObject({
+      sendWindow: null,
+      recvWindow: null,
+      thresholds: { drainMemPct: 90, drainDiskPct: 95, saturatedMs: 60_000, quietHeartbeatMs: 35_000, quietLeaseMs: 105_000 },
+      sessionTokenMs: 3_600_000,
+      sessionKeyAgeMs: 86_400_000,
+      tenants: {},
+    });
+    const flags = ["--send-window=8", "--recv-window=9", "--drain-memory=70", "--drain-disk=101", "--saturated=1000"];
+    expect(start(["--dev", ...flags, "--session-token=2000", "--session-key-age=3000"])).toMatchObject({
+      sendWindow: 8,
+      recvWindow: 9,
+      thresholds: { drainMemPct: 70, drainDiskPct: 101, saturatedMs: 1_000 },
+      sessionTokenMs: 2_000,
+      sessionKeyAgeMs: 3_000,
+    });
+    for (const wrong of ["--send-window=0", "--recv-window=1025", "--drain-memory=5", "--session-token=86400001"])
+      expect(problems(["--dev", wrong])).toHaveLength(1);
+    expect(problems(["--dev", "--session-key-age=1000", "--session-token=7000"])).toEqual([
+      expect.stringContaining("at least 1167"),
+    ]);
   });
 
   it("[O4] without --dev there is no default secret: no token at all is refused with the way out", () => {
@@ -124,6 +241,16 @@ describe("the scheduler's settings", () => {
     ];
     expect(said.join("\n")).toContain("shows the secret");
     expect(said.join("\n")).not.toContain(secret);
+  });
+
+  it("[O4] a file may hold several secrets, one a line, while one is being replaced", () => {
+    const file = `${secret}1\n\n${secret}2\n`;
+
+    expect(start(["--token", "ops=@/ops"], {}, { "/ops": file }).tokens).toEqual([
+      { name: "ops", tenant: "default", secret: `${secret}1` },
+      { name: "ops", tenant: "default", secret: `${secret}2` },
+    ]);
+    expect(problems(["--token", "ops=@/ops"], {}, { "/ops": "\n" })[0]).toContain("must hold one secret");
   });
 
   it("[O4] two tokens with one secret are refused: nobody could say who called", () => {
@@ -189,6 +316,7 @@ describe("the scheduler's settings", () => {
     const help = describeSettings();
 
     for (const key of settingKeys) expect(help).toContain(settingTable[key].help);
+    for (const key of tenantKeys) expect(help).toContain(key);
     expect(read(["--help", "--nonsense"])).toEqual({ type: "help" });
   });
 });

@@ -1,38 +1,40 @@
 // The scheduler's configuration: the words of setting-sources.ts judged together and made into one frozen object, or all that is
-// wrong with them at once. Nothing is opened or written here; token files are read through the given reader.
+// wrong with them at once. Nothing is opened or written here; token files are read through the given reader,
+// those of TLS when they are used (tls-material.ts).
 
 import { resolve } from "node:path";
+import { defaultSettings, type TenantSettings } from "@astraflow/engine";
 import { type Failpoint, readFailpoints } from "./failpoints.ts";
+import { type Address, type LogLevel, Refusal, type TokenSetting } from "./setting-readers.ts";
 import { gatherSettings, type Sources } from "./setting-sources.ts";
-import {
-  type Address,
-  flagOf,
-  type LogLevel,
-  Refusal,
-  type Settings,
-  settingKeys,
-  settingTable,
-  type TokenSetting,
-  variableOf,
-} from "./setting-table.ts";
+import { flagOf, type Settings, settingKeys, settingTable, variableOf } from "./setting-table.ts";
 import { readStorePlace, type StorePlace } from "./store-place.ts";
-
-export interface Token {
-  readonly name: string;
-  readonly tenant: string;
-  readonly secret: string;
-}
+import { flagNames, readTenants, type TenantConfig, tenantKeys, timeProblems } from "./tenant-settings.ts";
+import type { TlsPlace } from "./tls-material.ts";
+import { devToken, readTokens, type Token } from "./token-files.ts";
 
 export interface Config {
   readonly listen: Address;
+  /** Null: nothing is encrypted. */
+  readonly tls: TlsPlace | null;
+  /** Of the certificates that workers may show; null where none are asked for. */
+  readonly trustDomain: string | null;
   readonly dataDir: string;
   readonly store: StorePlace;
   readonly isDev: boolean;
+  /** As they are at the start. */
   readonly tokens: readonly Token[];
+  /** Where they come from, to look again. */
+  readonly tokenSettings: readonly TokenSetting[];
+  readonly sessionTokenMs: number;
+  readonly sessionKeyAgeMs: number;
   readonly threads: number;
   readonly graceMs: number;
-  readonly heartbeatMs: number;
-  readonly leaseMs: number;
+  readonly thresholds: TenantSettings;
+  /** Null: by what the worker can. */
+  readonly sendWindow: number | null;
+  readonly recvWindow: number | null;
+  readonly tenants: Readonly<Record<string, TenantConfig>>;
   readonly ackDeadlineMs: number;
   readonly logLevel: LogLevel;
   readonly cluster: string;
@@ -48,14 +50,11 @@ export type ConfigAnswer =
   | { readonly type: "help" | "version" }
   | { readonly type: "refused"; readonly problems: readonly string[] };
 
-/** No secret at all: it is printed in the documentation, so it opens nothing outside of --dev. */
-export const devToken: Token = { name: "dev", tenant: "default", secret: "dev-token" };
-
 /** A sqlite file has one scheduler, so any name will do, and this one is in the files that exist. */
 const replicaAlone = "one";
 
-/** Shorter than this a secret can be guessed over the network in the life of an installation. */
-const secretCharsMin = 16;
+/** Keys that come and go in the life of one session token; the ring holds two more. */
+const keysPerTokenMax = 6;
 
 export function readConfig(sources: Sources): ConfigAnswer {
   const gathered = gatherSettings(sources);
@@ -65,9 +64,25 @@ export function readConfig(sources: Sources): ConfigAnswer {
     settingKeys.map((key) => [key, gathered.values.get(key) ?? settingTable[key].fallback]),
   ) as Settings;
 
-  const tokens = readTokens(settings, sources, problems);
+  const { tokens, problems: tokenProblems } = readTokens(settings.token, { isDev: settings.dev, readFile: sources.readFile });
+  problems.push(...tokenProblems);
+  if (settings.token.length === 0 && !settings.dev) {
+    problems.push(
+      "No caller could get in: there is no token. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
+    );
+  }
+  const thresholds = thresholdsOf(settings);
+  problems.push(...timeProblems(thresholds, flagNames));
+  const tenants = gathered.tenants === undefined ? {} : readTenants(gathered.tenants, thresholds, problems);
   checkReach(settings, problems);
-  checkTimes(settings, problems);
+  checkTls(settings, tenants, problems);
+  if (settings.sessionToken > settings.sessionKeyAge * keysPerTokenMax) {
+    problems.push(
+      `--session-key-age ${settings.sessionKeyAge} is far shorter than --session-token ${settings.sessionToken}, so more keys would be in use at once than are kept; make it at least ${Math.ceil(settings.sessionToken / keysPerTokenMax)}.`,
+    );
+  }
+  if (settings.timeScale !== 1 && !settings.dev)
+    problems.push("--time-scale bends time for tests and needs --dev; leave it out.");
   if (settings.threads > 1) problems.push("--threads is above 1, but a scheduler has one engine thread; write 0 or 1.");
   if (settings.respListen !== "") {
     problems.push(
@@ -81,14 +96,21 @@ export function readConfig(sources: Sources): ConfigAnswer {
 
   const config: Config = {
     listen: settings.listen,
+    tls: tlsOf(settings),
+    trustDomain: settings.trustDomain || null,
     dataDir: resolve(settings.dataDir),
     store,
     isDev: settings.dev,
     tokens: settings.dev ? [devToken, ...tokens] : tokens,
+    tokenSettings: settings.token,
+    sessionTokenMs: settings.sessionToken,
+    sessionKeyAgeMs: settings.sessionKeyAge,
     threads: settings.threads,
     graceMs: settings.grace,
-    heartbeatMs: settings.heartbeat,
-    leaseMs: settings.lease,
+    thresholds,
+    sendWindow: settings.sendWindow || null,
+    recvWindow: settings.recvWindow || null,
+    tenants,
     ackDeadlineMs: settings.ackDeadline,
     logLevel: settings.logLevel,
     cluster: settings.cluster,
@@ -100,17 +122,53 @@ export function readConfig(sources: Sources): ConfigAnswer {
   return { type: "start", config: freezeDeep(config) };
 }
 
+function thresholdsOf(settings: Settings): TenantSettings {
+  return {
+    quietHeartbeatMs: defaultSettings.quietHeartbeatMs,
+    quietLeaseMs: defaultSettings.quietLeaseMs,
+    heartbeatMs: settings.heartbeat,
+    leaseMs: settings.lease,
+    drainMemPct: settings.drainMemory,
+    drainDiskPct: settings.drainDisk,
+    saturatedMs: settings.saturated,
+  };
+}
+
+function tlsOf({ tlsCert, tlsKey, clientCa }: Settings): TlsPlace | null {
+  if (tlsCert === "") return null;
+  return { certFile: resolve(tlsCert), keyFile: resolve(tlsKey), clientCaFile: clientCa === "" ? null : resolve(clientCa) };
+}
+
 function checkReach(settings: Settings, problems: string[]): void {
   if (isLoopback(settings.listen.host)) return;
   if (settings.dev) {
     problems.push(
       `--dev accepts a token that everybody knows, so it may only listen on loopback, not on ${settings.listen.host}; use --listen 127.0.0.1:${settings.listen.port}, or drop --dev and give a --token.`,
     );
-  } else if (!settings.unsafePlaintext) {
+  } else if (settings.tlsCert === "" && !settings.insecureListen) {
     problems.push(
-      `--listen ${settings.listen.host} can be reached by other machines and nothing is encrypted there; put a TLS proxy in front of 127.0.0.1, or add --unsafe-plaintext if the network is trusted.`,
+      `--listen ${settings.listen.host} can be reached by other machines and nothing is encrypted there; give --tls-cert and --tls-key, put a TLS proxy in front of 127.0.0.1, or add --insecure-listen if the network is trusted.`,
     );
   }
+}
+
+function checkTls(settings: Settings, tenants: Readonly<Record<string, TenantConfig>>, problems: string[]): void {
+  const { tlsCert, tlsKey, clientCa, trustDomain } = settings;
+  if ((tlsCert === "") !== (tlsKey === ""))
+    problems.push(`${tlsCert === "" ? "--tls-key" : "--tls-cert"} is given alone; a certificate and its key go together.`);
+  if (clientCa !== "" && tlsCert === "")
+    problems.push("--client-ca asks workers for certificates, which only TLS can carry; give --tls-cert and --tls-key too.");
+  if ((clientCa === "") !== (trustDomain === ""))
+    problems.push(
+      clientCa === ""
+        ? "--trust-domain says which certificates of workers are ours, but none are asked for; give --client-ca too."
+        : "--client-ca needs --trust-domain: it says whose names in the certificates are ours.",
+    );
+  const demanding = Object.entries(tenants).find(([, { isCertificateRequired }]) => isCertificateRequired)?.[0];
+  if (demanding !== undefined && clientCa === "")
+    problems.push(
+      `"requireCertificate" of tenant "${demanding}" would let none of its workers in, because none are asked for a certificate; give --client-ca.`,
+    );
 }
 
 /** Loopback by its spelling alone: a name that has to be resolved may be anything tomorrow. */
@@ -118,59 +176,10 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
 }
 
-function checkTimes(settings: Settings, problems: string[]): void {
-  if (settings.lease < settings.heartbeat * 2) {
-    problems.push(
-      `--lease ${settings.lease} is shorter than two heartbeats (${settings.heartbeat} ms each), so one late heartbeat would take a healthy worker's work away; make it at least ${settings.heartbeat * 2}.`,
-    );
-  }
-  if (settings.timeScale !== 1 && !settings.dev)
-    problems.push("--time-scale bends time for tests and needs --dev; leave it out.");
-}
-
 function readStore(settings: Settings, problems: string[]): StorePlace | null {
   const place = readStorePlace(settings.store, settings.dataDir);
   if (!(place instanceof Refusal)) return place;
   problems.push(`--store ${place.reason}.`);
-  return null;
-}
-
-function readTokens(settings: Settings, sources: Sources, problems: string[]): readonly Token[] {
-  const tokens = settings.token.flatMap((given) => {
-    const secret = readSecret(given, sources, problems);
-    return secret === null ? [] : [{ name: given.name, tenant: given.tenant, secret }];
-  });
-  for (const token of tokens) {
-    if (token.secret === devToken.secret && !settings.dev) {
-      problems.push(
-        `The token "${token.name}" is the well-known dev-token, which works only with --dev; make a secret, for example: openssl rand -hex 32.`,
-      );
-    } else if (token.secret.length < secretCharsMin && !settings.dev) {
-      problems.push(
-        `The token "${token.name}" has fewer than ${secretCharsMin} characters and could be guessed; make one with: openssl rand -hex 32.`,
-      );
-    }
-  }
-  const twice = tokens.find((token, at) => tokens.findIndex((other) => other.secret === token.secret) < at);
-  if (twice) problems.push(`The token "${twice.name}" has the same secret as another one; give each its own.`);
-  if (settings.token.length === 0 && !settings.dev) {
-    problems.push(
-      "No caller could get in: there is no token. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
-    );
-  }
-  return tokens;
-}
-
-function readSecret(given: TokenSetting, sources: Sources, problems: string[]): string | null {
-  if (given.file === null) return given.secret;
-  try {
-    const secret = sources.readFile(given.file).trim();
-    if (secret !== "" && !/\s/.test(secret)) return secret;
-    problems.push(`The file ${given.file} of token "${given.name}" must hold one secret without spaces and nothing else.`);
-  } catch (cause) {
-    const why = cause instanceof Error ? cause.message : String(cause);
-    problems.push(`The file of token "${given.name}" cannot be read (${why}); correct the path after --token ${given.name}=@.`);
-  }
   return null;
 }
 
@@ -192,6 +201,8 @@ export function describeSettings(): string {
     ...rows.map(([flag, help]) => `  ${flag.padEnd(width)}  ${help}`),
     "",
     `Each setting is also an environment variable, like ${variableOf("dataDir")}.`,
+    "Files of tokens and certificates are read again when they change, and on SIGHUP. In the file of --config, `tenants` holds",
+    `settings of single tenants: {"tenants": {"acme": {"lease": 60000, "requireCertificate": true}}}; ${tenantKeys.join(", ")}.`,
   ].join("\n");
 }
 

@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Effect, Inbound } from "@astraflow/engine";
+import { defaultSettings, type Effect, type Inbound } from "@astraflow/engine";
 import { afterEach, describe, expect, it } from "vitest";
 import { type EngineHost, type HostOptions, startHost } from "./engine-host.ts";
 
@@ -15,7 +15,7 @@ afterEach(async () => {
 function optionsFor(threads: number, more: Partial<HostOptions> = {}): HostOptions {
   const folder = mkdtempSync(join(tmpdir(), "astra-host-"));
   folders.push(folder);
-  const times = { heartbeatMs: 10_000, leaseMs: 30_000, ackDeadlineMs: 5_000, timeScale: 1 };
+  const times = { thresholds: defaultSettings, tenants: {}, ackDeadlineMs: 5_000, timeScale: 1 };
   const store = { of: "sqlite", file: join(folder, "astra.db") } as const;
   return { threads, store, cluster: "c", replica: "r", failpoints: [], turnsInFlight: 1, ...times, ...more };
 }

@@ -9,6 +9,8 @@ import {
   type EngineGauge,
   type Inbound,
   type Problem,
+  type Settings,
+  type TenantSettings,
 } from "@astraflow/engine";
 import type { Fault } from "@astraflow/protocol";
 import { createClock, type ScaledClock } from "./clock.ts";
@@ -24,8 +26,8 @@ export interface EngineOptions {
   readonly store: StorePlace;
   readonly cluster: string;
   readonly replica: string;
-  readonly heartbeatMs: number;
-  readonly leaseMs: number;
+  readonly thresholds: TenantSettings;
+  readonly tenants: Readonly<Record<string, Partial<TenantSettings>>>;
   readonly ackDeadlineMs: number;
   readonly turnsInFlight: number;
   readonly timeScale: number;
@@ -89,15 +91,7 @@ export async function runEngine(
       failpoint,
       report: ears.report,
     },
-    {
-      ...defaultSettings,
-      heartbeatMs: options.heartbeatMs,
-      leaseMs: options.leaseMs,
-      ackDeadlineMs: options.ackDeadlineMs,
-      turnsInFlight: options.turnsInFlight,
-      // How often the engine looks is a matter of real time: a stall of the machine must not look longer because time is bent.
-      idleMs: defaultSettings.idleMs * options.timeScale,
-    },
+    engineSettings(options),
   );
   try {
     await engine.start({ replica: options.replica, cluster: options.cluster });
@@ -114,6 +108,20 @@ export async function runEngine(
       await engine.stop();
       await store.close();
     },
+  };
+}
+
+export function engineSettings(
+  options: Pick<EngineOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "turnsInFlight" | "timeScale">,
+): Settings {
+  return {
+    ...defaultSettings,
+    ...options.thresholds,
+    tenants: options.tenants,
+    ackDeadlineMs: options.ackDeadlineMs,
+    turnsInFlight: options.turnsInFlight,
+    // How often the engine looks is a matter of real time: a stall of the machine must not look longer because time is bent.
+    idleMs: defaultSettings.idleMs * options.timeScale,
   };
 }
 

@@ -1,15 +1,20 @@
 // The socket that REST and the worker door share. It is taken before anything else is touched, so that a port in use leaves no trace
-// in the data folder, and it answers "not yet" until the doors are attached.
+// in the data folder, and it answers "not yet" until the doors are attached. With certificates it speaks TLS and nothing else.
 
 import { createServer, type RequestListener, type Server } from "node:http";
-import type { AddressInfo } from "node:net";
-import type { Address } from "./setting-table.ts";
+import { createServer as createTlsServer, type Server as TlsServer } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { Address } from "./setting-readers.ts";
 import { StartRefusal } from "./start-refusal.ts";
+import { contextOptions, serverOptions, type TlsMaterial } from "./tls-material.ts";
 
 export interface BoundServer {
-  readonly server: Server;
+  readonly server: Server | TlsServer;
+  readonly isSecure: boolean;
   readonly host: string;
   readonly port: number;
+  /** New connections get these; open ones keep what they have. Only where it is secure. */
+  renew(material: TlsMaterial): void;
   /** From now on the doors answer. */
   open(): void;
   close(): Promise<void>;
@@ -27,8 +32,9 @@ const reasons: Record<string, string> = {
   ENOTFOUND: "is no address that can be found; choose another with --listen",
 };
 
-export async function bindServer(address: Address): Promise<BoundServer> {
-  const server = createServer();
+export async function bindServer(address: Address, material: TlsMaterial | null): Promise<BoundServer> {
+  const secure = material === null ? null : createTlsServer(serverOptions(material));
+  const server: Server | TlsServer = secure ?? createServer();
   server.on("request", sayNotYet);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {
@@ -38,9 +44,19 @@ export async function bindServer(address: Address): Promise<BoundServer> {
     });
     server.listen({ host: address.host, port: address.port }, resolve);
   });
+  // Connections whose TLS does not stand yet are nobody's requests, and would hold up the end until they give up.
+  const raw = new Set<Socket>();
+  if (secure !== null) {
+    server.on("connection", (socket: Socket) => {
+      raw.add(socket);
+      socket.once("close", () => raw.delete(socket));
+    });
+  }
   const { port } = server.address() as AddressInfo;
   return {
     server,
+    isSecure: secure !== null,
+    renew: (fresh) => secure?.setSecureContext(contextOptions(fresh)),
     host: address.host.includes(":") ? `[${address.host}]` : address.host,
     port,
     open: () => void server.off("request", sayNotYet),
@@ -48,6 +64,7 @@ export async function bindServer(address: Address): Promise<BoundServer> {
       new Promise((resolve) => {
         server.close(() => resolve());
         server.closeAllConnections();
+        for (const socket of raw) socket.destroy();
       }),
   };
 }

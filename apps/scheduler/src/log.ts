@@ -1,7 +1,7 @@
 // The scheduler's log: JSON lines on stderr, written at once, because the last line before a crash is the one that matters.
 
 import pino from "pino";
-import type { LogLevel } from "./setting-table.ts";
+import type { LogLevel } from "./setting-readers.ts";
 
 export type Log = Pick<pino.Logger, "debug" | "info" | "warn" | "error" | "fatal">;
 

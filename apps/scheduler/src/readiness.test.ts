@@ -10,6 +10,7 @@ const gauge = (turns: number, isStoreAway = false, storeWeakness: string | null 
   retriedTurns: 0,
   quarantined: 0,
   sessions: 0,
+  saturated: {},
   held: 0,
   now: 0,
   isStoreAway,

@@ -4,7 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, existsSync, fsyncSync, linkSync, mkdirSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { namePattern } from "./setting-table.ts";
+import { namePattern } from "./setting-readers.ts";
 import { StartRefusal } from "./start-refusal.ts";
 
 const replicaNameFile = "replica_name";

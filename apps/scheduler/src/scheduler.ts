@@ -1,50 +1,59 @@
 // One running scheduler: the socket, the engine in its host, the doors between them, and the order in which they start and end.
 // Signals, exit codes and the ready line are the command's business (command.ts).
 
-import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import {
-  allGrants,
-  createDoors,
-  createLink,
-  createMetrics,
-  createSigner,
-  createTokens,
-  type Outside,
-  sessionPath,
-} from "@astraflow/doors";
-import type { Problem } from "@astraflow/engine";
+import { createDoors, createLink, createMetrics, type SessionLimits, sessionPath } from "@astraflow/doors";
+import { type Problem, paceOf, type TenantSettings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
-import { type Config, devToken } from "./config.ts";
+import type { Config } from "./config.ts";
+import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials.ts";
 import { readDemoPage } from "./demo-page.ts";
-import { type EngineHost, gaugeMs, startHost } from "./engine-host.ts";
+import { type EngineHost, startHost } from "./engine-host.ts";
+import { engineSettings } from "./engine-world.ts";
 import { type BoundServer, bindServer } from "./http-server.ts";
 import { digestText } from "./identity.ts";
 import { createLog, type Log } from "./log.ts";
+import { keepLooking, type Lookout } from "./lookout.ts";
+import { createOutside } from "./outside.ts";
 import { createReadiness } from "./readiness.ts";
 import { keepReplicaName } from "./replica-name.ts";
 import { StartRefusal } from "./start-refusal.ts";
 import { openReader, watchPlace } from "./store-opening.ts";
 import { createVeil, nameStore } from "./store-place.ts";
+import { feelPulse } from "./store-pulse.ts";
 import { startPatience, waitForStore } from "./store-wait.ts";
+import { readTlsMaterial, type TlsMaterial, type TlsPlace, TlsProblem } from "./tls-material.ts";
+import { watchTls } from "./tls-watch.ts";
+import { devToken } from "./token-files.ts";
 
 export interface Scheduler {
   readonly http: string;
   readonly ws: string;
   /** Settles only when the engine dies on its own, its store is taken away, or another took its name: with the reason. */
   readonly died: Promise<Error>;
+  /** Reads the files of tokens and certificates again, at once; what is missing there is revoked. */
+  reload(): Promise<void>;
   /** Takes no new work, waits for the running turn, says goodbye to the workers. */
   stop(): Promise<void>;
 }
 
 /** Throws a StartRefusal, with nothing written, where it cannot run as configured. */
 export async function startScheduler(config: Config, log: Log = openLog(config)): Promise<Scheduler> {
-  const bound = await bindServer(config.listen);
+  const material = config.tls === null ? null : await readTls(config.tls);
+  const bound = await bindServer(config.listen, material);
   try {
-    return await startBehind(bound, config, log);
+    return await startBehind(bound, { config, material, log });
   } catch (cause) {
     await bound.close();
     throw cause instanceof Fault ? new StartRefusal(explainFault(cause, config), cause) : cause;
+  }
+}
+
+async function readTls(place: TlsPlace): Promise<TlsMaterial> {
+  try {
+    return await readTlsMaterial(place);
+  } catch (cause) {
+    throw cause instanceof TlsProblem ? new StartRefusal(cause.message, cause) : cause;
   }
 }
 
@@ -52,73 +61,71 @@ export function openLog(config: Config): Log {
   return createLog(config.logLevel, createVeil(config.store));
 }
 
-async function startBehind(bound: BoundServer, config: Config, log: Log): Promise<Scheduler> {
+interface Beginning {
+  readonly config: Config;
+  readonly material: TlsMaterial | null;
+  readonly log: Log;
+}
+
+async function startBehind(bound: BoundServer, { config, material, log }: Beginning): Promise<Scheduler> {
   const readiness = createReadiness(() => performance.now());
   const link = createLink((items) => host.push(items), {
     report: (problem) => log.error({ problem: describe(problem) }, "door.bug"),
   });
+  const store = nameStore(config.store);
   const replica = config.replica ?? keepReplicaName(config.dataDir, hostname());
+  const engine = { ...config, tenants: thresholdsByTenant(config), replica };
   const start = () =>
-    startHost(
-      { ...config, replica },
-      {
-        hear: (effects) => link.deliver(effects),
-        report: (problem: Problem) =>
-          log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
-      },
-    );
+    startHost(engine, {
+      hear: (effects) => link.deliver(effects),
+      report: (problem: Problem) =>
+        log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
+    });
   const host: EngineHost = await waitForStore(start, {
     ...startPatience,
-    tell: ({ message }) => log.warn({ store: nameStore(config.store), waitMs: startPatience.waitMs, message }, "store.away"),
+    tell: ({ message }) => log.warn({ store, waitMs: startPatience.waitMs, message }, "store.away"),
   });
-  readiness.note(host.gauge());
-  let wasAway = false;
-  let wasWeak = false;
-  const pulse = setInterval(() => {
-    const gauge = host.gauge();
-    readiness.note(gauge);
-    if (gauge.isStoreAway !== wasAway) log.warn({ store: nameStore(config.store) }, wasAway ? "store.back" : "store.away");
-    wasAway = gauge.isStoreAway;
-    const { storeWeakness: message } = gauge;
-    if (message !== null && !wasWeak) log.error({ store: nameStore(config.store), message }, "store.weak");
-    if (message === null && wasWeak) log.warn({ store: nameStore(config.store) }, "store.trusted");
-    wasWeak = message !== null;
-  }, gaugeMs);
-
+  const outside = createOutside(log);
+  const credentials = await withCredentials({ config, replica, outside, log }, host);
+  const endPulse = feelPulse({ host, readiness, log, store });
   const reader = openReader(config.store);
   const watch = await watchPlace(config.store);
+  const settings = engineSettings(engine);
   const doors = createDoors({
     link,
     reader,
-    authenticate: createTokens(
-      config.tokens.map(({ secret, name, tenant }) => ({ token: secret, user: name, tenant, grants: allGrants })),
-    ),
-    // A session's token is good while this process lives, and so is its key: sessions do not outlive either.
-    sign: createSigner(randomBytes(32)),
-    outside: createOutside(log),
+    authenticate: credentials.authenticate,
+    gate: credentials.gate,
+    tenants: config.tenants,
+    limits: windowsOf(config),
+    isAlone: config.store.of === "sqlite",
+    outside,
     metrics: createMetrics(),
+    isMetricsOpen: config.isDev,
     digest: digestText,
     ackDeadlineMs: config.ackDeadlineMs,
+    heartbeatMsOf: (tenant, dialect) => paceOf(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.unready(),
     gauge: () => host.gauge(),
     page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
   });
   await doors.attach(bound.server);
+  const lookout = watchCredentials(credentials, bound, { config, material, log });
   bound.open();
-  log.info(
-    { host: bound.host, port: bound.port, store: nameStore(config.store), replica, threads: config.threads, dev: config.isDev },
-    "scheduler.started",
-  );
+  const { host: name, port, isSecure } = bound;
+  log.info({ host: name, port, tls: isSecure, store, replica, threads: config.threads, dev: config.isDev }, "scheduler.started");
 
   return {
-    http: `http://${bound.host}:${bound.port}`,
-    ws: `ws://${bound.host}:${bound.port}${sessionPath}`,
+    http: `${isSecure ? "https" : "http"}://${name}:${port}`,
+    ws: `${isSecure ? "wss" : "ws"}://${name}:${port}${sessionPath}`,
     died: Promise.race([host.died, watch.gone]),
+    reload: () => lookout.now(),
     async stop() {
       readiness.retire();
+      lookout.stop();
       // The engine first: while its last turn ends, /readyz can still say that no more work is wanted.
       await host.stop();
-      clearInterval(pulse);
+      endPulse();
       watch.stop();
       link.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
       await doors.close();
@@ -129,22 +136,54 @@ async function startBehind(bound: BoundServer, config: Config, log: Log): Promis
   };
 }
 
-function createOutside(log: Log): Outside {
-  return {
-    clock: { now: () => Date.now(), ticks: () => performance.now() },
-    timers: {
-      every(ms, run) {
-        const timer = setInterval(run, ms);
-        return () => clearInterval(timer);
-      },
-      after(ms, run) {
-        const timer = setTimeout(run, ms);
-        return () => clearTimeout(timer);
-      },
+/** After the store is ours, so that a start that was refused leaves no keys behind; an engine without credentials is ended again. */
+async function withCredentials(options: CredentialsOptions, host: EngineHost): Promise<Credentials> {
+  try {
+    return openCredentials(options);
+  } catch (cause) {
+    await host.stop();
+    throw cause;
+  }
+}
+
+/** From now on what changes in the files of tokens and certificates counts. */
+function watchCredentials(
+  { gate, look, turnKeys }: Credentials,
+  bound: BoundServer,
+  { config, material, log }: Beginning,
+): Lookout {
+  const { tls: place } = config;
+  const tls =
+    place === null || material === null
+      ? null
+      : watchTls({
+          first: material,
+          read: () => readTlsMaterial(place),
+          log,
+          now: Date.now,
+          use: bound.renew,
+          distrust: gate.distrust,
+        });
+  return keepLooking(
+    async (isSure) => {
+      turnKeys();
+      await look(isSure);
+      await tls?.look();
     },
-    // 144 bits: a session's name opens that session.
-    ids: { next: () => randomBytes(18).toString("base64url") },
-    log: ({ level, event, ...fields }) => log[level](fields, event),
+    (problem) => log.error({ problem: describe(problem) }, "credentials.bug"),
+  );
+}
+
+/** What single tenants have of their own, as the engine takes it. */
+function thresholdsByTenant({ tenants }: Config): Readonly<Record<string, Partial<TenantSettings>>> {
+  return Object.fromEntries(Object.entries(tenants).map(([tenant, { thresholds }]) => [tenant, thresholds]));
+}
+
+/** A window that was set is everybody's, also that of workers that could do with more. */
+function windowsOf({ sendWindow, recvWindow }: Config): Partial<SessionLimits> {
+  return {
+    ...(sendWindow !== null && { sendWindow, wideSendWindow: sendWindow }),
+    ...(recvWindow !== null && { recvWindow, wideRecvWindow: recvWindow }),
   };
 }
 

@@ -1,17 +1,17 @@
 // Collects the words of every setting from flags, environment and file, in that order of strength, by the table. All problems are
 // gathered, none stops the reading. Nothing here knows what a setting means.
 
+import { type Origin, Refusal } from "./setting-readers.ts";
 import {
   environmentPrefix,
   flagOf,
-  type Origin,
-  Refusal,
   type SettingKey,
   type SettingRow,
   settingKeys,
   settingTable,
   variableOf,
 } from "./setting-table.ts";
+import { suggest } from "./suggestion.ts";
 
 export interface Sources {
   readonly argv: readonly string[];
@@ -22,6 +22,8 @@ export interface Sources {
 
 export interface Gathered {
   readonly values: ReadonlyMap<SettingKey, unknown>;
+  /** The file's `tenants`, unread; undefined where there is none. Only a file can say as much. */
+  readonly tenants: { readonly value: unknown; readonly name: string } | undefined;
   readonly problems: readonly string[];
   readonly wants: "start" | "help" | "version";
 }
@@ -40,14 +42,14 @@ export function gatherSettings(sources: Sources): Gathered {
   const flags = readFlags(sources.argv, problems);
   const variables = readVariables(sources.env, problems);
   const path = flags.config ?? sources.env[`${environmentPrefix}CONFIG`];
-  const file = path === undefined ? new Map() : readConfigFile(path, sources, problems);
+  const file: FileWords = path === undefined ? { found: new Map(), tenants: undefined } : readConfigFile(path, sources, problems);
 
   const values = new Map<SettingKey, unknown>();
   for (const key of settingKeys) {
-    const found = flags.found.get(key) ?? variables.get(key) ?? file.get(key);
+    const found = flags.found.get(key) ?? variables.get(key) ?? file.found.get(key);
     if (found) readFound(key, found, { values, problems });
   }
-  return { values, problems, wants: flags.wants };
+  return { values, tenants: file.tenants, problems, wants: flags.wants };
 }
 
 function readFound(key: SettingKey, found: Found, into: { values: Map<SettingKey, unknown>; problems: string[] }): void {
@@ -121,53 +123,40 @@ function readVariables(env: Sources["env"], problems: string[]): FoundMap {
   return found;
 }
 
-function readConfigFile(path: string, sources: Sources, problems: string[]): FoundMap {
+interface FileWords {
+  readonly found: FoundMap;
+  readonly tenants: Gathered["tenants"];
+}
+
+function readConfigFile(path: string, sources: Sources, problems: string[]): FileWords {
   const found: FoundMap = new Map();
+  const nothing = { found, tenants: undefined };
   let value: unknown;
   try {
     value = JSON.parse(sources.readFile(path));
   } catch (cause) {
     const why = cause instanceof Error ? cause.message : String(cause);
     problems.push(`The configuration file ${path} cannot be read as JSON (${why}); correct it or leave --config out.`);
-    return found;
+    return nothing;
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     problems.push(`The configuration file ${path} must hold one JSON object with settings by name, like {"logLevel": "warn"}.`);
-    return found;
+    return nothing;
   }
-  for (const [key, given] of Object.entries(value)) {
+  const { tenants, ...rest } = value as Record<string, unknown>;
+  for (const [key, given] of Object.entries(rest)) {
     const known = settingKeys.find((one) => one === key);
     const texts = (Array.isArray(given) ? given : [given]).map(plainText);
     const row: SettingRow<unknown> | undefined = known && settingTable[known];
-    if (known === undefined) problems.push(`There is no setting "${key}" in ${path}${suggest(key, settingKeys)}; remove it.`);
+    if (known === undefined)
+      problems.push(`There is no setting "${key}" in ${path}${suggest(key, [...settingKeys, "tenants"])}; remove it.`);
     else if (texts.includes(undefined) || (texts.length !== 1 && !row?.isMany)) {
       problems.push(`"${key}" in ${path} must be one text, number or boolean${row?.isMany ? ", or a list of them" : ""}.`);
     } else found.set(known, { texts: texts.filter((text) => text !== undefined), origin: "file", name: `"${key}" in ${path}` });
   }
-  return found;
+  return { found, tenants: tenants === undefined ? undefined : { value: tenants, name: `"tenants" in ${path}` } };
 }
 
 function plainText(value: unknown): string | undefined {
   return typeof value === "string" || typeof value === "number" || typeof value === "boolean" ? String(value) : undefined;
-}
-
-/** `; did you mean X?` for a word that is a slip away from a known one. */
-function suggest(word: string, known: readonly string[]): string {
-  const ranked = known.map((one) => ({ one, far: distance(word, one) })).sort((a, b) => a.far - b.far);
-  const best = ranked[0];
-  return best && best.far <= Math.max(2, Math.floor(word.length / 3)) ? `; did you mean ${best.one}?` : "";
-}
-
-/** Edits between two words (Levenshtein), one row of the table at a time. */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }

@@ -1,15 +1,27 @@
 // Every setting of the scheduler, one row each: its flag, its meaning, how its words are read. Flags, environment, file and
-// --help are all made from this table. Where the words come from is in setting-sources.ts; what they must be together in config.ts.
+// --help are all made from this table; settings of single tenants are in tenant-settings.ts. Where the words come from is in
+// setting-sources.ts; what they must be together in config.ts.
 
-/** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
-export class Refusal {
-  readonly reason: string;
-  constructor(reason: string) {
-    this.reason = reason;
-  }
-}
-
-export type Origin = "flag" | "environment" | "file";
+import {
+  type Address,
+  dayMs,
+  type LogLevel,
+  logLevels,
+  type Origin,
+  type Refusal,
+  readAddress,
+  readLevel,
+  readName,
+  readPercent,
+  readScale,
+  readSwitch,
+  readText,
+  readToken,
+  readTrustDomain,
+  readWhole,
+  readWindow,
+  type TokenSetting,
+} from "./setting-readers.ts";
 
 export interface SettingRow<T> {
   /** The word after the flag in --help; null for a switch. */
@@ -19,86 +31,6 @@ export interface SettingRow<T> {
   /** May be given several times; the values are collected. */
   readonly isMany?: boolean;
   read(text: string, origin: Origin): T | Refusal;
-}
-
-export interface Address {
-  readonly host: string;
-  readonly port: number;
-}
-
-/** A token as it was given: the secret itself, or the file that holds it. */
-export interface TokenSetting {
-  readonly name: string;
-  readonly tenant: string;
-  readonly secret: string | null;
-  readonly file: string | null;
-}
-
-export const logLevels = ["trace", "debug", "info", "warn", "error", "fatal", "silent"] as const;
-export type LogLevel = (typeof logLevels)[number];
-
-/** Names of clusters, schedulers and tokens. */
-export const namePattern = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
-const dayMs = 86_400_000;
-
-function readText(text: string): string | Refusal {
-  return text.trim() === "" ? new Refusal("is empty; leave it out to get its default") : text;
-}
-
-function readAddress(text: string): Address | Refusal {
-  const cut = /^(?:\[([0-9A-Fa-f:.]+)\]|([^:[\]]+)):(\d{1,5})$/.exec(text.trim());
-  const port = Number(cut?.[3]);
-  if (!cut || port > 65_535)
-    return new Refusal(`is "${text}", which is no HOST:PORT; write it like 127.0.0.1:8080, port 0 picks a free one`);
-  return { host: cut[1] ?? cut[2] ?? "", port };
-}
-
-function readName(text: string): string | Refusal {
-  return namePattern.test(text)
-    ? text
-    : new Refusal(`is "${text}"; use up to 63 letters, digits, dots, dashes or underscores, a letter or digit first`);
-}
-
-function readSwitch(text: string): boolean | Refusal {
-  if (["", "1", "true", "yes", "on"].includes(text.toLowerCase())) return true;
-  if (["0", "false", "no", "off"].includes(text.toLowerCase())) return false;
-  return new Refusal(`is "${text}"; it is a switch, write true or false`);
-}
-
-function readWhole(range: { min: number; max: number; unit: string }): (text: string) => number | Refusal {
-  return (text) => {
-    const value = /^\d{1,15}$/.test(text.trim()) ? Number(text) : Number.NaN;
-    if (value >= range.min && value <= range.max) return value;
-    return new Refusal(`is "${text}"; it must be a whole number of ${range.unit} from ${range.min} to ${range.max}`);
-  };
-}
-
-function readScale(text: string): number | Refusal {
-  const value = /^\d{1,4}(\.\d{1,3})?$/.test(text.trim()) ? Number(text) : Number.NaN;
-  return value >= 1 && value <= 1_000 ? value : new Refusal(`is "${text}"; it must be a number from 1 to 1000`);
-}
-
-function readLevel(text: string): LogLevel | Refusal {
-  const level = logLevels.find((one) => one === text.toLowerCase());
-  return level ?? new Refusal(`is "${text}"; it must be one of ${logLevels.join(", ")}`);
-}
-
-/** `NAME[/TENANT]=SECRET` or `NAME[/TENANT]=@FILE`. A command line is readable by every user of the machine, so there only the second. */
-function readToken(text: string, origin: Origin): readonly TokenSetting[] | Refusal {
-  const cut = /^([^=/]+)(?:\/([^=/]+))?=(.+)$/s.exec(text);
-  // The value may be a secret: it is never repeated in the message.
-  if (!cut) return new Refusal("has a value that is not NAME=@FILE or NAME/TENANT=@FILE");
-  const [, name = "", tenant = "default", value = ""] = cut;
-  if (!namePattern.test(name) || !namePattern.test(tenant)) {
-    return new Refusal("names a token or tenant with other characters than letters, digits, dots, dashes and underscores");
-  }
-  if (value.startsWith("@")) return [{ name, tenant, secret: null, file: value.slice(1) }];
-  if (origin === "flag") {
-    return new Refusal(
-      `shows the secret of "${name}" to everyone who can list processes; put it into a file and pass --token ${name}=@FILE, or set ASTRA_SCHEDULER_TOKEN`,
-    );
-  }
-  return [{ name, tenant, secret: value, file: null }];
 }
 
 const none: readonly TokenSetting[] = [];
@@ -175,11 +107,62 @@ export const settingTable = {
     fallback: 3,
     read: readWhole({ min: 1, max: 4, unit: "turns" }),
   },
-  unsafePlaintext: {
+  tlsCert: { word: "FILE", help: "certificate chain (PEM): https and wss instead of http and ws", fallback: "", read: readText },
+  tlsKey: { word: "FILE", help: "its private key (PEM, without a passphrase)", fallback: "", read: readText },
+  clientCa: {
+    word: "FILE",
+    help: "authorities (PEM) whose certificates workers may show; all these files are read again when they change",
+    fallback: "",
+    read: readText,
+  },
+  trustDomain: {
+    word: "NAME",
+    help: "with --client-ca: workers are spiffe://NAME/tenant/TENANT[/worker/INSTANCE]",
+    fallback: "",
+    read: readTrustDomain,
+  },
+  insecureListen: {
     word: null,
     help: "allow an address that other machines reach although nothing is encrypted",
     fallback: false,
     read: readSwitch,
+  },
+  sessionToken: {
+    word: "MS",
+    help: "how long a session token lives",
+    fallback: 3_600_000,
+    read: readWhole({ min: 1_000, max: dayMs, unit: "milliseconds" }),
+  },
+  sessionKeyAge: {
+    word: "MS",
+    help: "how long one key signs session tokens before the next does",
+    fallback: dayMs,
+    read: readWhole({ min: 1_000, max: 365 * dayMs, unit: "milliseconds" }),
+  },
+  sendWindow: {
+    word: "N",
+    help: "frames in flight to a worker; by default 64, or 1024 for workers that can",
+    fallback: 0,
+    read: readWindow,
+  },
+  recvWindow: { word: "N", help: "frames in flight from a worker; by default likewise", fallback: 0, read: readWindow },
+  drainMemory: {
+    word: "PERCENT",
+    help: "a worker with this much of its memory in use gets nothing new; 101 is never",
+    fallback: 90,
+    read: readPercent,
+  },
+  drainDisk: {
+    word: "PERCENT",
+    help: "a worker with this much of its disk in use gets nothing new; 101 is never",
+    fallback: 95,
+    read: readPercent,
+  },
+  saturated: {
+    word: "MS",
+    help: "a worker that has been full for this long is called saturated",
+    fallback: 60_000,
+    read: readWhole({ min: 100, max: dayMs, unit: "milliseconds" }),
   },
   timeScale: { word: "X", help: "for tests, with --dev: the store's clock runs X times faster", fallback: 1, read: readScale },
 } as const satisfies Record<string, SettingRow<unknown>>;
@@ -187,10 +170,9 @@ export const settingTable = {
 export type SettingKey = keyof typeof settingTable;
 /** Rows are read as one type with a literal fallback; this is the type they hold. */
 type Widen<T> = T extends number ? number : T extends boolean ? boolean : T;
+type TextKey = "respListen" | "dataDir" | "store" | "cluster" | "replica" | "tlsCert" | "tlsKey" | "clientCa" | "trustDomain";
 export type Settings = {
-  readonly [K in SettingKey]: K extends "respListen" | "dataDir" | "store" | "cluster" | "replica"
-    ? string
-    : Widen<(typeof settingTable)[K]["fallback"]>;
+  readonly [K in SettingKey]: K extends TextKey ? string : Widen<(typeof settingTable)[K]["fallback"]>;
 };
 
 export const settingKeys = Object.keys(settingTable) as SettingKey[];

@@ -2,7 +2,7 @@
 
 import { Fault } from "@astraflow/protocol";
 import { inspectPostgres } from "@astraflow/store";
-import { Refusal } from "./setting-table.ts";
+import { Refusal } from "./setting-readers.ts";
 import { judgeServer, type StoreCheck } from "./store-checkup.ts";
 import { readDenial } from "./store-denial.ts";
 import { createVeil, nameStore, readStorePlace } from "./store-place.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Refusal } from "./setting-table.ts";
+import { Refusal } from "./setting-readers.ts";
 import { createVeil, nameStore, readStorePlace, type StorePlace } from "./store-place.ts";
 
 const secret = "s3cret/%word";

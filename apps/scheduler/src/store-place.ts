@@ -2,7 +2,7 @@
 // without its secret, and keeps the secret out of everything that is printed. Opening it is engine-world.ts.
 
 import { resolve } from "node:path";
-import { Refusal } from "./setting-table.ts";
+import { Refusal } from "./setting-readers.ts";
 import { writtenPassword } from "./store-denial.ts";
 
 export type StorePlace =

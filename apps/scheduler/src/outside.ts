@@ -1,0 +1,24 @@
+// The real outside of the doors: the machine's clocks and timers, unguessable names, the log.
+
+import { randomBytes } from "node:crypto";
+import type { Outside } from "@astraflow/doors";
+import type { Log } from "./log.ts";
+
+export function createOutside(log: Log): Outside {
+  return {
+    clock: { now: () => Date.now(), ticks: () => performance.now() },
+    timers: {
+      every(ms, run) {
+        const timer = setInterval(run, ms);
+        return () => clearInterval(timer);
+      },
+      after(ms, run) {
+        const timer = setTimeout(run, ms);
+        return () => clearTimeout(timer);
+      },
+    },
+    // 144 bits: a session's name opens that session.
+    ids: { next: () => randomBytes(18).toString("base64url") },
+    log: ({ level, event, ...fields }) => log[level](fields, event),
+  };
+}

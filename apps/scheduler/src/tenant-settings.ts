@@ -1,0 +1,107 @@
+// Settings of single tenants, out of `tenants` in the configuration file: which there are, how they are read, and whether they make
+// sense together with those of the whole scheduler. What follows from them is the engine's and the session door's business.
+
+import type { TenantSettings } from "@astraflow/engine";
+import { dayMs, namePattern, Refusal, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
+import { suggest } from "./suggestion.ts";
+
+/** What one tenant has of its own; the rest is as for everybody. */
+export interface TenantConfig {
+  readonly thresholds: Partial<TenantSettings>;
+  readonly sendWindow?: number;
+  readonly recvWindow?: number;
+  readonly isCertificateRequired: boolean;
+}
+
+const readMs = readWhole({ min: 100, max: dayMs, unit: "milliseconds" });
+
+const thresholdRows = {
+  heartbeat: { field: "heartbeatMs", read: readMs },
+  lease: { field: "leaseMs", read: readMs },
+  quietHeartbeat: { field: "quietHeartbeatMs", read: readMs },
+  quietLease: { field: "quietLeaseMs", read: readMs },
+  drainMemory: { field: "drainMemPct", read: readPercent },
+  drainDisk: { field: "drainDiskPct", read: readPercent },
+  saturated: { field: "saturatedMs", read: readMs },
+} as const satisfies Record<string, { field: keyof TenantSettings; read: (text: string) => number | Refusal }>;
+
+const windowKeys = ["sendWindow", "recvWindow"] as const;
+export const tenantKeys: readonly string[] = [...Object.keys(thresholdRows), ...windowKeys, "requireCertificate"];
+
+/** All problems are gathered, none stops the reading. `name` is how the file's entry is called in a sentence. */
+export function readTenants(
+  given: { readonly value: unknown; readonly name: string },
+  everybody: TenantSettings,
+  problems: string[],
+): Readonly<Record<string, TenantConfig>> {
+  const tenants: Record<string, TenantConfig> = {};
+  if (!isBag(given.value)) {
+    problems.push(`${given.name} must be an object with settings by tenant, like {"acme": {"lease": 60000}}.`);
+    return tenants;
+  }
+  for (const [tenant, words] of Object.entries(given.value)) {
+    const name = `"${tenant}" of ${given.name}`;
+    if (!namePattern.test(tenant))
+      problems.push(`${name} is no name of a tenant; use letters, digits, dots, dashes and underscores.`);
+    else if (!isBag(words)) problems.push(`${name} must be an object with settings, like {"lease": 60000}.`);
+    else {
+      const config = readTenant(words, name, problems);
+      tenants[tenant] = config;
+      problems.push(...timeProblems({ ...everybody, ...config.thresholds }, tenantNames, ` of ${name}`));
+    }
+  }
+  return tenants;
+}
+
+function readTenant(words: Record<string, unknown>, name: string, problems: string[]): TenantConfig {
+  const thresholds: { -readonly [K in keyof TenantSettings]?: number } = {};
+  const windows: { -readonly [K in (typeof windowKeys)[number]]?: number } = {};
+  let isCertificateRequired = false;
+  for (const [key, given] of Object.entries(words)) {
+    const text = typeof given === "number" || typeof given === "boolean" || typeof given === "string" ? String(given) : "…";
+    const note = <T>(value: T | Refusal): value is T => {
+      if (value instanceof Refusal) problems.push(`"${key}" of ${name} ${value.reason}.`);
+      return !(value instanceof Refusal);
+    };
+    const window = windowKeys.find((one) => one === key);
+    if (key === "requireCertificate") {
+      const value = readSwitch(text);
+      if (note(value)) isCertificateRequired = value;
+    } else if (window !== undefined) {
+      const value = readWindow(text);
+      if (note(value)) windows[window] = value;
+    } else if (isThreshold(key)) {
+      const { field, read } = thresholdRows[key];
+      const value = read(text);
+      if (note(value)) thresholds[field] = value;
+    } else problems.push(`There is no setting "${key}" for a tenant (${name})${suggest(key, tenantKeys)}; remove it.`);
+  }
+  return { thresholds, ...windows, isCertificateRequired };
+}
+
+const isThreshold = (key: string): key is keyof typeof thresholdRows => Object.hasOwn(thresholdRows, key);
+
+const isBag = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** How leases and heartbeats are called where they were set. */
+interface TimeNames {
+  readonly lease: string;
+  readonly quietLease: string;
+}
+export const flagNames: TimeNames = { lease: "--lease", quietLease: "quietLease" };
+const tenantNames: TimeNames = { lease: `"lease"`, quietLease: `"quietLease"` };
+
+/** A lease that one late heartbeat would end is refused. */
+export function timeProblems(times: TenantSettings, names: TimeNames, where = ""): string[] {
+  const judge = (name: string, leaseMs: number, heartbeatMs: number): string[] =>
+    leaseMs >= heartbeatMs * 2
+      ? []
+      : [
+          `${name}${where} is ${leaseMs}, shorter than two heartbeats (${heartbeatMs} ms each), so one late heartbeat would take a healthy worker's work away; make it at least ${heartbeatMs * 2}.`,
+        ];
+  return [
+    ...judge(names.lease, times.leaseMs, times.heartbeatMs),
+    ...judge(names.quietLease, times.quietLeaseMs, times.quietHeartbeatMs),
+  ];
+}

@@ -1,0 +1,124 @@
+// The files of TLS: read, judged before they are used, and turned into what Node's servers take. Who is asked for a certificate, and
+// what is accepted of the protocol, is decided here; when the files are looked at again is in tls-watch.ts.
+
+import { constants, X509Certificate } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { createSecureContext, type SecureContextOptions, type TlsOptions } from "node:tls";
+
+export interface TlsPlace {
+  readonly certFile: string;
+  readonly keyFile: string;
+  readonly clientCaFile: string | null;
+}
+
+/** Files that were read and fit together. */
+export interface TlsMaterial {
+  readonly cert: string;
+  readonly key: string;
+  readonly ca: string | null;
+  /** Wall time in ms at which the server's certificate ends. */
+  readonly expiresAt: number;
+  /** Thumbprints of the authorities. */
+  readonly authorities: readonly string[];
+}
+
+/** The files cannot be used; the message is a sentence with the way out. */
+export class TlsProblem extends Error {}
+
+export async function readTlsMaterial(place: TlsPlace): Promise<TlsMaterial> {
+  const [cert, key, ca] = await Promise.all([
+    readWords(place.certFile, "--tls-cert"),
+    readWords(place.keyFile, "--tls-key"),
+    place.clientCaFile === null ? null : readWords(place.clientCaFile, "--client-ca"),
+  ]);
+  const chain = readChain(cert, `--tls-cert ${place.certFile}`);
+  const authorities = ca === null ? [] : readChain(ca, `--client-ca ${place.clientCaFile}`);
+  const other = authorities.find((one) => !one.ca);
+  if (other !== undefined)
+    throw new TlsProblem(
+      `--client-ca ${place.clientCaFile} holds "${oneLine(other.subject)}", which is no authority; leave it out.`,
+    );
+  const material = {
+    cert,
+    key,
+    ca,
+    expiresAt: Date.parse(chain[0]?.validTo ?? ""),
+    authorities: authorities.map((one) => one.fingerprint256),
+  };
+  try {
+    createSecureContext(contextOptions(material));
+  } catch (cause) {
+    // What OpenSSL says of a key is about its form and never holds a part of it.
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new TlsProblem(
+      `--tls-cert ${place.certFile} and --tls-key ${place.keyFile} cannot be used together (${why}); give a certificate chain and its own key, both PEM, the key without a passphrase.`,
+      { cause },
+    );
+  }
+  return material;
+}
+
+async function readWords(file: string, flag: string): Promise<string> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new TlsProblem(`${flag} cannot be read (${why}); correct the path.`, { cause });
+  }
+}
+
+const certificateForm = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g;
+
+function readChain(text: string, name: string): readonly X509Certificate[] {
+  const blocks = text.match(certificateForm) ?? [];
+  if (blocks.length === 0) throw new TlsProblem(`${name} holds no certificate; it must be PEM.`);
+  return blocks.map((block) => {
+    try {
+      return new X509Certificate(block);
+    } catch (cause) {
+      throw new TlsProblem(`${name} holds a certificate that cannot be read; write it again.`, { cause });
+    }
+  });
+}
+
+const oneLine = (subject: string): string => subject.replaceAll("\n", ", ");
+
+/** Of TLS 1.2 only what keeps the past secret and is authenticated; TLS 1.3 has nothing else. */
+const ciphers = [
+  "TLS_AES_256_GCM_SHA384",
+  "TLS_CHACHA20_POLY1305_SHA256",
+  "TLS_AES_128_GCM_SHA256",
+  "ECDHE-ECDSA-AES256-GCM-SHA384",
+  "ECDHE-RSA-AES256-GCM-SHA384",
+  "ECDHE-ECDSA-CHACHA20-POLY1305",
+  "ECDHE-RSA-CHACHA20-POLY1305",
+  "ECDHE-ECDSA-AES128-GCM-SHA256",
+  "ECDHE-RSA-AES128-GCM-SHA256",
+].join(":");
+
+/** What changes with the files. */
+export function contextOptions({ cert, key, ca }: Pick<TlsMaterial, "cert" | "key" | "ca">): SecureContextOptions {
+  // A resumed TLS session is not asked for its certificate again: with workers' certificates every connection is judged anew.
+  const noTickets = ca === null ? 0 : constants.SSL_OP_NO_TICKET;
+  return {
+    cert,
+    key,
+    ...(ca !== null && { ca }),
+    minVersion: "TLSv1.2",
+    ciphers,
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION | noTickets,
+  };
+}
+
+/** What a stranger may cost before TLS stands. */
+const tlsHandshakeMs = 10_000;
+
+/** What is fixed with the server. A certificate is asked for and not demanded: callers of REST have none, and workers hear why not. */
+export function serverOptions(material: TlsMaterial): TlsOptions {
+  return {
+    ...contextOptions(material),
+    handshakeTimeout: tlsHandshakeMs,
+    requestCert: material.ca !== null,
+    rejectUnauthorized: false,
+  };
+}

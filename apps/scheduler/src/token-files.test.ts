@@ -1,0 +1,46 @@
+import { expect, it } from "vitest";
+import { compareTokens, readTokens, type Token } from "./token-files.ts";
+
+const token = (secret: string, name = "ops", tenant = "default"): Token => ({ name, tenant, secret });
+const old = token("old-secret-0123456789");
+const fresh = token("new-secret-0123456789");
+
+it("[O33] a new secret counts at the first look, one that is gone when two looks agree", () => {
+  const first = compareTokens([old], [fresh], { missing: [], isSure: false });
+  expect(first).toEqual({ tokens: [fresh, old], added: [fresh], removed: [], missing: [old] });
+
+  const second = compareTokens(first.tokens, [fresh], { missing: first.missing, isSure: false });
+  expect(second).toEqual({ tokens: [fresh], added: [], removed: [old], missing: [] });
+});
+
+it("[O33] a file that was empty for the moment in which it was written logs nobody out", () => {
+  const empty = compareTokens([old], [], { missing: [], isSure: false });
+  const back = compareTokens(empty.tokens, [old], { missing: empty.missing, isSure: false });
+
+  expect(empty.tokens).toEqual([old]);
+  expect(back).toEqual({ tokens: [old], added: [], removed: [], missing: [] });
+});
+
+it("[O33] whoever says that the files are as they should be is believed at once", () => {
+  expect(compareTokens([old, fresh], [fresh], { missing: [], isSure: true })).toMatchObject({ tokens: [fresh], removed: [old] });
+});
+
+it("[O33] a secret that goes over to another name or tenant is never good for both", () => {
+  const moved = token(old.secret, "ops", "acme");
+
+  const change = compareTokens([old], [moved], { missing: [], isSure: false });
+
+  expect(change.tokens).toEqual([moved]);
+});
+
+it("[O33] of a file that is partly wrong the good secrets count, and what is said of the others repeats none", () => {
+  const text = `${old.secret}\nshort\n${old.secret}\ntwo words\n${fresh.secret}\n`;
+  const given = [{ name: "ops", tenant: "default", secret: null, file: "/f" }];
+
+  const { tokens, problems } = readTokens(given, { isDev: false, readFile: () => text });
+
+  expect(tokens).toEqual([old, fresh]);
+  expect(problems).toHaveLength(3);
+  expect(problems.join("\n")).toMatch(/without spaces.*fewer than 16.*same secret/s);
+  for (const word of [old.secret, fresh.secret, "two words"]) expect(problems.join("\n")).not.toContain(word);
+});

@@ -1,0 +1,103 @@
+// The secrets of tokens, out of the environment and out of files that may change while the scheduler runs: how they are judged, and
+// what a change means. When the files are looked at is decided in credentials.ts.
+
+import type { TokenSetting } from "./setting-readers.ts";
+
+export interface Token {
+  readonly name: string;
+  readonly tenant: string;
+  readonly secret: string;
+}
+
+/** No secret at all: it is printed in the documentation, so it opens nothing outside of --dev. */
+export const devToken: Token = { name: "dev", tenant: "default", secret: "dev-token" };
+
+/** Shorter than this a secret can be guessed over the network in the life of an installation. */
+const secretCharsMin = 16;
+
+/** More secrets under one name than any rotation needs; each costs every stranger's guess a comparison. */
+const secretsPerFileMax = 16;
+
+export interface TokenReading {
+  readonly tokens: readonly Token[];
+  /** One sentence each. No secret is ever in one. */
+  readonly problems: readonly string[];
+}
+
+/** The good ones and what is wrong with the others. `readFile` throws where it cannot. */
+export function readTokens(
+  given: readonly TokenSetting[],
+  { isDev, readFile }: { readonly isDev: boolean; readFile(path: string): string },
+): TokenReading {
+  const problems: string[] = [];
+  const tokens: Token[] = [];
+  for (const one of given) {
+    for (const secret of readSecrets(one, readFile, problems)) {
+      const token = { name: one.name, tenant: one.tenant, secret };
+      const problem = judge(token, tokens, isDev);
+      if (problem === null) tokens.push(token);
+      else problems.push(problem);
+    }
+  }
+  return { tokens, problems };
+}
+
+function judge({ name, secret }: Token, before: readonly Token[], isDev: boolean): string | null {
+  if (before.some((other) => other.secret === secret))
+    return `The token "${name}" has the same secret as another one; give each its own.`;
+  if (isDev) return null;
+  if (secret === devToken.secret)
+    return `The token "${name}" is the well-known dev-token, which works only with --dev; make a secret, for example: openssl rand -hex 32.`;
+  if (secret.length < secretCharsMin)
+    return `The token "${name}" has fewer than ${secretCharsMin} characters and could be guessed; make one with: openssl rand -hex 32.`;
+  return null;
+}
+
+function readSecrets(given: TokenSetting, readFile: (path: string) => string, problems: string[]): readonly string[] {
+  if (given.file === null) return given.secret === null ? [] : [given.secret];
+  let text: string;
+  try {
+    text = readFile(given.file);
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    problems.push(`The file of token "${given.name}" cannot be read (${why}); correct the path after --token ${given.name}=@.`);
+    return [];
+  }
+  const lines = text.split("\n").flatMap((line) => line.trim() || []);
+  const good = lines.filter((line) => !/\s/.test(line)).slice(0, secretsPerFileMax);
+  if (good.length === 0 || good.length < lines.length)
+    problems.push(
+      `The file ${given.file} of token "${given.name}" must hold one secret without spaces and nothing else, or one a line while it is being replaced.`,
+    );
+  return good;
+}
+
+/** What a look at the files makes of the tokens in use. */
+export interface TokenChange {
+  readonly tokens: readonly Token[];
+  readonly added: readonly Token[];
+  readonly removed: readonly Token[];
+  /** Missing for the first time: revoked if the next look says so too. */
+  readonly missing: readonly Token[];
+}
+
+/**
+ * New secrets are good at once. One that is gone is revoked when two looks agree, or when somebody says that the files are as they
+ * should be: a file that is just being written is empty for a moment, and that must not log a fleet out.
+ */
+export function compareTokens(
+  used: readonly Token[],
+  seen: readonly Token[],
+  { missing, isSure }: { readonly missing: readonly Token[]; readonly isSure: boolean },
+): TokenChange {
+  const gone = used.filter((token) => !has(seen, token));
+  const removed = isSure ? gone : gone.filter((token) => has(missing, token));
+  const doubted = gone.filter((token) => !has(removed, token));
+  const added = seen.filter((token) => !has(used, token));
+  return { tokens: [...seen, ...doubted.filter((token) => !sharesSecret(seen, token))], added, removed, missing: doubted };
+}
+
+const has = (tokens: readonly Token[], { name, tenant, secret }: Token): boolean =>
+  tokens.some((one) => one.secret === secret && one.name === name && one.tenant === tenant);
+
+const sharesSecret = (tokens: readonly Token[], { secret }: Token): boolean => tokens.some((one) => one.secret === secret);
