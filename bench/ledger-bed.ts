@@ -1,5 +1,5 @@
-// What the ledger runs on: one PostgreSQL server, two schedulers that share it, workers at both; and the hands that kill and restart
-// them. Everything listens on loopback, lives in one folder, and is ended by its own process id.
+// What the ledger runs on: one PostgreSQL server and schedulers that share it, or one scheduler on sqlite; workers at all of them; and
+// the hands that kill and restart them. Everything listens on loopback, lives in one folder, and is ended by its own process id.
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -8,10 +8,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
+import type { Reader } from "@astraflow/engine";
+import { openPostgresReader, openSqliteReader } from "@astraflow/store";
 import { startPostgres } from "@astraflow/store/testing";
 import { journalOf, writePackage } from "./ledger-work.ts";
 
 const astra = fileURLToPath(new URL("../apps/cli/bin/astra.mjs", import.meta.url));
+/** Behaves as the workers of the first generation do, faults included. */
+const firstWorker = fileURLToPath(new URL("../test/system/foreign/first-worker.ts", import.meta.url));
 /** How long a process may take to say that it is ready, and to end when it is asked to. */
 const readyMs = 60_000;
 const endMs = 10_000;
@@ -20,15 +24,28 @@ const shownLogChars = 3_000;
 
 export interface Bed {
   readonly folder: string;
-  readonly storeUrl: string;
+  /** The log as any reader sees it. */
+  openReader(): Reader;
   /** Addresses of the schedulers; they stay the same over kills. */
   readonly urls: readonly string[];
   /** `kill -9` of one scheduler; resolves once its successor is ready. */
   killScheduler(at: number): Promise<void>;
+  /** `kill -9` of one worker; resolves once its successor, with the same identity and disk, is ready. */
+  killWorker(at: number): Promise<void>;
   restartPostgres(how: "fast" | "immediate"): Promise<void>;
+  /** How many of the workers are of the first generation, and the frames that these could not read: there must be none. */
+  readonly firsts: number;
+  readDropped(): string[];
   /** The last words of everybody, for whoever has to find out what went wrong. */
   readLogs(): string;
   end(): Promise<void>;
+}
+
+interface Size {
+  readonly workers: number;
+  readonly schedulers: number;
+  /** Part of the workers that are of the first generation. */
+  readonly firstShare: number;
 }
 
 interface Program {
@@ -37,54 +54,72 @@ interface Program {
 }
 
 /** Starts everything, or nothing: what was started is ended when a later part does not come up. */
-export async function makeBed({ workers }: { readonly workers: number }): Promise<Bed> {
+export async function makeBed({ workers, schedulers, firstShare }: Size): Promise<Bed> {
   const folder = mkdtempSync(join(tmpdir(), "astra-ledger-"));
   const children = new Map<string, Program>();
+  /** Spread among the others. */
+  const isFirst = (at: number): boolean => Math.floor((at + 1) * firstShare) > Math.floor(at * firstShare);
+  const firsts = Array.from({ length: workers }, (_, at) => at).filter(isFirst);
   const ends: (() => Promise<unknown>)[] = [async () => rmSync(folder, { recursive: true, force: true })];
   const end = async () => {
     for (const one of ends.reverse()) await one();
   };
   ends.push(() => Promise.all([...children.values()].map(({ child }) => endChild(child))));
   try {
-    const server = await startPostgres();
-    ends.push(() => server.stop());
-    const storeUrl = await server.createDatabase();
+    const server = schedulers === 1 ? null : await startPostgres();
+    if (server !== null) ends.push(() => server.stop());
+    const storeUrl = (await server?.createDatabase()) ?? `sqlite:${join(folder, "ledger.db")}`;
     const startScheduler = async (at: number, listen: string) => {
       const name = `scheduler-${at}`;
       const words = ["scheduler", "--dev", "--listen", listen, "--data-dir", join(folder, name), "--log-level", "warn"];
-      const program = await startProgram(name, words, { ASTRA_SCHEDULER_STORE: storeUrl }, folder);
+      const program = await startProgram(name, [astra, ...words], { ASTRA_SCHEDULER_STORE: storeUrl }, folder);
       children.set(name, program);
       return String(program.ready["http"]);
     };
-    const urls = await Promise.all([0, 1].map((at) => startScheduler(at, "127.0.0.1:0")));
+    const urls = await Promise.all(Array.from({ length: schedulers }, (_, at) => startScheduler(at, "127.0.0.1:0")));
     const packages = writePackage(folder);
-    await Promise.all(
-      Array.from({ length: workers }, async (_, at) => {
-        const name = `worker-${at}`;
-        // Each begins at another one; when that is gone it goes to the next.
-        const env = workerEnv({
-          folder,
-          name,
-          urls: [...urls.slice(at % urls.length), ...urls.slice(0, at % urls.length)],
-          packages,
-        });
-        children.set(name, await startProgram(name, ["worker"], env, folder));
-      }),
-    );
+    const startWorker = async (at: number) => {
+      const name = `worker-${at}`;
+      // Each begins at another one; when that is gone it goes to the next.
+      const near = [...urls.slice(at % urls.length), ...urls.slice(0, at % urls.length)];
+      // One of the first generation knows one address.
+      const env = workerEnv({ folder, name, urls: isFirst(at) ? near.slice(0, 1) : near, packages });
+      children.set(name, await startProgram(name, isFirst(at) ? [firstWorker] : [astra, "worker"], env, folder));
+    };
+    await Promise.all(Array.from({ length: workers }, (_, at) => startWorker(at)));
+    const kill = async (name: string) => {
+      const child = children.get(name)?.child;
+      if (child === undefined || child.exitCode !== null || child.signalCode !== null)
+        throw new Error(`${name} had ended by itself before it was killed`);
+      const gone = once(child, "exit");
+      child.kill("SIGKILL");
+      await gone;
+    };
     return {
       folder,
-      storeUrl,
       urls,
+      openReader: () =>
+        server === null ? openSqliteReader({ file: join(folder, "ledger.db") }) : openPostgresReader({ url: storeUrl }),
       async killScheduler(at) {
-        const child = children.get(`scheduler-${at}`)?.child;
-        if (child === undefined || child.exitCode !== null || child.signalCode !== null)
-          throw new Error(`scheduler-${at} had ended by itself before it was killed`);
-        const gone = once(child, "exit");
-        child.kill("SIGKILL");
-        await gone;
+        await kill(`scheduler-${at}`);
         await startScheduler(at, new URL(urls[at] ?? "").host);
       },
-      restartPostgres: (how) => server.restart(how),
+      async killWorker(at) {
+        await kill(`worker-${at}`);
+        await startWorker(at);
+      },
+      async restartPostgres(how) {
+        if (server === null) throw new Error("there is no PostgreSQL to restart");
+        await server.restart(how);
+      },
+      firsts: firsts.length,
+      readDropped: () =>
+        firsts.flatMap((at) =>
+          readFileSync(join(folder, `worker-${at}.log`), "utf8")
+            .split("\n")
+            .filter((line) => line.startsWith("dropped:"))
+            .map((line) => `worker ${at} could not read a frame: ${line}`),
+        ),
       readLogs: () =>
         [...children.keys()]
           .map((name) => ({ name, text: readFileSync(join(folder, `${name}.log`), "utf8").slice(-shownLogChars) }))
@@ -122,7 +157,7 @@ async function startProgram(
 ): Promise<Program> {
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && !key.startsWith("VITEST"));
   const log = openSync(join(folder, `${name}.log`), "a");
-  const child = spawn(process.execPath, [astra, ...words], {
+  const child = spawn(process.execPath, words, {
     // The channel is a tether: a child whose parent died ends by itself.
     stdio: ["ignore", "pipe", log, "ipc"],
     env: { ...Object.fromEntries(inherited), ...env, ASTRA_TETHERED: "1" },

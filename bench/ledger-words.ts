@@ -3,6 +3,10 @@
 export interface LedgerWords {
   readonly tasks: number;
   readonly workers: number;
+  readonly schedulers: number;
+  readonly kills: number;
+  readonly workerShare: number;
+  readonly firstShare: number;
   readonly killEverySeconds: number;
   readonly restarts: number;
   readonly secondsMax: number;
@@ -19,13 +23,29 @@ interface Word {
 const words: Readonly<Record<string, Word>> = {
   "--tasks": { field: "tasks", fallback: 10_000, min: 1, isWhole: true, about: "how many tasks are run" },
   "--workers": { field: "workers", fallback: 8, min: 1, isWhole: true, about: "how many workers do them" },
+  "--schedulers": { field: "schedulers", fallback: 2, min: 1, isWhole: true, about: "1: on sqlite; more: on one PostgreSQL" },
+  "--kills": { field: "kills", fallback: 2, min: 0, isWhole: true, about: "at least so many kills; work goes on until then" },
+  "--worker-share": {
+    field: "workerShare",
+    fallback: 0,
+    min: 0,
+    isWhole: false,
+    about: "part of the kills that hits workers, 0 to 1",
+  },
+  "--first-share": {
+    field: "firstShare",
+    fallback: 0,
+    min: 0,
+    isWhole: false,
+    about: "part of the workers that are of the first generation, 0 to 1",
+  },
   "--kill-every": { field: "killEverySeconds", fallback: 3, min: 0.1, isWhole: false, about: "seconds between two kills" },
   "--restarts": { field: "restarts", fallback: 2, min: 0, isWhole: true, about: "how often PostgreSQL is restarted" },
   "--seconds-max": { field: "secondsMax", fallback: 600, min: 1, isWhole: false, about: "after this long it has failed" },
 };
 
 export const ledgerHelp = [
-  "npm run ledger -- [words]   two schedulers, workers and a PostgreSQL of its own; kills, restarts, and counts",
+  "npm run ledger -- [words]   schedulers, workers and a PostgreSQL of their own; kills, restarts, and counts",
   ...Object.entries(words).map(([word, { about, fallback }]) => `  ${`${word} N`.padEnd(18)} ${about} (${fallback})`),
 ].join("\n");
 
@@ -44,5 +64,8 @@ export function readLedgerWords(argv: readonly string[]): LedgerWords | "help" |
       return { problem: `${name} takes a ${word.isWhole ? "whole number" : "number"} of at least ${word.min}, not "${text}"` };
     read[word.field] = value;
   }
-  return read as unknown as LedgerWords;
+  const asked = read as unknown as LedgerWords;
+  if (asked.schedulers === 1 && asked.restarts > 0 && argv.includes("--restarts"))
+    return { problem: "--restarts is about PostgreSQL, and a single scheduler works on sqlite; leave one of the two out" };
+  return asked.schedulers === 1 ? { ...asked, restarts: 0 } : asked;
 }

@@ -9,7 +9,8 @@ import type { RunStartRequest } from "@astraflow/protocol";
 export const tasksPerRun = 10;
 /** A handler takes up to so long: enough that kills fall into the middle of work. */
 const pauseMsMax = 20;
-const journalVariable = "LEDGER_JOURNAL";
+/** Where a worker finds the name of its journal. */
+export const journalVariable = "LEDGER_JOURNAL";
 
 export interface Job {
   /** Its Idempotency-Key. */
@@ -19,9 +20,13 @@ export interface Job {
   readonly value: number;
 }
 
-/** Chains and fans in turn. */
-export function makeJobs(tasks: number): Job[] {
-  return Array.from({ length: Math.ceil(tasks / tasksPerRun) }, (_, at) => (at % 2 === 0 ? makeChain(at) : makeFan(at)));
+/** Chains and fans in turn; those of a later wave have other keys. */
+export function makeJobs(tasks: number, wave = 0): Job[] {
+  const runs = Math.ceil(tasks / tasksPerRun);
+  return Array.from({ length: runs }, (_, one) => {
+    const at = wave * runs + one;
+    return at % 2 === 0 ? makeChain(at) : makeFan(at);
+  });
 }
 
 type Graph = RunStartRequest["workflow"];

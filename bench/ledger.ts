@@ -1,8 +1,7 @@
-// `npm run ledger`: two schedulers on one PostgreSQL, workers at both, thousands of tasks; one scheduler after the other is killed
+// `npm run ledger`: schedulers on one PostgreSQL, or one on sqlite, workers, thousands of tasks; schedulers and workers are killed
 // with -9 and the database restarted while they work. Then everything is counted from outside. One violation, and it ends with 1.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { openPostgresReader } from "@astraflow/store";
 import { progress, whole } from "./figures.ts";
 import { type Bed, makeBed } from "./ledger-bed.ts";
 import { Callers, type Submitted } from "./ledger-callers.ts";
@@ -13,10 +12,15 @@ import { makeJobs, readJournals, tasksPerRun } from "./ledger-work.ts";
 export interface LedgerOptions {
   readonly tasks: number;
   readonly workers: number;
+  readonly schedulers: number;
+  /** Part of the kills that hits workers. */
+  readonly workerShare: number;
+  /** Part of the workers that are stand-ins for those of the first generation. */
+  readonly firstShare: number;
   readonly killEveryMs: number;
   /** So often PostgreSQL is restarted: by a crash first, then in order, and so on in turn. */
   readonly restarts: number;
-  /** At least so many kills, however soon the work is done. */
+  /** At least so many kills; until then there is always work. */
   readonly killsMin: number;
   readonly msMax: number;
   /** Called with the number of tasks that somebody has executed to the end. */
@@ -46,23 +50,24 @@ async function keepOn(bed: Bed, options: LedgerOptions): Promise<LedgerReport> {
   const begin = performance.now();
   const signal = AbortSignal.timeout(options.msMax);
   const callers = new Callers(bed.urls, signal);
-  const jobs = makeJobs(options.tasks);
-  const weather = startWeather(bed, callers, options, jobs.length * tasksPerRun);
+  const weather = startWeather(bed, callers, options);
   try {
-    const submitted = await Promise.race([callers.submitAll(jobs), weather.failed]);
+    const submitted = await submitUntil(callers, weather, options);
     while ((await callers.hasOpenRuns()) || !weather.isOver())
       await Promise.race([pause(lookMs, undefined, { signal }), weather.failed]);
     await weather.stop();
     const workedMs = performance.now() - begin;
     const evidence = await gather(bed, callers, submitted);
-    const violations = judge(evidence);
+    const violations = [...judge(evidence), ...bed.readDropped()];
     const figures = {
+      "workers of the first generation": bed.firsts,
       runs: evidence.accepted.length,
       tasks: evidence.accepted.length * tasksPerRun,
       ...countRepeats(evidence),
       "stale words refused (at least)": weather.staleWords(),
       "repeated requests": submitted.retries,
       "kills -9": weather.kills(),
+      "of them workers": weather.workerKills(),
       "restarts of PostgreSQL": weather.restarts(),
       "facts in the log": evidence.log.head,
       "seconds of work": Math.round(workedMs / 100) / 10,
@@ -79,6 +84,18 @@ async function keepOn(bed: Bed, options: LedgerOptions): Promise<LedgerReport> {
   }
 }
 
+/** One wave of jobs, and another while kills are still to come: they shall fall into work, not into silence. */
+async function submitUntil(callers: Callers, weather: Weather, options: LedgerOptions): Promise<Submitted> {
+  const accepted: Submitted["accepted"][number][] = [];
+  let retries = 0;
+  for (let wave = 0; wave === 0 || !weather.isOver(); wave++) {
+    const one = await Promise.race([callers.submitAll(makeJobs(options.tasks, wave)), weather.failed]);
+    accepted.push(...one.accepted);
+    retries += one.retries;
+  }
+  return { accepted, retries };
+}
+
 interface Weather {
   /** Rejects when something ends that nobody killed, or does not come back. */
   readonly failed: Promise<never>;
@@ -86,25 +103,32 @@ interface Weather {
   isOver(): boolean;
   stop(): Promise<void>;
   kills(): number;
+  workerKills(): number;
   restarts(): number;
   staleWords(): number;
 }
 
-/** Kills one scheduler after the other, and restarts the server when its share of the work is done. */
-function startWeather(bed: Bed, callers: Callers, options: LedgerOptions, tasks: number): Weather {
+/** Kills schedulers and workers, each in turn, and restarts the server when its share of the first wave is done. */
+function startWeather(bed: Bed, callers: Callers, options: LedgerOptions): Weather {
+  const tasks = Math.ceil(options.tasks / tasksPerRun) * tasksPerRun;
   const failed = Promise.withResolvers<never>();
   const stopping = new AbortController();
   let kills = 0;
+  let workerKills = 0;
   let restarts = 0;
   let stale = 0;
   const killOn = async () => {
     let dueAt = performance.now();
-    for (let at = 0; ; at = 1 - at) {
+    for (;;) {
       // By the clock, not after the last one came back; but never both at once.
       dueAt = Math.max(performance.now(), dueAt + options.killEveryMs);
       await pause(Math.max(0, dueAt - performance.now()), undefined, { signal: stopping.signal });
-      stale += await callers.staleWords(at);
-      await bed.killScheduler(at);
+      if (workerKills < Math.floor((kills + 1) * options.workerShare)) await bed.killWorker(workerKills++ % options.workers);
+      else {
+        const at = (kills - workerKills) % options.schedulers;
+        stale += await callers.staleWords(at);
+        await bed.killScheduler(at);
+      }
       kills++;
     }
   };
@@ -136,6 +160,7 @@ function startWeather(bed: Bed, callers: Callers, options: LedgerOptions, tasks:
       for (const at of bed.urls.keys()) stale += await callers.staleWords(at);
     },
     kills: () => kills,
+    workerKills: () => workerKills,
     restarts: () => restarts,
     staleWords: () => stale,
   };
@@ -155,11 +180,11 @@ async function gather(bed: Bed, callers: Callers, { accepted }: Submitted): Prom
   };
   await Promise.all(Array.from({ length: readersMax }, readOn));
   const lists = await Promise.all(bed.urls.map((_, at) => callers.listRuns(at)));
-  return { accepted, runs, lists, log: await readLog(bed.storeUrl), executions: readJournals(bed.folder) };
+  return { accepted, runs, lists, log: await readLog(bed), executions: readJournals(bed.folder) };
 }
 
-async function readLog(url: string): Promise<Evidence["log"]> {
-  const reader = openPostgresReader({ url });
+async function readLog(bed: Bed): Promise<Evidence["log"]> {
+  const reader = bed.openReader();
   try {
     const positions: number[] = [];
     for (let after = 0; ; ) {
@@ -183,11 +208,11 @@ async function main(argv: readonly string[]): Promise<number> {
     console.error(`ledger: ${words.problem}`);
     return 2;
   }
-  const { tasks, workers, restarts } = words;
-  const killEveryMs = words.killEverySeconds * 1_000;
-  const options = { tasks, workers, killEveryMs, restarts, killsMin: 2, msMax: words.secondsMax * 1_000 };
+  const { killEverySeconds, secondsMax, kills, ...rest } = words;
+  const options = { ...rest, killEveryMs: killEverySeconds * 1_000, killsMin: kills, msMax: secondsMax * 1_000 };
+  const store = options.schedulers === 1 ? "sqlite" : "one PostgreSQL";
   console.log(
-    `ledger: ${whole(options.tasks)} tasks on 2 schedulers, ${options.workers} workers and one PostgreSQL; a scheduler is killed every ${options.killEveryMs / 1_000} s, PostgreSQL restarted ${options.restarts} times`,
+    `ledger: waves of ${whole(options.tasks)} tasks on ${options.schedulers} schedulers and ${store}, ${options.workers} workers, ${Math.round(options.firstShare * 100)} % of the first generation; a kill every ${killEverySeconds} s, at least ${kills}, ${Math.round(options.workerShare * 100)} % of them of workers; PostgreSQL restarted ${options.restarts} times`,
   );
   const { violations, figures, logs } = await keepLedger({
     ...options,

@@ -2,6 +2,7 @@
 
 import { engineBench } from "./engine.ts";
 import { postgresBench } from "./postgres.ts";
+import { sessionBench } from "./session.ts";
 import { sliceBench } from "./slice.ts";
 
 const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
@@ -9,6 +10,10 @@ const benches: Record<string, { what: string; run: (argv: readonly string[]) => 
   postgres: {
     what: "task lives/s of schedulers on PostgreSQL beside graphile-worker, growth with history, plans",
     run: postgresBench,
+  },
+  session: {
+    what: "tasks/s beside a bare WebSocket echo, memory of idle sessions, a crowd's way back after a restart",
+    run: sessionBench,
   },
   slice: { what: "tasks/s and latency over real sockets and processes beside a bare WebSocket echo", run: sliceBench },
 };

@@ -79,8 +79,15 @@ export interface SchedulerReady {
   readonly ws: string;
 }
 
-export function startScheduler(options: { dir: string; threads: number; nodeWords: readonly string[] }): Program {
-  const words = [astra, "scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", options.dir, "--log-level", "warn"];
+export function startScheduler(options: {
+  dir: string;
+  threads: number;
+  nodeWords: readonly string[];
+  /** A free one where absent. */
+  port?: string;
+}): Program {
+  const listen = `127.0.0.1:${options.port ?? 0}`;
+  const words = [astra, "scheduler", "--dev", "--listen", listen, "--data-dir", options.dir, "--log-level", "error"];
   return startProgram("scheduler", [...words, "--threads", String(options.threads)], cleanEnv(), options.nodeWords);
 }
 

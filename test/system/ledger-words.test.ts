@@ -2,13 +2,29 @@ import { expect, it } from "vitest";
 import { ledgerHelp, readLedgerWords } from "../../bench/ledger-words.ts";
 
 it("[O27] the ledger takes numbers, asks for nothing, and helps", () => {
-  const usual = { tasks: 10_000, workers: 8, killEverySeconds: 3, restarts: 2, secondsMax: 600 };
+  const usual = {
+    tasks: 10_000,
+    workers: 8,
+    schedulers: 2,
+    kills: 2,
+    workerShare: 0,
+    firstShare: 0,
+    killEverySeconds: 3,
+    restarts: 2,
+    secondsMax: 600,
+  };
 
   expect(readLedgerWords([])).toEqual(usual);
   expect(readLedgerWords(["--tasks", "40", "--kill-every", "0.5", "--restarts", "0"])).toEqual({
     ...usual,
     tasks: 40,
     killEverySeconds: 0.5,
+    restarts: 0,
+  });
+  expect(readLedgerWords(["--schedulers", "1", "--worker-share", "0.5"])).toEqual({
+    ...usual,
+    schedulers: 1,
+    workerShare: 0.5,
     restarts: 0,
   });
   expect(readLedgerWords(["--tasks", "40", "--help"])).toBe("help");
@@ -20,5 +36,8 @@ it("[O27] the ledger names a word it does not know and a number that is none", (
   expect(readLedgerWords(["--workers", "1.5"])).toMatchObject({ problem: expect.stringContaining("--workers") });
   expect(readLedgerWords(["--workers"])).toMatchObject({ problem: expect.stringContaining("--workers") });
   expect(readLedgerWords(["--task", "1"])).toMatchObject({ problem: expect.stringContaining("--task is not expected here") });
+  expect(readLedgerWords(["--schedulers", "1", "--restarts", "1"])).toMatchObject({
+    problem: expect.stringContaining("--restarts is about PostgreSQL"),
+  });
   expect(readLedgerWords(["toString", "1"])).toMatchObject({ problem: expect.stringContaining("not expected") });
 });

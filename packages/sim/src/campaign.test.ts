@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type CampaignReport, runCampaign, type SeedOutcome } from "./campaign.ts";
 import { type CheckerName, checkers } from "./check/table.ts";
-import { faultKinds } from "./fault-table.ts";
+import { faultKinds, type Profile } from "./fault-table.ts";
 import { trySeed } from "./trial.ts";
 import { type Plant, plants } from "./world.ts";
 
@@ -47,27 +47,62 @@ describe("a fixed range of seeds", () => {
   );
 });
 
+describe("sessions in bad weather", () => {
+  const range = { from: 1, to: 60, profile: "session" } as const;
+
+  it(
+    "[X58] no promise is broken while sockets come and go; sessions are resumed, every kind of fault strikes, every checker has something to judge",
+    async () => {
+      const report = await runCampaign(range);
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.neverStruck).toEqual([]);
+      expect(report.sawNothing).toEqual([]);
+      expect(report.sometimes["session: resumed"]).toBeGreaterThan(100);
+    },
+    hour,
+  );
+
+  it(
+    "[X57] and none where every resume is refused: a reset is always enough",
+    async () => {
+      const report = await runCampaign({ ...range, to: 40, isResumeRefused: true });
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.sometimes["session: reset with E.SESSION.UNKNOWN"]).toBeGreaterThan(20);
+    },
+    hour,
+  );
+});
+
 describe("planted bugs", () => {
   /** The seeds that caught each first, and who may find it. A change of the world may move them; any of the first thousand will do. */
-  const catches: Readonly<Record<Plant, { readonly from: number; readonly by: readonly CheckerName[] }>> = {
-    "ack-before-commit": { from: 15, by: ["durable"] },
-    "requeue-forgets-fence": { from: 6, by: ["single-lease"] },
-    "sequence-positions": { from: 15, by: ["positions"] },
-    "no-root-lock": { from: 1, by: ["single-lease", "once", "convergence"] },
-    "drop-unit": { from: 2, by: ["durable"] },
+  const catches: Readonly<
+    Record<Plant, { readonly profile: Profile; readonly from: number; readonly by: readonly CheckerName[] }>
+  > = {
+    "ack-before-commit": { profile: "default", from: 15, by: ["durable"] },
+    "requeue-forgets-fence": { profile: "default", from: 6, by: ["single-lease"] },
+    "sequence-positions": { profile: "default", from: 15, by: ["positions"] },
+    "no-root-lock": { profile: "default", from: 1, by: ["single-lease", "once", "convergence"] },
+    "drop-unit": { profile: "default", from: 2, by: ["durable"] },
+    "resume-forgets-unacked": { profile: "session", from: 1, by: ["in-order"] },
+    "duplicate-after-resume": { profile: "session", from: 1, by: ["in-order"] },
+    "ack-unsettled": { profile: "session", from: 1, by: ["durable"] },
+    "old-socket-heard": { profile: "session", from: 1, by: ["acks", "in-order"] },
+    "resumed-join-forgets": { profile: "session", from: 1, by: ["binding"] },
   };
 
   for (const plant of Object.keys(plants) as Plant[])
     it(
       `[X42] ${plant} is caught within a thousand seeds, and its seed is sound without it`,
       async () => {
-        const { from, by } = catches[plant];
+        const { from, by, profile } = catches[plant];
 
-        const { violations } = await runCampaign({ from, to: 1_000, profile: "default", plant, isFirstEnough: true });
+        const { violations } = await runCampaign({ from, to: 1_000, profile, plant, isFirstEnough: true });
 
         const found = violations.find(({ checker }) => (by as readonly string[]).includes(checker));
         expect(found).toBeDefined();
-        expect((await trySeed({ seed: found?.seed ?? 0, profile: "default" })).violations).toEqual([]);
+        expect((await trySeed({ seed: found?.seed ?? 0, profile })).violations).toEqual([]);
       },
       hour,
     );

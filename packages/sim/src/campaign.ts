@@ -19,6 +19,8 @@ export interface CampaignWish {
   readonly to: number;
   readonly profile: Profile;
   readonly plant?: Plant;
+  /** Every resume is answered with a reset: all promises must hold without. */
+  readonly isResumeRefused?: boolean;
   /** Plays every seed twice and compares the traces. */
   readonly twice?: boolean;
   /** Finds the smallest schedule of every seed that fails. */
@@ -45,6 +47,7 @@ export interface Found extends Violation {
   readonly seed: number;
   readonly profile: Profile;
   readonly plant: Plant | null;
+  readonly isResumeRefused: boolean;
   readonly invariant: string;
   /** The faults that are needed; null where nobody asked to shrink. */
   readonly schedule: readonly FaultEvent[] | null;
@@ -76,8 +79,8 @@ const storyLinesMax = 60;
 
 /** Plays and judges one seed, and finds out about its violations. */
 export async function campaignSeed(seed: number, wish: Omit<CampaignWish, "onSeed" | "stopping">): Promise<SeedOutcome> {
-  const { profile, plant } = wish;
-  const trial: TrialWish = { seed, profile, ...(plant !== undefined && { plant }) };
+  const { profile, plant, isResumeRefused = false } = wish;
+  const trial: TrialWish = { seed, profile, isResumeRefused, ...(plant !== undefined && { plant }) };
   const { report, violations, saw } = await trySeed(trial);
   const again = wish.twice === true ? (await trySeed(trial)).report.traceHash : report.traceHash;
   const found: Found[] = [];
@@ -86,8 +89,8 @@ export async function campaignSeed(seed: number, wish: Omit<CampaignWish, "onSee
 }
 
 async function investigate(trial: TrialWish, violation: Violation, isShrunk: boolean): Promise<Found> {
-  const { seed, profile, plant = null } = trial;
-  const { faults } = drawWorld(seed, profile);
+  const { seed, profile, plant = null, isResumeRefused = false } = trial;
+  const { faults } = drawWorld(seed, profile, { isResumeRefused });
   const fails = async (schedule: readonly FaultEvent[]): Promise<boolean> =>
     (await trySeed({ ...trial, schedule })).violations.some(({ checker }) => checker === violation.checker);
   const schedule = isShrunk ? (await shrink(faults, fails)).items : null;
@@ -96,7 +99,7 @@ async function investigate(trial: TrialWish, violation: Violation, isShrunk: boo
   const shown = (await trySeed(smallest)).violations.find(({ checker }) => checker === violation.checker) ?? violation;
   const story = (await tellSeed(smallest, shown.about)).filter(({ at }) => at <= shown.at).slice(-storyLinesMax);
   const { invariant } = checkers[violation.checker as CheckerName];
-  return { ...shown, seed, profile, plant, invariant, schedule, story };
+  return { ...shown, seed, profile, plant, isResumeRefused, invariant, schedule, story };
 }
 
 export async function runCampaign(wish: CampaignWish): Promise<CampaignReport> {

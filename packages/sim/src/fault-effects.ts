@@ -23,6 +23,10 @@ export interface Stricken {
   readonly api: Api;
   readonly schedulers: ReadonlyMap<string, SchedulerMachine>;
   readonly workers: ReadonlyMap<string, WorkerMachine>;
+  /** Machines with the names of others; each is up while its fault lasts. */
+  cloneOf(worker: string): WorkerMachine | undefined;
+  /** Messages may be lost on connections that live on. */
+  readonly isLoose: boolean;
 }
 
 type End = () => void;
@@ -30,7 +34,7 @@ type Strike = (world: Stricken, event: FaultEvent) => End | null | undefined;
 
 const laneOf = (detail: string | undefined): Side => (detail === "up" ? "worker" : "scheduler");
 
-function onConnections(strike: (connection: ReturnType<Network["connectionsOf"]>[number], event: FaultEvent) => void): Strike {
+function onConnections(strike: (connection: Living, event: FaultEvent) => void): Strike {
   return ({ network }, event) => {
     const connections = network.connectionsOf(event.target);
     for (const connection of connections) strike(connection, event);
@@ -46,13 +50,19 @@ function onPath(strike: (network: Network, worker: string, scheduler: string, ev
 }
 
 function plague(kind: "drop" | "double" | "overtake"): Strike {
-  return ({ network, timeline }, { target, detail, ms = 0 }) => {
+  return ({ network, timeline, isLoose }, { target, detail, ms = 0 }) => {
     const connection = network.plague(target, laneOf(detail), { kind, ms });
     if (connection === null) return undefined;
-    // A session without retransmission notices a lost frame only by the next one; what TCP would do is end the connection.
-    if (kind === "drop") timeline.after(ms, () => connection.cut(true));
+    // What TCP would do is end the connection.
+    if (kind === "drop" && !isLoose) timeline.after(ms, () => connection.cut(true));
     return null;
   };
+}
+
+function unsettle(kind: "lost" | "doubled" | "overtaken"): Strike {
+  return onPath((network, worker, scheduler, { rate = 0, amount = 0 }) =>
+    network.unsettle(worker, scheduler, kind, rate, amount),
+  );
 }
 
 const onStore =
@@ -146,9 +156,7 @@ export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
     };
   },
   move: ({ network, workers }, { target, detail = "" }) => {
-    const machine = workers.get(target);
-    if (machine === undefined || machine.home === detail) return undefined;
-    machine.home = detail;
+    if (workers.get(target)?.moveTo(detail) !== true) return undefined;
     for (const connection of network.connectionsOf(target)) connection.forsake("worker");
     return null;
   },
@@ -208,4 +216,45 @@ export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
 
   "request-lost": onApi("requestLost"),
   "answer-lost": onApi("answerLost"),
+
+  churn: ({ network, timeline }, { target, at, amount = 0 }) => {
+    const dice = new Dice(`churn ${target} ${at}`);
+    let isOver = false;
+    const end = (): void => {
+      if (isOver) return;
+      const connection = network.connectionsOf(target).at(-1);
+      if (connection !== undefined)
+        waysToEnd[dice.weigh({ cut: 3, reset: 3, deaf: 1, forsaken: 2, late: 2 })](connection, amount);
+      timeline.after(dice.scale(amount / 3, amount * 3), end);
+    };
+    end();
+    return () => {
+      isOver = true;
+    };
+  },
+  "taken-over": ({ network, timeline }, { target, ms = 0, amount = 0 }) => {
+    const connection = network.connectionsOf(target).at(-1);
+    if (connection === undefined) return undefined;
+    connection.laneFrom("worker").read(false);
+    timeline.after(amount, () => connection.linger(ms));
+    return null;
+  },
+  cloned: ({ cloneOf }, { target }) => {
+    const clone = cloneOf(target);
+    if (clone === undefined || clone.isUp) return undefined;
+    clone.start();
+    return () => clone.retire();
+  },
+  "wire-loses": unsettle("lost"),
+  "wire-doubles": unsettle("doubled"),
+  "wire-shuffles": unsettle("overtaken"),
+};
+
+type Living = ReturnType<Network["connectionsOf"]>[number];
+const waysToEnd: Readonly<Record<"cut" | "reset" | "deaf" | "forsaken" | "late", (connection: Living, ms: number) => void>> = {
+  cut: (connection) => connection.cut(false),
+  reset: (connection) => connection.cut(true),
+  deaf: (connection) => connection.laneFrom("scheduler").die(),
+  forsaken: (connection) => connection.forsake("worker"),
+  late: (connection, ms) => connection.linger(ms),
 };

@@ -13,7 +13,7 @@ export interface Targets {
 }
 
 type Aim = Omit<FaultEvent, "at" | "kind">;
-export type FaultGroup = "network" | "processes" | "store" | "clocks" | "disk" | "api";
+export type FaultGroup = "network" | "processes" | "store" | "clocks" | "disk" | "api" | "session" | "wire";
 
 export interface FaultRow {
   readonly group: FaultGroup;
@@ -181,33 +181,96 @@ export const faultTable = {
     weight: 2,
     draw: (dice, t) => ({ target: "api", ms: aWhile(dice, t), rate: dice.scale(0.1, 0.9) }),
   },
+
+  /** Sockets that live for moments: every `amount` ms the newest ends, each time in another of the ways in which sockets end. */
+  churn: {
+    group: "session",
+    weight: 4,
+    draw: (dice, t) => ({ target: worker(dice, t), ms: aWhile(dice, t), amount: Math.round(dice.scale(30, 3_000)) }),
+  },
+  /** What the worker says is held up for `amount` ms; then it dials again, while the first socket looks open and all that arrives there `ms` later. */
+  "taken-over": {
+    group: "session",
+    weight: 3,
+    draw: (dice, t) => ({ target: worker(dice, t), ms: aMoment(dice), amount: aSecond(dice) }),
+  },
+  /** A second process with the same name and token, as from a copied disk image; it has an empty disk of its own. */
+  cloned: { group: "session", weight: 1, draw: (dice, t) => ({ target: worker(dice, t), ms: aWhile(dice, t) }) },
+
+  /** Shares of messages on living connections; only where the network is no TCP. Doubles and stragglers come by up to `amount` ms later. */
+  "wire-loses": {
+    group: "wire",
+    weight: 4,
+    draw: (dice, t) => ({ target: path(dice, t), ms: aWhile(dice, t), rate: dice.scale(0.02, 0.6) }),
+  },
+  "wire-doubles": {
+    group: "wire",
+    weight: 3,
+    draw: (dice, t) => ({ target: path(dice, t), ms: aWhile(dice, t), rate: dice.scale(0.05, 0.9), amount: aSecond(dice) }),
+  },
+  "wire-shuffles": {
+    group: "wire",
+    weight: 3,
+    draw: (dice, t) => ({ target: path(dice, t), ms: aWhile(dice, t), rate: dice.scale(0.05, 0.9), amount: aSecond(dice) }),
+  },
 } as const satisfies Record<string, FaultRow>;
 
 export type FaultKind = keyof typeof faultTable;
 export const faultKinds = Object.keys(faultTable) as readonly FaultKind[];
 
 export const profiles = {
-  default: ["network", "processes", "store", "clocks", "disk", "api"],
+  default: ["network", "processes", "store", "clocks", "disk", "api", "session", "wire"],
   calm: [],
   crashes: ["processes"],
-  network: ["network", "api"],
+  network: ["network", "api", "session", "wire"],
+  session: ["network", "processes", "session", "wire"],
   store: ["store"],
   clocks: ["clocks"],
   disk: ["disk", "processes"],
 } as const satisfies Record<string, readonly FaultGroup[]>;
 export type Profile = keyof typeof profiles;
 
+/** Groups that came later: they have dice of their own, so that the seeds of the older profiles keep their faults. */
+const youngGroups: readonly FaultGroup[] = ["session", "wire"];
+
+export interface Weather {
+  readonly profile: Profile;
+  /** On TCP no message is lost while its connection lives. */
+  readonly isLoose: boolean;
+  readonly stormMs: number;
+}
+
 /** A storm's schedule: which kinds are switched on, then when and whom they strike. In the order of time. */
-export function drawFaults(dice: Dice, profile: Profile, targets: Targets, stormMs: number): FaultEvent[] {
+export function drawFaults(dice: Dice, { profile, isLoose, stormMs }: Weather, targets: Targets): FaultEvent[] {
   const groups: readonly FaultGroup[] = profiles[profile];
-  const possible = faultKinds.filter((kind) => groups.includes(faultTable[kind].group));
+  const isPossible = (group: FaultGroup): boolean => groups.includes(group) && (isLoose || group !== "wire");
+  const kindsOf = (isWanted: (group: FaultGroup) => boolean): FaultKind[] =>
+    faultKinds.filter((kind) => isPossible(faultTable[kind].group) && isWanted(faultTable[kind].group));
+  const draw = (from: Dice, isWanted: (group: FaultGroup) => boolean, countMax: number): FaultEvent[] =>
+    drawKinds(from, kindsOf(isWanted), { targets, stormMs, countMax });
+  const isYoung = (group: FaultGroup): boolean => youngGroups.includes(group);
+  const young = dice.fork("young");
+  const events =
+    profile === "session"
+      ? [...draw(dice.fork("session"), () => true, 40), ...draw(young, isYoung, 30)]
+      : [...draw(dice, (group) => !isYoung(group), 40), ...(young.chance(0.35) ? draw(young, isYoung, 8) : [])];
+  return events.sort((a, b) => a.at - b.at);
+}
+
+interface Storm {
+  readonly targets: Targets;
+  readonly stormMs: number;
+  readonly countMax: number;
+}
+
+function drawKinds(dice: Dice, possible: readonly FaultKind[], { targets, stormMs, countMax }: Storm): FaultEvent[] {
   if (possible.length === 0) return [];
   // Each seed has its own weather: with everything on in every seed, no two faults would ever meet often.
   const share = dice.pick([0.15, 0.4, 0.8]);
   const chosen = possible.filter(() => dice.chance(share));
   const kinds = chosen.length > 0 ? chosen : [dice.pick(possible)];
   const weights = Object.fromEntries(kinds.map((kind) => [kind, faultTable[kind].weight])) as Record<FaultKind, number>;
-  const count = Math.round(dice.scale(1, 40));
+  const count = Math.round(dice.scale(1, countMax));
   const events: FaultEvent[] = [];
   for (let n = 0; n < count; n++) {
     const kind = dice.weigh(weights);

@@ -21,6 +21,11 @@ export interface Stage {
 
 type About = Omit<HandlerSeen, "event" | "detail">;
 
+/** What a handler of this package needs to be told, whoever starts it. */
+export type Part = Pick<HandlerContext, "runId" | "taskId" | "nodeId" | "nodeType" | "params" | "attempt" | "signal"> & {
+  readonly feedback: Pick<HandlerContext["feedback"], "emitText">;
+};
+
 /** All handlers of one process; when it dies, they are gone with it. */
 export class Troupe {
   readonly #stage: Stage;
@@ -37,7 +42,7 @@ export class Troupe {
 
   shelf(types: readonly string[]): PackageShelf {
     const handlers = new HandlerRegistry();
-    const handler: Handler = (context) => this.#play(context);
+    const handler: Handler = (context) => this.play(context);
     for (const nodeType of types)
       handlers.add({ packageName: simPackage.name, packageVersion: simPackage.version, nodeType }, { handler, config: {} });
     const written = manifestOf(types);
@@ -52,7 +57,7 @@ export class Troupe {
     this.#playing.clear();
   }
 
-  async #play(context: HandlerContext): Promise<object> {
+  async play(context: Part): Promise<object> {
     const sheet = readMood(context.params);
     const mood = moodOf(sheet, context.attempt);
     const about: About = {
@@ -86,13 +91,14 @@ export class Troupe {
     return { out: `${context.taskId} by ${this.#stage.face.boot}` };
   }
 
-  async #pass(context: HandlerContext, mood: Mood, told: Promise<void>): Promise<void> {
+  async #pass(context: Part, mood: Mood, told: Promise<void>): Promise<void> {
     const { life } = this.#stage;
     if (mood.kind === "killing") life.after(mood.ms, () => this.#stage.kill());
     if (mood.kind === "killing" || mood.kind === "hanging") return told;
+    const { words = 3 } = mood;
     if (mood.kind === "chatty")
-      for (let part = 1; part < 4; part++)
-        life.after((mood.ms * part) / 4, () => context.feedback.emitText(`part ${part} of ${context.taskId}`));
+      for (let part = 1; part <= words; part++)
+        life.after((mood.ms * part) / (words + 1), () => context.feedback.emitText(`part ${part} of ${context.taskId}`));
     if (mood.ms <= 0) return;
     const over = new Promise<void>((resolve) => void life.after(mood.ms, resolve));
     await (mood.kind === "deaf" ? over : Promise.race([over, told]));
@@ -105,7 +111,7 @@ export class Troupe {
 
 const outcomeNames: Partial<Record<Mood["kind"], string>> = { failing: "failed", throwing: "threw", skipping: "skipped" };
 
-function manifestOf(types: readonly string[]): JsonObject {
+export function manifestOf(types: readonly string[]): JsonObject {
   return {
     schemaVersion: "1.0.0",
     description: "Does what the mood of its node says.",

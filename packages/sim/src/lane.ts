@@ -22,6 +22,8 @@ export interface PathState {
   slowMs: number;
   /** Faults under way that refuse new connections. */
   refusals: number;
+  /** Shares of messages that vanish, come a second time, or are overtaken on living connections; the last two by up to `ms`. */
+  readonly unrest: { lost: number; doubled: number; overtaken: number; ms: number };
 }
 
 /** What a message in front of which others may pass is to suffer; used up by the next text. */
@@ -44,6 +46,8 @@ const kernelBytes = 64 * 1024;
 export class Lane {
   readonly #timeline: Timeline;
   readonly #dice: Dice;
+  /** Apart from the dice of latency: worlds without unrest stay as they are. */
+  readonly #unrest: Dice;
   readonly #path: PathState;
   readonly #ends: LaneEnds;
   #items: Item[] = [];
@@ -58,6 +62,7 @@ export class Lane {
   constructor(timeline: Timeline, dice: Dice, path: PathState, ends: LaneEnds) {
     this.#timeline = timeline;
     this.#dice = dice;
+    this.#unrest = dice.fork("unrest");
     this.#path = path;
     this.#ends = ends;
   }
@@ -74,7 +79,7 @@ export class Lane {
   put(item: Item): void {
     this.#bytes += sizeOf(item);
     if (this.#isDead) return this.#ends.lost(item);
-    const mischief = item.what === "text" ? this.mischief : null;
+    const mischief = item.what === "text" ? (this.mischief ?? this.#drawMischief()) : null;
     if (mischief !== null) {
       this.mischief = null;
       if (mischief.kind === "drop") return this.#lose(item);
@@ -87,6 +92,15 @@ export class Lane {
       this.#ready++;
       this.pump();
     });
+  }
+
+  #drawMischief(): Mischief | null {
+    const { lost, doubled, overtaken, ms } = this.#path.unrest;
+    if (lost + doubled + overtaken === 0) return null;
+    const dice = this.#unrest;
+    if (dice.chance(lost)) return { kind: "drop", ms: 0 };
+    if (dice.chance(doubled)) return { kind: "double", ms: dice.scale(0.1, ms) };
+    return dice.chance(overtaken) ? { kind: "overtake", ms: dice.scale(0.1, ms) } : null;
   }
 
   /** From here on nothing gets through, and nobody is told. */

@@ -10,8 +10,10 @@ import { Life } from "./life.ts";
 import type { MachineClock } from "./machine-clock.ts";
 import type { Network } from "./network.ts";
 import type { BrokenSeen, ProcessSeen, WorkerShape } from "./observation.ts";
+import { OlderWorker } from "./older-worker.ts";
 import { OutboxDrive } from "./outbox-drive.ts";
 import { SchedulerProcess } from "./scheduler-process.ts";
+import type { SessionPlant } from "./session-plants.ts";
 import { idleTransactionMs, StoreAccess } from "./store-access.ts";
 import type { StoreServer } from "./store-server.ts";
 import type { Timeline } from "./timeline.ts";
@@ -28,6 +30,8 @@ export interface Ground {
   /** Counts things worth happening at least once in a campaign. */
   sometimes(name: string): void;
   broken(name: BrokenSeen["name"], process: string, message: string): void;
+  /** Two processes of this world have shared a name. */
+  readonly hasClones: () => boolean;
 }
 
 abstract class Machine {
@@ -39,6 +43,7 @@ abstract class Machine {
   protected life: Life | null = null;
   protected lives = 0;
   #isRestartAsked = false;
+  #isRetired = false;
   #holds = 0;
 
   constructor(name: string, role: ProcessSeen["role"], clock: MachineClock, ground: Ground) {
@@ -59,6 +64,7 @@ abstract class Machine {
 
   start(): void {
     this.#isRestartAsked = false;
+    this.#isRetired = false;
     if (this.life !== null) return;
     this.lives++;
     this.#holds = 0;
@@ -83,8 +89,15 @@ abstract class Machine {
     this.startAfter(backInMs);
   }
 
+  /** Killed, and nobody starts it again before they are told to. */
+  retire(): void {
+    this.#isRetired = true;
+    this.#isRestartAsked = false;
+    this.kill(0, "retired");
+  }
+
   protected startAfter(ms: number): void {
-    if (this.#isRestartAsked) return;
+    if (this.#isRestartAsked || this.#isRetired) return;
     this.#isRestartAsked = true;
     this.ground.timeline.after(ms, () => {
       if (this.#isRestartAsked) this.start();
@@ -126,7 +139,9 @@ export interface SchedulerSetUp {
   readonly limits: Partial<SessionLimits>;
   readonly tenants: readonly string[];
   readonly plant: EnginePlant | null;
+  readonly sessionPlant: SessionPlant | null;
   readonly hintsLostShare: number;
+  readonly tokenMs: number;
 }
 
 export class SchedulerMachine extends Machine {
@@ -191,6 +206,10 @@ export class SchedulerMachine extends Machine {
       dice,
       failpoint: (name) => this.#pass(name),
       report: (message) => this.ground.broken("report", this.bootName, message),
+      alarm: (message) => {
+        if (this.ground.hasClones()) this.ground.sometimes("a cloned worker was found");
+        else this.ground.broken("report", this.bootName, message);
+      },
     });
     this.#process = process;
     process.start().then(
@@ -235,23 +254,41 @@ export interface WorkerSetUp {
   readonly shape: WorkerShape;
   readonly schedulers: readonly string[];
   readonly settings: Partial<LinkSettings>;
+  /** How often a worker of an older dialect beats. */
+  readonly quietBeatMs: number;
 }
 
 export class WorkerMachine extends Machine {
   readonly #setUp: WorkerSetUp;
   readonly #dialDice: Dice;
   readonly drive: OutboxDrive | null;
-  #process: WorkerProcess | null = null;
+  #process: WorkerProcess | OlderWorker | null = null;
   #starts = 0;
-  /** Where it is sent first; a balancer sends it elsewhere now and then. */
-  home: string;
+  /** Where it is sent first; a balancer sends it elsewhere now and then, whatever it asks for. */
+  #home: string;
+  #isMoved = false;
 
   constructor(name: string, clock: MachineClock, ground: Ground, setUp: WorkerSetUp) {
     super(name, "worker", clock, ground);
     this.#setUp = setUp;
     this.#dialDice = this.dice.fork("dial");
     this.drive = setUp.shape.hasDisk ? new OutboxDrive(ground.timeline, this.dice.fork("disk")) : null;
-    this.home = this.#dialDice.pick(setUp.schedulers);
+    this.#home = this.#dialDice.pick(setUp.schedulers);
+  }
+
+  /** False where it is sent already. */
+  moveTo(scheduler: string): boolean {
+    if (this.#home === scheduler) return false;
+    this.#home = scheduler;
+    this.#isMoved = true;
+    return true;
+  }
+
+  #choose(last: string | null): string {
+    const isMoved = this.#isMoved;
+    this.#isMoved = false;
+    if (last !== null && !isMoved) return last;
+    return isMoved || this.#dialDice.chance(0.7) ? this.#home : this.#dialDice.pick(this.#setUp.schedulers);
   }
 
   get shape(): WorkerShape {
@@ -288,26 +325,27 @@ export class WorkerMachine extends Machine {
   }
 
   protected boot(life: Life): void {
-    const { shape, settings } = this.#setUp;
+    const { shape, settings, quietBeatMs } = this.#setUp;
     const { timeline, trace, network } = this.ground;
     const { worker, instance, tenant } = shape;
-    this.#process = new WorkerProcess({
+    const broken = (message: string): void => this.ground.broken("report", this.bootName, message);
+    const common = {
       shape,
       face: { worker, instance, boot: this.bootName, tenant },
       life,
-      timeline,
       trace,
       network,
-      settings,
-      drive: this.drive,
-      damaged: (message) => this.ground.broken("report", this.bootName, message),
       dice: this.dice.fork(`life ${this.lives}`),
-      choose: () => (this.#dialDice.chance(0.7) ? this.home : this.#dialDice.pick(this.#setUp.schedulers)),
+      choose: (last: string | null) => this.#choose(last),
       kill: () => {
         this.ground.sometimes("a handler killed its process");
         this.kill(500 + this.dice.below(1_500), "a handler killed it");
       },
-    });
+    };
+    this.#process =
+      shape.dialect !== undefined
+        ? new OlderWorker({ ...common, beatMs: quietBeatMs, disliked: broken })
+        : new WorkerProcess({ ...common, timeline, settings, drive: this.drive, damaged: broken });
     this.#process.begin();
     this.see("is up");
   }

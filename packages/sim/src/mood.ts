@@ -13,6 +13,8 @@ export type MoodKind = "quick" | "slow" | "chatty" | "failing" | "throwing" | "s
 export interface Mood {
   readonly kind: MoodKind;
   readonly ms: number;
+  /** How often a chatty one speaks; three times where it does not say. */
+  readonly words?: number;
 }
 
 /** What a simulated handler reads from its parameters. */
@@ -28,7 +30,7 @@ export interface MoodSheet {
 const moodParameter = "sim";
 
 export function writeMood(sheet: MoodSheet): JsonObject {
-  return { [moodParameter]: { moods: sheet.moods.map(({ kind, ms }) => ({ kind, ms })), key: sheet.key, limit: sheet.limit } };
+  return { [moodParameter]: { moods: sheet.moods.map((mood) => ({ ...mood })), key: sheet.key, limit: sheet.limit } };
 }
 
 export function readMood(params: JsonObject): MoodSheet {

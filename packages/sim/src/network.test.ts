@@ -223,4 +223,27 @@ describe("the network", () => {
     expect(doubled.scheduler).toEqual(["a", "b", "c", "a"]);
     expect(overtaken.scheduler).toEqual(["b", "a", "c"]);
   });
+
+  it("[X6] can lose, double or delay a share of all messages for a while, and the connection lives on", () => {
+    const scene = open();
+    const words = Array.from({ length: 200 }, (_, at) => `m${at}`);
+    const say = (): void => {
+      for (const word of words) {
+        scene.connection.worker.send(word);
+        scene.pass(1);
+      }
+      scene.pass(5_000);
+    };
+    const ends = (["lost", "doubled", "overtaken"] as const).map((kind) => scene.network.unsettle("w1", "s1", kind, 0.3, 400));
+    say();
+    const stormy = scene.scheduler.splice(0);
+    for (const end of ends) end();
+    say();
+
+    expect(new Set(stormy).size).toBeLessThan(words.length);
+    expect(stormy.length).toBeGreaterThan(new Set(stormy).size);
+    expect(stormy).not.toEqual(stormy.toSorted((a, b) => Number(a.slice(1)) - Number(b.slice(1))));
+    expect(scene.scheduler).toEqual(words);
+    expect(scene.worker).toEqual(["opened"]);
+  });
 });

@@ -3,6 +3,7 @@
 
 import { Connection, type EndEars } from "./connection.ts";
 import type { Dice } from "./dice.ts";
+import { FaultLevel } from "./fault-level.ts";
 import type { Mischief, PathState } from "./lane.ts";
 import type { Life } from "./life.ts";
 import type { WorkerFace } from "./observation.ts";
@@ -22,6 +23,7 @@ export class Network {
   readonly #dice: Dice;
   readonly #listen: (scheduler: string) => Listener | null;
   readonly #paths = new Map<string, PathState>();
+  readonly #unrest = new Map<string, FaultLevel>();
   readonly #living = new Set<Connection>();
   #connections = 0;
   #frames = 0;
@@ -38,7 +40,8 @@ export class Network {
     const known = this.#paths.get(name);
     if (known !== undefined) return known;
     const latencyMs = this.#dice.fork(`path ${name}`).scale(0.2, 20);
-    const path: PathState = { latencyMs, clogs: 0, slowMs: 0, refusals: 0 };
+    const unrest = { lost: 0, doubled: 0, overtaken: 0, ms: 1 };
+    const path: PathState = { latencyMs, clogs: 0, slowMs: 0, refusals: 0, unrest };
     this.#paths.set(name, path);
     return path;
   }
@@ -110,6 +113,20 @@ export class Network {
     const path = this.path(worker, scheduler);
     path.slowMs += ms;
     return () => void (path.slowMs -= ms);
+  }
+
+  /** A share of all messages on this path suffers it, the late ones by up to `ms`; connections live on. */
+  unsettle(worker: string, scheduler: string, kind: "lost" | "doubled" | "overtaken", share: number, ms: number): () => void {
+    const { unrest } = this.path(worker, scheduler);
+    const name = `${worker}-${scheduler} ${kind}`;
+    const level =
+      this.#unrest.get(name) ??
+      new FaultLevel((now) => {
+        unrest[kind] = now;
+      });
+    this.#unrest.set(name, level);
+    unrest.ms = Math.max(1, ms);
+    return level.raise(share);
   }
 
   /** The next text of this worker's newest connection in that direction suffers it. */

@@ -44,6 +44,8 @@ export interface WorkerShape {
   readonly perNodeLimits?: Readonly<Record<string, number>>;
   /** Its outbox is on a disk; without one a killed process loses results that were not acked. */
   readonly hasDisk: boolean;
+  /** A worker of an older dialect: no fences, no inventory, no stop, no outbox. */
+  readonly dialect?: "first" | "v1";
 }
 
 /** The times that were promised, in true milliseconds. */
@@ -51,6 +53,9 @@ export interface Promises {
   readonly ackDeadlineMs: number;
   readonly leaseMs: number;
   readonly heartbeatMs: number;
+  /** The same for workers that cannot be told how often to beat. */
+  readonly quietLeaseMs: number;
+  readonly quietHeartbeatMs: number;
   readonly maxDeliveries: number;
   /** The engine looks at least this often. */
   readonly idleMs: number;

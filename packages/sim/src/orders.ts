@@ -29,17 +29,19 @@ export interface OrderOptions {
   readonly scale: number;
   readonly maxDeliveries: number;
   readonly mayKill: boolean;
+  /** Handlers say more on the way. */
+  readonly isTalkative: boolean;
 }
 
 export function drawOrders(dice: Dice, options: OrderOptions): Order[] {
-  const { tenants, workers, stormMs, scale, maxDeliveries, mayKill } = options;
+  const { tenants, workers, stormMs, scale, maxDeliveries, mayKill, isTalkative } = options;
   const orders: Order[] = [];
-  const count = Math.round(dice.scale(1, 24));
+  const count = Math.round(dice.scale(isTalkative ? 5 : 1, 24));
   for (let n = 1; n <= count; n++) {
     const tenant = dice.pick(tenants);
     const at = Math.round(dice.roll() * stormMs * 0.9);
     const pools = workers.some((worker) => worker.tenant === tenant && worker.pool === "gpu") ? ["gpu"] : [];
-    const { workflow, nodes, workMs } = drawWorkflow(dice, { pools, maxDeliveries, mayKill, scale });
+    const { workflow, nodes, workMs } = drawWorkflow(dice, { pools, maxDeliveries, mayKill, isTalkative, scale });
     const name = `order-${n}`;
     const body = JSON.stringify({
       workflow,

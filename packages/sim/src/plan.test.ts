@@ -65,4 +65,36 @@ describe("the plan of a world", () => {
       }
     }
   });
+
+  it("[X56] draws for the session profile small worlds with windows of 1 to 64, both kinds of networks, tokens that run out, older workers", () => {
+    const plans = seeds.map((seed) => drawWorld(seed, "session"));
+    const values = (of: (plan: (typeof plans)[number]) => number | boolean | undefined) => new Set(plans.map(of));
+
+    for (const { wideSendWindow = 0, wideRecvWindow = 0 } of plans.map(({ doors }) => doors)) {
+      expect(Math.min(wideSendWindow, wideRecvWindow)).toBeGreaterThanOrEqual(1);
+      expect(Math.max(wideSendWindow, wideRecvWindow)).toBeLessThanOrEqual(64);
+    }
+    expect(values(({ doors }) => doors.wideSendWindow).size).toBeGreaterThan(20);
+    expect(values(({ isLoose }) => isLoose)).toEqual(new Set([true, false]));
+    expect(Math.min(...plans.map(({ tokenMs, stormMs }) => tokenMs / stormMs))).toBeLessThan(0.2);
+    expect(values(({ doors }) => doors.resumeMs === 0)).toEqual(new Set([true, false]));
+    const hasOlder = plans.filter(({ workers }) => workers.some(({ dialect }) => dialect !== undefined));
+    expect(hasOlder.length).toBeGreaterThan(20);
+    expect(new Set(hasOlder.flatMap(({ workers }) => workers.map(({ dialect }) => dialect)))).toEqual(
+      new Set([undefined, "first", "v1"]),
+    );
+    // What such a worker could not say for a quarter of a minute is lost: it is only played on TCP.
+    expect(hasOlder.every(({ isLoose }) => !isLoose)).toBe(true);
+  });
+
+  it("[X57] refuses every resume where that is wished, and is otherwise the same world", () => {
+    const { doors, ...rest } = drawWorld(7, "session");
+    const { doors: refusing, ...same } = drawWorld(7, "session", { isResumeRefused: true });
+
+    expect(refusing).toEqual({ ...doors, resumeMs: 0 });
+    expect(doors.resumeMs).toBeGreaterThan(0);
+    expect(same).toEqual(rest);
+    // Some worlds of the older profiles refuse as well.
+    expect(seeds.filter((seed) => drawWorld(seed, "default").doors.resumeMs === 0).length).toBeGreaterThan(20);
+  });
 });

@@ -25,17 +25,27 @@ export interface WorldPlan {
   readonly doors: Partial<SessionLimits>;
   readonly link: Partial<LinkSettings>;
   readonly promises: Promises;
+  /** Single messages may be lost, doubled and overtaken on connections that live on; else the network is as TCP is. */
+  readonly isLoose: boolean;
+  /** How long a session token is good for. */
+  readonly tokenMs: number;
   readonly stormMs: TrueTime;
   readonly orders: readonly Order[];
   readonly faults: readonly FaultEvent[];
 }
 
-export function drawWorld(seed: number, profile: Profile): WorldPlan {
+export interface WorldWish {
+  /** Every resume is refused, whatever the seed says. */
+  readonly isResumeRefused?: boolean;
+}
+
+export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}): WorldPlan {
   const dice = new Dice(`world ${seed}`);
-  const shape = dice.fork("shape");
-  const schedulers = names("s", Number(shape.weigh({ 1: 3, 2: 4, 3: 2 })));
-  const tenants = names("t", Number(shape.weigh({ 1: 5, 2: 3, 3: 1, 4: 0.5 })));
-  const workers = drawWorkers(shape, tenants);
+  const sizes = profile === "session" ? smallWorlds : worlds;
+  const shape = dice.fork(profile === "session" ? "session shape" : "shape");
+  const schedulers = names("s", Number(shape.weigh(sizes.schedulers)));
+  const tenants = names("t", Number(shape.weigh(sizes.tenants)));
+  const workers = drawGenerations(dice.fork("generations"), profile, drawWorkers(shape, tenants, sizes));
   const scale = shape.chance(0.12) ? 5 : 1;
   const engine = drawEngine(dice.fork("engine"), scale);
   const stormMs = Math.round(shape.scale(4_000, 30_000) * scale);
@@ -46,10 +56,14 @@ export function drawWorld(seed: number, profile: Profile): WorldPlan {
     scale,
     maxDeliveries: engine.maxDeliveries,
     mayKill: profile !== "calm",
+    isTalkative: profile === "session",
   });
   const targets = { schedulers, workers: workers.map(({ worker }) => worker), leaseMs: engine.leaseMs };
   const { doors, link } = drawDoors(dice.fork("doors"), scale);
-  const { ackDeadlineMs, leaseMs, heartbeatMs, maxDeliveries, idleMs } = engine;
+  const session = drawSessions(dice.fork("sessions"), profile, scale, wish.isResumeRefused === true);
+  // Older workers give up what they could not say in a quarter of a minute: on anything but TCP they would lose results for ever.
+  const isLoose = session.isLoose && !workers.some(({ dialect }) => dialect !== undefined);
+  const { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, maxDeliveries, idleMs } = engine;
   return {
     seed,
     profile,
@@ -60,27 +74,52 @@ export function drawWorld(seed: number, profile: Profile): WorldPlan {
     storeLatencyMs: shape.scale(0.2, 4),
     hintsLostShare: shape.pick([0, 0, 0.1, 1]),
     engine,
-    doors,
+    doors: { ...doors, ...session.doors },
     link,
+    isLoose,
+    tokenMs: session.tokenMs,
     promises: {
       ackDeadlineMs,
       leaseMs,
       heartbeatMs,
+      quietLeaseMs,
+      quietHeartbeatMs,
       maxDeliveries,
       idleMs,
       convergeMs: convergeMs(engine, doors, link, orders),
     },
     stormMs,
     orders,
-    faults: drawFaults(dice.fork("faults"), profile, targets, stormMs),
+    faults: drawFaults(dice.fork("faults"), { profile, isLoose, stormMs }, targets),
   };
 }
 
+interface Sizes {
+  readonly schedulers: Readonly<Record<string, number>>;
+  readonly tenants: Readonly<Record<string, number>>;
+  readonly workers: Readonly<Record<string, number>>;
+  readonly slots: Readonly<Record<string, number>>;
+}
+/** Few more often than many. */
+const worlds: Sizes = {
+  schedulers: { 1: 3, 2: 4, 3: 2 },
+  tenants: { 1: 5, 2: 3, 3: 1, 4: 0.5 },
+  workers: { 1: 4, 2: 5, 3: 4, 5: 3, 8: 1.5, 14: 0.4, 40: 0.05 },
+  slots: { 1: 4, 2: 3, 4: 2, 16: 0.5 },
+};
+/** Where sessions are looked at, there is little else. */
+const smallWorlds: Sizes = {
+  schedulers: { 1: 5, 2: 2 },
+  tenants: { 1: 6, 2: 1 },
+  workers: { 1: 4, 2: 4, 3: 2 },
+  slots: { 1: 2, 4: 3, 16: 3 },
+};
+
 const names = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
 
-/** Few more often than many. The first worker of a tenant can do everything but what needs a pool. */
-function drawWorkers(dice: Dice, tenants: readonly string[]): WorkerShape[] {
-  const count = Number(dice.weigh({ 1: 4, 2: 5, 3: 4, 5: 3, 8: 1.5, 14: 0.4, 40: 0.05 }));
+/** The first worker of a tenant can do everything but what needs a pool. */
+function drawWorkers(dice: Dice, tenants: readonly string[], sizes: Sizes): WorkerShape[] {
+  const count = Number(dice.weigh(sizes.workers));
   const limits = dice.fork("limits");
   return Array.from({ length: Math.max(count, tenants.length) }, (_, at) => {
     const isFirst = at < tenants.length;
@@ -88,7 +127,7 @@ function drawWorkers(dice: Dice, tenants: readonly string[]): WorkerShape[] {
       worker: `w${at + 1}`,
       instance: `instance-${at + 1}`,
       tenant: tenants[at % tenants.length] as string,
-      slots: Number(dice.weigh({ 1: 4, 2: 3, 4: 2, 16: 0.5 })),
+      slots: Number(dice.weigh(sizes.slots)),
       pool: !isFirst && dice.chance(0.3) ? "gpu" : null,
       packageName: simPackage.name,
       packageVersion: simPackage.version,
@@ -99,12 +138,26 @@ function drawWorkers(dice: Dice, tenants: readonly string[]): WorkerShape[] {
   });
 }
 
+/** Workers of older dialects, in some worlds: some of them or all. They have no disk to keep anything on, and cannot name a pool. */
+function drawGenerations(dice: Dice, profile: Profile, workers: WorkerShape[]): WorkerShape[] {
+  const share = dice.pick([0.3, 1]);
+  if (!dice.chance(profile === "session" ? 0.2 : profile === "default" ? 0.1 : 0)) return workers;
+  const oldest = dice.fork("oldest");
+  return workers.map((worker) => {
+    if (!dice.chance(share)) return worker;
+    return { ...worker, pool: null, hasDisk: false, dialect: oldest.chance(0.4) ? "v1" : "first" };
+  });
+}
+
 /** Faults and limits on one scale: a lease of half a minute would outlive most storms. */
 function drawEngine(dice: Dice, scale: number): Settings {
   return {
     ...defaultSettings,
     leaseMs: 6_000 * scale,
     heartbeatMs: 2_000 * scale,
+    quietHeartbeatMs: 4_000 * scale,
+    quietLeaseMs: 12_000 * scale,
+    recheckMs: 500 * scale,
     ackDeadlineMs: 1_500 * Math.min(scale, 3),
     ackStoreMs: 400 * scale,
     idleMs: 500 * Math.min(scale, 2),
@@ -119,6 +172,7 @@ function drawEngine(dice: Dice, scale: number): Settings {
 
 function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; link: Partial<LinkSettings> } {
   const window = (): number => Number(dice.weigh({ 1: 1, 2: 1, 7: 1, 64: 2, 1024: 3 }));
+  const [sendWindow, recvWindow] = [window(), window()];
   return {
     doors: {
       strangerMs: 4_000 * scale,
@@ -128,8 +182,10 @@ function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; 
       closeMs: 1_000 * scale,
       sweepMs: 500 * scale,
       retryAfterMs: 300 * scale,
-      sendWindow: window(),
-      recvWindow: window(),
+      sendWindow,
+      recvWindow,
+      wideSendWindow: sendWindow,
+      wideRecvWindow: recvWindow,
     },
     link: {
       backoff: { ...linkDefaults.backoff, baseMs: 200 * scale, maxMs: 3_000 * scale },
@@ -139,6 +195,27 @@ function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; 
       supersededMs: 1_200 * scale,
     },
   };
+}
+
+interface SessionDraw {
+  readonly isLoose: boolean;
+  readonly tokenMs: number;
+  readonly doors: Partial<SessionLimits>;
+}
+
+/** What became possible when sessions learned to resume; on dice of its own, so that older seeds keep the rest of their worlds. */
+function drawSessions(dice: Dice, profile: Profile, scale: number, isResumeRefused: boolean): SessionDraw {
+  const isSession = profile === "session";
+  const isLoose = dice.chance(isSession ? 0.5 : 0.2) && profile !== "calm";
+  const isRefused = dice.chance(isSession ? 0.05 : 0.15);
+  const keptMs = dice.pick([2_000 * scale, 10_000 * scale, 120_000, 120_000]);
+  const resumeMs = isRefused || isResumeRefused ? 0 : keptMs;
+  const tokenMs = dice.pick(isSession ? [1_500 * scale, 8_000 * scale, 3_600_000] : [8_000 * scale, 3_600_000, 3_600_000]);
+  if (!isSession) return { isLoose, tokenMs, doors: { resumeMs } };
+  const window = (): number => dice.pick([1, 2, 3, 4, dice.between(5, 64), 64]);
+  // Workers that cannot be told of a window keep the usual one: they would not look at a smaller.
+  const windows = { sendWindow: 64, recvWindow: 64, wideSendWindow: window(), wideRecvWindow: window() };
+  return { isLoose, tokenMs, doors: { resumeMs, ...windows } };
 }
 
 function drawClocks(dice: Dice, machines: readonly string[]): Record<string, ClockShape> {
@@ -163,7 +240,8 @@ function convergeMs(
   link: Partial<LinkSettings>,
   orders: readonly Order[],
 ): number {
-  const noticeMs = engine.ackDeadlineMs + 2 * engine.leaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeWaitMs ?? 0);
+  const noticeMs =
+    engine.ackDeadlineMs + 2 * engine.leaseMs + engine.quietLeaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeWaitMs ?? 0);
   const reconnectMs = 3 * (link.backoff?.maxMs ?? 0) + (link.acceptWaitMs ?? 0);
   const workMs = orders.reduce((sum, order) => sum + (order.what === "start" ? order.workMs : 0), 0);
   return Math.round(engine.maxDeliveries * (noticeMs + reconnectMs) + workMs + 30_000);

@@ -13,10 +13,11 @@ export interface PlaySeed {
   /** A known bug to switch on; judges that do not find it are too weak. */
   readonly plant?: Plant;
   readonly observe: Observe;
+  readonly isResumeRefused?: boolean;
 }
 
-export async function playSeed({ seed, profile, schedule, plant, observe }: PlaySeed): Promise<WorldReport> {
-  const plan = drawWorld(seed, profile);
+export async function playSeed({ seed, profile, schedule, plant, observe, ...wish }: PlaySeed): Promise<WorldReport> {
+  const plan = drawWorld(seed, profile, wish);
   const world = new SimulatedWorld(schedule === undefined ? plan : { ...plan, faults: schedule }, observe, plant ?? null);
   return await world.live();
 }

@@ -11,6 +11,7 @@ const found: Found = {
   seed: 6,
   profile: "default",
   plant: "requeue-forgets-fence",
+  isResumeRefused: false,
   checker: "single-lease",
   invariant: "I3",
   message: "the fence did not rise",

@@ -15,16 +15,22 @@ export interface Regression {
   /** What was wrong when it was found. */
   readonly found: string;
   readonly schedule: readonly FaultEvent[] | null;
+  /** Every resume was refused; absent where not. */
+  readonly isResumeRefused?: boolean;
 }
 
-export function regressionOf({ seed, profile, checker, invariant, message, schedule }: Found): { name: string; text: string } {
-  const regression: Regression = { seed, profile, checker, invariant, found: message, schedule };
-  return { name: `${seed}-${checker}.json`, text: `${JSON.stringify(regression, null, 2)}\n` };
+export function regressionOf(found: Found): { name: string; text: string } {
+  const { seed, profile, checker, invariant, message, schedule, isResumeRefused } = found;
+  const how = { ...(isResumeRefused && { isResumeRefused }) };
+  const regression: Regression = { seed, profile, checker, invariant, found: message, schedule, ...how };
+  const where = profile === "default" ? "" : `${profile}-`;
+  return { name: `${where}${seed}-${checker}.json`, text: `${JSON.stringify(regression, null, 2)}\n` };
 }
 
 /** Plays a regression again; gives what any checker finds wrong now. */
-export async function replay({ seed, profile, schedule }: Regression, plant?: Plant): Promise<readonly string[]> {
-  const wish = { seed, profile, ...(schedule !== null && { schedule }), ...(plant !== undefined && { plant }) };
+export async function replay(regression: Regression, plant?: Plant): Promise<readonly string[]> {
+  const { seed, profile, schedule, isResumeRefused = false } = regression;
+  const wish = { seed, profile, isResumeRefused, ...(schedule !== null && { schedule }), ...(plant !== undefined && { plant }) };
   const { violations } = await trySeed(wish);
   return violations.map(({ checker, message }) => `${checker}: ${message}`);
 }
@@ -39,6 +45,7 @@ export function describeCampaign(report: CampaignReport, ms: number): string[] {
   return [
     `${whole(seeds)} seeds in ${(ms / 1_000).toFixed(1)} s (${(seeds / (ms / 1_000)).toFixed(1)} a second), ${(simulatedMs / 3_600_000).toFixed(1)} simulated hours`,
     `${whole(events)} events, ${whole(runs)} runs, ${whole(tasks)} tasks, ${whole(starts)} handlers started, ${whole(judged)} things judged`,
+    ...describeSessions(report.sometimes),
     `${whole(struck.reduce((sum, [, count]) => sum + count, 0))} faults: ${struck.map(([name, count]) => `${name} ${whole(count)}`).join(", ") || "none"}`,
     ...(neverStruck.length > 0 ? [`never struck: ${neverStruck.join(", ")}`] : []),
     ...(sawNothing.length > 0 ? [`saw nothing: ${sawNothing.join(", ")}`] : []),
@@ -47,6 +54,14 @@ export function describeCampaign(report: CampaignReport, ms: number): string[] {
       ? "no violations"
       : `${violations.length} violations in ${new Set(violations.map(({ seed }) => seed)).size} seeds`,
   ];
+}
+
+function describeSessions(sometimes: CampaignReport["sometimes"]): string[] {
+  const mark = "session: ";
+  const counts = Object.entries(sometimes).flatMap(([name, count]) =>
+    name.startsWith(mark) ? [`${name.slice(mark.length)} ${whole(count)}`] : [],
+  );
+  return counts.length === 0 ? [] : [`sessions: ${counts.sort().join(", ")}`];
 }
 
 /** One violation: what, when, the faults it needs, what led to it. */

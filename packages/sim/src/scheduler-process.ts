@@ -7,7 +7,6 @@ import {
   createMetrics,
   createRestCalls,
   createSessionHall,
-  createSigner,
   type LogLine,
   type Outside,
   type PeerEars,
@@ -30,9 +29,11 @@ import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
 import type { RouteName } from "@astraflow/protocol";
 import type { Connection, End, EndEars } from "./connection.ts";
 import type { Dice } from "./dice.ts";
+import { createGate } from "./gate.ts";
 import { makeIds } from "./ids.ts";
 import type { Life } from "./life.ts";
 import type { Listener } from "./network.ts";
+import { PlantedPeers, type SessionPlant } from "./session-plants.ts";
 import type { StoreAccess } from "./store-access.ts";
 import { authenticate, tokenOf } from "./tenants.ts";
 
@@ -43,12 +44,16 @@ export interface SchedulerOptions {
   readonly dice: Dice;
   readonly settings: Settings;
   readonly limits: Partial<SessionLimits>;
+  readonly tokenMs: number;
   readonly plant: Plant | null;
+  readonly sessionPlant: SessionPlant | null;
   readonly tenants: readonly string[];
   /** The engine passes a named point; true kills the process there. */
   readonly failpoint: (name: EngineFailpoint) => void;
   /** Things that no caller hears of. */
   readonly report: (message: string) => void;
+  /** Two processes with one name were found. */
+  readonly alarm: (message: string) => void;
 }
 
 export interface ApiRequest {
@@ -67,10 +72,12 @@ export class SchedulerProcess implements Listener {
   readonly #hall: SessionHall;
   readonly #rest: RestCalls;
   readonly #closeLink: () => void;
+  readonly #planted: PlantedPeers | null;
   isUp = false;
 
   constructor(options: SchedulerOptions) {
-    const { life, access, dice, settings, plant } = options;
+    const { life, access, dice, settings, plant, sessionPlant } = options;
+    this.#planted = sessionPlant === null ? null : new PlantedPeers(sessionPlant);
     this.life = life;
     this.#options = options;
     let cancelWake = (): void => undefined;
@@ -92,14 +99,16 @@ export class SchedulerProcess implements Listener {
       },
       report: (problem) => {
         // A store that fails is no surprise to whoever makes it fail.
-        if (!problem.code.startsWith("E.STORE.")) this.#report(describe(problem));
+        if (problem.code.startsWith("E.STORE.")) return;
+        if (problem.code === "E.SESSION.DENIED" && !life.isOver) options.alarm(describe(problem));
+        else this.#report(describe(problem));
       },
     };
     const rolls = dice.fork("engine");
     this.#engine = plant === null ? createEngine(world, settings) : createPlantedEngine(world, settings, plant);
     const link = createLink(
       (items) => {
-        if (!life.isOver) this.#engine.push(items);
+        if (!life.isOver) this.#engine.push(this.#planted?.commands(items) ?? items);
       },
       { report: (problem) => this.#report(`a door threw: ${describeCause(problem)}`) },
     );
@@ -117,8 +126,12 @@ export class SchedulerProcess implements Listener {
       link,
       outside,
       metrics,
-      authenticate: who,
-      sign: createSigner("a secret of this world"),
+      gate: createGate({
+        audience: life.name,
+        tokenMs: options.tokenMs,
+        now: () => life.clock.wall(),
+        nextId: () => ids.next(),
+      }),
       limits: options.limits,
     });
     this.#rest = createRestCalls({
@@ -151,7 +164,8 @@ export class SchedulerProcess implements Listener {
     const why = this.#hall.refusal();
     if (why !== null) return why.code;
     const socket = socketOf(connection.scheduler, connection.laneFrom("worker"));
-    const ears: PeerEars = this.#hall.welcome(socket);
+    const welcome = (one: PeerSocket): PeerEars => this.#hall.welcome(one);
+    const ears = this.#planted?.welcome(socket, welcome) ?? welcome(socket);
     return {
       opened: () => undefined,
       text: (text) => {
@@ -198,6 +212,7 @@ const nothing = new Uint8Array(0);
 
 function socketOf(end: End, incoming: { read(isRead: boolean): void }): PeerSocket {
   return {
+    certificate: null,
     get isOpen() {
       return end.state === "open";
     },

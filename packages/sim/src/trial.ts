@@ -14,6 +14,8 @@ export interface TrialWish {
   readonly plant?: Plant;
   /** Instead of the faults that the seed drew. */
   readonly schedule?: readonly FaultEvent[];
+  /** Answers every resume with a reset. */
+  readonly isResumeRefused?: boolean;
 }
 
 export interface Trial {

@@ -1,7 +1,7 @@
 // A worker's line to the schedulers: dials one after the other through the simulated network, as its WebSocket would. It also keeps the
 // dispatches that came over it, because a handler is not told the fence under which it runs.
 
-import type { DialEvents, Dialling } from "@astraflow/runtime";
+import type { DialEvents, DialHint, Dialling } from "@astraflow/runtime";
 import type { Connection } from "./connection.ts";
 import type { Life } from "./life.ts";
 import type { Network } from "./network.ts";
@@ -16,12 +16,19 @@ export class WorkerLine implements Dialling {
   readonly #life: Life;
   readonly #network: Network;
   readonly #events: DialEvents;
-  readonly #choose: () => string;
+  readonly #choose: (last: string | null) => string;
   readonly #fences = new Map<string, number>();
   #current: Connection | null = null;
+  #scheduler: string | null = null;
   #closing: Promise<void> = Promise.resolve();
 
-  constructor(given: { face: WorkerFace; life: Life; network: Network; events: DialEvents; choose: () => string }) {
+  constructor(given: {
+    face: WorkerFace;
+    life: Life;
+    network: Network;
+    events: DialEvents;
+    choose: (last: string | null) => string;
+  }) {
     this.#face = given.face;
     this.#life = given.life;
     this.#network = given.network;
@@ -29,9 +36,11 @@ export class WorkerLine implements Dialling {
     this.#choose = given.choose;
   }
 
-  dial(): void {
+  dial(hint: DialHint): void {
+    const scheduler = this.#choose(hint === "same" ? this.#scheduler : null);
+    this.#scheduler = scheduler;
     const isCurrent = (): boolean => this.#current === connection;
-    const connection: Connection = this.#network.dial(this.#face, this.#life, this.#choose(), {
+    const connection: Connection = this.#network.dial(this.#face, this.#life, scheduler, {
       opened: () => {
         stopWaiting();
         if (isCurrent()) this.#events.opened();
@@ -76,6 +85,10 @@ export class WorkerLine implements Dialling {
       };
     });
     end.close(code, reason);
+  }
+
+  buffered(): number {
+    return this.#current?.worker.out.bufferedBytes ?? 0;
   }
 
   closed(): Promise<void> {

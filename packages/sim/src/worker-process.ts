@@ -22,8 +22,8 @@ export interface WorkerProcessOptions {
   readonly dice: Dice;
   readonly network: Network;
   readonly settings: Partial<LinkSettings>;
-  /** Which scheduler to dial next. */
-  readonly choose: () => string;
+  /** Which scheduler to dial: the last one where it is named, unless somebody sends the worker elsewhere. */
+  readonly choose: (last: string | null) => string;
   /** Null: its outbox is in memory only. */
   readonly drive: OutboxDrive | null;
   /** A handler ends the process. */

@@ -18,6 +18,8 @@ export interface DrawOptions {
   readonly maxDeliveries: number;
   /** Handlers may take their process down with them. */
   readonly mayKill: boolean;
+  /** More handlers give feedback. */
+  readonly isTalkative: boolean;
   /** Stretches all durations: with a long lease everything takes longer. */
   readonly scale: number;
 }
@@ -115,8 +117,9 @@ const moodWeights: Readonly<Record<MoodKind, number>> = {
   killing: 0.25,
 };
 
-function drawMood(dice: Dice, { mayKill, scale }: DrawOptions): Mood {
-  const kind = dice.weigh(mayKill ? moodWeights : { ...moodWeights, killing: 0 });
+function drawMood(dice: Dice, { mayKill, isTalkative, scale }: DrawOptions): Mood {
+  const weights = { ...moodWeights, ...(!mayKill && { killing: 0 }), ...(isTalkative && { chatty: 12 }) };
+  const kind = dice.weigh(weights);
   const ms = kind === "quick" ? dice.pick([0, 1, 20, 60]) : Math.round(dice.scale(100, kind === "deaf" ? 8_000 : 3_000) * scale);
-  return { kind, ms };
+  return { kind, ms, ...(isTalkative && kind === "chatty" && { words: dice.between(3, 30) }) };
 }

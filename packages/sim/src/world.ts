@@ -9,16 +9,18 @@ import { Dice } from "./dice.ts";
 import { faultEffects, type Stricken } from "./fault-effects.ts";
 import { type FaultKind, faultTable } from "./fault-table.ts";
 import { MachineClock } from "./machine-clock.ts";
-import { type Ground, SchedulerMachine, WorkerMachine } from "./machines.ts";
+import { type Ground, SchedulerMachine, WorkerMachine, type WorkerSetUp } from "./machines.ts";
 import { Network } from "./network.ts";
-import type { BrokenSeen, FaultEvent, Observe, PhaseSeen, WorldReport } from "./observation.ts";
+import type { BrokenSeen, FaultEvent, Observe, PhaseSeen, WorkerShape, WorldReport } from "./observation.ts";
 import type { WorldPlan } from "./plan.ts";
+import { type SessionPlant, sessionPlants } from "./session-plants.ts";
 import { SpinWatch } from "./spin-watch.ts";
 import { StoreServer } from "./store-server.ts";
+import { SessionTally } from "./tally.ts";
 import { quiet, Timeline } from "./timeline.ts";
 import { Trace } from "./trace.ts";
 
-export type Plant = EnginePlant | StorePlant;
+export type Plant = EnginePlant | StorePlant | SessionPlant;
 /** Every bug that can be switched on, and where it sits. */
 export const plants = {
   "ack-before-commit": "engine",
@@ -26,8 +28,11 @@ export const plants = {
   "sequence-positions": "store",
   "no-root-lock": "store",
   "drop-unit": "store",
-} as const satisfies Record<Plant, "engine" | "store">;
-const isStorePlant = (plant: Plant): plant is StorePlant => plants[plant] === "store";
+  ...sessionPlants,
+} as const satisfies Record<Plant, "engine" | "store" | "session">;
+const isEnginePlant = (plant: Plant | null): plant is EnginePlant => plant !== null && plants[plant] === "engine";
+const isStorePlant = (plant: Plant | null): plant is StorePlant => plant !== null && plants[plant] === "store";
+const isSessionPlant = (plant: Plant | null): plant is SessionPlant => plant !== null && plants[plant] === "session";
 
 /** More events than any world should need: it goes round in circles. */
 const stepsMax = 1_500_000;
@@ -49,7 +54,11 @@ export class SimulatedWorld {
     this.#plan = plan;
     const timeline = this.#timeline;
     const dice = new Dice(`world ${plan.seed}`).fork("play");
-    const trace = new Trace(timeline, observe);
+    const tally = new SessionTally((name) => this.#count(this.#sometimes, name));
+    const trace = new Trace(timeline, (seen) => {
+      tally.hear(seen);
+      observe(seen);
+    });
     this.#trace = trace;
     const clockOf = (machine: string): MachineClock => {
       const shape = plan.clocks[machine];
@@ -63,11 +72,12 @@ export class SimulatedWorld {
       dice: dice.fork("store"),
       clock: storeClock,
       latencyMs: plan.storeLatencyMs,
-      plant: plant !== null && isStorePlant(plant) ? plant : null,
+      plant: isStorePlant(plant) ? plant : null,
       turnBegins: (replica) => spin.turn(replica),
     });
     const schedulers = new Map<string, SchedulerMachine>();
     const workers = new Map<string, WorkerMachine>();
+    const clones = new Map<string, WorkerMachine>();
     const find = (name: string) => schedulers.get(name)?.listening ?? null;
     const network = new Network(timeline, trace, dice.fork("network"), find);
     const ground: Ground = {
@@ -78,23 +88,42 @@ export class SimulatedWorld {
       dice: dice.fork("machines"),
       sometimes: (name) => this.#count(this.#sometimes, name),
       broken: (name, process, message) => this.#broken(name, process, message),
+      hasClones: () => clones.size > 0,
     };
-    const { engine: settings, doors: limits, tenants, hintsLostShare } = plan;
-    const enginePlant = plant !== null && !isStorePlant(plant) ? plant : null;
+    const { engine: settings, doors: limits, tenants, hintsLostShare, tokenMs } = plan;
     for (const name of plan.schedulers)
       schedulers.set(
         name,
-        new SchedulerMachine(name, clockOf(name), ground, { settings, limits, tenants, hintsLostShare, plant: enginePlant }),
-      );
-    for (const shape of plan.workers)
-      workers.set(
-        shape.worker,
-        new WorkerMachine(shape.worker, clockOf(shape.worker), ground, {
-          shape,
-          schedulers: plan.schedulers,
-          settings: plan.link,
+        new SchedulerMachine(name, clockOf(name), ground, {
+          settings,
+          limits,
+          tenants,
+          hintsLostShare,
+          tokenMs,
+          plant: isEnginePlant(plant) ? plant : null,
+          sessionPlant: isSessionPlant(plant) ? plant : null,
         }),
       );
+    const setUpOf = (shape: WorkerShape): WorkerSetUp => ({
+      shape,
+      schedulers: plan.schedulers,
+      settings: plan.link,
+      quietBeatMs: settings.quietHeartbeatMs,
+    });
+    for (const shape of plan.workers)
+      workers.set(shape.worker, new WorkerMachine(shape.worker, clockOf(shape.worker), ground, setUpOf(shape)));
+    const cloneOf = (worker: string): WorkerMachine | undefined => {
+      const shape = plan.workers.find((one) => one.worker === worker);
+      // Of two processes without boot ids nobody can tell which is which.
+      if (shape === undefined || shape.dialect !== undefined) return undefined;
+      let clone = clones.get(worker);
+      if (clone === undefined) {
+        const name = `${worker}b`;
+        const copy = { ...shape, worker: name, hasDisk: false };
+        clones.set(worker, (clone = new WorkerMachine(name, clockOf(worker), ground, setUpOf(copy))));
+      }
+      return clone;
+    };
     const api = new Api(timeline, trace, dice.fork("api"), find);
     this.#callers = new Callers({
       timeline,
@@ -104,7 +133,7 @@ export class SimulatedWorld {
       tenants,
       workers: plan.workers,
     });
-    this.#stricken = { timeline, network, store, storeClock, api, schedulers, workers };
+    this.#stricken = { timeline, network, store, storeClock, api, schedulers, workers, cloneOf, isLoose: plan.isLoose };
   }
 
   async live(): Promise<WorldReport> {

@@ -30,4 +30,24 @@ describe("binding", () => {
     const later = back({ task_id: "r1.0", fence: 10 }).says("w1", "c3", "control.register", { capabilities: {}, running: [] });
     expect(passed(later.commit(joined, requeued).read(), "binding")).toBe(true);
   });
+
+  it("[X47] finds an attempt that is taken from a worker as it resumes the session in which it got it", () => {
+    const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
+    const sent = () =>
+      new Script()
+        .start("r1")
+        .created("r1")
+        .joined("w1")
+        .granted("r1.0", "w1", 10)
+        .read()
+        .says("w1", "c1", "control.register", { capabilities: {}, running: [] })
+        .accepted("w1", "c1", "s-1")
+        .hears("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 });
+
+    expect(caught(sent().resumed("w1", "c2", "s-1").commit(joined, requeued).read(), "binding")).toContain(
+      "as it resumed its session",
+    );
+    const anew = sent().says("w1", "c2", "control.register", { capabilities: {}, running: [] });
+    expect(passed(anew.commit(joined, requeued).read(), "binding")).toBe(true);
+  });
 });

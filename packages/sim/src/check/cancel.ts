@@ -39,6 +39,7 @@ export function cancel({ fail, lives, scene }: Bench): Checker {
     observe(seen) {
       if (seen.kind !== "handler") return;
       const key = `${seen.boot} ${seen.task}#${seen.fence}`;
+      if (scene.isOlder(`${seen.tenant}/${seen.instance}`)) return;
       if (seen.event === "starts") running.set(key, { seen, overSince: Number.POSITIVE_INFINITY });
       else running.delete(key);
     },

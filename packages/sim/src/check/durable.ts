@@ -2,6 +2,7 @@
 // that speaks before its commit is caught as soon as somebody reads in between, or when the commit then does not happen.
 
 import type { Bench, Checker, Exchange } from "./checker.ts";
+import { Lineage } from "./lineage.ts";
 import { covers, dispatchesIn, type WireFrame, type Word, wordsIn } from "./wire.ts";
 
 /** Something that was said, and what is wrong if the log does not bear it out. */
@@ -14,8 +15,9 @@ interface Said {
 export function durable({ fail, lives }: Bench): Checker {
   const waiting = new Map<string, Said[]>();
   const accepts = new Map<string, number>();
-  const newest = new Map<string, string>();
-  /** Words that reached a scheduler and are not acked yet, by connection and number. */
+  const accepted = new Set<string>();
+  const lineage = new Lineage();
+  /** Words that reached a scheduler and are not acked yet, by session and number. */
   const flights = new Map<string, Map<number, readonly Word[]>>();
   /** Orders to drain or undrain a worker, and when their callers knew that they were done; one that got no answer may be done at any time. */
   const asks = new Map<string, { readonly call: number; readonly isOn: boolean; doneAt: number }[]>();
@@ -55,21 +57,21 @@ export function durable({ fail, lives }: Bench): Checker {
   };
 
   const hearWorker = (frame: WireFrame): void => {
-    const { seen } = frame;
-    if (frame.type === "control.register") newest.set(`${seen.tenant}/${seen.instance}`, seen.connection);
     const words = wordsIn(frame).filter(
       ({ of, says }) => of === "result" || (of === "error" && says !== "E.CMD.CONCURRENCY_VIOLATION"),
     );
     if (words.length === 0 || frame.seq === null) return;
-    const flight = flights.get(seen.connection) ?? new Map<number, readonly Word[]>();
-    flights.set(seen.connection, flight.set(frame.seq, words));
+    const flight = flights.get(frame.stream) ?? new Map<number, readonly Word[]>();
+    flights.set(frame.stream, flight.set(frame.seq, words));
   };
 
   const hearScheduler = (frame: WireFrame): void => {
     const { seen } = frame;
     const worker = `${seen.tenant}/${seen.instance}`;
     const add = (about: string, problem: () => string | null) => expect(seen.tenant, { n: seen.n, about, problem });
-    if (frame.type === "control.session.accept") {
+    // A renewed token is told by an accept of its own, without a join.
+    if (frame.type === "control.session.accept" && !accepted.has(seen.connection)) {
+      accepted.add(seen.connection);
       const count = (accepts.get(worker) ?? 0) + 1;
       accepts.set(worker, count);
       add(worker, () => {
@@ -87,13 +89,13 @@ export function durable({ fail, lives }: Bench): Checker {
   };
 
   const hearAck = (frame: WireFrame, worker: string): void => {
-    const { connection, tenant, n } = frame.seen;
-    const flight = flights.get(connection);
+    const { tenant, n } = frame.seen;
+    const flight = flights.get(frame.stream);
     for (const [seq, words] of flight ?? []) {
       if (!covers(frame, seq)) continue;
       flight?.delete(seq);
       // A session that another has followed is acked and not heard.
-      const isNewest = () => newest.get(worker) === connection;
+      const isNewest = () => lineage.isNewest(frame);
       if (isNewest())
         for (const { task, fence, says } of words)
           expect(tenant, { n, about: task, problem: () => (isNewest() ? forgotten(worker, task, fence, says) : null) });
@@ -125,6 +127,7 @@ export function durable({ fail, lives }: Bench): Checker {
     },
     exchange: hearAnswer,
     frame(frame) {
+      lineage.hear(frame);
       if (frame.seen.toward === "scheduler" && frame.seen.event === "delivered") hearWorker(frame);
       if (frame.seen.toward === "worker" && frame.seen.event === "sent") hearScheduler(frame);
     },

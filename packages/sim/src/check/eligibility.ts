@@ -48,6 +48,9 @@ export function eligibility({ fail, lives, scene }: Bench): Checker {
     },
     frame(frame) {
       const { seen } = frame;
+      // The oldest dialect knows no accept: who has registered may be given work.
+      const isOldest = scene.shapeOf(`${seen.tenant}/${seen.instance}`)?.dialect === "v1";
+      if (isOldest && frame.type === "control.register" && seen.event === "delivered") accepted.add(seen.connection);
       if (seen.toward !== "worker" || seen.event !== "sent") return;
       if (frame.type === "control.session.accept") accepted.add(seen.connection);
       if (frame.type === "control.reset") reset.add(seen.connection);

@@ -3,6 +3,7 @@
 
 import type { TrueTime } from "../observation.ts";
 import type { Bench, Checker } from "./checker.ts";
+import { Lineage } from "./lineage.ts";
 import type { Fact } from "./log-book.ts";
 import { covers, type WireFrame, wordsIn } from "./wire.ts";
 
@@ -19,7 +20,8 @@ const answerMs = 3_000;
 interface Late {
   readonly task: string;
   readonly fence: number;
-  readonly connection: string;
+  /** By which it came, and when: the session is its stream. */
+  readonly frame: WireFrame;
   readonly seq: number;
   ackedAt: TrueTime;
 }
@@ -27,7 +29,7 @@ interface Late {
 export function fencing({ fail, lives, scene }: Bench): Checker {
   /** Who has said what about an attempt, delivered at a scheduler: `<task>#<fence>` to `<what> <worker> <boot>`. */
   const said = new Map<string, Set<string>>();
-  const newest = new Map<string, string>();
+  const lineage = new Lineage();
   const announced = new Set<string>();
   const stopped = new Set<string>();
   let late: Late[] = [];
@@ -49,23 +51,24 @@ export function fencing({ fail, lives, scene }: Bench): Checker {
     const isSaid = (causes[type] ?? []).some(
       (what) => words.has(`${what} ${task.worker} ${task.boot}`) || words.has(`${what} ${task.worker} ${granted}`),
     );
-    if (!isSaid) fail(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
+    // A dialect without fences names the dispatch it answers, which may be an earlier one of the same task.
+    const isSaidFirst =
+      scene.isOlder(task.worker) && (causes[type] ?? []).some((what) => said.get(id)?.has(`${what} ${task.worker}`));
+    if (!isSaid && !isSaidFirst) fail(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
   };
 
   const hearWorker = (frame: WireFrame): void => {
     const { seen } = frame;
     const worker = `${seen.tenant}/${seen.instance}`;
-    if (frame.type === "control.register") {
-      newest.set(worker, seen.connection);
-      if (JSON.stringify(frame.payload).includes('"cancel"')) announced.add(seen.connection);
-    }
+    if (frame.type === "control.register" && JSON.stringify(frame.payload).includes('"cancel"')) announced.add(seen.connection);
     for (const { of, task, fence, says } of wordsIn(frame)) {
       const words = said.get(`${task}#${fence}`) ?? new Set<string>();
       said.set(`${task}#${fence}`, words.add(`${says} ${worker} ${seen.boot}`));
+      if (scene.isOlder(worker)) said.set(task, (said.get(task) ?? new Set<string>()).add(`${says} ${worker}`));
       // The log may lag behind, so what it calls stale surely is. A life that another has followed is not answered any more.
       const isStale = (lives.task(task)?.fence ?? 0) > fence;
-      if (isStale && of !== "feedback" && frame.seq !== null && newest.get(worker) === seen.connection)
-        late.push({ task, fence, connection: seen.connection, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });
+      if (isStale && of !== "feedback" && frame.seq !== null && lineage.isNewest(frame))
+        late.push({ task, fence, frame, seq: frame.seq, ackedAt: Number.POSITIVE_INFINITY });
     }
   };
 
@@ -78,22 +81,24 @@ export function fencing({ fail, lives, scene }: Bench): Checker {
     },
     frame(frame) {
       const { seen } = frame;
+      lineage.hear(frame);
       if (seen.toward === "scheduler" && seen.event === "delivered") hearWorker(frame);
       if (seen.toward !== "worker" || seen.event !== "sent") return;
       if (frame.type === "biz.exec.cancel")
-        stopped.add(`${seen.connection} ${String(frame.payload["task_id"])}#${Number(frame.payload["fence"])}`);
+        stopped.add(`${frame.stream} ${String(frame.payload["task_id"])}#${Number(frame.payload["fence"])}`);
       if (frame.type === "control.ack")
         for (const one of late)
-          if (one.connection === seen.connection && covers(frame, one.seq)) one.ackedAt = Math.min(one.ackedAt, seen.at);
+          if (one.frame.stream === frame.stream && covers(frame, one.seq)) one.ackedAt = Math.min(one.ackedAt, seen.at);
     },
     passes(at) {
       const waiting: Late[] = [];
       for (const one of late) {
-        const link = scene.links.get(one.connection);
-        const isDeaf = link?.isOpen !== true || !scene.isRunning(link.scheduler) || !announced.has(one.connection);
-        if (isDeaf || stopped.has(`${one.connection} ${one.task}#${one.fence}`)) continue;
+        const { stream, seen } = one.frame;
+        const link = scene.links.get(seen.connection);
+        const isDeaf = link?.isOpen !== true || !scene.isRunning(link.scheduler) || !announced.has(lineage.originOf(stream));
+        if (isDeaf || stopped.has(`${stream} ${one.task}#${one.fence}`)) continue;
         if (at <= one.ackedAt + answerMs) waiting.push(one);
-        else if (newest.get(`${link.tenant}/${link.instance}`) === one.connection && scene.troubledAt < one.ackedAt)
+        else if (lineage.isNewest(one.frame) && scene.troubledAt < one.ackedAt)
           return fail(`a late word about ${one.task}#${one.fence} was acked and not answered as stale`, [one.task]);
       }
       late = waiting;

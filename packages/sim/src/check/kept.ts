@@ -12,26 +12,26 @@ interface Said {
 }
 
 export function kept({ fail, scene }: Bench): Checker {
-  /** By worker and `<task>#<fence>`: said, and no ack of it has come back. */
+  /** By machine and `<task>#<fence>`: said, and no ack of it has come back. Of two machines with one name each keeps its own. */
   const unacked = new Map<string, Map<string, Said>>();
-  /** What left under which number, by connection. */
+  /** What left under which number, by session. */
   const flights = new Map<string, Map<number, readonly string[]>>();
   let saw = 0;
 
   const hearWords = (frame: WireFrame, worker: string): void => {
     const results = wordsIn(frame).filter(({ of }) => of === "result");
     if (results.length === 0 || frame.seq === null) return;
-    const { connection, boot } = frame.seen;
+    const { boot } = frame.seen;
     const mine = unacked.get(worker) ?? new Map<string, Said>();
     unacked.set(worker, mine);
-    const flight = flights.get(connection) ?? new Map<number, readonly string[]>();
+    const flight = flights.get(frame.stream) ?? new Map<number, readonly string[]>();
     const names = results.map(({ task, fence }) => `${task}#${fence}`);
-    flights.set(connection, flight.set(frame.seq, names));
+    flights.set(frame.stream, flight.set(frame.seq, names));
     for (const { task, fence } of results) mine.set(`${task}#${fence}`, { task, fence, boot });
   };
 
   const hearAck = (frame: WireFrame, worker: string): void => {
-    const flight = flights.get(frame.seen.connection);
+    const flight = flights.get(frame.stream);
     for (const [seq, names] of flight ?? []) {
       if (!covers(frame, seq)) continue;
       flight?.delete(seq);
@@ -43,14 +43,14 @@ export function kept({ fail, scene }: Bench): Checker {
     const held = heldIn(frame);
     if (held === null) return;
     const named = new Set(held.map(({ task, fence }) => `${task}#${fence}`));
-    const hasDisk = scene.shapeOf(worker)?.hasDisk === true;
+    const hasDisk = scene.setUp?.workers.find((one) => one.worker === worker)?.hasDisk === true;
     for (const [name, { task, boot }] of unacked.get(worker) ?? []) {
       if (!hasDisk && boot !== frame.seen.boot) continue;
       saw++;
       if (!named.has(name))
         return fail(
           `${worker} (boot ${frame.seen.boot}) comes back without ${name}, whose result it sent and never heard acked`,
-          [task, frame.seen.worker],
+          [task, worker],
         );
     }
   };
@@ -61,7 +61,7 @@ export function kept({ fail, scene }: Bench): Checker {
     },
     frame(frame) {
       const { seen } = frame;
-      const worker = `${seen.tenant}/${seen.instance}`;
+      const { worker } = seen;
       if (seen.toward === "scheduler" && seen.event === "sent") {
         if (frame.type === "control.register") judge(frame, worker);
         hearWords(frame, worker);

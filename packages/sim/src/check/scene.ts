@@ -100,6 +100,12 @@ export class Scene {
     return life?.isAlive === true && !life.isPaused;
   }
 
+  /** Workers of older dialects cannot say what they hold, cannot be told to stop, and forget. By machine or by tenant and instance. */
+  isOlder(worker: string): boolean {
+    const shape = this.setUp?.workers.find((one) => one.worker === worker || `${one.tenant}/${one.instance}` === worker);
+    return shape?.dialect !== undefined;
+  }
+
   shapeOf(worker: string): SetUp["workers"][number] | undefined {
     return this.setUp?.workers.find((one) => `${one.tenant}/${one.instance}` === worker);
   }

@@ -24,7 +24,9 @@ export function singleFlight({ fail, lives, scene }: Bench): Checker {
     started.set(grant, where);
     running.set(grant, seen);
     saw++;
-    if (first !== undefined) fail(`${grant} was started twice: at ${first} and at ${where}`, [seen.task, seen.worker]);
+    // Asked again what became of it, a worker that cannot say so does it again.
+    if (first !== undefined && !scene.isOlder(`${seen.tenant}/${seen.instance}`))
+      fail(`${grant} was started twice: at ${first} and at ${where}`, [seen.task, seen.worker]);
   };
 
   /** Which grants of it have ended without a verdict because its holder was taken for lost. */
@@ -33,6 +35,7 @@ export function singleFlight({ fail, lives, scene }: Bench): Checker {
     const isLost = data["code"] === "E.WORKER.LOST" && lives.workers.get(String(data["from"]))?.standing === "lost";
     const handler = task === undefined || !isLost ? undefined : running.get(`${task.id}#${task.fence}`);
     if (isLost) saw++;
+    if (handler !== undefined && scene.isOlder(`${handler.tenant}/${handler.instance}`)) return;
     if (task === undefined || handler === undefined || suspended.has(handler.worker) || !isAwake(handler.worker, readAt)) return;
     fail(
       `${task.id} was given on at position ${position} of ${tenant} because ${handler.worker} was lost, ` +

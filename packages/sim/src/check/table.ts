@@ -1,19 +1,24 @@
 // Every checker by its name, with the invariant it judges. A name is part of the file name of a regression, so it stays.
 
+import { acks } from "./acks.ts";
 import { binding } from "./binding.ts";
 import { cancel } from "./cancel.ts";
 import type { Bench, Checker } from "./checker.ts";
 import { conservation } from "./conservation.ts";
 import { convergence } from "./convergence.ts";
 import { deliveries } from "./deliveries.ts";
+import { drain } from "./drain.ts";
 import { duplicates } from "./duplicates.ts";
 import { durable } from "./durable.ts";
 import { eligibility } from "./eligibility.ts";
 import { fencing } from "./fencing.ts";
+import { inOrder } from "./in-order.ts";
 import { kept } from "./kept.ts";
 import type { LogBook } from "./log-book.ts";
 import { noLoss } from "./no-loss.ts";
 import { once } from "./once.ts";
+import { oneSession } from "./one-session.ts";
+import { owed } from "./owed.ts";
 import type { Plans } from "./plans.ts";
 import { positions } from "./positions.ts";
 import { reads } from "./reads.ts";
@@ -23,6 +28,8 @@ import { soundness } from "./soundness.ts";
 import { terminal } from "./terminal.ts";
 import { timers } from "./timers.ts";
 import { unacked } from "./unacked.ts";
+import { verdicts } from "./verdicts.ts";
+import { window } from "./window.ts";
 import { workConserving } from "./work-conserving.ts";
 
 interface Row {
@@ -47,7 +54,14 @@ export const checkers = {
   "single-flight": { invariant: "I16", make: singleFlight },
   "work-conserving": { invariant: "I17", make: workConserving },
   eligibility: { invariant: "I18", make: eligibility },
+  "in-order": { invariant: "I19", make: inOrder },
+  owed: { invariant: "I19", make: owed },
+  verdicts: { invariant: "I19", make: verdicts },
+  window: { invariant: "I20", make: window },
+  acks: { invariant: "I21", make: acks },
+  "one-session": { invariant: "I22", make: oneSession },
   binding: { invariant: "I23", make: binding },
+  drain: { invariant: "I24", make: drain },
   soundness: { invariant: "I37", make: soundness },
   convergence: { invariant: "I39", make: convergence },
   positions: { invariant: "I42", make: positions },

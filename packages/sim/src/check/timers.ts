@@ -100,8 +100,9 @@ export function timers({ fail, lives, scene }: Bench): Checker {
 
   const judgeLeases = (): void => {
     const { troubledAt } = scene;
-    const leaseMs = (scene.setUp?.promises.leaseMs ?? 0) * slowest;
+    const { leaseMs: usual = 0, quietLeaseMs: quiet = 0 } = scene.setUp?.promises ?? {};
     for (const [worker, held] of lives.held) {
+      const leaseMs = (scene.isOlder(worker) ? quiet : usual) * slowest;
       const at = lives.knownAt.get(worker.slice(0, worker.indexOf("/"))) ?? 0;
       // After trouble nobody's lease ends before a whole period is over.
       const due = Math.max((renewedAt.get(worker) ?? 0) + leaseMs, troubledAt + 2 * leaseMs);
@@ -127,7 +128,7 @@ export function timers({ fail, lives, scene }: Bench): Checker {
       if (
         seen.toward === "scheduler" &&
         seen.event === "delivered" &&
-        (type === "control.heartbeat" || type === "control.register")
+        (type === "control.heartbeat" || type === "control.register" || type === "control.resume")
       )
         renewedAt.set(`${seen.tenant}/${seen.instance}`, seen.at);
     },

@@ -28,7 +28,10 @@ export function unacked({ fail, lives, scene }: Bench): Checker {
   };
 
   const hearAck = (frame: WireFrame): void => {
-    const flight = sent.get(frame.seen.connection);
+    // The oldest dialect acks by name, and the name of a dispatch says which it is.
+    const [task, fence] = String(frame.payload["for"]).split("#");
+    if (task !== undefined && fence !== undefined && scene.isOlder(frame.seen.worker)) hear(task, Number(fence));
+    const flight = sent.get(frame.stream);
     for (const [seq, items] of flight ?? [])
       if (covers(frame, seq)) {
         for (const { task, fence } of items) hear(task, fence);
@@ -62,12 +65,14 @@ export function unacked({ fail, lives, scene }: Bench): Checker {
     frame(frame) {
       const { seen } = frame;
       if (seen.toward === "worker" && seen.event === "sent") {
-        if (frame.type === "control.session.accept")
-          seats.set(`${seen.tenant}/${seen.instance}`, { connection: seen.connection, at: seen.at });
+        const who = `${seen.tenant}/${seen.instance}`;
+        // A renewed token seats nobody anew.
+        if (frame.type === "control.session.accept" && seats.get(who)?.connection !== seen.connection)
+          seats.set(who, { connection: seen.connection, at: seen.at });
         const items = dispatchesIn(frame);
         if (items.length === 0 || frame.seq === null) return;
-        const flight = sent.get(seen.connection) ?? new Map<number, readonly Sent[]>();
-        sent.set(seen.connection, flight.set(frame.seq, items));
+        const flight = sent.get(frame.stream) ?? new Map<number, readonly Sent[]>();
+        sent.set(frame.stream, flight.set(frame.seq, items));
       } else if (seen.toward === "scheduler" && seen.event === "delivered") {
         if (frame.type === "control.ack") hearAck(frame);
         for (const { task, fence } of [...wordsIn(frame), ...(heldIn(frame) ?? [])]) hear(task, fence);

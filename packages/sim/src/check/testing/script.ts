@@ -29,6 +29,8 @@ export class Script {
       ackDeadlineMs: 5_000,
       leaseMs: 30_000,
       heartbeatMs: 10_000,
+      quietLeaseMs: 105_000,
+      quietHeartbeatMs: 35_000,
       maxDeliveries: 3,
       convergeMs: 600_000,
       idleMs: 1_000,
@@ -164,8 +166,24 @@ export class Script {
     return `run/${task.slice(0, task.lastIndexOf("."))}`;
   }
 
-  link(worker: string, connection: string, event: "opened" | "closed" = "opened"): this {
+  link(worker: string, connection: string, event: "dialled" | "opened" | "closed" = "opened"): this {
     return this.add({ kind: "link", ...this.#face(worker), connection, scheduler: "s1", event, side: "scheduler" });
+  }
+
+  /** A socket of its own, and the session that the scheduler lets in on it. */
+  accepted(worker: string, connection: string, session: string, more: Data = {}, wish: { boot?: string } = {}): this {
+    const payload = { session_id: session, session_token: "t", resumed: false, ...more };
+    return this.link(worker, connection, "dialled")
+      .link(worker, connection)
+      .hears(worker, connection, "control.session.accept", payload, wish);
+  }
+
+  /** The same session on a new socket. */
+  resumed(worker: string, connection: string, session: string, lastSeen = -1): this {
+    return this.link(worker, connection, "dialled")
+      .link(worker, connection)
+      .says(worker, connection, "control.resume", { session_id: session, session_token: "t", last_seen_seq: lastSeen })
+      .hears(worker, connection, "control.session.accept", { session_id: session, session_token: "u", resumed: true });
   }
 
   /** A frame towards the scheduler, sent and delivered; `lost` leaves the delivery out. */

@@ -1,0 +1,35 @@
+import { describe, expect, it } from "vitest";
+import { caught, passed, Script } from "./testing/script.ts";
+
+const dispatch = { run_id: "r1", task_id: "r1.0", fence: 10 };
+const begun = () => new Script().accepted("w1", "c1", "s-1");
+const joined = (script: Script, epoch: number) =>
+  script.commit(["worker/t1/w1", "worker.joined", { boot: "b", epoch, slots: 1, name: "w1" }]).read();
+
+describe("one session", () => {
+  it("[X53] finds words on a socket whose place another has taken; a reset is no such word", () => {
+    const taken = () => begun().resumed("w1", "c2", "s-1");
+
+    expect(passed(taken().hears("w1", "c2", "biz.exec.dispatch", dispatch, { seq: 0 }), "one-session")).toBe(true);
+    expect(caught(taken().hears("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 }), "one-session")).toContain(
+      "on c1, whose place c2 had taken",
+    );
+    const reset = { code: "E.SESSION.SUPERSEDED", reason: "newer" };
+    expect(passed(taken().hears("w1", "c1", "control.reset", reset), "one-session")).toBe(true);
+  });
+
+  it("[X53] finds a process that throws out the one that took its place while that one lives", () => {
+    const twice = () => begun().wait(9_000).accepted("w1", "c2", "s-2", {}, { boot: "w1-b2" });
+
+    expect(caught(twice().wait(9_000).accepted("w1", "c3", "s-3"), "one-session")).toContain(
+      "came back on c3 and threw out w1-b2",
+    );
+    const gone = twice().wait(9_000).link("w1", "c2", "closed");
+    expect(passed(gone.accepted("w1", "c3", "s-3"), "one-session")).toBe(true);
+  });
+
+  it("[X53] finds an epoch that does not rise", () => {
+    expect(passed(joined(joined(begun(), 1), 2), "one-session")).toBe(true);
+    expect(caught(joined(joined(begun(), 2), 2), "one-session")).toContain("in epoch 2, after epoch 2");
+  });
+});

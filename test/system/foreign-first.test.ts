@@ -1,0 +1,132 @@
+import { writeFileSync } from "node:fs";
+import type { WorkerDiagnostics } from "@astraflow/protocol";
+import { expect, it } from "vitest";
+import { readJournals } from "../../bench/ledger-work.ts";
+import { gatedChain, makeGate, mostAtOnce, sideBySide, spawnStandIn, startStandIn, startsOf } from "./foreign/stand-in.ts";
+import { Api, startScheduler } from "./installation.ts";
+import { until, within } from "./processes.ts";
+
+it("[O62] a worker of the first generation gets work as it is, no more of it at once than it has slots, and its values arrive", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const worker = await startStandIn(ws, { slots: 2 });
+  const gate = makeGate();
+
+  const refs = await Promise.all([..."abcdef"].map((text) => api.start(gatedChain(gate, text), text)));
+  await worker.heard("started", 2);
+  writeFileSync(gate, "");
+  const runs = await Promise.all(refs.map(({ runId }) => api.ended(runId)));
+
+  expect(runs.map(({ status, nodes }) => [status, nodes?.at(-1)?.result])).toEqual(
+    [..."ABCDEF"].map((text) => ["succeeded", { text }]),
+  );
+  expect(Object.values(startsOf(worker.folder))).toEqual(Array(12).fill(1));
+  expect(mostAtOnce(readJournals(worker.folder))).toBe(2);
+  const { session, handlers } = await api.get<WorkerDiagnostics>("/api/v1/workers/old-1/diagnostics");
+  expect(session).toMatchObject({ phase: "online", dialect: "first" });
+  expect(handlers).toContainEqual(expect.objectContaining({ package: "foreign", runtime: "python", nodeType: "foreign.upper" }));
+  expect(worker.dropped()).toEqual([]);
+});
+
+it("[O62] its error fails the node it is about and no other, and so does a result that says failed", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const worker = await startStandIn(ws);
+  const gate = makeGate();
+
+  const thrown = await api.start(sideBySide(["gate", { gate, text: "x" }], ["fail", { message: "no such table" }]), "thrown");
+  const said = await api.start(sideBySide(["refuse", { message: "not today" }]), "said");
+
+  const [first, second] = [await api.ended(thrown.runId), await api.ended(said.runId)];
+  expect(first.status).toBe("failed");
+  expect(first.nodes?.map(({ status, error }) => [status, error?.code])).toEqual([
+    [expect.not.stringMatching("failed"), expect.not.stringMatching("E.RUNNER.FAILURE")],
+    ["failed", "E.RUNNER.FAILURE"],
+  ]);
+  expect(first.nodes?.[1]?.error?.message).toContain("no such table");
+  expect(second.nodes?.[0]).toMatchObject({ status: "failed", result: { error: "not today" } });
+  expect(worker.dropped()).toEqual([]);
+});
+
+it("[O62] a failure that it cannot put into words is ended by the node's own time limit", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const worker = await startStandIn(ws);
+
+  const { runId } = await api.start(sideBySide(["fail", { message: "" }, { timeoutMs: 500 }]), "k");
+
+  expect((await api.ended(runId)).nodes?.[0]).toMatchObject({ status: "failed", error: { code: "E.TIMEOUT" } });
+  const next = await api.start(sideBySide(["upper", { text: "next" }]), "next");
+  expect((await api.ended(next.runId)).nodes?.[0]?.result).toEqual({ text: "NEXT" });
+  expect([worker.lines("accepted").length, worker.dropped()]).toEqual([1, []]);
+});
+
+it("[O62] its call into a chain is answered, words that either end does not know end nothing, and what it cannot take is not sent", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const worker = await startStandIn(ws);
+
+  const call = await api.start(sideBySide(["next", {}]), "call");
+  expect((await api.ended(call.runId)).nodes?.[0]?.result).toMatchObject({ answer: { error: { code: "next_no_chain" } } });
+  const odd = await api.start(sideBySide(["babble", {}]), "odd");
+  expect((await api.ended(odd.runId)).status).toBe("succeeded");
+  const told = await api.send("POST", "/api/v1/extensions/ext.vendor.acme.ask", { workerId: "old-1", payload: {} });
+  expect([told.status, await worker.heard("ignored")]).toEqual([202, { said: "ignored", type: "ext.vendor.acme.ask" }]);
+  const large = await api.start(sideBySide(["upper", { text: "x".repeat(1_100_000) }]), "large");
+  expect((await api.ended(large.runId)).nodes?.[0]?.error?.code).toBe("E.FRAME.TOO_LARGE");
+
+  const last = await api.start(sideBySide(["upper", { text: "still here" }]), "last");
+  expect((await api.ended(last.runId)).nodes?.[0]?.result).toEqual({ text: "STILL HERE" });
+  expect([worker.lines("accepted").length, worker.lines("reset"), worker.dropped()]).toEqual([1, [], []]);
+});
+
+it("[O62] with a wrong token it hears why and ends itself", async () => {
+  const { ws } = await startScheduler();
+  const worker = spawnStandIn(ws, { token: "not-the-token" });
+
+  expect(await within(worker.ended, "the end of the worker")).toEqual({ code: 1, signal: null });
+  expect(worker.lines("reset").map(({ code }) => code)).toEqual(["E.AUTH.INVALID_TOKEN", "E.AUTH.INVALID_TOKEN"]);
+  expect(worker.dropped()).toEqual([]);
+});
+
+it("[O63] a drain reaches it: nothing new is sent there, what it holds is finished, and after the drain it works again", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const worker = await startStandIn(ws);
+  const gate = makeGate();
+  const held = await api.start(gatedChain(gate, "held"), "held");
+  await worker.heard("started");
+
+  await api.send("POST", "/api/v1/workers/old-1/drain");
+  await worker.heard("draining");
+  // A free slot that drains gets nothing: otherwise it would have been granted in the turn that answered.
+  const later = await api.start(sideBySide(["upper", { text: "later" }]), "later");
+  expect((await api.run(later.runId)).status).toBe("queued");
+  writeFileSync(gate, "");
+  await until("the first node to end", async () => (await api.run(held.runId)).nodes?.[0]?.status === "succeeded");
+  expect((await api.run(later.runId)).status).toBe("queued");
+  await api.send("POST", "/api/v1/workers/old-1/undrain");
+
+  expect((await api.ended(held.runId)).nodes?.at(-1)?.result).toEqual({ text: "HELD" });
+  expect((await api.ended(later.runId)).nodes?.[0]?.result).toEqual({ text: "LATER" });
+  expect([worker.lines("accepted").length, worker.dropped()]).toEqual([1, []]);
+});
+
+it("[O63] interrupted while it drains, it hands its work back, and another gets it at once", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const gate = makeGate();
+  const leaving = await startStandIn(ws, { name: "leaving" });
+  const { runId } = await api.start(gatedChain(gate, "x"), "k");
+  await leaving.heard("started");
+  const staying = await startStandIn(ws, { name: "staying" });
+
+  await api.send("POST", "/api/v1/workers/leaving/drain");
+  await leaving.heard("draining");
+  leaving.kill("SIGINT");
+  await staying.heard("started");
+  writeFileSync(gate, "");
+
+  expect((await api.ended(runId)).nodes?.[0]).toMatchObject({ status: "succeeded", workerName: "staying", attempt: 2 });
+  expect(await within(leaving.ended, "the end of the worker")).toEqual({ code: 130, signal: null });
+});

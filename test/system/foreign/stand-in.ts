@@ -1,0 +1,152 @@
+// Stand-ins for workers of another make as children of a test: started with a journal of their own, waited for by the lines they say, ended by
+// their own pid; and the workflows that are made for them. No test lives here.
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import type { Workflow } from "@astraflow/protocol";
+import { afterEach } from "vitest";
+import { type Execution, journalOf, readJournals } from "../../../bench/ledger-work.ts";
+import { type Ended, makeFolder, until } from "../processes.ts";
+import type { Said } from "./first-worker.ts";
+
+const programs = {
+  first: fileURLToPath(new URL("./first-worker.ts", import.meta.url)),
+  v1: fileURLToPath(new URL("./v1-worker.ts", import.meta.url)),
+};
+
+export interface StandInOptions {
+  readonly dialect?: keyof typeof programs;
+  /** Name and identity in one. */
+  readonly name?: string;
+  readonly slots?: number;
+  readonly token?: string;
+  readonly tenant?: string;
+  /** Between two heartbeats; the real ones' 30 to 35 s otherwise. */
+  readonly beatMs?: number;
+  /** Where the journals lie; one for all lives that a test wants to count together. */
+  readonly folder?: string;
+}
+
+type Line<S extends Said["said"]> = Extract<Said, { said: S }>;
+
+export interface StandIn {
+  readonly folder: string;
+  readonly ended: Promise<Ended>;
+  lines<S extends Said["said"]>(said: S): Line<S>[];
+  /** The nth line of that kind, from 1. */
+  heard<S extends Said["said"]>(said: S, nth?: number): Promise<Line<S>>;
+  /** Frames that it could not read; there must be none. */
+  dropped(): string[];
+  kill(signal: NodeJS.Signals): void;
+}
+
+const children = new Set<ChildProcess>();
+
+afterEach(() => {
+  for (const child of children) child.kill("SIGKILL");
+});
+
+export function spawnStandIn(ws: string, options: StandInOptions = {}): StandIn {
+  const { dialect = "first", name = "old-1", folder = makeFolder(), beatMs } = options;
+  const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && !key.startsWith("VITEST"));
+  const env = {
+    ...Object.fromEntries(inherited),
+    ...journalOf(folder, name),
+    ASTRA_WORKER_SCHEDULER_WS_URL: ws,
+    ASTRA_WORKER_TENANT: options.tenant ?? "default",
+    ASTRA_WORKER_AUTH_TOKEN: options.token ?? "dev-token",
+    ASTRA_WORKER_WORKER_NAME: name,
+    ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(options.slots ?? 8),
+    ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",
+    ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.2",
+    ...(beatMs !== undefined && {
+      ASTRA_WORKER_HEARTBEAT_INTERVAL_SECONDS: String(beatMs / 1_000),
+      ASTRA_WORKER_HEARTBEAT_JITTER_SECONDS: "0",
+    }),
+  };
+  const child = spawn(process.execPath, [programs[dialect]], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
+  children.add(child);
+  const said: Said[] = [];
+  let problems = "";
+  createInterface({ input: child.stdout }).on("line", (line) => said.push(JSON.parse(line) as Said));
+  child.stderr.on("data", (bytes: Buffer) => {
+    problems += String(bytes);
+  });
+  const ended = new Promise<Ended>((resolve) => {
+    child.on("close", (code, signal) => {
+      children.delete(child);
+      resolve({ code, signal });
+    });
+  });
+  const lines = <S extends Said["said"]>(what: S): Line<S>[] => said.filter((line): line is Line<S> => line.said === what);
+  return {
+    folder,
+    ended,
+    lines,
+    heard: (what, nth = 1) =>
+      until(`line ${nth} "${what}" of ${name}`, async () => lines(what)[nth - 1]).catch((cause: unknown) => {
+        throw new Error(`${name} said ${JSON.stringify(said)}\n${problems}`, { cause });
+      }),
+    dropped: () => problems.split("\n").filter((line) => line.startsWith("dropped:")),
+    kill: (signal) => void child.kill(signal),
+  };
+}
+
+export async function startStandIn(ws: string, options: StandInOptions = {}): Promise<StandIn> {
+  const standIn = spawnStandIn(ws, options);
+  await standIn.heard("ready");
+  return standIn;
+}
+
+/** How often each task was begun, by all lives that share the folder. */
+export function startsOf(folder: string): Record<string, number> {
+  const starts: Record<string, number> = {};
+  for (const { what, task } of readJournals(folder)) if (what === "start") starts[task] = (starts[task] ?? 0) + 1;
+  return starts;
+}
+
+/** The most that ran at once, by the order of the journal of one worker. */
+export function mostAtOnce(executions: readonly Execution[]): number {
+  let now = 0;
+  let most = 0;
+  for (const { what } of executions) {
+    now += what === "start" ? 1 : -1;
+    most = Math.max(most, now);
+  }
+  return most;
+}
+
+type Node = Workflow["nodes"][number];
+
+function makeNode(type: string, parameters: NonNullable<Node["parameters"]>, policy: NonNullable<Node["policy"]> = {}): Node {
+  const port = (root: string) => [{ key: "text", label: "text", binding: { path: `${root}.text` } }];
+  return {
+    id: randomUUID(),
+    type: `foreign.${type}`,
+    label: type,
+    package: { name: "foreign", version: "1.0.0" },
+    position: { x: 0, y: 0 },
+    parameters,
+    policy,
+    ui: { inputPorts: port("parameters"), outputPorts: port("results") },
+  };
+}
+
+/** Nodes side by side, without edges. */
+export function sideBySide(...given: readonly Readonly<Parameters<typeof makeNode>>[]): Workflow {
+  const nodes = given.map((what) => makeNode(...what));
+  return { id: randomUUID(), schemaVersion: "2025-10", metadata: { name: "Side by side" }, nodes, edges: [] };
+}
+
+/** A text that passes a gate and is then turned to capitals: its value proves that it travelled. */
+export function gatedChain(gate: string, text: string): Workflow {
+  const [first, second] = [makeNode("gate", { gate, text }), makeNode("upper", {})];
+  const edge = { id: "e0", source: { node: first.id, port: "text" }, target: { node: second.id, port: "text" } };
+  return { ...sideBySide(), nodes: [first, second], edges: [edge] };
+}
+
+/** A gate that nobody has opened yet: its file is not there. */
+export const makeGate = (): string => join(makeFolder(), "open");

@@ -1,0 +1,68 @@
+import { describe, expect, it } from "vitest";
+import { Api, startScheduler } from "./installation.ts";
+import { astraDone, makeFolder, until } from "./processes.ts";
+import { makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
+
+describe("a worker with --metrics-listen", () => {
+  it("[W136] says in its ready line where it listens, and answers there while a handler blocks", async () => {
+    const scheduler = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "2000"] });
+    const api = new Api(scheduler.http);
+    const worker = await startRoughWorker(scheduler.ws, makeRoughPackage(), ["--metrics-listen", "127.0.0.1:0"]);
+    const { metrics } = await worker.ready();
+    const get = (path: string) => fetch(`${String(metrics)}${path}`, { signal: AbortSignal.timeout(2_000) });
+    const inventory = async () => (await (await get("/inventory")).json()) as Record<string, object[]>;
+    expect(metrics).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
+
+    const { runId } = await api.start(roughRun("block", { ms: 2_500 }), "k");
+    const busy = await until("the attempt in the inventory", async () => {
+      const seen = await inventory();
+      return seen["running"]?.length === 1 && seen;
+    });
+
+    expect(busy).toMatchObject({
+      session: { phase: "READY" },
+      handlers: expect.arrayContaining([
+        { package: "rough", version: "1.0.0", runtime: "node", nodeType: "rough.block", capabilities: ["rough.all"] },
+      ]) as object[],
+      running: [{ run: runId, phase: "running" }],
+      resources: { mem_pct: expect.any(Number) as number, disk_pct: expect.any(Number) as number },
+      outbox: { length: 0, isWritable: true },
+    });
+    expect((await get("/healthz")).status).toBe(200);
+    expect(await (await get("/metrics")).text()).toMatch(/^inflight_tasks 1$/m);
+    await api.ended(runId);
+    const text = await (await get("/metrics")).text();
+    expect(text).toMatch(/^heartbeat_sent_total [1-9]/m);
+    expect(text).toContain('task_duration_ms_bucket{node_type="rough.block",le="+Inf"} 1');
+  });
+
+  it("[W137] ends with 2 and a sentence where the address cannot be used", async () => {
+    const scheduler = await startScheduler();
+    const { host } = new URL(scheduler.http);
+
+    const { code, stderr } = await astraDone([
+      "worker",
+      "--token",
+      "dev-token",
+      "--data-dir",
+      makeFolder(),
+      "--metrics-listen",
+      host,
+    ]);
+
+    expect(code).toBe(2);
+    expect(stderr).toContain(`worker: --metrics-listen ${host} cannot be used: `);
+  });
+});
+
+describe("a worker in one thread", () => {
+  it("[W125] does the same work with --threads 0", async () => {
+    const scheduler = await startScheduler();
+    const api = new Api(scheduler.http);
+    await startRoughWorker(scheduler.ws, makeRoughPackage(), ["--threads", "0"]);
+
+    const run = await api.ended((await api.start(roughRun("block", { ms: 1 }), "k")).runId);
+
+    expect(run).toMatchObject({ status: "succeeded", nodes: [{ result: { was: "blocked" } }] });
+  });
+});
