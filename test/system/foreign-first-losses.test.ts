@@ -64,6 +64,26 @@ it("[O64] sent away by an operator, it is back at once with its tasks still runn
   expect(worker.dropped()).toEqual([]);
 });
 
+it("[O64] sent away again and again under load, also while it joins: every task still ends once", async () => {
+  const { http, ws } = await startScheduler();
+  const api = new Api(http);
+  const worker = await startStandIn(ws);
+  const nap = (at: number) => sideBySide(["nap", { ms: 5 + ((at * 7) % 40) }], ["nap", { ms: 60 }]);
+  const refs = await Promise.all(Array.from({ length: 60 }, (_, at) => api.start(nap(at), `${at}`)));
+
+  for (let round = 2; round <= 7; round += 1) {
+    await api.send("POST", "/api/v1/workers/old-1/kick", { reason: "again" });
+    await worker.heard("accepted", round);
+  }
+
+  for (const [at, ref] of refs.entries()) {
+    const run = await api.ended(ref.runId);
+    expect([run.status, run.nodes?.[0]?.result]).toEqual(["succeeded", { text: `${5 + ((at * 7) % 40)}` }]);
+    expect(await factsOf(api, ref, "task.succeeded")).toBe(2);
+  }
+  expect(worker.dropped()).toEqual([]);
+});
+
 it("[O64] a result that it lost while the scheduler was away is made again under the same attempt, and counts once", async () => {
   const scheduler = await startScheduler();
   const api = new Api(scheduler.http);

@@ -1,7 +1,7 @@
-import type { Effect } from "@astraflow/engine";
+import { defaultSettings, type Effect } from "@astraflow/engine";
 import { expect, it } from "vitest";
 import { createClock } from "./clock.ts";
-import { unscaleEffect } from "./engine-world.ts";
+import { runEngine, unscaleEffect } from "./engine-world.ts";
 
 it("[O7] a worker is told leases, heartbeats and time limits in its own time", () => {
   const clock = createClock(10);
@@ -36,4 +36,25 @@ it("[O7] a worker is told leases, heartbeats and time limits in its own time", (
   expect(unscaleEffect(join, clock)).toMatchObject({ body: { leaseMs: 3_000, heartbeatMs: 1_000 } });
   expect(unscaleEffect(dispatch(500), clock)).toMatchObject({ dispatch: { timeoutMs: 50 } });
   expect(unscaleEffect(dispatch(null), clock)).toMatchObject({ dispatch: { timeoutMs: null } });
+});
+
+it("[O2] the engine refuses times that would take work from the living, whoever asks for them", async () => {
+  const ears = { hear: () => undefined, report: () => undefined, replaced: () => undefined };
+  const asked = runEngine(
+    {
+      store: { of: "sqlite", file: "/nowhere/at/all.db" },
+      cluster: "c",
+      replica: "r",
+      thresholds: { ...defaultSettings, leaseMs: 1_000, heartbeatMs: 1_000 },
+      tenants: {},
+      ackDeadlineMs: 5_000,
+      turnsInFlight: 1,
+      timeScale: 1,
+      failpoints: [],
+    },
+    ears,
+    null,
+  );
+
+  await expect(asked).rejects.toMatchObject({ code: "E.CONFIG.INVALID", message: expect.stringContaining("lease") });
 });

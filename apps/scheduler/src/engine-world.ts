@@ -10,9 +10,10 @@ import {
   type Inbound,
   type Problem,
   type Settings,
+  settingsProblems,
   type TenantSettings,
 } from "@astraflow/engine";
-import type { Fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 import { createClock, type ScaledClock } from "./clock.ts";
 import { armFailpoints, type Failpoint, processHands } from "./failpoints.ts";
 import { createDice, createIds, digestText } from "./identity.ts";
@@ -62,6 +63,10 @@ export async function runEngine(
   ears: EngineEars,
   gate: Int32Array<SharedArrayBuffer> | null,
 ): Promise<RunningEngine> {
+  const settings = engineSettings(options);
+  // The configuration has said this in its own words already; no other way in may give the engine times that take work from the living.
+  const problems = settingsProblems(settings);
+  if (problems.length > 0) throw fault("E.CONFIG.INVALID", problems.join(" "));
   const clock = createClock(options.timeScale);
   const failpoint = armFailpoints(options.failpoints, processHands(gate));
   const { store, isAway, weakness } = guardStore(
@@ -91,7 +96,7 @@ export async function runEngine(
       failpoint,
       report: ears.report,
     },
-    engineSettings(options),
+    settings,
   );
   try {
     await engine.start({ replica: options.replica, cluster: options.cluster });

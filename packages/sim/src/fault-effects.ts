@@ -7,12 +7,13 @@ import type { Side } from "./connection.ts";
 import { Dice } from "./dice.ts";
 import type { FaultKind } from "./fault-table.ts";
 import type { MachineClock } from "./machine-clock.ts";
-import type { SchedulerMachine, WorkerMachine } from "./machines.ts";
 import type { Network } from "./network.ts";
 import type { FaultEvent } from "./observation.ts";
 import type { OutboxDrive } from "./outbox-drive.ts";
+import type { SchedulerMachine } from "./scheduler-machine.ts";
 import type { StoreServer } from "./store-server.ts";
 import type { Timeline } from "./timeline.ts";
+import type { WorkerMachine } from "./worker-machine.ts";
 
 /** What faults can get at. */
 export interface Stricken {

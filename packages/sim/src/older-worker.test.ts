@@ -25,9 +25,11 @@ async function playFirst(seed: number, schedule: Parameters<typeof playSeed>[0][
 }
 
 /** A world of such workers only. */
-const seed = Array.from({ length: 400 }, (_, at) => at + 1).find((one) =>
-  drawWorld(one, "session").workers.every(({ dialect }) => dialect === "first"),
-);
+const seedOf = (wanted: "first" | "v1"): number =>
+  Array.from({ length: 800 }, (_, at) => at + 1).find((one) =>
+    drawWorld(one, "session").workers.every(({ dialect }) => dialect === wanted),
+  ) ?? 0;
+const seed = seedOf("first");
 
 describe("a worker of the first generation", () => {
   it("[X59] reads frames with exactly the fields it knows, and says what is wrong with any other", () => {
@@ -41,7 +43,7 @@ describe("a worker of the first generation", () => {
   });
 
   it("[X59] gets work by numbers from 1 and delivers its results", async () => {
-    const { report, seen, frames } = await playFirst(seed ?? 0, []);
+    const { report, seen, frames } = await playFirst(seed, []);
 
     expect(report).toMatchObject({ hasConverged: true });
     expect(seen.filter(({ kind }) => kind === "broken")).toEqual([]);
@@ -52,12 +54,12 @@ describe("a worker of the first generation", () => {
   });
 
   it("[X59] is told to begin anew where it asks to resume, and what it lost with its socket is asked for again", async () => {
-    const { stormMs, workers } = drawWorld(seed ?? 0, "session");
+    const { stormMs, workers } = drawWorld(seed, "session");
     const schedule = workers.flatMap(({ worker }) =>
       Array.from({ length: 12 }, (_, at) => ({ at: (stormMs * (at + 1)) / 13, kind: "reset", target: worker })),
     );
 
-    const { report, seen, frames } = await playFirst(seed ?? 0, schedule);
+    const { report, seen, frames } = await playFirst(seed, schedule);
 
     const resumes = frames.filter(({ type }) => type === "control.resume");
     expect(report).toMatchObject({ hasConverged: true });
@@ -65,5 +67,27 @@ describe("a worker of the first generation", () => {
     expect(resumes.length).toBeGreaterThan(5);
     for (const { connection } of resumes)
       expect(frames.some((one) => one.connection === connection && one.type === "control.session.accept")).toBe(false);
+  });
+});
+
+describe("a worker of the oldest dialect", () => {
+  it("[X61] greets without waiting, acks by name, gets work without numbers and delivers its results, also after losing its socket", async () => {
+    const oldest = seedOf("v1");
+    const { stormMs, workers } = drawWorld(oldest, "session");
+    const schedule = workers.flatMap(({ worker }) =>
+      Array.from({ length: 8 }, (_, at) => ({ at: (stormMs * (at + 1)) / 9, kind: "reset", target: worker })),
+    );
+
+    const { report, seen, frames } = await playFirst(oldest, schedule);
+
+    expect(report).toMatchObject({ hasConverged: true });
+    expect(seen.filter(({ kind }) => kind === "broken")).toEqual([]);
+    const types = new Set(frames.map(({ type }) => type));
+    expect([...types].filter((type) => type.includes("control.") || type.includes("biz."))).toEqual([]);
+    expect(types).toContain("cmd.dispatch");
+    expect(types).toContain("result");
+    expect(new Set(frames.filter(({ type }) => type === "handshake").map(({ connection }) => connection)).size).toBeGreaterThan(
+      8,
+    );
   });
 });

@@ -1,5 +1,5 @@
 // A scheduler's process: the real engine, wire, session hall and REST calls on the simulated outside. One object per life; what makes
-// it live, die and live again is machine.ts.
+// it live, die and live again is scheduler-machine.ts.
 
 import { createHash } from "node:crypto";
 import {

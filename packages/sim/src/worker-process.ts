@@ -1,5 +1,5 @@
 // A worker's process: the real worker (link, executor, outbox) on the simulated outside. One object per life; what makes it live, die
-// and live again is machine.ts.
+// and live again is worker-machine.ts.
 
 import { createWorker, type LinkSettings, linkDefaults, type Outside, type Worker } from "@astraflow/runtime";
 import type { Dice } from "./dice.ts";

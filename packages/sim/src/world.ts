@@ -8,17 +8,19 @@ import { Callers } from "./callers.ts";
 import { Dice } from "./dice.ts";
 import { faultEffects, type Stricken } from "./fault-effects.ts";
 import { type FaultKind, faultTable } from "./fault-table.ts";
+import type { Ground } from "./machine.ts";
 import { MachineClock } from "./machine-clock.ts";
-import { type Ground, SchedulerMachine, WorkerMachine, type WorkerSetUp } from "./machines.ts";
 import { Network } from "./network.ts";
 import type { BrokenSeen, FaultEvent, Observe, PhaseSeen, WorkerShape, WorldReport } from "./observation.ts";
 import type { WorldPlan } from "./plan.ts";
+import { SchedulerMachine } from "./scheduler-machine.ts";
 import { type SessionPlant, sessionPlants } from "./session-plants.ts";
 import { SpinWatch } from "./spin-watch.ts";
 import { StoreServer } from "./store-server.ts";
 import { SessionTally } from "./tally.ts";
 import { quiet, Timeline } from "./timeline.ts";
 import { Trace } from "./trace.ts";
+import { WorkerMachine, type WorkerSetUp } from "./worker-machine.ts";
 
 export type Plant = EnginePlant | StorePlant | SessionPlant;
 /** Every bug that can be switched on, and where it sits. */

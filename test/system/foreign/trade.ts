@@ -34,6 +34,10 @@ const handlers: Readonly<Record<string, Handler>> = {
     while (!(await isThere(String(params["gate"])))) await pause(gatePollMs, undefined, { signal });
     return { text: String(params["text"]) };
   },
+  "foreign.nap": async ({ params }) => {
+    await pause(Number(params["ms"]));
+    return { text: String(params["ms"]) };
+  },
   "foreign.fail": ({ params }) => {
     throw new Error(String(params["message"]));
   },

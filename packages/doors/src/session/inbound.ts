@@ -8,6 +8,7 @@ import { packageOpOf } from "../package-op.ts";
 import { isRetryable } from "../plain-fault.ts";
 import { Introduction } from "./introduction.ts";
 import { type Note, ticketOf } from "./notes.ts";
+import { RecentIds } from "./recent-ids.ts";
 import type { Session } from "./session.ts";
 import { frameFields, type Surroundings } from "./surroundings.ts";
 import { beatCommand, readAs, readWord } from "./words.ts";
@@ -15,12 +16,18 @@ import { beatCommand, readAs, readWord } from "./words.ts";
 export class Inbound {
   readonly #session: Session;
   readonly #around: Surroundings;
+  /**
+   * The first generation counts anew when it hears the accept, and may have spoken before that: a number it uses twice under two ids is
+   * two frames. The second is taken without its number, and both ends agree again once the count passes what was used before.
+   */
+  readonly #ids: RecentIds | null;
   #registerId: string | null = null;
   #stuck: { readonly at: number; readonly since: number } | null = null;
 
   constructor(session: Session, around: Surroundings) {
     this.#session = session;
     this.#around = around;
+    this.#ids = session.bound.dialect === "first" ? new RecentIds() : null;
   }
 
   /** A frame on the session's socket, from whom it is bound to. */
@@ -125,7 +132,11 @@ export class Inbound {
     const number = bound.dialect === "v2" ? envelope.seq : envelope.session_seq;
     const { id, corr } = envelope;
     const frame = { number, id, corr, isAsked: envelope.ack?.request === true, bytes };
-    const { verdict, deliver } = session.stream.arrive(frame, envelope, this.#around.outside.clock.ticks());
+    const now = this.#around.outside.clock.ticks();
+    const arrival = session.stream.arrive(frame, envelope, now);
+    const isRenumbered = arrival.verdict === "repeat" && this.#ids?.has(id) === false;
+    const { verdict, deliver } = isRenumbered ? session.stream.arrive({ ...frame, number: undefined }, envelope, now) : arrival;
+    if (verdict !== "outside") this.#ids?.add(id);
     if (verdict === "repeat") return this.#around.meter.repeated(bound.tenant, "in", 1);
     // Not acked: it comes again when there is room for it.
     if (verdict === "outside") return this.#hearOutside();

@@ -97,6 +97,64 @@ describe("a worker of the first generation", () => {
     expect((await engine.next("task.ack")).held).toEqual([{ task: `${run}.1`, fence: 8 }]);
   });
 
+  it("[D27] may speak before its accept and count anew after it: no word is lost, and a repeat is still a repeat", async () => {
+    const { engine } = house;
+    engine.hold("worker.join");
+    const worker = await house.dial({ dialect: "first" });
+    worker.say("control.handshake", handshake({ protocol: 1 }), asks);
+    await worker.next("control.ack");
+    worker.say("control.register", olderRegister(), asks);
+    await engine.next("worker.join");
+    const said = (n: number, number: number) =>
+      worker.say("biz.exec.result", result({ task_id: `${run}.${n}` }), {
+        id: `biz.exec.result-${n}`,
+        session_seq: number,
+        ...asks,
+      });
+    said(5, 1);
+    said(6, 2);
+    await worker.settle();
+    engine.release("worker.join");
+    await worker.next("control.session.accept");
+
+    for (const [n, number] of [
+      [7, 1],
+      [5, 1],
+      [8, 2],
+      [7, 1],
+      [9, 3],
+      [9, 3],
+    ] as const)
+      said(n, number);
+    await worker.settle();
+    await worker.settle();
+
+    const heard = engine.commands.flatMap((command) => (command.type === "task.result" ? [command.task] : []));
+    expect(heard).toEqual([5, 6, 7, 8, 9].map((n) => `${run}.${n}`));
+    const named = worker.frames.flatMap((frame) => (frame.type === "control.ack" ? [frame.payload["for"]] : []));
+    expect(named).toEqual(expect.arrayContaining(["biz.exec.result-7", "biz.exec.result-8"]));
+    expect(worker.frames.at(-1)?.payload).toMatchObject({ ack_seq: 3, ack_bitmap: 0 });
+  });
+
+  it("[D27] fills a hole left before its accept with what it counts anew, and hears both frames of a number", async () => {
+    const { engine } = house;
+    const { worker } = await open();
+    const said = (n: number, number: number) =>
+      worker.say("biz.exec.result", result({ task_id: `${run}.${n}` }), {
+        id: `biz.exec.result-${n}`,
+        session_seq: number,
+        ...asks,
+      });
+
+    // Number 1 was given up while it was offline; number 2 was under way when the accept came.
+    said(4, 2);
+    said(5, 1);
+    said(6, 2);
+    said(7, 3);
+
+    for (const n of [5, 4, 6, 7]) expect(await engine.next("task.result")).toMatchObject({ task: `${run}.${n}` });
+  });
+
   it("[D27] names the task of an error in its details, else in the dispatch it points back to", async () => {
     const { engine } = house;
     const { worker } = await open();

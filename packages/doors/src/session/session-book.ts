@@ -27,10 +27,6 @@ export class SessionBook {
     this.#limits = limits;
   }
 
-  get detached(): number {
-    return this.#detached.size;
-  }
-
   find(id: string): Session | undefined {
     return this.#byId.get(id);
   }
