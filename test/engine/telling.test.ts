@@ -73,6 +73,32 @@ describe("what the engine tells", () => {
     expect(grew.at(-1)).toMatchObject({ head: page.head });
   });
 
+  it("[E17] appends what a result has overtaken to the log, marked as late, for a minute and under the fence that ended the task", async () => {
+    const { world, worker, run } = await granted();
+    const { task, fence } = worker.last;
+    const say = (of: number, message: string) =>
+      world.ask({
+        type: "task.feedback",
+        tenant: "t1",
+        worker: worker.worker,
+        session: worker.session,
+        task,
+        fence: of,
+        data: { message },
+      });
+    await worker.done({ out: 1 });
+
+    expect(await say(fence, "overtaken")).toMatchObject({ applied: true });
+    await expect(say(fence - 1, "of an older attempt")).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    await world.advance(60_001);
+    expect(await say(fence, "too late")).toMatchObject({ applied: false });
+
+    const { items } = await world.store.events({ tenant: "t1", after: 0, subject: `run/${run}`, limit: 100 });
+    const told = items.filter(({ type }) => type === "task.feedback").map(({ data }) => data);
+    expect(told).toEqual([{ task, fence, message: "overtaken", isLate: true }]);
+    expect((await world.detail(run)).tasks[0]?.phase).toBe("succeeded");
+  });
+
   it("[E15] stores the ack of an attempt that lives longer than a moment, and of no other", async () => {
     const { world, worker, run } = await granted();
     await worker.ack();

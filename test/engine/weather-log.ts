@@ -85,6 +85,7 @@ export class LogCheck {
     const id = subject.slice("run/".length);
     const run = this.#runs.get(id);
     if (run === undefined) return `run ${id} is told of and not stored`;
+    if (type === "task.feedback" && data["isLate"] === true) return this.#hearLate(data);
     if (run.end !== null) return `run ${id} had ended (${run.end})`;
     if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") {
       run.end = type;
@@ -92,6 +93,16 @@ export class LogCheck {
         if (task.run === id && task.end === null) return `task ${task.id} of run ${id} has not ended`;
     }
     return type.startsWith("task.") ? this.#hearTask(id, run, type, data) : null;
+  }
+
+  /** What a result has overtaken: only of the attempt that ended its task. */
+  #hearLate(data: LogEntry["data"]): string | null {
+    const task = this.#tasks.get(String(data["task"]));
+    if (task === undefined || task.end === null)
+      return `${String(data["task"])} has not ended, and feedback of it is called late`;
+    return task.fence === Number(data["fence"])
+      ? null
+      : `late feedback of ${task.id} under ${String(data["fence"])}, not ${task.fence}`;
   }
 
   #hearTask(runId: string, run: RunLife, type: string, data: LogEntry["data"]): string | null {

@@ -9,14 +9,14 @@ it("[O68] workers of both makes and their scheduler are killed in turn under loa
     workerShare: 0.5,
     firstShare: 0.5,
     // Results that such a worker lost are asked for 2 s after it came back; a scheduler that never lives that long cannot.
-    killEveryMs: 3_000,
+    killEveryMs: 4_000,
     restarts: 0,
-    killsMin: 4,
-    msMax: 100_000,
+    killsMin: 3,
+    msMax: 150_000,
     note: () => undefined,
   });
 
   expect([...violations, logs]).toEqual([""]);
-  expect(figures["kills -9"]).toBeGreaterThanOrEqual(4);
+  expect(figures["kills -9"]).toBeGreaterThanOrEqual(3);
   expect(figures["workers of the first generation"]).toBe(2);
-}, 120_000);
+}, 170_000);

@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
@@ -50,6 +50,20 @@ it("[L3] a secret is taken from a file or the environment, never from the comman
   expect(() => readConnection({ url: "8080", env: {} })).toThrow(/no address of a scheduler/);
 });
 
+it("[L3] of a token file that holds a new and an old secret the first line is sent, and one that is no token is not repeated", () => {
+  const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
+  cleaning.push(() => rmSync(folder, { recursive: true }));
+  const write = (text: string): string => {
+    writeFileSync(join(folder, "token"), text);
+    return `@${join(folder, "token")}`;
+  };
+
+  expect(readConnection({ token: write("\nnew-one \r\nold-one\n"), env: {} }).token).toBe("new-one");
+  expect(() => readConnection({ token: write("\n"), env: {} })).toThrow(/token file is empty/);
+  expect(() => readConnection({ token: write("two words"), env: {} })).toThrow(/^The token file holds something that cannot be/);
+  expect(() => readConnection({ env: { ASTRA_TOKEN: "new\nold" } })).toThrow(/^ASTRA_TOKEN holds something that cannot be/);
+});
+
 it("[L3] the authority of an https scheduler comes from --ca, then ASTRA_CA, and must be a certificate", () => {
   const folder = mkdtempSync(join(tmpdir(), "astra-cli-"));
   cleaning.push(() => rmSync(folder, { recursive: true }));
@@ -74,6 +88,15 @@ it("[L2] a scheduler that is not there is named with its address and what to sta
     message: expect.stringContaining(url),
     next: "astra up",
   });
+});
+
+it("[L2] an address that hangs up on plain HTTP may be one with TLS, and is said to be", async () => {
+  const server = createTcpServer((socket) => socket.on("data", () => socket.end()));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleaning.push(() => server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+
+  await expect(createClient({ url, token: "t" }).run("x")).rejects.toThrow(/If it has TLS, its address begins with https:/);
 });
 
 it("[L2] a scheduler that does not answer in time is not said to be absent", async () => {

@@ -59,21 +59,37 @@ function readAuthority(file: string): string {
 
 /** A command line is readable by everyone on the machine, so a secret is never taken from it: only a file, stdin or the environment. */
 function readToken(word: string | undefined, env: ConnectionWords["env"], url: URL): string {
-  if (word === "-") return readFileSync(0, "utf8").trim();
-  if (word?.startsWith("@")) {
-    try {
-      return readFileSync(word.slice(1), "utf8").trim();
-    } catch (cause) {
-      throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
-    }
-  }
+  if (word === "-") return firstLine(readFileSync(0, "utf8"));
+  if (word?.startsWith("@")) return firstLine(readTokenFile(word.slice(1)));
   if (word !== undefined && word !== devToken) {
     throw usageFailure(
       "A token on the command line can be read by everyone on this machine; pass --token @FILE, --token - (stdin), or set ASTRA_TOKEN.",
     );
   }
   const isLoopback = /^(127(\.\d+){3}|localhost|\[::1\])$/.test(url.hostname);
-  return word ?? env["ASTRA_TOKEN"] ?? (isLoopback ? devToken : "");
+  const token = word ?? env["ASTRA_TOKEN"] ?? (isLoopback ? devToken : "");
+  return checkToken(token, "ASTRA_TOKEN");
+}
+
+function readTokenFile(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`The token file cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+}
+
+/** A token file of the scheduler holds one secret a line while one is being replaced; the first is the newest. */
+function firstLine(text: string): string {
+  const line = text.split("\n").find((one) => one.trim() !== "") ?? "";
+  if (line === "") throw usageFailure("The token file is empty; write the secret into it.");
+  return checkToken(line.trim(), "The token file");
+}
+
+/** No header can carry anything else, and what refuses it there repeats the secret in its words. */
+function checkToken(token: string, where: string): string {
+  if (/^[\x21-\x7e]*$/.test(token)) return token;
+  throw usageFailure(`${where} holds something that cannot be a token: only printable ASCII without spaces is one.`);
 }
 
 export interface Client {
@@ -177,7 +193,9 @@ function unreachable(url: string, cause: unknown): CliFailure {
       : inner instanceof Error
         ? inner.message || inner.name
         : String(inner);
-  const message = `No scheduler answers at ${url} (${why}). Start one, or name another with --url or ASTRA_URL.`;
+  // A TLS port hangs up on whoever speaks plain HTTP to it, without a word.
+  const hint = reason === "UND_ERR_SOCKET" && url.startsWith("http:") ? " If it has TLS, its address begins with https://." : "";
+  const message = `No scheduler answers at ${url} (${why}). Start one, or name another with --url or ASTRA_URL.${hint}`;
   return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, "astra up");
 }
 

@@ -9,7 +9,7 @@ it("[O7] a worker is told leases, heartbeats and time limits in its own time", (
     type: "answer",
     ref: 1,
     fault: null,
-    body: { of: "join", epoch: 1, leaseMs: 30_000, heartbeatMs: 10_000, draining: false },
+    body: { of: "join", epoch: 1, leaseMs: 30_000, heartbeatMs: 10_000, drainMemPct: 90, drainDiskPct: 95, draining: false },
   };
   const dispatch = (timeoutMs: number | null): Effect => ({
     type: "dispatch",

@@ -110,7 +110,7 @@ function readVariables(env: Sources["env"], problems: string[]): FoundMap {
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith(environmentPrefix) || text === undefined || name === `${environmentPrefix}CONFIG`) continue;
     const key = byName.get(name);
-    if (key === undefined) problems.push(`There is no setting ${name}${suggest(name, [...byName.keys()])}; unset it.`);
+    if (key === undefined) problems.push(`There is no setting ${name}${suggest(name, [...byName.keys()]) || "; unset it."}`);
     else if (text !== "") {
       const row: SettingRow<unknown> = settingTable[key];
       found.set(key, {
@@ -149,7 +149,7 @@ function readConfigFile(path: string, sources: Sources, problems: string[]): Fil
     const texts = (Array.isArray(given) ? given : [given]).map(plainText);
     const row: SettingRow<unknown> | undefined = known && settingTable[known];
     if (known === undefined)
-      problems.push(`There is no setting "${key}" in ${path}${suggest(key, [...settingKeys, "tenants"])}; remove it.`);
+      problems.push(`There is no setting "${key}" in ${path}${suggest(key, [...settingKeys, "tenants"]) || "; remove it."}`);
     else if (texts.includes(undefined) || (texts.length !== 1 && !row?.isMany)) {
       problems.push(`"${key}" in ${path} must be one text, number or boolean${row?.isMany ? ", or a list of them" : ""}.`);
     } else found.set(known, { texts: texts.filter((text) => text !== undefined), origin: "file", name: `"${key}" in ${path}` });

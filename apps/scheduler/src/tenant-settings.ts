@@ -74,7 +74,10 @@ function readTenant(words: Record<string, unknown>, name: string, problems: stri
       const { field, read } = thresholdRows[key];
       const value = read(text);
       if (note(value)) thresholds[field] = value;
-    } else problems.push(`There is no setting "${key}" for a tenant (${name})${suggest(key, tenantKeys)}; remove it.`);
+    } else
+      problems.push(
+        `There is no setting "${key}" for a tenant (${name})${suggest(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
+      );
   }
   return { thresholds, ...windows, isCertificateRequired };
 }

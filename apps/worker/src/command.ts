@@ -23,7 +23,7 @@ export async function runWorker(argv: readonly string[], env: Readonly<Record<st
   const worker = config.instanceId ?? instance;
 
   const log = pino(
-    { level: pinoLevel(config.logLevel), base: { tenant: config.tenant, worker, pid: process.pid } },
+    { level: pinoLevel(config.logLevel), base: { tenant: config.tenant, sender: { id: worker }, pid: process.pid } },
     pino.destination({ dest: 2, sync: true }),
   );
   for (const remark of remarks) log.warn({ event: "config" }, remark);

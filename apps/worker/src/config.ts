@@ -5,6 +5,7 @@ import { Fault, limits, readJson } from "@astraflow/protocol";
 import { authModeOf, defaultUrl, devToken, findContradictions, type Values } from "./contradictions.ts";
 import { readSetting, type SettingValue } from "./setting-reader.ts";
 import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
+import { firstSecret } from "./token-file.ts";
 
 export interface WorkerConfig {
   /** Replicas of one scheduler; each connection is to the next. */
@@ -14,6 +15,8 @@ export interface WorkerConfig {
   /** Undefined: kept in the data directory. */
   readonly instanceId: string | undefined;
   readonly auth: { readonly mode: "token" | "mtls"; readonly token?: string; readonly fingerprint?: string };
+  /** Where the token was read from, and is read from again; undefined where it came otherwise. */
+  readonly tokenFile: string | undefined;
   readonly version: string;
   readonly maxParallel: number;
   readonly perNodeLimits: Readonly<Record<string, number>> | undefined;
@@ -33,8 +36,8 @@ export interface WorkerConfig {
   readonly tls: { readonly ca?: string; readonly cert?: string; readonly key?: string };
   readonly hasThread: boolean;
   readonly heapMbMax: number | undefined;
-  readonly drainMemoryPct: number;
-  readonly drainDiskPct: number;
+  readonly drainMemoryPct: number | null;
+  readonly drainDiskPct: number | null;
   readonly metricsListen: { readonly host: string; readonly port: number } | undefined;
   readonly logLevel: string;
 }
@@ -80,8 +83,9 @@ export function readConfig(sources: Sources): Reading {
     else values.set(setting.name, read.value);
   }
   if (problems.length === 0) problems.push(...findContradictions(values));
-  if (flags.wantsHelp) return { config: configOf(values, sources.hostname), remarks, wantsHelp: true };
-  return problems.length > 0 ? { problems } : { config: configOf(values, sources.hostname), remarks, wantsHelp: false };
+  const config = configOf(values, { hostname: sources.hostname, tokenFile: tokenFileOf(given.get("AUTH_TOKEN")) });
+  if (flags.wantsHelp) return { config, remarks, wantsHelp: true };
+  return problems.length > 0 ? { problems } : { config, remarks, wantsHelp: false };
 }
 
 /** What the table alone cannot say: where a secret may come from, and whether a folder is there. */
@@ -103,10 +107,18 @@ function readTokenWord(word: string, sources: Sources): SettingValue {
       problem: `shows the secret to everyone who can list processes; pass @FILE, - for stdin, or set ${envPrefix}AUTH_TOKEN`,
     };
   const text = word === "-" ? sources.readInput() : sources.readFile(word.slice(1));
-  return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: text.trim() };
+  return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: firstSecret(text) };
 }
 
-function configOf(values: Values, hostname: string): WorkerConfig {
+const tokenFileOf = (given: Given | undefined): string | undefined =>
+  given?.isFlag === true && typeof given.value === "string" && given.value.startsWith("@") ? given.value.slice(1) : undefined;
+
+interface Surroundings {
+  readonly hostname: string;
+  readonly tokenFile: string | undefined;
+}
+
+function configOf(values: Values, { hostname, tokenFile }: Surroundings): WorkerConfig {
   const get = <T>(name: SettingName, otherwise: T): T => (values.has(name) ? (values.get(name) as T) : otherwise);
   const maybe = <T>(name: SettingName): T | undefined => values.get(name) as T | undefined;
   const mode = authModeOf(values);
@@ -120,6 +132,7 @@ function configOf(values: Values, hostname: string): WorkerConfig {
     name: get("WORKER_NAME", hostname),
     instanceId: maybe<string>("WORKER_INSTANCE_ID"),
     auth: { mode, ...secret },
+    tokenFile,
     version: get("WORKER_VERSION", "0.1.0"),
     maxParallel: get("CONCURRENCY_MAX_PARALLEL", 4),
     perNodeLimits: maybe<Record<string, number>>("CONCURRENCY_PER_NODE_LIMITS"),
@@ -142,8 +155,8 @@ function configOf(values: Values, hostname: string): WorkerConfig {
     tls: { ...(ca !== undefined && { ca }), ...(cert !== undefined && { cert }), ...(key !== undefined && { key }) },
     hasThread: get("THREADS", 1) === 1,
     heapMbMax: maybe<number>("HEAP_MB"),
-    drainMemoryPct: get("DRAIN_MEMORY", 90),
-    drainDiskPct: get("DRAIN_DISK", 95),
+    drainMemoryPct: get("DRAIN_MEMORY", null),
+    drainDiskPct: get("DRAIN_DISK", null),
     metricsListen: maybe<NonNullable<WorkerConfig["metricsListen"]>>("METRICS_LISTEN"),
     logLevel: get("LOG_LEVEL", "info"),
   });

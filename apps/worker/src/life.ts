@@ -6,8 +6,9 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
-import { type LinkNote, type Outside, openOutboxFolder, type WorkerNote } from "@astraflow/runtime";
+import { type Announced, type LinkNote, type Outside, openOutboxFolder, type WorkerNote } from "@astraflow/runtime";
 import type { Logger } from "pino";
+import { adviseOn } from "./advice.ts";
 import { Cgroup } from "./cgroup.ts";
 import type { WorkerConfig } from "./config.ts";
 import { Meter } from "./meter.ts";
@@ -16,6 +17,7 @@ import type { Signals } from "./signals.ts";
 import { type Staffed, staff } from "./staff.ts";
 import { openStatusListener, type StatusListener } from "./status-listener.ts";
 import { readTlsFiles } from "./tls-files.ts";
+import { TokenFile } from "./token-file.ts";
 import { VitalsReader } from "./vitals.ts";
 
 /**
@@ -40,6 +42,7 @@ export class Life {
   readonly #levels = new NoteLevels();
   readonly #meter = new Meter();
   readonly #vitals: VitalsReader;
+  readonly #token: TokenFile;
   #staffed: Staffed | undefined;
   #listener: StatusListener | undefined;
   #hasBeenReady = false;
@@ -47,6 +50,12 @@ export class Life {
 
   constructor(options: LifeOptions) {
     this.#options = options;
+    this.#token = new TokenFile({
+      auth: options.config.auth,
+      file: options.config.tokenFile ?? null,
+      read: readTextFile,
+      warn: (message) => options.log.warn({ event: "token" }, message),
+    });
     const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
     this.#vitals = new VitalsReader({
       dataDir,
@@ -79,8 +88,8 @@ export class Life {
   async #staff(): Promise<Staffed | null> {
     const { config, instance, log, signals } = this.#options;
     const options = {
-      ...fixedOptions(config, { instance, boot: this.#boot }),
-      vitals: () => this.#vitals.read(),
+      ...fixedOptions(config, { instance, boot: this.#boot, token: this.#token }),
+      vitals: (announced: Announced) => this.#vitals.read(announced),
       count: (counter: Parameters<Meter["count"]>[0]) => this.#meter.count(counter),
       ended: (nodeType: string, ms: number) => this.#meter.observe(nodeType, ms),
       note: (note: LinkNote | WorkerNote) => this.#hear(note),
@@ -132,7 +141,10 @@ export class Life {
 
   #hear(note: LinkNote | WorkerNote): void {
     const { config, instance, log } = this.#options;
-    log[this.#levels.levelOf(note)]({ event: note.event, ...note.details }, note.message);
+    const url = note.event === "lost" || note.event === "refused" ? { url: config.urls.join(",") } : {};
+    const advice = adviseOn(note, config);
+    const details = { ...note.details, ...url, ...(advice !== undefined && { try: advice }) };
+    log[this.#levels.levelOf(note)]({ event: note.event, ...details }, note.message);
     if (note.event === "ready" && !this.#hasBeenReady) {
       this.#hasBeenReady = true;
       const metrics = this.#listener === undefined ? {} : { metrics: this.#listener.url };
@@ -161,11 +173,22 @@ export class Life {
   }
 }
 
-function fixedOptions(config: WorkerConfig, { instance, boot }: { instance: string; boot: string }) {
-  const { tenant, name, version, auth, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
+function fixedOptions(config: WorkerConfig, { instance, boot, token }: { instance: string; boot: string; token: TokenFile }) {
+  const { tenant, name, version, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
   return {
     url: config.urls,
-    identity: { tenant, instance, name, version, hostname: hostname(), boot, auth },
+    identity: {
+      tenant,
+      instance,
+      name,
+      version,
+      hostname: hostname(),
+      boot,
+      // Asked at each handshake.
+      get auth() {
+        return token.auth;
+      },
+    },
     offer: {
       maxParallel,
       runtimes,
@@ -205,6 +228,14 @@ const realOutside: Outside = {
   },
   soon: (call) => void setImmediate(call),
 };
+
+function readTextFile(file: string): string | Error {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (thrown) {
+    return thrown instanceof Error ? thrown : new Error(String(thrown));
+  }
+}
 
 function readSystemFile(file: string): string | null {
   try {

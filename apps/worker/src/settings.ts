@@ -176,13 +176,13 @@ export const settings = [
     name: "DRAIN_MEMORY",
     reading: { as: "number", min: 1, max: 100 },
     help: "percent of its memory from which on the worker says that it is not well and takes no new work",
-    otherwise: "90",
+    otherwise: "what the scheduler announces, else 90",
   },
   {
     name: "DRAIN_DISK",
     reading: { as: "number", min: 1, max: 100 },
     help: "the same for the disk of the data directory",
-    otherwise: "95",
+    otherwise: "what the scheduler announces, else 95",
   },
   {
     name: "METRICS_LISTEN",

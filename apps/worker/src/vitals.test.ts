@@ -5,14 +5,20 @@ import { VitalsReader } from "./vitals.ts";
 
 function reader(
   use: CgroupUse,
-  { disk = null as number | null, heap = null as number | null, lag = null as number | null } = {},
+  {
+    disk = null as number | null,
+    heap = null as number | null,
+    lag = null as number | null,
+    drainMemoryPct = 90 as number | null,
+    drainDiskPct = 95 as number | null,
+  } = {},
 ) {
   let now = 0;
   let looks = 0;
   const vitals = new VitalsReader({
     dataDir: "/data",
-    drainMemoryPct: 90,
-    drainDiskPct: 95,
+    drainMemoryPct,
+    drainDiskPct,
     cgroup: {
       look: () => {
         looks++;
@@ -44,6 +50,19 @@ describe("vitals of the worker", () => {
 
     expect(metrics).toMatchObject({ mem_pct: 25, mem_limit_bytes: 1_000, cpu_pct: 40, cpu_limit_cores: 0.5, disk_pct: 50 });
     expect(problems).toEqual([]);
+  });
+
+  it("[W133] judges memory and disk by what the scheduler announced, unless it was told its own thresholds", () => {
+    const use = { memory: { usedBytes: 920, limitBytes: 1_000 } };
+    const led = reader(use, { disk: 0.96, drainMemoryPct: null, drainDiskPct: null }).vitals;
+    const own = reader(use, { disk: 0.96 }).vitals;
+    const wide = { memPct: 101, diskPct: 98 };
+
+    expect(led.read().problems).toHaveLength(2);
+    expect(led.read(wide).problems).toEqual([]);
+    expect(led.read().problems).toEqual([]); // whoever only looks sees what was announced last
+    expect(led.read({ memPct: 80, diskPct: 98 }).problems).toEqual([expect.stringContaining("from 80 % on")]);
+    expect(own.read(wide).problems).toHaveLength(2);
   });
 
   it("[W130] says those of the machine where there is no limit, or one above what the machine has", () => {

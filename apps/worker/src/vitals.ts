@@ -3,14 +3,14 @@
 
 import { statfsSync } from "node:fs";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
-import type { Vitals } from "@astraflow/runtime";
+import type { Announced, Vitals } from "@astraflow/runtime";
 import type { Cgroup } from "./cgroup.ts";
 
 export interface VitalsOptions {
   readonly dataDir: string;
-  /** Percent from which on a worker takes no new work. */
-  readonly drainMemoryPct: number;
-  readonly drainDiskPct: number;
+  /** Percent from which on this worker takes no new work; null leaves that to what its scheduler announces. */
+  readonly drainMemoryPct: number | null;
+  readonly drainDiskPct: number | null;
   readonly cgroup: Pick<Cgroup, "look">;
   /** Milliseconds of a clock that never jumps. */
   readonly now: () => number;
@@ -22,19 +22,25 @@ export interface VitalsOptions {
   readonly diskShare?: (dir: string) => number | null;
 }
 
+/** Where neither this worker nor its scheduler says otherwise. */
+const usual = { memPct: 90, diskPct: 95 };
 /** What was read is good for so long: whoever scrapes does not change what the next heartbeat says. */
 const freshMs = 250;
 
 export class VitalsReader {
   readonly #options: VitalsOptions;
   #last: { readonly at: number; readonly vitals: Vitals } | null = null;
+  #announced: Announced = { memPct: null, diskPct: null };
 
   constructor(options: VitalsOptions) {
     this.#options = options;
   }
 
-  read(): Vitals {
+  /** `announced` is what the scheduler has said last; whoever only looks leaves it out. */
+  read(announced: Announced = this.#announced): Vitals {
     const at = this.#options.now();
+    if (announced.memPct !== this.#announced.memPct || announced.diskPct !== this.#announced.diskPct) this.#last = null;
+    this.#announced = announced;
     if (this.#last === null || at - this.#last.at >= freshMs) this.#last = { at, vitals: this.#look() };
     return this.#last.vitals;
   }
@@ -61,7 +67,8 @@ export class VitalsReader {
   }
 
   #problems({ mem_pct, disk_pct, heap_pct }: { mem_pct: number; disk_pct?: number; heap_pct?: number }): string[] {
-    const { drainMemoryPct, drainDiskPct } = this.#options;
+    const drainMemoryPct = this.#options.drainMemoryPct ?? this.#announced.memPct ?? usual.memPct;
+    const drainDiskPct = this.#options.drainDiskPct ?? this.#announced.diskPct ?? usual.diskPct;
     const rows = [
       { what: "memory", pct: mem_pct, max: drainMemoryPct },
       { what: "the heap of the handlers", pct: heap_pct, max: drainMemoryPct },

@@ -23,4 +23,6 @@ export interface Outside {
   /** Names that nobody can guess: session ids, token ids, request ids. */
   readonly ids: { next(): string };
   log(line: LogLine): void;
+  /** Whether lines at debug are kept. Those that would cost something on every frame are built only then. */
+  readonly isDebug?: boolean;
 }

@@ -28,12 +28,14 @@ export type AnswerBody =
       readonly createdAt: number;
       readonly repeated: boolean;
     }
-  /** `leaseMs`/`heartbeatMs` as granted; `epoch` is this session's. */
+  /** `leaseMs`/`heartbeatMs` as granted; `epoch` is this session's; memory and disk in percent, from which on it gets nothing new. */
   | {
       readonly of: "join";
       readonly epoch: number;
       readonly leaseMs: number;
       readonly heartbeatMs: number;
+      readonly drainMemPct: number;
+      readonly drainDiskPct: number;
       readonly draining: boolean;
     }
   /** `applied: false`: an equal repeat of what is already stored. */

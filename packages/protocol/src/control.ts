@@ -88,6 +88,8 @@ export const RegisterV1Schema = Type.Object({
   manifests: optional(manifests),
 });
 
+const percent = (description?: string) => Type.Number({ minimum: 0, ...(description !== undefined && { description }) });
+
 export const SessionAcceptFirstSchema = Type.Object({
   session_id: id(),
   session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
@@ -104,6 +106,8 @@ export const SessionAcceptSchema = Type.Object({
   send_window: optional(int(1, limits.windowMax, "Frames the scheduler keeps in flight towards the worker.")),
   recv_window: optional(int(1, limits.windowMax, "Frames the worker may keep in flight towards the scheduler.")),
   features: optional(words),
+  drain_mem_pct: optional(percent("Memory from which on the scheduler gives this worker nothing new.")),
+  drain_disk_pct: optional(percent("The same for its disk.")),
 });
 export type SessionAccept = Static<typeof SessionAcceptSchema>;
 
@@ -161,7 +165,6 @@ interface HeartbeatMetrics {
   disk_pct?: number;
   latency_ms?: number;
 }
-const percent = () => Type.Number({ minimum: 0 });
 const metrics = Type.Unsafe<HeartbeatMetrics>(
   Type.Object(
     {

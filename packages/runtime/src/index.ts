@@ -19,6 +19,7 @@ export {
 export type { HostShelf } from "./host-words.ts";
 export { Link, type LinkParts } from "./link.ts";
 export {
+  type Announced,
   type DialHint,
   type ExtFrame,
   type ExtWord,

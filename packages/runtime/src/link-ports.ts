@@ -29,8 +29,8 @@ export interface LinkPorts {
   soon(): void;
   /** Calls the handler of an attempt that has a slot. `finished` and then `settled` of the link follow, exactly once each. */
   start(attempt: Attempt): void;
-  /** How the worker is, asked for at every heartbeat. Cheap, and never throws. */
-  vitals(): Vitals;
+  /** How the worker is, asked for at every heartbeat, judged by what its scheduler announced. Cheap, and never throws. */
+  vitals(announced: Announced): Vitals;
   /** A vendor frame of the scheduler. False: nobody listens to its type. */
   ext(frame: ExtFrame): boolean;
   count(name: LinkCounter): void;
@@ -40,6 +40,12 @@ export interface LinkPorts {
 export type DialHint = "same" | "next";
 
 export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
+
+/** From so many percent on the scheduler gives this worker nothing new; null where it has not said. */
+export interface Announced {
+  readonly memPct: number | null;
+  readonly diskPct: number | null;
+}
 
 export interface Vitals {
   readonly metrics: Readonly<Record<string, number>>;

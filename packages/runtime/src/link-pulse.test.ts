@@ -119,6 +119,13 @@ describe("what a heartbeat says", () => {
     expect(rig.noted("healthy")).toHaveLength(1);
   });
 
+  it("[W133] asks how the worker is by the thresholds its scheduler announced last", () => {
+    const rig = readyRig({}, { drain_mem_pct: 70 });
+    rig.link.healthChanged();
+
+    expect(rig.announced).toEqual({ memPct: 70, diskPct: null });
+  });
+
   it("[W94] says in every session that it is not well", () => {
     const rig = readyRig();
     rig.vitals = { metrics: {}, problems: ["no disk left"] };

@@ -5,7 +5,7 @@ import { createHash } from "node:crypto";
 import type { SessionAccept } from "@astraflow/protocol";
 import type { FrameWriter } from "./frame-writer.ts";
 import { Lease } from "./lease.ts";
-import type { LinkNote, LinkOffer, LinkPorts, LinkSettings } from "./link-ports.ts";
+import type { Announced, LinkNote, LinkOffer, LinkPorts, LinkSettings } from "./link-ports.ts";
 import type { Keeping } from "./outbox-keeper.ts";
 import type { Work } from "./work.ts";
 
@@ -32,6 +32,7 @@ export class Pulse {
   /** A beat that told more, and is not answered yet. */
   #telling: { readonly id: string; readonly hash: string } | null = null;
   #wasWell = true;
+  #announced: Announced = { memPct: null, diskPct: null };
 
   constructor(parts: PulseParts) {
     this.#parts = parts;
@@ -60,6 +61,7 @@ export class Pulse {
   begin(accept: SessionAccept, from: number): void {
     this.lease.grant(accept.lease_ms, from);
     this.#periodMs = accept.heartbeat_interval_ms ?? this.#parts.settings.heartbeatMs;
+    this.#announced = announcedBy(accept);
     this.beatAt = this.#parts.ports.now() + this.#periodMs;
   }
 
@@ -67,6 +69,7 @@ export class Pulse {
   goOn(accept: SessionAccept, from: number): void {
     this.lease.renew(accept.lease_ms, from);
     this.#periodMs = accept.heartbeat_interval_ms ?? this.#periodMs;
+    this.#announced = announcedBy(accept);
     this.beatAt = this.#parts.ports.now() + this.#periodMs;
   }
 
@@ -112,7 +115,7 @@ export class Pulse {
   }
 
   #look(): { metrics: Record<string, number>; problems: readonly string[] } {
-    const vitals = this.#parts.ports.vitals();
+    const vitals = this.#parts.ports.vitals(this.#announced);
     const problems = this.canKeep ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
     // What is no number would be written as null, and a beat that cannot be read ends the session.
     const metrics = Object.fromEntries(Object.entries(vitals.metrics).filter(([, value]) => Number.isFinite(value)));
@@ -136,3 +139,8 @@ function hashOf(installed: Installed): string {
   const lines = installed.map(({ name, version, status }) => JSON.stringify([name, version, status])).sort();
   return createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 32);
 }
+
+const announcedBy = (accept: SessionAccept): Announced => ({
+  memPct: accept.drain_mem_pct ?? null,
+  diskPct: accept.drain_disk_pct ?? null,
+});

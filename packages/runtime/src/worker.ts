@@ -9,6 +9,7 @@ import { spawnHost } from "./host-spawn.ts";
 import type { HostShelf } from "./host-words.ts";
 import { Link } from "./link.ts";
 import {
+  type Announced,
   type LinkCounter,
   type LinkIdentity,
   type LinkInventory,
@@ -41,7 +42,7 @@ interface CommonOptions {
   /** Certificates for `wss:`, read anew at each dial. */
   readonly tls?: () => TlsFiles;
   /** Numbers for the heartbeat, and what is wrong with this worker. Cheap, and never throws. */
-  readonly vitals?: () => Vitals;
+  readonly vitals?: (announced: Announced) => Vitals;
   readonly count?: (name: LinkCounter) => void;
   /** The outcome of an attempt is known, so many milliseconds after its handler was to be called. */
   readonly ended?: (nodeType: string, durationMs: number) => void;
@@ -200,8 +201,8 @@ function assemble(
         if (options.ended !== undefined) startedAt.set(attempt, outside.now());
         runner.start(attempt);
       },
-      vitals() {
-        const { metrics, problems } = options.vitals?.() ?? { metrics: {}, problems: [] };
+      vitals(announced) {
+        const { metrics, problems } = options.vitals?.(announced) ?? { metrics: {}, problems: [] };
         return { metrics, problems: runner.problems.length === 0 ? problems : [...problems, ...runner.problems] };
       },
       ext: (frame) => runner.hearExt(frame),

@@ -11,7 +11,15 @@ import {
 } from "@astraflow/protocol";
 import type { Attempt } from "../src/attempt.ts";
 import { Link } from "../src/link.ts";
-import { type ExtFrame, type LinkNote, type LinkOffer, type LinkSettings, linkDefaults, type Vitals } from "../src/link-ports.ts";
+import {
+  type Announced,
+  type ExtFrame,
+  type LinkNote,
+  type LinkOffer,
+  type LinkSettings,
+  linkDefaults,
+  type Vitals,
+} from "../src/link-ports.ts";
 import type { KeptWord } from "../src/outbox-journal.ts";
 import type { Keeping } from "../src/outbox-keeper.ts";
 import type { Outcome } from "../src/outcome.ts";
@@ -77,6 +85,7 @@ export class Rig {
   readonly heardExt: ExtFrame[] = [];
   /** Types of vendor frames that somebody listens to. */
   readonly listening = new Set<string>();
+  announced: Announced | null = null;
   vitals: Vitals = { metrics: { cpu_pct: 12 }, problems: [] };
   packages: LinkOffer["packages"] = [{ name: "demo", version: "1.0.0", status: "installed" }];
   /** Texts as they left, and bytes that a slow socket has not taken yet. */
@@ -109,7 +118,10 @@ export class Rig {
           this.#isFlushAsked = true;
         },
         start: (attempt) => this.started.push(attempt),
-        vitals: () => this.vitals,
+        vitals: (announced) => {
+          this.announced = announced;
+          return this.vitals;
+        },
         ext: (frame) => {
           if (!this.listening.has(frame.type)) return false;
           this.heardExt.push(frame);

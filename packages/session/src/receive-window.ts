@@ -71,9 +71,14 @@ export class ReceiveWindow<I> {
     return number <= this.settled || this.ahead.has(number);
   }
 
+  /** A frame under this number was here. */
+  hasSeen(number: number): boolean {
+    return number <= this.delivered || this.buffer.has(number);
+  }
+
   /** `now` is null while there is no socket. */
   arrive(number: number, ticket: Ticket, item: I, now: number | null): Arrival<I> {
-    if (number <= this.delivered || this.buffer.has(number)) return { verdict: "repeat", deliver: nothing };
+    if (this.hasSeen(number)) return { verdict: "repeat", deliver: nothing };
     if (number - this.settled > this.frames) {
       // Somebody who passes the window over a number that he no longer has would never be heard again: that hole grows older too.
       // Not while the window is full of what we have not settled: then the number that is next could not have been taken.

@@ -16,3 +16,11 @@ export function delayAfter(policy: RetryPolicy, sends: number, roll: number): nu
   const plain = Math.min(policy.capMs, policy.firstMs * policy.factor ** (sends - 1));
   return Math.round(plain * (1 + policy.jitter * (2 * roll - 1)));
 }
+
+const golden = 0.6180339887498949;
+
+/**
+ * The roll of a delay that begins with the sending itself: multiples of the golden section fall evenly between 0 and 1, over the numbers
+ * of one end and over the microseconds at which ends send. So frames that left together do not come again together, without dice.
+ */
+export const spreadOf = (number: number, now: number): number => ((number + now * 1_000) * golden) % 1;

@@ -4,7 +4,7 @@ import type { Ack } from "@astraflow/protocol";
 import { bitsOf } from "./bitmap.ts";
 import type { DialectRules } from "./dialect-rules.ts";
 import type { Outgoing } from "./lane.ts";
-import { delayAfter } from "./retry.ts";
+import { delayAfter, spreadOf } from "./retry.ts";
 
 /** A frame under its number. */
 export interface Sent<O> {
@@ -45,6 +45,8 @@ export class SendWindow<O extends Outgoing> {
   private heard: number;
   /** By number, ascending: a Map keeps the order of entering. */
   private readonly flight = new Map<number, Parcel<O>>();
+  /** All of them do not leave again before this. */
+  private nextAll = Number.NEGATIVE_INFINITY;
 
   constructor(rules: DialectRules, framesMax: number) {
     this.rules = rules;
@@ -72,7 +74,7 @@ export class SendWindow<O extends Outgoing> {
 
   /** Gives a frame its number and counts it as sent. */
   open(items: readonly O[], bytes: number, id: string, now: number): Sent<O> {
-    const dueAt = now + delayAfter(this.rules.retry, 1, 0.5);
+    const dueAt = this.firstDue(this.next, now);
     const parcel: Parcel<O> = { number: this.next, items, id, sends: 1, text: null, bytes, tries: 1, dueAt };
     this.flight.set(this.next, parcel);
     this.next += 1;
@@ -137,14 +139,21 @@ export class SendWindow<O extends Outgoing> {
         due.push(parcel);
       } else if (parcel.dueAt < earliest) earliest = parcel.dueAt;
     }
-    for (const parcel of due) {
-      parcel.sends += 1;
-      parcel.tries += 1;
-      parcel.dueAt = now + delayAfter(this.rules.retry, parcel.tries, roll());
-      if (parcel.dueAt < earliest) earliest = parcel.dueAt;
-    }
-    this.earliestDue = earliest;
+    this.earliestDue = Math.min(earliest, this.sendAgain(due, now, roll));
     return due;
+  }
+
+  /**
+   * The peer misses something: all that is unacknowledged, oldest first, each as one more of its tries; null when one has none left.
+   * A peer may say so of every frame behind the one it misses: what left just now does not leave again.
+   */
+  takeAll(now: number, roll: () => number): readonly Sent<O>[] | null {
+    if (now < this.nextAll) return [];
+    this.nextAll = now + this.rules.retry.firstMs;
+    const all = [...this.flight.values()];
+    if (all.some((parcel) => parcel.tries >= this.rules.retry.sendsMax)) return null;
+    this.earliestDue = this.sendAgain(all, now, roll);
+    return all;
   }
 
   /**
@@ -154,10 +163,11 @@ export class SendWindow<O extends Outgoing> {
   resume(peerSaw: number | null, now: number): readonly Sent<O>[] | "unsent" {
     if (peerSaw !== null && (peerSaw >= this.next || peerSaw < this.base)) return "unsent";
     const again: Sent<O>[] = [];
-    this.earliestDue = this.flight.size === 0 ? Number.POSITIVE_INFINITY : now + delayAfter(this.rules.retry, 1, 0.5);
+    this.earliestDue = Number.POSITIVE_INFINITY;
     for (const parcel of this.flight.values()) {
       parcel.tries = 1;
-      parcel.dueAt = this.earliestDue;
+      parcel.dueAt = this.firstDue(parcel.number, now);
+      this.earliestDue = Math.min(this.earliestDue, parcel.dueAt);
       if (peerSaw !== null && parcel.number <= peerSaw) continue;
       parcel.sends += 1;
       again.push(parcel);
@@ -176,6 +186,22 @@ export class SendWindow<O extends Outgoing> {
     this.bytes = 0;
     this.slide();
     return items;
+  }
+
+  /** When the first of them is due after this try. */
+  private sendAgain(parcels: readonly Parcel<O>[], now: number, roll: () => number): number {
+    let earliest = Number.POSITIVE_INFINITY;
+    for (const parcel of parcels) {
+      parcel.sends += 1;
+      parcel.tries += 1;
+      parcel.dueAt = now + delayAfter(this.rules.retry, parcel.tries, roll());
+      if (parcel.dueAt < earliest) earliest = parcel.dueAt;
+    }
+    return earliest;
+  }
+
+  private firstDue(number: number, now: number): number {
+    return now + delayAfter(this.rules.retry, 1, spreadOf(number, now));
   }
 
   private close(number: number, items: O[]): void {

@@ -69,6 +69,45 @@ describe("acks", () => {
     expect(stream.counts.unsettled).toBe(0);
   });
 
+  it("[N9] say it again when the refused frame comes again, in any dialect, and never that it was taken", () => {
+    const numbered = openStream();
+    numbered.refuse(ticketOf(numbered, 0, asked), "E.CMD.UNKNOWN: nobody");
+    numbered.settle(ticketOf(numbered, 1, asked));
+    numbered.takeAcks();
+    const refused = { ok: false, for: "in-0", info: "E.CMD.UNKNOWN: nobody" };
+    for (let more = 0; more < 2; more += 1) {
+      expect(numbered.arrive(frame(0, asked), "again", 0).verdict).toBe("repeat");
+      expect(numbered.takeAcks()).toEqual([{ ...refused, ack_seq: 1, ack_bitmap: 0, recv_window: 8 }]);
+    }
+    numbered.arrive(frame(1, asked), "again", 0);
+    expect(numbered.takeAcks()).toMatchObject([{ ok: true, for: "in-1" }]);
+
+    const named = openStream({}, "v1");
+    named.refuse(ticketOf(named, undefined, { id: "a", isAsked: true }), "E.CMD.UNKNOWN: nobody");
+    named.takeAcks();
+    expect(named.arrive(frame(undefined, { id: "a", isAsked: true }), "again", 0).verdict).toBe("repeat");
+    expect(named.takeAcks()).toEqual([{ ok: false, for: "a", info: "E.CMD.UNKNOWN: nobody" }]);
+  });
+
+  it("[N9] keep the reasons of the last 1,024 refused frames only", () => {
+    const stream = openStream();
+    for (let number = 0; number < 1_025; number += 1) stream.refuse(ticketOf(stream, number, asked), `reason ${number}`);
+    stream.takeAcks();
+
+    for (const number of [0, 1]) stream.arrive(frame(number, asked), "again", 0);
+
+    expect(stream.takeAcks()).toMatchObject([{ ok: false, for: "in-1", info: "reason 1" }]);
+  });
+
+  it("[N5] a number that was here can be told from one that was not, wherever its frame is now", () => {
+    const stream = openStream();
+    ticketOf(stream, 0);
+    stream.arrive(frame(2), "held", 0);
+
+    expect([0, 1, 2, 3].map((number) => stream.hasSeen(number))).toEqual([true, false, true, false]);
+    expect(openStream({}, "v1").hasSeen(-1)).toBe(false);
+  });
+
   it("[N11] a repeated (id, corr) of v1 is not handed up, and acked again once the first is settled", () => {
     const stream = openStream({}, "v1");
     const send = (id: string, corr: string | undefined) => stream.arrive(frame(undefined, { id, corr, isAsked: true }), id, 0);

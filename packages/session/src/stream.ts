@@ -7,6 +7,7 @@ import type { DialectRules } from "./dialect-rules.ts";
 import { Lane, type Outgoing } from "./lane.ts";
 import { PairMemory } from "./pair-memory.ts";
 import { type Arrival, ReceiveWindow, type Ticket } from "./receive-window.ts";
+import { Refusals } from "./refusals.ts";
 import { SendWindow, type Sent } from "./send-window.ts";
 
 export interface StreamSizes {
@@ -57,6 +58,7 @@ export class Stream<O extends Outgoing, I> {
   /** Handed up without a number and not settled yet. */
   private readonly openNames = new Set<Ticket>();
   private readonly pairs: PairMemory | null;
+  private readonly refusals = new Refusals();
   private isPaused = false;
 
   constructor(rules: DialectRules, sizes: StreamSizes) {
@@ -144,14 +146,18 @@ export class Stream<O extends Outgoing, I> {
     return id === undefined ? [] : this.sendWindow.heardName(id);
   }
 
+  /** A frame under this number came before, whatever its name was. */
+  hasSeen(number: number): boolean {
+    return this.rules.isNumbered && this.receiveWindow.hasSeen(number);
+  }
+
   /** A work frame of the peer. Without a number it is delivered at once. */
   arrive(frame: ArrivedFrame, item: I, now: number): Arrival<I> {
     const number = this.rules.isNumbered ? (frame.number ?? null) : null;
     const ticket: Ticket = { number, id: frame.id, isAsked: frame.isAsked, bytes: frame.bytes };
     if (number === null) return this.arriveByName(ticket, frame.corr, item);
     const arrival = this.receiveWindow.arrive(number, ticket, item, this.isPaused ? null : now);
-    // Acked again, as the first ack may be lost; by name only what is settled, as a name is an ack too.
-    if (arrival.verdict === "repeat") this.debt.owe(ticket.isAsked && this.receiveWindow.isSettled(number) ? ticket.id : null);
+    if (arrival.verdict === "repeat") this.answerAgain(ticket, number);
     return arrival;
   }
 
@@ -165,9 +171,13 @@ export class Stream<O extends Outgoing, I> {
 
   /** Read as a frame, not understood as a word: settled, and said by name if it asked. */
   refuse(ticket: Ticket, info: string): void {
-    if (ticket.number === null) this.openNames.delete(ticket);
-    else if (this.receiveWindow.settle(ticket.number)) this.debt.owe(null);
-    if (ticket.isAsked) this.debt.name(ticket.id, info);
+    const { number } = ticket;
+    // Without a number only what this dialect recognises when it comes again is worth remembering.
+    const canComeAgain = number === null ? this.openNames.delete(ticket) && this.pairs !== null : true;
+    if (number !== null && this.receiveWindow.settle(number)) this.debt.owe(null);
+    if (!ticket.isAsked) return;
+    if (canComeAgain) this.refusals.keep(number ?? ticket, info);
+    this.debt.name(ticket.id, info);
   }
 
   /** A control frame asked for an ack; with `info` it is refused. */
@@ -193,6 +203,12 @@ export class Stream<O extends Outgoing, I> {
     const since = this.receiveWindow.holeSince;
     if (since !== null && now >= since + this.rules.gapMs) return { repeat: [], verdict: "gap" };
     return { repeat, verdict: "alive" };
+  }
+
+  /** The peer says that it misses something: everything unacked, again and in order. It counts as one of the sends of each frame. */
+  repeatAll(now: number, roll: () => number): Due<O> {
+    const repeat = this.isPaused ? [] : this.sendWindow.takeAll(now, roll);
+    return repeat === null ? { repeat: [], verdict: "exhausted" } : { repeat, verdict: "alive" };
   }
 
   /** The socket is gone: nothing leaves, nothing is due, until `resume`. */
@@ -235,10 +251,18 @@ export class Stream<O extends Outgoing, I> {
     return items.length < batchMax && bytes + item.bytes <= batchBytesMax && this.hasRoom(item.lane, bytes + item.bytes);
   }
 
+  /** The first ack may be lost; by name only what is settled, as a name is an ack too, and what was refused stays refused. */
+  private answerAgain({ id, isAsked }: Ticket, number: number): void {
+    const isNamed = isAsked && this.receiveWindow.isSettled(number);
+    const info = isNamed ? this.refusals.find(number) : null;
+    this.debt.owe(isNamed && info === null ? id : null);
+    if (info !== null) this.debt.name(id, info);
+  }
+
   private arriveByName(ticket: Ticket, corr: string | undefined, item: I): Arrival<I> {
     const known = this.pairs?.find(ticket.id, corr);
     if (known !== undefined) {
-      if (ticket.isAsked && !this.openNames.has(known)) this.debt.name(ticket.id, null);
+      if (ticket.isAsked && !this.openNames.has(known)) this.debt.name(ticket.id, this.refusals.find(known));
       return { verdict: "repeat", deliver: [] };
     }
     this.pairs?.keep(ticket, corr);

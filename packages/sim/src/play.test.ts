@@ -50,7 +50,7 @@ describe("a world that is played", () => {
   });
 
   it("[X12] comes to its end after every storm: faults end, processes come back, nobody drains", async () => {
-    for (const profile of ["default", "crashes", "network", "store", "clocks", "disk"] as const)
+    for (const profile of ["default", "crashes", "network", "session", "store", "clocks", "disk"] as const)
       for (let seed = 1; seed <= 4; seed++) {
         const { report, seen } = await play(seed, profile);
         const heal = seen.findIndex((one) => one.kind === "phase" && one.phase === "heal");

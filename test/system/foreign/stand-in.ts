@@ -101,11 +101,11 @@ export async function startStandIn(ws: string, options: StandInOptions = {}): Pr
   return standIn;
 }
 
-/** How often each task was begun, by all lives that share the folder. */
-export function startsOf(folder: string): Record<string, number> {
-  const starts: Record<string, number> = {};
-  for (const { what, task } of readJournals(folder)) if (what === "start") starts[task] = (starts[task] ?? 0) + 1;
-  return starts;
+/** How often each task was begun, by all lives that share the folder, rarest first. */
+export function countStarts(folder: string): number[] {
+  const starts = new Map<string, number>();
+  for (const { what, task } of readJournals(folder)) if (what === "start") starts.set(task, (starts.get(task) ?? 0) + 1);
+  return [...starts.values()].toSorted((a, b) => a - b);
 }
 
 /** The most that ran at once, by the order of the journal of one worker. */

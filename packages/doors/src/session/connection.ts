@@ -8,6 +8,7 @@ import {
   fault,
   faultCodes,
   frameTypeOf,
+  type Resume,
   readEnvelope,
   readJson,
   readPayload,
@@ -33,8 +34,8 @@ export interface Wire {
   terminate(): void;
   /** The peer has shown who it is. */
   trust(tenant: string): void;
-  /** Runs it when it is this peer's turn among all that come at once. */
-  pace(run: () => void): void;
+  /** Runs it when it is this peer's turn among all that come at once; false when the turn was not needed any more. */
+  pace(run: () => boolean): void;
 }
 
 interface Waiting {
@@ -94,6 +95,8 @@ export class Connection implements Line {
   }
 
   private receive(envelope: Envelope, bytes: number): void {
+    // From then on its session writes down what it hears.
+    if (this.session === null) this.around.frameLog?.heard(envelope, null);
     if (this.bound === null) return envelope.type === "control.resume" ? this.resume(envelope) : this.greet(envelope);
     if (!isBound(this.bound, envelope)) {
       this.audit("session.mismatch", { code: "E.SESSION.TENANT_MISMATCH", ...frameFields(envelope) });
@@ -127,12 +130,13 @@ export class Connection implements Line {
   }
 
   /** Its turn has come: only now it hears that it was understood, and goes on. */
-  private admit(bound: Bound): void {
-    if (this.phase === "closed") return;
+  private admit(bound: Bound): boolean {
+    if (this.phase === "closed") return false;
     this.isPaced = false;
     this.deadline = this.in(this.around.limits.registerMs);
     this.ackGreeting(bound);
     this.release();
+    return true;
   }
 
   private ackGreeting(bound: Bound): void {
@@ -177,18 +181,34 @@ export class Connection implements Line {
     this.deadline = this.in(this.around.limits.inventoryMs);
   }
 
+  /** Refused at once where it must be; else it waits for its turn as a handshake does: a crowd that was cut off comes back all at once. */
   private resume(first: Envelope): void {
     const resume = readPayload("v2", "control.resume", first.payload);
     if (resume instanceof Fault) return this.turnAway(first, resume);
     const session = findSession(first, resume, this.wire.certificate, this.around);
     if (session instanceof Fault) return this.turnAway(first, session);
+    this.deadline = Number.POSITIVE_INFINITY;
+    this.wire.trust(session.bound.tenant);
+    this.isPaced = true;
+    this.wire.pace(() => this.takeUp(first, resume));
+  }
+
+  /** Looked for again: while it waited the session may have ended, or gone on over another socket under a newer token. */
+  private takeUp(first: Envelope, resume: Resume): boolean {
+    if (this.phase === "closed") return false;
+    this.isPaced = false;
+    const session = findSession(first, resume, this.wire.certificate, this.around);
+    if (session instanceof Fault) this.turnAway(first, session);
+    else this.rebind(session, { id: first.id, lastSeen: resume.last_seen_seq ?? null });
+    return true;
+  }
+
+  private rebind(session: Session, resume: Parameters<Session["rebind"]>[1]): void {
     this.bound = session.bound;
     this.session = session;
     this.writer = session.writer;
     this.move("resuming");
-    this.deadline = Number.POSITIVE_INFINITY;
-    this.wire.trust(session.bound.tenant);
-    session.rebind(this, { id: first.id, lastSeen: resume.last_seen_seq ?? null });
+    session.rebind(this, resume);
   }
 
   /** Refused at its first frame. */
@@ -205,6 +225,8 @@ export class Connection implements Line {
   }
 
   described(): void {
+    const why = this.bound === null ? null : (this.session?.introduction.objection(this.bound) ?? null);
+    if (why !== null) return this.fail(why);
     this.move("joining");
     this.deadline = Number.POSITIVE_INFINITY;
     this.session?.join();

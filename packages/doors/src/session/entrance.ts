@@ -55,7 +55,7 @@ export class Entrance {
     stream.unacked(({ send }) => {
       if (send.type === "dispatch") unacked.push({ task: send.dispatch.task, fence: send.dispatch.fence });
     });
-    this.#post({ ...introduction.join(bound, id), running: null, resumed: { unacked } });
+    this.#post(introduction.rejoin(bound, id, unacked));
   }
 
   #post(join: JoinWorker): void {
@@ -95,6 +95,7 @@ export class Entrance {
   #joined(line: Line, body: Granted): void {
     const session = this.#session;
     session.opened();
+    session.introduction.joined();
     for (const ticket of this.#tickets) session.stream.settle(ticket);
     this.#tickets.length = 0;
     this.#welcome(line, body, false);

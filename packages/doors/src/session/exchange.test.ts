@@ -62,6 +62,8 @@ describe("the session exchange, frame by frame", () => {
       resumed: false,
       heartbeat_interval_ms: 10_000,
       lease_ms: 30_000,
+      drain_mem_pct: 90,
+      drain_disk_pct: 95,
       send_window: sessionLimits.sendWindow,
       recv_window: sessionLimits.recvWindow,
     });

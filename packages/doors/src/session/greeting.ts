@@ -1,7 +1,7 @@
 // The first word of a connection, whether it may speak at all, and what it is told once it may work. Pure, apart from asking the gate.
 
 import type { AnswerBody } from "@astraflow/engine";
-import { type Dialect, dialectOf, type Envelope, Fault, fault, type Handshake, type SessionAccept } from "@astraflow/protocol";
+import { type Dialect, dialectOf, type Envelope, Fault, fault, type SessionAccept } from "@astraflow/protocol";
 import type { AdmittedWorker, Gate, IssuedToken, ShownCertificate } from "../gate.ts";
 import type { Outside } from "../outside.ts";
 import type { FrameCounters } from "./frame-counters.ts";
@@ -13,7 +13,8 @@ export interface Bound {
   readonly instance: string;
   readonly worker: string;
   readonly dialect: Dialect;
-  readonly handshake: Handshake;
+  /** What it calls itself and where it runs: shown to people, never compared. No more of the handshake is kept, least of all its token. */
+  readonly label: { readonly name: string; readonly version: string; readonly hostname: string };
   /** Id of the handshake's frame: the older workers repeat it until it is acked. */
   readonly greeting: string;
   readonly admitted: AdmittedWorker;
@@ -43,7 +44,9 @@ export function greet(
   const worker = `${tenant}/${instance}`;
   const isNewProcess = dialect !== "v2" && around.frameCounters.restarts(worker, first.id);
   const boot = isNewProcess ? around.outside.ids.next() : null;
-  return { tenant, instance, worker, dialect, handshake, greeting: first.id, admitted, boot };
+  const { worker_name, version, hostname } = handshake.worker;
+  const label = { name: worker_name || instance, version, hostname };
+  return { tenant, instance, worker, dialect, label, greeting: first.id, admitted, boot };
 }
 
 /** Every later frame must come from whom the first one came from. */
@@ -75,6 +78,8 @@ export function acceptance(of: {
     lease_ms: of.granted.leaseMs,
     send_window: of.windows.send,
     recv_window: of.windows.recv,
+    drain_mem_pct: of.granted.drainMemPct,
+    drain_disk_pct: of.granted.drainDiskPct,
     // Workers that announced nothing of ours are told nothing they do not know.
     ...(features.length > 0 && { features }),
   };

@@ -8,6 +8,7 @@ import type { Link } from "../link.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Outside } from "../outside.ts";
 import { FrameCounters } from "./frame-counters.ts";
+import { createFrameLog } from "./frame-log.ts";
 import { type SessionLimits, sessionLimits } from "./limits.ts";
 import { createMeters } from "./meters.ts";
 import { Pacer } from "./pacer.ts";
@@ -60,9 +61,10 @@ class Hall implements SessionHall, PeerHome {
   readonly #book: SessionBook;
   /** By connection, so that a session finds the socket it is on. */
   readonly #peers = new Map<unknown, Peer>();
+  /** Who has not shown who they are, longest here first: a Set keeps the order of entering. */
+  readonly #strangers = new Set<Peer>();
   readonly #stops: (() => void)[];
   #owing = new Set<Session>();
-  #strangers = 0;
   #isClosing = false;
   #isHasty = false;
   #allGone: (() => void) | null = null;
@@ -77,6 +79,7 @@ class Hall implements SessionHall, PeerHome {
     this.around = {
       gate,
       outside,
+      frameLog: createFrameLog(outside),
       limits: this.#limits,
       stamp: createStamp(() => outside.clock.now()),
       meter: this.meters,
@@ -108,16 +111,38 @@ class Hall implements SessionHall, PeerHome {
 
   refusal(): Fault | null {
     if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is going away");
-    const { connectionsMax, strangersMax } = this.#limits;
-    // Those who wait for their turn have shown who they are, and are a crowd all the same.
-    if (this.#peers.size < connectionsMax && this.#strangers + this.#pacer.waiting < strangersMax) return null;
+    if (this.#peers.size < this.#limits.connectionsMax && (!this.#isCrowded() || this.#idler() !== null)) return null;
     return fault("E.OVERLOADED", "too many connections; come back later");
   }
 
+  /** Those who wait for their turn have shown who they are, and are a crowd all the same. */
+  #isCrowded(): boolean {
+    return this.#strangers.size + this.#pacer.waiting >= this.#limits.strangersMax;
+  }
+
+  /**
+   * The stranger that has been silent longest, if that is too long for somebody who has something to say: it makes room. Without that,
+   * whoever opens sockets and says nothing would keep every worker out. Those who wait for their turn are never sent away.
+   */
+  #idler(): Peer | null {
+    const [oldest] = this.#strangers;
+    if (oldest === undefined || this.#pacer.waiting >= this.#limits.strangersMax) return null;
+    return this.#outside.clock.ticks() - oldest.since >= this.#limits.strangerGraceMs ? oldest : null;
+  }
+
+  #makeRoom(): void {
+    const idler = this.#isCrowded() ? this.#idler() : null;
+    if (idler === null) return;
+    this.#strangers.delete(idler);
+    this.meters.reset("unknown", "E.OVERLOADED");
+    idler.socket.terminate();
+  }
+
   welcome(socket: PeerSocket): PeerEars {
+    this.#makeRoom();
     const peer = new Peer(socket, this);
     this.#peers.set(peer.connection, peer);
-    this.#strangers += 1;
+    this.#strangers.add(peer);
     return {
       message: (data, isBinary) => {
         this.#guard(peer, () => peer.hear(data, isBinary));
@@ -132,15 +157,19 @@ class Hall implements SessionHall, PeerHome {
     };
   }
 
-  trusted(): void {
-    this.#strangers -= 1;
+  trusted(peer: Peer): void {
+    this.#strangers.delete(peer);
   }
 
-  pace(peer: Peer, run: () => void): void {
+  pace(peer: Peer, run: () => boolean): void {
     this.#pacer.queue(() => {
-      this.#guard(peer, run);
+      let isUsed = true;
+      this.#guard(peer, () => {
+        isUsed = run();
+      });
       this.#owe(peer.connection.session);
       peer.relieve();
+      return isUsed;
     });
   }
 
@@ -164,7 +193,7 @@ class Hall implements SessionHall, PeerHome {
 
   #leave(peer: Peer, code: number): void {
     this.#peers.delete(peer.connection);
-    if (peer.isStranger) this.#strangers -= 1;
+    this.#strangers.delete(peer);
     peer.gone();
     this.#guard(peer, () => peer.connection.ended(`socket closed with ${code}`));
     if (this.#peers.size === 0) this.#allGone?.();

@@ -1,17 +1,18 @@
 // What a worker says in its session: read, told to the engine, acknowledged once answered. Order and repeats are the stream's business,
 // what a word means the engine's; how the session began and ends is in session.ts.
 
-import type { FaultData } from "@astraflow/engine";
+import type { Command, FaultData, Held } from "@astraflow/engine";
 import { type Envelope, Fault, fault, frameTypeOf, type Payloads, type PkgEvent } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
 import { packageOpOf } from "../package-op.ts";
 import { isRetryable } from "../plain-fault.ts";
 import { Introduction } from "./introduction.ts";
+import { readMisfit } from "./misfits.ts";
 import { type Note, ticketOf } from "./notes.ts";
 import { RecentIds } from "./recent-ids.ts";
 import type { Session } from "./session.ts";
 import { frameFields, type Surroundings } from "./surroundings.ts";
-import { beatCommand, readAs, readWord } from "./words.ts";
+import { beatCommand, dispatchIn, readAs, readWord } from "./words.ts";
 
 export class Inbound {
   readonly #session: Session;
@@ -32,6 +33,7 @@ export class Inbound {
 
   /** A frame on the session's socket, from whom it is bound to. */
   receive(envelope: Envelope, bytes: number): void {
+    this.#around.frameLog?.heard(envelope, this.#session.id);
     const type = this.#typeOf(envelope);
     const { dialect, worker } = this.#session.bound;
     if (dialect !== "v2") this.#around.frameCounters.hear(worker, envelope.id);
@@ -115,12 +117,32 @@ export class Inbound {
     const acked = session.stream.heardAck(ack, envelope.ack?.for);
     if (acked === "unsent")
       return session.reset(fault("E.SESSION.ACK_UNSENT", "the ack names a frame that was never sent"), envelope);
-    const held = [];
-    for (const { send } of acked)
-      if (send.type === "dispatch") held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
-    if (held.length === 0) return;
-    const { tenant, worker, session: id } = session.speaker;
-    session.post({ type: "task.ack", tenant, worker, session: id, held }, null);
+    const named = envelope.ack?.for ?? ack.for;
+    const untaken = ack.ok === false ? dispatchIn(named) : null;
+    const held: Held[] = [];
+    for (const { send, id } of acked)
+      if (send.type === "dispatch" && (untaken === null || id !== named))
+        held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
+    const { tenant, worker, session: by } = session.speaker;
+    if (held.length > 0) session.post({ type: "task.ack", tenant, worker, session: by, held }, null);
+    if (untaken !== null) this.#hearUntaken(untaken, envelope, ack.info);
+  }
+
+  /**
+   * The worker has a dispatch and will not run it. Read from the name, as an earlier ack may have covered its number already: the attempt
+   * goes back at once, where it would else stay leased for as long as the worker beats. What it no longer holds, the engine knows.
+   */
+  #hearUntaken(untaken: Held, envelope: Envelope, info = "the worker did not say why"): void {
+    const session = this.#session;
+    if (session.notes.unnumbered >= this.#around.limits.unnumberedMax)
+      return session.reset(fault("E.OVERLOADED", "too many refusals of dispatches wait for an answer"));
+    const isStillRunning = info.includes("E.CMD.CONCURRENCY_VIOLATION");
+    const code = isStillRunning ? "E.CMD.CONCURRENCY_VIOLATION" : "E.RUNNER.CANCELLED";
+    session.log("warn", "session.untaken", { ...frameFields(envelope), ...untaken, code, reason: info.slice(0, 500) });
+    session.outbound.drop(untaken);
+    const { tenant, worker, session: by } = session.speaker;
+    const message = `the worker refused the dispatch: ${info.slice(0, 500)}`;
+    this.#tell([{ type: "task.error", tenant, worker, session: by, ...untaken, code, message }], silent);
   }
 
   // ---- work frames
@@ -131,11 +153,11 @@ export class Inbound {
     if (bound.dialect === "v1" && this.#isFalselyNumbered(type, envelope)) return;
     const number = bound.dialect === "v2" ? envelope.seq : envelope.session_seq;
     const { id, corr } = envelope;
-    const frame = { number, id, corr, isAsked: envelope.ack?.request === true, bytes };
-    const now = this.#around.outside.clock.ticks();
-    const arrival = session.stream.arrive(frame, envelope, now);
-    const isRenumbered = arrival.verdict === "repeat" && this.#ids?.has(id) === false;
-    const { verdict, deliver } = isRenumbered ? session.stream.arrive({ ...frame, number: undefined }, envelope, now) : arrival;
+    // Asked before it arrives: as a repeat of another frame it would be acked by name before its own word is stored.
+    const isRenumbered = this.#ids?.has(id) === false && number !== undefined && session.stream.hasSeen(number);
+    const isAsked = envelope.ack?.request === true;
+    const frame = { number: isRenumbered ? undefined : number, id, corr, isAsked, bytes };
+    const { verdict, deliver } = session.stream.arrive(frame, envelope, this.#around.outside.clock.ticks());
     if (verdict !== "outside") this.#ids?.add(id);
     if (verdict === "repeat") return this.#around.meter.repeated(bound.tenant, "in", 1);
     // Not acked: it comes again when there is room for it.
@@ -189,16 +211,10 @@ export class Inbound {
     if (ticket.number === null && session.notes.unnumbered >= this.#around.limits.unnumberedMax)
       return session.reset(fault("E.OVERLOADED", "too many frames without a number wait for an answer"));
     const word = readWord(session.speaker, type, envelope, ticket.bytes);
-    if (word instanceof Fault)
-      return word.code === "E.CMD.UNKNOWN" ? this.#hearUnknown(envelope, ticket) : session.reset(word, envelope);
+    if (word instanceof Fault) return this.#hearMisfit(type, envelope, ticket, word);
     switch (word.of) {
-      case "commands": {
-        if (word.commands.length === 0) return session.stream.settle(ticket);
-        const note: Note = { what: "word", ticket, left: word.commands.length };
-        session.notes.enter(note);
-        for (const command of word.commands) session.post(command, note);
-        return;
-      }
+      case "commands":
+        return this.#tell(word.commands, ticket);
       case "catalog":
         session.introduction.relearn(word.catalog);
         return this.#describe(ticket);
@@ -211,6 +227,10 @@ export class Inbound {
           message: word.error.message.slice(0, 500),
         });
         return session.stream.settle(ticket);
+      case "gap":
+        session.log("warn", "session.missing", { ...frameFields(envelope), code: word.error.code });
+        session.stream.settle(ticket);
+        return session.repeatAll();
       case "next":
         return this.#hearNext(word.request, ticket);
       case "vendor":
@@ -251,6 +271,32 @@ export class Inbound {
     this.#hearUnknown(envelope, ticket);
   }
 
+  /** A payload that does not fit costs its own frame and the attempt it names, never the session: the worker's other work goes on. */
+  #hearMisfit(type: string, envelope: Envelope, ticket: Ticket, why: Fault): void {
+    if (why.code === "E.CMD.UNKNOWN") return this.#hearUnknown(envelope, ticket);
+    const session = this.#session;
+    const { commands, reason } = readMisfit(session.speaker, type, envelope, why);
+    this.#around.meter.refused(session.bound.tenant, why.code);
+    session.log("warn", "session.misfit", { ...frameFields(envelope), code: why.code, reason });
+    if (session.bound.dialect === "v1") session.line?.send(session.writer.error(why.code, reason, envelope.id));
+    this.#tell(commands, ticket, `${why.code}: ${reason}`);
+  }
+
+  /** Once the engine has answered everything the frame is settled, or refused where there is a reason to. */
+  #tell(commands: readonly Command[], ticket: Ticket, refusal?: string): void {
+    const session = this.#session;
+    if (commands.length === 0) return this.#close(ticket, refusal);
+    const note: Note = { what: "word", ticket, left: commands.length, ...(refusal !== undefined && { refusal }) };
+    session.notes.enter(note);
+    for (const command of commands) session.post(command, note);
+  }
+
+  #close(ticket: Ticket, refusal: string | undefined): void {
+    const { stream } = this.#session;
+    if (refusal === undefined) stream.settle(ticket);
+    else stream.refuse(ticket, refusal);
+  }
+
   /** Never fatal: a newer worker may know more words than we do. */
   #hearUnknown(envelope: Envelope, ticket: Ticket): void {
     const session = this.#session;
@@ -263,13 +309,18 @@ export class Inbound {
   #hearInventory(type: string, envelope: Envelope, ticket: Ticket): void {
     const session = this.#session;
     const { introduction } = session;
-    if (type === "biz.pkg.catalog") introduction.catalog = this.#read("biz.pkg.catalog", envelope);
-    else if (type === "biz.exec.inventory") introduction.inventory = this.#read("biz.exec.inventory", envelope);
-    else if (type !== voidType) {
+    if (type === "biz.pkg.catalog") {
+      const catalog = readAs(session.bound, type, envelope);
+      if (catalog instanceof Fault) return this.#hearMisfit(type, envelope, ticket, catalog);
+      introduction.catalog = catalog;
+    } else if (type === "biz.exec.inventory") {
+      const inventory = readAs(session.bound, type, envelope);
+      if (inventory instanceof Fault) return this.#hearMisfit(type, envelope, ticket, inventory);
+      introduction.inventory = inventory;
+    } else if (type !== voidType) {
       const why = fault("E.SESSION.NOT_REGISTERED", "catalogue and inventory must come before other work frames");
       return session.reset(why, envelope);
     }
-    if (session.isEnded) return;
     if (session.entrance.answerFor(ticket) > this.#around.limits.unnumberedMax + this.#around.limits.wideRecvWindow)
       return session.reset(fault("E.OVERLOADED", "too many frames wait for the rest of the inventory"));
     if (introduction.isComplete(session.bound)) session.line?.described();
@@ -279,6 +330,8 @@ export class Inbound {
     const session = this.#session;
     if (session.notes.unnumbered >= this.#around.limits.unnumberedMax)
       return session.reset(fault("E.OVERLOADED", "too many descriptions wait for an answer"));
+    const why = session.introduction.objection(session.bound);
+    if (why !== null) return session.reset(why);
     const note: Note = { what: "describe", ticket, left: 1 };
     session.notes.enter(note);
     session.post(session.introduction.describe(session.bound, session.speaker), note);
@@ -298,7 +351,7 @@ export class Inbound {
       // A word that was refused for good is settled; one that could not be stored must come again, in a new session.
       if (note.what !== "word" || isRetryable(why)) return session.sendAway(why);
     }
-    if (isLast) session.stream.settle(note.ticket);
+    if (isLast) this.#close(note.ticket, note.refusal);
   }
 
   #read<T extends Known>(type: T, envelope: Envelope): Payloads[T] | null {
@@ -309,7 +362,7 @@ export class Inbound {
   }
 }
 
-type Known = "control.register" | "control.heartbeat" | "control.ack" | "biz.exec.inventory" | "biz.pkg.catalog";
+type Known = "control.register" | "control.heartbeat" | "control.ack";
 
 /** For words of ours that no frame waits on. */
 const silent: Ticket = { number: null, id: "", isAsked: false, bytes: 0 };

@@ -12,11 +12,13 @@ export interface SessionLimits {
   /** All bytes a peer may send before it has authenticated, and the time it has for that. */
   readonly strangerBytesMax: number;
   readonly strangerMs: number;
+  /** From when on one that has said nothing is sent away where there are too many. */
+  readonly strangerGraceMs: number;
   /** From the handshake's ack to register. */
   readonly registerMs: number;
   /** How long a register that names no inventory waits for catalogue and inventory. */
   readonly inventoryMs: number;
-  /** Handshakes acknowledged in a second; later ones hear of it later, in order. */
+  /** Handshakes and resumes taken up in a second; later ones hear of it later, in order. */
   readonly handshakesPerSecondMax: number;
   /** Numbered frames in flight towards the worker, and from it; for workers that announced `wide` the two after them. */
   readonly sendWindow: number;
@@ -65,6 +67,7 @@ export const sessionLimits: SessionLimits = {
   strangersMax: 1_000,
   strangerBytesMax: limits.strangerFrameBytesMax,
   strangerMs: 10_000,
+  strangerGraceMs: 1_000,
   registerMs: 15_000,
   inventoryMs: 5_000,
   handshakesPerSecondMax: 200,

@@ -7,6 +7,8 @@ import type { Ticket } from "@astraflow/session";
 export interface Note {
   readonly what: "join" | "word" | "beat" | "describe";
   readonly ticket: Ticket;
+  /** Why the frame is refused once all is answered; without one it is settled. */
+  readonly refusal?: string;
   left: number;
 }
 

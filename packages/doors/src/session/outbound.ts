@@ -1,7 +1,7 @@
 // What the engine wants a worker to have, on its way through the session's stream: what is offered, withdrawn, sent and sent again.
 // Numbers, windows and lanes are the stream's; the texts are in texts.ts.
 
-import type { SendDispatch, SendStop, SendTell } from "@astraflow/engine";
+import type { Held, SendDispatch, SendStop, SendTell } from "@astraflow/engine";
 import { type FrameType, limits } from "@astraflow/protocol";
 import type { Outgoing, Sent, Stream } from "@astraflow/session";
 import type { Line } from "./surroundings.ts";
@@ -48,9 +48,14 @@ export class Outbound {
 
   /** Takes the dispatch back where it is not acknowledged; tells those who announced `cancel`, as they may have it already. */
   offerStop(stop: SendStop): void {
-    this.#stream.withdraw(({ send }) => isDispatchOf(send, stop));
+    this.drop(stop);
     // Only those who announced it understand a cancel; the others' late results are stale and change nothing.
     if (this.#features.has("cancel")) this.#put(stop, this.#writer.nextId("biz.exec.cancel"), "command", 0);
+  }
+
+  /** Whatever of it is still to be sent, or sent again, is not. */
+  drop(attempt: Held): void {
+    this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
   }
 
   offerTell(tell: SendTell): void {
@@ -100,8 +105,8 @@ export class Outbound {
   }
 }
 
-const isDispatchOf = (send: Item["send"], stop: SendStop): boolean =>
-  send.type === "dispatch" && send.dispatch.task === stop.task && send.dispatch.fence === stop.fence;
+const isDispatchOf = (send: Item["send"], { task, fence }: Held): boolean =>
+  send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;
 
 /** Older workers' libraries close the socket above a mebibyte; the rest of the frame gets 16 KiB of that. */
 function isTooLarge(params: string): boolean {

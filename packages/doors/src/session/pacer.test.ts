@@ -3,7 +3,7 @@ import { createMetrics } from "../metrics.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
 import { createFakeGate } from "../testing/fake-gate.ts";
 import { createFakeOutside } from "../testing/fake-outside.ts";
-import { handshake, handshakeV1, olderRegister } from "../testing/fake-worker.ts";
+import { handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
 import { tokens } from "../testing/house.ts";
 import { PlainSocket, say, turn } from "../testing/plain-socket.ts";
 import { createSessionHall } from "./hall.ts";
@@ -15,11 +15,11 @@ describe("turns of a crowd", () => {
     const pacer = new Pacer(200, outside);
     const start = outside.clock.ticks();
     const given: { n: number; at: number }[] = [];
-    for (let n = 0; n < 1_000; n += 1) pacer.queue(() => void given.push({ n, at: outside.clock.ticks() - start }));
+    for (let n = 0; n < 1_000; n += 1) pacer.queue(() => given.push({ n, at: outside.clock.ticks() - start }) > 0);
 
     expect(given).toHaveLength(20);
     outside.advance(500);
-    for (let n = 1_000; n < 1_100; n += 1) pacer.queue(() => void given.push({ n, at: outside.clock.ticks() - start }));
+    for (let n = 1_000; n < 1_100; n += 1) pacer.queue(() => given.push({ n, at: outside.clock.ticks() - start }) > 0);
     outside.advance(10_000);
 
     expect(given.map(({ n }) => n)).toEqual(Array.from({ length: 1_100 }, (_, n) => n));
@@ -34,7 +34,7 @@ describe("turns of a crowd", () => {
     const pacer = new Pacer(2, outside);
     const start = outside.clock.ticks();
     const given: number[] = [];
-    const ask = () => pacer.queue(() => void given.push(outside.clock.ticks() - start));
+    const ask = () => pacer.queue(() => given.push(outside.clock.ticks() - start) > 0);
 
     ask();
     ask();
@@ -44,9 +44,28 @@ describe("turns of a crowd", () => {
 
     expect(given).toEqual([0, 500, 1_000, 3_000]);
   });
+
+  it("[D92] that nobody needs any more cost no time: the next one has them", () => {
+    const outside = createFakeOutside();
+    const pacer = new Pacer(2, outside);
+    const start = outside.clock.ticks();
+    const given: number[] = [];
+    pacer.queue(() => given.push(0) > 0);
+    for (let n = 0; n < 100; n += 1) pacer.queue(() => false);
+    pacer.queue(() => given.push(outside.clock.ticks() - start) > 0);
+
+    outside.advance(500);
+
+    expect(given).toEqual([0, 500]);
+    expect(pacer.waiting).toBe(0);
+  });
 });
 
 describe("a storm of handshakes", () => {
+  /** The engine's answer comes in a turn of its own. */
+  const turns = async (): Promise<void> => {
+    for (let n = 0; n < 3; n += 1) await turn();
+  };
   const openHall = (limits: object) => {
     const engine = createFakeEngine();
     const outside = createFakeOutside();
@@ -97,5 +116,68 @@ describe("a storm of handshakes", () => {
     expect(impatient.sent.map((frame) => frame.payload["for"])).toEqual(["handshake", "register"]);
     outside.advance(1_000);
     expect(gone.sent).toEqual([]);
+  });
+
+  it("[D92] is no other than a storm of resumes: each is taken up in its turn", async () => {
+    const { hall, outside, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const seats: { session: string; token: string }[] = [];
+    for (let n = 0; n < 4; n += 1) {
+      const socket = new PlainSocket();
+      const ears = hall.welcome(socket);
+      const from = { sender: { role: "worker", id: `w-${n}` } };
+      ears.message(greet(`w-${n}`), false);
+      ears.message(say("control.register", register(), from), false);
+      await turns();
+      const accept = socket.sent.find((frame) => frame.type === "control.session.accept");
+      seats.push({ session: String(accept?.payload["session_id"]), token: String(accept?.payload["session_token"]) });
+      ears.closed(1006);
+      outside.advance(100);
+    }
+    await turns();
+    const before = engine.commands.length;
+    const sockets = seats.map(({ session, token }, n) => {
+      const socket = new PlainSocket();
+      const from = { sender: { role: "worker", id: `w-${n}` } };
+      const ears = hall.welcome(socket);
+      ears.message(say("control.resume", { session_id: session, session_token: token }, from), false);
+      ears.message(say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, { ...from, id: "beat" }), false);
+      return socket;
+    });
+    await turns();
+
+    const joins = () => engine.commands.slice(before).filter((command) => command.type === "worker.join").length;
+    expect(joins()).toBe(1);
+    expect(sockets.map((socket) => socket.types.length > 0)).toEqual([true, false, false, false]);
+    for (let n = 2; n <= 4; n += 1) {
+      outside.advance(100);
+      await turns();
+      expect(joins()).toBe(n);
+    }
+    await turns();
+    expect(sockets.map((socket) => socket.types)).toEqual(
+      sockets.map(() => ["control.ack", "control.session.accept", "control.ack"]),
+    );
+  });
+
+  it("[D92] leaves a resume nothing to take up once its session went on elsewhere or ended while it waited", async () => {
+    const { hall, outside, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const first = hall.welcome(new PlainSocket());
+    first.message(greet("w-1"), false);
+    first.message(say("control.register", register()), false);
+    await turns();
+    const [join] = engine.commands;
+    if (join?.type !== "worker.join") throw new Error("nobody joined");
+    first.closed(1006);
+    const late = new PlainSocket();
+    hall.welcome(late).message(say("control.resume", { session_id: join.session, session_token: "session-token-0" }), false);
+    await turns();
+    expect(late.sent).toEqual([]);
+
+    hall.welcome(new PlainSocket()).message(greet("w-1"), false);
+    outside.advance(100);
+    await turns();
+
+    expect(late.sent.map(({ type, payload }) => [type, payload["code"]])).toEqual([["control.reset", "E.SESSION.UNKNOWN"]]);
+    expect(late.done).toContain("close 1011");
   });
 });

@@ -5,13 +5,16 @@ import type { Outside } from "../outside.ts";
 
 const sharesPerSecond = 10;
 
+/** False when whoever waited has gone: then the turn is the next one's. */
+export type Turn = () => boolean;
+
 export class Pacer {
   readonly #outside: Outside;
   readonly #spanMs: number;
   /** When the last turns were given, oldest at `#at`: none sooner than a span after the one it takes the place of. */
   readonly #given: number[];
   #at = 0;
-  #waiting: (() => void)[] = [];
+  #waiting: Turn[] = [];
   #head = 0;
   #isTimed = false;
 
@@ -27,11 +30,11 @@ export class Pacer {
   }
 
   /** Runs it now if nobody waits and a turn is free, else in its turn. */
-  queue(run: () => void): void {
+  queue(run: Turn): void {
     const now = this.#outside.clock.ticks();
     if (this.waiting === 0 && this.#freeAt() <= now) {
-      this.#give(now);
-      return run();
+      if (run()) this.#give(now);
+      return;
     }
     this.#waiting.push(run);
     this.#time(now);
@@ -58,8 +61,7 @@ export class Pacer {
   #release(now: number): void {
     while (this.waiting > 0 && this.#freeAt() <= now) {
       const run = this.#waiting[this.#head++];
-      this.#give(now);
-      run?.();
+      if (run?.() === true) this.#give(now);
     }
     if (this.waiting > 0) return this.#time(now);
     this.#waiting = [];

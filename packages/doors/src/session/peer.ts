@@ -14,14 +14,15 @@ export interface PeerHome {
   readonly around: Surroundings;
   readonly meters: Meters;
   /** The peer is no stranger any more. */
-  trusted(): void;
-  pace(peer: Peer, run: () => void): void;
+  trusted(peer: Peer): void;
+  pace(peer: Peer, run: () => boolean): void;
 }
 
 export class Peer implements Wire {
   readonly socket: PeerSocket;
   readonly connection: Connection;
   isStranger = true;
+  readonly since: number;
   isPaused = false;
   /** Until when the peer may answer our close. */
   closeBy = Number.POSITIVE_INFINITY;
@@ -44,6 +45,7 @@ export class Peer implements Wire {
     this.limits = home.around.limits;
     this.outside = home.around.outside;
     const now = this.outside.clock.ticks();
+    this.since = now;
     this.lastHeard = now;
     this.lastFrame = now;
     this.lastPing = now;
@@ -82,7 +84,7 @@ export class Peer implements Wire {
 
   trust(tenant: string): void {
     this.isStranger = false;
-    this.home.trusted();
+    this.home.trusted(this);
     this.socket.trust();
     this.bytesIn = this.home.meters.bytes(tenant, "in");
     this.bytesOut = this.home.meters.bytes(tenant, "out");
@@ -90,7 +92,7 @@ export class Peer implements Wire {
     this.active.add(1);
   }
 
-  pace(run: () => void): void {
+  pace(run: () => boolean): void {
     this.home.pace(this, run);
   }
 

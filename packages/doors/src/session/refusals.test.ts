@@ -1,7 +1,13 @@
 import { connect } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createMetrics } from "../metrics.ts";
+import { createFakeEngine } from "../testing/fake-engine.ts";
+import { createFakeGate } from "../testing/fake-gate.ts";
+import { createFakeOutside } from "../testing/fake-outside.ts";
 import { handshake, register } from "../testing/fake-worker.ts";
 import { type House, openHouse, tokens } from "../testing/house.ts";
+import { PlainSocket, say } from "../testing/plain-socket.ts";
+import { createSessionHall } from "./hall.ts";
 import { sessionLimits } from "./limits.ts";
 
 const asks = { ack: { request: true } };
@@ -52,7 +58,7 @@ describe("whom and what the session door refuses", () => {
     ["control.register", "E.AUTH.HANDSHAKE_REQUIRED", register()],
     ["control.heartbeat", "E.AUTH.HANDSHAKE_REQUIRED", { healthy: true, metrics: { inflight: 0 } }],
     ["biz.exec.result", "E.AUTH.HANDSHAKE_REQUIRED", {}],
-    ["control.resume", "E.SESSION.UNKNOWN", { session_id: "s", session_token: "t", last_seen_seq: 4 }],
+    ["control.resume", "E.SESSION.INVALID_TOKEN", { session_id: "s", session_token: "t", last_seen_seq: 4 }],
   ];
   for (const [type, code, payload] of refusedFirsts)
     it(`[D15] refuses ${type} as the first frame with ${code} and 1011`, async () => {
@@ -227,5 +233,29 @@ describe("whom and what the session door refuses", () => {
     await small.worker({ instance: "w-3" });
     await expect(small.dial()).rejects.toThrow("503");
     await small.stop();
+  });
+
+  it("[D93] lets newcomers in for strangers that have said nothing for a second, and never for those who wait their turn", () => {
+    const outside = createFakeOutside();
+    const gate = createFakeGate({ authenticate: tokens, now: () => outside.clock.now() });
+    const limits = { strangersMax: 2, handshakesPerSecondMax: 1 };
+    const hall = createSessionHall({ link: createFakeEngine().link, gate, outside, metrics: createMetrics(), limits });
+    const sockets = [new PlainSocket(), new PlainSocket(), new PlainSocket(), new PlainSocket(), new PlainSocket()];
+    const [silent, second, third, fourth, fifth] = sockets.map((socket) => () => hall.welcome(socket));
+    silent?.();
+    outside.advance(500);
+    second?.();
+
+    expect(hall.refusal()?.code).toBe("E.OVERLOADED");
+    outside.advance(500);
+    expect(hall.refusal()).toBe(null);
+    third?.().message(say("control.handshake", handshake()), false);
+    expect(sockets.map((socket) => socket.done.includes("terminate"))).toEqual([true, false, false, false, false]);
+
+    // The first turn is taken: these two wait for theirs, and are the crowd.
+    for (const enter of [fourth, fifth]) enter?.().message(say("control.handshake", handshake()), false);
+    outside.advance(900);
+    expect(hall.refusal()?.code).toBe("E.OVERLOADED");
+    expect(sockets.slice(2).flatMap((socket) => socket.done)).not.toContain("terminate");
   });
 });

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { SessionClaims } from "../gate.ts";
 import { dispatchTo } from "../testing/effects.ts";
 import { joinAnswer } from "../testing/fake-engine.ts";
 import { type FakeWorker, handshake, register } from "../testing/fake-worker.ts";
@@ -40,13 +41,24 @@ describe("whom a resume refuses, and when a session is over", () => {
     return { worker, id };
   };
 
+  /** A token of ours that says something else than the first one did. */
+  const forge = (other: Partial<SessionClaims>): string => {
+    const [claims] = house.gate.issued;
+    if (claims === undefined) throw new Error("no token was issued");
+    return `session-token-${house.gate.issued.push({ ...claims, ...other }) - 1}`;
+  };
+
   type Change = (seat: Seat) => {
     ask?: Partial<Seat>;
     more?: object;
     options?: Parameters<House["dial"]>[0];
   };
   const refusals: readonly (readonly [what: string, code: string, change: Change])[] = [
-    ["a session nobody knows", "E.SESSION.UNKNOWN", () => ({ ask: { session: "no-such" }, options: { instance: "w-9" } })],
+    [
+      "a session nobody knows any more",
+      "E.SESSION.UNKNOWN",
+      () => ({ ask: { session: "no-such", token: forge({ sid: "no-such", wid: "w-9" }) }, options: { instance: "w-9" } }),
+    ],
     ["a session of another tenant", "E.SESSION.TENANT_MISMATCH", () => ({ options: { tenant: "other" } })],
     ["a session that is not the worker's", "E.SESSION.MISMATCH", () => ({ ask: { session: "another" } })],
     ["another worker's session", "E.SESSION.MISMATCH", () => ({ options: { instance: "w-9" } })],
@@ -77,16 +89,64 @@ describe("whom a resume refuses, and when a session is over", () => {
       expect(JSON.stringify(house.outside.lines)).not.toContain("session-token");
     });
 
-  it("[D24] refuses a session that was never accepted with E.SESSION.NOT_REGISTERED", async () => {
+  it("[D24] refuses a worker whose newer session was not accepted yet with E.SESSION.NOT_REGISTERED", async () => {
+    const seat = await open();
+    await lose(seat);
     house.engine.hold("worker.join");
     const worker = await house.dial();
     worker.say("control.handshake", handshake(), asks);
     worker.say("control.register", register(), asks);
-    const { session } = await house.engine.next("worker.join");
+    await house.engine.next("worker.join");
 
-    const { worker: other } = await ask({ session, token: "session-token-0" });
+    const { worker: other } = await ask(seat);
 
     expect((await other.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.NOT_REGISTERED" });
+  });
+
+  it("[D91] tells whoever has no token of ours one thing, whatever workers and sessions there are", async () => {
+    const live = await open({ instance: "w-1" });
+    const left = await open({ instance: "w-2" });
+    await lose(left);
+    house.engine.hold("worker.join");
+    const joining = await house.dial({ instance: "w-3" });
+    joining.say("control.handshake", handshake({ worker: { ...handshake().worker, worker_instance_id: "w-3" } }), asks);
+    joining.say("control.register", register(), asks);
+    const { session: unaccepted } = await house.engine.next("worker.join");
+
+    const answers = new Set<string>();
+    for (const session of [live.session, left.session, unaccepted, "no-such"])
+      for (const instance of ["w-1", "w-2", "w-3", "w-9"])
+        for (const tenant of ["default", "other"])
+          for (const boot_id of ["boot-1", "boot-9"]) {
+            const { worker } = await ask({ session, token: "forged" }, { boot_id }, { instance, tenant });
+            answers.add(JSON.stringify((await worker.next("control.reset")).payload));
+            expect((await worker.closed).code).toBe(1011);
+          }
+
+    expect(answers.size).toBe(1);
+    expect([...answers].join()).toContain("E.SESSION.INVALID_TOKEN");
+    await live.worker.settle();
+    expect(live.worker.socket.readyState).toBe(live.worker.socket.OPEN);
+  });
+
+  it("[D91] tells whoever has a token of ours about its own worker only, and nothing where it shows another key", async () => {
+    const mine = await open({ instance: "w-1" });
+    const theirs = await open({ instance: "w-2" });
+
+    const answers = new Set<string>();
+    for (const session of [theirs.session, "no-such"])
+      for (const instance of ["w-2", "w-9"]) {
+        const { worker } = await ask({ session, token: mine.token }, {}, { instance });
+        answers.add(JSON.stringify((await worker.next("control.reset")).payload));
+      }
+    expect(answers.size).toBe(1);
+    expect([...answers].join()).toContain("E.SESSION.MISMATCH");
+
+    const stolen = forge({ cnf: "thumbprint-of-another-key" });
+    const { worker: thief } = await ask({ session: mine.session, token: stolen });
+    const { worker: stranger } = await ask({ session: mine.session, token: "forged" });
+    const codes = [await thief.next("control.reset"), await stranger.next("control.reset")].map((reset) => reset.payload["code"]);
+    expect(codes).toEqual(["E.SESSION.INVALID_TOKEN", "E.SESSION.INVALID_TOKEN"]);
   });
 
   it("[D24] refuses a token whose successor was issued: a copy of it resumes nothing", async () => {
@@ -102,17 +162,19 @@ describe("whom a resume refuses, and when a session is over", () => {
     expect(worker.socket.readyState).toBe(worker.socket.OPEN);
   });
 
-  for (const other of [{ sid: "another" }, { wid: "w-9" }, { tenant: "other" }, { dialect: "first" }] as const)
-    it(`[D24] refuses a good token that says another ${Object.keys(other).join()} than the session's`, async () => {
+  for (const [other, code] of [
+    [{ sid: "another" }, "E.SESSION.INVALID_TOKEN"],
+    [{ wid: "w-9" }, "E.SESSION.MISMATCH"],
+    [{ tenant: "other" }, "E.SESSION.TENANT_MISMATCH"],
+    [{ dialect: "first" }, "E.SESSION.UNKNOWN"],
+  ] as const)
+    it(`[D24] refuses a good token that says another ${Object.keys(other).join()} than the session's with ${code}`, async () => {
       const seat = await open();
       await lose(seat);
-      const claims = house.gate.issued[0];
-      if (claims === undefined) throw new Error("no token was issued");
-      house.gate.issued.push({ ...claims, ...other });
 
-      const { worker } = await ask({ ...seat, token: "session-token-1" });
+      const { worker } = await ask({ ...seat, token: forge(other) });
 
-      expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
+      expect((await worker.next("control.reset")).payload).toMatchObject({ code });
     });
 
   it("[D24] ends a session whose resume contradicts its numbers, or whose seat the engine has given away", async () => {

@@ -74,6 +74,8 @@ describe("a session that outlives its socket", () => {
       session_token: "session-token-1",
       resumed: true,
       lease_ms: 30_000,
+      drain_mem_pct: 90,
+      drain_disk_pct: 95,
       send_window: sessionLimits.sendWindow,
     });
     // Number 1 was seen, and its ack lost: it stays unacked and is not sent again at once.

@@ -3,7 +3,7 @@
 
 import type { AnswerBody, FaultData, SendDispatch, SendDrain, SendReset, SendStop, SendTell } from "@astraflow/engine";
 import { type Envelope, type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
-import { dialectRules, type Sent, Stream } from "@astraflow/session";
+import { type Due, dialectRules, type Sent, Stream } from "@astraflow/session";
 import { isRetryable, plainFault } from "../plain-fault.ts";
 import { Entrance } from "./entrance.ts";
 import type { Bound } from "./greeting.ts";
@@ -61,6 +61,9 @@ export class Session {
     this.outbound = new Outbound(this.stream, writer, bound.dialect === "v2" ? introduction.features : new Set());
     this.inbound = new Inbound(this, around);
     this.entrance = new Entrance(this, around);
+    const { frameLog } = around;
+    const receiver = { dialect: bound.dialect, tenant: bound.tenant, instance: bound.instance, session: this.id };
+    if (frameLog !== null) writer.trace = (frame) => frameLog.said(frame, receiver);
   }
 
   get isEnded(): boolean {
@@ -234,7 +237,16 @@ export class Session {
   }
 
   private repeatDue(line: Line, now: number): void {
-    const { repeat, verdict } = this.stream.due(now, this.around.roll);
+    this.repeatOrEnd(line, this.stream.due(now, this.around.roll));
+  }
+
+  /** The worker misses frames: all that it has not acked, without waiting for their time. */
+  repeatAll(): void {
+    const { line } = this;
+    if (this.phase === "live" && line !== null) this.repeatOrEnd(line, this.stream.repeatAll(this.now(), this.around.roll));
+  }
+
+  private repeatOrEnd(line: Line, { repeat, verdict }: Due<Item>): void {
     if (verdict === "gap") return this.reset(gap());
     if (verdict === "exhausted") {
       this.log("warn", "session.unacked", { frames: this.stream.counts.inFlight });
@@ -261,8 +273,8 @@ export class Session {
   }
 
   log(level: "info" | "warn", event: string, fields: Readonly<Record<string, unknown>>): void {
-    const { tenant, instance: worker } = this.bound;
-    this.around.outside.log({ level, event, tenant, worker, session: this.id, ...fields });
+    const { tenant, instance } = this.bound;
+    this.around.outside.log({ level, event, tenant, sender: { id: instance }, session: this.id, ...fields });
   }
 
   private now(): number {

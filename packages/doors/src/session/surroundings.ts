@@ -5,6 +5,7 @@ import type { Envelope } from "@astraflow/protocol";
 import type { Gate } from "../gate.ts";
 import type { Outside } from "../outside.ts";
 import type { FrameCounters } from "./frame-counters.ts";
+import type { FrameLog } from "./frame-log.ts";
 import type { SessionLimits } from "./limits.ts";
 import type { Meters } from "./meters.ts";
 import type { Note } from "./notes.ts";
@@ -35,6 +36,8 @@ export interface TenantWindows {
 export interface Surroundings {
   readonly gate: Gate;
   readonly outside: Outside;
+  /** Null where nobody reads lines about single frames. */
+  readonly frameLog: FrameLog | null;
   readonly limits: SessionLimits;
   readonly stamp: () => string;
   readonly meter: Meters;

@@ -12,7 +12,7 @@ import {
 } from "@astraflow/protocol";
 import { voidType } from "@astraflow/session";
 
-const schedulerId = "scheduler-control";
+export const schedulerId = "scheduler-control";
 
 /** What a numbered frame carries besides its words. */
 export interface Numbered {
@@ -23,6 +23,8 @@ export interface Numbered {
 /** The scheduler's end of one session: counts its messages and writes them in the worker's dialect. */
 export class Writer {
   readonly dialect: Dialect;
+  /** Sees every frame that is written; null where nobody looks. */
+  trace: ((frame: OutgoingFrame) => void) | null = null;
   private readonly end: WireEnd;
   private readonly stamp: () => string;
   private count = 0;
@@ -105,7 +107,7 @@ export class Writer {
   }
 
   private work(at: Numbered, frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">): string {
-    return encodeEnvelope(this.end, {
+    return this.write({
       type: frame.type,
       id: at.id,
       ts: this.stamp(),
@@ -122,7 +124,12 @@ export class Writer {
     payload: object,
     more: { corr?: string | undefined; ackFor?: string | undefined },
   ): string {
-    return encodeEnvelope(this.end, { type, id: this.nextId(type), ts: this.stamp(), payload, ...more });
+    return this.write({ type, id: this.nextId(type), ts: this.stamp(), payload, ...more });
+  }
+
+  private write(frame: OutgoingFrame): string {
+    this.trace?.(frame);
+    return encodeEnvelope(this.end, frame);
   }
 }
 

@@ -67,6 +67,8 @@ describe("the exchange of protocol 2 in the order of its description", () => {
         resumed: false,
         heartbeat_interval_ms: 10_000,
         lease_ms: 30_000,
+        drain_mem_pct: 90,
+        drain_disk_pct: 95,
         send_window: 64,
         recv_window: 64,
         features: ["fence"],

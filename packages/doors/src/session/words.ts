@@ -29,12 +29,16 @@ export interface Speaker {
   readonly dialect: Dialect;
 }
 
-/** `commands`: what to tell the engine, maybe nothing. `unknown`: no such word. `catalog`: the inventory changed. */
+/**
+ * `commands`: what to tell the engine, maybe nothing. `unknown`: no such word. `catalog`: the inventory changed. `gap`: the worker misses
+ * frames of ours.
+ */
 export type Word =
   | { readonly of: "commands"; readonly commands: readonly Command[] }
   | { readonly of: "catalog"; readonly catalog: PkgCatalog }
   | { readonly of: "package"; readonly event: PkgEvent }
   | { readonly of: "error"; readonly error: ExecError }
+  | { readonly of: "gap"; readonly error: ExecError }
   | { readonly of: "next"; readonly request: NextRequest }
   | { readonly of: "vendor"; readonly payload: JsonObject }
   | { readonly of: "unknown" };
@@ -54,6 +58,8 @@ export function readWord(who: Speaker, type: string, envelope: Envelope, bytes: 
     case "biz.exec.error": {
       const error = readAs(who, "biz.exec.error", envelope);
       if (error instanceof Fault) return error;
+      // Of v1 alone, whose numbers are those of runs: it says nothing about the task, only that dispatches before it did not arrive.
+      if (who.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
       const command = errorCommand(who, error, corr);
       return command === null ? { of: "error", error } : told([command]);
     }
@@ -99,7 +105,7 @@ const told = (commands: readonly Command[]): Word => ({ of: "commands", commands
 
 const statusOf = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
 
-function resultCommand(who: Speaker, payload: Result, corr: string | undefined): ResultTask {
+export function resultCommand(who: Speaker, payload: Result, corr: string | undefined): ResultTask {
   const { error } = payload;
   return {
     type: "task.result",
@@ -202,16 +208,23 @@ export const heldOf = (held: readonly { task_id: string; fence: number }[]): Hel
   held.map(({ task_id, fence }) => ({ task: task_id, fence }));
 
 /** Workers that do not echo the fence point back to their dispatch, whose id is `<task>#<fence>`. */
-function fenceIn(corr: string | undefined, task: string): number | null {
+export function fenceIn(corr: string | undefined, task: string): number | null {
   if (corr === undefined || corr[task.length] !== "#" || !corr.startsWith(task)) return null;
   const fence = Number(corr.slice(task.length + 1));
   return Number.isSafeInteger(fence) && fence >= 0 ? fence : null;
 }
 
 /** The older dialects may name the task itself. */
-function taskIn(corr: string | undefined, dialect: Dialect): string | null {
+export function taskIn(corr: string | undefined, dialect: Dialect): string | null {
   if (corr === undefined) return null;
   const mark = corr.lastIndexOf("#");
   if (mark > 0) return corr.slice(0, mark);
   return dialect === "v2" ? null : corr;
+}
+
+/** The attempt whose dispatch has this id; null where it is the id of another frame. */
+export function dispatchIn(id: string | undefined): Held | null {
+  const task = id === undefined ? "" : id.slice(0, Math.max(0, id.lastIndexOf("#")));
+  const fence = task === "" ? null : fenceIn(id, task);
+  return fence === null ? null : { task, fence };
 }

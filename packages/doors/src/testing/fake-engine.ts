@@ -24,7 +24,15 @@ export interface FakeEngine {
   say(...effects: readonly Effect[]): void;
 }
 
-export const joinAnswer: AnswerBody = { of: "join", epoch: 1, leaseMs: 30_000, heartbeatMs: 10_000, draining: false };
+export const joinAnswer: AnswerBody = {
+  of: "join",
+  epoch: 1,
+  leaseMs: 30_000,
+  heartbeatMs: 10_000,
+  drainMemPct: 90,
+  drainDiskPct: 95,
+  draining: false,
+};
 
 export function createFakeEngine(): FakeEngine {
   const commands: Command[] = [];

@@ -9,7 +9,7 @@ import { paceOf, thresholdsOf } from "../thresholds.ts";
 import type { Board } from "./board.ts";
 import { readCondition, readVitals, writeCondition } from "./condition.ts";
 import { dropStaleHold, takeBack } from "./end.ts";
-import type { Seat } from "./floor.ts";
+import { instanceOf, type Seat } from "./floor.ts";
 import { stopHold } from "./post.ts";
 import { heldMax, stopStranger } from "./reconcile.ts";
 import { keptBy, showStrain, strainAfter } from "./strain.ts";
@@ -37,7 +37,7 @@ export function beatWorker(board: Board, tools: Tools, order: BeatWorker): Answe
     board.say(seat.tenant, workerKey(seat.worker), "worker.liveness", { from: seat.liveness, to: "fresh" });
   const lateMs = Math.max(0, board.now - seat.beatAt - pace.heartbeatMs);
   board.observe("heartbeat_latency_ms", { tenant: seat.tenant }, lateMs);
-  if (!order.healthy) board.count("heartbeat_degraded_total", { tenant: seat.tenant, worker: seat.name });
+  if (!order.healthy) board.count("heartbeat_degraded_total", { tenant: seat.tenant, worker: instanceOf(seat) });
   showStrain(board, seat, row, { said: order, strain, limits });
   board.move({ move: "beat", worker: seat.worker, at: board.now, healthy: order.healthy, strain });
   // Its seat will be another after this turn; what else is decided about it in this turn must not go by the old one.

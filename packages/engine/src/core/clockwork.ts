@@ -6,6 +6,7 @@ import { paceOf } from "../thresholds.ts";
 import type { Board } from "./board.ts";
 import { expireWorker, loseAttempt } from "./crew.ts";
 import { condemnRun, dropHold, dropStaleHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
+import { instanceOf } from "./floor.ts";
 import { enterLine, ordinalOf, pumpKey } from "./line.ts";
 import { dueRechecks } from "./recheck.ts";
 import type { Attempt } from "./root.ts";
@@ -78,7 +79,7 @@ export function watchSessions(board: Board, tools: Tools, attempt: Attempt): voi
       if (board.worker(seat.worker) === null) throw new Error(`worker ${seat.worker} sits here but has no row`);
       board.say(seat.tenant, workerKey(seat.worker), "worker.liveness", { from: seat.liveness, to: seen });
       board.move({ move: "liveness", worker: seat.worker, liveness: seen });
-      board.count("ws_heartbeat_miss_total", { tenant: seat.tenant, worker: seat.name });
+      board.count("ws_heartbeat_miss_total", { tenant: seat.tenant, worker: instanceOf(seat) });
     });
   }
 }

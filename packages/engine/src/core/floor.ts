@@ -44,6 +44,9 @@ export interface Seat {
   readonly held: Map<TaskId, Hold>;
 }
 
+/** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
+export const instanceOf = ({ worker, tenant }: Pick<Seat, "worker" | "tenant">): string => worker.slice(tenant.length + 1);
+
 /** What happens to one seat. */
 type SeatMove =
   | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerAbout }

@@ -5,7 +5,7 @@ import { type Fault, fault } from "@astraflow/protocol";
 import type { JoinWorker } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
 import { type WorkerRow, workerKey } from "../rows.ts";
-import { paceOf } from "../thresholds.ts";
+import { paceOf, thresholdsOf } from "../thresholds.ts";
 import type { Board } from "./board.ts";
 import { bootsBefore, type Condition, readCondition, writeCondition } from "./condition.ts";
 import { postReset } from "./post.ts";
@@ -65,11 +65,14 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
       held,
     },
   });
+  const { drainMemPct, drainDiskPct } = thresholdsOf(tools.settings, order.tenant);
   return {
     of: "join",
     epoch: worker.epoch,
     leaseMs: pace.leaseMs,
     heartbeatMs: pace.heartbeatMs,
+    drainMemPct,
+    drainDiskPct,
     draining: worker.draining || condition.strain !== null,
   };
 }

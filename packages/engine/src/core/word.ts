@@ -106,12 +106,26 @@ function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "e
   return { run, task, seat };
 }
 
+/** Results overtake what was logged before them: so long after the end of a task its log is still open. */
+const lateFeedbackMs = 60_000;
+
 export function hearFeedback(board: Board, tools: Tools, word: FeedbackTask): AnswerBody | Fault {
   const found = standing(board, tools, word);
-  if (found === "ended") return repeated;
+  if (found === "ended") return appendLate(board, word);
   if (!("task" in found)) return found;
   board.tell(found.run, "task.feedback", { task: word.task, fence: found.task.fence, ...word.data });
   board.move({ move: "ack", worker: word.worker, task: word.task, fence: found.task.fence, stored: false });
+  return applied;
+}
+
+/** Kept as a fact under the fence of the attempt that ended the task. It changes no state: terminal is for ever. */
+function appendLate(board: Board, word: FeedbackTask): AnswerBody {
+  const run = board.run(runOf(word.task));
+  const task = board.task(word.task);
+  // Without a fence of its own it may be about an attempt before the last one.
+  if (run === null || task === null || task.fence !== word.fence) return repeated;
+  if (board.now - (task.endedAt ?? 0) > lateFeedbackMs) return repeated;
+  board.tell(run, "task.feedback", { task: task.id, fence: task.fence, ...word.data, isLate: true });
   return applied;
 }
 

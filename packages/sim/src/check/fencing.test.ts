@@ -35,6 +35,21 @@ describe("fencing", () => {
     expect(caught(other.tells("r1.0", "task.succeeded", done).read(), "fencing")).toContain("never said so");
   });
 
+  it("[X23] takes feedback that a result overtook, and finds such that nobody said or that is of another attempt", () => {
+    const piece = { task_id: "r1.0", fence: 10, chunks: [] };
+    const ended = (script: Script) =>
+      script.says("w1", "c1", "biz.exec.result", result, { seq: 1 }).tells("r1.0", "task.succeeded", done);
+    const said = () => ended(held().says("w1", "c1", "biz.exec.feedback", piece, { seq: 0 }));
+
+    expect(passed(said().tells("r1.0", "task.feedback", { fence: 10, isLate: true }).read(), "fencing")).toBe(true);
+    expect(caught(ended(held()).tells("r1.0", "task.feedback", { fence: 10, isLate: true }).read(), "fencing")).toContain(
+      "nobody ever said so of r1.0#10",
+    );
+    expect(caught(said().tells("r1.0", "task.feedback", { fence: 9, isLate: true }).read(), "fencing")).toContain(
+      "ended under fence 10, not 9",
+    );
+  });
+
   it("[X23] finds a late word that was acked and not answered with the stale code", () => {
     const late = () =>
       held()

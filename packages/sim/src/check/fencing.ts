@@ -42,6 +42,7 @@ export function fencing({ fail, lives, scene }: Bench): Checker {
     const fence = Number(data["fence"]);
     saw++;
     const where = `${type} at position ${position} of ${fact.tenant}`;
+    if (data["isLate"] === true) return judgeLate(where, id, fence);
     if (task === undefined || task.worker === null) return fail(`${where}: nobody held ${id}`, [id]);
     if (task.fence !== fence) return fail(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
@@ -55,6 +56,14 @@ export function fencing({ fail, lives, scene }: Bench): Checker {
     const isSaidFirst =
       scene.isOlder(task.worker) && (causes[type] ?? []).some((what) => said.get(id)?.has(`${what} ${task.worker}`));
     if (!isSaid && !isSaidFirst) fail(`${where}: ${task.worker} (boot ${task.boot}) never said so of ${id}#${fence}`, [id]);
+  };
+
+  /** Overtaken by the result: nobody holds the task any more, but the attempt that ended it must have said this. */
+  const judgeLate = (where: string, id: string, fence: number): void => {
+    const last = lives.task(id)?.fence;
+    if (last !== fence) return fail(`${where}: ${id} ended under fence ${last ?? "none"}, not ${fence}`, [id]);
+    const isSaid = [...(said.get(`${id}#${fence}`) ?? [])].some((word) => word.startsWith("feedback "));
+    if (!isSaid) fail(`${where}: nobody ever said so of ${id}#${fence}`, [id]);
   };
 
   const hearWorker = (frame: WireFrame): void => {

@@ -15,6 +15,16 @@ describe("once", () => {
     expect(caught(over.commit(["run/r1", "run.failed"]).read(), "once")).toContain("run r1 had ended (succeeded)");
   });
 
+  it("[X24] lets what a result overtook follow the end of its task, and only that", () => {
+    const script = () => new Script().start("r1").created("r1");
+    const late = { isLate: true };
+
+    expect(passed(script().commit(ended("r1.0")).tells("r1.0", "task.feedback", late).read(), "once")).toBe(true);
+    expect(caught(script().granted("r1.0", "w1", 5).tells("r1.0", "task.feedback", late).read(), "once")).toContain(
+      "is called late, and it has not ended",
+    );
+  });
+
   it("[X24] finds a task that goes on before its predecessors have ended well", () => {
     const script = () => new Script().start("r1", two).created("r1");
 

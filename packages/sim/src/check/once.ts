@@ -25,6 +25,12 @@ export function once({ fail, lives }: Bench, plans: Plans): Checker {
     }
   };
 
+  /** What a result has overtaken may follow the end of its task, and only that. */
+  const judgeLate = (run: RunLife, id: string, { position }: Fact): void => {
+    if (run.tasks.get(id)?.end == null)
+      fail(`position ${position}: feedback of ${id} is called late, and it has not ended`, [id]);
+  };
+
   const judgeRunEnd = (run: RunLife, { type, position }: Fact): void => {
     const where = `${type} at position ${position} of ${run.tenant}`;
     for (const task of run.tasks.values())
@@ -66,6 +72,7 @@ export function once({ fail, lives }: Bench, plans: Plans): Checker {
         return;
       }
       if (run === undefined) return fail(`run ${id} is told of before it was created, at position ${fact.position}`, [id]);
+      if (type === "task.feedback" && data["isLate"] === true) return judgeLate(run, String(data["task"]), fact);
       if (run.end !== null) return fail(`${type} at position ${fact.position}: run ${id} had ended (${run.end})`, [id]);
       if (type.startsWith("task.") && (type !== "task.feedback" || endOf(type) !== null))
         judgeTask(run, String(data["task"]), fact);

@@ -150,7 +150,7 @@ export function ackIn({ type, payload }: WireFrame): { readonly upTo: number; re
 }
 
 /** The rest of what is left of a frame whose every item was taken back. */
-export const voidType = "ext.vendor.astraflow.void";
+const voidType = "ext.vendor.astraflow.void";
 
 /** What a numbered frame is about, one word an item: equal for every repeat of it. */
 export function itemsIn(frame: WireFrame): string[] {

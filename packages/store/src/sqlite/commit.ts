@@ -5,7 +5,8 @@ import { keyOf, type Millis, type Position, type Row, type Tenant, type Unit } f
 import { packFacts, placeFacts } from "../log.ts";
 import { Clocks, enterLines } from "../rank.ts";
 import { cellsOf, changedColumns, type Kind, updateCells } from "./columns.ts";
-import type { Desk } from "./desk.ts";
+import type { Desk, TenantState } from "./desk.ts";
+import { indexTail } from "./histories.ts";
 
 export interface TurnRecord {
   readonly replica: string;
@@ -14,6 +15,8 @@ export interface TurnRecord {
   readonly now: Millis;
   readonly units: readonly Unit[];
   readonly mailTaken: readonly number[];
+  /** How many rows of a tenant's log may be outside the index of histories. */
+  readonly tailRowsMax: number;
   before(kind: Kind, id: string): Row | null;
 }
 
@@ -34,7 +37,7 @@ export interface Written {
 
 const insertEvent = "INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)";
 const putTenant =
-  "INSERT INTO tenant (id, position, clock, floor) VALUES (?, ?, ?, 0) ON CONFLICT (id) DO UPDATE SET position = excluded.position, clock = excluded.clock";
+  "INSERT INTO tenant (id, position, clock, floor, indexed) VALUES (?, ?, ?, 0, ?) ON CONFLICT (id) DO UPDATE SET position = excluded.position, clock = excluded.clock, indexed = excluded.indexed";
 const putLine = "INSERT INTO line (id, clock) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET clock = excluded.clock";
 const putReplica = "UPDATE replica SET last_turn = ?, clock = ? WHERE id = ? AND epoch = ?";
 const putMail = "INSERT INTO mail (replica, epoch, id, body) VALUES (?, ?, ?, ?) ON CONFLICT (replica, epoch, id) DO NOTHING";
@@ -71,23 +74,40 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
   const eventStatement = connection.prepare(insertEvent);
   for (const row of placed.rows)
     connection.run(eventStatement, [row.tenant, row.first, row.last, row.at, row.subject, packFacts(row.facts)]);
-  const tenants = new Set([...placed.heads.keys(), ...clocks.tenants.keys()]);
-  for (const tenant of tenants) {
-    const position = placed.heads.get(tenant) ?? desk.tenant(tenant).position;
-    connection.run(connection.prepare(putTenant), [tenant, position, clocks.tenant(tenant)]);
-  }
+  const tenants = tenantsAfter(desk, record, placed, clocks);
+  for (const [tenant, { position, clock, indexed }] of tenants)
+    connection.run(connection.prepare(putTenant), [tenant, position, clock, indexed]);
   connection.run(connection.prepare(putReplica), [record.turn, record.now, record.replica, record.epoch]);
   return {
     first: placed.first,
     remember() {
       for (let at = 0; at < afters.length; at++) desk.noteWritten(befores[at] ?? null, afters[at] ?? null);
       for (const [line, clock] of clocks.lines) desk.setLineClock(line, clock);
-      for (const tenant of tenants) {
-        const state = desk.tenant(tenant);
-        desk.setTenant(tenant, { ...state, position: placed.heads.get(tenant) ?? state.position, clock: clocks.tenant(tenant) });
-      }
+      for (const [tenant, state] of tenants) desk.setTenant(tenant, state);
     },
   };
+}
+
+/** The tenants this turn touched, as they will be; a tail of the log that has grown long enters the index on the way. */
+function tenantsAfter(
+  desk: Desk,
+  record: TurnRecord,
+  placed: ReturnType<typeof placeFacts>,
+  clocks: Clocks,
+): Map<Tenant, TenantState> {
+  const rows = new Map<Tenant, number>();
+  for (const { tenant } of placed.rows) rows.set(tenant, (rows.get(tenant) ?? 0) + 1);
+  const after = new Map<Tenant, TenantState>();
+  for (const tenant of new Set([...placed.heads.keys(), ...clocks.tenants.keys()])) {
+    const state = desk.tenant(tenant);
+    const position = placed.heads.get(tenant) ?? state.position;
+    const tailRows = state.tailRows + (rows.get(tenant) ?? 0);
+    const isLong = tailRows > record.tailRowsMax;
+    if (isLong) indexTail(desk.connection, tenant, state.indexed);
+    const tail = isLong ? { indexed: position, tailRows: 0 } : { indexed: state.indexed, tailRows };
+    after.set(tenant, { ...state, position, clock: clocks.tenant(tenant), ...tail });
+  }
+  return after;
 }
 
 /** The images before this turn, unit by unit, puts first, then drops; the lines they leave are told on the way. */

@@ -7,6 +7,7 @@ import { hasEnded } from "../unit-check.ts";
 import { columnsByKind, type Kind, rowOf } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 import { Deadlines, type DueId } from "./deadlines.ts";
+import { countTailSql } from "./histories.ts";
 import { RowCache } from "./row-cache.ts";
 import { RowStatements } from "./row-statements.ts";
 
@@ -14,6 +15,9 @@ export interface TenantState {
   readonly position: Position;
   readonly clock: number;
   readonly floor: Position;
+  /** Up to here the index of histories is complete; so many rows lie behind. */
+  readonly indexed: Position;
+  readonly tailRows: number;
 }
 
 /** Where a line is looked at; the claims of a turn and the looks without a lock share it. Covered by the index task_line. */
@@ -114,10 +118,9 @@ export class Desk {
   tenant(tenant: Tenant): TenantState {
     let state = this.#tenants.get(tenant);
     if (state === undefined) {
-      const cells = this.connection.get("SELECT position, clock, floor FROM tenant WHERE id = ?", tenant);
-      state = cells
-        ? { position: Number(cells[0]), clock: Number(cells[1]), floor: Number(cells[2]) }
-        : { position: 0, clock: 0, floor: 0 };
+      const cells = this.connection.get("SELECT position, clock, floor, indexed FROM tenant WHERE id = ?", tenant);
+      const [position, clock, floor, indexed] = (cells ?? [0, 0, 0, 0]).map(Number) as [number, number, number, number];
+      state = { position, clock, floor, indexed, tailRows: Number(this.connection.get(countTailSql, tenant, indexed)?.[0] ?? 0) };
       this.#tenants.set(tenant, state);
     }
     return state;

@@ -6,7 +6,7 @@ import type { DatabaseSync } from "node:sqlite";
 export const applicationId = 0x41535452;
 
 // Phases are small integers: their place in the lists of row-shape.ts. A task's run is read from its id, so it has no column.
-// Tables keyed by text have no rowid: one tree instead of two.
+// Tables keyed by text have no rowid, one tree instead of two, where rows that change together lie together.
 const migrations: readonly string[] = [
   `
   CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -62,6 +62,30 @@ const migrations: readonly string[] = [
   `,
   `ALTER TABLE worker ADD COLUMN "replicaEpoch" INTEGER NOT NULL DEFAULT 0;`,
   `ALTER TABLE worker ADD COLUMN condition TEXT NOT NULL DEFAULT '{}';`,
+  // Tasks in the order of their birth: those that wait, are granted and end together then share pages, where in the order of their
+  // ids each of them, being of another run, dirties one of its own. The index by id is dirtied by births alone.
+  `
+  CREATE TABLE task_by_birth (
+    id TEXT NOT NULL PRIMARY KEY, phase INTEGER NOT NULL, route TEXT NOT NULL, pin TEXT, line TEXT, band INTEGER NOT NULL,
+    rank REAL, needs INTEGER NOT NULL, fence INTEGER NOT NULL, attempt INTEGER NOT NULL, deliveries INTEGER NOT NULL,
+    failures INTEGER NOT NULL, worker TEXT, boot TEXT, epoch INTEGER NOT NULL, acked INTEGER NOT NULL, key TEXT, due INTEGER,
+    "readyAt" INTEGER, "grantedAt" INTEGER, "endedAt" INTEGER, params TEXT, result TEXT, error TEXT
+  ) STRICT;
+  INSERT INTO task_by_birth SELECT * FROM task;
+  DROP TABLE task;
+  ALTER TABLE task_by_birth RENAME TO task;
+  CREATE INDEX task_line ON task (line, band, rank, id) WHERE line IS NOT NULL;
+  CREATE INDEX task_held ON task (worker, id) WHERE phase = 3;
+  CREATE INDEX task_due ON task (due, id) WHERE due IS NOT NULL;
+
+  DROP INDEX event_of;
+  CREATE TABLE event_of (
+    subject TEXT NOT NULL, tenant TEXT NOT NULL, first INTEGER NOT NULL, PRIMARY KEY (subject, tenant, first)
+  ) STRICT, WITHOUT ROWID;
+  INSERT INTO event_of SELECT subject, tenant, first FROM event ORDER BY subject, tenant, first;
+  ALTER TABLE tenant ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
+  UPDATE tenant SET indexed = position;
+  `,
 ];
 
 export const schemaVersion = migrations.length;

@@ -22,18 +22,12 @@ import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
 import { runPhases, taskPhases, workerPhases } from "../row-shape.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
 import { type Cells, Connection, openDatabase } from "./connection.ts";
+import { eventsSql, readHistory } from "./histories.ts";
 
 /** A filter that no index serves looks at so many runs a page; the page may come short, and its cursor goes on from there. */
 const runsScannedMax = 5_000;
 const busyMs = 2_000;
 
-const eventColumns = "first, last, at, subject, facts";
-/** From the row that holds the cursor on: it may have more facts behind it. */
-export const eventsSql = `SELECT ${eventColumns} FROM event WHERE tenant = ?1
-  AND first >= coalesce((SELECT max(first) FROM event WHERE tenant = ?1 AND first <= ?2), 0) ORDER BY first`;
-/** The plus keeps SQLite from walking the tenant's whole log: a subject's rows are few. */
-export const subjectEventsSql = `SELECT ${eventColumns} FROM event WHERE subject = ?3 AND +tenant = ?1
-  AND first >= coalesce((SELECT max(first) FROM event WHERE subject = ?3 AND first <= ?2), 0) ORDER BY first`;
 /** Live runs by tenant and phase, then their tasks by range: what has ended long ago is never touched. */
 export const depthSql = `SELECT tenant.id, task.phase, count(*) FROM tenant
   CROSS JOIN run INDEXED BY run_phase ON run.tenant = tenant.id AND run.phase IN (0, 1, 2) AND run.phase <> 3
@@ -69,11 +63,12 @@ class SqliteReader implements Reader {
 
   async events(query: EventQuery): Promise<EventPage> {
     return this.#snapshot(() => {
-      const { position, floor } = this.#tenant(query.tenant);
+      const { position, floor, indexed } = this.#tenant(query.tenant);
+      const { tenant, after, subject } = query;
       const rows =
-        query.subject === undefined
-          ? this.#connection.each(eventsSql, query.tenant, query.after)
-          : this.#connection.each(subjectEventsSql, query.tenant, query.after, query.subject);
+        subject === undefined
+          ? this.#connection.each(eventsSql, tenant, after)
+          : readHistory(this.#connection, { tenant, after, subject }, indexed);
       return pageOfLog(logRows(query.tenant, rows), query, position, floor);
     });
   }
@@ -152,9 +147,9 @@ class SqliteReader implements Reader {
     return tenants.flatMap((one) => this.#connection.all(boundedDepthSql, one, max ?? -1).map(depthOf));
   }
 
-  #tenant(tenant: Tenant): { position: Position; floor: Position } {
-    const cells = this.#connection.get("SELECT position, floor FROM tenant WHERE id = ?", tenant);
-    return { position: Number(cells?.[0] ?? 0), floor: Number(cells?.[1] ?? 0) };
+  #tenant(tenant: Tenant): { position: Position; floor: Position; indexed: Position } {
+    const cells = this.#connection.get("SELECT position, floor, indexed FROM tenant WHERE id = ?", tenant);
+    return { position: Number(cells?.[0] ?? 0), floor: Number(cells?.[1] ?? 0), indexed: Number(cells?.[2] ?? 0) };
   }
 
   #snapshot<T>(read: () => T): T {

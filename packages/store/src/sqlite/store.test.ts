@@ -7,22 +7,15 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Hand } from "../contract/hand.ts";
-import { happening, readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
+import { happening, readyUnit, runRow, taskRow, unit } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { HandClock } from "../contract/stages.ts";
 import { isVersionEnough, prepareWriter } from "./connection.ts";
 import { leastSql, nextSql, passedSql } from "./deadlines.ts";
 import { heldSql, lineSql, openSql } from "./desk.ts";
+import { eventsSql, indexedSql, tailSql } from "./histories.ts";
 import { schemaVersion } from "./migrations.ts";
-import {
-  boundedDepthSql,
-  depthSql,
-  eventsSql,
-  heldSql as heldByWorkerSql,
-  openSqliteReader,
-  runsSql,
-  subjectEventsSql,
-} from "./reader.ts";
+import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql, openSqliteReader, runsSql } from "./reader.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
 
 let folder = "";
@@ -106,23 +99,6 @@ describe("opening", () => {
     });
     expect(() => openSqliteReader({ file })).toThrow(expect.objectContaining({ code: "E.STORE.SCHEMA_NEWER" }));
     expect(readFileSync(file).equals(before)).toBe(true);
-  });
-
-  it("[S67] takes a file of the version before over: its workers are there, with nothing said of their condition", async () => {
-    const before = await openHand(make());
-    await before.write(unit({ puts: [workerRow("acme/w1")] }));
-    await before.store.close();
-    const raw = new DatabaseSync(file);
-    raw.exec("ALTER TABLE worker DROP COLUMN condition; PRAGMA user_version = 2");
-    raw.close();
-
-    const after = await openHand(make());
-
-    expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toEqual([workerRow("acme/w1")]);
-    await after.write(unit({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
-    expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toMatchObject([
-      { condition: '{"healthy":false}' },
-    ]);
   });
 
   it("[S32] reads its durability settings back and refuses a database that does not take them", () => {
@@ -314,7 +290,8 @@ describe("what a turn costs", () => {
       runs: plan(runsSql(undefined)),
       failed: plan(runsSql("failed")),
       events: plan(eventsSql),
-      history: plan(subjectEventsSql),
+      history: plan(indexedSql),
+      tail: plan(tailSql),
       depth: plan(depthSql),
       bounded: plan(boundedDepthSql),
       attempts: plan(heldByWorkerSql),
@@ -324,7 +301,7 @@ describe("what a turn costs", () => {
     expect(plans).toEqual({
       line: "SEARCH task USING COVERING INDEX task_line (line=?)",
       held: "SEARCH task USING COVERING INDEX task_held (worker=?)",
-      open: "SEARCH task USING PRIMARY KEY (id>? AND id<?)",
+      open: "SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?)",
       passed: "SEARCH task USING COVERING INDEX task_due (due>? AND due<?)",
       next: "SEARCH worker USING COVERING INDEX worker_due (due>?)",
       least: "SEARCH run USING COVERING INDEX run_due (due>?)",
@@ -333,12 +310,13 @@ describe("what a turn costs", () => {
       events:
         "SEARCH event USING PRIMARY KEY (tenant=? AND first>?); SCALAR SUBQUERY 1; SEARCH event USING PRIMARY KEY (tenant=? AND first<?)",
       history:
-        "SEARCH event USING INDEX event_of (subject=? AND first>?); SCALAR SUBQUERY 1; SEARCH event USING COVERING INDEX event_of (subject=? AND first<?)",
+        "SEARCH event_of USING PRIMARY KEY (subject=? AND tenant=? AND first>?); SCALAR SUBQUERY 1; SEARCH event_of USING PRIMARY KEY (subject=? AND tenant=? AND first<?); SEARCH event USING PRIMARY KEY (tenant=? AND first=?)",
+      tail: "SEARCH event USING PRIMARY KEY (tenant=? AND first>?); SCALAR SUBQUERY 1; SEARCH event USING PRIMARY KEY (tenant=? AND first<?)",
       // Live runs only; the counting itself has to gather somewhere.
       depth:
-        "SCAN tenant; SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING PRIMARY KEY (id>? AND id<?); USE TEMP B-TREE FOR GROUP BY",
+        "SCAN tenant; SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); USE TEMP B-TREE FOR GROUP BY",
       bounded:
-        "CO-ROUTINE (subquery-1); SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING PRIMARY KEY (id>? AND id<?); SCAN (subquery-1); USE TEMP B-TREE FOR GROUP BY",
+        "CO-ROUTINE (subquery-1); SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); SCAN (subquery-1); USE TEMP B-TREE FOR GROUP BY",
       attempts: "SEARCH task USING INDEX task_held (worker=?)",
     });
   });

@@ -28,6 +28,7 @@ import { Connection, openDatabase, openFault, peekHeader, prepareWriter, type St
 import { Desk } from "./desk.ts";
 import { makeFolder } from "./folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
+import { tailRowsDefault, trimLog } from "./histories.ts";
 import { openSqliteReader } from "./reader.ts";
 import { SqliteTurn, type TurnEnd } from "./turn.ts";
 
@@ -37,6 +38,8 @@ export interface SqliteOptions {
   /** Called with the name of each step; a test kills the process there, or throws as a broken disk would. */
   readonly failpoint?: (name: string) => void;
   readonly cacheRows?: number;
+  /** How many rows of a tenant's log may be outside the index of histories. */
+  readonly tailRows?: number;
   /** How long a commit waits for a foreign program that has the file locked. The whole process waits with it. */
   readonly busyMs?: number;
   /** The WAL is cut back once it has grown past this. */
@@ -136,12 +139,13 @@ class FileStore implements SqliteStore, TurnEnd {
     const doubts = doubtsOf(units, (worker) => turn.before("worker", worker) as WorkerRow | null);
     if (doubts.length > 0) return { outcome: "failed", doubts, fault: doubtFault(doubts) };
     const { connection, desk, replica, epoch } = opened;
+    const tailRowsMax = this.#options.tailRows ?? tailRowsDefault;
     let hasTriedCommit = false;
     try {
       connection.step("sqlite.begin");
       connection.db.exec("BEGIN IMMEDIATE");
       const before = (kind: Parameters<SqliteTurn["before"]>[0], id: string) => turn.before(kind, id);
-      const record = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, before };
+      const record = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, tailRowsMax, before };
       const written = writeTurn(desk, record);
       connection.step("sqlite.commit");
       hasTriedCommit = true;
@@ -207,12 +211,10 @@ class FileStore implements SqliteStore, TurnEnd {
     connection.db.exec("BEGIN IMMEDIATE");
     try {
       connection.db.prepare("UPDATE tenant SET floor = ? WHERE id = ?").run(to, tenant);
-      const sql =
-        "DELETE FROM event WHERE tenant = ? AND first IN (SELECT first FROM event WHERE tenant = ? AND last <= ? ORDER BY first LIMIT ?)";
-      const gone = connection.db.prepare(sql).run(tenant, tenant, to, trimRowsMax).changes;
+      const gone = trimLog(connection, tenant, to, trimRowsMax);
       connection.db.exec("COMMIT");
       desk.setTenant(tenant, { ...state, floor: to });
-      return Number(gone);
+      return gone;
     } catch (error) {
       if (connection.db.isTransaction) connection.db.exec("ROLLBACK");
       throw error;

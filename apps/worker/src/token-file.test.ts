@@ -1,0 +1,41 @@
+import { describe, expect, it } from "vitest";
+import { firstSecret, TokenFile } from "./token-file.ts";
+
+function open(texts: (string | Error)[], file: string | null = "w.token") {
+  const warnings: string[] = [];
+  const token = new TokenFile({
+    auth: { mode: "token", token: "old" },
+    file,
+    read: () => texts.shift() ?? new Error("nothing left"),
+    warn: (message) => warnings.push(message),
+  });
+  return { token, warnings };
+}
+
+describe("the worker's token file", () => {
+  it("[W144] is read again each time, so that the next handshake sends what is in it then", () => {
+    const { token } = open(["one\n", "two\none\n"]);
+
+    expect(token.auth).toEqual({ mode: "token", token: "one" });
+    expect(token.auth).toEqual({ mode: "token", token: "two" });
+  });
+
+  it("[W144] that is gone or empty leaves the last secret in use, and says so once until it is good again", () => {
+    const { token, warnings } = open([new Error("ENOENT"), "\n", "new", ""]);
+
+    expect([token.auth.token, token.auth.token, token.auth.token, token.auth.token]).toEqual(["old", "old", "new", "new"]);
+    expect(warnings).toEqual([
+      "the token file w.token cannot be used (ENOENT); the last known token is sent",
+      "the token file w.token cannot be used (it is empty); the last known token is sent",
+    ]);
+  });
+
+  it("[W144] is not looked for where the token came from elsewhere", () => {
+    expect(open(["other"], null).token.auth).toEqual({ mode: "token", token: "old" });
+  });
+
+  it("[W64] holds the secret to send in its first line that is not empty", () => {
+    expect(firstSecret("\n  new \r\nold\n")).toBe("new");
+    expect(firstSecret(" \n")).toBe("");
+  });
+});

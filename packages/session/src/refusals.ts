@@ -1,0 +1,27 @@
+// Which of the peer's frames were refused, and why: a frame that comes again because its ack was lost must not hear that it was taken.
+// Acks are written in ack-debt.ts.
+
+import type { Ticket } from "./receive-window.ts";
+
+/** As many as the widest window: a peer repeats nothing that lies further back. */
+const refusalsMax = 1_024;
+
+export class Refusals {
+  /** By number, or by the ticket of the first arrival where there is none; oldest first. */
+  private readonly reasons = new Map<number | Ticket, string>();
+
+  keep(frame: number | Ticket, reason: string): void {
+    if (this.reasons.size >= refusalsMax) this.forgetOldest();
+    this.reasons.set(frame, reason);
+  }
+
+  /** Null where it was not refused. */
+  find(frame: number | Ticket): string | null {
+    return this.reasons.get(frame) ?? null;
+  }
+
+  private forgetOldest(): void {
+    const [oldest] = this.reasons.keys();
+    if (oldest !== undefined) this.reasons.delete(oldest);
+  }
+}

@@ -1,0 +1,80 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Hand } from "../contract/hand.ts";
+import { happening, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
+import type { Stage } from "../contract/stage.ts";
+import { HandClock } from "../contract/stages.ts";
+import { cellsOf, columnsByKind, insertSql } from "./columns.ts";
+import { migrate } from "./migrations.ts";
+import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
+
+let folder = "";
+let file = "";
+let opened: SqliteStore[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "astra-migrations-"));
+  file = join(folder, "store.db");
+  opened = [];
+});
+
+afterEach(async () => {
+  for (const store of opened) await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function openHand(options: Partial<SqliteOptions> = {}): Promise<Hand> {
+  const store = openSqlite({ file, clock: new HandClock(), ...options });
+  opened.push(store);
+  return Hand.open({ handle: () => store } as unknown as Stage);
+}
+
+/** A file as that version made it, without rows. */
+function makeFile(version: number): DatabaseSync {
+  const raw = new DatabaseSync(file);
+  let steps = 0;
+  const stop = (name: string) => {
+    if (name === "sqlite.migrate" && steps++ === version) throw new Error("this version goes no further");
+  };
+  expect(() => migrate(raw, 0, stop)).toThrow("goes no further");
+  return raw;
+}
+
+describe("files of earlier versions", () => {
+  it("[S67] takes a file of the version before over: its workers are there, with nothing said of their condition", async () => {
+    const raw = makeFile(2);
+    const cells = cellsOf(workerRow("acme/w1"));
+    const names = columnsByKind.worker.names.replace(', "condition"', "");
+    raw.prepare(`INSERT INTO worker (${names}) VALUES (${names.replaceAll(/[^,]+/g, "?")})`).run(...cells.slice(0, -1));
+    raw.close();
+
+    const after = await openHand();
+
+    expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toEqual([workerRow("acme/w1")]);
+    await after.write(unit({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
+    expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toMatchObject([
+      { condition: '{"healthy":false}' },
+    ]);
+  });
+
+  it("[S67] takes a file over in which tasks lay by id and every row of the log was indexed at once", async () => {
+    const raw = makeFile(3);
+    const tasks = [taskRow("r1.1"), taskRow("r1.2")];
+    for (const row of [runRow("r1"), ...tasks]) raw.prepare(insertSql(row.kind)).run(...cellsOf(row));
+    raw.exec("INSERT INTO tenant (id, position, clock, floor) VALUES ('acme', 3, 0, 0)");
+    const event = raw.prepare("INSERT INTO event (tenant, first, last, at, subject, facts) VALUES ('acme', ?, ?, 5, ?, ?)");
+    event.run(1, 2, "run/r1", '[["a",{}],["b",{}]]');
+    event.run(3, 3, "run/r2", '[["c",{}]]');
+    raw.close();
+
+    const after = await openHand();
+    await after.write(unit({ puts: [runRow("r3")], happenings: [happening("acme", "run/r1", ["d"])] }));
+
+    expect((await after.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual(tasks);
+    const { items } = await after.store.events({ tenant: "acme", after: 0, limit: 9, subject: "run/r1" });
+    expect(items.map(({ position, type }) => `${position} ${type}`)).toEqual(["1 a", "2 b", "4 d"]);
+  });
+});

@@ -1,0 +1,56 @@
+// docs/protocol.md is a contract that strangers build workers from: what it names must be what the code has.
+import { readFileSync } from "node:fs";
+import { sessionLimits } from "@astraflow/doors";
+import { faultCodes, limits } from "@astraflow/protocol";
+import { linkFeatures, linkMoves } from "@astraflow/runtime";
+import { dialectRules } from "@astraflow/session";
+import { describe, expect, it } from "vitest";
+
+const page = readFileSync(new URL("../../docs/protocol.md", import.meta.url), "utf8");
+
+/** The text from a heading to the next one of the same depth. */
+function section(heading: string): string {
+  const from = page.indexOf(`\n## ${heading}`);
+  if (from < 0) throw new Error(`docs/protocol.md has no section ${heading}`);
+  const to = page.indexOf("\n## ", from + 4);
+  return page.slice(from, to < 0 ? undefined : to);
+}
+
+const rowsOf = (text: string): string[][] =>
+  text
+    .split("\n")
+    .filter((line) => line.startsWith("| "))
+    .map((line) => line.split("|").map((cell) => cell.trim()));
+
+describe("the page of the protocol", () => {
+  it("[C20] names the features both ends know, every state of a worker, and no code that does not exist", () => {
+    const features = [...section("3. Frames").matchAll(/^\| `([a-z]+)` \| /gm)].map(([, word = ""]) => word);
+    const codes = new Set([...page.matchAll(/`(E\.[A-Z_.]+)`/g)].map(([, code = ""]) => code));
+
+    expect(features.toSorted((a, b) => a.localeCompare(b))).toEqual([...linkFeatures].sort((a, b) => a.localeCompare(b)));
+    for (const state of Object.keys(linkMoves)) expect(section("4. The life of a session")).toContain(state);
+    expect([...codes].filter((code) => !(code in faultCodes))).toEqual([]);
+    expect(codes.size).toBeGreaterThan(10);
+  });
+
+  it("[C20] says the limits that hold", () => {
+    const text = section("10. Limits") + section("5. Numbers, windows, acks");
+    const words = {
+      [`${sessionLimits.strangerBytesMax / 1024} KiB and ${sessionLimits.strangerMs / 1000} s`]: "strangers",
+      [`${sessionLimits.registerMs / 1000} s to register`]: "register",
+      [`${limits.frameBytesMax / 2 ** 20} MiB in`]: "frames",
+      [`${sessionLimits.sendWindow} frames, ${limits.windowMax.toLocaleString("en-US")} with \`wide\`, ${dialectRules.first.framesMax}`]:
+        "windows",
+      [`${sessionLimits.windowBytes / 2 ** 20} MiB`]: "bytes of windows",
+      [`${sessionLimits.waitingBytesMax / 2 ** 20} MiB; a peer that does not read is cut off at ${sessionLimits.socketBytesMax / 2 ** 20} MiB`]:
+        "sockets",
+      [`${sessionLimits.handshakesPerSecondMax} a second`]: "handshakes",
+      [`${sessionLimits.resumeMs / 1000} s after the socket broke`]: "resume",
+      [`unacked for ${dialectRules.v2.retry.firstMs / 1000} s`]: "repeats",
+      [`after ${dialectRules.v2.retry.sendsMax} sends`]: "tries",
+      [`open for ${dialectRules.v2.gapMs / 1000} s`]: "gaps",
+    };
+    for (const word of Object.keys(words)) expect(text).toContain(word);
+    expect(rowsOf(section("10. Limits")).length).toBeGreaterThan(6);
+  });
+});
