@@ -144,7 +144,7 @@ describe("a kick", () => {
 
     expect(resets(world)).toMatchObject([
       { session, code: "E.SESSION.SUPERSEDED" },
-      { session: "s2", code: "E.AUTH.INVALID_TOKEN" },
+      { session: "s2", code: "E.AUTH.INVALID_TOKEN", reason: "kicked by me: x" },
     ]);
   });
 

@@ -215,6 +215,19 @@ describe("workers that come back", () => {
     expect((await world.facts()).filter((type) => type === "task.succeeded")).toHaveLength(1);
   });
 
+  it("[B15] tells the first of two sessions that are joined in one turn that it is superseded", async () => {
+    const world = await new Harness().start();
+    const { worker, session, boot } = await world.join("w");
+    const about = JSON.parse((await world.workerRow(worker)).about) as never;
+    const join = (of: string) =>
+      ({ type: "worker.join", tenant: "t1", worker, name: "w", boot, session: of, about, running: [] }) as const;
+
+    await Promise.all(world.askAll([join("s2"), join("s3")]));
+
+    const told = world.effects.flatMap((effect) => (effect.type === "reset" ? [effect.session] : []));
+    expect(new Set(told)).toEqual(new Set([session, "s2"]));
+  });
+
   it("[B15] processes nothing of a session that another has superseded", async () => {
     const { world, worker, held } = await granted();
     await worker.ack();

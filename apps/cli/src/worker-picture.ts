@@ -52,11 +52,13 @@ export function drawDiagnostics({ worker, session, liveness, ...rest }: WorkerDi
     one.pendingAck ? "sent" : "acknowledged",
     one.since ?? "-",
   ]);
+  // Many packages repeat their node types as capabilities; the column is for what is said nowhere else.
+  const nodeTypes = new Set(rest.handlers.map((one) => one.nodeType));
   const handlers = rest.handlers.map((one) => [
     tame(one.nodeType ?? "-"),
     tame(`${one.package}@${one.version}`),
     tame(one.runtime ?? "-"),
-    tame(one.capabilities?.join(" ") || "-"),
+    tame(one.capabilities?.filter((word) => !nodeTypes.has(word)).join(" ") || "-"),
   ]);
   return [
     ...drawWorker(worker),

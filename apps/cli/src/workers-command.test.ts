@@ -18,8 +18,18 @@ it("[L7] a worker is found by name or instance id, shortened while unique", () =
   expect(findWorker("berlin", workers).instanceId).toBe("aaa-1");
   expect(findWorker("bbb", workers).id).toBe("berlin-2");
   expect(findWorker("to", workers).id).toBe("tokyo");
-  expect(() => findWorker("berl", workers)).toThrow(/fits 2 workers/);
+  expect(() => findWorker("berl", workers)).toThrow(/fits 2 workers.*aaa-1, bbb-2\./);
   expect(() => findWorker("paris", workers)).toThrow(/No worker is called "paris"/);
+});
+
+it("[L7] of several workers with one name the one that is there is meant, and none where that is not clear", () => {
+  const there = worker("oslo", "o-1", { connected: true });
+  const gone = worker("oslo", "o-2", { connected: false, status: "lost" });
+
+  expect(findWorker("oslo", [gone, there]).instanceId).toBe("o-1");
+  expect(findWorker("o-2", [gone, there]).instanceId).toBe("o-2");
+  expect(() => findWorker("oslo", [gone, there, { ...there, instanceId: "o-3" }])).toThrow(/fits 2 workers.*o-1, o-3/);
+  expect(() => findWorker("o", [there, worker("oldenburg", "x")])).toThrow(/fits 2 workers/);
 });
 
 it.each<[string, Partial<Worker>]>([
@@ -51,7 +61,7 @@ const diagnostics: WorkerDiagnostics = {
   liveness: { level: "warn", silentMs: 12_000, heartbeatMs: 10_000 },
   attempts: [{ taskId: "r1.0", runId: "r1", nodeType: "demo.noop", fence: 3, attempt: 2, pendingAck: true }],
   hasMoreAttempts: true,
-  handlers: [{ package: "demo", version: "1.0.0", runtime: "node", nodeType: "demo.noop", capabilities: ["demo"] }],
+  handlers: [{ package: "demo", version: "1.0.0", runtime: "node", nodeType: "demo.noop", capabilities: ["gpu", "demo.noop"] }],
   resources: { memPct: 93 },
   outbox: 3,
   asOf: 1,
@@ -102,7 +112,7 @@ describe("astra workers", () => {
       /outbox +3/,
       /r1\.0 +demo\.noop +2 +3 +sent/,
       /and more/,
-      /demo\.noop +demo@1\.0\.0 +node +demo/,
+      /demo\.noop +demo@1\.0\.0 +node +gpu$/m,
     ])
       expect(diagnosed.out()).toMatch(words);
     expect(diagnosed.out()).not.toContain("\u001b");

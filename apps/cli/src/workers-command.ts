@@ -14,6 +14,7 @@ interface Place {
 
 /** Pages read before a list is called long enough. */
 const pagesMax = 50;
+const idsShownMax = 5;
 
 async function readWorkers(client: Client): Promise<Worker[]> {
   const workers: Worker[] = [];
@@ -28,13 +29,19 @@ async function readWorkers(client: Client): Promise<Worker[]> {
 }
 
 export async function listWorkers({ client, terminal, json }: Place): Promise<ExitCode> {
-  const items = await readWorkers(client);
+  const items = (await readWorkers(client)).sort(byPresence);
   if (json) terminal.print(JSON.stringify({ items }));
   else if (items.length === 0) terminal.say("No worker has joined. Start one: astra worker");
   else
     for (const line of layTable([["WORKER", "STATE", "SLOTS", "SEEN", "PACKAGES", "INSTANCE"], ...items.map(rowOf)]))
       terminal.print(line);
   return exitCodes.ok;
+}
+
+/** Those that are there before those that were, each by name. */
+function byPresence(a: Worker, b: Worker): number {
+  const presence = Number(b.connected === true) - Number(a.connected === true);
+  return presence || a.id.localeCompare(b.id) || (a.instanceId ?? "").localeCompare(b.instanceId ?? "");
 }
 
 function rowOf(worker: Worker): string[] {
@@ -81,14 +88,19 @@ export async function kickWorker(word: string, reason: string | undefined, { cli
   return exitCodes.ok;
 }
 
-/** By name or instance id, shortened while unique. */
+/** By name or instance id, shortened while unique; of several with one name, the one that is there. */
 export function findWorker(word: string, workers: readonly Worker[]): Worker {
   const exact = workers.filter((worker) => worker.id === word || worker.instanceId === word);
-  const matches =
+  const fitting =
     exact.length > 0 ? exact : workers.filter((worker) => worker.id.startsWith(word) || worker.instanceId?.startsWith(word));
+  const present = fitting.filter(({ connected }) => connected === true);
+  const matches = present.length > 0 && fitting.every(({ id }) => id === fitting[0]?.id) ? present : fitting;
   const [only] = matches;
-  if (matches.length > 1)
-    throw usageFailure(`"${word}" fits ${matches.length} workers; use the instance id.`, "astra workers list");
+  if (matches.length > 1) {
+    const ids = matches.slice(0, idsShownMax).map(({ instanceId, id }) => tame(instanceId ?? id));
+    const list = [...ids, ...(matches.length > ids.length ? ["…"] : [])].join(", ");
+    throw usageFailure(`"${word}" fits ${matches.length} workers; use one of their instance ids: ${list}.`, "astra workers list");
+  }
   if (!only)
     throw new CliFailure(
       exitCodes.notFound,

@@ -32,9 +32,12 @@ const reasons: Record<string, string> = {
   ENOTFOUND: "is no address that can be found; choose another with --listen",
 };
 
+/** How often connections that do not finish their request in time are looked for; how long they have is the doors' business. */
+const connectionsCheckingInterval = 1_000;
+
 export async function bindServer(address: Address, material: TlsMaterial | null): Promise<BoundServer> {
-  const secure = material === null ? null : createTlsServer(serverOptions(material));
-  const server: Server | TlsServer = secure ?? createServer();
+  const secure = material === null ? null : createTlsServer({ ...serverOptions(material), connectionsCheckingInterval });
+  const server: Server | TlsServer = secure ?? createServer({ connectionsCheckingInterval });
   server.on("request", sayNotYet);
   await new Promise<void>((resolve, reject) => {
     server.once("error", (cause: NodeJS.ErrnoException) => {

@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import type { Outside } from "@astraflow/doors";
 import type { Log } from "./log.ts";
 
-export function createOutside(log: Log): Outside {
+export function createOutside(log: Log, isDebug = false): Outside {
   return {
     clock: { now: () => Date.now(), ticks: () => performance.now() },
     timers: {
@@ -19,6 +19,7 @@ export function createOutside(log: Log): Outside {
     },
     // 144 bits: a session's name opens that session.
     ids: { next: () => randomBytes(18).toString("base64url") },
+    isDebug,
     log: ({ level, event, ...fields }) => log[level](fields, event),
   };
 }

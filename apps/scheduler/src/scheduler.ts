@@ -85,7 +85,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
     ...startPatience,
     tell: ({ message }) => log.warn({ store, waitMs: startPatience.waitMs, message }, "store.away"),
   });
-  const outside = createOutside(log);
+  const outside = createOutside(log, config.logLevel === "debug" || config.logLevel === "trace");
   const credentials = await withCredentials({ config, replica, outside, log }, host);
   const endPulse = feelPulse({ host, readiness, log, store });
   const reader = openReader(config.store);

@@ -64,7 +64,7 @@ export const settings = [
     name: "AUTH_TOKEN",
     flag: "token",
     reading: text,
-    help: "token for the session door: on the command line @FILE, - for stdin, or dev-token",
+    help: "token for the session door: on the command line @FILE (its first line, read again at each handshake), - for stdin, or dev-token",
   },
   {
     name: "AUTH_FINGERPRINT",

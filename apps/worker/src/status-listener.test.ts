@@ -77,9 +77,18 @@ describe("the worker's own listener", () => {
     const closed = await (await listen({ inventory: () => ({ ...link, phase: "CLOSED" }) })).get("/healthz");
 
     expect([well.status, away.status, full.status, closed.status]).toEqual([200, 200, 503, 503]);
-    expect(await well.json()).toEqual({ ok: true, problems: [] });
-    expect(await full.json()).toEqual({ ok: false, problems: ["the outbox cannot be written"] });
-    expect(await closed.json()).toEqual({ ok: false, problems: ["the link is closed"] });
+    expect(await well.json()).toMatchObject({ ok: true, problems: [] });
+    expect(await full.json()).toMatchObject({ ok: false, problems: ["the outbox cannot be written"] });
+    expect(await closed.json()).toMatchObject({ ok: false, problems: ["the link is closed"] });
+  });
+
+  it("[W136] names as warnings what keeps work away and is no reason to restart it: a threshold, a scheduler that is away", async () => {
+    const strained = await (await listen()).get("/healthz");
+    const vitals = () => ({ metrics: {}, problems: [] });
+    const away = await (await listen({ vitals, inventory: () => ({ ...link, phase: "BACKOFF" }) })).get("/healthz");
+
+    expect(await strained.json()).toEqual({ ok: true, problems: [], warnings: ["memory is full"] });
+    expect(await away.json()).toMatchObject({ ok: true, warnings: ["there is no session with the scheduler (BACKOFF)"] });
   });
 
   it("[W136] shows what it can run, what it runs, its resources, its outbox and its session", async () => {

@@ -4,7 +4,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
-import { describeInventory, describeNumbers, listTroubles, type StatusSources } from "./status.ts";
+import { describeInventory, describeNumbers, listTroubles, listWarnings, type StatusSources } from "./status.ts";
 
 export interface StatusListener {
   /** As the system gave it: `http://127.0.0.1:9464`. */
@@ -56,7 +56,8 @@ function answer(request: IncomingMessage, response: ServerResponse, sources: Sta
       return say(200, "text/plain; version=0.0.4; charset=utf-8", describeNumbers(sources));
     case "/healthz": {
       const troubles = listTroubles(sources);
-      return sayJson(troubles.length === 0 ? 200 : 503, { ok: troubles.length === 0, problems: troubles });
+      const body = { ok: troubles.length === 0, problems: troubles, warnings: listWarnings(sources) };
+      return sayJson(body.ok ? 200 : 503, body);
     }
     case "/inventory":
       return sayJson(200, describeInventory(sources));

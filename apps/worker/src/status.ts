@@ -68,6 +68,13 @@ export function listTroubles(sources: StatusSources): readonly string[] {
   return [...closed, ...outbox];
 }
 
+/** What keeps new work away without being a reason to restart anything. */
+export function listWarnings(sources: StatusSources): readonly string[] {
+  const { phase } = sources.inventory();
+  const isInSession = phase === "READY" || phase === "DRAINING" || phase === "CLOSED";
+  return [...(isInSession ? [] : [`there is no session with the scheduler (${phase})`]), ...sources.vitals().problems];
+}
+
 export function describeInventory(sources: StatusSources): object {
   const { phase, session, leaseLeftMs, attempts, counts, stream } = sources.inventory();
   const { metrics, problems } = sources.vitals();

@@ -106,6 +106,24 @@ describe("loss of the connection", () => {
     expect(rig.noted("refused")[0]?.details).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
   });
 
+  it("[W9] goes into BACKOFF when it is refused at the door, and waits longer after each refusal", () => {
+    const rig = new Rig();
+    rig.link.begin();
+    const waits: number[] = [];
+    const phases = new Set<string>();
+    for (let refusal = 0; refusal < 4; refusal++) {
+      rig.link.opened();
+      const { now, dials } = rig;
+      rig.say("control.reset", { code: "E.AUTH.INVALID_TOKEN", reason: "wrong token" });
+      phases.add(rig.link.view.phase);
+      while (rig.dials === dials) rig.advance(Math.max(0, rig.wakeAt - rig.now));
+      waits.push(rig.now - now);
+    }
+
+    expect([...phases]).toEqual(["BACKOFF"]);
+    expect(waits).toEqual([0, 1_000, 2_000, 4_000]);
+  });
+
   it("[W18] finds the word that the scheduler cannot read, replaces it by an error and delivers the others", () => {
     const rig = readyRig();
     for (const task of ["a", "b", "c"]) rig.dispatch(task);

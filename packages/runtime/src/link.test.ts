@@ -11,6 +11,7 @@ describe("session of a worker", () => {
     expect(rig.types()).toEqual(["control.handshake"]);
     rig.ackNamed(rig.last("control.handshake").id);
     expect(rig.types()).toEqual(["control.handshake", "control.register"]);
+    expect(rig.last("control.register").ack).toEqual({ request: true });
     rig.ackNamed(rig.last("control.register").id);
     expect(rig.link.view.phase).toBe("REGISTERED");
     rig.accept();

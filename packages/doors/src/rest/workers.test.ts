@@ -192,7 +192,8 @@ describe("POST /api/v1/workers/{workerId}/kick", () => {
     expect(answer).toMatchObject({ status: 202, body: { workerName: "name of w-1", commandId: expect.any(String) } });
     const kick = { type: "worker.kick", tenant: "default", by: "ann", worker: "default/w-1" };
     expect(engine.commands).toEqual([{ ...kick, reason: "its key leaked" }]);
-    expect(outside.lines).toContainEqual(expect.objectContaining({ event: "worker.kick", audit: true, by: "ann" }));
+    const line = { level: "info", event: "worker.kick", audit: true, tenant: "default", worker: "default/w-1", by: "ann" };
+    expect(outside.lines).toEqual([{ ...line, reason: "its key leaked", code: "OK" }]);
 
     await ask("kickWorker");
     expect(engine.commands[1]).toEqual({ ...kick, reason: "ended by ann" });
@@ -205,6 +206,37 @@ describe("POST /api/v1/workers/{workerId}/kick", () => {
     expect(await ask("kickWorker", "w-1", null, "viewer")).toMatchObject({ status: 403 });
     expect(engine.commands).toEqual([]);
   });
+});
+
+describe("orders about a worker", () => {
+  const orders = [
+    ["kickWorker", "worker.kick", "worker.kick"],
+    ["drainWorker", "worker.drain", "worker.drain"],
+    ["undrainWorker", "worker.drain", "worker.undrain"],
+  ] as const;
+
+  it.each(orders)(
+    "[A24] of %s are audited once the engine has answered, with who, what and what came of it",
+    async (name, order, event) => {
+      const { ask, engine, outside } = openCalls([workerRow("w-1")]);
+      engine.hold(order);
+      const first = ask(name);
+      await engine.next(order);
+      expect(outside.lines).toEqual([]);
+      engine.release(order);
+      expect((await first).status).toBe(202);
+      const line = { level: "info", event, audit: true, tenant: "default", worker: "default/w-1", by: "ann" };
+      expect(outside.lines).toEqual([expect.objectContaining({ ...line, code: "OK" })]);
+
+      engine.unhold(order);
+      engine.answer(order, () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
+      expect((await ask(name)).status).toBe(503);
+      expect(outside.lines.filter(({ audit }) => audit)).toEqual([
+        expect.objectContaining({ ...line, code: "OK" }),
+        expect.objectContaining({ ...line, code: "E.STORE.BUSY" }),
+      ]);
+    },
+  );
 });
 
 describe("GET /api/v1/scaling", () => {

@@ -45,12 +45,28 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     return { worker, held, head };
   };
 
-  const command = async (call: Call, order: Extract<Command, { type: "worker.drain" | "worker.kick" }>): Promise<Reply> => {
-    const answer = await askAbout(link, order);
+  const command = async (call: Call, order: WorkerOrder): Promise<Reply> => {
+    const answer = await askAbout(link, order).then(
+      (body) => {
+        audit(order, "OK");
+        return body;
+      },
+      (why: unknown) => {
+        audit(order, why instanceof Fault ? why.code : "E.INTERNAL");
+        throw why;
+      },
+    );
     if (answer.of !== "worker") throw fault("E.INTERNAL", `${order.type} was answered with ${answer.of}`);
     const { worker } = await reader.page({ page: "worker", tenant: order.tenant, worker: order.worker, limit: 0 });
     const workerName = worker?.name ?? instanceIn(order.worker);
     return { body: { commandId: call.requestId, workerName, acceptedAt: instant(outside.clock.now()) } };
+  };
+  /** Written once it is known what came of it. */
+  const audit = (order: WorkerOrder, code: string): void => {
+    const { tenant, worker, by } = order;
+    const event = order.type === "worker.drain" && !order.on ? "worker.undrain" : order.type;
+    const reason = order.type === "worker.kick" ? { reason: order.reason } : {};
+    outside.log({ level: "info", event, audit: true, tenant, worker, by, ...reason, code });
   };
   const setDraining = (call: Call, on: boolean): Promise<Reply> => {
     readIdempotencyKey(call);
@@ -98,11 +114,12 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
       if (request instanceof Fault) throw request;
       const { tenant, user } = call.identity;
       const reason = request.reason === undefined || request.reason === "" ? `ended by ${user}` : request.reason;
-      outside.log({ level: "info", event: "worker.kick", audit: true, tenant, worker: idOf(call), by: user, reason });
       return command(call, { type: "worker.kick", tenant, by: user, worker: idOf(call), reason });
     },
   };
 }
+
+type WorkerOrder = Extract<Command, { type: "worker.drain" | "worker.kick" }>;
 
 const idOf = (call: Call): string => `${call.identity.tenant}/${call.params["workerId"] ?? ""}`;
 

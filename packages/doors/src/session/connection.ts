@@ -32,10 +32,10 @@ export interface Wire {
   send(text: string): void;
   close(code: number, reason: string): void;
   terminate(): void;
-  /** The peer has shown who it is. */
-  trust(tenant: string): void;
+  /** The peer has shown who it is. False: there are too many of its tenant already. */
+  trust(tenant: string): boolean;
   /** Runs it when it is this peer's turn among all that come at once; false when the turn was not needed any more. */
-  pace(run: () => boolean): void;
+  pace(tenant: string, run: () => boolean): void;
 }
 
 interface Waiting {
@@ -45,6 +45,8 @@ interface Waiting {
 
 /** Close code of the sockets whose session was reset; the older workers expect exactly this one. */
 const resetCloseCode = 1011;
+/** Try again later. Not a reset: of that the older workers die at their first handshake, while a socket that is lost is dialled again. */
+const crowdedCloseCode = 1013;
 /** What a frame that waits weighs besides its bytes. */
 const waitingOverheadBytes = 512;
 
@@ -120,13 +122,13 @@ export class Connection implements Line {
     const bound = greet(first, this.wire.certificate, this.around);
     if (bound instanceof Fault) return this.turnAway(first, bound);
     this.bound = bound;
-    this.writer = new Writer(bound.dialect, bound.tenant, this.around.stamp);
+    this.speakTo(bound);
     this.move("greeted");
     this.deadline = Number.POSITIVE_INFINITY;
-    this.wire.trust(bound.tenant);
+    if (!this.wire.trust(bound.tenant)) return this.sendBack(bound.tenant);
     this.around.book.startOver(bound.worker);
     this.isPaced = true;
-    this.wire.pace(() => this.admit(bound));
+    this.wire.pace(bound.tenant, () => this.admit(bound));
   }
 
   /** Its turn has come: only now it hears that it was understood, and goes on. */
@@ -188,9 +190,9 @@ export class Connection implements Line {
     const session = findSession(first, resume, this.wire.certificate, this.around);
     if (session instanceof Fault) return this.turnAway(first, session);
     this.deadline = Number.POSITIVE_INFINITY;
-    this.wire.trust(session.bound.tenant);
+    if (!this.wire.trust(session.bound.tenant)) return this.sendBack(session.bound.tenant);
     this.isPaced = true;
-    this.wire.pace(() => this.takeUp(first, resume));
+    this.wire.pace(session.bound.tenant, () => this.takeUp(first, resume));
   }
 
   /** Looked for again: while it waited the session may have ended, or gone on over another socket under a newer token. */
@@ -211,11 +213,24 @@ export class Connection implements Line {
     session.rebind(this, resume);
   }
 
+  /** No fault of its own: there are too many of its tenant. The others are not to suffer from that. */
+  private sendBack(tenant: string): void {
+    this.around.meter.reset(tenant, "E.OVERLOADED");
+    this.close("too many connections of this tenant; come back later", crowdedCloseCode);
+  }
+
   /** Refused at its first frame. */
   private turnAway(first: Envelope, why: Fault): void {
-    this.writer = new Writer(first.type === "handshake" ? "v1" : "v2", first.tenant, this.around.stamp);
-    this.audit("session.refused", { code: why.code, tenant: first.tenant, worker: first.sender.id, ...frameFields(first) });
+    const { tenant, sender } = first;
+    this.speakTo({ dialect: first.type === "handshake" ? "v1" : "v2", tenant, instance: sender.id });
+    this.audit("session.refused", { code: why.code, tenant, sender: { id: sender.id }, ...frameFields(first) });
     this.fail(why, first);
+  }
+
+  private speakTo({ dialect, tenant, instance }: Pick<Bound, "dialect" | "tenant" | "instance">): void {
+    const { frameLog, stamp } = this.around;
+    this.writer = new Writer(dialect, tenant, stamp);
+    if (frameLog !== null) this.writer.trace = (frame) => frameLog.said(frame, { dialect, tenant, instance, session: null });
   }
 
   // ---- what the session asks of its line
@@ -267,7 +282,7 @@ export class Connection implements Line {
   fail(why: Fault, about?: Envelope): void {
     if (this.phase === "closed") return;
     if (this.session !== null) return this.session.reset(why, about);
-    const names = this.bound === null ? {} : { tenant: this.bound.tenant, worker: this.bound.instance };
+    const names = this.bound === null ? {} : { tenant: this.bound.tenant, sender: { id: this.bound.instance } };
     this.around.meter.reset(this.bound?.tenant ?? "unknown", why.code);
     this.around.outside.log({ level: "warn", event: "session.reset", ...names, code: why.code, reason: why.message });
     this.refuse(this.writer.refusal(faultCodes[why.code].frame, why.message, { corr: about?.id }), why.message);
@@ -289,11 +304,11 @@ export class Connection implements Line {
     this.session?.lost(this, reason);
   }
 
-  private close(reason: string): void {
+  private close(reason: string, code = resetCloseCode): void {
     this.move("closed");
     this.waiting = [];
     this.waitingBytes = 0;
-    this.wire.close(resetCloseCode, reason);
+    this.wire.close(code, reason);
   }
 
   private in(ms: number): number {
@@ -305,7 +320,7 @@ export class Connection implements Line {
   }
 
   private audit(event: string, fields: Readonly<Record<string, unknown>>): void {
-    const names = this.bound === null ? {} : { tenant: this.bound.tenant, worker: this.bound.instance };
+    const names = this.bound === null ? {} : { tenant: this.bound.tenant, sender: { id: this.bound.instance } };
     this.around.outside.log({ level: "warn", event, audit: true, ...names, ...fields });
   }
 }

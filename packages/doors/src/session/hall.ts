@@ -63,6 +63,8 @@ class Hall implements SessionHall, PeerHome {
   readonly #peers = new Map<unknown, Peer>();
   /** Who has not shown who they are, longest here first: a Set keeps the order of entering. */
   readonly #strangers = new Set<Peer>();
+  /** Sockets by tenant, of those who have. */
+  readonly #tenants = new Map<string, number>();
   readonly #stops: (() => void)[];
   #owing = new Set<Session>();
   #isClosing = false;
@@ -157,12 +159,24 @@ class Hall implements SessionHall, PeerHome {
     };
   }
 
-  trusted(peer: Peer): void {
+  trusted(peer: Peer, tenant: string): boolean {
+    const { connectionsPerTenantMax, strangersMax } = this.#limits;
+    const count = this.#tenants.get(tenant) ?? 0;
+    // Half of the places of those who wait: the other half is for the other tenants, whatever this one does.
+    if (count >= connectionsPerTenantMax || this.#pacer.waitingOf(tenant) >= strangersMax / 2) return false;
+    this.#tenants.set(tenant, count + 1);
     this.#strangers.delete(peer);
+    return true;
   }
 
-  pace(peer: Peer, run: () => boolean): void {
-    this.#pacer.queue(() => {
+  left(tenant: string): void {
+    const count = (this.#tenants.get(tenant) ?? 0) - 1;
+    if (count > 0) this.#tenants.set(tenant, count);
+    else this.#tenants.delete(tenant);
+  }
+
+  pace(peer: Peer, tenant: string, run: () => boolean): void {
+    this.#pacer.queue(tenant, () => {
       let isUsed = true;
       this.#guard(peer, () => {
         isUsed = run();

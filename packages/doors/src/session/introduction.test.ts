@@ -19,7 +19,7 @@ const speaker = { tenant: "default", worker: "default/w-1", session: "s-1", dial
 const heavy = { readme: "y".repeat(4 * 1024 * 1024) };
 const asks = { ack: { request: true } };
 
-const introduce = (more: object): Introduction => {
+const introduce = (more: Record<string, unknown>): Introduction => {
   const read = readPayload("v2", "control.register", register(more));
   if (read instanceof Fault) throw read;
   return new Introduction(read, null);

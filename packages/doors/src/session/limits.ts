@@ -6,8 +6,9 @@ const KiB = 1024;
 const MiB = 1024 * KiB;
 
 export interface SessionLimits {
-  /** Sockets at once, and how many of them may not have authenticated yet. */
+  /** Sockets at once, how many of them may be of one tenant, and how many may not have authenticated yet. */
   readonly connectionsMax: number;
+  readonly connectionsPerTenantMax: number;
   readonly strangersMax: number;
   /** All bytes a peer may send before it has authenticated, and the time it has for that. */
   readonly strangerBytesMax: number;
@@ -64,6 +65,7 @@ export interface SessionLimits {
 
 export const sessionLimits: SessionLimits = {
   connectionsMax: 20_000,
+  connectionsPerTenantMax: 15_000,
   strangersMax: 1_000,
   strangerBytesMax: limits.strangerFrameBytesMax,
   strangerMs: 10_000,

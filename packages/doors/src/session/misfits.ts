@@ -37,7 +37,8 @@ function readItems(who: Speaker, items: JsonValue | undefined, corr: string | un
 
 /** Nothing where no task is named. */
 function unreadable(who: Speaker, payload: JsonValue, corr: string | undefined, reason: string): ErrorTask[] {
-  const task = idIn(payload, "task_id") ?? idIn(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ?? taskIn(corr, who.dialect);
+  const task =
+    idIn(payload, "task_id") ?? idIn(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ?? taskIn(corr, who.dialect);
   if (task === null) return [];
   const fence = fieldOf(payload, "fence");
   const message = `the outcome of this task could not be read: ${reason}`;

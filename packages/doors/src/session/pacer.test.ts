@@ -15,11 +15,11 @@ describe("turns of a crowd", () => {
     const pacer = new Pacer(200, outside);
     const start = outside.clock.ticks();
     const given: { n: number; at: number }[] = [];
-    for (let n = 0; n < 1_000; n += 1) pacer.queue(() => given.push({ n, at: outside.clock.ticks() - start }) > 0);
+    for (let n = 0; n < 1_000; n += 1) pacer.queue("a", () => given.push({ n, at: outside.clock.ticks() - start }) > 0);
 
     expect(given).toHaveLength(20);
     outside.advance(500);
-    for (let n = 1_000; n < 1_100; n += 1) pacer.queue(() => given.push({ n, at: outside.clock.ticks() - start }) > 0);
+    for (let n = 1_000; n < 1_100; n += 1) pacer.queue("a", () => given.push({ n, at: outside.clock.ticks() - start }) > 0);
     outside.advance(10_000);
 
     expect(given.map(({ n }) => n)).toEqual(Array.from({ length: 1_100 }, (_, n) => n));
@@ -34,7 +34,7 @@ describe("turns of a crowd", () => {
     const pacer = new Pacer(2, outside);
     const start = outside.clock.ticks();
     const given: number[] = [];
-    const ask = () => pacer.queue(() => given.push(outside.clock.ticks() - start) > 0);
+    const ask = () => pacer.queue("a", () => given.push(outside.clock.ticks() - start) > 0);
 
     ask();
     ask();
@@ -45,14 +45,27 @@ describe("turns of a crowd", () => {
     expect(given).toEqual([0, 500, 1_000, 3_000]);
   });
 
+  it("[D96] go from tenant to tenant: a crowd of one does not keep the others waiting", () => {
+    const outside = createFakeOutside();
+    const pacer = new Pacer(2, outside);
+    const given: string[] = [];
+    for (let n = 0; n < 100; n += 1) pacer.queue("a", () => given.push(`a${n}`) > 0);
+    for (const name of ["b0", "b1", "c0"]) pacer.queue(name.slice(0, 1), () => given.push(name) > 0);
+
+    expect([pacer.waiting, pacer.waitingOf("a"), pacer.waitingOf("b"), pacer.waitingOf("d")]).toEqual([102, 99, 2, 0]);
+    outside.advance(4_000);
+
+    expect(given).toEqual(["a0", "a1", "b0", "c0", "a2", "b1", "a3", "a4", "a5"]);
+  });
+
   it("[D92] that nobody needs any more cost no time: the next one has them", () => {
     const outside = createFakeOutside();
     const pacer = new Pacer(2, outside);
     const start = outside.clock.ticks();
     const given: number[] = [];
-    pacer.queue(() => given.push(0) > 0);
-    for (let n = 0; n < 100; n += 1) pacer.queue(() => false);
-    pacer.queue(() => given.push(outside.clock.ticks() - start) > 0);
+    pacer.queue("a", () => given.push(0) > 0);
+    for (let n = 0; n < 100; n += 1) pacer.queue("a", () => false);
+    pacer.queue("a", () => given.push(outside.clock.ticks() - start) > 0);
 
     outside.advance(500);
 
@@ -179,5 +192,46 @@ describe("a storm of handshakes", () => {
 
     expect(late.sent.map(({ type, payload }) => [type, payload["code"]])).toEqual([["control.reset", "E.SESSION.UNKNOWN"]]);
     expect(late.done).toContain("close 1011");
+  });
+
+  it("[D96] of one tenant fills half the places of those who wait and no more: the rest of it is sent back, others come in", async () => {
+    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 4 });
+    const sockets = Array.from({ length: 5 }, () => new PlainSocket());
+    const ears = sockets.map((socket) => hall.welcome(socket));
+    ears.slice(0, 4).forEach((ear, n) => {
+      ear.message(greet(`w-${n}`), false);
+    });
+    const auth = { mode: "token", token: "secret-b" };
+    ears[4]?.message(say("control.handshake", handshake({ auth }), { tenant: "other" }), false);
+    await turn();
+
+    // The first had its turn at once, two wait, the fourth found the line full.
+    expect(sockets.map((socket) => socket.done.filter((word) => word.startsWith("close")))).toEqual([
+      [],
+      [],
+      [],
+      ["close 1013"],
+      [],
+    ]);
+    expect(sockets[3]?.sent).toEqual([]);
+    outside.advance(200);
+    expect(sockets.map((socket) => socket.types.length)).toEqual([1, 1, 0, 0, 1]);
+  });
+
+  it("[D96] leaves room for other tenants among the connections, and gives a place back when a socket is gone", async () => {
+    const { hall } = openHall({ connectionsPerTenantMax: 1 });
+    const [first, second, other, third] = [new PlainSocket(), new PlainSocket(), new PlainSocket(), new PlainSocket()];
+    const ears = hall.welcome(first);
+    ears.message(greet("w-1"), false);
+    hall.welcome(second).message(greet("w-2"), false);
+    const auth = { mode: "token", token: "secret-b" };
+    hall.welcome(other).message(say("control.handshake", handshake({ auth }), { tenant: "other" }), false);
+    expect(second.done).toContain("close 1013");
+    expect([first, other].map((socket) => socket.types)).toEqual([["control.ack"], ["control.ack"]]);
+
+    ears.closed(1006);
+    hall.welcome(third).message(greet("w-3"), false);
+
+    expect(third.types).toEqual(["control.ack"]);
   });
 });

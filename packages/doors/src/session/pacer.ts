@@ -1,4 +1,5 @@
-// Crowds that come at once, let in one after the other: so many in any tenth of a second, the others later, in the order they came.
+// Crowds that come at once, let in one after the other: so many in any tenth of a second, the others later. Each tenant has a line of its own,
+// in the order they came; the lines take turns, so that nobody waits for another's crowd.
 // It knows turns and times; what somebody does with a turn is not its business.
 
 import type { Outside } from "../outside.ts";
@@ -14,8 +15,9 @@ export class Pacer {
   /** When the last turns were given, oldest at `#at`: none sooner than a span after the one it takes the place of. */
   readonly #given: number[];
   #at = 0;
-  #waiting: Turn[] = [];
-  #head = 0;
+  /** By tenant, whose turn is next first: a Map keeps the order of entering. None is empty. */
+  readonly #lines = new Map<string, Turn[]>();
+  #waiting = 0;
   #isTimed = false;
 
   constructor(perSecondMax: number, outside: Outside) {
@@ -26,18 +28,37 @@ export class Pacer {
   }
 
   get waiting(): number {
-    return this.#waiting.length - this.#head;
+    return this.#waiting;
+  }
+
+  waitingOf(tenant: string): number {
+    return this.#lines.get(tenant)?.length ?? 0;
   }
 
   /** Runs it now if nobody waits and a turn is free, else in its turn. */
-  queue(run: Turn): void {
+  queue(tenant: string, run: Turn): void {
     const now = this.#outside.clock.ticks();
-    if (this.waiting === 0 && this.#freeAt() <= now) {
+    if (this.#waiting === 0 && this.#freeAt() <= now) {
       if (run()) this.#give(now);
       return;
     }
-    this.#waiting.push(run);
+    const line = this.#lines.get(tenant);
+    if (line === undefined) this.#lines.set(tenant, [run]);
+    else line.push(run);
+    this.#waiting += 1;
     this.#time(now);
+  }
+
+  /** The first of the line whose turn it is; that line is last then. */
+  #next(): Turn | undefined {
+    for (const [tenant, line] of this.#lines) {
+      const run = line.shift();
+      this.#waiting -= 1;
+      this.#lines.delete(tenant);
+      if (line.length > 0) this.#lines.set(tenant, line);
+      return run;
+    }
+    return undefined;
   }
 
   #freeAt(): number {
@@ -59,13 +80,8 @@ export class Pacer {
   }
 
   #release(now: number): void {
-    while (this.waiting > 0 && this.#freeAt() <= now) {
-      const run = this.#waiting[this.#head++];
-      if (run?.() === true) this.#give(now);
-    }
-    if (this.waiting > 0) return this.#time(now);
-    this.#waiting = [];
-    this.#head = 0;
+    while (this.#waiting > 0 && this.#freeAt() <= now) if (this.#next()?.() === true) this.#give(now);
+    if (this.#waiting > 0) this.#time(now);
   }
 }
 

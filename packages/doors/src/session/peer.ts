@@ -13,9 +13,10 @@ import type { Surroundings } from "./surroundings.ts";
 export interface PeerHome {
   readonly around: Surroundings;
   readonly meters: Meters;
-  /** The peer is no stranger any more. */
-  trusted(peer: Peer): void;
-  pace(peer: Peer, run: () => boolean): void;
+  /** The peer is no stranger any more. False: there are too many of its tenant. */
+  trusted(peer: Peer, tenant: string): boolean;
+  left(tenant: string): void;
+  pace(peer: Peer, tenant: string, run: () => boolean): void;
 }
 
 export class Peer implements Wire {
@@ -38,6 +39,8 @@ export class Peer implements Wire {
   private bytesIn: Series;
   private bytesOut: Series;
   private active: Series | null = null;
+  /** Whose it is, once it is no stranger. */
+  private tenant: string | null = null;
 
   constructor(socket: PeerSocket, home: PeerHome) {
     this.socket = socket;
@@ -82,18 +85,20 @@ export class Peer implements Wire {
     this.socket.terminate();
   }
 
-  trust(tenant: string): void {
+  trust(tenant: string): boolean {
+    if (!this.home.trusted(this, tenant)) return false;
     this.isStranger = false;
-    this.home.trusted(this);
+    this.tenant = tenant;
     this.socket.trust();
     this.bytesIn = this.home.meters.bytes(tenant, "in");
     this.bytesOut = this.home.meters.bytes(tenant, "out");
     this.active = this.home.meters.connections(tenant);
     this.active.add(1);
+    return true;
   }
 
-  pace(run: () => boolean): void {
-    this.home.pace(this, run);
+  pace(tenant: string, run: () => boolean): void {
+    this.home.pace(this, tenant, run);
   }
 
   // ---- what the socket tells
@@ -121,6 +126,8 @@ export class Peer implements Wire {
   }
 
   gone(): void {
+    if (this.tenant !== null) this.home.left(this.tenant);
+    this.tenant = null;
     this.active?.add(-1);
     this.active = null;
   }

@@ -4,7 +4,7 @@ import { createMetrics } from "../metrics.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
 import { createFakeGate } from "../testing/fake-gate.ts";
 import { createFakeOutside } from "../testing/fake-outside.ts";
-import { handshake, register } from "../testing/fake-worker.ts";
+import { handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
 import { type House, openHouse, tokens } from "../testing/house.ts";
 import { PlainSocket, say } from "../testing/plain-socket.ts";
 import { createSessionHall } from "./hall.ts";
@@ -105,17 +105,48 @@ describe("whom and what the session door refuses", () => {
         expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
       });
 
-  it("[D14] answers a payload that does not fit its type with E.FRAME.INVALID that names the field", async () => {
+  it("[D14] ends a session whose control frame has a payload that does not fit, and names the field", async () => {
     const worker = await house.worker();
 
-    const id = worker.work("biz.exec.result", { run_id: "r", task_id: "r.0", status: "DONE", result: {} });
+    const id = worker.say("control.heartbeat", { healthy: "yes", metrics: { inflight: 0 } });
 
-    const reset = await worker.next("control.reset");
-    expect(reset).toMatchObject({
+    expect(await worker.next("control.reset")).toMatchObject({
       corr: id,
-      payload: { code: "E.FRAME.INVALID", reason: expect.stringContaining("payload.status") },
+      payload: { code: "E.FRAME.INVALID", reason: expect.stringContaining("payload.healthy") },
     });
-    expect(house.engine.commands.filter((command) => command.type === "task.result")).toEqual([]);
+    expect((await worker.closed).code).toBe(1011);
+    expect(house.engine.commands.filter((command) => command.type === "worker.beat")).toEqual([]);
+  });
+
+  const doublyWrong = { healthy: "yes", metrics: 7 };
+  it("[D14] looks at the envelope of a v2 frame before its payload: where both are wrong the envelope is named", async () => {
+    const worker = await house.worker();
+
+    worker.say("control.heartbeat", doublyWrong, { sender: { role: "worker" } });
+
+    const { payload } = await worker.next("control.reset");
+    expect(payload).toMatchObject({ code: "E.FRAME.INVALID", reason: expect.stringContaining("sender") });
+    expect(payload["reason"]).not.toContain("payload");
+  });
+
+  it("[D14] looks at the envelope of a v1 frame before its payload, and says of a payload alone which field is wrong", async () => {
+    const open = async () => {
+      const worker = await house.dial({ dialect: "v1" });
+      worker.say("handshake", handshakeV1(), asks);
+      worker.say("register", olderRegister(), asks);
+      for (let n = 0; n < 2; n += 1) await worker.next("ack");
+      return worker;
+    };
+    const both = await open();
+    both.say("heartbeat", doublyWrong, { sender: { role: "worker" } });
+    const { payload } = await both.next("error");
+    expect(payload).toMatchObject({ code: "E.FRAME.INVALID", message: expect.stringContaining("sender") });
+    expect(payload["message"]).not.toContain("payload");
+
+    const one = await open();
+    one.say("heartbeat", doublyWrong);
+    expect((await one.next("error")).payload["message"]).toContain("payload.healthy");
+    expect((await one.closed).code).toBe(1011);
   });
 
   const bindings: readonly (readonly [what: string, more: Record<string, unknown>])[] = [
@@ -139,7 +170,7 @@ describe("whom and what the session door refuses", () => {
         expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.TENANT_MISMATCH" });
         await worker.closed;
         expect(house.outside.lines).toContainEqual(
-          expect.objectContaining({ event: "session.mismatch", audit: true, tenant: "default", worker: "w-1" }),
+          expect.objectContaining({ event: "session.mismatch", audit: true, tenant: "default", sender: { id: "w-1" } }),
         );
         expect(JSON.stringify(house.engine.commands.slice(beats))).not.toContain("77");
       }

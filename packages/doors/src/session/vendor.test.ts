@@ -69,6 +69,9 @@ describe("frames of vendors", () => {
     worker.work("ext.vendor.astraflow.void", {});
 
     expect((await worker.next("control.ack")).payload).toMatchObject({ ok: true, ack_seq: 1 });
+    // Its ack may be lost; that it comes again does not make it taken.
+    worker.say(type, {}, { id, seq: 0, ack: { request: true } });
+    expect((await worker.next("control.ack")).payload).toMatchObject({ ok: false, for: id, ack_seq: 1 });
     expect(heard.map((frame) => frame.id)).toEqual([id]);
   });
 

@@ -210,8 +210,10 @@ export const heldOf = (held: readonly { task_id: string; fence: number }[]): Hel
 /** Workers that do not echo the fence point back to their dispatch, whose id is `<task>#<fence>`. */
 export function fenceIn(corr: string | undefined, task: string): number | null {
   if (corr === undefined || corr[task.length] !== "#" || !corr.startsWith(task)) return null;
-  const fence = Number(corr.slice(task.length + 1));
-  return Number.isSafeInteger(fence) && fence >= 0 ? fence : null;
+  const digits = corr.slice(task.length + 1);
+  // Written as we write it: an empty text, "1e3" and " 7" are numbers to the language.
+  const fence = /^\d{1,16}$/.test(digits) ? Number(digits) : null;
+  return Number.isSafeInteger(fence) ? fence : null;
 }
 
 /** The older dialects may name the task itself. */

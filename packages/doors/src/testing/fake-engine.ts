@@ -21,6 +21,8 @@ export interface FakeEngine {
   hold(type: Command["type"]): void;
   /** Answers what was held, all in one delivery, in the given order of positions (all in order by default). */
   release(type: Command["type"], order?: readonly number[]): void;
+  /** Commands of this type are answered at once again. */
+  unhold(type: Command["type"]): void;
   say(...effects: readonly Effect[]): void;
 }
 
@@ -108,6 +110,7 @@ export function createFakeEngine(): FakeEngine {
     next: (type) => inbox.take((command) => command.type === type) as Promise<never>,
     answer: (type, verdict) => void verdicts.set(type, verdict as (command: never) => Verdict),
     hold: (type) => void holding.add(type),
+    unhold: (type) => void holding.delete(type),
     release(type, order) {
       const mine = held.filter(({ command }) => command.type === type);
       const chosen = order === undefined ? mine : order.map((position) => mine[position] as Inbound);

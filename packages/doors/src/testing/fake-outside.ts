@@ -14,7 +14,7 @@ interface Timer {
   readonly run: () => void;
 }
 
-export function createFakeOutside(): FakeOutside {
+export function createFakeOutside(isDebug = false): FakeOutside {
   const timers = new Set<Timer>();
   const lines: LogLine[] = [];
   let ticks = 1_000;
@@ -25,6 +25,7 @@ export function createFakeOutside(): FakeOutside {
   };
   return {
     lines,
+    isDebug,
     clock: { now: () => 1_760_000_000_000 + ticks, ticks: () => ticks },
     timers: {
       every: (ms, run) => add({ at: ticks + ms, every: ms, run }),

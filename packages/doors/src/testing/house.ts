@@ -44,11 +44,13 @@ export const tokens = createTokens([
 export interface HouseOptions extends Partial<DoorsOptions> {
   /** How long the session tokens of this house live. */
   readonly tokenMs?: number;
+  /** Whether its log keeps lines at debug. */
+  readonly isDebug?: boolean;
 }
 
-export async function openHouse({ tokenMs, ...options }: HouseOptions = {}): Promise<House> {
+export async function openHouse({ tokenMs, isDebug = false, ...options }: HouseOptions = {}): Promise<House> {
   const engine = createFakeEngine();
-  const outside = createFakeOutside();
+  const outside = createFakeOutside(isDebug);
   const metrics = createMetrics();
   const gate = createFakeGate({
     authenticate: options.authenticate ?? tokens,

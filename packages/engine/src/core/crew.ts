@@ -70,7 +70,7 @@ export function drainWorker(board: Board, tools: Tools, order: DrainWorker): Ans
 export function kickWorker(board: Board, tools: Tools, order: KickWorker): AnswerBody | Fault {
   const row = ownWorker(board, order);
   if (!("kind" in row)) return row;
-  const why = { code: "E.AUTH.INVALID_TOKEN", reason: order.reason };
+  const why = { code: "E.AUTH.INVALID_TOKEN", reason: `kicked by ${order.by}: ${order.reason}` };
   const seat = seatNow(board, tools, row);
   const condition = writeCondition({ ...readCondition(row.condition), session: null });
   const noted = moveWorker(row, { type: "note", condition }, board.now);

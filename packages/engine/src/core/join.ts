@@ -162,8 +162,12 @@ function refuseClone(board: Board, order: JoinWorker, before: WorkerRow | null):
 /** At most one live session: the one before, here or elsewhere, is over. */
 function supersede(board: Board, tools: Tools, order: JoinWorker, before: WorkerRow | null): void {
   const why = { code: "E.SESSION.SUPERSEDED", reason: "superseded session" };
-  const old = tools.floor.seats.get(order.worker);
-  if (old !== undefined && old.session !== order.session)
-    board.effect({ type: "reset", session: old.session, worker: old.worker, ...why });
+  // Two sockets of one worker may be joined in one turn: the floor has not heard of the first of them yet.
+  const sat = board.moves.flatMap((move) =>
+    move.move === "sit" && move.seat.worker === order.worker ? [move.seat.session] : [],
+  );
+  const seated = tools.floor.seats.get(order.worker)?.session;
+  for (const session of new Set(seated === undefined ? sat : [seated, ...sat]))
+    if (session !== order.session) board.effect({ type: "reset", session, worker: order.worker, ...why });
   if (before !== null && before.phase === "online") postReset(board, tools, before, why);
 }

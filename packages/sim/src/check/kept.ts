@@ -16,6 +16,8 @@ export function kept({ fail, scene }: Bench): Checker {
   const unacked = new Map<string, Map<string, Said>>();
   /** What left under which number, by session. */
   const flights = new Map<string, Map<number, readonly string[]>>();
+  /** The newest fence that came of each task, by machine. */
+  const newest = new Map<string, number>();
   let saw = 0;
 
   const hearWords = (frame: WireFrame, worker: string): void => {
@@ -27,7 +29,9 @@ export function kept({ fail, scene }: Bench): Checker {
     const flight = flights.get(frame.stream) ?? new Map<number, readonly string[]>();
     const names = results.map(({ task, fence }) => `${task}#${fence}`);
     flights.set(frame.stream, flight.set(frame.seq, names));
-    for (const { task, fence } of results) mine.set(`${task}#${fence}`, { task, fence, boot });
+    // Said late, after a newer attempt of its task had come, it is of no interest any more.
+    for (const { task, fence } of results)
+      if (fence >= (newest.get(`${worker} ${task}`) ?? 0)) mine.set(`${task}#${fence}`, { task, fence, boot });
   };
 
   const hearAck = (frame: WireFrame, worker: string): void => {
@@ -69,9 +73,11 @@ export function kept({ fail, scene }: Bench): Checker {
       if (seen.toward !== "worker" || seen.event !== "delivered") return;
       if (frame.type === "control.ack") hearAck(frame, worker);
       // Of several attempts of one task a worker answers for the last alone.
-      for (const { task, fence } of dispatchesIn(frame))
+      for (const { task, fence } of dispatchesIn(frame)) {
+        newest.set(`${worker} ${task}`, Math.max(fence, newest.get(`${worker} ${task}`) ?? 0));
         for (const [name, one] of unacked.get(worker) ?? [])
           if (one.task === task && one.fence < fence) unacked.get(worker)?.delete(name);
+      }
     },
   };
 }

@@ -8,7 +8,7 @@ const joined = (script: Script, epoch: number) =>
 
 describe("one session", () => {
   it("[X53] finds words on a socket whose place another has taken; a reset is no such word", () => {
-    const taken = () => begun().resumed("w1", "c2", "s-1");
+    const taken = () => begun().resumed("w1", "c2", "s-1").wait(1);
 
     expect(passed(taken().hears("w1", "c2", "biz.exec.dispatch", dispatch, { seq: 0 }), "one-session")).toBe(true);
     expect(caught(taken().hears("w1", "c1", "biz.exec.dispatch", dispatch, { seq: 0 }), "one-session")).toContain(

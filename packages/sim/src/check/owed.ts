@@ -29,6 +29,8 @@ export function owed({ fail, scene }: Bench): Checker {
   const unacked = new Map<string, Map<string, Said>>();
   /** By session: the names under each number. */
   const flights = new Map<string, Map<number, readonly string[]>>();
+  /** The last fence of each task, by machine, that is over there. */
+  const over = new Map<string, number>();
   const sessions = new Map<string, Session>();
   let saw = 0;
 
@@ -43,6 +45,8 @@ export function owed({ fail, scene }: Bench): Checker {
     flights.set(stream, flight.set(seq, names));
     for (const { task, fence } of results) {
       const name = `${task}#${fence}`;
+      // Said late, after its task had moved on, it may be given up.
+      if (fence <= (over.get(`${seen.worker} ${task}`) ?? 0)) continue;
       if (mine.get(name)?.stream !== stream) saw++;
       mine.set(name, { task, fence, name, boot: seen.boot, stream });
     }
@@ -61,6 +65,7 @@ export function owed({ fail, scene }: Bench): Checker {
 
   const forget = (worker: string, task: string, upToFence: number): void => {
     const mine = unacked.get(worker);
+    over.set(`${worker} ${task}`, Math.max(upToFence, over.get(`${worker} ${task}`) ?? 0));
     for (const [name, one] of mine ?? []) if (one.task === task && one.fence <= upToFence) mine?.delete(name);
   };
 

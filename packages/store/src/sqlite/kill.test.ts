@@ -7,8 +7,8 @@ import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { factsPerTurn, runName } from "../contract/kill-child.ts";
 import { HandClock } from "../contract/stages.ts";
-import { openSqlite } from "./store.ts";
 import { schemaVersion } from "./migrations.ts";
+import { openSqlite } from "./store.ts";
 
 const child = join(import.meta.dirname, "../contract/kill-child.ts");
 let folder = "";

@@ -1,0 +1,27 @@
+import { connect } from "node:net";
+import { describe, expect, it } from "vitest";
+import { bindServer } from "./http-server.ts";
+
+describe("the socket of the scheduler", () => {
+  it("[D95] ends connections that never finish a request soon after their time is over, not half a minute later", async () => {
+    const bound = await bindServer({ host: "127.0.0.1", port: 0 }, null);
+    bound.server.headersTimeout = 200;
+    bound.server.requestTimeout = 400;
+    const silent = connect(bound.port, "127.0.0.1");
+    const slow = connect(bound.port, "127.0.0.1");
+    slow.write("GET /ws/worker HTTP/1.1\r\nHost: a\r\n");
+
+    const ended = [silent, slow].map(
+      (socket) =>
+        new Promise<string>((resolve) => {
+          const heard: string[] = [];
+          socket.on("data", (data: Buffer) => heard.push(String(data)));
+          socket.on("close", () => resolve(heard.join("")));
+        }),
+    );
+
+    const answers = await Promise.all(ended);
+    for (const answer of answers) expect(answer).toMatch(/^HTTP\/1.1 408 /);
+    await bound.close();
+  }, 10_000);
+});
