@@ -110,8 +110,8 @@ export class BareLoop {
     } else {
       const task = `${run}.${step}`;
       const params = JSON.stringify(step === 0 ? { n: step } : { n: step, in: "a result of some forty characters, say" });
-      // biome-ignore format: one row of the table, in its order
-      this.#write("insert task", this.#insertTask, task, 3, "0123456789abcdefghijkl", null, null, 5, null, 0, now, 1, 1, 0, "bench/w", "b", 1, 0, null, null, now, now, null, params, null, null);
+      // biome-ignore format: one row of the table, in its order; route, worker and boot are numbers of words
+      this.#write("insert task", this.#insertTask, task, 3, 1, null, null, 5, null, 0, now, 1, 1, 0, 2, 3, 1, 0, null, null, now, now, null, params, null, null);
       facts.push(["task.granted", { task, worker: "bench/w", fence: now, attempt: 1 }]);
     }
     this.#tell(run, now, facts);

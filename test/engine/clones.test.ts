@@ -89,7 +89,9 @@ describe("a kick", () => {
 
     expect(await kick(world, worker.worker)).toEqual({ of: "worker", worker: worker.worker, draining: false });
 
-    expect(resets(world)).toMatchObject([{ session: worker.session, code: "E.AUTH.INVALID_TOKEN", reason: "its token leaked" }]);
+    expect(resets(world)).toMatchObject([
+      { session: worker.session, code: "E.AUTH.INVALID_TOKEN", reason: "kicked by me: its token leaked" },
+    ]);
     expect(await world.told(worker.worker, "worker.kicked")).toEqual([{ by: "me", reason: "its token leaked" }]);
     expect((await world.workerRow(worker.worker)).phase).toBe("away");
     await expect(worker.beat(null)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });

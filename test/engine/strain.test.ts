@@ -43,6 +43,23 @@ describe("a worker short of memory or disk", () => {
     expect(await world.told(worker.worker, "worker.relieved")).toEqual([{ memPct: 85, diskPct: 10 }]);
   });
 
+  it("[B39] is news for the scheduler's log, as one that is late, full or well again is", async () => {
+    const { world, worker } = await started();
+    const news = () => world.effects.flatMap((effect) => (effect.type === "worker" ? [[effect.event, effect.isGood]] : []));
+
+    await worker.beat([], true, { memPct: 95, diskPct: 10 });
+    await worker.beat([], true, { memPct: 10, diskPct: 10 });
+    for (let second = 0; second < 11; second++) await world.advance(1_000);
+    await worker.beat([], true);
+
+    expect(news()).toEqual([
+      ["worker.strained", false],
+      ["worker.relieved", true],
+      ["worker.liveness", false],
+      ["worker.liveness", true],
+    ]);
+  });
+
   it("[P9] gets no task that comes in the same turn as the beat that says so", async () => {
     const { world, worker } = await started();
     const beat = {

@@ -222,7 +222,7 @@ export class WeatherWorld implements Outside, Wire {
           if (effect.fault !== null) this.seen.add(effect.fault.code);
           word.heard(effect.fault);
         }
-      } else if ("worker" in effect) this.#deliver(from, effect);
+      } else if ("session" in effect) this.#deliver(from, effect);
     }
   }
 

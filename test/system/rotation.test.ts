@@ -3,7 +3,7 @@ import { join as joinPath } from "node:path";
 import { describe, expect, it } from "vitest";
 import { type Bare, dialBare, join } from "./bare-worker.ts";
 import { Api, type Scheduler, startScheduler } from "./installation.ts";
-import { astraDone, makeFolder, until } from "./processes.ts";
+import { astra, astraDone, makeFolder, until } from "./processes.ts";
 
 const oldSecret = "the-old-secret-0123456789";
 const newSecret = "the-new-secret-0123456789";
@@ -74,6 +74,32 @@ describe("tokens that change under a running scheduler", () => {
     const reset = await back.next("control.reset");
     expect(["E.AUTH.INVALID_TOKEN", "E.SESSION.UNKNOWN"]).toContain(reset.payload["code"]);
     await back.closed;
+  });
+});
+
+describe("a worker that lives through a rotation", () => {
+  it("[W144] is thrown out with the old secret and comes back with the one that its file holds by then, in the same process", async () => {
+    const { scheduler, file } = await openHouse();
+    const worker = astra([
+      "worker",
+      "--token",
+      `@${file}`,
+      "--url",
+      scheduler.ws,
+      "--data-dir",
+      joinPath(makeFolder(), "worker"),
+    ]);
+    await worker.ready();
+    const sessions = (): number => worker.stderr().split('"event":"ready"').length - 1;
+    expect(sessions()).toBe(1);
+
+    writeFileSync(file, `${newSecret}\n${oldSecret}\n`);
+    await until("the new secret", async () => (await statusWith(scheduler, newSecret)) === 200);
+    writeFileSync(file, `${newSecret}\n`);
+    await until("its second session", async () => sessions() === 2);
+
+    expect(worker.stderr()).toContain("E.AUTH.INVALID_TOKEN");
+    expect(worker.stderr()).not.toMatch(new RegExp(`${oldSecret}|${newSecret}`));
   });
 });
 

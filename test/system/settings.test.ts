@@ -23,14 +23,16 @@ it("[O32] a tenant's own heartbeat, lease and windows are what its workers are t
   expect(plain.payload).toMatchObject({ heartbeat_interval_ms: 5_000, lease_ms: 30_000, send_window: 64, recv_window: 33 });
 });
 
-it("[O36] /metrics needs a token that may operate, and is open to all only with --dev", async () => {
+it("[O36] /metrics needs a token with the grant admin, and is open to all only with --dev", async () => {
   const folder = makeFolder();
   const file = joinPath(folder, "token");
   const secret = "a-long-enough-secret-1";
   writeFileSync(file, secret);
   const dev = await startScheduler();
   const place = ["--listen", "127.0.0.1:0", "--data-dir", joinPath(folder, "data"), "--log-level", "warn"];
-  const strict = astra(["scheduler", ...place, "--token", `ops=@${file}`]);
+  const plain = joinPath(folder, "plain");
+  writeFileSync(plain, "another-long-secret-2");
+  const strict = astra(["scheduler", ...place, "--token", `ops:admin=@${file}`, "--token", `fleet=@${plain}`]);
   const http = String((await strict.ready())["http"]);
   const ask = (at: string, token?: string) =>
     fetch(`${at}/metrics`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });
@@ -38,6 +40,7 @@ it("[O36] /metrics needs a token that may operate, and is open to all only with 
   expect((await ask(dev.http)).status).toBe(200);
   expect((await ask(http)).status).toBe(401);
   expect((await ask(http, "dev-token")).status).toBe(401);
+  expect((await ask(http, "another-long-secret-2")).status).toBe(403);
   const numbers = await ask(http, secret);
   expect([numbers.status, await numbers.text()]).toEqual([200, expect.stringContaining("engine_turns")]);
 });

@@ -5,7 +5,7 @@ import { closeSync, existsSync, fdatasyncSync, openSync, rmSync, writeSync } fro
 import { createServer } from "node:net";
 import { dirname, join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { loadFailpoints, loadStoreCheckup, type StoreCheck as Check } from "./app-loader.ts";
+import { type StoreCheck as Check, loadFailpoints, loadStoreCheckup } from "./app-loader.ts";
 import { type ExitCode, exitCodes } from "./failure.ts";
 import { layTable, type Terminal } from "./terminal.ts";
 

@@ -17,6 +17,10 @@ export function stateOf(worker: Worker): string {
 }
 
 export function drawWorker(worker: Worker): string[] {
+  return layTable(rowsOf(worker));
+}
+
+function rowsOf(worker: Worker): string[][] {
   const { capabilities, heartbeat } = worker;
   const rows: [string, string][] = [
     ["worker", worker.id],
@@ -33,11 +37,12 @@ export function drawWorker(worker: Worker): string[] {
     ["packages", (worker.packages ?? []).map((one) => `${one.name}@${one.version} (${one.status})`).join(" ") || "-"],
     ["vitals", pairs(heartbeat?.metrics ?? {})],
   ];
-  return layTable(rows.map(([name, value]) => [name, tame(value)]));
+  return rows.map(([name, value]) => [name, tame(value)]);
 }
 
 export function drawDiagnostics({ worker, session, liveness, ...rest }: WorkerDiagnostics): string[] {
   const about = layTable([
+    ...rowsOf(worker),
     ["session", `${session.phase}, ${tame(session.dialect ?? "?")}, joined ${session.joinedAt}, epoch ${session.epoch}`],
     ["scheduler", tame(session.replica)],
     ["lease until", session.leaseUntil ?? "-"],
@@ -61,7 +66,6 @@ export function drawDiagnostics({ worker, session, liveness, ...rest }: WorkerDi
     tame(one.capabilities?.filter((word) => !nodeTypes.has(word)).join(" ") || "-"),
   ]);
   return [
-    ...drawWorker(worker),
     ...about,
     "",
     ...table(["HOLDS", "NODE TYPE", "ATTEMPT", "FENCE", "DISPATCH", "SINCE"], attempts, "It holds nothing."),

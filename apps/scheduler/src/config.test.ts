@@ -221,7 +221,7 @@ describe("the scheduler's settings", () => {
     expect(problems([])).toEqual([
       expect.stringContaining("there is no token. Write a secret into a file and start with --token NAME=@FILE"),
     ]);
-    expect(start(["--dev"]).tokens).toEqual([{ name: "dev", tenant: "default", secret: "dev-token" }]);
+    expect(start(["--dev"]).tokens).toMatchObject([{ name: "dev", tenant: "default", secret: "dev-token" }]);
   });
 
   it("[O4] the well-known token and short ones are refused without --dev", () => {
@@ -232,7 +232,7 @@ describe("the scheduler's settings", () => {
   it("[O4] secrets come from files or the environment, never from the command line, and no message repeats one", () => {
     const files = { "/ops": `${secret}\n`, "/two": `${secret}2 and more` };
 
-    expect(start(["--token", "ops/acme=@/ops"], {}, files).tokens).toEqual([{ name: "ops", tenant: "acme", secret }]);
+    expect(start(["--token", "ops/acme=@/ops"], {}, files).tokens).toMatchObject([{ name: "ops", tenant: "acme", secret }]);
     expect(start([], { ASTRA_SCHEDULER_TOKEN: `a=${secret}1,b/x=${secret}2` }).tokens).toHaveLength(2);
     const said = [
       ...problems(["--token", `ops=${secret}`]),
@@ -246,11 +246,23 @@ describe("the scheduler's settings", () => {
   it("[O4] a file may hold several secrets, one a line, while one is being replaced", () => {
     const file = `${secret}1\n\n${secret}2\n`;
 
-    expect(start(["--token", "ops=@/ops"], {}, { "/ops": file }).tokens).toEqual([
+    expect(start(["--token", "ops=@/ops"], {}, { "/ops": file }).tokens).toMatchObject([
       { name: "ops", tenant: "default", secret: `${secret}1` },
       { name: "ops", tenant: "default", secret: `${secret}2` },
     ]);
     expect(problems(["--token", "ops=@/ops"], {}, { "/ops": "\n" })[0]).toContain("must hold one secret");
+  });
+
+  it("[O37] a token may do what it was given: by default everything within its tenant, and admin only when said", () => {
+    const files = { "/f": "0123456789abcdef0123" };
+    const grantsOf = (word: string) => start(["--token", `${word}=@/f`], {}, files).tokens[0]?.grants;
+
+    expect(grantsOf("ops")).toEqual(["worker", "view", "edit", "operate"]);
+    expect(grantsOf("fleet/acme:worker")).toEqual(["worker"]);
+    expect(grantsOf("eyes:admin+view")).toEqual(["view", "admin"]);
+    expect(start(["--dev"]).tokens[0]?.grants).toContain("admin");
+    for (const wrong of ["ops:", "ops:root", "ops:view+view", "ops:view+"])
+      expect(problems(["--token", `${wrong}=@/f`], {}, files)[0]).toContain("there are worker, view, edit, operate, admin");
   });
 
   it("[O4] two tokens with one secret are refused: nobody could say who called", () => {

@@ -3,7 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Authenticate, allGrants, createGate, createTokenBook, type GateKeeper, type Outside } from "@astraflow/doors";
+import { type Authenticate, createGate, createTokenBook, type GateKeeper, type Outside } from "@astraflow/doors";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
 import { openSessionKeys, sessionKeysFile } from "./session-keys.ts";
@@ -76,7 +76,7 @@ export function openCredentials({ config, replica, outside, log }: CredentialsOp
 }
 
 const entriesOf = (tokens: readonly Token[]) =>
-  tokens.map(({ secret, name, tenant }) => ({ token: secret, user: name, tenant, grants: allGrants }));
+  tokens.map(({ secret, name, tenant, grants }) => ({ token: secret, user: name, tenant, grants }));
 
 /** Texts of the token files as they were read last. One that is gone is empty; one that cannot be read just now stays as it was. */
 function createReader(files: readonly string[], log: Log) {

@@ -1,6 +1,7 @@
 // How the words of settings are read, kind by kind: addresses, names, switches, numbers, tokens. Which settings there are is in
 // setting-table.ts and tenant-settings.ts.
 
+import { allGrants, type Grant, tenantGrants } from "@astraflow/doors";
 import { limits } from "@astraflow/protocol";
 
 /** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
@@ -22,6 +23,7 @@ export interface Address {
 export interface TokenSetting {
   readonly name: string;
   readonly tenant: string;
+  readonly grants: readonly Grant[];
   readonly secret: string | null;
   readonly file: string | null;
 }
@@ -88,18 +90,21 @@ export function readLevel(text: string): LogLevel | Refusal {
 
 /** `NAME[/TENANT]=SECRET` or `NAME[/TENANT]=@FILE`. A command line is readable by every user of the machine, so there only the second. */
 export function readToken(text: string, origin: Origin): readonly TokenSetting[] | Refusal {
-  const cut = /^([^=/]+)(?:\/([^=/]+))?=(.+)$/s.exec(text);
+  const cut = /^([^=/:]+)(?:\/([^=/:]+))?(?::([^=/:]*))?=(.+)$/s.exec(text);
   // The value may be a secret: it is never repeated in the message.
-  if (!cut) return new Refusal("has a value that is not NAME=@FILE or NAME/TENANT=@FILE");
-  const [, name = "", tenant = "default", value = ""] = cut;
+  if (!cut) return new Refusal("has a value that is not NAME=@FILE, NAME/TENANT=@FILE or NAME/TENANT:GRANTS=@FILE");
+  const [, name = "", tenant = "default", words, value = ""] = cut;
   if (!namePattern.test(name) || !namePattern.test(tenant)) {
     return new Refusal("names a token or tenant with other characters than letters, digits, dots, dashes and underscores");
   }
-  if (value.startsWith("@")) return [{ name, tenant, secret: null, file: value.slice(1) }];
+  const grants = words === undefined ? tenantGrants : allGrants.filter((grant) => words.split("+").includes(grant));
+  if (words !== undefined && grants.length !== words.split("+").length)
+    return new Refusal(`gives "${name}" the grants "${words}"; there are ${allGrants.join(", ")}, joined by +`);
+  if (value.startsWith("@")) return [{ name, tenant, grants, secret: null, file: value.slice(1) }];
   if (origin === "flag") {
     return new Refusal(
       `shows the secret of "${name}" to everyone who can list processes; put it into a file and pass --token ${name}=@FILE, or set ASTRA_SCHEDULER_TOKEN`,
     );
   }
-  return [{ name, tenant, secret: value, file: null }];
+  return [{ name, tenant, grants, secret: value, file: null }];
 }

@@ -53,7 +53,7 @@ export const settingTable = {
   dev: { word: null, help: `accept the token "dev-token"; only on loopback`, fallback: false, read: readSwitch },
   token: {
     word: "NAME=@FILE",
-    help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant; repeatable; FILE holds one secret a line, the newest first",
+    help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+edit+operate+admin=@FILE for some things only (by default all but admin, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
     fallback: none,
     isMany: true,
     read: readToken,

@@ -1,7 +1,8 @@
+import { tenantGrants } from "@astraflow/doors";
 import { expect, it } from "vitest";
 import { compareTokens, readTokens, type Token } from "./token-files.ts";
 
-const token = (secret: string, name = "ops", tenant = "default"): Token => ({ name, tenant, secret });
+const token = (secret: string, name = "ops", tenant = "default"): Token => ({ name, tenant, grants: tenantGrants, secret });
 const old = token("old-secret-0123456789");
 const fresh = token("new-secret-0123456789");
 
@@ -35,7 +36,7 @@ it("[O33] a secret that goes over to another name or tenant is never good for bo
 
 it("[O33] of a file that is partly wrong the good secrets count, and what is said of the others repeats none", () => {
   const text = `${old.secret}\nshort\n${old.secret}\ntwo words\n${fresh.secret}\n`;
-  const given = [{ name: "ops", tenant: "default", secret: null, file: "/f" }];
+  const given = [{ name: "ops", tenant: "default", grants: tenantGrants, secret: null, file: "/f" }];
 
   const { tokens, problems } = readTokens(given, { isDev: false, readFile: () => text });
 

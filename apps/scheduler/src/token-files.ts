@@ -1,16 +1,18 @@
 // The secrets of tokens, out of the environment and out of files that may change while the scheduler runs: how they are judged, and
 // what a change means. When the files are looked at is decided in credentials.ts.
 
+import { allGrants, type Grant } from "@astraflow/doors";
 import type { TokenSetting } from "./setting-readers.ts";
 
 export interface Token {
   readonly name: string;
   readonly tenant: string;
+  readonly grants: readonly Grant[];
   readonly secret: string;
 }
 
 /** No secret at all: it is printed in the documentation, so it opens nothing outside of --dev. */
-export const devToken: Token = { name: "dev", tenant: "default", secret: "dev-token" };
+export const devToken: Token = { name: "dev", tenant: "default", grants: allGrants, secret: "dev-token" };
 
 /** Shorter than this a secret can be guessed over the network in the life of an installation. */
 const secretCharsMin = 16;
@@ -33,7 +35,7 @@ export function readTokens(
   const tokens: Token[] = [];
   for (const one of given) {
     for (const secret of readSecrets(one, readFile, problems)) {
-      const token = { name: one.name, tenant: one.tenant, secret };
+      const token = { name: one.name, tenant: one.tenant, grants: one.grants, secret };
       const problem = judge(token, tokens, isDev);
       if (problem === null) tokens.push(token);
       else problems.push(problem);

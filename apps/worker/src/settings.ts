@@ -174,15 +174,13 @@ export const settings = [
   },
   {
     name: "DRAIN_MEMORY",
-    reading: { as: "number", min: 1, max: 100 },
-    help: "percent of its memory from which on the worker says that it is not well and takes no new work",
-    otherwise: "what the scheduler announces, else 90",
+    reading: { as: "number", min: 1, max: 101 },
+    help: "percent of its memory from which on the worker says that it is not well and takes no new work; 101 is never; by default what the scheduler announces, else 90",
   },
   {
     name: "DRAIN_DISK",
-    reading: { as: "number", min: 1, max: 100 },
-    help: "the same for the disk of the data directory",
-    otherwise: "what the scheduler announces, else 95",
+    reading: { as: "number", min: 1, max: 101 },
+    help: "the same for the disk of the data directory; by default what the scheduler announces, else 95",
   },
   {
     name: "METRICS_LISTEN",

@@ -9,6 +9,7 @@ import { createRest, type RestOptions } from "./rest/app.ts";
 import { restLimits } from "./rest/call.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
 import { refuseUpgrade } from "./session/upgrade.ts";
+import { logWorkerNews } from "./worker-news.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestOptions;
 
@@ -26,6 +27,7 @@ export function createDoors(options: DoorsOptions): Doors {
   const extensions = options.extensions ?? createExtensions({ outside: options.outside });
   const session = createSessionDoor({ ...options, extensions });
   const rest = createRest({ ...options, extensions });
+  const endNews = logWorkerNews(options.link, options.outside);
   return {
     async attach(server) {
       await rest.ready();
@@ -42,6 +44,7 @@ export function createDoors(options: DoorsOptions): Doors {
     },
     async close() {
       extensions.close();
+      endNews();
       await Promise.all([session.close(), rest.close()]);
     },
     get connections() {

@@ -3,9 +3,13 @@
 
 import { createHash, timingSafeEqual } from "node:crypto";
 
-/** What a token may be used for. `worker` opens sessions, `view` reads, `edit` starts and cancels, `operate` drains and sees metrics. */
-export type Grant = "worker" | "view" | "edit" | "operate";
-export const allGrants: readonly Grant[] = ["worker", "view", "edit", "operate"];
+/**
+ * What a token may be used for. `worker` opens sessions, `view` reads, `edit` starts and cancels, `operate` drains and kicks, all within its
+ * tenant; `admin` sees what names every tenant, such as /metrics.
+ */
+export type Grant = "worker" | "view" | "edit" | "operate" | "admin";
+export const tenantGrants: readonly Grant[] = ["worker", "view", "edit", "operate"];
+export const allGrants: readonly Grant[] = [...tenantGrants, "admin"];
 
 export interface Identity {
   readonly tenant: string;

@@ -14,6 +14,7 @@ export {
   type Identity,
   type TokenBook,
   type TokenEntry,
+  tenantGrants,
 } from "./identity.ts";
 export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News, type NewsOf } from "./link.ts";
 export { createMetrics, type Family, type Metrics, type Series } from "./metrics.ts";

@@ -50,4 +50,26 @@ describe("metrics", () => {
     expect(metrics.text()).toContain('wild_total{name="other"} 10');
     expect(metrics.text().split("\n").length).toBeLessThan(metricsLimits.seriesPerFamilyMax + 10);
   });
+
+  it("[D97] counts what a tenant overflows with as that tenant's, so that nobody's numbers vanish behind another's names", () => {
+    const metrics = createMetrics();
+    const family = metrics.counter("misses_total", "Misses.", ["tenant", "worker"]);
+
+    for (let i = 0; i < metricsLimits.seriesPerFamilyMax + 10; i += 1) family.at("loud", `w${i}`).add(1);
+    family.at("quiet", "w").add(3);
+
+    expect(metrics.text()).toContain('misses_total{tenant="loud",worker="other"} 10');
+    expect(metrics.text()).toContain('misses_total{tenant="quiet",worker="other"} 3');
+  });
+
+  it("[D97] shows no series twice: names that begin alike for longer than a label may be are one", () => {
+    const metrics = createMetrics();
+    const family = metrics.counter("misses_total", "Misses.", ["worker"]);
+    const long = "w".repeat(metricsLimits.labelCharsMax);
+
+    family.at(`${long}-1`).add(1);
+    family.at(`${long}-2`).add(1);
+
+    expect(metrics.text().match(/^misses_total\{.*$/gm)).toEqual([`misses_total{worker="${long}"} 2`]);
+  });
 });

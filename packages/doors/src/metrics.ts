@@ -36,7 +36,7 @@ export interface FamilyName {
 }
 
 export const metricsLimits = {
-  /** Label values come from workflows and workers; beyond this many, a family's new series share the label `other`. */
+  /** Label values come from workflows and workers; beyond this many, a family's new series share the label `other`, each tenant's its own. */
   seriesPerFamilyMax: 2_000,
   familiesMax: 500,
   labelCharsMax: 128,
@@ -93,12 +93,14 @@ class Group implements Family {
     const key = values.join("\u0000");
     const known = this.lines.get(key);
     if (known !== undefined) return known;
-    if (this.lines.size >= metricsLimits.seriesPerFamilyMax && values.some((value) => value !== "other"))
-      return this.at(...values.map(() => "other"));
-    const line = new Line(
-      values.map((value) => value.slice(0, metricsLimits.labelCharsMax)),
-      this.buckets,
-    );
+    // Cut before they are compared: two long names that begin alike are one series, as no series may be shown twice.
+    const labels = values.map((value) => value.slice(0, metricsLimits.labelCharsMax));
+    if (labels.some((label, index) => label !== values[index])) return this.at(...labels);
+    // Tenants are those of our own tokens, so they are few: what one of them overflows with is still counted as its own.
+    const others = values.map((value, index) => (this.labels[index] === "tenant" ? value : "other"));
+    if (this.lines.size >= metricsLimits.seriesPerFamilyMax && others.some((other, index) => other !== values[index]))
+      return this.at(...others);
+    const line = new Line(labels, this.buckets);
     this.lines.set(key, line);
     return line;
   }

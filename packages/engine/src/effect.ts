@@ -106,6 +106,17 @@ export interface SendTell {
   readonly frame: VendorFrame;
 }
 
+/** Something about a worker that whoever watches the scheduler should read in its log: late, lost, strained, full, cloned, and well again. */
+export interface WorkerNews {
+  readonly type: "worker";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  /** The fact's type, such as `worker.lost`. */
+  readonly event: string;
+  readonly isGood: boolean;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
 /** The tenant's log has grown: readers may look. `head` is its last position, null where the commit's answer was lost. */
 export interface LogGrew {
   readonly type: "log";
@@ -121,4 +132,4 @@ export interface Counted {
   readonly values: readonly number[];
 }
 
-export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | SendTell | LogGrew | Counted;
+export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | SendTell | WorkerNews | LogGrew | Counted;

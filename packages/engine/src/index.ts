@@ -36,6 +36,7 @@ export type {
   SendReset,
   SendStop,
   SendTell,
+  WorkerNews,
 } from "./effect.ts";
 export type {
   Claim,

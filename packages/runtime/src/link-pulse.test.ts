@@ -138,6 +138,29 @@ describe("what a heartbeat says", () => {
     expect(rig.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false, false]);
   });
 
+  it("[W94] says at once that it is well again, where that came while there was no session", () => {
+    const rig = readyRig();
+    rig.vitals = { metrics: {}, problems: ["no disk left"] };
+    rig.link.healthChanged();
+    rig.link.lost("gone");
+    rig.vitals = { metrics: {}, problems: [] };
+    rig.advance(0);
+    rig.resume(-1);
+
+    expect(rig.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false, true]);
+  });
+
+  it("[W94] says so at once in its first session too, judged by what that announced, and is silent there while it is well", () => {
+    const rig = new Rig();
+    rig.vitals = { metrics: {}, problems: ["no disk left"] };
+    rig.link.begin();
+    rig.connect({ drain_disk_pct: 80 });
+
+    expect(rig.frames("control.heartbeat").map((beat) => beat.payload["healthy"])).toEqual([false]);
+    expect(rig.announced).toEqual({ memPct: null, diskPct: 80 });
+    expect(readyRig().frames("control.heartbeat")).toHaveLength(0);
+  });
+
   it("[W94] names what is installed by a digest, and in full from a change on until that was heard", () => {
     const rig = readyRig({}, { heartbeat_interval_ms: 1_000 });
     const told = () => rig.payload("control.heartbeat").packages;

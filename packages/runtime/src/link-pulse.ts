@@ -46,9 +46,10 @@ export class Pulse {
     return keeping === null || keeping.isHealthy;
   }
 
-  /** Whether something is wrong that the scheduler should know as soon as there is a session. */
-  get isUnwell(): boolean {
-    return !this.canKeep || !this.#wasWell;
+  /** Whether the scheduler should hear, as soon as there is a session, how the worker is: it is not well, or was not when last asked. */
+  isHealthNews(): boolean {
+    const wasWell = this.#wasWell;
+    return this.#look().problems.length > 0 || !wasWell;
   }
 
   /** A register told all that is installed. */

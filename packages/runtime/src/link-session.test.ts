@@ -14,7 +14,7 @@ function beatFor(rig: Rig, ms: number): void {
 const numbers = (rig: Rig) => rig.work().map(({ seq }) => seq);
 
 describe("frames of work in a session", () => {
-  it("[W89] sends a frame again after five seconds without an ack, the same to the letter, and not once it is acked", () => {
+  it("[W89] sends a frame again after about five seconds without an ack, the same to the letter, and not once it is acked", () => {
     const rig = readyRig();
     rig.dispatch("a");
     rig.dispatch("b");
@@ -22,9 +22,9 @@ describe("frames of work in a session", () => {
     rig.finish("b");
     rig.ackWords(-1, 0b10);
 
-    rig.advance(4_999);
+    rig.advance(3_999);
     expect(numbers(rig)).toEqual([0, 1]);
-    rig.advance(1);
+    rig.advance(2_001);
     expect(numbers(rig)).toEqual([0, 1, 0]);
     const texts = rig.texts.filter((text) => text.includes(`"type":"biz.exec.result"`));
     expect(texts[2]).toBe(texts[0]);
@@ -45,7 +45,11 @@ describe("frames of work in a session", () => {
       if (rig.work().length > before) sentAt.push(rig.now);
     }
 
-    expect(sentAt).toEqual([0, 5_000, 15_000, 35_000, 65_000, 95_000]);
+    // The first wait is spread by a fifth without dice; the dice of this rig stand in the middle.
+    const [, first = 0] = sentAt;
+    expect(first).toBeGreaterThanOrEqual(4_000);
+    expect(first).toBeLessThanOrEqual(6_000);
+    expect(sentAt.slice(1).map((at) => at - first)).toEqual([0, 10_000, 30_000, 60_000, 90_000]);
     expect(rig.hangUps).toEqual([{ code: 1001, reason: "the scheduler leaves frames of work unacked" }]);
     rig.resume(-1);
     expect(numbers(rig)).toEqual([0, 0, 0, 0, 0, 0, 0]);

@@ -226,7 +226,7 @@ export class Link {
   #settleIn(): void {
     this.#hasSaidDrained = false;
     if (this.#isLeaving) this.#farewell = this.#beat();
-    else if (this.#pulse.isUnwell) this.#beat();
+    else if (this.#pulse.isHealthNews()) this.#beat();
     this.#askFlush();
     this.#closeIfDone();
   }

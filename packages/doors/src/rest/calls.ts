@@ -78,7 +78,7 @@ const grantOf: Record<RouteName, Grant | null> = {
   getHealth: null,
   getReadiness: null,
   // Its labels name every tenant.
-  getMetrics: "operate",
+  getMetrics: "admin",
 };
 
 const nobody: Identity = { tenant: "", user: "", grants: [] };

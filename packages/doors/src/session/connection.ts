@@ -53,12 +53,13 @@ const waitingOverheadBytes = 512;
 export class Connection implements Line {
   phase: Phase = "new";
   session: Session | null = null;
+  /** It waits for its turn. */
+  isPaced = false;
   private readonly around: Surroundings;
   private readonly wire: Wire;
   private bound: Bound | null = null;
   private writer: Writer;
   private deadline: number;
-  private isPaced = false;
   private waiting: Waiting[] = [];
   private waitingBytes = 0;
 
@@ -154,6 +155,9 @@ export class Connection implements Line {
     if (type === "control.register") return this.hearRegister(bound, envelope, bytes);
     // Repeated by those who heard no ack in time.
     if (type === "control.handshake" && envelope.id === bound.greeting) return this.ackGreeting(bound);
+    // The older ones repeat that of an earlier socket too, when they dialled anew at once, and would die of a reset.
+    if (type === "control.handshake" && bound.dialect !== "v2")
+      return this.wire.send(this.writer.ack({ ok: true, for: envelope.id }));
     if (type === "control.handshake" || type === "control.resume")
       return this.fail(fault("E.FRAME.INVALID", `${envelope.type} is only possible as the first frame`), envelope);
     if (!type.startsWith("control."))

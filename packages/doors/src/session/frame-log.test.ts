@@ -72,6 +72,24 @@ describe("frames in the log", () => {
     expect(framesOf().at(-1)).toMatchObject({ event: "frame.in", type: "ack", id: "ack-9", ack: { for: id }, ok: false });
   });
 
+  it("[D46] name the tasks of a batch in both directions, whatever is in it", async () => {
+    house = await openHouse({ isDebug: true });
+    const worker = await house.worker({ features: ["batch", "fence"] });
+    const { session } = await house.engine.next("worker.join");
+    house.engine.say(dispatchTo(session, "r.0", 7), dispatchTo(session, "r.1", 8));
+    await worker.next("biz.exec.dispatch.batch");
+    worker.work("biz.exec.result.batch", { items: [{ task_id: "r.0", fence: 7 }, { task_id: "r.1" }, null, 5] });
+    worker.work("biz.exec.result.batch", { items: 5 });
+    for (let n = 0; n < 2; n += 1) await worker.next("control.ack");
+
+    const batches = framesOf().filter(({ type }) => String(type).endsWith(".batch"));
+    expect(batches.map(({ event, tasks }) => [event, tasks])).toEqual([
+      ["frame.out", ["r.0#7", "r.1#8"]],
+      ["frame.in", ["r.0#7", "r.1", "?", "?"]],
+      ["frame.in", undefined],
+    ]);
+  });
+
   it("[D46] are not written where lines at debug are not kept", async () => {
     house = await openHouse();
 

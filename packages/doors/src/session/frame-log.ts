@@ -1,7 +1,7 @@
 // Every frame of the session door as a line of the log, for whoever looks into an exchange afterwards. Only where lines at debug are
 // kept: elsewhere there is no such log at all, and no line is built. What is written about sessions is in session.ts.
 
-import type { Dialect, Envelope, OutgoingFrame } from "@astraflow/protocol";
+import { type Dialect, type Envelope, limits, type OutgoingFrame } from "@astraflow/protocol";
 import type { Outside } from "../outside.ts";
 import { frameFields } from "./surroundings.ts";
 import { schedulerId } from "./texts.ts";
@@ -34,6 +34,7 @@ export function createFrameLog(outside: Pick<Outside, "isDebug" | "log">): Frame
         ...frameFields(envelope),
         ...(ack !== undefined && { ack }),
         ...wordsOf(payload),
+        ...tasksOf(envelope.type, payload),
       });
     },
     said({ type, id, corr, number, runSeq, ackFor, ackRequest, payload }, { dialect, tenant, instance, session }) {
@@ -53,6 +54,7 @@ export function createFrameLog(outside: Pick<Outside, "isDebug" | "log">): Frame
         ...(ackRequest === true && { ack: { request: true } }),
         // A payload that is text already is work, which has no code.
         ...(typeof payload === "object" && wordsOf(payload)),
+        ...tasksOf(type, payload),
       });
     },
   };
@@ -66,4 +68,18 @@ function wordsOf(payload: object): Record<string, unknown> {
     ...(ok === false && { ok }),
     ...(typeof ack_seq === "number" && { ackSeq: ack_seq }),
   };
+}
+
+/** A batch points to no single task: those in it are named as their dispatches are, or they could not be found. */
+function tasksOf(type: string, payload: object | string): { tasks?: string[] } {
+  if (!type.endsWith(".batch")) return {};
+  const { items } = (typeof payload === "string" ? JSON.parse(payload) : payload) as { items?: unknown };
+  if (!Array.isArray(items)) return {};
+  return { tasks: items.slice(0, limits.batchItemsMax).map(nameOf) };
+}
+
+function nameOf(item: unknown): string {
+  const { task_id: task, fence } = (typeof item === "object" && item !== null ? item : {}) as Record<string, unknown>;
+  if (typeof task !== "string") return "?";
+  return typeof fence === "number" ? `${task.slice(0, 200)}#${fence}` : task.slice(0, 200);
 }

@@ -85,4 +85,19 @@ describe("the hall", () => {
 
     await expect(closing).resolves.toBeUndefined();
   });
+
+  it("[D27] acks a handshake that a worker of the first generation still repeats from its last socket, before it registers", async () => {
+    const { hall } = openHall();
+    const socket = new PlainSocket();
+    const ears = hall.welcome(socket);
+    ears.message(say("control.handshake", handshake({ protocol: 1 }), { id: "control.handshake-7" }), false);
+    ears.message(say("control.handshake", handshake({ protocol: 1 }), { id: "control.handshake-4" }), false);
+    await turn();
+
+    expect(socket.sent.map(({ type, payload }) => [type, payload["ok"], payload["for"]])).toEqual([
+      ["control.ack", true, "control.handshake-7"],
+      ["control.ack", true, "control.handshake-4"],
+    ]);
+    expect(socket.done).toEqual(["trust"]);
+  });
 });

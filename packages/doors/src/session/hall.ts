@@ -7,11 +7,11 @@ import type { Gate } from "../gate.ts";
 import type { Link } from "../link.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Outside } from "../outside.ts";
+import { Admission } from "./admission.ts";
 import { FrameCounters } from "./frame-counters.ts";
 import { createFrameLog } from "./frame-log.ts";
 import { type SessionLimits, sessionLimits } from "./limits.ts";
 import { createMeters } from "./meters.ts";
-import { Pacer } from "./pacer.ts";
 import { Peer, type PeerHome } from "./peer.ts";
 import type { PeerEars, PeerSocket } from "./peer-socket.ts";
 import { RunNumbers } from "./run-numbers.ts";
@@ -57,14 +57,10 @@ class Hall implements SessionHall, PeerHome {
   readonly meters: Surroundings["meter"];
   readonly #outside: Outside;
   readonly #limits: SessionLimits;
-  readonly #pacer: Pacer;
+  readonly #admission: Admission<Peer>;
   readonly #book: SessionBook;
   /** By connection, so that a session finds the socket it is on. */
   readonly #peers = new Map<unknown, Peer>();
-  /** Who has not shown who they are, longest here first: a Set keeps the order of entering. */
-  readonly #strangers = new Set<Peer>();
-  /** Sockets by tenant, of those who have. */
-  readonly #tenants = new Map<string, number>();
   readonly #stops: (() => void)[];
   #owing = new Set<Session>();
   #isClosing = false;
@@ -77,7 +73,7 @@ class Hall implements SessionHall, PeerHome {
     this.#limits = { ...sessionLimits, ...options.limits };
     this.meters = createMeters(options.metrics, link);
     this.#book = new SessionBook(this.#limits);
-    this.#pacer = new Pacer(this.#limits.handshakesPerSecondMax, outside);
+    this.#admission = new Admission(this.#limits, outside);
     this.around = {
       gate,
       outside,
@@ -113,38 +109,19 @@ class Hall implements SessionHall, PeerHome {
 
   refusal(): Fault | null {
     if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is going away");
-    if (this.#peers.size < this.#limits.connectionsMax && (!this.#isCrowded() || this.#idler() !== null)) return null;
+    if (this.#peers.size < this.#limits.connectionsMax && this.#admission.hasRoom()) return null;
     return fault("E.OVERLOADED", "too many connections; come back later");
   }
 
-  /** Those who wait for their turn have shown who they are, and are a crowd all the same. */
-  #isCrowded(): boolean {
-    return this.#strangers.size + this.#pacer.waiting >= this.#limits.strangersMax;
-  }
-
-  /**
-   * The stranger that has been silent longest, if that is too long for somebody who has something to say: it makes room. Without that,
-   * whoever opens sockets and says nothing would keep every worker out. Those who wait for their turn are never sent away.
-   */
-  #idler(): Peer | null {
-    const [oldest] = this.#strangers;
-    if (oldest === undefined || this.#pacer.waiting >= this.#limits.strangersMax) return null;
-    return this.#outside.clock.ticks() - oldest.since >= this.#limits.strangerGraceMs ? oldest : null;
-  }
-
-  #makeRoom(): void {
-    const idler = this.#isCrowded() ? this.#idler() : null;
-    if (idler === null) return;
-    this.#strangers.delete(idler);
-    this.meters.reset("unknown", "E.OVERLOADED");
-    idler.socket.terminate();
-  }
-
   welcome(socket: PeerSocket): PeerEars {
-    this.#makeRoom();
+    const idler = this.#admission.makeRoom();
+    if (idler !== null) {
+      this.meters.reset("unknown", "E.OVERLOADED");
+      idler.socket.terminate();
+    }
     const peer = new Peer(socket, this);
     this.#peers.set(peer.connection, peer);
-    this.#strangers.add(peer);
+    this.#admission.enter(peer);
     return {
       message: (data, isBinary) => {
         this.#guard(peer, () => peer.hear(data, isBinary));
@@ -160,23 +137,11 @@ class Hall implements SessionHall, PeerHome {
   }
 
   trusted(peer: Peer, tenant: string): boolean {
-    const { connectionsPerTenantMax, strangersMax } = this.#limits;
-    const count = this.#tenants.get(tenant) ?? 0;
-    // Half of the places of those who wait: the other half is for the other tenants, whatever this one does.
-    if (count >= connectionsPerTenantMax || this.#pacer.waitingOf(tenant) >= strangersMax / 2) return false;
-    this.#tenants.set(tenant, count + 1);
-    this.#strangers.delete(peer);
-    return true;
-  }
-
-  left(tenant: string): void {
-    const count = (this.#tenants.get(tenant) ?? 0) - 1;
-    if (count > 0) this.#tenants.set(tenant, count);
-    else this.#tenants.delete(tenant);
+    return this.#admission.trust(peer, tenant);
   }
 
   pace(peer: Peer, tenant: string, run: () => boolean): void {
-    this.#pacer.queue(tenant, () => {
+    this.#admission.pace(tenant, () => {
       let isUsed = true;
       this.#guard(peer, () => {
         isUsed = run();
@@ -207,7 +172,7 @@ class Hall implements SessionHall, PeerHome {
 
   #leave(peer: Peer, code: number): void {
     this.#peers.delete(peer.connection);
-    this.#strangers.delete(peer);
+    this.#admission.leave(peer, peer.tenant);
     peer.gone();
     this.#guard(peer, () => peer.connection.ended(`socket closed with ${code}`));
     if (this.#peers.size === 0) this.#allGone?.();

@@ -1,18 +1,17 @@
-// What a worker says in its session: read, told to the engine, acknowledged once answered. Order and repeats are the stream's business,
-// what a word means the engine's; how the session began and ends is in session.ts.
+// What a worker says in its session: control frames heard, work frames put in order and read, acknowledged once answered. Order and
+// repeats are the stream's business, what words of work lead to is work-ear.ts; how the session began and ends is in session.ts.
 
-import type { Command, FaultData, Held } from "@astraflow/engine";
-import { type Envelope, Fault, fault, frameTypeOf, type Payloads, type PkgEvent } from "@astraflow/protocol";
+import type { FaultData, Held } from "@astraflow/engine";
+import { type Envelope, Fault, fault, frameTypeOf, type Payloads } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
-import { packageOpOf } from "../package-op.ts";
 import { isRetryable } from "../plain-fault.ts";
 import { Introduction } from "./introduction.ts";
-import { readMisfit } from "./misfits.ts";
 import { type Note, ticketOf } from "./notes.ts";
 import { RecentIds } from "./recent-ids.ts";
 import type { Session } from "./session.ts";
 import { frameFields, type Surroundings } from "./surroundings.ts";
 import { beatCommand, dispatchIn, readAs, readWord } from "./words.ts";
+import { WorkEar } from "./work-ear.ts";
 
 export class Inbound {
   readonly #session: Session;
@@ -22,12 +21,14 @@ export class Inbound {
    * two frames. The second is taken without its number, and both ends agree again once the count passes what was used before.
    */
   readonly #ids: RecentIds | null;
+  readonly #ear: WorkEar;
   #registerId: string | null = null;
   #stuck: { readonly at: number; readonly since: number } | null = null;
 
   constructor(session: Session, around: Surroundings) {
     this.#session = session;
     this.#around = around;
+    this.#ear = new WorkEar(session, around);
     this.#ids = session.bound.dialect === "first" ? new RecentIds() : null;
   }
 
@@ -66,14 +67,18 @@ export class Inbound {
       case "control.resume":
         return this.#hearGreeting(envelope);
       default:
-        return this.#hearUnknown(envelope, ticketOf(envelope, bytes));
+        return this.#ear.unknown(envelope, ticketOf(envelope, bytes));
     }
   }
 
-  /** Those who hear no ack in time say their first frame again. */
+  /**
+   * Those who hear no ack in time say their first frame again. The older ones say even that of an earlier socket again, when they dialled
+   * anew at once, and would die of a reset.
+   */
   #hearGreeting(envelope: Envelope): void {
     const { bound, entrance, stream } = this.#session;
-    if (envelope.id === bound.greeting || envelope.id === entrance.resumeId) return stream.name(envelope.id);
+    const isOlder = bound.dialect !== "v2" && envelope.type !== "control.resume";
+    if (isOlder || envelope.id === bound.greeting || envelope.id === entrance.resumeId) return stream.name(envelope.id);
     this.#session.reset(fault("E.FRAME.INVALID", `${envelope.type} is only possible as the first frame`), envelope);
   }
 
@@ -120,9 +125,11 @@ export class Inbound {
     const named = envelope.ack?.for ?? ack.for;
     const untaken = ack.ok === false ? dispatchIn(named) : null;
     const held: Held[] = [];
-    for (const { send, id } of acked)
+    for (const { send, id } of acked) {
+      session.outbound.acked(send);
       if (send.type === "dispatch" && (untaken === null || id !== named))
         held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
+    }
     const { tenant, worker, session: by } = session.speaker;
     if (held.length > 0) session.post({ type: "task.ack", tenant, worker, session: by, held }, null);
     if (untaken !== null) this.#hearUntaken(untaken, envelope, ack.info);
@@ -142,7 +149,7 @@ export class Inbound {
     session.outbound.drop(untaken);
     const { tenant, worker, session: by } = session.speaker;
     const message = `the worker refused the dispatch: ${info.slice(0, 500)}`;
-    this.#tell([{ type: "task.error", tenant, worker, session: by, ...untaken, code, message }], silent);
+    this.#ear.tell([{ type: "task.error", tenant, worker, session: by, ...untaken, code, message }], silent);
   }
 
   // ---- work frames
@@ -211,97 +218,10 @@ export class Inbound {
     if (ticket.number === null && session.notes.unnumbered >= this.#around.limits.unnumberedMax)
       return session.reset(fault("E.OVERLOADED", "too many frames without a number wait for an answer"));
     const word = readWord(session.speaker, type, envelope, ticket.bytes);
-    if (word instanceof Fault) return this.#hearMisfit(type, envelope, ticket, word);
-    switch (word.of) {
-      case "commands":
-        return this.#tell(word.commands, ticket);
-      case "catalog":
-        session.introduction.relearn(word.catalog);
-        return this.#describe(ticket);
-      case "package":
-        return this.#hearPackage(word.event, envelope, ticket);
-      case "error":
-        session.log("warn", "session.error", {
-          ...frameFields(envelope),
-          code: word.error.code,
-          message: word.error.message.slice(0, 500),
-        });
-        return session.stream.settle(ticket);
-      case "gap":
-        session.log("warn", "session.missing", { ...frameFields(envelope), code: word.error.code });
-        session.stream.settle(ticket);
-        return session.repeatAll();
-      case "next":
-        return this.#hearNext(word.request, ticket);
-      case "vendor":
-        return this.#hearVendor(type, envelope, word.payload, ticket);
-      case "unknown":
-        return this.#hearUnknown(envelope, ticket);
-    }
-  }
-
-  #hearPackage(event: PkgEvent, envelope: Envelope, ticket: Ticket): void {
-    const session = this.#session;
-    const { op, status } = packageOpOf(event);
-    this.#around.meter.packageOp(session.bound.tenant, op, status);
-    session.log("info", "session.package", {
-      ...frameFields(envelope),
-      package: event.name,
-      version: event.version,
-      status: event.status,
-    });
-    session.stream.settle(ticket);
-  }
-
-  /** There are no chains yet, so nobody can be part of one; whoever waits for the answer gets it at once. */
-  #hearNext(request: Payloads["biz.exec.next.request"], ticket: Ticket): void {
-    const { requestId, runId, nodeId, middlewareId } = request;
-    const error = { code: "next_no_chain", message: "the calling node is not part of a middleware chain" };
-    this.#session.outbound.say("biz.exec.next.response", { requestId, runId, nodeId, middlewareId, error }, requestId);
-    this.#session.stream.settle(ticket);
-  }
-
-  #hearVendor(type: string, envelope: Envelope, payload: object, ticket: Ticket): void {
-    const session = this.#session;
-    if (type === voidType) return session.stream.settle(ticket);
-    const { tenant, worker, instance } = session.bound;
-    const { id, corr } = envelope;
-    const isTaken = this.#around.extensions?.fromWorker({ tenant, worker, instance, type, id, corr, payload }) === true;
-    if (isTaken) return session.stream.settle(ticket);
-    this.#hearUnknown(envelope, ticket);
-  }
-
-  /** A payload that does not fit costs its own frame and the attempt it names, never the session: the worker's other work goes on. */
-  #hearMisfit(type: string, envelope: Envelope, ticket: Ticket, why: Fault): void {
-    if (why.code === "E.CMD.UNKNOWN") return this.#hearUnknown(envelope, ticket);
-    const session = this.#session;
-    const { commands, reason } = readMisfit(session.speaker, type, envelope, why);
-    this.#around.meter.refused(session.bound.tenant, why.code);
-    session.log("warn", "session.misfit", { ...frameFields(envelope), code: why.code, reason });
-    if (session.bound.dialect === "v1") session.line?.send(session.writer.error(why.code, reason, envelope.id));
-    this.#tell(commands, ticket, `${why.code}: ${reason}`);
-  }
-
-  /** Once the engine has answered everything the frame is settled, or refused where there is a reason to. */
-  #tell(commands: readonly Command[], ticket: Ticket, refusal?: string): void {
-    const session = this.#session;
-    if (commands.length === 0) return this.#close(ticket, refusal);
-    const note: Note = { what: "word", ticket, left: commands.length, ...(refusal !== undefined && { refusal }) };
-    session.notes.enter(note);
-    for (const command of commands) session.post(command, note);
-  }
-
-  #close(ticket: Ticket, refusal: string | undefined): void {
-    const { stream } = this.#session;
-    if (refusal === undefined) stream.settle(ticket);
-    else stream.refuse(ticket, refusal);
-  }
-
-  /** Never fatal: a newer worker may know more words than we do. */
-  #hearUnknown(envelope: Envelope, ticket: Ticket): void {
-    const session = this.#session;
-    this.#around.meter.refused(session.bound.tenant, "E.CMD.UNKNOWN");
-    session.stream.refuse(ticket, `E.CMD.UNKNOWN: nobody here takes frames of type ${envelope.type.slice(0, 100)}`);
+    if (word instanceof Fault) return this.#ear.misfit(type, envelope, ticket, word);
+    if (word.of !== "catalog") return this.#ear.hear(word, type, envelope, ticket);
+    session.introduction.relearn(word.catalog);
+    this.#describe(ticket);
   }
 
   // ---- the inventory
@@ -311,11 +231,11 @@ export class Inbound {
     const { introduction } = session;
     if (type === "biz.pkg.catalog") {
       const catalog = readAs(session.bound, type, envelope);
-      if (catalog instanceof Fault) return this.#hearMisfit(type, envelope, ticket, catalog);
+      if (catalog instanceof Fault) return this.#ear.misfit(type, envelope, ticket, catalog);
       introduction.catalog = catalog;
     } else if (type === "biz.exec.inventory") {
       const inventory = readAs(session.bound, type, envelope);
-      if (inventory instanceof Fault) return this.#hearMisfit(type, envelope, ticket, inventory);
+      if (inventory instanceof Fault) return this.#ear.misfit(type, envelope, ticket, inventory);
       introduction.inventory = inventory;
     } else if (type !== voidType) {
       const why = fault("E.SESSION.NOT_REGISTERED", "catalogue and inventory must come before other work frames");
@@ -351,7 +271,7 @@ export class Inbound {
       // A word that was refused for good is settled; one that could not be stored must come again, in a new session.
       if (note.what !== "word" || isRetryable(why)) return session.sendAway(why);
     }
-    if (isLast) this.#close(note.ticket, note.refusal);
+    if (isLast) this.#ear.close(note.ticket, note.refusal);
   }
 
   #read<T extends Known>(type: T, envelope: Envelope): Payloads[T] | null {

@@ -42,6 +42,8 @@ export interface SessionLimits {
   readonly waitingBytesMax: number;
   /** Bytes of frames the engine has not answered; above this the socket is not read until it has. */
   readonly unansweredBytesMax: number;
+  /** The same for what follows a handshake or resume that waits for its turn: there may be thousands of them. */
+  readonly pacedBytesMax: number;
   /** Heartbeats and other unnumbered frames the engine has not answered. */
   readonly unnumberedMax: number;
   readonly beatsMax: number;
@@ -87,6 +89,7 @@ export const sessionLimits: SessionLimits = {
   socketBytesMax: 8 * MiB + limits.frameBytesMax,
   waitingBytesMax: 64 * MiB,
   unansweredBytesMax: 8 * MiB,
+  pacedBytesMax: 64 * KiB,
   unnumberedMax: 256,
   beatsMax: 4,
   pingMs: 20_000,

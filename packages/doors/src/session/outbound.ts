@@ -29,6 +29,10 @@ export class Outbound {
   readonly #writer: Writer;
   readonly #features: ReadonlySet<string>;
   readonly #nameBatch: () => string;
+  /** Unacknowledged dispatches by attempt, mostly one, so that a stop for something never sent, as a worker may provoke them, costs nothing. */
+  readonly #dispatched = new Map<string, number>();
+  /** Attempts that the worker is being told to stop. */
+  readonly #stopping = new Set<string>();
 
   constructor(stream: Stream<Item, unknown>, writer: Writer, features: ReadonlySet<string>) {
     this.#stream = stream;
@@ -42,6 +46,8 @@ export class Outbound {
     const { params, id } = send.dispatch;
     const bytes = params.length + envelopeBytes;
     if (this.#writer.dialect !== "v2" && isTooLarge(params)) return false;
+    const key = keyOf(send.dispatch);
+    this.#dispatched.set(key, (this.#dispatched.get(key) ?? 0) + 1);
     this.#stream.offer({ lane: "command", bytes, batch: this.#features.has("batch") ? "dispatch" : null, id, send, runSeq });
     return true;
   }
@@ -50,12 +56,27 @@ export class Outbound {
   offerStop(stop: SendStop): void {
     this.drop(stop);
     // Only those who announced it understand a cancel; the others' late results are stale and change nothing.
-    if (this.#features.has("cancel")) this.#put(stop, this.#writer.nextId("biz.exec.cancel"), "command", 0);
+    if (!this.#features.has("cancel")) return;
+    const key = keyOf(stop);
+    // More than a worker can name at once is no work of ours; what it still holds its next heartbeat says again.
+    if (this.#stopping.has(key) || this.#stopping.size >= limits.heldMax) return;
+    this.#stopping.add(key);
+    this.#put(stop, this.#writer.nextId("biz.exec.cancel"), "command", 0);
   }
 
   /** Whatever of it is still to be sent, or sent again, is not. */
   drop(attempt: Held): void {
-    this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
+    if (this.#dispatched.delete(keyOf(attempt))) this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
+  }
+
+  /** The worker has it. */
+  acked(send: Item["send"]): void {
+    if (send.type === "stop") this.#stopping.delete(keyOf(send));
+    if (send.type !== "dispatch") return;
+    const key = keyOf(send.dispatch);
+    const left = (this.#dispatched.get(key) ?? 0) - 1;
+    if (left > 0) this.#dispatched.set(key, left);
+    else this.#dispatched.delete(key);
   }
 
   offerTell(tell: SendTell): void {
@@ -104,6 +125,8 @@ export class Outbound {
     }
   }
 }
+
+const keyOf = ({ task, fence }: Held): string => `${task}#${fence}`;
 
 const isDispatchOf = (send: Item["send"], { task, fence }: Held): boolean =>
   send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;

@@ -89,21 +89,30 @@ describe("a storm of handshakes", () => {
     say("control.handshake", handshake({ worker: { ...handshake().worker, worker_instance_id: instance } }), {
       sender: { role: "worker", id: instance },
     });
+  const greetOther = (instance: string) =>
+    say(
+      "control.handshake",
+      handshake({
+        auth: { mode: "token", token: "secret-b" },
+        worker: { ...handshake().worker, worker_instance_id: instance },
+      }),
+      { tenant: "other", sender: { role: "worker", id: instance } },
+    );
 
-  it("[D36] is acked late and in order, never reset; whoever waits is part of the crowd that keeps others out", async () => {
-    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 3 });
-    const sockets = Array.from({ length: 4 }, () => new PlainSocket());
+  it("[D36] is acked late and in order, never reset; crowds of several tenants keep strangers out", async () => {
+    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 4 });
+    const sockets = Array.from({ length: 6 }, () => new PlainSocket());
 
     sockets.forEach((socket, n) => {
-      hall.welcome(socket).message(greet(`w-${n}`), false);
+      hall.welcome(socket).message(n % 2 === 0 ? greet(`w-${n}`) : greetOther(`w-${n}`), false);
     });
     await turn();
-    expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 0, 0, 0]);
+    expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 0, 0, 0, 0, 0]);
     expect(hall.refusal()?.code).toBe("E.OVERLOADED");
-    outside.advance(100);
-    expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 1, 0, 0]);
-    expect(hall.refusal()).toBe(null);
     outside.advance(200);
+    expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 1, 1, 0, 0, 0]);
+    expect(hall.refusal()).toBe(null);
+    outside.advance(300);
 
     expect(sockets.map((socket) => socket.types)).toEqual(sockets.map(() => ["control.ack"]));
   });
@@ -194,25 +203,20 @@ describe("a storm of handshakes", () => {
     expect(late.done).toContain("close 1011");
   });
 
-  it("[D96] of one tenant fills half the places of those who wait and no more: the rest of it is sent back, others come in", async () => {
-    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 4 });
+  it("[D96] of one tenant keeps no other out, and is sent back without a word where its own line is full", async () => {
+    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 2 });
     const sockets = Array.from({ length: 5 }, () => new PlainSocket());
-    const ears = sockets.map((socket) => hall.welcome(socket));
-    ears.slice(0, 4).forEach((ear, n) => {
-      ear.message(greet(`w-${n}`), false);
+    sockets.slice(0, 4).forEach((socket, n) => {
+      expect(hall.refusal()).toBe(null);
+      hall.welcome(socket).message(greet(`w-${n}`), false);
     });
-    const auth = { mode: "token", token: "secret-b" };
-    ears[4]?.message(say("control.handshake", handshake({ auth }), { tenant: "other" }), false);
+    expect(hall.refusal()).toBe(null);
+    hall.welcome(sockets[4] ?? new PlainSocket()).message(greetOther("w-4"), false);
     await turn();
 
-    // The first had its turn at once, two wait, the fourth found the line full.
-    expect(sockets.map((socket) => socket.done.filter((word) => word.startsWith("close")))).toEqual([
-      [],
-      [],
-      [],
-      ["close 1013"],
-      [],
-    ]);
+    // The first had its turn at once, two wait, the fourth found its line full; the last is of another tenant.
+    const closes = sockets.map((socket) => socket.done.filter((word) => word.startsWith("close")));
+    expect(closes).toEqual([[], [], [], ["close 1013"], []]);
     expect(sockets[3]?.sent).toEqual([]);
     outside.advance(200);
     expect(sockets.map((socket) => socket.types.length)).toEqual([1, 1, 0, 0, 1]);
@@ -224,8 +228,7 @@ describe("a storm of handshakes", () => {
     const ears = hall.welcome(first);
     ears.message(greet("w-1"), false);
     hall.welcome(second).message(greet("w-2"), false);
-    const auth = { mode: "token", token: "secret-b" };
-    hall.welcome(other).message(say("control.handshake", handshake({ auth }), { tenant: "other" }), false);
+    hall.welcome(other).message(greetOther("w-1"), false);
     expect(second.done).toContain("close 1013");
     expect([first, other].map((socket) => socket.types)).toEqual([["control.ack"], ["control.ack"]]);
 
@@ -233,5 +236,23 @@ describe("a storm of handshakes", () => {
     hall.welcome(third).message(greet("w-3"), false);
 
     expect(third.types).toEqual(["control.ack"]);
+  });
+
+  it("[D92] is not read on while much follows a handshake that waits for its turn, and is read again after it", async () => {
+    const { hall, outside } = openHall({ handshakesPerSecondMax: 10 });
+    hall.welcome(new PlainSocket()).message(greet("w-0"), false);
+    const socket = new PlainSocket();
+    const ears = hall.welcome(socket);
+    ears.message(greet("w-1"), false);
+    expect(socket.done).not.toContain("pause");
+    const blob = { name: "a", version: "1.0.0", manifest: { readme: "r".repeat(100_000) } };
+    ears.message(say("control.register", { ...register(), manifests: [blob] }), false);
+    expect(socket.done.slice(-1)).toEqual(["pause"]);
+
+    outside.advance(100);
+    await turns();
+
+    expect(socket.done.slice(-1)).toEqual(["resume"]);
+    expect(socket.types).toEqual(["control.ack", "control.ack", "control.session.accept"]);
   });
 });

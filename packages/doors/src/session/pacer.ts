@@ -31,6 +31,13 @@ export class Pacer {
     return this.#waiting;
   }
 
+  /** How many wait, of each tenant no more counted than so many. */
+  crowd(perTenantMax: number): number {
+    let sum = 0;
+    for (const line of this.#lines.values()) sum += Math.min(line.length, perTenantMax);
+    return sum;
+  }
+
   waitingOf(tenant: string): number {
     return this.#lines.get(tenant)?.length ?? 0;
   }

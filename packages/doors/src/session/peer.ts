@@ -15,15 +15,15 @@ export interface PeerHome {
   readonly meters: Meters;
   /** The peer is no stranger any more. False: there are too many of its tenant. */
   trusted(peer: Peer, tenant: string): boolean;
-  left(tenant: string): void;
   pace(peer: Peer, tenant: string, run: () => boolean): void;
 }
 
 export class Peer implements Wire {
   readonly socket: PeerSocket;
   readonly connection: Connection;
-  isStranger = true;
   readonly since: number;
+  /** Whose it is, once it is no stranger. */
+  tenant: string | null = null;
   isPaused = false;
   /** Until when the peer may answer our close. */
   closeBy = Number.POSITIVE_INFINITY;
@@ -39,8 +39,6 @@ export class Peer implements Wire {
   private bytesIn: Series;
   private bytesOut: Series;
   private active: Series | null = null;
-  /** Whose it is, once it is no stranger. */
-  private tenant: string | null = null;
 
   constructor(socket: PeerSocket, home: PeerHome) {
     this.socket = socket;
@@ -87,7 +85,6 @@ export class Peer implements Wire {
 
   trust(tenant: string): boolean {
     if (!this.home.trusted(this, tenant)) return false;
-    this.isStranger = false;
     this.tenant = tenant;
     this.socket.trust();
     this.bytesIn = this.home.meters.bytes(tenant, "in");
@@ -120,14 +117,12 @@ export class Peer implements Wire {
   }
 
   weigh(bytes: number): void {
-    if (!this.isStranger) return;
+    if (this.tenant !== null) return;
     this.strangerBytes += bytes;
     if (this.strangerBytes > this.limits.strangerBytesMax) this.socket.terminate();
   }
 
   gone(): void {
-    if (this.tenant !== null) this.home.left(this.tenant);
-    this.tenant = null;
     this.active?.add(-1);
     this.active = null;
   }
@@ -136,7 +131,8 @@ export class Peer implements Wire {
 
   /** Not read while too much of what it said is unanswered. */
   press(): void {
-    if (this.isPaused || this.connection.pressure <= this.limits.unansweredBytesMax) return;
+    const { connection, limits } = this;
+    if (this.isPaused || connection.pressure <= (connection.isPaced ? limits.pacedBytesMax : limits.unansweredBytesMax)) return;
     this.isPaused = true;
     this.socket.pause();
   }

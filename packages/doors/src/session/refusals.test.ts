@@ -283,8 +283,10 @@ describe("whom and what the session door refuses", () => {
     third?.().message(say("control.handshake", handshake()), false);
     expect(sockets.map((socket) => socket.done.includes("terminate"))).toEqual([true, false, false, false, false]);
 
-    // The first turn is taken: these two wait for theirs, and are the crowd.
-    for (const enter of [fourth, fifth]) enter?.().message(say("control.handshake", handshake()), false);
+    // The first turn is taken: these two wait for theirs, each at the head of its tenant's line, and are the crowd.
+    fourth?.().message(say("control.handshake", handshake()), false);
+    const auth = { mode: "token", token: "secret-b" };
+    fifth?.().message(say("control.handshake", handshake({ auth }), { tenant: "other" }), false);
     outside.advance(900);
     expect(hall.refusal()?.code).toBe("E.OVERLOADED");
     expect(sockets.slice(2).flatMap((socket) => socket.done)).not.toContain("terminate");

@@ -31,6 +31,7 @@ import {
 import type { Problem } from "../world.ts";
 import type { FloorMove } from "./floor.ts";
 import { Latencies } from "./latencies.ts";
+import { newsOf } from "./news.ts";
 import { type Root, RootBusy, RowsMissing, spellRoot } from "./root.ts";
 import { isEnded } from "./task.ts";
 import { type Posted, type Relied, type Told, unitsOf } from "./units.ts";
@@ -241,6 +242,8 @@ export class Board {
   say(tenant: Tenant, subject: Key, type: string, data: Fact["data"]): void {
     this.#facts.push({ tenant, subject, type, data });
     this.#touch(subject);
+    const news = newsOf(tenant, subject, type, data);
+    if (news !== null) this.effect(news);
   }
 
   effect(effect: Effect): void {

@@ -5,12 +5,15 @@ import type { Row } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
 import { type FieldType, shapes } from "../row-shape.ts";
 import type { Cells } from "./connection.ts";
+import { textOfSql } from "./words.ts";
 
 export type Kind = Row["kind"];
 
 interface Column {
   readonly field: string;
   readonly type: FieldType;
+  /** Stored as the number of its text. */
+  readonly isWord: boolean;
 }
 
 export interface Columns {
@@ -18,11 +21,23 @@ export interface Columns {
   /** In the order of the table; the first is `id`. */
   readonly columns: readonly Column[];
   readonly names: string;
+  /** What to select, in the same order: texts in place of the numbers of words. */
+  readonly selected: string;
+}
+
+/** Fields whose few texts stand in very many rows. */
+const wordFields: Partial<Record<Kind, readonly string[]>> = { task: ["route", "worker", "boot"] };
+
+/** Gives the number of a text; only the writer needs it. */
+export interface WordNumbers {
+  numberOf(text: string): number;
 }
 
 function columnsOf(kind: Kind): Columns {
-  const columns = Object.entries(shapes[kind]).map(([field, type]) => ({ field, type }));
-  return { kind, columns, names: columns.map((column) => `"${column.field}"`).join(", ") };
+  const isWord = (field: string) => wordFields[kind]?.includes(field) === true;
+  const columns = Object.entries(shapes[kind]).map(([field, type]) => ({ field, type, isWord: isWord(field) }));
+  const selected = columns.map(({ field }) => (isWord(field) ? textOfSql(`${kind}."${field}"`) : `"${field}"`));
+  return { kind, columns, names: columns.map(({ field }) => `"${field}"`).join(", "), selected: selected.join(", ") };
 }
 
 export const columnsByKind: Readonly<Record<Kind, Columns>> = {
@@ -37,11 +52,11 @@ export const columnsByKind: Readonly<Record<Kind, Columns>> = {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-export function cellsOf(row: Row): SQLInputValue[] {
+export function cellsOf(row: Row, words: WordNumbers): SQLInputValue[] {
   const fields = row as unknown as Fields;
   const { columns } = columnsByKind[row.kind];
   const cells: SQLInputValue[] = [];
-  for (const column of columns) cells.push(encode(column, fields[column.field]));
+  for (const column of columns) cells.push(encode(column, fields[column.field], words));
   return cells;
 }
 
@@ -67,13 +82,13 @@ export function updateSql(kind: Kind, mask: number): string {
   return `UPDATE ${kind} SET ${sets.join(", ")} WHERE id = ?`;
 }
 
-export function updateCells(row: Row, mask: number): SQLInputValue[] {
+export function updateCells(row: Row, mask: number, words: WordNumbers): SQLInputValue[] {
   const fields = row as unknown as Fields;
   const cells: SQLInputValue[] = [];
   const { columns } = columnsByKind[row.kind];
   for (let at = 1; at < columns.length; at++) {
     const column = columns[at] as Column;
-    if (mask & (1 << at)) cells.push(encode(column, fields[column.field]));
+    if (mask & (1 << at)) cells.push(encode(column, fields[column.field], words));
   }
   cells.push(row.id);
   return cells;
@@ -96,8 +111,12 @@ export function rowOf(kind: Kind, cells: Cells): Row {
 }
 
 /** A field that no column can hold: thrown, so that the unit it came in is refused. */
-function encode(column: Column, value: unknown): SQLInputValue {
+function encode(column: Column, value: unknown, words: WordNumbers): SQLInputValue {
   const { type } = column;
+  if (column.isWord && value !== null) {
+    if (typeof value !== "string") throw new TypeError(`${column.field} cannot be ${String(value)}`);
+    return words.numberOf(value);
+  }
   if (typeof type === "object") {
     const code = type.indexOf(value as string);
     if (code < 0) throw new TypeError(`${column.field} cannot be ${String(value)}`);

@@ -46,6 +46,7 @@ const dropMail = "DELETE FROM mail WHERE seq = ?";
 /** Runs inside an open transaction; throws UnitRefused when a unit is to blame and anything else when the world is. */
 export function writeTurn(desk: Desk, record: TurnRecord): Written {
   const { connection } = desk;
+  desk.words.forget();
   const clocks = new Clocks({ tenant: (tenant) => desk.tenant(tenant).clock, line: (line) => desk.lineClock(line) });
   const befores = beforesOf(record, clocks);
   const ranks = enterLines(record.units, clocks);
@@ -81,6 +82,7 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
   return {
     first: placed.first,
     remember() {
+      desk.words.keep();
       for (let at = 0; at < afters.length; at++) desk.noteWritten(befores[at] ?? null, afters[at] ?? null);
       for (const [line, clock] of clocks.lines) desk.setLineClock(line, clock);
       for (const [tenant, state] of tenants) desk.setTenant(tenant, state);
@@ -130,13 +132,13 @@ function beforesOf(record: TurnRecord, clocks: Clocks): (Row | null)[] {
 }
 
 function writeChange(desk: Desk, before: Row | null, after: Row | null): void {
-  const { connection, statements } = desk;
+  const { connection, statements, words } = desk;
   if (after === null) {
     if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);
-  } else if (before === null) connection.run(statements.insert(after.kind), cellsOf(after));
+  } else if (before === null) connection.run(statements.insert(after.kind), cellsOf(after, words));
   else {
     const mask = changedColumns(before, after);
-    if (mask !== 0) connection.run(statements.update(after.kind, mask), updateCells(after, mask));
+    if (mask !== 0) connection.run(statements.update(after.kind, mask), updateCells(after, mask, words));
   }
 }
 

@@ -10,6 +10,7 @@ import { Deadlines, type DueId } from "./deadlines.ts";
 import { countTailSql } from "./histories.ts";
 import { RowCache } from "./row-cache.ts";
 import { RowStatements } from "./row-statements.ts";
+import { numberOfSql, Words } from "./words.ts";
 
 export interface TenantState {
   readonly position: Position;
@@ -23,8 +24,8 @@ export interface TenantState {
 /** Where a line is looked at; the claims of a turn and the looks without a lock share it. Covered by the index task_line. */
 export const lineSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id LIMIT ?";
 const lineEachSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id";
-export const heldSql = "SELECT id FROM task WHERE worker = ? AND phase = 3 ORDER BY id LIMIT ?";
-export const openSql = `SELECT ${columnsByKind.task.names} FROM task WHERE id > ? AND id < ? AND phase < 4 ORDER BY id LIMIT ?`;
+export const heldSql = `SELECT id FROM task WHERE worker = ${numberOfSql} AND phase = 3 ORDER BY id LIMIT ?`;
+export const openSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? AND phase < 4 ORDER BY id LIMIT ?`;
 const clocksMax = 100_000;
 
 export class Desk {
@@ -32,6 +33,7 @@ export class Desk {
   readonly cache: RowCache;
   readonly deadlines: Deadlines;
   readonly statements: RowStatements;
+  readonly words: Words;
   readonly #tenants = new Map<Tenant, TenantState>();
   readonly #lines = new Map<Line, number>();
   /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
@@ -44,14 +46,15 @@ export class Desk {
     this.cache = new RowCache(cacheRows);
     this.deadlines = new Deadlines(connection);
     this.statements = new RowStatements(connection);
+    this.words = new Words(connection);
   }
 
   find(kind: Kind, id: string): Row | null {
     const cached = this.cache.get(kind, id);
     if (cached !== undefined) return cached;
     if (this.#isAboveAll(kind, id)) return null;
-    const { names } = columnsByKind[kind];
-    const cells = this.connection.get(`SELECT ${names} FROM ${kind} WHERE id = ?`, id);
+    const { selected } = columnsByKind[kind];
+    const cells = this.connection.get(`SELECT ${selected} FROM ${kind} WHERE id = ?`, id);
     return cells === undefined ? null : this.#keep(kind, rowOf(kind, cells));
   }
 
@@ -65,9 +68,9 @@ export class Desk {
     for (const [kind, ids] of wanted) {
       const missing = ids.filter((id) => this.cache.get(kind, id) === undefined && !this.#isAboveAll(kind, id));
       if (missing.length < 2) continue;
-      const { names } = columnsByKind[kind];
+      const { selected } = columnsByKind[kind];
       const rows = new Map<string, Row | null>(missing.map((id) => [id, null]));
-      const sql = `SELECT ${names} FROM ${kind} WHERE id IN (SELECT value FROM json_each(?))`;
+      const sql = `SELECT ${selected} FROM ${kind} WHERE id IN (SELECT value FROM json_each(?))`;
       for (const cells of this.connection.all(sql, JSON.stringify(missing))) {
         const row = this.#keep(kind, rowOf(kind, cells));
         rows.set(row.id, row);

@@ -62,16 +62,22 @@ const migrations: readonly string[] = [
   `,
   `ALTER TABLE worker ADD COLUMN "replicaEpoch" INTEGER NOT NULL DEFAULT 0;`,
   `ALTER TABLE worker ADD COLUMN condition TEXT NOT NULL DEFAULT '{}';`,
+  // Texts that stand in very many rows are words: stored once, named by a number.
   // Tasks in the order of their birth: those that wait, are granted and end together then share pages, where in the order of their
   // ids each of them, being of another run, dirties one of its own. The index by id is dirtied by births alone.
   `
+  CREATE TABLE word (no INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE) STRICT;
+  INSERT INTO word (text) SELECT route FROM task UNION SELECT worker FROM task WHERE worker IS NOT NULL
+    UNION SELECT boot FROM task WHERE boot IS NOT NULL;
   CREATE TABLE task_by_birth (
-    id TEXT NOT NULL PRIMARY KEY, phase INTEGER NOT NULL, route TEXT NOT NULL, pin TEXT, line TEXT, band INTEGER NOT NULL,
+    id TEXT NOT NULL PRIMARY KEY, phase INTEGER NOT NULL, route INTEGER NOT NULL, pin TEXT, line TEXT, band INTEGER NOT NULL,
     rank REAL, needs INTEGER NOT NULL, fence INTEGER NOT NULL, attempt INTEGER NOT NULL, deliveries INTEGER NOT NULL,
-    failures INTEGER NOT NULL, worker TEXT, boot TEXT, epoch INTEGER NOT NULL, acked INTEGER NOT NULL, key TEXT, due INTEGER,
-    "readyAt" INTEGER, "grantedAt" INTEGER, "endedAt" INTEGER, params TEXT, result TEXT, error TEXT
+    failures INTEGER NOT NULL, worker INTEGER, boot INTEGER, epoch INTEGER NOT NULL, acked INTEGER NOT NULL, key TEXT,
+    due INTEGER, "readyAt" INTEGER, "grantedAt" INTEGER, "endedAt" INTEGER, params TEXT, result TEXT, error TEXT
   ) STRICT;
-  INSERT INTO task_by_birth SELECT * FROM task;
+  INSERT INTO task_by_birth SELECT id, phase, (SELECT no FROM word WHERE text = route), pin, line, band, rank, needs, fence, attempt,
+    deliveries, failures, (SELECT no FROM word WHERE text = worker), (SELECT no FROM word WHERE text = boot), epoch, acked, key, due,
+    "readyAt", "grantedAt", "endedAt", params, result, error FROM task;
   DROP TABLE task;
   ALTER TABLE task_by_birth RENAME TO task;
   CREATE INDEX task_line ON task (line, band, rank, id) WHERE line IS NOT NULL;

@@ -23,6 +23,7 @@ import { runPhases, taskPhases, workerPhases } from "../row-shape.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
 import { type Cells, Connection, openDatabase } from "./connection.ts";
 import { eventsSql, readHistory } from "./histories.ts";
+import { numberOfSql } from "./words.ts";
 
 /** A filter that no index serves looks at so many runs a page; the page may come short, and its cursor goes on from there. */
 const runsScannedMax = 5_000;
@@ -41,7 +42,7 @@ export const boundedDepthSql = `SELECT ?1, phase, count(*) FROM (
   WHERE run.tenant = ?1 AND run.phase IN (0, 1, 2) AND run.phase <> 3 AND task.phase < 4 LIMIT ?2
 ) GROUP BY phase`;
 const crewSql = "SELECT tenant, phase, draining, count(*) FROM worker GROUP BY tenant, phase, draining";
-export const heldSql = `SELECT ${columnsByKind.task.names} FROM task WHERE worker = ? AND phase = 3 ORDER BY id LIMIT ?`;
+export const heldSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE worker = ${numberOfSql} AND phase = 3 ORDER BY id LIMIT ?`;
 
 /** Most runs have succeeded, so those are found by walking; the index of the other phases stays small. */
 export function runsSql(phase: RunPhase | undefined): string {
@@ -125,7 +126,7 @@ class SqliteReader implements Reader {
     const cells = this.#connection.get(`SELECT ${columnsByKind.run.names} FROM run WHERE id = ? AND tenant = ?`, id, tenant);
     if (cells === undefined) return null;
     const run = rowOf("run", cells) as RunRow;
-    const sql = `SELECT ${columnsByKind.task.names} FROM task WHERE id > ? AND id < ? ORDER BY id`;
+    const sql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? ORDER BY id`;
     const tasks = this.#connection.all(sql, `${id}.`, `${id}/`).map((one) => rowOf("task", one) as TaskRow);
     const workflow = this.#connection.get("SELECT body FROM workflow WHERE id = ?", run.workflow);
     return { run, tasks, workflow: workflow === undefined ? "" : String(workflow[0]) };

@@ -297,11 +297,15 @@ describe("what a turn costs", () => {
       attempts: plan(heldByWorkerSql),
     };
     db.close();
+    const word = "SEARCH word USING COVERING INDEX sqlite_autoindex_word_1 (text=?)";
+    const texts = [1, 2, 3]
+      .map((at) => `CORRELATED SCALAR SUBQUERY ${at}; SEARCH word USING INTEGER PRIMARY KEY (rowid=?)`)
+      .join("; ");
 
     expect(plans).toEqual({
       line: "SEARCH task USING COVERING INDEX task_line (line=?)",
-      held: "SEARCH task USING COVERING INDEX task_held (worker=?)",
-      open: "SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?)",
+      held: `SEARCH task USING COVERING INDEX task_held (worker=?); SCALAR SUBQUERY 1; ${word}`,
+      open: `SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); ${texts}`,
       passed: "SEARCH task USING COVERING INDEX task_due (due>? AND due<?)",
       next: "SEARCH worker USING COVERING INDEX worker_due (due>?)",
       least: "SEARCH run USING COVERING INDEX run_due (due>?)",
@@ -317,7 +321,7 @@ describe("what a turn costs", () => {
         "SCAN tenant; SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); USE TEMP B-TREE FOR GROUP BY",
       bounded:
         "CO-ROUTINE (subquery-1); SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); SCAN (subquery-1); USE TEMP B-TREE FOR GROUP BY",
-      attempts: "SEARCH task USING INDEX task_held (worker=?)",
+      attempts: `SEARCH task USING INDEX task_held (worker=?); SCALAR SUBQUERY 4; ${word}; ${texts}`,
     });
   });
 

@@ -1,0 +1,63 @@
+import type { SendStop } from "@astraflow/engine";
+import { limits } from "@astraflow/protocol";
+import { dialectRules, Stream } from "@astraflow/session";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { type House, openHouse } from "../testing/house.ts";
+import { type Item, Outbound } from "./outbound.ts";
+import { Writer } from "./texts.ts";
+
+const stopOf = (session: string, task: string): SendStop => ({
+  type: "stop",
+  session,
+  worker: "default/w-1",
+  tenant: "default",
+  run: "r",
+  task,
+  fence: 7,
+  code: "E.SESSION.STALE_BINDING",
+  reason: "no longer yours",
+});
+
+describe("stops on their way to a worker", () => {
+  let house: House;
+  beforeEach(async () => {
+    house = await openHouse();
+  });
+  afterEach(() => house.stop());
+
+  it("[D98] are said once while they are not acknowledged, and again when they are needed after that", async () => {
+    const worker = await house.worker();
+    const { session } = await house.engine.next("worker.join");
+    house.engine.say(stopOf(session, "r.0"), stopOf(session, "r.0"), stopOf(session, "r.1"));
+    house.engine.say(stopOf(session, "r.0"));
+    await worker.next("biz.exec.cancel");
+    await worker.next("biz.exec.cancel");
+
+    worker.say("control.ack", { ok: true, ack_seq: 1, ack_bitmap: 0 });
+    await worker.settle();
+    house.engine.say(stopOf(session, "r.0"));
+    await worker.next("biz.exec.cancel");
+
+    const cancels = worker.frames.filter((frame) => frame.type === "biz.exec.cancel");
+    expect(cancels.map((frame) => frame.payload["task_id"])).toEqual(["r.0", "r.1", "r.0"]);
+  });
+});
+
+describe("a worker that names attempts nobody gave it", () => {
+  it("[D98] is told of no more of them at once than it may name in a heartbeat, and looking for them costs nothing", () => {
+    const sizes = { sendFrames: 64, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
+    const stream = new Stream<Item, unknown>(dialectRules.v2, sizes);
+    const outbound = new Outbound(stream, new Writer("v2", "default", () => ""), new Set(["cancel"]));
+    let scans = 0;
+    const withdraw = stream.withdraw.bind(stream);
+    stream.withdraw = (isUnwanted) => {
+      scans += 1;
+      return withdraw(isUnwanted);
+    };
+
+    for (let n = 0; n < limits.heldMax * 3; n += 1) outbound.offerStop(stopOf("s", `r.${n}`));
+
+    expect(stream.counts.waiting).toBe(limits.heldMax);
+    expect(scans).toBe(0);
+  });
+});

@@ -1,0 +1,79 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Hand } from "../contract/hand.ts";
+import { runRow, taskRow, unit } from "../contract/sample-rows.ts";
+import type { Stage } from "../contract/stage.ts";
+import { HandClock } from "../contract/stages.ts";
+import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
+
+let folder = "";
+let file = "";
+let opened: SqliteStore[] = [];
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "astra-words-"));
+  file = join(folder, "store.db");
+  opened = [];
+});
+
+afterEach(async () => {
+  for (const store of opened) await store.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+function openHand(options: Partial<SqliteOptions> = {}): Promise<Hand> {
+  const store = openSqlite({ file, clock: new HandClock(), ...options });
+  opened.push(store);
+  return Hand.open({ handle: () => store } as unknown as Stage);
+}
+
+function countWords(): number {
+  const raw = new DatabaseSync(file, { readOnly: true });
+  const found = Number(raw.prepare("SELECT count(*) AS n FROM word").get()?.n);
+  raw.close();
+  return found;
+}
+
+const leased = (id: string, worker: string) => taskRow(id, { phase: "leased", worker, boot: "b1", route: "route-1" });
+
+describe("words", () => {
+  it("[S69] stores a text that many tasks share once, and reads every task with its texts, also after a restart", async () => {
+    const hand = await openHand({ cacheRows: 2 });
+    const tasks = Array.from({ length: 20 }, (_, at) => leased(`r1.${at + 10}`, at % 2 === 0 ? "acme/w1" : "acme/w2"));
+    await hand.write(unit({ puts: [runRow("r1"), ...tasks] }));
+    await hand.store.close();
+
+    const again = await openHand();
+
+    expect(countWords()).toBe(4);
+    expect((await again.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual(tasks);
+    expect(await again.read("task/r1.13")).toEqual([leased("r1.13", "acme/w2")]);
+    const tx = await again.begin();
+    expect(tx.tasks({ of: "held", worker: "acme/w2", limit: 3 })).toEqual([tasks[1], tasks[3], tasks[5]]);
+    expect(tx.tasks({ of: "held", worker: "acme/nobody", limit: 3 })).toEqual([]);
+    await tx.abort();
+  });
+
+  it("[S69] forgets the words of a turn that failed: the next one stores them again", async () => {
+    let isBroken = true;
+    const failpoint = (name: string) => {
+      if (isBroken && name === "sqlite.commit") throw Object.assign(new Error("no room"), { errcode: 13 });
+    };
+    const hand = await openHand({ failpoint });
+    const puts = [runRow("r1"), leased("r1.1", "acme/w1")];
+    const tx = await hand.begin({ rows: ["run/r1"] });
+    expect(await hand.commit(tx, [unit({ puts })])).toMatchObject({ outcome: "failed" });
+    expect(countWords()).toBe(0);
+
+    isBroken = false;
+    await hand.write(unit({ puts }));
+
+    expect(countWords()).toBe(3);
+    expect((await hand.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual([
+      leased("r1.1", "acme/w1"),
+    ]);
+  });
+});
