@@ -27,7 +27,7 @@ export function once({ fail, lives }: Bench, plans: Plans): Checker {
 
   /** What a result has overtaken may follow the end of its task, and only that. */
   const judgeLate = (run: RunLife, id: string, { position }: Fact): void => {
-    if (run.tasks.get(id)?.end == null)
+    if ((run.tasks.get(id)?.end ?? null) === null)
       fail(`position ${position}: feedback of ${id} is called late, and it has not ended`, [id]);
   };
 
