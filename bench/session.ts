@@ -35,13 +35,16 @@ export async function sessionBench(argv: readonly string[]): Promise<void> {
     await sliceBench(argv);
     await sliceBench([...argv, "--plain"]);
   }
-  if (asked.includes("idle")) await idle(readOption(argv, "idle", 10_000));
+  if (asked.includes("idle")) {
+    await idle(readOption(argv, "idle", 10_000), []);
+    await idle(readOption(argv, "idle", 10_000), ["--max-semi-space-size=8"]);
+  }
   if (asked.includes("restart")) await restart(readOption(argv, "sessions", 1_000), readOption(argv, "rounds", 3));
 }
 
-async function idle(sessions: number): Promise<void> {
+async function idle(sessions: number, nodeWords: readonly string[]): Promise<void> {
   await withCrowd(async ({ dir, start, crowd }) => {
-    const scheduler = await start(dir);
+    const scheduler = await start(dir, { nodeWords });
     const before = rssOf(scheduler.program);
     await gather(crowd, { url: scheduler.ws, sessions, perSecond: 500 });
     // Three heartbeats of each, so that what a beat leaves behind is in the figure.
@@ -51,7 +54,7 @@ async function idle(sessions: number): Promise<void> {
     const busy = (usageOf(scheduler.program.pid).cpuMs - cpu) / quietMs;
     const after = rssOf(scheduler.program);
     console.log(
-      `${whole(sessions)} idle sessions in one scheduler: ${whole(after / 2 ** 20)} MiB resident, ${whole(before / 2 ** 20)} before (goal < 600 MB: ${(after / 600e6).toFixed(2)} of it); ${((after - before) / sessions / 1024).toFixed(1)} KiB a session; heartbeats every 10 s take ${Math.round(busy * 100)} % of one core; load ${loadAverage()}`,
+      `${whole(sessions)} idle sessions in one scheduler${nodeWords.length > 0 ? ` with ${nodeWords.join(" ")}` : ""}: ${whole(after / 2 ** 20)} MiB resident, ${whole(before / 2 ** 20)} before (goal < 600 MB: ${(after / 600e6).toFixed(2)} of it); ${((after - before) / sessions / 1024).toFixed(1)} KiB a session; heartbeats every 10 s take ${Math.round(busy * 100)} % of one core; load ${loadAverage()}`,
     );
   });
 }
@@ -66,7 +69,7 @@ async function restart(sessions: number, rounds: number): Promise<void> {
       scheduler.program.process.kill("SIGKILL");
       await lost;
       const back = hearWord<CrowdWord>(crowd, crowdMs);
-      scheduler = await start(dir, new URL(scheduler.http).port);
+      scheduler = await start(dir, { port: new URL(scheduler.http).port });
       const upAt = performance.now();
       const word = await back;
       if (word.say !== "all-ready") throw new Error(`the crowd said ${word.say}`);
@@ -100,7 +103,7 @@ interface Started {
 interface Scene {
   readonly dir: string;
   readonly crowd: Program;
-  start(dir: string, port?: string): Promise<Started>;
+  start(dir: string, how?: { readonly port?: string; readonly nodeWords?: readonly string[] }): Promise<Started>;
 }
 
 async function withCrowd(measure: (scene: Scene) => Promise<void>): Promise<void> {
@@ -113,8 +116,8 @@ async function withCrowd(measure: (scene: Scene) => Promise<void>): Promise<void
     await measure({
       dir,
       crowd,
-      async start(of, port) {
-        const program = startScheduler({ dir: of, threads: 1, nodeWords: [], ...(port !== undefined && { port }) });
+      async start(of, how = {}) {
+        const program = startScheduler({ dir: of, threads: 1, nodeWords: [], ...how });
         programs.push(program);
         const { http, ws } = await hearReady<SchedulerReady>(program);
         return { program, http, ws };
