@@ -2,20 +2,10 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { SessionClaims } from "../gate.ts";
 import { dispatchTo } from "../testing/effects.ts";
 import { joinAnswer } from "../testing/fake-engine.ts";
-import { type FakeWorker, handshake, register } from "../testing/fake-worker.ts";
+import { handshake, register } from "../testing/fake-worker.ts";
 import { type House, openHouse } from "../testing/house.ts";
+import { asks, resumeScene, type Seat, tokenOf } from "../testing/resume-scene.ts";
 import { sessionLimits } from "./limits.ts";
-
-const asks = { ack: { request: true } };
-
-interface Seat {
-  readonly worker: FakeWorker;
-  readonly session: string;
-  readonly token: string;
-}
-
-const acceptOf = (worker: FakeWorker) => worker.frames.findLast((frame) => frame.type === "control.session.accept");
-const tokenOf = (worker: FakeWorker) => String(acceptOf(worker)?.payload["session_token"]);
 
 describe("whom a resume refuses, and when a session is over", () => {
   let house: House;
@@ -24,22 +14,7 @@ describe("whom a resume refuses, and when a session is over", () => {
   });
   afterEach(() => house.stop());
 
-  const open = async (options: Parameters<House["worker"]>[0] = {}): Promise<Seat> => {
-    const worker = await house.worker(options);
-    const session = String(acceptOf(worker)?.payload["session_id"]);
-    await house.engine.next("worker.join");
-    return { worker, session, token: tokenOf(worker) };
-  };
-  const lose = async ({ worker }: Seat): Promise<void> => {
-    worker.socket.terminate();
-    await house.engine.next("worker.leave");
-  };
-  /** A new socket whose first frame asks for the session. */
-  const ask = async (seat: Pick<Seat, "session" | "token">, more: object = {}, options: Parameters<House["dial"]>[0] = {}) => {
-    const worker = await house.dial(options);
-    const id = worker.say("control.resume", { session_id: seat.session, session_token: seat.token, ...more }, asks);
-    return { worker, id };
-  };
+  const { open, lose, ask } = resumeScene(() => house);
 
   /** A token of ours that says something else than the first one did. */
   const forge = (other: Partial<SessionClaims>): string => {

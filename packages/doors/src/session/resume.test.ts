@@ -3,19 +3,11 @@ import { dispatchTo } from "../testing/effects.ts";
 import { joinAnswer } from "../testing/fake-engine.ts";
 import type { FakeWorker } from "../testing/fake-worker.ts";
 import { type House, openHouse } from "../testing/house.ts";
+import { asks, resumeScene } from "../testing/resume-scene.ts";
 import { sessionLimits } from "./limits.ts";
 
-const asks = { ack: { request: true } };
 const result = (task: string) => ({ run_id: "r", task_id: task, status: "SUCCEEDED", result: {}, fence: 7 });
 
-interface Seat {
-  readonly worker: FakeWorker;
-  readonly session: string;
-  readonly token: string;
-}
-
-const acceptOf = (worker: FakeWorker) => worker.frames.findLast((frame) => frame.type === "control.session.accept");
-const tokenOf = (worker: FakeWorker) => String(acceptOf(worker)?.payload["session_token"]);
 const typesOf = (worker: FakeWorker) => worker.frames.map((frame) => frame.type);
 
 describe("a session that outlives its socket", () => {
@@ -25,22 +17,7 @@ describe("a session that outlives its socket", () => {
   });
   afterEach(() => house.stop());
 
-  const open = async (options: Parameters<House["worker"]>[0] = {}): Promise<Seat> => {
-    const worker = await house.worker(options);
-    const session = String(acceptOf(worker)?.payload["session_id"]);
-    await house.engine.next("worker.join");
-    return { worker, session, token: tokenOf(worker) };
-  };
-  const lose = async ({ worker }: Seat): Promise<void> => {
-    worker.socket.terminate();
-    await house.engine.next("worker.leave");
-  };
-  /** A new socket whose first frame asks for the session. */
-  const ask = async (seat: Pick<Seat, "session" | "token">, more: object = {}, options: Parameters<House["dial"]>[0] = {}) => {
-    const worker = await house.dial(options);
-    const id = worker.say("control.resume", { session_id: seat.session, session_token: seat.token, ...more }, asks);
-    return { worker, id };
-  };
+  const { open, lose, ask } = resumeScene(() => house);
 
   it("[D22] goes on over a new socket: ack with the window, accept with a new token, the unacked again in order", async () => {
     const { engine } = house;

@@ -1,37 +1,14 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
+import { describe, expect, it } from "vitest";
 import { happening, runRow, unit } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
-import { HandClock } from "../contract/stages.ts";
-import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
+import { useSqliteFolder } from "../contract/sqlite-folder.ts";
+import type { SqliteOptions, SqliteStore } from "./store.ts";
 
-let folder = "";
-let file = "";
-let opened: SqliteStore[] = [];
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "astra-histories-"));
-  file = join(folder, "store.db");
-  opened = [];
-});
-
-afterEach(async () => {
-  for (const store of opened) await store.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-function openHand(options: Partial<SqliteOptions> = {}): Promise<Hand> {
-  const store = openSqlite({ file, clock: new HandClock(), ...options });
-  opened.push(store);
-  return Hand.open({ handle: () => store } as unknown as Stage);
-}
+const place = useSqliteFolder("histories");
+const openHand = (options: Partial<SqliteOptions> = {}) => place.openHand(options);
 
 function count(table: string): number {
-  const raw = new DatabaseSync(file, { readOnly: true });
+  const raw = new DatabaseSync(place.file, { readOnly: true });
   const found = Number(raw.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n);
   raw.close();
   return found;

@@ -1,43 +1,20 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
+import { describe, expect, it } from "vitest";
 import { happening, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
-import { HandClock } from "../contract/stages.ts";
+import { useSqliteFolder } from "../contract/sqlite-folder.ts";
 import { cellsOf, columnsByKind, insertSql } from "./columns.ts";
 import { migrate } from "./migrations.ts";
-import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
+import type { SqliteOptions } from "./store.ts";
 
-let folder = "";
-let file = "";
-let opened: SqliteStore[] = [];
-
-beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), "astra-migrations-"));
-  file = join(folder, "store.db");
-  opened = [];
-});
-
-afterEach(async () => {
-  for (const store of opened) await store.close();
-  rmSync(folder, { recursive: true, force: true });
-});
-
-function openHand(options: Partial<SqliteOptions> = {}): Promise<Hand> {
-  const store = openSqlite({ file, clock: new HandClock(), ...options });
-  opened.push(store);
-  return Hand.open({ handle: () => store } as unknown as Stage);
-}
+const place = useSqliteFolder("migrations");
+const openHand = (options: Partial<SqliteOptions> = {}) => place.openHand(options);
 
 /** Before there were words, the texts themselves stood in their columns. */
 const asTexts = { numberOf: (text: string) => text as unknown as number };
 
-/** A file as that version made it, without rows. */
+/** A place.file as that version made it, without rows. */
 function makeFile(version: number): DatabaseSync {
-  const raw = new DatabaseSync(file);
+  const raw = new DatabaseSync(place.file);
   let steps = 0;
   const stop = (name: string) => {
     if (name === "sqlite.migrate" && steps++ === version) throw new Error("this version goes no further");
@@ -47,7 +24,7 @@ function makeFile(version: number): DatabaseSync {
 }
 
 describe("files of earlier versions", () => {
-  it("[S67] takes a file of the version before over: its workers are there, with nothing said of their condition", async () => {
+  it("[S67] takes a place.file of the version before over: its workers are there, with nothing said of their condition", async () => {
     const raw = makeFile(2);
     const cells = cellsOf(workerRow("acme/w1"), asTexts);
     const names = columnsByKind.worker.names.replace(', "condition"', "");
@@ -63,7 +40,7 @@ describe("files of earlier versions", () => {
     ]);
   });
 
-  it("[S67] takes a file over in which tasks lay by id and every row of the log was indexed at once", async () => {
+  it("[S67] takes a place.file over in which tasks lay by id and every row of the log was indexed at once", async () => {
     const raw = makeFile(3);
     const tasks = [taskRow("r1.1"), taskRow("r1.2", { phase: "leased", worker: "acme/w1", boot: "b1" })];
     for (const row of [runRow("r1"), ...tasks]) raw.prepare(insertSql(row.kind)).run(...cellsOf(row, asTexts));
