@@ -4,6 +4,7 @@
 
 import type { Connection } from "./connection.ts";
 import { type FirstFrame, readFirst } from "./first-fields.ts";
+import { dialOlder } from "./older-socket.ts";
 import type { OlderLink, OlderLinkOptions } from "./older-worker.ts";
 import { tokenOf } from "./tenants.ts";
 
@@ -16,7 +17,6 @@ interface Pending {
 
 const resendMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
 const lastWaitMs = 5_000;
-const openWaitMs = 10_000;
 const acceptWaitMs = 10_000;
 const windowSize = 64;
 
@@ -48,28 +48,15 @@ export class FirstLink implements OlderLink {
   }
 
   dial(): void {
-    const { network, face, life, choose } = this.#options;
-    const isCurrent = (): boolean => this.#connection === connection;
-    const connection: Connection = network.dial(face, life, choose(), {
-      opened: () => {
-        stopWaiting();
-        if (isCurrent()) this.#opened(connection);
-      },
-      text: (text) => {
-        if (isCurrent()) this.#hear(text);
-      },
-      ping: () => connection.worker.pong(),
+    this.#connection = dialOlder(this.#options, {
+      isCurrent: (connection) => this.#connection === connection,
+      opened: (connection) => this.#opened(connection),
+      text: (text) => this.#hear(text),
       pong: () => {
         this.#isAnswered = true;
       },
-      drained: () => undefined,
-      closed: () => {
-        stopWaiting();
-        if (isCurrent()) this.#lost();
-      },
+      lost: () => this.#lost(),
     });
-    const stopWaiting = life.after(openWaitMs, () => connection.worker.terminate());
-    this.#connection = connection;
   }
 
   hangUp(): void {

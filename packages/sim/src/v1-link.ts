@@ -3,6 +3,7 @@
 
 import type { Connection } from "./connection.ts";
 import type { FirstFrame } from "./first-fields.ts";
+import { dialOlder } from "./older-socket.ts";
 import type { OlderLink, OlderLinkOptions } from "./older-worker.ts";
 import { tokenOf } from "./tenants.ts";
 
@@ -13,7 +14,6 @@ interface Pending {
 }
 
 const resendMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
-const openWaitMs = 10_000;
 /** Its own names for what it says. */
 const names: Readonly<Record<string, string>> = {
   "biz.exec.result": "result",
@@ -39,28 +39,15 @@ export class V1Link implements OlderLink {
   }
 
   dial(): void {
-    const { network, face, life, choose } = this.#options;
-    const isCurrent = (): boolean => this.#connection === connection;
-    const connection: Connection = network.dial(face, life, choose(), {
-      opened: () => {
-        stopWaiting();
-        if (isCurrent()) this.#opened(connection);
-      },
-      text: (text) => {
-        if (isCurrent()) this.#hear(JSON.parse(text) as FirstFrame);
-      },
-      ping: () => connection.worker.pong(),
+    this.#connection = dialOlder(this.#options, {
+      isCurrent: (connection) => this.#connection === connection,
+      opened: (connection) => this.#opened(connection),
+      text: (text) => this.#hear(JSON.parse(text) as FirstFrame),
       pong: () => {
         this.#isAnswered = true;
       },
-      drained: () => undefined,
-      closed: () => {
-        stopWaiting();
-        if (isCurrent()) this.#lost();
-      },
+      lost: () => this.#lost(),
     });
-    const stopWaiting = life.after(openWaitMs, () => connection.worker.terminate());
-    this.#connection = connection;
   }
 
   hangUp(): void {
