@@ -4,18 +4,27 @@
 
 import { DatabaseSync, type SQLInputValue, StatementSync } from "node:sqlite";
 
+/** As many as the store leaves outside its index of words. */
+const freshRunsMax = 512;
+
 export class BareLoop {
   readonly #db: DatabaseSync;
   readonly #chain: number;
   readonly #perCommit: number;
   readonly #insertRun: StatementSync;
+  readonly #bindRun: StatementSync;
   readonly #endRun: StatementSync;
   readonly #insertTask: StatementSync;
   readonly #endTask: StatementSync;
   readonly #insertEvent: StatementSync;
   readonly #tenant: StatementSync;
   readonly #replica: StatementSync;
+  readonly #noteRuns: StatementSync;
+  readonly #enterWords: StatementSync;
+  readonly #forgetRuns: StatementSync;
   #ids = 0;
+  #words = 0;
+  #fresh: string[] = [];
   #position: number;
   #turn = 1_000_000_000;
   /** Rows written, by statement, as `Tape` counts them. */
@@ -30,16 +39,20 @@ export class BareLoop {
     );
     const prepare = (sql: string) => this.#db.prepare(sql);
     this.#insertRun = prepare(
-      `INSERT INTO run (id, tenant, phase, workflow, client, band, open, verdict, cursor, "createdAt", "startedAt", "endedAt", due, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO run (id, tenant, phase, workflow, client, band, open, verdict, cursor, "createdAt", "startedAt", "endedAt", due, error, label, source, about, marks, bindings) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
+    this.#bindRun = prepare("UPDATE run SET bindings = ? WHERE id = ?");
     this.#endRun = prepare(`UPDATE run SET phase = ?, open = ?, "endedAt" = ? WHERE id = ?`);
     this.#insertTask = prepare(
-      `INSERT INTO task (id, phase, route, pin, line, band, rank, needs, fence, attempt, deliveries, failures, worker, boot, epoch, acked, key, due, "readyAt", "grantedAt", "endedAt", params, result, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO task (id, phase, route, pin, line, band, rank, needs, fence, attempt, deliveries, failures, worker, boot, epoch, acked, key, due, "readyAt", "grantedAt", "endedAt", params, result, error, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#endTask = prepare(`UPDATE task SET phase = ?, "endedAt" = ?, result = ? WHERE id = ?`);
     this.#insertEvent = prepare("INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)");
     this.#tenant = prepare("UPDATE tenant SET position = ? WHERE id = ?");
     this.#replica = prepare("UPDATE replica SET last_turn = ?, clock = ? WHERE id = ?");
+    this.#noteRuns = prepare("INSERT INTO run_fresh (id) SELECT value FROM json_each(?) WHERE true ON CONFLICT (id) DO NOTHING");
+    this.#enterWords = prepare("INSERT INTO run_words (rowid, words) VALUES (?, ?)");
+    this.#forgetRuns = prepare("DELETE FROM run_fresh WHERE id <= ?");
     this.#position = 1_000_000_000;
   }
 
@@ -72,8 +85,20 @@ export class BareLoop {
     this.#db.exec("BEGIN IMMEDIATE");
     for (const run of runs) this.#life(run, step, now);
     this.#write("insert tenant", this.#tenant, this.#position, "bench");
+    if (step === 0) this.#noteFresh(runs);
     this.#write("update replica", this.#replica, ++this.#turn, now, "bench");
     this.#db.exec("COMMIT");
+  }
+
+  /** Runs that are new are noted for the index of words; once they are many they enter it together. */
+  #noteFresh(runs: readonly string[]): void {
+    this.#write("insert run_fresh", this.#noteRuns, JSON.stringify(runs));
+    this.#fresh.push(...runs);
+    if (this.#fresh.length <= freshRunsMax) return;
+    for (const run of this.#fresh)
+      this.#write("insert run_words", this.#enterWords, ++this.#words, `62656e6368 ${run.replaceAll("-", " ")} bench`);
+    this.#write("delete run_fresh", this.#forgetRuns, this.#fresh.sort().at(-1) ?? "");
+    this.#fresh = [];
   }
 
   /** One step of one chain: the task before it ends, the next is born with its grant, and the log hears of both. */
@@ -98,12 +123,20 @@ export class BareLoop {
         null,
         null,
         null,
+        "",
+        "",
+        "{}",
+        null,
+        null,
       );
       facts.push(["run.created", { by: "bench", workflow: "0123456789abcdefghijkl", client: "bench" }], ["run.started", {}]);
     } else {
       this.#write("update task", this.#endTask, 4, now, '{"out":"a result of some forty characters, say"}', ended);
       facts.push(["task.succeeded", { task: ended, fence: now, worker: "bench/w", durationMs: 1 }]);
     }
+    // The first success binds the run's package to its worker.
+    if (step === 1 && step < this.#chain)
+      this.#write("update run", this.#bindRun, JSON.stringify({ bench: { worker: "bench/w", at: now } }), run);
     if (step === this.#chain) {
       this.#write("update run", this.#endRun, 3, 0, now, run);
       facts.push(["run.succeeded", {}]);
@@ -111,7 +144,7 @@ export class BareLoop {
       const task = `${run}.${step}`;
       const params = JSON.stringify(step === 0 ? { n: step } : { n: step, in: "a result of some forty characters, say" });
       // biome-ignore format: one row of the table, in its order; route, worker and boot are numbers of words
-      this.#write("insert task", this.#insertTask, task, 3, 1, null, null, 5, null, 0, now, 1, 1, 0, 2, 3, 1, 0, null, null, now, now, null, params, null, null);
+      this.#write("insert task", this.#insertTask, task, 3, 1, null, null, 5, null, 0, now, 1, 1, 0, 2, 3, 1, 0, null, null, now, now, null, params, null, null, null);
       facts.push(["task.granted", { task, worker: "bench/w", fence: now, attempt: 1 }]);
     }
     this.#tell(run, now, facts);

@@ -29,7 +29,7 @@ export function makeJobs(tasks: number, wave = 0): Job[] {
   });
 }
 
-type Graph = RunStartRequest["workflow"];
+type Graph = NonNullable<RunStartRequest["workflow"]>;
 
 function makeChain(at: number): Job {
   const edges = Array.from({ length: tasksPerRun - 1 }, (_, from) => [from, from + 1] as const);

@@ -1,11 +1,16 @@
 // `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
 
+import { chainBench } from "./chain.ts";
 import { engineBench } from "./engine.ts";
 import { postgresBench } from "./postgres.ts";
 import { sessionBench } from "./session.ts";
 import { sliceBench } from "./slice.ts";
 
 const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
+  chain: {
+    what: "seconds of a run of light steps beside the bare session, 10,000 tasks side by side, pages of the list of runs",
+    run: chainBench,
+  },
   engine: { what: "task lives/s of engine and sqlite beside a bare loop that writes the same rows", run: engineBench },
   postgres: {
     what: "task lives/s of schedulers on PostgreSQL beside graphile-worker, growth with history, plans",

@@ -42,6 +42,11 @@ const waitingRun: Omit<RunRow, "id"> = {
   endedAt: null,
   due: 1,
   error: null,
+  label: "",
+  source: "",
+  about: "{}",
+  marks: null,
+  bindings: null,
 };
 
 const waitingTask: Omit<TaskRow, "id" | "run"> = {
@@ -69,4 +74,5 @@ const waitingTask: Omit<TaskRow, "id" | "run"> = {
   params: null,
   result: null,
   error: null,
+  state: null,
 };

@@ -46,7 +46,10 @@ export interface SliceRound {
 }
 const plainFile = fileURLToPath(new URL("./slice-plain.ts", import.meta.url));
 
-export const profileWords = ({ profile }: Options): string[] =>
+/** What an installation is like, whatever rounds go through it. */
+export type BedOptions = Pick<Options, "threads" | "maxParallel" | "isPlain" | "profile">;
+
+export const profileWords = ({ profile }: BedOptions): string[] =>
   profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
 
 /** One installation: a scheduler on a new store, and a worker that has joined it. */
@@ -64,7 +67,7 @@ export class Bed {
     this.file = join(dir, "scheduler", "astra.db");
   }
 
-  async open(options: Options, schedulerWords: readonly string[]): Promise<void> {
+  async open(options: BedOptions, schedulerWords: readonly string[]): Promise<void> {
     const { threads, maxParallel } = options;
     this.scheduler = this.#own(startScheduler({ dir: join(this.#dir, "scheduler"), threads, nodeWords: schedulerWords }));
     const { http, ws } = await hearReady<SchedulerReady>(this.scheduler);

@@ -19,15 +19,16 @@ export const arrows: Record<string, readonly string[]> = {
   "packages/store": ["protocol", "engine"],
   "packages/doors": ["protocol", "session", "graph", "engine"],
   "packages/runtime": ["protocol", "session"],
+  "packages/client": ["protocol"],
   "packages/tools": ["protocol"],
   "packages/devices": ["protocol"],
   "packages/sdk": [],
   "packages/sim": ["*"],
   "apps/scheduler": ["protocol", "graph", "engine", "store", "doors"],
   "apps/worker": ["protocol", "runtime"],
-  "apps/cli": ["protocol", "graph"],
-  "apps/console": ["protocol", "graph"],
-  examples: ["sdk"],
+  "apps/cli": ["protocol", "graph", "client"],
+  "apps/console": ["protocol", "graph", "client"],
+  examples: ["runtime", "sdk"],
 };
 
 /** The room that loads programs by name, when one is asked for; and the world for testing, which is as large as a program. */

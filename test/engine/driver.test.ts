@@ -1,10 +1,10 @@
 // The driver's own rules: what happens to a command or a timer that cannot be decided, a root in other hands, a commit that fails or
 // gets no answer; that every command is answered once; and that the checkers of the weather see the planted bugs.
-import type { Answer, Command, Key, RunDetail, Row, Settings, Store } from "@astraflow/engine";
+import type { Answer, Command, Key, Row, RunDetail, Settings, Store } from "@astraflow/engine";
 import { defaultSettings } from "@astraflow/engine";
 import type { Plant } from "@astraflow/engine/testing";
-import { type MemoryCluster, type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
 import { fault } from "@astraflow/protocol";
+import { type MemoryCluster, type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { about, chain, graph, Harness } from "./harness.ts";
 import { digest, Mortal } from "./weather-engine.ts";

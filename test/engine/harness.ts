@@ -95,6 +95,8 @@ export interface Options {
   readonly cluster?: Partial<MemoryClusterOptions>;
   readonly store?: Store;
   readonly plant?: Plant;
+  /** Told apart in the ids it gives: several engines on one store must not name two runs alike. */
+  readonly name?: string;
 }
 
 export class Harness {
@@ -119,7 +121,9 @@ export class Harness {
       options.store ?? memoryCluster({ mode: "strong", dice: { roll: () => 0.5 }, clock, ...options.cluster }).handle();
     const world: World = {
       store: this.store,
-      ids: { next: (now) => `${now.toString(16).padStart(12, "0")}-${String(++this.#ids).padStart(8, "0")}` },
+      ids: {
+        next: (now) => `${now.toString(16).padStart(12, "0")}-${options.name ?? ""}${String(++this.#ids).padStart(8, "0")}`,
+      },
       dice: { roll: () => 0.5 },
       digest,
       out: (effects) => this.#hear(effects),

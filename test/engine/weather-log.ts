@@ -85,6 +85,8 @@ export class LogCheck {
     const id = subject.slice("run/".length);
     const run = this.#runs.get(id);
     if (run === undefined) return `run ${id} is told of and not stored`;
+    // What an operator asked of a run that was over is kept too.
+    if (type.startsWith("audit.")) return null;
     if (type === "task.feedback" && data["isLate"] === true) return this.#hearLate(data);
     if (run.end !== null) return `run ${id} had ended (${run.end})`;
     if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") {
@@ -112,6 +114,8 @@ export class LogCheck {
     if (task === undefined) this.#tasks.set(id, (task = { id, run: runId, fence: 0, worker: null, end: null }));
     if (task.run !== runId) return `task ${id} belongs to run ${task.run}`;
     if (task.end !== null) return `task ${id} had ended (${task.end})`;
+    // Its failure follows, as its last word.
+    if (type === "task.dead") return null;
     if (type === "task.granted") return this.#grant(run, task, fence, String(data["worker"]));
     if (type === "task.requeued") {
       if (task.worker === null || task.worker !== data["from"])

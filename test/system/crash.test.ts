@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
 import type { RunRef } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
 import { expectOnce, submit } from "./accepted-runs.ts";
 import { Api, type Scheduler, startScheduler, startWorker } from "./installation.ts";
 import { until, within } from "./processes.ts";

@@ -4,7 +4,8 @@ import { type AddressInfo, createServer as createTcpServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
-import { createClient, readConnection } from "./client.ts";
+import { createClient } from "./client.ts";
+import { readConnection } from "./connection.ts";
 import { exitCodes } from "./failure.ts";
 
 const cleaning: (() => void)[] = [];
@@ -83,7 +84,7 @@ it("[L2] a scheduler that is not there is named with its address and what to sta
   const url = await serve(200, "{}");
   for (const clean of cleaning.splice(0)) clean();
 
-  await expect(createClient({ url, token: "t" }).run("x")).rejects.toMatchObject({
+  await expect(createClient({ url, token: "t" }).getRun({ runId: "x" })).rejects.toMatchObject({
     exitCode: exitCodes.unreachable,
     message: expect.stringContaining(url),
     next: "astra up",
@@ -96,7 +97,9 @@ it("[L2] an address that hangs up on plain HTTP may be one with TLS, and is said
   cleaning.push(() => server.close());
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-  await expect(createClient({ url, token: "t" }).run("x")).rejects.toThrow(/If it has TLS, its address begins with https:/);
+  await expect(createClient({ url, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(
+    /If it has TLS, its address begins with https:/,
+  );
 });
 
 it("[L2] a scheduler that does not answer in time is not said to be absent", async () => {
@@ -108,7 +111,7 @@ it("[L2] a scheduler that does not answer in time is not said to be absent", asy
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-  await expect(createClient({ url, token: "t" }, 1).runs({ limit: 1 })).rejects.toMatchObject({
+  await expect(createClient({ url, token: "t" }, 1).listRuns({ limit: 1 })).rejects.toMatchObject({
     exitCode: exitCodes.unreachable,
     message: expect.stringMatching(/did not answer within 0\.001 s/),
     next: `curl ${url}/readyz`,
@@ -119,18 +122,18 @@ it("[L2] a refusal keeps the scheduler's own code and words; something that is n
   const refusing = await serve(409, JSON.stringify({ error: "E.RUN.TERMINAL", message: "run x has ended" }));
   const foreign = await serve(200, "<html>");
 
-  await expect(createClient({ url: refusing, token: "t" }).cancel("x")).rejects.toMatchObject({
+  await expect(createClient({ url: refusing, token: "t" }).cancelRun({ runId: "x" })).rejects.toMatchObject({
     exitCode: 6,
     body: { error: "E.RUN.TERMINAL" },
   });
-  await expect(createClient({ url: foreign, token: "t" }).run("x")).rejects.toThrow(/does not speak JSON/);
+  await expect(createClient({ url: foreign, token: "t" }).getRun({ runId: "x" })).rejects.toThrow(/does not speak JSON/);
 });
 
 it("[L3] requests carry the token as a bearer and the idempotency key, and ids are escaped", async () => {
   const seen: Record<string, unknown>[] = [];
   const url = await serve(202, "{}", (headers) => seen.push(headers));
 
-  await createClient({ url, token: "tok" }).startRun({ clientId: "c" } as never, "key-1");
+  await createClient({ url, token: "tok" }).startRun({ body: { clientId: "c" } }, { key: "key-1" });
 
   expect(seen[0]).toMatchObject({ authorization: "Bearer tok", "idempotency-key": "key-1", "content-type": "application/json" });
 });

@@ -2,9 +2,9 @@ import { expect, it } from "vitest";
 import { CliFailure, describeFailure, exitCodeOf, exitCodes } from "./failure.ts";
 
 it("[L2] exit codes tell refused, missing, forbidden, unreachable, conflicting and late apart", () => {
-  const codes = [400, 401, 403, 404, 409, 410, 422, 500, 503, 504].map(exitCodeOf);
+  const codes = [400, 401, 403, 404, 409, 410, 412, 422, 500, 503, 504].map(exitCodeOf);
 
-  expect(codes).toEqual([1, 4, 4, 3, 6, 3, 1, 1, 5, 7]);
+  expect(codes).toEqual([1, 4, 4, 3, 6, 3, 6, 1, 1, 5, 7]);
 });
 
 it("[L2] an error says its code, its sentence, what to try and where it is explained", () => {

@@ -21,7 +21,7 @@ export interface FailureBody {
   readonly error: string;
   readonly message: string;
   readonly requestId?: string;
-  readonly details?: Readonly<Record<string, unknown>>;
+  readonly details?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** Thrown anywhere in a command, printed once at the top. */
@@ -47,7 +47,7 @@ export function usageFailure(message: string, next: string | null = null): CliFa
 export function exitCodeOf(status: number): ExitCode {
   if (status === 401 || status === 403) return exitCodes.notAllowed;
   if (status === 404 || status === 410) return exitCodes.notFound;
-  if (status === 409) return exitCodes.conflict;
+  if (status === 409 || status === 412) return exitCodes.conflict;
   if (status === 408 || status === 504) return exitCodes.timeout;
   if (status === 502 || status === 503) return exitCodes.unreachable;
   return exitCodes.failed;

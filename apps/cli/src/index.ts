@@ -5,7 +5,7 @@ import { exitCodes } from "./failure.ts";
 import { runProgram } from "./program.ts";
 
 /** Commands that hear of a signal and end in their own way. */
-const endsItself: readonly string[] = ["up", "run", "bench"];
+const endsItself: readonly string[] = ["up", "bench"];
 
 /** Runs one command line in this process and returns its exit code. */
 export async function runCli(argv: readonly string[]): Promise<number> {
@@ -21,7 +21,8 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     stopping.abort();
     if (isSecond) hurrying.abort();
     // Commands that have nothing to say at their end, or are asked twice, simply end.
-    if (!endsItself.includes(first ?? "") || (isSecond && first === "run")) process.exit(exitCodes.interrupted);
+    const isWatching = first === "run" || (first === "runs" && rest[0] === "watch");
+    if (!(isWatching || endsItself.includes(first ?? "")) || (isSecond && isWatching)) process.exit(exitCodes.interrupted);
   };
   for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal, stop);
   // A reader that has seen enough (`astra runs list | head`) is no error.

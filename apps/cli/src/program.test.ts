@@ -66,3 +66,32 @@ describe("the command line", () => {
     expect(Object.keys(points.actions)).toEqual(["kill", "exit", "throw", "pause"]);
   });
 });
+
+describe("every command", () => {
+  const groups: Record<string, string[]> = {
+    runs: ["list", "show", "watch", "logs", "export", "diff", "cancel", "retry", "replay", "rebind", "skip"],
+    workflows: ["list", "show", "pull", "push", "validate", "diff", "publish", "rollback"],
+    workers: ["list", "show", "diagnose", "drain", "undrain", "kick"],
+    letters: ["list", "requeue", "dismiss"],
+    bulk: ["cancel", "retry", "dismiss"],
+    audit: ["list"],
+  };
+  const single = ["run", "why", "queues", "events", "login", "logout"].map((name) => [name]);
+  const all = [...single, ...Object.entries(groups).flatMap(([noun, verbs]) => verbs.map((verb) => [noun, verb]))];
+
+  it("[L14] exists, has --json, --quiet and --no-color, and opens its help with examples", async () => {
+    for (const words of all) {
+      const help = await run(...words, "--help");
+
+      expect(help).toMatchObject({ exitCode: 0, err: "" });
+      expect(help.out).toMatch(new RegExp(`^ {2}astra ${words.join(" ")}`));
+      for (const flag of ["--json", "--quiet", "--no-color", "--url", "--token"]) expect(help.out).toContain(flag);
+    }
+  });
+
+  it("[L14] every list can be printed as a table, a wide table or ids", async () => {
+    for (const words of [...all.filter(([, verb]) => verb === "list"), ["queues"]])
+      expect((await run(...words, "--help")).out).toContain('"table", "wide", "id"');
+    expect(await run("runs", "list", "--output", "xml")).toMatchObject({ exitCode: 2 });
+  });
+});

@@ -40,7 +40,7 @@ it("[L6] a submission whose reply is lost is sent again under the same key, and 
     new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message: "away", details: { reason } });
   const answers = [away("ECONNRESET"), away("ECONNREFUSED")];
   const client = {
-    startRun: (_request: unknown, key: string) => {
+    startRun: (_request: unknown, { key }: { key: string }) => {
       keys.push(key);
       const next = answers.shift();
       return next ? Promise.reject(next) : Promise.resolve({ runId: "r" });

@@ -1,25 +1,42 @@
-// `astra run FILE`: submits a workflow and follows it. Also what `astra up` uses for its demo run.
+// `astra run FILE|WORKFLOW`: submits a workflow and follows it. Also what `astra up` uses for its demo run.
 
 import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
 import { checkWorkflow } from "@astraflow/graph";
-import { Fault, type Run, type RunRef, type RunStartRequest, readRunStartRequest } from "@astraflow/protocol";
+import {
+  Fault,
+  type Run,
+  type RunPlan,
+  type RunRef,
+  type RunStartRequest,
+  readRunStartRequest,
+  type Workflow,
+} from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import { findRun, findWorkflow } from "./finding.ts";
+import type { Place } from "./place.ts";
 import { followRun } from "./run-following.ts";
-import type { Terminal } from "./terminal.ts";
+import { applyWords, type StartWords } from "./run-words.ts";
+import { layTable, type Terminal, tame } from "./terminal.ts";
 
 const submitTriesMax = 10;
 const submitPauseMs = 500;
 
-export interface RunWords {
+const isError = ({ severity }: { severity: string }): boolean => severity === "error";
+
+export interface RunWords extends StartWords {
   readonly json: boolean;
   readonly watch: boolean;
   readonly detach: boolean;
   readonly priority: number | undefined;
   readonly timeoutMs: number | undefined;
   readonly key: string | undefined;
+  /** Of a kept workflow: its number, latest or draft. */
+  readonly version: string | undefined;
+  readonly reuse: string | undefined;
+  readonly dryRun: boolean;
 }
 
 /** A workflow, or a whole request `{workflow, clientId}`. Checked here with the scheduler's own functions, so that it is refused before it is sent. */
@@ -36,7 +53,7 @@ export function readRequest(text: string, source: string): RunStartRequest {
   const request = readRunStartRequest(given);
   if (request instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: request.code, message: `${source}: ${request.message}` });
-  const problems = checkWorkflow(request.workflow);
+  const problems = request.workflow === undefined ? [] : checkWorkflow(request.workflow).filter(isError);
   if (problems.length > 0) {
     const message = `${source} cannot run: ${problems.length} ${problems.length === 1 ? "problem" : "problems"} in its graph.`;
     throw new CliFailure(exitCodes.usage, { error: "E.WORKFLOW.INVALID", message, details: { problems } });
@@ -66,7 +83,7 @@ export async function submitRun(
 ): Promise<RunRef> {
   for (let tries = 1; ; tries += 1) {
     try {
-      return await client.startRun(request, key);
+      return readRef(await client.startRun({ body: request }, { key }));
     } catch (cause) {
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
       // Nobody there at the first try: nothing was sent, and the person should hear of it now.
@@ -79,33 +96,79 @@ export async function submitRun(
   }
 }
 
-export async function runFile(
-  file: string,
-  words: RunWords,
-  { client, terminal, signal }: { client: Client; terminal: Terminal; signal: AbortSignal },
-): Promise<ExitCode> {
-  const request = readRequestFile(file);
+/** Only a dry run is answered with a plan, and none is sent from here. */
+function readRef(answer: RunRef | RunPlan): RunRef {
+  if ("runId" in answer) return answer;
+  throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: "The scheduler answered a start with a plan." });
+}
+
+export async function runWorkflow(word: string, words: RunWords, place: Place & { signal: AbortSignal }): Promise<ExitCode> {
+  const { client, terminal } = place;
+  const { workflow, ...request } = await readWord(word, words, client);
+  const named = workflow ?? (await definitionOf(request, client));
+  const changes = applyWords(named, words);
   const full: RunStartRequest = {
-    ...request,
+    // A kept workflow is named, unless inputs have made another one of it.
+    ...(workflow === undefined && changes.workflow === undefined ? request : without(request)),
+    ...(workflow !== undefined && { workflow }),
+    ...changes,
+    ...(words.reuse !== undefined && { reuse: await findRun(words.reuse, client) }),
     ...(words.priority !== undefined && { priority: words.priority }),
     ...(words.timeoutMs !== undefined && { timeoutMs: words.timeoutMs }),
   };
+  if (words.dryRun) return showPlan(full, place);
   const ref = await submitRun(client, full, { key: words.key ?? randomUUID(), tell: (line) => terminal.say(line) });
   if (words.detach) {
     terminal.print(words.json ? JSON.stringify(ref) : ref.runId);
-    terminal.say(`next: astra runs show ${ref.runId}`);
+    terminal.say(`next: astra runs watch ${ref.runId}`);
     return exitCodes.ok;
   }
-  if (!words.json) terminal.say(`run ${ref.runId} of "${full.workflow.metadata.name}" (${full.workflow.nodes.length} nodes)`);
-  const view = words.json ? (words.watch ? "facts" : "none") : "picture";
-  const run = await followRun(ref.runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
+  if (!words.json) terminal.say(`run ${ref.runId} of "${tame(named.metadata.name)}" (${named.nodes.length} nodes)`);
+  return watchToEnd(ref.runId, words, place);
+}
+
+function without({ workflowId: _id, version: _version, ...rest }: RunStartRequest): RunStartRequest {
+  return rest;
+}
+
+/** A file where there is one, or the name or id of a kept workflow. */
+async function readWord(word: string, { version }: RunWords, client: Client): Promise<RunStartRequest> {
+  if (word === "-" || existsSync(word) || /[/\\]|\.json$/.test(word)) {
+    if (version !== undefined) throw usageFailure("--version chooses a version of a kept workflow; a file has only one.");
+    return readRequestFile(word);
+  }
+  const { id } = await findWorkflow(word, client);
+  return { clientId: "astra-cli", workflowId: id, ...(version !== undefined && { version: readVersion(version) }) };
+}
+
+function readVersion(text: string): number | "draft" | "latest" {
+  if (text === "draft" || text === "latest") return text;
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text);
+  throw usageFailure(`--version is a number, latest or draft; "${tame(text)}" is none of them.`);
+}
+
+async function definitionOf({ workflowId = "", version = "latest" }: RunStartRequest, client: Client): Promise<Workflow> {
+  const draft = await client.getDraft({ workflowId });
+  const number = version === "latest" ? draft.latestVersion : version;
+  if (typeof number !== "number") return draft.workflow;
+  return (await client.getVersion({ workflowId, version: number })).workflow;
+}
+
+/** Follows a run to its end and says how it ended; interrupted, the run goes on. */
+export async function watchToEnd(
+  runId: string,
+  { json, watch }: { readonly json: boolean; readonly watch: boolean },
+  { client, terminal, signal }: Place & { signal: AbortSignal },
+): Promise<ExitCode> {
+  const view = json ? (watch ? "facts" : "none") : "picture";
+  const run = await followRun(runId, { client, terminal, view, signal, now: Date.now }).catch((cause: unknown) => {
     if (!signal.aborted) throw cause;
     terminal.settle();
-    terminal.say(`left; the run goes on. Stop it with: astra runs cancel ${ref.runId}`);
+    terminal.say(`left; the run goes on. Stop it with: astra runs cancel ${runId}`);
     return null;
   });
   if (run === null) return exitCodes.interrupted;
-  reportEnd(run, words.json, terminal);
+  reportEnd(run, json, terminal);
   return run.status === "succeeded" ? exitCodes.ok : exitCodes.failed;
 }
 
@@ -113,7 +176,32 @@ function reportEnd(run: Run, isJson: boolean, terminal: Terminal): void {
   if (isJson) terminal.print(JSON.stringify(run));
   else {
     terminal.print(`${run.runId} ${run.status}`);
-    if (run.error) terminal.complain(`error ${run.error.code}: ${run.error.message}\n`);
-    terminal.say(`next: astra runs export ${run.runId}`);
+    if (run.error) terminal.complain(`error ${run.error.code}: ${tame(run.error.message)}\n`);
+    const why = run.status === "failed" ? `astra why ${run.runId}` : `astra runs logs ${run.runId}`;
+    terminal.say(`next: ${why}, astra runs export ${run.runId}`);
   }
 }
+
+/** What a start would do, and what stands in its way: with problems it ends as refused. */
+async function showPlan(request: RunStartRequest, { client, terminal, json }: Place): Promise<ExitCode> {
+  const plan = await client.startRun({ body: { ...request, dryRun: true } });
+  if (!("dryRun" in plan))
+    throw new CliFailure(exitCodes.failed, { error: "E.INTERNAL", message: `A dry run was started as ${plan.runId}.` });
+  const errors = plan.problems.filter(({ severity }) => severity !== "warning");
+  if (json) terminal.print(JSON.stringify(plan));
+  else {
+    const rows = plan.nodes.map((node) => [
+      tame(node.label),
+      node.action,
+      node.action === "run" ? workersOf(node.workers) : "",
+      node.nodeId,
+    ]);
+    for (const line of layTable([["NODE", "ACTION", "WORKERS", "ID"], ...rows])) terminal.print(line);
+    for (const { path, message, severity } of plan.problems)
+      terminal.print(`${severity ?? "error"} ${tame(path)}: ${tame(message)}`);
+    terminal.say(errors.length === 0 ? "Nothing was started. Without --dry-run it would be." : "It cannot be started like this.");
+  }
+  return errors.length === 0 ? exitCodes.ok : exitCodes.failed;
+}
+
+const workersOf = (count: number | undefined): string => (count === undefined ? "" : count === 0 ? "none yet" : String(count));

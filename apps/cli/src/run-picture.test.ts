@@ -1,3 +1,4 @@
+import { planOf } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import pc from "picocolors";
 import { describe, expect, it } from "vitest";
@@ -22,9 +23,11 @@ const workflow = {
   ],
 } as Workflow;
 
+const plan = planOf(workflow);
+
 const node = (nodeId: string, more: Partial<RunNodeStatus>): RunNodeStatus => ({
   nodeId,
-  taskId: `r.${nodeId}`,
+  taskId: `r.${ids.indexOf(nodeId)}`,
   status: "queued",
   ...more,
 });
@@ -67,7 +70,7 @@ describe("the picture of a run", () => {
     );
 
     expect(lines[0]).toMatch(/^✓ {2}Step first +succeeded 0\.2 s +w-1$/);
-    expect(lines[1]).toMatch(/^◔ {2}Step second +━{6}─{9} {2}40 % +attempt 2 · w-2 +"half way"$/);
+    expect(lines[1]).toMatch(/^◔ {2}Step second +━{6}─{9} {2}40 % +attempt 2 · w-2 +half way$/);
     expect(lines[2]).toMatch(/^◌ {2}Step third +waiting +waits for Step second$/);
     expect(lines[3]).toBe("running · 1 of 3 done · run r · http://127.0.0.1:8080");
   });
@@ -93,8 +96,8 @@ describe("the changes of a run", () => {
       error: { code: "E.TIMEOUT", message: "late" },
     });
 
-    expect(describeChanges(before, before, workflow)).toEqual([]);
-    expect(describeChanges(before, after, workflow)).toEqual(["Step first · succeeded · w-1", "run r failed · E.TIMEOUT: late"]);
-    expect(describeChanges(null, run([node("first", {})]), workflow)).toEqual(["run r running"]);
+    expect(describeChanges(before, before, plan)).toEqual([]);
+    expect(describeChanges(before, after, plan)).toEqual(["Step first · succeeded · w-1", "run r failed · E.TIMEOUT: late"]);
+    expect(describeChanges(null, run([node("first", {})]), plan)).toEqual(["run r running"]);
   });
 });

@@ -7,6 +7,7 @@ export interface Output {
   write(text: string): unknown;
   readonly isTTY?: boolean;
   readonly columns?: number;
+  readonly rows?: number;
 }
 
 export interface Terminal {
@@ -22,6 +23,7 @@ export interface Terminal {
   settle(): void;
   readonly isLive: boolean;
   readonly columns: number;
+  readonly rows: number;
   readonly paint: Paint;
 }
 
@@ -41,25 +43,37 @@ export interface TerminalOptions {
 export function createTerminal({ stdout, stderr, env, isQuiet, wantsColor }: TerminalOptions): Terminal {
   const isLive = stderr.isTTY === true && env["TERM"] !== "dumb" && !isQuiet;
   const hasColor = wantsColor && env["NO_COLOR"] === undefined && stdout.isTTY === true && env["TERM"] !== "dumb";
-  let drawn = 0;
+  let drawn: readonly string[] = [];
+  // Up over the old picture, each line cleared before it is written again, the rest below cleared.
+  const redraw = (lines: readonly string[], above = ""): void => {
+    const up = drawn.length > 0 ? `\u001b[${drawn.length}A` : "";
+    const words = above === "" ? "" : `\u001b[2K${above}\n`;
+    stderr.write(`${up}${words}${lines.map((line) => `\u001b[2K${line}\n`).join("")}\u001b[0J`);
+    drawn = lines;
+  };
   return {
     isLive,
-    columns: stderr.columns ?? 100,
+    // Asked each time: windows change their size.
+    get columns() {
+      return stderr.columns ?? 100;
+    },
+    get rows() {
+      return stderr.rows ?? 40;
+    },
     paint: pc.createColors(hasColor),
     print: (line) => void stdout.write(`${line}\n`),
     say(line) {
-      if (!isQuiet) stderr.write(`${line}\n`);
+      if (isQuiet) return;
+      // Words that come while a picture stands go above it; in its place they would be drawn over.
+      if (drawn.length > 0) redraw(drawn, line);
+      else stderr.write(`${line}\n`);
     },
     complain: (text) => void stderr.write(text),
     draw(lines) {
-      if (!isLive) return;
-      // Up over the old picture, each line cleared before it is written again, the rest below cleared.
-      const up = drawn > 0 ? `\u001b[${drawn}A` : "";
-      stderr.write(`${up}${lines.map((line) => `\u001b[2K${line}\n`).join("")}\u001b[0J`);
-      drawn = lines.length;
+      if (isLive) redraw(lines);
     },
     settle() {
-      drawn = 0;
+      drawn = [];
     },
   };
 }

@@ -73,12 +73,16 @@ function openPlace(json = false) {
   let out = "";
   const accepted = { commandId: "c", workerName: "tokyo", acceptedAt: "2026-01-01T00:00:00Z" };
   const client = {
-    workers: async ({ cursor }: { cursor?: string }) =>
+    listWorkers: async ({ cursor }: { cursor?: string }) =>
       cursor === undefined ? { items: workers.slice(0, 2), nextCursor: "bbb-2" } : { items: workers.slice(2), nextCursor: null },
-    worker: async (instance: string) => ({ ...worker("tokyo", instance, { hostname: "box", connected: true }), asOf: 1 }),
-    diagnostics: async () => diagnostics,
-    setDraining: async (...words: unknown[]) => (done.push(["drain", ...words]), accepted),
-    kick: async (...words: unknown[]) => (done.push(["kick", ...words]), accepted),
+    getWorker: async ({ workerId }: { workerId: string }) => ({
+      ...worker("tokyo", workerId, { hostname: "box", connected: true }),
+      asOf: 1,
+    }),
+    getWorkerDiagnostics: async () => diagnostics,
+    drainWorker: async (words: unknown) => (done.push(["drain", words]), accepted),
+    undrainWorker: async (words: unknown) => (done.push(["undrain", words]), accepted),
+    kickWorker: async (words: unknown) => (done.push(["kick", words]), accepted),
   } as unknown as Client;
   const stdout = { write: (text: string) => (out += text) };
   const terminal = createTerminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
@@ -126,9 +130,9 @@ describe("astra workers", () => {
     await kickWorker("tokyo", "its key leaked", place);
 
     expect(done).toEqual([
-      ["drain", "abc-3", true],
-      ["drain", "abc-3", false],
-      ["kick", "abc-3", "its key leaked"],
+      ["drain", { workerId: "abc-3" }],
+      ["undrain", { workerId: "abc-3" }],
+      ["kick", { workerId: "abc-3", body: { reason: "its key leaked" } }],
     ]);
     expect(out()).toMatch(/tokyo drains.*\ntokyo gets work again\nthe session of tokyo ends/);
   });

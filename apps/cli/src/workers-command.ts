@@ -1,53 +1,54 @@
 // `astra workers list|show|diagnose|drain|undrain|kick`: who is connected and how well, who gets no new work, whose session ends.
 
+import { allItems } from "@astraflow/client";
 import type { Worker } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
-import { layTable, type Terminal, tame } from "./terminal.ts";
+import { type Place, printList } from "./place.ts";
+import { tame } from "./terminal.ts";
 import { drawDiagnostics, drawWorker, stateOf } from "./worker-picture.ts";
 
-interface Place {
-  readonly client: Client;
-  readonly terminal: Terminal;
-  readonly json: boolean;
-}
-
-/** Pages read before a list is called long enough. */
-const pagesMax = 50;
+/** Workers read before a list is called long enough. */
+const workersMax = 10_000;
 const idsShownMax = 5;
 
 async function readWorkers(client: Client): Promise<Worker[]> {
   const workers: Worker[] = [];
-  let cursor: string | undefined;
-  for (let page = 0; page < pagesMax; page += 1) {
-    const { items, nextCursor } = await client.workers({ limit: 200, ...(cursor !== undefined && { cursor }) });
-    workers.push(...items);
-    if (nextCursor === null) break;
-    cursor = nextCursor;
+  for await (const worker of allItems((cursor) => client.listWorkers({ limit: 200, cursor }))) {
+    workers.push(worker);
+    if (workers.length >= workersMax) break;
   }
   return workers;
 }
 
-export async function listWorkers({ client, terminal, json }: Place): Promise<ExitCode> {
-  const items = (await readWorkers(client)).sort(byPresence);
-  if (json) terminal.print(JSON.stringify({ items }));
-  else if (items.length === 0) terminal.say("No worker has joined. Start one: astra worker");
-  else
-    for (const line of layTable([["WORKER", "STATE", "SLOTS", "SEEN", "PACKAGES", "INSTANCE"], ...items.map(rowOf)]))
-      terminal.print(line);
-  return exitCodes.ok;
+export async function listWorkers(place: Place): Promise<ExitCode> {
+  const items = (await readWorkers(place.client)).sort(byPresence);
+  return printList(
+    {
+      items,
+      body: { items },
+      id: ({ instanceId, id }) => instanceId ?? id,
+      columns: [
+        { head: "WORKER", of: ({ id }) => id },
+        { head: "STATE", of: stateOf },
+        { head: "SLOTS", of: ({ capabilities }) => (capabilities ? String(capabilities.concurrency.maxParallel) : "") },
+        { head: "SEEN", of: ({ lastHeartbeatAt }) => lastHeartbeatAt },
+        { head: "PACKAGES", of: ({ packages = [] }) => packages.map((one) => `${one.name}@${one.version}`).join(" ") },
+        { head: "POOL", of: ({ capabilities }) => capabilities?.pool ?? "", isWide: true },
+        { head: "HOST", of: ({ hostname }) => hostname ?? "", isWide: true },
+        { head: "QUEUE", of: ({ queues }) => queues.join(" "), isWide: true },
+        { head: "INSTANCE", of: ({ instanceId }) => instanceId ?? "" },
+      ],
+      none: "No worker has joined. Start one: astra worker",
+    },
+    place,
+  );
 }
 
 /** Those that are there before those that were, each by name. */
 function byPresence(a: Worker, b: Worker): number {
   const presence = Number(b.connected === true) - Number(a.connected === true);
   return presence || a.id.localeCompare(b.id) || (a.instanceId ?? "").localeCompare(b.instanceId ?? "");
-}
-
-function rowOf(worker: Worker): string[] {
-  const packages = (worker.packages ?? []).map((one) => `${one.name}@${one.version}`).join(" ") || "-";
-  const slots = worker.capabilities ? String(worker.capabilities.concurrency.maxParallel) : "-";
-  return [tame(worker.id), stateOf(worker), slots, worker.lastHeartbeatAt, tame(packages), worker.instanceId ?? "-"];
 }
 
 /** Its instance id, from a name or the beginning of either. */
@@ -58,7 +59,7 @@ async function findInstance(word: string, client: Client): Promise<{ instance: s
 
 export async function showWorker(word: string, { client, terminal, json }: Place): Promise<ExitCode> {
   const { instance } = await findInstance(word, client);
-  const worker = await client.worker(instance);
+  const worker = await client.getWorker({ workerId: instance });
   if (json) terminal.print(JSON.stringify(worker));
   else for (const line of drawWorker(worker)) terminal.print(line);
   return exitCodes.ok;
@@ -66,7 +67,7 @@ export async function showWorker(word: string, { client, terminal, json }: Place
 
 export async function diagnoseWorker(word: string, { client, terminal, json }: Place): Promise<ExitCode> {
   const { instance } = await findInstance(word, client);
-  const diagnostics = await client.diagnostics(instance);
+  const diagnostics = await client.getWorkerDiagnostics({ workerId: instance });
   if (json) terminal.print(JSON.stringify(diagnostics));
   else for (const line of drawDiagnostics(diagnostics)) terminal.print(line);
   return exitCodes.ok;
@@ -74,7 +75,7 @@ export async function diagnoseWorker(word: string, { client, terminal, json }: P
 
 export async function setDraining(word: string, on: boolean, { client, terminal, json }: Place): Promise<ExitCode> {
   const { instance, name } = await findInstance(word, client);
-  const answer = await client.setDraining(instance, on);
+  const answer = await (on ? client.drainWorker({ workerId: instance }) : client.undrainWorker({ workerId: instance }));
   if (json) terminal.print(JSON.stringify(answer));
   else terminal.print(`${name} ${on ? "drains: it finishes what it holds and gets nothing new" : "gets work again"}`);
   return exitCodes.ok;
@@ -82,7 +83,7 @@ export async function setDraining(word: string, on: boolean, { client, terminal,
 
 export async function kickWorker(word: string, reason: string | undefined, { client, terminal, json }: Place): Promise<ExitCode> {
   const { instance, name } = await findInstance(word, client);
-  const answer = await client.kick(instance, reason);
+  const answer = await client.kickWorker({ workerId: instance, body: { ...(reason !== undefined && { reason }) } });
   if (json) terminal.print(JSON.stringify(answer));
   else terminal.print(`the session of ${name} ends; it keeps what it holds and may come back with a good credential`);
   return exitCodes.ok;

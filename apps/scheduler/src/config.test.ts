@@ -257,12 +257,59 @@ describe("the scheduler's settings", () => {
     const files = { "/f": "0123456789abcdef0123" };
     const grantsOf = (word: string) => start(["--token", `${word}=@/f`], {}, files).tokens[0]?.grants;
 
-    expect(grantsOf("ops")).toEqual(["worker", "view", "edit", "operate"]);
+    expect(grantsOf("ops")).toEqual(["worker", "view", "read", "edit", "operate"]);
     expect(grantsOf("fleet/acme:worker")).toEqual(["worker"]);
     expect(grantsOf("eyes:admin+view")).toEqual(["view", "admin"]);
     expect(start(["--dev"]).tokens[0]?.grants).toContain("admin");
     for (const wrong of ["ops:", "ops:root", "ops:view+view", "ops:view+"])
-      expect(problems(["--token", `${wrong}=@/f`], {}, files)[0]).toContain("there are worker, view, edit, operate, admin");
+      expect(problems(["--token", `${wrong}=@/f`], {}, files)[0]).toContain("there are worker, view, read, edit, operate, admin");
+  });
+
+  it("[O71] a token may be given roles beside grants", () => {
+    const files = { "/f": "0123456789abcdef0123" };
+    const grantsOf = (word: string) => start(["--token", `${word}=@/f`], {}, files).tokens[0]?.grants;
+
+    expect(grantsOf("eyes:run.viewer+workflow.viewer")).toEqual(["view", "read"]);
+    expect(grantsOf("hands:workflow.editor+worker")).toEqual(["worker", "view", "read", "edit", "operate"]);
+    expect(problems(["--token", "x:run.editor=@/f"], {}, files)[0]).toContain(
+      "the roles workflow.editor, workflow.viewer, run.viewer",
+    );
+  });
+
+  it("[O69] first users have passwords from files or the environment, long enough, and no message repeats one", () => {
+    const files = { "/admin": "first admin password\n", "/acme": "another tenant's one", "/short": "short-secret".slice(0, 11) };
+
+    expect(start(["--dev"]).admins).toEqual([]);
+    expect(start(["--dev", "--admin-password-file", "acme=/acme", "--admin-password-file=/admin"], {}, files).admins).toEqual([
+      { tenant: "acme", password: "another tenant's one" },
+      { tenant: "default", password: "first admin password" },
+    ]);
+    const env = { ASTRA_ADMIN_PASSWORD: "from, the environment" };
+    expect(start(["--dev"], env).admins).toEqual([{ tenant: "default", password: "from, the environment" }]);
+    const said = [
+      ...problems(["--dev", "--admin-password-file=/short"], {}, files),
+      ...problems(["--dev", "--admin-password-file=/nowhere"], {}, files),
+      ...problems(["--dev", "--admin-password-file=/admin"], env, files),
+      ...problems(["--dev", "--admin-password-file=a b=/admin"], {}, files),
+      ...problems(["--dev"], { ASTRA_ADMIN_PASSWORD: "hunter2" }),
+    ];
+    expect(said).toEqual([
+      expect.stringContaining("must hold a password of 12 to 1024 characters"),
+      expect.stringContaining("cannot be read"),
+      'The first user of tenant "default" is given two passwords; keep one.',
+      "--admin-password-file must be FILE or TENANT=FILE.",
+      expect.stringContaining("ASTRA_ADMIN_PASSWORD must hold a password"),
+    ]);
+    expect(said.join()).not.toMatch(/short-secre|hunter2|first admin/);
+  });
+
+  it("[O70] say how long people's tokens live and where files of resources are, by default in the data folder", () => {
+    expect(start(["--dev", "--data-dir=/data"])).toMatchObject({ userTokenMs: 43_200_000, blobDir: "/data/blobs" });
+    expect(start(["--dev", "--user-token=60000", "--blob-dir=/shared"])).toMatchObject({
+      userTokenMs: 60_000,
+      blobDir: "/shared",
+    });
+    expect(problems(["--dev", "--user-token=1"])[0]).toContain("--user-token");
   });
 
   it("[O4] two tokens with one secret are refused: nobody could say who called", () => {

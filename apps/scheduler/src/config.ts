@@ -2,8 +2,9 @@
 // wrong with them at once. Nothing is opened or written here; token files are read through the given reader,
 // those of TLS when they are used (tls-material.ts).
 
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { defaultSettings, type TenantSettings } from "@astraflow/engine";
+import { type AdminPassword, readAdminPasswords } from "./admin-passwords.ts";
 import { type Failpoint, readFailpoints } from "./failpoints.ts";
 import { type Address, type LogLevel, Refusal, type TokenSetting } from "./setting-readers.ts";
 import { gatherSettings, type Sources } from "./setting-sources.ts";
@@ -26,6 +27,10 @@ export interface Config {
   readonly tokens: readonly Token[];
   /** Where they come from, to look again. */
   readonly tokenSettings: readonly TokenSetting[];
+  /** First users, by tenant. */
+  readonly admins: readonly AdminPassword[];
+  readonly userTokenMs: number;
+  readonly blobDir: string;
   readonly sessionTokenMs: number;
   readonly sessionKeyAgeMs: number;
   readonly threads: number;
@@ -71,6 +76,8 @@ export function readConfig(sources: Sources): ConfigAnswer {
       "No caller could get in: there is no token. Write a secret into a file and start with --token NAME=@FILE, or try it out on this machine with --dev.",
     );
   }
+  const { admins, problems: adminProblems } = readAdminPasswords(settings.adminPasswordFile, sources);
+  problems.push(...adminProblems);
   const thresholds = thresholdsOf(settings);
   problems.push(...timeProblems(thresholds, flagNames));
   const tenants = gathered.tenants === undefined ? {} : readTenants(gathered.tenants, thresholds, problems);
@@ -103,6 +110,9 @@ export function readConfig(sources: Sources): ConfigAnswer {
     isDev: settings.dev,
     tokens: settings.dev ? [devToken, ...tokens] : tokens,
     tokenSettings: settings.token,
+    admins,
+    userTokenMs: settings.userToken,
+    blobDir: resolve(settings.blobDir || join(settings.dataDir, "blobs")),
     sessionTokenMs: settings.sessionToken,
     sessionKeyAgeMs: settings.sessionKeyAge,
     threads: settings.threads,

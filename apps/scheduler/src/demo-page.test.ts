@@ -11,7 +11,7 @@ it("[O18] the page carries the dev token only when it is given one", () => {
 
 it("[O18] the page's own demo is a workflow that validates", () => {
   expect(readWorkflow(demoWorkflow)).toEqual(demoWorkflow);
-  expect(readDemoPage({ token: null })).toContain(`"name":"Hello from AstraFlow"`);
+  expect(readDemoPage({ token: null })).toContain(`"name":"Welcome Journey"`);
 });
 
 it("[O18] the page writes texts from the log as texts, never as markup", () => {

@@ -2,7 +2,15 @@
 // Signals, exit codes and the ready line are the command's business (command.ts).
 
 import { hostname } from "node:os";
-import { createDoors, createLink, createMetrics, type SessionLimits, sessionPath } from "@astraflow/doors";
+import {
+  createDocBlobs,
+  createDoors,
+  createLink,
+  createMetrics,
+  createPeople,
+  type SessionLimits,
+  sessionPath,
+} from "@astraflow/doors";
 import { type Problem, paceOf, type TenantSettings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 import type { Config } from "./config.ts";
@@ -10,6 +18,7 @@ import { type Credentials, type CredentialsOptions, openCredentials } from "./cr
 import { readDemoPage } from "./demo-page.ts";
 import { type EngineHost, startHost } from "./engine-host.ts";
 import { engineSettings } from "./engine-world.ts";
+import { foundUsers, openBlobs } from "./first-users.ts";
 import { type BoundServer, bindServer } from "./http-server.ts";
 import { digestText } from "./identity.ts";
 import { createLog, type Log } from "./log.ts";
@@ -91,9 +100,13 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
   const reader = openReader(config.store);
   const watch = await watchPlace(config.store);
   const settings = engineSettings(engine);
+  const people = createPeople({ link, reader, outside, userTokenMs: config.userTokenMs });
   const doors = createDoors({
     link,
     reader,
+    people,
+    blobs: { local: openBlobs(config.blobDir, { outside, log }), db: createDocBlobs({ link, reader }) },
+    isSecure: bound.isSecure,
     authenticate: credentials.authenticate,
     gate: credentials.gate,
     tenants: config.tenants,
@@ -110,6 +123,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
     page: readDemoPage({ token: config.isDev ? devToken.secret : null }),
   });
   await doors.attach(bound.server);
+  await foundUsers(people, config.admins, log);
   const lookout = watchCredentials(credentials, bound, { config, material, log });
   bound.open();
   const { host: name, port, isSecure } = bound;

@@ -1,8 +1,8 @@
 // How the words of settings are read, kind by kind: addresses, names, switches, numbers, tokens. Which settings there are is in
 // setting-table.ts and tenant-settings.ts.
 
-import { allGrants, type Grant, tenantGrants } from "@astraflow/doors";
-import { limits } from "@astraflow/protocol";
+import { allGrants, type Grant, grantsOf, tenantGrants } from "@astraflow/doors";
+import { limits, userRoles } from "@astraflow/protocol";
 
 /** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
 export class Refusal {
@@ -97,9 +97,13 @@ export function readToken(text: string, origin: Origin): readonly TokenSetting[]
   if (!namePattern.test(name) || !namePattern.test(tenant)) {
     return new Refusal("names a token or tenant with other characters than letters, digits, dots, dashes and underscores");
   }
-  const grants = words === undefined ? tenantGrants : allGrants.filter((grant) => words.split("+").includes(grant));
-  if (words !== undefined && grants.length !== words.split("+").length)
-    return new Refusal(`gives "${name}" the grants "${words}"; there are ${allGrants.join(", ")}, joined by +`);
+  const grants = words === undefined ? tenantGrants : readGrants(words);
+  if (grants === null) {
+    const roles = userRoles.filter((role) => role !== "admin");
+    return new Refusal(
+      `gives "${name}" the grants "${words}"; there are ${allGrants.join(", ")} and the roles ${roles.join(", ")}, joined by +`,
+    );
+  }
   if (value.startsWith("@")) return [{ name, tenant, grants, secret: null, file: value.slice(1) }];
   if (origin === "flag") {
     return new Refusal(
@@ -107,4 +111,30 @@ export function readToken(text: string, origin: Origin): readonly TokenSetting[]
     );
   }
   return [{ name, tenant, grants, secret: value, file: null }];
+}
+
+/** Grants and roles by name; `admin` alone is the grant. Null where a word is neither, or there twice. */
+function readGrants(words: string): readonly Grant[] | null {
+  const parts = words.split("+");
+  if (new Set(parts).size !== parts.length) return null;
+  const given = parts.map((part) => {
+    const grant = allGrants.find((one) => one === part);
+    const role = userRoles.find((one) => one === part);
+    return grant !== undefined ? [grant] : role !== undefined ? grantsOf([role]) : null;
+  });
+  return given.includes(null) ? null : allGrants.filter((grant) => given.some((some) => some?.includes(grant)));
+}
+
+/** A file with the password of a tenant's first user. */
+export interface AdminPasswordSetting {
+  readonly tenant: string;
+  readonly file: string;
+}
+
+/** `FILE` or `TENANT=FILE`. */
+export function readAdminPasswordFile(text: string): readonly AdminPasswordSetting[] | Refusal {
+  const cut = /^(?:([^=/]*)=)?(.+)$/s.exec(text.trim());
+  const [, tenant = "default", file = ""] = cut ?? [];
+  if (file === "" || !namePattern.test(tenant)) return new Refusal("must be FILE or TENANT=FILE");
+  return [{ tenant, file }];
 }

@@ -4,12 +4,14 @@
 
 import {
   type Address,
+  type AdminPasswordSetting,
   dayMs,
   type LogLevel,
   logLevels,
   type Origin,
   type Refusal,
   readAddress,
+  readAdminPasswordFile,
   readLevel,
   readName,
   readPercent,
@@ -34,6 +36,7 @@ export interface SettingRow<T> {
 }
 
 const none: readonly TokenSetting[] = [];
+const noPasswords: readonly AdminPasswordSetting[] = [];
 
 export const settingTable = {
   listen: {
@@ -53,10 +56,29 @@ export const settingTable = {
   dev: { word: null, help: `accept the token "dev-token"; only on loopback`, fallback: false, read: readSwitch },
   token: {
     word: "NAME=@FILE",
-    help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+edit+operate+admin=@FILE for some things only (by default all but admin, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
+    help: "a token that callers and workers may use, NAME/TENANT=@FILE for another tenant, NAME/TENANT:worker+view+read+edit+operate+admin=@FILE, or roles like workflow.viewer, for some things only (by default all but admin, which /metrics wants); repeatable; FILE holds one secret a line, the newest first",
     fallback: none,
     isMany: true,
     read: readToken,
+  },
+  adminPasswordFile: {
+    word: "FILE",
+    help: "a file with the password of the first user, admin, for a tenant that has no users; TENANT=FILE for another than default; or the variable ASTRA_ADMIN_PASSWORD",
+    fallback: noPasswords,
+    isMany: true,
+    read: readAdminPasswordFile,
+  },
+  userToken: {
+    word: "MS",
+    help: "how long a token lives that a user gets for a password",
+    fallback: 12 * 3_600_000,
+    read: readWhole({ min: 1_000, max: 365 * dayMs, unit: "milliseconds" }),
+  },
+  blobDir: {
+    word: "DIR",
+    help: "where the files of resources are kept, by default in the data folder; schedulers that share a store share it too",
+    fallback: "",
+    read: readText,
   },
   threads: {
     word: "N",
@@ -170,7 +192,17 @@ export const settingTable = {
 export type SettingKey = keyof typeof settingTable;
 /** Rows are read as one type with a literal fallback; this is the type they hold. */
 type Widen<T> = T extends number ? number : T extends boolean ? boolean : T;
-type TextKey = "respListen" | "dataDir" | "store" | "cluster" | "replica" | "tlsCert" | "tlsKey" | "clientCa" | "trustDomain";
+type TextKey =
+  | "respListen"
+  | "dataDir"
+  | "blobDir"
+  | "store"
+  | "cluster"
+  | "replica"
+  | "tlsCert"
+  | "tlsKey"
+  | "clientCa"
+  | "trustDomain";
 export type Settings = {
   readonly [K in SettingKey]: K extends TextKey ? string : Widen<(typeof settingTable)[K]["fallback"]>;
 };

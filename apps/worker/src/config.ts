@@ -2,6 +2,7 @@
 // Nothing is written here, and only what the settings name is looked at; the table of settings is settings.ts.
 
 import { Fault, limits, readJson } from "@astraflow/protocol";
+import { type ResourceSettings, resourceDefaults } from "@astraflow/runtime";
 import { authModeOf, defaultUrl, devToken, findContradictions, type Values } from "./contradictions.ts";
 import { readSetting, type SettingValue } from "./setting-reader.ts";
 import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
@@ -26,6 +27,8 @@ export interface WorkerConfig {
   readonly tags: Readonly<Record<string, string>> | undefined;
   readonly packagesDir: string;
   readonly dataDir: string;
+  /** What tasks may keep for later ones. */
+  readonly resources: Omit<ResourceSettings, "workerName">;
   readonly heartbeatMs: number;
   readonly acceptWaitMs: number;
   readonly window: number;
@@ -142,6 +145,13 @@ function configOf(values: Values, { hostname, tokenFile }: Surroundings): Worker
     tags: maybe<Record<string, string>>("TAGS"),
     packagesDir: get("PACKAGES_DIR", `${dataDir}/packages`),
     dataDir,
+    resources: {
+      diskBytesMax: get("RESOURCE_MAX_DISK_BYTES", resourceDefaults.diskBytesMax),
+      memBytesMax: get("RESOURCE_MAX_MEM_BYTES", resourceDefaults.memBytesMax),
+      gcMs: get("RESOURCE_GC_INTERVAL_SECONDS", resourceDefaults.gcMs / 1_000) * 1_000,
+      ttlMs: get("RESOURCE_DEFAULT_TTL_SECONDS", resourceDefaults.ttlMs / 1_000) * 1_000,
+      inlineBytesMax: get("INLINE_RESULT_LIMIT_BYTES", resourceDefaults.inlineBytesMax),
+    },
     heartbeatMs: get("HEARTBEAT_INTERVAL_SECONDS", 10) * 1_000,
     acceptWaitMs: get("SESSION_ACCEPT_TIMEOUT_SECONDS", 10) * 1_000,
     window: get("SESSION_WINDOW_SIZE", 64),

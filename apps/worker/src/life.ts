@@ -197,8 +197,10 @@ function fixedOptions(config: WorkerConfig, { instance, boot, token }: { instanc
       ...(pool && { pool }),
       ...(tags && { tags }),
     },
-    outbox: openOutboxFolder(config.dataDir, outboxFile(tenant, instance)),
+    outbox: openOutboxFolder(config.dataDir, `outbox-${identityDigest(tenant, instance)}.journal`),
     workRoot: path.join(config.dataDir, "work"),
+    resourceDir: path.join(config.dataDir, `resources-${identityDigest(tenant, instance)}`),
+    resources: config.resources,
     outside: realOutside,
     tls: () => readTlsFiles(config.tls),
     settings: {
@@ -210,12 +212,12 @@ function fixedOptions(config: WorkerConfig, { instance, boot, token }: { instanc
   };
 }
 
-/** A file for each identity: results are the business of the worker that was asked for them, also where two share a directory. */
-function outboxFile(tenant: string, instance: string): string {
-  const digest = createHash("sha256")
+/** Files for each identity: results and resources are the business of the worker that was asked for them, also where two share a directory. */
+function identityDigest(tenant: string, instance: string): string {
+  return createHash("sha256")
     .update(JSON.stringify([tenant, instance]))
-    .digest("hex");
-  return `outbox-${digest.slice(0, 16)}.journal`;
+    .digest("hex")
+    .slice(0, 16);
 }
 
 const realOutside: Outside = {

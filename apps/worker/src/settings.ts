@@ -113,6 +113,36 @@ export const settings = [
     otherwise: "./var",
   },
   {
+    name: "RESOURCE_MAX_DISK_BYTES",
+    reading: whole(0, Number.MAX_SAFE_INTEGER),
+    help: "bytes of files that tasks may keep here for later ones; what is idle longest gives way",
+    otherwise: "10737418240",
+  },
+  {
+    name: "RESOURCE_MAX_MEM_BYTES",
+    reading: whole(0, Number.MAX_SAFE_INTEGER),
+    help: "the same for what they keep in memory, by their own word",
+    otherwise: "1073741824",
+  },
+  {
+    name: "RESOURCE_GC_INTERVAL_SECONDS",
+    reading: whole(1, 86_400),
+    help: "how often what has expired is removed",
+    otherwise: "60",
+  },
+  {
+    name: "RESOURCE_DEFAULT_TTL_SECONDS",
+    reading: whole(1, 31_536_000),
+    help: "how long something kept lives when its task does not say",
+    otherwise: "3600",
+  },
+  {
+    name: "INLINE_RESULT_LIMIT_BYTES",
+    reading: whole(16 * 1_024, 2 * 1_024 * 1_024),
+    help: "the large parts of a result above this stay here as artifacts, and the result says where",
+    otherwise: "2097152",
+  },
+  {
     name: "HEARTBEAT_INTERVAL_SECONDS",
     reading: whole(1, 3_600),
     help: "used when the scheduler announces no period",

@@ -5,8 +5,13 @@ import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault } from "@astraflow/protocol";
 import { createExtensions } from "./extensions.ts";
+import { createManifestNotes } from "./manifests.ts";
+import { createDocBlobs } from "./resources/blobs.ts";
+import { createBindings } from "./resources/resource-bindings.ts";
+import { createResourceNeeds } from "./resources/resource-needs.ts";
 import { createRest, type RestOptions } from "./rest/app.ts";
 import { restLimits } from "./rest/call.ts";
+import { createDispatchBinder, type DispatchBinder } from "./session/dispatch-bindings.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
 import { refuseUpgrade } from "./session/upgrade.ts";
 import { logWorkerNews } from "./worker-news.ts";
@@ -25,7 +30,10 @@ export interface Doors {
 export function createDoors(options: DoorsOptions): Doors {
   // What workers send to vendors comes in at one door and leaves by the other.
   const extensions = options.extensions ?? createExtensions({ outside: options.outside });
-  const session = createSessionDoor({ ...options, extensions });
+  const notes = createManifestNotes(options);
+  const noteManifests = options.noteManifests ?? notes.noteManifests;
+  const binder = options.binder ?? createBinder(options, () => notes.settled());
+  const session = createSessionDoor({ ...options, extensions, noteManifests, binder });
   const rest = createRest({ ...options, extensions });
   const endNews = logWorkerNews(options.link, options.outside);
   return {
@@ -51,4 +59,12 @@ export function createDoors(options: DoorsOptions): Doors {
       return session.connections;
     },
   };
+}
+
+/** Resources are found where the routes keep them. */
+function createBinder(options: DoorsOptions, settled: () => Promise<void>): DispatchBinder {
+  const { outside } = options;
+  const blobs = options.blobs ?? { db: createDocBlobs(options) };
+  const bindings = createBindings({ ...options, blobs });
+  return createDispatchBinder({ needs: createResourceNeeds({ ...options, settled }), bindings, outside });
 }

@@ -2,20 +2,34 @@
 // again, is the app's business; what a worker may do with a token is asked in gate-keeper.ts.
 
 import { createHash, timingSafeEqual } from "node:crypto";
+import type { Grant, UserRole } from "@astraflow/protocol";
 
-/**
- * What a token may be used for. `worker` opens sessions, `view` reads, `edit` starts and cancels, `operate` drains and kicks, all within its
- * tenant; `admin` sees what names every tenant, such as /metrics.
- */
-export type Grant = "worker" | "view" | "edit" | "operate" | "admin";
-export const tenantGrants: readonly Grant[] = ["worker", "view", "edit", "operate"];
+export type { Grant };
+export const tenantGrants: readonly Grant[] = ["worker", "view", "read", "edit", "operate"];
 export const allGrants: readonly Grant[] = [...tenantGrants, "admin"];
+
+/** What each role may do. Nobody opens a worker's session by a role. */
+const grantsByRole: Readonly<Record<UserRole, readonly Grant[]>> = {
+  admin: ["view", "read", "edit", "operate", "admin"],
+  "workflow.editor": ["view", "read", "edit", "operate"],
+  "workflow.viewer": ["read"],
+  "run.viewer": ["view"],
+};
+
+export const grantsOf = (roles: readonly UserRole[]): readonly Grant[] =>
+  allGrants.filter((grant) => roles.some((role) => grantsByRole[role].includes(grant)));
+
+/** The roles that these grants amount to, for showing a token of the configuration as a user. */
+export const rolesOf = (grants: readonly Grant[]): UserRole[] =>
+  (Object.keys(grantsByRole) as UserRole[]).filter((role) => grantsByRole[role].every((grant) => grants.includes(grant)));
 
 export interface Identity {
   readonly tenant: string;
-  /** For the log: who asked. */
+  /** Who asked, for the log and as the owner of things: the name of a token, or the id of a person. */
   readonly user: string;
   readonly grants: readonly Grant[];
+  /** Only of a person that has signed in: which of its tokens was shown. */
+  readonly person?: { readonly username: string; readonly displayName: string; readonly jti: string; readonly expiresAt: number };
 }
 
 /** `tenant` is what the peer claims; null where the wire has no such claim. A claim that is not the token's tenant is refused. */

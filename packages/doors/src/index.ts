@@ -1,5 +1,6 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
 
+export { type Catalogue, type Catalogues, catalogueOf, createCatalogues } from "./catalogue.ts";
 export { certificateOf } from "./certificates.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export { createExtensions, type Extensions, type WorkerFrame } from "./extensions.ts";
@@ -11,6 +12,7 @@ export {
   createTokenBook,
   createTokens,
   type Grant,
+  grantsOf,
   type Identity,
   type TokenBook,
   type TokenEntry,
@@ -19,6 +21,9 @@ export {
 export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News, type NewsOf } from "./link.ts";
 export { createMetrics, type Family, type Metrics, type Series } from "./metrics.ts";
 export type { LogLine, Outside } from "./outside.ts";
+export { createPeople, type People, type PeopleOptions } from "./people/people.ts";
+export { type Blobs, type BlobsByProvider, createDocBlobs } from "./resources/blobs.ts";
+export { createFolderBlobs, tidyBlobs } from "./resources/blobs-folder.ts";
 export { createRest, type RestOptions } from "./rest/app.ts";
 export {
   type AdmittedRequest,

@@ -23,13 +23,141 @@ export interface StartRun {
   readonly priority: number;
   readonly timeoutMs: number | null;
   /** Idempotency-Key and a digest of the whole request: a repeat gives the same run, another request under the key is refused. */
-  readonly ask: { readonly key: string; readonly digest: string } | null;
+  readonly ask: Ask | null;
+  /** Name of the workflow and its id; absent where the caller has none. */
+  readonly label?: string;
+  readonly source?: string;
+  /** JSON text of how the run came to be; see core/rows/about.ts. */
+  readonly about?: string;
+  /** Nodes of the top level that are not run, by ordinal: pinned, taken from another run, or left out. JSON text of the result. */
+  readonly given?: Readonly<Record<number, Given>>;
 }
 
-export interface CancelRun {
-  readonly type: "run.cancel";
+export interface Given {
+  readonly status: "succeeded" | "skipped";
+  readonly result: string;
+  /** Parameters it ran with, where it did; edges may carry them. */
+  readonly params?: string;
+  /** Why it is not run: `pin`, `reuse`, `excluded`. */
+  readonly why: string;
+}
+
+export interface Ask {
+  readonly key: string;
+  readonly digest: string;
+}
+
+/** Who asks for something that is kept in the audit, and under which request id. */
+interface Ordered {
   readonly tenant: Tenant;
   readonly by: string;
+  readonly corr?: string;
+}
+
+/** An order that may come again: under the same key it is answered as the first time, and done once. */
+interface Steering extends Ordered {
+  readonly ask?: Ask | null;
+}
+
+/** `node`: a node's id, or a task's slot where the node runs more than once. */
+export interface SkipNode extends Steering {
+  readonly type: "run.skip";
+  readonly run: RunId;
+  readonly node: string;
+  readonly reason: string;
+}
+
+/** A live node: its pause before the next attempt is cut short, or its present attempt is taken from its worker. */
+export interface RetryNode extends Steering {
+  readonly type: "run.retry";
+  readonly run: RunId;
+  readonly node: string;
+  readonly reason: string;
+}
+
+/** `switch` takes running attempts back, `drain` lets them end; both send what follows to `worker`, or anywhere but where it was. */
+export interface RebindRun extends Steering {
+  readonly type: "run.rebind";
+  readonly run: RunId;
+  readonly node: string | null;
+  readonly worker: WorkerId | null;
+  readonly mode: "switch" | "drain";
+}
+
+/** Documents written together or not at all. */
+export interface WriteDocs extends Ordered {
+  readonly type: "docs.write";
+  readonly puts: readonly DocPut[];
+  readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
+  /** What the audit says of it; absent: nothing. */
+  readonly audit?: AuditWords;
+  /** A repeat under the same key is answered with what the first was answered. */
+  readonly ask?: Ask | null;
+}
+
+export interface DocPut {
+  readonly collection: string;
+  readonly name: string;
+  /** The revision that was read; 0 = must not exist yet. Absent: whatever there is. */
+  readonly rev?: number;
+  readonly body: string;
+  /** Each stays as it was where it is absent. */
+  readonly sort?: string;
+  readonly terms?: string;
+  readonly due?: number | null;
+}
+
+/** An audit entry: what was done to what. Who, when and the outcome are added by the engine. */
+export interface AuditWords {
+  readonly action: string;
+  readonly targetType: string;
+  readonly target: string;
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+/** A worker makes itself known, or says that it lives, without a socket. */
+export interface EnrolWorker extends Ordered {
+  readonly type: "worker.enrol";
+  readonly worker: WorkerId;
+  readonly name: string;
+  /** What it announced; null: only a sign of life (a worker that never enrolled is then unknown). */
+  readonly about: WorkerAbout | null;
+  readonly status: string | null;
+  readonly packages: WorkerAbout["packages"] | null;
+}
+
+/** A command for a worker that its session carries out: packages come and go. Kept as a document until the worker has answered. */
+export interface OrderWorker extends Ordered {
+  readonly type: "worker.order";
+  readonly worker: WorkerId;
+  readonly id: string;
+  readonly order: WorkerOrder;
+}
+
+export type WorkerOrder =
+  | {
+      readonly type: "pkg.install";
+      readonly name: string;
+      readonly version: string;
+      readonly url?: string;
+      readonly sha256?: string;
+    }
+  | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
+
+/** The worker's word about a package command (`biz.pkg.event`). */
+export interface ReportPackage {
+  readonly type: "worker.package";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly name: string;
+  readonly version: string;
+  readonly status: "installed" | "failed" | "removed";
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export interface CancelRun extends Ordered {
+  readonly type: "run.cancel";
   readonly run: RunId;
   readonly reason: string;
 }
@@ -113,19 +241,15 @@ export interface LeaveWorker {
   readonly reason: string;
 }
 
-export interface DrainWorker {
+export interface DrainWorker extends Ordered {
   readonly type: "worker.drain";
-  readonly tenant: Tenant;
-  readonly by: string;
   readonly worker: WorkerId;
   readonly on: boolean;
 }
 
 /** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */
-export interface KickWorker {
+export interface KickWorker extends Ordered {
   readonly type: "worker.kick";
-  readonly tenant: Tenant;
-  readonly by: string;
   readonly worker: WorkerId;
   readonly reason: string;
 }
@@ -177,6 +301,32 @@ export interface ResultTask extends AboutAttempt {
     readonly details?: Readonly<Record<string, unknown>>;
   } | null;
   readonly durationMs: number | null;
+  /** What stays with the worker under a name. */
+  readonly artifacts?: readonly ArtifactWord[];
+  /** JSON text of what the node says of its result; shown, never decided upon. */
+  readonly metadata?: string;
+}
+
+export interface ArtifactWord {
+  readonly resource: string;
+  readonly type: string;
+  readonly sizeBytes?: number;
+  readonly inline?: boolean;
+  /** Absent: the default time to live. */
+  readonly expiresAt?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** A middleware asks for the next of its chain to be run. Known by (boot, request): a repeat is answered, not run again. */
+export interface NextTask extends AboutAttempt {
+  readonly type: "task.next";
+  readonly request: string;
+  /** Merged over the parameters of what is called, key by key; null removes. JSON text of an object, or null. */
+  readonly payload: string | null;
+  /** JSON texts; handed to what is called under `__next`. */
+  readonly hostCtx: string | null;
+  readonly middlewareCtx: string | null;
+  readonly timeoutMs: number | null;
 }
 
 /** The worker could not run it, or the handler threw. */
@@ -196,6 +346,14 @@ export interface FeedbackTask extends AboutAttempt {
 export type Command =
   | StartRun
   | CancelRun
+  | SkipNode
+  | RetryNode
+  | RebindRun
+  | WriteDocs
+  | EnrolWorker
+  | OrderWorker
+  | ReportPackage
+  | NextTask
   | JoinWorker
   | BeatWorker
   | DescribeWorker

@@ -1,6 +1,6 @@
 // What the engine says to the doors, always after the commit that made it true: answers, frames to send, and news of the log.
 
-import type { VendorFrame } from "./command.ts";
+import type { VendorFrame, WorkerOrder } from "./command.ts";
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "./rows.ts";
 
 /** A fault as data, for crossing threads. */
@@ -40,7 +40,23 @@ export type AnswerBody =
     }
   /** `applied: false`: an equal repeat of what is already stored. */
   | { readonly of: "word"; readonly applied: boolean }
-  | { readonly of: "worker"; readonly worker: WorkerId; readonly draining: boolean };
+  | { readonly of: "worker"; readonly worker: WorkerId; readonly draining: boolean }
+  /** Revisions as written, in the order of the command's `puts`; `repeated`: an earlier command under this key did it. */
+  | { readonly of: "docs"; readonly revs: readonly number[]; readonly repeated: boolean }
+  | { readonly of: "enrolled"; readonly worker: WorkerId; readonly heartbeatMs: number; readonly isOnline: boolean }
+  /** What steering did: one entry per task it touched. */
+  | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly Steered[] }
+  | { readonly of: "order"; readonly id: string; readonly sent: boolean };
+
+/** One task that an operator moved: from whom, to whom, and what was sent. */
+export interface Steered {
+  readonly task: TaskId;
+  readonly node: string;
+  readonly from: WorkerId | null;
+  readonly to: WorkerId | null;
+  readonly sent: "stop" | "none";
+  readonly phase: string;
+}
 
 /** Send this task to that session. The row is committed; if the frame is lost the ack deadline takes it back. */
 export interface SendDispatch {
@@ -57,6 +73,8 @@ export interface SendDispatch {
     readonly nodeType: string;
     readonly packageName: string;
     readonly packageVersion: string;
+    /** Id of the kept workflow that the run is of; absent where its definition is nobody's, whatever id that names. Not for the worker. */
+    readonly workflow?: string;
     /** JSON text. */
     readonly params: string;
     readonly fence: number;
@@ -64,7 +82,49 @@ export interface SendDispatch {
     readonly timeoutMs: number | null;
     readonly concurrencyKey: string;
     readonly priority: number;
+    /** Of a middleware and of a host that is run through a chain. */
+    readonly hostNode?: string;
+    readonly chain?: readonly string[];
+    /** Of a middleware only. */
+    readonly chainIndex?: number;
+    readonly resourceRefs?: readonly ResourceRef[];
+    readonly affinity?: { readonly key: string; readonly mode: "sticky" | "preferred"; readonly expiresAt?: number };
   };
+}
+
+/** Something a worker keeps that the task needs there. */
+export interface ResourceRef {
+  readonly resource: string;
+  readonly workerName: string;
+  readonly type: string;
+  readonly scope?: string;
+  readonly expiresAt?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** The answer to a middleware's `next`. Exactly one of `result` (JSON text) and `error` is not null. */
+export interface SendNext {
+  readonly type: "next";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly run: RunId;
+  readonly task: TaskId;
+  readonly node: string;
+  readonly request: string;
+  readonly result: string | null;
+  readonly error: { readonly code: string; readonly message: string } | null;
+  readonly trace: Readonly<Record<string, unknown>>;
+}
+
+/** A command for that session to carry out; its document is on disk. */
+export interface SendOrder {
+  readonly type: "order";
+  readonly session: string;
+  readonly worker: WorkerId;
+  readonly tenant: Tenant;
+  readonly id: string;
+  readonly order: WorkerOrder;
 }
 
 /** Tell a session that an attempt it holds is no longer wanted or no longer its own. */
@@ -132,4 +192,15 @@ export interface Counted {
   readonly values: readonly number[];
 }
 
-export type Effect = Answer | SendDispatch | SendStop | SendReset | SendDrain | SendTell | WorkerNews | LogGrew | Counted;
+export type Effect =
+  | Answer
+  | SendDispatch
+  | SendStop
+  | SendReset
+  | SendDrain
+  | SendTell
+  | SendNext
+  | SendOrder
+  | WorkerNews
+  | LogGrew
+  | Counted;

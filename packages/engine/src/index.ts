@@ -2,28 +2,66 @@
 
 export type {
   AckTasks,
+  ArtifactWord,
+  Ask,
+  AuditWords,
   BeatWorker,
   CancelRun,
   Command,
   DescribeWorker,
+  DocPut,
   DrainWorker,
+  EnrolWorker,
   ErrorTask,
   FeedbackTask,
+  Given,
   Held,
   Inbound,
   JoinWorker,
   KickWorker,
   LeaveWorker,
+  NextTask,
+  OrderWorker,
+  RebindRun,
+  ReportPackage,
   ResultTask,
+  RetryNode,
+  SkipNode,
   StartRun,
   TellWorker,
   VendorFrame,
   WorkerAbout,
+  WorkerOrder,
+  WriteDocs,
 } from "./command.ts";
-export type { Condition } from "./core/condition.ts";
-export { readCondition } from "./core/condition.ts";
-export { attemptPhase } from "./core/task.ts";
-export { livenessAfter } from "./core/worker.ts";
+export type { Condition } from "./core/crew/condition.ts";
+export { readCondition } from "./core/crew/condition.ts";
+export type { OrderBody } from "./core/crew/orders.ts";
+export { livenessAfter } from "./core/crew/worker.ts";
+export { type Marks, marksOf } from "./core/flow/marks.ts";
+export { resultBytesMax } from "./core/flow/outcome.ts";
+export { type ArtifactBody, readArtifact } from "./core/place/artifacts.ts";
+export { type Binding, bindingsOf } from "./core/place/bindings.ts";
+export { type Needs, needsOf } from "./core/place/route.ts";
+export {
+  type Candidate,
+  candidateOf,
+  type Reason,
+  type ReasonCode,
+  type RuleCode,
+  ruleFor,
+  type Seen,
+  type Why,
+  type WorkerWhy,
+  whyWaits,
+} from "./core/place/why.ts";
+export { aboutOf, type RunAbout } from "./core/rows/about.ts";
+export { lastStep, nodeAt, planIn, type Slot, scopeOf, slotOf } from "./core/rows/slot.ts";
+export { stateOf, type TaskState } from "./core/rows/state.ts";
+export { attemptPhase } from "./core/rows/task.ts";
+export { hasSameTerms, hasWords, termsOf, wordsOf } from "./core/rows/terms.ts";
+export { docsPerWriteMax } from "./core/steer/docs.ts";
+export type { DeadLetter } from "./core/word/letter.ts";
 export type {
   Answer,
   AnswerBody,
@@ -31,11 +69,15 @@ export type {
   Effect,
   FaultData,
   LogGrew,
+  ResourceRef,
   SendDispatch,
   SendDrain,
+  SendNext,
+  SendOrder,
   SendReset,
   SendStop,
   SendTell,
+  Steered,
   WorkerNews,
 } from "./effect.ts";
 export type {
@@ -46,6 +88,7 @@ export type {
   EventPage,
   EventQuery,
   Hint,
+  LineDepth,
   LogEntry,
   PageOf,
   PageQuery,
@@ -59,6 +102,8 @@ export type {
 } from "./port.ts";
 export type {
   AskRow,
+  ChunkRow,
+  DocRow,
   Fact,
   Happening,
   Key,
@@ -82,7 +127,7 @@ export type {
   WorkerRow,
   WorkflowRow,
 } from "./rows.ts";
-export { keyOf, rootOf, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
+export { docId, docKey, keyOf, rootOf, runCollections, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
 export type { TenantSettings } from "./thresholds.ts";
 export { paceOf, settingsProblems, thresholdsOf } from "./thresholds.ts";
 export { createEngine } from "./turn/driver.ts";

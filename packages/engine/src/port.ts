@@ -3,6 +3,8 @@
 
 import type { Fault } from "@astraflow/protocol";
 import type {
+  ChunkRow,
+  DocRow,
   Happening,
   Key,
   Line,
@@ -66,7 +68,9 @@ export interface Claim {
 export type TaskList =
   | { readonly of: "open"; readonly run: RunId; readonly after: TaskId | ""; readonly limit: number }
   | { readonly of: "held"; readonly worker: WorkerId; readonly limit: number }
-  | { readonly of: "line"; readonly line: Line; readonly limit: number };
+  | { readonly of: "line"; readonly line: Line; readonly limit: number }
+  /** Tasks of a run in any phase, in id order, `after` < id <= `last`; the run is taken. */
+  | { readonly of: "range"; readonly run: RunId; readonly after: TaskId; readonly last: TaskId; readonly limit: number };
 
 export interface Tx {
   /** Store clock, one instant for the turn. Never below an instant already stored. */
@@ -102,6 +106,8 @@ export interface Unit {
   /** The store gives per-tenant positions without gaps, in commit order, as the last act. */
   readonly happenings: readonly Happening[];
   readonly mail: readonly Mail[];
+  /** What tasks of this unit printed. A row that exists already (same task, fence and first) is left as it is. */
+  readonly chunks?: readonly ChunkRow[];
   /**
    * Workers this unit grants to. Each must be online, not draining and in that epoch when the unit is written, and in no other turn's
    * hands; else nothing is written and the worker is named. Many turns may rely on one worker at once; who changes it finds it busy.
@@ -137,6 +143,10 @@ export interface EventQuery {
   readonly after: Position;
   readonly subject?: Key;
   readonly limit: number;
+  /** Newest first: the facts before this position. `after` is then where to stop. */
+  readonly before?: Position;
+  /** Only facts whose type begins with one of these words. A page looks at a bounded stretch of the log and may be short although more follows. */
+  readonly types?: readonly string[];
 }
 
 export interface LogEntry {
@@ -165,8 +175,42 @@ export type PageQuery =
       readonly limit: number;
       readonly phase?: RunPhase;
       readonly client?: string;
+      /** Workflow id, and instants of creation: from, and before. */
+      readonly source?: string;
+      readonly since?: Millis;
+      readonly until?: Millis;
+      /** Words that must all be found (each may be the beginning of one) in what `termsOf` says of the run. */
+      readonly search?: string;
     }
-  | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId }
+  | { readonly page: "run"; readonly tenant: Tenant; readonly run: RunId; readonly tasksMax?: number }
+  /** Tasks of a run in id order, after one of them. */
+  | { readonly page: "tasks"; readonly tenant: Tenant; readonly run: RunId; readonly after?: TaskId; readonly limit: number }
+  | { readonly page: "task"; readonly tenant: Tenant; readonly task: TaskId }
+  /** Documents of a collection by (sort, id); `prefix` of their names; `search` as for runs. */
+  | {
+      readonly page: "docs";
+      readonly tenant: Tenant;
+      readonly collection: string;
+      readonly prefix?: string;
+      readonly search?: string;
+      readonly order?: "asc" | "desc";
+      /** `next` of the page before. */
+      readonly after?: string;
+      readonly limit: number;
+    }
+  | { readonly page: "doc"; readonly tenant: Tenant; readonly collection: string; readonly names: readonly string[] }
+  /** What an attempt printed, from a chunk's number or from a line on. */
+  | {
+      readonly page: "chunks";
+      readonly tenant: Tenant;
+      readonly task: TaskId;
+      readonly fence?: number;
+      readonly fromChunk?: number;
+      readonly fromLine?: number;
+      readonly limit: number;
+    }
+  /** Who stands in each line of ready tasks, with what its route needs; counted up to `max` a line. */
+  | { readonly page: "lines"; readonly tenant: Tenant; readonly max: number }
   | { readonly page: "workers"; readonly tenant: Tenant }
   | { readonly page: "routes" }
   /** One worker with the attempts that are leased to it, in id order. */
@@ -178,8 +222,17 @@ export type PageQuery =
 
 export interface RunDetail {
   readonly run: RunRow;
+  /** In id order, at most `tasksMax`; the rest by the page "tasks". */
   readonly tasks: readonly TaskRow[];
   readonly workflow: string;
+}
+
+/** A line of tasks that wait for a worker. */
+export interface LineDepth {
+  readonly line: Line;
+  readonly route: RouteRow | null;
+  readonly tasks: number;
+  readonly oldestReadyAt: Millis | null;
 }
 
 export interface Depth {
@@ -198,14 +251,28 @@ export interface CrewCount {
 /** Every page names the position of its tenant's log that it is true at. */
 export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
   ? { readonly items: readonly RunRow[]; readonly next: RunId | null; readonly head: Position }
-  : Q extends { page: "run" }
-    ? { readonly detail: RunDetail | null; readonly head: Position }
-    : Q extends { page: "workers" }
-      ? { readonly items: readonly WorkerRow[]; readonly head: Position }
-      : Q extends { page: "worker" }
-        ? { readonly worker: WorkerRow | null; readonly held: readonly TaskRow[]; readonly head: Position }
-        : Q extends { page: "crew" }
-          ? { readonly items: readonly CrewCount[] }
-          : Q extends { page: "routes" }
-            ? { readonly items: readonly RouteRow[] }
-            : { readonly items: readonly Depth[] };
+  : Q extends { page: "tasks" }
+    ? { readonly items: readonly TaskRow[]; readonly next: TaskId | null; readonly head: Position }
+    : Q extends { page: "task" }
+      ? { readonly run: RunRow | null; readonly task: TaskRow | null; readonly head: Position }
+      : Q extends { page: "docs" }
+        ? { readonly items: readonly DocRow[]; readonly next: string | null; readonly head: Position }
+        : Q extends { page: "doc" }
+          ? { readonly items: readonly (DocRow | null)[]; readonly head: Position }
+          : Q extends { page: "chunks" }
+            ? { readonly items: readonly ChunkRow[]; readonly head: Position }
+            : Q extends { page: "lines" }
+              ? { readonly items: readonly LineDepth[]; readonly head: Position }
+              : OlderPageOf<Q>;
+
+type OlderPageOf<Q extends PageQuery> = Q extends { page: "run" }
+  ? { readonly detail: RunDetail | null; readonly head: Position }
+  : Q extends { page: "workers" }
+    ? { readonly items: readonly WorkerRow[]; readonly head: Position }
+    : Q extends { page: "worker" }
+      ? { readonly worker: WorkerRow | null; readonly held: readonly TaskRow[]; readonly head: Position }
+      : Q extends { page: "crew" }
+        ? { readonly items: readonly CrewCount[] }
+        : Q extends { page: "routes" }
+          ? { readonly items: readonly RouteRow[] }
+          : { readonly items: readonly Depth[] };

@@ -5,7 +5,7 @@ export type Millis = number;
 export type Tenant = string;
 /** UUIDv7: time-ordered, so that new rows land together at the end of their table. */
 export type RunId = string;
-/** `<run id>.<slot>`: a task's id names its run, so the run can be locked before the task is read. */
+/** `<run id>.<slot>`: a task's id names its run, so the run can be locked before the task is read. The slot says which node: core/rows/slot.ts. */
 export type TaskId = string;
 /** `<tenant>/<instance id>`: two tenants may bring workers with one instance id and never meet. */
 export type WorkerId = string;
@@ -20,8 +20,9 @@ export type Position = number;
 export type Line = string;
 
 export type RunPhase = "queued" | "running" | "ending" | "succeeded" | "failed" | "cancelled";
-export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "succeeded" | "failed" | "cancelled" | "skipped";
-export type WorkerPhase = "online" | "away" | "lost";
+export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "succeeded" | "failed" | "cancelled" | "skipped" | "hosting";
+/** `enrolled`: known by its word over REST alone; it gets nothing before its socket is up. */
+export type WorkerPhase = "online" | "away" | "lost" | "enrolled";
 
 export interface RunRow {
   readonly kind: "run";
@@ -44,6 +45,16 @@ export interface RunRow {
   readonly due: Millis | null;
   /** JSON text `{code, message, details?}`. */
   readonly error: string | null;
+  /** Name of the workflow, for people. */
+  readonly label: string;
+  /** Id of the workflow this is a run of, as its author gave it. */
+  readonly source: string;
+  /** JSON text of how it came to be: who, which version, of which run it is a repeat, labels. Never changes. */
+  readonly about: string;
+  /** JSON text of what an operator said while it ran: nodes to skip, workers to prefer. Null as long as nothing was said. */
+  readonly marks: string | null;
+  /** JSON text: which worker last did work of which package for this run. Null before the first success. */
+  readonly bindings: string | null;
 }
 
 export interface TaskRow {
@@ -81,6 +92,8 @@ export interface TaskRow {
   readonly params: string | null;
   readonly result: string | null;
   readonly error: string | null;
+  /** JSON text of what is known besides: what it said of itself, what it waits for, whom it carries. Read by core/rows/state.ts alone. */
+  readonly state: string | null;
 }
 
 export interface WorkerRow {
@@ -102,7 +115,7 @@ export interface WorkerRow {
   readonly due: Millis | null;
   /** JSON text of what it announced: slots, packages, runtimes, pool, tags, host. */
   readonly about: string;
-  /** JSON text of how it is: its last words of itself, its session, its former boots. Read by core/condition.ts alone. */
+  /** JSON text of how it is: its last words of itself, its session, its former boots. Read by core/crew/condition.ts alone. */
   readonly condition: string;
 }
 
@@ -143,7 +156,29 @@ export interface AskRow {
   readonly at: Millis;
 }
 
-export type Row = RunRow | TaskRow | WorkerRow | KeyRow | RouteRow | WorkflowRow | AskRow;
+/**
+ * A document: what is kept by name and changed by whoever knows its revision. Workflows, people, grants, resources, letters of dead
+ * tasks, sticky affinities. The store knows its names, never its body.
+ */
+export interface DocRow {
+  readonly kind: "doc";
+  /** `<tenant>/<collection>/<name>`; a name may hold slashes, a tenant and a collection never do. */
+  readonly id: string;
+  readonly tenant: Tenant;
+  readonly collection: string;
+  /** Raised by every write, from 1: whoever writes names the one it read. */
+  readonly rev: number;
+  readonly at: Millis;
+  readonly due: Millis | null;
+  /** Lists of a collection are read in this order, then by id. */
+  readonly sort: string;
+  /** Words a search finds it by, in lower case, blanks between them. */
+  readonly terms: string;
+  /** JSON text. */
+  readonly body: string;
+}
+
+export type Row = RunRow | TaskRow | WorkerRow | KeyRow | RouteRow | WorkflowRow | AskRow | DocRow;
 /** `<kind>/<id>`. */
 export type Key = `${Row["kind"]}/${string}`;
 
@@ -167,9 +202,39 @@ export function runOf(task: TaskId): RunId {
   return dot < 0 ? task : task.slice(0, dot);
 }
 
+export const docId = (tenant: Tenant, collection: string, name: string): string => `${tenant}/${collection}/${name}`;
+export const docKey = (tenant: Tenant, collection: string, name: string): Key => `doc/${docId(tenant, collection, name)}`;
+
+/** Collections whose documents belong to a run: their names begin with a task's id, and the run guards them. */
+export const runCollections: ReadonlySet<string> = new Set(["letter"]);
+
+function rootOfDoc(key: Key): Key {
+  const [, , collection = "", ...name] = key.split("/");
+  return runCollections.has(collection) ? runKey(runOf(name.join("/"))) : key;
+}
+
 /** The row whose lock stands for this row: a task is guarded by its run, everything else by itself. */
 export function rootOf(key: Key): Key {
-  return key.startsWith("task/") ? runKey(runOf(key.slice(5))) : key;
+  if (key.startsWith("task/")) return runKey(runOf(key.slice(5)));
+  return key.startsWith("doc/") ? rootOfDoc(key) : key;
+}
+
+/**
+ * What a task printed in one turn: one row, known by its attempt and the number of its first chunk. Written once, read in order, removed by
+ * age; the log only points here.
+ */
+export interface ChunkRow {
+  readonly task: TaskId;
+  readonly fence: number;
+  /** Number of its first chunk within the attempt, from 0. */
+  readonly first: number;
+  readonly count: number;
+  readonly at: Millis;
+  /** Number of the first line that begins in it, and how many do. */
+  readonly line: number;
+  readonly lines: number;
+  /** JSON text of the list of chunks: `{channel, index?, text? | data?, mimeType?, metadata?}`. */
+  readonly body: string;
 }
 
 /** One fact: a word of the log. `data` holds what a reader cannot derive; ids of bodies, not bodies. */

@@ -102,15 +102,6 @@ describe("checkWorkflow", () => {
     expect(checkWorkflow(bad).map((one) => one.path)).toEqual([0, 1, 2].map((at) => `/nodes/0/ui/inputPorts/${at}/binding/path`));
   });
 
-  it("[G1] says what this version cannot run: middlewares and containers", () => {
-    const later = workflow(2, [], (draft) => {
-      Object.assign(draft.nodes[0] as object, { middlewares: [{ id: uuid(5) }] });
-      Object.assign(draft.nodes[1] as object, { type: "workflow.container" });
-    });
-
-    expect(checkWorkflow(later).map((one) => one.code)).toEqual(["E.WORKFLOW.UNSUPPORTED", "E.WORKFLOW.UNSUPPORTED"]);
-  });
-
   it("[G1] stays fast and flat on a chain of 20,000 nodes", () => {
     const long = workflow(
       20_000,

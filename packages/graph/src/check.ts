@@ -1,111 +1,140 @@
-// What is wrong with a workflow that its schema cannot say: ids used twice, edges that lead nowhere, ports that do not exist, cycles.
-// Every problem is named with the node and field; an empty list means the engine can run it.
+// What is wrong with a workflow that its schema cannot say. Every problem is named with the node and field; a list without errors means the
+// engine can run it. The order of looking: each graph by itself, then how they contain each other, then what the catalogue knows.
 
-import type { Workflow } from "@astraflow/protocol";
-import { readPath } from "./path.ts";
+import { limits, type Workflow } from "@astraflow/protocol";
+import { type CheckCatalogue, checkCatalogue } from "./catalogue.ts";
+import { checkContainer, checkPorts, checkRole } from "./check-node.ts";
+import { checkSchemas, checkValues, fedKeys } from "./check-values.ts";
+import { cycleIn } from "./cycle.ts";
+import { type Graph, type Graphs, graphsOf, type Place, stepsTo } from "./graphs.ts";
+import { type Link, linkOf } from "./links.ts";
+import { type Problem, Problems } from "./problem.ts";
 
-export interface Problem {
-  /** JSON pointer into the definition. */
-  readonly path: string;
-  readonly code: "E.WORKFLOW.INVALID" | "E.WORKFLOW.UNSUPPORTED";
-  readonly message: string;
-}
+/** Nodes of a plan with every container opened once; loops open more, but one frame after the other is in sight at a time. */
+const planNodesMax = 100_000;
 
-type Node = Workflow["nodes"][number];
+/** Parts of schemas that are looked at for warnings. */
+const schemaStepsMax = 200_000;
 
-export function checkWorkflow(workflow: Workflow): Problem[] {
-  const problems: Problem[] = [];
-  const invalid = (path: string, message: string) => problems.push({ path, code: "E.WORKFLOW.INVALID", message });
-  const byId = new Map<string, number>();
-  workflow.nodes.forEach((node, ordinal) => {
-    const first = byId.get(node.id);
-    if (first !== undefined)
-      invalid(`/nodes/${ordinal}/id`, `nodes ${first} and ${ordinal} share the id ${node.id}; give one of them its own`);
-    else byId.set(node.id, ordinal);
-    checkNode(node, ordinal, problems);
-  });
-  const edgeIds = new Set<string>();
-  workflow.edges.forEach((edge, index) => {
-    if (edgeIds.has(edge.id)) invalid(`/edges/${index}/id`, `two edges share the id ${edge.id}; give one of them its own`);
-    edgeIds.add(edge.id);
-    for (const end of ["source", "target"] as const) {
-      const ordinal = byId.get(edge[end].node);
-      if (ordinal === undefined)
-        invalid(`/edges/${index}/${end}/node`, `edge ${edge.id} names node ${edge[end].node}, which this workflow does not have`);
-      else checkPort(workflow.nodes[ordinal], edge[end].port, end, `/edges/${index}/${end}/port`, edge.id, problems);
-    }
-  });
-  const cycle = cycleOf(workflow, byId);
-  if (cycle !== null) invalid("/edges", `the edges form a cycle: ${cycle.join(" -> ")}; remove one of them`);
-  return problems;
-}
-
-function checkNode(node: Node, ordinal: number, problems: Problem[]): void {
-  const unsupported = (field: string, what: string) =>
-    problems.push({ path: `/nodes/${ordinal}/${field}`, code: "E.WORKFLOW.UNSUPPORTED", message: `node ${node.id} ${what}` });
-  if ((node.middlewares?.length ?? 0) > 0)
-    unsupported("middlewares", "has middlewares, which this version cannot run; remove them");
-  if (node.role === "container" || node.type === "workflow.container")
-    unsupported("type", "is a container, which this version cannot run; put its nodes into this graph");
-  for (const [side, ports] of [
-    ["inputPorts", node.ui?.inputPorts],
-    ["outputPorts", node.ui?.outputPorts],
-  ] as const)
-    ports?.forEach((port, index) => {
-      const path = readPath(port.binding.path);
-      if (typeof path === "string")
-        problems.push({
-          path: `/nodes/${ordinal}/ui/${side}/${index}/binding/path`,
-          code: "E.WORKFLOW.INVALID",
-          message: `node ${node.id}, port ${port.key}: ${path}`,
-        });
-    });
-}
-
-/** A node that draws no ports at all takes any edge as an order; one that draws ports takes only those. */
-function checkPort(
-  node: Node | undefined,
-  port: string,
-  end: "source" | "target",
-  path: string,
-  edge: string,
-  problems: Problem[],
-): void {
-  const ports = end === "source" ? node?.ui?.outputPorts : node?.ui?.inputPorts;
-  if (node === undefined || ports === undefined || ports.some((one) => one.key === port)) return;
-  const known = ports.length === 0 ? "it has none" : `it has ${ports.map((one) => one.key).join(", ")}`;
-  problems.push({
-    path,
-    code: "E.WORKFLOW.INVALID",
-    message: `edge ${edge} uses ${end === "source" ? "output" : "input"} port "${port}" of node ${node.id}; ${known}`,
-  });
-}
-
-/** One cycle as node ids, first repeated at the end; null when the edges have an order. Iterative: a chain may be long. */
-function cycleOf(workflow: Workflow, byId: ReadonlyMap<string, number>): string[] | null {
-  const after: number[][] = workflow.nodes.map(() => []);
-  const open = workflow.nodes.map(() => 0);
-  for (const edge of workflow.edges) {
-    const source = byId.get(edge.source.node);
-    const target = byId.get(edge.target.node);
-    if (source === undefined || target === undefined) continue;
-    after[source]?.push(target);
-    open[target] = (open[target] ?? 0) + 1;
+/** Without a catalogue the list holds errors alone. */
+export function checkWorkflow(workflow: Workflow, catalogue?: CheckCatalogue): Problem[] {
+  const graphs = graphsOf(workflow);
+  const problems = new Problems();
+  const all = [graphs.root, ...graphs.byName.values()];
+  const links = new Map(
+    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => linkOf(graphs, graph, edge, index))]),
+  );
+  checkNames(workflow, graphs, problems);
+  for (const graph of all) checkGraph(graphs, graph, links.get(graph) ?? [], problems);
+  checkNesting(graphs, problems);
+  checkValues(links, fedKeys(graphs, links), problems);
+  if (catalogue === undefined) return problems.list;
+  const budget = { stepsLeft: schemaStepsMax };
+  for (const graph of all) {
+    checkCatalogue(graphs, graph, catalogue, problems);
+    checkSchemas(graph, budget, problems);
   }
-  const free = open.flatMap((count, ordinal) => (count === 0 ? [ordinal] : []));
-  for (let ordinal = free.pop(); ordinal !== undefined; ordinal = free.pop())
-    for (const next of after[ordinal] ?? []) {
-      open[next] = (open[next] ?? 0) - 1;
-      if (open[next] === 0) free.push(next);
-    }
-  let at = open.findIndex((count) => count > 0);
-  if (at < 0) return null;
-  // Every node left over has a predecessor left over: walking back must come around.
-  const walked: number[] = [];
-  while (!walked.includes(at)) {
-    walked.push(at);
-    at = after.findIndex((targets, ordinal) => (open[ordinal] ?? 0) > 0 && targets.includes(at));
+  return problems.list;
+}
+
+function checkNames(workflow: Workflow, graphs: Graphs, problems: Problems): void {
+  const seen = new Set<string>();
+  for (const [index, { id }] of (workflow.subgraphs ?? []).entries()) {
+    if (seen.has(id))
+      problems.error(graphs.root, ["subgraphs", index, "id"], `two subgraphs share the id ${id}; give one of them its own`);
+    seen.add(id);
   }
-  const ring = [...walked.slice(walked.indexOf(at)), at].reverse();
-  return ring.map((ordinal) => workflow.nodes[ordinal]?.id ?? String(ordinal));
+}
+
+function checkGraph(graphs: Graphs, graph: Graph, links: readonly Link[], problems: Problems): void {
+  for (const place of graph.places) {
+    const first = graph.byId.get(place.node.id);
+    if (first !== undefined && first !== place)
+      problems.error(graph, [...stepsTo(place), "id"], twice(first, place), place.node.id);
+    checkPorts(graph, place, problems);
+    checkRole(graph, place, problems);
+    checkContainer(graphs, graph, place, problems);
+  }
+  const edges = new Set<string>();
+  for (const [index, { id }] of graph.definition.edges.entries()) {
+    if (edges.has(id)) problems.error(graph, ["edges", index, "id"], `two edges share the id ${id}; give one of them its own`);
+    edges.add(id);
+  }
+  for (const link of links) for (const { at, node, message } of link.problems) problems.error(graph, at, message, node);
+  const cycle = cycleIn(
+    graph.places.length,
+    links.flatMap((link) => link.waits),
+  );
+  if (cycle === null) return;
+  const ids = cycle.map((ordinal) => graph.places[ordinal]?.node.id ?? String(ordinal));
+  const where = graph.name === null ? "" : ` of subgraph ${graph.name}`;
+  problems.error(graph, ["edges"], `the edges${where} form a cycle: ${round(ids)}; remove one of them`, ids[0] ?? null);
+}
+
+/** A cycle in words; of a long one the beginning and the end. */
+const round = (ids: readonly string[]): string =>
+  ids.length <= 20
+    ? ids.join(" -> ")
+    : `${ids.slice(0, 10).join(" -> ")} -> (${ids.length - 15} more) -> ${ids.slice(-5).join(" -> ")}`;
+
+function twice(first: Place, second: Place): string {
+  const what = first.host === null && second.host === null ? "nodes" : "nodes or middlewares";
+  return `${what} ${first.ordinal} and ${second.ordinal} share the id ${second.node.id}; give one of them its own`;
+}
+
+/** Containers that contain themselves, nest too deep, or open more nodes than a run may have. */
+function checkNesting(graphs: Graphs, problems: Problems): void {
+  const names = [...graphs.byName.keys()];
+  const numbers = new Map(names.map((name, number) => [name, number]));
+  const pairs: (readonly [number, number])[] = [];
+  for (const [name, graph] of graphs.byName)
+    for (const { container } of graph.places) {
+      const inner = container === null ? undefined : numbers.get(container.subgraph);
+      const outer = numbers.get(name);
+      if (inner !== undefined && outer !== undefined) pairs.push([outer, inner]);
+    }
+  const cycle = cycleIn(names.length, pairs);
+  if (cycle !== null) {
+    const [first = "", second = ""] = cycle.map((number) => names[number] ?? "");
+    const graph = graphs.byName.get(first);
+    const place = graph?.places.find((one) => one.container?.subgraph === second);
+    if (graph === undefined || place === undefined)
+      throw new Error(`subgraph ${first} is on a cycle and has no container for ${second}`);
+    const way = round(cycle.map((number) => names[number] ?? ""));
+    const message = `node ${place.node.id} makes subgraph ${first} contain itself: ${way}; point it to another subgraph`;
+    problems.error(graph, [...stepsTo(place), "parameters", "__container", "subgraphId"], message, place.node.id);
+    return; // sizes have no meaning then
+  }
+  const { nodes, depth } = sizeOf(graphs, graphs.root, new Map());
+  if (depth > limits.subgraphDepthMax)
+    problems.error(graphs.root, ["subgraphs"], `containers nest ${depth} deep; at most ${limits.subgraphDepthMax} is allowed`);
+  if (nodes > planNodesMax)
+    problems.error(
+      graphs.root,
+      ["nodes"],
+      `the workflow has ${nodes} nodes with its containers opened; at most ${planNodesMax} are allowed`,
+    );
+}
+
+interface Size {
+  readonly nodes: number;
+  readonly depth: number;
+}
+
+/** Only for graphs that do not contain themselves. */
+function sizeOf(graphs: Graphs, graph: Graph, known: Map<Graph, Size>): Size {
+  const found = known.get(graph);
+  if (found !== undefined) return found;
+  let nodes = graph.places.length;
+  let depth = 0;
+  for (const { container } of graph.places) {
+    const inner = container === null ? undefined : graphs.byName.get(container.subgraph);
+    if (inner === undefined) continue;
+    const size = sizeOf(graphs, inner, known);
+    nodes += size.nodes;
+    depth = Math.max(depth, size.depth + 1);
+  }
+  const size = { nodes, depth };
+  known.set(graph, size);
+  return size;
 }

@@ -11,27 +11,43 @@ export interface BindingPath {
 // A path is authored by a user: these names would reach the prototype of every object in the process.
 const forbidden = new Set(["__proto__", "constructor", "prototype"]);
 
-export function readPath(text: string): BindingPath | string {
-  const parts = text.startsWith("/")
+/** The steps of a path, root included; or what is wrong with it. */
+export function readSteps(text: string): readonly string[] | string {
+  const steps = text.startsWith("/")
     ? text
         .slice(1)
         .split("/")
         .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
     : text.replaceAll(/\[(\d+)\]/g, ".$1").split(".");
-  const [root, ...steps] = parts;
-  if (root !== "parameters" && root !== "results") return `binding path "${text}" must begin with parameters or results`;
   for (const step of steps) {
-    if (step === "") return `binding path "${text}" has an empty step`;
-    if (forbidden.has(step)) return `binding path "${text}" names the reserved step "${step}"`;
+    if (step === "") return `path "${text}" has an empty step`;
+    if (forbidden.has(step)) return `path "${text}" names the reserved step "${step}"`;
   }
-  return { root, steps };
+  return steps;
 }
 
-/** The value at a path, or undefined when any step is missing. */
+export function readPath(text: string): BindingPath | string {
+  const all = readSteps(text);
+  const first = typeof all === "string" ? text.split(/[./[]/).find((part) => part !== "") : all[0];
+  if (first !== "parameters" && first !== "results") return `binding path "${text}" must begin with parameters or results`;
+  if (typeof all === "string") return `binding ${all}`;
+  return { root: first, steps: all.slice(1) };
+}
+
+/** Steps as a JSON pointer. */
+export const pointerOf = (steps: readonly (string | number)[]): string =>
+  steps.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
+
+/** The value at a path, or undefined when any step is missing. A step `*` into a list reads the rest of every item; one that has it not counts as null. */
 export function valueAt(value: unknown, steps: readonly string[]): unknown {
   let at = value;
-  for (const step of steps) {
-    if (typeof at !== "object" || at === null || !Object.hasOwn(at, step)) return undefined;
+  for (const [index, step] of steps.entries()) {
+    if (typeof at !== "object" || at === null) return undefined;
+    if (Array.isArray(at)) {
+      if (step === "*") return at.map((item) => valueAt(item, steps.slice(index + 1)) ?? null);
+      if (!/^\d+$/.test(step)) return undefined;
+    }
+    if (!Object.hasOwn(at, step)) return undefined;
     at = (at as Record<string, unknown>)[step];
   }
   return at;
@@ -46,6 +62,10 @@ export function withValueAt(target: unknown, steps: readonly string[], value: un
     copy[Number(step)] = withValueAt(copy[Number(step)], rest, value);
     return copy;
   }
-  const base = typeof target === "object" && target !== null && !Array.isArray(target) ? (target as Record<string, unknown>) : {};
+  const base = isObject(target) ? target : {};
   return { ...base, [step]: withValueAt(Object.hasOwn(base, step) ? base[step] : undefined, rest, value) };
 }
+
+/** An object with keys; lists and null are none. */
+export const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);

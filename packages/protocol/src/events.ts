@@ -6,7 +6,13 @@ import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } fro
 import { bag, id, instant, int, json, list, name, oneOf, optional, text } from "./words.ts";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "./workflow.ts";
 
-const node = { runId: id(), nodeId: id() };
+const node = {
+  runId: id(),
+  nodeId: id(),
+  taskId: optional(id("Which of several, where a node runs more than once.")),
+  hostNodeId: optional(id("Of a middleware: the node around which it is.")),
+  chainIndex: optional(int(0)),
+};
 const artifact = {
   runId: id(),
   artifactId: id(),
@@ -28,7 +34,11 @@ export const eventData = {
     finishedAt: optional(instant()),
     reason: optional(text()),
   }),
-  "run.snapshot": data("run.snapshot", { run: RunSchema, nodes: list(RunNodeStatusSchema) }),
+  "run.snapshot": data("run.snapshot", {
+    run: RunSchema,
+    nodes: list(RunNodeStatusSchema),
+    asOf: optional(int(0, undefined, "Position of the log at which it is true: events up to it change nothing more.")),
+  }),
   "run.metrics": data("run.metrics", { runId: id(), metric: name(), value: Type.Number(), tags: optional(bag()) }),
   "node.state": data("node.state", { ...node, state: WorkflowNodeStateSchema }),
   "node.status": data("node.status", {

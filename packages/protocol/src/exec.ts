@@ -100,7 +100,7 @@ export const ExecErrorSchema = Type.Object({
 });
 export type ExecError = Static<typeof ExecErrorSchema>;
 
-export const NextRequestSchema = Type.Object({
+export const NextRequestFirstSchema = Type.Object({
   requestId: id(),
   runId: id(),
   nodeId: id(),
@@ -110,6 +110,12 @@ export const NextRequestSchema = Type.Object({
   middlewareCtx: optional(bag()),
   payload: optional(bag()),
   timeoutMs: optional(int(1)),
+});
+/** A node may run more than once in a run, so ours say which attempt asks. */
+export const NextRequestSchema = Type.Object({
+  ...NextRequestFirstSchema.properties,
+  task_id: optional(id()),
+  fence: optional(int(0)),
 });
 export type NextRequest = Static<typeof NextRequestSchema>;
 

@@ -36,7 +36,9 @@ const table = {
   "E.AUTH.MODE_UNSUPPORTED": field(401, "The way of authenticating that was asked for is not offered here.", { resp: "NOAUTH" }),
   "E.AUTH.HANDSHAKE_REQUIRED": field(401, "A frame came before the handshake of its connection.", { resp: "NOAUTH" }),
   "E.AUTH.UNAUTHENTICATED": field(401, "The connection has not proved who it is.", { resp: "NOAUTH" }),
+  "E.AUTH.CREDENTIALS": own(401, "The name or the password is wrong, or the user is locked out.", { resp: "WRONGPASS" }),
   "E.AUTH.FORBIDDEN": own(403, "The caller is known and may not do this.", { resp: "NOPERM" }),
+  "E.AUTH.THROTTLED": own(429, "There were too many wrong passwords from here or for this user; come back later.", retry),
 
   // Sessions
   "E.SESSION.STALE_BINDING": seed(
@@ -60,12 +62,24 @@ const table = {
   "E.CMD.UNKNOWN": seed(400, "Nobody here knows this type of frame or command."),
   "E.CMD.CONCURRENCY_VIOLATION": seed(409, "A task with the same concurrency key is already running there.", retry),
   "E.RESULT.DUPLICATE": seed(409, "This attempt already has another result; the first one stands."),
+  "E.RESULT.INVALID": own(422, "The result is not what the schema of its node promises; the message names the field."),
   "E.RESULT.SEQ_GAP": seed(409, "A number in the stream is missing; send again from the last acknowledged one.", retry),
+  "E.RESULT.TOO_LARGE": own(413, "A result, or what a container gathered, is larger than a row may carry."),
   "E.DISPATCH.UNAVAILABLE": seed(503, "No worker could be found, or none took the dispatch, within the time allowed.", retry),
   "E.DISPATCH.INVALID_METADATA": field(422, "The middleware data of a dispatch contradicts itself."),
+  "E.DISPATCH.UNFIT": own(409, "The worker that was named cannot run the task; the details say what it lacks."),
+  "E.CONTAINER.ITERATIONS": own(422, "A while loop wants to go on after all the iterations that it is allowed."),
+  "E.PARAMS.INVALID": own(
+    422,
+    "The parameters of a node, edges included, are not what its schema asks for; the message names the field.",
+  ),
   "E.RUNNER.FAILURE": seed(500, "The node's handler failed, is missing, or returned something that is not a result."),
   "E.RUNNER.CANCELLED": field(409, "The task was stopped at the worker before it ended.", retry),
+  "E.RESOURCE.CONFLICT": own(409, "The resources a task refers to are at different workers, so no worker can run it."),
+  "E.RESOURCE.DIGEST": own(400, "The bytes that came do not have the SHA-256 that was said; nothing of them is kept."),
+  "E.RESOURCE.FULL": own(503, "The worker has no room left for what a task wants to keep there.", retry),
   "E.RESOURCE.MISSING": field(409, "A resource the task refers to is not at this worker."),
+  "E.RESOURCE.RANGE": own(416, "The resource has no bytes in the range that was asked for."),
   "E.TIMEOUT": seed(504, "The time allowed ran out.", retry),
   "E.INTERNAL": seed(500, "Something broke here; the details are in the scheduler's log under the request id.", retry),
 
@@ -95,13 +109,22 @@ const table = {
   "E.NOT_FOUND": own(404, "There is no such thing, or it is not yours to see."),
   "E.ROUTE.UNKNOWN": own(404, "There is no such route."),
   "E.ROUTE.METHOD": own(405, "The route exists and does not answer this method."),
+  "E.CONFLICT": own(409, "Somebody changed it meanwhile; the details name the revision it is in now."),
+  "E.DRAFT.CONFLICT": own(
+    409,
+    "The draft has moved on and others changed the same fields; the details name the edits in between.",
+  ),
+  "E.ETAG.STALE": own(412, "It has changed since the revision that the caller read; read it again."),
+  "E.VERSION.EXISTS": own(409, "A version of this name is published already, and published versions do not change."),
   "E.IDEMPOTENCY.MISMATCH": own(409, "The idempotency key was used before with another body."),
   "E.FRAME.INVALID": own(400, "The frame is not well formed; the message names the field."),
   "E.FRAME.TOO_LARGE": own(413, "The frame is larger than this door takes."),
   "E.CURSOR.EXPIRED": own(410, "The cursor points before the oldest event kept; read a snapshot and go on from there."),
 
   // Runs, tasks, workers
+  "E.RUN.ACTIVE": own(409, "The run has not ended yet."),
   "E.RUN.TERMINAL": own(409, "The run has ended and does not change any more."),
+  "E.TASK.ENDED": own(409, "The task has ended and cannot be steered any more."),
   "E.TASK.MOVE_REFUSED": own(409, "The task is in a state from which it cannot do this."),
   "E.TASK.DEAD": own(409, "The task was delivered as often as its policy allows and never came back."),
   "E.TASK.QUEUE_TIMEOUT": own(504, "The task waited for a worker longer than its policy allows."),

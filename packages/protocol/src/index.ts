@@ -1,6 +1,7 @@
 // The words on the wire: every frame, payload, REST body, event and document, their faults and their codecs.
 // This is the only entrance; nothing here knows a socket, a store or a clock.
 
+export { unbound, unboundText } from "./binding-names.ts";
 export type { Ack, Drain, Handshake, Heartbeat, Held, Register, Reset, Resume, SessionAccept } from "./control.ts";
 export { schemaDocuments } from "./documents.ts";
 export { encodeEnvelope, type OutgoingFrame, spellPayload, spliceJson, type WireEnd, wireEnd } from "./encode.ts";
@@ -50,21 +51,58 @@ export {
   type RunEventList,
   type RunList,
   type RunNodeStatus,
+  type RunPlan,
   type RunRef,
   type RunStartRequest,
   type RunStatus,
   readRunStartRequest,
 } from "./rest.ts";
-export type {
-  AuditEvent,
-  CatalogNode,
-  PackageDetail,
-  PackageSummary,
-  Resource,
-  WorkerCommand,
-  WorkflowPublishRequest,
-  WorkflowRef,
-} from "./rest-later.ts";
+export type { CatalogNode, CatalogPort, PackageDetail, PackageSummary } from "./rest-catalog.ts";
+export {
+  type CommandDetail,
+  readWorkerCommand,
+  readWorkerEnrol,
+  readWorkerSign,
+  type WorkerCommand,
+  type WorkerEnrolRequest,
+  type WorkerSignRequest,
+} from "./rest-enrolment.ts";
+export {
+  type AuditEvent,
+  passwordLimits,
+  readPeopleRequest,
+  type UserRole,
+  type UserSummary,
+  userRoles,
+} from "./rest-people.ts";
+export {
+  type Resource,
+  type ResourceGrant,
+  type ResourceGrantCreateRequest,
+  type ResourceUploadInit,
+  type ResourceUploadSession,
+  readResourceForm,
+  readResourceGrantCreate,
+  readResourceUploadInit,
+  resourceLimits,
+} from "./rest-resources.ts";
+export type { LogLine, RunLog } from "./rest-runs.ts";
+export {
+  type Bulk,
+  type BulkFilter,
+  type BulkRequest,
+  type DeadLetter,
+  type Placement,
+  type QueueList,
+  type RebindRequest,
+  type ReplayRequest,
+  readBulkRequest,
+  readRebindRequest,
+  readReplayRequest,
+  readSteerRequest,
+  type Steered,
+  type SteerRequest,
+} from "./rest-steering.ts";
 export {
   type CommandRef,
   type ExtensionFrame,
@@ -83,9 +121,35 @@ export {
   type WorkerList,
   type WorkerPackage,
 } from "./rest-workers.ts";
-export { type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
+export {
+  type DraftChange,
+  type DraftEditRequest,
+  editsMax,
+  type PublishVersionRequest,
+  previewCharsMax,
+  readDraftEditRequest,
+  readPublishVersionRequest,
+  readRollbackRequest,
+  readWorkflowCloneRequest,
+  readWorkflowFile,
+  readWorkflowPreview,
+  readWorkflowPublishRequest,
+  type Visibility,
+  versionsInFileMax,
+  visibilities,
+  type WorkflowFile,
+  type WorkflowPackageSummary,
+  type WorkflowPackageVersion,
+  type WorkflowProblem,
+  type WorkflowPublishRequest,
+  type WorkflowRef,
+  type WorkflowVersion,
+  workflowFileFormat,
+} from "./rest-workflows.ts";
+export type { RawBody, RouteAnswer, RouteInput } from "./route-types.ts";
+export { type Grant, type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
 export { type Shape, type ShapeOptions, shape } from "./shape.ts";
-export type { JsonObject, JsonValue } from "./words.ts";
+export { type JsonObject, type JsonValue, readInstant } from "./words.ts";
 export {
   type Edge,
   type Middleware,

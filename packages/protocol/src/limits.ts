@@ -63,8 +63,9 @@ const json = {
   request: {
     bytesMax: bytes.requestBytesMax,
     depthMax: 64,
-    itemsMax: 200_000,
-    keysMax: 100_000,
+    // A workflow with as many nodes and edges as it may have is a request of half a million members, nearly all of them keys.
+    itemsMax: 1_000_000,
+    keysMax: 1_000_000,
     stringCharsMax: bytes.requestBytesMax,
     numberCharsMax: 128,
     ...requestCodes,
@@ -103,7 +104,7 @@ export const limits = {
   chunksMax: 1_000,
   pageItemsMax: 200,
   pageItemsDefault: 50,
-  idempotencyKeyCharsMax: 255,
+  idempotencyKeyCharsMax: 64,
   workflowNodesMax: 10_000,
   workflowEdgesMax: 50_000,
   subgraphDepthMax: 8,

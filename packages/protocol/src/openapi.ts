@@ -5,8 +5,14 @@ import { EventSchema, eventData } from "./events.ts";
 import { type FaultCode, faultCodes } from "./fault-codes.ts";
 import { ManifestSchema } from "./manifest.ts";
 import { ErrorSchema, restSchemas } from "./rest.ts";
-import { laterSchemas } from "./rest-later.ts";
+import { catalogSchemas } from "./rest-catalog.ts";
+import { enrolmentSchemas } from "./rest-enrolment.ts";
+import { peopleSchemas } from "./rest-people.ts";
+import { resourceSchemas } from "./rest-resources.ts";
+import { runPartSchemas } from "./rest-runs.ts";
+import { steeringSchemas } from "./rest-steering.ts";
 import { workerSchemas } from "./rest-workers.ts";
+import { workflowSchemas } from "./rest-workflows.ts";
 import { type Route, routes } from "./routes.ts";
 import { type PlainSchema, plainSchema } from "./schema-text.ts";
 import { PolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
@@ -23,7 +29,19 @@ function namedSchemas(): ReadonlyMap<TSchema, string> {
     Event: EventSchema,
   };
   const events = Object.fromEntries(Object.entries(eventData).map(([type, schema]) => [`Event.${type}`, schema]));
-  const all: Record<string, TSchema> = { ...restSchemas, ...workerSchemas, ...laterSchemas, ...documents, ...events };
+  const all: Record<string, TSchema> = {
+    ...restSchemas,
+    ...runPartSchemas,
+    ...steeringSchemas,
+    ...workerSchemas,
+    ...peopleSchemas,
+    ...resourceSchemas,
+    ...enrolmentSchemas,
+    ...workflowSchemas,
+    ...catalogSchemas,
+    ...documents,
+    ...events,
+  };
   return new Map(Object.entries(all).map(([name, schema]) => [schema, name]));
 }
 
@@ -78,9 +96,12 @@ function operation(operationId: string, route: Route, print: (schema: TSchema) =
       schema: print(schema),
     })),
   ];
-  const content = route.response
-    ? { "application/json": { schema: print(route.response) } }
-    : { [route.media ?? "application/octet-stream"]: { schema: { type: "string" } } };
+  const content =
+    route.status === 204
+      ? undefined
+      : route.response
+        ? { "application/json": { schema: print(route.response) } }
+        : { [route.media ?? "application/octet-stream"]: { schema: { type: "string" } } };
   return {
     operationId,
     summary: route.summary,
@@ -89,8 +110,27 @@ function operation(operationId: string, route: Route, print: (schema: TSchema) =
     ...(route.request && {
       requestBody: { required: !route.isBodyOptional, content: { "application/json": { schema: print(route.request) } } },
     }),
-    responses: { [String(route.status)]: { description: "Done as asked.", content }, ...errorResponses(route.faults, print) },
+    ...(route.takes && { requestBody: { required: true, content: { [route.takes]: { schema: fileForm } } } }),
+    responses: {
+      [String(route.status)]: { description: "Done as asked.", ...(content && { content }) },
+      ...otherResponses(route, print),
+      ...errorResponses(route.faults, print),
+    },
   };
+}
+
+/** A form whose part `file` is the file. */
+const fileForm = { type: "object", required: ["file"], properties: { file: { type: "string", format: "binary" } } } as const;
+
+function otherResponses({ also = {} }: Route, print: (schema: TSchema) => PlainSchema): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(also).map(([status, schema]) => [
+      status,
+      schema === null
+        ? { description: "Nothing has changed." }
+        : { description: "What would be done; nothing is.", content: { "application/json": { schema: print(schema) } } },
+    ]),
+  );
 }
 
 /** One answer per status, naming the codes that come with it. */

@@ -28,7 +28,10 @@ const worker = {
   packages: optional(list(WorkerPackageSchema)),
   meta: optional(bag()),
   status: optional(
-    oneOf(["online", "away", "lost"], "away: no session, and its lease lasts still; lost: the lease has ended too."),
+    oneOf(
+      ["online", "away", "lost", "enrolled"],
+      "away: no session, and its lease lasts still; lost: the lease has ended too; enrolled: known over REST alone.",
+    ),
   ),
   liveness: optional(LivenessSchema),
   connected: optional(Type.Boolean()),
@@ -104,7 +107,7 @@ export type WorkerHandler = Static<typeof WorkerHandlerSchema>;
 export const WorkerDiagnosticsSchema = Type.Object({
   worker: WorkerSchema,
   session: Type.Object({
-    phase: oneOf(["online", "away", "lost"]),
+    phase: oneOf(["online", "away", "lost", "enrolled"]),
     dialect: optional(name()),
     epoch: int(0, undefined, "Raised by every join."),
     replica: name("The scheduler that holds its socket, or held it last."),

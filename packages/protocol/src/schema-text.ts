@@ -32,7 +32,7 @@ function printNode(node: unknown, refs: References | undefined, recursive?: stri
     if (key === "$ref") plain["$ref"] = refs ? refs.root + String(value) : value === recursive ? "#" : value;
     else if (key === "properties") plain[key] = Object.fromEntries(entries(value).map(([name, child]) => [name, child_(child)]));
     else if (key === "items" || (key === "additionalProperties" && typeof value === "object")) plain[key] = child_(value);
-    else if (key === "anyOf") plain[key] = (value as unknown[]).map(child_);
+    else if (key === "anyOf" || key === "allOf") plain[key] = (value as unknown[]).map(child_);
     else plain[key] = value;
   }
   return plain;

@@ -40,6 +40,26 @@ export const PolicySchema = Type.Object({
   pool: optional(id()),
   tags: optional(map(name())),
   maxDeliveries: optional(int(1, 1_000)),
+  affinity: optional(
+    Type.Object({
+      key: id("Tasks of one tenant under one key go to one worker."),
+      mode: optional(oneOf(["sticky", "preferred"])),
+      ttlSeconds: optional(int(1, 31_536_000)),
+    }),
+  ),
+  resourceRefs: optional(
+    list(
+      Type.Object({
+        resourceId: id(),
+        workerName: optional(name()),
+        type: optional(name()),
+        scope: optional(name()),
+        metadata: optional(bag()),
+      }),
+      256,
+    ),
+  ),
+  minVersion: optional(id("Any installed version of the node's package from this one on will do.")),
 });
 export type Policy = Static<typeof PolicySchema>;
 

@@ -37,6 +37,8 @@ export class AttemptTable {
   readonly #fences: FenceMemory;
   readonly #waiting = new Fifo<Attempt>();
   #occupied = 0;
+  /** Of those, the ones that wait for the next of their chain. */
+  #resting = 0;
 
   constructor(settings: TableSettings) {
     this.#settings = settings;
@@ -129,10 +131,29 @@ export class AttemptTable {
   /** The handler has come back: its slot and key are free. Gives the attempts that can start now, already occupying. */
   settle(attempt: Attempt): Attempt[] {
     if (!attempt.isOccupying) return [];
+    this.wake(attempt, attempt.calls);
     attempt.isOccupying = false;
     this.#occupied--;
     if (attempt.key !== null && this.#byKey.get(attempt.key) === attempt) this.#byKey.delete(attempt.key);
     return this.#waiting.size === 0 ? [] : this.#startWaiting();
+  }
+
+  /**
+   * It waits for the next of its chain: its slot may be needed for that very call, so it is free meanwhile. Gives the attempts that can
+   * start now, already occupying.
+   */
+  rest(attempt: Attempt): Attempt[] {
+    attempt.calls++;
+    if (attempt.calls > 1 || !attempt.isOccupying) return [];
+    this.#resting++;
+    return this.#waiting.size === 0 ? [] : this.#startWaiting();
+  }
+
+  /** So many of its calls are over. It goes on at once, also where its slot was given away: those two share it until one ends. */
+  wake(attempt: Attempt, calls = 1): void {
+    if (attempt.calls === 0) return;
+    attempt.calls = Math.max(0, attempt.calls - calls);
+    if (attempt.calls === 0 && attempt.isOccupying) this.#resting--;
   }
 
   /** Attempts that have waited too long for a slot; they are no longer held. */
@@ -153,7 +174,7 @@ export class AttemptTable {
   }
 
   #canStart(attempt: Attempt): boolean {
-    if (this.#occupied >= this.#settings.slotsMax) return false;
+    if (this.#occupied - this.#resting >= this.#settings.slotsMax) return false;
     return attempt.key === null || !this.#byKey.has(attempt.key);
   }
 

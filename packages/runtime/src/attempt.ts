@@ -16,6 +16,8 @@ export interface Attempt {
   phase: AttemptPhase;
   /** The handler was called and has not come back: it takes a slot, whatever became of the attempt. */
   isOccupying: boolean;
+  /** Calls of the next of its chain that it waits for: while there are any it takes no slot. */
+  calls: number;
   /** While waiting: when the wait for a slot ends in a refusal. */
   waitEndsAt: number;
   /** When it was taken. */
@@ -32,6 +34,7 @@ export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: numbe
     stop: new Stop(),
     phase: "waiting",
     isOccupying: false,
+    calls: 0,
     waitEndsAt,
     takenAt,
   };

@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -10,11 +10,21 @@ import { ExtHub } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
 import { type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
 import type { Outcome } from "./outcome.ts";
+import { resourceDefaults } from "./resource.ts";
+import { ResourceFolder } from "./resource-folder.ts";
+import { ResourceRegistry } from "./resources.ts";
 
 const roots: string[] = [];
 afterEach(async () => {
   for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
 });
+
+const registryIn = (dir: string) =>
+  new ResourceRegistry(
+    { wall: () => 0, after: () => () => {}, report: () => {} },
+    new ResourceFolder(path.join(dir, "kept"), dir),
+    { ...resourceDefaults, workerName: "w" },
+  );
 
 function bench(handler: Handler, part: Partial<Dispatch> = {}) {
   const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
@@ -39,6 +49,7 @@ function bench(handler: Handler, part: Partial<Dispatch> = {}) {
   const settled = new Promise<void>((resolve) => {
     signalSettled = resolve;
   });
+  const resources = registryIn(workRoot);
   const executor = new Executor(
     {
       now: () => now,
@@ -58,14 +69,15 @@ function bench(handler: Handler, part: Partial<Dispatch> = {}) {
         signalSettled();
       },
       feedback: (_, input) => said.push(input),
+      next: () => () => {},
       report: ({ message }) => log.push(message),
     },
-    { tenant: "acme", handlers, ext: new ExtHub().face, workRoot },
+    { tenant: "acme", handlers, ext: new ExtHub().face, resources, workRoot },
   );
   const pass = (ms: number) => {
     now += ms;
   };
-  return { executor, attempt, log, outcomes, said, timers, settled, workRoot, pass };
+  return { executor, attempt, log, outcomes, said, timers, settled, workRoot, pass, resources };
 }
 
 describe("executor", () => {
@@ -237,4 +249,82 @@ describe("executor", () => {
 
     expect(isAborted).toBe(true);
   });
+
+  it("[W164] leases what a task refers to for as long as its handler runs; what is not here fails the task before it", async () => {
+    const gate = Promise.withResolvers<void>();
+    let leased = 0;
+    const ref = { resource_id: "model", worker_name: "w", type: "model" };
+    const b = bench(
+      async (context) => {
+        leased = context.leased.length;
+        await gate.promise;
+        return {};
+      },
+      { resource_refs: [ref] } as Partial<Dispatch>,
+    );
+    b.resources.register({ id: "model", type: "model" });
+
+    b.executor.start(b.attempt);
+    expect([leased, b.resources.get("model")?.inUse]).toEqual([1, 1]);
+    gate.resolve();
+    await b.settled;
+    expect(b.resources.get("model")?.inUse).toBe(0);
+
+    for (const wrong of [{ resource_id: "other" }, { worker_name: "elsewhere" }]) {
+      const c = bench(() => ({ never: "called" }), { resource_refs: [ref, { ...ref, ...wrong }] } as Partial<Dispatch>);
+      c.resources.register({ id: "model", type: "model" });
+      c.executor.start(c.attempt);
+      expect(c.outcomes).toMatchObject([{ type: "error", code: "E.RESOURCE.MISSING", where: "worker.resources" }]);
+      expect(c.log).toEqual(["finished", "settled"]);
+      expect(c.resources.get("model")?.inUse).toBe(0);
+    }
+  });
+
+  it("[W165] processes of a handler end as a group: when the task is stopped, and when the handler has come back", async () => {
+    const pids: number[] = [];
+    const b = bench(
+      (context) =>
+        new Promise((_, reject) => {
+          const child = context.spawn("sh", ["-c", "sleep 600 & sleep 600"], { stdio: "ignore" });
+          pids.push(child.pid ?? 0);
+          child.once("exit", () => reject(new Error("killed")));
+        }),
+    );
+    b.executor.start(b.attempt);
+    expect(isGroupAlive(pids[0])).toBe(true);
+
+    b.attempt.stop.stop(new Error("cancelled"));
+    await b.settled;
+    await vi.waitFor(() => expect(isGroupAlive(pids[0])).toBe(false), 10_000);
+    expect(b.timers).toMatchObject([{ ms: 2_000 }]);
+    const c = bench((context) => ({ pid: pids.push(context.spawn("sleep", ["600"], { stdio: "ignore" }).pid ?? 0) }));
+    c.executor.start(c.attempt);
+
+    await vi.waitFor(() => expect(isGroupAlive(pids[1])).toBe(false), 10_000);
+    expect(c.outcomes).toMatchObject([{ type: "result", status: "SUCCEEDED" }]);
+    const late = bench((context) => {
+      context.spawn("sleep", ["600"]);
+    });
+    late.attempt.stop.stop(new Error("too late"));
+    late.executor.start(late.attempt);
+    expect(late.outcomes).toMatchObject([{ type: "error", message: "too late" }]);
+  });
 });
+
+/** A process that is dead and not yet buried by its parent is no longer alive. */
+function isGroupAlive(pid: number | undefined): boolean {
+  return readdirSync("/proc").some((name) => {
+    const stat = /^\d+$/.test(name) ? statOf(name) : "";
+    const [state, , group] = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return Number(group) === pid && state !== "Z";
+  });
+}
+
+function statOf(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/stat`, "utf8");
+  } catch {
+    // It ended while we looked.
+    return "";
+  }
+}

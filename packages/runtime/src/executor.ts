@@ -1,41 +1,33 @@
 // Runs handlers inside this thread: calls, limits in time, and says how each one ended. Nothing here knows the session.
 // Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (host-thread.ts).
 
-import { createHash } from "node:crypto";
 import { rm } from "node:fs/promises";
-import path from "node:path";
+import { Fault, fault } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
-import type { ExtFace } from "./ext.ts";
-import type { FeedbackInput } from "./feedback.ts";
-import { makeFolder } from "./folder.ts";
-import type { FeedbackSender, HandlerContext, HandlerRegistry } from "./handler.ts";
+import { Context, type ContextPorts, type ContextSettings } from "./context.ts";
+import type { Handler, HandlerRegistry, RefWords } from "./handler.ts";
 import { failure, type Outcome, outcomeOf, outcomeOfThrown } from "./outcome.ts";
+import type { Resource } from "./resource.ts";
+import type { ResourceRegistry } from "./resources.ts";
 
-export interface ExecutorPorts {
+export interface ExecutorPorts extends ContextPorts {
   /** Milliseconds of a clock that never jumps. */
   now(): number;
-  /** Calls back after so many milliseconds; the answer takes that back. */
-  after(ms: number, call: () => void): () => void;
   /** The outcome of an attempt is known. Exactly once per start. */
   finished(attempt: Attempt, outcome: Outcome): void;
   /** Its handler has come back, after `finished` or at once. Exactly once per start, unless the handler never comes back. */
   settled(attempt: Attempt): void;
-  feedback(attempt: Attempt, input: FeedbackInput): void;
   /** Something went wrong that no caller hears of. */
   report(problem: { message: string; cause: unknown }): void;
 }
 
-export interface ExecutorSettings {
-  readonly tenant: string;
+export interface ExecutorSettings extends ContextSettings {
   readonly handlers: HandlerRegistry;
-  readonly ext: ExtFace;
-  /** Parent of the attempts' own directories. */
-  readonly workRoot: string;
+  readonly resources: ResourceRegistry;
 }
 
 /** setTimeout takes no more; longer limits are the scheduler's to keep. */
 const timerMsMax = 2 ** 31 - 1;
-const dirNameCharsMax = 120;
 
 export class Executor {
   readonly #ports: ExecutorPorts;
@@ -55,29 +47,60 @@ export class Executor {
       this.#ports.settled(attempt);
       return;
     }
+    const leased = this.#lease(attempt);
+    if (leased instanceof Fault) {
+      this.#ports.finished(attempt, failure(leased.message, "worker.resources", leased.code));
+      this.#ports.settled(attempt);
+      return;
+    }
     const call = new Call(attempt, this.#ports);
-    const context = new Context(attempt, this.#settings, found.config, this.#ports);
+    const context = new Context({ attempt, settings: this.#settings, config: found.config, leased, ports: this.#ports });
+    this.#call(attempt, found.handler, call, context);
+  }
+
+  #call(attempt: Attempt, handler: Handler, call: Call, context: Context): void {
+    const { workerName } = this.#settings.resources.settings;
+    const read = (value: unknown): Outcome => outcomeOf(value, call.elapsedMs, workerName);
     try {
-      const returned = found.handler(context);
+      const returned = handler(context);
       if (isThenable(returned)) {
         const settle = (outcome: (value: unknown) => Outcome) => (value: unknown) => {
           call.end(() => outcome(value));
           this.#settle(attempt, context);
         };
-        returned.then(
-          settle((value) => outcomeOf(value, call.elapsedMs)),
-          settle(outcomeOfThrown),
-        );
+        returned.then(settle(read), settle(outcomeOfThrown));
         return;
       }
-      call.end(() => outcomeOf(returned, call.elapsedMs));
+      call.end(() => read(returned));
     } catch (thrown) {
       call.end(() => outcomeOfThrown(thrown));
     }
     this.#settle(attempt, context);
   }
 
+  /** All that the task refers to, or why it cannot run here. What is leased is neither evicted nor expires while it runs. */
+  #lease(attempt: Attempt): readonly Resource[] | Fault {
+    const refs = attempt.dispatch.resource_refs as readonly RefWords[] | undefined;
+    if (refs === undefined || refs.length === 0) return noResources;
+    const { resources } = this.#settings;
+    const leased: Resource[] = [];
+    try {
+      for (const { resource_id, worker_name } of refs) {
+        if (worker_name !== resources.settings.workerName)
+          throw elsewhere(resource_id, worker_name, resources.settings.workerName);
+        leased.push(resources.lease(resource_id));
+      }
+      return leased;
+    } catch (thrown) {
+      for (const { id } of leased) resources.release(id);
+      if (thrown instanceof Fault) return thrown;
+      throw thrown;
+    }
+  }
+
   #settle(attempt: Attempt, context: Context): void {
+    context.endChildren();
+    for (const { id } of context.leased) this.#settings.resources.release(id);
     this.#ports.settled(attempt);
     const dir = context.madeDir;
     if (dir === undefined) return;
@@ -134,69 +157,10 @@ function readSafely(read: () => Outcome): Outcome {
   }
 }
 
-/** Directories and signals cost more than a light handler: both are made when first asked for. */
-class Context implements HandlerContext {
-  readonly runId: string;
-  readonly taskId: string;
-  readonly nodeId: string;
-  readonly nodeType: string;
-  readonly packageName: string;
-  readonly packageVersion: string;
-  readonly tenant: string;
-  readonly attempt: number;
-  readonly params: HandlerContext["params"];
-  readonly config: HandlerContext["config"];
-  readonly feedback: FeedbackSender;
-  readonly ext: ExtFace;
-  readonly #attempt: Attempt;
-  readonly #workRoot: string;
-  #madeDir: string | undefined;
+const noResources: readonly never[] = [];
 
-  constructor(attempt: Attempt, settings: ExecutorSettings, config: HandlerContext["config"], ports: ExecutorPorts) {
-    const { dispatch } = attempt;
-    this.runId = dispatch.run_id;
-    this.taskId = dispatch.task_id;
-    this.nodeId = dispatch.node_id;
-    this.nodeType = dispatch.node_type;
-    this.packageName = dispatch.package_name;
-    this.packageVersion = dispatch.package_version;
-    this.tenant = settings.tenant;
-    this.attempt = dispatch.attempt ?? 1;
-    this.params = dispatch.parameters;
-    this.config = config;
-    this.ext = settings.ext;
-    this.#attempt = attempt;
-    this.#workRoot = settings.workRoot;
-    this.feedback = {
-      send: (input) => ports.feedback(attempt, input),
-      emitText: (text, { channel = "log", ...rest } = {}) => ports.feedback(attempt, { ...rest, chunks: [{ channel, text }] }),
-    };
-  }
-
-  get signal(): AbortSignal {
-    return this.#attempt.stop.signal;
-  }
-
-  get workDir(): string {
-    if (this.#madeDir === undefined) {
-      const dir = path.join(this.#workRoot, dirNameOf(this.#attempt));
-      makeFolder(dir);
-      this.#madeDir = dir;
-    }
-    return this.#madeDir;
-  }
-
-  get madeDir(): string | undefined {
-    return this.#madeDir;
-  }
-}
-
-/** One plain name inside the work root, whatever a scheduler put into the ids; long ones are told apart by a digest. */
-function dirNameOf(attempt: Attempt): string {
-  const exact = `${attempt.run}/${attempt.task}/${attempt.fence}`;
-  const digest = createHash("sha256").update(exact).digest("hex").slice(0, 16);
-  return `${attempt.task.replace(/[^A-Za-z0-9-]/g, "_").slice(0, dirNameCharsMax)}_${digest}`;
-}
+const elsewhere = (resource: string, named: string, own: string): Fault =>
+  fault("E.RESOURCE.MISSING", `resource ${resource} is at worker ${named}, and this is ${own}`);
 
 function isThenable(value: unknown): value is PromiseLike<unknown> {
   return typeof value === "object" && value !== null && "then" in value && typeof value.then === "function";

@@ -59,4 +59,27 @@ describe("feedback", () => {
     for (const frame of frames) expect(Buffer.byteLength(JSON.stringify(frame))).toBeLessThanOrEqual(limits.feedbackBytesMax);
     for (const chunk of chunks) expect(chunk.text?.isWellFormed()).toBe(true);
   });
+
+  it("[W157] merges patches of results as the scheduler would, and never two that one frame cannot say", () => {
+    const deep = said({ metadata: { results: { a: { x: 1 }, b: 1 } } }, { metadata: { results: { a: { y: null }, b: null } } });
+    const apart = said({ metadata: { results: { a: null } } }, { metadata: { results: { a: { y: 2 } } } });
+
+    expect(deep.map(({ metadata }) => metadata?.["results"])).toEqual([{ a: { x: 1, y: null }, b: null }]);
+    expect(apart.map(({ metadata }) => metadata?.["results"])).toEqual([{ a: null }, { a: { y: 2 } }]);
+  });
+
+  it("[W157] cuts long bytes between whole ones, under numbers that go on", () => {
+    const bytes = Buffer.alloc(50_000, "pixels");
+
+    const frames = said({
+      chunks: [{ text: "before" }, { channel: "custom", data_base64: bytes.toString("base64"), mime_type: "image/png" }],
+    });
+
+    const chunks = frames.flatMap((frame) => frame.chunks ?? []);
+    expect(chunks.map(({ index }) => index)).toEqual(chunks.map((_, index) => index));
+    const pieces = chunks.slice(1);
+    expect(pieces.length).toBeGreaterThan(2);
+    expect(Buffer.concat(pieces.map(({ data_base64 = "" }) => Buffer.from(data_base64, "base64")))).toEqual(bytes);
+    expect(pieces.every(({ mime_type }) => mime_type === "image/png")).toBe(true);
+  });
 });

@@ -46,6 +46,11 @@ export class FeedbackDrafts {
   add(attempt: Attempt, input: FeedbackInput): string[] {
     const full: string[] = [];
     let draft = this.#draftOf(attempt);
+    const results = asObject(input.metadata?.["results"]);
+    if (!canFollow(asObject(draft.body.metadata?.["results"]), results)) {
+      full.push(this.take(attempt) as string);
+      draft = this.#draftOf(attempt);
+    }
     mergeInto(draft.body, input);
     for (const piece of piecesOf(input.chunks ?? [])) {
       const chars = (piece.text ?? piece.data_base64 ?? "").length;
@@ -89,16 +94,35 @@ export class FeedbackDrafts {
   }
 }
 
-/** The newest word wins; result fields are merged one by one, as the scheduler would. */
+/** The newest word wins; results are merged key by key, as the scheduler would: two patches in one frame do what they would in two. */
 function mergeInto(body: Feedback, input: FeedbackInput): void {
   if (typeof input.stage === "string" && input.stage !== "") body.stage = input.stage.slice(0, limits.nameCharsMax);
   if (typeof input.progress === "number" && Number.isFinite(input.progress)) body.progress = clampShare(input.progress);
   if (typeof input.message === "string") body.message = input.message.slice(0, limits.textCharsMax);
   if (input.metrics !== undefined) body.metrics = { ...body.metrics, ...finiteOnly(input.metrics) };
   if (input.metadata !== undefined) {
-    const results = { ...asObject(body.metadata?.["results"]), ...asObject(input.metadata["results"]) };
+    const results = mergePatches(asObject(body.metadata?.["results"]), asObject(input.metadata["results"]));
     body.metadata = { ...body.metadata, ...input.metadata, ...(Object.keys(results).length > 0 && { results }) };
   }
+}
+
+/** A null stays a null: it removes what the scheduler has. */
+function mergePatches(first: JsonObject, second: JsonObject): JsonObject {
+  const merged = { ...first };
+  for (const [key, value] of Object.entries(second)) {
+    const before = merged[key];
+    merged[key] = isObject(before) && isObject(value) ? mergePatches(before, value) : value;
+  }
+  return merged;
+}
+
+/** False where the first replaces or removes what the second adds to: one patch cannot say both. */
+function canFollow(first: JsonObject, second: JsonObject): boolean {
+  return Object.entries(second).every(([key, value]) => {
+    if (!Object.hasOwn(first, key) || !isObject(value)) return true;
+    const before = first[key];
+    return isObject(before) && canFollow(before, value);
+  });
 }
 
 function clampShare(share: number): number {
@@ -109,26 +133,35 @@ function finiteOnly(metrics: Readonly<Record<string, number>>): Record<string, n
   return Object.fromEntries(Object.entries(metrics).filter(([, value]) => Number.isFinite(value)));
 }
 
-function asObject(value: unknown): JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
-}
+const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** Chunks in the words of the wire; long texts in pieces, never cut inside a surrogate pair. */
+const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
+
+/** Chunks in the words of the wire; long ones in pieces that read on as if they were one. */
 function* piecesOf(chunks: readonly FeedbackChunk[]): Generator<Chunk> {
-  for (const { channel, text, ...rest } of chunks) {
-    const known = channel !== undefined && channels.has(channel) ? channel : "log";
-    if (typeof text !== "string" || text.length <= draftCharsMax) {
-      yield { channel: known, ...(typeof text === "string" && { text }), ...rest };
-      continue;
-    }
-    for (let from = 0; from < text.length; ) {
-      let to = Math.min(text.length, from + draftCharsMax);
-      if (to < text.length && isHighSurrogate(text.charCodeAt(to - 1))) to--;
-      yield { channel: known, text: text.slice(from, to), ...rest };
-      from = to;
-    }
+  for (const { channel, text, data_base64, ...rest } of chunks) {
+    const about = { channel: channel !== undefined && channels.has(channel) ? channel : "log", ...rest } as const;
+    if (typeof text === "string") for (const piece of cut(text, cutText)) yield { ...about, text: piece };
+    else if (typeof data_base64 === "string")
+      for (const piece of cut(data_base64, cutBase64)) yield { ...about, data_base64: piece };
+    else yield about;
   }
 }
+
+function* cut(body: string, endOf: (body: string, to: number) => number): Generator<string> {
+  if (body.length <= draftCharsMax) return yield body;
+  for (let from = 0; from < body.length; ) {
+    const to = from + draftCharsMax >= body.length ? body.length : endOf(body, from + draftCharsMax);
+    yield body.slice(from, to);
+    from = to;
+  }
+}
+
+/** Never inside a surrogate pair. */
+const cutText = (body: string, to: number): number => (isHighSurrogate(body.charCodeAt(to - 1)) ? to - 1 : to);
+
+/** Whole bytes: four characters are three of them. `from` is a multiple of four, as the pieces before were. */
+const cutBase64 = (_: string, to: number): number => to - (to % 4);
 
 function isHighSurrogate(code: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;

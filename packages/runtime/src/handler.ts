@@ -1,14 +1,62 @@
 // What a node's handler is and what it is given. This is the face that package authors see; who calls it is executor.ts.
 
+import type { ChildProcess, SpawnOptions } from "node:child_process";
 import type { JsonObject } from "@astraflow/protocol";
 import type { ExtFace } from "./ext.ts";
 import type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
+import type { Resource } from "./resource.ts";
+import type { ResourceRegistry } from "./resources.ts";
 
 export interface FeedbackSender {
   /** Reports progress, messages, chunks of output, or results so far (`metadata.results`). Never waits. */
   send(input: FeedbackInput): void;
   /** One piece of text on a channel; `log` unless said otherwise. */
   emitText(text: string, options?: Pick<FeedbackInput, "stage" | "progress" | "metadata"> & Pick<FeedbackChunk, "channel">): void;
+}
+
+/** A resource as a dispatch refers to it. */
+export interface RefWords {
+  readonly resource_id: string;
+  readonly worker_name: string;
+  readonly type: string;
+  readonly scope?: string;
+  readonly expires_at?: string;
+  readonly metadata?: JsonObject;
+}
+
+/** What this worker keeps under a name, for this task and for others to come. */
+export type ResourceFace = Pick<
+  ResourceRegistry,
+  | "register"
+  | "registerFile"
+  | "registerJson"
+  | "get"
+  | "readJson"
+  | "lease"
+  | "release"
+  | "touch"
+  | "drop"
+  | "releaseScope"
+  | "list"
+  | "artifact"
+>;
+
+/** A granted resource; `value` is its text, where the package asked for the text itself. */
+export interface ResourceBinding {
+  readonly resourceId: string;
+  readonly type: string;
+  readonly filename: string;
+  readonly mimeType: string | null;
+  readonly sizeBytes: number;
+  readonly metadata: JsonObject | null;
+  readonly value?: string;
+}
+
+export interface ResourceBindingError {
+  readonly key: string;
+  /** `missing_grant`, `resource_not_found`, `resource_value_unavailable`, or what a newer scheduler says. */
+  readonly error: string;
+  readonly resourceId?: string;
 }
 
 export interface HandlerContext {
@@ -30,6 +78,27 @@ export interface HandlerContext {
   /** A directory of this attempt alone. Made when first asked for, removed once the handler has come back. */
   readonly workDir: string;
   readonly feedback: FeedbackSender;
+  /** Of a middleware, and of a host that is run through a chain. */
+  readonly hostNodeId: string | undefined;
+  /** Ids of the middlewares, outermost first. */
+  readonly middlewareChain: readonly string[];
+  /** Place in the chain; undefined for whoever is no middleware. */
+  readonly chainIndex: number | undefined;
+  /**
+   * Runs the next of the chain, the host at last, and gives its result; throws a NextError where that does not succeed. `payload` is merged
+   * over the parameters of what is called. May be called again, or not at all. While it waits, the attempt takes no slot.
+   */
+  next(payload?: JsonObject, hostCtx?: JsonObject, middlewareCtx?: JsonObject, timeoutMs?: number): Promise<JsonObject>;
+  /** What the task refers to, as it was asked; `leased` is the same as it lies here, held until the handler has come back. */
+  readonly resourceRefs: readonly RefWords[];
+  readonly leased: readonly Resource[];
+  readonly resources: ResourceFace;
+  /** What the scheduler's operators granted of the resources that the package asks for, by its key. Never returned or printed: may be secret. */
+  readonly resourceBindings: Readonly<Record<string, ResourceBinding>>;
+  /** Which of them are not there, and why; a handler that cannot do without fails with that. */
+  readonly resourceBindingErrors: readonly ResourceBindingError[];
+  /** Starts a process in a group of its own. The group ends when the task is stopped, and at the latest when the handler comes back. */
+  spawn(command: string, args?: readonly string[], options?: SpawnOptions): ChildProcess;
   /** Frames of one's own (`ext.vendor.*`), to and from whoever subscribed to them at the scheduler. */
   readonly ext: ExtFace;
 }

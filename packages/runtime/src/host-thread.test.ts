@@ -7,6 +7,7 @@ import type { Dispatch } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { type HostThread, spawnHost } from "./host-spawn.ts";
 import type { FromHost, ToHost } from "./host-words.ts";
+import { resourceDefaults } from "./resource.ts";
 
 const greeter = fileURLToPath(new URL("../../../examples/extensions", import.meta.url));
 const endings: (() => Promise<unknown>)[] = [];
@@ -25,9 +26,12 @@ const code = `
   export const chatty = (ctx) => { const loop = {}; loop.loop = loop; ctx.feedback.send({ metadata: loop }); return {}; };
   export const crash = async () => { setImmediate(() => { throw new TypeError("nobody catches this"); }); await new Promise(() => {}); };
   export const exit = () => process.exit(7);
+  export const around = async (ctx) => ({ inner: await ctx.next({ text: "x" }, undefined, undefined, 60_000), at: ctx.chainIndex });
+  export const large = () => ({ text: "x".repeat(3_000_000), n: 1 });
+  export const parent = async (ctx) => { ctx.spawn("sleep", ["600"], { stdio: "ignore" }); await new Promise(() => {}); };
   export const hoard = () => { const all = []; for (;;) all.push(new Array(100_000).fill(Math.random())); };
 `;
-const types = ["quick", "block", "mute", "patient", "spin", "chatty", "crash", "exit", "hoard"];
+const types = ["quick", "block", "mute", "patient", "spin", "chatty", "crash", "exit", "hoard", "around", "large", "parent"];
 
 function makePackages(source = code): string {
   const root = mkdtempSync(path.join(tmpdir(), "host-"));
@@ -59,7 +63,14 @@ class Ear {
     const { promise, resolve } = Promise.withResolvers<string>();
     this.ended = promise;
     this.thread = spawnHost(
-      { tenant: "acme", packagesDir, workRoot: packagesDir, heapMbMax: 32 },
+      {
+        tenant: "acme",
+        packagesDir,
+        workRoot: packagesDir,
+        heapMbMax: 32,
+        resources: { ...resourceDefaults, workerName: "w" },
+        resourceDir: path.join(packagesDir, "kept"),
+      },
       {
         heard: (words) => {
           this.heard.push(...words);
@@ -215,5 +226,51 @@ describe("the thread of the handlers", () => {
     expect(asked.draft).toEqual({ type: "ext.vendor.greeter.answer", corr: "f-1", payload: '{"text":"Hello, Ada!"}' });
     expect(said.draft).toEqual({ type: "ext.vendor.greeter.said", corr: "r", payload: '{"text":"Hello, Bob!","task":"t1"}' });
     expect(JSON.parse((await ear.first("finished")).written.payload)).toMatchObject({ result: { isTaken: false } });
+  });
+
+  it("[W158] a middleware's call and its answer cross the seam, and the call ends with the task", async () => {
+    const ear = await open();
+    const chain = { chain_index: 0, middleware_chain: ["n"], host_node_id: "h" };
+
+    ear.thread.post([start("around", "a", chain), start("around", "b", chain)]);
+    const asked = await ear.first("next", "a");
+    expect(JSON.parse(asked.draft.words)).toEqual({ payload: { text: "x" }, timeoutMs: 60_000 });
+    ear.thread.post([{ type: "next-answer", ticket: asked.ticket, answer: { result: { echo: "hi" } } }]);
+    const { written } = await ear.first("finished", "a");
+    const { ticket } = await ear.first("next", "b");
+    ear.thread.post([{ type: "stop", task: "b", fence: 3, reason: "cancelled" }]);
+
+    expect(JSON.parse(written.payload)).toMatchObject({ result: { inner: { echo: "hi" }, at: 0 } });
+    expect((await ear.first("next-forget")).ticket).toBe(ticket);
+    expect((await ear.first("finished", "b")).written.frame).toBe("biz.exec.error");
+  });
+
+  it("[W166] a large result stays in a file that outlives the thread, and is told in numbers", async () => {
+    const packagesDir = makePackages();
+    const ear = await open(packagesDir);
+    ear.thread.post([start("large", "r.7")]);
+    const said = JSON.parse((await ear.first("finished")).written.payload) as {
+      result: { text: object; n: number };
+      artifacts: object[];
+    };
+    const id = "r.7#3/results.text";
+    expect(said.result).toEqual({ text: { resourceRef: { resourceId: id, workerName: "w", type: "json" } }, n: 1 });
+    expect(said.artifacts).toMatchObject([{ resource_id: id, worker_name: "w", size_bytes: 3_000_002, inline: false }]);
+    await ear.thread.kill();
+
+    const next = await open(packagesDir);
+    next.thread.post([{ type: "ping", ping: 1 }]);
+
+    expect((await next.first("pong")).resources).toMatchObject({ "resource.disk_bytes_in_use": 3_000_002 });
+  });
+
+  it("[W165] says which processes its handlers started, for whoever must end them after it", async () => {
+    const ear = await open();
+
+    ear.thread.post([start("parent", "p")]);
+    const { pid } = await ear.first("spawned");
+    ear.thread.post([{ type: "stop", task: "p", fence: 3, reason: "cancelled" }]);
+
+    expect((await ear.first("reaped")).pid).toBe(pid);
   });
 });

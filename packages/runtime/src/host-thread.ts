@@ -6,8 +6,12 @@ import { type Attempt, makeAttempt } from "./attempt.ts";
 import { Executor } from "./executor.ts";
 import { type ExtDraft, ExtHub } from "./ext.ts";
 import { type AttemptName, type FromHost, type HostSettings, type HostShelf, Mail, nameOf, type ToHost } from "./host-words.ts";
-import { encodeOutcome, type Outcome } from "./outcome.ts";
+import type { NextAnswer, NextDraft } from "./next.ts";
+import { encodeOutcome, type Outcome, type Spill } from "./outcome.ts";
 import { loadPackages, type PackageShelf } from "./packages.ts";
+import { ResourceFolder } from "./resource-folder.ts";
+import { ResourceRegistry } from "./resources.ts";
+import { spillTo } from "./runner.ts";
 
 /** A handler that keeps the thread for longer than this before it returns is one that blocks: what others have said leaves before it. */
 const blockingMs = 2;
@@ -18,6 +22,9 @@ class HandlerThread {
   readonly #ext: ExtHub;
   readonly #attempts = new Map<string, Attempt>();
   readonly #asked = new Map<number, (isTaken: boolean) => void>();
+  readonly #calls = new Map<number, (answer: NextAnswer) => void>();
+  readonly #resources: ResourceRegistry;
+  readonly #spill: Spill;
   #tickets = 0;
   /** Types of nodes that were seen blocking. */
   readonly #blocking = new Set<string>();
@@ -27,13 +34,18 @@ class HandlerThread {
   constructor(port: MessagePort, settings: HostSettings, shelf: PackageShelf) {
     this.#mail = new Mail((words) => port.postMessage(words), setImmediate);
     this.#ext = shelf.ext ?? new ExtHub();
+    const folder = new ResourceFolder(settings.resourceDir, settings.workRoot);
+    const report = (problem: { message: string; cause: unknown }) => this.#report(problem);
+    this.#resources = new ResourceRegistry({ wall: () => Date.now(), after: afterUnheld, report }, folder, settings.resources);
+    this.#resources.recall();
+    this.#spill = spillTo(this.#resources);
     this.#executor = new Executor(
       {
         now: () => performance.now(),
-        after(ms, call) {
-          const timer = setTimeout(call, ms);
-          return () => clearTimeout(timer);
-        },
+        after,
+        next: (attempt, draft, answer) => this.#next(attempt, draft, answer),
+        spawned: (pid) => this.#mail.pushUrgent({ type: "spawned", pid }),
+        reaped: (pid) => this.#mail.push({ type: "reaped", pid }),
         finished: (attempt, outcome) => {
           this.#tellFinished(false);
           this.#finished = { task: attempt.task, fence: attempt.fence, attempt, outcome };
@@ -42,9 +54,15 @@ class HandlerThread {
         },
         settled: (attempt) => this.#settled(attempt),
         feedback: (attempt, input) => this.#feedback(attempt, input),
-        report: (problem) => this.#report(problem),
+        report,
       },
-      { tenant: settings.tenant, handlers: shelf.handlers, ext: this.#ext.face, workRoot: settings.workRoot },
+      {
+        tenant: settings.tenant,
+        handlers: shelf.handlers,
+        ext: this.#ext.face,
+        resources: this.#resources,
+        workRoot: settings.workRoot,
+      },
     );
     this.#mail.push({ type: "loaded", shelf: describeShelf(shelf) });
     this.#ext.connect({
@@ -73,8 +91,14 @@ class HandlerThread {
           this.#asked.get(word.ticket)?.(word.isTaken);
           this.#asked.delete(word.ticket);
           break;
+        case "next-answer": {
+          const answer = this.#calls.get(word.ticket);
+          this.#calls.delete(word.ticket);
+          answer?.(word.answer);
+          break;
+        }
         case "ping":
-          this.#mail.push({ type: "pong", ping: word.ping });
+          this.#mail.push({ type: "pong", ping: word.ping, resources: this.#resources.numbers() });
           break;
         case "end":
           this.#mail.flush();
@@ -106,7 +130,7 @@ class HandlerThread {
     if (this.#finished === null) return;
     const { task, fence, attempt, outcome } = this.#finished;
     this.#finished = null;
-    const { type, payload } = encodeOutcome(attempt, outcome);
+    const { type, payload } = encodeOutcome(attempt, outcome, this.#spill);
     this.#mail.push({ type: "finished", task, fence, written: { frame: type, payload }, isSettled });
   }
 
@@ -120,6 +144,15 @@ class HandlerThread {
     if (text !== undefined) this.#mail.pushUrgent({ type: "feedback", task, fence, input: text });
   }
 
+  #next({ task, fence }: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void {
+    const ticket = this.#tickets++;
+    this.#calls.set(ticket, answer);
+    this.#mail.pushUrgent({ type: "next", ticket, task, fence, draft });
+    return () => {
+      if (this.#calls.delete(ticket)) this.#mail.push({ type: "next-forget", ticket });
+    };
+  }
+
   #sendExt(draft: ExtDraft): Promise<boolean> {
     const ticket = this.#tickets++;
     return new Promise((resolve) => {
@@ -131,6 +164,17 @@ class HandlerThread {
   #report({ message, cause }: { message: string; cause: unknown }): void {
     this.#mail.push({ type: "report", message, cause: String(cause) });
   }
+}
+
+function after(ms: number, call: () => void): () => void {
+  const timer = setTimeout(call, ms);
+  return () => clearTimeout(timer);
+}
+
+/** A look at what is kept is no reason for the thread to stay. */
+function afterUnheld(ms: number, call: () => void): () => void {
+  const timer = setTimeout(call, ms).unref();
+  return () => clearTimeout(timer);
 }
 
 function describeShelf(shelf: PackageShelf): HostShelf {

@@ -4,7 +4,9 @@
 import type { Dispatch, JsonObject } from "@astraflow/protocol";
 import type { ExtDraft } from "./ext.ts";
 import type { ExtFrame } from "./link-ports.ts";
+import type { NextAnswer, NextDraft } from "./next.ts";
 import type { WrittenOutcome } from "./outcome.ts";
+import type { ResourceSettings } from "./resource.ts";
 
 export interface AttemptName {
   readonly task: string;
@@ -16,6 +18,7 @@ export type ToHost =
   | ({ readonly type: "stop"; readonly reason: string } & AttemptName)
   | { readonly type: "ext"; readonly frame: ExtFrame }
   | { readonly type: "ext-answer"; readonly ticket: number; readonly isTaken: boolean }
+  | { readonly type: "next-answer"; readonly ticket: number; readonly answer: NextAnswer }
   /** Answered with the same number as soon as the thread gets to it. */
   | { readonly type: "ping"; readonly ping: number }
   /** Nothing more is wanted: the thread may end once its handlers have let go. */
@@ -29,7 +32,13 @@ export type FromHost =
   | ({ readonly type: "feedback"; readonly input: string } & AttemptName)
   | { readonly type: "listening"; readonly types: readonly string[] }
   | { readonly type: "ext"; readonly ticket: number; readonly draft: ExtDraft }
-  | { readonly type: "pong"; readonly ping: number }
+  | ({ readonly type: "next"; readonly ticket: number; readonly draft: NextDraft } & AttemptName)
+  | { readonly type: "next-forget"; readonly ticket: number }
+  /** Groups of processes that must not outlive the thread. */
+  | { readonly type: "spawned"; readonly pid: number }
+  | { readonly type: "reaped"; readonly pid: number }
+  /** With what the thread keeps, in numbers. */
+  | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
   | { readonly type: "report"; readonly message: string; readonly cause: string };
 
 /** The packages as the link's side knows them: what is offered, and what can be called, without the code. */
@@ -49,6 +58,8 @@ export interface HostSettings {
   readonly packagesDir: string;
   /** Parent of the attempts' own directories. */
   readonly workRoot: string;
+  readonly resources: ResourceSettings;
+  readonly resourceDir: string;
   /** What the thread's heap may grow to; absent: as Node decides. One that outgrows it ends the thread, not the process. */
   readonly heapMbMax?: number;
 }

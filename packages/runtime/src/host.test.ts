@@ -4,6 +4,7 @@ import { type Attempt, makeAttempt } from "./attempt.ts";
 import { Host, hostSettings } from "./host.ts";
 import type { ThreadEars } from "./host-spawn.ts";
 import type { FromHost, HostShelf, ToHost } from "./host-words.ts";
+import type { NextAnswer, NextDraft } from "./next.ts";
 import type { Outcome } from "./outcome.ts";
 
 const shelf: HostShelf = { packages: [], problems: [] };
@@ -21,6 +22,7 @@ function play() {
   const timers = new Map<() => void, number>();
   const log: string[] = [];
   const outcomes: Outcome[] = [];
+  const calls: { task: string; draft: NextDraft; answer: (answer: NextAnswer) => void }[] = [];
   let now = 0;
   const soon: (() => void)[] = [];
   const host = new Host({
@@ -57,6 +59,10 @@ function play() {
     },
     settled: (attempt) => log.push(`settled ${attempt.task}`),
     feedback: (attempt, input) => log.push(`feedback ${attempt.task} ${JSON.stringify(input)}`),
+    next: (attempt, draft, answer) => {
+      calls.push({ task: attempt.task, draft, answer });
+      return () => log.push(`forgot ${attempt.task}`);
+    },
     ext: ({ type }) => type !== "ext.vendor.full",
     report: ({ cause }) => log.push(`report ${String(cause)}`),
     changed: () => log.push("changed"),
@@ -66,6 +72,7 @@ function play() {
     threads,
     log,
     outcomes,
+    calls,
     tick: () => {
       for (const call of soon.splice(0)) call();
     },
@@ -265,9 +272,10 @@ describe("the handlers' thread, seen from the link", () => {
     }
     tick();
     expect(last().heard).toEqual([{ type: "ping", ping: 0 }]);
-    last().ears.heard([{ type: "pong", ping: 0 }]);
+    last().ears.heard([{ type: "pong", ping: 0, resources: { "resource.disk_bytes_in_use": 7 } }]);
     lags.push(host.lagMs);
 
+    expect(host.metrics).toEqual({ "resource.disk_bytes_in_use": 7 });
     expect(lags).toEqual([0, 500, 1_200, 0]);
   });
 
@@ -282,5 +290,29 @@ describe("the handlers' thread, seen from the link", () => {
     await Promise.resolve();
 
     expect(host.heapPct).toBe(40);
+  });
+
+  it("[W158] carries calls into a chain and their answers, and takes back what a handler no longer waits for", () => {
+    const { host, last, calls, log, tick } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf }]);
+    for (const task of ["t1", "t2"]) host.start(attemptOf(task));
+    tick();
+    last().heard.length = 0;
+    const draft = { words: "{}" };
+
+    last().ears.heard([
+      { type: "next", ticket: 0, task: "t1", fence: 1, draft },
+      { type: "next", ticket: 1, task: "t2", fence: 1, draft },
+      { type: "next", ticket: 2, task: "t9", fence: 1, draft },
+      { type: "next-forget", ticket: 1 },
+    ]);
+    calls[0]?.answer({ result: { echo: "hi" } });
+    last().ears.heard([{ type: "next-forget", ticket: 0 }]);
+    tick();
+
+    expect(calls.map(({ task }) => task)).toEqual(["t1", "t2"]);
+    expect(last().heard).toEqual([{ type: "next-answer", ticket: 0, answer: { result: { echo: "hi" } } }]);
+    expect(log).toEqual(["forgot t2"]);
   });
 });

@@ -3,6 +3,7 @@
 
 import type { JsonValue } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
+import { endGroup } from "./children.ts";
 import type { FeedbackInput } from "./feedback.ts";
 import type { HostThread, ThreadEars } from "./host-spawn.ts";
 import { type FromHost, type HostShelf, Mail, nameOf, type ToHost } from "./host-words.ts";
@@ -33,6 +34,7 @@ const deaf: RunnerEars = {
   finished: () => {},
   settled: () => {},
   feedback: () => {},
+  next: () => () => {},
   ext: () => false,
   report: () => {},
   changed: () => {},
@@ -55,6 +57,12 @@ export class Host implements Runner {
   /** The ping that is not answered, and when it left. */
   #pinged: { readonly ping: number; readonly at: number } | null = null;
   #pings = 0;
+  /** What the thread keeps, as it said last. */
+  #metrics: Readonly<Record<string, number>> = {};
+  /** Groups of processes of its handlers. */
+  readonly #groups = new Set<number>();
+  /** Takes back calls that are not answered yet, by their ticket. */
+  readonly #forgets = new Map<number, () => void>();
   #cancelStart = () => {};
   #isClosed = false;
   readonly #opened = Promise.withResolvers<HostShelf>();
@@ -95,11 +103,14 @@ export class Host implements Runner {
   get lagMs(): number {
     const at = this.#ports.outside.now();
     if (this.#pinged !== null) return at - this.#pinged.at;
-    if (this.#mail !== null) {
-      this.#pinged = { ping: this.#pings++, at };
-      this.#mail.push({ type: "ping", ping: this.#pinged.ping });
-    }
+    this.#ping(at);
     return 0;
+  }
+
+  #ping(at: number): void {
+    if (this.#pinged !== null || this.#mail === null) return;
+    this.#pinged = { ping: this.#pings++, at };
+    this.#mail.push({ type: "ping", ping: this.#pinged.ping });
   }
 
   start(attempt: Attempt): void {
@@ -120,6 +131,12 @@ export class Host implements Runner {
     return crashes < hostSettings.crashesMax
       ? []
       : [`the thread of the handlers ended ${crashes} times within ${hostSettings.crashWindowMs / 1_000} s`];
+  }
+
+  /** As last heard; asks again for the next time. */
+  get metrics(): Readonly<Record<string, number>> {
+    this.#ping(this.#ports.outside.now());
+    return this.#metrics;
   }
 
   async close(): Promise<void> {
@@ -187,12 +204,40 @@ export class Host implements Runner {
       case "ext":
         this.#tell({ type: "ext-answer", ticket: word.ticket, isTaken: this.#ears.ext(word.draft) });
         return;
+      case "next":
+        this.#hearNext(word);
+        return;
+      case "next-forget":
+        this.#forgets.get(word.ticket)?.();
+        this.#forgets.delete(word.ticket);
+        return;
+      case "spawned":
+        this.#groups.add(word.pid);
+        return;
+      case "reaped":
+        this.#groups.delete(word.pid);
+        return;
       case "pong":
+        this.#metrics = word.resources;
         if (word.ping === this.#pinged?.ping) this.#pinged = null;
         return;
       case "report":
         this.#ears.report(word);
     }
+  }
+
+  #hearNext(word: Extract<FromHost, { type: "next" }>): void {
+    const { ticket, draft } = word;
+    const attempt = this.#attempts.get(nameOf(word));
+    // It is over on this side; its handler hears that by its signal.
+    if (attempt === undefined) return;
+    let isAnswered = false;
+    const forget = this.#ears.next(attempt, draft, (answer) => {
+      isAnswered = true;
+      this.#forgets.delete(ticket);
+      this.#tell({ type: "next-answer", ticket, answer });
+    });
+    if (!isAnswered) this.#forgets.set(ticket, forget);
   }
 
   #loaded(shelf: HostShelf, thread: HostThread): void {
@@ -219,6 +264,11 @@ export class Host implements Runner {
     this.#heapPct = null;
     this.#pinged = null;
     this.#types = new Set();
+    this.#metrics = {};
+    this.#forgets.clear();
+    // A thread that was ended by force could not do it.
+    for (const pid of this.#groups) endGroup(pid, "SIGKILL");
+    this.#groups.clear();
     if (this.#isClosed) return this.#gone.resolve();
     this.#opened.reject(new Error(`the thread of the handlers ended while it loaded the packages: ${reason}`));
     this.#ears.report({ message: "the thread of the handlers ended and is started anew", cause: reason });

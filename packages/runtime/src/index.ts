@@ -13,6 +13,9 @@ export {
   type Handler,
   type HandlerContext,
   HandlerRegistry,
+  type ResourceBinding,
+  type ResourceBindingError,
+  type ResourceFace,
   type Setup,
   type SetupContext,
 } from "./handler.ts";
@@ -38,6 +41,7 @@ export {
   type Vitals,
   type WorkCounts,
 } from "./link-ports.ts";
+export { NextError } from "./next.ts";
 export type { OutboxDisk } from "./outbox-disk.ts";
 export { openOutboxFolder } from "./outbox-folder.ts";
 export type { KeptWord } from "./outbox-journal.ts";
@@ -53,6 +57,7 @@ export {
   type PackageShelf,
 } from "./packages.ts";
 export { type LinkMove, type LinkPhase, linkMoves } from "./phase.ts";
+export { type Resource, type ResourceDraft, type ResourceSettings, resourceDefaults } from "./resource.ts";
 export {
   createThreadedWorker,
   createWorker,

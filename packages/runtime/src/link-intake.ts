@@ -42,6 +42,9 @@ export class Intake {
       case "biz.exec.cancel":
         this.#takeCancel(frame.payload);
         return null;
+      case "biz.exec.next.response":
+        this.#ports.work.calls.answered(frame.payload);
+        return null;
       case "ext":
         return this.#ports.ext.take(envelope);
       default:

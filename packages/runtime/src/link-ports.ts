@@ -174,6 +174,8 @@ export const linkPayloadTypes = [
   "biz.exec.result",
   "biz.exec.result.batch",
   "biz.exec.error",
+  "biz.exec.next.request",
+  "biz.exec.next.response",
 ] as const;
 
 /** What is seen of a link from outside. */

@@ -22,6 +22,7 @@ import type {
   LinkView,
 } from "./link-ports.ts";
 import { Pulse } from "./link-pulse.ts";
+import type { NextAnswer, NextDraft } from "./next.ts";
 import type { KeptWord } from "./outbox-journal.ts";
 import type { Keeping } from "./outbox-keeper.ts";
 import type { Outcome } from "./outcome.ts";
@@ -186,6 +187,12 @@ export class Link {
     this.#work.feedback(attempt, input);
   }
 
+  /** A middleware calls the next of its chain; see calls.ts. */
+  next(attempt: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void {
+    this.#fenceSelfIfDue();
+    return this.#work.calls.begin(attempt, draft, answer);
+  }
+
   /** A vendor frame for the scheduler: kept until acked, at least once across sessions. False: too much of that waits. */
   sendExt(word: ExtWord): boolean {
     return !this.#isClosed && this.#work.putExt(word);
@@ -314,6 +321,7 @@ export class Link {
     if (ack.ok === false) {
       const message = ack.info ?? "the scheduler did not understand a frame";
       this.#ports.note(writeNote("warn", "word-refused", message, { for: id }));
+      if (id !== undefined) this.#work.calls.failed(id, message);
     }
     if (!this.#work.acked(ack, envelope.ack?.for)) return this.#course.disagree();
     this.#askFlush();

@@ -3,7 +3,12 @@ import { dialectRules, Stream } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
 import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } from "./outbox.ts";
 
-const types = { outcome: "biz.exec.result", feedback: "biz.exec.feedback", ext: "ext.vendor.acme.note" } as const;
+const types = {
+  outcome: "biz.exec.result",
+  feedback: "biz.exec.feedback",
+  ext: "ext.vendor.acme.note",
+  next: "biz.exec.next.request",
+} as const;
 const word = (id: string, kind: Word["kind"] = "outcome", payload = "{}"): Word =>
   makeWord({ kind, type: types[kind], id, corr: id, payload });
 
@@ -92,6 +97,24 @@ describe("outbox", () => {
     expect(box.put(word("f0", "feedback"))).toBeUndefined();
     expect(box.put(word("f1", "feedback"))?.id).toBe("f0");
     expect(box.size).toBe(102);
+  });
+
+  it("[W169] what an attempt said last passes the feedback of others, never its own, also in the next session", () => {
+    const { box, pump } = outbox({ feedbackWaitingMax: 10 }, null);
+    const said = (id: string, corr: string, isUrgent = false) =>
+      box.put(makeWord({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent }));
+    said("other", "t2");
+    said("first", "t1");
+    said("second", "t1");
+    said("last", "t1", true);
+    box.put(word("result"));
+    box.attach(openStream());
+
+    expect(pump()).toEqual(["0:first", "1:second", "2:last", "3:result", "4:other"]);
+    box.detach();
+    box.attach(openStream());
+
+    expect(pump()).toEqual(["0:first", "1:second", "2:last", "3:result", "4:other"]);
   });
 
   it("[W95] takes no more vendor frames than it may keep, in number and in bytes, until some are acked", () => {

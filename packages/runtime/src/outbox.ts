@@ -1,4 +1,4 @@
-// Words that must reach the scheduler: outcomes, feedback, vendor frames; kept until acked, whatever becomes of sessions and sockets.
+// Words that must reach the scheduler: outcomes, feedback, calls, vendor frames; kept until acked, whatever becomes of sessions and sockets.
 // Numbers, windows and repeats are the stream's (packages/session); here is what waits for one, and what moves from one to the next.
 // All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
@@ -8,7 +8,7 @@ import type { Attempt } from "./attempt.ts";
 import { Fifo } from "./fifo.ts";
 
 export interface Word extends Outgoing {
-  readonly kind: "outcome" | "feedback" | "ext";
+  readonly kind: "outcome" | "feedback" | "ext" | "next";
   readonly type: OutgoingFrame["type"];
   readonly corr: string | undefined;
   /** JSON text of the payload, built once. */
@@ -46,7 +46,7 @@ export function makeWord(given: {
   readonly attempt?: Attempt | null;
   readonly key?: number | null;
 }): Word {
-  const { kind, type, id, corr, payload, isUrgent = kind === "outcome", attempt = null, key = null } = given;
+  const { kind, type, id, corr, payload, isUrgent = kind === "outcome" || kind === "next", attempt = null, key = null } = given;
   const lane = isUrgent ? "command" : "feedback";
   const batch = type === "biz.exec.result" ? "result" : null;
   return { lane, bytes: payload.length + envelopeBytes, batch, id, kind, type, corr, payload, attempt, key };
@@ -95,8 +95,8 @@ export class Outbox {
   put(word: Word): Word | undefined {
     this.#count(word, 1);
     if (word.lane === "command") {
-      if (this.#stream !== null && this.#suspects === 0) this.#stream.offer(word);
-      else this.#urgent.push(word);
+      if (word.kind === "feedback") this.#bringForward(word.corr);
+      this.#enterUrgent(word);
     } else if (word.kind === "ext") this.#ext.push(word);
     else {
       this.#feedback.push(word);
@@ -157,15 +157,43 @@ export class Outbox {
     return settled;
   }
 
+  #enterUrgent(word: Word): void {
+    if (this.#stream !== null && this.#suspects === 0) this.#stream.offer(word);
+    else this.#urgent.push(word);
+  }
+
+  /** What the attempt said before its last words goes before them: chunks that come after a later one are taken for repeats. */
+  #bringForward(task: string | undefined): void {
+    for (const word of this.#feedback.drain())
+      if (word.corr === task) this.#enterUrgent({ ...word, lane: "command" });
+      else this.#feedback.push(word);
+  }
+
   #offerUrgent(stream: WordStream): void {
-    for (let word = this.#urgent.shift(); word !== undefined; word = this.#urgent.shift()) stream.offer(word);
+    for (let word = this.#nextUrgent(); word !== undefined; word = this.#nextUrgent()) stream.offer(word);
+  }
+
+  /**
+   * What an attempt said last may pass everybody's feedback but its own: pieces of what it printed are counted, and one that came after
+   * a later one would be taken for a repeat.
+   */
+  #nextUrgent(): Word | undefined {
+    const word = this.#urgent.shift();
+    if (word?.kind !== "feedback" || this.#feedback.size === 0) return word;
+    const isOlder = (one: Word): boolean => one.corr === word.corr;
+    const all = this.#feedback.drain();
+    const [first, ...older] = all.filter(isOlder).map((one): Word => ({ ...one, lane: "command" }));
+    this.#feedback.putBack(all.filter((one) => !isOlder(one)));
+    if (first === undefined) return word;
+    this.#urgent.putBack([...older, word]);
+    return first;
   }
 
   /** The lower lane enters the stream only where it would leave at once: in here it can still give way, or be overtaken. */
   #offerNext(stream: WordStream): boolean {
     const isOnTrial = this.#suspects > 0;
     if (isOnTrial ? this.#inFlight > 0 || stream.counts.waiting > 0 : !stream.hasRoomFor("feedback")) return false;
-    const word = this.#urgent.shift() ?? this.#ext.shift() ?? this.#feedback.shift();
+    const word = this.#nextUrgent() ?? this.#ext.shift() ?? this.#feedback.shift();
     if (word === undefined) return false;
     stream.offer(word);
     return true;

@@ -127,4 +127,55 @@ describe("the word about an outcome", () => {
       value: { code: "E.FRAME.TOO_LARGE" },
     });
   });
+
+  it("[W166] a result above the inline limit leaves its largest values at the worker, and says where", () => {
+    const kept: [string, number, string][] = [];
+    const spill = {
+      inlineBytesMax: 20_000,
+      keep(id: string, text: string, scope: string) {
+        kept.push([id, text.length, scope]);
+        return { resource_id: id, worker_name: "box", type: "json" };
+      },
+    };
+    const about = { run: "r", task: "r.4*2/7", fence: 3, dispatch: { node_id: "n" } };
+    const result = { image: "x".repeat(30_000), table: "y".repeat(15_000), "odd key": "z".repeat(40_000), width: 3 };
+
+    const small = encodeOutcome(about, outcomeOf({ width: 3 }, 1), spill);
+    const large = encodeOutcome(
+      about,
+      outcomeOf({ outputs: result, artifacts: [{ resource_id: "a", type: "t" }] }, 1, "box"),
+      spill,
+    );
+
+    expect(JSON.parse(small.payload)).toMatchObject({ result: { width: 3 } });
+    expect(JSON.parse(small.payload)).not.toHaveProperty("artifacts");
+    const odd = expect.stringMatching(/^[0-9a-f]{32}#3$/);
+    expect(kept).toEqual([
+      [odd, 40_002, "r"],
+      ["r.4*2/7#3/results.image", 30_002, "r"],
+    ]);
+    const said = JSON.parse(large.payload) as { result: Record<string, unknown>; artifacts: object[] };
+    expect(said.result).toEqual({
+      image: { resourceRef: { resourceId: "r.4*2/7#3/results.image", workerName: "box", type: "json" } },
+      "odd key": { resourceRef: { resourceId: odd, workerName: "box", type: "json" } },
+      table: result.table,
+      width: 3,
+    });
+    expect(said.artifacts).toMatchObject([{ resource_id: "a", worker_name: "box" }, {}, {}]);
+  });
+
+  it("[W166] a result that neither travels nor can be kept fails with the reason", () => {
+    const spill = {
+      inlineBytesMax: 100,
+      keep: () => {
+        throw fault("E.RESOURCE.FULL", "no room");
+      },
+    };
+    const about = { run: "r", task: "t", fence: 3, dispatch: { node_id: "n" } };
+
+    const { type, payload } = encodeOutcome(about, outcomeOf({ text: "x".repeat(200) }, 1), spill);
+
+    expect(type).toBe("biz.exec.error");
+    expect(JSON.parse(payload)).toMatchObject({ code: "E.RESOURCE.FULL", context: { where: "worker.resources" } });
+  });
 });

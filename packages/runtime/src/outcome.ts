@@ -1,7 +1,8 @@
 // How an attempt ended, and the one word the scheduler hears about it. What a handler returned is read here.
 // Calling handlers lives in executor.ts; keeping the word until it is acked in outbox.ts.
 
-import { type Artifact, Fault, type FaultCode, type JsonObject, limits, type Result } from "@astraflow/protocol";
+import { createHash } from "node:crypto";
+import { type Artifact, Fault, type FaultCode, type JsonObject, limits, type Result, unboundText } from "@astraflow/protocol";
 
 export type Status = Result["status"];
 
@@ -49,14 +50,14 @@ const statusWords: Readonly<Record<string, Status>> = {
 };
 
 /** Reads what a handler returned. */
-export function outcomeOf(returned: unknown, durationMs: number): KnownOutcome {
+export function outcomeOf(returned: unknown, durationMs: number, workerName = ""): KnownOutcome {
   if (!isObject(returned)) {
     return failure(`the handler returned ${describe(returned)}; it must return an object`, "worker.runner");
   }
   const { status, outputs, metadata, artifacts, ...others } = returned;
   const word = readStatus(status);
   const result = (isObject(outputs) ? outputs : others) as JsonObject;
-  const listed = Array.isArray(artifacts) ? artifacts.filter(isArtifact) : [];
+  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => artifactOf(one, workerName)) : [];
   return {
     type: "result",
     status: word,
@@ -89,15 +90,23 @@ export interface AboutAttempt {
   readonly dispatch: { readonly node_id: string };
 }
 
+/** Puts a large value aside and gives what stands for it. */
+export interface Spill {
+  readonly inlineBytesMax: number;
+  /** May throw a Fault: then nothing was put aside. */
+  keep(id: string, text: string, scope: string): Artifact;
+}
+
 /** The frame's type and payload text. An outcome that cannot be written, or is too large to travel, becomes an error that can. */
 export function encodeOutcome(
   about: AboutAttempt,
   outcome: Outcome,
+  spill: Spill | null = null,
 ): { type: "biz.exec.result" | "biz.exec.error"; payload: string } {
   if (outcome.type === "written") return { type: outcome.frame, payload: outcome.payload };
   if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(about, outcome) };
   try {
-    const payload = JSON.stringify({
+    const payload = unboundText({
       run_id: about.run,
       task_id: about.task,
       fence: about.fence,
@@ -109,6 +118,8 @@ export function encodeOutcome(
       error: outcome.error,
     });
     // A character may take three bytes; measured exactly only when that could matter.
+    if (spill !== null && payload.length * 3 > spill.inlineBytesMax && Buffer.byteLength(payload) > spill.inlineBytesMax)
+      return encodeOutcome(about, putAside(about, outcome, spill));
     if (payload.length * 3 <= frameBytesMax || Buffer.byteLength(payload) <= frameBytesMax)
       return { type: "biz.exec.result", payload };
     const message = `the result of ${Buffer.byteLength(payload)} bytes is larger than the ${frameBytesMax} that a frame may carry`;
@@ -119,6 +130,44 @@ export function encodeOutcome(
       failure(`the result cannot be written as JSON: ${outcomeOfThrown(thrown).message}`, "worker.runner"),
     );
   }
+}
+
+type ResultOutcome = Extract<KnownOutcome, { type: "result" }>;
+
+/** The largest values of the result stay at this worker, one by one, until the rest may travel; edges then carry where they are. */
+function putAside(about: AboutAttempt, outcome: ResultOutcome, spill: Spill): KnownOutcome {
+  const result = { ...outcome.result };
+  const artifacts = [...(outcome.artifacts ?? [])];
+  const texts = Object.entries(result).flatMap(([key, value]) => {
+    const text = unboundText(value) as string | undefined;
+    return text === undefined ? [] : [{ key, text, bytes: Buffer.byteLength(text) }];
+  });
+  let bytes = texts.reduce((sum, one) => sum + one.bytes, 0);
+  try {
+    for (const { key, text, bytes: size } of texts.sort((a, b) => b.bytes - a.bytes)) {
+      if (bytes <= spill.inlineBytesMax - asideRoomBytes) break;
+      const kept = spill.keep(asideId(about, key), text, about.run);
+      artifacts.push(kept);
+      result[key] = { resourceRef: { resourceId: kept.resource_id, workerName: kept.worker_name, type: kept.type } };
+      bytes -= size;
+    }
+  } catch (thrown) {
+    const reason = outcomeOfThrown(thrown);
+    return failure(
+      `the result is too large to travel and could not be kept here: ${reason.message}`,
+      "worker.resources",
+      reason.code,
+    );
+  }
+  return { ...outcome, result, artifacts };
+}
+
+/** For the references themselves. */
+const asideRoomBytes = 4_096;
+
+function asideId({ task, fence }: AboutAttempt, key: string): string {
+  const exact = `${task}#${fence}/results.${key}`;
+  return /^[\w./#*~-]{1,200}$/.test(exact) ? exact : `${createHash("sha256").update(exact).digest("hex").slice(0, 32)}#${fence}`;
 }
 
 /** Room for the envelope around the payload. */
@@ -173,7 +222,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-function isArtifact(value: unknown): value is Artifact {
-  if (!isObject(value)) return false;
-  return ["resource_id", "worker_name", "type"].every((key) => typeof value[key] === "string" && value[key] !== "");
+/** Entries that are none are left out; whose they are need not be said. */
+function artifactOf(value: unknown, workerName: string): Artifact[] {
+  if (!isObject(value)) return [];
+  const named = { worker_name: workerName, ...value };
+  const isWhole = ["resource_id", "worker_name", "type"].every(
+    (key) => typeof named[key as keyof typeof named] === "string" && named[key as keyof typeof named] !== "",
+  );
+  return isWhole ? [named as unknown as Artifact] : [];
 }

@@ -5,6 +5,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Fault, readWorkflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
+import type { FeedbackInput } from "./feedback.ts";
 import type { HandlerContext } from "./handler.ts";
 import { loadPackages, offerPackages, type PackageShelf } from "./packages.ts";
 
@@ -233,7 +234,8 @@ describe("the example workflows", () => {
   it("[W44] are valid, use nodes that exist, and every edge of theirs carries a value from port to port", async () => {
     const shelf = await loadPackages(examples);
     const types = new Set(shelf.packages.flatMap((one) => one.manifest.nodes.map((each) => each.type)));
-    for (const name of ["welcome.json", "hello-chain.json", "../../docs/examples/run-request.json"]) {
+    const documents = ["run-request", "welcome-journey", "loop", "map"].map((name) => `../../docs/examples/${name}.json`);
+    for (const name of ["welcome.json", "hello-chain.json", ...documents]) {
       const document: unknown = JSON.parse(await readFile(path.join(examples, "../workflows", name), "utf8"));
       const workflow = readWorkflow((document as { workflow?: unknown }).workflow ?? document);
       if (workflow instanceof Fault) throw workflow;
@@ -286,5 +288,136 @@ describe("the demo package", () => {
     controller.abort(new Error("not wanted"));
 
     await expect(endless).rejects.toThrow("not wanted");
+  });
+});
+
+describe("the packages of the welcome journey", () => {
+  const run = async (type: string, params: object, part: object = {}) => {
+    const shelf = await loadPackages(examples);
+    const said: FeedbackInput[] = [];
+    const send = (input: FeedbackInput) => void said.push(input);
+    const feedback = { send, emitText: (text: string) => send({ chunks: [{ text }] }) };
+    const context = { params, runId: "r", taskId: "r.4", signal: new AbortController().signal, feedback, leased: [], ...part };
+    const name = type.startsWith("system.") ? "system" : "example.pkg";
+    const returned: unknown = await shelf.handlers.find(name, "1.0.0", type)?.handler(context as unknown as HandlerContext);
+    return { returned, said };
+  };
+  const given = async (type: string, params: object, part: object = {}) => (await run(type, params, part)).returned;
+
+  it("[W167] load a config, fill its template in, and hand on what later nodes need", async () => {
+    const routing = { recipient: "ada@x.test", subject: "Hi", channel: "sms", delaySeconds: 2, tokenDelayMs: 5 };
+    const config = { template: "Hello {{ name }} and {{nobody}}", name: "Ada", ...routing };
+
+    const loaded = (await given("example.pkg.load_config", { config: JSON.stringify(config) })) as object;
+    const changed = await given("example.pkg.transform_text", { ...loaded, text: "hello ada", mode: "title" });
+
+    expect(loaded).toEqual({ ...routing, config, message: "Hello Ada and {{nobody}}" });
+    expect(changed).toEqual({ ...routing, output: "Hello Ada", message: "Hello Ada", mode: "title", length: 9 });
+    await expect(given("example.pkg.load_config", { config: "[]" })).rejects.toThrow("config must be a JSON object");
+    await expect(given("example.pkg.transform_text", { mode: "toString" })).rejects.toThrow("mode must be one of");
+  });
+
+  it("[W167] stream a text word by word: chunks, progress, numbers, and all so far as a result", async () => {
+    const { returned, said } = await run("example.pkg.feedback_demo", { prompt: "Hello to you", tokenDelayMs: 0 });
+
+    expect(returned).toMatchObject({ outputs: { summary: "Hello to you", tokenCount: 3, done: true } });
+    expect(said.flatMap(({ chunks = [] }) => chunks.map(({ channel, text }) => [channel, text]))).toEqual([
+      ["llm", "Hello "],
+      ["llm", "to "],
+      ["llm", "you"],
+    ]);
+    expect(said.at(-1)).toMatchObject({
+      progress: 1,
+      metrics: { tokens: 3 },
+      metadata: { results: { summary: "Hello to you" } },
+    });
+  });
+
+  it("[W167] notify under an id that a second attempt has too, and record it", async () => {
+    const params = { recipient: "ada@x.test", subject: "Hi", message: "Hello" };
+
+    const first = (await given("example.pkg.send_notification", params)) as { notificationId: string };
+    const second = await given("example.pkg.send_notification", params);
+    const audit = await given("example.pkg.audit_log", { notificationId: first.notificationId, recipient: "ada@x.test" });
+
+    expect(first.notificationId).toMatch(/^ntf-[0-9a-f]{16}$/);
+    expect(second).toEqual(first);
+    expect(audit).toMatchObject({ recorded: true, notificationId: first.notificationId, entry: { run: "r", task: "r.4" } });
+    await expect(given("example.pkg.send_notification", {})).rejects.toThrow("a notification needs a recipient");
+  });
+
+  it("[W167] echo, wait, measure and hold back, each as its manifest says", async () => {
+    expect(await given("example.pkg.echo", { message: "hi" })).toEqual({ echo: "hi" });
+    expect(await given("example.pkg.delay", { durationSeconds: 0 })).toEqual({ done: true, durationSeconds: 0 });
+    const { returned, said } = await run("example.pkg.collect_metrics", { name: "loss", samples: [1, 2, 6] });
+    expect(returned).toEqual({ count: 3, sum: 9, mean: 3 });
+    expect(said.map(({ metrics }) => metrics)).toEqual([{ loss: 1 }, { loss: 2 }, { loss: 6 }]);
+    expect(await given("example.pkg.debug_gate", { condition: true, payload: [1] })).toEqual({
+      status: "allowed",
+      outputs: { allowed: true, payload: [1] },
+    });
+    expect(await given("example.pkg.debug_gate", { payload: [1] })).toMatchObject({
+      status: "blocked",
+      outputs: { payload: null },
+    });
+    const controller = new AbortController();
+    const endless = given("example.pkg.delay", { durationSeconds: 3_600 }, { signal: controller.signal });
+    controller.abort(new Error("not wanted"));
+    await expect(endless).rejects.toThrow("not wanted");
+  });
+
+  it("[W168] a loop calls what is inside so many times, one after the other, and stops at the first error unless told otherwise", async () => {
+    let calls = 0;
+    const next = async () => {
+      calls++;
+      if (calls === 2) throw new Error("no");
+      return { n: calls };
+    };
+
+    await expect(run("system.loop_middleware", { times: 3 }, { next })).rejects.toThrow("no");
+    expect(calls).toBe(2);
+    calls = 0;
+    const all = await given("system.loop_middleware", { times: 3, stopOnError: false, delayMs: 1 }, { next });
+    expect(all).toEqual({ iterations: 2, results: [{ n: 1 }, { n: 3 }], errors: [{ iteration: 1, message: "no" }] });
+    expect(await given("system.loop_middleware", { times: 0 }, { next })).toEqual({ iterations: 0, results: [], errors: [] });
+    calls = 1;
+    await expect(run("system.loop_middleware", { times: 1, stopOnError: false }, { next })).rejects.toThrow("all 1 times failed");
+  });
+
+  it("[W168] a case lets through or skips; inputs have their type; resources are told without their values", async () => {
+    let calls = 0;
+    const next = async () => ({ n: ++calls });
+    expect(await given("system.case_middleware", { enabled: false }, { next })).toMatchObject({ status: "skipped" });
+    expect(await given("system.case_middleware", {}, { next })).toEqual({ enabled: true });
+    expect(calls).toBe(1);
+    expect(await given("system.input_generator", { type: "json", value: "[1]" })).toEqual({ value: [1], type: "json" });
+    expect(await given("system.input_generator", { type: "number", value: "4" })).toMatchObject({ value: 4 });
+
+    const received = await given(
+      "system.upload_test",
+      { __resourceBindings: { key: { resourceId: "a", value: "secret" } }, resources: [{ resourceId: "b" }] },
+      { leased: [{ id: "c", type: "file", sizeBytes: 3 }] },
+    );
+
+    expect(received).toEqual({
+      count: 3,
+      received: [
+        { key: "key", resourceId: "a", hasValue: true },
+        { resourceId: "b", hasValue: false },
+        { resourceId: "c", type: "file", sizeBytes: 3, hasValue: false },
+      ],
+      errors: [],
+    });
+  });
+
+  it("[W168] every node is there but the container, which is the scheduler's", async () => {
+    const shelf = await loadPackages(examples);
+
+    const missing = shelf.packages.flatMap(({ manifest, handlers }) =>
+      manifest.nodes.filter(({ type }) => !handlers.some(({ nodeType }) => nodeType === type)).map(({ type }) => type),
+    );
+
+    expect(shelf.problems).toEqual([]);
+    expect(missing).toEqual(["workflow.container"]);
   });
 });

@@ -103,7 +103,8 @@ async function loadHandlers(
       problems.push(imported);
       continue;
     }
-    const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name);
+    // Containers are listed for editors and carried out by the scheduler.
+    const nodes = manifest.nodes.filter((one) => one.adapter === adapter.name && one.role !== "container");
     // A node may have called its handler `setup` before the word meant anything.
     const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
     if (setup !== undefined && !setups.has(setup)) {

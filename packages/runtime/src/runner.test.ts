@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { makeAttempt } from "./attempt.ts";
 import { ExtHub } from "./ext.ts";
 import { type Handler, HandlerRegistry } from "./handler.ts";
+import { resourceDefaults } from "./resource.ts";
 import { createLocalRunner } from "./runner.ts";
 
 function run(handler: Handler, ext?: ExtHub) {
@@ -14,6 +15,7 @@ function run(handler: Handler, ext?: ExtHub) {
       finished: (_, outcome) => log.push(`finished ${outcome.type}`),
       settled: () => log.push("settled"),
       feedback: (_, { stage }) => log.push(`feedback ${stage}`),
+      next: () => () => {},
       ext: ({ type }) => log.push(`ext ${type}`) > 0,
       report: ({ message }) => log.push(message),
       changed: () => {},
@@ -22,7 +24,9 @@ function run(handler: Handler, ext?: ExtHub) {
       tenant: "acme",
       shelf: { packages: [], problems: [], handlers, ...(ext && { ext }) },
       workRoot: "/nowhere",
-      outside: { now: () => 0, after: () => () => {} },
+      resources: { ...resourceDefaults, workerName: "w" },
+      resourceDir: "/nowhere/kept",
+      outside: { now: () => 0, wall: () => 0, after: () => () => {} },
     },
   );
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "p.x", package_name: "p", package_version: "1.0.0" };
@@ -40,7 +44,7 @@ it("[W121] beside the link too, feedback that cannot be written is reported, and
   expect(log).toEqual([
     "feedback one",
     "feedback of task t cannot be written as JSON and was dropped",
-    "finished result",
+    "finished written",
     "settled",
   ]);
 });

@@ -5,9 +5,13 @@ import { Executor } from "./executor.ts";
 import { type ExtDraft, ExtHub } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
 import type { ExtFrame } from "./link-ports.ts";
-import type { Outcome } from "./outcome.ts";
+import type { NextAnswer, NextDraft } from "./next.ts";
+import { encodeOutcome, type Outcome, type Spill } from "./outcome.ts";
 import type { Outside } from "./outside.ts";
 import type { PackageShelf } from "./packages.ts";
+import type { ResourceSettings } from "./resource.ts";
+import { ResourceFolder } from "./resource-folder.ts";
+import { ResourceRegistry } from "./resources.ts";
 
 /** What a runner says. None of it is said before the worker has begun. */
 export interface RunnerEars {
@@ -16,6 +20,8 @@ export interface RunnerEars {
   /** Its handler has come back, after `finished` or at once. */
   settled(attempt: Attempt): void;
   feedback(attempt: Attempt, input: FeedbackInput): void;
+  /** A middleware calls the next of its chain; the answer is said at most once. What is returned takes the call back. */
+  next(attempt: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void;
   /** Gives false where the link takes no more. */
   ext(draft: ExtDraft): boolean;
   report(problem: { readonly message: string; readonly cause: unknown }): void;
@@ -29,6 +35,8 @@ export interface Runner {
   hearExt(frame: ExtFrame): boolean;
   /** Why nothing should be started here now, in sentences. */
   readonly problems: readonly string[];
+  /** Numbers for the heartbeat. */
+  readonly metrics: Readonly<Record<string, number>>;
   /** Ends what still runs, one way or the other; resolves once it is gone. */
   close(): Promise<void>;
 }
@@ -37,18 +45,33 @@ export interface LocalRunnerOptions {
   readonly tenant: string;
   readonly shelf: PackageShelf;
   readonly workRoot: string;
-  readonly outside: Pick<Outside, "now" | "after">;
+  readonly resources: ResourceSettings;
+  readonly resourceDir: string;
+  readonly outside: Pick<Outside, "now" | "after" | "wall">;
 }
 
 /** Handlers beside the link: one that blocks the loop blocks the heartbeat too. */
-export function createLocalRunner(ears: RunnerEars, { tenant, shelf, workRoot, outside }: LocalRunnerOptions): Runner {
+export function createLocalRunner(ears: RunnerEars, options: LocalRunnerOptions): Runner {
+  const { tenant, shelf, workRoot, outside } = options;
+  const folder = new ResourceFolder(options.resourceDir, workRoot);
+  const resources = new ResourceRegistry(
+    { wall: outside.wall, after: outside.after, report: ears.report },
+    folder,
+    options.resources,
+  );
+  resources.recall();
+  const spill = spillTo(resources);
   const hub = shelf.ext ?? new ExtHub();
   hub.connect({ send: async (draft) => ears.ext(draft), listening: () => {}, report: ears.report });
   const executor = new Executor(
     {
       now: outside.now,
       after: outside.after,
-      finished: ears.finished,
+      finished(attempt, outcome) {
+        const { type: frame, payload } = encodeOutcome(attempt, outcome, spill);
+        ears.finished(attempt, { type: "written", frame, payload });
+      },
+      next: ears.next,
       settled: ears.settled,
       feedback(attempt, input) {
         // Merged with others and written later, where nobody could tell whose it was.
@@ -61,12 +84,23 @@ export function createLocalRunner(ears: RunnerEars, { tenant, shelf, workRoot, o
       },
       report: ears.report,
     },
-    { tenant, handlers: shelf.handlers, ext: hub.face, workRoot },
+    { tenant, handlers: shelf.handlers, ext: hub.face, resources, workRoot },
   );
   return {
     start: (attempt) => executor.start(attempt),
     hearExt: (frame) => hub.hear(frame),
     problems: [],
+    get metrics() {
+      return resources.numbers();
+    },
     close: async () => {},
+  };
+}
+
+/** Large values of results become resources of the run. */
+export function spillTo(resources: ResourceRegistry): Spill {
+  return {
+    inlineBytesMax: resources.settings.inlineBytesMax,
+    keep: (id, text, scope) => resources.artifact(resources.registerJson(id, text, { scope }).id),
   };
 }

@@ -94,7 +94,7 @@ describe("a worker whose handlers have a thread of their own", () => {
     worker.leave(10_000);
     await worker.closed;
 
-    expect(register.payload["packages"]).toMatchObject([{ name: "demo" }, { name: "mortal" }]);
+    expect(register.payload["packages"]).toMatchObject(["demo", "example.pkg", "mortal", "system"].map((name) => ({ name })));
     expect(result.payload).toMatchObject({ task_id: "t1", fence: 1, status: "SUCCEEDED", result: { text: "HELLO" } });
     expect(feedback.payload).toMatchObject({ task_id: "t2", stage: "waiting" });
     expect(durations).toEqual(["demo.transform", "demo.delay"]);

@@ -5,6 +5,7 @@ import type { Ack, Cancel, Dispatch, Fault, FaultCode, JsonObject, OutgoingFrame
 import type { Sent } from "@astraflow/session";
 import { type Attempt, recallAttempt } from "./attempt.ts";
 import { AttemptTable, type HeldAttempt, type TableSettings } from "./attempt-table.ts";
+import { Calls } from "./calls.ts";
 import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
 import type { ExtWord, InventoryAttempt, LinkEvent, LinkNote, WorkCounts } from "./link-ports.ts";
 import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } from "./outbox.ts";
@@ -29,6 +30,8 @@ export class Work {
   readonly #table: AttemptTable;
   readonly #outbox: Outbox;
   readonly #drafts = new FeedbackDrafts();
+  /** What middlewares have asked for and wait for; they take no slot meanwhile. */
+  readonly calls: Calls;
   /** Outcomes that are known and not on disk yet, so not to be sent yet. */
   #unkept = 0;
 
@@ -36,6 +39,17 @@ export class Work {
     this.#ports = ports;
     this.#table = new AttemptTable(settings.table);
     this.#outbox = new Outbox(settings.outbox);
+    this.calls = new Calls({
+      nextId: () => ports.nextId(),
+      say: ({ id, task, payload }) => {
+        this.#outbox.put(makeWord({ kind: "next", type: "biz.exec.next.request", id, corr: task, payload }));
+        ports.askFlush();
+      },
+      rest: (attempt) => {
+        for (const other of this.#table.rest(attempt)) ports.start(other);
+      },
+      wake: (attempt, calls) => this.#table.wake(attempt, calls),
+    });
   }
 
   /** Nothing is held, no handler is out, nothing is left to say. */
@@ -140,7 +154,8 @@ export class Work {
   acked(ack: Ack, envelopeFor: string | undefined): boolean {
     const settled = this.#outbox.acked(ack, envelopeFor);
     if (settled === "unsent") return false;
-    for (const { attempt, key } of settled) {
+    for (const { attempt, key, kind, id } of settled) {
+      if (kind === "next") this.calls.acked(id);
       if (attempt !== null) this.#table.release(attempt);
       if (key !== null) this.#ports.keeping?.forget(key);
     }
@@ -154,6 +169,7 @@ export class Work {
     this.#ports.note("error", "word-condemned", `the scheduler cannot read ${word.type} ${word.id}: ${reset.reason}`, {
       code: reset.code,
     });
+    if (word.kind === "next") this.calls.failed(word.id, `the scheduler could not read the call: ${reset.reason}`);
     if (word.attempt === null) return;
     const message = `the scheduler could not read the outcome of this task: ${reset.reason}`;
     this.#conclude(word.attempt, failure(message, "worker.link"));
@@ -220,6 +236,7 @@ export class Work {
   /** A new session: its stream takes all that was not acked. */
   attach(stream: WordStream): void {
     this.#outbox.attach(stream);
+    this.calls.askAgain();
   }
 
   /** The session is over: nothing that was sent in it counts as received unless it was acked. */
@@ -239,6 +256,7 @@ export class Work {
     // What it said last goes before its result; what others have said may wait behind it.
     const lastWords = this.#drafts.take(attempt);
     if (lastWords !== undefined) this.#putFeedback(attempt, lastWords, true);
+    this.calls.forgetAllOf(attempt);
     this.#table.finish(attempt);
   }
 
@@ -292,6 +310,7 @@ export class Work {
 
   #abort(attempt: Attempt, reason: string): void {
     this.#drafts.forget(attempt);
+    this.calls.forgetAllOf(attempt);
     this.#ports.note("info", "attempt-stopped", reason, { task: attempt.task, fence: attempt.fence });
     attempt.stop.stop(new Error(reason));
   }

@@ -71,7 +71,9 @@ describe("a worker on a real socket", () => {
   it("[W50] goes through the whole exchange: handshake, register, accept, heartbeat, dispatch, ack, feedback, result", async () => {
     const { scheduler, worker } = await open();
     const register = await scheduler.welcome({ heartbeat_interval_ms: 20 });
-    expect(register.payload["packages"]).toEqual([{ name: "demo", version: "1.0.0", status: "installed" }]);
+    expect(register.payload["packages"]).toEqual(
+      ["demo", "example.pkg", "system"].map((name) => ({ name, version: "1.0.0", status: "installed" })),
+    );
 
     await scheduler.next("control.heartbeat");
     scheduler.dispatch("t1", "demo.transform", { text: "hello", mode: "uppercase" });

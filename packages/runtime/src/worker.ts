@@ -24,6 +24,7 @@ import type { OutboxDisk } from "./outbox-disk.ts";
 import { type KeeperNote, OutboxKeeper } from "./outbox-keeper.ts";
 import type { Outside } from "./outside.ts";
 import { offerPackages, type PackageShelf } from "./packages.ts";
+import { type ResourceSettings, resourceDefaults } from "./resource.ts";
 import { createLocalRunner, type Runner, type RunnerEars } from "./runner.ts";
 
 interface CommonOptions {
@@ -35,6 +36,9 @@ interface CommonOptions {
   readonly outbox?: OutboxDisk;
   /** Attempts get directories of their own below this. */
   readonly workRoot: string;
+  /** What handlers keep for later lies here; absent: beside the attempts' directories. */
+  readonly resourceDir?: string;
+  readonly resources?: Partial<Omit<ResourceSettings, "workerName">>;
   readonly outside: Outside;
   readonly settings?: Partial<LinkSettings>;
   /** The line to the scheduler; a WebSocket to `url` where absent. */
@@ -100,7 +104,7 @@ const tickMsMax = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
   const { shelf, outside } = options;
-  const settings = { tenant: options.identity.tenant, shelf, workRoot: workRootOf(options), outside };
+  const settings = { ...handlerSettings(options), shelf, outside };
   return assemble(
     options,
     (ears) => createLocalRunner(ears, settings),
@@ -114,12 +118,7 @@ export function createWorker(options: WorkerOptions): Worker {
  */
 export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<ThreadedWorker> {
   const { packagesDir, heapMbMax } = options;
-  const settings = {
-    tenant: options.identity.tenant,
-    packagesDir,
-    workRoot: workRootOf(options),
-    ...(heapMbMax !== undefined && { heapMbMax }),
-  };
+  const settings = { ...handlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };
   const host = new Host({ outside: options.outside, spawn: (ears) => spawnHost(settings, ears) });
   try {
     await host.open();
@@ -140,7 +139,14 @@ export async function createThreadedWorker(options: ThreadedWorkerOptions): Prom
   }) as ThreadedWorker;
 }
 
-const workRootOf = ({ workRoot, identity }: CommonOptions): string => path.join(workRoot, identity.boot);
+function handlerSettings({ workRoot, identity, resources, resourceDir = path.join(workRoot, "kept") }: CommonOptions) {
+  return {
+    tenant: identity.tenant,
+    workRoot: path.join(workRoot, identity.boot),
+    resourceDir,
+    resources: { ...resourceDefaults, ...resources, workerName: identity.name },
+  };
+}
 
 function assemble(
   options: CommonOptions,
@@ -161,6 +167,7 @@ function assemble(
     },
     settled: (attempt) => link.settled(attempt),
     feedback: (attempt, input) => link.feedback(attempt, input),
+    next: (attempt, draft, answer) => link.next(attempt, draft, answer),
     ext: (draft) => link.sendExt(draft),
     report: ({ message, cause }) =>
       options.note({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
@@ -203,7 +210,8 @@ function assemble(
       },
       vitals(announced) {
         const { metrics, problems } = options.vitals?.(announced) ?? { metrics: {}, problems: [] };
-        return { metrics, problems: runner.problems.length === 0 ? problems : [...problems, ...runner.problems] };
+        const all = runner.problems.length === 0 ? problems : [...problems, ...runner.problems];
+        return { metrics: { ...metrics, ...runner.metrics }, problems: all };
       },
       ext: (frame) => runner.hearExt(frame),
       count: options.count ?? (() => {}),

@@ -11,7 +11,7 @@ export interface ApiCall {
   readonly caller: string;
   readonly scheduler: string;
   readonly tenant: string;
-  readonly route: RouteName | "tailLog";
+  readonly route: RouteName | "tailLog" | "readChunks";
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly idempotencyKey?: string | null;
@@ -81,6 +81,8 @@ export class Api {
     const { route, tenant, params = {}, query = {}, idempotencyKey = null, body = null } = asked;
     if (route === "tailLog")
       return { status: 200, body: await process.tail(tenant, Number(query["after"]), Number(query["limit"])) };
+    if (route === "readChunks")
+      return { status: 200, body: await process.chunks(tenant, params["task"] ?? "", Number(params["fence"])) };
     const answer = await process.call({ route, tenant, params, query, idempotencyKey, body });
     return { status: answer.status, body: JSON.parse(answer.body) as unknown };
   }

@@ -1,9 +1,9 @@
-// The people and programs that use the API: they start runs and try again, cancel, drain, look, and follow the log. After the storm an
+// The people and programs that use the API: they start runs and try again, cancel, steer, drain, look, and follow the log. After the storm an
 // auditor reads everything once more. What they see is for the judges; here nothing is judged.
 
 import type { Api, ApiAnswer, ApiCall } from "./api.ts";
 import type { Dice } from "./dice.ts";
-import type { WorkerShape } from "./observation.ts";
+import type { TailPage, WorkerShape } from "./observation.ts";
 import type { Order } from "./orders.ts";
 import type { Timeline } from "./timeline.ts";
 
@@ -19,6 +19,8 @@ export interface CallersOptions {
 /** A caller that gets no answer asks so often. */
 const triesMax = 12;
 const pageMax = 200;
+
+type Steering = Extract<Order, { readonly name: string; readonly node: unknown }>;
 
 export interface AcceptedRun {
   readonly run: string;
@@ -104,11 +106,15 @@ export class Callers {
     const { tenants, schedulers } = this.#options;
     for (const tenant of tenants) {
       const runs = new Set<string>();
+      const printed = new Map<string, { readonly task: string; readonly fence: string }>();
       for (const scheduler of schedulers) {
         for await (const answer of this.#pages({ tenant, scheduler, route: "listRuns" }))
           for (const { runId } of itemsOf(answer)) runs.add(String(runId));
-        await this.#follow(tenant, scheduler);
+        await this.#follow(tenant, scheduler, printed);
       }
+      for (const attempt of printed.values())
+        await this.#ask({ caller: "auditor", tenant, route: "readChunks", params: attempt });
+      for await (const _ of this.#pages({ tenant, scheduler: this.#dice.pick(schedulers), route: "listDeadLetters" })) continue;
       for (const { run } of this.#accepted.filter((one) => one.tenant === tenant)) runs.add(run);
       for (const runId of runs) {
         const scheduler = this.#dice.pick(schedulers);
@@ -128,6 +134,7 @@ export class Callers {
       await this.#insist({ caller: "canceller", tenant, route: "cancelRun", params: { runId } }, 4);
       return;
     }
+    if ("node" in order) return await this.#steer(order);
     const worker = this.#options.workers.find((one) => one.worker === order.worker);
     if (worker === undefined || this.#isCalm) return;
     this.#drains++;
@@ -150,6 +157,23 @@ export class Callers {
       this.#byOrder.set(name, accepted);
       this.#accepted.push(accepted);
     }
+  }
+
+  async #steer(order: Steering): Promise<void> {
+    const accepted = this.#byOrder.get(order.name);
+    if (accepted === undefined) return;
+    const { run: runId, tenant } = accepted;
+    const asked = { caller: "operator", tenant } as const;
+    if (order.what === "rebind") {
+      const { mode, node } = order;
+      const worker = this.#options.workers.find((one) => one.worker === order.worker)?.instance;
+      const body = JSON.stringify({ mode, ...(node !== null && { node }), ...(worker !== undefined && { worker }) });
+      await this.#insist({ ...asked, route: "rebindRun", params: { runId }, body }, 2);
+      return;
+    }
+    const route = order.what === "skip" ? "skipNode" : "retryNode";
+    const body = JSON.stringify({ reason: `wanted by ${order.name}` });
+    await this.#insist({ ...asked, route, params: { runId, nodeId: order.node }, body }, 2);
   }
 
   async #drain({ tenant, instance }: WorkerShape, route: "drainWorker" | "undrainWorker", tries: number): Promise<void> {
@@ -193,12 +217,18 @@ export class Callers {
     }
   }
 
-  async #follow(tenant: string, scheduler: string): Promise<void> {
+  /** Reads the whole log once more; `printed` collects the attempts that left text behind. */
+  async #follow(tenant: string, scheduler: string, printed: Map<string, { task: string; fence: string }>): Promise<void> {
     for (let after = 0; ; ) {
       const query = { after: String(after), limit: "1000" };
       const { status, body } = await this.#ask({ caller: "auditor", tenant, scheduler, route: "tailLog", query });
       if (status !== 200) return;
-      const { next, items } = body as { next: number; items: readonly unknown[] };
+      const { next, items } = body as TailPage;
+      for (const { type, data } of items)
+        if (type === "task.feedback" && data["chunks"] !== undefined) {
+          const attempt = { task: String(data["task"]), fence: String(data["fence"]) };
+          printed.set(`${attempt.task}#${attempt.fence}`, attempt);
+        }
       if (items.length === 0) return;
       after = next;
     }

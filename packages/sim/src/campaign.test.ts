@@ -75,6 +75,20 @@ describe("sessions in bad weather", () => {
   );
 });
 
+describe("workflows in bad weather", () => {
+  it(
+    "[X62] chains, containers, steering and what is kept at workers break no promise; every checker has something to judge",
+    async () => {
+      const report = await runCampaign({ from: 1, to: 80, profile: "workflow" });
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.sawNothing).toEqual([]);
+      expect(report.saw["outcome"]).toBeGreaterThan(80);
+    },
+    hour,
+  );
+});
+
 describe("planted bugs", () => {
   /** The seeds that caught each first, and who may find it. A change of the world may move them; any of the first thousand will do. */
   const catches: Readonly<
@@ -90,6 +104,8 @@ describe("planted bugs", () => {
     "ack-unsettled": { profile: "session", from: 1, by: ["durable"] },
     "old-socket-heard": { profile: "session", from: 1, by: ["acks", "in-order"] },
     "resumed-join-forgets": { profile: "session", from: 1, by: ["binding"] },
+    "frame-forgets-a-node": { profile: "workflow", from: 1, by: ["frames"] },
+    "next-answered-twice": { profile: "workflow", from: 1, by: ["chains"] },
   };
 
   for (const plant of Object.keys(plants) as Plant[])

@@ -5,7 +5,7 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { Violation } from "./check/checker.ts";
 import type { StoryLine } from "./check/story.ts";
-import { type CheckerName, checkers } from "./check/table.ts";
+import { type CheckerName, checkers, checkersFor } from "./check/table.ts";
 import { type FaultKind, faultKinds, faultTable, type Profile, profiles } from "./fault-table.ts";
 import type { FaultEvent, WorldReport } from "./observation.ts";
 import { drawWorld } from "./plan.ts";
@@ -174,7 +174,7 @@ class Sums {
       neverStruck: possible.filter((kind) => (this.#faults[kind] ?? 0) === 0),
       sometimes: this.#sometimes,
       saw: this.#saw,
-      sawNothing: Object.keys(checkers).filter((name) => (this.#saw[name] ?? 0) === 0),
+      sawNothing: checkersFor(this.#profile === "workflow").filter((name) => (this.#saw[name] ?? 0) === 0),
       violations: this.#violations.toSorted((a, b) => a.seed - b.seed),
       differing: this.#differing.toSorted((a, b) => a - b),
     };

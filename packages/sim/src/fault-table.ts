@@ -227,6 +227,7 @@ export const profiles = {
   store: ["store"],
   clocks: ["clocks"],
   disk: ["disk", "processes"],
+  workflow: ["network", "processes", "store", "clocks", "api", "session", "wire"],
 } as const satisfies Record<string, readonly FaultGroup[]>;
 export type Profile = keyof typeof profiles;
 

@@ -1,11 +1,12 @@
 // The handlers of the simulated package: each does what its node's mood says, by the clock of its process, and is seen doing it.
 
 import { type JsonObject, readManifest } from "@astraflow/protocol";
-import { type Handler, type HandlerContext, HandlerRegistry, type PackageShelf } from "@astraflow/runtime";
+import { type Handler, type HandlerContext, HandlerRegistry, NextError, type PackageShelf } from "@astraflow/runtime";
 import type { Life } from "./life.ts";
-import { type Mood, moodOf, readMood } from "./mood.ts";
+import { type Mood, type MoodSheet, moodOf, readMood, type Wrap } from "./mood.ts";
 import type { HandlerSeen, WorkerFace } from "./observation.ts";
 import type { Trace } from "./trace.ts";
+import { valueOf } from "./value.ts";
 
 export const simPackage = { name: "sim", version: "1.0.0" } as const;
 export const nodeTypes = ["sim.step", "sim.heavy", "sim.light"] as const;
@@ -23,8 +24,8 @@ type About = Omit<HandlerSeen, "event" | "detail">;
 
 /** What a handler of this package needs to be told, whoever starts it. */
 export type Part = Pick<HandlerContext, "runId" | "taskId" | "nodeId" | "nodeType" | "params" | "attempt" | "signal"> & {
-  readonly feedback: Pick<HandlerContext["feedback"], "emitText">;
-};
+  readonly feedback: Pick<HandlerContext["feedback"], "emitText"> & Partial<HandlerContext["feedback"]>;
+} & Partial<Pick<HandlerContext, "next" | "resources">>;
 
 /** All handlers of one process; when it dies, they are gone with it. */
 export class Troupe {
@@ -82,13 +83,28 @@ export class Troupe {
       });
     });
     await this.#pass(context, mood, told);
+    const refusal = await askNext(context, mood, sheet.wrap);
     this.#playing.delete(about);
     if (context.signal.aborted) this.#see(about, "gone", "stopped");
-    else this.#see(about, "ends", outcomeNames[mood.kind] ?? "done");
+    else this.#see(about, "ends", refusal === null ? (outcomeNames[mood.kind] ?? "done") : "threw");
+    if (refusal !== null) throw refusal;
     if (mood.kind === "throwing") throw new Error("the mood was bad");
     if (mood.kind === "failing") return { status: "failed", outputs: { error: "the mood was bad" } };
     if (mood.kind === "skipping") return { status: "skipped", outputs: {} };
-    return { out: `${context.taskId} by ${this.#stage.face.boot}` };
+    return this.#result(context, sheet);
+  }
+
+  #result(context: Part, { name, keeps }: MoodSheet): object {
+    const by = `${context.taskId} by ${this.#stage.face.boot}`;
+    if (name === undefined) return { out: by };
+    const { index } = context.params;
+    const outputs = { out: valueOf(name, context.params), n: (typeof index === "number" ? index : 0) + 1, by };
+    if (keeps !== true || context.resources === undefined) return outputs;
+    const resourceId = `kept by ${context.taskId}`;
+    const { type } = context.resources.register({ id: resourceId, type: "blob", value: by });
+    const artifact = context.resources.artifact(resourceId);
+    const kept = { resourceRef: { resourceId, workerName: artifact.worker_name, type } };
+    return { status: "succeeded", outputs: { ...outputs, kept }, artifacts: [artifact] };
   }
 
   async #pass(context: Part, mood: Mood, told: Promise<void>): Promise<void> {
@@ -98,15 +114,39 @@ export class Troupe {
     const { words = 3 } = mood;
     if (mood.kind === "chatty")
       for (let part = 1; part <= words; part++)
-        life.after((mood.ms * part) / (words + 1), () => context.feedback.emitText(`part ${part} of ${context.taskId}`));
+        life.after((mood.ms * part) / (words + 1), () => this.#speak(context, part, words));
     if (mood.ms <= 0) return;
     const over = new Promise<void>((resolve) => void life.after(mood.ms, resolve));
     await (mood.kind === "deaf" ? over : Promise.race([over, told]));
   }
 
+  #speak({ feedback, taskId }: Part, part: number, words: number): void {
+    const text = `part ${part} of ${taskId}`;
+    // Every second word says more than text, where the worker can.
+    if (part % 2 === 1 || feedback.send === undefined) return feedback.emitText(text);
+    feedback.send({ progress: part / (words + 1), chunks: [{ channel: "log", text }], metadata: { results: { part } } });
+  }
+
   #see(about: About, event: HandlerSeen["event"], detail?: string): void {
     this.#stage.trace.see({ ...about, event, ...(detail !== undefined && { detail }) });
   }
+}
+
+/** A middleware runs what comes next as often as its sheet says. What the last refused call ended with, where that is not forgiven. */
+async function askNext(context: Part, mood: Mood, wrap: Wrap | undefined): Promise<Error | null> {
+  const isGood = mood.kind === "quick" || mood.kind === "slow" || mood.kind === "chatty" || mood.kind === "deaf";
+  if (wrap === undefined || context.next === undefined || !isGood) return null;
+  for (let call = 1; call <= wrap.calls && !context.signal.aborted; call++)
+    try {
+      const payload = wrap.mark === null ? undefined : { [wrap.mark]: call };
+      await context.next(payload, { call }, undefined, wrap.timeoutMs ?? undefined);
+    } catch (refusal) {
+      // The attempt is over: whoever asked hears so by the signal.
+      if (context.signal.aborted) return null;
+      if (!(refusal instanceof NextError)) throw refusal;
+      if (!wrap.isForgiving) return refusal;
+    }
+  return null;
 }
 
 const outcomeNames: Partial<Record<Mood["kind"], string>> = { failing: "failed", throwing: "threw", skipping: "skipped" };

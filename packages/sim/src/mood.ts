@@ -24,13 +24,33 @@ export interface MoodSheet {
   /** The node's concurrency key and its limit, repeated here so that an onlooker sees them at the handler. */
   readonly key: string | null;
   readonly limit: number;
+  /** The node's name in the value it returns; absent: it returns who it is. */
+  readonly name?: string;
+  /** Of a middleware. */
+  readonly wrap?: Wrap;
+  /** Leaves something with its worker and returns where it lies. */
+  readonly keeps?: true;
+}
+
+/** How a middleware uses the rest of its chain. */
+export interface Wrap {
+  /** How often it asks for the next; 0 withholds it. */
+  readonly calls: number;
+  /** Writes the number of the call into the parameters of what it calls, under this name. */
+  readonly mark: string | null;
+  readonly timeoutMs: number | null;
+  /** Goes on when a call ends badly; else its own attempt ends with it. */
+  readonly isForgiving: boolean;
 }
 
 /** The name of the parameter. */
 const moodParameter = "sim";
 
 export function writeMood(sheet: MoodSheet): JsonObject {
-  return { [moodParameter]: { moods: sheet.moods.map((mood) => ({ ...mood })), key: sheet.key, limit: sheet.limit } };
+  const { moods, wrap, ...rest } = sheet;
+  return {
+    [moodParameter]: { moods: moods.map((mood) => ({ ...mood })), ...rest, ...(wrap !== undefined && { wrap: { ...wrap } }) },
+  };
 }
 
 export function readMood(params: JsonObject): MoodSheet {

@@ -135,7 +135,7 @@ export interface CallSeen {
   readonly caller: string;
   readonly scheduler: string;
   readonly tenant: string;
-  /** A name of the REST routes, or "tailLog": see TailPage. */
+  /** A name of the REST routes, or "tailLog" (see TailPage), or "readChunks" (see ChunkPage). */
   readonly route: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
@@ -174,6 +174,16 @@ export interface TailPage {
   readonly next: number;
   readonly head: number;
   readonly floor: number;
+}
+
+/** Body of an answered "readChunks" (params: task, fence): the rows of what an attempt printed, in order, each with the chunks it holds. */
+export interface ChunkPage {
+  readonly items: readonly {
+    /** Number of its first chunk within the attempt, from 0. */
+    readonly first: number;
+    readonly count: number;
+    readonly chunks: readonly unknown[];
+  }[];
 }
 
 /** A handler at a worker, by the dispatch that started it. */

@@ -41,12 +41,14 @@ export interface WorldWish {
 
 export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}): WorldPlan {
   const dice = new Dice(`world ${seed}`);
-  const sizes = profile === "session" ? smallWorlds : worlds;
-  const shape = dice.fork(profile === "session" ? "session shape" : "shape");
+  const sizes = sizesOf[profile] ?? worlds;
+  const shape = dice.fork(profile === "session" || profile === "workflow" ? `${profile} shape` : "shape");
   const schedulers = names("s", Number(shape.weigh(sizes.schedulers)));
   const tenants = names("t", Number(shape.weigh(sizes.tenants)));
   const workers = drawGenerations(dice.fork("generations"), profile, drawWorkers(shape, tenants, sizes));
   const scale = shape.chance(0.12) ? 5 : 1;
+  // In some worlds of workflows nothing goes wrong and nobody interferes: there it is known what must come out.
+  const isLeftAlone = profile === "workflow" && dice.fork("left alone").chance(0.2);
   const engine = drawEngine(dice.fork("engine"), scale);
   const stormMs = Math.round(shape.scale(4_000, 30_000) * scale);
   const orders = drawOrders(dice.fork("orders"), {
@@ -55,8 +57,10 @@ export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}):
     stormMs,
     scale,
     maxDeliveries: engine.maxDeliveries,
-    mayKill: profile !== "calm",
+    mayKill: profile !== "calm" && !isLeftAlone,
     isTalkative: profile === "session",
+    isNested: profile === "workflow",
+    isLeftAlone,
   });
   const targets = { schedulers, workers: workers.map(({ worker }) => worker), leaseMs: engine.leaseMs };
   const { doors, link } = drawDoors(dice.fork("doors"), scale);
@@ -90,7 +94,7 @@ export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}):
     },
     stormMs,
     orders,
-    faults: drawFaults(dice.fork("faults"), { profile, isLoose, stormMs }, targets),
+    faults: isLeftAlone ? [] : drawFaults(dice.fork("faults"), { profile, isLoose, stormMs }, targets),
   };
 }
 
@@ -114,6 +118,15 @@ const smallWorlds: Sizes = {
   workers: { 1: 4, 2: 4, 3: 2 },
   slots: { 1: 2, 4: 3, 16: 3 },
 };
+
+/** Few machines, so that chains and containers meet workers that are full. */
+const nestedWorlds: Sizes = {
+  schedulers: { 1: 4, 2: 3, 3: 1 },
+  tenants: { 1: 6, 2: 1 },
+  workers: { 1: 3, 2: 4, 3: 3, 5: 1 },
+  slots: { 1: 4, 2: 3, 4: 2 },
+};
+const sizesOf: Partial<Record<Profile, Sizes>> = { session: smallWorlds, workflow: nestedWorlds };
 
 const names = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
 

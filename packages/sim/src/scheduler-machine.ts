@@ -9,6 +9,7 @@ import type { MachineClock } from "./machine-clock.ts";
 import { SchedulerProcess } from "./scheduler-process.ts";
 import type { SessionPlant } from "./session-plants.ts";
 import { idleTransactionMs, StoreAccess } from "./store-access.ts";
+import type { WorkflowPlant } from "./workflow-plants.ts";
 
 export interface SchedulerSetUp {
   readonly settings: Settings;
@@ -16,6 +17,7 @@ export interface SchedulerSetUp {
   readonly tenants: readonly string[];
   readonly plant: EnginePlant | null;
   readonly sessionPlant: SessionPlant | null;
+  readonly workflowPlant: WorkflowPlant | null;
   readonly hintsLostShare: number;
   readonly tokenMs: number;
 }

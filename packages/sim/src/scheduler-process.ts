@@ -33,9 +33,11 @@ import { createGate } from "./gate.ts";
 import { makeIds } from "./ids.ts";
 import type { Life } from "./life.ts";
 import type { Listener } from "./network.ts";
+import type { ChunkPage } from "./observation.ts";
 import { PlantedPeers, type SessionPlant } from "./session-plants.ts";
 import type { StoreAccess } from "./store-access.ts";
 import { authenticate, tokenOf } from "./tenants.ts";
+import { plantedEffects, plantedStore, type WorkflowPlant } from "./workflow-plants.ts";
 
 export interface SchedulerOptions {
   readonly replica: string;
@@ -47,6 +49,7 @@ export interface SchedulerOptions {
   readonly tokenMs: number;
   readonly plant: Plant | null;
   readonly sessionPlant: SessionPlant | null;
+  readonly workflowPlant: WorkflowPlant | null;
   readonly tenants: readonly string[];
   /** The engine passes a named point; true kills the process there. */
   readonly failpoint: (name: EngineFailpoint) => void;
@@ -76,19 +79,19 @@ export class SchedulerProcess implements Listener {
   isUp = false;
 
   constructor(options: SchedulerOptions) {
-    const { life, access, dice, settings, plant, sessionPlant } = options;
+    const { life, access, dice, settings, plant, sessionPlant, workflowPlant } = options;
     this.#planted = sessionPlant === null ? null : new PlantedPeers(sessionPlant);
     this.life = life;
     this.#options = options;
     let cancelWake = (): void => undefined;
     const ids = makeIds(dice.fork("ids"));
     const world: World = {
-      store: access.store,
+      store: plantedStore(access.store, workflowPlant),
       ids: { next: (now) => ids.timed(now) },
       dice: { roll: () => rolls.roll() },
       digest,
       out: (effects) => {
-        if (!life.isOver) link.deliver(effects);
+        if (!life.isOver) link.deliver(plantedEffects(effects, workflowPlant));
       },
       idle: (wakeAt, now) => {
         cancelWake();
@@ -198,6 +201,12 @@ export class SchedulerProcess implements Listener {
     return this.#options.access.store.events({ tenant, after, limit });
   }
 
+  /** What an attempt printed, row by row. The API shows lines, and lines do not say which chunks they were made of. */
+  async chunks(tenant: string, task: string, fence: number): Promise<ChunkPage> {
+    const { items } = await this.#options.access.store.page({ page: "chunks", tenant, task, fence, limit: chunkRowsMax });
+    return { items: items.map(({ first, count, body }) => ({ first, count, chunks: JSON.parse(body) as unknown[] })) };
+  }
+
   #log(line: LogLine): void {
     // What a door logs as an error is a bug of the house; a caller that was told of a fault is not.
     if (line.level === "error" && line.event === "session.bug") this.#report(JSON.stringify(line));
@@ -209,6 +218,8 @@ export class SchedulerProcess implements Listener {
 }
 
 const nothing = new Uint8Array(0);
+/** More than any attempt of a simulated afternoon prints. */
+const chunkRowsMax = 1_000;
 
 function socketOf(end: End, incoming: { read(isRead: boolean): void }): PeerSocket {
   return {

@@ -31,7 +31,7 @@ interface DrawnNode {
 
 const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 /** A key always comes with the same limit: what two limits for one key mean is not decided here. */
-const keyLimit = (key: string): number => 1 + (Number(key.slice(1)) % 2);
+export const keyLimit = (key: string): number => 1 + (Number(key.slice(1)) % 2);
 
 export function drawWorkflow(dice: Dice, options: DrawOptions): DrawnWorkflow {
   const shape = dice.weigh({ chain: 3, fan: 3, join: 2, diamond: 2, flat: 2, any: 3 });
@@ -117,7 +117,7 @@ const moodWeights: Readonly<Record<MoodKind, number>> = {
   killing: 0.25,
 };
 
-function drawMood(dice: Dice, { mayKill, isTalkative, scale }: DrawOptions): Mood {
+export function drawMood(dice: Dice, { mayKill, isTalkative, scale }: DrawOptions): Mood {
   const weights = { ...moodWeights, ...(!mayKill && { killing: 0 }), ...(isTalkative && { chatty: 12 }) };
   const kind = dice.weigh(weights);
   const ms = kind === "quick" ? dice.pick([0, 1, 20, 60]) : Math.round(dice.scale(100, kind === "deaf" ? 8_000 : 3_000) * scale);

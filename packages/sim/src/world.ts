@@ -21,8 +21,9 @@ import { SessionTally } from "./tally.ts";
 import { quiet, Timeline } from "./timeline.ts";
 import { Trace } from "./trace.ts";
 import { WorkerMachine, type WorkerSetUp } from "./worker-machine.ts";
+import { type WorkflowPlant, workflowPlants } from "./workflow-plants.ts";
 
-export type Plant = EnginePlant | StorePlant | SessionPlant;
+export type Plant = EnginePlant | StorePlant | SessionPlant | WorkflowPlant;
 /** Every bug that can be switched on, and where it sits. */
 export const plants = {
   "ack-before-commit": "engine",
@@ -31,10 +32,13 @@ export const plants = {
   "no-root-lock": "store",
   "drop-unit": "store",
   ...sessionPlants,
-} as const satisfies Record<Plant, "engine" | "store" | "session">;
+  ...workflowPlants,
+} as const satisfies Record<Plant, "engine" | "store" | "session" | "workflow">;
 const isEnginePlant = (plant: Plant | null): plant is EnginePlant => plant !== null && plants[plant] === "engine";
 const isStorePlant = (plant: Plant | null): plant is StorePlant => plant !== null && plants[plant] === "store";
 const isSessionPlant = (plant: Plant | null): plant is SessionPlant => plant !== null && plants[plant] === "session";
+
+const isWorkflowPlant = (plant: Plant | null): plant is WorkflowPlant => plant !== null && plants[plant] === "workflow";
 
 /** More events than any world should need: it goes round in circles. */
 const stepsMax = 1_500_000;
@@ -104,6 +108,7 @@ export class SimulatedWorld {
           tokenMs,
           plant: isEnginePlant(plant) ? plant : null,
           sessionPlant: isSessionPlant(plant) ? plant : null,
+          workflowPlant: isWorkflowPlant(plant) ? plant : null,
         }),
       );
     const setUpOf = (shape: WorkerShape): WorkerSetUp => ({

@@ -32,22 +32,66 @@ export function placeFacts(
   return { rows, first, heads };
 }
 
+/** A page that looks for certain types, or backwards, looks at no more facts than this; it may come short, and its cursor goes on from there. */
+const stretchMax = 5_000;
+
+/** How many rows suffice for a page: each has a fact at least, and the first and the last may be cut. */
+export const logRowsMax = (query: EventQuery): number => (query.types === undefined ? query.limit : stretchMax) + 1;
+
 /**
- * Cuts a page out of rows that start at or below the cursor, in order. A cursor below the floor gets nothing: whoever holds it has
- * missed facts, and handing out the rest would hide that.
+ * Cuts a page out of rows: forwards from rows that start at or below the cursor, in order; backwards (`before`) from rows that start
+ * below it, newest first.
  */
 export function pageOfLog(rows: Iterable<LogRow>, query: EventQuery, head: Position, floor: Position): EventPage {
+  const { before } = query;
+  if (before !== undefined) return { ...cutBackwards(rows, query, before, Math.max(query.after, floor)), head, floor };
+  // Whoever holds a cursor below the floor has missed facts, and handing out the rest would hide that.
+  if (query.after < floor) return { items: [], next: query.after, head, floor };
+  return { ...cutForwards(rows, query), head, floor };
+}
+
+type Cut = Pick<EventPage, "items" | "next">;
+
+function cutForwards(rows: Iterable<LogRow>, query: EventQuery): Cut {
   const items: LogEntry[] = [];
-  if (query.after < floor) return { items, next: query.after, head, floor };
+  let next = query.after;
+  let room = query.types === undefined ? Number.POSITIVE_INFINITY : stretchMax;
   for (const row of rows) {
-    if (items.length >= query.limit) break;
-    for (let at = Math.max(row.first, query.after + 1); at <= row.last && items.length < query.limit; at++) {
-      const fact = row.facts[at - row.first];
-      if (fact === undefined) throw new Error(`log row ${row.tenant}/${row.first} ends before its position ${at}`);
-      items.push({ position: at, at: row.at, subject: row.subject, type: fact.type, data: fact.data });
+    if (items.length >= query.limit || room <= 0) break;
+    for (let at = Math.max(row.first, query.after + 1); at <= row.last && items.length < query.limit && room > 0; at++, room--) {
+      const entry = entryOf(row, at);
+      next = at;
+      if (isWanted(entry, query.types)) items.push(entry);
     }
   }
-  return { items, next: items.at(-1)?.position ?? query.after, head, floor };
+  return { items, next };
+}
+
+/** `next` is the lowest position looked at: the page before it ends just below. What the floor took is not there any more. */
+function cutBackwards(rows: Iterable<LogRow>, query: EventQuery, before: Position, stop: Position): Cut {
+  const items: LogEntry[] = [];
+  let next = before;
+  let room = query.types === undefined ? Number.POSITIVE_INFINITY : stretchMax;
+  for (const row of rows) {
+    if (items.length >= query.limit || room <= 0 || row.last <= stop) break;
+    const last = Math.min(row.last, before - 1);
+    for (let at = last; at >= row.first && at > stop && items.length < query.limit && room > 0; at--, room--) {
+      const entry = entryOf(row, at);
+      next = at;
+      if (isWanted(entry, query.types)) items.push(entry);
+    }
+  }
+  return { items, next };
+}
+
+function entryOf(row: LogRow, at: Position): LogEntry {
+  const fact = row.facts[at - row.first];
+  if (fact === undefined) throw new Error(`log row ${row.tenant}/${row.first} ends before its position ${at}`);
+  return { position: at, at: row.at, subject: row.subject, type: fact.type, data: fact.data };
+}
+
+function isWanted({ type }: LogEntry, types: readonly string[] | undefined): boolean {
+  return types === undefined || types.some((word) => type.startsWith(word));
 }
 
 /** Compact text of a row's facts: pairs, since the two field names would be most of a small fact. */

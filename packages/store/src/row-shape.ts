@@ -1,14 +1,33 @@
 // The fields of every kind of row and what may stand in them, as data. The memory store checks rows by it; the sqlite store takes
 // its columns from it. What the fields mean is said in the engine's rows.
 
-import type { Row } from "@astraflow/engine";
+import type { ChunkRow, Row } from "@astraflow/engine";
 
 /** `?` allows null. `list` is an array of texts. */
 export type FieldType = "text" | "text?" | "number" | "number?" | "flag" | "list" | readonly string[];
 
 export const runPhases = ["queued", "running", "ending", "succeeded", "failed", "cancelled"] as const;
-export const taskPhases = ["waiting", "parked", "ready", "leased", "succeeded", "failed", "cancelled", "skipped"] as const;
-export const workerPhases = ["online", "away", "lost"] as const;
+/** Files hold the places of these words: what comes later is appended. */
+export const taskPhases = [
+  "waiting",
+  "parked",
+  "ready",
+  "leased",
+  "succeeded",
+  "failed",
+  "cancelled",
+  "skipped",
+  "hosting",
+] as const;
+/** Of tasks that have not ended. */
+export const openPhases = [
+  "waiting",
+  "parked",
+  "ready",
+  "leased",
+  "hosting",
+] as const satisfies readonly (typeof taskPhases)[number][];
+export const workerPhases = ["online", "away", "lost", "enrolled"] as const;
 
 /** In the order of the tables' columns; `id` comes first in each. A task's run is read from its id and has no column. */
 export const shapes = {
@@ -27,6 +46,11 @@ export const shapes = {
     endedAt: "number?",
     due: "number?",
     error: "text?",
+    label: "text",
+    source: "text",
+    about: "text",
+    marks: "text?",
+    bindings: "text?",
   },
   task: {
     id: "text",
@@ -53,6 +77,7 @@ export const shapes = {
     params: "text?",
     result: "text?",
     error: "text?",
+    state: "text?",
   },
   worker: {
     id: "text",
@@ -74,7 +99,43 @@ export const shapes = {
   route: { id: "text", tenant: "text", needs: "text" },
   workflow: { id: "text", body: "text" },
   ask: { id: "text", digest: "text", run: "text", at: "number" },
+  doc: {
+    id: "text",
+    tenant: "text",
+    collection: "text",
+    rev: "number",
+    at: "number",
+    due: "number?",
+    sort: "text",
+    terms: "text",
+    body: "text",
+  },
 } as const satisfies Record<Row["kind"], Record<string, FieldType>>;
+
+/** What a task printed; the first three name it. */
+const chunkShape = {
+  task: "text",
+  fence: "number",
+  first: "number",
+  count: "number",
+  at: "number",
+  line: "number",
+  lines: "number",
+  body: "text",
+} as const satisfies Record<keyof ChunkRow, FieldType>;
+
+export type ChunkField = keyof typeof chunkShape;
+export const chunkFields = Object.keys(chunkShape) as readonly ChunkField[];
+
+/** Why these chunks cannot be stored, or null. All their numbers count something. */
+export function chunkProblem(chunk: ChunkRow): string | null {
+  for (const field of chunkFields) {
+    const value = chunk[field];
+    const isFine = chunkShape[field] === "text" ? typeof value === "string" : Number.isSafeInteger(value) && Number(value) >= 0;
+    if (!isFine) return `chunks of task ${String(chunk.task)} have ${field} ${String(value).slice(0, 40)}`;
+  }
+  return null;
+}
 
 /** Why this row cannot be stored, or null. */
 export function rowProblem(row: Row): string | null {

@@ -2,8 +2,9 @@
 // there to enter it. Whether a row's fields can be stored is the tables' business.
 
 import type { Key, Row, TaskRow, Unit, WorkerId, WorkerRow } from "@astraflow/engine";
-import { keyOf, runOf } from "@astraflow/engine";
+import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
+import { chunkProblem, openPhases } from "./row-shape.ts";
 
 export interface BadUnit {
   readonly unit: number;
@@ -30,7 +31,7 @@ function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolea
   for (const row of unit.puts) {
     // Tasks of one run come together, so their root is asked for once.
     if ((row.kind !== "task" || row.run !== run) && !isRootOf(unit.roots[0], row)) {
-      const root: Key = row.kind === "task" ? `run/${row.run}` : keyOf(row);
+      const root: Key = row.kind === "task" ? `run/${row.run}` : rootOf(keyOf(row));
       if (!isTaken(root)) return `${keyOf(row)} is written under ${root}, which was not taken in this turn`;
     }
     if (row.kind === "task") run = row.run;
@@ -43,13 +44,24 @@ function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolea
   }
   for (const key of unit.drops) {
     const isTask = key.startsWith("task/");
-    const root: Key = isTask ? `run/${runOf(key.slice(5))}` : key;
+    const root = rootOf(key);
     if (!isTaken(root)) return `${key} is dropped under ${root}, which was not taken in this turn`;
     const name = isTask ? key.slice(5) : key;
     if (seen.has(name)) return `${key} is written more than once in this turn`;
     seen.add(name);
   }
-  return lineProblemOf(unit);
+  return chunksProblemOf(unit) ?? lineProblemOf(unit);
+}
+
+/** What a task printed is written with its run in hand, like the task itself; otherwise it takes no lock. */
+function chunksProblemOf({ chunks, roots }: Unit): string | null {
+  for (const chunk of chunks ?? []) {
+    const problem = chunkProblem(chunk);
+    if (problem !== null) return problem;
+    const root = runKey(runOf(chunk.task));
+    if (!roots.includes(root)) return `chunks of task ${chunk.task} are written without ${root} among the unit's roots`;
+  }
+  return null;
 }
 
 /** Whether a root that was already found taken is this row's: compared by its end, without spelling the root anew for every row. */
@@ -101,7 +113,7 @@ export function leavesLine(before: TaskRow, after: TaskRow | null): boolean {
 /** Ended tasks and runs change no more, so nothing waits on them. */
 export function hasEnded(row: Row): boolean {
   if (row.kind === "run") return row.phase === "succeeded" || row.phase === "failed" || row.phase === "cancelled";
-  if (row.kind === "task")
-    return row.phase !== "waiting" && row.phase !== "parked" && row.phase !== "ready" && row.phase !== "leased";
-  return false;
+  return row.kind === "task" && !isOpen.has(row.phase);
 }
+
+const isOpen: ReadonlySet<string> = new Set(openPhases);

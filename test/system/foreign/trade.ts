@@ -44,6 +44,8 @@ const handlers: Readonly<Record<string, Handler>> = {
   /** Fails without an exception, as handlers of the field do it. */
   "foreign.refuse": ({ params }) => ({ status: "failed", error: String(params["message"]) }),
   "foreign.next": async ({ next }) => ({ answer: await next() }),
+  /** The same as a middleware. */
+  "foreign.around": async ({ next }) => ({ answer: await next() }),
   "foreign.babble": ({ babble }) => {
     babble();
     return { text: "said" };
@@ -90,6 +92,7 @@ const manifests = ["foreign", "ledger"].map((name) => {
     adapters: [{ name: "main", runtime: "python", entrypoint: "adapter", capabilities: types }],
     nodes: types.map((type) => ({
       ...node,
+      ...(type === "foreign.around" && { role: "middleware" }),
       type,
       label: type,
       handler: type.slice(name.length + 1),

@@ -1,7 +1,8 @@
 // The REST door on HTTP: one row per route of the protocol's table, led to the calls. Paths, headers and bodies are read here;
 // who may ask, what is answered and how a refusal looks is in calls.ts.
 
-import { fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { Readable } from "node:stream";
+import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Identity } from "../identity.ts";
 import type { Outside } from "../outside.ts";
@@ -35,6 +36,7 @@ export function createRest(options: RestOptions): FastifyInstance {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
   app.addHook("onRequest", async (request, reply) => void reply.headers(commonHeaders(request.id)));
+  app.addHook("onClose", async () => calls.close());
   app.setErrorHandler(refuse);
   app.setNotFoundHandler((request, reply) => {
     const path = request.raw.url?.split("?")[0] ?? "";
@@ -44,13 +46,14 @@ export function createRest(options: RestOptions): FastifyInstance {
     return refuse(fault("E.ROUTE.METHOD", `this route answers ${methods.join(", ")}`), request, reply);
   });
 
-  for (const [name, route] of Object.entries(routes as Record<RouteName, Route>) as [RouteName, Route][]) {
+  const serve = (scope: FastifyInstance, name: RouteName, route: Route): void => {
     const identities = new WeakMap<FastifyRequest, Identity>();
-    app.route({
+    scope.route({
       method: route.method,
       url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
+      bodyLimit: bodyLimitOf(route),
       // Before the body is read: a stranger must not be able to make us take in 8 MiB.
-      onRequest: async (request) => void identities.set(request, calls.admit(name, tokenOf(request))),
+      onRequest: async (request) => void identities.set(request, await calls.admit(name, tokenOf(request))),
       handler: async (request, reply) => {
         const identity = identities.get(request);
         if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");
@@ -62,17 +65,37 @@ export function createRest(options: RestOptions): FastifyInstance {
           query: (request.query ?? {}) as Record<string, unknown>,
           header: (of) => headerOf(request, of),
           body: Buffer.isBuffer(request.body) ? request.body : null,
+          ...(request.body instanceof Readable && { stream: bounded(request, request.body, bodyLimitOf(route)) }),
+          address: request.socket.remoteAddress ?? "",
         });
-        const { stream, ...head } = answer;
-        // Who asks with HEAD for a stream gets its head.
-        return stream === undefined || request.method === "HEAD"
-          ? write(head, reply)
-          : pour(stream, answer, request, reply, outside);
+        const { stream, bytes, ...head } = answer;
+        // Who asks with HEAD for a stream, or for bytes, gets the head.
+        if (request.method === "HEAD" && bytes !== undefined) return writeHead(head, request, reply);
+        if (request.method === "HEAD" || (stream === undefined && bytes === undefined)) return write(head, reply);
+        if (stream !== undefined) return pour(stream, answer, request, reply, outside);
+        return reply
+          .code(head.status)
+          .headers(head.headers)
+          .send(bytes === undefined ? "" : Readable.from(bytes()));
       },
     });
-  }
+  };
+  const all = Object.entries(routes as Record<RouteName, Route>) as [RouteName, Route][];
+  for (const [name, route] of all) if (route.takes === undefined) serve(app, name, route);
+  // What these take may be large: it is handed on as it comes.
+  void app.register(async (scope) => {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
+    for (const [name, route] of all) if (route.takes !== undefined) serve(scope, name, route);
+  });
   if (options.page !== undefined) servePage(app, options.page);
   return app;
+}
+
+/** Of a stranger little, of a file as much as one request carries. */
+function bodyLimitOf(route: Route): number {
+  if (route.takes !== undefined) return resourceLimits.chunkBytesMax + resourceLimits.multipartExtraBytesMax;
+  return route.isOpen === true ? limits.strangerFrameBytesMax : limits.requestBytesMax;
 }
 
 /** Null without the header; empty, which is nobody's token, where it holds anything but one. */
@@ -88,7 +111,30 @@ function headerOf(request: FastifyRequest, name: string): string | undefined {
 }
 
 function write({ status, headers, body }: RestAnswer, reply: FastifyReply): FastifyReply {
-  return reply.code(status).headers(headers).send(body);
+  if (status !== 204) return reply.code(status).headers(headers).send(body);
+  const { "content-type": _media, ...rest } = headers;
+  return reply.code(status).headers(rest).send();
+}
+
+/** The library would count the bytes of a body that is not sent, and say that there are none. */
+function writeHead({ status, headers }: RestAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  reply.hijack();
+  reply.raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
+  reply.raw.end();
+  return reply;
+}
+
+/** The library bounds only what it holds itself. */
+async function* bounded(request: FastifyRequest, body: Readable, bytesMax: number): AsyncGenerator<Buffer> {
+  const tooLarge = fault("E.REQUEST.TOO_LARGE", "the body is larger than this route takes");
+  if (Number(request.headers["content-length"] ?? 0) > bytesMax) throw tooLarge;
+  let came = 0;
+  // Ending the body would end the socket, and with it our answer.
+  for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+    came += chunk.length;
+    if (came > bytesMax) throw tooLarge;
+    yield chunk;
+  }
 }
 
 /** From here on the response is the stream's; the library only hears that it is. */

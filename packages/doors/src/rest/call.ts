@@ -11,15 +11,24 @@ export interface Call {
   readonly query: Readonly<Record<string, string>>;
   header(name: string): string | undefined;
   readonly body: Buffer | null;
+  /** The body as it comes in, of routes that take something else than JSON; `body` is null then. */
+  readonly stream?: AsyncIterable<Buffer>;
+  /** Where the request comes from; absent where there is no network. */
+  readonly address?: string;
   /** Whether the caller's token would be let in now, for answers that go on for hours. */
   isStillAdmitted(): boolean;
 }
+
+/** Who asks, and under which name the request is found again. */
+export type Asker = Pick<Call, "identity" | "requestId">;
 
 export interface Reply {
   /** An object becomes JSON; text leaves as it is, under `media`. Empty where a stream follows. */
   readonly body: object | string;
   /** The answer goes on after its head. */
   readonly stream?: OpenStream;
+  /** The answer is these bytes, under `media`; opened only if somebody takes them. `body` is empty then. */
+  readonly bytes?: () => AsyncIterable<Uint8Array>;
   readonly media?: string;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
@@ -28,8 +37,6 @@ export interface Reply {
 export type Handler = (call: Call) => Reply | Promise<Reply>;
 
 export const restLimits = {
-  /** Seen in logs and stored beside the run. */
-  idempotencyKeyCharsMax: 64,
   /** `<tenant>/<instance>` of a worker in a path. */
   paramCharsMax: 1_100,
   headersMs: 10_000,
@@ -55,10 +62,22 @@ export function readQuery(route: Route, raw: Readonly<Record<string, unknown>>):
     if (typeof value !== "string")
       throw fault("E.REQUEST.INVALID", `query.${name} must be given once`, { path: `query.${name}` });
     if (value.length > limits.idCharsMax)
-      throw fault("E.REQUEST.INVALID", `query.${name} is too long`, { path: `query.${name}` });
-    query[name] = value;
+      throw fault("E.REQUEST.INVALID", `query.${name} may have ${limits.idCharsMax} characters`, { path: `query.${name}` });
+    query[name] = plainWord(value, `query.${name}`);
   }
   return query;
+}
+
+/** The words of the path. One that no id can be is refused here, before a store or a sentence meets it. */
+export function readParams(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
+  for (const [name, value] of Object.entries(params)) plainWord(value, `params.${name}`);
+  return params;
+}
+
+/** Not every store takes a NUL, and no terminal or log line should have to take the others. */
+function plainWord(value: string, path: string): string {
+  if (/[\u0000-\u001f\u007f]/.test(value)) throw fault("E.REQUEST.INVALID", `${path} must have no control characters`, { path });
+  return value;
 }
 
 /** The name itself is not repeated: it may be a secret that got into the address by mistake. */
@@ -79,12 +98,19 @@ export function readLimit(query: Readonly<Record<string, string>>): number {
 export function readIdempotencyKey(call: Call): string | null {
   const key = call.header("idempotency-key");
   if (key === undefined) return null;
-  if (key.length >= 1 && key.length <= restLimits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
+  if (key.length >= 1 && key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
   throw fault(
     "E.REQUEST.INVALID",
-    `Idempotency-Key must be 1 to ${restLimits.idempotencyKeyCharsMax} printable ASCII characters without blanks`,
+    `Idempotency-Key must be 1 to ${limits.idempotencyKeyCharsMax} printable ASCII characters without blanks`,
     {
       path: "headers.Idempotency-Key",
     },
   );
+}
+
+/** A body that may be left out is then empty. */
+export function readWords<T>(call: Call, read: (value: unknown) => T | Fault): T {
+  const value = read(call.body === null || call.body.length === 0 ? {} : readBody(call));
+  if (value instanceof Fault) throw value;
+  return value;
 }

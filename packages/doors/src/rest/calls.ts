@@ -2,25 +2,47 @@
 // Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of app.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { createBulk } from "../bulk.ts";
+import { type Catalogues, createCatalogues } from "../catalogue.ts";
 import { createExtensions, type Extensions } from "../extensions.ts";
-import type { Authenticate, Grant, Identity } from "../identity.ts";
+import type { Authenticate, Identity } from "../identity.ts";
 import type { Outside } from "../outside.ts";
-import { type Call, type Handler, readQuery } from "./call.ts";
+import { createPeople, type People } from "../people/people.ts";
+import { type BlobsByProvider, createDocBlobs } from "../resources/blobs.ts";
+import { type Call, type Handler, readParams, readQuery } from "./call.ts";
 import { refusalOf } from "./errors.ts";
 import type { OpenStream } from "./event-stream.ts";
-import { extensionHandlers } from "./extensions.ts";
-import { type RunsOptions, runHandlers } from "./runs.ts";
-import { scalingHandlers } from "./scaling.ts";
+import { eventsHandlers } from "./events.ts";
+import { peopleHandlers } from "./people/people.ts";
+import { resourcesHandlers } from "./resources/resources.ts";
+import { createBulkAct } from "./runs/bulk-routes.ts";
+import { runPartHandlers } from "./runs/run-parts.ts";
+import { createStarter } from "./runs/run-start.ts";
+import { type RunsOptions, runHandlers } from "./runs/runs.ts";
+import { steeringHandlers } from "./runs/steering.ts";
 import { type SystemOptions, systemHandlers } from "./system.ts";
-import { type WorkersOptions, workerHandlers } from "./workers.ts";
+import { enrolmentHandlers } from "./workers/enrolment.ts";
+import { extensionHandlers } from "./workers/extensions.ts";
+import { scalingHandlers } from "./workers/scaling.ts";
+import { type WorkersOptions, workerHandlers } from "./workers/workers.ts";
+import { catalogHandlers } from "./workflows/catalog.ts";
+import { workflowsHandlers } from "./workflows/workflows.ts";
 
-export interface RestCallsOptions extends RunsOptions, SystemOptions, WorkersOptions {
+export interface RestCallsOptions extends Omit<RunsOptions, "catalogues">, SystemOptions, WorkersOptions {
   readonly authenticate: Authenticate;
   readonly outside: Outside;
   /** Fed by the session door. Without it nobody sends: readers wait in vain. */
   readonly extensions?: Extensions;
   /** `/metrics` asks for no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
+  /** Who signs in with a password, besides those whom `authenticate` knows. */
+  readonly people?: People;
+  /** What is known of node packages, shared by all routes that check workflows. */
+  readonly catalogues?: Catalogues;
+  /** Where the bytes of resources are kept, by provider; the store alone where it is not given. */
+  readonly blobs?: BlobsByProvider;
+  /** How workers reach this port. */
+  readonly isSecure?: boolean;
 }
 
 /** One request, whole. Names of headers are lowercase. */
@@ -31,6 +53,9 @@ export interface RestRequest {
   readonly query: Readonly<Record<string, unknown>>;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Buffer | null;
+  /** The body of routes that take something else than JSON. */
+  readonly stream?: AsyncIterable<Buffer>;
+  readonly address?: string;
 }
 
 export interface RestAnswer {
@@ -39,6 +64,8 @@ export interface RestAnswer {
   readonly body: string;
   /** Only of routes that go on after their head; whoever does not open it has asked for nothing. */
   readonly stream?: OpenStream;
+  /** The body where it is bytes; whoever does not open it has asked for nothing. */
+  readonly bytes?: () => AsyncIterable<Uint8Array>;
 }
 
 /** A request that was let in, by this token. Its query is not read yet. */
@@ -51,35 +78,13 @@ export interface RestCalls {
   /** The whole way of one request. Never rejects, and waits for nothing but the engine and the reader. */
   call(name: RouteName, request: RestRequest): Promise<RestAnswer>;
   /** Who asks, if they may; throws the fault. Its own step, because a transport must not read a stranger's body. */
-  admit(name: RouteName, token: string | null): Identity;
+  admit(name: RouteName, token: string | null): Promise<Identity>;
   /** Rejects with whatever a handler throws; `refuse` has the words for it. */
   answer(name: RouteName, request: AdmittedRequest): Promise<RestAnswer>;
   refuse(problem: unknown, requestId: string): RestAnswer;
+  /** Ends what goes on by itself. */
+  close(): void;
 }
-
-/** What a caller must be allowed to do for a route; null: open to all. */
-const grantOf: Record<RouteName, Grant | null> = {
-  startRun: "edit",
-  listRuns: "view",
-  getRun: "view",
-  getRunDefinition: "view",
-  cancelRun: "edit",
-  listRunEvents: "view",
-  listWorkers: "view",
-  getWorker: "view",
-  getWorkerDiagnostics: "view",
-  drainWorker: "operate",
-  undrainWorker: "operate",
-  kickWorker: "operate",
-  getScaling: "view",
-  streamExtension: "view",
-  tellWorker: "edit",
-  getOpenapi: null,
-  getHealth: null,
-  getReadiness: null,
-  // Its labels name every tenant.
-  getMetrics: "admin",
-};
 
 const nobody: Identity = { tenant: "", user: "", grants: [] };
 /** Seconds after which a caller that was told 503 may come back. */
@@ -95,23 +100,42 @@ export const commonHeaders = (requestId: string): Readonly<Record<string, string
 
 export function createRestCalls(options: RestCallsOptions): RestCalls {
   const { outside } = options;
+  const people = options.people ?? createPeople(options);
+  const blobs = options.blobs ?? { db: createDocBlobs(options) };
+  const catalogues = options.catalogues ?? createCatalogues(options);
+  // What several areas of routes share.
+  const shared = { ...options, people, blobs, catalogues };
+  const bulk = createBulk({ ...options, act: createBulkAct(shared, createStarter(shared)) });
+  const given = { ...shared, bulk };
+  const farewells = new Set<() => void>();
   const handlers: Record<RouteName, Handler> = {
-    ...runHandlers(options),
+    ...runHandlers(given),
+    ...runPartHandlers(options),
     ...workerHandlers(options),
     ...scalingHandlers(options),
     ...extensionHandlers({ ...options, extensions: options.extensions ?? createExtensions({ outside: options.outside }) }),
     ...systemHandlers(options),
+    ...steeringHandlers(given),
+    ...enrolmentHandlers(given),
+    ...eventsHandlers({ ...options, farewells }),
+    ...workflowsHandlers(given),
+    ...catalogHandlers(given),
+    ...peopleHandlers(given),
+    ...resourcesHandlers(given),
   };
 
   const judge = (name: RouteName, token: string | null): Identity | Fault => {
-    const grant = name === "getMetrics" && options.isMetricsOpen === true ? null : grantOf[name];
-    if (grant === null) return nobody;
+    const { grant, isOpen }: Route = routes[name];
+    if (isOpen === true || (name === "getMetrics" && options.isMetricsOpen === true)) return nobody;
     if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
-    const identity = token === "" || token.length > limits.tokenCharsMax ? null : options.authenticate(token, null);
+    const isToken = token !== "" && token.length <= limits.tokenCharsMax;
+    const identity = isToken ? (options.authenticate(token, null) ?? people.authenticate(token)) : null;
     if (identity === null) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid");
-    return identity.grants.includes(grant) ? identity : fault("E.AUTH.FORBIDDEN", `this token may not ${grant}`);
+    const isGranted = grant === undefined || identity.grants.includes(grant);
+    return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
   };
-  const admit = (name: RouteName, token: string | null): Identity => {
+  const admit = async (name: RouteName, token: string | null): Promise<Identity> => {
+    if (token !== null) await people.warm(token);
     const verdict = judge(name, token);
     if (verdict instanceof Fault) throw verdict;
     return verdict;
@@ -119,7 +143,8 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
 
   const answer = async (name: RouteName, request: AdmittedRequest): Promise<RestAnswer> => {
     const route: Route = routes[name];
-    const { requestId, identity, params, body: asked, token } = request;
+    const { requestId, identity, body: asked, token } = request;
+    const params = readParams(request.params);
     const query = readQuery(route, request.query);
     const reply = await handlers[name]({
       requestId,
@@ -128,22 +153,28 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
       query,
       header: (of) => request.header(of),
       body: asked,
+      ...(request.stream !== undefined && { stream: request.stream }),
+      ...(request.address !== undefined && { address: request.address }),
       isStillAdmitted: () => !(judge(name, token) instanceof Fault),
     });
     const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
     const status = reply.status ?? route.status;
     const headers = { ...reply.headers, "content-type": reply.media ?? json, ...(status === 503 && retryAfter) };
-    return { status, headers, body, ...(reply.stream !== undefined && { stream: reply.stream }) };
+    const { stream, bytes } = reply;
+    return { status, headers, body, ...(stream !== undefined && { stream }), ...(bytes !== undefined && { bytes }) };
   };
 
   const refuse = (problem: unknown, requestId: string): RestAnswer => {
     const { status, body } = refusalOf(problem, requestId);
-    if (status >= 500)
+    const waitMs = body.details?.["retryAfterMs"];
+    // A crowd that is turned away is no failure of ours, and must not fill the log.
+    if (status >= 500 && body.error !== "E.OVERLOADED")
       outside.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
     const headers = {
       "content-type": json,
       ...(status === 401 && { "www-authenticate": "Bearer" }),
       ...(status === 503 && retryAfter),
+      ...(typeof waitMs === "number" && { "retry-after": String(Math.ceil(waitMs / 1_000)) }),
     };
     return { status, headers, body: JSON.stringify(body) };
   };
@@ -152,11 +183,15 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     admit,
     answer,
     refuse,
+    close() {
+      bulk.close();
+      for (const sayGoodbye of [...farewells]) sayGoodbye();
+    },
     async call(name, { token, headers, ...rest }) {
       const requestId = outside.ids.next();
       const dress = (bare: RestAnswer): RestAnswer => ({ ...bare, headers: { ...commonHeaders(requestId), ...bare.headers } });
       try {
-        const identity = admit(name, token);
+        const identity = await admit(name, token);
         if (rest.body !== null && rest.body.length > limits.requestBytesMax)
           throw fault("E.REQUEST.TOO_LARGE", "the body is larger than this door takes");
         return dress(await answer(name, { ...rest, token, requestId, identity, header: (of) => headers[of] }));

@@ -17,11 +17,19 @@ export function refusalOf(problem: unknown, requestId: string): Refusal {
   });
   const body = {
     error: code,
-    message,
+    message: sentence(message),
     requestId,
     ...(details !== undefined && { details: details as NonNullable<ErrorBody["details"]> }),
   };
   return { status: faultCodes[code].http, body };
+}
+
+const sentenceCharsMax = 400;
+
+/** Names that a caller sent come back in sentences: neither their line ends nor their length may spoil one. */
+function sentence(message: string): string {
+  const plain = message.replaceAll(/[\u0000-\u001f\u007f]/g, "?");
+  return plain.length <= sentenceCharsMax ? plain : `${plain.slice(0, sentenceCharsMax - 1)}…`;
 }
 
 const codesOfLibrary: Readonly<Record<string, readonly [FaultCode, string]>> = {

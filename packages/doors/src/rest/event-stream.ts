@@ -29,7 +29,7 @@ export const streamLimits = {
 } as const;
 
 /** An event; `data` is on one line already, as JSON text always is. Without data only the reader's cursor moves. */
-function eventText(event: { id?: number; type?: string; data?: string }): string {
+function eventText(event: { id?: number | string; type?: string; data?: string }): string {
   const id = event.id === undefined ? "" : `id: ${event.id}\n`;
   const type = event.type === undefined ? "" : `event: ${event.type}\n`;
   const data = event.data === undefined ? "" : `data: ${event.data}\n`;
@@ -37,7 +37,7 @@ function eventText(event: { id?: number; type?: string; data?: string }): string
 }
 
 export interface EventStream {
-  send(event: { id?: number; type?: string; data?: string }): void;
+  send(event: { id?: number | string; type?: string; data?: string }): void;
   /** A last event that says why, then the end. */
   refuse(why: Fault): void;
   /** The reader has gone: silence. */

@@ -4,7 +4,7 @@
 import type { EngineGauge, Reader } from "@astraflow/engine";
 import type { Metrics } from "../metrics.ts";
 import type { Outside } from "../outside.ts";
-import { depthMax } from "./scaling.ts";
+import { depthMax } from "./workers/scaling.ts";
 
 export interface NumbersOptions {
   readonly metrics: Metrics;

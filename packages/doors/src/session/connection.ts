@@ -176,6 +176,8 @@ export class Connection implements Line {
     const session = new Session(this.around, bound, introduction, this.writer, this);
     this.session = session;
     session.inbound.registered(envelope);
+    session.showManifests(register.manifests ?? []);
+    session.showPackages(register.packages ?? []);
     const ticket = ticketOf(envelope, bytes);
     if (introduction.isComplete(bound)) {
       session.entrance.answerFor(ticket);

@@ -8,6 +8,7 @@ import type { Link } from "../link.ts";
 import type { Metrics } from "../metrics.ts";
 import type { Outside } from "../outside.ts";
 import { Admission } from "./admission.ts";
+import type { DispatchBinder } from "./dispatch-bindings.ts";
 import { FrameCounters } from "./frame-counters.ts";
 import { createFrameLog } from "./frame-log.ts";
 import { type SessionLimits, sessionLimits } from "./limits.ts";
@@ -17,7 +18,7 @@ import type { PeerEars, PeerSocket } from "./peer-socket.ts";
 import { RunNumbers } from "./run-numbers.ts";
 import type { Session } from "./session.ts";
 import { SessionBook } from "./session-book.ts";
-import type { ExtensionEar, Surroundings, TenantWindows } from "./surroundings.ts";
+import type { ExtensionEar, NoteManifests, Surroundings, TenantWindows } from "./surroundings.ts";
 import { createStamp } from "./texts.ts";
 
 export interface SessionHallOptions {
@@ -30,6 +31,10 @@ export interface SessionHallOptions {
   readonly tenants?: Readonly<Record<string, TenantWindows>>;
   /** Who takes vendors' frames of workers; without one they are refused. */
   readonly extensions?: ExtensionEar;
+  /** Who keeps the manifests that workers bring; without one nobody does. */
+  readonly noteManifests?: NoteManifests;
+  /** Who finds the resources that packages ask for; without one tasks are sent without. */
+  readonly binder?: DispatchBinder;
   /** This is the only scheduler on its store. */
   readonly isAlone?: boolean;
 }
@@ -85,8 +90,11 @@ class Hall implements SessionHall, PeerHome {
       runNumbers: new RunNumbers(options.isAlone === true, outside.clock.now()),
       frameCounters: new FrameCounters(),
       extensions: options.extensions ?? null,
+      noteManifests: options.noteManifests ?? null,
       tenants: options.tenants ?? {},
       roll: createRoll(),
+      binder: options.binder ?? null,
+      step: (session, step) => this.#step(session, step),
       post: (session, command, note) =>
         link.post(command, (body, why) => {
           if (note !== null) this.#step(session, () => session.answered(note, body, why));
@@ -95,6 +103,8 @@ class Hall implements SessionHall, PeerHome {
     this.#stops = [
       link.on("dispatch", (effect) => this.#reach(effect, (session) => session.hearDispatch(effect))),
       link.on("stop", (effect) => this.#reach(effect, (session) => session.hearStop(effect))),
+      link.on("next", (effect) => this.#reach(effect, (session) => session.hearNext(effect))),
+      link.on("order", (effect) => this.#reach(effect, (session) => session.hearOrder(effect))),
       link.on("tell", (effect) => this.#reach(effect, (session) => session.hearTell(effect))),
       link.on("reset", (effect) => this.#reach(effect, (session) => session.hearReset(effect))),
       link.on("drain", (effect) => this.#reach(effect, (session) => session.hearDrain(effect))),

@@ -1,7 +1,7 @@
 // What a worker says in its session: control frames heard, work frames put in order and read, acknowledged once answered. Order and
 // repeats are the stream's business, what words of work lead to is work-ear.ts; how the session began and ends is in session.ts.
 
-import type { FaultData, Held } from "@astraflow/engine";
+import type { FaultData, Held, SendOrder } from "@astraflow/engine";
 import { type Envelope, Fault, fault, frameTypeOf, type Payloads } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
 import { isRetryable } from "../plain-fault.ts";
@@ -96,6 +96,7 @@ export class Inbound {
     // A register says everything anew; what an earlier catalogue said no longer counts if this one lists packages.
     const isListed = register.packages !== undefined || register.manifests !== undefined;
     session.introduction = new Introduction(register, isListed ? null : session.introduction.catalog);
+    session.showManifests(register.manifests ?? []);
     this.#describe(ticketOf(envelope, bytes));
   }
 
@@ -127,6 +128,7 @@ export class Inbound {
     const held: Held[] = [];
     for (const { send, id } of acked) {
       session.outbound.acked(send);
+      if (send.type === "order" && ack.ok === false && id === named) this.#hearRefusedOrder(send, ack.info);
       if (send.type === "dispatch" && (untaken === null || id !== named))
         held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
     }
@@ -150,6 +152,14 @@ export class Inbound {
     const { tenant, worker, session: by } = session.speaker;
     const message = `the worker refused the dispatch: ${info.slice(0, 500)}`;
     this.#ear.tell([{ type: "task.error", tenant, worker, session: by, ...untaken, code, message }], silent);
+  }
+
+  /** It does not know how, or will not: nothing more will come of the command, and whoever gave it should read why. */
+  #hearRefusedOrder({ id, order }: SendOrder, info = "the worker did not say why"): void {
+    const { tenant, worker, session } = this.#session.speaker;
+    const details = { command: id, reason: info.slice(0, 500) };
+    const about = { name: order.name, version: order.version ?? "*", status: "failed", details } as const;
+    this.#ear.tell([{ type: "worker.package", tenant, worker, session, ...about }], silent);
   }
 
   // ---- work frames
@@ -221,6 +231,7 @@ export class Inbound {
     if (word instanceof Fault) return this.#ear.misfit(type, envelope, ticket, word);
     if (word.of !== "catalog") return this.#ear.hear(word, type, envelope, ticket);
     session.introduction.relearn(word.catalog);
+    session.showManifests(word.catalog.packages);
     this.#describe(ticket);
   }
 
@@ -233,6 +244,7 @@ export class Inbound {
       const catalog = readAs(session.bound, type, envelope);
       if (catalog instanceof Fault) return this.#ear.misfit(type, envelope, ticket, catalog);
       introduction.catalog = catalog;
+      session.showManifests(catalog.packages);
     } else if (type === "biz.exec.inventory") {
       const inventory = readAs(session.bound, type, envelope);
       if (inventory instanceof Fault) return this.#ear.misfit(type, envelope, ticket, inventory);
@@ -270,6 +282,7 @@ export class Inbound {
       if (note.what === "beat" && !isSessionGone && isRetryable(why)) return;
       // A word that was refused for good is settled; one that could not be stored must come again, in a new session.
       if (note.what !== "word" || isRetryable(why)) return session.sendAway(why);
+      this.#ear.refused(note, why);
     }
     if (isLast) this.#ear.close(note.ticket, note.refusal);
   }

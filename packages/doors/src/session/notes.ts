@@ -1,6 +1,6 @@
 // A worker's frames on their way through the engine, and how much of them is unanswered. Which ack an answer leads to is the stream's business.
 
-import type { Envelope } from "@astraflow/protocol";
+import type { Envelope, NextRequest } from "@astraflow/protocol";
 import type { Ticket } from "@astraflow/session";
 
 /** One frame that the engine will answer for. A batch is settled when all its items are. */
@@ -9,6 +9,8 @@ export interface Note {
   readonly ticket: Ticket;
   /** Why the frame is refused once all is answered; without one it is settled. */
   readonly refusal?: string;
+  /** A question that must be answered even where the engine refuses it. */
+  readonly next?: NextRequest;
   left: number;
 }
 

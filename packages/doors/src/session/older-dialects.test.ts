@@ -368,24 +368,3 @@ describe("a worker of protocol 1", () => {
     expect(worker.frames.at(-1)?.type).toBe("ack");
   });
 });
-
-describe("calls into a chain", () => {
-  const request = { requestId: "next-3", runId: run, nodeId: "n-1", middlewareId: "n-1", timeoutMs: 500 };
-
-  it("[D29] are answered at once with next_no_chain, in every dialect, as long as there are no chains", async () => {
-    const v2 = await house.worker({ instance: "w-2" });
-    v2.work("biz.exec.next.request", request);
-    expect(await v2.next("biz.exec.next.response")).toMatchObject({
-      seq: 0,
-      corr: "next-3",
-      payload: { requestId: "next-3", runId: run, nodeId: "n-1", middlewareId: "n-1", error: { code: "next_no_chain" } },
-    });
-    expect((await v2.next("control.ack")).payload).toMatchObject({ ack_seq: 0 });
-
-    const v1 = await house.dial({ dialect: "v1" });
-    v1.say("handshake", handshakeV1(), asks);
-    v1.say("register", olderRegister(), asks);
-    v1.say("middleware.next_request", request, { corr: task, ...asks });
-    expect((await v1.next("middleware.next_response")).payload).toMatchObject({ error: { code: "next_no_chain" } });
-  });
-});

@@ -1,22 +1,14 @@
 // What the engine wants a worker to have, on its way through the session's stream: what is offered, withdrawn, sent and sent again.
 // Numbers, windows and lanes are the stream's; the texts are in texts.ts.
 
-import type { Held, SendDispatch, SendStop, SendTell } from "@astraflow/engine";
-import { type FrameType, limits } from "@astraflow/protocol";
+import type { Held, SendDispatch, SendNext, SendOrder, SendStop, SendTell } from "@astraflow/engine";
+import { type Dialect, limits } from "@astraflow/protocol";
 import type { Outgoing, Sent, Stream } from "@astraflow/session";
 import type { Line } from "./surroundings.ts";
-import type { Writer } from "./texts.ts";
-
-/** A word of the door itself that must arrive. */
-export interface SendWord {
-  readonly type: "word";
-  readonly frame: FrameType;
-  readonly payload: object;
-  readonly corr: string;
-}
+import { companyText, type Writer } from "./texts.ts";
 
 export interface Item extends Outgoing {
-  readonly send: SendDispatch | SendStop | SendTell | SendWord;
+  readonly send: SendDispatch | SendStop | SendTell | SendNext | SendOrder;
   /** Number within the run, for the older dialects. */
   readonly runSeq: number | undefined;
 }
@@ -31,6 +23,8 @@ export class Outbound {
   readonly #nameBatch: () => string;
   /** Unacknowledged dispatches by attempt, mostly one, so that a stop for something never sent, as a worker may provoke them, costs nothing. */
   readonly #dispatched = new Map<string, number>();
+  /** Attempts whose dispatch waits for its resources, by task: the fence. */
+  readonly #unbound = new Map<string, number>();
   /** Attempts that the worker is being told to stop. */
   readonly #stopping = new Set<string>();
 
@@ -41,11 +35,32 @@ export class Outbound {
     this.#nameBatch = () => writer.nextId("biz.exec.dispatch.batch");
   }
 
+  /** Its dispatch is to leave once its resources are found, unless it is dropped before. */
+  awaitBinding({ task, fence }: Held): void {
+    this.#unbound.set(task, fence);
+  }
+
+  isUnbound({ task, fence }: Held): boolean {
+    return this.#unbound.get(task) === fence;
+  }
+
+  /** Its resources are found. False: it is not to leave any more, or another lookup was faster. */
+  endBinding(attempt: Held): boolean {
+    return this.isUnbound(attempt) && this.#unbound.delete(attempt.task);
+  }
+
+  /** The worker's last word about an attempt: a dispatch of it that has not left would be run once more. The older ones name no fence. */
+  heardEnd(task: string, fence: number | null): void {
+    if (fence === null || this.isUnbound({ task, fence })) this.#unbound.delete(task);
+  }
+
   /** False when no frame of this dialect can hold it. */
   offerDispatch(send: SendDispatch, runSeq: number | undefined): boolean {
     const { params, id } = send.dispatch;
-    const bytes = params.length + envelopeBytes;
-    if (this.#writer.dialect !== "v2" && isTooLarge(params)) return false;
+    const { dialect } = this.#writer;
+    const company = companyText(send, dialect);
+    const bytes = params.length + company.length + envelopeBytes;
+    if (isTooLarge(dialect, params, company)) return false;
     const key = keyOf(send.dispatch);
     this.#dispatched.set(key, (this.#dispatched.get(key) ?? 0) + 1);
     this.#stream.offer({ lane: "command", bytes, batch: this.#features.has("batch") ? "dispatch" : null, id, send, runSeq });
@@ -66,6 +81,7 @@ export class Outbound {
 
   /** Whatever of it is still to be sent, or sent again, is not. */
   drop(attempt: Held): void {
+    this.endBinding(attempt);
     if (this.#dispatched.delete(keyOf(attempt))) this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
   }
 
@@ -83,8 +99,18 @@ export class Outbound {
     this.#put(tell, tell.frame.id, "feedback", tell.frame.payload.length);
   }
 
-  say(frame: FrameType, payload: object, corr: string): void {
-    this.#put({ type: "word", frame, payload, corr }, this.#writer.nextId(frame), "command", 0);
+  /** The answer that a middleware waits for; one that no frame of its dialect can hold becomes an error that it can hear. */
+  offerNext(next: SendNext): void {
+    const { dialect } = this.#writer;
+    const fits = next.result === null || !isTooLarge(dialect, next.result, JSON.stringify(next.trace));
+    const message = "the result of what was called is larger than a frame to this worker may be; let it hand out an artifact";
+    const send = fits ? next : { ...next, result: null, error: { code: "E.FRAME.TOO_LARGE", message } };
+    this.#put(send, this.#writer.nextId("biz.exec.next.response"), "command", send.result?.length ?? 0);
+  }
+
+  /** The frame has the command's own id, so that a refusal of it tells which command was refused. */
+  offerOrder(order: SendOrder): void {
+    this.#put(order, order.id, "command", 0);
   }
 
   #put(send: Item["send"], id: string, lane: Item["lane"], bytes: number): void {
@@ -120,8 +146,10 @@ export class Outbound {
         return this.#writer.stop(sent, send);
       case "tell":
         return this.#writer.vendor(sent, send.frame);
-      case "word":
-        return this.#writer.say(sent, send.frame, send.payload, send.corr);
+      case "next":
+        return this.#writer.next(sent, send);
+      case "order":
+        return this.#writer.order(sent, send);
     }
   }
 }
@@ -131,8 +159,9 @@ const keyOf = ({ task, fence }: Held): string => `${task}#${fence}`;
 const isDispatchOf = (send: Item["send"], { task, fence }: Held): boolean =>
   send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;
 
-/** Older workers' libraries close the socket above a mebibyte; the rest of the frame gets 16 KiB of that. */
-function isTooLarge(params: string): boolean {
-  const bytesMax = limits.fieldFrameBytesMax - 16 * 1024;
-  return params.length > bytesMax || (params.length > bytesMax / 3 && Buffer.byteLength(params) > bytesMax);
+/** Older workers' libraries close the socket above a mebibyte, ours above 16; the rest of the frame gets 16 KiB of that. */
+function isTooLarge(dialect: Dialect, body: string, beside: string): boolean {
+  const bytesMax = (dialect === "v2" ? limits.frameBytesMax : limits.fieldFrameBytesMax) - 16 * 1024;
+  const chars = body.length + beside.length;
+  return chars > bytesMax || (chars > bytesMax / 3 && Buffer.byteLength(body) + Buffer.byteLength(beside) > bytesMax);
 }

@@ -1,12 +1,24 @@
 // One worker's session, which outlives its sockets: who speaks, its stream, what the engine says to it, its time and its end.
 // How it gets into the engine is entrance.ts; what its worker says, inbound.ts; what that is sent, outbound.ts; its sockets, connection.ts.
 
-import type { AnswerBody, FaultData, SendDispatch, SendDrain, SendReset, SendStop, SendTell } from "@astraflow/engine";
+import type {
+  AnswerBody,
+  FaultData,
+  SendDispatch,
+  SendDrain,
+  SendNext,
+  SendOrder,
+  SendReset,
+  SendStop,
+  SendTell,
+} from "@astraflow/engine";
 import { type Envelope, type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { type Due, dialectRules, type Sent, Stream } from "@astraflow/session";
+import type { ShownPackage } from "../handlers.ts";
 import { isRetryable, plainFault } from "../plain-fault.ts";
 import { Entrance } from "./entrance.ts";
 import type { Bound } from "./greeting.ts";
+import { HeldNodes } from "./held-nodes.ts";
 import { Inbound } from "./inbound.ts";
 import type { Introduction } from "./introduction.ts";
 import { type Note, Notes } from "./notes.ts";
@@ -23,6 +35,7 @@ export class Session {
   readonly stream: Stream<Item, Envelope>;
   readonly writer: Writer;
   readonly notes = new Notes();
+  readonly heldNodes = new HeldNodes();
   readonly outbound: Outbound;
   readonly inbound: Inbound;
   readonly entrance: Entrance;
@@ -159,6 +172,17 @@ export class Session {
     line?.refuse(this.writer.refusal(faultCodes[why.code].frame, why.message, { corr: about?.id, retryAfterMs }), why.message);
   }
 
+  /** Manifests as the worker shows them; whoever keeps them decides which are new. */
+  showManifests(shown: readonly ShownPackage[]): void {
+    if (shown.length > 0) this.around.noteManifests?.(this.bound.tenant, shown);
+    this.showPackages(shown);
+  }
+
+  /** Work of these packages may follow: what they ask for is read ahead. */
+  showPackages(shown: readonly ShownPackage[]): void {
+    this.around.binder?.note(this.bound.tenant, shown);
+  }
+
   // ---- what the engine says
 
   answered(note: Note, body: AnswerBody | null, why: FaultData | null): void {
@@ -173,17 +197,43 @@ export class Session {
   }
 
   hearDispatch(send: SendDispatch): void {
+    const { outbound } = this;
+    // Sent again while the first one waits for its resources: one of them leaves.
+    if (this.isEnded || outbound.isUnbound(send.dispatch)) return;
+    const isLater = this.around.binder?.bind(send, (bound) =>
+      this.around.step(this, () => {
+        if (outbound.endBinding(send.dispatch)) this.offerDispatch(bound);
+      }),
+    );
+    if (isLater === true) outbound.awaitBinding(send.dispatch);
+    else this.offerDispatch(send);
+  }
+
+  /** Numbered only as it leaves: one that is taken back before leaves no gap. */
+  private offerDispatch(send: SendDispatch): void {
     if (this.isEnded) return;
     const { run, task, fence } = send.dispatch;
     const { tenant, worker, session, dialect } = this.speaker;
     const runSeq = dialect === "v2" ? undefined : this.around.runNumbers.next(run, fence, worker);
+    this.heldNodes.granted(send.dispatch);
     if (this.outbound.offerDispatch(send, runSeq)) return;
-    const message = `the parameters are larger than the ${wireLimits.fieldFrameBytesMax} bytes that a worker of this protocol takes`;
+    const bytesMax = dialect === "v2" ? wireLimits.frameBytesMax : wireLimits.fieldFrameBytesMax;
+    const message = `the parameters, with the resources bound to them, are larger than the ${bytesMax} bytes that a worker of this protocol takes`;
     this.post({ type: "task.error", tenant, worker, session, task, fence, code: "E.FRAME.TOO_LARGE", message }, null);
   }
 
   hearStop(stop: SendStop): void {
-    if (!this.isEnded) this.outbound.offerStop(stop);
+    if (this.isEnded) return;
+    this.heldNodes.ended(stop.task);
+    this.outbound.offerStop(stop);
+  }
+
+  hearNext(next: SendNext): void {
+    if (!this.isEnded) this.outbound.offerNext(next);
+  }
+
+  hearOrder(order: SendOrder): void {
+    if (!this.isEnded) this.outbound.offerOrder(order);
   }
 
   hearTell(tell: SendTell): void {

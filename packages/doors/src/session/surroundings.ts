@@ -3,7 +3,9 @@
 import type { Command } from "@astraflow/engine";
 import type { Envelope } from "@astraflow/protocol";
 import type { Gate } from "../gate.ts";
+import type { ShownPackage } from "../handlers.ts";
 import type { Outside } from "../outside.ts";
+import type { DispatchBinder } from "./dispatch-bindings.ts";
 import type { FrameCounters } from "./frame-counters.ts";
 import type { FrameLog } from "./frame-log.ts";
 import type { SessionLimits } from "./limits.ts";
@@ -27,6 +29,9 @@ export interface ExtensionEar {
   }): boolean;
 }
 
+/** Who keeps the manifests that workers bring. Must neither wait nor throw. */
+export type NoteManifests = (tenant: string, shown: readonly ShownPackage[]) => void;
+
 /** What a tenant has of its own; everything else is as in the limits. */
 export interface TenantWindows {
   readonly sendWindow?: number | undefined;
@@ -45,9 +50,14 @@ export interface Surroundings {
   readonly runNumbers: RunNumbers;
   readonly frameCounters: FrameCounters;
   readonly extensions: ExtensionEar | null;
+  readonly noteManifests: NoteManifests | null;
   readonly tenants: Readonly<Record<string, TenantWindows>>;
   /** 0 <= n < 1, for the jitter of repeats. */
   readonly roll: () => number;
+  /** Null where tasks are sent without the resources that their packages ask for. */
+  readonly binder: DispatchBinder | null;
+  /** Runs what a session hears later, from elsewhere than the engine; what it owes then leaves. */
+  step(session: Session, step: () => void): void;
   /** Tells the engine; with a note, the answer comes back to the session that asked. */
   post(session: Session, command: Command, note: Note | null): void;
 }

@@ -1,6 +1,6 @@
 // The frames we send, as text, built once and without intermediate objects on the hot path. Which frame is sent when is decided elsewhere.
 
-import type { SendDispatch, SendStop, VendorFrame } from "@astraflow/engine";
+import type { ResourceRef, SendDispatch, SendNext, SendOrder, SendStop, VendorFrame } from "@astraflow/engine";
 import {
   type Ack,
   type Dialect,
@@ -73,7 +73,7 @@ export class Writer {
     if (first !== undefined && sends.length === 1)
       return this.work(at, {
         type: "biz.exec.dispatch",
-        payload: this.dialect === "v2" ? dispatchText(first, hasFence) : olderDispatchText(first),
+        payload: this.dialect === "v2" ? dispatchText(first, hasFence) : olderDispatchText(first, this.dialect),
         corr: first.dispatch.task,
         runSeq,
       });
@@ -91,14 +91,22 @@ export class Writer {
     return this.work(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined });
   }
 
+  /** What a middleware waits for. The result is JSON text already and leaves as it was stored. */
+  next(at: Numbered, next: SendNext): string {
+    return this.work(at, { type: "biz.exec.next.response", payload: nextText(next), corr: next.request, runSeq: undefined });
+  }
+
+  /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
+  order(at: Numbered, { id, order }: SendOrder): string {
+    const { type, ...words } = order;
+    const said = Object.fromEntries(Object.entries(words).filter(([, value]) => value !== null && value !== undefined));
+    const payload = this.dialect === "v2" ? { ...said, command_id: id } : said;
+    return this.work(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined });
+  }
+
   vendor(at: Numbered, frame: VendorFrame): string {
     const type = frame.type as `ext.vendor.${string}`;
     return this.work(at, { type, payload: frame.payload, corr: frame.corr ?? undefined, runSeq: undefined });
-  }
-
-  /** Any other numbered frame. */
-  say(at: Numbered, type: OutgoingFrame["type"], payload: object, corr: string): string {
-    return this.work(at, { type, payload, corr, runSeq: undefined });
   }
 
   /** In the place of what was taken back: the number must come, or all that follows waits for it. */
@@ -149,16 +157,52 @@ function dispatchText(send: SendDispatch, hasFence: boolean): string {
   if (d.concurrencyKey !== "") text += `,"concurrency_key":${q(d.concurrencyKey)}`;
   text += `,"priority":${d.priority}`;
   if (hasFence) text += `,"fence":${d.fence},"attempt":${d.attempt}`;
-  return `${text}}`;
+  return `${text}${companyText(send, "v2")}}`;
 }
 
 /**
  * The key is the task's own: it keeps such a worker from running a task twice, and makes it say that it still runs it.
  * Keys of users are kept by the engine for all workers alike.
  */
-function olderDispatchText(send: SendDispatch): string {
+function olderDispatchText(send: SendDispatch, dialect: Dialect): string {
   const d = send.dispatch;
-  return `${dispatchHead(send)},"concurrency_key":${q(`${d.run}:${d.task}`)},"priority":${d.priority}}`;
+  const key = q(`${d.run}:${d.task}`);
+  return `${dispatchHead(send)},"concurrency_key":${key},"priority":${d.priority}${companyText(send, dialect)}}`;
+}
+
+/** With whom a task runs and what it needs there: nothing for most, so nothing is built for them. */
+export function companyText({ dispatch: d }: SendDispatch, dialect: Dialect): string {
+  let text = "";
+  if (d.hostNode !== undefined) text += `,"host_node_id":${q(d.hostNode)}`;
+  if (d.chain !== undefined) text += `,"middleware_chain":${q(d.chain)}`;
+  if (d.chainIndex !== undefined) text += `,"chain_index":${d.chainIndex}`;
+  if (d.resourceRefs !== undefined) text += `,"resource_refs":${q(d.resourceRefs.map((ref) => refWords(ref, dialect)))}`;
+  if (d.affinity !== undefined) {
+    const { key, mode, expiresAt } = d.affinity;
+    text += `,"affinity":${q({ key, mode, ...until(expiresAt) })}`;
+  }
+  return text;
+}
+
+/** v1 calls by `worker_id` what the others call `worker_name`. */
+function refWords({ resource, workerName, type, scope, expiresAt, metadata }: ResourceRef, dialect: Dialect): object {
+  return {
+    resource_id: resource,
+    ...(dialect === "v1" ? { worker_id: workerName } : { worker_name: workerName }),
+    type,
+    ...(scope !== undefined && { scope }),
+    ...until(expiresAt),
+    ...(metadata !== undefined && { metadata }),
+  };
+}
+
+const until = (at: number | undefined) => (at === undefined ? {} : { expires_at: new Date(at).toISOString() });
+
+/** The caller knows its question by `requestId`; `nodeId` and `middlewareId` are its own node. */
+function nextText({ request, run, node, result, error, trace }: SendNext): string {
+  const names = `{"requestId":${q(request)},"runId":${q(run)},"nodeId":${q(node)},"middlewareId":${q(node)}`;
+  const outcome = error === null ? `"result":${result ?? "{}"}` : `"error":${q(error)}`;
+  return `${names},${outcome},"trace":${q(trace)}}`;
 }
 
 /** ISO time, written anew at most once a millisecond. */

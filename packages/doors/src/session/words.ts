@@ -1,8 +1,21 @@
 // From the payloads of a worker's work frames and heartbeats to commands for the engine.
-// Pure. Who speaks comes from the connection's binding, never from a payload.
+// Pure. Who speaks comes from the connection's binding, never from a payload. What the scheduler bound to a task's parameters is left out
+// wherever a worker sends it back: all that the engine hears may be stored.
 
-import type { BeatWorker, Command, ErrorTask, FeedbackTask, Held, ResultTask } from "@astraflow/engine";
+import type {
+  ArtifactWord,
+  BeatWorker,
+  Command,
+  ErrorTask,
+  FeedbackTask,
+  Held,
+  NextTask,
+  ReportPackage,
+  ResultTask,
+} from "@astraflow/engine";
 import {
+  type Artifact,
+  type Chunk,
   type Dialect,
   type Envelope,
   type ExecError,
@@ -18,7 +31,10 @@ import {
   type PkgEvent,
   type Result,
   readPayload,
+  unbound,
+  unboundText,
 } from "@astraflow/protocol";
+import { boundedFeedback } from "./feedback-words.ts";
 
 /** Who the connection was authenticated as, and how it speaks. */
 export interface Speaker {
@@ -115,7 +131,7 @@ export function resultCommand(who: Speaker, payload: Result, corr: string | unde
     task: payload.task_id,
     fence: payload.fence ?? fenceIn(corr, payload.task_id),
     status: statusOf[payload.status],
-    result: JSON.stringify(payload.result),
+    result: unboundText(payload.result),
     error:
       error === undefined
         ? null
@@ -125,6 +141,66 @@ export function resultCommand(who: Speaker, payload: Result, corr: string | unde
             ...(error.remediation !== undefined && { details: { remediation: error.remediation } }),
           },
     durationMs: payload.duration_ms ?? null,
+    ...(payload.artifacts !== undefined && { artifacts: payload.artifacts.map(artifactWord) }),
+    ...(payload.metadata !== undefined && { metadata: boundedText(payload.metadata, limits.feedbackBytesMax) }),
+  };
+}
+
+/** Whose it is, is who says so: the worker that the frame names is not believed. */
+function artifactWord({ resource_id, type, size_bytes, inline, expires_at, metadata }: Artifact): ArtifactWord {
+  return {
+    resource: resource_id,
+    type,
+    ...(size_bytes !== undefined && { sizeBytes: size_bytes }),
+    ...(inline !== undefined && { inline: unbound(inline) }),
+    ...(expires_at !== undefined && { expiresAt: Date.parse(expires_at) }),
+    ...(metadata !== undefined && JSON.stringify(metadata).length <= artifactCharsMax && { metadata: unbound(metadata) }),
+  };
+}
+
+/** What is said of one artifact is kept with the task and with the resource. */
+const artifactCharsMax = 4_096;
+
+function boundedText(value: JsonObject, charsMax: number): string {
+  const text = unboundText(value);
+  return text.length <= charsMax ? text : '{"truncated":true}';
+}
+
+/** `held`: the attempt that asks, as far as this session can tell. Ours name it; the older ones name their task in `corr`. */
+export function nextCommand(who: Speaker, request: NextRequest, corr: string | undefined, held: Held | null): NextTask | null {
+  const task = request.task_id ?? held?.task ?? taskIn(corr, who.dialect);
+  if (task === null) return null;
+  const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : unboundText(value));
+  return {
+    type: "task.next",
+    tenant: who.tenant,
+    worker: who.worker,
+    session: who.session,
+    task,
+    fence: request.fence ?? (held?.task === task ? held.fence : fenceIn(corr, task)),
+    request: request.requestId,
+    payload: textOf(request.payload),
+    hostCtx: textOf(request.hostCtx),
+    middlewareCtx: textOf(request.middlewareCtx),
+    timeoutMs: request.timeoutMs ?? null,
+  };
+}
+
+export function packageCommand(who: Speaker, event: PkgEvent): ReportPackage {
+  const details = {
+    ...event.details,
+    ...(event.log_url !== undefined && { logUrl: event.log_url }),
+    ...(event.command_id !== undefined && { command: event.command_id }),
+  };
+  return {
+    type: "worker.package",
+    tenant: who.tenant,
+    worker: who.worker,
+    session: who.session,
+    name: event.name,
+    version: event.version,
+    status: event.status,
+    ...(Object.keys(details).length > 0 && JSON.stringify(details).length <= artifactCharsMax && { details }),
   };
 }
 
@@ -147,12 +223,17 @@ function errorCommand(who: Speaker, payload: ExecError, corr: string | undefined
     fence: payload.fence ?? fenceIn(corr, task),
     code: payload.code,
     message: payload.message,
-    ...(Object.keys(details).length > 0 && { details }),
+    ...(Object.keys(details).length > 0 && { details: unbound(details) }),
   };
 }
 
 function feedbackCommand(who: Speaker, payload: Feedback, corr: string | undefined, bytes: number): FeedbackTask {
-  const { run_id, task_id, fence, ...data } = payload;
+  const { run_id, task_id, fence, metadata, chunks, ...rest } = payload;
+  const said = {
+    ...rest,
+    ...(metadata !== undefined && { metadata: unbound(metadata) }),
+    ...(chunks !== undefined && { chunks: chunks.map(unboundChunk) }),
+  };
   return {
     type: "task.feedback",
     tenant: who.tenant,
@@ -160,28 +241,12 @@ function feedbackCommand(who: Speaker, payload: Feedback, corr: string | undefin
     session: who.session,
     task: task_id,
     fence: fence ?? fenceIn(corr, task_id),
-    data: bytes <= limits.feedbackBytesMax ? data : cutFeedback(data),
+    data: boundedFeedback(said, bytes),
   };
 }
 
-/** Keeps the small words and as many chunks as fit, and says that something is missing. */
-function cutFeedback(data: Omit<Feedback, "run_id" | "task_id" | "fence">): Record<string, unknown> {
-  const { stage, progress, message, chunks = [] } = data;
-  let room: number = limits.feedbackBytesMax;
-  const kept: object[] = [];
-  for (const chunk of chunks) {
-    room -= JSON.stringify(chunk).length;
-    if (room < 0) break;
-    kept.push(chunk);
-  }
-  return {
-    ...(stage !== undefined && { stage }),
-    ...(progress !== undefined && { progress }),
-    ...(message !== undefined && { message: message.slice(0, 4_096) }),
-    ...(kept.length > 0 && { chunks: kept }),
-    truncated: true,
-  };
-}
+const unboundChunk = (chunk: Chunk): Chunk =>
+  chunk.metadata === undefined ? chunk : { ...chunk, metadata: unbound(chunk.metadata) };
 
 /** The numbers travel as text: shown to operators, never decided upon, so a text that is too long is left out. */
 export function beatCommand(who: Speaker, payload: Heartbeat, vitalsCharsMax: number): BeatWorker {

@@ -1,15 +1,16 @@
 // What a worker's words about its work lead to: told to the engine, taken by the door itself, or refused. None of them ends a session.
 // In which order they come, and that they come once, is inbound.ts; what they say is read in words.ts.
 
-import type { Command } from "@astraflow/engine";
-import type { Envelope, Fault, Payloads, PkgEvent } from "@astraflow/protocol";
+import type { Command, FaultData } from "@astraflow/engine";
+import type { Envelope, Fault, NextRequest, PkgEvent } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
 import { packageOpOf } from "../package-op.ts";
+import { plainFault } from "../plain-fault.ts";
 import { readMisfit } from "./misfits.ts";
 import type { Note } from "./notes.ts";
 import type { Session } from "./session.ts";
 import { frameFields, type Surroundings } from "./surroundings.ts";
-import type { Word } from "./words.ts";
+import { nextCommand, packageCommand, taskIn, type Word } from "./words.ts";
 
 export class WorkEar {
   readonly #session: Session;
@@ -39,7 +40,7 @@ export class WorkEar {
         session.stream.settle(ticket);
         return session.repeatAll();
       case "next":
-        return this.#hearNext(word.request, ticket);
+        return this.#hearNext(word.request, envelope, ticket);
       case "vendor":
         return this.#hearVendor(type, envelope, word.payload, ticket);
       case "unknown":
@@ -57,15 +58,25 @@ export class WorkEar {
       version: event.version,
       status: event.status,
     });
+    this.tell([packageCommand(session.speaker, event)], ticket);
+  }
+
+  /** Whoever asks waits for the answer: one that the engine never hears of, or will not hear, is answered here. */
+  #hearNext(request: NextRequest, envelope: Envelope, ticket: Ticket): void {
+    const session = this.#session;
+    const { runId, middlewareId, nodeId } = request;
+    const named = taskIn(envelope.corr, session.bound.dialect);
+    const held = session.heldNodes.find(runId, [middlewareId, nodeId], request.task_id ?? named);
+    const command = nextCommand(session.speaker, request, envelope.corr, held);
+    if (command !== null) return this.tell([command], ticket, undefined, request);
+    this.#refuseNext(request, { code: "next_no_chain", message: `node ${middlewareId} of run ${runId} is in no chain here` });
     session.stream.settle(ticket);
   }
 
-  /** There are no chains yet, so nobody can be part of one; whoever waits for the answer gets it at once. */
-  #hearNext(request: Payloads["biz.exec.next.request"], ticket: Ticket): void {
-    const { requestId, runId, nodeId, middlewareId } = request;
-    const error = { code: "next_no_chain", message: "the calling node is not part of a middleware chain" };
-    this.#session.outbound.say("biz.exec.next.response", { requestId, runId, nodeId, middlewareId, error }, requestId);
-    this.#session.stream.settle(ticket);
+  #refuseNext({ requestId, runId, middlewareId }: NextRequest, error: { code: string; message: string }): void {
+    const { tenant, worker, session } = this.#session.speaker;
+    const names = { tenant, worker, session, run: runId, task: "", node: middlewareId, request: requestId };
+    this.#session.outbound.offerNext({ type: "next", ...names, result: null, error, trace: {} });
   }
 
   #hearVendor(type: string, envelope: Envelope, payload: object, ticket: Ticket): void {
@@ -90,12 +101,31 @@ export class WorkEar {
   }
 
   /** Once the engine has answered everything the frame is settled, or refused where there is a reason to. */
-  tell(commands: readonly Command[], ticket: Ticket, refusal?: string): void {
+  tell(commands: readonly Command[], ticket: Ticket, refusal?: string, next?: NextRequest): void {
     const session = this.#session;
     if (commands.length === 0) return this.close(ticket, refusal);
-    const note: Note = { what: "word", ticket, left: commands.length, ...(refusal !== undefined && { refusal }) };
+    const note: Note = {
+      what: "word",
+      ticket,
+      left: commands.length,
+      ...(refusal !== undefined && { refusal }),
+      ...(next !== undefined && { next }),
+    };
     session.notes.enter(note);
-    for (const command of commands) session.post(command, note);
+    for (const command of commands) {
+      if (command.type === "task.result" || command.type === "task.error") {
+        session.heldNodes.ended(command.task);
+        session.outbound.heardEnd(command.task, command.fence);
+      }
+      session.post(command, note);
+    }
+  }
+
+  /** The engine will not have this word. Most are over with that; whoever asked for the next of a chain still waits. */
+  refused(note: Note, why: FaultData): void {
+    if (note.next === undefined) return;
+    const { message } = plainFault(why);
+    this.#refuseNext(note.next, { code: "next_unavailable", message });
   }
 
   close(ticket: Ticket, refusal: string | undefined): void {

@@ -341,7 +341,13 @@ describe("work on a live session", () => {
       fence: 7,
       chunks: [chunk("a"), chunk("b".repeat(80_000)), chunk("c")],
     });
-    expect((await engine.next("task.feedback")).data).toEqual({ chunks: [chunk("a")], truncated: true });
+    const { data } = await engine.next("task.feedback");
+    expect(data).toMatchObject({
+      chunks: [chunk("a"), { channel: "log", text: expect.stringMatching(/^b{9000,70000}$/) }],
+      truncated: true,
+    });
+    expect(data["chunks"]).toHaveLength(2);
+    expect(JSON.stringify(data).length).toBeLessThan(65_536);
   });
 
   it("[D1] hands the frames of one chunk of the socket to the engine as one batch", async () => {

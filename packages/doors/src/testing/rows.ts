@@ -1,6 +1,6 @@
 // Rows and a reader that holds them, for tests of what the API shows. The reader filters by tenant as the stores do.
 
-import type { LogEntry, PageQuery, Reader, RunRow, TaskRow, WorkerRow } from "@astraflow/engine";
+import type { ChunkRow, LogEntry, PageQuery, Reader, RunRow, TaskRow, WorkerRow } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
 
 export const nodeIds = [
@@ -45,6 +45,11 @@ export function runRow(id: string, more: Partial<RunRow> = {}): RunRow {
     endedAt: null,
     due: null,
     error: null,
+    label: "a workflow",
+    source: "00000000-0000-4000-8000-000000000099",
+    about: "{}",
+    marks: null,
+    bindings: null,
     ...more,
   };
 }
@@ -77,6 +82,7 @@ export function taskRow(id: string, more: Partial<TaskRow> = {}): TaskRow {
     params: null,
     result: null,
     error: null,
+    state: null,
     ...more,
   };
 }
@@ -119,6 +125,7 @@ export interface Rows {
   readonly tasks: readonly TaskRow[];
   readonly workers: readonly WorkerRow[];
   readonly log: readonly (LogEntry & { readonly tenant: string })[];
+  readonly chunks?: readonly ChunkRow[];
   readonly floor?: number;
 }
 
@@ -183,7 +190,23 @@ function answer(rows: Rows, query: PageQuery, head: number): object {
     }
     case "workers":
       return { items: rows.workers.filter((worker) => worker.tenant === query.tenant), head };
+    case "task": {
+      const task = rows.tasks.find((one) => one.id === query.task) ?? null;
+      const run = rows.runs.find((one) => query.task.startsWith(`${one.id}.`) && one.tenant === query.tenant) ?? null;
+      return { run, task: run === null ? null : task, head };
+    }
+    case "tasks": {
+      const all = rows.tasks
+        .filter((task) => task.run === query.run && task.id > (query.after ?? ""))
+        .sort((a, b) => (a.id < b.id ? -1 : 1));
+      const items = all.slice(0, query.limit);
+      return { items, next: all.length > query.limit ? (items.at(-1)?.id ?? null) : null, head };
+    }
+    case "chunks":
+      return { items: (rows.chunks ?? []).filter((row) => row.task === query.task).slice(0, query.limit), head };
+    case "doc":
+      return { items: query.names.map(() => null), head };
     default:
-      return { items: [] };
+      return { items: [], next: null, head };
   }
 }

@@ -3,16 +3,24 @@
 
 import { type Key, keyOf, type Row, runKey, runOf, type TaskRow, taskKey, workerKey } from "../rows.ts";
 import { paceOf } from "../thresholds.ts";
-import type { Board } from "./board.ts";
-import { expireWorker, loseAttempt } from "./crew.ts";
-import { condemnRun, dropHold, dropStaleHold, failAttempt, failTask, reasonsFor, sweepRun, takeBack } from "./end.ts";
-import { instanceOf } from "./floor.ts";
-import { enterLine, ordinalOf, pumpKey } from "./line.ts";
-import { dueRechecks } from "./recheck.ts";
-import type { Attempt } from "./root.ts";
-import { attemptPhase, moveTask } from "./task.ts";
+import type { Board } from "./board/board.ts";
+import type { Attempt } from "./board/root.ts";
+import { openCalls } from "./chain/calls.ts";
+import { expireCalls } from "./chain/chain.ts";
+import { expireWorker, loseAttempt } from "./crew/crew.ts";
+import { instanceOf } from "./crew/floor.ts";
+import { dueRechecks } from "./crew/recheck.ts";
+import { livenessAfter } from "./crew/worker.ts";
+import { failAttempt, failTask, reasonsFor, takeBack } from "./flow/end.ts";
+import { newFlow } from "./flow/reach.ts";
+import { follow, tendHost, tendRun } from "./flow/settle.ts";
+import { sweepRun } from "./flow/sweep.ts";
+import { dropHold, dropStaleHold } from "./place/holds.ts";
+import { enterLine, pumpKey } from "./place/line.ts";
+import { lookAtPin } from "./place/pins.ts";
+import { attemptPhase, moveTask } from "./rows/task.ts";
+import { expireDoc } from "./steer/docs.ts";
 import type { Tools } from "./tools.ts";
-import { livenessAfter } from "./worker.ts";
 
 export interface Now {
   /** When the scheduler or its store was last back: meanwhile nobody could have renewed, so no lease ends within its own length of it. */
@@ -98,11 +106,7 @@ function expireRow(board: Board, tools: Tools, loaded: Row, when: Now, attempt: 
       const run = board.run(loaded.id);
       if (run === null || run.due === null || run.due > board.now) return;
       if (run.phase === "ending") sweepRun(board, tools, run);
-      else
-        condemnRun(board, tools, run, "failed", {
-          code: "E.TIMEOUT",
-          message: `run ${run.id} did not end within its time limit`,
-        });
+      else tendRun(board, tools, run);
       return;
     }
     case "task": {
@@ -129,6 +133,9 @@ function expireRow(board: Board, tools: Tools, loaded: Row, when: Now, attempt: 
       if (key !== null && key.due !== null) pumpKey(board, tools, key, tools.settings.sweepTasksMax);
       return;
     }
+    case "doc":
+      expireDoc(board, loaded.id);
+      return;
     default:
       throw new Error(`${keyOf(loaded)} has no deadline`);
   }
@@ -138,17 +145,21 @@ function expireTask(board: Board, tools: Tools, task: TaskRow): void {
   const run = board.run(task.run);
   if (run === null) throw new Error(`task ${task.id} has no run`);
   if (run.phase === "ending") return;
-  const node = tools.plans.node(board, run, ordinalOf(task));
+  if (task.phase === "hosting") return tendHost(board, tools, run, task);
+  const node = tools.plans.nodeOf(board, run, task);
   if (task.phase === "parked" && task.line === null) {
     enterLine(board, tools, run, node, task);
     return;
   }
   if (task.phase === "leased") {
+    const flow = newFlow();
+    if (openCalls(task).length > 0 && expireCalls(board, tools, run, node, task, flow)) return follow(board, tools, run.id, flow);
     const error = { code: "E.TIMEOUT", message: `attempt ${task.attempt} of task ${task.id} did not end within its time limit` };
     dropHold(board, tools, task, { code: error.code, reason: error.message });
     failAttempt(board, tools, run, task, error, null);
     return;
   }
+  if (lookAtPin(board, tools, run, node, task)) return;
   const waited = board.now - (task.readyAt ?? board.now);
   const blocker = task.phase === "parked" ? `concurrency key ${task.key} was held by others` : "no worker took it";
   failTask(

@@ -4,17 +4,35 @@ import { type Fault, fault } from "@astraflow/protocol";
 import type { Command } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
 import type { TaskList } from "../port.ts";
-import { type Key, type RunId, runKey, runOf, taskKey, workerKey } from "../rows.ts";
-import { beatWorker } from "./beat.ts";
-import type { Board } from "./board.ts";
-import { describeWorker, drainWorker, kickWorker, leaveWorker, tellWorker } from "./crew.ts";
-import { joinWorker } from "./join.ts";
-import { cancelRun, startRun } from "./order.ts";
-import { heldMax } from "./reconcile.ts";
+import { docKey, type Key, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../rows.ts";
+import type { Board } from "./board/board.ts";
+import { hearNext } from "./chain/next.ts";
+import { beatWorker } from "./crew/beat.ts";
+import { describeWorker, drainWorker, kickWorker, leaveWorker, tellWorker } from "./crew/crew.ts";
+import { enrolWorker } from "./crew/enrol.ts";
+import { joinWorker } from "./crew/join.ts";
+import { orderWorker, reportPackage } from "./crew/orders.ts";
+import { heldMax } from "./crew/reconcile.ts";
+import { cancelRun, startRun } from "./flow/order.ts";
+import { around, isTop, logicalOf, slotOf, taskAt } from "./rows/slot.ts";
+import { askOf, once } from "./steer/again.ts";
+import { audited, deedOf, subjectOf } from "./steer/audit.ts";
+import { writeDocs } from "./steer/docs.ts";
+import { rebindRun } from "./steer/rebind.ts";
+import { retryNode, skipNode } from "./steer/steer.ts";
 import type { Tools } from "./tools.ts";
-import { hearAcks, hearError, hearFeedback, hearResult } from "./word.ts";
+import { hearFeedback } from "./word/feedback.ts";
+import { hearAcks, hearError, hearResult } from "./word/word.ts";
 
+/** What callers order of runs and workers is kept in the audit, in the unit of the deed; documents bring their own words for it. */
 export function decide(board: Board, tools: Tools, command: Command, newRun: RunId | null): AnswerBody | Fault {
+  const deed = deedOf(command);
+  if (deed === null && askOf(command) === null) return decideOne(board, tools, command, newRun);
+  const work = () => decideOne(board, tools, command, newRun);
+  return once(board, command, () => (deed === null ? work() : audited(board, deed, () => subjectOf(board, command), work)));
+}
+
+function decideOne(board: Board, tools: Tools, command: Command, newRun: RunId | null): AnswerBody | Fault {
   switch (command.type) {
     case "run.start":
       return newRun === null
@@ -22,6 +40,22 @@ export function decide(board: Board, tools: Tools, command: Command, newRun: Run
         : startRun(board, tools, command, newRun);
     case "run.cancel":
       return cancelRun(board, tools, command);
+    case "run.skip":
+      return skipNode(board, tools, command);
+    case "run.retry":
+      return retryNode(board, tools, command);
+    case "run.rebind":
+      return rebindRun(board, tools, command);
+    case "docs.write":
+      return writeDocs(board, tools, command);
+    case "worker.enrol":
+      return enrolWorker(board, tools, command);
+    case "worker.order":
+      return orderWorker(board, tools, command);
+    case "worker.package":
+      return reportPackage(board, tools, command);
+    case "task.next":
+      return hearNext(board, tools, command);
     case "worker.join":
       return joinWorker(board, tools, command);
     case "worker.beat":
@@ -63,7 +97,23 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
       return keys;
     }
     case "run.cancel":
-      return [runKey(command.run)];
+    case "run.skip":
+    case "run.retry":
+    case "run.rebind": {
+      const ask = askOf(command);
+      return ask === null ? [runKey(command.run)] : [runKey(command.run), `ask/${command.tenant}/${ask.key}`];
+    }
+    case "docs.write": {
+      const keys = [...command.puts, ...(command.drops ?? [])].map(({ collection, name }) =>
+        docKey(command.tenant, collection, name),
+      );
+      const ask = command.ask ?? null;
+      return ask === null ? keys : [...keys, `ask/${command.tenant}/${ask.key}`];
+    }
+    case "worker.order":
+      return [workerKey(command.worker), docKey(command.tenant, "command", command.id)];
+    case "worker.enrol":
+    case "worker.package":
     case "worker.join":
     case "worker.beat":
     case "worker.describe":
@@ -75,8 +125,22 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
     case "task.ack":
       return [];
     case "task.feedback":
+      return [runKey(runOf(command.task)), taskKey(command.task)];
     case "task.result":
     case "task.error":
-      return [runKey(runOf(command.task)), taskKey(command.task)];
+    case "task.next":
+      return rowsAround(command.task);
   }
+}
+
+/** A task with what counts down when it ends: its run, the frames and containers around it, and of a call its host. Its id names them all. */
+function rowsAround(task: TaskId): Key[] {
+  const run = runOf(task);
+  const slot = slotOf({ id: task, run });
+  const keys = [runKey(run), taskKey(task)];
+  if (isTop(slot)) return keys;
+  const logical = logicalOf(slot);
+  if (logical !== slot) keys.push(taskKey(taskAt(run, logical)));
+  for (const one of around(slot)) keys.push(taskKey(taskAt(run, one)));
+  return keys;
 }

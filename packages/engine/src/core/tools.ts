@@ -2,11 +2,12 @@
 
 import { type Plan, type PlanNode, planOf } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
-import type { Millis, RouteId, RunRow } from "../rows.ts";
+import type { Millis, RouteId, RunRow, TaskRow } from "../rows.ts";
 import type { Settings } from "../world.ts";
-import type { Board } from "./board.ts";
-import type { Floor } from "./floor.ts";
-import { needsOf, needsText } from "./route.ts";
+import type { Board } from "./board/board.ts";
+import type { Floor } from "./crew/floor.ts";
+import { needsOf, needsText } from "./place/route.ts";
+import { nodeAt, slotOf } from "./rows/slot.ts";
 
 export interface Tools {
   readonly settings: Settings;
@@ -22,8 +23,8 @@ export interface Tools {
 
 interface Compiled {
   readonly plan: Plan;
-  /** Route of each node, by ordinal, for this tenant; filled as they are met. */
-  readonly routes: (RouteId | undefined)[];
+  /** Route of each node for this tenant; filled as they are met. */
+  readonly routes: Map<PlanNode, RouteId>;
 }
 
 /** Workflow definitions never change under their digest, so what was compiled once serves every run of it. */
@@ -41,16 +42,17 @@ export class Plans {
     return this.#get(board, run.workflow).plan;
   }
 
-  node(board: Board, run: RunRow, ordinal: number): PlanNode {
-    const node = this.of(board, run).nodes[ordinal];
-    if (node === undefined) throw new Error(`run ${run.id} has no node ${ordinal}`);
+  /** The node that a task is about; for a frame its container. */
+  nodeOf(board: Board, run: RunRow, task: Pick<TaskRow, "id" | "run">): PlanNode {
+    const node = nodeAt(this.of(board, run), slotOf(task));
+    if (node === null) throw new Error(`run ${run.id} has no node for ${task.id}`);
     return node;
   }
 
   /** The route of a node; a new one is interned as a row and told to the floor. */
   route(board: Board, floor: Floor, run: RunRow, node: PlanNode): RouteId {
     const compiled = this.#get(board, run.workflow);
-    const known = compiled.routes[node.ordinal];
+    const known = compiled.routes.get(node);
     if (known !== undefined && floor.routes.has(known)) return known;
     const needs = needsOf(run.tenant, node);
     const id = this.#digest(needsText(needs));
@@ -58,7 +60,7 @@ export class Plans {
       if (board.route(id) === null) board.put({ kind: "route", id, tenant: run.tenant, needs: needsText(needs) });
       board.move({ move: "route", route: id, needs });
     }
-    compiled.routes[node.ordinal] = id;
+    compiled.routes.set(node, id);
     return id;
   }
 
@@ -67,7 +69,7 @@ export class Plans {
     if (found !== undefined) return found;
     const row = board.workflow(workflow);
     if (row === null) throw new Error(`workflow ${workflow} is not stored`);
-    const compiled = { plan: planOf(JSON.parse(row.body) as Workflow), routes: [] };
+    const compiled = { plan: planOf(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
     if (this.#compiled.size >= this.#max) this.#compiled.delete(this.#compiled.keys().next().value as string);
     this.#compiled.set(workflow, compiled);
     return compiled;

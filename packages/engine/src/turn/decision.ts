@@ -2,14 +2,14 @@
 // its reason; nothing here lasts beyond the round, so a round that lacked rows can simply be made again from the start.
 
 import { Fault, fault } from "@astraflow/protocol";
-import { Board } from "../core/board.ts";
+import { Board } from "../core/board/board.ts";
+import { type Root, RootBusy, RowsMissing, spellRoot } from "../core/board/root.ts";
 import { expireDue, expireGrants, type Now, storeAcks, watchSessions } from "../core/clockwork.ts";
+import { watchLoad } from "../core/crew/load.ts";
+import { recheckHolds } from "../core/crew/recheck.ts";
 import { decide } from "../core/decide.ts";
-import { watchLoad } from "../core/load.ts";
-import { place } from "../core/place.ts";
-import { hearMail } from "../core/post.ts";
-import { recheckHolds } from "../core/recheck.ts";
-import { type Root, RootBusy, RowsMissing, spellRoot } from "../core/root.ts";
+import { place } from "../core/place/place.ts";
+import { hearMail } from "../core/place/post.ts";
 import type { Tools } from "../core/tools.ts";
 import type { Answer } from "../effect.ts";
 import type { Claim, TaskList, Tx } from "../port.ts";

@@ -4,9 +4,9 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
 import { rowsForTimers } from "../core/clockwork.ts";
+import { clearAir, Floor } from "../core/crew/floor.ts";
 import { listsFor, rowsFor } from "../core/decide.ts";
-import { clearAir, Floor } from "../core/floor.ts";
-import { slotsComing, wantedClaims } from "../core/place.ts";
+import { slotsComing, wantedClaims } from "../core/place/place.ts";
 import { Plans, type Tools } from "../core/tools.ts";
 import type { Effect } from "../effect.ts";
 import type { Claim, Committed, Tx } from "../port.ts";

@@ -2,9 +2,9 @@
 // they have landed: commands on the same roots wait, and so do commands about a worker they concern. They land in the order they took
 // off, so the floor moves and the doors hear as if there had been one turn at a time.
 
-import type { Board } from "../core/board.ts";
+import type { Board } from "../core/board/board.ts";
+import { type Air, clearAir, type FloorMove, type Hold } from "../core/crew/floor.ts";
 import { rowsFor } from "../core/decide.ts";
-import { type Air, clearAir, type FloorMove, type Hold } from "../core/floor.ts";
 import type { Committed, Tx, Unit } from "../port.ts";
 import { type Key, rootOf, type WorkerId } from "../rows.ts";
 import type { Decision } from "./decision.ts";
@@ -103,7 +103,10 @@ function concernOf(flights: readonly Flight[]): Concern {
 }
 
 /** Moves that leave the seat as ready for work as it was. */
-function isHarmless({ move }: FloorMove): boolean {
+function isHarmless(one: FloorMove): boolean {
+  const { move } = one;
+  // One that goes on after its wait takes its slot back; one that begins to wait frees it.
+  if (one.move === "wait") return one.isWaiting;
   return move === "drop" || move === "ack" || move === "trust" || move === "recheck" || move === "full";
 }
 

@@ -1,8 +1,8 @@
 // Which routes there are and which lines have been told of. Routes are read from the store at the start, whenever a hint names one
 // that is not known here, and now and then. A line told of while a turn is under way counts after that turn, which may have seen it empty.
 
-import type { Floor } from "../core/floor.ts";
-import { type Needs, routeOf } from "../core/route.ts";
+import type { Floor } from "../core/crew/floor.ts";
+import { type Needs, routeOf } from "../core/place/route.ts";
 import type { Reader } from "../port.ts";
 import type { Line } from "../rows.ts";
 

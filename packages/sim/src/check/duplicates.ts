@@ -2,6 +2,7 @@
 // and once shown never another.
 
 import type { Bench, Checker } from "./checker.ts";
+import { isCarried } from "./plans.ts";
 import { wordsIn } from "./wire.ts";
 
 interface Node {
@@ -9,9 +10,11 @@ interface Node {
   readonly status: string;
   readonly fence?: number;
   readonly result?: unknown;
+  /** Why it was not run. */
+  readonly why?: string;
 }
 
-export function duplicates({ fail, scene }: Bench): Checker {
+export function duplicates({ fail, lives, scene }: Bench): Checker {
   /** Texts of the results that reached a scheduler, by `<task>#<fence>`. */
   const sent = new Map<string, Set<string>>();
   const shown = new Map<string, string>();
@@ -35,11 +38,13 @@ export function duplicates({ fail, scene }: Bench): Checker {
     },
     exchange({ call, answer }) {
       if (call.route !== "getRun" || answer.status !== 200) return;
-      for (const { taskId, status, fence, result } of (answer.body as { nodes: readonly Node[] }).nodes) {
+      for (const { taskId, status, fence, result, why } of (answer.body as { nodes: readonly Node[] }).nodes) {
         if (status !== "succeeded" && status !== "skipped") continue;
         const text = JSON.stringify(result ?? {});
         saw++;
-        if (sent.get(`${taskId}#${fence}`)?.has(text) !== true && sent.get(taskId)?.has(text) !== true)
+        const isOwn =
+          !isCarried(lives.task(taskId)?.node ?? null, taskId) && why === undefined && fence !== undefined && fence > 0;
+        if (isOwn && sent.get(`${taskId}#${fence}`)?.has(text) !== true && sent.get(taskId)?.has(text) !== true)
           return fail(`the result of ${taskId} under fence ${fence} is none that was sent under it: ${text}`, [taskId]);
         const before = shown.get(taskId) ?? text;
         shown.set(taskId, before);

@@ -5,13 +5,16 @@ import type { Bench, Checker } from "./checker.ts";
 import type { Fact } from "./log-book.ts";
 import { dispatchesIn } from "./wire.ts";
 
+/** How long a word from scheduler to scheduler may take, beside a few looks of an idle engine. */
+const hearsayMs = 5_000;
+
 export function eligibility({ fail, lives, scene }: Bench): Checker {
   const before = new Map<string, { readonly isOnline: boolean; readonly isDraining: boolean }>();
   const accepted = new Set<string>();
   const reset = new Set<string>();
   let saw = 0;
 
-  const judge = ({ data, tenant, position }: Fact): void => {
+  const judge = ({ data, tenant, position, at }: Fact): void => {
     const worker = String(data["worker"]);
     const id = String(data["task"]);
     const now = lives.workers.get(worker);
@@ -21,7 +24,9 @@ export function eligibility({ fail, lives, scene }: Bench): Checker {
     const then = before.get(worker) ?? { isOnline: false, isDraining: false };
     if (!then.isOnline && now.standing !== "online") return fail(`${where}, which is ${now.standing}`, [id, worker]);
     if (then.isDraining && now.isDraining) return fail(`${where}, which drains`, [id, worker]);
-    const held = lives.held.get(worker)?.size ?? 0;
+    // Whoever gives out work may not have heard yet that a middleware was answered elsewhere and takes its slot again.
+    const answeredSince = at - hearsayMs - 4 * (scene.setUp?.promises.idleMs ?? 0);
+    const held = lives.busyOf(worker, { answeredSince });
     if (held > now.slots) return fail(`${where}, which holds ${held} attempts and has ${now.slots} slots`, [id, worker]);
     const node = lives.task(id)?.node;
     const shape = scene.shapeOf(worker);
@@ -29,7 +34,7 @@ export function eligibility({ fail, lives, scene }: Bench): Checker {
     if (node.pool !== null && node.pool !== shape.pool)
       return fail(`${where}, which is in pool ${shape.pool}, not ${node.pool}`, [id, worker]);
     const limit = shape.perNodeLimits?.[node.type] ?? now.slots;
-    if (lives.heldOf(worker, node.type) > limit)
+    if (lives.busyOf(worker, { nodeType: node.type, answeredSince }) > limit)
       return fail(`${where}, which takes ${limit} of ${node.type} at once`, [id, worker]);
     if (node.packageName !== shape.packageName || node.packageVersion !== shape.packageVersion)
       fail(`${where}, which does not have ${node.packageName} ${node.packageVersion}`, [id, worker]);

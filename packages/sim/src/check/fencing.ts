@@ -5,6 +5,7 @@ import type { TrueTime } from "../observation.ts";
 import type { Bench, Checker } from "./checker.ts";
 import { Lineage } from "./lineage.ts";
 import type { Fact } from "./log-book.ts";
+import { isCarried, nodeOfTask } from "./plans.ts";
 import { covers, type WireFrame, wordsIn } from "./wire.ts";
 
 /** Facts that only a worker's word can bring about, and the words that can. */
@@ -43,6 +44,13 @@ export function fencing({ fail, lives, scene }: Bench): Checker {
     saw++;
     const where = `${type} at position ${position} of ${fact.tenant}`;
     if (data["isLate"] === true) return judgeLate(where, id, fence);
+    // Given, left out by an operator, or the sum of what others did: no worker's word.
+    if (
+      data["worker"] === null &&
+      (data["why"] !== undefined || isCarried(nodeOfTask(lives.run(runOf(fact))?.plan ?? null, id), id))
+    )
+      return;
+    if (type === "task.skipped" && data["why"] !== undefined) return;
     if (task === undefined || task.worker === null) return fail(`${where}: nobody held ${id}`, [id]);
     if (task.fence !== fence) return fail(`${where}: ${id} is under fence ${task.fence}, not ${fence}`, [id]);
     if (data["worker"] !== undefined && data["worker"] !== task.worker)
@@ -114,3 +122,5 @@ export function fencing({ fail, lives, scene }: Bench): Checker {
     },
   };
 }
+
+const runOf = ({ run }: Fact): string => run ?? "";

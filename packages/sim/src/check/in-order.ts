@@ -1,7 +1,8 @@
 // I19: what an end's upper layer acts on is a prefix, without gaps and without repeats, of what the other end sent in that session. Seen from
 // outside: numbers are used one after the other and mean the same for ever; a handler that starts and a word that shows in the log came in a
-// frame before which nothing is missing; a piece of feedback shows at most once for every session in which it was delivered.
+// frame before which nothing is missing; a piece of feedback that was stored was delivered, and is stored once however often it came.
 
+import type { ChunkPage } from "../observation.ts";
 import type { Bench, Checker } from "./checker.ts";
 import type { Fact } from "./log-book.ts";
 import { type Way, Ways } from "./ways.ts";
@@ -19,7 +20,10 @@ export function inOrder({ fail, lives, scene }: Bench): Checker {
   const ways = new Ways();
   /** Where a dispatch arrived, by boot and `<task>#<fence>`; where a result did, by `<status> <task>#<fence>`. */
   const arrived = new Map<string, Place[]>();
-  const pieces = new Map<string, { readonly streams: Set<string>; shown: number }>();
+  /** Pieces of feedback that were delivered, as `<task>#<fence> "<text>"`; and those that a reading of the store has shown. */
+  const pieces = new Set<string>();
+  /** Frames of feedback that were delivered, and words of it that the log tells, by `<task>#<fence>`. */
+  const spoken = new Map<string, { readonly frames: Set<string>; told: number }>();
   /** The first generation uses up numbers without sending them. */
   const burning = new Set<string>();
   let saw = 0;
@@ -52,11 +56,29 @@ export function inOrder({ fail, lives, scene }: Bench): Checker {
     const place = { way: ways.of(frame), seq: seq ?? Number.NEGATIVE_INFINITY };
     for (const { task, fence } of dispatchesIn(frame)) note(`${seen.boot} ${task}#${fence}`, place);
     for (const { of, says, task, fence } of wordsIn(frame)) if (of === "result") note(`${says} ${task}#${fence}`, place);
-    for (const piece of piecesIn(frame)) {
-      const one = pieces.get(piece) ?? { streams: new Set<string>(), shown: 0 };
-      pieces.set(piece, one);
-      one.streams.add(stream);
-    }
+    for (const piece of piecesIn(frame)) pieces.add(piece);
+    for (const { of, task, fence } of wordsIn(frame))
+      if (of === "feedback") spokenOf(task, fence).frames.add(seq === null ? `frame ${seen.frame}` : `${stream} ${seq}`);
+  };
+
+  const spokenOf = (task: string, fence: unknown): { readonly frames: Set<string>; told: number } => {
+    const name = `${task}#${String(fence)}`;
+    const one = spoken.get(name) ?? { frames: new Set<string>(), told: 0 };
+    spoken.set(name, one);
+    return one;
+  };
+
+  const judgeTold = ({ data, position, tenant }: Fact): void => {
+    const task = String(data["task"]);
+    if (scene.isOlder(lives.task(task)?.worker ?? "")) return;
+    const one = spokenOf(task, data["fence"]);
+    saw++;
+    if (++one.told > one.frames.size)
+      fail(
+        `position ${position} of ${tenant} is the ${one.told}. word of feedback of ${task}#${String(data["fence"])}, of which ` +
+          `${one.frames.size} came`,
+        [task],
+      );
   };
 
   /** What it came in had nothing missing before it. */
@@ -71,19 +93,15 @@ export function inOrder({ fail, lives, scene }: Bench): Checker {
     fail(`${what} by frame ${seq} of ${way?.name}, of which everything is there only up to ${way?.upTo}`, about);
   };
 
-  const judgeFeedback = ({ data, position, tenant }: Fact): void => {
-    const task = String(data["task"]);
-    if (scene.isOlder(lives.task(task)?.worker ?? "")) return;
-    for (const piece of chunksOf(task, data["fence"], data["chunks"])) {
-      const one = pieces.get(piece);
+  /** One reading of what an attempt printed: every piece came, and none is there twice. */
+  const judgePrinted = (task: string, fence: number, { items }: ChunkPage): void => {
+    if (scene.isOlder(lives.grants.get(`${task}#${fence}`)?.worker ?? "")) return;
+    const shown = new Set<string>();
+    for (const piece of items.flatMap(({ chunks }) => chunksOf(task, fence, chunks))) {
       saw++;
-      if (one === undefined) return fail(`position ${position} of ${tenant} tells of feedback that never came: ${piece}`, [task]);
-      if (++one.shown > one.streams.size)
-        return fail(
-          `position ${position} of ${tenant} tells for the ${one.shown}. time of feedback that ` +
-            `came in ${one.streams.size} sessions: ${piece}`,
-          [task],
-        );
+      if (!pieces.has(piece)) return fail(`feedback is stored that never came: ${piece}`, [task]);
+      if (shown.has(piece)) return fail(`feedback is stored for the 2. time: ${piece}`, [task]);
+      shown.add(piece);
     }
   };
 
@@ -107,11 +125,15 @@ export function inOrder({ fail, lives, scene }: Bench): Checker {
       ways.hear(frame);
       if (seen.event === "delivered" && ways.counts(frame)) hearArrival(frame, seq);
     },
+    exchange({ call, answer }) {
+      if (call.route === "readChunks" && answer.status === 200)
+        judgePrinted(call.params["task"] ?? "", Number(call.params["fence"]), answer.body as ChunkPage);
+    },
     fact(fact) {
       const { type, data, position, tenant } = fact;
-      if (type === "task.feedback") return judgeFeedback(fact);
+      if (type === "task.feedback") return judgeTold(fact);
       const status = ends[type];
-      if (status === undefined) return;
+      if (status === undefined || data["worker"] === null || data["why"] !== undefined) return;
       const name = `${status} ${String(data["task"])}#${Number(data["fence"])}`;
       // Without fences it may have been said of an earlier dispatch of the same task.
       if (scene.isOlder(String(data["worker"]))) return;

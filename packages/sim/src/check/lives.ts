@@ -2,7 +2,7 @@
 
 import type { TrueTime } from "../observation.ts";
 import type { Fact } from "./log-book.ts";
-import type { NodePlan, Plans, RunPlan } from "./plans.ts";
+import { type NodePlan, nodeOfTask, type Plans, placeOf, type RunPlan } from "./plans.ts";
 
 export interface RunLife {
   readonly id: string;
@@ -16,6 +16,8 @@ export interface RunLife {
   isCancelling: boolean;
   /** Something in it has failed or was cancelled: it ends early, and nothing of it is granted any more. */
   isCondemned: boolean;
+  /** An operator has said where its work goes. */
+  isRebound: boolean;
   end: string | null;
   readonly tasks: Map<string, TaskLife>;
   readonly facts: Fact[];
@@ -33,6 +35,12 @@ export interface TaskLife {
   /** The boot of its holder when it was granted or bound again. */
   boot: string | null;
   isReady: boolean;
+  /** Carried out by other tasks. */
+  isHosting: boolean;
+  /** Requests for the next of its chain that were not answered yet. */
+  readonly calls: Set<string>;
+  /** Store time at which the last of them was answered; 0 before that. */
+  answeredAt: number;
   end: string | null;
   /** Store time of the grant it is held under. */
   grantedAt: number;
@@ -60,6 +68,26 @@ const ends: Readonly<Record<string, string>> = {
 };
 export const endOf = (type: string): string | null => ends[type] ?? null;
 
+/** Facts that tell of a new phase of a task; all others leave it where it is. */
+export const isPhase = (type: string): boolean => phases.has(type);
+const phases: ReadonlySet<string> = new Set([
+  ...Object.keys(ends),
+  "task.ready",
+  "task.parked",
+  "task.granted",
+  "task.requeued",
+  "task.retrying",
+  "task.hosting",
+  "frame.opened",
+  "frame.ended",
+]);
+
+/** Whether the run ends with this task: a node of the top level, or the outermost around one; what is inside answers for itself. */
+function condemns(node: NodePlan | null, task: string): boolean {
+  const { scope, call, frame } = placeOf(task);
+  return scope === "" && call === null && frame === null && (node?.chainIndex ?? 0) === 0;
+}
+
 export class Lives {
   readonly runs = new Map<string, RunLife>();
   readonly workers = new Map<string, WorkerLife>();
@@ -83,10 +111,18 @@ export class Lives {
     return this.runs.get(runIn(id))?.tasks.get(id);
   }
 
-  /** How many tasks of a node type a worker holds. */
-  heldOf(worker: string, nodeType: string): number {
+  /**
+   * How many of a worker's slots are taken, or how many by tasks of one node type: what waits for the next of its chain takes none.
+   * `answeredSince`: what was answered after this store time still counts as waiting; another scheduler may not have heard of it.
+   */
+  busyOf(worker: string, wish: { readonly nodeType?: string; readonly answeredSince?: number } = {}): number {
+    const { nodeType, answeredSince = Number.POSITIVE_INFINITY } = wish;
     let count = 0;
-    for (const id of this.held.get(worker) ?? []) if (this.task(id)?.node?.type === nodeType) count++;
+    for (const id of this.held.get(worker) ?? []) {
+      const task = this.task(id);
+      const isMeant = task !== undefined && (nodeType === undefined || task.node?.type === nodeType);
+      if (isMeant && task.calls.size === 0 && task.answeredAt < answeredSince) count++;
+    }
     return count;
   }
 
@@ -96,11 +132,17 @@ export class Lives {
     const run = this.#runOf(fact.run, fact);
     run.facts.push(fact);
     if (fact.type === "run.started") run.isStarted = true;
+    if (fact.type === "run.rebound") run.isRebound = true;
     if (fact.type === "run.cancelling") run.isCancelling = run.isCondemned = true;
-    if (fact.type === "task.failed" || fact.type === "task.cancelled") run.isCondemned = true;
+    if (fact.type === "task.failed" || fact.type === "task.cancelled") {
+      const task = String(fact.data["task"]);
+      if (condemns(nodeOfTask(run.plan, task), task)) run.isCondemned = true;
+    }
     if (fact.type === "run.succeeded" || fact.type === "run.failed" || fact.type === "run.cancelled")
       run.end = fact.type.slice("run.".length);
-    if (typeof fact.data["task"] === "string") this.#applyTask(this.#taskOf(run, fact.data["task"]), fact);
+    const { task } = fact.data;
+    // A word about a node that was not reached yet makes no task of it.
+    if (typeof task === "string" && (isPhase(fact.type) || run.tasks.has(task))) this.#applyTask(this.#taskOf(run, task), fact);
   }
 
   #runOf(id: string, fact: Fact): RunLife {
@@ -117,6 +159,7 @@ export class Lives {
         isStarted: false,
         isCancelling: false,
         isCondemned: false,
+        isRebound: false,
         end: null,
         tasks: new Map(),
         facts: [],
@@ -129,19 +172,21 @@ export class Lives {
   #taskOf(run: RunLife, id: string): TaskLife {
     let task = run.tasks.get(id);
     if (task === undefined) {
-      const node = run.plan?.nodes[Number(id.slice(run.id.length + 1))] ?? null;
+      const node = nodeOfTask(run.plan, id);
       const blank = {
         fence: 0,
         attempt: 0,
         worker: null,
         boot: null,
         isReady: false,
+        isHosting: false,
+        answeredAt: 0,
         end: null,
         grantedAt: 0,
         reboundAt: 0,
         readAt: 0,
       };
-      run.tasks.set(id, (task = { id, run, node, ...blank }));
+      run.tasks.set(id, (task = { id, run, node, calls: new Set<string>(), ...blank }));
     }
     return task;
   }
@@ -149,7 +194,13 @@ export class Lives {
   #applyTask(task: TaskLife, { type, data, at, readAt }: Fact): void {
     task.readAt = readAt;
     const before = task.worker;
-    if (type !== "task.feedback") task.isReady = type === "task.ready" || type === "task.requeued";
+    if (type === "next.asked") task.calls.add(String(data["request"]));
+    if (type === "next.answered" && task.calls.delete(String(data["request"]))) task.answeredAt = at;
+    if (isPhase(type)) {
+      task.isReady = type === "task.ready" || type === "task.requeued";
+      // A container that tries an iteration again stays what it is.
+      task.isHosting = type === "task.hosting" || type === "frame.opened" || (task.isHosting && type === "task.retrying");
+    }
     if (type === "task.granted") {
       task.fence = Number(data["fence"]);
       task.attempt = Number(data["attempt"]);
@@ -163,7 +214,7 @@ export class Lives {
     }
     if (type === "task.requeued") task.fence = Number(data["fence"]);
     if (type === "task.requeued" || type === "task.retrying" || endOf(type) !== null) task.worker = null;
-    task.end ??= endOf(type);
+    task.end ??= type === "frame.ended" ? String(data["status"]) : endOf(type);
     if (before === task.worker) return;
     if (before !== null) this.held.get(before)?.delete(task.id);
     if (task.worker === null) return;

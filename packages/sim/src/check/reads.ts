@@ -2,7 +2,7 @@
 // its state, fence, attempt and holder. Lists agree with it.
 
 import type { Bench, Checker } from "./checker.ts";
-import { Lives, type RunLife } from "./lives.ts";
+import { isPhase, Lives, type RunLife } from "./lives.ts";
 import type { LogBook } from "./log-book.ts";
 import type { Plans } from "./plans.ts";
 
@@ -74,12 +74,14 @@ export function reads({ fail, lives }: Bench, book: LogBook, plans: Plans): Chec
 
 function nodeProblem(run: RunLife, node: NonNullable<Face["nodes"]>[number]): string | null {
   const task = run.tasks.get(node.taskId);
-  const says = task === undefined ? "nothing of it" : (task.end ?? (task.worker === null ? "queued" : "running"));
-  const expected = task === undefined ? (run.end === null ? "queued" : "cancelled") : says;
+  const isUp = task !== undefined && (task.worker !== null || task.isHosting);
+  const says = task === undefined ? "nothing of it" : (task.end ?? (isUp ? "running" : "queued"));
+  const unborn = run.end === null ? "queued" : run.end === "succeeded" ? "skipped" : "cancelled";
+  const expected = task === undefined ? unborn : says;
   if (node.status !== expected) return `is ${node.status}; the log says ${says}`;
   if (task === undefined || task.fence === 0) return null;
   // A retry raises the fence without naming it.
-  const isNamed = run.facts.findLast((fact) => fact.data["task"] === task.id && fact.type !== "task.feedback")?.type;
+  const isNamed = run.facts.findLast((fact) => fact.data["task"] === task.id && isPhase(fact.type))?.type;
   if (
     isNamed !== "task.retrying" &&
     isNamed !== "task.ready" &&

@@ -1,8 +1,10 @@
 // Every checker by its name, with the invariant it judges. A name is part of the file name of a regression, so it stays.
 
 import { acks } from "./acks.ts";
+import { audit } from "./audit.ts";
 import { binding } from "./binding.ts";
 import { cancel } from "./cancel.ts";
+import { chains } from "./chains.ts";
 import type { Bench, Checker } from "./checker.ts";
 import { conservation } from "./conservation.ts";
 import { convergence } from "./convergence.ts";
@@ -12,15 +14,20 @@ import { duplicates } from "./duplicates.ts";
 import { durable } from "./durable.ts";
 import { eligibility } from "./eligibility.ts";
 import { fencing } from "./fencing.ts";
+import { frames } from "./frames.ts";
 import { inOrder } from "./in-order.ts";
 import { kept } from "./kept.ts";
+import { letters } from "./letters.ts";
 import type { LogBook } from "./log-book.ts";
 import { noLoss } from "./no-loss.ts";
 import { once } from "./once.ts";
 import { oneSession } from "./one-session.ts";
+import { outcome } from "./outcome.ts";
 import { owed } from "./owed.ts";
+import { pinned } from "./pinned.ts";
 import type { Plans } from "./plans.ts";
 import { positions } from "./positions.ts";
+import { printed } from "./printed.ts";
 import { reads } from "./reads.ts";
 import { singleFlight } from "./single-flight.ts";
 import { singleLease } from "./single-lease.ts";
@@ -34,6 +41,8 @@ import { workConserving } from "./work-conserving.ts";
 
 interface Row {
   readonly invariant: string;
+  /** Has something to judge only where workflows have chains and containers. */
+  readonly isNested?: true;
   readonly make: (bench: Bench, sources: { readonly plans: Plans; readonly book: LogBook }) => Checker;
 }
 
@@ -66,6 +75,17 @@ export const checkers = {
   convergence: { invariant: "I39", make: convergence },
   positions: { invariant: "I42", make: positions },
   reads: { invariant: "I42", make: (bench, { plans, book }) => reads(bench, book, plans) },
+  frames: { invariant: "I43", isNested: true, make: frames },
+  chains: { invariant: "I44", isNested: true, make: chains },
+  printed: { invariant: "I45", make: printed },
+  audit: { invariant: "I46", make: audit },
+  pinned: { invariant: "I47", isNested: true, make: pinned },
+  letters: { invariant: "I48", make: letters },
+  outcome: { invariant: "I49", isNested: true, make: (bench, { plans }) => outcome(bench, plans) },
 } as const satisfies Record<string, Row>;
 
 export type CheckerName = keyof typeof checkers;
+
+/** Those that a profile gives something to judge. */
+export const checkersFor = (isNested: boolean): CheckerName[] =>
+  (Object.keys(checkers) as CheckerName[]).filter((name) => isNested || !("isNested" in checkers[name]));

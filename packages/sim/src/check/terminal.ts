@@ -4,6 +4,9 @@ import type { Bench, Checker } from "./checker.ts";
 
 const ended = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
+/** Lists show runs without their nodes and artifacts, details name the position they are true at and where their nodes go on. */
+const ofThePage = ["asOf", "nodesNextCursor", "artifacts"] as const;
+
 interface Face {
   readonly runId: string;
   readonly status: string;
@@ -37,13 +40,17 @@ export function terminal({ fail }: Bench): Checker {
             ? (answer.body as { items: readonly Face[] }).items
             : [];
       for (const run of runs) {
-        // Lists show runs without their nodes, details name the position they are true at: neither belongs to the run itself.
-        const { nodes = [], asOf: _, ...rest } = run as Face & { asOf?: number };
+        const { nodes = [], ...rest } = run;
+        for (const name of ofThePage) delete (rest as Record<string, unknown>)[name];
         look(run.runId, run.status, JSON.stringify(rest), call.n, answer.n);
-        // Without its worker's name: a worker may come back under another.
-        for (const { workerName: _name, ...node } of nodes as readonly ((typeof nodes)[number] & { workerName?: string })[])
-          look(node.taskId, node.status, JSON.stringify(node), call.n, answer.n);
+        for (const node of nodes) look(node.taskId, node.status, imageOf(node), call.n, answer.n);
       }
     },
   };
+}
+
+/** A node without its worker's name: a worker may come back under another. */
+function imageOf({ state, ...node }: object & { readonly state?: { readonly worker?: string } }): string {
+  const { worker: _, ...words } = state ?? {};
+  return JSON.stringify({ ...node, state: words }, (key, value: unknown) => (key === "workerName" ? undefined : value));
 }

@@ -5,6 +5,7 @@ import type { TrueTime } from "../observation.ts";
 import type { Bench, Checker } from "./checker.ts";
 import type { RunLife, TaskLife } from "./lives.ts";
 import type { Fact } from "./log-book.ts";
+import { isCarried } from "./plans.ts";
 
 /** After the later of due and the last trouble: the look of a second, work that waits, what is due before it. */
 const lateMs = 4_000;
@@ -34,7 +35,8 @@ export function timers({ fail, lives, scene }: Bench): Checker {
     const where = `${type} at position ${position}`;
     const since = at - (task?.grantedAt ?? 0);
     // The worker keeps the limit too, by its own clock; only the scheduler's words are judged in store time.
-    const isOurs = error.code === "E.TIMEOUT" && String(error.message).startsWith("attempt ");
+    const isOurs =
+      error.code === "E.TIMEOUT" && String(error.message).startsWith("attempt ") && !isCarried(task?.node ?? null, id);
     if (isOurs && (type === "task.failed" || type === "task.retrying") && task?.node) {
       saw++;
       if (task.node.timeoutMs === null || since < task.node.timeoutMs)
@@ -47,6 +49,8 @@ export function timers({ fail, lives, scene }: Bench): Checker {
         return fail(`${where}: ${id} was given up after ${waited} ms in queue, its limit is ${task.node.queueTimeoutMs}`, [id]);
     }
     if (type === "task.retrying") notBefore.set(id, at + Number(data["delayMs"] ?? 0));
+    // An operator may cut a pause short.
+    if (type === "task.steered") notBefore.delete(id);
     if (type === "task.granted") {
       const due = notBefore.get(id) ?? 0;
       notBefore.delete(id);
@@ -121,7 +125,8 @@ export function timers({ fail, lives, scene }: Bench): Checker {
       if (fact.type === "run.failed") judgeRun(run, fact);
       if (typeof fact.data["task"] !== "string") return;
       const task = lives.task(fact.data["task"]);
-      if (fact.type === "task.retrying") judgePause(fact.data["task"], task, fact);
+      // A container tries one of its iterations again, by a rule of its own.
+      if (fact.type === "task.retrying" && fact.data["frame"] === undefined) judgePause(fact.data["task"], task, fact);
       judgeEarly(fact.data["task"], task, fact);
     },
     frame({ seen, type }) {

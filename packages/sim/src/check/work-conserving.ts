@@ -61,7 +61,7 @@ export function workConserving({ fail, lives, scene }: Bench): Checker {
       packageVersion === shape.packageVersion &&
       Object.keys(tags).length === 0;
     const limit = shape.perNodeLimits?.[task.node.type] ?? life.slots;
-    const isFull = (lives.held.get(worker)?.size ?? 0) >= life.slots || lives.heldOf(worker, task.node.type) >= limit;
+    const isFull = lives.busyOf(worker) >= life.slots || lives.busyOf(worker, { nodeType: task.node.type }) >= limit;
     if (!fits || isFull) return never;
     return Math.max(life.readAt, movedAt.get(worker) ?? 0, seat.acceptedAt, seat.healthAt);
   };
@@ -84,7 +84,9 @@ export function workConserving({ fail, lives, scene }: Bench): Checker {
         if (run.end !== null || run.isCondemned) continue;
         const at = lives.knownAt.get(run.tenant) ?? 0;
         for (const task of run.tasks.values()) {
-          if (!task.isReady || task.end !== null) continue;
+          // Who may go to one worker only waits for that one.
+          const isAimed = run.isRebound || task.node?.isPinned === true || (task.node?.affinity ?? null) !== null;
+          if (!task.isReady || task.end !== null || isAimed) continue;
           saw++;
           for (const worker of lives.workers.keys()) {
             const since = Math.max(task.readAt, scene.healedAt, scene.troubledAt, freeSince(at, worker, task));

@@ -2,9 +2,9 @@
 // that take one turn at a time play the same loops one after the other.
 
 import assert from "node:assert/strict";
-import type { Key, TaskRow, Tx, Unit } from "@astraflow/engine";
+import type { DocRow, Key, TaskRow, Tx, Unit } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
-import { happening, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
+import { docRow, happening, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
 import type { ContractCase, Stage } from "./stage.ts";
 
 const turnsMax = 10_000;
@@ -168,4 +168,47 @@ function grant(task: TaskRow): Unit {
   return unit({ puts: [{ ...next, rank: null }], ready: [{ task: task.id, tenant: "acme", cost: 1 }], happenings });
 }
 
-export const crowdCases: readonly ContractCase[] = [joinsAreReadiedOnce, tailsMissNothing, claimsInLoopsAreSingle];
+const writesPerScheduler = 15;
+
+const docsAreCountedOnce: ContractCase = {
+  title: "[S72] lets several schedulers make one document and raise it in loops, each write on what the one before it left",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hands = await openAll(stage);
+      const id = "acme/workflow/shared";
+
+      await together(
+        stage,
+        hands.map((hand) => async () => {
+          for (let at = 0; at < writesPerScheduler; at++)
+            await write(hand, [`doc/${id}`, `run/r${at}`], (tx) => {
+              const doc = tx.row("doc", id);
+              if (doc === "busy" || tx.row("run", `r${at}`) === "busy") return null;
+              const { rev, body } = (doc ?? { rev: 0, body: "" }) as DocRow;
+              const next = docRow("workflow", "shared", { rev: rev + 1, body: `${body}${hand.replica} ` });
+              const puts = [next, docRow("letter", `r${at}.0`, { body: hand.replica }), runRow(`r${at}`)];
+              return [unit({ puts, happenings: [happening("acme", `doc/${id}`, [`${rev + 1}`])] })];
+            });
+        }),
+      );
+
+      const doc = await (hands[0] as Hand).readOne<DocRow>(`doc/${id}`);
+      const writes = hands.length * writesPerScheduler;
+      assert.deepEqual([doc.rev, doc.body.split(" ").length - 1], [writes, writes]);
+      for (const hand of hands) assert.equal(doc.body.split(`${hand.replica} `).length - 1, writesPerScheduler);
+      const log = await (hands[0] as Hand).log("acme");
+      assert.deepEqual(
+        log.map((entry) => entry.type),
+        Array.from({ length: writes }, (_, at) => `${at + 1}`),
+      );
+      const { items } = await (hands[0] as Hand).store.page({ page: "docs", tenant: "acme", collection: "letter", limit: 99 });
+      assert.equal(items.length, writesPerScheduler);
+    }),
+};
+
+export const crowdCases: readonly ContractCase[] = [
+  joinsAreReadiedOnce,
+  tailsMissNothing,
+  claimsInLoopsAreSingle,
+  docsAreCountedOnce,
+];

@@ -176,10 +176,85 @@ const cursorsBelowTheFloorAreTold: ContractCase = {
     }),
 };
 
+const logsAreReadBackwards: ContractCase = {
+  title: "[S81] reads the log backwards, cut anywhere, also of one subject, down to a cursor and to the floor",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.write(made("r1", ["1", "2", "3", "4", "5"]), made("r2", ["6"]));
+      await hand.write(made("r3", ["7", "8", "9"]));
+      await hand.write(made("r1", ["10", "11"]), made("q1", ["x"], "beta"));
+      const whole = await hand.log("acme");
+      const back = (before: number, over: object = {}) =>
+        hand.store.events({ tenant: "acme", after: 0, limit: 99, before, ...over });
+
+      for (const before of [1, 2, 4, 6, 7, 9, 11, 12, 99, Number.MAX_SAFE_INTEGER])
+        for (const limit of [1, 3, 99]) {
+          const page = await back(before, { limit });
+          const items = whole
+            .filter((entry) => entry.position < before)
+            .reverse()
+            .slice(0, limit);
+          assert.deepEqual(
+            page,
+            { items, next: items.at(-1)?.position ?? before, head: 11, floor: 0 },
+            `before ${before}, ${limit}`,
+          );
+        }
+      const types = async (query: Promise<{ items: readonly { type: string }[] }>) => (await query).items.map(({ type }) => type);
+      assert.deepEqual(await types(back(99, { subject: "run/r1" })), ["11", "10", "5", "4", "3", "2", "1"]);
+      assert.deepEqual(await types(back(11, { subject: "run/r1", limit: 3 })), ["10", "5", "4"]);
+      assert.deepEqual(await types(back(99, { subject: "run/r1", after: 3 })), ["11", "10", "5", "4"]);
+      assert.deepEqual(await types(back(99, { subject: "run/r1", tenant: "beta" })), []);
+      assert.deepEqual(await types(back(99, { after: 8 })), ["11", "10", "9"]);
+      await stage.trim("acme", 4);
+      const rest = await back(99);
+      assert.deepEqual([rest.items.length, rest.next, rest.floor], [7, 5, 4]);
+      assert.deepEqual(await types(back(7, { subject: "run/r1" })), ["5"]);
+      assert.deepEqual(await back(5), { items: [], next: 5, head: 11, floor: 4 });
+    }),
+};
+
+const typesArePicked: ContractCase = {
+  title: "[S81] picks facts whose types begin with certain words, both ways, looks at a bounded stretch a page and skips none",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const filler = Array.from({ length: 1_500 }, () => "task.granted");
+      for (let turn = 0; turn < 4; turn++)
+        await hand.write(made("r1", ["audit.start", ...filler]), made("r2", ["audit.stop", "auditor"]));
+      const head = 4 * 1_503;
+      const pick = async (step: (cursor: number) => object, first: number) => {
+        const found: number[] = [];
+        let pages = 0;
+        for (let cursor = first; ; pages++) {
+          const page = await hand.store.events({ tenant: "acme", after: 0, limit: 3, types: ["audit.", "run"], ...step(cursor) });
+          assert.ok(page.items.every((entry) => entry.type.startsWith("audit.")));
+          found.push(...page.items.map((entry) => entry.position));
+          if (page.next === cursor) return { found, pages };
+          cursor = page.next;
+        }
+      };
+      const expected = [0, 1, 2, 3].flatMap((turn) => [turn * 1_503 + 1, turn * 1_503 + 1_502]);
+
+      const ahead = await pick((after) => ({ after }), 0);
+      const back = await pick((before) => ({ before }), head + 1);
+      assert.deepEqual([ahead.found, back.found], [expected, [...expected].reverse()]);
+      const mine = await pick((before) => ({ before, subject: "run/r2" }), head + 1);
+      assert.deepEqual(mine.found, expected.filter((_, at) => at % 2 === 1).reverse());
+      const none = await hand.store.events({ tenant: "acme", after: 0, limit: 9, types: ["none"] });
+      assert.deepEqual([none.items, none.next], [[], 5_000]);
+      const noneBack = await hand.store.events({ tenant: "acme", after: 0, limit: 9, types: ["none"], before: head + 1 });
+      assert.deepEqual([noneBack.items, noneBack.next], [[], head + 1 - 5_000]);
+    }),
+};
+
 export const logCases: readonly ContractCase[] = [
   positionsHaveNoGaps,
   pollingReadersMissNothing,
   packedFactsAreCutAtThePage,
   subjectsHaveHistories,
   cursorsBelowTheFloorAreTold,
+  logsAreReadBackwards,
+  typesArePicked,
 ];

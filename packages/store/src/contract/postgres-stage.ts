@@ -56,6 +56,9 @@ export async function postgresStage(server: PostgresServer, options: PostgresSta
     async trim(tenant, floor) {
       while (((await stores.at(-1)?.trim(tenant, floor)) ?? 0) > 0);
     },
+    async trimChunks(before) {
+      while (((await stores.at(-1)?.trimChunks(before)) ?? 0) > 0);
+    },
     rowsRead: () => stores.reduce((sum, store) => sum + store.stats().rows, 0),
     async close() {
       for (const store of stores) await store.close();

@@ -8,7 +8,7 @@ import { compareTwins } from "./twin-history.ts";
 const server = startPostgres();
 afterAll(async () => await (await server).stop());
 
-storeContract("postgres, three schedulers", async () => postgresStage(await server));
+storeContract("postgres, three schedulers", async () => postgresStage(await server, { searchedRows: 2 }));
 
 describe("twins", () => {
   for (const seed of [1, 2])

@@ -1,7 +1,20 @@
 // Rows for the contract: complete, plain, and each field different from its neighbour so that a swapped column is seen.
 
-import type { AskRow, Key, KeyRow, RouteRow, Row, RunRow, TaskRow, Unit, WorkerRow, WorkflowRow } from "@astraflow/engine";
-import { keyOf, rootOf, runOf } from "@astraflow/engine";
+import type {
+  AskRow,
+  ChunkRow,
+  DocRow,
+  Key,
+  KeyRow,
+  RouteRow,
+  Row,
+  RunRow,
+  TaskRow,
+  Unit,
+  WorkerRow,
+  WorkflowRow,
+} from "@astraflow/engine";
+import { docId, keyOf, rootOf, runOf } from "@astraflow/engine";
 
 export function runRow(id: string, over: Partial<RunRow> = {}): RunRow {
   return {
@@ -20,6 +33,11 @@ export function runRow(id: string, over: Partial<RunRow> = {}): RunRow {
     endedAt: null,
     due: null,
     error: null,
+    label: "",
+    source: "",
+    about: "{}",
+    marks: null,
+    bindings: null,
     ...over,
   };
 }
@@ -52,6 +70,7 @@ export function taskRow(id: string, over: Partial<TaskRow> = {}): TaskRow {
     params: null,
     result: null,
     error: null,
+    state: null,
     ...over,
   };
 }
@@ -81,6 +100,27 @@ export function keyRow(id: string, over: Partial<KeyRow> = {}): KeyRow {
   return { kind: "key", id, limit: 2, holders: [], due: null, ...over };
 }
 
+export function docRow(collection: string, name: string, over: Partial<DocRow> = {}): DocRow {
+  const tenant = over.tenant ?? "acme";
+  return {
+    kind: "doc",
+    id: docId(tenant, collection, name),
+    tenant,
+    collection,
+    rev: 1,
+    at: 6_000,
+    due: null,
+    sort: name,
+    terms: "",
+    body: "{}",
+    ...over,
+  };
+}
+
+export function chunkRow(task: string, fence: number, first: number, over: Partial<ChunkRow> = {}): ChunkRow {
+  return { task, fence, first, count: 2, at: 7_000, line: first, lines: 2, body: `["${first}"]`, ...over };
+}
+
 /** One of every kind, twice: with every optional field empty, and with every field filled. */
 export function allKindsOfRows(): Row[] {
   const route: RouteRow = { kind: "route", id: "route-1", tenant: "acme", needs: '{"caps":["gpu"]}' };
@@ -101,6 +141,11 @@ export function allKindsOfRows(): Row[] {
       endedAt: 1_700_000_000_003,
       due: 1_700_000_000_004,
       error: '{"code":"E.X","message":"é"}',
+      label: "Nightly report",
+      source: "wf-7",
+      about: '{"by":"ann","labels":{"team":"blue"}}',
+      marks: '{"skip":["n1"]}',
+      bindings: '{"pkg":{"worker":"acme/w8","at":5}}',
     }),
     taskRow("r1.0"),
     taskRow("r2.10", {
@@ -126,7 +171,9 @@ export function allKindsOfRows(): Row[] {
       params: '{"text":"line\\nbreak"}',
       result: "[]",
       error: "null",
+      state: '{"progress":0.5}',
     }),
+    taskRow("r2.11*2/7~1", { phase: "hosting", state: "{}" }),
     workerRow("acme/w1"),
     workerRow("acme/w2", {
       phase: "lost",
@@ -134,11 +181,22 @@ export function allKindsOfRows(): Row[] {
       due: 1_700_000_000_010,
       condition: '{"healthy":false,"strain":"memory","vitals":{"text":"ü \\"quoted\\" \\u0000"}}',
     }),
+    workerRow("acme/w3", { phase: "enrolled" }),
     keyRow("acme/k1"),
     keyRow("acme/k2", { limit: 1, holders: ["r2.10", "r1.0"], due: 5 }),
     route,
     workflow,
     ask,
+    docRow("workflow", "w1"),
+    docRow("version", "w1/3", {
+      rev: 1_700_000_000_011,
+      at: 1_700_000_000_012,
+      due: 1_700_000_000_013,
+      sort: "0003 'Δ'",
+      terms: "nightly report",
+      body: '{"text":"ü \\u0000"}',
+    }),
+    docRow("letter", "r2.11*2/7", { due: 1_700_000_000_014, sort: "", terms: "e x" }),
   ];
 }
 

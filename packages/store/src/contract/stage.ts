@@ -19,6 +19,7 @@ export interface Stage {
   /** Decides how the commit of this turn goes. */
   doom(replica: string, turn: number, fate: Fate): void;
   trim(tenant: Tenant, floor: Position): Promise<void>;
+  trimChunks(before: Millis): Promise<void>;
   /** Rows that claims have looked at so far. */
   rowsRead(): number;
   close(): Promise<void>;

@@ -57,6 +57,7 @@ export async function memoryStage(mode: "strong" | "weak", plant?: Plant): Promi
     },
     doom: (replica, turn, fate) => void fates.set(`${replica} ${turn}`, fate),
     trim: async (tenant, floor) => cluster.trim(tenant, floor),
+    trimChunks: async (before) => cluster.trimChunks(before),
     rowsRead: () => cluster.rowsRead,
     close: async () => undefined,
   };
@@ -101,6 +102,9 @@ export async function sqliteStage(options: Partial<SqliteOptions> = {}): Promise
     },
     async trim(tenant, floor) {
       while ((stores.at(-1)?.trim(tenant, floor) ?? 0) > 0);
+    },
+    async trimChunks(before) {
+      while ((stores.at(-1)?.trimChunks(before) ?? 0) > 0);
     },
     rowsRead: () => rowsBefore + (stores.at(-1)?.stats().rows ?? 0),
     async close() {

@@ -2,11 +2,13 @@
 
 import { describe, expect, it } from "vitest";
 import { crowdCases } from "./cases-crowds.ts";
+import { docCases } from "./cases-docs.ts";
 import { lineCases } from "./cases-lines.ts";
 import { logCases } from "./cases-log.ts";
 import { pageCases } from "./cases-pages.ts";
 import { relianceCases } from "./cases-reliance.ts";
 import { rowCases } from "./cases-rows.ts";
+import { runCases } from "./cases-runs.ts";
 import { timeCases } from "./cases-time.ts";
 import { turnCases } from "./cases-turns.ts";
 import type { ContractCase, MakeStage } from "./stage.ts";
@@ -19,6 +21,8 @@ export const contractCases: readonly ContractCase[] = [
   ...logCases,
   ...timeCases,
   ...pageCases,
+  ...runCases,
+  ...docCases,
   ...crowdCases,
 ];
 

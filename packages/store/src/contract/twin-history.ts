@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { keyOf, type Row, rootOf, splitKey, type TaskRow, type Unit } from "@astraflow/engine";
 import { Hand } from "./hand.ts";
-import { happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
+import { chunkRow, docRow, happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import type { Stage } from "./stage.ts";
 
 /** Small, seeded and good enough: the same histories on every machine. */
@@ -15,7 +15,8 @@ function rollFrom(seed: number): (sides: number) => number {
   };
 }
 
-const lines = ["l1", "l2"];
+const lines = ["r|a", "r|b"];
+const words = ["alpha", "beta", "Ähre", "gamma-ray", "100%"];
 const workers = ["acme/w1", "acme/w2"];
 
 function randomUnits(roll: (sides: number) => number, now: number, made: ReadonlySet<string>): Unit[] {
@@ -29,19 +30,35 @@ function randomUnits(roll: (sides: number) => number, now: number, made: Readonl
     const drops: Unit["drops"][number][] = [];
     // A task without a run is something no engine writes, and not every store could claim it.
     if (roll(2) === 0 || !made.has(run))
-      puts.push(runRow(run, { due: due(), open: roll(5), phase: pick(["queued", "running", "failed"]) }));
+      puts.push(
+        runRow(run, {
+          due: due(),
+          open: roll(5),
+          phase: pick(["queued", "running", "failed"]),
+          label: `${pick(words)} ${pick(words)}`,
+          source: pick(["", "w1", "w2"]),
+          about: `{"by":"${pick(words)}"}`,
+          error: roll(3) === 0 ? `{"code":"E.${pick(words)}"}` : null,
+          bindings: roll(3) === 0 ? "{}" : null,
+        }),
+      );
     for (let slot = 0; slot < 3; slot++) {
       const id = `${run}.${slot}`;
-      const what = roll(6);
+      const what = roll(7);
       if (what === 0) drops.push(`task/${id}`);
       if (what === 1) puts.push(taskRow(id, { phase: "leased", worker: pick(workers), due: due() }));
       if (what === 2) puts.push(taskRow(id, { phase: "succeeded", result: String(roll(9)) }));
+      if (what === 6) puts.push(taskRow(id, { phase: "hosting", state: String(roll(9)), due: due() }));
       if (what !== 3) continue;
       puts.push(taskRow(id, { phase: "ready", line: pick(lines), band: roll(2), due: due() }));
       ready.push({ task: id, tenant: pick(["acme", "beta"]), cost: 1 + roll(3) });
     }
+    if (roll(3) === 0)
+      puts.push(docRow("letter", `${run}.${roll(2)}`, { due: due(), rev: roll(9), terms: pick(words).toLowerCase() }));
+    const chunks = roll(3) === 0 ? [chunkRow(`${run}.0`, 1 + roll(2), 2 * roll(3), { body: String(roll(9)) })] : [];
     units.push(
       unit({
+        chunks,
         roots: [`run/${run}`],
         puts,
         drops,
@@ -51,6 +68,10 @@ function randomUnits(roll: (sides: number) => number, now: number, made: Readonl
     );
   }
   const key = keyRow(`acme/k${roll(2)}`, { due: due(), holders: Array.from({ length: roll(3) }, () => `r${roll(12)}.0`) });
+  const doc = docRow("workflow", `d${roll(6)}`, { due: due(), sort: String(roll(4)), terms: pick(words).toLowerCase() });
+  units.push(roll(4) === 0 ? unit({ drops: [keyOf(doc)] }) : unit({ puts: [doc] }));
+  if (!made.has("a"))
+    units.push(unit({ puts: ["a", "b"].map((id) => ({ kind: "route", id, tenant: "acme", needs: "{}" }) as const) }));
   units.push(roll(4) === 0 ? unit({ drops: [keyOf(key)] }) : unit({ puts: [key, workerRow(pick(workers), { due: due() })] }));
   return units;
 }
@@ -61,9 +82,16 @@ async function portrait(hand: Hand) {
     (_, run) => [`run/r${run}`, `task/r${run}.0`, `task/r${run}.1`, `task/r${run}.2`] as const,
   ).flat();
   const held = workers.map((worker) => ({ of: "held", worker, limit: 9 }) as const);
+  const range = [1, 6].map((run) => ({ of: "range", run: `r${run}`, after: `r${run}.0`, last: `r${run}.2`, limit: 9 }) as const);
   const open = [0, 5].map((run) => ({ of: "open", run: `r${run}`, after: `r${run}.0`, limit: 9 }) as const);
   const claims = lines.map((line) => ({ line, limit: 6 }));
-  const tx = await hand.begin({ rows: [...keys, "key/acme/k0", "key/acme/k1"], claims, lists: [...held, ...open], due: 7 });
+  const tx = await hand.begin({
+    rows: [...keys, "key/acme/k0", "key/acme/k1"],
+    claims,
+    lists: [...held, ...open, ...range],
+    due: 7,
+  });
+  const listed = [...held, ...open, ...range].map((list) => tx.tasks(list));
   await tx.abort();
   const again = await hand.begin({ rows: [...keys, "key/acme/k0"], claims, due: 3, skip: ["run/r1", "run/r2"] });
   const rows = [...keys, "key/acme/k0" as const].map((key) => (rootOf(key) === key ? again.row(...splitKey(key)) : null));
@@ -77,7 +105,26 @@ async function portrait(hand: Hand) {
     skipped: [again.due.map(keyOf), [...again.claimed.values()].map(ids)],
     log: await hand.log("acme", 0, 50),
     depth: await hand.store.page({ page: "depth" }),
-    runs: await hand.store.page({ page: "runs", tenant: "acme", limit: 50 }),
+    listed,
+    ...(await pages(hand)),
+  };
+}
+
+async function pages({ store }: Hand) {
+  const [tenant, limit] = ["acme", 50];
+  const head = (await store.events({ tenant, after: 0, limit: 1 })).head;
+  return {
+    runs: await store.page({ page: "runs", tenant, limit }),
+    runsOf: await store.page({ page: "runs", tenant, limit, source: "w1", phase: "failed" }),
+    found: await Promise.all(words.map((search) => store.page({ page: "runs", tenant, limit, search: `${search} r` }))),
+    docs: await store.page({ page: "docs", tenant, collection: "workflow", limit, order: "desc" }),
+    letters: await store.page({ page: "docs", tenant, collection: "letter", limit, search: "al", prefix: "r1" }),
+    chunks: await Promise.all(
+      [0, 1, 2].map((run) => store.page({ page: "chunks", tenant, task: `r${run}.0`, limit, fromChunk: 1 })),
+    ),
+    lines: await store.page({ page: "lines", tenant, max: 3 }),
+    back: await store.events({ tenant, after: 3, limit: 7, before: head - 1, types: ["x"] }),
+    backOf: await store.events({ tenant, after: 0, limit: 7, before: head, subject: "run/r1" }),
   };
 }
 

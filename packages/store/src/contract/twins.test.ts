@@ -13,7 +13,10 @@ describe("twins", () => {
     it(`[S51] sqlite and memory answer alike over a random history (seed ${seed}, cache of ${cacheRows})`, {
       timeout: 60_000,
     }, async () => {
-      const stages = [await memoryStage("strong"), await sqliteStage({ cacheRows })] as const;
+      const stages = [
+        await memoryStage("strong"),
+        await sqliteStage({ cacheRows, freshRuns: seed, searchedRows: 2 * seed, tailRows: 3 * seed }),
+      ] as const;
 
       await expect(compareTwins(stages, seed, 120)).resolves.toBeUndefined();
     });

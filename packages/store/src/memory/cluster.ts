@@ -7,6 +7,7 @@ import type {
   Hint,
   Key,
   Mail,
+  Millis,
   PageOf,
   PageQuery,
   Position,
@@ -51,6 +52,8 @@ export interface MemoryCluster {
   handle(): Store;
   /** Removes the log of a tenant up to a position, as retention will. */
   trim(tenant: Tenant, floor: Position): void;
+  /** Removes what tasks printed before an instant. */
+  trimChunks(before: Millis): void;
   readonly rowsRead: number;
 }
 
@@ -63,6 +66,7 @@ export function memoryCluster(options: MemoryClusterOptions): MemoryCluster {
       state.floor = Math.max(state.floor, Math.min(floor, state.position));
       for (const row of [...state.log]) if (row.last <= state.floor) state.log.remove(row);
     },
+    trimChunks: (before) => cluster.tables.dropChunks(before),
     get rowsRead() {
       return cluster.tables.rowsRead;
     },

@@ -1,28 +1,37 @@
 // Reads outside a turn, over the committed state. They never see a turn that is still under way.
 
-import type {
-  CrewCount,
-  Depth,
-  EventPage,
-  EventQuery,
-  PageOf,
-  PageQuery,
-  Row,
-  RunDetail,
-  RunPhase,
-  RunRow,
-  WorkerPhase,
+import {
+  type ChunkRow,
+  type CrewCount,
+  type Depth,
+  docKey,
+  type EventPage,
+  type EventQuery,
+  type LineDepth,
+  type PageOf,
+  type PageQuery,
+  type Row,
+  type RunDetail,
+  type RunPhase,
+  type RunRow,
+  runKey,
+  runOf,
+  type Tenant,
+  type WorkerPhase,
 } from "@astraflow/engine";
 import { byCrew } from "../crew.ts";
 import { pageOfLog } from "../log.ts";
+import { docCursor, docFilter, docRange, linePrefix, type PageFor, readDocCursor, routeOfLine, runFilter } from "../paging.ts";
 import { hasEnded } from "../unit-check.ts";
-import { compareText } from "./sorted-list.ts";
+import { compareText, firstOf } from "./sorted-list.ts";
 import type { Tables } from "./tables.ts";
 
 export function readEvents(tables: Tables, query: EventQuery): EventPage {
   const tenant = tables.tenant(query.tenant);
-  const rows = query.subject === undefined ? tenant.log : [...tenant.log].filter((row) => row.subject === query.subject);
-  return pageOfLog(rows, query, tenant.position, tenant.floor);
+  const { subject, before } = query;
+  const rows = subject === undefined ? [...tenant.log] : [...tenant.log].filter((row) => row.subject === subject);
+  const wanted = before === undefined ? rows : rows.filter((row) => row.first < before).reverse();
+  return pageOfLog(wanted, query, tenant.position, tenant.floor);
 }
 
 export function readPage<Q extends PageQuery>(tables: Tables, query: Q): PageOf<Q> {
@@ -31,21 +40,34 @@ export function readPage<Q extends PageQuery>(tables: Tables, query: Q): PageOf<
 
 function answer(tables: Tables, query: PageQuery): PageOf<PageQuery> {
   switch (query.page) {
-    case "runs": {
-      const fits = rowsOf(tables, "run")
-        .filter((run) => run.tenant === query.tenant && (query.before === undefined || run.id < query.before))
-        .filter((run) => query.phase === undefined || run.phase === query.phase)
-        .filter((run) => query.client === undefined || run.client === query.client)
-        .sort((a, b) => compareText(b.id, a.id));
-      const items = fits.slice(0, query.limit);
-      const next = fits.length > items.length ? (items.at(-1)?.id ?? null) : null;
-      return { items, next, head: tables.tenant(query.tenant).position };
-    }
+    case "runs":
+      return { ...runsOf(tables, query), head: tables.tenant(query.tenant).position };
     case "run": {
-      const run = tables.rows.get(`run/${query.run}`);
-      const detail = run?.kind === "run" && run.tenant === query.tenant ? detailOf(tables, run) : null;
+      const run = ownRun(tables, query.tenant, query.run);
+      const detail = run === null ? null : detailOf(tables, run, query.tasksMax);
       return { detail, head: tables.tenant(query.tenant).position };
     }
+    case "tasks": {
+      const run = ownRun(tables, query.tenant, query.run);
+      const found = run === null ? [] : firstOf(tables.tasksOf(run.id, query.after ?? ""), query.limit + 1);
+      return { ...cut(found, query.limit), head: tables.tenant(query.tenant).position };
+    }
+    case "task": {
+      const run = ownRun(tables, query.tenant, runOf(query.task));
+      const task = run === null ? null : tables.task(query.task);
+      return { run: task === null ? null : run, task, head: tables.tenant(query.tenant).position };
+    }
+    case "docs":
+      return { ...docsOf(tables, query), head: tables.tenant(query.tenant).position };
+    case "doc": {
+      const rows = query.names.map((name) => tables.rows.get(docKey(query.tenant, query.collection, name)));
+      const items = rows.map((row) => (row?.kind === "doc" ? row : null));
+      return { items, head: tables.tenant(query.tenant).position };
+    }
+    case "chunks":
+      return { items: chunksOf(tables, query), head: tables.tenant(query.tenant).position };
+    case "lines":
+      return { items: linesOf(tables, query), head: tables.tenant(query.tenant).position };
     case "workers": {
       const items = rowsOf(tables, "worker")
         .filter((worker) => worker.tenant === query.tenant)
@@ -67,9 +89,72 @@ function answer(tables: Tables, query: PageQuery): PageOf<PageQuery> {
   }
 }
 
-function detailOf(tables: Tables, run: RunRow): RunDetail {
+function ownRun(tables: Tables, tenant: Tenant, id: string): RunRow | null {
+  const run = tables.rows.get(runKey(id));
+  return run?.kind === "run" && run.tenant === tenant ? run : null;
+}
+
+function cut<T extends { readonly id: string }>(found: readonly T[], limit: number): { items: T[]; next: string | null } {
+  const items = found.slice(0, limit);
+  return { items, next: found.length > items.length ? (items.at(-1)?.id ?? null) : null };
+}
+
+function runsOf(tables: Tables, query: PageFor<"runs">): { items: RunRow[]; next: string | null } {
+  const fits = runFilter(query);
+  const found = rowsOf(tables, "run")
+    .filter((run) => run.tenant === query.tenant && (query.before === undefined || run.id < query.before) && fits(run))
+    .sort((a, b) => compareText(b.id, a.id));
+  return cut(found, query.limit);
+}
+
+function detailOf(tables: Tables, run: RunRow, tasksMax = Number.POSITIVE_INFINITY): RunDetail {
   const workflow = tables.rows.get(`workflow/${run.workflow}`);
-  return { run, tasks: [...tables.tasksOf(run.id, "")], workflow: workflow?.kind === "workflow" ? workflow.body : "" };
+  const tasks = tasksMax > 0 ? firstOf(tables.tasksOf(run.id, ""), tasksMax) : [];
+  return { run, tasks, workflow: workflow?.kind === "workflow" ? workflow.body : "" };
+}
+
+function docsOf(tables: Tables, query: PageFor<"docs">) {
+  const { above, below } = docRange(query);
+  const fits = docFilter(query);
+  const sign = query.order === "desc" ? -1 : 1;
+  const compare = (a: { sort: string; id: string }, b: { sort: string; id: string }) =>
+    sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
+  const after = readDocCursor(query.after);
+  const found = rowsOf(tables, "doc")
+    .filter((doc) => doc.tenant === query.tenant && doc.collection === query.collection && doc.id >= above && doc.id < below)
+    .filter((doc) => (fits?.(doc) ?? true) && (after === null || compare(doc, after) > 0))
+    .sort(compare);
+  const items = found.slice(0, query.limit);
+  const last = items.at(-1);
+  return { items, next: found.length > items.length && last !== undefined ? docCursor(last) : null };
+}
+
+function chunksOf(tables: Tables, query: PageFor<"chunks">): ChunkRow[] {
+  if (ownRun(tables, query.tenant, runOf(query.task)) === null || query.limit <= 0) return [];
+  const chunks = [...tables.chunksOf(query.task)];
+  const fence = query.fence ?? chunks.at(-1)?.fence;
+  const { fromChunk = 0, fromLine } = query;
+  return firstOf(
+    chunks,
+    query.limit,
+    (chunk) =>
+      chunk.fence === fence &&
+      chunk.first + chunk.count > fromChunk &&
+      (fromLine === undefined || chunk.line + chunk.lines > fromLine),
+  );
+}
+
+function linesOf(tables: Tables, query: PageFor<"lines">): LineDepth[] {
+  const depths: LineDepth[] = [];
+  for (const line of tables.lineNames().filter((name) => name.startsWith(linePrefix))) {
+    const route = tables.rows.get(`route/${routeOfLine(line)}`);
+    if (route?.kind !== "route" || route.tenant !== query.tenant) continue;
+    const tasks = query.max > 0 ? firstOf(tables.line(line), query.max) : [];
+    const readyAts = tasks.flatMap((task) => task.readyAt ?? []);
+    const oldestReadyAt = readyAts.length === 0 ? null : Math.min(...readyAts);
+    depths.push({ line, route, tasks: tasks.length, oldestReadyAt });
+  }
+  return depths;
 }
 
 function crewOf(tables: Tables): CrewCount[] {
@@ -86,7 +171,7 @@ function crewOf(tables: Tables): CrewCount[] {
 const liveFirst: readonly string[] = ["queued", "running", "ending"] satisfies RunPhase[];
 
 /** Tasks that have not ended, counted by tenant and phase; what has ended would make this cost grow with history. */
-function depthOf(tables: Tables, { tenant, max }: Extract<PageQuery, { page: "depth" }>): Depth[] {
+function depthOf(tables: Tables, { tenant, max }: PageFor<"depth">): Depth[] {
   const depths = new Map<string, { tenant: string; phase: Depth["phase"]; tasks: number }>();
   const counted = new Map<string, number>();
   const live = rowsOf(tables, "run").filter((run) => !hasEnded(run) && (tenant === undefined || run.tenant === tenant));

@@ -1,7 +1,20 @@
 // The committed state of the memory store: rows, the indexes the port needs, logs, clocks, mail, replicas. Plain and synchronous;
 // locks, turns and failures are in turn.ts and cluster.ts.
 
-import type { Key, Line, Mail, Millis, Position, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
+import type {
+  ChunkRow,
+  Key,
+  Line,
+  Mail,
+  Millis,
+  Position,
+  Row,
+  RunId,
+  TaskId,
+  TaskRow,
+  Tenant,
+  WorkerId,
+} from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
 import type { LogRow } from "../log.ts";
 import { compareText, SortedList } from "./sorted-list.ts";
@@ -35,6 +48,7 @@ export interface ReplicaState {
 const byStanding = (a: Standing, b: Standing) => a.band - b.band || a.rank - b.rank || compareText(a.id, b.id);
 const byDue = (a: Deadline, b: Deadline) => a.due - b.due || compareText(a.key, b.key);
 const byFirst = (a: LogRow, b: LogRow) => a.first - b.first;
+const byAttempt = (a: ChunkRow, b: ChunkRow) => a.fence - b.fence || a.first - b.first;
 
 export class Tables {
   readonly rows = new Map<Key, Row>();
@@ -49,6 +63,7 @@ export class Tables {
   readonly #held = new Map<WorkerId, SortedList<TaskId>>();
   readonly #tasks = new Map<RunId, SortedList<TaskId>>();
   readonly #tenants = new Map<Tenant, TenantState>();
+  readonly #chunks = new Map<TaskId, SortedList<ChunkRow>>();
 
   put(row: Row): void {
     const key = keyOf(row);
@@ -67,6 +82,28 @@ export class Tables {
     this.#unlist(key, before);
     if (before.kind === "task") removeFrom(this.#tasks, before.run, before.id);
     this.rows.delete(key);
+  }
+
+  /** What is there already stays as it is. */
+  putChunk(chunk: ChunkRow): void {
+    const chunks = listOf(this.#chunks, chunk.task, byAttempt);
+    const [there] = chunks.from(chunk);
+    if (there === undefined || byAttempt(there, chunk) !== 0) chunks.add(Object.freeze({ ...chunk }));
+  }
+
+  /** By fence, then by number. */
+  chunksOf(task: TaskId): Iterable<ChunkRow> {
+    return this.#chunks.get(task) ?? [];
+  }
+
+  dropChunks(before: Millis): void {
+    for (const chunks of [...this.#chunks.values()])
+      for (const chunk of [...chunks]) if (chunk.at < before) removeFrom(this.#chunks, chunk.task, chunk);
+  }
+
+  /** Lines somebody stands in, by name. */
+  lineNames(): Line[] {
+    return [...this.#lines.keys()].sort(compareText);
   }
 
   task(id: TaskId): TaskRow | null {

@@ -21,6 +21,7 @@ import type {
 } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, workerKey } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
+import { nameOf } from "../list-name.ts";
 import { type LogRow, placeFacts } from "../log.ts";
 import { Clocks, enterLines, leaveLines } from "../rank.ts";
 import { rowProblem } from "../row-shape.ts";
@@ -147,6 +148,7 @@ export class MemoryTurn implements Tx {
         if (rank !== undefined && row.kind === "task" && row.line !== null) lines.add(row.line);
       }
       for (const key of unit.drops) tables.drop(key);
+      for (const chunk of unit.chunks ?? []) tables.putChunk(chunk);
       for (const mail of unit.mail) if (!tables.mail.some((known) => isSameMail(known, mail))) tables.mail.push(mail);
     }
     for (const mail of this.mail) tables.mail.splice(tables.mail.indexOf(mail), 1);
@@ -242,17 +244,19 @@ export class MemoryTurn implements Tx {
       if (this.#lists.has(nameOf(list))) continue;
       const found = list.limit > 0 ? this.#find(list) : [];
       this.#lists.set(nameOf(list), found);
-      if (list.of === "open") for (const task of found) this.#bring(task);
+      if ("run" in list) for (const task of found) this.#bring(task);
     }
   }
 
-  /** Only `open` takes its run; the others are a look, and what is looked at may be in other hands. */
+  /** Lists of a run take it; the others are a look, and what is looked at may be in other hands. */
   #find(list: TaskList): TaskRow[] {
     if (list.of === "held") return firstOf(this.#tables.held(list.worker), list.limit);
     if (list.of === "line") return firstOf(this.#tables.line(list.line), list.limit);
     this.#load([runKey(list.run)]);
     if (this.#loaded.get(runKey(list.run)) === "busy") return [];
-    return firstOf(this.#tables.tasksOf(list.run, list.after), list.limit, (task) => !hasEnded(task));
+    const tasks = this.#tables.tasksOf(list.run, list.after);
+    if (list.of === "open") return firstOf(tasks, list.limit, (task) => !hasEnded(task));
+    return firstOf(tasks, list.limit).filter((task) => task.id <= list.last);
   }
 
   #takeMail(limit: number): Mail[] {
@@ -279,11 +283,6 @@ export class MemoryTurn implements Tx {
   #assertOpen(): void {
     if (this.#isOver) throw new Error("this turn is over; begin another");
   }
-}
-
-function nameOf(list: TaskList): string {
-  if (list.of === "open") return `open ${list.limit} ${list.run} ${list.after}`;
-  return list.of === "held" ? `held ${list.limit} ${list.worker}` : `line ${list.limit} ${list.line}`;
 }
 
 function isSameMail(a: Mail, b: Mail): boolean {

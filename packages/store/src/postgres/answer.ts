@@ -21,6 +21,9 @@ export interface Reply {
   readonly brought: readonly Cells[] | null;
   readonly dueWorker: readonly Cells[] | null;
   readonly dueKey: readonly Cells[] | null;
+  readonly dueDoc: readonly Cells[] | null;
+  readonly guarded: readonly Cells[] | null;
+  readonly range: readonly Counted[] | null;
   readonly open: readonly Counted[] | null;
   readonly held: readonly Counted[] | null;
   readonly look: readonly Counted[] | null;
@@ -40,7 +43,9 @@ export function rowsOf(reply: Reply): Row[] {
   add("run", reply.brought);
   add("worker", reply.dueWorker);
   add("key", reply.dueKey);
-  for (const [, cells] of reply.open ?? []) rows.push(rowOf("task", cells));
+  add("doc", reply.dueDoc);
+  add("doc", reply.guarded);
+  for (const [, cells] of [...(reply.open ?? []), ...(reply.range ?? [])]) rows.push(rowOf("task", cells));
   return rows;
 }
 
@@ -67,6 +72,7 @@ export function listsOf(reply: Reply, request: Request): [TaskList, TaskRow[]][]
   const lists: [TaskList, TaskRow[]][] = [];
   for (const [asked, counted] of [
     [request.open, reply.open],
+    [request.range, reply.range],
     [request.held, reply.held],
     [request.look, reply.look],
   ] as const) {

@@ -4,6 +4,8 @@
 // Every statement of a volatile function has a snapshot of its own. So roots are locked first, and what they guard is read by a
 // later statement: a task read by the statement that locked its run could be an image from before the lock.
 
+import { runCollections } from "@astraflow/engine";
+import { openPhases } from "../row-shape.ts";
 import { dueKinds, type Kind, rootKinds, rowArray, sharedKinds } from "./columns.ts";
 import { schema } from "./schema.ts";
 
@@ -31,13 +33,14 @@ const beginArguments = `
   p_replica text DEFAULT NULL, p_epoch bigint DEFAULT NULL, p_nonce bigint DEFAULT NULL,
   p_born float8 DEFAULT 0, p_scale float8 DEFAULT 1, p_ahead float8 DEFAULT 0,
   p_run text[] DEFAULT NULL, p_worker text[] DEFAULT NULL, p_key text[] DEFAULT NULL, p_ask text[] DEFAULT NULL,
-  p_route text[] DEFAULT NULL, p_workflow text[] DEFAULT NULL, p_task text[] DEFAULT NULL,
+  p_doc text[] DEFAULT NULL, p_guarded text[] DEFAULT NULL, p_route text[] DEFAULT NULL, p_workflow text[] DEFAULT NULL, p_task text[] DEFAULT NULL,
   p_line text[] DEFAULT NULL, p_limit integer[] DEFAULT NULL,
   p_open text[] DEFAULT NULL, p_open_from text[] DEFAULT NULL, p_open_limit integer[] DEFAULT NULL,
+  p_range text[] DEFAULT NULL, p_range_from text[] DEFAULT NULL, p_range_to text[] DEFAULT NULL, p_range_limit integer[] DEFAULT NULL,
   p_held text[] DEFAULT NULL, p_held_limit integer[] DEFAULT NULL,
   p_look text[] DEFAULT NULL, p_look_limit integer[] DEFAULT NULL, p_address text[] DEFAULT NULL,
   p_due integer DEFAULT 0, p_mail integer DEFAULT 0,
-  p_skip_run text[] DEFAULT '{}', p_skip_worker text[] DEFAULT '{}', p_skip_key text[] DEFAULT '{}'`;
+  p_skip_run text[] DEFAULT '{}', p_skip_worker text[] DEFAULT '{}', p_skip_key text[] DEFAULT '{}', p_skip_doc text[] DEFAULT '{}'`;
 
 export function beginSql(name: string): string {
   return `CREATE FUNCTION ${schema}.${name}(${beginArguments}) RETURNS json LANGUAGE plpgsql VOLATILE ${functionSettings} AS $body$
@@ -47,7 +50,8 @@ DECLARE
   v_busy text[] := '{}'; v_loose text[] := '{}';
   ${dueKinds.map((kind) => `v_due_${kind} text[]; v_least_${kind} bigint;`).join(" ")}
   ${[...rootKinds, ...sharedKinds].map((kind) => `j_${kind} json;`).join(" ")}
-  j_task json; j_claimed json; j_brought json; j_due_worker json; j_due_key json; j_open json; j_held json; j_look json; j_mail json; j_address json;
+  v_due_guarded text[]; j_guarded json; j_range json;
+  j_task json; j_claimed json; j_brought json; j_due_worker json; j_due_key json; j_due_doc json; j_open json; j_held json; j_look json; j_mail json; j_address json;
 BEGIN
   IF p_replica IS NOT NULL THEN
     SELECT (SELECT epoch FROM ${schema}.replica WHERE id = p_replica), pg_try_advisory_xact_lock(p_nonce),
@@ -77,9 +81,9 @@ ${readTasks}
     v_now := greatest(v_instant, v_now);
   END IF;
   RETURN json_build_object('now', v_now, 'instant', v_instant, 'next', v_next, 'busy', v_busy, 'loose', v_loose,
-    ${[...rootKinds, ...sharedKinds].map((kind) => `'${kind}', j_${kind}`).join(", ")}, 'task', j_task, 'claimed', j_claimed,
-    'brought', j_brought, 'dueWorker', j_due_worker, 'dueKey', j_due_key, ${dueKinds.map((kind) => `'due_${kind}', v_due_${kind}`).join(", ")},
-    'open', j_open, 'held', j_held, 'look', j_look, 'mail', j_mail, 'address', j_address);
+    ${[...rootKinds, ...sharedKinds].map((kind) => `'${kind}', j_${kind}`).join(", ")}, 'task', j_task, 'guarded', j_guarded, 'claimed', j_claimed,
+    'brought', j_brought, 'dueWorker', j_due_worker, 'dueKey', j_due_key, 'dueDoc', j_due_doc, ${dueKinds.map((kind) => `'due_${kind}', v_due_${kind}`).join(", ")},
+    'open', j_open, 'range', j_range, 'held', j_held, 'look', j_look, 'mail', j_mail, 'address', j_address);
 END $body$`;
 }
 
@@ -153,17 +157,36 @@ const claim = `
     IF v_claimed IS NOT NULL THEN v_bring := ARRAY(SELECT DISTINCT split_part(x, '.', 1) FROM unnest(v_claimed) x); END IF;
   END IF;`;
 
+/** Documents that belong to a run: it is named behind the collection. */
+const guardedCollections = `'{${[...runCollections].join(",")}}'::text[]`;
+const runOfDoc = "split_part(split_part(t.id, '/', 3), '.', 1)";
+
+/** Documents that are guarded by their runs; the others are `dueSql`'s. */
+export const dueGuardedSql = (now: string, limit: string, skip: string): string =>
+  `SELECT t.id FROM ${schema}.doc t JOIN ${schema}.run r ON r.id = ${runOfDoc}
+          WHERE t.due <= ${now} AND t.collection = ANY (${guardedCollections}) AND r.id <> ALL (${skip})
+          ORDER BY t.due, t.id LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`;
+
 export const dueSql = (kind: (typeof dueKinds)[number], now: string, limit: string, skip: string): string =>
   kind === "task"
     ? `SELECT t.id FROM ${schema}.task t JOIN ${schema}.run r ON r.id = ${runOfTask}
           WHERE t.due <= ${now} AND r.id <> ALL (${skip}) ORDER BY t.due, t.id LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`
-    : `SELECT id FROM ${schema}.${kind} WHERE due <= ${now} AND id <> ALL (${skip}) ORDER BY due, id LIMIT ${limit}
+    : `SELECT id FROM ${schema}.${kind} WHERE due <= ${now} AND id <> ALL (${skip})
+          ${kind === "doc" ? `AND collection <> ALL (${guardedCollections})` : ""} ORDER BY due, id LIMIT ${limit}
           FOR NO KEY UPDATE SKIP LOCKED`;
 
 export const leastDueSql = (kind: (typeof dueKinds)[number], after?: string): string =>
   `SELECT due FROM ${schema}.${kind} WHERE ${after === undefined ? "due IS NOT NULL" : `due > ${after}`} ORDER BY due LIMIT 1`;
 
-const skipOf = { run: "p_skip_run", task: "p_skip_run", worker: "p_skip_worker", key: "p_skip_key" } as const;
+const skipOf = { run: "p_skip_run", task: "p_skip_run", worker: "p_skip_worker", key: "p_skip_key", doc: "p_skip_doc" } as const;
+
+const dueGuarded = `
+        SELECT array_agg(x.id) INTO v_due_guarded FROM (
+          ${dueGuardedSql("v_now", "p_due", "p_skip_run")}) x;
+        IF v_due_guarded IS NOT NULL THEN
+          v_due_doc := v_due_doc || v_due_guarded;
+          v_bring := v_bring || ARRAY(SELECT DISTINCT ${runOfDoc} FROM unnest(v_due_guarded) t(id));
+        END IF;`;
 
 const deadlines = `    SELECT greatest(${instant}, (SELECT max(clock) FROM ${schema}.lane)),
       ${dueKinds.map((kind) => `(${leastDueSql(kind)})`).join(", ")}
@@ -173,7 +196,7 @@ ${dueKinds
     (kind) => `    IF v_least_${kind} <= v_now THEN
       IF p_due > 0 THEN
         SELECT array_agg(x.id) INTO v_due_${kind} FROM (
-          ${dueSql(kind, "v_now", "p_due", skipOf[kind])}) x;
+          ${dueSql(kind, "v_now", "p_due", skipOf[kind])}) x;${kind === "doc" ? dueGuarded : ""}
       END IF;
       v_least_${kind} := (${leastDueSql(kind, "v_now")});
     END IF;
@@ -182,7 +205,7 @@ ${dueKinds
   .join("")}    v_next := least(${dueKinds.map((kind) => `v_least_${kind}`).join(", ")});
     IF v_due_run IS NOT NULL THEN v_bring := v_bring || v_due_run; END IF;
     IF v_due_task IS NOT NULL THEN v_bring := v_bring || ARRAY(SELECT DISTINCT split_part(x, '.', 1) FROM unnest(v_due_task) x); END IF;
-${(["worker", "key"] as const)
+${(["worker", "key", "doc"] as const)
   .map(
     (kind) => `    IF v_due_${kind} IS NOT NULL THEN
       SELECT json_agg(${rowArray(kind, "t")}) INTO j_due_${kind} FROM ${schema}.${kind} t WHERE t.id = ANY (v_due_${kind});
@@ -191,9 +214,14 @@ ${(["worker", "key"] as const)
   )
   .join("")}`;
 
+/** Tasks that have not ended. */
+export const isOpenSql = `t.phase IN (${openPhases.map((phase) => `'${phase}'`).join(", ")})`;
+
 export const openSql = (from: string, run: string, limit: string): string =>
   `SELECT * FROM ${schema}.task t WHERE t.id > ${from} AND t.id < ${run} || '/'
-      AND t.phase IN ('waiting', 'parked', 'ready', 'leased') ORDER BY t.id LIMIT ${limit}`;
+      AND ${isOpenSql} ORDER BY t.id LIMIT ${limit}`;
+export const rangeSql = (from: string, to: string, run: string, limit: string): string =>
+  `SELECT * FROM ${schema}.task t WHERE t.id > ${from} AND t.id <= ${to} AND t.id < ${run} || '/' ORDER BY t.id LIMIT ${limit}`;
 export const heldSql = (worker: string, limit: string): string =>
   `SELECT * FROM ${schema}.task t WHERE t.worker = ${worker} AND t.phase = 'leased' ORDER BY t.id LIMIT ${limit}`;
 export const lookSql = (line: string, limit: string): string =>
@@ -204,6 +232,11 @@ const lists = `
     SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.id) INTO j_open
     FROM unnest(p_open, p_open_from, p_open_limit) WITH ORDINALITY o(run, start, lim, n)
     CROSS JOIN LATERAL (${openSql("o.start", "o.run", "o.lim")}) x WHERE 'run/' || o.run <> ALL (v_busy);
+  END IF;
+  IF p_range IS NOT NULL THEN
+    SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.id) INTO j_range
+    FROM unnest(p_range, p_range_from, p_range_to, p_range_limit) WITH ORDINALITY o(run, start, stop, lim, n)
+    CROSS JOIN LATERAL (${rangeSql("o.start", "o.stop", "o.run", "o.lim")}) x WHERE 'run/' || o.run <> ALL (v_busy);
   END IF;
   IF p_held IS NOT NULL THEN
     SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.id) INTO j_held
@@ -221,4 +254,8 @@ const readTasks = `
   IF p_task IS NOT NULL OR v_due_task IS NOT NULL THEN
     SELECT json_agg(${rowArray("task", "t")}) INTO j_task FROM ${schema}.task t
     WHERE t.id = ANY (v_due_task || p_task) AND (v_busy = '{}' OR 'run/' || ${runOfTask} <> ALL (v_busy));
+  END IF;
+  IF p_guarded IS NOT NULL THEN
+    SELECT json_agg(${rowArray("doc", "t")}) INTO j_guarded FROM ${schema}.doc t
+    WHERE t.id = ANY (p_guarded) AND (v_busy = '{}' OR 'run/' || ${runOfDoc} <> ALL (v_busy));
   END IF;`;

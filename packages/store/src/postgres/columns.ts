@@ -7,26 +7,40 @@ import { type FieldType, rowProblem, shapes } from "../row-shape.ts";
 export type Kind = Row["kind"];
 
 /** In the order in which their tables are written. */
-export const kinds = ["run", "task", "worker", "key", "route", "workflow", "ask"] as const satisfies readonly Kind[];
-/** Kinds that are locked by their own row. A task is locked by its run; routes and workflows never change. */
-export const rootKinds = ["run", "worker", "key", "ask"] as const satisfies readonly Kind[];
+export const kinds = ["run", "task", "worker", "key", "route", "workflow", "ask", "doc"] as const satisfies readonly Kind[];
+/** Kinds that are locked by their own row. A task is locked by its run, and so are some documents; routes and workflows never change. */
+export const rootKinds = ["run", "worker", "key", "ask", "doc"] as const satisfies readonly Kind[];
 export const sharedKinds = ["route", "workflow"] as const satisfies readonly Kind[];
-export const dueKinds = ["key", "run", "task", "worker"] as const satisfies readonly Kind[];
+export const dueKinds = ["doc", "key", "run", "task", "worker"] as const satisfies readonly Kind[];
 
 export interface Column {
   readonly field: string;
   readonly type: FieldType;
+  /** Made of other fields when the row is written, for an index; no part of the row. */
+  readonly isMade?: true;
 }
 
+/** The words runs and documents are found by. They follow fields that are in none of the usual changes, so they are written with those. */
+const made: Readonly<Partial<Record<Kind, Column>>> = {
+  run: { field: "terms", type: "text", isMade: true },
+  doc: { field: "words", type: "text", isMade: true },
+};
+
 const columnsByKind = Object.fromEntries(
-  kinds.map((kind) => [kind, Object.entries(shapes[kind]).map(([field, type]) => ({ field, type }))]),
+  kinds.map((kind): [Kind, Column[]] => [
+    kind,
+    [
+      ...Object.entries(shapes[kind]).map(([field, type]) => ({ field, type })),
+      ...(made[kind] === undefined ? [] : [made[kind]]),
+    ],
+  ]),
 ) as unknown as Record<Kind, readonly Column[]>;
 
 /** Ranks are sums of costs; every other number counts something, or is an instant in milliseconds. */
 const fractions: ReadonlySet<string> = new Set(["rank"]);
 
 /** Fields that are in an index, which holds no long texts: two of them must fit into a third of a page. */
-const indexed: ReadonlySet<string> = new Set(["id", "tenant", "line", "worker"]);
+const indexed: ReadonlySet<string> = new Set(["id", "tenant", "line", "worker", "source", "collection", "sort"]);
 const nameBytesMax = 1_200;
 
 /** Byte order, whatever the database was made with: lines, lists and pages are read in it. */
@@ -69,8 +83,8 @@ export function columnNames(kind: Kind): readonly string[] {
 
 /** One row as a JSON array: shorter than an object, and the client knows the names. */
 export function rowArray(kind: Kind, alias: string): string {
-  return `json_build_array(${columnNames(kind)
-    .map((name) => `${alias}.${name}`)
+  return `json_build_array(${columnsByKind[kind]
+    .flatMap(({ field, isMade }) => (isMade ? [] : [`${alias}."${field}"`]))
     .join(", ")})`;
 }
 
@@ -97,6 +111,7 @@ export function columnProblem(row: Row, mask: number): string | null {
   for (let at = 0; at < columns.length; at++) {
     if ((mask & (1 << at)) === 0) continue;
     const column = columns[at] as Column;
+    if (column.isMade) continue;
     const value = fields[column.field];
     // Most fields are plain texts and numbers; only what does not look like one is asked about again, with words for it.
     if (

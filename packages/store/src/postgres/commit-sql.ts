@@ -1,11 +1,13 @@
 // The function that writes a turn: rows, ranks, then everything that turns share, in one order for all, so that no two can wait for
 // each other in a ring: clocks of lines by name, tenants by name, facts with their positions, the lane. Then the message says COMMIT.
 
+import { chunkFields } from "../row-shape.ts";
 import { functionSettings } from "./begin-sql.ts";
 import { castCell, columnNames, type Kind, kinds } from "./columns.ts";
 import { schema } from "./schema.ts";
 import {
   cellOf,
+  chunkSection,
   dropSections,
   eventSection,
   hasRows,
@@ -65,6 +67,10 @@ ${ranks}
 ${kinds.map(writeKind).join("")}
   IF v_updates <> p_updates THEN
     RAISE EXCEPTION USING ERRCODE = 'AF003', MESSAGE = format('%s rows were to be changed and %s were there', p_updates, v_updates);
+  END IF;
+  IF ${hasRows(chunkSection)} THEN
+    INSERT INTO ${schema}.chunk (${chunkFields.join(", ")}) SELECT ${chunkFields.map((field) => cellOf(chunkSection, field)).join(", ")}
+    FROM ${rowsOf(chunkSection)} ON CONFLICT (task, fence, first) DO NOTHING;
   END IF;
   IF ${hasRows(mailSection)} THEN
     INSERT INTO ${schema}.mail (replica, epoch, id, body)

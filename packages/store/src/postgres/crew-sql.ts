@@ -1,5 +1,6 @@
 // Statements of the pages about workers and about what waits: one worker with what it holds, how many workers there are, how many tasks.
 
+import { isOpenSql } from "./begin-sql.ts";
 import { rowArray } from "./columns.ts";
 import { nameValue as text, wholeValue } from "./literal.ts";
 import { schema } from "./schema.ts";
@@ -25,7 +26,7 @@ export const depthSql = `SELECT r.tenant, t.phase, count(*) AS n FROM ${schema}.
   CROSS JOIN unnest('{queued,running,ending}'::text[]) p(phase)
   JOIN ${schema}.run r ON r.tenant = n.id AND r.phase = p.phase AND r.phase <> 'succeeded'
   JOIN ${schema}.task t ON t.id > r.id || '.' AND t.id < r.id || '/'
-  WHERE t.phase IN ('waiting', 'parked', 'ready', 'leased') GROUP BY r.tenant, t.phase`;
+  WHERE ${isOpenSql} GROUP BY r.tenant, t.phase`;
 
 /** The same, each tenant's up to a number of tasks: a million in queue cost no more than that. */
 export const boundedDepthSql = (tenant: string | undefined, max: number | undefined): string =>
@@ -34,7 +35,7 @@ export const boundedDepthSql = (tenant: string | undefined, max: number | undefi
     JOIN LATERAL (SELECT r.id FROM ${schema}.run r
       WHERE r.tenant = n.id AND r.phase = p.phase AND r.phase <> 'succeeded' LIMIT ${limitOf(max)}) r ON true
     JOIN LATERAL (SELECT t.phase FROM ${schema}.task t WHERE t.id > r.id || '.' AND t.id < r.id || '/'
-      AND t.phase IN ('waiting', 'parked', 'ready', 'leased') LIMIT ${limitOf(max)}) t ON true
+      AND ${isOpenSql} LIMIT ${limitOf(max)}) t ON true
     LIMIT ${limitOf(max)}) d
   ${tenant === undefined ? "" : `WHERE n.id = ${text(tenant)}`} GROUP BY n.id, d.phase`;
 

@@ -6,10 +6,10 @@ import { fault } from "@astraflow/protocol";
 import { beginSql } from "./begin-sql.ts";
 import { commitCall, commitSql } from "./commit-sql.ts";
 import type { Link } from "./link.ts";
-import { firstSchema, schema, workerCondition } from "./schema.ts";
+import { documents, firstSchema, schema, workerCondition } from "./schema.ts";
 
 /** A step that has been released is never edited: a change is the next step. */
-const migrations: readonly string[] = [firstSchema, workerCondition];
+const migrations: readonly string[] = [firstSchema, workerCondition, documents];
 
 export const schemaVersion = migrations.length;
 

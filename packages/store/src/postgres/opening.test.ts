@@ -3,7 +3,7 @@ import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Hand } from "../contract/hand.ts";
 import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { readyUnit, runRow, unit, workerRow } from "../contract/sample-rows.ts";
+import { readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { schemaVersion } from "./migrations.ts";
 import { openPostgresReader } from "./reader.ts";
@@ -43,13 +43,17 @@ async function sql(text: string, address = url): Promise<unknown[][]> {
   }
 }
 
+/** Back to the version before there were documents. */
+const undoDocuments = `DROP TABLE astraflow.doc, astraflow.chunk; ALTER TABLE astraflow.task DROP COLUMN state;
+  ALTER TABLE astraflow.run DROP COLUMN label, DROP COLUMN source, DROP COLUMN about, DROP COLUMN marks, DROP COLUMN bindings, DROP COLUMN terms`;
+
 describe("opening a database", () => {
   it("[S40] makes the tables once when several schedulers open an empty database at one moment", async () => {
     const stores = ["a", "b", "c", "d"].map((replica) => ({ replica, store: make() }));
     const epochs = await Promise.all(stores.map(({ replica, store }) => store.open({ replica, cluster: "test" })));
 
     expect(epochs.map((one) => one.epoch)).toEqual([1, 1, 1, 1]);
-    expect(await sql("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2]]);
+    expect(await sql("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2], [3]]);
     expect(await sql("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
   });
 
@@ -83,7 +87,9 @@ describe("opening a database", () => {
     const before = await openHand(make());
     await before.write(unit({ puts: [workerRow("acme/w1")] }));
     await before.store.close();
-    await sql("ALTER TABLE astraflow.worker DROP COLUMN condition; DELETE FROM astraflow.migration WHERE version > 1");
+    await sql(
+      `${undoDocuments}; ALTER TABLE astraflow.worker DROP COLUMN condition; DELETE FROM astraflow.migration WHERE version > 1`,
+    );
 
     const after = await openHand(make());
 
@@ -92,6 +98,22 @@ describe("opening a database", () => {
     expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toMatchObject([
       { condition: '{"healthy":false}' },
     ]);
+  });
+
+  it("[S84] takes a database over in which runs had no names: they say nothing of themselves and are found by what is known", async () => {
+    const before = await openHand(make());
+    await before.write(unit({ puts: [runRow("r1", { client: "Nightly" }), taskRow("r1.0")] }));
+    await before.store.close();
+    await sql(`${undoDocuments}; DELETE FROM astraflow.migration WHERE version > 2`);
+
+    const after = await openHand(make());
+
+    const found = async (search: string) =>
+      (await after.store.page({ page: "runs", tenant: "acme", limit: 9, search })).items.map(({ id }) => id);
+    expect(await after.read("run/r1", "task/r1.0")).toEqual([runRow("r1", { client: "Nightly" }), taskRow("r1.0")]);
+    expect(await found("night")).toEqual(["r1"]);
+    await after.write(unit({ puts: [runRow("r1", { client: "Nightly", label: "report" })] }));
+    expect(await found("night report")).toEqual(["r1"]);
   });
 
   it("[S33] refuses a schema of our name that is not ours, a database without a store to read, and one that is not there", async () => {

@@ -3,14 +3,16 @@
 // sections.ts.
 
 import type { Key, Millis, Position, Row, TaskRow, Tenant, Unit } from "@astraflow/engine";
-import { keyOf, rootOf, splitKey } from "@astraflow/engine";
+import { keyOf, rootOf, splitKey, termsOf } from "@astraflow/engine";
 import { packFacts } from "../log.ts";
+import { docWords } from "../paging.ts";
 import { type BadUnit, leavesLine, refuse } from "../unit-check.ts";
 import { changesOf, columnProblem, everyColumn, isStorable, type Kind, textProblem } from "./columns.ts";
 import { commitValues } from "./commit-sql.ts";
 import { arrayText } from "./literal.ts";
 import { BrokenText, NumberList, packNumbers, packTexts, TextList } from "./packing.ts";
 import {
+  chunkSection,
   dropSections,
   eventSection,
   mailSection,
@@ -130,6 +132,7 @@ class Sheet {
       // Of two different epochs at most one is right: no worker is in such a one.
       this.#relied.set(worker, other === undefined || other === epoch ? epoch : -1);
     }
+    for (const chunk of unit.chunks ?? []) this.#cells(chunkSection).push(chunk as unknown as Cells);
     for (const { replica, epoch, id, body } of unit.mail) this.#cells(mailSection).push({ replica, epoch, id, body });
     return null;
   }
@@ -151,7 +154,7 @@ class Sheet {
       if (this.#known.isLoose(root)) this.#loose.add(root);
       if (section.mode === "i") this.#made.add(key);
     }
-    const cells = row as unknown as Cells;
+    const cells = cellsOf(row, section);
     if (place !== undefined) this.#places.set(cells, place);
     this.#cells(section).push(cells);
     return null;
@@ -229,6 +232,12 @@ class Sheet {
 const textBytesLikely = 320;
 const numberBytesLikely = 100;
 
+/** Runs and documents bring the words they are found by, where those are written. */
+function cellsOf(row: Row, section: RowSection): Cells {
+  if (row.kind === "run" && section.texts.includes("terms")) return { ...row, terms: termsOf(row) };
+  return (row.kind === "doc" ? { ...row, words: docWords(row.terms) } : row) as unknown as Cells;
+}
+
 /** The least that writes all that has changed. */
 function sectionFor(kind: Kind, image: Row | null | undefined, changes: number, isPlaced: boolean): RowSection {
   const { i, p, changes: all } = rowSections[kind];
@@ -278,6 +287,7 @@ export function badText(units: readonly Unit[]): BadUnit | null {
       ...unit.happenings.flatMap((one) => [one.tenant, one.subject]),
       ...unit.mail.flatMap((one) => [one.replica, one.id, one.body]),
       ...unit.ready.map((one) => one.tenant),
+      ...(unit.chunks ?? []).flatMap((one) => [one.task, one.body]),
       ...(unit.relies ?? []).map((one) => one.worker),
     ];
     const bad = names.find((name) => !isStorable(name));

@@ -1,38 +1,44 @@
 // Reads outside a turn, on a few connections of their own: pages and the log. May live in another process than the schedulers. Every
 // answer is one statement and so one snapshot: a page and the position it is true at belong together.
 
-import type {
-  CrewCount,
-  Depth,
-  EventPage,
-  EventQuery,
-  Key,
-  PageOf,
-  PageQuery,
-  Reader,
-  Row,
-  RunPhase,
-  RunRow,
-  WorkerRow,
+import {
+  type ChunkRow,
+  type CrewCount,
+  type Depth,
+  type DocRow,
+  docId,
+  type EventPage,
+  type EventQuery,
+  type PageOf,
+  type PageQuery,
+  type Reader,
+  type RouteRow,
+  type Row,
+  type RunRow,
+  runOf,
+  type TaskRow,
+  type WorkerRow,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
 import { byCrew } from "../crew.ts";
-import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
+import { pageOfLog } from "../log.ts";
+import { docCursor, type PageFor, searchedMax } from "../paging.ts";
+import { chunkFields } from "../row-shape.ts";
 import { type Address, readAddress } from "./address.ts";
 import { type Kind, rowArray } from "./columns.ts";
 import { boundedDepthSql, crewSql, depthSql, heldSql, workerSql, workersSql } from "./crew-sql.ts";
+import { chunksSql, docScanMax, docsInOrder, docsSearchSql, docsSql, docsWalkSql, linesSql, namedDocsSql } from "./doc-pages.ts";
 import { Lanes } from "./lanes.ts";
 import { awayFault, Link } from "./link.ts";
-import { nameValue as text, wholeValue as whole } from "./literal.ts";
+import { nameValue as text } from "./literal.ts";
+import { eventsSql, logRows, subjectEventsSql } from "./log-pages.ts";
 import { readVersion, refuseNewer } from "./migrations.ts";
 import { type Cells, rowOf } from "./rows.ts";
+import { fitsSql, isSearch, runRowSql, runsSql, scanMax, searchSql, taskRowSql, tasksSql, workflowSql } from "./run-pages.ts";
 import { schema } from "./schema.ts";
 
 const connections = 3;
 const answerMsMax = 30_000;
-/** A filter that no index serves looks at so many runs a page; the page may come short, and its cursor goes on from there. */
-const runsScannedMax = 5_000;
-
 /**
  * Every read has an index in the order it needs, whatever the planner knows of the table: without figures it would gather all that
  * follows a cursor to sort it. A forbidden scan that is done all the same counts as dear enough to be compiled, which takes longer than
@@ -44,26 +50,36 @@ export const readSettings = {
   jit: "off",
   statement_timeout: `${answerMsMax}`,
 } as const;
-const readText = `BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT ${Object.entries(readSettings)
-  .map(([name, value]) => `set_config('${name}', '${value}', true)`)
-  .join(", ")}`;
+/** An index of words can only be read whole and sorted then; an index in order would be walked to its end instead. */
+export const searchSettings = { ...readSettings, enable_bitmapscan: "on", enable_indexscan: "off" } as const;
 
-export function openPostgresReader(options: { url: string }): Reader {
-  return new PostgresReader(readAddress(options.url));
+const readText = beginText(readSettings);
+const searchText = beginText(searchSettings);
+
+function beginText(settings: Readonly<Record<string, string>>): string {
+  const words = Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', true)`);
+  return `BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT ${words.join(", ")}`;
+}
+
+export function openPostgresReader(options: { url: string; searchedRows?: number }): Reader {
+  return new PostgresReader(readAddress(options.url), options.searchedRows ?? searchedMax);
 }
 
 class PostgresReader implements Reader {
   readonly #address: Address;
   readonly #lanes = new Lanes(connections);
 
-  constructor(address: Address) {
+  readonly #searchedRows: number;
+
+  constructor(address: Address, searchedRows: number) {
+    this.#searchedRows = searchedRows;
     this.#address = { ...address, config: { ...address.config, query_timeout: 2 * answerMsMax } };
   }
 
   async events(query: EventQuery): Promise<EventPage> {
     const sql = query.subject === undefined ? eventsSql(query) : subjectEventsSql(query, query.subject);
     const [tenant, rows] = (await this.#ask(`SELECT (${tenantSql(query.tenant)}), (SELECT json_agg(
-      json_build_array(e.first, e.last, e.at, e.subject, e.facts) ORDER BY e.first) FROM (${sql}) e)`)) as [
+      json_build_array(e.first, e.last, e.at, e.subject, e.facts) ORDER BY e.first ${query.before === undefined ? "ASC" : "DESC"}) FROM (${sql}) e)`)) as [
       Cells | null,
       Cells[] | null,
     ];
@@ -83,16 +99,54 @@ class PostgresReader implements Reader {
       case "runs":
         return await this.#runs(query);
       case "run": {
-        const [tenant, run, tasks, workflow] = await this.#ask(runSql(query.tenant, query.run));
-        const detail =
-          run === null
-            ? null
-            : {
-                run: rowOf("run", run as Cells) as RunRow,
-                tasks: rows("task", tasks),
-                workflow: typeof workflow === "string" ? workflow : "",
-              };
-        return { detail, head: headOf(tenant) };
+        const { tenant: whose, run: id, tasksMax: limit } = query;
+        const tasksOf = { tenant: whose, run: id, ...(limit === undefined ? {} : { limit }) };
+        const [tenant, run, tasks, workflow] = await this.#ask(
+          `SELECT (${tenantSql(whose)}), (${runRowSql(whose, id)}), (${tasksSql(tasksOf)}), (${workflowSql(whose, id)})`,
+        );
+        const head = headOf(tenant);
+        if (run === null) return { detail: null, head };
+        const body = typeof workflow === "string" ? workflow : "";
+        return { detail: { run: rowOf("run", run as Cells) as RunRow, tasks: rows("task", tasks), workflow: body }, head };
+      }
+      case "tasks": {
+        const limit = Math.max(0, query.limit);
+        const sql = tasksSql({ ...query, limit: limit + 1 });
+        const [tenant, tasks] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${sql})`);
+        const found = rows("task", tasks);
+        const items = found.slice(0, limit);
+        return { items, next: found.length > limit ? (items.at(-1)?.id ?? null) : null, head: headOf(tenant) };
+      }
+      case "task": {
+        const [whose, id] = [query.tenant, runOf(query.task)];
+        const [tenant, run, task] = await this.#ask(
+          `SELECT (${tenantSql(whose)}), (${runRowSql(whose, id)}), (${taskRowSql(whose, id, query.task)})`,
+        );
+        const head = headOf(tenant);
+        if (run === null || task === null) return { run: null, task: null, head };
+        return { run: rowOf("run", run as Cells) as RunRow, task: rowOf("task", task as Cells) as TaskRow, head };
+      }
+      case "docs":
+        return await this.#docs(query);
+      case "doc": {
+        const [tenant, cells] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${namedDocsSql(query)})`);
+        const found = new Map(rows("doc", cells).map((doc) => [doc.id, doc]));
+        const items = query.names.map((name) => found.get(docId(query.tenant, query.collection, name)) ?? null);
+        return { items, head: headOf(tenant) };
+      }
+      case "chunks": {
+        const [tenant, cells] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${chunksSql(query)})`);
+        return { items: ((cells ?? []) as Cells[]).map(chunkOf), head: headOf(tenant) };
+      }
+      case "lines": {
+        const [tenant, cells] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${linesSql(query)})`);
+        const items = ((cells ?? []) as [string, Cells, number, number | null][]).map(([line, route, tasks, oldestReadyAt]) => ({
+          line,
+          route: rowOf("route", route) as RouteRow,
+          tasks,
+          oldestReadyAt,
+        }));
+        return { items, head: headOf(tenant) };
       }
       case "workers": {
         const [tenant, items] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${workersSql(query.tenant)})`);
@@ -132,32 +186,65 @@ class PostgresReader implements Reader {
     }
   }
 
-  async #runs(query: Extract<PageQuery, { page: "runs" }>): Promise<PageOf<Extract<PageQuery, { page: "runs" }>>> {
-    const [tenant, items, scanned] = await this.#ask(
-      `WITH s AS (${runsSql(query)}) SELECT (${tenantSql(query.tenant)}),
-         (SELECT json_agg(${rowArray("run", "f")}) FROM (SELECT * FROM s WHERE ${fitsSql(query)} ORDER BY id DESC LIMIT ${query.limit + 1}) f),
-         (SELECT json_build_array(count(*), min(id)) FROM s)`,
+  async #runs(query: PageFor<"runs">): Promise<PageOf<PageFor<"runs">>> {
+    const scannedMax = scanMax(query, this.#searchedRows);
+    const walk = runsSql(query, scannedMax);
+    const [tenant, cells, scanned] = await this.#ask(
+      // The walk ends where the page is full; how far it went is asked, by walking again, only where it is not.
+      `WITH f AS (SELECT * FROM (${walk}) s WHERE ${fitsSql(query)} ORDER BY id DESC LIMIT ${query.limit + 1})
+       SELECT (${tenantSql(query.tenant)}), (SELECT json_agg(${rowArray("run", "f")} ORDER BY f.id DESC) FROM f),
+         CASE WHEN (SELECT count(*) FROM f) <= ${query.limit}
+           THEN (SELECT json_build_array(count(*), min(id)) FROM (${walk}) s) END`,
     );
-    const found = rows("run", items).sort((a, b) => (a.id < b.id ? 1 : -1));
+    const found = rows("run", cells);
+    const items = found.slice(0, query.limit);
+    const head = headOf(tenant);
+    if (found.length > query.limit) return { items, next: items.at(-1)?.id ?? null, head };
     const [count, lowest] = scanned as [number, string | null];
-    const shown = found.slice(0, query.limit);
-    const isMore = found.length > query.limit;
-    return {
-      items: shown,
-      next: isMore ? (shown.at(-1)?.id ?? null) : count === scanMax(query) ? lowest : null,
-      head: headOf(tenant),
-    };
+    if (count < scannedMax || lowest === null) return { items, next: null, head };
+    if (!isSearch(query) || items.length === query.limit) return { items, next: lowest, head };
+    const rest = await this.#search({ ...query, before: lowest, limit: query.limit - items.length });
+    return { items: [...items, ...rest.items], next: rest.next, head };
+  }
+
+  /** What is not among the newest runs, by the index of words. The page is true at the position the newest were read at. */
+  async #search(query: PageFor<"runs">): Promise<{ items: RunRow[]; next: string | null }> {
+    const sql = `SELECT (SELECT json_agg(${rowArray("run", "f")} ORDER BY f.id DESC) FROM (${searchSql(query, query.limit + 1)}) f)`;
+    const [cells] = await this.#ask(sql, searchText);
+    const found = rows("run", cells);
+    const items = found.slice(0, query.limit);
+    return { items, next: found.length > query.limit ? (items.at(-1)?.id ?? null) : null };
+  }
+
+  async #docs(query: PageFor<"docs">): Promise<PageOf<PageFor<"docs">>> {
+    const scannedMax = docScanMax(query, this.#searchedRows);
+    const [tenant, cells, scanned, last] = await this.#ask(
+      `WITH s AS (${docsWalkSql(query, scannedMax)}) SELECT (${tenantSql(query.tenant)}), ${docsSql(query)}`,
+    );
+    const found = rows("doc", cells);
+    const walked = cutDocs(found, query.limit);
+    const head = headOf(tenant);
+    const [sort, id] = (last ?? []) as string[];
+    if (walked.next !== null || Number(scanned) < scannedMax || sort === undefined || id === undefined)
+      return { ...walked, head };
+    const after = docCursor({ sort, id });
+    const limit = query.limit - found.length;
+    if (limit === 0) return { items: found, next: after, head };
+    const sql = docsSearchSql({ ...query, after }, limit + 1);
+    const [more] = await this.#ask(`SELECT (SELECT ${docsInOrder(query, "f")} FROM (${sql}) f)`, searchText);
+    const rest = cutDocs(rows("doc", more), limit);
+    return { items: [...found, ...rest.items], next: rest.next, head };
   }
 
   /** The one row of a statement. A connection that died while nobody used it is replaced without a word. */
-  async #ask(sql: string): Promise<unknown[]> {
+  async #ask(sql: string, begin = readText): Promise<unknown[]> {
     const lane = await this.#lanes.take();
     try {
       for (let tries = 1; ; tries++) {
         const isFresh = lane.link === null || lane.link.lost !== null;
         if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
         try {
-          const [, , result] = await lane.link.query(`${readText}; ${sql}; COMMIT`, 4);
+          const [, , result] = await lane.link.query(`${begin}; ${sql}; COMMIT`, 4);
           return result?.rows[0] ?? [];
         } catch (error) {
           lane.link.cut();
@@ -188,47 +275,6 @@ const headOf = (tenant: unknown): number => Number((tenant as Cells | null)?.[0]
 const tenantSql = (tenant: string): string =>
   `SELECT json_build_array(position, floor) FROM ${schema}.tenant WHERE id = ${text(tenant)}`;
 
-/** From the row that holds the cursor on: it may have more facts behind it. */
-export function eventsSql({ tenant, after, limit }: EventQuery): string {
-  return `SELECT first, last, at, subject, facts FROM ${schema}.event WHERE tenant = ${text(tenant)} AND first >= coalesce((
-    SELECT max(first) FROM ${schema}.event WHERE tenant = ${text(tenant)} AND first <= ${whole(after)}), 0) ORDER BY first LIMIT ${whole(limit + 1)}`;
-}
-
-/** The empty text keeps the planner from walking the tenant's whole log: a subject's rows are few. */
-export function subjectEventsSql({ tenant, after, limit }: EventQuery, subject: Key): string {
-  return `SELECT first, last, at, subject, facts FROM ${schema}.event WHERE subject = ${text(subject)} AND tenant || '' = ${text(tenant)}
-    AND first >= coalesce((SELECT max(first) FROM ${schema}.event WHERE subject = ${text(subject)} AND first <= ${whole(after)}), 0)
-    ORDER BY first LIMIT ${whole(limit + 1)}`;
-}
-
-const hasFilter = (query: { phase?: RunPhase; client?: string }) => query.client !== undefined || query.phase === "succeeded";
-const scanMax = (query: { phase?: RunPhase; client?: string; limit: number }) =>
-  hasFilter(query) ? Math.max(runsScannedMax, query.limit + 1) : query.limit + 1;
-
-/** Most runs have succeeded, so those are found by walking; the index of the other phases stays small. */
-export function runsSql(query: Extract<PageQuery, { page: "runs" }>): string {
-  const before = query.before === undefined ? "" : ` AND id < ${text(query.before)}`;
-  const ofPhase =
-    query.phase === undefined || query.phase === "succeeded" ? "" : ` AND phase = '${query.phase}' AND phase <> 'succeeded'`;
-  return `SELECT * FROM ${schema}.run WHERE tenant = ${text(query.tenant)}${ofPhase}${before} ORDER BY id DESC LIMIT ${scanMax(query)}`;
-}
-
-function fitsSql(query: Extract<PageQuery, { page: "runs" }>): string {
-  const tests = [
-    ...(query.phase === "succeeded" ? ["phase = 'succeeded'"] : []),
-    ...(query.client === undefined ? [] : [`client = ${text(query.client)}`]),
-  ];
-  return tests.length === 0 ? "true" : tests.join(" AND ");
-}
-
-function runSql(tenant: string, run: string): string {
-  const isTheirs = `r.id = ${text(run)} AND r.tenant = ${text(tenant)}`;
-  return `SELECT (${tenantSql(tenant)}), (SELECT ${rowArray("run", "r")} FROM ${schema}.run r WHERE ${isTheirs}),
-    (SELECT json_agg(${rowArray("task", "t")} ORDER BY t.id) FROM ${schema}.task t
-      WHERE t.id > ${text(`${run}.`)} AND t.id < ${text(`${run}/`)} AND EXISTS (SELECT FROM ${schema}.run r WHERE ${isTheirs})),
-    (SELECT w.body FROM ${schema}.run r JOIN ${schema}.workflow w ON w.id = r.workflow WHERE ${isTheirs})`;
-}
-
 /** Asked once a second by every scheduler. The empty text lets the primary key serve it, in its order. */
 export const routesSql = `SELECT json_agg(${rowArray("route", "t")}) FROM (SELECT * FROM ${schema}.route WHERE id >= '' ORDER BY id) t`;
 
@@ -236,16 +282,14 @@ function rows<K extends Kind>(kind: K, cells: unknown): Extract<Row, { kind: K }
   return ((cells ?? []) as Cells[]).map((one) => rowOf(kind, one) as Extract<Row, { kind: K }>);
 }
 
-function* logRows(tenant: string, cells: readonly Cells[]): Generator<LogRow> {
-  for (const [first, last, at, subject, facts] of cells)
-    yield {
-      tenant,
-      first: Number(first),
-      last: Number(last),
-      at: Number(at),
-      subject: String(subject) as LogRow["subject"],
-      facts: unpackFacts(String(facts)),
-    };
+function cutDocs(found: readonly DocRow[], limit: number): { items: DocRow[]; next: string | null } {
+  const items = found.slice(0, limit);
+  const last = items.at(-1);
+  return { items, next: found.length > limit && last !== undefined ? docCursor(last) : null };
+}
+
+function chunkOf(cells: Cells): ChunkRow {
+  return Object.fromEntries(chunkFields.map((field, at) => [field, cells[at]])) as unknown as ChunkRow;
 }
 
 function byTenantAndPhase(a: Depth, b: Depth): number {

@@ -1,7 +1,7 @@
 // What a turn asks for, as one call of the function that begins turns. What it answers is read in answer.ts.
 
 import type { Key, TaskList, Want, WorkerId } from "@astraflow/engine";
-import { rootOf, runOf, splitKey } from "@astraflow/engine";
+import { rootOf, splitKey } from "@astraflow/engine";
 import { isStorable, type Kind } from "./columns.ts";
 import { callText, numberArray, textArray, textValue } from "./literal.ts";
 import { beginFunction } from "./migrations.ts";
@@ -11,6 +11,7 @@ export interface Request {
   readonly call: string;
   /** The lists asked for, in the order in which the answer counts them. */
   readonly open: readonly OpenList[];
+  readonly range: readonly Extract<TaskList, { of: "range" }>[];
   readonly held: readonly Extract<TaskList, { of: "held" }>[];
   readonly look: readonly Extract<TaskList, { of: "line" }>[];
   /** Roots that will be taken or found busy. */
@@ -33,7 +34,7 @@ export type Wish = Pick<Want, "rows" | "lists"> & Partial<Want> & { readonly add
 
 export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key) => boolean): Request {
   const roots = new Set<Key>();
-  const ids: Record<Kind, string[]> = { run: [], task: [], worker: [], key: [], route: [], workflow: [], ask: [] };
+  const ids: Record<Kind, string[]> = { run: [], task: [], worker: [], key: [], route: [], workflow: [], ask: [], doc: [] };
   const addRoot = (root: Key) => {
     if (roots.has(root) || hasTaken(root)) return;
     roots.add(root);
@@ -41,17 +42,21 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key)
     ids[kind].push(id);
   };
   const tasks = new Set<string>();
+  const guarded = new Set<string>();
   for (const key of wish.rows) {
     // No table can hold such a name, so there is nothing to lock and nothing to find.
     if (!isStorable(key)) continue;
-    addRoot(rootOf(key));
+    const root = rootOf(key);
+    addRoot(root);
     if (key.startsWith("task/")) tasks.add(key.slice(5));
+    else if (root !== key) guarded.add(key.slice(4));
   }
   ids.task.push(...tasks);
   const open = wish.lists.filter((list) => list.of === "open");
   const held = wish.lists.filter((list) => list.of === "held");
   const look = wish.lists.filter((list) => list.of === "line");
-  for (const list of open) addRoot(`run/${list.run}`);
+  const range = wish.lists.filter((list) => list.of === "range");
+  for (const list of [...open, ...range]) addRoot(`run/${list.run}`);
   const claims = claimsOf(wish.claims ?? []);
   const skip = skipOf(wish.skip ?? []);
   const call = callText(`${schema}.${beginFunction.name}`, {
@@ -62,6 +67,11 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key)
     open: texts(open.map((list) => list.run)),
     open_from: texts(open.map((list) => (list.after === "" ? `${list.run}.` : list.after))),
     open_limit: numbers(open.map((list) => Math.max(0, list.limit))),
+    range: texts(range.map((list) => list.run)),
+    range_from: texts(range.map((list) => (list.after < `${list.run}.` ? `${list.run}.` : list.after))),
+    range_to: texts(range.map((list) => list.last)),
+    range_limit: numbers(range.map((list) => Math.max(0, list.limit))),
+    guarded: texts([...guarded]),
     held: texts(held.map((list) => list.worker)),
     held_limit: numbers(held.map((list) => Math.max(0, list.limit))),
     look: texts(look.map((list) => list.line)),
@@ -72,8 +82,9 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key)
     skip_run: texts(skip.run),
     skip_worker: texts(skip.worker),
     skip_key: texts(skip.key),
+    skip_doc: texts(skip.doc),
   });
-  return { call, open, held, look, roots };
+  return { call, open, range, held, look, roots };
 }
 
 /** A line that is claimed twice is claimed once for both. */
@@ -83,13 +94,15 @@ function claimsOf(claims: Want["claims"]): Map<string, number> {
   return limits;
 }
 
-function skipOf(skip: readonly Key[]): Record<"run" | "worker" | "key", string[]> {
-  const ids: Record<string, string[]> = { run: [], worker: [], key: [] };
+type Skipped = "run" | "worker" | "key" | "doc";
+
+function skipOf(skip: readonly Key[]): Record<Skipped, string[]> {
+  const ids: Record<string, string[]> = { run: [], worker: [], key: [], doc: [] };
   for (const key of skip) {
-    const [kind, id] = splitKey(key);
-    ids[kind === "task" ? "run" : kind]?.push(kind === "task" ? runOf(id) : id);
+    const [kind, id] = splitKey(rootOf(key));
+    ids[kind]?.push(id);
   }
-  return ids as Record<"run" | "worker" | "key", string[]>;
+  return ids as Record<Skipped, string[]>;
 }
 
 const texts = (list: readonly string[]): string | undefined => (list.length === 0 ? undefined : textArray(list));

@@ -10,7 +10,7 @@ export function rowOf(kind: Kind, cells: Cells): Row {
   if (kind === "task") return taskOf(cells);
   if (kind === "run") return runRowOf(cells);
   const row: Record<string, unknown> = { kind };
-  for (const [at, { field }] of columnsOf(kind).entries()) row[field] = cells[at];
+  for (const [at, { field, isMade }] of columnsOf(kind).entries()) if (!isMade) row[field] = cells[at];
   return row as unknown as Row;
 }
 
@@ -47,6 +47,7 @@ function taskOf(cells: Cells): TaskRow {
     params: cells[21] as TaskRow["params"],
     result: cells[22] as TaskRow["result"],
     error: cells[23] as TaskRow["error"],
+    state: cells[24] as TaskRow["state"],
   };
 }
 
@@ -67,5 +68,10 @@ function runRowOf(cells: Cells): RunRow {
     endedAt: cells[11] as RunRow["endedAt"],
     due: cells[12] as RunRow["due"],
     error: cells[13] as RunRow["error"],
+    label: cells[14] as RunRow["label"],
+    source: cells[15] as RunRow["source"],
+    about: cells[16] as RunRow["about"],
+    marks: cells[17] as RunRow["marks"],
+    bindings: cells[18] as RunRow["bindings"],
   };
 }

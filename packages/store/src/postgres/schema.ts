@@ -6,8 +6,13 @@ import { kinds, tableColumns } from "./columns.ts";
 export const schema = "astraflow";
 
 /** Columns that came with a later step. */
-const later: ReadonlySet<string> = new Set(["worker.condition"]);
-const tables = kinds.map((kind) => `CREATE TABLE ${schema}.${kind} (${tableColumns(kind, later)});`).join("\n");
+const later: ReadonlySet<string> = new Set([
+  "worker.condition",
+  "task.state",
+  ...["label", "source", "about", "marks", "bindings", "terms"].map((field) => `run.${field}`),
+]);
+const firstKinds = kinds.filter((kind) => kind !== "doc");
+const tables = firstKinds.map((kind) => `CREATE TABLE ${schema}.${kind} (${tableColumns(kind, later)});`).join("\n");
 
 export const workerCondition = `ALTER TABLE ${schema}.worker ADD COLUMN condition text COLLATE "C" NOT NULL DEFAULT '{}'`;
 
@@ -50,3 +55,25 @@ CREATE INDEX event_of ON ${schema}.event (subject, first);
 ALTER TABLE ${schema}.task SET (autovacuum_vacuum_scale_factor = 0.05);
 ALTER TABLE ${schema}.run SET (autovacuum_vacuum_scale_factor = 0.05);
 `;
+
+/** Words as an index takes them: they are cut already, so no dictionary has a say. */
+export const wordsOfRun = `array_to_tsvector(string_to_array(terms, ' '))`;
+export const wordsOfDoc = `array_to_tsvector(string_to_array(words, ' '))`;
+
+/** Runs that are there already get no words: a table of any size must be taken over within the time an opening has. */
+export const documents = `
+ALTER TABLE ${schema}.task ADD COLUMN state text COLLATE "C";
+ALTER TABLE ${schema}.run ADD COLUMN label text COLLATE "C" NOT NULL DEFAULT '', ADD COLUMN source text COLLATE "C" NOT NULL DEFAULT '',
+  ADD COLUMN about text COLLATE "C" NOT NULL DEFAULT '{}', ADD COLUMN marks text COLLATE "C", ADD COLUMN bindings text COLLATE "C",
+  ADD COLUMN terms text COLLATE "C" NOT NULL DEFAULT '';
+CREATE INDEX run_source ON ${schema}.run (tenant, source, id) WHERE source <> '';
+CREATE INDEX run_words ON ${schema}.run USING gin (${wordsOfRun});
+CREATE TABLE ${schema}.doc (${tableColumns("doc", later)});
+CREATE INDEX doc_list ON ${schema}.doc (tenant, collection, sort, id);
+CREATE INDEX doc_words ON ${schema}.doc USING gin (${wordsOfDoc}) WHERE words <> '';
+CREATE INDEX doc_due ON ${schema}.doc (due, id) WHERE due IS NOT NULL;
+CREATE TABLE ${schema}.chunk (
+  task text COLLATE "C", fence bigint, first bigint, count bigint NOT NULL, at bigint NOT NULL, line bigint NOT NULL,
+  lines bigint NOT NULL, body text NOT NULL, PRIMARY KEY (task, fence, first)
+);
+CREATE INDEX chunk_at ON ${schema}.chunk (at)`;

@@ -25,10 +25,14 @@ export interface RowSection extends Section {
 /** The usual changes: where nothing else has changed, only these columns are sent and set. Everything else is written whole. */
 const usualChanges: Readonly<Partial<Record<Kind, readonly (readonly string[])[]>>> = {
   task: [
+    ["acked", "due", "state"],
     ["phase", "acked", "due", "endedAt", "result", "error"],
     ["phase", "line", "rank", "fence", "attempt", "deliveries", "worker", "boot", "epoch", "acked", "due", "grantedAt"],
   ],
-  run: [["phase", "open", "startedAt", "endedAt", "due"]],
+  run: [
+    ["phase", "open", "startedAt", "endedAt", "due"],
+    ["open", "due", "bindings"],
+  ],
   worker: [["seenAt", "due"]],
 };
 
@@ -86,6 +90,7 @@ export const dropSections = Object.fromEntries(kinds.map((kind) => [kind, sectio
 /** `tenant`, `line`: places in the lists of the call. */
 export const readySection = section("ready", [], ["tenant", "line", "cost"]);
 export const eventSection = section("event", ["subject", "facts"], ["tenant", "first", "count"]);
+export const chunkSection = section("chunk", ["task", "body"], ["fence", "first", "count", "at", "line", "lines"]);
 export const mailSection = section("mail", ["replica", "id", "body"], ["epoch"]);
 
 /** All of them, in any order: each knows its place. */
@@ -94,6 +99,7 @@ export const sections: readonly Section[] = [
   ...kinds.map((kind) => dropSections[kind]),
   readySection,
   eventSection,
+  chunkSection,
   mailSection,
 ];
 

@@ -6,6 +6,7 @@ import type {
   EventPage,
   EventQuery,
   Hint,
+  Millis,
   PageOf,
   PageQuery,
   Position,
@@ -31,7 +32,7 @@ import { openPostgresReader } from "./reader.ts";
 import { type Request, requestOf } from "./request.ts";
 import { checkServer } from "./server-check.ts";
 import { settleTurn, type Unsettled } from "./settlement.ts";
-import { trimLog } from "./trim.ts";
+import { trimChunks, trimLog } from "./trim.ts";
 import { PostgresTurn, type TurnEnd } from "./turn.ts";
 import { doubledRow, doubtedWorkers, faultOf, isRefusedData } from "./verdict.ts";
 
@@ -46,12 +47,16 @@ export interface PostgresOptions {
   readonly failpoint?: (name: string) => void;
   /** For tests: how far the store's clock is ahead of the server's. */
   readonly aheadMs?: () => number;
+  /** How many runs a search compares before it asks the index of words. */
+  readonly searchedRows?: number;
 }
 
 export interface PostgresStore extends Store {
   stats(): Readonly<PostgresStats>;
   /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
   trim(tenant: Tenant, floor: Position): Promise<number>;
+  /** Removes what tasks printed before an instant; answers how many rows went. Call again until it answers 0. */
+  trimChunks(before: Millis): Promise<number>;
 }
 
 export const postgresFailpoints = [
@@ -115,7 +120,9 @@ class SharedStore implements PostgresStore, TurnEnd {
     first.link = link;
     lanes.give(first);
     const hints = new HintPost(this.#address, (hint) => this.#hear(hint));
-    this.#opened = { ...entry, replica: me.replica, lanes, reader: openPostgresReader({ url: this.#options.url }), hints };
+    const { url, searchedRows } = this.#options;
+    const reader = openPostgresReader({ url, ...(searchedRows === undefined ? {} : { searchedRows }) });
+    this.#opened = { ...entry, replica: me.replica, lanes, reader, hints };
     await hints.start();
     return { epoch: entry.epoch, lastTurn: entry.lastTurn };
   }
@@ -222,11 +229,20 @@ class SharedStore implements PostgresStore, TurnEnd {
   }
 
   async trim(tenant: Tenant, floor: Position): Promise<number> {
+    return await this.#onLane((link) => trimLog(link, tenant, floor));
+  }
+
+  async trimChunks(before: Millis): Promise<number> {
+    return await this.#onLane((link) => trimChunks(link, before));
+  }
+
+  /** Work beside the turns, on a lane that none of them uses meanwhile. */
+  async #onLane<T>(work: (link: Link) => Promise<T>): Promise<T> {
     const { lanes, replica, epoch } = this.#mustOpen();
     const lane = await lanes.take();
     try {
       if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
-      return await trimLog(lane.link, tenant, floor);
+      return await work(lane.link);
     } catch (error) {
       lane.link?.cut();
       throw faultOf(this.#address, replica, epoch, error);

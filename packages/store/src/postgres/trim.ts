@@ -1,8 +1,9 @@
-// Retention of the log: rows below a floor go, the floor stays, so that a cursor from before it is answered and not misled.
+// Retention: rows of the log below a floor go, and the floor stays, so that a cursor from before it is answered and not misled. What
+// tasks printed goes by its age.
 
-import type { Position, Tenant } from "@astraflow/engine";
+import type { Millis, Position, Tenant } from "@astraflow/engine";
 import type { Link } from "./link.ts";
-import { textValue } from "./literal.ts";
+import { textValue, wholeValue } from "./literal.ts";
 import { schema } from "./schema.ts";
 
 /** Few enough that the tenant's row, which every turn of the tenant needs, is never locked for long. */
@@ -20,4 +21,14 @@ export async function trimLog(link: Link, tenant: Tenant, floor: Position): Prom
     4,
   );
   return results[2]?.rowCount ?? 0;
+}
+
+/** Nobody changes what was printed, so nobody is in the way. */
+export async function trimChunks(link: Link, before: Millis): Promise<number> {
+  const [result] = await link.query(
+    `DELETE FROM ${schema}.chunk WHERE ctid = ANY (ARRAY(
+       SELECT ctid FROM ${schema}.chunk WHERE at < ${wholeValue(before)} ORDER BY at LIMIT ${rowsMax}))`,
+    1,
+  );
+  return result?.rowCount ?? 0;
 }

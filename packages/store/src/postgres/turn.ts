@@ -17,6 +17,7 @@ import type {
   WorkerRow,
 } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
+import { nameOf } from "../list-name.ts";
 import {
   addressesOf,
   byStanding,
@@ -97,7 +98,7 @@ export class PostgresTurn implements Tx, Knowledge {
     const isBusy = (root: Key) => this.#busy.has(root);
     const wish = {
       rows: newRows.filter((key) => !isBusy(rootOf(key))),
-      lists: newLists.filter((list) => list.of !== "open" || !isBusy(`run/${list.run}`)),
+      lists: newLists.filter((list) => !("run" in list) || !isBusy(`run/${list.run}`)),
       addresses: addresses.filter((worker) => !this.#addresses.has(worker)),
     };
     for (const list of newLists) if (!wish.lists.includes(list)) this.#lists.set(nameOf(list), []);
@@ -186,9 +187,4 @@ export interface Asked {
   readonly want: Want;
   readonly request: Request;
   readonly reply: Reply;
-}
-
-function nameOf(list: TaskList): string {
-  if (list.of === "open") return `open ${list.limit} ${list.run} ${list.after}`;
-  return list.of === "held" ? `held ${list.limit} ${list.worker}` : `line ${list.limit} ${list.line}`;
 }

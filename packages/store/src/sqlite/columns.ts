@@ -48,6 +48,7 @@ export const columnsByKind: Readonly<Record<Kind, Columns>> = {
   route: columnsOf("route"),
   workflow: columnsOf("workflow"),
   ask: columnsOf("ask"),
+  doc: columnsOf("doc"),
 };
 
 type Fields = Readonly<Record<string, unknown>>;

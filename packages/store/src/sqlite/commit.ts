@@ -1,12 +1,25 @@
 // Writing a turn: all units in one transaction, ranks before rows, positions last, then the replica's row that says the turn is in.
 // Nothing is remembered before COMMIT has answered; what to do when it answers badly is store.ts's business.
 
-import { keyOf, type Millis, type Position, type Row, type Tenant, type Unit } from "@astraflow/engine";
+import {
+  type DocRow,
+  hasSameTerms,
+  keyOf,
+  type Millis,
+  type Position,
+  type Row,
+  type RunId,
+  type Tenant,
+  type Unit,
+} from "@astraflow/engine";
 import { packFacts, placeFacts } from "../log.ts";
 import { Clocks, enterLines } from "../rank.ts";
+import { chunkFields } from "../row-shape.ts";
 import { cellsOf, changedColumns, type Kind, updateCells } from "./columns.ts";
 import type { Desk, TenantState } from "./desk.ts";
+import { enterWords, forgetWords } from "./doc-search.ts";
 import { indexTail } from "./histories.ts";
+import { indexFresh, noteFresh } from "./search.ts";
 
 export interface TurnRecord {
   readonly replica: string;
@@ -17,6 +30,8 @@ export interface TurnRecord {
   readonly mailTaken: readonly number[];
   /** How many rows of a tenant's log may be outside the index of histories. */
   readonly tailRowsMax: number;
+  /** How many runs may be outside the index of words. */
+  readonly freshRunsMax: number;
   before(kind: Kind, id: string): Row | null;
 }
 
@@ -41,6 +56,8 @@ const putTenant =
 const putLine = "INSERT INTO line (id, clock) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET clock = excluded.clock";
 const putReplica = "UPDATE replica SET last_turn = ?, clock = ? WHERE id = ? AND epoch = ?";
 const putMail = "INSERT INTO mail (replica, epoch, id, body) VALUES (?, ?, ?, ?) ON CONFLICT (replica, epoch, id) DO NOTHING";
+const putChunk = `INSERT INTO chunk (${chunkFields.join(", ")}) VALUES (${chunkFields.map(() => "?").join(", ")})
+  ON CONFLICT (task, fence, first) DO NOTHING`;
 const dropMail = "DELETE FROM mail WHERE seq = ?";
 
 /** Runs inside an open transaction; throws UnitRefused when a unit is to blame and anything else when the world is. */
@@ -63,6 +80,11 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
         writeChange(desk, befores[afters.length] ?? null, null);
         afters.push(null);
       }
+      for (const chunk of unit.chunks ?? [])
+        connection.run(
+          connection.prepare(putChunk),
+          chunkFields.map((field) => chunk[field]),
+        );
       if (unit.mail.length > 0) desk.expectMail();
       for (const mail of unit.mail) connection.run(connection.prepare(putMail), [mail.replica, mail.epoch, mail.id, mail.body]);
     } catch (error) {
@@ -78,16 +100,35 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
   const tenants = tenantsAfter(desk, record, placed, clocks);
   for (const [tenant, { position, clock, indexed }] of tenants)
     connection.run(connection.prepare(putTenant), [tenant, position, clock, indexed]);
+  const freshRuns = writeFresh(desk, record, befores, afters);
   connection.run(connection.prepare(putReplica), [record.turn, record.now, record.replica, record.epoch]);
   return {
     first: placed.first,
     remember() {
       desk.words.keep();
+      desk.setFreshRuns(freshRuns);
       for (let at = 0; at < afters.length; at++) desk.noteWritten(befores[at] ?? null, afters[at] ?? null);
       for (const [line, clock] of clocks.lines) desk.setLineClock(line, clock);
       for (const [tenant, state] of tenants) desk.setTenant(tenant, state);
     },
   };
+}
+
+/** Notes runs that are found by other words now; many of them enter the index on the way. Answers how many are left outside. */
+function writeFresh(desk: Desk, record: TurnRecord, befores: readonly (Row | null)[], afters: readonly (Row | null)[]): number {
+  const fresh: RunId[] = [];
+  for (let at = 0; at < afters.length; at++) {
+    const after = afters[at];
+    if (after?.kind !== "run") continue;
+    const before = befores[at];
+    if (before?.kind !== "run" || !hasSameTerms(before, after)) fresh.push(after.id);
+  }
+  if (fresh.length === 0) return desk.freshRuns;
+  const runs = desk.freshRuns + fresh.length;
+  noteFresh(desk.connection, fresh);
+  if (runs <= record.freshRunsMax) return runs;
+  indexFresh(desk.connection);
+  return 0;
 }
 
 /** The tenants this turn touched, as they will be; a tail of the log that has grown long enters the index on the way. */
@@ -133,6 +174,7 @@ function beforesOf(record: TurnRecord, clocks: Clocks): (Row | null)[] {
 
 function writeChange(desk: Desk, before: Row | null, after: Row | null): void {
   const { connection, statements, words } = desk;
+  if (before?.kind === "doc") forgetWords(connection, before, after as DocRow | null);
   if (after === null) {
     if (before !== null) connection.run(connection.prepare(`DELETE FROM ${before.kind} WHERE id = ?`), [before.id]);
   } else if (before === null) connection.run(statements.insert(after.kind), cellsOf(after, words));
@@ -140,6 +182,7 @@ function writeChange(desk: Desk, before: Row | null, after: Row | null): void {
     const mask = changedColumns(before, after);
     if (mask !== 0) connection.run(statements.update(after.kind, mask), updateCells(after, mask, words));
   }
+  if (after?.kind === "doc") enterWords(connection, before as DocRow | null, after);
 }
 
 const constraintFailed = 19;

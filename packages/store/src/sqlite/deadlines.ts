@@ -6,7 +6,7 @@ import { keyOf } from "@astraflow/engine";
 import type { Kind } from "./columns.ts";
 import type { Connection } from "./connection.ts";
 
-const kindsWithDue = ["key", "run", "task", "worker"] as const;
+const kindsWithDue = ["doc", "key", "run", "task", "worker"] as const;
 type DueKind = (typeof kindsWithDue)[number];
 
 export interface DueId {

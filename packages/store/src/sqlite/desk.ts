@@ -3,6 +3,7 @@
 // remembered may be believed: the desk is thrown away with its connection.
 
 import type { Line, Mail, Millis, Position, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
+import { openPhases, taskPhases } from "../row-shape.ts";
 import { hasEnded } from "../unit-check.ts";
 import { columnsByKind, type Kind, rowOf } from "./columns.ts";
 import type { Connection } from "./connection.ts";
@@ -10,6 +11,7 @@ import { Deadlines, type DueId } from "./deadlines.ts";
 import { countTailSql } from "./histories.ts";
 import { RowCache } from "./row-cache.ts";
 import { RowStatements } from "./row-statements.ts";
+import { countFresh } from "./search.ts";
 import { numberOfSql, Words } from "./words.ts";
 
 export interface TenantState {
@@ -21,12 +23,18 @@ export interface TenantState {
   readonly tailRows: number;
 }
 
+/** Tasks that have not ended. */
+export const isOpenSql = `task.phase IN (${openPhases.map((phase) => taskPhases.indexOf(phase)).join(", ")})`;
+
 /** Where a line is looked at; the claims of a turn and the looks without a lock share it. Covered by the index task_line. */
 export const lineSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id LIMIT ?";
 const lineEachSql = "SELECT id FROM task WHERE line = ? ORDER BY band, rank, id";
 export const heldSql = `SELECT id FROM task WHERE worker = ${numberOfSql} AND phase = 3 ORDER BY id LIMIT ?`;
-export const openSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? AND phase < 4 ORDER BY id LIMIT ?`;
+export const openSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id < ? AND ${isOpenSql} ORDER BY id LIMIT ?`;
+export const rangeSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE id > ? AND id <= ? AND id < ? ORDER BY id LIMIT ?`;
 const clocksMax = 100_000;
+/** Documents with longer bodies are read when they are asked for: the cache counts rows, not bytes. */
+const cachedBodyMax = 4_096;
 
 export class Desk {
   readonly connection: Connection;
@@ -38,6 +46,7 @@ export class Desk {
   readonly #lines = new Map<Line, number>();
   /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
   #isMailEmpty = false;
+  #freshRuns: number | null = null;
   /** Highest id of each table: ids are made in time order, so what lies above is absent, without asking. */
   readonly #highest = new Map<Kind, string | null>();
 
@@ -103,6 +112,13 @@ export class Desk {
       .map((cells) => this.#keep("task", rowOf("task", cells)) as TaskRow);
   }
 
+  tasksBetween(run: RunId, after: TaskId, last: TaskId, limit: number): TaskRow[] {
+    const from = after < `${run}.` ? `${run}.` : after;
+    return this.connection
+      .all(rangeSql, from, last, `${run}/`, Math.max(0, limit))
+      .map((cells) => this.#keep("task", rowOf("task", cells)) as TaskRow);
+  }
+
   due(now: Millis, limit: number, fits: (id: DueId) => boolean): Row[] {
     return this.deadlines.passed(now, limit, fits).map(({ kind, id }) => this.#must(kind, id));
   }
@@ -139,6 +155,16 @@ export class Desk {
     return clock;
   }
 
+  /** Runs that are noted for the index of words. */
+  get freshRuns(): number {
+    this.#freshRuns ??= countFresh(this.connection);
+    return this.#freshRuns;
+  }
+
+  setFreshRuns(runs: number): void {
+    this.#freshRuns = runs;
+  }
+
   expectMail(): void {
     this.#isMailEmpty = false;
   }
@@ -157,7 +183,7 @@ export class Desk {
     this.deadlines.note(before, after);
     if (after !== null) {
       // What has ended is hardly ever read again; kept, it would push out what lives and grow the heap.
-      if (hasEnded(after)) this.cache.delete(after.kind, after.id);
+      if (hasEnded(after) || isLong(after)) this.cache.delete(after.kind, after.id);
       else this.cache.set(after);
       if (before === null) this.#raise(after.kind, after.id);
     } else if (before !== null) this.cache.delete(before.kind, before.id);
@@ -166,7 +192,7 @@ export class Desk {
   #keep(kind: Kind, row: Row): Row {
     const cached = this.cache.get(kind, row.id);
     if (cached !== undefined) return cached;
-    this.cache.set(row);
+    if (!isLong(row)) this.cache.set(row);
     return row;
   }
 
@@ -198,6 +224,8 @@ export class Desk {
     if (highest !== undefined && highest !== null && id > highest) this.#highest.set(kind, boundOf(id));
   }
 }
+
+const isLong = (row: Row): boolean => row.kind === "doc" && row.body.length > cachedBodyMax;
 
 /** JavaScript and SQLite order texts alike as long as the bound is plain ASCII; with any other, the table is asked. */
 function boundOf(id: string): string | null {

@@ -19,6 +19,13 @@ export const indexedSql = `SELECT event.first, last, at, event.subject, facts FR
 export const tailSql = `SELECT ${eventColumns} FROM event WHERE tenant = ?1
   AND first > max(?4, coalesce((SELECT max(first) FROM event WHERE tenant = ?1 AND first <= ?2), 0) - 1)
   AND subject = ?3 ORDER BY first`;
+/** The same, newest first, of rows that begin below a position. */
+export const eventsBackSql = `SELECT ${eventColumns} FROM event WHERE tenant = ?1 AND first < ?2 ORDER BY first DESC`;
+export const indexedBackSql = `SELECT event.first, last, at, event.subject, facts FROM event_of
+  CROSS JOIN event ON event.tenant = event_of.tenant AND event.first = event_of.first
+  WHERE event_of.subject = ?3 AND event_of.tenant = ?1 AND event_of.first < ?2 ORDER BY event_of.first DESC`;
+export const tailBackSql = `SELECT ${eventColumns} FROM event WHERE tenant = ?1 AND first > ?4 AND first < ?2 AND subject = ?3
+  ORDER BY first DESC`;
 export const countTailSql = "SELECT count(*) FROM event WHERE tenant = ? AND first > ?";
 const indexTailSql =
   "INSERT INTO event_of (subject, tenant, first) SELECT subject, tenant, first FROM event WHERE tenant = ? AND first > ? ORDER BY subject, first";
@@ -36,6 +43,17 @@ export function* readHistory(
   const { tenant, after, subject } = query;
   yield* connection.each(indexedSql, tenant, after, subject);
   yield* connection.each(tailSql, tenant, after, subject, indexed);
+}
+
+/** The same from a position down. */
+export function* readHistoryBack(
+  connection: Connection,
+  query: { tenant: Tenant; before: Position; subject: Key },
+  indexed: Position,
+): Generator<Cells> {
+  const { tenant, before, subject } = query;
+  yield* connection.each(tailBackSql, tenant, before, subject, indexed);
+  yield* connection.each(indexedBackSql, tenant, before, subject);
 }
 
 /** Brings everything behind `indexed` into the index. */

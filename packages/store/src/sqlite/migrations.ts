@@ -92,6 +92,35 @@ const migrations: readonly string[] = [
   ALTER TABLE tenant ADD COLUMN indexed INTEGER NOT NULL DEFAULT 0;
   UPDATE tenant SET indexed = position;
   `,
+  // Documents, what tasks print, and both documents and runs by their words. Documents lie by their birth: long bodies would spread an
+  // index by name over many pages. Runs that are there already are noted for the index of words, which the opening brings up to date.
+  `
+  ALTER TABLE task ADD COLUMN state TEXT;
+  ALTER TABLE run ADD COLUMN label TEXT NOT NULL DEFAULT '';
+  ALTER TABLE run ADD COLUMN source TEXT NOT NULL DEFAULT '';
+  ALTER TABLE run ADD COLUMN about TEXT NOT NULL DEFAULT '{}';
+  ALTER TABLE run ADD COLUMN marks TEXT;
+  ALTER TABLE run ADD COLUMN bindings TEXT;
+  CREATE INDEX run_source ON run (tenant, source, id) WHERE source <> '';
+
+  CREATE TABLE doc (
+    no INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, tenant TEXT NOT NULL, collection TEXT NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL,
+    due INTEGER, sort TEXT NOT NULL, terms TEXT NOT NULL, body TEXT NOT NULL
+  ) STRICT;
+  CREATE INDEX doc_list ON doc (tenant, collection, sort, id);
+  CREATE INDEX doc_due ON doc (due, id) WHERE due IS NOT NULL;
+  CREATE VIRTUAL TABLE doc_words USING fts5 (words, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii');
+
+  CREATE TABLE chunk (
+    task TEXT NOT NULL, fence INTEGER NOT NULL, first INTEGER NOT NULL, count INTEGER NOT NULL, at INTEGER NOT NULL,
+    line INTEGER NOT NULL, lines INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (task, fence, first)
+  ) STRICT;
+  CREATE INDEX chunk_at ON chunk (at);
+
+  CREATE TABLE run_fresh (id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
+  INSERT INTO run_fresh SELECT id FROM run;
+  CREATE VIRTUAL TABLE run_words USING fts5 (words, content = '', columnsize = 0, detail = none, tokenize = 'ascii');
+  `,
 ];
 
 export const schemaVersion = migrations.length;

@@ -12,10 +12,13 @@ import type { Stage } from "../contract/stage.ts";
 import { HandClock } from "../contract/stages.ts";
 import { isVersionEnough, prepareWriter } from "./connection.ts";
 import { leastSql, nextSql, passedSql } from "./deadlines.ts";
-import { heldSql, lineSql, openSql } from "./desk.ts";
-import { eventsSql, indexedSql, tailSql } from "./histories.ts";
+import { heldSql, lineSql, openSql, rangeSql } from "./desk.ts";
+import { chunksSql, docsSql, lineDepthSql, nextLineSql } from "./doc-pages.ts";
+import { eventsBackSql, eventsSql, indexedBackSql, indexedSql, tailBackSql, tailSql } from "./histories.ts";
 import { schemaVersion } from "./migrations.ts";
-import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql, openSqliteReader, runsSql } from "./reader.ts";
+import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql, openSqliteReader } from "./reader.ts";
+import { runsSql, tasksSql } from "./run-pages.ts";
+import { instantSql } from "./search.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
 
 let folder = "";
@@ -271,7 +274,7 @@ describe("what a turn costs", () => {
     expect([after.commits - before.commits, after.turns - before.turns]).toEqual([1, 1]);
   });
 
-  it("[S14] finds lines, held tasks, deadlines, open tasks and pages of runs by index, without sorting", () => {
+  it("[S14] [S80] finds lines, held tasks, deadlines, open tasks and pages by index, without sorting", () => {
     const db = new DatabaseSync(file);
     prepareWriter(db, file, null);
     const plan = (sql: string) =>
@@ -287,14 +290,27 @@ describe("what a turn costs", () => {
       passed: plan(passedSql("task")),
       next: plan(nextSql("worker")),
       least: plan(leastSql("run")),
-      runs: plan(runsSql(undefined)),
-      failed: plan(runsSql("failed")),
+      runs: plan(runsSql({})),
+      failed: plan(runsSql({ phase: "failed" })),
       events: plan(eventsSql),
       history: plan(indexedSql),
       tail: plan(tailSql),
       depth: plan(depthSql),
       bounded: plan(boundedDepthSql),
       attempts: plan(heldByWorkerSql),
+      range: plan(rangeSql),
+      source: plan(runsSql({ source: "w", phase: "failed" })),
+      tasks: plan(tasksSql),
+      instant: plan(instantSql),
+      docs: plan(docsSql({}, true)),
+      docsBack: plan(docsSql({ order: "desc" }, true)),
+      dueDocs: plan(passedSql("doc")),
+      chunks: plan(chunksSql),
+      nextLine: plan(nextLineSql),
+      lineDepth: plan(lineDepthSql),
+      eventsBack: plan(eventsBackSql),
+      historyBack: plan(indexedBackSql),
+      tailBack: plan(tailBackSql),
     };
     db.close();
     const word = "SEARCH word USING COVERING INDEX sqlite_autoindex_word_1 (text=?)";
@@ -309,8 +325,8 @@ describe("what a turn costs", () => {
       passed: "SEARCH task USING COVERING INDEX task_due (due>? AND due<?)",
       next: "SEARCH worker USING COVERING INDEX worker_due (due>?)",
       least: "SEARCH run USING COVERING INDEX run_due (due>?)",
-      runs: "SEARCH run USING INDEX run_of (tenant=? AND id<?)",
-      failed: "SEARCH run USING INDEX run_phase (tenant=? AND phase=? AND id<?)",
+      runs: "SEARCH run USING INDEX run_of (tenant=? AND id>? AND id<?)",
+      failed: "SEARCH run USING INDEX run_phase (tenant=? AND phase=? AND id>? AND id<?)",
       events:
         "SEARCH event USING PRIMARY KEY (tenant=? AND first>?); SCALAR SUBQUERY 1; SEARCH event USING PRIMARY KEY (tenant=? AND first<?)",
       history:
@@ -321,6 +337,21 @@ describe("what a turn costs", () => {
         "SCAN tenant; SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); USE TEMP B-TREE FOR GROUP BY",
       bounded:
         "CO-ROUTINE (subquery-1); SEARCH run USING COVERING INDEX run_phase (tenant=? AND phase=?); SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); SCAN (subquery-1); USE TEMP B-TREE FOR GROUP BY",
+      range: `SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); ${texts}`,
+      source: "SEARCH run USING INDEX run_source (tenant=? AND source=? AND id>? AND id<?)",
+      tasks: `SEARCH task USING INDEX sqlite_autoindex_task_1 (id>? AND id<?); ${texts}`,
+      instant: "SEARCH run USING INDEX run_of (tenant=? AND id>? AND id<?)",
+      docs: "SEARCH doc USING INDEX doc_list (tenant=? AND collection=? AND (sort,id)>(?,?))",
+      docsBack: "SEARCH doc USING INDEX doc_list (tenant=? AND collection=? AND (sort,id)<(?,?))",
+      dueDocs: "SEARCH doc USING COVERING INDEX doc_due (due>? AND due<?)",
+      chunks:
+        "SEARCH chunk USING INDEX sqlite_autoindex_chunk_1 (task=? AND fence=? AND first>?); SCALAR SUBQUERY 1; SEARCH chunk USING COVERING INDEX sqlite_autoindex_chunk_1 (task=? AND fence=? AND first<?)",
+      nextLine: "SEARCH task USING COVERING INDEX task_line (line>? AND line<?)",
+      lineDepth: "CO-ROUTINE (subquery-1); SEARCH task USING INDEX task_line (line=?); SCAN (subquery-1)",
+      eventsBack: "SEARCH event USING PRIMARY KEY (tenant=? AND first<?)",
+      historyBack:
+        "SEARCH event_of USING PRIMARY KEY (subject=? AND tenant=? AND first<?); SEARCH event USING PRIMARY KEY (tenant=? AND first=?)",
+      tailBack: "SEARCH event USING PRIMARY KEY (tenant=? AND first>? AND first<?)",
       attempts: `SEARCH task USING INDEX task_held (worker=?); SCALAR SUBQUERY 4; ${word}; ${texts}`,
     });
   });

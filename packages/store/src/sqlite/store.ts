@@ -30,6 +30,7 @@ import { makeFolder } from "./folder.ts";
 import { type FolderLock, lockFolder } from "./folder-lock.ts";
 import { tailRowsDefault, trimLog } from "./histories.ts";
 import { openSqliteReader } from "./reader.ts";
+import { freshRunsDefault, indexFresh } from "./search.ts";
 import { SqliteTurn, type TurnEnd } from "./turn.ts";
 
 export interface SqliteOptions {
@@ -40,6 +41,10 @@ export interface SqliteOptions {
   readonly cacheRows?: number;
   /** How many rows of a tenant's log may be outside the index of histories. */
   readonly tailRows?: number;
+  /** How many runs may be outside the index of words. */
+  readonly freshRuns?: number;
+  /** How many runs a search compares before it asks the index of words. */
+  readonly searchedRows?: number;
   /** How long a commit waits for a foreign program that has the file locked. The whole process waits with it. */
   readonly busyMs?: number;
   /** The WAL is cut back once it has grown past this. */
@@ -50,6 +55,8 @@ export interface SqliteStore extends Store {
   stats(): Readonly<StoreStats>;
   /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
   trim(tenant: Tenant, floor: Position): number;
+  /** Removes what tasks printed before an instant; answers how many rows went. Call again until it answers 0. */
+  trimChunks(before: Millis): number;
 }
 
 const cacheRowsDefault = 50_000;
@@ -103,8 +110,14 @@ class FileStore implements SqliteStore, TurnEnd {
       connection = this.#connect();
       const { epoch, lastTurn, stored } = enter(connection, file, me, this.#options.clock.wall());
       const desk = new Desk(connection, this.#options.cacheRows ?? cacheRowsDefault);
+      // A file of an earlier version may have noted all its runs.
+      if (desk.freshRuns > this.#freshRunsMax) {
+        transact(connection, () => indexFresh(connection as Connection));
+        desk.setFreshRuns(0);
+      }
       const clock = slewedClock(this.#options.clock, stored);
-      this.#opened = { lock, clock, reader: openSqliteReader({ file }), replica: me.replica, epoch, connection, desk, lastTurn };
+      const reader = openSqliteReader({ file, ...pick(this.#options.searchedRows) });
+      this.#opened = { lock, clock, reader, replica: me.replica, epoch, connection, desk, lastTurn };
       return { epoch, lastTurn };
     } catch (error) {
       connection?.db.close();
@@ -145,7 +158,8 @@ class FileStore implements SqliteStore, TurnEnd {
       connection.step("sqlite.begin");
       connection.db.exec("BEGIN IMMEDIATE");
       const before = (kind: Parameters<SqliteTurn["before"]>[0], id: string) => turn.before(kind, id);
-      const record = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, tailRowsMax, before };
+      const limits = { tailRowsMax, freshRunsMax: this.#freshRunsMax };
+      const record = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, ...limits, before };
       const written = writeTurn(desk, record);
       connection.step("sqlite.commit");
       hasTriedCommit = true;
@@ -208,17 +222,21 @@ class FileStore implements SqliteStore, TurnEnd {
     const { connection, desk } = this.#mustOpen();
     const state = desk.tenant(tenant);
     const to = Math.max(state.floor, Math.min(floor, state.position));
-    connection.db.exec("BEGIN IMMEDIATE");
-    try {
+    const gone = transact(connection, () => {
       connection.db.prepare("UPDATE tenant SET floor = ? WHERE id = ?").run(to, tenant);
-      const gone = trimLog(connection, tenant, to, trimRowsMax);
-      connection.db.exec("COMMIT");
-      desk.setTenant(tenant, { ...state, floor: to });
-      return gone;
-    } catch (error) {
-      if (connection.db.isTransaction) connection.db.exec("ROLLBACK");
-      throw error;
-    }
+      return trimLog(connection, tenant, to, trimRowsMax);
+    });
+    desk.setTenant(tenant, { ...state, floor: to });
+    return gone;
+  }
+
+  trimChunks(before: Millis): number {
+    const { connection } = this.#mustOpen();
+    return transact(connection, () => Number(connection.db.prepare(trimChunksSql).run(before, trimRowsMax).changes));
+  }
+
+  get #freshRunsMax(): number {
+    return this.#options.freshRuns ?? freshRunsDefault;
   }
 
   async close(): Promise<void> {
@@ -273,6 +291,22 @@ class FileStore implements SqliteStore, TurnEnd {
   #mustOpen(): Opened {
     if (this.#opened === null) throw new Error("the store is not open");
     return this.#opened;
+  }
+}
+
+const trimChunksSql = "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk WHERE at < ? ORDER BY at LIMIT ?)";
+
+const pick = (searchedRows: number | undefined) => (searchedRows === undefined ? {} : { searchedRows });
+
+function transact<T>({ db }: Connection, write: () => T): T {
+  db.exec("BEGIN IMMEDIATE");
+  try {
+    const answer = write();
+    db.exec("COMMIT");
+    return answer;
+  } catch (error) {
+    if (db.isTransaction) db.exec("ROLLBACK");
+    throw error;
   }
 }
 

@@ -59,7 +59,7 @@ export class SqliteTurn implements Tx {
     this.due = desk.due(now, want.due, ({ kind, id }) => skip.size === 0 || !skip.has(rootOf(`${kind}/${id}`)));
     for (const row of this.due) this.#taken.add(rootOf(keyOf(row)));
     this.nextDue = desk.deadlines.next(now);
-    for (const list of want.lists) if (list.of === "open") this.#taken.add(runKey(list.run));
+    for (const list of want.lists) if ("run" in list) this.#taken.add(runKey(list.run));
     const mail = desk.mail(me.replica, me.epoch, want.mail);
     this.mail = mail.map((one) => one.mail);
     this.mailSeqs = mail.map((one) => one.seq);
@@ -79,7 +79,7 @@ export class SqliteTurn implements Tx {
       return;
     }
     if (kind === "run") this.#lastRun = id;
-    this.#taken.add(`${kind}/${id}`);
+    this.#taken.add(kind === "doc" ? rootOf(`doc/${id}`) : `${kind}/${id}`);
   }
 
   tasks(list: TaskList): readonly TaskRow[] {
@@ -87,6 +87,7 @@ export class SqliteTurn implements Tx {
     if (list.of === "held") return this.#desk.heldBy(list.worker, list.limit);
     if (list.of === "line") return this.#desk.claim(list.line, list.limit, null);
     this.#taken.add(runKey(list.run));
+    if (list.of === "range") return this.#desk.tasksBetween(list.run, list.after, list.last, list.limit);
     return this.#desk.openTasks(list.run, list.after, list.limit);
   }
 

@@ -24,7 +24,10 @@ export class Script {
   #cursor = 0;
   #storeNow = 1_000_000;
 
-  constructor(wish: { readonly perNodeLimits?: Readonly<Record<string, number>>; readonly hasDisk?: boolean } = {}) {
+  constructor(
+    wish: { readonly perNodeLimits?: Readonly<Record<string, number>>; readonly hasDisk?: boolean } = {},
+    profile = "default",
+  ) {
     const promises = {
       ackDeadlineMs: 5_000,
       leaseMs: 30_000,
@@ -40,7 +43,7 @@ export class Script {
     this.add({
       kind: "set-up",
       seed: 1,
-      profile: "default",
+      profile,
       schedulers: ["s1", "s2"],
       tenants: [tenant, "t2"],
       workers,
@@ -105,13 +108,26 @@ export class Script {
     );
   }
 
+  /** Asks for a run of a workflow as it is written. */
+  startFlow(run: string, workflow: Data, more: Data = {}): this {
+    const body = JSON.stringify({ workflow, clientId: run, ...more });
+    return this.exchange("startRun", { body }, { status: 202, body: { runId: run } });
+  }
+
   /** A call of the API and its answer; null where it was lost. */
   exchange(
     route: string,
-    ask: { params?: Record<string, string>; query?: Record<string, string>; key?: string | null; body?: string; on?: string },
+    ask: {
+      params?: Record<string, string>;
+      query?: Record<string, string>;
+      key?: string | null;
+      body?: string;
+      on?: string;
+      caller?: string;
+    },
     answer: { status: number; body: unknown } | null,
   ): this {
-    const about = { call: this.#call++, caller: "reader", scheduler: ask.on ?? "s1", tenant, route };
+    const about = { call: this.#call++, caller: ask.caller ?? "reader", scheduler: ask.on ?? "s1", tenant, route };
     const { params = {}, query = {}, key = null, body = null } = ask;
     this.add({ kind: "call", ...about, params, query, idempotencyKey: key, body });
     return this.add({ kind: "answer", ...about, ...(answer ?? { status: 0, body: null }) });

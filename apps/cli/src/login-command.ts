@@ -1,0 +1,68 @@
+// `astra login` and `astra logout`: a token for a name and a password, kept for the next commands. The password comes from stdin or the
+// environment, never from a flag, and is kept nowhere.
+
+import { readFileSync } from "node:fs";
+import { createInterface } from "node:readline";
+import { type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import { keepToken, tokensFile } from "./kept-tokens.ts";
+import { type Place, printOne } from "./place.ts";
+import { tame } from "./terminal.ts";
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+export async function logIn(
+  username: string,
+  words: { tenant?: string },
+  { env, ...place }: Place & { env: Env },
+): Promise<ExitCode> {
+  const { client, terminal } = place;
+  if (tokensFile(env) === null) throw usageFailure("There is no HOME to keep a token in; set ASTRA_TOKEN instead.");
+  const password = env["ASTRA_PASSWORD"] ?? (await readPassword(terminal.complain));
+  const { tenant } = words;
+  const answer = await client.login({ body: { username, password, ...(tenant !== undefined && { tenant }) } });
+  const until = Date.now() + answer.expiresIn * 1_000;
+  const file = keepToken(new URL(client.url).origin, { token: answer.accessToken, username, until }, env);
+  const { user, expiresIn } = answer;
+  // The token itself is not printed: terminals are recorded and scrolled back.
+  printOne(
+    { user, expiresIn, keptIn: file },
+    [`signed in as ${tame(user.displayName)} (${user.roles.join(", ") || "no role"})`],
+    place,
+  );
+  if (!place.json) terminal.say(`kept in ${file} until ${new Date(until).toISOString()}; next: astra runs list`);
+  return exitCodes.ok;
+}
+
+/** From a pipe all of its first line; from a terminal without showing what is typed. */
+async function readPassword(prompt: (text: string) => void): Promise<string> {
+  if (!process.stdin.isTTY) {
+    const line = readFileSync(0, "utf8").split(/\r?\n/)[0] ?? "";
+    if (line === "") throw usageFailure("No password came on stdin; pipe it in, or set ASTRA_PASSWORD.");
+    return line;
+  }
+  prompt("password: ");
+  const silent = {
+    write: () => true,
+    on: () => silent,
+    once: () => silent,
+    emit: () => true,
+    removeListener: () => silent,
+    end: () => silent,
+  };
+  const reader = createInterface({ input: process.stdin, output: silent as unknown as NodeJS.WritableStream, terminal: true });
+  try {
+    return await new Promise<string>((resolve, reject) => {
+      reader.once("line", resolve);
+      reader.once("close", () => reject(usageFailure("No password was given.")));
+    });
+  } finally {
+    reader.close();
+    prompt("\n");
+  }
+}
+
+export async function logOut({ env, ...place }: Place & { env: Env }): Promise<ExitCode> {
+  await place.client.logout();
+  keepToken(new URL(place.client.url).origin, null, env);
+  return printOne({ ok: true }, ["signed out"], place);
+}

@@ -1,0 +1,66 @@
+// What every command is given besides its own words: the client, the terminal, and in which form answers are wanted. Lists are printed here,
+// so that all of them look and pipe alike.
+
+import type { Client } from "./client.ts";
+import { type ExitCode, exitCodes } from "./failure.ts";
+import { layTable, type Terminal, tame } from "./terminal.ts";
+
+export const outputs = ["table", "wide", "id"] as const;
+export type OutputForm = (typeof outputs)[number];
+
+export interface Place {
+  readonly client: Client;
+  readonly terminal: Terminal;
+  readonly json: boolean;
+  readonly output?: OutputForm;
+}
+
+export interface Column<T> {
+  readonly head: string;
+  readonly of: (item: T) => string;
+  /** Only in wide tables. */
+  readonly isWide?: true;
+}
+
+export interface Listing<T> {
+  readonly items: readonly T[];
+  /** What --json prints: the API's own body. */
+  readonly body: unknown;
+  readonly id: (item: T) => string;
+  readonly columns: readonly Column<T>[];
+  /** Said when there is nothing, with what to do. */
+  readonly none: string;
+}
+
+export function printList<T>({ items, body, id, columns, none }: Listing<T>, { terminal, json, output }: Place): ExitCode {
+  if (json) terminal.print(JSON.stringify(body));
+  else if (items.length === 0) terminal.say(none);
+  else if (output === "id") for (const item of items) terminal.print(tame(id(item)));
+  else {
+    const shown = columns.filter((column) => output === "wide" || column.isWide !== true);
+    const rows = items.map((item) => shown.map((column) => tame(column.of(item)) || "-"));
+    for (const line of layTable([shown.map((column) => column.head), ...rows])) terminal.print(line);
+  }
+  return exitCodes.ok;
+}
+
+/** One thing: its JSON, its id alone, or lines for people. */
+export function printOne(body: unknown, lines: readonly string[], { terminal, json }: Place): ExitCode {
+  if (json) terminal.print(JSON.stringify(body));
+  else for (const line of lines) terminal.print(line);
+  return exitCodes.ok;
+}
+
+/** The first 19 characters of an instant, which is what people read of it. */
+export const when = (instant: string | undefined): string =>
+  instant === undefined ? "" : `${instant.slice(0, 19).replace("T", " ")}Z`;
+
+export function span(ms: number): string {
+  if (ms < 60_000) return `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
+  const minutes = Math.floor(ms / 60_000);
+  return minutes < 120
+    ? `${minutes} min`
+    : minutes < 2_880
+      ? `${Math.floor(minutes / 60)} h`
+      : `${Math.floor(minutes / 1_440)} d`;
+}

@@ -1,0 +1,203 @@
+// The commands about runs and their flags: `run`, `runs`, `why`, `bulk`.
+
+import type { RunStatus } from "@astraflow/protocol";
+import { type Command, Option } from "commander";
+import {
+  type Add,
+  type CliWorld,
+  type CommonWords,
+  collect,
+  openPlace,
+  readWhole,
+  withCommon,
+  withList,
+} from "./program-words.ts";
+import { runWorkflow } from "./run-command.ts";
+import { diffRuns, exportRun, type ListWords, type LogWords, listRuns, showLogs, showRun, watchRun } from "./runs-command.ts";
+import { type BulkWords, cancelRun, changeRuns, rebindRun, replayRun, retryRun, skipNode } from "./steer-command.ts";
+import { whyRun } from "./why-command.ts";
+
+const runStatuses = ["queued", "running", "succeeded", "failed", "cancelled"] as const satisfies readonly RunStatus[];
+const runWord = "its id, or the beginning or end of it while unique";
+const nodeWord = "its label, id, or place such as 4*2/7";
+
+export const addRuns: Add = (program, world, finish) => {
+  addRun(program, world, finish);
+  const runs = program.command("runs").description("look at runs, steer one, take its history away");
+  addLooking(runs, world, finish);
+  addSteering(runs, world, finish);
+  withCommon(program.command("why"), ["astra why 7c1e", 'astra why 7c1e "Stream Feedback"', "astra why 7c1e --json"])
+    .description("why a run, or one node of it, waits or failed")
+    .argument("<run>", runWord)
+    .argument("[node]", nodeWord)
+    .action(async (run: string, node: string | undefined, words: CommonWords) =>
+      finish(await whyRun(run, node, openPlace(words, world))),
+    );
+  addBulk(program, world, finish);
+};
+
+interface RunFlags extends CommonWords {
+  readonly watch?: boolean;
+  readonly detach?: boolean;
+  readonly input: string[];
+  readonly pin: string[];
+  readonly label: string[];
+  readonly from?: string;
+  readonly to?: string;
+  readonly reuse?: string;
+  readonly version?: string;
+  readonly dryRun?: boolean;
+  readonly priority?: number;
+  readonly timeout?: number;
+  readonly key?: string;
+}
+
+const addRun: Add = (program, world, finish) => {
+  withCommon(program.command("run"), [
+    "astra run examples/workflows/welcome.json",
+    'astra run "Welcome journey" --input recipient=ada@example.org --watch',
+    "astra run flow.json --from Notify --reuse 7c1e --dry-run",
+  ])
+    .description("submit a workflow and follow it to its end")
+    .argument(
+      "<workflow>",
+      "a file with a workflow or {workflow, clientId} as JSON (- is stdin), or the name or id of a kept one",
+    )
+    .option("--input <name=value>", "set a parameter: name, or node.name; the value as JSON, a word, or @FILE", collect, [])
+    .option("--watch", "follow it live (this is the default; with --json one line per fact)")
+    .option("--detach", "submit it and go")
+    .option("--from <node>", "run this node and what follows; what comes before must be pinned or reused")
+    .option("--to <node>", "run this node and what it needs, nothing else")
+    .option("--pin <node=json>", "results the node is taken to have had; it is not run", collect, [])
+    .option("--reuse <run>", "take results of nodes that are not run from this run")
+    .option("--version <version>", "of a kept workflow: a number, latest or draft (default: latest)")
+    .option("--label <name=value>", "a word to find the run by", collect, [])
+    .option("--dry-run", "show what would run and what is wrong; start nothing")
+    .option("--priority <0-9>", "lower is sooner", readWhole(0, 9))
+    .option("--timeout <ms>", "end it as failed after this long", readWhole(1, Number.MAX_SAFE_INTEGER))
+    .option("--key <key>", "Idempotency-Key: the same key and file give the same run")
+    .action(async (word: string, words: RunFlags) => {
+      const { watch = false, detach = false, json = false, dryRun = false, priority, timeout: timeoutMs, key } = words;
+      const { input, pin, label, from, to, reuse, version } = words;
+      const wish = { watch, detach, json, dryRun, priority, timeoutMs, key, input, pin, label, from, to, reuse, version };
+      finish(await runWorkflow(word, wish, openPlace(words, world)));
+    });
+};
+
+const addLooking: Add = (runs, world, finish) => {
+  withList(runs.command("list").alias("ls"), ["astra runs list", "astra runs list --status failed", "astra runs list --json"])
+    .description("the latest runs, newest first")
+    .addOption(new Option("--status <status>", "only those that are in this state").choices(runStatuses))
+    .option("--workflow <workflow>", "only those of this workflow, by name or id")
+    .option("--client <id>", "only those of this client")
+    .option("--since <instant>", "created at or after, such as 2026-01-31 or 2026-01-31T12:00:00Z")
+    .option("--search <words>", "words of its name, labels, client, id or error")
+    .action(async (words: CommonWords & ListWords) => finish(await listRuns(words, openPlace(words, world))));
+  const one = {
+    show: [showRun, "one run with its nodes"],
+    watch: [watchRun, "follow a run to its end"],
+    export: [exportRun, "its whole history as JSON lines: definition, facts, final state"],
+  } as const;
+  for (const [verb, [act, description]] of Object.entries(one)) {
+    withCommon(runs.command(verb), [`astra runs ${verb} 7c1e`, `astra runs ${verb} 0199a2c4-… --json`])
+      .description(description)
+      .argument("<run>", runWord)
+      .action(async (id: string, words: CommonWords) => finish(await act(id, openPlace(words, world))));
+  }
+  withCommon(runs.command("logs"), [
+    "astra runs logs 7c1e",
+    "astra runs logs 7c1e Personalise --follow",
+    "astra runs logs 7c1e --search error",
+  ])
+    .description("what its nodes printed")
+    .argument("<run>", runWord)
+    .argument("[node]", nodeWord)
+    .option("--follow", "go on with what is printed from now on")
+    .option("--channel <name>", "only this channel")
+    .option("--search <words>", "only lines that hold these words")
+    .action(async (id: string, node: string | undefined, words: CommonWords & LogWords) =>
+      finish(await showLogs(id, node, words, openPlace(words, world))),
+    );
+  withCommon(runs.command("diff"), ["astra runs diff 7c1e 9a0b", "astra runs diff 7c1e 9a0b --json"])
+    .description("what differs between two runs: their workflows, and how their nodes ended")
+    .argument("<first>", runWord)
+    .argument("<second>", runWord)
+    .action(async (first: string, second: string, words: CommonWords) =>
+      finish(await diffRuns(first, second, openPlace(words, world))),
+    );
+};
+
+interface Reason extends CommonWords {
+  readonly reason?: string;
+}
+
+const addSteering: Add = (runs, world, finish) => {
+  withCommon(runs.command("cancel").alias("rm"), ["astra runs cancel 7c1e"])
+    .description("stop a run")
+    .argument("<run>", runWord)
+    .action(async (id: string, words: CommonWords) => finish(await cancelRun(id, openPlace(words, world))));
+  withCommon(runs.command("retry"), ["astra runs retry 7c1e", "astra runs retry 7c1e Notify"])
+    .description("a new run with what succeeded in this one; with a node, try that node again now")
+    .argument("<run>", runWord)
+    .argument("[node]", nodeWord)
+    .option("--reason <words>", "why, for the log and the audit")
+    .action(async (id: string, node: string | undefined, words: Reason) =>
+      finish(await retryRun(id, node, words.reason, openPlace(words, world))),
+    );
+  withCommon(runs.command("replay").alias("rerun"), [
+    "astra runs replay 7c1e --from Notify",
+    "astra runs replay 7c1e --version latest",
+  ])
+    .description("a new run from a node on, with the same or another version of the workflow")
+    .argument("<run>", runWord)
+    .option("--from <node>", "this node and all that follows anew (default: what did not succeed)")
+    .option("--version <version>", "same, latest, draft or a number (default: same)")
+    .action(async (id: string, words: CommonWords & { from?: string; version?: string }) =>
+      finish(await replayRun(id, words, openPlace(words, world))),
+    );
+  withCommon(runs.command("rebind"), ["astra runs rebind 7c1e --worker w-2", "astra runs rebind 7c1e --node Notify --mode drain"])
+    .description("give what is open to another worker")
+    .argument("<run>", runWord)
+    .option("--node <node>", "only this node")
+    .option("--worker <worker>", "name or instance id (default: any but where it is)")
+    .addOption(
+      new Option("--mode <mode>", "take running attempts back, or let them end").choices(["switch", "drain"]).default("switch"),
+    )
+    .action(async (id: string, words: CommonWords & { node?: string; worker?: string; mode: "switch" | "drain" }) =>
+      finish(await rebindRun(id, words, openPlace(words, world))),
+    );
+  withCommon(runs.command("skip"), ['astra runs skip 7c1e "Schedule Delivery" --reason "not today"'])
+    .description("leave a node out: what follows goes on as if it had nothing to do")
+    .argument("<run>", runWord)
+    .argument("<node>", nodeWord)
+    .option("--reason <words>", "why, for the log and the audit")
+    .action(async (id: string, node: string, words: Reason) =>
+      finish(await skipNode(id, node, words.reason, openPlace(words, world))),
+    );
+};
+
+const bulkVerbs = {
+  cancel: "stop every run that matches",
+  retry: "start every run that matches anew, with what succeeded",
+  dismiss: "close the dead letters of every run that matches",
+} as const;
+
+function addBulk(program: Command, world: CliWorld, finish: (code: number) => void): void {
+  const bulk = program.command("bulk").description("change many runs at once");
+  for (const [verb, description] of Object.entries(bulkVerbs))
+    withCommon(bulk.command(verb), [
+      `astra bulk ${verb} --status failed --dry-run`,
+      `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
+    ])
+      .description(description)
+      .addOption(new Option("--status <status...>", "in one of these states").choices(runStatuses))
+      .option("--workflow <workflow>", "of this workflow, by name or id")
+      .option("--client <id>", "of this client")
+      .option("--since <instant>", "created at or after")
+      .option("--until <instant>", "created before")
+      .option("--search <words>", "words of name, labels, client, id or error")
+      .option("--reason <words>", "why, for the log and the audit")
+      .option("--dry-run", "count, change nothing")
+      .option("--yes", "do it")
+      .action(async (words: CommonWords & BulkWords) => finish(await changeRuns(verb, words, openPlace(words, world))));
+}

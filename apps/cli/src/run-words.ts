@@ -1,0 +1,114 @@
+// What `astra run` is told besides the workflow: inputs, pins, and where to begin and end, read into the request. Pure but for files that
+// are named with @.
+
+import { readFileSync } from "node:fs";
+import { planOf } from "@astraflow/graph";
+import type { JsonObject, JsonValue, RunStartRequest, Workflow, WorkflowNode } from "@astraflow/protocol";
+import { usageFailure } from "./failure.ts";
+import { findNode, nearest } from "./finding.ts";
+import { tame } from "./terminal.ts";
+
+export interface StartWords {
+  readonly input: readonly string[];
+  readonly pin: readonly string[];
+  readonly from: string | undefined;
+  readonly to: string | undefined;
+  readonly label: readonly string[];
+}
+
+/** The parts of a request that the words add. Inputs change the workflow itself, which is then sent as a whole. */
+export function applyWords(workflow: Workflow, words: StartWords): Partial<RunStartRequest> {
+  const changed = words.input.reduce(withInput, workflow);
+  const pins = words.pin
+    .map((text) => readPair(text, "--pin"))
+    .map(([node, value]) => [findNode(node, workflow), pinOf(node, value)]);
+  const labels = words.label.map((text) => readPair(text, "--label"));
+  return {
+    ...(changed !== workflow && { workflow: changed }),
+    ...(pins.length > 0 && { pins: Object.fromEntries(pins) as Record<string, JsonObject> }),
+    ...(words.from !== undefined && { from: findNode(words.from, workflow) }),
+    ...(words.to !== undefined && { to: findNode(words.to, workflow) }),
+    ...(labels.length > 0 && { labels: Object.fromEntries(labels) as Record<string, string> }),
+  };
+}
+
+function readPair(text: string, flag: string): [string, string] {
+  const at = text.indexOf("=");
+  if (at < 1) throw usageFailure(`${flag} takes name=value; "${tame(text)}" has no name or no =.`);
+  return [text.slice(0, at), text.slice(at + 1)];
+}
+
+/** JSON where it is JSON, else the text itself; @file is what is in the file. */
+function readValue(text: string): JsonValue {
+  const words = text.startsWith("@") ? readNamed(text.slice(1)) : text;
+  try {
+    return JSON.parse(words) as JsonValue;
+  } catch {
+    // A word without quotes is a text; nobody wants to quote twice on a command line.
+    return words;
+  }
+}
+
+function readNamed(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw usageFailure(`${file} cannot be read (${cause instanceof Error ? cause.message : String(cause)}).`);
+  }
+}
+
+function pinOf(node: string, text: string): JsonObject {
+  const value = readValue(text);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value;
+  throw usageFailure(`--pin ${tame(node)}=… takes the node's results as a JSON object, or @FILE with one.`);
+}
+
+/** `name=value` for the one node that has such a parameter, `node.name=value` for a node by its label or id. */
+function withInput(workflow: Workflow, text: string): Workflow {
+  const [key, value] = readPair(text, "--input");
+  const { node, path } = placeOf(workflow, key);
+  const parameters = withValue(node.parameters ?? {}, path, readValue(value));
+  return { ...workflow, nodes: workflow.nodes.map((one) => (one === node ? { ...node, parameters } : one)) };
+}
+
+function placeOf(workflow: Workflow, key: string): { node: WorkflowNode; path: string[] } {
+  const named = workflow.nodes.find(({ id, label }) =>
+    [id, label].some((word) => key.toLowerCase().startsWith(`${word.toLowerCase()}.`)),
+  );
+  if (named !== undefined) {
+    const name = key.toLowerCase().startsWith(`${named.id.toLowerCase()}.`) ? named.id : named.label;
+    return { node: named, path: key.slice(name.length + 1).split(".") };
+  }
+  const [first = ""] = key.split(".");
+  const fed = fedBy(workflow);
+  const having = workflow.nodes.filter((node) => parametersOf(node).includes(first) && !fed.has(`${node.id} ${first}`));
+  const [only] = having;
+  if (only !== undefined && having.length === 1) return { node: only, path: key.split(".") };
+  if (only !== undefined) {
+    const labels = having.map(({ label }) => `"${tame(label)}.${first}=…"`).join(", ");
+    throw usageFailure(`${having.length} nodes have a parameter ${tame(first)}; say which: ${labels}.`);
+  }
+  const near = nearest(first, workflow.nodes.flatMap(parametersOf));
+  throw usageFailure(
+    `No node has a parameter ${tame(first)} that is not given by another node.${near === null ? "" : ` Did you mean ${tame(near)}?`}`,
+  );
+}
+
+/** Parameters that an edge writes: setting them would have no effect. */
+function fedBy(workflow: Workflow): Set<string> {
+  const { nodes } = planOf(workflow);
+  return new Set(nodes.flatMap(({ id, inputs }) => inputs.map(({ to }) => `${id} ${to[0] ?? ""}`)));
+}
+
+/** Those that were authored, and those that the node's schema knows. */
+function parametersOf({ parameters, schema }: WorkflowNode): string[] {
+  const properties = (schema?.parameters as { properties?: object } | undefined)?.properties;
+  return [...Object.keys(parameters ?? {}), ...Object.keys(properties ?? {})];
+}
+
+function withValue(parameters: JsonObject, [step = "", ...rest]: readonly string[], value: JsonValue): JsonObject {
+  if (rest.length === 0) return { ...parameters, [step]: value };
+  const inner = parameters[step];
+  const isObject = typeof inner === "object" && inner !== null && !Array.isArray(inner);
+  return { ...parameters, [step]: withValue(isObject ? inner : {}, rest, value) };
+}

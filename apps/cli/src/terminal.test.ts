@@ -1,0 +1,61 @@
+import { expect, it } from "vitest";
+import { createTerminal, layTable, tame } from "./terminal.ts";
+
+function open(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, string> } = {}) {
+  const written = { out: "", err: "" };
+  const terminal = createTerminal({
+    stdout: { write: (text) => (written.out += text), isTTY },
+    stderr: { write: (text) => (written.err += text), isTTY, columns: 80, rows: 24 },
+    env: more.env ?? {},
+    isQuiet: more.isQuiet ?? false,
+    wantsColor: true,
+  });
+  return { terminal, written };
+}
+
+it("[L1] a picture is redrawn in place, and words that come meanwhile stand above it", () => {
+  const { terminal, written } = open(true);
+
+  terminal.draw(["one", "two"]);
+  terminal.say("connected again");
+  terminal.draw(["three"]);
+  terminal.settle();
+  terminal.say("the end");
+
+  const up = "\u001b[2A";
+  const line = (text: string) => `\u001b[2K${text}\n`;
+  expect(written.err).toBe(
+    `${line("one")}${line("two")}\u001b[0J` +
+      `${up}${line("connected again")}${line("one")}${line("two")}\u001b[0J` +
+      `${up}${line("three")}\u001b[0Jthe end\n`,
+  );
+});
+
+it("[L14] a pipe gets no picture and no colour, NO_COLOR and TERM=dumb take colours away, --quiet takes words away", () => {
+  const pipe = open(false);
+  pipe.terminal.draw(["one"]);
+  pipe.terminal.say(pipe.terminal.paint.red("words"));
+  expect(pipe.written.err).toBe("words\n");
+
+  expect(open(true).terminal.paint.red("x")).not.toBe("x");
+  expect(open(true, { env: { NO_COLOR: "1" } }).terminal.paint.red("x")).toBe("x");
+  expect(open(true, { env: { TERM: "dumb" } }).terminal.isLive).toBe(false);
+
+  const quiet = open(true, { isQuiet: true });
+  quiet.terminal.say("words");
+  quiet.terminal.draw(["one"]);
+  quiet.terminal.print("data");
+  expect(quiet.written).toEqual({ out: "data\n", err: "" });
+});
+
+it("[L1] columns are as wide as what is seen, and foreign text moves no cursor", () => {
+  const { paint } = open(true).terminal;
+
+  expect(
+    layTable([
+      ["a", "b"],
+      [paint.red("long"), "c"],
+    ]),
+  ).toEqual(["a     b", `${paint.red("long")}  c`]);
+  expect(tame("a\u001b[2J\nb\u009b")).toBe("a [2J b ");
+});

@@ -1,0 +1,102 @@
+// `astra why RUN [NODE]` and `astra queues`: what waits, for what, and which worker would take it if only.
+
+import type { JsonObject, Placement } from "@astraflow/protocol";
+import { type ExitCode, exitCodes } from "./failure.ts";
+import { findNodeOfRun, findRun } from "./finding.ts";
+import { type Place, printList, span } from "./place.ts";
+import { isEnded } from "./run-picture.ts";
+import { layTable, tame } from "./terminal.ts";
+
+/** Without a node, of every node that waits: more than these are not explained one by one. */
+const explainedMax = 10;
+
+export async function whyRun(id: string, node: string | undefined, { client, terminal, json }: Place): Promise<ExitCode> {
+  const runId = await findRun(id, client);
+  const run = await client.getRun({ runId });
+  const open = (run.nodes ?? []).filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
+  // Those that were not reached wait for these; only where there is none is there something to tell about them.
+  const reached = open.filter(({ state }) => state !== undefined);
+  const waiting = reached.length > 0 ? reached : open;
+  const asked = node === undefined ? waiting.map(({ taskId }) => taskId) : [await findNodeOfRun(node, runId, client)];
+  if (node === undefined && isEnded(run)) {
+    const failed = (run.nodes ?? []).filter(({ error }) => error !== undefined);
+    if (json) terminal.print(JSON.stringify({ runId, status: run.status, error: run.error, nodes: failed }));
+    else {
+      terminal.print(`run ${runId} ${run.status}${run.error ? `: ${run.error.code}: ${tame(run.error.message)}` : ""}`);
+      for (const { label, nodeId, error } of failed)
+        terminal.print(`  ${tame(label ?? nodeId)}: ${error?.code}: ${tame(error?.message ?? "")}`);
+      if (run.status === "failed") terminal.say(`next: astra runs retry ${runId}`);
+    }
+    return exitCodes.ok;
+  }
+  const labels = new Map((run.nodes ?? []).map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
+  const found: Placement[] = [];
+  for (const nodeId of asked.slice(0, explainedMax)) found.push(await client.getPlacement({ runId, nodeId }));
+  if (json) terminal.print(JSON.stringify(node === undefined ? { runId, items: found } : found[0]));
+  else {
+    for (const placement of found) for (const line of drawPlacement(placement, labels)) terminal.print(line);
+    if (found.length === 0) terminal.say("Nothing waits: what is open has a worker.");
+    else if (open.length > waiting.length) terminal.say(`${open.length - waiting.length} more nodes wait for these.`);
+    if (asked.length > found.length) terminal.say(`${asked.length - found.length} more wait; name one: astra why ${runId} NODE`);
+  }
+  return exitCodes.ok;
+}
+
+function drawPlacement(placement: Placement, labels: ReadonlyMap<string, string>): string[] {
+  const label = labels.get(placement.nodeId) ?? placement.nodeId;
+  const named = (text: string): string => tame(text.replace(anyId, (id) => labels.get(id) ?? id));
+  const reasons = placement.reasons.map(({ code, facts }) => [`  ${code}`, named(pairs(facts))]);
+  const workers = placement.workers.map(({ workerName, code, facts }) => [`  ${tame(workerName)}`, code, pairs(facts)]);
+  return [
+    `${tame(label)} (${placement.status}): ${named(placement.summary)}`,
+    ...layTable(reasons),
+    ...(workers.length > 0 ? layTable([["  WORKER", "RULE", "FACTS"], ...workers]) : []),
+    ...placement.fixes.map((fix) => `  try: ${commandFor(fix, placement)}`),
+  ];
+}
+
+const anyId = /[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
+
+/** The command for what would help, where there is one. */
+function commandFor(fix: string, { runId, nodeId, workers }: Placement): string {
+  const blocked = (...codes: string[]): string => tame(workers.find(({ code }) => codes.includes(code))?.workerName ?? "WORKER");
+  const commands: Readonly<Record<string, string>> = {
+    "undrain-worker": `astra workers undrain ${blocked("draining")}`,
+    "look-at-worker": `astra workers diagnose ${blocked("unhealthy")}`,
+    "reconnect-worker": `astra workers diagnose ${blocked("away")}`,
+    "start-worker": "astra worker",
+    "retry-now": `astra runs retry ${runId} ${nodeId}`,
+    skip: `astra runs skip ${runId} ${nodeId}`,
+  };
+  return commands[fix] ?? fix.replaceAll("-", " ");
+}
+
+const pairs = (facts: JsonObject): string =>
+  Object.entries(facts)
+    .map(([name, value]) => tame(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`))
+    .join(" ");
+
+export async function listQueues(place: Place): Promise<ExitCode> {
+  const list = await place.client.listQueues();
+  return printList(
+    {
+      items: list.items,
+      body: list,
+      id: ({ queue }) => queue,
+      columns: [
+        { head: "NODE TYPE", of: ({ needs }) => needs.nodeType },
+        { head: "PACKAGE", of: ({ needs }) => `${needs.package}@${needs.version}` },
+        { head: "WAITING", of: ({ waiting, isPartial }) => `${waiting}${isPartial ? "+" : ""}` },
+        { head: "OLDEST", of: ({ oldestWaitMs }) => (oldestWaitMs === undefined ? "" : span(oldestWaitMs)) },
+        { head: "FIT", of: ({ workers }) => String(workers.fitting) },
+        { head: "BLOCKED", of: ({ workers }) => pairs(workers.blocked) },
+        { head: "POOL", of: ({ needs }) => needs.pool ?? "", isWide: true },
+        { head: "TAGS", of: ({ needs }) => pairs(needs.tags ?? {}), isWide: true },
+        { head: "WORKER", of: ({ needs }) => needs.worker ?? "", isWide: true },
+        { head: "QUEUE", of: ({ queue }) => queue, isWide: true },
+      ],
+      none: "Nothing waits.",
+    },
+    place,
+  );
+}

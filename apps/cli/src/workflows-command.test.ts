@@ -1,0 +1,156 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Workflow } from "@astraflow/protocol";
+import { afterAll, expect, it } from "vitest";
+import { openStage } from "./command-stage.ts";
+import { runWorkflow } from "./run-command.ts";
+import {
+  diffWorkflow,
+  listWorkflows,
+  publishWorkflow,
+  pullWorkflow,
+  pushWorkflow,
+  rollbackWorkflow,
+  validateWorkflow,
+} from "./workflows-command.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "astra-flows-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+const id = "22222222-2222-4222-8222-222222222222";
+const workflow = {
+  id,
+  schemaVersion: "2025-10",
+  metadata: { name: "Welcome" },
+  nodes: [
+    {
+      id: "11111111-1111-4111-8111-111111111111",
+      type: "demo.text",
+      label: "Say",
+      package: { name: "demo", version: "1.0.0" },
+      position: { x: 0, y: 0 },
+      parameters: { text: "a" },
+    },
+  ],
+  edges: [],
+} as Workflow;
+const kept = { ...workflow, revision: 4, createdAt: "x", updatedAt: "2026-01-01T00:00:00Z" };
+const draft = { workflowId: id, workflow, revision: 4, latestVersion: 2, problems: [] };
+const file = join(folder, "flow.json");
+writeFileSync(file, JSON.stringify(workflow));
+const found = { listWorkflows: { items: [kept], nextCursor: null, asOf: 1 } };
+const fine = { isValid: true, problems: [], asOf: 1 };
+
+it("[L21] a workflow is pulled into a file and pushed back, with --base only onto the revision it was made on", async () => {
+  const stage = openStage({
+    ...found,
+    getDraft: draft,
+    validateWorkflow: fine,
+    saveWorkflow: { workflowId: id, revision: 5 },
+    replaceWorkflow: { workflowId: id, revision: 6 },
+  });
+
+  await listWorkflows({ limit: 5 }, stage.place);
+  await pullWorkflow("welc", { to: join(folder, "pulled.json") }, stage.place);
+  await pushWorkflow(file, {}, stage.place);
+  await pushWorkflow(file, { base: 4 }, stage.place);
+  await pushWorkflow(file, { dryRun: true }, stage.place);
+
+  expect(JSON.parse(readFileSync(join(folder, "pulled.json"), "utf8"))).toEqual(workflow);
+  expect(stage.calls.map(([name]) => name)).toEqual([
+    ...["listWorkflows", "listWorkflows", "getDraft"],
+    ...["validateWorkflow", "saveWorkflow", "validateWorkflow", "replaceWorkflow", "validateWorkflow"],
+  ]);
+  expect(stage.out()).toContain(`${id} revision 6\n`);
+});
+
+it("[L21] a file that cannot run ends with 1 and its problems, one that is no workflow with 2", async () => {
+  const problem = { path: "/nodes/0", code: "E.WORKFLOW.INVALID", message: "no such package", severity: "error" };
+  const stage = openStage({ validateWorkflow: { isValid: false, problems: [problem], asOf: 1 } });
+
+  expect(await validateWorkflow(file, {}, stage.place)).toBe(1);
+  expect(stage.out()).toMatch(/^error \/nodes\/0: no such package \(E\.WORKFLOW\.INVALID\)\n/);
+  expect(await validateWorkflow(file, { local: true }, openStage({}).place)).toBe(0);
+  writeFileSync(join(folder, "bad.json"), "{}");
+  await expect(validateWorkflow(join(folder, "bad.json"), {}, stage.place)).rejects.toMatchObject({ exitCode: 2 });
+});
+
+it("[L21] versions are published, compared and rolled back to", async () => {
+  const stage = openStage({
+    ...found,
+    publishVersion: { workflowId: id, version: 3 },
+    rollbackWorkflow: { workflowId: id, revision: 7 },
+    diffWorkflow: {
+      workflowId: id,
+      from: "1",
+      to: "draft",
+      edits: [],
+      summary: [{ text: "node Say changed: parameters.text" }],
+      asOf: 1,
+    },
+    getDraft: { ...draft, workflow: { ...workflow, nodes: [{ ...workflow.nodes[0], parameters: { text: "b" } }] } },
+  });
+
+  await publishWorkflow("Welcome", { note: "n" }, stage.place);
+  await rollbackWorkflow(id, 2, stage.place);
+  await diffWorkflow(id, { from: "1" }, stage.place);
+  await diffWorkflow(id, { file }, stage.place);
+
+  expect(stage.calls.filter(([name]) => /^publish|^rollback/.test(name))).toEqual([
+    ["publishVersion", { workflowId: id, body: { note: "n" } }],
+    ["rollbackWorkflow", { workflowId: id, body: { version: 2 } }],
+  ]);
+  expect(stage.out().match(/node Say changed: parameters\.text/g)).toHaveLength(2);
+});
+
+it("[L16] a kept workflow is started by name; with inputs what is sent is the workflow they made of it", async () => {
+  const words = {
+    json: true,
+    watch: false,
+    detach: true,
+    priority: undefined,
+    timeoutMs: undefined,
+    key: "k",
+    pin: [],
+    label: [],
+  };
+  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false };
+  const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
+  const stage = openStage({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref });
+
+  await runWorkflow("Welcome", { ...words, ...more, input: [], version: "draft" }, stage.place);
+  await runWorkflow("Welcome", { ...words, ...more, input: ["text=b"], version: undefined }, stage.place);
+
+  const bodies = stage.calls.filter(([name]) => name === "startRun").map(([, input]) => (input as { body: object }).body);
+  expect(bodies).toEqual([
+    { clientId: "astra-cli", workflowId: id, version: "draft" },
+    {
+      clientId: "astra-cli",
+      workflow: expect.objectContaining({ nodes: [expect.objectContaining({ parameters: { text: "b" } })] }),
+    },
+  ]);
+});
+
+it("[L16] a dry run shows what would run, and ends with 1 where something stands in its way", async () => {
+  const words = {
+    json: false,
+    watch: false,
+    detach: false,
+    priority: undefined,
+    timeoutMs: undefined,
+    key: undefined,
+    pin: [],
+    label: [],
+  };
+  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: true, input: [], version: undefined };
+  const plan = {
+    dryRun: true,
+    nodes: [{ nodeId: "n", label: "Say", action: "run", workers: 0 }],
+    problems: [{ path: "/a", code: "E.X", message: "m" }],
+  };
+  const stage = openStage({ startRun: plan });
+
+  expect(await runWorkflow(file, { ...words, ...more }, stage.place)).toBe(1);
+  expect(stage.out()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
+  expect(stage.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
+});

@@ -1,0 +1,27 @@
+// What a scheduler does at its start for people and their files: the first user of a tenant without any, and a folder without the remains
+// of a crash. Neither keeps it from starting: the log says what could not be done.
+
+import { type Blobs, createFolderBlobs, type Outside, type People, tidyBlobs } from "@astraflow/doors";
+import type { AdminPassword } from "./admin-passwords.ts";
+import type { Log } from "./log.ts";
+
+/** Older than any write that can still be under way, also of another scheduler that shares the folder. */
+const remainsMs = 86_400_000;
+
+export async function foundUsers(people: Pick<People, "found">, admins: readonly AdminPassword[], log: Log): Promise<void> {
+  for (const { tenant, password } of admins) {
+    try {
+      if (await people.found(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
+    } catch (cause) {
+      log.error({ tenant, problem: cause instanceof Error ? cause.message : String(cause) }, "people.unfounded");
+    }
+  }
+}
+
+export function openBlobs(folder: string, { outside, log }: { readonly outside: Outside; readonly log: Log }): Blobs {
+  tidyBlobs(folder, outside.clock.now() - remainsMs).then(
+    (removed) => void (removed > 0 && log.info({ folder, removed }, "blobs.tidied")),
+    (cause: unknown) => log.error({ folder, problem: String(cause) }, "blobs.untidied"),
+  );
+  return createFolderBlobs({ folder, ids: outside.ids });
+}

@@ -1,0 +1,143 @@
+// The limit beside a chain: the session door of a scheduler with nothing behind it. Every result is answered at once and followed by the
+// next dispatch; nothing is decided and nothing is stored. A real worker is at the other end of the wire. Started by chain-steps.ts; it
+// ends with the channel to its parent.
+
+import { randomBytes, randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import {
+  createGate,
+  createLink,
+  createMetrics,
+  createSessionDoor,
+  createTokenBook,
+  type Outside,
+  sessionPath,
+  tenantGrants,
+} from "@astraflow/doors";
+import type { AnswerBody, Command, Effect, Inbound, JoinWorker } from "@astraflow/engine";
+
+/** What it is asked for, and what it answers. */
+export interface BareAsk {
+  readonly steps: number;
+}
+export interface BareAnswer {
+  readonly ms: number;
+}
+/** Said first: where the worker finds it; and once the worker is in session. */
+export type BareWord = { readonly ws: string } | { readonly joined: true };
+
+const tenant = "default";
+let worker: JoinWorker | null = null;
+let left = 0;
+let startedAt = 0;
+let run = "";
+
+const outside: Outside = {
+  clock: { now: () => Date.now(), ticks: () => performance.now() },
+  timers: {
+    every(ms, work) {
+      const timer = setInterval(work, ms);
+      return () => clearInterval(timer);
+    },
+    after(ms, work) {
+      const timer = setTimeout(work, ms);
+      return () => clearTimeout(timer);
+    },
+  },
+  ids: { next: () => randomBytes(18).toString("base64url") },
+  log: ({ level, event, ...fields }) => {
+    if (level === "error" || level === "warn") console.error(event, fields);
+  },
+};
+
+const link = createLink((items) => void setImmediate(() => link.deliver(items.flatMap(effectsOf))), {
+  report: (problem) => {
+    throw problem;
+  },
+});
+
+function effectsOf({ ref, command }: Inbound): Effect[] {
+  const answer: Effect = { type: "answer", ref, body: bodyOf(command), fault: null };
+  if (command.type === "worker.join") {
+    worker = command;
+    process.send?.({ joined: true } satisfies BareWord);
+  }
+  if (command.type === "task.error") throw new Error(`the worker failed: ${command.message}`);
+  if (command.type !== "task.result") return [answer];
+  left -= 1;
+  if (left > 0) return [answer, dispatch(command.task)];
+  process.send?.({ ms: performance.now() - startedAt } satisfies BareAnswer);
+  return [answer];
+}
+
+const bodyOf = (command: Command): AnswerBody =>
+  command.type === "worker.join"
+    ? {
+        of: "join",
+        epoch: 1,
+        leaseMs: 30_000,
+        heartbeatMs: 10_000,
+        drainMemPct: 100,
+        drainDiskPct: 100,
+        draining: false,
+      }
+    : { of: "word", applied: true };
+
+/** What the engine would say of a step of a chain. */
+function dispatch(before: string | null): Effect {
+  if (worker === null) throw new Error("no worker has joined");
+  const step = before === null ? 0 : Number(before.slice(before.indexOf(".") + 1)) + 1;
+  const task = `${run}.${step}`;
+  const fence = Date.now();
+  const node = `0de70000-0000-4000-8000-${step.toString(16).padStart(12, "0")}`;
+  return {
+    type: "dispatch",
+    session: worker.session,
+    worker: worker.worker,
+    tenant,
+    dispatch: {
+      id: `${task}#${fence}`,
+      run,
+      task,
+      node,
+      nodeType: "demo.noop",
+      packageName: "demo",
+      packageVersion: "1.0.0",
+      params: "{}",
+      fence,
+      attempt: 1,
+      timeoutMs: null,
+      concurrencyKey: `${run}:${node}`,
+      priority: 5,
+    },
+  };
+}
+
+const key = { kid: "bench", secret: randomBytes(32), madeAt: Date.now() };
+const door = createSessionDoor({
+  link,
+  outside,
+  metrics: createMetrics(),
+  gate: createGate({
+    tokens: createTokenBook([{ token: "dev-token", tenant, user: "bench", grants: tenantGrants }]),
+    keys: { keys: () => [key] },
+    audience: "bench",
+    sessionTokenMs: 3_600_000,
+    outside,
+  }),
+});
+const server = createServer();
+server.on("upgrade", (request, socket, head) => door.upgrade(request, socket, head));
+server.listen(0, "127.0.0.1", () => {
+  const { port } = server.address() as AddressInfo;
+  process.send?.({ ws: `ws://127.0.0.1:${port}${sessionPath}` } satisfies BareWord);
+});
+
+process.on("disconnect", () => process.exit(0));
+process.on("message", (word) => {
+  left = (word as BareAsk).steps;
+  run = randomUUID();
+  startedAt = performance.now();
+  link.deliver([dispatch(null)]);
+});

@@ -1,0 +1,77 @@
+// Middlewares and helpers that every installation has a use for: repeat what is inside, leave it out, make values, look at resources.
+// Containers are listed in the manifest and carried out by the scheduler; no handler of theirs is here.
+
+import { setTimeout as pause } from "node:timers/promises";
+import type { HandlerContext } from "@astraflow/runtime";
+
+type Params = HandlerContext["params"];
+
+/** Runs what is inside several times, one after the other, and keeps what each gave. */
+export async function loopMiddleware(ctx: HandlerContext) {
+  const times = whole(ctx.params["times"], 1, "times");
+  const delayMs = whole(ctx.params["delayMs"], 0, "delayMs");
+  const stopOnError = ctx.params["stopOnError"] !== false;
+  const results: Params[] = [];
+  const errors: { iteration: number; message: string }[] = [];
+  for (let iteration = 0; iteration < times; iteration++) {
+    if (iteration > 0 && delayMs > 0) await pause(delayMs, undefined, { signal: ctx.signal });
+    ctx.feedback.send({ stage: "looping", progress: iteration / times, message: `${iteration + 1} of ${times}` });
+    try {
+      results.push(await ctx.next(undefined, undefined, { iteration, times }));
+    } catch (problem) {
+      // A task that was stopped must not go on looping.
+      ctx.signal.throwIfAborted();
+      if (stopOnError) throw problem;
+      errors.push({ iteration, message: problem instanceof Error ? problem.message : String(problem) });
+    }
+  }
+  if (results.length === 0 && errors.length > 0) throw new Error(`all ${times} times failed, at last: ${errors.at(-1)?.message}`);
+  return { iterations: results.length, results, errors };
+}
+
+/** Lets what is inside run, or leaves it out: then the node counts as skipped. */
+export async function caseMiddleware(ctx: HandlerContext) {
+  if (ctx.params["enabled"] === false) return { status: "skipped", outputs: { enabled: false } };
+  await ctx.next();
+  return { enabled: true };
+}
+
+const makers: Readonly<Record<string, (value: unknown) => unknown>> = {
+  string: (value) => (typeof value === "string" ? value : JSON.stringify(value ?? "")),
+  number: (value) => {
+    const read = Number(value ?? 0);
+    if (!Number.isFinite(read)) throw new Error(`${JSON.stringify(value)} is not a number`);
+    return read;
+  },
+  boolean: (value) => value === true || value === "true",
+  json: (value) => (typeof value === "string" ? (JSON.parse(value) as unknown) : (value ?? null)),
+};
+
+/** A value of the type that was asked for, from what an editor field holds. */
+export function inputGenerator({ params }: HandlerContext) {
+  const type = String(params["type"] ?? "string");
+  if (!Object.hasOwn(makers, type)) throw new Error(`type must be one of ${Object.keys(makers).join(", ")}, not ${type}`);
+  return { value: makers[type]?.(params["value"]), type };
+}
+
+/** Says what of its resources arrived: granted by an operator, uploaded, or kept at this worker by an earlier task. */
+export function uploadTest({ params, leased }: HandlerContext) {
+  const bound = Object.entries(asObject(params["__resourceBindings"])).map(([key, binding]) => ({ key, ...asObject(binding) }));
+  const listed = Array.isArray(params["resources"]) ? params["resources"] : [];
+  const kept = leased.map(({ id, type, sizeBytes }) => ({ resourceId: id, type, sizeBytes }));
+  // A value may be a secret: that it came is enough.
+  const received = [...bound, ...listed.map(asObject), ...kept].map(({ value, ...rest }: Params) => ({
+    ...rest,
+    hasValue: value !== undefined,
+  }));
+  return { count: received.length, received, errors: params["__resourceBindingErrors"] ?? [] };
+}
+
+const asObject = (value: unknown): Params =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Params) : {};
+
+function whole(value: unknown, otherwise: number, name: string): number {
+  const read = value === undefined || value === null || value === "" ? otherwise : Number(value);
+  if (!Number.isSafeInteger(read) || read < 0) throw new Error(`${name} must be a whole number from 0 on`);
+  return read;
+}

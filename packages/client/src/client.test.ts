@@ -1,0 +1,179 @@
+import { type Route, type Run, type RunList, type RunPlan, type RunRef, routes, type Workflow } from "@astraflow/protocol";
+import { describe, expect, expectTypeOf, it } from "vitest";
+import { allItems, type Client, createClient } from "./index.ts";
+
+interface Seen {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Record<string, string>;
+  readonly body: unknown;
+}
+
+type Reply = Response | Error;
+const ok = (body: unknown, status = 200): Response => new Response(JSON.stringify(body), { status });
+const refusal = (status: number, error: string, headers: Record<string, string> = {}): Response =>
+  new Response(JSON.stringify({ error, message: "no", requestId: "q1", details: { a: 1 } }), { status, headers });
+
+/** A scheduler of given answers; pauses take no time and are noted. */
+function stage(...replies: Reply[]): { client: Client; seen: Seen[]; pauses: number[] } {
+  const seen: Seen[] = [];
+  const pauses: number[] = [];
+  let keys = 0;
+  const client = createClient({
+    url: "http://s/",
+    token: "tok",
+    outside: {
+      fetch: async (url, { method, headers, body }) => {
+        seen.push({ method: method ?? "", url, headers: headers as Record<string, string>, body });
+        const reply = replies.shift() ?? new Error("nobody");
+        if (reply instanceof Error) throw reply;
+        return reply;
+      },
+      pause: (ms, signal) => {
+        // The watch over a request's time never ends by itself here.
+        if (ms === 30_000) return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
+        pauses.push(ms);
+        return Promise.resolve();
+      },
+      newKey: () => `key-${++keys}`,
+      roll: () => 0,
+    },
+  });
+  return { client, seen, pauses };
+}
+
+describe("calls", () => {
+  it("[C21] every route is a method, and no route uses one name twice", () => {
+    const { client } = stage();
+
+    for (const [name, route] of Object.entries(routes as Record<string, Route>)) {
+      expect(client[name as keyof Client]).toBeTypeOf("function");
+      const words = [...Object.keys(route.params ?? {}), ...Object.keys(route.query ?? {}), "body"];
+      expect(new Set(words).size).toBe(words.length);
+      expect([...route.path.matchAll(/\{(\w+)\}/g)].map((found) => found[1])).toEqual(Object.keys(route.params ?? {}));
+    }
+  });
+
+  it("[C21] parameters, query, body and answer have the types of the table", () => {
+    const { client } = stage();
+
+    expectTypeOf(client.getRun).parameter(0).toEqualTypeOf<{ runId: string }>();
+    expectTypeOf(client.getRun).returns.resolves.toEqualTypeOf<Run>();
+    expectTypeOf(client.listRuns).returns.resolves.toEqualTypeOf<RunList>();
+    expectTypeOf(client.startRun).returns.resolves.toEqualTypeOf<RunRef | RunPlan>();
+    expectTypeOf(client.getRunDefinition).returns.resolves.toEqualTypeOf<Workflow>();
+    expectTypeOf(client.logout).returns.resolves.toEqualTypeOf<undefined>();
+    expectTypeOf(client.downloadResource).returns.resolves.toEqualTypeOf<Response>();
+    // @ts-expect-error a run is needed
+    const missing = () => client.getRun();
+    // @ts-expect-error no such status
+    const wrong = () => client.listDeadLetters({ status: "closed" });
+    expect([missing, wrong]).toHaveLength(2);
+  });
+
+  it("[C21] a call is sent as its route says: escaped path, query, JSON body, token, and a key where the route takes one", async () => {
+    const { client, seen } = stage(ok({}), ok({}, 202), new Response(null, { status: 204 }));
+
+    await client.getRunNode({ runId: "a/b", nodeId: "4*2/7", path: "results.x", offset: 5 });
+    await client.skipNode({ runId: "r", nodeId: "n", body: { reason: "late" } });
+    expect(await client.deleteWorkflow({ workflowId: "w" }, { headers: { "if-match": '"3"' } })).toBeUndefined();
+
+    expect(seen).toMatchObject([
+      { method: "GET", url: "http://s/api/v1/runs/a%2Fb/nodes/4*2%2F7?path=results.x&offset=5", body: undefined },
+      { method: "POST", url: "http://s/api/v1/runs/r/nodes/n/skip", body: '{"reason":"late"}' },
+      { method: "DELETE", headers: { "if-match": '"3"', authorization: "Bearer tok" } },
+    ]);
+    expect(seen[0]?.headers).not.toHaveProperty("idempotency-key");
+    expect(seen[1]?.headers).toMatchObject({ "idempotency-key": "key-1", "content-type": "application/json" });
+    await expect(client.getRun({ runId: "" })).rejects.toThrow("needs runId");
+  });
+
+  it("[C21] lists are read page by page, empty pages too, until the cursor is null or stands still", async () => {
+    const pages = [
+      { items: [1, 2], nextCursor: "a" },
+      { items: [], nextCursor: "b" },
+      { items: [3], nextCursor: "b" },
+    ];
+    const asked: (string | undefined)[] = [];
+
+    const read = async (cursor: string | undefined) => {
+      asked.push(cursor);
+      return pages[asked.length - 1] ?? { items: [], nextCursor: null };
+    };
+
+    const found: number[] = [];
+    for await (const item of allItems(read)) found.push(item);
+
+    expect(found).toEqual([1, 2, 3]);
+    expect(asked).toEqual([undefined, "a", "b"]);
+  });
+});
+
+describe("faults", () => {
+  it("[C22] a refusal is an ApiFault with code, message, status, request and details; anything else that answers has its status", async () => {
+    const { client } = stage(refusal(409, "E.RUN.TERMINAL"), new Response("<html>", { status: 502 }));
+
+    await expect(client.cancelRun({ runId: "r" })).rejects.toMatchObject({
+      name: "ApiFault",
+      code: "E.RUN.TERMINAL",
+      message: "no",
+      status: 409,
+      requestId: "q1",
+      details: { a: 1 },
+    });
+    await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ code: "HTTP 502", status: 502 });
+  });
+
+  it("[C22] nobody there, and somebody who speaks no JSON, is no answer", async () => {
+    const { client } = stage(new Error("1"), new Error("2"), new Error("3"), new Response("<html>"));
+
+    await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ name: "NoAnswer", url: "http://s", isLate: false });
+    await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ name: "NoAnswer", cause: expect.any(SyntaxError) });
+  });
+
+  it("[C22] a caller that gives up gets its own reason", async () => {
+    const { client } = stage(new Error("aborted"));
+
+    await expect(client.getRun({ runId: "r" }, { signal: AbortSignal.abort("enough") })).rejects.toBe("enough");
+  });
+});
+
+describe("retries", () => {
+  it("[C23] who is told to come back later does, after Retry-After or with growing pauses, under one key", async () => {
+    const { client, seen, pauses } = stage(
+      refusal(429, "E.OVERLOADED", { "retry-after": "2" }),
+      refusal(503, "E.STORE.BUSY"),
+      refusal(503, "E.STORE.BUSY"),
+      ok({ runId: "r" }, 202),
+    );
+
+    await client.startRun({ body: { clientId: "c", workflowId: "w" } });
+
+    expect(pauses).toEqual([2_000, 200, 400]);
+    expect(new Set(seen.map((one) => one.headers["idempotency-key"]))).toEqual(new Set(["key-1"]));
+  });
+
+  it("[C23] a lost answer is asked for again where that has no second effect, and only there", async () => {
+    const lost = stage(new Error("reset"), ok({ runId: "r" }, 202));
+    await lost.client.startRun({ body: { clientId: "c", workflowId: "w" } }, { key: "mine" });
+    expect(lost.seen.map((one) => one.headers["idempotency-key"])).toEqual(["mine", "mine"]);
+
+    const once = stage(new Error("reset"));
+    await expect(once.client.editDraft({ workflowId: "w", body: { base: 1, edits: [] } })).rejects.toMatchObject({
+      name: "NoAnswer",
+    });
+    const busy = stage(refusal(503, "E.STORE.BUSY"));
+    await expect(busy.client.editDraft({ workflowId: "w", body: { base: 1, edits: [] } })).rejects.toMatchObject({ status: 503 });
+    expect([...once.seen, ...busy.seen]).toHaveLength(2);
+  });
+
+  it("[C23] the patience has an end: so many tries, and no pause that is longer than half a minute", async () => {
+    const often = stage(...Array.from({ length: 9 }, () => refusal(503, "E.OVERLOADED")));
+    await expect(often.client.listRuns()).rejects.toMatchObject({ code: "E.OVERLOADED" });
+    expect(often.seen).toHaveLength(5);
+
+    const long = stage(refusal(429, "E.AUTH.THROTTLED", { "retry-after": "900" }));
+    await expect(long.client.login({ body: { username: "u", password: "p" } })).rejects.toMatchObject({ status: 429 });
+    expect(long.pauses).toEqual([]);
+  });
+});

@@ -1,0 +1,41 @@
+// The client: every route of the scheduler's REST API as a typed method, and its events as an iterator. Nothing but fetch is needed, so it
+// runs in browsers, in Node and in workers alike.
+
+import type { ServerEvent } from "@astraflow/protocol";
+import { type Calls, createCalls } from "./calls.ts";
+import { type EventsOptions, streamEvents } from "./events.ts";
+import { type Connection, type Outside, type RetryLimits, theWorld } from "./exchange.ts";
+
+export interface ClientOptions {
+  /** Where the scheduler is; in a browser the empty text means the page's own origin. */
+  readonly url: string;
+  /** Sent as a bearer; a function is asked before every request, so that a new token is used at once. */
+  readonly token?: string | (() => string | null) | undefined;
+  readonly waitMs?: number;
+  readonly retry?: Partial<RetryLimits>;
+  readonly outside?: Partial<Outside>;
+}
+
+export interface Client extends Calls {
+  readonly url: string;
+  /** What happens from now on, or after `after`, for as long as the caller listens. */
+  events(options?: EventsOptions): AsyncGenerator<ServerEvent, void>;
+}
+
+const defaults = { waitMs: 30_000, retry: { busyMax: 4, lostMax: 2 } } as const;
+
+export function createClient(options: ClientOptions): Client {
+  const { token } = options;
+  const connection: Connection = {
+    url: options.url.replace(/\/+$/, ""),
+    token: typeof token === "function" ? token : () => token ?? null,
+    waitMs: options.waitMs ?? defaults.waitMs,
+    retry: { ...defaults.retry, ...options.retry },
+    outside: { ...theWorld, ...options.outside },
+  };
+  return {
+    ...createCalls(connection),
+    url: connection.url,
+    events: (words) => streamEvents(connection, words),
+  };
+}

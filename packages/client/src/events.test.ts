@@ -1,0 +1,114 @@
+import type { ServerEvent } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { type Client, createClient } from "./index.ts";
+import { createParser } from "./sse.ts";
+
+const event = (id: string, type = "run.status"): string =>
+  `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify({ version: "v1", id, type })}\n\n`;
+const fault = (error: string, id = ""): string =>
+  `${id === "" ? "" : `id: ${id}\n`}event: error\ndata: ${JSON.stringify({ error, message: "m" })}\n\n`;
+
+/** Connections that say these words and break off. */
+function stage(...streams: (string | Response)[]): { client: Client; cursors: (string | undefined)[]; urls: string[] } {
+  const cursors: (string | undefined)[] = [];
+  const urls: string[] = [];
+  const client = createClient({
+    url: "http://s",
+    outside: {
+      fetch: async (url, init) => {
+        urls.push(url);
+        cursors.push((init.headers as Record<string, string>)["last-event-id"]);
+        const stream = streams.shift();
+        if (stream === undefined) throw new TypeError("nobody");
+        return stream instanceof Response ? stream : new Response(stream);
+      },
+      pause: (ms, signal) =>
+        ms >= 30_000
+          ? new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)))
+          : Promise.resolve(),
+    },
+  });
+  return { client, cursors, urls };
+}
+
+async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const one of events) {
+    ids.push(one.id);
+    if (ids.length === count) break;
+  }
+  return ids;
+}
+
+describe("the stream of events", () => {
+  it("[C24] comes back after the last event when a connection breaks off, without a gap or a repeat", async () => {
+    const { client, cursors, urls } = stage(
+      `id: 4\n\n${event("5.0")}${event("6")}id: 7`,
+      new Response(JSON.stringify({ error: "E.SHUTTING_DOWN", message: "m" }), { status: 503 }),
+      event("7"),
+    );
+    const states: string[] = [];
+
+    const ids = await take(
+      client.events({ after: "3", runId: "r", topics: "run,node", onState: (state) => states.push(state) }),
+      3,
+    );
+
+    expect(ids).toEqual(["5.0", "6", "7"]);
+    expect(cursors).toEqual(["3", "6", "6"]);
+    expect(urls[0]).toBe("http://s/api/v1/events?runId=r&topics=run%2Cnode");
+    expect(states).toEqual(["open", "lost", "lost", "open"]);
+  });
+
+  it("[C24] a cursor that moves without events is kept for coming back", async () => {
+    const { client, cursors } = stage("id: 900\n\n", event("901"));
+
+    expect(await take(client.events(), 1)).toEqual(["901"]);
+    expect(cursors).toEqual([undefined, "900"]);
+  });
+
+  it("[C24] events that are no longer kept are told as a gap, or end the stream of who does not listen for gaps", async () => {
+    const words = fault("E.CURSOR.EXPIRED", "50") + event("51");
+    const gaps: string[] = [];
+
+    expect(await take(stage(words).client.events({ after: "1", onGap: ({ code }) => gaps.push(code) }), 1)).toEqual(["51"]);
+    expect(gaps).toEqual(["E.CURSOR.EXPIRED"]);
+    await expect(take(stage(words).client.events({ after: "1" }), 1)).rejects.toMatchObject({ code: "E.CURSOR.EXPIRED" });
+  });
+
+  it("[C24] a refusal that will not pass ends it, one that will is waited out", async () => {
+    await expect(take(stage(event("1") + fault("E.AUTH.INVALID_TOKEN")).client.events(), 2)).rejects.toMatchObject({
+      code: "E.AUTH.INVALID_TOKEN",
+    });
+    const denied = new Response(JSON.stringify({ error: "E.AUTH.FORBIDDEN", message: "m" }), { status: 403 });
+    await expect(take(stage(denied).client.events(), 1)).rejects.toMatchObject({ status: 403 });
+    expect(await take(stage(event("1") + fault("E.OVERLOADED"), event("2")).client.events(), 2)).toEqual(["1", "2"]);
+  });
+
+  it("[C24] ends with the caller's own reason when it is told to stop", async () => {
+    const stopping = new AbortController();
+    const { client } = stage(event("1"));
+
+    const reading = (async () => {
+      for await (const _ of client.events({ signal: stopping.signal })) stopping.abort("enough");
+    })();
+
+    await expect(reading).rejects.toBe("enough");
+  });
+});
+
+describe("the text of events", () => {
+  it("[C24] is read whatever the pieces, line ends and comments", () => {
+    const text = ": alive\r\n\r\nid: 1\r\nevent: a\r\ndata: x\r\ndata: y\r\n\r\nretry: 5\n\nid: 2\rdata:z\r\rdata: cut off";
+    for (let size = 1; size <= text.length; size += 1) {
+      const parser = createParser();
+      const found = [];
+      for (let at = 0; at < text.length; at += size) found.push(...parser.push(text.slice(at, at + size)));
+
+      expect(found).toEqual([
+        { id: "1", type: "a", data: "x\ny" },
+        { id: "2", type: "message", data: "z" },
+      ]);
+    }
+  });
+});

@@ -1,0 +1,119 @@
+// The stream of events as an async iterator that outlives connections: it comes back with the id of the last event, so nothing is missed
+// and nothing is told twice. What events say is the protocol's; what is made of them the caller's.
+
+import { type ErrorBody, type Route, type RouteInput, routes, type ServerEvent } from "@astraflow/protocol";
+import { requestOf } from "./calls.ts";
+import { type Connection, exchange, growing } from "./exchange.ts";
+import { ApiFault, NoAnswer } from "./fault.ts";
+import { readMessages } from "./sse.ts";
+
+export interface EventsOptions extends RouteInput<"streamEvents"> {
+  readonly signal?: AbortSignal | undefined;
+  /** The stream is up, or it is lost and will be dialled again. */
+  readonly onState?: (state: "open" | "lost", why: ApiFault | NoAnswer | null) => void;
+  /**
+   * Events are missing before the next one, because they are no longer kept: what was derived from them must be read anew. Without this
+   * the iterator throws instead.
+   */
+  readonly onGap?: (fault: ApiFault) => void;
+  /** The cursor has moved, with or without an event that passes the filter. */
+  readonly onCursor?: (cursor: string) => void;
+}
+
+/** The scheduler says something at least every 15 s; a connection that is silent for three times that is dead. */
+const silenceMsMax = 45_000;
+
+export async function* streamEvents(connection: Connection, options: EventsOptions = {}): AsyncGenerator<ServerEvent, void> {
+  const { signal, onState, onGap, onCursor, after, ...filter } = options;
+  let cursor = after;
+  for (let tries = 0; ; ) {
+    let why: ApiFault | NoAnswer | null = null;
+    try {
+      for await (const message of connect(connection, filter, cursor, { signal, opened: () => onState?.("open", null) })) {
+        tries = 0;
+        if (message.type === "error") why = readRefusal(message.data, onGap);
+        else if (message.data !== null) yield JSON.parse(message.data) as ServerEvent;
+        // After the event was taken, not before: whoever stops in between gets it again.
+        if (message.id !== "" && message.id !== cursor) {
+          cursor = message.id;
+          onCursor?.(cursor);
+        }
+        if (why !== null) break;
+      }
+    } catch (cause) {
+      if (signal?.aborted || !isPassing(cause)) throw cause;
+      why = cause;
+    }
+    signal?.throwIfAborted();
+    onState?.("lost", why);
+    await connection.outside.pause(growing(++tries, connection.outside), signal);
+  }
+}
+
+const isPassing = (cause: unknown): cause is ApiFault | NoAnswer =>
+  cause instanceof NoAnswer || (cause instanceof ApiFault && cause.isRetryable);
+
+/** A gap is told and the stream goes on; any other refusal ends it: null means that it goes on. */
+function readRefusal(data: string | null, onGap: EventsOptions["onGap"]): ApiFault | null {
+  const fault = new ApiFault(0, JSON.parse(data ?? "{}") as ErrorBody);
+  if (fault.code !== "E.CURSOR.EXPIRED") {
+    if (fault.isRetryable) return fault;
+    throw fault;
+  }
+  if (onGap === undefined) throw fault;
+  onGap(fault);
+  return null;
+}
+
+interface Manner {
+  readonly signal: AbortSignal | undefined;
+  readonly opened: () => void;
+}
+
+async function* connect(
+  connection: Connection,
+  filter: RouteInput<"streamEvents">,
+  cursor: string | undefined,
+  { signal, opened }: Manner,
+) {
+  const silent = new AbortController();
+  const both = AbortSignal.any([silent.signal, ...(signal === undefined ? [] : [signal])]);
+  const request = requestOf(routes.streamEvents as Route, filter, { signal: both }, connection);
+  const headers = { ...request.headers, ...(cursor !== undefined && { "last-event-id": cursor }) };
+  // Each connection is one try: coming back is decided above, where the cursor is.
+  const once = { ...connection, retry: { busyMax: 0, lostMax: 0 } };
+  const { response } = await exchange(once, { ...request, headers });
+  if (response.body === null) throw new NoAnswer(connection.url, new TypeError("the stream has no body"));
+  opened();
+  const watch = watchSilence(connection, silent);
+  try {
+    yield* readMessages(response.body, watch.heard);
+  } catch (cause) {
+    if (signal?.aborted) throw signal.reason;
+    throw cause instanceof ApiFault ? cause : new NoAnswer(connection.url, cause, silent.signal.aborted);
+  } finally {
+    watch.end();
+  }
+}
+
+/** Half-open connections never say that they are dead. */
+function watchSilence({ outside }: Connection, silent: AbortController): { heard(): void; end(): void } {
+  const over = new AbortController();
+  let isHeard = true;
+  const watch = async (): Promise<void> => {
+    while (isHeard) {
+      isHeard = false;
+      await outside.pause(silenceMsMax, over.signal);
+    }
+  };
+  watch().then(
+    () => silent.abort(),
+    () => undefined, // the stream has ended, and with it the watch
+  );
+  return {
+    heard: () => {
+      isHeard = true;
+    },
+    end: () => over.abort(),
+  };
+}

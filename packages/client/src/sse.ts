@@ -1,0 +1,69 @@
+// The text of server-sent events, read piece by piece as it comes. What events mean is events.ts.
+
+export interface Message {
+  /** Of this message or the last before it that had one. */
+  readonly id: string;
+  readonly type: string;
+  /** Null: only the cursor moved. */
+  readonly data: string | null;
+}
+
+/** A line longer than this is no event of ours. */
+const lineCharsMax = 64 * 1024 * 1024;
+
+/** Messages in the order they come; ends with the stream, and frees it when the reader leaves early. */
+export async function* readMessages(body: ReadableStream<Uint8Array>, heard: () => void): AsyncGenerator<Message, void> {
+  const decoder = new TextDecoder();
+  const parser = createParser();
+  const reader = body.getReader();
+  try {
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      heard();
+      yield* parser.push(decoder.decode(value, { stream: true }));
+    }
+  } finally {
+    // The stream may be broken already; there is nobody left to tell.
+    const isGone = (): void => undefined;
+    await reader.cancel().then(isGone, isGone);
+  }
+}
+
+/** Lines end with CR, LF or both; an empty line ends a message; a message that is cut off is none. */
+export function createParser(): { push(text: string): Message[] } {
+  let rest = "";
+  let id = "";
+  let fields: { id?: string; type?: string; data?: string } = {};
+  return {
+    push(text) {
+      const found: Message[] = [];
+      rest += text;
+      // A CR at the very end may be the first half of CR LF.
+      const isHalf = rest.endsWith("\r");
+      const lines = (isHalf ? rest.slice(0, -1) : rest).split(/\r\n|\n|\r/);
+      rest = (lines.pop() ?? "") + (isHalf ? "\r" : "");
+      if (rest.length > lineCharsMax) throw new RangeError(`a line of the stream is longer than ${lineCharsMax} characters`);
+      for (const line of lines) {
+        if (line !== "") {
+          readField(line, fields);
+          continue;
+        }
+        if (fields.id !== undefined) id = fields.id;
+        if (fields.data !== undefined || fields.id !== undefined)
+          found.push({ id, type: fields.type ?? "message", data: fields.data ?? null });
+        fields = {};
+      }
+      return found;
+    },
+  };
+}
+
+function readField(line: string, fields: { id?: string; type?: string; data?: string }): void {
+  const colon = line.indexOf(":");
+  const name = colon < 0 ? line : line.slice(0, colon);
+  const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+  if (name === "id" && !value.includes("\0")) fields.id = value;
+  else if (name === "event") fields.type = value;
+  else if (name === "data") fields.data = fields.data === undefined ? value : `${fields.data}\n${value}`;
+}

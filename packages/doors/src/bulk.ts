@@ -1,0 +1,293 @@
+// Changes of many runs at once: one document each, with the filter, a cursor and the counts, worked off page by page. Whoever dies in between
+// is followed by whoever finds the document idle; each run is changed by a command that does nothing the second time.
+
+import type { Ask, DocRow, PageQuery, Reader, RunPhase, RunRow } from "@astraflow/engine";
+import { canonicalText } from "@astraflow/graph";
+import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
+import type { Identity } from "./identity.ts";
+import type { Link } from "./link.ts";
+import type { Outside } from "./outside.ts";
+
+const bulkCollection = "bulk";
+
+export const bulkLimits = {
+  pageMax: 50,
+  /** A document that nobody has written for so long is taken over. */
+  idleMs: 15_000,
+  lookMs: 5_000,
+  /** Documents read with one look at a tenant. */
+  lookedMax: 1_000,
+  refusalsMax: 50,
+  /** Runs that a dry run counts. */
+  countMax: 10_000,
+  /** Tenants whose documents are looked through. */
+  tenantsMax: 1_000,
+} as const;
+
+/** What happens to one run; `false`: nothing was to be done. */
+export type BulkAct = (asker: BulkAsker, request: BulkRequest, run: RunRow, word: string) => Promise<boolean>;
+
+export interface BulkAsker {
+  readonly identity: Identity;
+  readonly requestId: string;
+}
+
+interface Body {
+  readonly request: BulkRequest;
+  readonly identity: Identity;
+  readonly requestId: string;
+  readonly status: "running" | "done";
+  /** Runs before this one are still to be looked at; null at the beginning. */
+  readonly cursor: string | null;
+  readonly matched: number;
+  readonly changed: number;
+  readonly unchanged: number;
+  readonly refused: number;
+  readonly refusals: Shown["refusals"];
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export interface BulkOptions {
+  readonly link: Link;
+  readonly reader: Reader;
+  readonly outside: Outside;
+  readonly act: BulkAct;
+  /** Collision-resistant digest of a text, short enough to be a key. */
+  readonly digest: (text: string) => string;
+}
+
+export interface Bulk {
+  /** The same key and request again give the same change, as far as it has come. */
+  start(asker: BulkAsker, request: BulkRequest, key: string | null): Promise<Shown>;
+  find(tenant: string, id: string): Promise<Shown | null>;
+  /** Looks for documents that nobody works on. */
+  look(): Promise<void>;
+  close(): void;
+}
+
+export function createBulk({ link, reader, outside, act, digest }: BulkOptions): Bulk {
+  const busy = new Set<string>();
+  /** Which revision of what runs was seen, and since when by the clock here: those of other schedulers may go differently. */
+  const seen = new Map<string, { readonly rev: number; readonly at: number }>();
+  let isClosed = false;
+
+  const write = async (tenant: string, id: string, rev: number, body: Body, action?: string, ask: Ask | null = null) => {
+    const answer = await link.ask({
+      type: "docs.write",
+      tenant,
+      by: body.identity.user,
+      corr: body.requestId,
+      puts: [
+        {
+          collection: bulkCollection,
+          name: id,
+          rev,
+          body: JSON.stringify(body),
+          sort: String(body.createdAt).padStart(15, "0"),
+          terms: body.status,
+        },
+      ],
+      ask,
+      ...(action !== undefined && {
+        audit: { action, targetType: "bulk", target: id, data: { filter: body.request.filter, changed: body.changed } },
+      }),
+    });
+    if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
+    return { rev: answer.revs[0] ?? rev + 1, isRepeated: answer.repeated };
+  };
+
+  const work = async (tenant: string, id: string, from: number, first: Body): Promise<void> => {
+    let [rev, body] = [from, first];
+    while (!isClosed && body.status === "running") {
+      const { items, next } = await pageOf(reader, tenant, body.request, body.cursor);
+      for (const run of items) body = await change(act, id, body, run);
+      body = { ...body, cursor: next, status: next === null ? "done" : "running", updatedAt: outside.clock.now() };
+      const action = body.status === "done" ? `run.bulk.${body.request.action}.done` : undefined;
+      ({ rev } = await write(tenant, id, rev, body, action));
+    }
+  };
+
+  /** One worker a document; a document that another has taken over is let go. */
+  const begin = (tenant: string, id: string, rev: number, body: Body): void => {
+    const name = `${tenant}/${id}`;
+    if (busy.has(name) || isClosed) return;
+    busy.add(name);
+    void work(tenant, id, rev, body)
+      .catch((problem: unknown) => {
+        const isTaken = problem instanceof Fault && problem.code === "E.CONFLICT";
+        if (!isTaken) outside.log({ level: "warn", event: "bulk.paused", tenant, bulk: id, problem: String(problem) });
+      })
+      .finally(() => busy.delete(name));
+  };
+
+  const takeOver = async (tenant: string, doc: DocRow): Promise<void> => {
+    const body = JSON.parse(doc.body) as Body;
+    const id = nameOf(doc);
+    const taken = { ...body, updatedAt: outside.clock.now() };
+    const written = await write(tenant, id, doc.rev, taken).catch((why: unknown) => {
+      if (why instanceof Fault && why.code === "E.CONFLICT") return null;
+      throw why;
+    });
+    if (written !== null) begin(tenant, id, written.rev, taken);
+  };
+
+  const look = async (): Promise<void> => {
+    const now = outside.clock.ticks();
+    const found = new Set<string>();
+    for (const tenant of await tenantsOf(reader))
+      for (const doc of await runningOf(reader, tenant)) {
+        found.add(doc.id);
+        const known = seen.get(doc.id);
+        if (known?.rev !== doc.rev) seen.set(doc.id, { rev: doc.rev, at: now });
+        else if (now - known.at >= bulkLimits.idleMs && !busy.has(`${tenant}/${nameOf(doc)}`)) await takeOver(tenant, doc);
+      }
+    for (const id of seen.keys()) if (!found.has(id)) seen.delete(id);
+  };
+  const endLooking = outside.timers.every(bulkLimits.lookMs, () => {
+    look().catch((problem: unknown) => warn("bulk.look", problem));
+  });
+  const warn = (event: string, problem: unknown): void => outside.log({ level: "warn", event, problem: String(problem) });
+
+  const find = async (tenant: string, id: string): Promise<Shown | null> => {
+    const { items } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
+    const doc = items[0] ?? null;
+    return doc === null ? null : show(id, JSON.parse(doc.body) as Body);
+  };
+
+  return {
+    look,
+    find,
+    async start(asker, request, key) {
+      const { tenant } = asker.identity;
+      const now = outside.clock.now();
+      // By its key the document is found again when the key comes again.
+      const id = key === null ? outside.ids.next() : `bulk-${digest(canonicalText([tenant, key]))}`;
+      const ask = key === null ? null : { key, digest: digest(canonicalText(["changeRuns", request])) };
+      const blank: Body = {
+        request,
+        identity: asker.identity,
+        requestId: asker.requestId,
+        status: "running",
+        cursor: null,
+        matched: 0,
+        changed: 0,
+        unchanged: 0,
+        refused: 0,
+        refusals: [],
+        createdAt: now,
+        updatedAt: now,
+      };
+      if (request.dryRun === true) return countOnly(reader, tenant, id, blank);
+      const { rev, isRepeated } = await write(tenant, id, 0, blank, `run.bulk.${request.action}`, ask);
+      if (isRepeated) return (await find(tenant, id)) ?? show(id, blank);
+      begin(tenant, id, rev, blank);
+      return show(id, blank);
+    },
+    close() {
+      isClosed = true;
+      endLooking();
+    },
+  };
+}
+
+/** What is not done yet, however much was ordered after it. */
+async function runningOf(reader: Reader, tenant: string): Promise<DocRow[]> {
+  const running: DocRow[] = [];
+  const query = { page: "docs", tenant, collection: bulkCollection, search: "running", order: "asc", limit: 100 } as const;
+  for (let after: string | null = ""; after !== null && running.length < bulkLimits.lookedMax; ) {
+    const page: { items: readonly DocRow[]; next: string | null } = await reader.page({
+      ...query,
+      ...(after !== "" && { after }),
+    });
+    running.push(...page.items.filter((doc) => (JSON.parse(doc.body) as Body).status === "running"));
+    after = page.next;
+  }
+  return running;
+}
+
+const nameOf = ({ id }: DocRow): string => id.split("/").slice(2).join("/");
+
+async function change(act: BulkAct, id: string, body: Body, run: RunRow): Promise<Body> {
+  const { request, identity, requestId } = body;
+  const counted = { ...body, matched: body.matched + 1 };
+  try {
+    const isChanged = await act({ identity, requestId }, request, run, `${id}:${run.id}`);
+    return isChanged ? { ...counted, changed: body.changed + 1 } : { ...counted, unchanged: body.unchanged + 1 };
+  } catch (why) {
+    // What is refused for one run is told and keeps nobody else; a store or engine that is away stops the work until it is back.
+    if (!(why instanceof Fault) || passing.has(why.code)) throw why;
+    const refusals = [...body.refusals, { runId: run.id, code: why.code, message: why.message }].slice(0, bulkLimits.refusalsMax);
+    return { ...counted, refused: body.refused + 1, refusals };
+  }
+}
+
+const passing: ReadonlySet<string> = new Set(["E.STORE.BUSY", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.INTERNAL"]);
+
+/** Newest first, so that runs which the work itself starts are never met. */
+async function pageOf(
+  reader: Reader,
+  tenant: string,
+  { filter }: BulkRequest,
+  cursor: string | null,
+): Promise<{ items: readonly RunRow[]; next: string | null }> {
+  const { status, workflowId, clientId, since, until, q, runIds } = filter;
+  if (runIds !== undefined) return namedRuns(reader, tenant, runIds, cursor);
+  const query: PageQuery = {
+    page: "runs",
+    tenant,
+    limit: bulkLimits.pageMax,
+    ...(cursor !== null && { before: cursor }),
+    ...(workflowId !== undefined && { source: workflowId }),
+    ...(clientId !== undefined && { client: clientId }),
+    ...(since !== undefined && { since: Date.parse(since) }),
+    ...(until !== undefined && { until: Date.parse(until) }),
+    ...(q !== undefined && q.trim() !== "" && { search: q }),
+  };
+  const { items, next } = await reader.page(query);
+  const phases = status?.flatMap((one): RunPhase[] => (one === "running" ? ["running", "ending"] : [one]));
+  return { items: phases === undefined ? items : items.filter((run) => phases.includes(run.phase)), next };
+}
+
+async function namedRuns(reader: Reader, tenant: string, ids: readonly string[], cursor: string | null) {
+  const left = [...ids].sort((a, b) => (a < b ? 1 : -1)).filter((id) => cursor === null || id < cursor);
+  const page = left.slice(0, bulkLimits.pageMax);
+  const found = await Promise.all(page.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
+  const items = found.flatMap(({ detail }) => (detail === null ? [] : [detail.run]));
+  return { items, next: left.length > page.length ? (page.at(-1) ?? null) : null };
+}
+
+async function countOnly(reader: Reader, tenant: string, id: string, body: Body): Promise<Shown> {
+  let matched = 0;
+  let looked = 0;
+  let cursor: string | null = null;
+  do {
+    const page: { items: readonly RunRow[]; next: string | null } = await pageOf(reader, tenant, body.request, cursor);
+    matched += page.items.length;
+    looked += bulkLimits.pageMax;
+    cursor = page.next;
+  } while (cursor !== null && looked < bulkLimits.countMax);
+  return { ...show(id, { ...body, matched }), status: "planned", isPartial: cursor !== null };
+}
+
+function show(id: string, body: Body): Shown {
+  const { request, status, matched, changed, unchanged, refused, refusals } = body;
+  return {
+    bulkId: id,
+    action: request.action,
+    status,
+    matched,
+    changed,
+    unchanged,
+    refused,
+    refusals: [...refusals],
+    createdAt: new Date(body.createdAt).toISOString(),
+    updatedAt: new Date(body.updatedAt).toISOString(),
+  };
+}
+
+/** Whoever has runs or workers. */
+async function tenantsOf(reader: Reader): Promise<readonly string[]> {
+  const [crew, depth] = await Promise.all([reader.page({ page: "crew" }), reader.page({ page: "depth", max: 1 })]);
+  return [...new Set([...crew.items, ...depth.items].map(({ tenant }) => tenant))].slice(0, bulkLimits.tenantsMax);
+}

@@ -1,0 +1,158 @@
+// The catalogue of a tenant: which packages, versions and node types there are, from the manifests that are kept. Held in memory and
+// looked after at every use; what another scheduler has kept shows within a second.
+
+import type { DocRow, Reader } from "@astraflow/engine";
+import { type CheckCatalogue, compareVersions } from "@astraflow/graph";
+import type { Manifest, ManifestNode } from "@astraflow/protocol";
+import { type PackageDoc, packageCollection } from "./manifests.ts";
+import type { Outside } from "./outside.ts";
+
+/** One tenant's catalogue at one instant; it never changes. */
+export interface Catalogue extends CheckCatalogue {
+  /** By name; versions newest first. */
+  readonly packages: readonly CataloguePackage[];
+  manifest(name: string, version: string): Manifest | null;
+  /** Position of the tenant's log that it is true at. */
+  readonly asOf: number;
+}
+
+export interface CataloguePackage {
+  readonly name: string;
+  /** Newest first. */
+  readonly versions: readonly string[];
+}
+
+export interface Catalogues {
+  of(tenant: string): Promise<Catalogue>;
+}
+
+export interface CataloguesOptions {
+  readonly reader: Reader;
+  readonly outside: Outside;
+}
+
+const catalogueLimits = {
+  /** So long it is used without a look at the store. */
+  freshMs: 1_000,
+  /** Then all is read again: documents that were removed leave no trace among the newest. */
+  wholeMs: 300_000,
+  /** Documents read at a time, each perhaps a megabyte: when all are read, and when only the newest are looked at. */
+  pageMax: 25,
+  glanceMax: 4,
+  /** Versions of packages of one tenant; the oldest words beyond it are left out. */
+  docsMax: 10_000,
+  /** Characters of all of them: what is held in memory for a tenant. */
+  charsMax: 64 * 1024 * 1024,
+  tenantsMax: 100,
+} as const;
+
+interface Shelf {
+  readonly docs: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
+  catalogue: Catalogue;
+  lookedAt: number;
+  readWholeAt: number;
+}
+
+export function createCatalogues({ reader, outside }: CataloguesOptions): Catalogues {
+  const shelves = new Map<string, Shelf>();
+  const looking = new Map<string, Promise<Catalogue>>();
+
+  /** The documents that were written last first, until a page brings nothing new. */
+  const look = async (tenant: string, shelf: Shelf, isWhole: boolean): Promise<number> => {
+    let after: string | undefined;
+    const seen = new Set<string>();
+    let changes = 0;
+    let chars = 0;
+    for (;;) {
+      const page = await reader.page({
+        page: "docs",
+        tenant,
+        collection: packageCollection,
+        order: "desc",
+        limit: isWhole ? catalogueLimits.pageMax : catalogueLimits.glanceMax,
+        ...(after !== undefined && { after }),
+      });
+      const fresh = page.items.filter((doc) => shelf.docs.get(doc.id)?.rev !== doc.rev);
+      for (const doc of fresh) shelf.docs.set(doc.id, { rev: doc.rev, manifest: manifestIn(doc) });
+      for (const doc of page.items) seen.add(doc.id);
+      chars += page.items.reduce((sum, doc) => sum + doc.body.length, 0);
+      changes += fresh.length;
+      const isEnough = !isWhole && fresh.length === 0;
+      const isFull = seen.size >= catalogueLimits.docsMax || chars >= catalogueLimits.charsMax;
+      if (page.next === null || isEnough || isFull) {
+        if (isWhole) for (const id of shelf.docs.keys()) if (!seen.has(id)) changes += shelf.docs.delete(id) ? 1 : 0;
+        if (changes > 0 || isWhole)
+          shelf.catalogue = catalogueOf(
+            [...shelf.docs.values()].map((doc) => doc.manifest),
+            page.head,
+          );
+        return page.head;
+      }
+      after = page.next;
+    }
+  };
+
+  const refresh = async (tenant: string): Promise<Catalogue> => {
+    const now = outside.clock.ticks();
+    const shelf = shelves.get(tenant) ?? emptyShelf();
+    const isWhole = now - shelf.readWholeAt >= catalogueLimits.wholeMs;
+    const asOf = await look(tenant, shelf, isWhole);
+    shelf.lookedAt = now;
+    if (isWhole) shelf.readWholeAt = now;
+    // Put last again: the first is the one that was longest unused.
+    shelves.delete(tenant);
+    shelves.set(tenant, shelf);
+    for (const oldest of shelves.keys()) {
+      if (shelves.size <= catalogueLimits.tenantsMax) break;
+      shelves.delete(oldest);
+    }
+    shelf.catalogue = { ...shelf.catalogue, asOf };
+    return shelf.catalogue;
+  };
+
+  return {
+    async of(tenant) {
+      const shelf = shelves.get(tenant);
+      if (shelf !== undefined && outside.clock.ticks() - shelf.lookedAt < catalogueLimits.freshMs) return shelf.catalogue;
+      const underWay = looking.get(tenant) ?? refresh(tenant).finally(() => looking.delete(tenant));
+      looking.set(tenant, underWay);
+      return underWay;
+    },
+  };
+}
+
+const emptyShelf = (): Shelf => ({
+  docs: new Map(),
+  catalogue: catalogueOf([], 0),
+  lookedAt: Number.NEGATIVE_INFINITY,
+  readWholeAt: Number.NEGATIVE_INFINITY,
+});
+
+const manifestIn = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDoc).manifest;
+
+/** What these manifests say, as it is asked for. */
+export function catalogueOf(manifests: readonly Manifest[], asOf: number): Catalogue {
+  const byName = new Map<string, Map<string, Manifest>>();
+  for (const manifest of manifests) {
+    const versions = byName.get(manifest.name) ?? new Map<string, Manifest>();
+    byName.set(manifest.name, versions.set(manifest.version, manifest));
+  }
+  const packages = [...byName]
+    .map(([name, versions]) => ({ name, versions: [...versions.keys()].sort((a, b) => compareVersions(b, a)) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+  const versionsOf = new Map(packages.map((one) => [one.name, one.versions]));
+  const manifest = (name: string, version: string): Manifest | null => byName.get(name)?.get(version) ?? null;
+  return {
+    packages,
+    manifest,
+    asOf,
+    versions: (name) => versionsOf.get(name) ?? [],
+    node: (name, version, type) => nodeIn(manifest(name, version), type),
+  };
+}
+
+function nodeIn(manifest: Manifest | null, type: string): ReturnType<CheckCatalogue["node"]> {
+  const node: ManifestNode | undefined = manifest?.nodes.find((one) => one.type === type);
+  if (node === undefined) return null;
+  return { schema: node.schema, role: node.role, ...(node.ui !== undefined && { ports: node.ui }) };
+}

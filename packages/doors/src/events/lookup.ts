@@ -1,0 +1,139 @@
+// What events need to know besides the facts: names of nodes and workers, results and printed text. Immutable things are remembered, the rest
+// is read when it is asked for.
+
+import { nodeAt, type Reader, slotOf, stateOf } from "@astraflow/engine";
+import { type Plan, planOf } from "@astraflow/graph";
+import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
+import { viewNodes } from "../rest/runs/view-nodes.ts";
+import { viewRun } from "../rest/view.ts";
+import { viewWorker } from "../rest/workers/view-workers.ts";
+import type { Lookup, PrintedChunk } from "./words.ts";
+
+/** A node as events name it; a middleware also names its host. */
+export interface NodeName {
+  readonly nodeId: string;
+  readonly hostNodeId?: string;
+  readonly chainIndex?: number;
+}
+
+export interface RunName {
+  readonly client: string;
+  /** Null for a task that is no node of this run. */
+  node(task: string): NodeName | null;
+}
+
+export interface LookupOptions {
+  readonly reader: Reader;
+  readonly tenant: string;
+  readonly ackDeadlineMs: number;
+  readonly heartbeatMsOf: (tenant: string, dialect: string) => number;
+  readonly now: () => number;
+}
+
+/** Runs whose plan is kept at hand, and nodes of a snapshot. */
+const lookupLimits = { runsMax: 256, snapshotNodesMax: 1_000, workerNamesMax: 10_000 } as const;
+
+export function createLookup(options: LookupOptions): Lookup {
+  const { reader, tenant } = options;
+  // Promises, so that readers who come together ask once.
+  const runs = new Map<string, Promise<RunName | null>>();
+  const names = new Map<string, string>();
+
+  const readNames = async (): Promise<void> => {
+    const { items } = await reader.page({ page: "workers", tenant });
+    names.clear();
+    for (const worker of items.slice(0, lookupLimits.workerNamesMax)) names.set(worker.id, worker.name);
+  };
+
+  const readRun = async (id: string): Promise<RunName | null> => {
+    const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
+    return detail === null ? null : nameRun(detail.run.client, id, JSON.parse(detail.workflow) as Workflow);
+  };
+
+  return {
+    run(id) {
+      const known = runs.get(id);
+      if (known !== undefined) return known;
+      const name = readRun(id);
+      if (runs.size >= lookupLimits.runsMax) runs.delete(runs.keys().next().value as string);
+      runs.set(id, name);
+      // What could not be read, or is not there yet, is read anew by whoever asks next.
+      const forget = () => runs.delete(id);
+      name.then((found) => found ?? forget(), forget);
+      return name;
+    },
+    async workerName(id) {
+      if (!names.has(id)) await readNames();
+      return names.get(id) ?? id.slice(tenant.length + 1);
+    },
+    async worker(id) {
+      const { worker } = await reader.page({ page: "worker", tenant, worker: id, limit: 1 });
+      if (worker === null) return null;
+      const seen = viewWorker(worker, { now: options.now(), heartbeatMsOf: options.heartbeatMsOf });
+      return {
+        kind: "worker.heartbeat",
+        workerName: seen.id,
+        at: seen.lastHeartbeatAt,
+        queues: seen.queues,
+        instanceId: seen.instanceId ?? "",
+        hostname: seen.hostname ?? "",
+        version: seen.version ?? "",
+        connected: seen.connected ?? false,
+        registered: seen.registered ?? false,
+        ...(seen.heartbeat !== undefined && { heartbeat: seen.heartbeat as never }),
+      };
+    },
+    async result(id) {
+      const { task } = await reader.page({ page: "task", tenant, task: id });
+      if (task === null || task.result === null) return null;
+      const artifacts = (stateOf(task).artifacts ?? []) as unknown as JsonObject[];
+      return { content: JSON.parse(task.result) as JsonObject, artifacts };
+    },
+    async chunks(task, fence, first, count) {
+      const { items } = await reader.page({ page: "chunks", tenant, task, fence, fromChunk: first, limit: count });
+      const printed: PrintedChunk[] = [];
+      for (const row of items)
+        for (const [at, chunk] of (JSON.parse(row.body) as PrintedChunk[]).entries())
+          if (row.first + at >= first && row.first + at < first + count) printed.push(chunk);
+      return printed;
+    },
+    async snapshot(id) {
+      const { detail, head } = await reader.page({ page: "run", tenant, run: id, tasksMax: lookupLimits.snapshotNodesMax });
+      if (detail === null) return null;
+      await readNames();
+      const isCut = detail.tasks.length >= lookupLimits.snapshotNodesMax;
+      const cutAfter = isCut ? (detail.tasks.at(-1)?.id ?? null) : null;
+      const nodes = viewNodes(detail, { workers: names, ackDeadlineMs: options.ackDeadlineMs }, cutAfter);
+      const shown = nodes.slice(0, lookupLimits.snapshotNodesMax);
+      return { kind: "run.snapshot", run: viewRun(detail.run), nodes: shown, asOf: head } as EventData<"run.snapshot"> & {
+        asOf: number;
+      };
+    },
+  };
+}
+
+function nameRun(client: string, id: string, workflow: Workflow): RunName {
+  const plan = namesIn(planOf(workflow));
+  return {
+    client,
+    node(task) {
+      const slot = slotOf({ id: task, run: id });
+      const node = nodeAt(plan, slot);
+      if (node === null) return null;
+      if (node.host === null) return { nodeId: node.id };
+      const host = nodeAt(plan, `${slot.slice(0, slot.lastIndexOf("/") + 1)}${node.host}`);
+      return { nodeId: node.id, hostNodeId: host?.id ?? "", chainIndex: node.chainIndex ?? 0 };
+    },
+  };
+}
+
+/** A plan with nothing but the names of its nodes: hundreds of them are kept, and a whole one may take many megabytes. */
+function namesIn({ nodes }: Plan): Plan {
+  const light = nodes.map(({ id, host, chainIndex, container }) => ({
+    id,
+    host,
+    chainIndex,
+    container: container === null ? null : { body: namesIn(container.body) },
+  }));
+  return { nodes: light as unknown as Plan["nodes"], starts: [] };
+}

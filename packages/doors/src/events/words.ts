@@ -1,0 +1,249 @@
+// One fact of the log as the events that readers of a stream see. Pure but for what it must look up: names, results and printed text, which
+// the log only points to. How events travel is stream.ts and ../rest/events.ts.
+
+import type { LogEntry } from "@astraflow/engine";
+import { changesOf } from "@astraflow/graph";
+import type { EventData, EventType, JsonObject, ServerEvent } from "@astraflow/protocol";
+import type { NodeName, RunName } from "./lookup.ts";
+
+/** What the words need to know besides the fact. */
+export interface Lookup {
+  run(id: string): Promise<RunName | null>;
+  workerName(id: string): Promise<string>;
+  /** The worker as the stream shows it; null when it is unknown. */
+  worker(id: string): Promise<EventData<"worker.heartbeat"> | null>;
+  /** The result of a task that has ended well. */
+  result(task: string): Promise<Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null>;
+  chunks(task: string, fence: number, first: number, count: number): Promise<readonly PrintedChunk[]>;
+  /** The run with its nodes as they are now, and the position at which that is true. */
+  snapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null>;
+}
+
+export interface PrintedChunk {
+  readonly channel: string;
+  readonly text?: string;
+  readonly data?: string;
+  readonly mimeType?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** One event, with what filters look at. `id` is given by whoever sends it. */
+export interface Said {
+  readonly type: EventType;
+  readonly occurredAt: string;
+  readonly scope: ServerEvent["scope"];
+  readonly node: NodeName | null;
+  readonly data: EventData;
+}
+
+type Data = Readonly<Record<string, unknown>>;
+
+export async function eventsOf(entry: LogEntry, lookup: Lookup, tenant: string): Promise<Said[]> {
+  const [kind, id] = cut(entry.subject, "/");
+  if (kind === "run") return runEvents(entry, id, lookup, tenant);
+  if (kind === "worker") return workerEvents(entry, id, lookup, tenant);
+  if (entry.type === "artifact.removed") return [removedArtifact(entry, tenant)];
+  return [];
+}
+
+function cut(text: string, mark: string): [string, string] {
+  const at = text.indexOf(mark);
+  return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
+const numberOf = (value: unknown): number => (typeof value === "number" ? value : 0);
+
+/** Facts about a run that change its status; `ending` runs are still running. */
+const runStatus: Readonly<Record<string, EventData<"run.status">["status"]>> = {
+  "run.created": "queued",
+  "run.started": "running",
+  "run.cancelling": "running",
+  "run.succeeded": "succeeded",
+  "run.failed": "failed",
+  "run.cancelled": "cancelled",
+};
+
+async function runEvents(entry: LogEntry, runId: string, lookup: Lookup, tenant: string): Promise<Said[]> {
+  const run = await lookup.run(runId);
+  if (run === null) return [];
+  const said = sayer(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
+  const status = runStatus[entry.type];
+  if (status !== undefined) {
+    said("run.status", { runId, status, ...statusWords(entry) });
+    // A snapshot at the birth and at the end: whoever follows in between needs none, and one a change would cost the square.
+    if (entry.type === "run.created" || isRunEnd(entry.type)) {
+      const snapshot = await lookup.snapshot(runId);
+      if (snapshot !== null) said("run.snapshot", snapshot);
+    }
+    return said.all;
+  }
+  const task = textOf(entry.data["task"]);
+  const node = task === undefined ? null : run.node(task);
+  if (task !== undefined && node !== null) await nodeEvents({ entry, runId, task, node, said, lookup });
+  return said.all;
+}
+
+const isRunEnd = (type: string): boolean => type === "run.succeeded" || type === "run.failed" || type === "run.cancelled";
+
+function statusWords({ type, at, data }: LogEntry): Partial<EventData<"run.status">> {
+  const reason = textOf((data["error"] as Data | undefined)?.["message"]) ?? textOf(data["reason"]);
+  return {
+    ...(type === "run.started" && { startedAt: iso(at) }),
+    ...(isRunEnd(type) && { finishedAt: iso(at) }),
+    ...(reason !== undefined && { reason }),
+  };
+}
+
+interface Sayer {
+  <K extends EventType>(type: K, data: Omit<EventData<K>, "kind">, node?: NodeName): void;
+  readonly all: Said[];
+}
+
+function sayer(entry: LogEntry, scope: ServerEvent["scope"]): Sayer {
+  const all: Said[] = [];
+  const say = (type: EventType, data: object, node: NodeName | null = null): void => {
+    all.push({ type, occurredAt: iso(entry.at), scope, node, data: { kind: type, ...data } as EventData });
+  };
+  return Object.assign(say, { all }) as Sayer;
+}
+
+interface AboutNode {
+  readonly entry: LogEntry;
+  readonly runId: string;
+  readonly task: string;
+  readonly node: NodeName;
+  readonly said: Sayer;
+  readonly lookup: Lookup;
+}
+
+/** What each fact about a task makes of its node. */
+const nodeStatus: Readonly<Record<string, EventData<"node.status">["status"]>> = {
+  "task.ready": "queued",
+  "task.parked": "queued",
+  "task.requeued": "queued",
+  "task.retrying": "queued",
+  "task.hosting": "running",
+  "task.granted": "dispatching",
+  "task.rebound": "running",
+  "task.succeeded": "completed",
+  "task.failed": "failed",
+  "task.cancelled": "cancelled",
+  "task.skipped": "skipped",
+};
+
+async function nodeEvents(about: AboutNode): Promise<void> {
+  const { entry, runId, task, node, said, lookup } = about;
+  const { data } = entry;
+  const names = nodeNames(runId, task, node);
+  const status = nodeStatus[entry.type];
+  if (status !== undefined) {
+    const worker = textOf(data["worker"]);
+    const workerName = worker === undefined ? {} : { workerName: await lookup.workerName(worker) };
+    const attempt = typeof data["attempt"] === "number" ? { attempt: data["attempt"] } : {};
+    const error = data["error"] as EventData<"node.error">["error"] | undefined;
+    said("node.status", { ...names, status, ...workerName, ...(status === "dispatching" && { ackPending: true }) }, node);
+    const state = { stage: entry.type.slice(5), lastUpdatedAt: iso(entry.at), ...workerName, ...attempt };
+    said("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
+    if (error !== undefined && entry.type === "task.failed") said("node.error", { ...names, error }, node);
+    if (entry.type === "task.succeeded" || entry.type === "task.skipped") await resultEvent(about);
+  }
+  if (entry.type === "task.feedback") await feedbackEvents(about);
+  if (entry.type === "task.artifact") said("artifact.ready", { ...artifactWords(data), runId, nodeId: node.nodeId }, node);
+}
+
+const nodeNames = (runId: string, taskId: string, node: NodeName) => ({ runId, taskId, ...node });
+
+async function resultEvent({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
+  const result = await lookup.result(task);
+  if (result === null) return;
+  const revision = numberOf(entry.data["fence"]);
+  said("node.result.snapshot", { ...nodeNames(runId, task, node), revision, format: "json", ...result, complete: true }, node);
+}
+
+/** The node's state, then what it printed, then what changed in its results, then its numbers. */
+async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
+  const { data } = entry;
+  const names = nodeNames(runId, task, node);
+  const state = pick(data, ["stage", "progress", "message"]);
+  if (Object.keys(state).length > 0) said("node.state", { ...names, state: { ...state, lastUpdatedAt: iso(entry.at) } }, node);
+  const revision = numberOf(data["fence"]);
+  // One number for everything a fact says: positions grow, and so do the places within one.
+  let sequence = entry.position * 1_000;
+  const printed = data["chunks"] as { first: number; count: number } | undefined;
+  if (printed !== undefined)
+    for (const chunk of await lookup.chunks(task, revision, printed.first, printed.count))
+      said("node.result.delta", { ...names, revision, sequence: sequence++, ...chunkWords(chunk) }, node);
+  const patch = data["results"] as Data | undefined;
+  if (patch !== undefined)
+    for (const { op, path, value } of changesOf(patch)) {
+      const payload = op === "replace" ? { payload: { value } as JsonObject } : {};
+      said(
+        "node.result.delta",
+        { ...names, revision, sequence: sequence++, operation: op, path, ...payload, terminal: false },
+        node,
+      );
+    }
+  for (const [metric, value] of Object.entries((data["metrics"] as Data | undefined) ?? {}))
+    if (typeof value === "number")
+      said("run.metrics", { runId, metric, value, tags: { nodeId: node.nodeId, taskId: task } }, node);
+}
+
+function chunkWords(chunk: PrintedChunk): Pick<EventData<"node.result.delta">, "operation" | "path" | "payload" | "terminal"> {
+  const payload = pick(chunk as unknown as Data, ["text", "data", "mimeType"]);
+  const { metadata } = chunk;
+  return {
+    operation: "append",
+    path: `/channels/${chunk.channel}`,
+    payload,
+    chunkMeta: { channel: chunk.channel, ...(metadata !== undefined && { metadata }) },
+    terminal: metadata?.["terminal"] === true,
+  } as Pick<EventData<"node.result.delta">, "operation" | "path" | "payload" | "terminal">;
+}
+
+const pick = (data: Data, names: readonly string[]): Record<string, never> =>
+  Object.fromEntries(names.flatMap((name) => (data[name] === undefined ? [] : [[name, data[name]]]))) as Record<string, never>;
+
+function artifactWords(data: Data): { artifactId: string; expiresAt?: string; sizeBytes?: number } {
+  return {
+    artifactId: String(data["resource"] ?? ""),
+    ...(typeof data["expiresAt"] === "number" && { expiresAt: iso(data["expiresAt"]) }),
+    ...(typeof data["sizeBytes"] === "number" && { sizeBytes: data["sizeBytes"] }),
+  };
+}
+
+function removedArtifact(entry: LogEntry, tenant: string): Said {
+  const run = textOf(entry.data["run"]) ?? "";
+  const scope = { tenant, ...(run !== "" && { runId: run }) };
+  const data = { kind: "artifact.removed" as const, runId: run, ...artifactWords(entry.data) };
+  return { type: "artifact.removed", occurredAt: iso(entry.at), scope, node: null, data };
+}
+
+async function workerEvents(entry: LogEntry, worker: string, lookup: Lookup, tenant: string): Promise<Said[]> {
+  const workerName = await lookup.workerName(worker);
+  const said = sayer(entry, { tenant, workerName });
+  const { data } = entry;
+  if (entry.type === "worker.package")
+    said("worker.package", {
+      workerName,
+      package: String(data["name"]),
+      version: String(data["version"]),
+      status: String(data["status"]),
+      ...(typeof data["message"] === "string" && { message: data["message"] }),
+    });
+  else if (entry.type === "command.acked")
+    said("command.ack", { commandId: String(data["id"]), workerName, receivedAt: iso(entry.at) });
+  else if (entry.type === "command.failed")
+    said("command.error", { commandId: String(data["id"]), workerName, error: commandError(data) });
+  else if (entry.type.startsWith("worker.")) {
+    const heartbeat = await lookup.worker(worker);
+    if (heartbeat !== null) said("worker.heartbeat", heartbeat);
+  }
+  return said.all;
+}
+
+function commandError(data: Data): EventData<"command.error">["error"] {
+  const error = data["error"] as EventData<"command.error">["error"] | undefined;
+  return error ?? { code: "E.PKG.INVALID", message: "the worker could not carry out the command" };
+}

@@ -1,0 +1,137 @@
+import type { Manifest } from "@astraflow/protocol";
+import { beforeEach, describe, expect, it } from "vitest";
+import { type Catalogues, createCatalogues } from "./catalogue.ts";
+import { createManifestNotes, type ManifestNotes } from "./manifests.ts";
+import { createFakeDocs, type FakeDocs } from "./testing/docs.ts";
+import { createFakeOutside, type FakeOutside } from "./testing/fake-outside.ts";
+import { manifestOf } from "./testing/manifest.ts";
+
+const shown = (name: string, version: string, more: object = {}) => ({
+  name,
+  version,
+  manifest: { ...manifestOf(name, version), ...more },
+});
+
+describe("manifests that workers bring", () => {
+  let docs: FakeDocs;
+  let outside: FakeOutside;
+  let notes: ManifestNotes;
+  let catalogues: Catalogues;
+  beforeEach(() => {
+    outside = createFakeOutside();
+    docs = createFakeDocs({ now: () => outside.clock.now() });
+    notes = createManifestNotes({ link: docs.link, reader: docs.reader, digest: (text) => text, outside });
+    catalogues = createCatalogues({ reader: docs.reader, outside });
+  });
+  const note = async (...list: Parameters<ManifestNotes["noteManifests"]>[1]) => {
+    notes.noteManifests("default", list);
+    await notes.settled();
+  };
+  const writes = () => docs.engine.commands.length;
+
+  it("[A52] are kept as documents by name and version, and written again only where they differ", async () => {
+    await note(shown("demo", "1.0.0"), shown("demo", "1.1.0"), shown("mail", "1.0.0"));
+    await note(shown("demo", "1.0.0"));
+
+    expect([...docs.docs.keys()]).toEqual([
+      "default/package/demo/1.0.0",
+      "default/package/demo/1.1.0",
+      "default/package/mail/1.0.0",
+    ]);
+    expect(writes()).toBe(1);
+    await note(shown("demo", "1.0.0", { description: "another" }));
+    expect(docs.body("default", "package", "demo/1.0.0")).toMatchObject({ manifest: { description: "another" } });
+    expect(writes()).toBe(2);
+  });
+
+  it("[A52] are not written by a scheduler that finds them kept by another", async () => {
+    await note(shown("demo", "1.0.0"));
+    const second = createManifestNotes({ link: docs.link, reader: docs.reader, digest: (text) => text, outside });
+    second.noteManifests("default", [shown("demo", "1.0.0")]);
+    await second.settled();
+
+    expect(writes()).toBe(1);
+  });
+
+  it("[A52] that are none, or another package's, are left out, and the rest is kept", async () => {
+    await note(
+      { name: "none", version: "1.0.0", manifest: { name: "none" } },
+      { name: "absent", version: "1.0.0" },
+      { ...shown("other", "1.0.0"), name: "borrowed" },
+      shown("demo", "1.0.0"),
+    );
+
+    expect([...docs.docs.keys()]).toEqual(["default/package/demo/1.0.0"]);
+  });
+
+  it("[A52] that the store does not take are in the log, and are kept when they come again", async () => {
+    docs.engine.answer("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
+    await note(shown("demo", "1.0.0"));
+
+    expect(outside.lines).toMatchObject([{ level: "warn", event: "manifests.not_kept", packages: ["demo/1.0.0"] }]);
+    const again = createFakeDocs();
+    notes = createManifestNotes({ link: again.link, reader: again.reader, digest: (text) => text, outside });
+    await note(shown("demo", "1.0.0"));
+    expect(again.docs.size).toBe(1);
+  });
+
+  it("[A52] are written on top of what another scheduler wrote at the same moment", async () => {
+    const { manifest } = shown("demo", "1.0.0", { description: "theirs" });
+    docs.engine.hold("docs.write");
+    notes.noteManifests("default", [shown("demo", "1.0.0")]);
+    await docs.engine.next("docs.write");
+    docs.write({
+      tenant: "default",
+      puts: [{ collection: "package", name: "demo/1.0.0", body: JSON.stringify({ manifest, digest: "theirs" }) }],
+    });
+    docs.engine.unhold("docs.write");
+    docs.engine.release("docs.write");
+    await notes.settled();
+
+    expect(docs.docs.get("default/package/demo/1.0.0")?.rev).toBe(2);
+  });
+
+  it("[A53] make the catalogue of their tenant alone, versions newest first", async () => {
+    await note(shown("demo", "1.9.0"), shown("demo", "1.10.0"), shown("demo", "2.0.0-rc.1"));
+
+    const catalogue = await catalogues.of("default");
+    expect(catalogue.packages).toEqual([{ name: "demo", versions: ["2.0.0-rc.1", "1.10.0", "1.9.0"] }]);
+    expect(catalogue.node("demo", "1.10.0", "demo.echo")).toMatchObject({ role: "node" });
+    expect(catalogue.node("demo", "1.10.0", "demo.none")).toBeNull();
+    expect(catalogue.versions("none")).toEqual([]);
+    expect((await catalogues.of("other")).packages).toEqual([]);
+  });
+
+  it("[A53] show in the catalogue a second after they were kept, and again when they change or go", async () => {
+    const versions = async (): Promise<readonly string[]> => (await catalogues.of("default")).versions("demo");
+    await note(shown("demo", "1.0.0"));
+    expect(await versions()).toEqual(["1.0.0"]);
+    outside.advance(5);
+    await note(shown("demo", "1.1.0"));
+    expect(await versions()).toEqual(["1.0.0"]);
+    outside.advance(1_000);
+    expect(await versions()).toEqual(["1.1.0", "1.0.0"]);
+    docs.docs.delete("default/package/demo/1.0.0");
+    outside.advance(300_000);
+    expect(await versions()).toEqual(["1.1.0"]);
+  });
+
+  it("[A53] are read once for many who ask at once, and hardly at all while nothing changes", async () => {
+    await note(...Array.from({ length: 250 }, (_, n) => shown("demo", `1.${n}.0`)));
+    await Promise.all([catalogues.of("default"), catalogues.of("default"), catalogues.of("default")]);
+    const whole = docs.queries.filter(({ page }) => page === "docs").length;
+    outside.advance(2_000);
+    await catalogues.of("default");
+
+    expect(whole).toBe(10);
+    expect(docs.queries.filter(({ page }) => page === "docs")).toHaveLength(whole + 1);
+    expect((await catalogues.of("default")).versions("demo")).toHaveLength(250);
+  });
+
+  it("[A53] are the manifest as the rest of the house sees it", async () => {
+    await note(shown("demo", "1.0.0"));
+    const manifest: Manifest | null = (await catalogues.of("default")).manifest("demo", "1.0.0");
+
+    expect(manifest?.nodes[0]).toMatchObject({ type: "demo.echo", role: "node", adapter: "main", config: {} });
+  });
+});

@@ -1,0 +1,86 @@
+// Passwords: made into something that can be kept, and compared with it. Slow on purpose, so only a few at a time. Who may try how often
+// is decided in user-brake.ts.
+
+import { type ScryptOptions, scrypt, timingSafeEqual } from "node:crypto";
+import { fault } from "@astraflow/protocol";
+
+export interface PasswordCost {
+  /** Memory is 128 * n * r bytes. */
+  readonly n: number;
+  readonly r: number;
+  readonly p: number;
+}
+
+export interface Passwords {
+  /** A text that holds salt and cost beside the digest, so that a later cost does not lock anybody out. */
+  hash(password: string): Promise<string>;
+  /** Takes as long for a user that does not exist (`kept` is null) as for a wrong password. */
+  isRight(password: string, kept: string | null): Promise<boolean>;
+}
+
+export interface PasswordsOptions {
+  readonly ids: { next(): string };
+  readonly cost?: PasswordCost;
+}
+
+const usualCost: PasswordCost = { n: 32_768, r: 8, p: 1 };
+const digestBytes = 32;
+/** The computing shares its threads with the disk: two of four leave room for it. */
+const atOnceMax = 2;
+const waitingMax = 64;
+
+export function createPasswords({ ids, cost = usualCost }: PasswordsOptions): Passwords {
+  const inTurn = createTurns();
+  const nobody = spell(cost, "nobody", Buffer.alloc(digestBytes));
+  return {
+    async hash(password) {
+      const salt = ids.next();
+      return spell(cost, salt, await inTurn(() => compute(password, salt, cost)));
+    },
+    async isRight(password, kept) {
+      const { cost: of, salt, digest } = parse(kept ?? nobody);
+      const given = await inTurn(() => compute(password, salt, of));
+      return timingSafeEqual(given, digest) && kept !== null;
+    },
+  };
+}
+
+const spell = ({ n, r, p }: PasswordCost, salt: string, digest: Buffer): string =>
+  ["scrypt", n, r, p, salt, digest.toString("base64url")].join("$");
+
+function parse(kept: string): { cost: PasswordCost; salt: string; digest: Buffer } {
+  const [of, n, r, p, salt = "", text = ""] = kept.split("$");
+  const digest = Buffer.from(text, "base64url");
+  if (of !== "scrypt" || digest.length !== digestBytes) throw new Error("a password is kept in a form that is not known here");
+  return { cost: { n: Number(n), r: Number(r), p: Number(p) }, salt, digest };
+}
+
+/** Normalised, so that one password typed on two keyboards is one. */
+function compute(password: string, salt: string, { n, r, p }: PasswordCost): Promise<Buffer> {
+  const options: ScryptOptions = { N: n, r, p, maxmem: 256 * n * r };
+  return new Promise((resolve, reject) => {
+    scrypt(password.normalize("NFC"), salt, digestBytes, options, (problem, digest) =>
+      problem === null ? resolve(digest) : reject(problem),
+    );
+  });
+}
+
+/** A few at once, a few more in a queue, the others come back later. */
+function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
+  const queue: (() => void)[] = [];
+  let running = 0;
+  return async (work) => {
+    if (running >= atOnceMax) {
+      if (queue.length >= waitingMax) throw fault("E.OVERLOADED", "too many people sign in at this moment; try again");
+      await new Promise<void>((resolve) => void queue.push(resolve));
+    } else running += 1;
+    try {
+      return await work();
+    } finally {
+      // Whoever is next takes over the place, so that nobody slips in between.
+      const next = queue.shift();
+      if (next === undefined) running -= 1;
+      else next();
+    }
+  };
+}

@@ -1,0 +1,161 @@
+// The documents about people: a user under its id, its name as a document of its own (so that a name is given once), and the keys that
+// sign a tenant's tokens. Read and written here; who may do what to whom is decided in people.ts and in the routes.
+
+import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
+import { Fault, fault, type UserRole } from "@astraflow/protocol";
+import type { Link } from "../link.ts";
+import type { SessionKey } from "../session-tokens.ts";
+
+export interface User {
+  readonly id: string;
+  readonly username: string;
+  readonly displayName: string;
+  readonly roles: readonly UserRole[];
+  readonly isActive: boolean;
+  /** As passwords.ts keeps it. */
+  readonly password: string;
+  /** Raised when all tokens given out so far are taken back. */
+  readonly gen: number;
+  /** Single tokens that were taken back and would still be good. */
+  readonly revoked: readonly { readonly jti: string; readonly exp: number }[];
+  readonly createdAt: number;
+}
+
+/** On whose behalf something is written, under which request. */
+export interface Doer {
+  readonly tenant: string;
+  readonly by: string;
+  readonly corr: string;
+}
+
+export interface PeopleStore {
+  find(tenant: string, id: string): Promise<{ readonly user: User | null; readonly rev: number; readonly head: number }>;
+  findByName(tenant: string, username: string): Promise<User | null>;
+  list(query: UserQuery): Promise<{ readonly users: readonly User[]; readonly next: string | null; readonly head: number }>;
+  create(doer: Doer, user: User, ask: { readonly key: string; readonly digest: string } | null): Promise<{ repeated: boolean }>;
+  /** What `change` makes of the user as it is now; the same object: nothing to do. Null: there is no such user. */
+  change(doer: Doer, id: string, words: ChangeWords, change: (user: User) => User): Promise<User | null>;
+  /** An entry in the audit without a change. */
+  note(doer: Doer, words: AuditWords): Promise<void>;
+  keys(tenant: string): Promise<{ readonly keys: readonly SessionKey[]; readonly rev: number }>;
+  /** False: somebody else was quicker. */
+  keepKeys(doer: Doer, keys: readonly SessionKey[], rev: number): Promise<boolean>;
+}
+
+export interface UserQuery {
+  readonly tenant: string;
+  readonly search?: string;
+  readonly after?: string;
+  readonly limit: number;
+}
+
+export interface ChangeWords {
+  readonly action: string;
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+/** Someone else may write the same user between our look and our write, but not for ever. */
+const changesTriedMax = 8;
+const nameOf = (username: string): string => username.normalize("NFC").toLowerCase();
+
+export function createPeopleStore({ link, reader }: { readonly link: Link; readonly reader: Reader }): PeopleStore {
+  const docOf = async (tenant: string, collection: string, name: string): Promise<{ doc: DocRow | null; head: number }> => {
+    const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [name] });
+    return { doc: items[0] ?? null, head };
+  };
+  const find: PeopleStore["find"] = async (tenant, id) => {
+    const { doc, head } = await docOf(tenant, "user", id);
+    return { user: doc === null ? null : readUser(doc), rev: doc?.rev ?? 0, head };
+  };
+  const write = (doer: Doer, puts: readonly DocPut[], audit?: AuditWords, ask: UserAsk = null) =>
+    link.ask({ type: "docs.write", ...doer, puts, ...(audit !== undefined && { audit }), ask });
+
+  return {
+    find,
+    async findByName(tenant, username) {
+      const { doc } = await docOf(tenant, "username", nameOf(username));
+      // Nobody is looked up likewise: the time it takes must not tell which names there are.
+      const { userId } = doc === null ? { userId: "nobody" } : (JSON.parse(doc.body) as { userId: string });
+      return (await find(tenant, userId)).user;
+    },
+    async list({ tenant, search, after, limit }) {
+      const { items, next, head } = await reader.page({
+        page: "docs",
+        tenant,
+        collection: "user",
+        limit,
+        ...(search !== undefined && { search }),
+        ...(after !== undefined && { after }),
+      });
+      return { users: items.map(readUser), next, head };
+    },
+    async create(doer, user, ask) {
+      const words = { action: "user.create", targetType: "user", target: user.id, data: { roles: user.roles } };
+      const name = {
+        collection: "username",
+        name: nameOf(user.username),
+        rev: 0,
+        body: JSON.stringify({ userId: user.id }),
+      };
+      const answer = await write(doer, [{ ...putOf(user), rev: 0 }, name], words, ask);
+      if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
+      return { repeated: answer.repeated };
+    },
+    async change(doer, id, { action, data }, change) {
+      for (let tries = 1; ; tries += 1) {
+        const { user, rev } = await find(doer.tenant, id);
+        const next = user === null ? null : change(user);
+        if (next === null || next === user) return next;
+        const words = { action, targetType: "user", target: id, ...(data !== undefined && { data }) };
+        try {
+          await write(doer, [{ ...putOf(next), rev }], words);
+          return next;
+        } catch (why) {
+          if (!isConflict(why) || tries >= changesTriedMax) throw why;
+        }
+      }
+    },
+    async note(doer, words) {
+      await write(doer, [], words);
+    },
+    async keys(tenant) {
+      const { doc } = await docOf(tenant, "signing", "keys");
+      return { keys: doc === null ? [] : readKeys(doc), rev: doc?.rev ?? 0 };
+    },
+    async keepKeys(doer, keys, rev) {
+      const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
+      try {
+        await write(doer, [{ collection: "signing", name: "keys", rev, body: JSON.stringify({ keys: list }) }]);
+        return true;
+      } catch (why) {
+        if (isConflict(why)) return false;
+        throw why;
+      }
+    },
+  };
+}
+
+type UserAsk = { readonly key: string; readonly digest: string } | null;
+
+export const isConflict = (why: unknown): boolean => why instanceof Fault && why.code === "E.CONFLICT";
+
+/** A document's id is `<tenant>/<collection>/<name>`. */
+const nameIn = (doc: DocRow): string => doc.id.slice(doc.tenant.length + doc.collection.length + 2);
+
+const readUser = (doc: DocRow): User => ({ id: nameIn(doc), ...(JSON.parse(doc.body) as Omit<User, "id">) });
+
+function putOf({ id, ...body }: User): DocPut {
+  const name = nameOf(body.username);
+  return {
+    collection: "user",
+    name: id,
+    body: JSON.stringify(body),
+    sort: name,
+    terms: `${name} ${body.displayName.toLowerCase()}`,
+  };
+}
+
+function readKeys(doc: DocRow): readonly SessionKey[] {
+  const { keys } = JSON.parse(doc.body) as { keys: { kid: string; secret: string; madeAt: number }[] };
+  return keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret, "base64url"), madeAt }));
+}

@@ -1,0 +1,157 @@
+// The documents about resources: a resource under its id, an upload that is under way under its own, a grant under an id that begins with
+// a digest of its package. Read and written here; bytes are in blobs.ts, who may see what is decided by the routes.
+
+import { createHash } from "node:crypto";
+import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
+import { fault, type JsonObject } from "@astraflow/protocol";
+import type { Link } from "../link.ts";
+
+export type Visibility = "private" | "public" | "owner";
+
+export interface ResourceRecord {
+  readonly id: string;
+  readonly provider: "local" | "db";
+  readonly filename: string;
+  readonly sizeBytes: number;
+  readonly createdAt: number;
+  readonly owner: string;
+  readonly visibility: Visibility;
+  readonly mimeType: string | null;
+  readonly sha256: string;
+  readonly metadata: JsonObject | null;
+}
+
+export interface UploadRecord {
+  readonly id: string;
+  readonly owner: string;
+  readonly provider: "local" | "db";
+  readonly visibility: Visibility;
+  readonly filename: string;
+  readonly sizeBytes: number;
+  readonly chunkSize: number;
+  readonly mimeType: string | null;
+  readonly sha256: string | null;
+  readonly metadata: JsonObject | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  /** `removing`: nothing but the bytes under this id is left, and they go. */
+  readonly status: "pending" | "completed" | "removing";
+  readonly resource: string | null;
+  /** Parts that are there, as stretches [first, last], in order. */
+  readonly parts: readonly (readonly [number, number])[];
+}
+
+export interface GrantRecord {
+  readonly id: string;
+  readonly resourceId: string;
+  readonly packageName: string;
+  readonly packageVersion: string | null;
+  readonly resourceKey: string;
+  readonly scope: "workflow" | "global";
+  readonly workflowId: string | null;
+  readonly actions: readonly ("read" | "write" | "use")[];
+  readonly metadata: JsonObject | null;
+  readonly createdAt: number;
+  readonly createdBy: string;
+}
+
+interface Records {
+  readonly resource: ResourceRecord;
+  readonly upload: UploadRecord;
+  readonly grant: GrantRecord;
+}
+export type ResourceCollection = keyof Records;
+
+export interface Doer {
+  readonly tenant: string;
+  readonly by: string;
+  readonly corr: string;
+}
+
+export type Kept<T> = { readonly record: T; readonly rev: number };
+export type RecordWrite = {
+  readonly puts?: readonly DocPut[];
+  readonly drops?: readonly { readonly collection: ResourceCollection; readonly name: string; readonly rev: number }[];
+  readonly audit?: AuditWords;
+  readonly ask?: { readonly key: string; readonly digest: string } | null;
+};
+
+export interface ResourceQuery {
+  readonly tenant: string;
+  readonly prefix?: string;
+  readonly search?: string;
+  readonly order?: "asc" | "desc";
+  readonly after?: string;
+  readonly limit: number;
+}
+
+export interface ResourceStore {
+  find<C extends ResourceCollection>(
+    tenant: string,
+    collection: C,
+    id: string,
+  ): Promise<{ readonly kept: Kept<Records[C]> | null; readonly head: number }>;
+  list<C extends ResourceCollection>(
+    collection: C,
+    query: ResourceQuery,
+  ): Promise<{ readonly items: readonly Kept<Records[C]>[]; readonly next: string | null; readonly head: number }>;
+  write(doer: Doer, write: RecordWrite): Promise<{ readonly revs: readonly number[]; readonly repeated: boolean }>;
+}
+
+export function createResourceStore({ link, reader }: { readonly link: Link; readonly reader: Reader }): ResourceStore {
+  return {
+    async find(tenant, collection, id) {
+      const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [id] });
+      const [doc = null] = items;
+      return { kept: doc === null ? null : keptOf(doc), head };
+    },
+    async list(collection, query) {
+      const { items, next, head } = await reader.page({ page: "docs", collection, ...query });
+      return { items: items.map((doc) => keptOf(doc)), next, head };
+    },
+    async write(doer, { puts = [], drops = [], audit, ask = null }) {
+      const answer = await link.ask({ type: "docs.write", ...doer, puts, drops, ...(audit !== undefined && { audit }), ask });
+      if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
+      return { revs: answer.revs, repeated: answer.repeated };
+    },
+  };
+}
+
+/** A document's id is `<tenant>/<collection>/<name>`. */
+const keptOf = <T>(doc: DocRow): Kept<T> => ({
+  record: { id: doc.id.slice(doc.tenant.length + doc.collection.length + 2), ...(JSON.parse(doc.body) as object) } as T,
+  rev: doc.rev,
+});
+
+/** Sorts as its number does. */
+const sortable = (at: number): string => String(at).padStart(16, "0");
+
+export const putResource = ({ id, ...body }: ResourceRecord, rev: number): DocPut => ({
+  collection: "resource",
+  name: id,
+  rev,
+  body: JSON.stringify(body),
+  sort: sortable(body.createdAt),
+  terms: `${body.filename.toLowerCase()} ${body.sha256}`,
+});
+
+/** The one that was left alone the longest comes first: that is where the sweep looks. */
+export const putUpload = ({ id, ...body }: UploadRecord, rev: number): DocPut => ({
+  collection: "upload",
+  name: id,
+  rev,
+  body: JSON.stringify(body),
+  sort: sortable(body.updatedAt),
+});
+
+export const putGrant = ({ id, ...body }: GrantRecord): DocPut => ({
+  collection: "grant",
+  name: id,
+  rev: 0,
+  body: JSON.stringify(body),
+  sort: sortable(body.createdAt),
+});
+
+/** Ids of all grants to a package begin so: they are found without looking at any other. */
+export const grantPrefix = (packageName: string): string =>
+  `${createHash("sha256").update(packageName, "utf8").digest("hex").slice(0, 16)}-`;

@@ -1,0 +1,418 @@
+import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader } from "@astraflow/engine";
+import { Fault } from "@astraflow/protocol";
+import { describe, expect, it, vi } from "vitest";
+import type { Identity } from "../identity.ts";
+import { createFakeEngine } from "../testing/fake-engine.ts";
+import { createFakeOutside } from "../testing/fake-outside.ts";
+import { runRow, taskRow, workerRow } from "../testing/rows.ts";
+import type { Call } from "./call.ts";
+import { eventLimits, eventsHandlers } from "./events.ts";
+
+const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
+const workflow = {
+  id: uuid(99),
+  schemaVersion: "2025-10",
+  metadata: { name: "w" },
+  nodes: [0, 1].map((n) => ({
+    id: uuid(n),
+    type: "demo.step",
+    package: { name: "demo", version: "1.0.0" },
+    label: `n${n}`,
+    position: { x: 0, y: 0 },
+    ui: { inputPorts: [port("in")], outputPorts: [] },
+    ...(n === 1 && {
+      middlewares: [{ id: uuid(7), type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "mw" }],
+    }),
+  })),
+  edges: [],
+};
+
+interface Fact {
+  readonly type: string;
+  readonly data?: Record<string, unknown>;
+  readonly subject?: string;
+}
+
+/** A log and the few rows that events look up, all in hand. */
+function openScene(facts: Fact[], more: { floor?: number; chunks?: ChunkRow[]; farewells?: Set<() => void> } = {}) {
+  const entries: LogEntry[] = [];
+  const add = ({ type, data = {}, subject = "run/r1" }: Fact): void => {
+    entries.push({
+      position: entries.length + 1,
+      at: 1_000 + entries.length,
+      subject: subject as LogEntry["subject"],
+      type,
+      data,
+    });
+  };
+  facts.forEach(add);
+  const counts = { events: 0, snapshots: 0 };
+  const page = async (query: PageQuery): Promise<unknown> => {
+    const head = entries.length;
+    if (query.page === "run") {
+      if (query.tasksMax !== 0) counts.snapshots += 1;
+      const run =
+        query.run === "r1" ? runRow("r1", { client: "c1" }) : query.run === "r2" ? runRow("r2", { client: "c2" }) : null;
+      return { detail: run === null ? null : { run, tasks: [], workflow: JSON.stringify(workflow) }, head };
+    }
+    if (query.page === "workers") return { items: [workerRow("w-1")], head };
+    if (query.page === "worker") return { worker: workerRow("w-1"), held: [], head };
+    if (query.page === "task") return { run: null, task: taskRow(query.task, { result: '{"sum":3}' }), head };
+    if (query.page === "chunks") return { items: more.chunks ?? [], head };
+    throw new Error(`page ${query.page} is not part of this scene`);
+  };
+  const reader: Reader = {
+    page: page as Reader["page"],
+    async events({ tenant, after, limit }): Promise<EventPage> {
+      counts.events += 1;
+      const mine = tenant === "default" ? entries : [];
+      const items = mine.filter(({ position }) => position > Math.max(after, more.floor ?? 0)).slice(0, limit);
+      return { items, next: items.at(-1)?.position ?? after, head: mine.length, floor: more.floor ?? 0 };
+    },
+    close: async () => undefined,
+  };
+  const outside = createFakeOutside();
+  const engine = createFakeEngine();
+  const { farewells = new Set() } = more;
+  const handlers = eventsHandlers({ link: engine.link, reader, outside, ackDeadlineMs: 5_000, farewells });
+  const grow = (fact: Fact): void => {
+    add(fact);
+    engine.link.deliver([{ type: "log", tenant: "default", head: entries.length }]);
+  };
+  return { outside, counts, grow, handlers };
+}
+
+type Scene = ReturnType<typeof openScene>;
+
+interface Seen {
+  readonly id: string;
+  readonly type: string | null;
+  readonly data: Record<string, unknown> | null;
+}
+
+async function follow(scene: Scene, query: Record<string, string> = {}, lastEventId?: string, tenant = "default") {
+  const identity: Identity = { tenant, user: "ann", grants: ["view"] };
+  const call: Call = {
+    requestId: "q",
+    identity,
+    params: {},
+    query,
+    header: (name) => (name === "last-event-id" ? lastEventId : undefined),
+    body: null,
+    isStillAdmitted: () => true,
+  };
+  const reply = await scene.handlers.streamEvents(call);
+  const sink = { text: "", waitingBytes: 0, isEnded: false };
+  const gone = reply.stream?.({
+    write: (text) => void (sink.text += text),
+    get waitingBytes() {
+      return sink.waitingBytes;
+    },
+    end: () => void (sink.isEnded = true),
+  });
+  const seen = (): Seen[] =>
+    sink.text
+      .split("\n\n")
+      .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
+      .map((block) => {
+        const field = (name: string) =>
+          block
+            .split("\n")
+            .find((line) => line.startsWith(`${name}: `))
+            ?.slice(name.length + 2);
+        const data = field("data");
+        return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
+      });
+  return { sink, seen, gone: gone ?? (() => undefined), told: () => seen().filter((one) => one.type !== null) };
+}
+
+/** Reads that hang on promises alone are over after a few turns of the loop. */
+const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 5_000; turn++) await Promise.resolve();
+};
+
+const types = (told: readonly Seen[]) => told.map((one) => one.type);
+
+describe("GET /api/v1/events", () => {
+  it("[A200] starts at what is newest, gives a cursor at once, and tells what comes after", async () => {
+    const scene = openScene([{ type: "run.created" }]);
+    const reader = await follow(scene);
+    await settle();
+    expect(reader.seen()).toEqual([{ id: "1", type: null, data: null }]);
+
+    scene.grow({ type: "run.started" });
+    await settle();
+
+    expect(reader.told()).toMatchObject([
+      {
+        id: "2",
+        type: "run.status",
+        data: {
+          version: "v1",
+          id: "2",
+          type: "run.status",
+          scope: { tenant: "default", runId: "r1", clientSessionId: "c1" },
+          data: { kind: "run.status", runId: "r1", status: "running" },
+        },
+      },
+    ]);
+    expect(reader.told()[0]?.data).not.toHaveProperty("replayed");
+  });
+
+  it("[A201] goes on after Last-Event-ID, in the middle of one fact's events too, without a gap or a repeat", async () => {
+    const facts = [
+      { type: "run.created" },
+      { type: "task.granted", data: { task: "r1.0", worker: "default/w-1", fence: 5, attempt: 1 } },
+      { type: "task.succeeded", data: { task: "r1.0", worker: "default/w-1", fence: 5 } },
+      { type: "run.succeeded" },
+    ];
+    const whole = await follow(openScene(facts), {}, "0");
+    await settle();
+    const all = whole.told();
+    expect(types(all)).toEqual([
+      "run.status",
+      "run.snapshot",
+      "node.status",
+      "node.state",
+      "node.status",
+      "node.state",
+      "node.result.snapshot",
+      "run.status",
+      "run.snapshot",
+    ]);
+    for (const [at, { id }] of all.entries()) {
+      const rest = await follow(openScene(facts), {}, id);
+      await settle();
+      expect(rest.told().map((one) => [one.id, one.type])).toEqual(all.slice(at + 1).map((one) => [one.id, one.type]));
+      expect(rest.told().every((one) => one.data?.["replayed"] === true)).toBe(true);
+    }
+  });
+
+  it("[A202] says what became of each node: dispatched to whom, its result, its error", async () => {
+    const scene = openScene([
+      { type: "task.granted", data: { task: "r1.0", worker: "default/w-1", fence: 5, attempt: 1 } },
+      { type: "task.succeeded", data: { task: "r1.0", worker: "default/w-1", fence: 5 } },
+      { type: "task.failed", data: { task: "r1.1", error: { code: "E.RUNNER.FAILURE", message: "no" } } },
+    ]);
+    const reader = await follow(scene, {}, "0");
+    await settle();
+    const data = reader.told().map((one) => one.data?.["data"]);
+
+    expect(data[0]).toMatchObject({ nodeId: uuid(0), status: "dispatching", ackPending: true, workerName: "name of w-1" });
+    expect(data[4]).toMatchObject({ nodeId: uuid(0), revision: 5, content: { sum: 3 }, complete: true });
+    expect(data.at(-1)).toMatchObject({ kind: "node.error", nodeId: uuid(1), error: { code: "E.RUNNER.FAILURE" } });
+  });
+
+  it("[A203] turns feedback into state, printed text by channel, changed results and numbers", async () => {
+    const body = JSON.stringify([
+      { channel: "llm", text: "Dear" },
+      { channel: "log", data: "AAE=", mimeType: "image/png", metadata: { terminal: true } },
+    ]);
+    const chunks = [{ task: "r1.0", fence: 5, first: 0, count: 2, at: 1, line: 0, lines: 1, body }];
+    const data = {
+      task: "r1.0",
+      fence: 5,
+      stage: "streaming",
+      progress: 0.5,
+      chunks: { first: 0, count: 2 },
+      results: { summary: "Dear", old: null },
+      metrics: { loss: 0.2 },
+    };
+    const reader = await follow(openScene([{ type: "task.feedback", data }], { chunks }), {}, "0");
+    await settle();
+    const told = reader.told().map((one) => one.data?.["data"] as Record<string, unknown>);
+
+    expect(told).toMatchObject([
+      { kind: "node.state", state: { stage: "streaming", progress: 0.5 } },
+      { kind: "node.result.delta", operation: "append", path: "/channels/llm", payload: { text: "Dear" }, terminal: false },
+      { operation: "append", path: "/channels/log", payload: { data: "AAE=", mimeType: "image/png" }, terminal: true },
+      { operation: "replace", path: "/summary", payload: { value: "Dear" } },
+      { operation: "remove", path: "/old" },
+      { kind: "run.metrics", metric: "loss", value: 0.2, tags: { nodeId: uuid(0) } },
+    ]);
+    const sequences = told.flatMap((one) => ("sequence" in one ? [one["sequence"] as number] : []));
+    expect([...new Set(sequences)]).toEqual([...sequences].sort((a, b) => a - b));
+  });
+
+  it("[A204] filters by client session, run, node, host, worker and topics", async () => {
+    const facts = [
+      { type: "run.started" },
+      { type: "run.started", subject: "run/r2" },
+      { type: "task.ready", data: { task: "r1.0" } },
+      { type: "task.ready", data: { task: "r1.2" } },
+      { type: "worker.joined", subject: "worker/default/w-1" },
+    ];
+    const count = async (query: Record<string, string>) => {
+      const reader = await follow(openScene(facts), query, "0");
+      await settle();
+      return types(reader.told());
+    };
+
+    expect(await count({})).toHaveLength(7);
+    expect(await count({ clientSessionId: "c2" })).toEqual(["run.status", "worker.heartbeat"]);
+    expect(await count({ runId: "r2" })).toEqual(["run.status"]);
+    expect(await count({ nodeId: uuid(0) })).toEqual(["node.status", "node.state"]);
+    expect(await count({ hostNodeId: uuid(1) })).toEqual(["node.status", "node.state"]);
+    expect(await count({ workerName: "name of w-1" })).toEqual(["worker.heartbeat"]);
+    expect(await count({ topics: "run,node.status" })).toEqual(["run.status", "run.status", "node.status", "node.status"]);
+  });
+
+  it("[A205] makes two snapshots of a run, however much happens between", async () => {
+    const busy = Array.from({ length: 150 }, () => ({ type: "task.ready", data: { task: "r1.0" } }));
+    const scene = openScene([{ type: "run.created" }, ...busy, { type: "run.succeeded" }]);
+    const reader = await follow(scene, { topics: "run.snapshot" }, "0");
+    await settle();
+
+    expect(types(reader.told())).toEqual(["run.snapshot", "run.snapshot"]);
+    expect(scene.counts.snapshots).toBe(2);
+  });
+
+  it("[A206] says that facts are missing where the cursor is older than the log, and goes on with what there is", async () => {
+    const facts = [{ type: "run.created" }, { type: "run.started" }, { type: "run.succeeded" }];
+    const reader = await follow(openScene(facts, { floor: 2 }), { topics: "run.status" }, "0");
+    await settle();
+
+    expect(reader.told()).toMatchObject([
+      { id: "2", type: "error", data: { error: "E.CURSOR.EXPIRED", details: { floor: 2 } } },
+      { id: "3", type: "run.status" },
+    ]);
+  });
+
+  it("[A207] shows nothing of another tenant, whatever is asked for", async () => {
+    const scene = openScene([{ type: "run.started" }]);
+    const reader = await follow(scene, { runId: "r1" }, "0", "other");
+    await settle();
+
+    expect(reader.told()).toEqual([]);
+  });
+
+  it("[A208] looks at the log only while somebody reads, and keeps no timer beyond", async () => {
+    const scene = openScene([]);
+    const { every } = scene.outside.timers;
+    let running = 0;
+    vi.spyOn(scene.outside.timers, "every").mockImplementation((ms, run) => {
+      running += 1;
+      const end = every(ms, run);
+      return () => {
+        running -= 1;
+        end();
+      };
+    });
+    const [first, second] = [await follow(scene), await follow(scene)];
+    expect(running).toBeGreaterThan(0);
+
+    first.gone();
+    second.gone();
+    expect(running).toBe(0);
+
+    const third = await follow(scene);
+    scene.grow({ type: "run.started" });
+    await settle();
+    expect(types(third.told())).toHaveLength(1);
+  });
+
+  it("[A208] reads the log once for all who listen, and no further than a slow reader takes", async () => {
+    const scene = openScene([]);
+    const quick = await Promise.all(Array.from({ length: 20 }, () => follow(scene)));
+    await settle();
+    const before = scene.counts.events;
+    scene.grow({ type: "run.started" });
+    await settle();
+    expect(quick.every((reader) => types(reader.told()).length === 1)).toBe(true);
+    expect(scene.counts.events - before).toBeLessThanOrEqual(3);
+
+    const slow = quick[0];
+    if (slow === undefined) throw new Error("no reader");
+    slow.sink.waitingBytes = eventLimits.feedBytesMax + 1;
+    scene.grow({ type: "run.succeeded" });
+    await settle();
+    expect(slow.told()).toHaveLength(1);
+    slow.sink.waitingBytes = 0;
+    scene.outside.advance(eventLimits.pauseMs);
+    await settle();
+    expect(types(slow.told())).toEqual(["run.status", "run.status", "run.snapshot"]);
+  });
+
+  it("[A209] refuses a cursor that is none and topics that do not exist, naming them", async () => {
+    const refused = async (query: Record<string, string>, id?: string) =>
+      follow(openScene([]), query, id).then(
+        () => null,
+        (why: unknown) => (why instanceof Fault ? [why.code, why.details?.["path"]] : why),
+      );
+
+    expect(await refused({}, "x1")).toEqual(["E.REQUEST.INVALID", "headers.Last-Event-ID"]);
+    expect(await refused({ after: "-1" })).toEqual(["E.REQUEST.INVALID", "headers.Last-Event-ID"]);
+    expect(await refused({ topics: "run,nothing" })).toEqual(["E.REQUEST.INVALID", "query.topics"]);
+  });
+
+  it("[A210] a reader that sees little has its cursor moved on all the same", async () => {
+    const facts = Array.from({ length: eventLimits.silentFactsMax + 5 }, () => ({ type: "task.ready", data: { task: "r1.0" } }));
+    const reader = await follow(openScene(facts), { topics: "worker" }, "0");
+    for (let turn = 0; turn < 20; turn++) await settle();
+
+    expect(Number(reader.seen().at(-1)?.id)).toBeGreaterThanOrEqual(eventLimits.silentFactsMax);
+    expect(reader.told()).toEqual([]);
+  });
+
+  it("[A233] starts at what is newest although nobody has listened for a while", async () => {
+    const scene = openScene([{ type: "run.created" }]);
+    (await follow(scene)).gone();
+    scene.grow({ type: "run.started" });
+    const reader = await follow(scene);
+    await settle();
+    expect(reader.seen()).toEqual([{ id: "2", type: null, data: null }]);
+
+    scene.grow({ type: "run.cancelling" });
+    await settle();
+
+    expect(reader.told().map(({ id }) => id)).toEqual(["3"]);
+  });
+
+  it("[A234] a cursor ahead of the log is told to be of another one, and goes on from here", async () => {
+    const scene = openScene([{ type: "run.created" }]);
+    const reader = await follow(scene, {}, "99999");
+    await settle();
+    expect(reader.told()).toMatchObject([{ id: "1", type: "error", data: { error: "E.CURSOR.EXPIRED", details: { head: 1 } } }]);
+
+    scene.grow({ type: "run.started" });
+    await settle();
+
+    expect(types(reader.told())).toEqual(["error", "run.status"]);
+  });
+
+  it("[A235] a reader that has enough to take is not given the rest of a page, and is looked at no oftener for all that happens", async () => {
+    const scene = openScene(Array.from({ length: 50 }, () => ({ type: "run.started" })));
+    const reader = await follow(scene, {}, "0");
+    reader.sink.waitingBytes = eventLimits.feedBytesMax + 1;
+    await settle();
+    for (let n = 0; n < 20; n++) scene.grow({ type: "run.started" });
+    await settle();
+    expect(reader.told()).toEqual([]);
+
+    const before = scene.counts.events;
+    for (let n = 0; n < 10; n++) {
+      scene.outside.advance(eventLimits.pauseMs);
+      await settle();
+    }
+    expect(scene.counts.events - before).toBeLessThanOrEqual(10);
+    reader.sink.waitingBytes = 0;
+    scene.outside.advance(eventLimits.pauseMs);
+    for (let turn = 0; turn < 5; turn++) await settle();
+
+    expect(reader.told().map(({ id }) => Number(id))).toEqual(Array.from({ length: 70 }, (_, n) => n + 1));
+  });
+
+  it("[A237] tells every reader that the scheduler goes away", async () => {
+    const farewells = new Set<() => void>();
+    const scene = openScene([{ type: "run.created" }], { farewells });
+    const reader = await follow(scene);
+    await settle();
+    expect(farewells.size).toBe(1);
+    for (const sayGoodbye of [...farewells]) sayGoodbye();
+
+    expect(reader.told().at(-1)).toMatchObject({ type: "error", data: { error: "E.SHUTTING_DOWN" } });
+    expect(reader.sink.isEnded).toBe(true);
+    expect(farewells.size).toBe(0);
+  });
+});

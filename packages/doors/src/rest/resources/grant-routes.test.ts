@@ -1,0 +1,235 @@
+import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { createDocBlobs } from "../../resources/blobs.ts";
+import { chooseGrant, createBindings, isShown, type ResourceRequirement } from "../../resources/resource-bindings.ts";
+import { type GrantRecord, grantPrefix, putGrant, putResource, type ResourceRecord } from "../../resources/resource-store.ts";
+import { createFakeDocs } from "../../testing/docs.ts";
+import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
+
+const resource = (id: string, more: Partial<ResourceRecord> = {}): ResourceRecord => ({
+  id,
+  provider: "db",
+  filename: "key.txt",
+  sizeBytes: 6,
+  createdAt: 1,
+  owner: "ann",
+  visibility: "private",
+  mimeType: "text/plain",
+  sha256: "a".repeat(64),
+  metadata: null,
+  ...more,
+});
+const keep = (scene: Pick<RestScene, "docs">, record: ResourceRecord, tenant = "default"): void =>
+  scene.docs.write({ tenant, puts: [putResource(record, 0)] });
+const wanted = { resourceId: "r1", packageName: "mail", resourceKey: "smtp", scope: "global" };
+const create = (scene: RestScene, more: object = {}, asking: Asking = {}) =>
+  scene.ask("createResourceGrant", { body: { ...wanted, ...more }, ...asking });
+const at = (grantId: unknown, token = "secret-a"): Asking => ({ token, params: { grantId: String(grantId) } });
+
+describe("grants", () => {
+  it("[A112] are made, shown, listed by what they are about, and taken back", async () => {
+    const scene = openScene();
+    keep(scene, resource("r1"));
+
+    const { status, body } = await create(scene, { packageVersion: "1.0.0", actions: ["use", "read", "use"] });
+    scene.outside.advance(1);
+    const other = await create(scene, { scope: "workflow", workflowId: "w1", packageName: "sms" });
+
+    expect(shape(routes.getResourceGrant.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(
+      body,
+    );
+    expect([status, body]).toMatchObject([
+      201,
+      { ...wanted, packageVersion: "1.0.0", actions: ["use", "read"], createdBy: "ann" },
+    ]);
+    expect((await scene.ask("getResourceGrant", at(body["grantId"]))).body).toMatchObject({ grantId: body["grantId"] });
+    const listed = async (query: Record<string, string>) =>
+      ((await scene.ask("listResourceGrants", { query })).body["items"] as { grantId: string }[]).map(({ grantId }) => grantId);
+    const [first, second] = [body["grantId"], other.body["grantId"]];
+    expect(await listed({})).toEqual([second, first]);
+    expect(await listed({ packageName: "mail" })).toEqual([first]);
+    expect(await listed({ scope: "workflow" })).toEqual([second]);
+    expect(await listed({ workflowId: "w1", resourceId: "r1", resourceKey: "smtp" })).toEqual([second]);
+    expect(await listed({ packageVersion: "2.0.0" })).toEqual([]);
+    expect((await scene.ask("deleteResourceGrant", at(first))).status).toBe(204);
+    expect((await scene.ask("getResourceGrant", at(first))).status).toBe(404);
+    expect(scene.docs.log.map(({ type }) => type)).toEqual(["audit.grant.create", "audit.grant.create", "audit.grant.delete"]);
+  });
+
+  it("[A112] are for the owner of the resource and admins to make, and for their maker and admins to see", async () => {
+    const scene = openScene();
+    const ann = await scene.signIn("ann", ["workflow.editor"]);
+    const bob = await scene.signIn("bob", ["workflow.editor"]);
+    keep(scene, resource("r1", { owner: ann.id }));
+    keep(scene, resource("r2", { owner: ann.id, visibility: "public" }));
+
+    expect((await create(scene, {}, { token: bob.token })).body).toMatchObject({
+      error: "E.NOT_FOUND",
+      message: "there is no resource r1",
+    });
+    expect((await create(scene, { resourceId: "r2" }, { token: bob.token })).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
+    const { body } = await create(scene, {}, { token: ann.token });
+    for (const name of ["getResourceGrant", "deleteResourceGrant"] as const) {
+      expect((await scene.ask(name, at(body["grantId"], bob.token))).status).toBe(404);
+      expect((await scene.ask(name, at(body["grantId"], "secret-b"))).status).toBe(404);
+    }
+    expect((await scene.ask("listResourceGrants", { token: bob.token })).body["items"]).toEqual([]);
+    expect((await scene.ask("listResourceGrants")).body["items"]).toHaveLength(1);
+    expect((await scene.ask("deleteResourceGrant", at(body["grantId"]))).status).toBe(204);
+  });
+
+  it("[A112] are made once under one key", async () => {
+    const scene = openScene();
+    keep(scene, resource("r1"));
+    const keyed = { headers: { "idempotency-key": "k1" } };
+
+    const [one, two] = [await create(scene, {}, keyed), await create(scene, {}, keyed)];
+
+    expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
+    expect((await create(scene, { resourceKey: "imap" }, keyed)).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+  });
+
+  const cases: [RouteName, Asking, number, string][] = [
+    ["createResourceGrant", { body: {} }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: { ...wanted, scope: "all" } }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: { ...wanted, scope: "workflow" } }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: { ...wanted, workflowId: "w1" } }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: { ...wanted, actions: ["own"] } }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: { ...wanted, actions: [] } }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: { ...wanted, resourceKey: "" } }, 400, "E.REQUEST.INVALID"],
+    ["createResourceGrant", { body: wanted }, 404, "E.NOT_FOUND"],
+    ["createResourceGrant", { body: wanted, token: "viewer" }, 403, "E.AUTH.FORBIDDEN"],
+    ["getResourceGrant", { params: { grantId: "g" } }, 404, "E.NOT_FOUND"],
+    ["deleteResourceGrant", { params: { grantId: "g" } }, 404, "E.NOT_FOUND"],
+    ["listResourceGrants", { query: { cursor: "e30" } }, 400, "E.REQUEST.INVALID"],
+    ["listResourceGrants", { query: { package: "x" } }, 400, "E.REQUEST.INVALID"],
+  ];
+  it.each(cases)("[A115] %s refuses %j with %i", async (name, asking, status, error) => {
+    const scene = openScene();
+    keep(scene, resource("r1"), "other");
+
+    const answer = await scene.ask(name, asking);
+
+    expect([answer.status, answer.body["error"]]).toEqual([status, error]);
+    expect(scene.docs.docs.size).toBe(1);
+  });
+});
+
+describe("what a node is given", () => {
+  const grant = (id: string, more: Partial<GrantRecord> = {}): GrantRecord => ({
+    id,
+    resourceId: "r1",
+    packageName: "mail",
+    packageVersion: null,
+    resourceKey: "smtp",
+    scope: "global",
+    workflowId: null,
+    actions: ["read"],
+    metadata: null,
+    createdAt: 1,
+    createdBy: "ann",
+    ...more,
+  });
+  const of = { workflowId: "w1", packageName: "mail", version: "1.0.0" };
+  const mine = { scope: "workflow", workflowId: "w1" } as const;
+  const smtp: ResourceRequirement = { key: "smtp", type: "secret" };
+
+  it.each([
+    ["none", [], null],
+    ["the newest", [grant("a"), grant("b", { createdAt: 2 })], "b"],
+    ["the workflow's before a newer global one", [grant("a", mine), grant("b", { createdAt: 2 })], "a"],
+    ["not another workflow's", [grant("a", { ...mine, workflowId: "w2" })], null],
+    [
+      "that of the version",
+      [grant("a", { packageVersion: "1.0.0" }), grant("b", { packageVersion: "2.0.0", createdAt: 2 })],
+      "a",
+    ],
+    ["not of another key", [grant("a", { resourceKey: "imap" })], null],
+    ["not of another package", [grant("a", { packageName: "sms" })], null],
+    ["not without the actions", [grant("a", { actions: ["use"] })], null],
+  ])("[A113] follows from %s", (_, grants, id) => {
+    expect(chooseGrant(grants, smtp, of)?.id ?? null).toBe(id);
+  });
+
+  it.each([
+    [{ key: "k", type: "API_KEY" }, true],
+    [{ key: "k", type: "file" }, false],
+    [{ key: "k", type: "file", metadata: { inline: true } }, true],
+    [{ key: "k", type: "json", metadata: { exposeValue: true } }, true],
+    [{ key: "k", type: "json", metadata: { inline: "yes" } }, false],
+  ])("[A114] of %j shows the value: %s", (requirement, isValue) => {
+    expect(isShown(requirement)).toBe(isValue);
+  });
+
+  it("[A114] names each resource, with its text where it is a secret, and says what is missing", async () => {
+    const docs = createFakeDocs();
+    const blobs = { db: createDocBlobs(docs) };
+    async function* once(value: Buffer): AsyncGenerator<Buffer> {
+      yield value;
+    }
+    const add = async (id: string, key: string, value: Buffer | null, more: Partial<ResourceRecord> = {}) => {
+      docs.write({
+        tenant: "default",
+        puts: [
+          putResource(resource(id, more), 0),
+          putGrant(grant(`${grantPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
+        ],
+      });
+      if (value !== null) await blobs.db.write({ tenant: "default", name: id }, once(value), 1_000_000);
+    };
+    await add("r1", "smtp", Buffer.from("  hunter2\n"));
+    await add("r2", "logo", Buffer.from("png"), { filename: "logo.png" });
+    await add("r3", "big", Buffer.from("x"), { sizeBytes: 65_537 });
+    await add("r4", "binary", Buffer.from([0xff, 0xfe]));
+    await add("r5", "lost", null);
+    docs.write({
+      tenant: "default",
+      puts: [putGrant(grant(`${grantPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
+    });
+    const secret = (key: string): ResourceRequirement => ({ key, type: "token" });
+
+    const { bindingsFor } = createBindings({ ...docs, blobs });
+    const given = await bindingsFor({
+      tenant: "default",
+      ...of,
+      requirements: [
+        smtp,
+        { key: "logo", type: "file" },
+        ...["big", "binary", "lost", "gone", "absent"].map(secret),
+        { key: "nice", type: "file", required: false },
+      ],
+    });
+
+    expect(given.__resourceBindings).toMatchObject({
+      smtp: {
+        resourceId: "r1",
+        type: "file",
+        filename: "key.txt",
+        mimeType: "text/plain",
+        sizeBytes: 6,
+        metadata: null,
+        value: "hunter2",
+      },
+      logo: { resourceId: "r2", filename: "logo.png" },
+    });
+    expect(given.__resourceBindings?.["logo"]).not.toHaveProperty("value");
+    expect(given.__resourceBindingErrors).toEqual([
+      { key: "big", error: "resource_value_unavailable", resourceId: "r3" },
+      { key: "binary", error: "resource_value_unavailable", resourceId: "r4" },
+      { key: "lost", error: "resource_value_unavailable", resourceId: "r5" },
+      { key: "gone", error: "resource_not_found", resourceId: "nothing" },
+      { key: "absent", error: "missing_grant" },
+    ]);
+    const none = { tenant: "default", ...of, requirements: [] };
+    expect(await bindingsFor(none)).toEqual({});
+    expect(await bindingsFor({ ...none, tenant: "other", requirements: [smtp] })).toEqual({
+      __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }],
+    });
+  });
+
+  it("[A113] a definition that is nobody's kept workflow is given what is granted to all, and no workflow's own", () => {
+    const grants = [grant("a", mine), grant("b")];
+
+    expect(chooseGrant(grants, smtp, { ...of, workflowId: null })?.id).toBe("b");
+  });
+});

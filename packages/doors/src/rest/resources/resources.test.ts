@@ -1,0 +1,317 @@
+import { createHash } from "node:crypto";
+import { request } from "node:http";
+import { routes, shape } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { createPeople } from "../../people/people.ts";
+import { type Blobs, createDocBlobs, measured } from "../../resources/blobs.ts";
+import { createFakeDocs } from "../../testing/docs.ts";
+import { type House, openHouse } from "../../testing/house.ts";
+import { cheapCost, openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { attachment, rangeIn } from "./resource-view.ts";
+
+const media = "multipart/form-data; boundary=b";
+function form(body: string | Buffer, fields: Readonly<Record<string, string>> = {}, filename = "a.txt"): AsyncIterable<Buffer> {
+  const parts = Object.entries(fields).map(
+    ([name, value]) => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
+  );
+  const head = `--b\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\nContent-Type: text/plain\r\n\r\n`;
+  return (async function* () {
+    yield Buffer.concat([Buffer.from(parts.join("") + head), Buffer.from(body), Buffer.from("\r\n--b--\r\n")]);
+  })();
+}
+const post = (
+  scene: RestScene,
+  body: string,
+  more: { token?: string; fields?: Record<string, string>; filename?: string } = {},
+) =>
+  scene.ask("createResource", {
+    token: more.token ?? "secret-a",
+    headers: { "content-type": media },
+    stream: form(body, more.fields, more.filename),
+  });
+const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
+const idsOf = (answer: { body: Record<string, unknown> }): string[] =>
+  (answer.body["items"] as { filename: string }[]).map(({ filename }) => filename);
+/** Names of documents that are left. */
+const left = (scene: RestScene, collection: string): string[] =>
+  [...scene.docs.docs.values()].filter((doc) => doc.collection === collection).map(({ id }) => id);
+
+describe("resources", () => {
+  it("[A100] come in as a form, with size and digest, and are shown", async () => {
+    const scene = openScene();
+
+    const { status, body, headers } = await post(scene, "hello", { fields: { sha256: sha("hello").toUpperCase() } });
+
+    expect([status, headers["location"]]).toEqual([201, `/api/v1/resources/${body["resourceId"]}`]);
+    expect(shape(routes.getResource.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(
+      body,
+    );
+    expect(body).toMatchObject({
+      provider: "db",
+      type: "file",
+      filename: "a.txt",
+      sizeBytes: 5,
+      mimeType: "text/plain",
+      sha256: sha("hello"),
+      ownerId: "ann",
+      visibility: "private",
+    });
+    const again = await scene.ask("getResource", { params: { resourceId: body["resourceId"] } });
+    expect(again.body).toEqual(body);
+    expect(left(scene, "upload")).toEqual([]);
+    expect(scene.docs.log.at(-1)).toMatchObject({
+      type: "audit.resource.create",
+      data: { by: "ann", target: body["resourceId"] },
+    });
+  });
+
+  it("[A100] with another digest than was said, or too large, leave nothing", async () => {
+    const scene = openScene();
+
+    expect((await post(scene, "hello", { fields: { sha256: sha("other") } })).body).toMatchObject({ error: "E.RESOURCE.DIGEST" });
+    expect((await post(scene, "x".repeat(5 * 1024 * 1024))).body).toMatchObject({ error: "E.REQUEST.TOO_LARGE" });
+
+    expect(scene.docs.docs.size).toBe(0);
+  });
+
+  it("[A100] come in once under one key", async () => {
+    const scene = openScene();
+    const keyed = (body: string) =>
+      scene.ask("createResource", { headers: { "content-type": media, "idempotency-key": "k1" }, stream: form(body) });
+
+    const [one, two, other] = [await keyed("hello"), await keyed("hello"), await keyed("another")];
+
+    expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
+    expect([other.status, other.body["error"]]).toEqual([409, "E.IDEMPOTENCY.MISMATCH"]);
+    expect([left(scene, "resource").length, left(scene, "upload").length]).toEqual([1, 0]);
+  });
+
+  it("[A104] whose document cannot be written leave no bytes, and what cannot be removed now is found by the sweep", async () => {
+    const scene = openScene();
+    const { link } = scene.docs;
+    const ask = link.ask.bind(link);
+    // The last write of each upload is lost, and so is the tidying up after it.
+    let isAway = false;
+    link.ask = (command) => {
+      isAway ||= command.type === "docs.write" && command.puts.some(({ collection }) => collection === "resource");
+      return isAway ? Promise.reject(new Error("away")) : ask(command);
+    };
+    expect((await post(scene, "hello")).status).toBe(500);
+    isAway = false;
+    link.ask = ask;
+    expect([left(scene, "upload").length, left(scene, "blob").length]).toEqual([1, 2]);
+
+    scene.outside.advance(86_400_001);
+    await scene.ask("createUpload", { body: { filename: "x", sizeBytes: 1 } });
+
+    expect([left(scene, "upload").length, left(scene, "blob").length, left(scene, "resource").length]).toEqual([1, 0, 0]);
+  });
+
+  it("[A102] are seen by their owner, by admins, and by all where they are public", async () => {
+    const scene = openScene();
+    const ann = await scene.signIn("ann", ["workflow.editor"]);
+    const bob = await scene.signIn("bob", ["workflow.editor"]);
+    const mine = await post(scene, "1", { token: ann.token, filename: "mine" });
+    scene.outside.advance(1);
+    const open = await post(scene, "2", { token: ann.token, filename: "open", fields: { visibility: "public" } });
+    const at = (answer: typeof mine) => ({ params: { resourceId: String(answer.body["resourceId"]) } });
+
+    expect(idsOf(await scene.ask("listResources", { token: ann.token }))).toEqual(["open", "mine"]);
+    expect(idsOf(await scene.ask("listResources", { token: bob.token }))).toEqual(["open"]);
+    expect(idsOf(await scene.ask("listResources", { query: { ownerId: ann.id } }))).toEqual(["open", "mine"]);
+    expect(idsOf(await scene.ask("listResources", { token: ann.token, query: { search: "mi" } }))).toEqual(["mine"]);
+    expect(idsOf(await scene.ask("listResources", { token: bob.token, query: { ownerId: "me" } }))).toEqual([]);
+    expect((await scene.ask("listResources", { token: bob.token, query: { ownerId: ann.id } })).status).toBe(403);
+    for (const name of ["getResource", "downloadResource", "deleteResource"] as const) {
+      const hidden = await scene.ask(name, { ...at(mine), token: bob.token });
+      expect([name, hidden.status, hidden.body["message"]]).toEqual([
+        name,
+        404,
+        `there is no resource ${mine.body["resourceId"]}`,
+      ]);
+    }
+    expect((await scene.ask("getResource", { ...at(open), token: bob.token })).status).toBe(200);
+    expect((await scene.ask("deleteResource", { ...at(open), token: bob.token })).status).toBe(403);
+    expect((await scene.ask("deleteResource", { ...at(mine), token: ann.token })).status).toBe(204);
+    expect((await scene.ask("deleteResource", at(open))).status).toBe(204);
+    expect([left(scene, "resource"), left(scene, "blob"), left(scene, "upload")]).toEqual([[], [], []]);
+  });
+
+  it("[A103] are downloaded with what a browser needs to know, whole or in a stretch", async () => {
+    const scene = openScene();
+    const { body } = await post(scene, "0123456789", { filename: "na\u00efve \u20ac.txt" });
+    const params = { resourceId: String(body["resourceId"]) };
+    const text = async (headers: Record<string, string> = {}) => {
+      const answer = await scene.raw("downloadResource", { params, headers });
+      const chunks: Uint8Array[] = [];
+      for await (const chunk of answer.bytes?.() ?? []) chunks.push(chunk);
+      return { ...answer, text: Buffer.concat(chunks).toString() };
+    };
+
+    const whole = await text();
+    expect([whole.status, whole.text]).toEqual([200, "0123456789"]);
+    expect(whole.headers).toMatchObject({
+      "content-type": "text/plain",
+      "content-length": "10",
+      "accept-ranges": "bytes",
+      etag: `"${sha("0123456789")}"`,
+      "x-content-type-options": "nosniff",
+    });
+    const part = await text({ range: "bytes=2-4" });
+    expect([part.status, part.text, part.headers["content-range"], part.headers["content-length"]]).toEqual([
+      206,
+      "234",
+      "bytes 2-4/10",
+      "3",
+    ]);
+    expect((await text({ range: "bytes=-2" })).text).toBe("89");
+    const beyond = await scene.ask("downloadResource", { params, headers: { range: "bytes=10-" } });
+    expect([beyond.status, beyond.body["error"]]).toEqual([416, "E.RESOURCE.RANGE"]);
+  });
+
+  it("[A103] without their bytes are missing, before anything is sent", async () => {
+    const scene = openScene();
+    const { body } = await post(scene, "hello");
+    for (const id of left(scene, "blob")) scene.docs.docs.delete(id);
+
+    const answer = await scene.ask("downloadResource", { params: { resourceId: String(body["resourceId"]) } });
+
+    expect([answer.status, answer.body["error"]]).toEqual([404, "E.NOT_FOUND"]);
+  });
+
+  it.each([
+    [undefined, null],
+    ["bytes=0-", { start: 0, end: 9 }],
+    ["bytes=3-100", { start: 3, end: 9 }],
+    ["bytes=-3", { start: 7, end: 9 }],
+    ["bytes=-30", { start: 0, end: 9 }],
+    ["bytes=5-2", null],
+    ["bytes=0-1,3-4", null],
+    ["lines=1-2", null],
+    ["bytes=-", null],
+  ])("[A103] a range %s of ten bytes is %j", (header, range) => {
+    expect(rangeIn(header, 10)).toEqual(range);
+  });
+
+  it.each([
+    ["a.txt", "attachment; filename=\"a.txt\"; filename*=UTF-8''a.txt"],
+    ['a"b\\c\r\n.txt', "attachment; filename=\"a_b_c__.txt\"; filename*=UTF-8''a%22b%5Cc%0D%0A.txt"],
+    ["\u20ac'(x)*.txt", "attachment; filename=\"_'(x)*.txt\"; filename*=UTF-8''%E2%82%AC%27%28x%29%2A.txt"],
+  ])("[A103] the name %j is sent as %s", (filename, header) => {
+    expect(attachment(filename)).toBe(header);
+  });
+});
+
+describe("resources over HTTP", () => {
+  let house: House;
+  afterEach(() => house.stop());
+  const authorization = "Bearer secret-a";
+
+  const open = async (blobs?: Blobs) => {
+    const docs = createFakeDocs();
+    const { link, reader } = docs;
+    const outside = { clock: { now: () => 1_000, ticks: () => 1_000 }, ids: { next: () => crypto.randomUUID() } };
+    const people = createPeople({ link, reader, outside: outside as never, passwordCost: cheapCost });
+    house = await openHouse({ link, reader, people, blobs: { db: blobs ?? createDocBlobs(docs) } });
+  };
+
+  it("[A100] go in by a browser's own form and come out the same, HEAD without the bytes", async () => {
+    await open();
+    const data = new FormData();
+    data.set("visibility", "public");
+    data.set("file", new Blob([Buffer.alloc(600_000, "xyz")], { type: "image/png" }), "pic.png");
+
+    const made = await fetch(`${house.http}/api/v1/resources`, { method: "POST", headers: { authorization }, body: data });
+    const resource = (await made.json()) as { downloadUrl: string; sizeBytes: number; mimeType: string };
+
+    expect([made.status, resource.sizeBytes, resource.mimeType]).toEqual([201, 600_000, "image/png"]);
+    const out = await fetch(`${house.http}${resource.downloadUrl}`, { headers: { authorization } });
+    expect(Buffer.from(await out.arrayBuffer()).equals(Buffer.alloc(600_000, "xyz"))).toBe(true);
+    const head = await fetch(`${house.http}${resource.downloadUrl}`, { method: "HEAD", headers: { authorization } });
+    expect([head.status, head.headers.get("content-length"), (await head.arrayBuffer()).byteLength]).toEqual([200, "600000", 0]);
+    const gone = await fetch(`${house.http}${resource.downloadUrl.replace("/download", "")}`, {
+      method: "DELETE",
+      headers: { authorization },
+    });
+    expect([gone.status, gone.headers.get("content-type"), await gone.text()]).toEqual([204, null, ""]);
+  });
+
+  it("[A111] are handed on while they come, and a caller that goes away leaves nothing", async () => {
+    const seen = Promise.withResolvers<number>();
+    const ended = Promise.withResolvers<unknown>();
+    const unused = () => Promise.reject(new Error("not asked for"));
+    await open({
+      bytesMax: 1e9,
+      async write(_place, source, bytesMax) {
+        try {
+          for await (const chunk of measured(source, bytesMax, () => undefined)) seen.resolve(chunk.length);
+        } catch (why) {
+          ended.resolve(why);
+          throw why;
+        }
+        return { sizeBytes: 0, sha256: "" };
+      },
+      delete: async () => undefined,
+      stat: unused,
+      read: () => {
+        throw new Error("not asked for");
+      },
+    });
+    const sending = request(`${house.http}/api/v1/resources`, {
+      method: "POST",
+      headers: { authorization, "content-type": media, "content-length": "60000000" },
+    });
+    sending.on("error", () => undefined);
+
+    sending.write(`--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n${"x".repeat(50_000)}`);
+    expect(await seen.promise).toBeGreaterThan(0);
+    sending.destroy();
+
+    expect(await ended.promise).toMatchObject({ code: "E.REQUEST.INVALID" });
+  });
+
+  it("[A111] larger than one request carries are refused by their length alone", async () => {
+    await open();
+
+    const status = await new Promise<number>((resolve, reject) => {
+      const sending = request(`${house.http}/api/v1/resources`, {
+        method: "POST",
+        headers: { authorization, "content-type": media, "content-length": "70000000" },
+      });
+      sending.on("response", (response) => resolve(response.statusCode ?? 0));
+      sending.on("error", reject);
+      sending.write("--b");
+    });
+
+    expect(status).toBe(413);
+  });
+
+  it("[A111] that go on beyond it, or beyond their provider, are refused in words", async () => {
+    await open();
+    async function* endless(): AsyncGenerator<Buffer> {
+      yield Buffer.from('--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n');
+      for (let n = 0; n < 100; n += 1) yield Buffer.alloc(65_536);
+    }
+
+    const answer = await fetch(`${house.http}/api/v1/resources`, {
+      method: "POST",
+      headers: { authorization, "content-type": media },
+      body: endless() as never,
+      duplex: "half",
+    } as RequestInit);
+
+    expect([answer.status, ((await answer.json()) as { error: string }).error]).toEqual([413, "E.REQUEST.TOO_LARGE"]);
+  });
+
+  it("[A80] a stranger's login may be small only", async () => {
+    await open();
+
+    const answer = await fetch(`${house.http}/api/v1/auth/login`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ username: "x", password: "y".repeat(100_000) }),
+    });
+
+    expect(answer.status).toBe(413);
+  });
+});

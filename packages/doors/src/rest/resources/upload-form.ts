@@ -1,0 +1,184 @@
+// A form with a file (multipart/form-data), read as it comes in: small fields are kept, the file is handed on and never held whole.
+// Only what a file's upload needs: no nested forms, no encodings of parts.
+
+import { Fault, fault } from "@astraflow/protocol";
+
+export interface FormFile {
+  readonly filename: string;
+  readonly mimeType: string | null;
+  /** Must be read to its end, or the form cannot go on. */
+  readonly bytes: AsyncIterable<Buffer>;
+}
+
+export interface FormEars<T> {
+  /** The part `file`; `fields` are those that stood before it. */
+  file(file: FormFile, fields: Readonly<Record<string, string>>): Promise<T>;
+}
+
+const formLimits = { headBytesMax: 8 * 1024, fieldBytesMax: 16 * 1024, fieldsMax: 16 } as const;
+
+/** What `ears.file` made of the file. Throws where the form is not well formed, has no file, or has two. */
+export async function readForm<T>(contentType: string | undefined, body: AsyncIterable<Buffer>, ears: FormEars<T>): Promise<T> {
+  const boundary = boundaryIn(contentType);
+  const source = createSource(body, Buffer.from(`\r\n--${boundary}`, "latin1"));
+  const fields: Record<string, string> = {};
+  let made: { readonly value: T } | null = null;
+
+  for await (const _before of source.untilBoundary()) {
+    // What stands before the first boundary means nothing.
+  }
+  while (await source.hasNextPart()) {
+    const head = readHead(await source.head(formLimits.headBytesMax));
+    if (head.name === "file") {
+      if (made !== null) throw invalid("the form has two files; send one");
+      const file = { filename: head.filename ?? "file", mimeType: head.mimeType, bytes: source.untilBoundary() };
+      made = { value: await ears.file(file, fields) };
+      await source.finishPart();
+    } else {
+      if (Object.keys(fields).length >= formLimits.fieldsMax) throw invalid("the form has too many fields");
+      if (made !== null) throw invalid("the fields of the form must stand before its file");
+      fields[head.name] = await source.text(formLimits.fieldBytesMax);
+    }
+  }
+  if (made === null) throw invalid('the form has no part named "file"');
+  return made.value;
+}
+
+export const isForm = (contentType: string | undefined): boolean =>
+  contentType?.split(";")[0]?.trim().toLowerCase() === "multipart/form-data";
+
+const invalid = (why: string) => fault("E.REQUEST.INVALID", why, { path: "body" });
+
+/** The caller went away: nobody hears this, and it is no fault of ours. */
+const brokenOff = (cause: unknown): never => {
+  if (cause instanceof Fault) throw cause;
+  throw fault("E.REQUEST.INVALID", "the body broke off", { path: "body" }, cause);
+};
+
+/** A body that is the file itself. */
+export async function* readBare(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  try {
+    yield* body;
+  } catch (cause) {
+    brokenOff(cause);
+  }
+}
+
+function boundaryIn(contentType: string | undefined): string {
+  if (!isForm(contentType)) throw fault("E.REQUEST.MEDIA", "send the file as multipart/form-data, in a part named file");
+  const [, quoted, plain] = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType ?? "") ?? [];
+  const boundary = quoted ?? plain ?? "";
+  if (!/^[0-9A-Za-z'()+_,./:=? -]{1,70}$/.test(boundary)) throw invalid("the form's Content-Type names no boundary");
+  return boundary;
+}
+
+interface PartHead {
+  readonly name: string;
+  readonly filename: string | null;
+  readonly mimeType: string | null;
+}
+
+function readHead(text: string): PartHead {
+  const lines = new Map<string, string>();
+  for (const line of text.split("\r\n").filter((one) => one !== "")) {
+    const colon = line.indexOf(":");
+    if (colon <= 0) throw invalid("a part of the form has a header that is none");
+    lines.set(line.slice(0, colon).trim().toLowerCase(), line.slice(colon + 1).trim());
+  }
+  const disposition = lines.get("content-disposition") ?? "";
+  const name = parameterIn(disposition, "name");
+  if (!/^form-data\b/i.test(disposition) || name === null) throw invalid("a part of the form has no name");
+  return { name, filename: filenameIn(disposition), mimeType: lines.get("content-type") ?? null };
+}
+
+function parameterIn(header: string, name: string): string | null {
+  const [, quoted, plain] = new RegExp(`;\\s*${name}=(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, "i").exec(header) ?? [];
+  // Browsers write a quote within a name as %22, others with a backslash.
+  return quoted === undefined ? (plain ?? null) : quoted.replaceAll(/\\(["\\])/g, "$1").replaceAll("%22", '"');
+}
+
+/** The last step of a path that an old browser sent whole; never empty. */
+function filenameIn(disposition: string): string | null {
+  const [, encoded] = /;\s*filename\*=utf-8''([^\s;]+)/i.exec(disposition) ?? [];
+  const name = (encoded === undefined ? null : decode(encoded)) ?? parameterIn(disposition, "filename");
+  return name?.split(/[\\/]/).at(-1) || null;
+}
+
+function decode(text: string): string | null {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // A name that is not well encoded is not worth refusing a file for: its plain form is taken.
+    return null;
+  }
+}
+
+/** Bytes up to the next boundary, however they are cut into chunks. */
+function createSource(body: AsyncIterable<Buffer>, boundary: Buffer) {
+  const chunks = body[Symbol.asyncIterator]();
+  // A form begins with its boundary without the line end that stands before every other.
+  let waiting: Buffer = Buffer.from("\r\n", "latin1");
+  let isInPart = true;
+
+  const more = async (): Promise<void> => {
+    const { done, value } = await chunks.next().catch(brokenOff);
+    if (done === true) throw invalid("the form ends before its last boundary");
+    waiting = waiting.length === 0 ? value : Buffer.concat([waiting, value]);
+  };
+  async function* untilBoundary(): AsyncGenerator<Buffer> {
+    while (isInPart) {
+      const at = waiting.indexOf(boundary);
+      // What may be the beginning of a boundary stays until more has come.
+      const safe = at >= 0 ? at : Math.max(0, waiting.length - boundary.length + 1);
+      const out = waiting.subarray(0, safe);
+      waiting = waiting.subarray(at >= 0 ? at + boundary.length : safe);
+      if (at >= 0) isInPart = false;
+      if (out.length > 0) yield out;
+      if (at < 0) await more();
+    }
+  }
+  return {
+    untilBoundary,
+    /** After a boundary: another part, or the end. */
+    async hasNextPart(): Promise<boolean> {
+      while (waiting.length < 2) await more();
+      if (waiting.subarray(0, 2).equals(Buffer.from("--"))) {
+        // Nothing that follows means anything; it is read, so that the connection can go on.
+        while ((await chunks.next().catch(brokenOff)).done !== true);
+        return false;
+      }
+      if (!waiting.subarray(0, 2).equals(Buffer.from("\r\n")))
+        throw invalid("a boundary of the form is not followed by a line end");
+      isInPart = true;
+      return true;
+    },
+    async head(bytesMax: number): Promise<string> {
+      for (;;) {
+        const end = waiting.indexOf("\r\n\r\n");
+        if (end >= 0 && end <= bytesMax) {
+          const text = waiting.subarray(2, Math.max(2, end)).toString("utf8");
+          waiting = waiting.subarray(end + 4);
+          return text;
+        }
+        if (waiting.length > bytesMax) throw invalid("a part of the form has headers that are too long");
+        await more();
+      }
+    },
+    async text(bytesMax: number): Promise<string> {
+      const parts: Buffer[] = [];
+      let size = 0;
+      for await (const chunk of untilBoundary()) {
+        size += chunk.length;
+        if (size > bytesMax) throw invalid("a field of the form is too long");
+        parts.push(chunk);
+      }
+      return Buffer.concat(parts).toString("utf8");
+    },
+    /** Whatever of the part was not read. */
+    async finishPart(): Promise<void> {
+      for await (const _rest of untilBoundary()) {
+        // Not wanted.
+      }
+    },
+  };
+}

@@ -1,0 +1,312 @@
+import { createHash } from "node:crypto";
+import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { keeperLimits } from "./resource-keeper.ts";
+import { withPart } from "./upload-routes.ts";
+
+const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
+const text = "0123456789abcdefghijkl!";
+const wanted = { filename: "big.bin", sizeBytes: text.length, chunkSize: 10 };
+async function* bytes(body: string): AsyncGenerator<Buffer> {
+  for (const letter of body) yield Buffer.from(letter);
+}
+const bare = { "content-type": "application/octet-stream" };
+const begin = async (scene: RestScene, more: object = {}, token = "secret-a"): Promise<string> =>
+  String((await scene.ask("createUpload", { token, body: { ...wanted, ...more } })).body["uploadId"]);
+const put = (scene: RestScene, uploadId: string, part: number, body = text.slice(part * 10, part * 10 + 10)) =>
+  scene.ask("putUploadPart", { params: { uploadId, partNumber: String(part) }, headers: bare, stream: bytes(body) });
+const at = (uploadId: string, token = "secret-a") => ({ token, params: { uploadId } });
+const bytesOf = async (scene: RestScene, resourceId: string): Promise<string> => {
+  const { bytes: open } = await scene.raw("downloadResource", { params: { resourceId } });
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of open?.() ?? []) chunks.push(chunk);
+  return Buffer.concat(chunks).toString();
+};
+const left = (scene: RestScene, collection: string): number =>
+  [...scene.docs.docs.values()].filter((doc) => doc.collection === collection).length;
+
+describe("an upload in parts", () => {
+  it("[A105] takes them in any order, says how far it is, and becomes a resource", async () => {
+    const scene = openScene();
+    const { status, body } = await scene.ask("createUpload", {
+      body: { ...wanted, sha256: sha(text), mimeType: "text/plain", metadata: { a: 1 } },
+    });
+    const id = String(body["uploadId"]);
+    expect(shape(routes.getUpload.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(body);
+    expect([status, body["status"], body["totalParts"], body["nextPart"]]).toEqual([201, "pending", 3, 0]);
+
+    expect((await put(scene, id, 2)).body).toEqual({
+      uploadId: id,
+      partNumber: 2,
+      uploadedBytes: 3,
+      nextPart: 0,
+      status: "pending",
+      receivedBytes: 3,
+    });
+    await put(scene, id, 0);
+    expect((await scene.ask("getUpload", at(id))).body).toMatchObject({ completedParts: [0, 2], uploadedBytes: 13, nextPart: 1 });
+    expect((await put(scene, id, 1)).body).toMatchObject({ status: "completed", nextPart: 3, uploadedBytes: 23 });
+
+    const done = await scene.ask("completeUpload", at(id));
+    expect([done.status, done.body]).toMatchObject([
+      200,
+      { filename: "big.bin", sizeBytes: 23, sha256: sha(text), mimeType: "text/plain", metadata: { a: 1 }, ownerId: "ann" },
+    ]);
+    expect(await bytesOf(scene, String(done.body["resourceId"]))).toBe(text);
+    expect((await scene.ask("getUpload", at(id))).body).toMatchObject({
+      status: "completed",
+      resourceId: done.body["resourceId"],
+    });
+    // The head and the one piece of the resource: the parts are gone.
+    expect(left(scene, "blob")).toBe(2);
+  });
+
+  it("[A105] takes a form as well, and a part that is there stays as it is", async () => {
+    const scene = openScene();
+    const id = await begin(scene);
+    const head = '--b\r\nContent-Disposition: form-data; name="file"; filename="p"\r\n\r\n';
+    const stream = bytes(`${head}${text.slice(0, 10)}\r\n--b--`);
+    const headers = { "content-type": "multipart/form-data; boundary=b" };
+    const params = { uploadId: id, partNumber: "0" };
+
+    expect((await scene.ask("putUploadPart", { params, headers, stream })).status).toBe(200);
+    expect((await put(scene, id, 0, "something else of another length")).body).toMatchObject({
+      uploadedBytes: 10,
+      receivedBytes: 10,
+    });
+    await Promise.all([put(scene, id, 1), put(scene, id, 2)]);
+
+    const { body } = await scene.ask("completeUpload", at(id));
+    expect(await bytesOf(scene, String(body["resourceId"]))).toBe(text);
+  });
+
+  it("[A105] takes many parts at the same time", async () => {
+    const scene = openScene();
+    const id = await begin(scene, { chunkSize: 1 });
+
+    await Promise.all(Array.from(text, (letter, part) => put(scene, id, part, letter)));
+
+    const { body } = await scene.ask("completeUpload", at(id));
+    expect(body["sha256"]).toBe(sha(text));
+  });
+
+  it.each([
+    [0, "012345678"],
+    [0, "0123456789a"],
+    [2, "jk"],
+    [2, text.slice(20, 23) + "more"],
+    [1, ""],
+  ])("[A105] refuses part %i with the bytes %j", async (part, body) => {
+    const scene = openScene();
+    const id = await begin(scene);
+
+    const answer = await put(scene, id, part, body);
+
+    expect([answer.status, answer.body["error"]]).toEqual([400, "E.REQUEST.INVALID"]);
+    expect(answer.body["message"]).toMatch(/^chunk size mismatch/);
+    expect((await scene.ask("getUpload", at(id))).body["completedParts"]).toEqual([]);
+  });
+
+  it("[A105] is begun once under one key", async () => {
+    const scene = openScene();
+    const keyed = (body: object) => scene.ask("createUpload", { headers: { "idempotency-key": "k1" }, body });
+
+    const one = await keyed(wanted);
+    await put(scene, String(one.body["uploadId"]), 0);
+    const two = await keyed(wanted);
+
+    expect([two.body["uploadId"], two.body["completedParts"]]).toEqual([one.body["uploadId"], [0]]);
+    expect((await keyed({ ...wanted, sizeBytes: 9 })).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+  });
+
+  it("[A106] of bytes that are here already is over at once, but only for whom may see them", async () => {
+    const scene = openScene();
+    const ann = await scene.signIn("ann", ["workflow.editor"]);
+    const bob = await scene.signIn("bob", ["workflow.editor"]);
+    const first = await begin(scene, { sha256: sha(text) }, ann.token);
+    for (const part of [0, 1, 2]) await put(scene, first, part);
+    const { body } = await scene.ask("completeUpload", at(first, ann.token));
+    const again = (token: string, more: object = {}) =>
+      scene.ask("createUpload", { token, body: { ...wanted, sha256: sha(text).toUpperCase(), ...more } });
+
+    const same = await again(ann.token);
+
+    expect(same.body).toMatchObject({ status: "completed", resourceId: body["resourceId"], nextPart: 3, uploadedBytes: 23 });
+    expect((await scene.ask("completeUpload", at(String(same.body["uploadId"]), ann.token))).body["resourceId"]).toBe(
+      body["resourceId"],
+    );
+    expect((await again(bob.token)).body["status"]).toBe("pending");
+    expect((await again(ann.token, { sizeBytes: 22 })).body["status"]).toBe("pending");
+  });
+
+  it("[A107] is completed only with all its parts, and once", async () => {
+    const scene = openScene();
+    const id = await begin(scene);
+    await put(scene, id, 0);
+    await put(scene, id, 2);
+    const early = await scene.ask("completeUpload", at(id));
+    expect([early.status, early.body["message"]]).toEqual([400, "part 1 is missing: 13 of 23 bytes are here"]);
+    await put(scene, id, 1);
+
+    const [one, two] = await Promise.all([scene.ask("completeUpload", at(id)), scene.ask("completeUpload", at(id))]);
+    const three = await scene.ask("completeUpload", at(id));
+
+    expect([one.status, two.status, three.status]).toEqual([200, 200, 200]);
+    expect(new Set([one, two, three].map(({ body }) => body["resourceId"])).size).toBe(1);
+    expect([left(scene, "resource"), left(scene, "upload"), left(scene, "blob")]).toEqual([1, 1, 2]);
+  });
+
+  it("[A107] with another digest than was said becomes nothing, and stays until it is aborted", async () => {
+    const scene = openScene();
+    const id = await begin(scene, { sha256: sha("other") });
+    for (const part of [0, 1, 2]) await put(scene, id, part);
+
+    const answer = await scene.ask("completeUpload", at(id));
+
+    expect([answer.status, answer.body["error"], left(scene, "resource")]).toEqual([400, "E.RESOURCE.DIGEST", 0]);
+    expect((await scene.ask("getUpload", at(id))).body["status"]).toBe("pending");
+  });
+
+  it("[A108] that is aborted is gone with its bytes", async () => {
+    const scene = openScene();
+    const id = await begin(scene);
+    await put(scene, id, 1);
+
+    expect((await scene.ask("abortUpload", at(id))).status).toBe(204);
+
+    for (const name of ["getUpload", "abortUpload", "completeUpload"] as const)
+      expect((await scene.ask(name, at(id))).body).toMatchObject({ error: "E.NOT_FOUND", message: `there is no upload ${id}` });
+    expect((await put(scene, id, 0)).status).toBe(404);
+    expect([left(scene, "upload"), left(scene, "blob")]).toEqual([0, 0]);
+  });
+
+  it("[A108] that is left alone for a day is gone, and its bytes with the next sweep", async () => {
+    const scene = openScene();
+    const id = await begin(scene);
+    scene.outside.advance(keeperLimits.uploadMs);
+    await put(scene, id, 1);
+    scene.outside.advance(keeperLimits.uploadMs);
+    expect((await scene.ask("getUpload", at(id))).status).toBe(200);
+    scene.outside.advance(1);
+
+    expect((await scene.ask("getUpload", at(id))).status).toBe(404);
+    expect(left(scene, "blob")).toBe(2);
+    await begin(scene);
+    expect([left(scene, "upload"), left(scene, "blob")]).toEqual([1, 0]);
+  });
+
+  it("[A108] belongs to who began it", async () => {
+    const scene = openScene();
+    const ann = await scene.signIn("ann", ["workflow.editor"]);
+    const bob = await scene.signIn("bob", ["workflow.editor"]);
+    const id = await begin(scene, {}, ann.token);
+
+    for (const name of ["getUpload", "abortUpload", "completeUpload"] as const) {
+      expect((await scene.ask(name, at(id, bob.token))).status).toBe(404);
+      expect((await scene.ask(name, at(id, "secret-b"))).status).toBe(404);
+    }
+    expect((await scene.ask("getUpload", at(id))).status).toBe(200);
+  });
+
+  it.each([
+    [[], 3, [[3, 3]]],
+    [[[0, 2]], 3, [[0, 3]]],
+    [[[4, 5]], 3, [[3, 5]]],
+    [
+      [
+        [0, 2],
+        [4, 5],
+      ],
+      3,
+      [[0, 5]],
+    ],
+    [
+      [
+        [0, 1],
+        [5, 6],
+      ],
+      3,
+      [
+        [0, 1],
+        [3, 3],
+        [5, 6],
+      ],
+    ],
+    [[[0, 4]], 3, [[0, 4]]],
+  ] as [[number, number][], number, [number, number][]][])(
+    "[A105] the stretches %j with part %i are %j",
+    (parts, part, merged) => {
+      expect(withPart(parts, part)).toEqual(merged);
+    },
+  );
+});
+
+describe("wrong input about resources and uploads", () => {
+  const form = { "content-type": "multipart/form-data; boundary=b" };
+  const part = { uploadId: "u", partNumber: "0" };
+  const file = (fields: string): AsyncIterable<Buffer> =>
+    bytes(`${fields}--b\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\nx\r\n--b--`);
+  const field = (name: string, value: string): string =>
+    `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`;
+  const cases: [RouteName, Asking, number, string][] = [
+    ["createUpload", { body: {} }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, sizeBytes: 0 } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, sizeBytes: "10" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, chunkSize: 0 } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, chunkSize: 65 * 1024 * 1024 } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, sizeBytes: 20_001, chunkSize: 2 } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, filename: "" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, filename: "a\nb" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, sha256: "abc" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, mimeType: "text" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, provider: "s3" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, provider: "local" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, visibility: "all" } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, metadata: { a: "x".repeat(20_000) } } }, 400, "E.REQUEST.INVALID"],
+    ["createUpload", { body: { ...wanted, sizeBytes: 5 * 1024 * 1024, chunkSize: 1_000_000 } }, 413, "E.REQUEST.TOO_LARGE"],
+    ["createUpload", { body: "x", headers: { "content-type": "text/plain" } }, 415, "E.REQUEST.MEDIA"],
+    ["createUpload", { body: wanted, token: "viewer" }, 403, "E.AUTH.FORBIDDEN"],
+    ["putUploadPart", { params: { ...part, partNumber: "-1" }, headers: form }, 400, "E.REQUEST.INVALID"],
+    ["putUploadPart", { params: { ...part, partNumber: "one" }, headers: form }, 400, "E.REQUEST.INVALID"],
+    ["putUploadPart", { params: part, headers: form }, 404, "E.NOT_FOUND"],
+    ["completeUpload", { params: part }, 404, "E.NOT_FOUND"],
+    ["createResource", { headers: { "content-type": "application/json" }, stream: file("") }, 415, "E.REQUEST.MEDIA"],
+    ["createResource", { headers: form, stream: bytes("nonsense") }, 400, "E.REQUEST.INVALID"],
+    ["createResource", { headers: form }, 400, "E.REQUEST.INVALID"],
+    ["createResource", { headers: form, stream: file(field("color", "red")) }, 400, "E.REQUEST.INVALID"],
+    ["createResource", { headers: form, stream: file(field("provider", "s3")) }, 400, "E.REQUEST.INVALID"],
+    ["createResource", { headers: form, stream: file(field("provider", "local")) }, 400, "E.REQUEST.INVALID"],
+    ["createResource", { headers: form, stream: file(field("sha256", "x")) }, 400, "E.REQUEST.INVALID"],
+    ["createResource", { headers: form, stream: file(field("visibility", "x")) }, 400, "E.REQUEST.INVALID"],
+    ["getResource", { params: { resourceId: "r" } }, 404, "E.NOT_FOUND"],
+    ["getResource", { params: { resourceId: "../user/x" } }, 404, "E.NOT_FOUND"],
+    ["deleteResource", { params: { resourceId: "r" } }, 404, "E.NOT_FOUND"],
+    ["downloadResource", { params: { resourceId: "r" } }, 404, "E.NOT_FOUND"],
+    ["listResources", { query: { limit: "x" } }, 400, "E.REQUEST.INVALID"],
+    ["listResources", { query: { cursor: "x" } }, 400, "E.REQUEST.INVALID"],
+    ["listResources", { query: { owner: "x" } }, 400, "E.REQUEST.INVALID"],
+  ];
+
+  it.each(cases)("[A115] %s refuses %j with %i", async (name, asking, status, error) => {
+    const scene = openScene();
+
+    const answer = await scene.ask(name, asking);
+
+    expect([answer.status, answer.body["error"]]).toEqual([status, error]);
+    expect([left(scene, "resource"), left(scene, "upload"), left(scene, "blob")]).toEqual([0, 0, 0]);
+  });
+
+  it("[A115] refuses a part that an upload does not have, and a part of another media type", async () => {
+    const scene = openScene();
+    const id = await begin(scene);
+
+    expect((await put(scene, id, 3, "x")).body).toMatchObject({
+      error: "E.REQUEST.INVALID",
+      message: "the upload has the parts 0 to 2",
+    });
+    const params = { uploadId: id, partNumber: "0" };
+    const text = await scene.ask("putUploadPart", { params, headers: { "content-type": "text/plain" }, stream: bytes("x") });
+    expect([text.status, text.body["error"]]).toEqual([415, "E.REQUEST.MEDIA"]);
+  });
+});

@@ -1,0 +1,66 @@
+// Workflows as they are submitted, made ready for the engine: filled in from the catalogue, checked, in their canonical text, with its digest.
+// All of it depends on the definition and the catalogue alone, and most submits repeat one, so the last few are remembered. Nothing here
+// knows runs or tenants.
+
+import { type CheckCatalogue, canonicalText, checkWorkflow, type Problem, resolveWorkflow } from "@astraflow/graph";
+import type { Workflow } from "@astraflow/protocol";
+
+/** A workflow with errors may not run, so its text and digest are left empty. */
+export interface Definition {
+  readonly problems: readonly Problem[];
+  readonly body: string;
+  readonly digest: string;
+  /** Digest of the workflow as it was sent, which no catalogue changes. */
+  sentDigest(): string;
+  /** With schemas, ports and defaults of the catalogue where the author left them out. */
+  readonly workflow: Workflow;
+}
+
+export const definitionLimits = {
+  entriesMax: 64,
+  /** Characters of one definition; larger ones are made ready each time. */
+  charsMax: 256 * 1024,
+} as const;
+
+interface Remembered {
+  readonly definition: Definition;
+  /** What it was checked against; another catalogue may say otherwise. */
+  readonly catalogue: CheckCatalogue;
+}
+
+/** Found again only where it is the same word for word: blanks are gone by then, another order of keys is another text. */
+export function createDefinitions(
+  digest: (text: string) => string,
+): (workflow: Workflow, catalogue: CheckCatalogue) => Definition {
+  const known = new Map<string, Remembered>();
+  return (workflow, catalogue) => {
+    const text = JSON.stringify(workflow);
+    const found = known.get(text);
+    if (found !== undefined) {
+      // Put last again: the first is the one that was longest unused.
+      known.delete(text);
+      if (found.catalogue === catalogue) {
+        known.set(text, found);
+        return found.definition;
+      }
+    }
+    const definition = define(workflow, catalogue, digest);
+    if (text.length > definitionLimits.charsMax || definition.body === "") return definition;
+    known.set(text, { definition, catalogue });
+    for (const oldest of known.keys()) {
+      if (known.size <= definitionLimits.entriesMax) break;
+      known.delete(oldest);
+    }
+    return definition;
+  };
+}
+
+function define(sent: Workflow, catalogue: CheckCatalogue, digest: (text: string) => string): Definition {
+  const workflow = resolveWorkflow(sent, catalogue);
+  const problems = checkWorkflow(workflow, catalogue);
+  let known: string | null = null;
+  const sentDigest = (): string => (known ??= digest(canonicalText(sent)));
+  if (problems.some(({ severity }) => severity === "error")) return { problems, body: "", digest: "", workflow, sentDigest };
+  const body = canonicalText(workflow);
+  return { problems, body, digest: digest(body), workflow, sentDigest };
+}

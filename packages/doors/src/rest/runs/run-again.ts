@@ -1,0 +1,77 @@
+// A run started anew from one that was: with what succeeded in it, from a node on, with the same or another version of its workflow.
+
+import { nodeAt, type RunDetail } from "@astraflow/engine";
+import { type Plan } from "@astraflow/graph";
+import { fault, type ReplayRequest, type Workflow } from "@astraflow/protocol";
+import { planOfText } from "../../plans.ts";
+import type { Asker } from "../call.ts";
+import { missingNode } from "./run-parts.ts";
+import type { RunAnswer, Starter } from "./run-start.ts";
+
+/** A run anew with what succeeded; only of one that is over and has something left to do. */
+export async function retryRun(
+  starter: Starter,
+  call: Asker,
+  detail: RunDetail,
+  key: string | null,
+  reason?: string,
+): Promise<RunAnswer> {
+  const { run } = detail;
+  if (run.endedAt === null)
+    throw fault("E.RUN.ACTIVE", `run ${run.id} is ${run.phase}; wait until it has ended or cancel it, then retry it`, {
+      run: run.id,
+    });
+  if (run.phase === "succeeded")
+    throw fault("E.RUN.TERMINAL", `run ${run.id} succeeded, so nothing is left to retry; replay it from a node`, { run: run.id });
+  return replayRun(starter, call, detail, {}, key, reason);
+}
+
+/** A run anew from a node on, or of what did not succeed. */
+export async function replayRun(
+  starter: Starter,
+  call: Asker,
+  detail: RunDetail,
+  { from, version = "same" }: ReplayRequest,
+  key: string | null,
+  reason?: string,
+): Promise<RunAnswer> {
+  const { run } = detail;
+  const same = JSON.parse(detail.workflow) as Workflow;
+  if (from !== undefined && !same.nodes.some((node) => node.id === from) && version === "same") throw missingNode(run.id, from);
+  const chosen =
+    version === "same"
+      ? { workflow: same, version: await starter.versionOf(call, run) }
+      : await starter.workflowOf(call, run.source, version);
+  return starter.start(call, {
+    ...chosen,
+    asked: { replay: run.id, version },
+    client: run.client,
+    priority: run.band,
+    timeoutMs: null,
+    labels: labelsOf(run.about),
+    ...(from !== undefined && { from }),
+    reuse: detail,
+    replayOf: run.id,
+    ...(reason !== undefined && { reason }),
+    key,
+  });
+}
+
+/**
+ * The node of the top level that a node, a slot or a task belongs to: a run begins anew with a whole container, or with the host of a
+ * middleware. Null: the run has no such node.
+ */
+export function topNodeOf({ run, workflow }: RunDetail, name: string): string | null {
+  const plan = planOfText(workflow);
+  const slot = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
+  const isSlot = /^[0-9]+([~*/]|$)/.test(slot) && nodeAt(plan, slot) !== null;
+  const node = isSlot ? plan.nodes[Number.parseInt(slot, 10)] : plan.nodes.find((one) => one.id === name || isInside(one, name));
+  const top = node === undefined || node.host === null ? node : plan.nodes[node.host];
+  return top?.id ?? null;
+}
+
+const isInside = ({ container }: Plan["nodes"][number], id: string): boolean =>
+  container?.body.nodes.some((node) => node.id === id || isInside(node, id)) ?? false;
+
+const labelsOf = (about: string): Readonly<Record<string, string>> =>
+  (JSON.parse(about) as { labels?: Record<string, string> }).labels ?? {};

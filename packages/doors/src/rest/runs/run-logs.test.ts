@@ -1,0 +1,45 @@
+import type { ChunkRow } from "@astraflow/engine";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { linesOf } from "./run-logs.ts";
+
+/** Rows as the engine writes them: a line begins with the text, unless it goes on with one, and after every line end. */
+function rowsOf(turns: readonly (readonly string[])[]): ChunkRow[] {
+  let [first, line, isOpen] = [0, 0, false];
+  return turns.map((texts, at) => {
+    const from = line;
+    for (const text of texts) {
+      if (text === "") continue;
+      const ends = (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n").length;
+      line += ends - (isOpen ? 1 : 0);
+      isOpen = !text.endsWith("\n");
+    }
+    const body = JSON.stringify(texts.map((text) => ({ channel: "log", text })));
+    const row = { task: "r.0", fence: 1, first, count: texts.length, at, line: from, lines: line - from, body };
+    first += texts.length;
+    return row;
+  });
+}
+
+describe("linesOf", () => {
+  it("[A211] joins what was printed in pieces to the lines it was, numbered from 0, whatever the pieces", () => {
+    const piece = fc.stringMatching(/^[ab\n]{0,6}$/);
+    fc.assert(
+      fc.property(fc.array(fc.array(piece, { maxLength: 4 }), { maxLength: 6 }), (turns) => {
+        const whole = turns.flat().join("");
+        const expected = whole === "" ? [] : (whole.endsWith("\n") ? whole.slice(0, -1) : whole).split("\n");
+        const lines = linesOf(rowsOf(turns), { id: "r.0" }, "n");
+
+        expect(lines.map((line) => line.text)).toEqual(expected);
+        expect(lines.map((line) => line.line)).toEqual(expected.map((_, at) => at));
+      }),
+    );
+  });
+
+  it("[A211] keeps bytes apart, with their type", () => {
+    const body = JSON.stringify([{ channel: "custom", data: "AAE=", mimeType: "image/png" }]);
+    const [line] = linesOf([{ task: "r.0", fence: 1, first: 0, count: 1, at: 0, line: 0, lines: 0, body }], { id: "r.0" }, "n");
+
+    expect(line).toMatchObject({ channel: "custom", text: "AAE=", mimeType: "image/png" });
+  });
+});

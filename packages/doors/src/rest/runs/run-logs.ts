@@ -1,0 +1,220 @@
+// What the nodes of a run printed, as lines: from any line on, of one node or of all, by channel, with search. Chunks are joined to lines
+// here; how they are kept is the store's.
+
+import type { ChunkRow, Reader, RunDetail, TaskRow } from "@astraflow/engine";
+import { nodeAt, slotOf } from "@astraflow/engine";
+import type { Plan } from "@astraflow/graph";
+import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
+import { planOfText } from "../../plans.ts";
+import { instant } from "../view.ts";
+
+export const logLimits = {
+  linesMax: 1_000,
+  linesDefault: 200,
+  /** Rows of chunks that one request reads; a search that needs more says so and goes on with its cursor. */
+  rowsMax: 500,
+  rowsAtOnce: 50,
+  /** An answer ends behind the row of chunks that crosses this. */
+  charsMax: 4 * 1024 * 1024,
+} as const;
+
+export interface LogQuery {
+  /** Node id or task id; absent: all nodes, one after the other. */
+  readonly node?: string;
+  readonly channel?: string;
+  readonly words?: string;
+  readonly cursor: LogCursor | null;
+  /** Line within the node's attempt to begin with. */
+  readonly from: number;
+  readonly limit: number;
+}
+
+/** Where to go on: the task, a row of its chunks by its first one, and the piece of a line within that row. */
+export interface LogCursor {
+  readonly task: string;
+  readonly chunk: number;
+  readonly piece: number;
+}
+
+export function readLogCursor(text: string | undefined): LogCursor | null {
+  if (text === undefined) return null;
+  const parts = /^([0-9]{1,12})\.([0-9]{1,12}):(.+)$/.exec(text);
+  if (parts === null)
+    throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+  return { chunk: Number(parts[1]), piece: Number(parts[2]), task: parts[3] ?? "" };
+}
+
+interface Chunk {
+  readonly channel: string;
+  readonly text?: string;
+  readonly data?: string;
+  readonly mimeType?: string;
+}
+
+/** Reads on until the page is full, everything was read, or one request has read enough. */
+export async function readLog(reader: Reader, tenant: string, detail: RunDetail, asked: LogQuery): Promise<Omit<RunLog, "asOf">> {
+  const plan = planOfText(detail.workflow);
+  const printing = detail.tasks.filter((task) => isAsked(plan, task, asked.node));
+  const page = createLogPage(asked);
+  const { cursor } = asked;
+  const begin = cursor === null ? 0 : printing.findIndex((task) => task.id === cursor.task);
+  if (begin < 0)
+    throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page of the same request", {
+      path: "query.cursor",
+    });
+  for (const task of printing.slice(begin)) {
+    const nodeId = nodeAt(plan, slotOf(task))?.id ?? "";
+    const start = cursor?.task === task.id ? cursor : null;
+    const next = await readTask(reader, tenant, { task, nodeId, start }, page);
+    if (next !== null) return page.answer(`${next}:${task.id}`);
+  }
+  return page.answer(null);
+}
+
+interface Printing {
+  readonly task: TaskRow;
+  readonly nodeId: string;
+  readonly start: LogCursor | null;
+}
+
+/** What one task printed; gives where to go on when the page is full, null at the end. Rows are read on by chunk: a line may fill many of them. */
+async function readTask(
+  reader: Reader,
+  tenant: string,
+  { task, nodeId, start }: Printing,
+  page: LogPage,
+): Promise<string | null> {
+  let fromChunk = start?.chunk ?? 0;
+  let skip = start?.piece ?? 0;
+  // Whoever asks for a line, and has no cursor yet, is led to it by the store.
+  let first = start === null && page.from > 0 ? { fromLine: page.from } : null;
+  for (;;) {
+    const query = { page: "chunks", tenant, task: task.id, limit: logLimits.rowsAtOnce } as const;
+    const { items } = await reader.page({ ...query, ...(first ?? { fromChunk }) });
+    first = null;
+    for (const row of items) {
+      const full = page.take(row, piecesOf(row, task, nodeId), skip);
+      if (full !== null) return `${row.first}.${full}`;
+      skip = 0;
+      fromChunk = row.first + row.count;
+      if (page.isLarge()) return page.rest(`${fromChunk}.0`);
+    }
+    if (items.length < logLimits.rowsAtOnce) return page.rest(null);
+    if (page.isTired()) return page.rest(`${fromChunk}.0`);
+  }
+}
+
+type LogPage = ReturnType<typeof createLogPage>;
+
+/** The lines of one answer. The last one is held back until it is known whether it goes on. */
+function createLogPage(asked: LogQuery) {
+  const items: LogLine[] = [];
+  let open: LogLine | null = null;
+  let rows = 0;
+  let chars = 0;
+  const close = (): void => {
+    if (open !== null && fits(open, asked)) items.push(open);
+    open = null;
+  };
+  return {
+    from: asked.from,
+    isLarge: (): boolean => chars > logLimits.charsMax,
+    isTired: (): boolean => rows >= logLimits.rowsMax,
+    /** The pieces of one row but the first few; gives the piece that finds no room. */
+    take(row: ChunkRow, pieces: readonly Piece[], skip: number): number | null {
+      rows += 1;
+      chars += row.body.length;
+      for (const [index, piece] of pieces.entries()) {
+        if (index < skip || piece.entry.line < asked.from) continue;
+        const longer: LogLine | null = open === null ? null : joined(open, piece);
+        if (longer === null) {
+          close();
+          if (items.length >= asked.limit) return index;
+        }
+        open = longer ?? piece.entry;
+      }
+      return null;
+    },
+    rest(next: string | null): string | null {
+      close();
+      return next;
+    },
+    answer: (nextCursor: string | null): Omit<RunLog, "asOf"> => ({
+      items,
+      nextCursor,
+      ...(asked.words !== undefined && { hits: items.length, isHitsPartial: nextCursor !== null }),
+    }),
+  };
+}
+
+function isAsked(plan: Plan, task: TaskRow, node: string | undefined): boolean {
+  return node === undefined || task.id === node || slotOf(task) === node || nodeAt(plan, slotOf(task))?.id === node;
+}
+
+function fits(line: LogLine, { channel, words }: LogQuery): boolean {
+  if (channel !== undefined && line.channel !== channel) return false;
+  return words === undefined || line.text.toLowerCase().includes(words.toLowerCase());
+}
+
+/** A line goes on over chunks until it is broken, as the engine counts them; bytes are an entry of their own. */
+export function linesOf(rows: readonly ChunkRow[], task: Pick<TaskRow, "id">, nodeId: string): LogLine[] {
+  const lines: LogLine[] = [];
+  for (const piece of rows.flatMap((row) => piecesOf(row, task, nodeId))) {
+    const before = lines.at(-1);
+    const longer = before === undefined ? null : joined(before, piece);
+    if (longer === null) lines.push(piece.entry);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
+}
+
+/** What one chunk adds: a line, or more of one that was printed before. */
+interface Piece {
+  readonly entry: LogLine;
+  readonly goesOn: boolean;
+}
+
+function piecesOf(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): Piece[] {
+  const pieces: Piece[] = [];
+  const words = { nodeId, taskId: task.id, attempt: row.fence, at: instant(row.at) };
+  const chunks = JSON.parse(row.body) as Chunk[];
+  let { line } = row;
+  let isOpen = goesOn(row, chunks);
+  for (const { channel, text, data, mimeType } of chunks) {
+    if (text === undefined) {
+      const bytes = { ...words, line: Math.max(0, line - 1), channel, text: data ?? "", mimeType: mimeType ?? bytesType };
+      pieces.push({ entry: bytes, goesOn: false });
+      continue;
+    }
+    for (const part of partsOf(text)) {
+      pieces.push({ entry: { ...words, line: isOpen ? line - 1 : line++, channel, text: part }, goesOn: isOpen });
+      isOpen = false;
+    }
+    if (text !== "") isOpen = !text.endsWith("\n");
+  }
+  return pieces;
+}
+
+/** Of bytes whose worker did not say what they are. */
+const bytesType = "application/octet-stream";
+
+/** The longer line; null where another channel came in between, or where it would be longer than an answer may say in one. */
+function joined(before: LogLine, { entry, goesOn }: Piece): LogLine | null {
+  const isSame = goesOn && before.line === entry.line && before.channel === entry.channel && before.mimeType === undefined;
+  if (!isSame || before.text.length + entry.text.length > limits.textCharsMax) return null;
+  return { ...before, text: before.text + entry.text };
+}
+
+const partsOf = (text: string): string[] => (text === "" ? [] : (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n"));
+
+/** Whether the first text of a row goes on with the line of the row before: then fewer lines begin in it than it has. */
+function goesOn(row: ChunkRow, chunks: readonly Chunk[]): boolean {
+  let begun = 0;
+  let isOpen = false;
+  for (const { text } of chunks)
+    if (text !== undefined && text !== "") {
+      begun += partsOf(text).length - (isOpen ? 1 : 0);
+      isOpen = !text.endsWith("\n");
+    }
+  return begun > row.lines;
+}

@@ -1,0 +1,291 @@
+// Starting runs: of a definition that is sent or kept, whole or in part, anew or with results of another run. Everything that is decided
+// before the engine hears of it; the engine only sees a definition, and which of its nodes are given.
+
+import {
+  type AnswerBody,
+  aboutOf,
+  type Given,
+  type Reader,
+  type RunDetail,
+  type RunRow,
+  resultBytesMax,
+} from "@astraflow/engine";
+import { canonicalText, type Plan, planOf, planStart, type Reused, type Start } from "@astraflow/graph";
+import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
+import type { Catalogues } from "../../catalogue.ts";
+import type { Link } from "../../link.ts";
+import type { Outside } from "../../outside.ts";
+import { planOfText } from "../../plans.ts";
+import type { Asker } from "../call.ts";
+import { createHeads } from "../workflows/workflow-heads.ts";
+import { refuseErrors } from "../workflows/workflow-problems.ts";
+import { createVersions } from "../workflows/workflow-versions.ts";
+import { createDefinitions, type Definition } from "./definitions.ts";
+import { workersFor } from "./run-workers.ts";
+
+export interface StartOptions {
+  readonly link: Link;
+  readonly reader: Reader;
+  readonly outside: Outside;
+  readonly catalogues: Catalogues;
+  /** Collision-resistant digest of a text, short enough to be a key. */
+  readonly digest: (text: string) => string;
+}
+
+/** A start that is told in full. */
+export interface StartOrder {
+  readonly workflow: Workflow;
+  readonly client: string;
+  readonly priority: number;
+  readonly timeoutMs: number | null;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly version: number | "draft" | null;
+  readonly pins?: RunStartRequest["pins"];
+  readonly from?: string;
+  readonly to?: string;
+  /** The run whose results are taken over. */
+  readonly reuse?: RunDetail;
+  /** Why it was asked for, where that was said. */
+  readonly reason?: string;
+  /** Recorded as what this run repeats, where that is more than taking results over. */
+  readonly replayOf?: string;
+  readonly key: string | null;
+  /**
+   * What was asked for, where that is not the definition that was sent: under its key it stays the same request, though what it leads to (the
+   * newest version, the results of a run that goes on) may be another by then.
+   */
+  readonly asked: object | null;
+}
+
+export type RunAnswer = Extract<AnswerBody, { of: "run" }>;
+
+const priorityDefault = 5;
+/** Tasks of another run that are looked at for their results. */
+const reuseTasksMax = 20_000;
+
+/** Labels are shown with every run of a list, and searched. */
+const labelLimits = { countMax: 64, keyCharsMax: 128 } as const;
+
+export type Starter = ReturnType<typeof createStarter>;
+
+export function createStarter(options: StartOptions) {
+  const { link, reader, digest, catalogues, outside } = options;
+  const define = createDefinitions(digest);
+  const heads = createHeads(options);
+  const versions = createVersions(options);
+
+  const detailOf = async (tenant: string, run: string): Promise<RunDetail> => {
+    const { detail } = await reader.page({ page: "run", tenant, run, tasksMax: reuseTasksMax });
+    if (detail === null) throw missingRun(run);
+    return detail;
+  };
+
+  /** A kept workflow in one of its versions. */
+  const workflowOf = async (
+    call: Asker,
+    id: string,
+    version: RunStartRequest["version"] = "latest",
+  ): Promise<{ workflow: Workflow; version: number | "draft" }> => {
+    const { head } = await heads.find(call.identity, id);
+    const number = version === "latest" ? head.version : version;
+    // Before the first version is published, the newest is the draft.
+    if (number === "draft" || number === 0) return { workflow: head.workflow, version: "draft" };
+    const found = await versions.get(call.identity.tenant, id, number);
+    return { workflow: found.version.workflow, version: number };
+  };
+
+  /** The version that an earlier run was of; only for whoever may read that workflow, since grants of the workflow follow from it. */
+  const versionOf = async (call: Asker, run: RunRow): Promise<number | "draft" | null> => {
+    const { version } = aboutOf(run);
+    if (typeof version !== "number" && version !== "draft") return null;
+    const found = await heads.find(call.identity, run.source).catch((why: unknown) => {
+      if (why instanceof Fault && why.code === "E.NOT_FOUND") return null;
+      throw why;
+    });
+    return found === null ? null : version;
+  };
+
+  const readOrder = async (call: Asker, request: RunStartRequest, key: string | null): Promise<StartOrder> => {
+    const { workflow: sent, workflowId, version, pins, from, to, reuse } = request;
+    refuseLabels(request.labels ?? {});
+    refusePins(pins ?? {});
+    const chosen = sent === undefined ? await workflowOf(call, workflowId ?? "", version) : { workflow: sent, version: null };
+    return {
+      ...chosen,
+      asked: sent === undefined ? { workflowId, version: version ?? null } : null,
+      client: request.clientId,
+      priority: request.priority ?? priorityDefault,
+      timeoutMs: request.timeoutMs ?? null,
+      labels: request.labels ?? {},
+      ...(pins !== undefined && { pins }),
+      ...(from !== undefined && { from }),
+      ...(to !== undefined && { to }),
+      ...(reuse !== undefined && { reuse: await detailOf(call.identity.tenant, reuse) }),
+      key,
+    };
+  };
+
+  /** The definition as it would run, and which of its nodes would. */
+  const prepare = async (call: Asker, order: StartOrder): Promise<Prepared> => {
+    const definition = define(order.workflow, await catalogues.of(call.identity.tenant));
+    refuseErrors(definition.problems);
+    const plan = planOf(definition.workflow);
+    const start = isWhole(order) ? null : planStart(plan, startOptions(plan, order));
+    return { definition, plan, start };
+  };
+
+  const start = async (call: Asker, order: StartOrder): Promise<RunAnswer> => {
+    const { definition, start } = await prepare(call, order);
+    refuseStart(start);
+    const { tenant, user } = call.identity;
+    const { client, priority, timeoutMs, labels, key } = order;
+    const given = start === null ? null : (start.given as Readonly<Record<number, Given>>);
+    const { asked, pins = null, from = null, to = null, reuse, reason = null } = order;
+    const parts = { client, priority, timeoutMs, labels, pins, from, to, reuse: reuse?.run.id ?? null, reason };
+    const about = aboutText(order, user, call.requestId);
+    const answer = await link.ask({
+      type: "run.start",
+      tenant,
+      by: user,
+      digest: definition.digest,
+      body: definition.body,
+      client,
+      priority,
+      timeoutMs,
+      label: definition.workflow.metadata.name,
+      source: definition.workflow.id,
+      about: JSON.stringify(about),
+      ...(given !== null && Object.keys(given).length > 0 && { given }),
+      ask: key === null ? null : { key, digest: digest(canonicalText({ workflow: asked ?? definition.sentDigest(), ...parts })) },
+    });
+    if (answer.of !== "run") throw fault("E.INTERNAL", `run.start was answered with ${answer.of}`);
+    return answer;
+  };
+
+  /** What a start would do, without doing it. */
+  const planRun = async (call: Asker, order: StartOrder): Promise<RunPlan> => {
+    const { tenant } = call.identity;
+    const definition = define(order.workflow, await catalogues.of(tenant));
+    const plan = planOf(definition.workflow);
+    const start = planStart(plan, startOptions(plan, order));
+    const fitting = await workersFor(reader, tenant);
+    return {
+      dryRun: true,
+      ...(definition.digest !== "" && { definitionHash: definition.digest }),
+      nodes: plan.nodes
+        .filter((node) => node.host === null)
+        .map((node) => ({
+          nodeId: node.id,
+          label: node.label,
+          action: start.given[node.ordinal]?.why ?? "run",
+          // The scheduler carries containers out itself.
+          ...(node.container === null && { workers: fitting(node) }),
+        })),
+      problems: [
+        ...definition.problems.map((problem) => ({ ...problem })),
+        ...start.problems.map(({ field, node, message }) => ({
+          path: `/${field}`,
+          code: "E.REQUEST.INVALID",
+          message,
+          node,
+          severity: "error" as const,
+        })),
+      ],
+    };
+  };
+
+  return { readOrder, start, planRun, workflowOf, versionOf, detailOf, now: () => outside.clock.now() };
+}
+
+function refuseLabels(labels: Readonly<Record<string, string>>): void {
+  const { countMax, keyCharsMax } = labelLimits;
+  const keys = Object.keys(labels);
+  if (keys.length > countMax)
+    throw fault("E.REQUEST.INVALID", `body.labels may have ${countMax} labels, and has ${keys.length}`, { path: "body.labels" });
+  const isNone = (key: string) => key === "" || key.length > keyCharsMax || /[\u0000-\u001f\u007f]/.test(key);
+  if (keys.some(isNone))
+    throw fault(
+      "E.REQUEST.INVALID",
+      `the names in body.labels must have 1 to ${keyCharsMax} characters, none of them a control character`,
+      {
+        path: "body.labels",
+      },
+    );
+}
+
+/** A pin stands where a result would, so it may be as large as one. */
+function refusePins(pins: NonNullable<RunStartRequest["pins"]>): void {
+  for (const [node, result] of Object.entries(pins)) {
+    const bytes = Buffer.byteLength(JSON.stringify(result));
+    if (bytes <= resultBytesMax) continue;
+    throw fault(
+      "E.REQUEST.TOO_LARGE",
+      `the pin of node ${node.slice(0, 100)} has ${bytes} bytes, and a result may have ${resultBytesMax}; refer to a resource instead`,
+      { path: "body.pins", limit: resultBytesMax },
+    );
+  }
+}
+
+interface Prepared {
+  readonly definition: Definition;
+  readonly plan: Plan;
+  /** Null: everything runs. */
+  readonly start: Start | null;
+}
+
+const isWhole = ({ pins, from, to, reuse }: StartOrder): boolean =>
+  pins === undefined && from === undefined && to === undefined && reuse === undefined;
+
+function startOptions(plan: Plan, { pins, from, to, reuse }: StartOrder): Parameters<typeof planStart>[1] {
+  return {
+    ...(pins !== undefined && { pins }),
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+    ...(reuse !== undefined && { reuse: resultsOf(plan, reuse) }),
+  };
+}
+
+/** What the nodes of an earlier run returned. A node that is another now (type, package, parameters) has nothing to take over. */
+function resultsOf(plan: Plan, detail: RunDetail): (node: string) => Reused | null {
+  const before = planOfText(detail.workflow);
+  const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
+  const now = new Map(plan.nodes.map((node) => [node.id, node]));
+  const was = new Map(before.nodes.map((node) => [node.id, node]));
+  return (id) => {
+    const node = was.get(id);
+    const same = now.get(id);
+    const task = node === undefined ? undefined : tasks.get(`${detail.run.id}.${node.ordinal}`);
+    if (node === undefined || same === undefined || task === undefined || faceOf(node) !== faceOf(same)) return null;
+    if (task.phase !== "succeeded" && task.phase !== "skipped") return null;
+    return { status: task.phase, result: task.result ?? "{}", ...(task.params !== null && { params: task.params }) };
+  };
+}
+
+const faceOf = (node: Plan["nodes"][number]): string =>
+  canonicalText({ type: node.type, package: node.packageName, params: node.params, chain: node.chain.length });
+
+function refuseStart(start: Start | null): void {
+  const [first] = start?.problems ?? [];
+  if (first === undefined) return;
+  const problems = (start?.problems ?? []).slice(0, 100);
+  throw fault("E.REQUEST.INVALID", first.message, { path: `body.${first.field}`, node: first.node, problems });
+}
+
+function aboutText(order: StartOrder, by: string, corr: string): Readonly<Record<string, unknown>> {
+  const { version, labels, from, to, pins, reuse, replayOf, reason } = order;
+  const of = replayOf ?? reuse?.run.id;
+  return {
+    by,
+    corr,
+    ...(version !== null && { version }),
+    ...(Object.keys(labels).length > 0 && { labels }),
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+    ...(pins !== undefined && { pins: Object.keys(pins) }),
+    ...(of !== undefined && { replayOf: of }),
+    ...(reason !== undefined && { reason }),
+  };
+}
+
+/** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
+export const missingRun = (run: string): Fault => fault("E.NOT_FOUND", `there is no run ${run.slice(0, 100)}`);

@@ -1,0 +1,189 @@
+// The routes about runs: started, listed, looked at, cancelled. Each reads the words, asks the engine or the reader, and says the answer.
+// Parts of a run (nodes, logs, bindings) are in run-parts.ts, steering in steering.ts.
+
+import type { PageOf, Reader, RunDetail, RunPhase, RunRow } from "@astraflow/engine";
+import { runKey } from "@astraflow/engine";
+import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
+import { type Handler, readBody, readIdempotencyKey, readLimit } from "../call.ts";
+import { digestIn, viewEvent, viewRun, viewRunRef } from "../view.ts";
+import { createStarter, missingRun, type StartOptions } from "./run-start.ts";
+import { type NodeContext, viewDefinition, viewNodes } from "./view-nodes.ts";
+
+export interface RunsOptions extends StartOptions {
+  readonly ackDeadlineMs: number;
+}
+
+/** Nodes that one answer shows; more are read page by page. */
+const runNodesMax = 1_000;
+
+/** Tasks whose states are filled into a definition: all of its own nodes, unless iterations stand between them in great number. */
+const definitionTasksMax = 20_000;
+
+type RunRoutes = "startRun" | "listRuns" | "getRun" | "getRunDefinition" | "cancelRun" | "listRunEvents";
+
+/** A run of the caller's tenant with its first tasks. */
+export async function findRun(
+  reader: Reader,
+  tenant: string,
+  run: string,
+  tasksMax: number = runNodesMax,
+): Promise<{ detail: RunDetail; head: number }> {
+  const { detail, head } = await reader.page({ page: "run", tenant, run, tasksMax });
+  if (detail === null) throw missingRun(run);
+  return { detail, head };
+}
+
+/** Worker names are rows of their own; they are read only when a node has one. */
+export async function nodeContext(reader: Reader, detail: RunDetail, ackDeadlineMs: number): Promise<NodeContext> {
+  if (!detail.tasks.some((task) => task.worker !== null)) return { workers: new Map(), ackDeadlineMs };
+  const { items } = await reader.page({ page: "workers", tenant: detail.run.tenant });
+  return { workers: new Map(items.map((worker) => [worker.id, worker.name])), ackDeadlineMs };
+}
+
+export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
+  const { link, reader, ackDeadlineMs } = options;
+  const starter = createStarter(options);
+
+  return {
+    async startRun(call) {
+      const key = readIdempotencyKey(call);
+      const request = readRunStartRequest(readBody(call));
+      if (request instanceof Fault) throw request;
+      const order = await starter.readOrder(call, request, key);
+      if (request.dryRun === true) return { status: 200, body: await starter.planRun(call, order) };
+      const answer = await starter.start(call, order);
+      return { body: viewRunRef(answer), headers: answer.repeated ? { "idempotent-replayed": "true" } : {} };
+    },
+
+    async listRuns(call) {
+      const { tenant } = call.identity;
+      const limit = readLimit(call.query);
+      const { cursor: before, clientId: client, workflowId: source, q: search } = call.query;
+      const since = readInstant(call.query["since"], "since");
+      const until = readInstant(call.query["until"], "until");
+      const pages = await Promise.all(
+        phasesOf(call.query["status"]).map((phase) =>
+          reader.page({
+            page: "runs",
+            tenant,
+            limit,
+            ...(before !== undefined && { before }),
+            ...(phase !== null && { phase }),
+            ...(client !== undefined && { client }),
+            ...(source !== undefined && { source }),
+            ...(since !== undefined && { since }),
+            ...(until !== undefined && { until }),
+            ...(search !== undefined && search.trim() !== "" && { search }),
+          }),
+        ),
+      );
+      const { items, next, head } = mergePages(pages, limit);
+      return { body: { items: items.map(viewRun), nextCursor: next, asOf: head } };
+    },
+
+    async getRun(call) {
+      const { detail, head } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "");
+      const cutAfter = detail.tasks.length >= runNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
+      const nodes = viewNodes(detail, await nodeContext(reader, detail, ackDeadlineMs), cutAfter);
+      const artifacts = nodes.flatMap((node) => (node.artifacts ?? []).map((one) => ({ ...one, nodeId: node.nodeId })));
+      return {
+        body: {
+          ...viewRun(detail.run),
+          ...(artifacts.length > 0 && { artifacts }),
+          nodes,
+          ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
+          asOf: head,
+        },
+      };
+    },
+
+    async getRunDefinition(call) {
+      const { detail } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "", definitionTasksMax);
+      const etag = `W/"sha256:${digestIn(detail.run.workflow)}"`;
+      // The definition never changes; its states do, as long as the run is not over.
+      if (detail.run.endedAt !== null && call.header("if-none-match") === etag)
+        return { status: 304, body: "", headers: { etag } };
+      return { body: viewDefinition(detail, await nodeContext(reader, detail, ackDeadlineMs)), headers: { etag } };
+    },
+
+    async cancelRun(call) {
+      readIdempotencyKey(call);
+      const { tenant, user } = call.identity;
+      const run = call.params["runId"] ?? "";
+      const answer = await link
+        .ask({ type: "run.cancel", tenant, by: user, corr: call.requestId, run, reason: "cancelled by request" })
+        .catch((why: unknown) => {
+          throw why instanceof Fault && why.code === "E.NOT_FOUND" ? missingRun(run) : why;
+        });
+      if (answer.of !== "run") throw fault("E.INTERNAL", `run.cancel was answered with ${answer.of}`);
+      return { body: viewRunRef(answer) };
+    },
+
+    async listRunEvents(call) {
+      const { tenant } = call.identity;
+      const run = call.params["runId"] ?? "";
+      const after = readCursor(call.query["cursor"]);
+      const page = await reader.events({ tenant, after: after ?? 0, subject: runKey(run), limit: readLimit(call.query) });
+      // Facts prove that the run exists and is the caller's; only without any does it have to be asked.
+      if (page.items.length === 0) await findRun(reader, tenant, run);
+      if (after !== null && after < page.floor)
+        throw fault("E.CURSOR.EXPIRED", "the facts after this cursor are no longer kept; read the run and go on from its asOf", {
+          floor: page.floor,
+          head: page.head,
+        });
+      return {
+        body: { items: page.items.map((entry) => viewEvent(entry, run)), nextCursor: String(page.next), asOf: page.head },
+      };
+    },
+  };
+}
+
+/** An instant of the query, in ms. */
+function readInstant(text: string | undefined, name: string): number | undefined {
+  if (text === undefined) return undefined;
+  const at = /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].{1,40})?$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isFinite(at)) return at;
+  throw fault("E.REQUEST.INVALID", `query.${name} must be a date or an instant such as 2026-01-31T12:00:00Z`, {
+    path: `query.${name}`,
+  });
+}
+
+const statuses: readonly RunStatus[] = ["queued", "running", "succeeded", "failed", "cancelled"];
+
+/** A run that is ending is shown as running, so asking for the running ones asks for both. */
+function phasesOf(status: string | undefined): readonly (RunPhase | null)[] {
+  if (status === undefined) return [null];
+  const asked = [...new Set(status.split(","))];
+  if (!asked.every((one) => (statuses as readonly string[]).includes(one)))
+    throw fault("E.REQUEST.INVALID", `query.status must be one or more of ${statuses.join(", ")}, with commas between them`, {
+      path: "query.status",
+    });
+  return asked.flatMap((one): RunPhase[] => (one === "running" ? ["running", "ending"] : [one as RunPhase]));
+}
+
+type RunsPage = PageOf<{ page: "runs"; tenant: string; limit: number }>;
+
+/**
+ * Ids are time-ordered, so the newest first is the largest first. A page may end early with more to come: older runs of the others are left
+ * for the page after, else those in between would never be shown. The page is true at the oldest of the heads.
+ */
+function mergePages(pages: readonly RunsPage[], limit: number): { items: readonly RunRow[]; next: string | null; head: number } {
+  const [only] = pages;
+  if (only !== undefined && pages.length === 1) return only;
+  const head = Math.min(...pages.map((page) => page.head));
+  const [reached = null] = pages.flatMap((page) => page.next ?? []).sort((a, b) => (a < b ? 1 : -1));
+  const all = pages
+    .flatMap((page) => page.items)
+    .filter((run) => reached === null || run.id >= reached)
+    .sort((a, b) => (a.id < b.id ? 1 : -1));
+  if (all.length <= limit) return { items: all, next: reached, head };
+  const items = all.slice(0, limit);
+  return { items, next: items.at(-1)?.id ?? null, head };
+}
+
+function readCursor(cursor: string | undefined): number | null {
+  if (cursor === undefined) return null;
+  const position = /^[0-9]{1,16}$/.test(cursor) && cursor.length <= limits.idCharsMax ? Number(cursor) : Number.NaN;
+  if (Number.isSafeInteger(position)) return position;
+  throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+}

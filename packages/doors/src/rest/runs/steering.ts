@@ -1,0 +1,144 @@
+// The routes that steer runs: one node skipped or tried again, a run moved to other workers, one that ended started anew. Each reads the
+// words, asks the engine, and says what was done to whom.
+
+import type { AnswerBody, Command, WorkerRow } from "@astraflow/engine";
+import { canonicalText } from "@astraflow/graph";
+import { Fault, fault, readRebindRequest, readReplayRequest, readSteerRequest, type Steered } from "@astraflow/protocol";
+import type { Bulk } from "../../bulk.ts";
+import { type Call, type Handler, readIdempotencyKey, readWords } from "../call.ts";
+import { viewRunRef } from "../view.ts";
+import { instanceIn } from "../workers/view-workers.ts";
+import { bulkHandlers } from "./bulk-routes.ts";
+import { letterHandlers } from "./letters.ts";
+import { placementHandlers } from "./placement.ts";
+import { queueHandlers } from "./queues.ts";
+import { replayRun, retryRun, topNodeOf } from "./run-again.ts";
+import { missingNode } from "./run-parts.ts";
+import { createStarter, missingRun, type RunAnswer, type StartOptions } from "./run-start.ts";
+import { statusOfPhase } from "./view-nodes.ts";
+
+export interface SteeringOptions extends StartOptions {
+  readonly ackDeadlineMs: number;
+  readonly bulk: Bulk;
+}
+
+type SteeringRoutes = "retryRun" | "replayRun" | "rebindRun" | "rebindSchedulerRun" | "skipNode" | "retryNode";
+
+type Others = ReturnType<typeof letterHandlers> &
+  ReturnType<typeof placementHandlers> &
+  ReturnType<typeof queueHandlers> &
+  ReturnType<typeof bulkHandlers>;
+
+export function steeringHandlers(options: SteeringOptions): Record<SteeringRoutes, Handler> & Others {
+  const { link, reader } = options;
+  const starter = createStarter(options);
+
+  const steer = async (call: Call, command: Command): Promise<Steered> => {
+    const run = call.params["runId"] ?? "";
+    const answer = await link.ask(command).catch((why: unknown) => {
+      // The engine has words of its own for what it misses; a run or a node is missed in the same ones everywhere.
+      if (!(why instanceof Fault) || why.code !== "E.NOT_FOUND" || why.details?.["run"] === undefined) throw why;
+      const { node } = why.details;
+      throw typeof node === "string" ? missingNode(run, node) : missingRun(run);
+    });
+    if (answer.of !== "steered") throw fault("E.INTERNAL", `${command.type} was answered with ${answer.of}`);
+    const { items } = await reader.page({ page: "workers", tenant: call.identity.tenant });
+    return viewSteered(answer, items);
+  };
+  const words = (call: Call, type: string, request: object) => {
+    const { tenant, user: by } = call.identity;
+    const [run, key] = [call.params["runId"] ?? "", readIdempotencyKey(call)];
+    const ask = key === null ? null : { key, digest: options.digest(canonicalText([by, type, call.params, request])) };
+    return { tenant, by, corr: call.requestId, run, ask };
+  };
+  const onNode = async (call: Call, type: "run.skip" | "run.retry"): Promise<Steered> => {
+    const request = readWords(call, readSteerRequest);
+    const { reason = "asked by an operator" } = request;
+    const node = call.params["nodeId"] ?? "";
+    return steer(call, { type, ...words(call, type, request), node, reason });
+  };
+
+  const rebind: Handler = async (call) => {
+    const request = readWords(call, readRebindRequest);
+    const { node = null, worker, mode = "switch" } = request;
+    const ordered = words(call, "run.rebind", request);
+    const { tenant } = call.identity;
+    const { items } = await reader.page({ page: "workers", tenant });
+    const target = worker === undefined ? null : findWorker(items, tenant, worker).id;
+    return { body: await steer(call, { type: "run.rebind", ...ordered, node, worker: target, mode }) };
+  };
+
+  return {
+    ...letterHandlers({ ...options, starter }),
+    ...placementHandlers(options),
+    ...queueHandlers(options),
+    ...bulkHandlers(options),
+
+    async retryRun(call) {
+      const { reason } = readWords(call, readSteerRequest);
+      const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
+      return started(await retryRun(starter, call, detail, readIdempotencyKey(call), reason));
+    },
+
+    async replayRun(call) {
+      const request = readWords(call, readReplayRequest);
+      const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
+      return started(await replayRun(starter, call, detail, request, readIdempotencyKey(call)));
+    },
+
+    rebindRun: rebind,
+    rebindSchedulerRun: rebind,
+    skipNode: async (call) => ({ body: await onNode(call, "run.skip") }),
+
+    async retryNode(call) {
+      const node = call.params["nodeId"] ?? "";
+      try {
+        return { body: await onNode(call, "run.retry") };
+      } catch (why) {
+        if (!(why instanceof Fault) || why.code !== "E.RUN.TERMINAL") throw why;
+        // What is over stays as it is: the node is tried again in a run of its own.
+        const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
+        const from = topNodeOf(detail, node) ?? node;
+        const key = readIdempotencyKey(call);
+        // A key of its own: under the caller's the node may have been tried again while the run was under way. No caller's key has a blank.
+        const own = key === null ? null : `again ${options.digest(key)}`;
+        const answer = await replayRun(starter, call, detail, { from }, own);
+        return { body: { runId: detail.run.id, tasks: [], newRun: viewRunRef(answer) } };
+      }
+    },
+  };
+}
+
+const started = (answer: RunAnswer) => ({
+  body: viewRunRef(answer),
+  headers: answer.repeated ? { "idempotent-replayed": "true" } : ({} as Record<string, string>),
+});
+
+/** By instance id, else by name where only one has it. */
+function findWorker(workers: readonly WorkerRow[], tenant: string, name: string): WorkerRow {
+  const exact = workers.find((worker) => worker.id === `${tenant}/${name}`);
+  const named = workers.filter((worker) => worker.name === name);
+  const online = named.filter((worker) => worker.phase === "online");
+  const found = exact ?? (online.length === 1 ? online[0] : named.length === 1 ? named[0] : undefined);
+  if (found !== undefined) return found;
+  if (named.length > 1)
+    throw fault("E.REQUEST.INVALID", `${named.length} workers have the name ${name.slice(0, 100)}; name one by its instance id`, {
+      path: "body.worker",
+    });
+  throw fault("E.NOT_FOUND", `there is no worker ${name.slice(0, 100)}`, { path: "body.worker" });
+}
+
+function viewSteered(answer: Extract<AnswerBody, { of: "steered" }>, workers: readonly WorkerRow[]): Steered {
+  const nameOf = (id: string) => workers.find((worker) => worker.id === id)?.name ?? instanceIn(id);
+  return {
+    runId: answer.run,
+    tasks: answer.tasks.map((task) => ({
+      taskId: task.task,
+      nodeId: task.node,
+      ...(task.from !== null && { from: nameOf(task.from) }),
+      ...(task.to !== null && { to: nameOf(task.to) }),
+      sent: task.sent,
+      status: statusOfPhase[task.phase as keyof typeof statusOfPhase] ?? task.phase,
+    })),
+  };
+}

@@ -1,0 +1,77 @@
+// How the API shows nodes beside what a run's own tests look at: chains, artifacts, live state.
+import type { TaskState } from "@astraflow/engine";
+import { describe, expect, it } from "vitest";
+import { chain, nodeIds, runRow, taskRow } from "../../testing/rows.ts";
+import { viewNodes } from "./view-nodes.ts";
+
+const mw = "44444444-4444-4444-8444-444444444444";
+const around = { id: mw, type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "around" };
+const workflow = { ...chain, nodes: chain.nodes.map((node, at) => (at === 1 ? { ...node, middlewares: [around] } : node)) };
+const context = { workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 };
+const saying = (state: TaskState): string => JSON.stringify(state);
+const shown = (tasks: Parameters<typeof taskRow>[]) =>
+  viewNodes({ run: runRow("r1"), tasks: tasks.map((task) => taskRow(...task)), workflow: JSON.stringify(workflow) }, context);
+
+describe("the nodes of a run as they are shown", () => {
+  it("[A6] a host lists its middlewares, and each middleware names its host and its place, in node and state alike", () => {
+    const nodes = shown([
+      ["r1.1", { phase: "hosting" }],
+      ["r1.3", { phase: "leased", worker: "default/w-1" }],
+    ]);
+
+    const host = nodes.find(({ nodeId }) => nodeId === nodeIds[1]);
+    expect(host).toMatchObject({ status: "running", middlewares: [mw], host_node_id: null, chain_index: null });
+    expect(host?.state).toMatchObject({ middlewares: [mw] });
+    const inner = nodes.find(({ nodeId }) => nodeId === mw);
+    expect(inner).toMatchObject({ host_node_id: nodeIds[1], chain_index: 0, workerName: "painter" });
+    expect(inner?.state).toMatchObject({ host_node_id: nodeIds[1], chain_index: 0 });
+    const plain = nodes.find(({ nodeId }) => nodeId === nodeIds[0]);
+    expect(plain).not.toHaveProperty("middlewares");
+  });
+
+  it("[A6] a node shows what it left with which worker, by that worker's name", () => {
+    const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12 }];
+    const [node] = shown([["r1.0", { phase: "succeeded", worker: "default/w-1", state: saying({ artifacts }) }]]);
+
+    expect(node).toMatchObject({
+      workerName: "painter",
+      artifacts: [{ resourceId: "res-1", workerName: "painter", type: "file", sizeBytes: 12 }],
+    });
+  });
+
+  it("[A6] what a node says while it runs is its state, and changes neither its result nor its parameters", () => {
+    const said = { stage: "streaming", progress: 0.5, message: "half", at: 3_000 };
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", attempt: 1, state: saying({ said }) }]]);
+
+    expect(node?.state).toMatchObject({ stage: "streaming", progress: 0.5, message: "half", attempt: 1, worker: "painter" });
+    expect(node).not.toHaveProperty("result");
+  });
+
+  it("[A157] says nothing of nodes behind the last task that was read", () => {
+    const detail = { run: runRow("r1"), tasks: [taskRow("r1.0", { phase: "succeeded" })], workflow: JSON.stringify(workflow) };
+
+    expect(viewNodes(detail, context, "r1.0").map(({ taskId }) => taskId)).toEqual(["r1.0"]);
+    expect(viewNodes(detail, context)).toHaveLength(4);
+  });
+
+  it("[A157] gives nodes of an iteration that was tried again the number of the iteration, and that of their frame", () => {
+    const container = {
+      ...chain.nodes[0],
+      role: "container",
+      type: "workflow.container",
+      parameters: { __container: { subgraphId: "s" } },
+    };
+    const nested = { ...chain, nodes: [container], edges: [], subgraphs: [{ id: "s", definition: { ...chain, edges: [] } }] };
+    const tasks = [
+      taskRow("r1.0", { phase: "hosting" }),
+      taskRow("r1.0*3", { phase: "hosting", state: saying({ frame: { index: 1, tries: 2 } }) }),
+      taskRow("r1.0*3/2", { phase: "ready" }),
+    ];
+    const nodes = viewNodes({ run: runRow("r1"), tasks, workflow: JSON.stringify(nested) }, context);
+
+    expect(nodes.slice(1).map(({ frame }) => [frame?.index, frame?.number])).toEqual([
+      [1, 3],
+      [1, 3],
+    ]);
+  });
+});

@@ -1,0 +1,232 @@
+// The nodes of a run as the API shows them: each with its dispatch, its state, its artifacts; middlewares beside their host, nodes of
+// containers with the iteration they belong to. Pure.
+
+import {
+  attemptPhase,
+  lastStep,
+  nodeAt,
+  type RunDetail,
+  type RunRow,
+  scopeOf,
+  slotOf,
+  stateOf,
+  type TaskRow,
+  type TaskState,
+} from "@astraflow/engine";
+import { type Plan, type PlanNode, planOf } from "@astraflow/graph";
+import type { JsonObject, NodeStatus, RunArtifact, RunNodeStatus, Workflow } from "@astraflow/protocol";
+import { planOfText } from "../../plans.ts";
+import { instant } from "../view.ts";
+import { instanceIn } from "../workers/view-workers.ts";
+
+export const statusOfPhase: Readonly<Record<TaskRow["phase"], NodeStatus>> = {
+  waiting: "queued",
+  parked: "queued",
+  ready: "queued",
+  leased: "running",
+  hosting: "running",
+  succeeded: "succeeded",
+  failed: "failed",
+  cancelled: "cancelled",
+  skipped: "skipped",
+};
+
+export interface NodeContext {
+  /** Names of workers by their id. */
+  readonly workers: ReadonlyMap<string, string>;
+  readonly ackDeadlineMs: number;
+}
+
+/**
+ * Every node of the top level, then what runs inside containers and through chains, in the order of their ids. `cutAfter`: tasks behind
+ * this one were not read, so nothing is said of their nodes.
+ */
+export function viewNodes(
+  detail: Pick<RunDetail, "run" | "tasks" | "workflow">,
+  context: NodeContext,
+  cutAfter: string | null = null,
+): RunNodeStatus[] {
+  const plan = planOfText(detail.workflow);
+  const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
+  const top = plan.nodes.flatMap((node) => {
+    const taskId = `${detail.run.id}.${node.ordinal}`;
+    const task = tasks.get(taskId);
+    tasks.delete(taskId);
+    if (task !== undefined) return [viewNode(plan, node, task, context, new Map())];
+    return cutAfter !== null && taskId > cutAfter ? [] : [viewUnborn(detail.run, plan, node, taskId)];
+  });
+  return [...top, ...viewTasks(plan, [...tasks.values()], context)];
+}
+
+/** Tasks of a run as nodes, without those that were never reached. */
+export function viewTasks(plan: Plan, tasks: readonly TaskRow[], context: NodeContext): RunNodeStatus[] {
+  const iterations = iterationsIn(tasks);
+  return tasks.flatMap((task) => {
+    const node = nodeAt(plan, slotOf(task));
+    return node === null ? [] : [viewNode(plan, node, task, context, iterations)];
+  });
+}
+
+/** Which iteration each frame is: one that was tried again has a number of its own. */
+function iterationsIn(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
+  const found = new Map<string, number>();
+  for (const task of tasks) {
+    const { frame } = stateOf(task);
+    if (frame !== undefined) found.set(slotOf(task), frame.index);
+  }
+  return found;
+}
+
+/** A node that has no task yet waits for its predecessors, or never ran when the run is over. */
+function viewUnborn(run: RunRow, plan: Plan, node: PlanNode, taskId: string): RunNodeStatus {
+  const isOver = run.endedAt !== null;
+  const wasSpared = isOver && run.phase === "succeeded";
+  return {
+    nodeId: node.id,
+    taskId,
+    status: wasSpared ? "skipped" : isOver ? "cancelled" : "queued",
+    label: node.label,
+    ...chainWords(plan, node),
+  };
+}
+
+function viewNode(
+  plan: Plan,
+  node: PlanNode,
+  task: TaskRow,
+  context: NodeContext,
+  iterations: ReadonlyMap<string, number>,
+): RunNodeStatus {
+  const status = statusOfPhase[task.phase];
+  const isPending = attemptPhase(task) === "granted";
+  const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
+  const state = stateOf(task);
+  const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIn(task.worker));
+  const chain = chainWords(planOfScope(plan, task), node);
+  return {
+    nodeId: node.id,
+    taskId: task.id,
+    status,
+    label: node.label,
+    ...(workerName !== undefined && { workerName }),
+    ...(task.grantedAt !== null && { startedAt: instant(task.grantedAt) }),
+    ...(task.endedAt !== null && { finishedAt: instant(task.endedAt) }),
+    pendingAck: isPending,
+    ...(task.worker !== null && { dispatchId: `${task.id}#${task.fence}` }),
+    ...(isPending && task.grantedAt !== null && { ackDeadline: instant(task.grantedAt + context.ackDeadlineMs) }),
+    attempt: task.attempt,
+    fence: task.fence,
+    ...resultWords(task, state, context.workers),
+    ...placeWords(plan, task, state, iterations),
+    ...chain,
+    state: { ...stateWords(task, state, error), ...(workerName !== undefined && { worker: workerName }), ...chain },
+    ...(error !== undefined && { error }),
+  };
+}
+
+/** The plan that a task's node stands in: the top level's, or a container's body. */
+function planOfScope(plan: Plan, task: TaskRow): Plan {
+  const scope = scopeOf(slotOf(task));
+  return scope === "" ? plan : (nodeAt(plan, scope)?.container?.body ?? plan);
+}
+
+/** Hosts name their chain, middlewares their host; all others say nothing. */
+function chainWords(plan: Plan, node: PlanNode): Pick<RunNodeStatus, "middlewares" | "host_node_id" | "chain_index"> {
+  if (node.chain.length > 0)
+    return {
+      middlewares: node.chain.map((ordinal) => plan.nodes[ordinal]?.id ?? ""),
+      host_node_id: null,
+      chain_index: null,
+    };
+  if (node.host === null) return {};
+  return { host_node_id: plan.nodes[node.host]?.id ?? "", chain_index: node.chainIndex };
+}
+
+/** What the node gave so far: its result, or what feedback has made of it. */
+function resultWords(task: TaskRow, state: TaskState, workers: NodeContext["workers"]): Partial<RunNodeStatus> {
+  const partial = state.results as JsonObject | undefined;
+  const result = task.result === null ? partial : (JSON.parse(task.result) as JsonObject);
+  const artifacts = viewArtifacts(state, workers);
+  return {
+    ...(result !== undefined && { result }),
+    ...(state.metadata !== undefined && { metadata: state.metadata as JsonObject }),
+    ...(state.said?.metrics !== undefined && { metrics: state.said.metrics as Record<string, number> }),
+    ...(artifacts.length > 0 && { artifacts }),
+    ...(state.refs !== undefined && { resourceRefs: state.refs as unknown as JsonObject[] }),
+    ...(state.affinity !== undefined && { affinity: state.affinity as unknown as JsonObject }),
+    ...(state.why !== undefined && { why: state.why }),
+  };
+}
+
+function viewArtifacts(state: TaskState, workers: NodeContext["workers"]): RunArtifact[] {
+  return (state.artifacts ?? []).map((one) => ({
+    resourceId: one.resource,
+    workerName: workers.get(one.worker) ?? instanceIn(one.worker),
+    type: one.type,
+    ...(one.sizeBytes !== undefined && { sizeBytes: one.sizeBytes }),
+    ...(one.inline !== undefined && { inline: one.inline }),
+    ...(one.expiresAt !== undefined && { expiresAt: instant(one.expiresAt) }),
+    ...(one.metadata !== undefined && { metadata: one.metadata as JsonObject }),
+  }));
+}
+
+/** Which iteration and which call, where a node runs more than once. */
+function placeWords(
+  plan: Plan,
+  task: TaskRow,
+  state: TaskState,
+  iterations: ReadonlyMap<string, number>,
+): Partial<RunNodeStatus> {
+  const slot = slotOf(task);
+  const step = lastStep(slot);
+  const scope = scopeOf(slot);
+  const isFrame = step.frame !== null;
+  const holder = isFrame ? slot : scope;
+  const container = holder === "" ? null : nodeAt(plan, holder);
+  const number = (isFrame ? step.frame : lastStep(holder === "" ? "0" : holder).frame) ?? 0;
+  const index = isFrame ? (state.frame?.index ?? number) : (iterations.get(holder) ?? number);
+  return {
+    ...(step.call !== null && { call: step.call }),
+    ...(container !== null && { frame: { container: container.id, index, number, ...(isFrame && { isFrame }) } }),
+  };
+}
+
+/** Kept apart from parameters and results, which belong to the package. */
+function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["error"]): NonNullable<RunNodeStatus["state"]> {
+  const isOver = task.endedAt !== null;
+  const changedAt = task.endedAt ?? said?.at ?? task.grantedAt ?? task.readyAt;
+  const message = error?.message ?? said?.message;
+  return {
+    // What the node last called its stage says nothing once it is over.
+    stage: isOver ? task.phase : (said?.stage ?? task.phase),
+    ...(said?.progress !== undefined && { progress: task.phase === "succeeded" ? 1 : said.progress }),
+    ...(changedAt !== null && { lastUpdatedAt: instant(changedAt) }),
+    ...(message !== undefined && { message }),
+    ...(error !== undefined && { error }),
+    ...(task.attempt > 0 && { attempt: task.attempt }),
+  };
+}
+
+/** The definition with the state of each node filled in, as the canvas shows a run. */
+export function viewDefinition(detail: RunDetail, context: NodeContext): object {
+  const definition = JSON.parse(detail.workflow) as Workflow;
+  const states = new Map(viewNodes(detail, context).map((node) => [node.taskId, node]));
+  const plan = planOf(definition);
+  const stateAt = (ordinal: number) => {
+    const seen = states.get(`${detail.run.id}.${ordinal}`);
+    return seen?.state ?? { stage: seen?.status ?? "queued" };
+  };
+  return {
+    ...definition,
+    nodes: definition.nodes.map((node, ordinal) => ({
+      ...node,
+      state: stateAt(ordinal),
+      ...(node.middlewares !== undefined && {
+        middlewares: node.middlewares.map((middleware, at) => ({
+          ...middleware,
+          state: stateAt(plan.nodes[ordinal]?.chain[at] ?? -1),
+        })),
+      }),
+    })),
+  };
+}

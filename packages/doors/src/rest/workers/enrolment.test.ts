@@ -1,0 +1,284 @@
+import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { taskRow, workerRow } from "../../testing/rows.ts";
+
+const workers = [
+  workerRow("w-0", { name: "press", phase: "lost" }),
+  workerRow("w-1", { name: "press" }),
+  workerRow("w-2", { name: "spare" }),
+  workerRow("w-9", { name: "theirs", tenant: "other" }),
+];
+const held = [
+  taskRow("r1.3", { phase: "leased", worker: "default/w-1" }),
+  taskRow("r2.0", { phase: "leased", worker: "default/w-1" }),
+];
+
+function openWorkers(): RestScene {
+  const scene = openScene({ rows: { workers, tasks: held } });
+  scene.docs.engine.answer("worker.enrol", ({ worker }) => ({
+    body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: worker.endsWith("w-1") },
+  }));
+  scene.docs.engine.answer("worker.order", ({ id }) => ({ body: { of: "order", id, sent: true } }));
+  scene.docs.engine.answer("run.rebind", ({ run }) => ({ body: { of: "steered", run, tasks: [] } }));
+  return scene;
+}
+const commandsOf = (scene: RestScene, type: string) => scene.docs.engine.commands.filter((one) => one.type === type);
+const order = (body: unknown, more: Asking = {}): Asking => ({ params: { workerName: "press" }, body, ...more });
+const headers = { host: "scheduler.example:8080" };
+
+describe("workers that enrol over REST", () => {
+  it("[A120] are told their instance id, where their socket goes and how often to be heard", async () => {
+    const scene = openWorkers();
+    const said = {
+      workerId: "w-7",
+      name: "new press",
+      capabilities: { concurrency: { maxParallel: 3 }, features: ["fence"], tags: { zone: "a" } },
+      packages: [{ name: "demo", version: "1.0.0" }],
+      runtimes: ["node"],
+    };
+
+    const { status, body } = await scene.ask("enrolWorker", { body: said, headers });
+
+    expect([status, body]).toEqual([
+      200,
+      { instanceId: "w-7", wsUrl: "ws://scheduler.example:8080/ws/worker", heartbeatIntervalMs: 10_000, connected: false },
+    ]);
+    expect(commandsOf(scene, "worker.enrol")).toMatchObject([
+      {
+        tenant: "default",
+        by: "ann",
+        worker: "default/w-7",
+        name: "new press",
+        about: {
+          slots: 3,
+          packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
+          runtimes: ["node"],
+          features: ["fence"],
+          pool: "default",
+          tags: { zone: "a" },
+        },
+        status: null,
+      },
+    ]);
+  });
+
+  it("[A120] say that they live, with their packages; who never enrolled is told to", async () => {
+    const scene = openWorkers();
+    const said = { workerId: "w-1", status: "busy", packages: [{ name: "demo", version: "2.0.0", status: "failed" }] };
+
+    expect((await scene.ask("signWorker", { body: said, headers })).body).toMatchObject({ instanceId: "w-1", connected: true });
+
+    expect(commandsOf(scene, "worker.enrol")).toMatchObject([{ about: null, status: "busy", packages: said.packages }]);
+    scene.docs.engine.answer("worker.enrol", () => ({ fault: { code: "E.NOT_FOUND", message: "x" } }));
+    expect((await scene.ask("signWorker", { body: { workerId: "w-8" } })).body).toMatchObject({
+      error: "E.NOT_FOUND",
+      message: "there is no worker w-8; register it first",
+    });
+  });
+
+  it("[A120] are given no address but one that can be one", async () => {
+    const scene = openWorkers();
+    const at = async (host: string) =>
+      (await scene.ask("enrolWorker", { body: { workerId: "w" }, headers: { host } })).body["wsUrl"];
+
+    expect(await at("[::1]:9")).toBe("ws://[::1]:9/ws/worker");
+    expect(await at('evil"/<x>')).toBe("ws://localhost/ws/worker");
+    const secure = openScene({ calls: { isSecure: true } });
+    secure.docs.engine.answer("worker.enrol", ({ worker }) => ({
+      body: { of: "enrolled", worker, heartbeatMs: 1, isOnline: false },
+    }));
+    expect((await secure.ask("enrolWorker", { body: { workerId: "w" }, headers })).body["wsUrl"]).toMatch(/^wss:/);
+  });
+});
+
+describe("commands to workers", () => {
+  it("[A121] reach the connected worker of a name, or one by its instance id", async () => {
+    const scene = openWorkers();
+
+    const { status, body } = await scene.ask("commandWorker", order({ type: "drain" }));
+    await scene.ask("commandWorker", order({ type: "drain" }, { params: { workerName: "w-2" } }));
+
+    expect([status, body["workerName"]]).toEqual([202, "press"]);
+    expect(commandsOf(scene, "worker.drain")).toMatchObject([
+      { worker: "default/w-1", on: true, by: "ann" },
+      { worker: "default/w-2", on: true },
+    ]);
+    const { body: detail } = await scene.ask("getCommand", { params: { commandId: String(body["commandId"]) } });
+    expect(shape(routes.getCommand.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(detail)).toEqual(
+      detail,
+    );
+    expect(detail).toMatchObject({ type: "drain", status: "acked", workerId: "w-1", request: { type: "drain" } });
+  });
+
+  it("[A121] order packages in, at the newest known version where none is said, and out", async () => {
+    const scene = openWorkers();
+    for (const version of ["1.9.0", "1.10.0", "1.2.0"])
+      scene.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
+
+    const sha256 = "a".repeat(64);
+    await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo" }));
+    await scene.ask(
+      "commandWorker",
+      order({ type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 }),
+    );
+    await scene.ask("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
+
+    expect(commandsOf(scene, "worker.order").map((one) => (one as { order: object }).order)).toEqual([
+      { type: "pkg.install", name: "demo", version: "1.10.0" },
+      { type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 },
+      { type: "pkg.uninstall", name: "demo", version: null },
+    ]);
+    const unknown = await scene.ask("commandWorker", order({ type: "pkg.install", name: "other" }));
+    expect(unknown.body).toMatchObject({ error: "E.REQUEST.INVALID", details: { path: "body.version" } });
+  });
+
+  it("[A121] pass on that a worker has no session", async () => {
+    const scene = openWorkers();
+    scene.docs.engine.answer("worker.order", () => ({ fault: { code: "E.SESSION.UNKNOWN", message: "worker press is away" } }));
+
+    const { status, body } = await scene.ask("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
+
+    expect([status, body["error"]]).toEqual([404, "E.SESSION.UNKNOWN"]);
+  });
+
+  it("[A122] leave what follows of a worker's runs to the worker of another queue", async () => {
+    const scene = openWorkers();
+
+    const { status, body } = await scene.ask("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
+
+    expect(status).toBe(202);
+    expect(commandsOf(scene, "run.rebind")).toMatchObject([
+      { run: "r1", node: "r1.3", worker: "default/w-2", mode: "drain" },
+      { run: "r2", node: "r2.0", worker: "default/w-2", mode: "drain" },
+    ]);
+    const id = String(body["commandId"]);
+    expect((await scene.ask("getCommand", { params: { commandId: id } })).body).toMatchObject({
+      status: "acked",
+      result: { attempts: 2 },
+    });
+  });
+
+  it("[A122] say which runs could not be moved, and change nothing for a worker's own queue", async () => {
+    const scene = openWorkers();
+    scene.docs.engine.answer("run.rebind", ({ run }) =>
+      run === "r1" ? { fault: { code: "E.RUN.TERMINAL", message: "x" } } : { body: { of: "steered", run, tasks: [] } },
+    );
+
+    const { body } = await scene.ask("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
+    const own = await scene.ask("commandWorker", order({ type: "rebind", queue: "worker.w-1" }));
+
+    const id = String(body["commandId"]);
+    expect((await scene.ask("getCommand", { params: { commandId: id } })).body).toMatchObject({
+      status: "failed",
+      result: { attempts: 2, refused: [{ task: "r1.3", code: "E.RUN.TERMINAL" }] },
+    });
+    expect([own.status, commandsOf(scene, "run.rebind").length]).toEqual([202, 2]);
+  });
+
+  it.each(["worker.w-9", "worker.nobody", "default", "w-2"])(
+    "[A122] refuse the queue %s, which is no worker's here",
+    async (queue) => {
+      const scene = openWorkers();
+
+      const { status, body } = await scene.ask("commandWorker", order({ type: "rebind", queue }));
+
+      expect([status, body["error"], body["details"]]).toEqual([400, "E.REQUEST.INVALID", { path: "body.queue" }]);
+      expect(scene.docs.docs.size).toBe(0);
+    },
+  );
+
+  it("[A123] under one key are one command", async () => {
+    const scene = openWorkers();
+    const keyed = { headers: { "idempotency-key": "k1" } };
+
+    const one = await scene.ask("commandWorker", order({ type: "drain" }, keyed));
+    const two = await scene.ask("commandWorker", order({ type: "drain" }, keyed));
+    const other = await scene.ask("commandWorker", order({ type: "pkg.uninstall", name: "demo" }, keyed));
+
+    expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
+    expect(commandsOf(scene, "worker.drain")).toHaveLength(1);
+    expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+  });
+
+  it("[A123] are shown as the engine keeps them", async () => {
+    const scene = openWorkers();
+    const body = {
+      worker: "default/w-1",
+      workerName: "press",
+      order: { type: "pkg.install", name: "demo", version: "1.0.0" },
+      by: "ann",
+      status: "failed",
+      sentAt: 1_000,
+      endedAt: 2_000,
+      details: { message: "no room" },
+    };
+    scene.docs.write({ tenant: "default", puts: [{ collection: "command", name: "c1", body: JSON.stringify(body) }] });
+
+    expect((await scene.ask("getCommand", { params: { commandId: "c1" } })).body).toEqual({
+      commandId: "c1",
+      workerName: "press",
+      workerId: "w-1",
+      type: "pkg.install",
+      status: "failed",
+      acceptedAt: "1970-01-01T00:00:01.000Z",
+      finishedAt: "1970-01-01T00:00:02.000Z",
+      request: body.order,
+      result: body.details,
+      asOf: 0,
+    });
+  });
+});
+
+describe("wrong input about enrolment and commands", () => {
+  const cases: [RouteName, Asking, number, string][] = [
+    ["enrolWorker", { body: {} }, 400, "E.REQUEST.INVALID"],
+    ["enrolWorker", { body: { workerId: "" } }, 400, "E.REQUEST.INVALID"],
+    ["enrolWorker", { body: { workerId: "w", packages: [{ name: "x" }] } }, 400, "E.REQUEST.INVALID"],
+    ["enrolWorker", { body: { workerId: "w", capabilities: { concurrency: { maxParallel: 0 } } } }, 400, "E.REQUEST.INVALID"],
+    ["enrolWorker", { body: "[]" }, 400, "E.REQUEST.INVALID"],
+    ["enrolWorker", { body: { workerId: "w" }, token: "viewer" }, 403, "E.AUTH.FORBIDDEN"],
+    ["signWorker", { body: { status: "ok" } }, 400, "E.REQUEST.INVALID"],
+    ["signWorker", { body: { workerId: "w", packages: {} } }, 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({}), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "reboot" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "drain", queue: "x" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "rebind" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "pkg.install" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "pkg.install", name: "../x", version: "1" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "pkg.install", name: "x", version: "1", url: "javascript:1" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "pkg.install", name: "x", version: "1", sha256: "zz" }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order(null), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "drain" }, { headers: { "idempotency-key": "" } }), 400, "E.REQUEST.INVALID"],
+    ["commandWorker", order({ type: "drain" }, { params: { workerName: "nobody" } }), 404, "E.NOT_FOUND"],
+    ["commandWorker", order({ type: "drain" }, { token: "viewer" }), 403, "E.AUTH.FORBIDDEN"],
+    ["getCommand", { params: { commandId: "nothing" } }, 404, "E.NOT_FOUND"],
+  ];
+
+  it.each(cases)("[A124] %s refuses %j with %i", async (name, asking, status, error) => {
+    const scene = openWorkers();
+
+    const answer = await scene.ask(name, asking);
+
+    expect([answer.status, answer.body["error"]]).toEqual([status, error]);
+    expect(scene.docs.engine.commands).toEqual([]);
+  });
+
+  it("[A124] answers another tenant's worker and command as missing", async () => {
+    const scene = openWorkers();
+    const { body } = await scene.ask("commandWorker", order({ type: "drain" }));
+    const id = String(body["commandId"]);
+    const foreign = { token: "secret-b" };
+
+    for (const workerName of ["press", "w-1"])
+      expect(
+        (await scene.ask("commandWorker", order({ type: "drain" }, { ...foreign, params: { workerName } }))).body,
+      ).toMatchObject({
+        error: "E.NOT_FOUND",
+        message: `there is no worker ${workerName}`,
+      });
+    expect((await scene.ask("getCommand", { ...foreign, params: { commandId: id } })).body).toMatchObject({
+      message: `there is no command ${id}`,
+    });
+  });
+});

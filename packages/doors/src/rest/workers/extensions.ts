@@ -1,0 +1,105 @@
+// The routes of vendors' frames: what workers send as a stream of events, and a frame to a worker. Who keeps frames for whom is ../extensions.ts.
+
+import { canonicalText } from "@astraflow/graph";
+import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
+import { type Extensions, extensionLimits, isVendorType } from "../../extensions.ts";
+import type { Link } from "../../link.ts";
+import type { Outside } from "../../outside.ts";
+import { type Call, type Handler, readBody, readIdempotencyKey } from "../call.ts";
+import { type EventSink, openEventStream } from "../event-stream.ts";
+import { instant } from "../view.ts";
+import { askAbout } from "./workers.ts";
+
+export interface ExtensionsOptions {
+  readonly link: Link;
+  readonly outside: Outside;
+  readonly extensions: Extensions;
+  readonly digest: (text: string) => string;
+}
+
+export function extensionHandlers(options: ExtensionsOptions): Record<"streamExtension" | "tellWorker", Handler> {
+  const { link, outside, extensions, digest } = options;
+
+  /** Opened when the head of the answer is out, so that a request that dies before has subscribed to nothing. */
+  const open = (call: Call, type: string, after: number | null, sink: EventSink): (() => void) => {
+    let end = (): void => undefined;
+    const stream = openEventStream(sink, {
+      outside,
+      objection: () => (call.isStillAdmitted() ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
+      overloaded: () => fault("E.OVERLOADED", "frames came faster than they were read; come back with the last event's id"),
+      ended: () => end(),
+    });
+    const subscription = extensions.subscribe(call.identity.tenant, type, after, {
+      frame: ({ number, data }) => stream.send({ id: number, type, data }),
+      closed: () => stream.refuse(fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor")),
+    });
+    if (subscription instanceof Fault) {
+      stream.refuse(subscription);
+      return () => stream.stop();
+    }
+    end = () => subscription.end();
+    const { from, hasGap, kept } = subscription;
+    const gap = fault("E.CURSOR.EXPIRED", "frames after this cursor are no longer kept; some may be missing before the next one");
+    // Either way the reader has a cursor from now on, though nothing has come yet.
+    stream.send(hasGap ? { id: from, type: "error", data: JSON.stringify(gap) } : { id: from });
+    for (const { number, data } of kept) stream.send({ id: number, type, data });
+    return () => stream.stop();
+  };
+
+  return {
+    streamExtension(call) {
+      const type = readType(call);
+      const after = readLastEventId(call);
+      const why = extensions.objection(call.identity.tenant, type);
+      if (why !== null) throw why;
+      return {
+        body: "",
+        media: "text/event-stream; charset=utf-8",
+        headers: { "x-accel-buffering": "no" },
+        stream: (sink) => open(call, type, after, sink),
+      };
+    },
+
+    async tellWorker(call) {
+      const type = readType(call);
+      const key = readIdempotencyKey(call);
+      const request = readExtensionRequest(readBody(call));
+      if (request instanceof Fault) throw request;
+      const { workerId, corr } = request;
+      const payload = JSON.stringify(request.payload);
+      if (Buffer.byteLength(payload) > extensionLimits.frameBytesMax)
+        throw fault("E.REQUEST.TOO_LARGE", `a payload may have ${extensionLimits.frameBytesMax} bytes as JSON`);
+      const { tenant, user } = call.identity;
+      // Nothing is kept about the key: it names the frame, and a worker takes a frame of one name once.
+      const id = key === null ? `ext-${outside.ids.next()}` : `ext-${digest(canonicalText({ tenant, type, key, request }))}`;
+      await askAbout(link, {
+        type: "worker.tell",
+        tenant,
+        by: user,
+        worker: `${tenant}/${workerId}`,
+        frame: { type, id, corr: corr ?? null, payload },
+      });
+      return { body: { id, workerId, type, acceptedAt: instant(outside.clock.now()) } };
+    },
+  };
+}
+
+function readType(call: Call): string {
+  const type = call.params["type"] ?? "";
+  if (isVendorType(type)) return type;
+  throw fault(
+    "E.REQUEST.INVALID",
+    "the type must be ext.vendor.<vendor>.<word> in lower case, and not one of ext.vendor.astraflow.*",
+    {
+      path: "params.type",
+    },
+  );
+}
+
+function readLastEventId(call: Call): number | null {
+  const text = call.header("last-event-id");
+  if (text === undefined || text === "") return null;
+  const id = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(id)) return id;
+  throw fault("E.REQUEST.INVALID", "Last-Event-ID must be the id of an event of this stream", { path: "headers.Last-Event-ID" });
+}

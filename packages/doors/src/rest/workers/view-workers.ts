@@ -1,0 +1,166 @@
+// A worker's row as the API shows it, and all that is known of one worker beside it. Pure; whose worker it is was decided by the tenant in the query.
+
+import {
+  attemptPhase,
+  type Condition,
+  livenessAfter,
+  type RunDetail,
+  readCondition,
+  type TaskRow,
+  type WorkerAbout,
+  type WorkerRow,
+} from "@astraflow/engine";
+import type { HeldAttempt, JsonObject, Worker, WorkerDiagnostics, WorkerHandler, Workflow } from "@astraflow/protocol";
+
+/** What is true now and stands in no row. */
+export interface Present {
+  /** The store's time. */
+  readonly now: number;
+  /** How often a worker of this tenant and dialect is expected to be heard. */
+  heartbeatMsOf(tenant: string, dialect: string): number;
+}
+
+const instant = (ms: number): string => new Date(ms).toISOString();
+export const instanceIn = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
+/** A worker's own channel: what is bound to the worker goes there. */
+export const queueOf = (worker: string): string => `worker.${instanceIn(worker)}`;
+export const aboutOf = (worker: WorkerRow): Partial<WorkerAbout> => JSON.parse(worker.about) as Partial<WorkerAbout>;
+
+/** Why it gets nothing new; both may hold, and lifting one does not lift the other. */
+export function drainedBy(worker: WorkerRow, condition: Condition): ("operator" | "strain")[] {
+  const isStrained = condition.strain !== null && worker.phase === "online";
+  return [...(worker.draining ? (["operator"] as const) : []), ...(isStrained ? (["strain"] as const) : [])];
+}
+
+export const isSaturated = (worker: WorkerRow, condition: Condition): boolean =>
+  worker.phase === "online" && condition.saturatedAt !== null;
+
+export function viewWorker(worker: WorkerRow, present: Present): Worker {
+  const about = aboutOf(worker);
+  const condition = readCondition(worker.condition);
+  const drains = drainedBy(worker, condition);
+  return {
+    id: worker.name,
+    instanceId: instanceIn(worker.id),
+    bootId: worker.boot,
+    tenant: worker.tenant,
+    lastHeartbeatAt: instant(heardAt(worker, condition)),
+    queues: [queueOf(worker.id)],
+    status: worker.phase,
+    ...(worker.phase === "online" && { liveness: livenessOf(worker, present).level }),
+    connected: worker.phase === "online",
+    registered: worker.phase !== "lost",
+    draining: drains.length > 0,
+    ...(drains.length > 0 && { drainedBy: drains }),
+    ...(drains.includes("strain") && condition.strain !== null && { strain: condition.strain }),
+    saturated: isSaturated(worker, condition),
+    ...(isSaturated(worker, condition) && { saturatedSince: instant(condition.saturatedAt ?? 0) }),
+    ...(about.hostname !== undefined && { hostname: about.hostname }),
+    ...(about.version !== undefined && { version: about.version }),
+    ...(about.packages !== undefined && { packages: about.packages as NonNullable<Worker["packages"]> }),
+    ...(about.payloadTypes !== undefined && { payloadTypes: [...about.payloadTypes] }),
+    ...(about.slots !== undefined && {
+      capabilities: {
+        concurrency: {
+          maxParallel: about.slots,
+          ...(about.perNodeLimits !== undefined && { perNodeLimits: { ...about.perNodeLimits } }),
+        },
+        runtimes: [...(about.runtimes ?? [])],
+        features: [...(about.features ?? [])],
+        ...(about.pool !== undefined && { pool: about.pool }),
+        ...(about.tags !== undefined && { tags: { ...about.tags } }),
+      },
+    }),
+    ...(condition.beatAt !== null && { heartbeat: heartbeatOf(condition) }),
+  };
+}
+
+const heardAt = (worker: WorkerRow, condition: Condition): number => Math.max(worker.seenAt, condition.beatAt ?? worker.seenAt);
+
+function livenessOf(worker: WorkerRow, present: Present): WorkerDiagnostics["liveness"] {
+  const heartbeatMs = Math.max(1, present.heartbeatMsOf(worker.tenant, aboutOf(worker).dialect ?? "v2"));
+  const silentMs = Math.max(0, Math.round(present.now - heardAt(worker, readCondition(worker.condition))));
+  // A worker without a session is not listened to: by its periods it is as silent as can be.
+  return { level: worker.phase === "online" ? livenessAfter(silentMs, heartbeatMs) : "unhealthy", silentMs, heartbeatMs };
+}
+
+/** Names of the wire to names of the API; numbers of a worker's own keep theirs. */
+const metricNames: Readonly<Record<string, string>> = {
+  cpu_pct: "cpuPct",
+  mem_pct: "memPct",
+  disk_pct: "diskPct",
+  latency_ms: "latencyMs",
+};
+
+/** The numbers of the last heartbeat; what is no number is not shown as one. */
+function numbersOf(condition: Condition): Record<string, number> {
+  const said = condition.vitals?.["metrics"] ?? {};
+  const numbers = Object.entries(said as object).filter((pair): pair is [string, number] => Number.isFinite(pair[1]));
+  return Object.fromEntries(numbers.map(([name, value]) => [metricNames[name] ?? name, value]));
+}
+
+function heartbeatOf(condition: Condition): NonNullable<Worker["heartbeat"]> {
+  const { drift } = (condition.vitals?.["packages"] ?? {}) as { drift?: unknown };
+  return {
+    healthy: condition.healthy,
+    metrics: numbersOf(condition),
+    ...(typeof drift === "boolean" && { packages: { drift } }),
+  };
+}
+
+export interface DiagnosticsParts {
+  readonly worker: WorkerRow;
+  readonly held: readonly TaskRow[];
+  readonly hasMoreAttempts: boolean;
+  /** Runs of held attempts, as far as they were read: they name the nodes. */
+  readonly runs: ReadonlyMap<string, RunDetail>;
+  readonly head: number;
+}
+
+export function viewDiagnostics(parts: DiagnosticsParts, present: Present): WorkerDiagnostics {
+  const { worker, held, hasMoreAttempts, runs, head } = parts;
+  const about = aboutOf(worker);
+  const condition = readCondition(worker.condition);
+  const { outbox, ...resources } = numbersOf(condition);
+  return {
+    worker: viewWorker(worker, present),
+    session: {
+      phase: worker.phase,
+      ...(about.dialect !== undefined && { dialect: about.dialect }),
+      epoch: worker.epoch,
+      replica: worker.replica,
+      joinedAt: instant(worker.joinedAt),
+      ...(worker.due !== null && { leaseUntil: instant(worker.due) }),
+    },
+    liveness: livenessOf(worker, present),
+    attempts: held.map((task) => viewHeld(task, runs.get(task.run))),
+    hasMoreAttempts,
+    handlers: handlersOf(about),
+    resources,
+    ...(outbox !== undefined && { outbox: Math.max(0, Math.round(outbox)) }),
+    ...(condition.vitals !== null && { vitals: condition.vitals as JsonObject }),
+    asOf: head,
+  };
+}
+
+function viewHeld(task: TaskRow, run: RunDetail | undefined): HeldAttempt {
+  const ordinal = Number(task.id.slice(task.run.length + 1));
+  const node = run === undefined ? undefined : (JSON.parse(run.workflow) as Workflow).nodes[ordinal];
+  return {
+    taskId: task.id,
+    runId: task.run,
+    ...(node !== undefined && { nodeId: node.id, nodeType: node.type }),
+    fence: task.fence,
+    attempt: task.attempt,
+    pendingAck: attemptPhase(task) === "granted",
+    ...(task.grantedAt !== null && { since: instant(task.grantedAt) }),
+  };
+}
+
+/** From the manifests where the worker sent them; a package without one is named as such. */
+function handlersOf(about: Partial<WorkerAbout>): WorkerHandler[] {
+  const known = (about.handlers ?? []).map((one) => ({ ...one, capabilities: [...one.capabilities] }));
+  const named = new Set(known.map((one) => `${one.package}@${one.version}`));
+  const bare = (about.packages ?? []).filter((one) => one.status === "installed" && !named.has(`${one.name}@${one.version}`));
+  return [...known, ...bare.map((one) => ({ package: one.name, version: one.version }))];
+}

@@ -1,0 +1,57 @@
+import type { Worker } from "@astraflow/protocol";
+import { Fault } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { workerFilter } from "./worker-filter.ts";
+
+const now = Date.parse("2026-01-01T00:01:00Z");
+const worker: Worker = {
+  id: "w",
+  lastHeartbeatAt: "2026-01-01T00:00:30Z",
+  queues: ["worker.w-1"],
+  connected: true,
+  registered: true,
+  packages: [
+    { name: "demo", version: "1.0.0", status: "installed" },
+    { name: "llm", version: "2.0.0", status: "failed" },
+  ],
+  heartbeat: { healthy: true, metrics: { inflight: 3, latencyMs: 20 } },
+};
+
+const passing: Record<string, string>[] = [
+  {},
+  { queue: "worker.w-1", connected: "true", registered: "true", healthy: "true" },
+  { packageName: "demo" },
+  { packageName: "demo", packageVersion: "1.0.0", packageStatus: "installed" },
+  { packageStatus: "failed" },
+  { maxHeartbeatAgeSeconds: "30", maxInflight: "3", maxLatencyMs: "20" },
+];
+const failing: Record<string, string>[] = [
+  { queue: "worker.w-2" },
+  { connected: "false" },
+  { registered: "false" },
+  { healthy: "false" },
+  { packageName: "demo", packageVersion: "2.0.0" },
+  { packageName: "demo", packageStatus: "failed" },
+  { maxHeartbeatAgeSeconds: "29.5" },
+  { maxInflight: "2" },
+  { maxLatencyMs: "19" },
+];
+
+describe("workerFilter", () => {
+  it.each(passing)("[A155] shows a worker that fits %o", (query) => {
+    expect(workerFilter(query, now)(worker)).toBe(true);
+  });
+
+  it.each(failing)("[A155] leaves one out that does not fit %o", (query) => {
+    expect(workerFilter(query, now)(worker)).toBe(false);
+  });
+
+  it.each(["connected", "healthy", "registered", "maxInflight", "maxLatencyMs", "maxHeartbeatAgeSeconds"])(
+    "[A155] names %s where its value is none",
+    (name) => {
+      const read = () => workerFilter({ [name]: "-perhaps" }, now);
+      expect(read).toThrow(Fault);
+      expect(read).toThrow(`query.${name}`);
+    },
+  );
+});

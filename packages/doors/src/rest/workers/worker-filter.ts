@@ -1,0 +1,48 @@
+// Which workers a list shows: the filters of its query, read and applied. Every filter that is named must fit.
+
+import { fault, type Worker } from "@astraflow/protocol";
+
+type Query = Readonly<Record<string, string>>;
+
+export function workerFilter(query: Query, now: number): (worker: Worker) => boolean {
+  const { queue, packageName, packageVersion, packageStatus } = query;
+  const connected = readFlag(query, "connected");
+  const registered = readFlag(query, "registered");
+  const healthy = readFlag(query, "healthy");
+  const ageMs = readNumber(query, "maxHeartbeatAgeSeconds", 1_000);
+  const inflight = readNumber(query, "maxInflight", 1);
+  const latency = readNumber(query, "maxLatencyMs", 1);
+  const hasPackage = (worker: Worker): boolean =>
+    (worker.packages ?? []).some(
+      (one) =>
+        (packageName === undefined || one.name === packageName) &&
+        (packageVersion === undefined || one.version === packageVersion) &&
+        (packageStatus === undefined || one.status === packageStatus),
+    );
+  const asksForPackage = packageName !== undefined || packageVersion !== undefined || packageStatus !== undefined;
+  return (worker) => {
+    const numbers = worker.heartbeat?.metrics;
+    if (queue !== undefined && !worker.queues.includes(queue)) return false;
+    if (connected !== null && (worker.connected ?? false) !== connected) return false;
+    if (registered !== null && (worker.registered ?? false) !== registered) return false;
+    if (healthy !== null && (worker.heartbeat?.healthy ?? false) !== healthy) return false;
+    if (ageMs !== null && now - Date.parse(worker.lastHeartbeatAt) > ageMs) return false;
+    if (inflight !== null && (numbers?.inflight ?? 0) > inflight) return false;
+    if (latency !== null && (numbers?.latencyMs ?? 0) > latency) return false;
+    return !asksForPackage || hasPackage(worker);
+  };
+}
+
+function readFlag(query: Query, name: string): boolean | null {
+  const text = query[name];
+  if (text === undefined) return null;
+  if (text === "true" || text === "false") return text === "true";
+  throw fault("E.REQUEST.INVALID", `query.${name} must be true or false`, { path: `query.${name}` });
+}
+
+function readNumber(query: Query, name: string, unit: number): number | null {
+  const text = query[name];
+  if (text === undefined) return null;
+  if (/^[0-9]{1,9}(\.[0-9]{1,6})?$/.test(text)) return Number(text) * unit;
+  throw fault("E.REQUEST.INVALID", `query.${name} must be a number, 0 or more`, { path: `query.${name}` });
+}

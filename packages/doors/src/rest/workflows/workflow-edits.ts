@@ -1,0 +1,70 @@
+// Edits of a draft, as the door uses them: read from strangers, put on top of those of others, or refused with what is in the way.
+
+import { applyEdits, conflictsOf, diffWorkflows, type Edit, readEdits } from "@astraflow/graph";
+import { Fault, fault, type JsonValue, readWorkflow, type Workflow } from "@astraflow/protocol";
+import type { Change, Head } from "./workflow-heads.ts";
+import { sizedWorkflow } from "./workflow-problems.ts";
+import { viewChange } from "./workflow-view.ts";
+
+/** More than this is not worth keeping as edits; whoever was working on the draft meanwhile reads it again. */
+const editsKeptMax = 2_000;
+
+export function readEditsIn(value: readonly JsonValue[]): readonly Edit[] {
+  const edits = readEdits(value);
+  if (typeof edits === "string") throw fault("E.REQUEST.INVALID", `body.${edits}`, { path: "body.edits" });
+  return edits;
+}
+
+/** What leads from one workflow to another; null where it is too much to be kept. */
+export function editsBetween(from: Workflow, to: Workflow): readonly Edit[] | null {
+  const { edits } = diffWorkflows(from, to);
+  return edits.length <= editsKeptMax ? edits : null;
+}
+
+/** The draft after edits that were made on an older revision of it, with what others saved since; throws where they do not go together. */
+export function rebased(
+  head: Head,
+  base: number,
+  mine: readonly Edit[],
+): { readonly workflow: Workflow; readonly between: readonly Change[] } {
+  const between = changesSince(head, base, mine);
+  const edited = applyEdits(head.workflow, mine);
+  if (typeof edited === "string") {
+    if (between.length > 0) throw conflict(head, base, between, [], `, and ${edited}`);
+    throw fault("E.REQUEST.INVALID", `body.edits cannot be made: ${edited}`, { path: "body.edits" });
+  }
+  const workflow = readWorkflow({ ...edited, id: head.id });
+  if (workflow instanceof Fault) throw workflow;
+  return { workflow: sizedWorkflow(workflow), between };
+}
+
+function changesSince(head: Head, base: number, mine: readonly Edit[]): readonly Change[] {
+  if (base > head.revision)
+    throw fault("E.REQUEST.INVALID", `body.base is ${base}, and workflow ${head.id} is only at revision ${head.revision}`, {
+      path: "body.base",
+      head: head.revision,
+    });
+  const between = head.recent.filter((change) => change.revision > base);
+  const isKnown = between.length === head.revision - base && between.every((change) => change.edits !== null);
+  if (!isKnown) {
+    const all = mine.map((_, edit) => ({ edit }));
+    throw conflict(head, base, between, all, ", and what changed since is too much to be compared; read the draft again");
+  }
+  // Each of theirs with the revision it came by, in one list.
+  const theirs = between.flatMap(({ revision, edits }) => (edits ?? []).map((edit, index) => ({ revision, index, edit })));
+  const clashes = conflictsOf(
+    mine,
+    theirs.map(({ edit }) => edit),
+  );
+  if (clashes.length === 0) return between;
+  const named = clashes.map(({ mine: edit, theirs: other, field }) => {
+    const { revision, index } = theirs[other] ?? {};
+    return { edit, field, with: { revision, edit: index } };
+  });
+  throw conflict(head, base, between, named, `, and ${clashes[0]?.field} was changed by others since`);
+}
+
+function conflict(head: Head, base: number, between: readonly Change[], conflicts: readonly object[], why: string): Fault {
+  const details = { head: head.revision, base, edits: between.map(viewChange), conflicts };
+  return fault("E.DRAFT.CONFLICT", `workflow ${head.id} is at revision ${head.revision}, not ${base}${why}`, details);
+}

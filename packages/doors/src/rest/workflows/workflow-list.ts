@@ -1,0 +1,68 @@
+// Lists of documents for people: pages of those that the caller may see, bounded in number and in size, under an opaque cursor.
+
+import type { DocRow, PageQuery, Reader } from "@astraflow/engine";
+import { fault } from "@astraflow/protocol";
+
+export type DocsQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit" | "after">;
+
+export interface ListOptions<T> {
+  readonly limit: number;
+  readonly cursor: string | undefined;
+  /** What is shown of a document; null: nothing. */
+  readonly view: (doc: DocRow) => T | null;
+  /** Tells that neither this document nor any after it is to be shown. */
+  readonly isEnd?: (doc: DocRow) => boolean;
+}
+
+const listLimits = {
+  /** Bodies are read so few at first, because each may be megabytes; then as many as those before let expect. */
+  stepFirst: 4,
+  stepMax: 50,
+  /** A page ends behind the body that crosses this. */
+  charsMax: 4 * 1024 * 1024,
+  /** Looks at the store for one page, where most of what is there is not shown. */
+  stepsMax: 100,
+} as const;
+
+export interface Listed<T> {
+  readonly items: T[];
+  readonly nextCursor: string | null;
+  readonly asOf: number;
+}
+
+export async function listDocs<T>(reader: Reader, query: DocsQuery, options: ListOptions<T>): Promise<Listed<T>> {
+  const items: T[] = [];
+  let after = readCursor(options.cursor);
+  let chars = 0;
+  let seen = 0;
+  for (let steps = 1; ; steps += 1) {
+    // Never more than are wanted: the cursor of a page is the one of its last document.
+    const limit = Math.min(options.limit - items.length, stepAfter(seen, chars));
+    const page = await reader.page({ page: "docs", ...query, limit, ...(after !== undefined && { after }) });
+    const end = page.items.findIndex((doc) => options.isEnd?.(doc) ?? false);
+    for (const doc of end < 0 ? page.items : page.items.slice(0, end)) {
+      chars += doc.body.length;
+      const item = options.view(doc);
+      if (item !== null) items.push(item);
+    }
+    seen += page.items.length;
+    if (page.next === null || end >= 0) return { items, nextCursor: null, asOf: page.head };
+    after = page.next;
+    if (items.length >= options.limit || chars >= listLimits.charsMax || steps >= listLimits.stepsMax)
+      return { items, nextCursor: Buffer.from(after, "utf8").toString("base64url"), asOf: page.head };
+  }
+}
+
+/** How many more such bodies fit, at least one. */
+function stepAfter(seen: number, chars: number): number {
+  if (seen === 0) return listLimits.stepFirst;
+  const fitting = Math.floor(((listLimits.charsMax - chars) * seen) / Math.max(1, chars));
+  return Math.min(listLimits.stepMax, Math.max(1, fitting));
+}
+
+function readCursor(cursor: string | undefined): string | undefined {
+  if (cursor === undefined) return undefined;
+  const text = Buffer.from(cursor, "base64url").toString("utf8");
+  if (text !== "" && Buffer.from(text, "utf8").toString("base64url") === cursor) return text;
+  throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+}

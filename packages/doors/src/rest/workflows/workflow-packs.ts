@@ -1,0 +1,183 @@
+// Packages of workflows as they are kept: who may see them, how they are found, listed and written. The routes are in
+// workflow-packages.ts.
+
+import { type DocPut, type DocRow, wordsOf } from "@astraflow/engine";
+import {
+  type Fault,
+  fault,
+  type Visibility,
+  visibilities,
+  type Workflow,
+  type WorkflowPublishRequest,
+} from "@astraflow/protocol";
+import type { Identity } from "../../identity.ts";
+import type { Call } from "../call.ts";
+import { type AskWords, type Head, mayAll, nameOf, type WorkflowsOptions } from "./workflow-heads.ts";
+import { listDocs } from "./workflow-list.ts";
+import { isUuid, sortOf, wordFor } from "./workflow-names.ts";
+
+/** The body of a package's document. */
+export interface Pack {
+  readonly id: string;
+  readonly owner: string;
+  readonly ownerName: string;
+  readonly slug: string;
+  readonly displayName: string;
+  readonly visibility: Visibility;
+  readonly summary?: string;
+  readonly tags?: readonly string[];
+  readonly preview: string | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+  readonly deletedAt: number | null;
+  /** Newest first. Their workflows are documents of their own, `<package>/<version>`. */
+  readonly versions: readonly PackVersion[];
+}
+
+export interface PackVersion {
+  readonly id: string;
+  readonly version: string;
+  readonly at: number;
+  readonly by: string;
+  readonly changelog?: string;
+}
+
+export interface PackVersionBody extends PackVersion {
+  readonly workflow: Workflow;
+  readonly source: { readonly workflowId: string; readonly revision: number };
+}
+
+const packCollection = "wpackage";
+export const packVersionCollection = "wpversion";
+export const packLimits = { versionsMax: 1_000, changelogsCharsMax: 1_048_576, triesMax: 8, termsMax: 96 } as const;
+
+const packIn = (doc: DocRow): Pack => JSON.parse(doc.body) as Pack;
+export const missingPack = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow package ${id.slice(0, 100)}`);
+export const isOwn = (identity: Identity, pack: Pack): boolean => mayAll(identity) || pack.owner === identity.user;
+export const maySee = (identity: Identity, pack: Pack): boolean =>
+  pack.deletedAt === null && (pack.visibility !== "private" || isOwn(identity, pack));
+
+export type Packs = ReturnType<typeof createPacks>;
+
+export function createPacks({ link, reader }: WorkflowsOptions) {
+  const look = async (tenant: string, id: string) => {
+    if (!isUuid(id)) return { pack: null, rev: 0, asOf: 0 };
+    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: packCollection, names: [id] });
+    const doc = items[0] ?? null;
+    return { pack: doc === null ? null : packIn(doc), rev: doc?.rev ?? 0, asOf };
+  };
+  return {
+    look,
+    async find(identity: Identity, id: string) {
+      const { pack, rev, asOf } = await look(identity.tenant, id);
+      if (pack === null || !maySee(identity, pack)) throw missingPack(id);
+      return { pack, rev, asOf };
+    },
+    async version(tenant: string, pack: string, version: string): Promise<PackVersionBody> {
+      const names = [`${pack}/${version}`];
+      const { items } = await reader.page({ page: "doc", tenant, collection: packVersionCollection, names });
+      const doc = items[0] ?? null;
+      if (doc === null) throw fault("E.NOT_FOUND", `workflow package ${pack} has no version ${version}`);
+      return JSON.parse(doc.body) as PackVersionBody;
+    },
+    async write(call: Call, puts: readonly DocPut[], action: string, target: string, ask: AskWords | null) {
+      const { tenant, user: by } = call.identity;
+      const answer = await link.ask({
+        type: "docs.write",
+        tenant,
+        by,
+        corr: call.requestId,
+        puts,
+        audit: { action, targetType: "workflow-package", target },
+        ask: ask === null ? null : { key: ask.key, digest: ask.digest },
+      });
+      return answer.of === "docs" && answer.repeated;
+    },
+    list(identity: Identity, query: Readonly<Record<string, string>>, limit: number) {
+      const { owner, visibility, search = "", cursor } = query;
+      if (visibility !== undefined && !(visibilities as readonly string[]).includes(visibility))
+        throw fault("E.REQUEST.INVALID", `query.visibility must be one of ${visibilities.join(", ")}`, {
+          path: "query.visibility",
+        });
+      const user = owner === "me" ? identity.user : owner;
+      const words = [
+        ...(user === undefined ? [] : [wordFor("owner", user)]),
+        ...(visibility === undefined ? [] : [wordFor("visibility", visibility)]),
+        search,
+      ];
+      const docs = { tenant: identity.tenant, collection: packCollection, order: "desc", search: words.join(" ") } as const;
+      return listDocs(reader, docs, {
+        limit,
+        cursor,
+        view(doc) {
+          const pack = packIn(doc);
+          return maySee(identity, pack) ? pack : null;
+        },
+        isEnd: (doc) => doc.sort === "",
+      });
+    },
+  };
+}
+
+export const hasVersion = (pack: Pack | null, version: string): boolean =>
+  pack?.versions.some((one) => one.version === version) ?? false;
+
+interface Publication {
+  readonly id: string;
+  readonly request: WorkflowPublishRequest;
+  readonly head: Head;
+  readonly version: PackVersion;
+  readonly identity: Identity;
+}
+
+/** The package with the new version; what the request does not say stays as it was. */
+export function packOf(before: Pack | null, { id, request, head, version, identity }: Publication): Pack {
+  const versions = hasVersion(before, version.version) ? (before?.versions ?? []) : [version, ...(before?.versions ?? [])];
+  const changelogs = versions.reduce((sum, one) => sum + (one.changelog?.length ?? 0), 0);
+  if (versions.length > packLimits.versionsMax || changelogs > packLimits.changelogsCharsMax)
+    throw fault("E.REQUEST.TOO_LARGE", `workflow package ${id} has as many versions as one may have; publish into a new one`);
+  const displayName = request.displayName ?? before?.displayName ?? head.workflow.metadata.name;
+  const summary = request.summary ?? before?.summary ?? head.workflow.metadata.description;
+  const tags = request.tags ?? before?.tags ?? head.workflow.metadata.tags;
+  return {
+    id,
+    owner: before?.owner ?? identity.user,
+    ownerName: before?.ownerName ?? nameOf(identity),
+    slug: request.slug ?? before?.slug ?? slugOf(displayName),
+    displayName,
+    visibility: request.visibility ?? before?.visibility ?? "private",
+    ...(summary !== undefined && { summary }),
+    ...(tags !== undefined && { tags }),
+    preview: request.previewImage ?? head.preview ?? before?.preview ?? null,
+    createdAt: before?.createdAt ?? version.at,
+    updatedAt: version.at,
+    deletedAt: null,
+    versions,
+  };
+}
+
+/** Letters and digits of the name with hyphens between; a name without any is simply a workflow. */
+function slugOf(name: string): string {
+  const words =
+    name
+      .normalize("NFKD")
+      .replaceAll(/\p{M}/gu, "")
+      .toLowerCase()
+      .match(/[a-z0-9]+/g) ?? [];
+  return words.join("-").slice(0, 128).replace(/-+$/, "") || "workflow";
+}
+
+export function packPut(pack: Pack, rev: number): DocPut {
+  const texts = [pack.displayName, pack.slug, ...(pack.tags ?? []), pack.owner, pack.ownerName, pack.summary ?? ""];
+  const fixed = [wordFor("owner", pack.owner), wordFor("visibility", pack.visibility)];
+  const words = new Set([...fixed, ...texts.flatMap(wordsOf)]);
+  const isThere = pack.deletedAt === null;
+  return {
+    collection: packCollection,
+    name: pack.id,
+    rev,
+    body: JSON.stringify(pack),
+    sort: isThere ? sortOf(pack.updatedAt) : "",
+    terms: isThere ? [...words].slice(0, packLimits.termsMax).join(" ") : "",
+  };
+}

@@ -1,0 +1,106 @@
+// Resources for tasks on their way to a worker: looked up when the dispatch is about to leave, in bounded time, and put into its
+// parameters alone. Which grant counts is in ../resource-bindings.ts; what waits meanwhile, in outbound.ts.
+
+import type { SendDispatch } from "@astraflow/engine";
+import type { JsonObject } from "@astraflow/protocol";
+import type { ShownPackage } from "../handlers.ts";
+import type { Outside } from "../outside.ts";
+import { type Bindings, type ResourceBindings, unavailable } from "../resources/resource-bindings.ts";
+import type { ResourceNeeds } from "../resources/resource-needs.ts";
+
+export interface DispatchBinder {
+  /** False: its package asks for nothing, so it leaves as it is. True: `hear` is called once, later, with what is to leave instead. */
+  bind(send: SendDispatch, hear: (bound: SendDispatch) => void): boolean;
+  /** Packages that a worker shows. Neither waits nor throws. */
+  note(tenant: string, shown: readonly ShownPackage[]): void;
+}
+
+export interface DispatchBinderOptions {
+  readonly needs: ResourceNeeds;
+  readonly bindings: Bindings;
+  readonly outside: Outside;
+}
+
+export const binderLimits = {
+  /** A lookup that takes longer is given up, and the task sent with word of that. Also the longest that a revoked grant is used. */
+  lookupMs: 2_000,
+  /** So long after its beginning a lookup also serves other tasks. */
+  shareMs: 1_000,
+} as const;
+
+interface Lookup {
+  readonly startedAt: number;
+  /** Never rejects; null where the package turned out to ask for nothing. */
+  readonly found: Promise<ResourceBindings | null>;
+}
+
+export function createDispatchBinder({ needs, bindings, outside }: DispatchBinderOptions): DispatchBinder {
+  const lookups = new Map<string, Lookup>();
+
+  const find = async ({ tenant, dispatch }: SendDispatch): Promise<ResourceBindings | null> => {
+    const { packageName, packageVersion: version, workflow } = dispatch;
+    const requirements = await needs.read(tenant, packageName, version);
+    if (requirements.length === 0) return null;
+    return bindings.bindingsFor({ tenant, workflowId: workflow ?? null, packageName, version, requirements });
+  };
+
+  /** What is known of the package decides what can be said where nothing was found in time. */
+  const giveUp = ({ tenant, dispatch }: SendDispatch, why: string): ResourceBindings | null => {
+    const { packageName, packageVersion, task } = dispatch;
+    outside.log({ level: "warn", event: "bindings.unavailable", tenant, package: `${packageName}/${packageVersion}`, task, why });
+    const requirements = needs.known(tenant, packageName, packageVersion);
+    return requirements === undefined || requirements.length === 0 ? null : unavailable(requirements);
+  };
+
+  const findInTime = (send: SendDispatch): Promise<ResourceBindings | null> =>
+    new Promise((resolve) => {
+      const late = `not found within ${binderLimits.lookupMs} ms`;
+      const endWait = outside.timers.after(binderLimits.lookupMs, () => resolve(giveUp(send, late)));
+      find(send).then(
+        (found) => {
+          endWait();
+          resolve(found);
+        },
+        (problem: unknown) => {
+          endWait();
+          resolve(giveUp(send, problem instanceof Error ? problem.message : String(problem)));
+        },
+      );
+    });
+
+  /** Tasks of one package and workflow that leave together share a lookup; secrets are not held longer than that. */
+  const lookUp = (send: SendDispatch): Promise<ResourceBindings | null> => {
+    const { packageName, packageVersion, workflow } = send.dispatch;
+    const key = JSON.stringify([send.tenant, packageName, packageVersion, workflow ?? null]);
+    const now = outside.clock.ticks();
+    const shared = lookups.get(key);
+    if (shared !== undefined && now - shared.startedAt < binderLimits.shareMs) return shared.found;
+    const lookup: Lookup = { startedAt: now, found: findInTime(send) };
+    lookups.set(key, lookup);
+    outside.timers.after(binderLimits.shareMs, () => {
+      if (lookups.get(key) === lookup) lookups.delete(key);
+    });
+    return lookup.found;
+  };
+
+  return {
+    bind(send, hear) {
+      const { packageName, packageVersion } = send.dispatch;
+      if (needs.known(send.tenant, packageName, packageVersion)?.length === 0) return false;
+      void lookUp(send).then((found) => hear(found === null ? send : boundSend(send, found)));
+      return true;
+    },
+    note: (tenant, shown) => needs.note(tenant, shown),
+  };
+}
+
+function boundSend(send: SendDispatch, found: ResourceBindings): SendDispatch {
+  const { dispatch } = send;
+  return { ...send, dispatch: { ...dispatch, params: withBindings(dispatch.params, found) } };
+}
+
+/** Both names are the scheduler's own: what an author or an edge put there is replaced. */
+function withBindings(params: string, bindings: ResourceBindings): string {
+  const { __resourceBindings: _bound, __resourceBindingErrors: _errors, ...own } = JSON.parse(params) as JsonObject;
+  return JSON.stringify({ ...own, ...bindings });
+}

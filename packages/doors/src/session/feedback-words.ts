@@ -1,0 +1,52 @@
+// What a worker says while it works, made fit for the engine: text or bytes, bounded, and marked where something is missing. Pure.
+
+import { type Chunk, type Feedback, limits } from "@astraflow/protocol";
+
+type Said = Omit<Feedback, "run_id" | "task_id" | "fence">;
+
+/** `bytes`: of the whole frame. */
+export function boundedFeedback(said: Said, bytes: number): Readonly<Record<string, unknown>> {
+  const data = { ...said, ...(said.chunks !== undefined && { chunks: said.chunks.flatMap(plainChunk) }) };
+  return bytes <= limits.feedbackBytesMax ? data : cutFeedback(data);
+}
+
+/** Text or bytes, not both; and bytes that nobody could read again are none. */
+function plainChunk(chunk: Chunk): Chunk[] {
+  const { text, data_base64, ...rest } = chunk;
+  if (data_base64 === undefined) return [chunk];
+  if (text !== undefined) return [{ ...rest, text }];
+  return /^[A-Za-z0-9+/_-]*={0,2}$/.test(data_base64) ? [chunk] : [];
+}
+
+/** Keeps the small words and as much of the chunks, in their order, as fits, and says that something is missing. */
+function cutFeedback(data: Said): Record<string, unknown> {
+  const { stage, progress, message, chunks = [], metrics, metadata } = data;
+  let room: number = limits.feedbackBytesMax;
+  const fits = (value: unknown): boolean => {
+    const bytes = Buffer.byteLength(JSON.stringify(value) ?? "");
+    if (bytes > room) return false;
+    room -= bytes;
+    return true;
+  };
+  const small = {
+    ...(stage !== undefined && { stage }),
+    ...(progress !== undefined && { progress }),
+    ...(message !== undefined && { message: message.slice(0, 4_096) }),
+    ...(metrics !== undefined && fits(metrics) && { metrics }),
+    ...(metadata !== undefined && fits(metadata) && { metadata }),
+  };
+  const kept: object[] = [];
+  for (const chunk of chunks) {
+    // Bytes that are cut are no longer what they were; a text is still its beginning. What follows a hole would be out of order.
+    const whole = fits(chunk) ? chunk : cutChunk(chunk, room);
+    if (whole !== null) kept.push(whole);
+    if (whole !== chunk) break;
+  }
+  return { ...small, ...(kept.length > 0 && { chunks: kept }), truncated: true };
+}
+
+/** A character may take six bytes in JSON. */
+function cutChunk({ text, data_base64: _, ...rest }: Chunk, roomBytes: number): Chunk | null {
+  const chars = Math.floor((roomBytes - JSON.stringify(rest).length) / 6);
+  return text === undefined || chars < 1 ? null : { ...rest, text: text.slice(0, chars) };
+}

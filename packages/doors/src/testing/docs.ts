@@ -1,0 +1,220 @@
+// Documents in memory, behind a link and a reader, for tests of what is kept by name: compare-and-set, lists and search as the stores
+// do them, audit facts in a log. Commands of any other type go to the fake engine it is built on.
+
+import {
+  type DocPut,
+  type DocRow,
+  docId,
+  docKey,
+  type EventPage,
+  type EventQuery,
+  type FaultData,
+  hasWords,
+  type LogEntry,
+  type PageQuery,
+  type Reader,
+  type WriteDocs,
+  wordsOf,
+} from "@astraflow/engine";
+import { fault } from "@astraflow/protocol";
+import type { Link } from "../link.ts";
+import { createFakeEngine, type FakeEngine } from "./fake-engine.ts";
+import { type Rows, readerOf } from "./rows.ts";
+
+export interface FakeDocs {
+  readonly engine: FakeEngine;
+  readonly link: Link;
+  readonly reader: Reader;
+  /** Every query that was asked. */
+  readonly queries: PageQuery[];
+  /** By id, `<tenant>/<collection>/<name>`. */
+  readonly docs: Map<string, DocRow>;
+  /** Facts in order of their positions, of all tenants; each tenant counts its own from 1. */
+  readonly log: (LogEntry & { readonly tenant: string })[];
+  /** The body of a document, or null. */
+  body(tenant: string, collection: string, name: string): Record<string, unknown> | null;
+  /** Writes as another would, between two commands of the door under test. */
+  write(order: Omit<WriteDocs, "type" | "by"> & { readonly by?: string }): void;
+}
+
+export interface FakeDocsOptions {
+  /** The store's clock; stands still at 1,760,000,000,000 without one. */
+  readonly now?: () => number;
+  /** Runs, tasks and workers that the reader shows besides. */
+  readonly rows?: Partial<Rows>;
+  readonly engine?: FakeEngine;
+}
+
+type Written = { readonly revs: readonly number[]; readonly repeated: boolean };
+
+export function createFakeDocs(options: FakeDocsOptions = {}): FakeDocs {
+  const { now = () => 1_760_000_000_000, engine = createFakeEngine() } = options;
+  const docs = new Map<string, DocRow>();
+  const log: FakeDocs["log"] = [];
+  const asks = new Map<string, { digest: string; revs: readonly number[] }>();
+  const others = readerOf({ runs: [], tasks: [], workers: [], log: [], ...options.rows });
+
+  const write = (order: WriteDocs): Written | FaultData => {
+    const { ask = null } = order;
+    const key = ask === null ? null : `${order.tenant}/${ask.key}`;
+    const asked = key === null ? undefined : asks.get(key);
+    if (asked !== undefined)
+      return asked.digest === ask?.digest ? { revs: asked.revs, repeated: true } : otherRequest(ask?.key ?? "");
+    const clash = clashOf(docs, order);
+    if (clash !== null) return clash;
+
+    const revs = order.puts.map((put) => {
+      const row = rowOf(docs, order.tenant, put, now());
+      docs.set(row.id, row);
+      return row.rev;
+    });
+    for (const { collection, name } of order.drops ?? []) docs.delete(docId(order.tenant, collection, name));
+    if (key !== null) asks.set(key, { digest: ask?.digest ?? "", revs });
+    noteIn(log, order, now());
+    return { revs, repeated: false };
+  };
+  const grown = (tenant: string): void => {
+    // As the engine: after the answer, and only of a log that has grown.
+    setImmediate(() => engine.say({ type: "log", tenant, head: headOf(log, tenant) }));
+  };
+
+  engine.answer("docs.write", (order) => {
+    const written = write(order);
+    if ("code" in written) return { fault: written };
+    if (order.audit !== undefined && !written.repeated) grown(order.tenant);
+    return { body: { of: "docs", ...written } };
+  });
+
+  const queries: PageQuery[] = [];
+  const reader: Reader = {
+    events: async (query) => eventsOf(log, query),
+    async page(query) {
+      queries.push(query);
+      const head = "tenant" in query && query.tenant !== undefined ? headOf(log, query.tenant) : 0;
+      if (query.page === "docs") return { ...docsOf(docs, query), head } as never;
+      if (query.page === "doc")
+        return {
+          items: query.names.map((name) => docs.get(docId(query.tenant, query.collection, name)) ?? null),
+          head,
+        } as never;
+      return others.page(query);
+    },
+    close: async () => undefined,
+  };
+
+  return {
+    engine,
+    link: engine.link,
+    reader,
+    queries,
+    docs,
+    log,
+    body(tenant, collection, name) {
+      const doc = docs.get(docId(tenant, collection, name));
+      return doc === undefined ? null : (JSON.parse(doc.body) as Record<string, unknown>);
+    },
+    write(order) {
+      const written = write({ type: "docs.write", by: "somebody else", ...order });
+      if ("code" in written) throw new Error(`${written.code}: ${written.message}`);
+      if (order.audit !== undefined) grown(order.tenant);
+    },
+  };
+}
+
+/** The first document that is not at the revision its writer names. Nothing is written where there is one. */
+function clashOf(docs: ReadonlyMap<string, DocRow>, order: WriteDocs): FaultData | null {
+  for (const { collection, name, rev } of [...order.puts, ...(order.drops ?? [])]) {
+    const present = docs.get(docId(order.tenant, collection, name))?.rev ?? 0;
+    if (rev === undefined || rev === present) continue;
+    const message = `${collection} ${name} is at revision ${present}, not ${rev}; read it again`;
+    return { code: "E.CONFLICT", message, details: { collection, name, rev: present, expected: rev } };
+  }
+  return null;
+}
+
+function otherRequest(key: string): FaultData {
+  return { code: "E.IDEMPOTENCY.MISMATCH", message: `the idempotency key ${key} was used with another body` };
+}
+
+function rowOf(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut, at: number): DocRow {
+  const id = docId(tenant, put.collection, put.name);
+  const before = docs.get(id);
+  return {
+    kind: "doc",
+    id,
+    tenant,
+    collection: put.collection,
+    rev: (before?.rev ?? 0) + 1,
+    at,
+    // What a writer does not say stays as it was.
+    due: put.due === undefined ? (before?.due ?? null) : put.due,
+    sort: put.sort ?? before?.sort ?? "",
+    terms: put.terms ?? before?.terms ?? "",
+    body: put.body,
+  };
+}
+
+function noteIn(log: FakeDocs["log"], order: WriteDocs, at: number): void {
+  const { tenant, by, corr, audit } = order;
+  if (audit === undefined) return;
+  const { action, target, targetType, data } = audit;
+  const about = order.puts[0] ?? order.drops?.[0] ?? { collection: targetType, name: target };
+  log.push({
+    tenant,
+    position: headOf(log, tenant) + 1,
+    at,
+    subject: docKey(tenant, about.collection, about.name),
+    type: `audit.${action}`,
+    data: { ...data, by, ...(corr !== undefined && { corr }), target, targetType, outcome: "ok" },
+  });
+}
+
+const headOf = (log: FakeDocs["log"], tenant: string): number => log.findLast((entry) => entry.tenant === tenant)?.position ?? 0;
+
+function eventsOf(log: FakeDocs["log"], query: EventQuery): EventPage {
+  const { tenant, after, before, subject, types, limit } = query;
+  const wanted = log.filter(
+    (entry) =>
+      entry.tenant === tenant &&
+      entry.position > after &&
+      (before === undefined || entry.position < before) &&
+      (subject === undefined || entry.subject === subject) &&
+      (types === undefined || types.some((word) => entry.type.startsWith(word))),
+  );
+  const ordered = before === undefined ? wanted : wanted.toReversed();
+  const items = ordered.slice(0, limit).map(({ tenant: _tenant, ...entry }) => entry);
+  // Backwards, a page that holds all there was has looked down to the end of the stretch.
+  const end = ordered.length > limit ? items.at(-1)?.position : undefined;
+  const next = before === undefined ? (items.at(-1)?.position ?? after) : (end ?? after);
+  return { items, next, head: headOf(log, tenant), floor: 0 };
+}
+
+function docsOf(docs: ReadonlyMap<string, DocRow>, query: Extract<PageQuery, { page: "docs" }>) {
+  const { tenant, collection, prefix = "", search = "", order = "asc", after, limit } = query;
+  const from = docId(tenant, collection, prefix);
+  const words = wordsOf(search);
+  const sign = order === "desc" ? -1 : 1;
+  const compare = (a: Place, b: Place): number => sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
+  const place = after === undefined ? null : placeOf(after);
+  const found = [...docs.values()]
+    .filter((doc) => doc.tenant === tenant && doc.collection === collection && doc.id.startsWith(from))
+    .filter((doc) => hasWords(wordsOf(doc.terms), words) && (place === null || compare(doc, place) > 0))
+    .sort(compare);
+  const items = found.slice(0, limit);
+  const last = items.at(-1);
+  const next = found.length > limit && last !== undefined ? JSON.stringify([last.sort, last.id]) : null;
+  return { items, next };
+}
+
+interface Place {
+  readonly sort: string;
+  readonly id: string;
+}
+
+function placeOf(cursor: string): Place {
+  const place: unknown = /^\[".*"\]$/.test(cursor) ? JSON.parse(cursor) : null;
+  if (!Array.isArray(place)) throw fault("E.REQUEST.INVALID", "the cursor is none of this list", { cursor });
+  return { sort: String(place[0]), id: String(place[1]) };
+}
+
+const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

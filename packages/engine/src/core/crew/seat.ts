@@ -1,0 +1,25 @@
+// The worker that a command names, and where it sits on this floor. Reads only.
+
+import { type Fault, fault } from "@astraflow/protocol";
+import { type Tenant, type WorkerId, type WorkerRow, workerKey } from "../../rows.ts";
+import type { Board } from "../board/board.ts";
+import { RootBusy } from "../board/root.ts";
+import type { Tools } from "../tools.ts";
+import type { Seat } from "./floor.ts";
+
+/** Unknown and another tenant's get one and the same answer. */
+export function ownWorker(board: Board, order: { readonly tenant: Tenant; readonly worker: WorkerId }): WorkerRow | Fault {
+  const row = board.worker(order.worker);
+  if (row !== null && row.tenant === order.tenant) return row;
+  return fault("E.NOT_FOUND", `worker ${order.worker.slice(order.tenant.length + 1)} does not exist`);
+}
+
+/**
+ * The live seat of a worker here; one from before the worker moved on is nobody's any more. One that this very turn makes or changes is not
+ * on the floor as it will be: the command waits for the next turn.
+ */
+export function seatNow(board: Board, tools: Tools, row: WorkerRow): Seat | null {
+  if (board.changed.has(row.id)) throw new RootBusy(workerKey(row.id));
+  const seat = tools.floor.seats.get(row.id);
+  return seat !== undefined && seat.epoch === row.epoch && row.phase === "online" ? seat : null;
+}

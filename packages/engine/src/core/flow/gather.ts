@@ -1,0 +1,29 @@
+// Gathering: the outputs of all iterations of a list, in the order of the list, as one result. Read from the rows of the frames, so many a
+// turn; tries that failed are passed over. What becomes of the result is decided in loops.ts.
+
+import type { RunRow, TaskRow } from "../../rows.ts";
+import type { Board } from "../board/board.ts";
+import { frameOf, slotOf, taskAt } from "../rows/slot.ts";
+import type { LoopState } from "../rows/state.ts";
+import type { Tools } from "../tools.ts";
+import { frameIn, resultBytesMax } from "./frames.ts";
+import { tasksAt } from "./inside.ts";
+
+export type Gathered =
+  | { readonly result: string }
+  /** There are more frames than a turn may read. */
+  | { readonly loop: LoopState }
+  | "too large";
+
+export function gather(board: Board, tools: Tools, run: RunRow, row: TaskRow, loop: LoopState): Gathered {
+  const from = loop.gathered ?? 0;
+  const to = Math.min(loop.frames, from + tools.settings.sweepTasksMax);
+  const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];
+  const ids = Array.from({ length: to - from }, (_, at) => taskAt(run.id, frameOf(slotOf(row), from + at)));
+  for (const frame of tasksAt(board, ids)) if (frame?.phase === "succeeded") items[frameIn(frame).index] = frame.result;
+  const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item ?? "") + 1, 0);
+  if (bytes > resultBytesMax) return "too large";
+  if (to < loop.frames) return { loop: { ...loop, gathered: to, items } };
+  // Each output is a JSON text already: read and written again it would be the same text.
+  return { result: `{"items":[${items.map((item) => item ?? "null").join(",")}],"count":${loop.count}}` };
+}

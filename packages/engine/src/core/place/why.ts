@@ -1,0 +1,243 @@
+// Why a task waits: its own reasons, and for each worker of the tenant the first rule by which it does not take the task. Pure, from rows as
+// stored, so that any door can answer it for every worker of every scheduler. Nothing is decided by it.
+
+import type { PlanNode } from "@astraflow/graph";
+import type { WorkerAbout } from "../../command.ts";
+import type { Millis, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../rows.ts";
+import { readCondition } from "../crew/condition.ts";
+import { limitOf } from "../flow/spread.ts";
+import { isEnded } from "../rows/task.ts";
+import { announcedBy, fits, type Misfit, type Needs, needsOf } from "./route.ts";
+
+export type RuleCode =
+  | Exclude<Misfit["code"], "tenant">
+  | Exclude<WorkerPhase, "online">
+  | "draining"
+  | "strained"
+  | "unhealthy"
+  | "pinned"
+  | "slots"
+  | "node-limit"
+  /** Nothing stands against it: it is about to take the task, or others stand before the task. */
+  | "fits";
+
+export interface WorkerWhy {
+  readonly worker: WorkerId;
+  readonly name: string;
+  readonly code: RuleCode;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+/** What a worker is, as far as it matters for placement. */
+export interface Candidate {
+  readonly worker: WorkerId;
+  readonly tenant: string;
+  readonly about: WorkerAbout;
+  readonly phase: WorkerPhase;
+  readonly draining: boolean;
+  readonly strain: string | null;
+  readonly healthy: boolean;
+  /** Attempts that take a slot of it, and those of the node's type among them; null where nobody looked. */
+  readonly busy: number | null;
+  readonly busyOfType: number | null;
+}
+
+/** The first rule that this worker fails, in the order in which an operator would mend them. */
+export function ruleFor(needs: Needs, one: Candidate, pin: WorkerId | null): Pick<WorkerWhy, "code" | "facts"> {
+  if (one.phase !== "online") return { code: one.phase, facts: {} };
+  if (one.draining) return { code: "draining", facts: {} };
+  if (one.strain !== null) return { code: "strained", facts: { lacks: one.strain.split(" ") } };
+  if (!one.healthy) return { code: "unhealthy", facts: {} };
+  const misfit = fits(needs, one);
+  if (misfit !== null && misfit.code !== "tenant") return { code: misfit.code, facts: { has: misfit.has, needs: misfit.needs } };
+  if (pin !== null && pin !== one.worker) return { code: "pinned", facts: { to: pin.slice(needs.tenant.length + 1) } };
+  if (one.busy !== null && one.busy >= one.about.slots)
+    return { code: "slots", facts: { slots: one.about.slots, busy: one.busy } };
+  const limit = one.about.perNodeLimits?.[needs.nodeType];
+  if (limit !== undefined && one.busyOfType !== null && one.busyOfType >= limit)
+    return { code: "node-limit", facts: { nodeType: needs.nodeType, limit, busy: one.busyOfType } };
+  return { code: "fits", facts: {} };
+}
+
+export type ReasonCode =
+  | "run-over"
+  | "ended"
+  | "running"
+  | "hosting"
+  | "predecessors"
+  | "not-reached"
+  | "retry"
+  | "key"
+  | "resource"
+  | "preference"
+  | "queued";
+
+export interface Reason {
+  readonly code: ReasonCode;
+  readonly facts: Readonly<Record<string, unknown>>;
+}
+
+export interface Why {
+  readonly summary: string;
+  /** About the task itself, the one that decides first. */
+  readonly reasons: readonly Reason[];
+  readonly workers: readonly WorkerWhy[];
+  /** What would help, the best first, as codes. */
+  readonly fixes: readonly string[];
+}
+
+/** What the caller looked up besides; all of it may be left out. */
+export interface Seen {
+  /** Attempts by worker, without those that wait for others. */
+  readonly held?: ReadonlyMap<WorkerId, { readonly busy: number; readonly busyOfType: number }>;
+  /** The nodes it waits for, with the phase of each; null: not reached. */
+  readonly before?: readonly { readonly node: string; readonly phase: string | null }[];
+  /** Who has its concurrency key. */
+  readonly holders?: readonly TaskId[];
+}
+
+export function whyWaits(
+  run: RunRow,
+  task: TaskRow | null,
+  node: PlanNode,
+  workers: readonly WorkerRow[],
+  now: Millis,
+  seen: Seen = {},
+): Why {
+  const reasons = reasonsOf(run, task, node, now, seen);
+  const needs = needsOf(run.tenant, node);
+  const judged = workers
+    .filter(({ tenant }) => tenant === run.tenant)
+    .map((row) => ({ worker: row.id, name: row.name, ...ruleFor(needs, candidateOf(row, seen), task?.pin ?? null) }));
+  return { summary: summaryOf(node, task, reasons, judged), reasons, workers: judged, fixes: fixesOf(reasons, judged) };
+}
+
+export function candidateOf(row: WorkerRow, seen: Seen): Candidate {
+  const { healthy, strain } = readCondition(row.condition);
+  const held = seen.held?.get(row.id);
+  return {
+    worker: row.id,
+    tenant: row.tenant,
+    about: announcedBy(row),
+    phase: row.phase,
+    draining: row.draining,
+    strain,
+    healthy,
+    busy: held?.busy ?? null,
+    busyOfType: held?.busyOfType ?? null,
+  };
+}
+
+function reasonsOf(run: RunRow, task: TaskRow | null, node: PlanNode, now: Millis, seen: Seen): Reason[] {
+  if (run.phase !== "queued" && run.phase !== "running") return [{ code: "run-over", facts: { phase: run.phase } }];
+  if (task === null) return [waitsFor("not-reached", seen)];
+  if (isEnded(task)) return [{ code: "ended", facts: { phase: task.phase } }];
+  switch (task.phase) {
+    case "waiting":
+      return [waitsFor("predecessors", seen, task.needs)];
+    case "hosting":
+      return [{ code: "hosting", facts: {} }];
+    case "leased":
+      return [{ code: "running", facts: { worker: task.worker, attempt: task.attempt, since: task.grantedAt } }];
+    case "parked":
+      return task.line === null
+        ? [{ code: "retry", facts: { until: task.due, failures: task.failures } }]
+        : [{ code: "key", facts: { key: task.key?.slice(run.tenant.length + 1) ?? null, holders: seen.holders ?? [] } }];
+    default:
+      return readyReasons(run, task, node, now);
+  }
+}
+
+function waitsFor(code: "not-reached" | "predecessors", { before = [] }: Seen, needs?: number): Reason {
+  const open = before.filter(({ phase }) => phase !== "succeeded" && phase !== "skipped");
+  return { code, facts: { waitsFor: open, ...(needs === undefined ? {} : { needs }) } };
+}
+
+function readyReasons(run: RunRow, task: TaskRow, node: PlanNode, now: Millis): Reason[] {
+  // Until when it may wait: its own time in queue (or the next look at its pin), and its run's time.
+  const facts = { sinceMs: now - (task.readyAt ?? now), priority: task.band, until: task.due, runUntil: limitOf(run) };
+  if (task.pin === null) return [{ code: "queued", facts }];
+  const isPreferred = node.policy.affinity?.mode === "preferred";
+  const pinned: Reason = {
+    code: isPreferred ? "preference" : "resource",
+    facts: {
+      worker: task.pin.slice(task.pin.indexOf("/") + 1),
+      ...(node.policy.affinity === undefined ? {} : { key: node.policy.affinity.key }),
+    },
+  };
+  return [pinned, { code: "queued", facts }];
+}
+
+const fixOf: Readonly<Record<RuleCode, string | null>> = {
+  slots: "add-slots",
+  "node-limit": "raise-node-limit",
+  draining: "undrain-worker",
+  strained: "free-memory-or-disk",
+  unhealthy: "look-at-worker",
+  away: "reconnect-worker",
+  enrolled: "connect-worker",
+  lost: "restart-worker",
+  "package-missing": "install-package",
+  "package-version": "install-version",
+  "package-status": "repair-package",
+  pool: "change-pool",
+  tag: "change-tags",
+  pinned: "rebind",
+  fits: null,
+};
+
+/** The nearest remedies first: a worker that lacks only room is nearer than one that lacks the package. */
+function fixesOf(reasons: readonly Reason[], workers: readonly WorkerWhy[]): string[] {
+  const code = reasons[0]?.code;
+  if (code === "retry") return ["retry-now", "skip"];
+  if (code === "key") return ["wait-for-key", "raise-key-limit"];
+  if (code !== "queued" && code !== "resource" && code !== "preference") return [];
+  if (workers.length === 0) return ["start-worker"];
+  const found = new Set(workers.map((one) => one.code));
+  return (Object.keys(fixOf) as RuleCode[]).flatMap((one) => (found.has(one) && fixOf[one] !== null ? [fixOf[one]] : []));
+}
+
+function summaryOf(node: PlanNode, task: TaskRow | null, reasons: readonly Reason[], workers: readonly WorkerWhy[]): string {
+  const [first] = reasons;
+  const name = node.label === "" ? node.id : node.label;
+  const facts = first?.facts ?? {};
+  switch (first?.code) {
+    case "run-over":
+      return `${name} does not wait: its run is ${String(facts["phase"])}`;
+    case "ended":
+      return `${name} does not wait: it is ${String(facts["phase"])}`;
+    case "running":
+      return `${name} does not wait: it runs, attempt ${task?.attempt ?? 1}`;
+    case "hosting":
+      return `${name} is carried out by other tasks; ask about those inside`;
+    case "not-reached":
+    case "predecessors": {
+      const open = (facts["waitsFor"] as readonly { node: string }[]).map((one) => one.node);
+      return open.length === 0 ? `${name} has not been reached yet` : `${name} waits for ${open.join(", ")}`;
+    }
+    case "retry":
+      return `${name} failed ${task?.failures ?? 0} times and waits for its next attempt`;
+    case "key":
+      return `${name} waits for concurrency key ${String(facts["key"])}`;
+    case "resource":
+    case "preference":
+      return `${name} waits for worker ${String(facts["worker"])}${blockOf(workers, task?.pin ?? null)}`;
+    default:
+      return queuedSummary(name, workers);
+  }
+}
+
+function blockOf(workers: readonly WorkerWhy[], pin: WorkerId | null): string {
+  const one = workers.find(({ worker }) => worker === pin);
+  return one === undefined || one.code === "fits" ? "" : `, which cannot take it now (${one.code})`;
+}
+
+function queuedSummary(name: string, workers: readonly WorkerWhy[]): string {
+  if (workers.length === 0) return `${name} waits: no worker is known`;
+  const ready = workers.filter(({ code }) => code === "fits").length;
+  if (ready > 0) return `${name} is in line: ${ready} of ${workers.length} workers can take it`;
+  const counts = new Map<RuleCode, number>();
+  for (const { code } of workers) counts.set(code, (counts.get(code) ?? 0) + 1);
+  const said = [...counts].sort((a, b) => b[1] - a[1]).map(([code, count]) => `${count} ${code}`);
+  return `${name} waits: none of ${workers.length} workers can take it (${said.join(", ")})`;
+}

@@ -1,0 +1,30 @@
+// How a run came to be: who asked, which version of the workflow, of which run it is a repeat. Written once, at its start; shown and
+// searched, never decided upon.
+
+import type { RunId, RunRow } from "../../rows.ts";
+
+export interface RunAbout {
+  readonly by?: string;
+  readonly corr?: string;
+  /** Of the workflow: its published version, or null for a draft or a definition that came with the request. */
+  readonly version?: number | string | null;
+  /** The run that this one repeats, and from which node on. */
+  readonly replayOf?: RunId;
+  readonly from?: string;
+  readonly to?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** What else the caller wants to find again. */
+  readonly [more: string]: unknown;
+}
+
+const read = new WeakMap<RunRow, RunAbout>();
+
+export function aboutOf(run: RunRow): RunAbout {
+  let about = read.get(run);
+  if (about === undefined) {
+    const said: unknown = JSON.parse(run.about);
+    about = typeof said === "object" && said !== null && !Array.isArray(said) ? (said as RunAbout) : {};
+    read.set(run, about);
+  }
+  return about;
+}

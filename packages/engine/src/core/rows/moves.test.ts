@@ -1,0 +1,277 @@
+// A generic walk over every table: each phase x event either makes a move the table names, or is refused and says so.
+import { Fault } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import type { RunRow, TaskRow, WorkerRow } from "../../rows.ts";
+import { livenessAfter, livenessMoves, stepWorker, type WorkerEvent, workerMoves } from "../crew/worker.ts";
+import { isRunEnded, type RunEvent, runMoves, stepRun } from "./run.ts";
+import {
+  type AttemptPhase,
+  attemptMoves,
+  attemptPhase,
+  isEnded,
+  nextFence,
+  stepTask,
+  type TaskEvent,
+  taskMoves,
+} from "./task.ts";
+
+/** Every phase x event: which of them did something else than the table says, and with which codes the others were refused. */
+function walk<P extends string, E extends { readonly type: string }>(
+  table: Record<P, Partial<Record<string, readonly string[]>>>,
+  events: readonly E[],
+  step: (phase: P, event: E) => { readonly phase: string } | Fault,
+): { wrong: string[]; refusals: Set<string> } {
+  const wrong: string[] = [];
+  const refusals = new Set<string>();
+  for (const phase of Object.keys(table) as P[])
+    for (const event of events) {
+      const moved = step(phase, event);
+      const named = table[phase][event.type];
+      if (moved instanceof Fault) refusals.add(moved.code);
+      const isRight = moved instanceof Fault ? named === undefined : named?.includes(moved.phase) === true;
+      if (!isRight) wrong.push(`${phase} + ${event.type} -> ${moved instanceof Fault ? moved.code : moved.phase}`);
+    }
+  return { wrong, refusals };
+}
+
+const task: TaskRow = {
+  kind: "task",
+  id: "r.0",
+  run: "r",
+  phase: "leased",
+  route: "x",
+  pin: null,
+  line: null,
+  band: 5,
+  rank: null,
+  needs: 1,
+  fence: 7,
+  attempt: 1,
+  deliveries: 1,
+  failures: 0,
+  worker: "t/w",
+  boot: "b",
+  epoch: 1,
+  acked: false,
+  key: null,
+  due: null,
+  readyAt: null,
+  grantedAt: 1,
+  endedAt: null,
+  params: "{}",
+  result: null,
+  error: null,
+  state: null,
+};
+
+const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] } = {
+  arrive: [{ type: "arrive" }],
+  host: [{ type: "host", params: "{}" }],
+  ready: [{ type: "ready", line: "r|x", due: null, params: "{}" }],
+  repin: [
+    { type: "repin", pin: "t/w", line: "r|x|t/w", due: 9 },
+    { type: "repin", pin: null, line: null, due: null },
+  ],
+  park: [
+    { type: "park", line: null, due: 5, params: "{}" },
+    { type: "park", line: "k|t/k", due: null, params: "{}" },
+  ],
+  grant: [{ type: "grant", worker: "t/w", boot: "b", epoch: 1, due: null }],
+  ack: [{ type: "ack" }],
+  rebind: [
+    { type: "rebind", boot: "b2", epoch: 2, acked: true },
+    { type: "rebind", boot: "b2", epoch: 2, acked: false },
+  ],
+  requeue: [{ type: "requeue", line: "r|x", due: null }],
+  retry: [
+    { type: "retry", line: null, due: 5, key: null },
+    { type: "retry", line: "r|x", due: null, key: null },
+  ],
+  succeed: [{ type: "succeed", result: "{}" }] as never,
+  skip: [{ type: "skip", result: "{}" }] as never,
+  fail: [{ type: "fail", error: "{}", result: null }],
+  cancel: [{ type: "cancel", error: null }],
+};
+
+describe("the table of task moves", () => {
+  it("[M1] makes exactly the moves it names, in every phase", () => {
+    const events = Object.values(taskEvents).flat() as TaskEvent[];
+
+    const walked = walk(taskMoves, events, (phase, event) => stepTask({ ...task, phase }, event, 100));
+
+    expect(walked.wrong).toEqual([]);
+    expect(walked.refusals).toEqual(new Set(["E.TASK.MOVE_REFUSED"]));
+  });
+
+  it("[M1] reaches every phase it names", () => {
+    for (const [phase, moves] of Object.entries(taskMoves) as [TaskRow["phase"], Record<string, readonly string[]>][])
+      for (const [type, targets] of Object.entries(moves)) {
+        const reached = new Set(
+          (taskEvents[type as TaskEvent["type"]] as TaskEvent[]).map(
+            (event) => (stepTask({ ...task, phase }, event, 100) as TaskRow).phase,
+          ),
+        );
+        expect([phase, type, [...reached].sort()]).toEqual([phase, type, [...targets].sort()]);
+      }
+  });
+
+  it("[M2] lets nothing out of an end", () => {
+    for (const phase of ["succeeded", "failed", "cancelled", "skipped"] as const) {
+      expect(isEnded({ ...task, phase })).toBe(true);
+      expect(taskMoves[phase]).toEqual({});
+    }
+  });
+
+  it("[M3] raises the fence whenever the holder changes, and only then", () => {
+    const fenceAfter = (phase: TaskRow["phase"], event: TaskEvent) => (stepTask({ ...task, phase }, event, 3) as TaskRow).fence;
+
+    expect(fenceAfter("ready", taskEvents.grant[0] as TaskEvent)).toBe(8);
+    expect(fenceAfter("leased", taskEvents.requeue[0] as TaskEvent)).toBe(8);
+    expect(fenceAfter("leased", taskEvents.retry[0] as TaskEvent)).toBe(8);
+    expect(fenceAfter("leased", { type: "ack" })).toBe(7);
+    expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9, acked: true })).toBe(7);
+    expect(nextFence(7, 1_000)).toBe(1_000);
+  });
+
+  it("[M4] counts a delivery in the grant itself, and forgets the count only when the worker has spoken", () => {
+    const granted = stepTask({ ...task, phase: "ready", deliveries: 3 }, taskEvents.grant[0] as TaskEvent, 9) as TaskRow;
+    const back = stepTask(granted, taskEvents.requeue[0] as TaskEvent, 9) as TaskRow;
+    const retried = stepTask(granted, taskEvents.retry[0] as TaskEvent, 9) as TaskRow;
+
+    expect([granted.deliveries, back.deliveries, retried.deliveries]).toEqual([4, 4, 0]);
+  });
+
+  it("[M5] shows an attempt as granted, acked, ended or revoked, and lets it make exactly the moves of its own table", () => {
+    const rows: Record<AttemptPhase, TaskRow> = {
+      granted: task,
+      acked: { ...task, acked: true },
+      ended: { ...task, phase: "succeeded" },
+      revoked: { ...task, phase: "succeeded", worker: null },
+    };
+    const events = Object.values(taskEvents).flat() as TaskEvent[];
+
+    const walked = walk(attemptMoves, events, (phase, event) => {
+      const moved = stepTask(rows[phase], event, 100);
+      return moved instanceof Fault ? moved : { phase: attemptPhase(moved) };
+    });
+
+    expect(Object.entries(rows).map(([, row]) => attemptPhase(row))).toEqual(Object.keys(rows));
+    expect(walked.wrong).toEqual([]);
+    expect(stepTask(rows.acked, { type: "ack" }, 100)).toBeInstanceOf(Fault);
+  });
+});
+
+const run: RunRow = {
+  kind: "run",
+  id: "r",
+  tenant: "t",
+  phase: "running",
+  workflow: "t/w",
+  client: "",
+  band: 5,
+  open: 2,
+  verdict: "failed",
+  cursor: null,
+  createdAt: 1,
+  startedAt: null,
+  endedAt: null,
+  due: null,
+  error: null,
+  label: "w",
+  source: "w",
+  about: "{}",
+  marks: null,
+  bindings: null,
+};
+
+const runEvents: RunEvent[] = [
+  { type: "start" },
+  { type: "open", tasks: 1 },
+  { type: "succeed" },
+  { type: "condemn", verdict: "cancelled", error: null },
+  { type: "sweep", cursor: "r.1", ended: 1 },
+  { type: "close" },
+];
+
+describe("the table of run moves", () => {
+  it("[M6] makes exactly the moves it names, in every phase, and lets nothing out of an end", () => {
+    const walked = walk(runMoves, runEvents, (phase, event) => stepRun({ ...run, phase }, event, 100));
+
+    expect(walked.wrong).toEqual([]);
+    expect(walked.refusals).toEqual(new Set(["E.RUN.TERMINAL"]));
+    for (const phase of ["succeeded", "failed", "cancelled"] as const) {
+      expect(isRunEnded({ ...run, phase })).toBe(true);
+      expect(runMoves[phase]).toEqual({});
+    }
+  });
+
+  it("[M6] closes as the verdict says", () => {
+    for (const verdict of ["failed", "cancelled"] as const)
+      expect(stepRun({ ...run, phase: "ending", verdict }, { type: "close" }, 9)).toMatchObject({
+        phase: verdict,
+        open: 0,
+        due: null,
+        endedAt: 9,
+      });
+  });
+});
+
+const worker: WorkerRow = {
+  kind: "worker",
+  id: "t/w",
+  tenant: "t",
+  name: "w",
+  phase: "online",
+  boot: "b",
+  epoch: 3,
+  replica: "r1",
+  replicaEpoch: 1,
+  draining: false,
+  joinedAt: 1,
+  seenAt: 1,
+  due: 50,
+  about: "{}",
+  condition: "{}",
+};
+
+const workerEvents: WorkerEvent[] = [
+  { type: "join", name: "w", boot: "b2", replica: "r2", replicaEpoch: 1, about: "{}", condition: "{}", leaseMs: 30 },
+  { type: "beat", leaseMs: 30, condition: "{}" },
+  { type: "note", condition: "{}" },
+  { type: "describe", about: "{}" },
+  { type: "enrol", name: "w" },
+  { type: "drain", on: true },
+  { type: "leave" },
+  { type: "expire", again: null },
+  { type: "forgive", until: 99 },
+];
+
+describe("the tables of boots and liveness", () => {
+  it("[M7] makes exactly the moves it names, in every phase", () => {
+    const walked = walk(workerMoves, workerEvents, (phase, event) => stepWorker({ ...worker, phase }, event, 100));
+
+    expect(walked.wrong).toEqual([]);
+    expect(walked.refusals).toEqual(new Set(["E.SESSION.STALE_BINDING"]));
+  });
+
+  it("[M7] raises the epoch with every join and renews the lease with every beat", () => {
+    expect(stepWorker(worker, workerEvents[0] as WorkerEvent, 100)).toMatchObject({ epoch: 4, due: 130, phase: "online" });
+    expect(stepWorker(worker, { type: "beat", leaseMs: 30, condition: "{}" }, 100)).toMatchObject({
+      epoch: 3,
+      due: 130,
+      seenAt: 100,
+    });
+  });
+
+  it("[M8] judges a session by whole periods missed: 1 warn, 2 degraded, 3 unhealthy, each one step of its table", () => {
+    const seen = [0, 9_999, 10_000, 19_999, 20_000, 30_000, 300_000].map((ms) => livenessAfter(ms, 10_000));
+
+    expect(seen).toEqual(["fresh", "fresh", "warn", "warn", "degraded", "unhealthy", "unhealthy"]);
+    for (const [from, to] of [
+      ["fresh", "warn"],
+      ["warn", "degraded"],
+      ["degraded", "unhealthy"],
+    ] as const)
+      expect((livenessMoves[from] as { miss?: readonly string[] }).miss).toEqual([to]);
+  });
+});

@@ -1,0 +1,49 @@
+import { describe, expect, it } from "vitest";
+import { around, containerOf, insideOf, lastStep, logicalOf, scopeOf, slotOf } from "./slot.ts";
+
+describe("slots", () => {
+  it.for([
+    ["4", { ordinal: 4, call: null, frame: null }, "", "4"],
+    ["4*2", { ordinal: 4, call: null, frame: 2 }, "", "4*2"],
+    ["4*2/7", { ordinal: 7, call: null, frame: null }, "4*2", "4*2/7"],
+    ["5~3", { ordinal: 5, call: 3, frame: null }, "", "5"],
+    ["5~1*0", { ordinal: 5, call: 1, frame: 0 }, "", "5"],
+    ["4*2/5~11*20/8", { ordinal: 8, call: null, frame: null }, "4*2/5~11*20", "4*2/5~11*20/8"],
+  ] as const)("[E40] reads %s", ([slot, step, scope, logical]) => {
+    expect(lastStep(slot)).toEqual(step);
+    expect(scopeOf(slot)).toBe(scope);
+    expect(logicalOf(slot)).toBe(logical);
+    expect(slotOf({ run: "r-1", id: `r-1.${slot}` })).toBe(slot);
+  });
+
+  it("[E40] names the frames and containers around a slot, innermost first", () => {
+    expect(around("4")).toEqual([]);
+    expect(around("4*2")).toEqual(["4"]);
+    expect(around("4*2/5~11*20/8")).toEqual(["4*2/5~11*20", "4*2/5~11", "4*2", "4"]);
+    expect(containerOf("4*2/5~11*20")).toBe("4*2/5~11");
+  });
+
+  it("[E40] finds everything inside a frame or a container together in the order of ids, and nothing else", () => {
+    const slots = [
+      "1",
+      "1*0",
+      "1*0/0",
+      "1*0/9~2*0/1",
+      "1*1",
+      "1*10",
+      "1*10/0",
+      "1*2/3",
+      "10",
+      "10*0/1",
+      "1~1",
+      "1~1*0",
+      "1~1*0/4",
+    ];
+    const inside = (slot: string) => slots.filter((one) => one > insideOf(slot).after && one <= insideOf(slot).last);
+
+    expect(inside("1*0")).toEqual(["1*0/0", "1*0/9~2*0/1"]);
+    expect(inside("1*1")).toEqual([]);
+    expect(inside("1")).toEqual(["1*0", "1*0/0", "1*0/9~2*0/1", "1*1", "1*10", "1*10/0", "1*2/3"]);
+    expect(inside("1~1")).toEqual(["1~1*0", "1~1*0/4"]);
+  });
+});

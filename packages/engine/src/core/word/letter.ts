@@ -1,0 +1,65 @@
+// Dead letters: what is kept of a task that failed for good, until somebody has looked at it. One document each, under its run.
+
+import type { Plan, PlanNode } from "@astraflow/graph";
+import type { FaultData } from "../../effect.ts";
+import { docId, type RunRow, type TaskRow } from "../../rows.ts";
+import type { Board } from "../board/board.ts";
+import { around, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
+import { wordsOf } from "../rows/terms.ts";
+
+/** Body of a letter. `status` is the reader's to change. */
+export interface DeadLetter {
+  readonly run: string;
+  readonly node: string;
+  readonly label: string;
+  readonly code: string;
+  readonly message: string;
+  readonly attempts: number;
+  readonly failures: number;
+  readonly at: number;
+  readonly worker: string | null;
+  readonly status: "open" | "closed";
+}
+
+/** So much of a message is kept and searched: it is a stranger's text. */
+const messageCharsMax = 2_000;
+
+/** Whether a failure here is the end of it: nothing around it tries again, and nobody called who may yet make good of it. */
+export function isFinal(plan: Plan, slot: Slot): boolean {
+  return around(slot).every((one) => {
+    const { call, frame } = lastStep(one);
+    if (frame !== null) return true;
+    return call === null && (nodeAt(plan, one)?.container?.retry ?? null) === null;
+  });
+}
+
+/** The row is on the board as it failed; its failure is told after this, as the last word of the task. Not for what was called through a chain: its caller may yet make good of it. */
+export function buryTask(board: Board, run: RunRow, node: PlanNode, row: TaskRow, error: FaultData): void {
+  const message = error.message.slice(0, messageCharsMax).toWellFormed();
+  const letter: DeadLetter = {
+    run: run.id,
+    node: node.id,
+    label: node.label,
+    code: error.code,
+    message,
+    attempts: row.attempt,
+    // The attempt that ended it is not in the row's count: that one counts what led to another try.
+    failures: row.attempt === 0 ? 0 : row.failures + 1,
+    at: board.now,
+    worker: row.worker,
+    status: "open",
+  };
+  board.bear({
+    kind: "doc",
+    id: docId(run.tenant, "letter", row.id),
+    tenant: run.tenant,
+    collection: "letter",
+    rev: 1,
+    at: board.now,
+    due: null,
+    sort: String(board.now).padStart(15, "0"),
+    terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(wordsOf))].join(" "),
+    body: JSON.stringify(letter),
+  });
+  board.tell(run, "task.dead", { task: row.id, code: error.code });
+}

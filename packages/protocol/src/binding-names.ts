@@ -1,0 +1,18 @@
+// The names under which a task's parameters hold what was granted of resources, maybe secret. Taken out of whatever goes back from a
+// worker, at both ends of the wire. How they get in is the business of the session door.
+
+const names: ReadonlySet<string> = new Set(["__resourceBindings", "__resourceBindingErrors"]);
+const mark = '"__resourceBinding';
+
+/** As JSON text, without bindings at any depth: a handler that hands its parameters on or back must not have its secrets stored. */
+export function unboundText(value: unknown): string {
+  const text = JSON.stringify(value) as string | undefined;
+  const unbound = (name: string, part: unknown): unknown => (names.has(name) ? undefined : part);
+  return text?.includes(mark) === true ? JSON.stringify(value, unbound) : (text as string);
+}
+
+/** The same, as data; the very same object where nothing is in it. */
+export function unbound<T>(value: T): T {
+  const text = JSON.stringify(value) as string | undefined;
+  return text?.includes(mark) === true ? (JSON.parse(unboundText(value)) as T) : value;
+}

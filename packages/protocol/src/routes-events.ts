@@ -1,0 +1,36 @@
+// The streams of events.
+
+import Type from "typebox";
+import { type Route, reading } from "./routes-base.ts";
+import { id, name, optional } from "./words.ts";
+
+export const eventsRoutes = {
+  streamEvents: {
+    method: "GET",
+    path: "/api/v1/events",
+    summary:
+      "What happens to runs, nodes, workers and commands, as server-sent events with the body Event. An event named error has the body Error: " +
+      "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream.",
+    query: {
+      clientSessionId: { schema: id(), description: "Only runs that were started with this clientId, and what is about no run." },
+      runId: { schema: id() },
+      nodeId: { schema: id() },
+      hostNodeId: { schema: id(), description: "Only middlewares of this host." },
+      workerName: { schema: name() },
+      topics: {
+        schema: Type.String({ maxLength: 1_024 }),
+        description: "Types, or beginnings of types, with commas between them: run, node, node.result, worker.heartbeat.",
+      },
+      after: { schema: id(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
+    },
+    headers: {
+      "Last-Event-ID": optional(
+        Type.String({ pattern: "^[0-9]{1,16}([.][0-9]{1,6})?$", description: "Go on after this event, without a gap." }),
+      ),
+    },
+    media: "text/event-stream",
+    status: 200,
+    faults: [...reading, "E.SHUTTING_DOWN", "E.STORE.BUSY"],
+    grant: "view",
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,181 @@
+// The routes that steer runs: skip, retry, replay, rebind, bulk; dead letters; why a node waits; queues.
+
+import { RunRefSchema } from "./rest.ts";
+import {
+  BulkRequestSchema,
+  BulkSchema,
+  KedaSchema,
+  LetterListSchema,
+  PlacementSchema,
+  QueueListSchema,
+  RebindRequestSchema,
+  ReplayRequestSchema,
+  SteeredSchema,
+  SteerRequestSchema,
+} from "./rest-steering.ts";
+import { idempotencyKey, paging, type Route, reading, runId, writing } from "./routes-base.ts";
+import { id, name, oneOf, text } from "./words.ts";
+
+const nodeId = { ...runId, nodeId: id("Id of the node; of a task, or its slot, where a node runs more than once.") };
+const taskId = { taskId: id() };
+
+const bodiless = { isBodyOptional: true } as const;
+const steering = {
+  headers: idempotencyKey,
+  status: 202,
+  faults: [
+    ...writing,
+    "E.REQUEST.MEDIA",
+    "E.NOT_FOUND",
+    "E.RUN.ACTIVE",
+    "E.RUN.TERMINAL",
+    "E.TASK.ENDED",
+    "E.TASK.MOVE_REFUSED",
+    "E.WORKFLOW.INVALID",
+  ],
+  grant: "edit",
+} as const;
+
+const rebind = {
+  ...steering,
+  ...bodiless,
+  method: "POST",
+  summary: "Give what is open of a run, or of one node, to another worker. Answers what was sent to whom.",
+  params: runId,
+  request: RebindRequestSchema,
+  response: SteeredSchema,
+  faults: [...steering.faults, "E.DISPATCH.UNFIT", "E.WORKER.LOST"],
+  grant: "operate",
+} as const;
+
+export const steeringRoutes = {
+  retryRun: {
+    ...steering,
+    ...bodiless,
+    method: "POST",
+    path: "/api/v1/runs/{runId}/retry",
+    summary: "Start a run anew that takes over what succeeded in this one, which must have ended.",
+    params: runId,
+    request: SteerRequestSchema,
+    response: RunRefSchema,
+  },
+  replayRun: {
+    ...steering,
+    ...bodiless,
+    method: "POST",
+    path: "/api/v1/runs/{runId}/replay",
+    summary: "Start a run anew from a node on, with the same or a newer version of its workflow.",
+    params: runId,
+    request: ReplayRequestSchema,
+    response: RunRefSchema,
+  },
+  rebindRun: { ...rebind, path: "/api/v1/runs/{runId}/rebind" },
+  rebindSchedulerRun: { ...rebind, path: "/api/v1/scheduler/runs/{runId}/rebind" },
+  skipNode: {
+    ...steering,
+    ...bodiless,
+    method: "POST",
+    path: "/api/v1/runs/{runId}/nodes/{nodeId}/skip",
+    summary: "Leave a node out: what follows goes on as if it had nothing to do. A running one is stopped.",
+    params: nodeId,
+    request: SteerRequestSchema,
+    response: SteeredSchema,
+  },
+  retryNode: {
+    ...steering,
+    ...bodiless,
+    method: "POST",
+    path: "/api/v1/runs/{runId}/nodes/{nodeId}/retry",
+    summary:
+      "Try a node again now: its pause is cut short, or its attempt is taken back. Of a run that has ended, start one anew from this node on.",
+    params: nodeId,
+    request: SteerRequestSchema,
+    response: SteeredSchema,
+  },
+  getPlacement: {
+    method: "GET",
+    path: "/api/v1/runs/{runId}/nodes/{nodeId}/placement",
+    summary: "Why a node waits: its own reasons, and for each worker the first rule by which it does not take it.",
+    params: nodeId,
+    response: PlacementSchema,
+    status: 200,
+    faults: [...reading, "E.NOT_FOUND"],
+    grant: "view",
+  },
+  listDeadLetters: {
+    method: "GET",
+    path: "/api/v1/dead-letters",
+    summary: "Tasks that failed for good, newest first.",
+    query: {
+      ...paging,
+      status: { schema: oneOf(["open", "requeued", "dismissed"]), description: "open by default." },
+      q: { schema: text(), description: "Words of the workflow, node, code or message." },
+      runId: { schema: id() },
+    },
+    response: LetterListSchema,
+    status: 200,
+    faults: reading,
+    grant: "view",
+  },
+  requeueDeadLetter: {
+    ...steering,
+    ...bodiless,
+    method: "POST",
+    path: "/api/v1/dead-letters/{taskId}/requeue",
+    summary: "Start the run anew from the node that died.",
+    params: taskId,
+    request: SteerRequestSchema,
+    response: RunRefSchema,
+    faults: [...steering.faults, "E.CONFLICT"],
+  },
+  dismissDeadLetter: {
+    ...steering,
+    ...bodiless,
+    method: "POST",
+    path: "/api/v1/dead-letters/{taskId}/dismiss",
+    summary: "Take a dead letter off the list; nothing is run.",
+    params: taskId,
+    request: SteerRequestSchema,
+    response: LetterListSchema.properties.items.items,
+    status: 200,
+    faults: [...steering.faults, "E.CONFLICT"],
+  },
+  changeRuns: {
+    ...steering,
+    method: "POST",
+    path: "/api/v1/runs/bulk",
+    summary: "Cancel, retry or dismiss every run that matches. The work goes on after the answer, and after a restart.",
+    request: BulkRequestSchema,
+    response: BulkSchema,
+    also: { 200: BulkSchema },
+  },
+  getBulk: {
+    method: "GET",
+    path: "/api/v1/bulk/{bulkId}",
+    summary: "How far a change of many runs has come.",
+    params: { bulkId: id() },
+    response: BulkSchema,
+    status: 200,
+    faults: [...reading, "E.NOT_FOUND"],
+    grant: "view",
+  },
+  listQueues: {
+    method: "GET",
+    path: "/api/v1/queues",
+    summary: "What waits for which kind of worker, for how long, and who could take it.",
+    response: QueueListSchema,
+    status: 200,
+    faults: reading,
+    grant: "view",
+  },
+  getKedaMetric: {
+    method: "GET",
+    path: "/api/v1/scaling/keda",
+    summary: "One number for KEDA's metrics-api scaler: slots wanted, of a pool or a package where named.",
+    query: { pool: { schema: name() }, package: { schema: name() } },
+    response: KedaSchema,
+    status: 200,
+    faults: reading,
+    grant: "view",
+  },
+} as const satisfies Record<string, Route>;

@@ -1,0 +1,86 @@
+// Processes that a handler starts: each in a group of its own, ended as a group when the task is stopped and at the latest when its handler
+// has come back. Nobody's processes outlive their attempt.
+
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+
+export interface ChildrenPorts {
+  after(ms: number, call: () => void): () => void;
+  /** For whoever ends what is left where this thread cannot. */
+  spawned?(pid: number): void;
+  reaped?(pid: number): void;
+}
+
+const childSettings = {
+  /** Between the polite signal and the other one. */
+  graceMs: 2_000,
+} as const;
+
+export class Children {
+  readonly #ports: ChildrenPorts;
+  readonly #signal: AbortSignal;
+  readonly #groups = new Set<number>();
+  #isWatching = false;
+
+  constructor(signal: AbortSignal, ports: ChildrenPorts) {
+    this.#signal = signal;
+    this.#ports = ports;
+  }
+
+  spawn(command: string, args: readonly string[] = [], options: SpawnOptions = {}): ChildProcess {
+    this.#signal.throwIfAborted();
+    // A group of its own: whatever it starts in turn is reached through it.
+    const child = spawn(command, [...args], { ...options, detached: true });
+    const { pid } = child;
+    if (pid === undefined) return child;
+    this.#groups.add(pid);
+    this.#ports.spawned?.(pid);
+    this.#watch();
+    child.once("exit", () => {
+      // Its own children may still be there; then the group is.
+      if (!isAlive(pid)) this.#forget(pid);
+    });
+    return child;
+  }
+
+  /** The handler has come back. */
+  end(): void {
+    for (const pid of this.#groups) {
+      endGroup(pid, "SIGKILL");
+      this.#forget(pid);
+    }
+  }
+
+  #watch(): void {
+    if (this.#isWatching) return;
+    this.#isWatching = true;
+    this.#signal.addEventListener("abort", () => this.#stop(), { once: true });
+  }
+
+  #stop(): void {
+    for (const pid of this.#groups) endGroup(pid, "SIGTERM");
+    if (this.#groups.size > 0) this.#ports.after(childSettings.graceMs, () => this.end());
+  }
+
+  #forget(pid: number): void {
+    if (this.#groups.delete(pid)) this.#ports.reaped?.(pid);
+  }
+}
+
+export function endGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
+  try {
+    process.kill(-pid, signal);
+  } catch (problem) {
+    // Gone already: what was wanted. Anything else, as a process that took another user's rights, is beyond us.
+    if ((problem as NodeJS.ErrnoException).code !== "ESRCH" && (problem as NodeJS.ErrnoException).code !== "EPERM") throw problem;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(-pid, 0);
+    return true;
+  } catch {
+    // ESRCH: nobody of the group is left.
+    return false;
+  }
+}

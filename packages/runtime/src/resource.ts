@@ -1,0 +1,83 @@
+// One thing that a worker keeps under a name: how it is given, how it is seen, how it is counted, and what all of them may cost.
+// What becomes of them is resources.ts.
+
+import type { JsonObject } from "@astraflow/protocol";
+
+export interface ResourceSettings {
+  /** How this worker is called in refs and artifacts. */
+  readonly workerName: string;
+  readonly diskBytesMax: number;
+  readonly memBytesMax: number;
+  /** How long a resource stays that nobody said more about. */
+  readonly ttlMs: number;
+  readonly gcMs: number;
+  /** A result above this leaves its large parts here. */
+  readonly inlineBytesMax: number;
+}
+
+export const resourceDefaults: Omit<ResourceSettings, "workerName"> = {
+  diskBytesMax: 10 * 1024 ** 3,
+  memBytesMax: 1024 ** 3,
+  ttlMs: 3_600_000,
+  gcMs: 60_000,
+  inlineBytesMax: 2 * 1024 ** 2,
+};
+
+export interface ResourcePorts {
+  /** Milliseconds of the time of day: a resource's end is told to others. */
+  wall(): number;
+  after(ms: number, call: () => void): () => void;
+  report(problem: { message: string; cause: unknown }): void;
+}
+
+/** What a handler may give a name to. */
+export interface ResourceDraft {
+  readonly id: string;
+  readonly type: string;
+  /** What belongs together and may be let go together: a session, a run. */
+  readonly scope?: string;
+  readonly path?: string;
+  /** Anything of this process: a browser, a model. Handed back to whoever leases it. */
+  readonly value?: unknown;
+  readonly metadata?: JsonObject;
+  readonly sizeBytes?: number;
+  /** Milliseconds since 1970; absent: after the usual time. */
+  readonly expiresAt?: number;
+  /** Called once when it goes: expired, evicted, dropped or replaced. */
+  readonly onDrop?: (reason: string) => void;
+}
+
+export interface Resource {
+  readonly id: string;
+  readonly type: string;
+  readonly scope: string | undefined;
+  readonly path: string | undefined;
+  readonly value: unknown;
+  readonly metadata: JsonObject;
+  readonly sizeBytes: number;
+  readonly createdAt: number;
+  readonly expiresAt: number;
+  readonly inUse: number;
+  /** dropped: gone for everybody but those who still hold it. */
+  readonly state: "idle" | "leased" | "dropped";
+}
+
+/** As the registry holds it. */
+export interface Entry extends ResourceDraft {
+  readonly metadata: JsonObject;
+  readonly sizeBytes: number;
+  readonly createdAt: number;
+  readonly isOnDisk: boolean;
+  /** The file is the registry's own and goes with its entry. */
+  readonly isOwn: boolean;
+  expiresAt: number;
+  usedAt: number;
+  inUse: number;
+  isDropped: boolean;
+}
+
+export function viewOf(entry: Entry): Resource {
+  const { id, type, scope, path, value, metadata, sizeBytes, createdAt, expiresAt, inUse, isDropped } = entry;
+  const state = isDropped ? "dropped" : inUse > 0 ? "leased" : "idle";
+  return { id, type, scope, path, value, metadata, sizeBytes, createdAt, expiresAt, inUse, state };
+}

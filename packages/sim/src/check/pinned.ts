@@ -1,0 +1,82 @@
+// I47: what lies with one worker is used there. An attempt that refers to a resource is granted to the worker that has it, as the log tells, and
+// to no other; tasks under one sticky key go to one worker until that is lost, or an operator says otherwise.
+
+import type { Bench, Checker } from "./checker.ts";
+import type { Fact } from "./log-book.ts";
+import { dispatchesIn, type Json, type WireFrame } from "./wire.ts";
+
+export function pinned({ fail, lives }: Bench): Checker {
+  /** Who has each resource, by tenant and name. */
+  const owners = new Map<string, string>();
+  /** Who has each sticky key, by tenant and key. */
+  const keys = new Map<string, string>();
+  /** Sent to whom, by `<task>#<fence>`: judged once the log tells where the resource lies. */
+  const sent: { readonly tenant: string; readonly worker: string; readonly task: string; readonly resource: string }[] = [];
+  let saw = 0;
+
+  const hear = (frame: WireFrame): void => {
+    const { seen } = frame;
+    if (seen.toward !== "worker" || seen.event !== "sent") return;
+    const items = frame.type === "biz.exec.dispatch" ? [frame.payload] : ((frame.payload["items"] ?? []) as readonly Json[]);
+    for (const [at, { task }] of dispatchesIn(frame).entries())
+      for (const resource of refsIn(items[at]?.["parameters"]))
+        sent.push({ tenant: seen.tenant, worker: `${seen.tenant}/${seen.instance}`, task, resource });
+  };
+
+  const judgeKey = ({ data, tenant, position }: Fact): void => {
+    const task = lives.task(String(data["task"]));
+    const affinity = task?.node?.affinity;
+    if (task === undefined || affinity === undefined || affinity === null) return;
+    const worker = String(data["worker"]);
+    const name = `${tenant}/${affinity.key}`;
+    const owner = keys.get(name) ?? worker;
+    // What it refers to comes before its key.
+    if (task.node?.isPinned === true) {
+      keys.set(name, owner);
+      return;
+    }
+    const isFree =
+      owner === worker || lives.workers.get(owner)?.standing === "lost" || task.run.isRebound || wasRebound.has(name);
+    saw++;
+    if (affinity.mode === "sticky" && !isFree)
+      return fail(`position ${position} of ${tenant} grants ${task.id} to ${worker}, and key ${affinity.key} is with ${owner}`, [
+        task.id,
+        worker,
+      ]);
+    if (affinity.mode === "sticky" || owner === worker || isFree) keys.set(name, worker);
+  };
+  /** Keys that an operator may have moved: a run that was rebound takes its keys along. */
+  const wasRebound = new Set<string>();
+
+  return {
+    get saw() {
+      return saw;
+    },
+    frame: hear,
+    fact(fact) {
+      const { type, data, tenant } = fact;
+      if (type === "task.artifact") owners.set(`${tenant}/${String(data["resource"])}`, String(data["worker"]));
+      if (type === "worker.lost") for (const [name, owner] of keys) if (owner === fact.worker) keys.delete(name);
+      if (type === "run.rebound") for (const name of keys.keys()) if (name.startsWith(`${tenant}/`)) wasRebound.add(name);
+    },
+    turn(_tenant, facts) {
+      for (const fact of facts) if (fact.type === "task.granted") judgeKey(fact);
+    },
+    end() {
+      for (const { tenant, worker, task, resource } of sent) {
+        const owner = owners.get(`${tenant}/${resource}`);
+        saw++;
+        if (owner !== worker)
+          return fail(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, [task, worker]);
+      }
+    },
+  };
+}
+
+/** Names of the resources that some parameters refer to. */
+function refsIn(value: unknown): string[] {
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([key, inner]: [string, unknown]) =>
+    key === "resourceRef" ? [String((inner as { resourceId?: unknown }).resourceId)] : refsIn(inner),
+  );
+}

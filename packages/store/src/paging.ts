@@ -1,0 +1,99 @@
+// What pages of all stores have in common: which runs and documents a query means, bounds of ids in time, cursors of documents.
+// Statements are the stores' own.
+
+import { type DocRow, docId, hasWords, type Millis, type PageQuery, type RunRow, termsOf, wordsOf } from "@astraflow/engine";
+import { fault } from "@astraflow/protocol";
+
+export type PageFor<P extends PageQuery["page"]> = Extract<PageQuery, { page: P }>;
+
+/** A filter that no index serves looks at so many rows a page; the page may come short, and its cursor goes on from there. */
+export const rowsScannedMax = 5_000;
+/** The same where people search: what is common is found among the newest, what is rare by its words. */
+export const searchedMax = 2_000;
+
+/** Whether a run of the tenant is one that a query means, whatever index it was found by. */
+export function runFilter(query: PageFor<"runs">): (run: RunRow) => boolean {
+  const words = wordsOf(query.search ?? "");
+  return (run) =>
+    (query.phase === undefined || run.phase === query.phase) &&
+    (query.client === undefined || run.client === query.client) &&
+    (query.source === undefined || run.source === query.source) &&
+    (query.since === undefined || run.createdAt >= query.since) &&
+    (query.until === undefined || run.createdAt < query.until) &&
+    (words.length === 0 || hasWords(termsOf(run).split(" "), words));
+}
+
+/**
+ * An id is made at the last instant the scheduler knew, a run at that of its turn: ids are a little early, and later only where many
+ * shared an instant. What lies between is compared by the run's own instant.
+ */
+const earlyMsMax = 60_000;
+const lateMsMax = 1_000;
+const instantMax = 2 ** 48 - 1;
+
+/** Below every id of a run made at this instant or later, above every earlier one: ids begin with their instant. */
+export function idAt(at: Millis): string {
+  const hex = Math.min(Math.max(0, Math.floor(at)), instantMax)
+    .toString(16)
+    .padStart(12, "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8)}`;
+}
+
+/** Ids the runs of a query lie between: from, and below. Null: no bound. */
+export function idBounds(query: PageFor<"runs">): { from: string | null; below: string | null } {
+  const until = query.until === undefined ? null : idAt(query.until + lateMsMax);
+  const below = until === null || (query.before !== undefined && query.before < until) ? (query.before ?? null) : until;
+  return { from: query.since === undefined ? null : idAt(query.since - earlyMsMax), below };
+}
+
+/** All ids of documents of a collection whose names begin so: above the first, below the second. */
+export function docRange({ tenant, collection, prefix = "" }: PageFor<"docs">): { above: string; below: string } {
+  const above = docId(tenant, collection, prefix);
+  // No name holds a character as high as this.
+  return { above, below: `${above}\u{10ffff}` };
+}
+
+export interface DocPlace {
+  readonly sort: string;
+  readonly id: string;
+}
+
+export const docCursor = ({ sort, id }: DocPlace): string => JSON.stringify([sort, id]);
+
+export function readDocCursor(cursor: string | undefined): DocPlace | null {
+  if (cursor === undefined) return null;
+  const [sort, id] = placeOf(cursor);
+  if (typeof sort !== "string" || typeof id !== "string")
+    throw fault("E.REQUEST.INVALID", "the cursor is none of this list; take it from the page before, or leave it out", {
+      cursor,
+    });
+  return { sort, id };
+}
+
+function placeOf(cursor: string): unknown[] {
+  try {
+    const place: unknown = JSON.parse(cursor);
+    return Array.isArray(place) ? place : [];
+  } catch {
+    // Told to the caller by whoever finds nothing in it.
+    return [];
+  }
+}
+
+/** Whether a document's words hold all that is looked for. */
+export function docFilter(query: PageFor<"docs">): ((doc: Pick<DocRow, "terms">) => boolean) | null {
+  const words = wordsOf(query.search ?? "");
+  return words.length === 0 ? null : (doc) => hasWords(wordsOf(doc.terms), words);
+}
+
+/** So many words of a document are in an index. */
+const docWordsMax = 1_000;
+
+/** The words of a document as an index takes them. */
+export function docWords(terms: string): string {
+  return [...new Set(wordsOf(terms))].slice(0, docWordsMax).join(" ");
+}
+
+/** Lines of tasks that any worker, or one, may fetch; the route is named behind the bar. */
+export const linePrefix = "r|";
+export const routeOfLine = (line: string): string => line.split("|", 2)[1] ?? "";

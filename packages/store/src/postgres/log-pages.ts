@@ -1,0 +1,42 @@
+// Statements that read the log, and rows of it from their answers.
+
+import type { EventQuery, Key } from "@astraflow/engine";
+import { type LogRow, logRowsMax, unpackFacts } from "../log.ts";
+import { nameValue as text, wholeValue as whole } from "./literal.ts";
+import type { Cells } from "./rows.ts";
+import { schema } from "./schema.ts";
+
+const columns = "first, last, at, subject, facts";
+
+/** From the row that holds the cursor on: it may have more facts behind it. Backwards: rows that begin below. */
+export function eventsSql(query: EventQuery): string {
+  const { tenant, after, before } = query;
+  const rows = `SELECT ${columns} FROM ${schema}.event WHERE tenant = ${text(tenant)}`;
+  if (before !== undefined) return `${rows} AND ${belowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;
+  return `${rows} AND first >= coalesce((SELECT max(first) FROM ${schema}.event WHERE tenant = ${text(tenant)} AND first <= ${whole(after)}), 0)
+    ORDER BY first LIMIT ${whole(logRowsMax(query))}`;
+}
+
+/** The empty text keeps the planner from walking the tenant's whole log: a subject's rows are few. */
+export function subjectEventsSql(query: EventQuery, subject: Key): string {
+  const { tenant, after, before } = query;
+  const rows = `SELECT ${columns} FROM ${schema}.event WHERE subject = ${text(subject)} AND tenant || '' = ${text(tenant)}`;
+  if (before !== undefined) return `${rows} AND ${belowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;
+  return `${rows}
+    AND first >= coalesce((SELECT max(first) FROM ${schema}.event WHERE subject = ${text(subject)} AND first <= ${whole(after)}), 0)
+    ORDER BY first LIMIT ${whole(logRowsMax(query))}`;
+}
+
+const belowSql = (before: number): string => `first < ${whole(Math.min(before, Number.MAX_SAFE_INTEGER))}`;
+
+export function* logRows(tenant: string, cells: readonly Cells[]): Generator<LogRow> {
+  for (const [first, last, at, subject, facts] of cells)
+    yield {
+      tenant,
+      first: Number(first),
+      last: Number(last),
+      at: Number(at),
+      subject: String(subject) as LogRow["subject"],
+      facts: unpackFacts(String(facts)),
+    };
+}

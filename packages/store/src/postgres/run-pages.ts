@@ -1,0 +1,94 @@
+// Statements of the pages of runs and their tasks. Who asks them, and on which connection, is in reader.ts.
+
+import { wordsOf } from "@astraflow/engine";
+import { idBounds, type PageFor, rowsScannedMax } from "../paging.ts";
+import { rowArray } from "./columns.ts";
+import { nameValue as text, wholeValue as whole } from "./literal.ts";
+import { schema, wordsOfRun } from "./schema.ts";
+
+type RunsQuery = PageFor<"runs">;
+
+export const isSearch = (query: RunsQuery): boolean => wordsOf(query.search ?? "").length > 0;
+
+/** Whether every run that the walk passes is one that is meant. */
+function isExact({ phase, client, source, since, until, ...query }: RunsQuery): boolean {
+  const isPhaseWalked = phase === undefined || (phase !== "succeeded" && !source);
+  const isInstantOpen = since === undefined && until === undefined;
+  return client === undefined && source !== "" && isInstantOpen && isPhaseWalked && wordsOf(query.search ?? "").length === 0;
+}
+
+/** `searchedRows`: so many runs are compared with the words of a search before the index of words is asked. */
+export function scanMax(query: RunsQuery, searchedRows: number): number {
+  if (isExact(query)) return query.limit + 1;
+  return isSearch(query) ? Math.max(1, searchedRows) : Math.max(rowsScannedMax, query.limit + 1);
+}
+
+/** Most runs have succeeded, so those are found by walking; the index of the other phases stays small. */
+export function runsSql(query: RunsQuery, limit: number): string {
+  const { phase, source } = query;
+  const isByPhase = phase !== undefined && phase !== "succeeded" && !source;
+  const ofPhase = isByPhase ? ` AND phase = '${phase}' AND phase <> 'succeeded'` : "";
+  const ofSource = source ? ` AND source = ${text(source)} AND source <> ''` : "";
+  return `SELECT * FROM ${schema}.run WHERE tenant = ${text(query.tenant)}${ofPhase}${ofSource}${boundsSql(query)}
+    ORDER BY id DESC LIMIT ${whole(limit)}`;
+}
+
+function boundsSql(query: RunsQuery): string {
+  const { from, below } = idBounds(query);
+  return `${below === null ? "" : ` AND id < ${text(below)}`}${from === null ? "" : ` AND id >= ${text(from)}`}`;
+}
+
+/** Runs from before there were words are found by what is known of them. */
+const termsSql = `CASE WHEN terms = '' THEN lower(concat_ws(' ', id, client, error)) ELSE terms END`;
+
+/** Words hold nothing that means something to an expression or a query. */
+export function fitsSql(query: RunsQuery): string {
+  const { phase, client, source, since, until } = query;
+  const tests = [
+    ...(phase === undefined ? [] : [`phase = ${text(phase)}`]),
+    ...(client === undefined ? [] : [`client = ${text(client)}`]),
+    ...(source === undefined ? [] : [`source = ${text(source)}`]),
+    ...(since === undefined ? [] : [`"createdAt" >= ${whole(since)}`]),
+    ...(until === undefined ? [] : [`"createdAt" < ${whole(until)}`]),
+    ...wordsOf(query.search ?? "").map((word) => `(${termsSql}) ~ ${text(beginning(word))}`),
+  ];
+  return tests.length === 0 ? "true" : tests.join(" AND ");
+}
+
+/** Where a word begins: at the start, or behind anything in ASCII that is neither letter nor digit. */
+export const beginning = (word: string): string => `(^|[\\x01-\\x2f\\x3a-\\x60\\x7b-\\x7f])${word}`;
+
+/** Every word of a search as the beginning of one. */
+export const wordsQuery = (search = ""): string => {
+  const words = wordsOf(search).map((word) => `'${word}':*`);
+  return `${text(words.join(" & "))}::tsquery`;
+};
+
+/** By their words alone, then the rest: no other index may tempt the planner to walk a whole history. */
+export function searchSql(query: RunsQuery, limit: number): string {
+  return `SELECT * FROM (SELECT * FROM ${schema}.run WHERE ${wordsOfRun} @@ ${wordsQuery(query.search)} OFFSET 0) s
+    WHERE tenant = ${text(query.tenant)}${boundsSql(query)} AND ${fitsSql(query)} ORDER BY id DESC LIMIT ${whole(limit)}`;
+}
+
+/** The empty text leaves the primary key as the one index that serves. */
+export const ownRun = (tenant: string, run: string): string => `r.id = ${text(run)} AND r.tenant || '' = ${text(tenant)}`;
+
+export const runRowSql = (tenant: string, run: string): string =>
+  `SELECT ${rowArray("run", "r")} FROM ${schema}.run r WHERE ${ownRun(tenant, run)}`;
+
+/** Nothing for a stranger: the run must be the tenant's own. */
+export function tasksSql(query: { tenant: string; run: string; after?: string; limit?: number }): string {
+  const { tenant, run, limit } = query;
+  const first = `${run}.`;
+  const after = query.after === undefined || query.after < first ? first : query.after;
+  return `SELECT json_agg(${rowArray("task", "x")} ORDER BY x.id) FROM (SELECT * FROM ${schema}.task t
+    WHERE t.id > ${text(after)} AND t.id < ${text(`${run}/`)} AND EXISTS (SELECT FROM ${schema}.run r WHERE ${ownRun(tenant, run)})
+    ORDER BY t.id LIMIT ${limit === undefined ? "ALL" : whole(Math.max(0, limit))}) x`;
+}
+
+export const taskRowSql = (tenant: string, run: string, task: string): string =>
+  `SELECT ${rowArray("task", "t")} FROM ${schema}.task t WHERE t.id = ${text(task)}
+    AND EXISTS (SELECT FROM ${schema}.run r WHERE ${ownRun(tenant, run)})`;
+
+export const workflowSql = (tenant: string, run: string): string =>
+  `SELECT w.body FROM ${schema}.run r JOIN ${schema}.workflow w ON w.id = r.workflow WHERE ${ownRun(tenant, run)}`;

@@ -1,0 +1,135 @@
+// For every REST route one request that is fine: what its tests start from and then spoil.
+
+import { type Route, type RouteName, routes } from "@astraflow/protocol";
+import type { Asked } from "./every-route-stage.ts";
+import { nodeId } from "./harness.ts";
+
+/** One of each thing of a tenant, by the names that paths have for it. */
+export interface Things {
+  readonly workflow: Readonly<Record<string, unknown>>;
+  /** The token of somebody who has signed in. */
+  readonly person: string;
+  readonly login: Readonly<Record<string, string>>;
+  readonly failedRunId: string;
+  readonly runId: string;
+  readonly nodeId: string;
+  readonly workerId: string;
+  readonly workerName: string;
+  readonly taskId: string;
+  readonly bulkId: string;
+  readonly commandId: string;
+  readonly workflowId: unknown;
+  readonly version: string;
+  readonly packageId: string;
+  readonly packageName: string;
+  readonly userId: string;
+  readonly role: string;
+  readonly resourceId: string;
+  readonly uploadId: string;
+  readonly partNumber: string;
+  readonly grantId: string;
+  readonly type: string;
+}
+
+const password = "another long password";
+const media = { "content-type": "multipart/form-data; boundary=x" };
+const form = (text: string) => `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${text}\r\n--x--\r\n`;
+
+const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
+  startRun: ({ workflow }) => ({
+    body: { workflow, clientId: "c", priority: 3, timeoutMs: 1_000, labels: { city: "Oslo" }, dryRun: false },
+  }),
+  retryRun: () => ({ body: { reason: "again" } }),
+  replayRun: ({ nodeId }) => ({ body: { from: nodeId, version: "same" } }),
+  rebindRun: ({ nodeId }) => ({ body: { node: nodeId, mode: "drain" } }),
+  rebindSchedulerRun: ({ nodeId }) => ({ body: { node: nodeId, mode: "switch" } }),
+  skipNode: () => ({ body: { reason: "not today" } }),
+  retryNode: () => ({ body: { reason: "again" } }),
+  requeueDeadLetter: () => ({ body: { reason: "again" } }),
+  dismissDeadLetter: () => ({ body: { reason: "old" } }),
+  changeRuns: ({ runId }) => ({
+    body: { action: "cancel", filter: { runIds: [runId], status: ["running"] }, reason: "no more" },
+  }),
+  kickWorker: () => ({ body: { reason: "out" } }),
+  tellWorker: ({ workerId }) => ({ body: { workerId, payload: { hello: 1 } } }),
+  enrolWorker: () => ({
+    body: {
+      workerId: "fresh",
+      name: "fresh",
+      capabilities: { concurrency: { maxParallel: 2 }, pool: "default", tags: { gpu: "no" } },
+      packages: [{ name: "test", version: "1.0.0", status: "installed" }],
+      runtimes: ["node"],
+    },
+  }),
+  signWorker: ({ workerId }) => ({ body: { workerId, status: "healthy" } }),
+  commandWorker: () => ({ body: { type: "pkg.install", name: "more", version: "2.0.0" } }),
+  saveWorkflow: ({ workflow }) => ({ body: workflow }),
+  importWorkflow: ({ workflow }) => ({
+    body: { format: "astraflow.workflow/1", workflow: { ...workflow, id: nodeId(900) }, versions: [] },
+  }),
+  validateWorkflow: ({ workflow }) => ({ body: workflow }),
+  replaceWorkflow: ({ workflow }) => ({ body: workflow, headers: { "if-match": '"r1"' } }),
+  deleteWorkflow: () => ({ headers: { "if-match": '"r1"' } }),
+  putWorkflowPreview: () => ({ body: { previewImage: "data:image/png;base64,AAAA" } }),
+  editDraft: ({ nodeId }) => ({ body: { base: 1, edits: [{ op: "setNode", id: nodeId, path: "/label", value: "later" }] } }),
+  publishVersion: () => ({ body: { revision: 1, note: "first" } }),
+  rollbackWorkflow: () => ({ body: { version: 1 } }),
+  publishWorkflow: () => ({ body: { version: "1.1.0", visibility: "private", tags: ["a"] } }),
+  cloneWorkflowPackage: () => ({ body: { version: "1.0.0", workflowName: "mine" } }),
+  login: ({ login }) => ({ body: login, token: null }),
+  logout: ({ person }) => ({ token: person }),
+  createUser: () => ({ body: { username: "berta", password, roles: ["run.viewer"], displayName: "Berta" } }),
+  changeOwnUser: ({ person }) => ({ body: { displayName: "Anna" }, token: person }),
+  setOwnPassword: ({ person, login }) => ({ body: { currentPassword: login["password"], password }, token: person }),
+  setUserPassword: () => ({ body: { password } }),
+  addUserRole: () => ({ body: { role: "run.viewer" } }),
+  setUserStatus: () => ({ body: { isActive: false } }),
+  createResource: () => ({ body: form("some bytes"), headers: media }),
+  createUpload: () => ({
+    body: { filename: "c.bin", sizeBytes: 9, mimeType: "text/plain", visibility: "private", metadata: {} },
+  }),
+  putUploadPart: () => ({ body: form("1234"), headers: media }),
+  createResourceGrant: ({ resourceId }) => ({
+    body: { resourceId, packageName: "test", resourceKey: "other", scope: "global", actions: ["read"] },
+  }),
+};
+
+/** Where a second request differs from the example, as another one under the same key would. */
+const differences: { readonly [N in RouteName]?: object } = {
+  startRun: { clientId: "another" },
+  replayRun: { version: "draft" },
+  rebindRun: { mode: "switch" },
+  rebindSchedulerRun: { mode: "drain" },
+  changeRuns: { action: "retry" },
+  tellWorker: { payload: { hello: 2 } },
+  commandWorker: { version: "3.0.0" },
+  saveWorkflow: { metadata: { name: "another" } },
+  importWorkflow: { previewImage: "data:image/png;base64,AAAA" },
+  publishVersion: { note: "another" },
+  publishWorkflow: { changelog: "another" },
+  cloneWorkflowPackage: { workflowName: "another" },
+  createUser: { displayName: "Another" },
+  createUpload: { filename: "another" },
+  createResourceGrant: { resourceKey: "another" },
+};
+
+export function otherOf(name: RouteName, things: Things): Asked | null {
+  const { body } = bodyOf(name, things);
+  const difference = differences[name] ?? (isReasoned(body) ? { reason: "another" } : null);
+  return difference === null ? null : { body: { ...(body as object), ...difference } };
+}
+
+const isReasoned = (body: unknown): boolean => typeof body === "object" && body !== null && "reason" in body;
+
+export const bodyOf = (name: RouteName, things: Things): Asked => examples[name]?.(things) ?? {};
+
+/** Routes that are about a run which has ended. */
+const isOver: ReadonlySet<RouteName> = new Set(["retryRun", "replayRun"]);
+
+/** The method, and the path with things in it, or with other words in their place. */
+export function urlOf(name: RouteName, things: Things, word = (value: string) => encodeURIComponent(value)): [string, string] {
+  const route: Route = routes[name];
+  const valueOf = (key: string): string =>
+    String(key === "runId" && isOver.has(name) ? things.failedRunId : things[key as keyof Things]);
+  return [route.method, route.path.replaceAll(/\{(\w+)\}/g, (_, key: string) => word(valueOf(key)))];
+}

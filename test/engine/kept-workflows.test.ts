@@ -1,0 +1,140 @@
+// Workflows over REST on the real engine and real stores: that what the doors write is what the engine takes and the stores find again.
+
+import { createLink, faultOf, type Link } from "@astraflow/doors";
+import { createManifestNotes, manifestOf, openWorkflowBench, type WorkflowBench } from "@astraflow/doors/testing";
+import type { Reader } from "@astraflow/engine";
+import type { Workflow } from "@astraflow/protocol";
+import {
+  memoryStage,
+  type PostgresServer,
+  postgresStage,
+  type Stage,
+  sqliteStage,
+  startPostgres,
+} from "@astraflow/store/testing";
+import { afterAll, afterEach, describe, expect, it } from "vitest";
+import { chain as chainOf, Harness, nodeId, Refused } from "./harness.ts";
+
+const chain = chainOf(3) as unknown as Workflow;
+const at = { workflowId: chain.id };
+const key = (word: string) => ({ "idempotency-key": word });
+
+let server: PostgresServer | null = null;
+async function onPostgres(): Promise<Stage> {
+  server ??= await startPostgres();
+  return postgresStage(server);
+}
+afterAll(async () => server?.stop());
+
+const ends: (() => void | Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0).reverse()) await end();
+});
+
+async function open(stage: Stage): Promise<{ bench: WorkflowBench; link: Link; reader: Reader; world: Harness }> {
+  const world = await new Harness({ store: stage.handle() }).start();
+  ends.push(
+    () => stage.close(),
+    () => world.engine.stop(),
+  );
+  const link: Link = {
+    ...createLink(() => undefined, { report: () => undefined }),
+    ask: (command) =>
+      world.ask(command).catch((problem: unknown) => {
+        throw problem instanceof Refused ? faultOf(problem.fault) : problem;
+      }),
+  };
+  return { bench: openWorkflowBench({ link, reader: world.store }), link, reader: world.store, world };
+}
+
+const stages: readonly [string, () => Promise<Stage>][] = [
+  ["memory", () => memoryStage("strong")],
+  ["sqlite", () => sqliteStage()],
+  ["postgres", onPostgres],
+];
+
+describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
+  it("[A28] [A37] [A40] are saved, edited by two, published, compared and rolled back", async () => {
+    const { bench } = await open(await stageOf());
+    const patch = (base: number, label: string, n: number, as = "ann") =>
+      bench.ask("editDraft", {
+        as,
+        params: at,
+        body: { base, edits: [{ op: "setNode", id: nodeId(n), path: "/label", value: label }] },
+      });
+
+    expect((await bench.ask("saveWorkflow", { body: chain })).body).toEqual({ workflowId: chain.id, revision: 1 });
+    const told = await Promise.all([patch(1, "a", 0), patch(1, "b", 1, "eve"), patch(1, "c", 2)]);
+    expect(told.map(({ status }) => status)).toEqual([200, 200, 200]);
+    expect(await patch(1, "z", 0)).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
+    const first = await bench.ask("publishVersion", { params: at, headers: key("one") });
+    expect(first).toMatchObject({ status: 201, body: { version: 1, revision: 4 } });
+    await patch(4, "later", 0);
+    expect((await bench.ask("publishVersion", { params: at, headers: key("one") })).body).toEqual(first.body);
+    expect((await bench.ask("diffWorkflow", { params: at })).body.edits).toEqual([
+      { op: "setNode", id: nodeId(0), path: "/label", value: "later" },
+    ]);
+    expect((await bench.ask("rollbackWorkflow", { params: at, body: { version: 1 } })).body.revision).toBe(6);
+    const { body } = await bench.ask("getDraft", { params: at });
+    expect((body.workflow as Workflow).nodes.map((node) => node.label)).toEqual(["a", "b", "c"]);
+    expect(body.isPublished).toBe(true);
+  });
+
+  it("[A29] are listed and found, deleted ones left out", async () => {
+    const { bench } = await open(await stageOf());
+    for (let n = 0; n < 5; n += 1) {
+      const metadata = { name: `workflow number ${n}`, tags: [n % 2 === 0 ? "even" : "odd"] };
+      await bench.ask("saveWorkflow", { as: n === 4 ? "bob" : "ann", body: { ...chain, id: nodeId(100 + n), metadata } });
+      bench.outside.advance(5);
+    }
+    await bench.ask("deleteWorkflow", { params: { workflowId: nodeId(102) } });
+    const names = async (as: string, query: Record<string, string> = {}) =>
+      (await bench.ask("listWorkflows", { as, query })).body.items.map((one: Workflow) => one.metadata.name.slice(-1)).join("");
+
+    expect(await names("ann")).toBe("310");
+    expect(await names("eve")).toBe("4310");
+    expect(await names("eve", { search: "EVEN work" })).toBe("40");
+    const page = await bench.ask("listWorkflows", { as: "eve", query: { limit: "3" } });
+    expect(await names("eve", { limit: "3", cursor: page.body.nextCursor })).toBe("0");
+    expect(await bench.ask("listWorkflows", { query: { cursor: Buffer.from("[1]").toString("base64url") } })).toMatchObject({
+      status: 400,
+      body: { error: "E.REQUEST.INVALID" },
+    });
+  });
+
+  it("[A46] [A48] [A51] are exported, taken in, published as packages and cloned, each once under its key", async () => {
+    const { bench, world } = await open(await stageOf());
+    await bench.ask("saveWorkflow", { body: chain });
+    await bench.ask("publishVersion", { params: at });
+    const { body: file } = await bench.ask("exportWorkflow", { params: at });
+    const taken = await bench.ask("importWorkflow", { body: file, query: { ids: "renew" }, headers: key("in") });
+    const again = await bench.ask("importWorkflow", { body: file, query: { ids: "renew" }, headers: key("in") });
+    expect([taken.status, again.body]).toEqual([201, taken.body]);
+    expect(await bench.ask("importWorkflow", { body: file })).toMatchObject({ status: 409, body: { error: "E.CONFLICT" } });
+
+    const publish = { params: at, body: { version: "1.0.0", visibility: "public" } };
+    const { body } = await bench.ask("publishWorkflow", publish);
+    expect(await bench.ask("publishWorkflow", publish)).toMatchObject({ status: 409, body: { error: "E.VERSION.EXISTS" } });
+    const clone = () =>
+      bench.ask("cloneWorkflowPackage", { as: "bob", params: { packageId: body.packageId }, headers: key("c") });
+    const cloned = await clone();
+    expect((await clone()).body).toEqual(cloned.body);
+    expect((await bench.ask("listWorkflows", { as: "bob" })).body.items).toHaveLength(1);
+    expect(await world.facts("default")).toContain("audit.workflow.clone");
+  });
+
+  it("[A52] [A53] [A34] are checked against the manifests that workers brought", async () => {
+    const { bench, link, reader } = await open(await stageOf());
+    const notes = createManifestNotes({ link, reader, digest: (text) => text, outside: bench.outside });
+    notes.noteManifests("default", [{ name: "test", version: "1.0.0", manifest: manifestOf("test", "1.0.0") }]);
+    await notes.settled();
+
+    expect((await bench.ask("listPackages")).body.items).toMatchObject([{ name: "test", versions: ["1.0.0"] }]);
+    const told = await bench.ask("saveWorkflow", { body: chain });
+    expect(told).toMatchObject({
+      status: 422,
+      body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/type" } },
+    });
+    expect(told.body.message).toContain("test.step");
+  });
+});

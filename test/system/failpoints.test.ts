@@ -1,0 +1,72 @@
+// kill -9 of a real scheduler at each of its named points, in the middle of a run with a chain and a map: whoever comes back finds the run as
+// it was left, and it ends with the right results, each call and each iteration once.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Workflow } from "@astraflow/protocol";
+import { describe, expect, it } from "vitest";
+import { Api, startScheduler, startWorker } from "./installation.ts";
+import { root, until, within } from "./processes.ts";
+
+/** Each point, and passes that fall into the run: into its beginning and its middle where a turn as a whole is lost. */
+const points: readonly (readonly [string, readonly number[]])[] = [
+  ["turn.begun", [8, 20]],
+  ["turn.decided", [8, 20]],
+  ["turn.committed", [6, 16]],
+  ["turn.spoken", [6, 16]],
+  ["sqlite.begin", [12]],
+  ["sqlite.statement", [140]],
+  ["sqlite.commit", [14]],
+  ["sqlite.committed", [10]],
+];
+
+const words = Array.from({ length: 12 }, (_, at) => `word ${at}`);
+const turns = 3;
+
+const example = (name: string): Workflow => JSON.parse(readFileSync(join(root, "docs", "examples", name), "utf8")) as Workflow;
+
+/** The map of the examples over more words, and beside it the loop around an echo. */
+function chainAndMap(): Workflow {
+  const [map, loop] = [example("map.json"), example("loop.json")];
+  const [list, ...rest] = map.nodes;
+  if (list === undefined) throw new Error("the example has no list");
+  const longer = { ...list, parameters: { ...list.parameters, value: JSON.stringify(words) } };
+  return { ...map, nodes: [longer, ...rest, ...loop.nodes] };
+}
+
+describe("kill -9 of the scheduler inside a workflow", () => {
+  for (const [point, passes] of points)
+    for (const pass of passes)
+      it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
+        const first = await startScheduler({ env: { ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
+        const api = new Api(first.http);
+        await startWorker(first.ws, { slots: 2 });
+        const workflow = chainAndMap();
+        const accepted = until("the run to be accepted", () => api.start(workflow, "k"));
+
+        expect(await within(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+        await startScheduler({ dataDir: first.dataDir, listen: first.listen });
+        const { runId } = await accepted;
+        const run = await api.ended(runId);
+
+        const resultOf = (type: string) =>
+          run.nodes?.find(({ nodeId, taskId }) => isOf(workflow, nodeId, type) && /\.\d+$/.test(taskId));
+        const facts = await api.facts(runId);
+        const count = (type: string, more: (data: Record<string, unknown>) => boolean = () => true) =>
+          facts.filter((fact) => fact.type === type && more(fact.data as Record<string, unknown>)).length;
+        expect(run.status).toBe("succeeded");
+        expect(resultOf("workflow.container")?.result).toMatchObject({
+          count: words.length,
+          items: words.map((word) => ({ word: word.toUpperCase() })),
+        });
+        expect(resultOf("example.pkg.echo")).toMatchObject({ status: "succeeded", result: { echo: "again" } });
+        expect(resultOf("system.loop_middleware")?.result).toMatchObject({ iterations: turns });
+        expect(count("frame.ended", ({ status }) => status === "succeeded")).toBe(words.length);
+        expect([count("next.asked"), count("next.answered", ({ code }) => code === null)]).toEqual([turns, turns]);
+        expect([count("run.created"), count("run.succeeded")]).toEqual([1, 1]);
+      });
+});
+
+function isOf(workflow: Workflow, node: string, type: string): boolean {
+  return workflow.nodes.some((one) => [one, ...(one.middlewares ?? [])].some(({ id, type: has }) => id === node && has === type));
+}

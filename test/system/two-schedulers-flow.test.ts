@@ -1,0 +1,189 @@
+// Workflows on two real schedulers that share a PostgreSQL, with a worker at each: started at one, watched and steered at the other.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Bulk, RunRef, Workflow } from "@astraflow/protocol";
+import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { Api, type SchedulerOptions, startScheduler, startWorker } from "./installation.ts";
+import { root, until } from "./processes.ts";
+import { slowRun } from "./workflows.ts";
+
+let server: PostgresServer;
+beforeAll(async () => {
+  server = await startPostgres();
+});
+afterAll(() => server.stop());
+
+async function startPair(options: SchedulerOptions = {}) {
+  const url = await server.createDatabase();
+  const start = () => startScheduler({ ...options, env: { ASTRA_SCHEDULER_STORE: url, ...options.env } });
+  const [east, west] = await Promise.all([start(), start()]);
+  return { east, west, atEast: new Api(east.http), atWest: new Api(west.http) };
+}
+
+const example = (name: string): Workflow =>
+  JSON.parse(readFileSync(join(root, "docs", "examples", `${name}.json`), "utf8")) as Workflow;
+
+interface Told {
+  readonly id: string;
+  readonly type: string;
+  readonly data: string;
+}
+
+/** Reads events until `isEnough` of what came; then it hangs up. */
+async function listen(http: string, query: string, after: string | null, isEnough: (told: readonly Told[]) => boolean) {
+  const hangUp = new AbortController();
+  const told: Told[] = [];
+  const response = await fetch(`${http}/api/v1/events?${query}`, {
+    headers: { authorization: "Bearer dev-token", ...(after !== null && { "last-event-id": after }) },
+    signal: AbortSignal.any([hangUp.signal, AbortSignal.timeout(25_000)]),
+  });
+  if (response.status !== 200 || response.body === null) throw new Error(`/events answered ${response.status}`);
+  let text = "";
+  for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+    text += part;
+    const whole = text.split("\n\n");
+    text = whole.pop() ?? "";
+    for (const one of whole) {
+      const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(one)?.[1] ?? "";
+      if (field("data") !== "") told.push({ id: field("id"), type: field("event"), data: field("data") });
+      if (isEnough(told)) {
+        hangUp.abort();
+        return told;
+      }
+    }
+  }
+  throw new Error(`the stream of ${http} ended after ${told.length} events`);
+}
+
+const isOver = (told: readonly Told[]): boolean =>
+  told.some(({ type, data }) => type === "run.status" && /"(succeeded|failed|cancelled)"/.test(data));
+
+describe("workflows on two schedulers", () => {
+  it("[O90] what is started at one is told at the other in the same order under the same ids, also to a reader that changes over", async () => {
+    const { east, west, atEast, atWest } = await startPair();
+    await Promise.all([startWorker(east.ws, { name: "eastern", slots: 1 }), startWorker(west.ws, { name: "western", slots: 1 })]);
+
+    for (const name of ["welcome-journey", "map", "loop"]) {
+      const { runId } = await atEast.start(example(name), name);
+      const query = `runId=${runId}`;
+      const whole = listen(west.http, query, "0", isOver);
+      // Another reader hangs up after some events and goes on at the other scheduler, again and again.
+      const pieces: Told[] = [];
+      for (const at of [west, east, west, east, west]) {
+        const last = pieces.at(-1)?.id ?? "0";
+        if (isOver(pieces)) break;
+        const isLast = at === west && pieces.length > 8;
+        pieces.push(...(await listen(at.http, query, last, (told) => isOver(told) || (!isLast && told.length >= 3))));
+      }
+      if (!isOver(pieces)) pieces.push(...(await listen(east.http, query, pieces.at(-1)?.id ?? "0", isOver)));
+      const told = await whole;
+
+      expect((await atWest.ended(runId)).status).toBe("succeeded");
+      const ids = told.map(({ id }) => id);
+      expect(new Set(ids).size).toBe(ids.length);
+      const stable = ({ id, type }: Told) => `${id} ${type}`;
+      const lastId = told.at(-1)?.id;
+      const upTo = (list: readonly Told[]) => list.slice(0, list.findIndex(({ id }) => id === lastId) + 1).map(stable);
+      expect(upTo(pieces)).toEqual(upTo(told));
+      expect(await atWest.run(runId)).toMatchObject({ ...(await atEast.run(runId)), asOf: expect.anything() });
+    }
+  });
+
+  it("[O91] what runs at one is skipped, rebound and cancelled at the other, and why a node waits is the same at both", async () => {
+    const { east, west, atEast, atWest } = await startPair({ flags: ["--heartbeat", "500", "--lease", "5000"] });
+    await startWorker(west.ws, { name: "western", slots: 1 });
+    const post = async (api: Api, path: string, body: unknown = {}) => {
+      const response = await api.send("POST", `/api/v1/${path}`, body);
+      return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    };
+    const running = (ref: RunRef, worker: string) =>
+      until(`${worker} to run it`, async () =>
+        (await atEast.run(ref.runId)).nodes?.some((node) => node.status === "running" && node.workerName === worker),
+      );
+
+    const skipped = await atEast.start(slowRun(600_000), "skip");
+    await running(skipped, "western");
+    const [node] = (await atEast.run(skipped.runId)).nodes ?? [];
+    expect((await post(atEast, `runs/${skipped.runId}/nodes/${node?.nodeId}/skip`)).status).toBe(202);
+    expect((await atWest.ended(skipped.runId)).status).toBe("succeeded");
+
+    const moved = await atWest.start(slowRun(600_000), "rebind");
+    await running(moved, "western");
+    await startWorker(east.ws, { name: "eastern", slots: 1 });
+    const rebound = await post(atEast, `scheduler/runs/${moved.runId}/rebind`, { worker: "eastern", mode: "switch" });
+    expect(rebound.status).toBe(202);
+    await running(moved, "eastern");
+
+    // Both slots are taken; the third waits, and both say why.
+    const busy = await atEast.start(slowRun(600_000), "busy");
+    await running(busy, "western");
+    const waiting = await atEast.start(slowRun(600_000), "waiting");
+    const [stuck] = (await atEast.run(waiting.runId)).nodes ?? [];
+    const path = `/api/v1/runs/${waiting.runId}/nodes/${stuck?.nodeId}/placement`;
+    const why = await until("both to say the same", async () => {
+      const [here, there] = await Promise.all([atEast, atWest].map((api) => api.get<{ workers: unknown }>(path)));
+      return JSON.stringify(here?.workers) === JSON.stringify(there?.workers) ? JSON.stringify(here) : null;
+    });
+    expect(why).toContain("western");
+    expect(why).toContain("eastern");
+
+    for (const ref of [moved, busy, waiting]) expect((await post(atWest, `runs/${ref.runId}/cancel`)).status).toBe(202);
+    for (const ref of [moved, busy, waiting]) expect((await atEast.ended(ref.runId)).status).toBe("cancelled");
+  });
+
+  it("[O92] a change of many runs is finished by the other scheduler when the first is killed in the middle of it", async () => {
+    const { east, atEast, atWest } = await startPair();
+    const refs: RunRef[] = [];
+    for (let at = 0; at < 400; at += 40)
+      refs.push(...(await Promise.all(Array.from({ length: 40 }, (_, n) => atEast.start(slowRun(1), `k-${at + n}`)))));
+    const begun = await atEast.send("POST", "/api/v1/runs/bulk", { action: "cancel", filter: { status: ["queued", "running"] } });
+    const { bulkId } = (await begun.json()) as Bulk;
+    const shown = () => atWest.get<Bulk>(`/api/v1/bulk/${bulkId}`);
+
+    const seen = await until("some of it to be done", async () => {
+      const bulk = await shown();
+      return bulk.matched > 0 ? bulk : null;
+    });
+    east.process.kill("SIGKILL");
+    await east.process.ended;
+    const left = await shown();
+    await until("the other to take it over", async () => (await shown()).updatedAt !== left.updatedAt);
+    const done = await until("the end of it", async () => {
+      const bulk = await shown();
+      return bulk.status === "done" ? bulk : null;
+    });
+
+    expect(seen.status).toBe("running");
+    expect(left.status).toBe("running");
+    // What the first did of the page it had in hand, and did not get to note, no longer matches: it is done and not counted.
+    expect(done.changed + done.unchanged).toBeGreaterThan(350);
+    expect(done.refused).toBe(0);
+    const runs = await until("all to be cancelled", async () => {
+      const all = await atWest.runs();
+      return all.every(({ status }) => status === "cancelled") ? all : null;
+    });
+    expect(runs).toHaveLength(refs.length);
+  });
+
+  it("[O93] people, workflows and their edits are the same at both: who is made at one signs in at the other, and out at both", async () => {
+    const { east, west, atEast } = await startPair();
+    const password = "correct horse battery";
+    const made = await atEast.send("POST", "/api/v1/users", { username: "ada", password, roles: ["admin"] });
+    expect(made.status).toBeLessThan(300);
+    const signed = await new Api(west.http, "none").send("POST", "/api/v1/auth/login", { username: "ada", password });
+    expect(signed.status).toBe(200);
+    const { accessToken } = (await signed.json()) as { accessToken: string };
+    const [there, here] = [new Api(east.http, accessToken), new Api(west.http, accessToken)];
+    for (const api of [there, here]) expect(await api.get("/api/v1/users/me")).toMatchObject({ username: "ada" });
+
+    const kept = await there.send("POST", "/api/v1/workflows", example("map"));
+    expect(kept.status).toBeLessThan(300);
+    const { id } = example("map");
+    const [one, two] = await Promise.all([there, here].map((api) => api.get<{ revision?: number }>(`/api/v1/workflows/${id}`)));
+    expect(one).toEqual(two);
+
+    expect((await there.send("POST", "/api/v1/auth/logout")).status).toBe(204);
+    await until("the other to have heard of it", async () => (await here.send("GET", "/api/v1/users/me")).status === 401);
+  });
+});

@@ -1,0 +1,79 @@
+// A package that asks for a secret and is careless with it: hands its parameters on, back and out. For the system test of resources.
+
+import { randomUUID } from "node:crypto";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Workflow } from "@astraflow/protocol";
+import { makeFolder } from "./processes.ts";
+
+const code = `
+  import { createHash } from "node:crypto";
+  const digestOf = (ctx) => {
+    const value = ctx.resourceBindings.door?.value;
+    return value === undefined ? null : createHash("sha256").update(value).digest("hex");
+  };
+  const seenBy = (ctx) => ({ digest: digestOf(ctx), errors: ctx.resourceBindingErrors });
+  const boast = (ctx) => {
+    ctx.feedback.send({ stage: "boasting", metadata: { results: { mine: ctx.params }, mine: ctx.params } });
+    ctx.feedback.emitText("nothing of it in a text", { metadata: { mine: ctx.params } });
+  };
+  export const open = (ctx) => {
+    boast(ctx);
+    return { seen: seenBy(ctx), mine: ctx.params };
+  };
+  export const guard = async (ctx) => {
+    boast(ctx);
+    const outcome = await ctx.next({ ...ctx.params, from: "guard" }, { mine: ctx.params }, { mine: ctx.params });
+    return { seen: seenBy(ctx), outcome };
+  };
+  export const jam = (ctx) => {
+    boast(ctx);
+    throw new Error("the lock is jammed");
+  };
+`;
+
+/** The folder that holds it. */
+export function makeVaultPackage(): string {
+  const folder = makeFolder();
+  mkdirSync(join(folder, "vault"));
+  const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
+  const manifest = {
+    schemaVersion: "1.0.0",
+    name: "vault",
+    version: "1.0.0",
+    description: "",
+    adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["vault.all"] }],
+    node: { requires: ">=22" },
+    nodes: ["open", "guard", "jam"].map((handler) => ({
+      ...usual,
+      type: `vault.${handler}`,
+      ...(handler === "guard" && { role: "middleware" }),
+      label: handler,
+      handler,
+    })),
+    requirements: { resources: [{ key: "door", type: "secret" }] },
+  };
+  writeFileSync(join(folder, "vault", "manifest.json"), JSON.stringify(manifest));
+  writeFileSync(join(folder, "vault", "main.mjs"), code);
+  return folder;
+}
+
+/** One node of it, behind a guard where that is asked for. */
+export function vaultRun(handler: "open" | "jam", options: { isGuarded?: boolean } = {}): Workflow {
+  const one = (name: string) => ({
+    id: randomUUID(),
+    type: `vault.${name}`,
+    label: name,
+    package: { name: "vault", version: "1.0.0" },
+    parameters: { to: "ann" },
+    ui: { inputPorts: [], outputPorts: [] },
+  });
+  const middlewares = options.isGuarded === true ? [{ ...one("guard"), role: "middleware" }] : [];
+  return {
+    id: randomUUID(),
+    schemaVersion: "2025-10",
+    metadata: { name: `Vault ${handler}` },
+    nodes: [{ ...one(handler), position: { x: 0, y: 0 }, ...(middlewares.length > 0 && { middlewares }) }],
+    edges: [],
+  } as unknown as Workflow;
+}
