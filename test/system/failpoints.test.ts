@@ -4,7 +4,8 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
-import { describe, expect, it } from "vitest";
+import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Api, startScheduler, startWorker } from "./installation.ts";
 import { root, until, within } from "./processes.ts";
 
@@ -18,6 +19,15 @@ const points: readonly (readonly [string, readonly number[]])[] = [
   ["sqlite.statement", [140]],
   ["sqlite.commit", [14]],
   ["sqlite.committed", [10]],
+];
+
+/** On PostgreSQL, where a turn is two calls to a server that lives on. */
+const postgresPoints: readonly (readonly [string, number])[] = [
+  ["postgres.begin", 12],
+  ["postgres.begun", 12],
+  ["postgres.commit", 8],
+  ["postgres.committing", 8],
+  ["postgres.committed", 8],
 ];
 
 const words = Array.from({ length: 12 }, (_, at) => `word ${at}`);
@@ -34,37 +44,55 @@ function chainAndMap(): Workflow {
   return { ...map, nodes: [longer, ...rest, ...loop.nodes] };
 }
 
+/** Plays the run, kills the scheduler there, starts it again, and holds the run against what it must have become. */
+async function killAt(point: string, pass: number, env: Record<string, string>): Promise<void> {
+  const first = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
+  const api = new Api(first.http);
+  await startWorker(first.ws, { slots: 2 });
+  const workflow = chainAndMap();
+  const accepted = until("the run to be accepted", () => api.start(workflow, "k"));
+
+  expect(await within(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+  await startScheduler({ env, dataDir: first.dataDir, listen: first.listen });
+  const { runId } = await accepted;
+  const run = await api.ended(runId);
+
+  const resultOf = (type: string) =>
+    run.nodes?.find(({ nodeId, taskId }) => isOf(workflow, nodeId, type) && /\.\d+$/.test(taskId));
+  const facts = await api.facts(runId);
+  const count = (type: string, more: (data: Record<string, unknown>) => boolean = () => true) =>
+    facts.filter((fact) => fact.type === type && more(fact.data as Record<string, unknown>)).length;
+  expect(run.status).toBe("succeeded");
+  expect(resultOf("workflow.container")?.result).toMatchObject({
+    count: words.length,
+    items: words.map((word) => ({ word: word.toUpperCase() })),
+  });
+  expect(resultOf("example.pkg.echo")).toMatchObject({ status: "succeeded", result: { echo: "again" } });
+  expect(resultOf("system.loop_middleware")?.result).toMatchObject({ iterations: turns });
+  expect(count("frame.ended", ({ status }) => status === "succeeded")).toBe(words.length);
+  expect([count("next.asked"), count("next.answered", ({ code }) => code === null)]).toEqual([turns, turns]);
+  expect([count("run.created"), count("run.succeeded")]).toEqual([1, 1]);
+}
+
 describe("kill -9 of the scheduler inside a workflow", () => {
   for (const [point, passes] of points)
     for (const pass of passes)
       it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
-        const first = await startScheduler({ env: { ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
-        const api = new Api(first.http);
-        await startWorker(first.ws, { slots: 2 });
-        const workflow = chainAndMap();
-        const accepted = until("the run to be accepted", () => api.start(workflow, "k"));
-
-        expect(await within(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
-        await startScheduler({ dataDir: first.dataDir, listen: first.listen });
-        const { runId } = await accepted;
-        const run = await api.ended(runId);
-
-        const resultOf = (type: string) =>
-          run.nodes?.find(({ nodeId, taskId }) => isOf(workflow, nodeId, type) && /\.\d+$/.test(taskId));
-        const facts = await api.facts(runId);
-        const count = (type: string, more: (data: Record<string, unknown>) => boolean = () => true) =>
-          facts.filter((fact) => fact.type === type && more(fact.data as Record<string, unknown>)).length;
-        expect(run.status).toBe("succeeded");
-        expect(resultOf("workflow.container")?.result).toMatchObject({
-          count: words.length,
-          items: words.map((word) => ({ word: word.toUpperCase() })),
-        });
-        expect(resultOf("example.pkg.echo")).toMatchObject({ status: "succeeded", result: { echo: "again" } });
-        expect(resultOf("system.loop_middleware")?.result).toMatchObject({ iterations: turns });
-        expect(count("frame.ended", ({ status }) => status === "succeeded")).toBe(words.length);
-        expect([count("next.asked"), count("next.answered", ({ code }) => code === null)]).toEqual([turns, turns]);
-        expect([count("run.created"), count("run.succeeded")]).toEqual([1, 1]);
+        await killAt(point, pass, {});
       });
+});
+
+describe("kill -9 of the scheduler inside a workflow on PostgreSQL", () => {
+  let server: PostgresServer;
+  beforeAll(async () => {
+    server = await startPostgres();
+  });
+  afterAll(() => server.stop());
+
+  for (const [point, pass] of postgresPoints)
+    it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
+      await killAt(point, pass, { ASTRA_SCHEDULER_STORE: await server.createDatabase() });
+    });
 });
 
 function isOf(workflow: Workflow, node: string, type: string): boolean {
