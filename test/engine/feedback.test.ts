@@ -270,6 +270,37 @@ describe("what a result must be", () => {
     expect(await world.facts()).toContain("task.artifact");
   });
 
+  it("[E110] keeps with the node until when an artifact can be had: what was said, else an hour, and nothing of what came inline", async () => {
+    const { world, crew, run } = await started(chain(1));
+    const command = crew.resultCommand(crew.last, { out: 1 }) as ResultTask;
+    const artifacts = [
+      { resource: "r-1", type: "file" },
+      { resource: "r-2", type: "file", expiresAt: 9_000_000_000_000 },
+      { resource: "r-3", type: "file", inline: true },
+    ];
+
+    await world.ask({ ...command, artifacts });
+
+    const task = await taskAt(world, run, "0");
+    const kept = (stateOf(task).artifacts ?? []).map(({ expiresAt }) => expiresAt);
+    expect(kept).toEqual([(task.endedAt ?? 0) + 3_600_000, 9_000_000_000_000, undefined]);
+  });
+
+  it("[E111] an attempt that lives longer than a moment after its ack is said to run, once, in the unit that stores the ack", async () => {
+    const { world, crew, run } = await started(chain(1));
+    const { task, fence } = crew.last;
+    await world.advance(2_000);
+    expect(await world.facts()).not.toContain("task.running");
+
+    await crew.ack();
+    await world.advance(1_001);
+    await world.advance(1_001);
+
+    const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100, types: ["task.running"] });
+    expect(items.map(({ data }) => data)).toEqual([{ task, fence, worker: "t1/w", attempt: 1 }]);
+    expect((await taskAt(world, run, "0")).acked).toBe(true);
+  });
+
   it("[E73] leaves a letter of a task that failed for good, under its run, and says so", async () => {
     const { world, crew, run } = await started(chain(1, { policy: { retry: { maxAttempts: 2, backoffMs: 0 } } }));
     await crew.error("E.RUNNER.FAILURE", "first");

@@ -184,6 +184,8 @@ describe("why a task waits", () => {
       reasons: [{ code: "key", facts: { key: "k" } }],
       fixes: ["wait-for-key", "raise-key-limit"],
     });
+    // Nobody looked who has it, so nothing is said of that.
+    expect((await why(world, run, workflow, 3)).reasons[0]?.facts).toEqual({ key: "k" });
     await world.ask({ type: "run.cancel", tenant: "t1", by: "ada", run, reason: "enough" });
     expect((await why(world, run, workflow, 3)).reasons).toEqual([{ code: "run-over", facts: { phase: "cancelled" } }]);
   });

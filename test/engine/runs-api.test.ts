@@ -160,6 +160,51 @@ describe("parts of a run", () => {
     expect(bound.body.items).toMatchObject([{ package: "test", workerId: "w", queue: "worker.w" }]);
   });
 
+  it("[A248] answers that are looked at say the position they are true at: definitions, changes of many, KEDA's number", async () => {
+    const { world, bench, start, run } = await open();
+    await world.join("w");
+    const { runId } = (await start(four)).body;
+    const order = { action: "cancel", filter: { runIds: [runId] } };
+    const { bulkId } = (await bench.ask("changeRuns", { body: order })).body;
+    await world.settle();
+    const answers = [
+      await bench.ask("getRunDefinition", { params: { runId } }),
+      await bench.ask("getBulk", { params: { bulkId } }),
+      await bench.ask("getKedaMetric"),
+    ];
+
+    const { asOf } = await run(runId);
+    expect(asOf).toBeGreaterThan(0);
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200]);
+    for (const { body } of answers) expect(body.asOf).toBeGreaterThan(0);
+  });
+
+  it("[A250] refuses a word of the query that is none of those the route knows, instead of finding nothing", async () => {
+    const { bench, start } = await open();
+    const { runId } = (await start(four)).body;
+
+    const nodes = await bench.ask("listRunNodes", { params: { runId }, query: { status: "done" } });
+    expect(nodes).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path: "query.status" } } });
+    const letters = await bench.ask("listDeadLetters", { query: { status: "closed" } });
+    expect(letters).toMatchObject({ status: 400, body: { message: "query.status must be one of open, requeued, dismissed" } });
+  });
+
+  it("[A251] nodes are found by their host, their place in the chain, or a middleware of their chain", async () => {
+    const { world, bench, start } = await open();
+    await world.join("w");
+    const middleware = nodeId(70);
+    const { id: _, position: __, ...like } = four.nodes[0] as Workflow["nodes"][number];
+    const nodes = four.nodes.map((node, n) => (n === 0 ? { ...node, middlewares: [{ ...like, id: middleware }] } : node));
+    const { runId } = (await start({ ...four, nodes })).body;
+    const found = async (query: Record<string, string>) =>
+      (await bench.ask("listRunNodes", { params: { runId }, query })).body.items.map((node: { nodeId: string }) => node.nodeId);
+
+    expect(await found({ host: nodeId(0) })).toEqual([middleware]);
+    expect(await found({ chainIndex: "0" })).toEqual([middleware]);
+    expect(await found({ chainIndex: "1" })).toEqual([]);
+    expect(await found({ middleware })).toEqual([nodeId(0)]);
+  });
+
   it("[A145] reads what nodes printed by line, channel and words, also as plain text", async () => {
     const { world, bench, start } = await open();
     const worker = await world.join("w");
@@ -314,9 +359,45 @@ describe("steering a run", () => {
     expect((await bench.ask("dismissDeadLetter", { params: { taskId } })).body.error).toBe("E.CONFLICT");
     await worker.error("E.RUNNER.FAILURE", "still not");
     const [second] = await list();
-    expect((await bench.ask("dismissDeadLetter", { params: { taskId: second.taskId } })).body.status).toBe("dismissed");
+    const dismissed = await bench.ask("dismissDeadLetter", { params: { taskId: second.taskId }, body: { reason: "known" } });
+    expect(dismissed.body.status).toBe("dismissed");
+    const audit = await bench.ask("listAudit", { as: "eve", query: { action: "letter.dismiss" } });
+    expect(audit.body.items).toMatchObject([{ targetId: second.taskId, metadata: { reason: "known", outcome: "ok" } }]);
     expect((await bench.ask("requeueDeadLetter", { params: { taskId: second.taskId } })).body.error).toBe("E.CONFLICT");
     expect((await bench.ask("dismissDeadLetter", { params: { taskId: "none" } })).body.error).toBe("E.NOT_FOUND");
+  });
+
+  it("[E112] the audit of a run started anew says which run it repeats, from where, why and under which request", async () => {
+    const { world, bench, start } = await open();
+    const worker = await world.join("w");
+    const { runId } = (await start(chain(2))).body;
+    await worker.done({ out: 1 });
+    await worker.error("E.RUNNER.FAILURE", "no such page");
+    const retried = await bench.ask("retryRun", { params: { runId }, body: { reason: "page is back" } });
+    const replayed = await bench.ask("replayRun", { params: { runId }, body: { from: nodeId(1) } });
+
+    const { items } = (await bench.ask("listAudit", { as: "eve", query: { action: "run.start" } })).body;
+    const corr = expect.any(String);
+    expect(items).toMatchObject([
+      { actorId: "ann", targetId: replayed.body.runId, metadata: { repeatOf: runId, from: nodeId(1), corr, outcome: "ok" } },
+      { actorId: "ann", targetId: retried.body.runId, metadata: { repeatOf: runId, reason: "page is back", corr } },
+      { targetId: runId, metadata: { corr } },
+    ]);
+    expect(items[2].metadata).not.toHaveProperty("repeatOf");
+  });
+
+  it("[A253] orders to a worker are in the audit under the request that gave them, and a drain is said to be done", async () => {
+    const { world, bench } = await open();
+    await world.join("w");
+    const told = [];
+    for (const name of ["drainWorker", "undrainWorker", "kickWorker"] as const)
+      told.push((await bench.ask(name, { params: { workerId: "w" } })).body.commandId);
+    const audit = async (action: string) => (await bench.ask("listAudit", { as: "eve", query: { action } })).body.items;
+
+    for (const [n, action] of ["worker.drain", "worker.undrain", "worker.kick"].entries())
+      expect(await audit(action)).toMatchObject([{ actorId: "ann", targetId: "w", metadata: { corr: told[n], outcome: "ok" } }]);
+    const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100, types: ["command.acked"] });
+    expect(items.map(({ data }) => data["id"])).toEqual(told.slice(0, 2));
   });
 
   it("[A156] the audit names who started the run for which a task was dispatched, and under which request", async () => {
@@ -328,7 +409,7 @@ describe("steering a run", () => {
 
     const [started] = await audit("run.start");
     const dispatches = await audit("task.dispatch");
-    expect(started).toMatchObject({ actorId: "ann", targetId: runId });
+    expect(started).toMatchObject({ actorId: "ann", targetId: runId, metadata: { corr: expect.any(String), outcome: "ok" } });
     expect(dispatches.at(-1)).toMatchObject({
       actorId: "ann",
       targetType: "task",

@@ -39,7 +39,8 @@ describe("two schedulers on one database", () => {
 
     expect(new Set(refs.map((ref) => ref.runId)).size).toBe(1);
     expect(run.nodes?.at(-1)).toMatchObject({ status: "succeeded", workerName: "western", result: { text: "CBA" } });
-    expect(await atWest.run(runId)).toEqual(run);
+    // The log may have grown meanwhile by what befell others.
+    expect(await atWest.run(runId)).toEqual({ ...run, asOf: expect.any(Number) });
     expect(await atWest.facts(runId)).toEqual(await atEast.facts(runId));
     expect(await atWest.runs()).toEqual(await atEast.runs());
     expect(await atEast.runs()).toHaveLength(2);

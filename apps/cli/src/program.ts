@@ -107,7 +107,11 @@ const addTools: Add = (program, world, finish) => {
     .option("--seeds <from..to>", "the seeds to play (default 1..200)")
     .option("--seed <n>", "one seed", readWhole(0, 999_999_999))
     .option("--story", "tell what happens in that seed, line by line")
-    .option("--profile <name>", "which faults: default, calm, crashes, network, session, store, clocks, disk", "default")
+    .option(
+      "--profile <name>",
+      "which faults: default, calm, crashes, network, session, store, clocks, disk, workflow",
+      "default",
+    )
     .option("--refuse-resume", "answer every resume with a reset: all promises must hold without")
     .option("--shrink", "find the smallest schedule of faults of every seed that fails")
     .option("--twice", "play every seed twice and compare the traces")

@@ -151,7 +151,7 @@ export async function diffRuns(first: string, second: string, { client, terminal
   const [a, b] = await Promise.all(ids.map((runId) => client.getRun({ runId })));
   const [from, to] = await Promise.all(ids.map((runId) => client.getRunDefinition({ runId })));
   if (a === undefined || b === undefined || from === undefined || to === undefined) return exitCodes.notFound;
-  // States are filled into definitions; they are no part of what was authored.
+  // States, and the position they are true at, are filled into definitions; they are no part of what was authored.
   const definition = a.definitionHash === b.definitionHash ? [] : diffWorkflows(stateless(from), stateless(to)).summary;
   const nodes = differences(a.nodes ?? [], b.nodes ?? []);
   if (json) terminal.print(JSON.stringify({ runs: ids, status: [a.status, b.status], definition, nodes }));
@@ -173,8 +173,9 @@ function stateless(workflow: Parameters<typeof diffWorkflows>[0]): Parameters<ty
     const { state: _state, ...rest } = node as N & { state?: unknown };
     return rest as N;
   };
+  const { asOf: _asOf, ...authored } = workflow as typeof workflow & { asOf?: number };
   return {
-    ...workflow,
+    ...authored,
     nodes: workflow.nodes.map((node) => ({
       ...bare(node),
       ...(node.middlewares !== undefined && { middlewares: node.middlewares.map(bare) }),

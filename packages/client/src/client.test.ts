@@ -1,4 +1,4 @@
-import { type Route, type Run, type RunList, type RunPlan, type RunRef, routes, type Workflow } from "@astraflow/protocol";
+import { type Route, type Run, type RunDefinition, type RunList, type RunPlan, type RunRef, routes } from "@astraflow/protocol";
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { allItems, type Client, createClient } from "./index.ts";
 
@@ -61,7 +61,7 @@ describe("calls", () => {
     expectTypeOf(client.getRun).returns.resolves.toEqualTypeOf<Run>();
     expectTypeOf(client.listRuns).returns.resolves.toEqualTypeOf<RunList>();
     expectTypeOf(client.startRun).returns.resolves.toEqualTypeOf<RunRef | RunPlan>();
-    expectTypeOf(client.getRunDefinition).returns.resolves.toEqualTypeOf<Workflow>();
+    expectTypeOf(client.getRunDefinition).returns.resolves.toEqualTypeOf<RunDefinition>();
     expectTypeOf(client.logout).returns.resolves.toEqualTypeOf<undefined>();
     expectTypeOf(client.downloadResource).returns.resolves.toEqualTypeOf<Response>();
     // @ts-expect-error a run is needed

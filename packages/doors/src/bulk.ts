@@ -150,9 +150,9 @@ export function createBulk({ link, reader, outside, act, digest }: BulkOptions):
   const warn = (event: string, problem: unknown): void => outside.log({ level: "warn", event, problem: String(problem) });
 
   const find = async (tenant: string, id: string): Promise<Shown | null> => {
-    const { items } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
+    const { items, head } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
     const doc = items[0] ?? null;
-    return doc === null ? null : show(id, JSON.parse(doc.body) as Body);
+    return doc === null ? null : { ...show(id, JSON.parse(doc.body) as Body), asOf: head };
   };
 
   return {

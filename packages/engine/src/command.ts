@@ -245,6 +245,8 @@ export interface DrainWorker extends Ordered {
   readonly type: "worker.drain";
   readonly worker: WorkerId;
   readonly on: boolean;
+  /** Id of the command by which it was asked for: the log says that it is done. */
+  readonly command?: string;
 }
 
 /** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */

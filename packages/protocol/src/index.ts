@@ -86,7 +86,7 @@ export {
   readResourceUploadInit,
   resourceLimits,
 } from "./rest-resources.ts";
-export type { LogLine, RunLog } from "./rest-runs.ts";
+export type { LogLine, RunDefinition, RunLog } from "./rest-runs.ts";
 export {
   type Bulk,
   type BulkFilter,

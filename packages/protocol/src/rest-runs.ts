@@ -3,6 +3,7 @@
 import Type, { type Static } from "typebox";
 import { page, RunArtifactSchema, RunNodeStatusSchema } from "./rest.ts";
 import { id, instant, int, json, list, name, optional, text } from "./words.ts";
+import { WorkflowSchema } from "./workflow.ts";
 
 const asOf = int(0, undefined, "Position of the log at which this is true.");
 
@@ -24,7 +25,11 @@ const RunBindingSchema = Type.Object({
 });
 export const RunBindingListSchema = Type.Object({ items: list(RunBindingSchema), asOf });
 
-export const RunArtifactListSchema = Type.Object({ items: list(RunArtifactSchema), asOf });
+export const RunArtifactListSchema = page(RunArtifactSchema);
+
+/** The workflow as the run executes it. */
+export const RunDefinitionSchema = Type.Intersect([WorkflowSchema, Type.Object({ asOf: optional(asOf) })]);
+export type RunDefinition = Static<typeof RunDefinitionSchema>;
 
 const LogLineSchema = Type.Object({
   nodeId: id(),
@@ -48,6 +53,7 @@ export type RunLog = Static<typeof RunLogSchema>;
 
 /** By the names they have in the OpenAPI document. */
 export const runPartSchemas = {
+  RunDefinition: RunDefinitionSchema,
   RunNode: RunNodeSchema,
   RunNodeList: RunNodeListSchema,
   RunBinding: RunBindingSchema,

@@ -89,6 +89,7 @@ export const KedaSchema = Type.Object({
   queued: int(0),
   running: int(0),
   slots: int(0),
+  asOf,
 });
 
 const LetterSchema = Type.Object({
@@ -138,6 +139,7 @@ export const BulkSchema = Type.Object({
   isPartial: optional(Type.Boolean({ description: "Of a dry run: more match than were counted." })),
   createdAt: instant(),
   updatedAt: instant(),
+  asOf: optional(asOf),
 });
 export type Bulk = Static<typeof BulkSchema>;
 

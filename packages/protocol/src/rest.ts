@@ -155,6 +155,7 @@ export const RunSchema = Type.Object({
   labels: optional(map(name())),
   startedBy: optional(name()),
   repeatOf: optional(id("The run that this one retries, replays or takes results from.")),
+  artifactsNextCursor: optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
   openTasks: optional(int(0, undefined, "Tasks that have not ended.")),
   asOf: optional(int(0, undefined, "Position of the log at which this is true.")),
 });

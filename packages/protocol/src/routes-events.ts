@@ -2,7 +2,7 @@
 
 import Type from "typebox";
 import { type Route, reading } from "./routes-base.ts";
-import { id, name, optional } from "./words.ts";
+import { id, int, name, optional } from "./words.ts";
 
 export const eventsRoutes = {
   streamEvents: {
@@ -16,6 +16,8 @@ export const eventsRoutes = {
       runId: { schema: id() },
       nodeId: { schema: id() },
       hostNodeId: { schema: id(), description: "Only middlewares of this host." },
+      chainIndex: { schema: int(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
+      middleware: { schema: id(), description: "Only hosts that have this middleware in their chain." },
       workerName: { schema: name() },
       topics: {
         schema: Type.String({ maxLength: 1_024 }),

@@ -9,10 +9,16 @@ import {
   RunSchema,
   RunStartRequestSchema,
 } from "./rest.ts";
-import { RunArtifactListSchema, RunBindingListSchema, RunLogSchema, RunNodeListSchema, RunNodeSchema } from "./rest-runs.ts";
+import {
+  RunArtifactListSchema,
+  RunBindingListSchema,
+  RunDefinitionSchema,
+  RunLogSchema,
+  RunNodeListSchema,
+  RunNodeSchema,
+} from "./rest-runs.ts";
 import { idempotencyKey, paging, type Route, reading, runId, writing } from "./routes-base.ts";
 import { id, instant, int, name, text } from "./words.ts";
-import { WorkflowSchema } from "./workflow.ts";
 
 const nodeId = { ...runId, nodeId: id("Id of the node; of a task, or its slot, where a node runs more than once.") };
 
@@ -62,7 +68,7 @@ export const runsRoutes = {
     path: "/api/v1/runs/{runId}/definition",
     summary: "The workflow as this run executes it, with the state of each node filled in.",
     params: runId,
-    response: WorkflowSchema,
+    response: RunDefinitionSchema,
     status: 200,
     also: { 304: null },
     faults: [...reading, "E.NOT_FOUND"],
@@ -93,12 +99,15 @@ export const runsRoutes = {
   listRunNodes: {
     method: "GET",
     path: "/api/v1/runs/{runId}/nodes",
-    summary: "Nodes of a run that were reached, those inside containers and chains too, page by page.",
+    summary:
+      "Nodes of a run that were reached, those inside containers and chains too, page by page. A page with filters may be short, or empty, although more follows.",
     params: runId,
     query: {
       ...paging,
       status: { schema: NodeStatusSchema },
       host: { schema: id(), description: "Only middlewares of this host." },
+      chainIndex: { schema: int(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
+      middleware: { schema: id(), description: "Only hosts that have this middleware in their chain." },
     },
     response: RunNodeListSchema,
     status: 200,
@@ -151,8 +160,9 @@ export const runsRoutes = {
   listRunArtifacts: {
     method: "GET",
     path: "/api/v1/runs/{runId}/artifacts",
-    summary: "What the nodes of a run left with their workers.",
+    summary: "What the nodes of a run left with their workers, page by page; what one node left is on one page.",
     params: runId,
+    query: paging,
     response: RunArtifactListSchema,
     status: 200,
     faults: [...reading, "E.NOT_FOUND"],

@@ -9,11 +9,12 @@ import { viewRun } from "../rest/view.ts";
 import { viewWorker } from "../rest/workers/view-workers.ts";
 import type { Lookup, PrintedChunk } from "./words.ts";
 
-/** A node as events name it; a middleware also names its host. */
+/** A node as events name it; a middleware also names its host, a host its chain. */
 export interface NodeName {
   readonly nodeId: string;
   readonly hostNodeId?: string;
   readonly chainIndex?: number;
+  readonly middlewares?: readonly string[];
 }
 
 export interface RunName {
@@ -120,18 +121,20 @@ function nameRun(client: string, id: string, workflow: Workflow): RunName {
       const slot = slotOf({ id: task, run: id });
       const node = nodeAt(plan, slot);
       if (node === null) return null;
+      const idBeside = (ordinal: number) => nodeAt(plan, `${slot.slice(0, slot.lastIndexOf("/") + 1)}${ordinal}`)?.id ?? "";
+      if (node.chain.length > 0) return { nodeId: node.id, middlewares: node.chain.map(idBeside) };
       if (node.host === null) return { nodeId: node.id };
-      const host = nodeAt(plan, `${slot.slice(0, slot.lastIndexOf("/") + 1)}${node.host}`);
-      return { nodeId: node.id, hostNodeId: host?.id ?? "", chainIndex: node.chainIndex ?? 0 };
+      return { nodeId: node.id, hostNodeId: idBeside(node.host), chainIndex: node.chainIndex ?? 0 };
     },
   };
 }
 
 /** A plan with nothing but the names of its nodes: hundreds of them are kept, and a whole one may take many megabytes. */
 function namesIn({ nodes }: Plan): Plan {
-  const light = nodes.map(({ id, host, chainIndex, container }) => ({
+  const light = nodes.map(({ id, host, chain, chainIndex, container }) => ({
     id,
     host,
+    chain,
     chainIndex,
     container: container === null ? null : { body: namesIn(container.body) },
   }));

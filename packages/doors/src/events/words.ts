@@ -126,6 +126,7 @@ const nodeStatus: Readonly<Record<string, EventData<"node.status">["status"]>> =
   "task.retrying": "queued",
   "task.hosting": "running",
   "task.granted": "dispatching",
+  "task.running": "running",
   "task.rebound": "running",
   "task.succeeded": "completed",
   "task.failed": "failed",
@@ -143,8 +144,10 @@ async function nodeEvents(about: AboutNode): Promise<void> {
     const workerName = worker === undefined ? {} : { workerName: await lookup.workerName(worker) };
     const attempt = typeof data["attempt"] === "number" ? { attempt: data["attempt"] } : {};
     const error = data["error"] as EventData<"node.error">["error"] | undefined;
-    said("node.status", { ...names, status, ...workerName, ...(status === "dispatching" && { ackPending: true }) }, node);
-    const state = { stage: entry.type.slice(5), lastUpdatedAt: iso(entry.at), ...workerName, ...attempt };
+    said("node.status", { ...names, status, ...workerName, ...ackWords(entry.type) }, node);
+    // Its ack says that it runs; what it calls its stage it may have said before.
+    if (entry.type === "task.running") return;
+    const state = { stage: entry.type.slice(5), lastUpdatedAt: iso(entry.at), ...workerName, ...attempt, ...chainWords(node) };
     said("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
     if (error !== undefined && entry.type === "task.failed") said("node.error", { ...names, error }, node);
     if (entry.type === "task.succeeded" || entry.type === "task.skipped") await resultEvent(about);
@@ -153,7 +156,16 @@ async function nodeEvents(about: AboutNode): Promise<void> {
   if (entry.type === "task.artifact") said("artifact.ready", { ...artifactWords(data), runId, nodeId: node.nodeId }, node);
 }
 
-const nodeNames = (runId: string, taskId: string, node: NodeName) => ({ runId, taskId, ...node });
+const nodeNames = (runId: string, taskId: string, { middlewares: _, ...names }: NodeName) => ({ runId, taskId, ...names });
+
+const ackWords = (type: string): { ackPending?: boolean } =>
+  type === "task.granted" ? { ackPending: true } : type === "task.running" ? { ackPending: false } : {};
+
+/** Spelt as in the state of a run's nodes: hosts name their chain, middlewares their host. */
+function chainWords({ hostNodeId, chainIndex, middlewares }: NodeName): Data {
+  if (middlewares !== undefined) return { middlewares, host_node_id: null, chain_index: null };
+  return hostNodeId === undefined ? {} : { host_node_id: hostNodeId, chain_index: chainIndex };
+}
 
 async function resultEvent({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
   const result = await lookup.result(task);
@@ -167,7 +179,8 @@ async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutN
   const { data } = entry;
   const names = nodeNames(runId, task, node);
   const state = pick(data, ["stage", "progress", "message"]);
-  if (Object.keys(state).length > 0) said("node.state", { ...names, state: { ...state, lastUpdatedAt: iso(entry.at) } }, node);
+  if (Object.keys(state).length > 0)
+    said("node.state", { ...names, state: { ...state, lastUpdatedAt: iso(entry.at), ...chainWords(node) } }, node);
   const revision = numberOf(data["fence"]);
   // One number for everything a fact says: positions grow, and so do the places within one.
   let sequence = entry.position * 1_000;

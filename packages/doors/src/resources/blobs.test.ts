@@ -99,7 +99,9 @@ describe("a folder of bytes", () => {
   it("[A109] holds nothing unfinished, and for nobody else to read", async () => {
     const { folder, blobs } = openFolder();
     await blobs.write(place, cut(bytes), bytes.length);
-    await expect(blobs.write({ ...place, name: "big" }, cut(bytes), 10)).rejects.toMatchObject({ code: expect.stringMatching(/^E\./) });
+    await expect(blobs.write({ ...place, name: "big" }, cut(bytes), 10)).rejects.toMatchObject({
+      code: expect.stringMatching(/^E\./),
+    });
 
     expect(readdirSync(join(folder, "default"))).toEqual(["abc"]);
     expect(statSync(join(folder, "default", "abc")).mode & 0o077).toBe(0);

@@ -63,9 +63,30 @@ export function readQuery(route: Route, raw: Readonly<Record<string, unknown>>):
       throw fault("E.REQUEST.INVALID", `query.${name} must be given once`, { path: `query.${name}` });
     if (value.length > limits.idCharsMax)
       throw fault("E.REQUEST.INVALID", `query.${name} may have ${limits.idCharsMax} characters`, { path: `query.${name}` });
-    query[name] = plainWord(value, `query.${name}`);
+    query[name] = readWord(route, name, plainWord(value, `query.${name}`));
   }
   return query;
+}
+
+/** A word that must be one of a few is one of them: another would find nothing, and seem to be an answer. */
+function readWord(route: Route, name: string, value: string): string {
+  const { enum: words } = (route.query?.[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
+  if (words === undefined || words.includes(value)) return value;
+  throw fault("E.REQUEST.INVALID", `query.${name} must be one of ${words.join(", ")}`, { path: `query.${name}` });
+}
+
+/** A whole number of the query, or what is usual where it is not given. */
+export function readCount<U extends number | undefined>(
+  query: Readonly<Record<string, string>>,
+  name: string,
+  usual: U,
+  most: number = Number.MAX_SAFE_INTEGER,
+): number | U {
+  const text = query[name];
+  if (text === undefined) return usual;
+  const count = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
+  if (Number.isSafeInteger(count) && count <= most) return count;
+  throw fault("E.REQUEST.INVALID", `query.${name} must be a whole number from 0 to ${most}`, { path: `query.${name}` });
 }
 
 /** The words of the path. One that no id can be is refused here, before a store or a sentence meets it. */

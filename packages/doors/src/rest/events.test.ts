@@ -258,6 +258,48 @@ describe("GET /api/v1/events", () => {
     expect(await count({ topics: "run,node.status" })).toEqual(["run.status", "run.status", "node.status", "node.status"]);
   });
 
+  it("[A245] names a host's chain and a middleware's host in the state of each, and filters by either and by place", async () => {
+    const said = { stage: "busy" };
+    const facts = [
+      { type: "task.ready", data: { task: "r1.0" } },
+      { type: "task.hosting", data: { task: "r1.1" } },
+      { type: "task.feedback", data: { task: "r1.2", fence: 1, ...said } },
+    ];
+    const states = async (query: Record<string, string>) => {
+      const reader = await follow(openScene(facts), { topics: "node.state", ...query }, "0");
+      await settle();
+      return reader.told().map((one) => (one.data as { data: { state: object } }).data.state);
+    };
+    const host = { stage: "hosting", middlewares: [uuid(7)], host_node_id: null, chain_index: null };
+    const inner = { ...said, host_node_id: uuid(1), chain_index: 0 };
+
+    const [plain, ...chained] = await states({});
+    expect(plain).not.toHaveProperty("host_node_id");
+    expect(chained).toMatchObject([host, inner]);
+    expect(await states({ middleware: uuid(7) })).toMatchObject([host]);
+    expect(await states({ chainIndex: "0" })).toMatchObject([inner]);
+    expect(await states({ chainIndex: "1" })).toEqual([]);
+    await expect(follow(openScene(facts), { chainIndex: "-1" })).rejects.toMatchObject({ code: "E.REQUEST.INVALID" });
+  });
+
+  it("[A252] says that a dispatch was acknowledged, and leaves the node's stage to the node", async () => {
+    const about = { task: "r1.0", worker: "default/w-1", fence: 5, attempt: 1 };
+    const reader = await follow(openScene([{ type: "task.running", data: about }]), {}, "0");
+    await settle();
+
+    expect(reader.told().map((one) => one.data?.["data"])).toEqual([
+      {
+        kind: "node.status",
+        runId: "r1",
+        taskId: "r1.0",
+        nodeId: uuid(0),
+        status: "running",
+        workerName: "name of w-1",
+        ackPending: false,
+      },
+    ]);
+  });
+
   it("[A205] makes two snapshots of a run, however much happens between", async () => {
     const busy = Array.from({ length: 150 }, () => ({ type: "task.ready", data: { task: "r1.0" } }));
     const scene = openScene([{ type: "run.created" }, ...busy, { type: "run.succeeded" }]);

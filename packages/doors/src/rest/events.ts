@@ -8,7 +8,7 @@ import { createTail, Expired, type Tail, type Told } from "../events/tail.ts";
 import type { Said } from "../events/words.ts";
 import type { Link } from "../link.ts";
 import type { Outside } from "../outside.ts";
-import type { Call, Handler } from "./call.ts";
+import { type Call, type Handler, readCount } from "./call.ts";
 import { type EventSink, type EventStream, openEventStream } from "./event-stream.ts";
 
 export interface EventsOptions {
@@ -241,7 +241,8 @@ const words = [
 
 /** Whatever is named must fit; events that are about no run pass the filter of a client's session, as worker events do. */
 function readFilter(query: Readonly<Record<string, string>>): Filter {
-  const { clientSessionId, runId, nodeId, hostNodeId, workerName } = query;
+  const { clientSessionId, runId, nodeId, hostNodeId, middleware, workerName } = query;
+  const chainIndex = readCount(query, "chainIndex", undefined);
   const topics = readTopics(query["topics"]);
   return ({ type, scope, node }) => {
     if (topics !== null && !topics.some((topic) => type === topic || type.startsWith(`${topic}.`))) return false;
@@ -249,6 +250,8 @@ function readFilter(query: Readonly<Record<string, string>>): Filter {
     if (runId !== undefined && scope.runId !== runId) return false;
     if (workerName !== undefined && scope.workerName !== workerName) return false;
     if (nodeId !== undefined && node?.nodeId !== nodeId) return false;
+    if (chainIndex !== undefined && node?.chainIndex !== chainIndex) return false;
+    if (middleware !== undefined && node?.middlewares?.includes(middleware) !== true) return false;
     return hostNodeId === undefined || node?.hostNodeId === hostNodeId;
   };
 }

@@ -64,14 +64,17 @@ export function expireGrants(board: Board, tools: Tools, when: Now, attempt: Att
   }
 }
 
-/** Attempts that live longer than a moment have their ack stored, so that a restart need not guess. */
+/** Attempts that live longer than a moment have their ack stored, so that a restart need not guess; and the log says that they run. */
 export function storeAcks(board: Board, tools: Tools, attempt: Attempt): void {
   for (const timer of tools.floor.unstored(board.now, tools.settings.ackStoreMs)) {
     if (tools.floor.air.touched.has(timer.worker)) continue;
     attempt(runOf(timer.task), () => {
       const task = board.task(timer.task);
-      if (task !== null && task.fence === timer.fence && attemptPhase(task) === "granted")
+      const run = task === null ? null : board.run(task.run);
+      if (task !== null && run !== null && task.fence === timer.fence && attemptPhase(task) === "granted") {
         board.put(moveTask(task, { type: "ack" }, board.now));
+        board.tell(run, "task.running", { task: task.id, fence: task.fence, worker: task.worker, attempt: task.attempt });
+      }
       board.move({ move: "ack", worker: timer.worker, task: timer.task, fence: timer.fence, stored: true });
     });
   }

@@ -47,7 +47,7 @@ export function createBulkAct(options: StartOptions & { readonly link: Link }, s
       });
       return true;
     }
-    if (action === "dismiss") return (await dismissLetters(options, asker, run.id)) > 0;
+    if (action === "dismiss") return (await dismissLetters(options, asker, run.id, reason)) > 0;
     if (run.phase !== "failed" && run.phase !== "cancelled") return false;
     await retryRun(starter, asker, await starter.detailOf(tenant, run.id), `bulk ${options.digest(word)}`, reason);
     return true;

@@ -77,7 +77,7 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
     },
 
     async requeueDeadLetter(call) {
-      readWords(call, readSteerRequest);
+      const { reason } = readWords(call, readSteerRequest);
       readIdempotencyKey(call);
       const { tenant } = call.identity;
       const { doc, body } = await find(tenant, call.params["taskId"] ?? "");
@@ -92,18 +92,18 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
       const from = topNodeOf(detail, nameOf(doc)) ?? body.node;
       // Under a key of its own: whoever asks again, or comes back after a crash in between, gets the same run. No caller's key has a blank.
       const answer = await replayRun(starter, call, detail, { from }, `letter ${digest(nameOf(doc))}`);
-      if (body.status === "open") await writeLetter(link, call, doc, { ...body, status: "requeued", newRun: answer.run });
+      if (body.status === "open") await writeLetter(link, call, doc, { ...body, status: "requeued", newRun: answer.run }, reason);
       return { body: viewRunRef(answer) };
     },
 
     async dismissDeadLetter(call) {
-      readWords(call, readSteerRequest);
+      const { reason } = readWords(call, readSteerRequest);
       readIdempotencyKey(call);
       const { doc, body } = await find(call.identity.tenant, call.params["taskId"] ?? "");
       if (body.status === "requeued")
         throw fault("E.CONFLICT", `the letter of task ${nameOf(doc)} was taken up again by run ${body.newRun ?? ""}`);
       const after = { ...body, status: "dismissed" } as const;
-      if (body.status === "open") await writeLetter(link, call, doc, after);
+      if (body.status === "open") await writeLetter(link, call, doc, after, reason);
       return { body: viewLetter({ ...doc, body: JSON.stringify(after) }, await namesOf(reader, call.identity.tenant)) };
     },
   };
@@ -114,6 +114,7 @@ export async function dismissLetters(
   { link, reader }: Pick<LettersOptions, "link" | "reader">,
   call: Asker,
   run: string,
+  reason?: string,
 ): Promise<number> {
   const { tenant } = call.identity;
   const { items } = await reader.page({ page: "docs", tenant, collection: letterCollection, prefix: `${run}.`, limit: 200 });
@@ -121,7 +122,7 @@ export async function dismissLetters(
   for (const doc of items) {
     const body = JSON.parse(doc.body) as LetterBody;
     if (body.status !== "open") continue;
-    await writeLetter(link, call, doc, { ...body, status: "dismissed" });
+    await writeLetter(link, call, doc, { ...body, status: "dismissed" }, reason);
     dismissed += 1;
   }
   return dismissed;
@@ -137,7 +138,7 @@ async function runOf(reader: Reader, tenant: string, id: string): Promise<Parame
 
 const missingLetter = (task: string): Fault => fault("E.NOT_FOUND", `there is no dead letter of task ${task.slice(0, 200)}`);
 
-async function writeLetter(link: Link, call: Asker, doc: DocRow, body: LetterBody): Promise<void> {
+async function writeLetter(link: Link, call: Asker, doc: DocRow, body: LetterBody, reason?: string): Promise<void> {
   const { tenant, user } = call.identity;
   const name = nameOf(doc);
   await link.ask({
@@ -146,7 +147,12 @@ async function writeLetter(link: Link, call: Asker, doc: DocRow, body: LetterBod
     by: user,
     corr: call.requestId,
     puts: [{ collection: letterCollection, name, rev: doc.rev, body: JSON.stringify(body), sort: doc.sort, terms: doc.terms }],
-    audit: { action: `letter.${body.status === "requeued" ? "requeue" : "dismiss"}`, targetType: "task", target: name },
+    audit: {
+      action: `letter.${body.status === "requeued" ? "requeue" : "dismiss"}`,
+      targetType: "task",
+      target: name,
+      ...(reason !== undefined && { data: { reason } }),
+    },
   });
 }
 

@@ -34,7 +34,7 @@ export function queueHandlers({ reader, outside }: QueueOptions): Record<"listQu
     async getKedaMetric(call) {
       const { tenant } = call.identity;
       const { pool, package: name } = call.query;
-      const { lines, workers } = await look(tenant);
+      const { lines, workers, head } = await look(tenant);
       const isAsked = (needs: Needs) =>
         (pool === undefined || (needs.pool ?? "default") === pool) && (name === undefined || needs.packageName === name);
       const queued = lines
@@ -47,7 +47,7 @@ export function queueHandlers({ reader, outside }: QueueOptions): Record<"listQu
       });
       const running = await heldBy(reader, tenant, mine);
       const slots = mine.reduce((sum, worker) => sum + (aboutOf(worker).slots ?? 0), 0);
-      return { body: { value: queued + running, queued, running, slots } };
+      return { body: { value: queued + running, queued, running, slots, asOf: head } };
     },
   };
 }

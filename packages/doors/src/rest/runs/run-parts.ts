@@ -4,9 +4,10 @@ import { bindingsOf, nodeAt, type Reader, type RunDetail, slotOf, type TaskRow }
 import { type Plan, readPath, valueAt } from "@astraflow/graph";
 import { type Fault, fault, type JsonValue, type RunNodeStatus } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
-import { type Call, type Handler, readLimit } from "../call.ts";
+import { type Call, type Handler, readCount, readLimit } from "../call.ts";
 import { instant } from "../view.ts";
 import { instanceIn, queueOf } from "../workers/view-workers.ts";
+import { readArtifacts } from "./run-artifacts.ts";
 import { logLimits, readLog, readLogCursor } from "./run-logs.ts";
 import { findRun, nodeContext } from "./runs.ts";
 import { viewNodes, viewTasks } from "./view-nodes.ts";
@@ -29,13 +30,18 @@ export function runPartHandlers({ reader, ackDeadlineMs }: RunPartsOptions): Rec
       const { tenant } = call.identity;
       const run = call.params["runId"] ?? "";
       const limit = readLimit(call.query);
-      const { cursor, status, host } = call.query;
+      const { cursor, status, host, middleware } = call.query;
+      const chainIndex = readCount(call.query, "chainIndex", undefined);
       const { detail, head } = await runIn(call);
       const page = await reader.page({ page: "tasks", tenant, run, limit, ...(cursor !== undefined && { after: cursor }) });
       const plan = planOfText(detail.workflow);
       const context = await nodeContext(reader, { ...detail, tasks: page.items }, ackDeadlineMs);
       const shown = viewTasks(plan, page.items, context).filter(
-        (node) => (status === undefined || node.status === status) && (host === undefined || node.host_node_id === host),
+        (node) =>
+          (status === undefined || node.status === status) &&
+          (host === undefined || node.host_node_id === host) &&
+          (chainIndex === undefined || node.chain_index === chainIndex) &&
+          (middleware === undefined || node.middlewares?.includes(middleware) === true),
       );
       return { body: { items: shown, nextCursor: page.next, asOf: Math.min(head, page.head) } };
     },
@@ -87,9 +93,10 @@ export function runPartHandlers({ reader, ackDeadlineMs }: RunPartsOptions): Rec
 
     async listRunArtifacts(call) {
       const { detail, head } = await runIn(call);
-      const nodes = viewNodes(detail, await nodeContext(reader, detail, ackDeadlineMs));
-      const items = nodes.flatMap((node) => (node.artifacts ?? []).map((one) => ({ ...one, nodeId: node.nodeId })));
-      return { body: { items, asOf: head } };
+      const contextOf = (tasks: readonly TaskRow[]) => nodeContext(reader, { ...detail, tasks }, ackDeadlineMs);
+      const after = call.query["cursor"];
+      const { items, next } = await readArtifacts(reader, detail, contextOf, { after, limit: readLimit(call.query) });
+      return { body: { items, nextCursor: next, asOf: head } };
     },
   };
 }
@@ -131,12 +138,4 @@ function valueOf(
   if (typeof value !== "string") return value;
   const offset = readCount(query, "offset", 0, Number.MAX_SAFE_INTEGER);
   return value.slice(offset, offset + readCount(query, "length", valueCharsMax, valueCharsMax));
-}
-
-function readCount(query: Readonly<Record<string, string>>, name: string, usual: number, most: number): number {
-  const text = query[name];
-  if (text === undefined) return usual;
-  const count = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isSafeInteger(count) && count <= most) return count;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be a whole number from 0 to ${most}`, { path: `query.${name}` });
 }

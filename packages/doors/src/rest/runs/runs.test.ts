@@ -329,6 +329,8 @@ describe("the API of runs", () => {
       expect(await house.engine.next("worker.drain")).toEqual({
         type: "worker.drain",
         tenant: "default",
+        corr: expect.any(String),
+        command: expect.any(String),
         by: "ann",
         worker: "default/w-1",
         on,

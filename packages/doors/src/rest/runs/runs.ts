@@ -1,11 +1,12 @@
 // The routes about runs: started, listed, looked at, cancelled. Each reads the words, asks the engine or the reader, and says the answer.
 // Parts of a run (nodes, logs, bindings) are in run-parts.ts, steering in steering.ts.
 
-import type { PageOf, Reader, RunDetail, RunPhase, RunRow } from "@astraflow/engine";
+import type { PageOf, Reader, RunDetail, RunPhase, RunRow, TaskRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import { type Handler, readBody, readIdempotencyKey, readLimit } from "../call.ts";
 import { digestIn, viewEvent, viewRun, viewRunRef } from "../view.ts";
+import { type ArtifactPage, artifactsOf, readArtifacts } from "./run-artifacts.ts";
 import { createStarter, missingRun, type StartOptions } from "./run-start.ts";
 import { type NodeContext, viewDefinition, viewNodes } from "./view-nodes.ts";
 
@@ -15,6 +16,9 @@ export interface RunsOptions extends StartOptions {
 
 /** Nodes that one answer shows; more are read page by page. */
 const runNodesMax = 1_000;
+/** Artifacts of nodes beyond those; still more are read page by page. */
+const runArtifactsMax = 10_000;
+const noMore: ArtifactPage = { items: [], next: null };
 
 /** Tasks whose states are filled into a definition: all of its own nodes, unless iterations stand between them in great number. */
 const definitionTasksMax = 20_000;
@@ -84,12 +88,17 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
     async getRun(call) {
       const { detail, head } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "");
       const cutAfter = detail.tasks.length >= runNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
-      const nodes = viewNodes(detail, await nodeContext(reader, detail, ackDeadlineMs), cutAfter);
-      const artifacts = nodes.flatMap((node) => (node.artifacts ?? []).map((one) => ({ ...one, nodeId: node.nodeId })));
+      const context = await nodeContext(reader, detail, ackDeadlineMs);
+      const nodes = viewNodes(detail, context, cutAfter);
+      const contextOf = (tasks: readonly TaskRow[]) => nodeContext(reader, { ...detail, tasks }, ackDeadlineMs);
+      const rest =
+        cutAfter === null ? noMore : await readArtifacts(reader, detail, contextOf, { after: cutAfter, limit: runArtifactsMax });
+      const artifacts = [...nodes.flatMap(artifactsOf), ...rest.items];
       return {
         body: {
           ...viewRun(detail.run),
           ...(artifacts.length > 0 && { artifacts }),
+          ...(rest.next !== null && { artifactsNextCursor: rest.next }),
           nodes,
           ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
           asOf: head,
@@ -98,12 +107,13 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
     },
 
     async getRunDefinition(call) {
-      const { detail } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "", definitionTasksMax);
+      const { detail, head } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "", definitionTasksMax);
       const etag = `W/"sha256:${digestIn(detail.run.workflow)}"`;
       // The definition never changes; its states do, as long as the run is not over.
       if (detail.run.endedAt !== null && call.header("if-none-match") === etag)
         return { status: 304, body: "", headers: { etag } };
-      return { body: viewDefinition(detail, await nodeContext(reader, detail, ackDeadlineMs)), headers: { etag } };
+      const shown = viewDefinition(detail, await nodeContext(reader, detail, ackDeadlineMs));
+      return { body: { ...shown, asOf: head }, headers: { etag } };
     },
 
     async cancelRun(call) {

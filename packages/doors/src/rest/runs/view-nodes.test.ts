@@ -47,6 +47,15 @@ describe("the nodes of a run as they are shown", () => {
     expect(node).not.toHaveProperty("result");
   });
 
+  it("[A246] what a node says of itself in feedback is its metadata, and what its result says is added to it", () => {
+    const said = { at: 3_000, metadata: { model: "m1", step: 1 } };
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ said }) }]]);
+    expect(node?.metadata).toEqual({ model: "m1", step: 1 });
+
+    const [ended] = shown([["r1.0", { phase: "succeeded", state: saying({ said, metadata: { step: 2 } }) }]]);
+    expect(ended?.metadata).toEqual({ model: "m1", step: 2 });
+  });
+
   it("[A157] says nothing of nodes behind the last task that was read", () => {
     const detail = { run: runRow("r1"), tasks: [taskRow("r1.0", { phase: "succeeded" })], workflow: JSON.stringify(workflow) };
 

@@ -147,9 +147,11 @@ function resultWords(task: TaskRow, state: TaskState, workers: NodeContext["work
   const partial = state.results as JsonObject | undefined;
   const result = task.result === null ? partial : (JSON.parse(task.result) as JsonObject);
   const artifacts = viewArtifacts(state, workers);
+  // What it says of its result is added to what it said while it ran.
+  const metadata = { ...state.said?.metadata, ...state.metadata } as JsonObject;
   return {
     ...(result !== undefined && { result }),
-    ...(state.metadata !== undefined && { metadata: state.metadata as JsonObject }),
+    ...(Object.keys(metadata).length > 0 && { metadata }),
     ...(state.said?.metrics !== undefined && { metrics: state.said.metrics as Record<string, number> }),
     ...(artifacts.length > 0 && { artifacts }),
     ...(state.refs !== undefined && { resourceRefs: state.refs as unknown as JsonObject[] }),

@@ -121,7 +121,7 @@ export function enrolmentHandlers(
     const { tenant, user } = call.identity;
     const ordered = { tenant, by: user, corr: call.requestId };
     if (command.type === "drain") {
-      await link.ask({ type: "worker.drain", ...ordered, worker: worker.id, on: true });
+      await link.ask({ type: "worker.drain", ...ordered, worker: worker.id, on: true, command: id });
       return note(call, id, worker, command, null);
     }
     if (command.type === "rebind") return note(call, id, worker, command, await rebind(call, target, command.queue));

@@ -190,7 +190,7 @@ describe("POST /api/v1/workers/{workerId}/kick", () => {
     const answer = await ask("kickWorker", "w-1", { reason: "its key leaked" });
 
     expect(answer).toMatchObject({ status: 202, body: { workerName: "name of w-1", commandId: expect.any(String) } });
-    const kick = { type: "worker.kick", tenant: "default", by: "ann", worker: "default/w-1" };
+    const kick = { type: "worker.kick", tenant: "default", by: "ann", corr: expect.any(String), worker: "default/w-1" };
     expect(engine.commands).toEqual([{ ...kick, reason: "its key leaked" }]);
     const line = { level: "info", event: "worker.kick", audit: true, tenant: "default", worker: "default/w-1", by: "ann" };
     expect(outside.lines).toEqual([{ ...line, reason: "its key leaked", code: "OK" }]);

@@ -84,7 +84,8 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
   const setDraining = (call: Call, on: boolean): Promise<Reply> => {
     readIdempotencyKey(call);
     const { tenant, user } = call.identity;
-    return command(call, { type: "worker.drain", tenant, by: user, worker: idOf(call), on });
+    const { requestId: corr } = call;
+    return command(call, { type: "worker.drain", tenant, by: user, corr, worker: idOf(call), on, command: corr });
   };
 
   return {
@@ -130,7 +131,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
       if (request instanceof Fault) throw request;
       const { tenant, user } = call.identity;
       const reason = request.reason === undefined || request.reason === "" ? `ended by ${user}` : request.reason;
-      return command(call, { type: "worker.kick", tenant, by: user, worker: idOf(call), reason });
+      return command(call, { type: "worker.kick", tenant, by: user, corr: call.requestId, worker: idOf(call), reason });
     },
   };
 }

@@ -59,6 +59,7 @@ export function drainWorker(board: Board, tools: Tools, order: DrainWorker): Ans
     if (seat !== null) tellDrain(board, seat, order.on, `asked by ${order.by}`);
     else postDrain(board, tools, row, `asked by ${order.by}`);
   }
+  if (order.command !== undefined) board.say(order.tenant, workerKey(row.id), "command.acked", { id: order.command });
   return { of: "worker", worker: row.id, draining: order.on };
 }
 

@@ -5,6 +5,7 @@ import type { CancelRun, StartRun } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import type { RunId, RunRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
+import { aboutOf } from "../rows/about.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { topLevel } from "../rows/slot.ts";
 import type { Tools } from "../tools.ts";
@@ -60,13 +61,24 @@ export function startRun(board: Board, tools: Tools, order: StartRun, id: RunId)
   if (board.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
   const plan = tools.plans.of(board, blank);
   board.bear(blank);
-  board.tell(blank, "run.created", { by: order.by, workflow: order.digest, client: order.client });
+  board.tell(blank, "run.created", { by: order.by, workflow: order.digest, client: order.client, ...startWords(blank) });
   const flow = newFlow();
   const starts = order.given === undefined ? plan.starts : bearGiven(board, tools, blank, plan, order.given, flow);
   const field = { scope: topLevel, plan, starts };
   flow.left.push(...spread(board, tools, board.run(id) as RunRow, field, [{ from: null, at: 0 }], flow).left);
   follow(board, tools, id, flow, order.given && starts);
   return runAnswer(board.run(id) as RunRow, false);
+}
+
+/** A start's audit row is its first fact: under which request, and of a run that repeats another, of which, from where and why. */
+function startWords(run: RunRow): Readonly<Record<string, unknown>> {
+  const { corr, replayOf, from, reason } = aboutOf(run);
+  return {
+    ...(corr === undefined ? {} : { corr }),
+    ...(replayOf === undefined ? {} : { repeatOf: replayOf }),
+    ...(from === undefined ? {} : { from }),
+    ...(reason === undefined ? {} : { reason }),
+  };
 }
 
 function sameAsk(board: Board, order: StartRun, asked: { digest: string; run: RunId }): AnswerBody | Fault {

@@ -2,9 +2,10 @@
 // of an attempt that is over.
 
 import { type PlanNode, resultsProblem } from "@astraflow/graph";
-import type { ResultTask } from "../../command.ts";
+import type { ArtifactWord, ResultTask } from "../../command.ts";
 import type { FaultData } from "../../effect.ts";
-import type { TaskRow } from "../../rows.ts";
+import type { Millis, TaskRow } from "../../rows.ts";
+import { artifactTtlMs } from "../place/artifacts.ts";
 import { type Said, stateOf, withState } from "../rows/state.ts";
 
 /** A result that is kept in its row. What is larger stays with the worker as an artifact. */
@@ -46,14 +47,20 @@ const echoes: ReadonlySet<string> = new Set([
   "affinity",
 ]);
 
+/** Until when it can be had, said or not; what came inline is in the result, and lives as long. */
+const lifeOf = (one: ArtifactWord, now: Millis): Pick<ArtifactWord, "expiresAt"> =>
+  one.inline === true ? {} : { expiresAt: one.expiresAt ?? now + artifactTtlMs };
+
 /** The row with what the result says of itself. */
-export function withOutcome(task: TaskRow, word: Pick<ResultTask, "artifacts" | "metadata">): TaskRow {
+export function withOutcome(task: TaskRow, word: Pick<ResultTask, "artifacts" | "metadata">, now: Millis): TaskRow {
   if (word.artifacts === undefined && word.metadata === undefined) return task;
   const { artifacts = [], metadata } = word;
   const told = metadata === undefined ? [] : Object.entries(JSON.parse(metadata) as object).filter(([key]) => !echoes.has(key));
   if (artifacts.length === 0 && told.length === 0) return task;
   return withState(task, {
-    ...(artifacts.length === 0 ? {} : { artifacts: artifacts.map((one) => ({ ...one, worker: task.worker ?? "" })) }),
+    ...(artifacts.length === 0
+      ? {}
+      : { artifacts: artifacts.map((one) => ({ ...one, ...lifeOf(one, now), worker: task.worker ?? "" })) }),
     ...(told.length === 0 ? {} : { metadata: Object.fromEntries(told) }),
   });
 }

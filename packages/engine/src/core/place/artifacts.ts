@@ -30,7 +30,7 @@ export interface ArtifactBody {
   readonly ttlMs: number;
 }
 
-const artifactTtlMs = 3_600_000;
+export const artifactTtlMs = 3_600_000;
 /** What one result may leave behind; the door counts too. */
 const artifactsMax = 1_000;
 

@@ -128,6 +128,12 @@ export function candidateOf(row: WorkerRow, seen: Seen): Candidate {
   };
 }
 
+/** Who has the key is said only where somebody looked: no holders would be a lie. */
+function keyReason(run: RunRow, task: TaskRow, { holders }: Seen): Reason {
+  const key = task.key?.slice(run.tenant.length + 1) ?? null;
+  return { code: "key", facts: holders === undefined ? { key } : { key, holders } };
+}
+
 function reasonsOf(run: RunRow, task: TaskRow | null, node: PlanNode, now: Millis, seen: Seen): Reason[] {
   if (run.phase !== "queued" && run.phase !== "running") return [{ code: "run-over", facts: { phase: run.phase } }];
   if (task === null) return [waitsFor("not-reached", seen)];
@@ -142,7 +148,7 @@ function reasonsOf(run: RunRow, task: TaskRow | null, node: PlanNode, now: Milli
     case "parked":
       return task.line === null
         ? [{ code: "retry", facts: { until: task.due, failures: task.failures } }]
-        : [{ code: "key", facts: { key: task.key?.slice(run.tenant.length + 1) ?? null, holders: seen.holders ?? [] } }];
+        : [keyReason(run, task, seen)];
     default:
       return readyReasons(run, task, node, now);
   }

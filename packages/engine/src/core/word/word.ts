@@ -114,7 +114,7 @@ export function hearResult(board: Board, tools: Tools, word: ResultTask): Answer
   if (found === "ended") return repeatOf(board, word);
   if (!("task" in found)) return found;
   const { run } = found;
-  const task = withOutcome(found.task, word);
+  const task = withOutcome(found.task, word, board.now);
   board.latencies.observe(run.tenant, found.seat.held.get(task.id)?.nodeType ?? "", board.now - (task.grantedAt ?? board.now));
   switch (word.status) {
     case "succeeded": {

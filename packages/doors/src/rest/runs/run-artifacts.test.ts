@@ -1,0 +1,73 @@
+// Artifacts of runs with more tasks than one page holds.
+import type { PageQuery, Reader, TaskRow } from "@astraflow/engine";
+import { describe, expect, it } from "vitest";
+import { chain, runRow, taskRow } from "../../testing/rows.ts";
+import { readArtifacts } from "./run-artifacts.ts";
+import { runHandlers } from "./runs.ts";
+
+const fan = {
+  ...chain,
+  nodes: Array.from({ length: 1_202 }, (_, n) => ({
+    ...chain.nodes[0],
+    id: `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`,
+  })),
+  edges: [],
+};
+const detail = { run: runRow("r1"), workflow: JSON.stringify(fan) };
+const left = (...resources: string[]) =>
+  JSON.stringify({ artifacts: resources.map((resource) => ({ resource, type: "file", worker: "default/w-1" })) });
+
+/** A run of 1,202 tasks in id order, of which three left something. */
+function openRun() {
+  const leaving: Record<number, string> = { 0: left("a"), 1_100: left("b", "c"), 1_201: left("d") };
+  const tasks = Array.from({ length: 1_202 }, (_, n) =>
+    taskRow(`r1.${n}`, { phase: "succeeded", ...(leaving[n] !== undefined && { state: leaving[n] }) }),
+  ).sort((a, b) => (a.id < b.id ? -1 : 1));
+  const page = async (query: PageQuery): Promise<unknown> => {
+    if (query.page === "run") return { detail: { ...detail, tasks: tasks.slice(0, query.tasksMax) }, head: 7 };
+    if (query.page !== "tasks") throw new Error(`page ${query.page} is not part of this scene`);
+    const { after = "", limit } = query;
+    const rest = tasks.filter(({ id }) => id > after);
+    const items = rest.slice(0, limit);
+    return { items, next: rest.length > limit ? (items.at(-1)?.id ?? null) : null, head: 7 };
+  };
+  return { reader: { page } as unknown as Reader, tasks };
+}
+
+const contextOf = async (_: readonly TaskRow[]) => ({ workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 });
+
+describe("artifacts of a run", () => {
+  it("[A247] are found over all of its tasks, page by page, what one task left together", async () => {
+    const { reader } = openRun();
+    const found: string[][] = [];
+    let after: string | undefined;
+    do {
+      const { items, next } = await readArtifacts(reader, detail, contextOf, { after, limit: 1 });
+      found.push(items.map(({ resourceId }) => resourceId));
+      after = next ?? undefined;
+    } while (after !== undefined);
+
+    expect(found.filter((page) => page.length > 0)).toEqual([["a"], ["b", "c"], ["d"]]);
+    const whole = await readArtifacts(reader, detail, contextOf, { limit: 10 });
+    expect(whole).toMatchObject({ items: [{ resourceId: "a", workerName: "painter" }, {}, {}, {}], next: null });
+  });
+
+  it("[A247] are all in the run's detail, those of nodes that it does not show too", async () => {
+    const { reader } = openRun();
+    const { getRun } = runHandlers({ reader, ackDeadlineMs: 5_000 } as Parameters<typeof runHandlers>[0]);
+    const { body } = await getRun({
+      requestId: "q",
+      identity: { tenant: "default", user: "ann", grants: ["view"] },
+      params: { runId: "r1" },
+      query: {},
+      header: () => undefined,
+      body: null,
+      isStillAdmitted: () => true,
+    });
+    const { artifacts, nodes, asOf } = body as { artifacts: { resourceId: string }[]; nodes: object[]; asOf: number };
+
+    expect(nodes).toHaveLength(1_000);
+    expect(artifacts.map(({ resourceId }) => resourceId)).toEqual(["a", "b", "c", "d"]);
+    expect(asOf).toBe(7);
+  });
+});
