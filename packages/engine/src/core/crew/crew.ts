@@ -58,8 +58,9 @@ export function drainWorker(board: Board, tools: Tools, order: DrainWorker): Ans
     board.move({ move: "drain", worker: row.id, on: order.on });
     if (seat !== null) tellDrain(board, seat, order.on, `asked by ${order.by}`);
     else postDrain(board, tools, row, `asked by ${order.by}`);
+    // Said once it is so: the same order again changes nothing and says nothing.
+    if (order.command !== undefined) board.say(order.tenant, workerKey(row.id), "command.acked", { id: order.command });
   }
-  if (order.command !== undefined) board.say(order.tenant, workerKey(row.id), "command.acked", { id: order.command });
   return { of: "worker", worker: row.id, draining: order.on };
 }
 
