@@ -11,7 +11,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
     killEveryMs: 500,
     restarts: 1,
     killsMin: 2,
-    msMax: 100_000,
+    msMax: 250_000,
     note: () => undefined,
   });
 
@@ -19,7 +19,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
   expect(figures["restarts of PostgreSQL"]).toBe(1);
   expect(figures["tasks"]).toBeGreaterThanOrEqual(400);
   expect(figures["kills -9"]).toBeGreaterThanOrEqual(2);
-}, 120_000);
+}, 300_000);
 
 it("[O61] one scheduler on sqlite and its workers are killed in turn under load: nothing is lost, nothing counts twice", async () => {
   const { violations, figures, logs } = await keepLedger({
@@ -31,11 +31,11 @@ it("[O61] one scheduler on sqlite and its workers are killed in turn under load:
     killEveryMs: 300,
     restarts: 0,
     killsMin: 6,
-    msMax: 100_000,
+    msMax: 250_000,
     note: () => undefined,
   });
 
   expect([...violations, logs]).toEqual([""]);
   expect(figures["kills -9"]).toBeGreaterThanOrEqual(6);
   expect(figures["of them workers"]).toBeGreaterThanOrEqual(3);
-}, 120_000);
+}, 300_000);
