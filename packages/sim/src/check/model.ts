@@ -105,6 +105,9 @@ function alone(node: AskedNode, params: Json, subgraphs: Subgraphs): Expected {
   return { status, results: { out: valueOf(sheetOf(node).name ?? "", params), n: index + 1 } };
 }
 
+/** Of a while loop that names no bound. */
+const iterationsMax = 100;
+
 function contained(box: AskedBox, params: Json, subgraphs: Subgraphs): Expected {
   const { loop } = box;
   const items = typeof loop?.items === "string" ? (params["list"] as readonly unknown[]) : (loop?.items ?? []);
@@ -114,6 +117,8 @@ function contained(box: AskedBox, params: Json, subgraphs: Subgraphs): Expected 
     loop === undefined || loop.mode === "while" ? index === 0 || goesOn(box, all) : index < items.length;
     index++
   ) {
+    // A condition that stays true ends the container by its bound.
+    if (loop?.mode === "while" && index >= (loop.maxIterations ?? iterationsMax)) return failed;
     const outputs = iterate(box, subgraphs, {
       parameters: params,
       item: items[index],

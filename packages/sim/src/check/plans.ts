@@ -95,6 +95,7 @@ export interface AskedBox {
     readonly mode: "forEach" | "map" | "while";
     readonly items?: string | readonly unknown[];
     readonly parallelism?: number;
+    readonly maxIterations?: number;
     readonly condition?: { readonly path: string; readonly op: string; readonly value: unknown };
   };
   readonly retry?: { readonly maxAttempts?: number };
