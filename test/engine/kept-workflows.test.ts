@@ -1,6 +1,6 @@
 // Workflows over REST on the real engine and real stores: that what the doors write is what the engine takes and the stores find again.
 
-import { createLink, faultOf, type Link } from "@astraflow/doors";
+import { type Link } from "@astraflow/doors";
 import { createManifestNotes, manifestOf, openWorkflowBench, type WorkflowBench } from "@astraflow/doors/testing";
 import type { Reader } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
@@ -13,7 +13,8 @@ import {
   startPostgres,
 } from "@astraflow/store/testing";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { chain as chainOf, Harness, nodeId, Refused } from "./harness.ts";
+import { chain as chainOf, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
 
 const chain = chainOf(3) as unknown as Workflow;
 const at = { workflowId: chain.id };
@@ -37,13 +38,7 @@ async function open(stage: Stage): Promise<{ bench: WorkflowBench; link: Link; r
     () => stage.close(),
     () => world.engine.stop(),
   );
-  const link: Link = {
-    ...createLink(() => undefined, { report: () => undefined }),
-    ask: (command) =>
-      world.ask(command).catch((problem: unknown) => {
-        throw problem instanceof Refused ? faultOf(problem.fault) : problem;
-      }),
-  };
+  const link = linkTo(world);
   return { bench: openWorkflowBench({ link, reader: world.store }), link, reader: world.store, world };
 }
 

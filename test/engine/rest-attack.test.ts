@@ -1,14 +1,15 @@
 // Attacks on the REST door that a table of routes does not know: pages that end early, lines without an end, keys that come again after the world
 // has moved on, cursors of another log. The real engine and stores, without HTTP.
 
-import { createLink, createTokens, faultOf, type Link } from "@astraflow/doors";
+import { createTokens } from "@astraflow/doors";
 import { openWorkflowBench } from "@astraflow/doors/testing";
 import type { Reader } from "@astraflow/engine";
 import { limits, type Workflow } from "@astraflow/protocol";
 import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { flow, row } from "./flow-graph.ts";
-import { chain, graph, Harness, nodeId, Refused } from "./harness.ts";
+import { chain, graph, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
 
 const tokens = createTokens([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
@@ -23,13 +24,7 @@ async function open(stage?: Stage, readerOf: (reader: Reader) => Reader = (reade
   const world = await new Harness(stage === undefined ? {} : { store: stage.handle() }).start();
   if (stage !== undefined) ends.push(() => stage.close());
   ends.push(() => world.engine.stop());
-  const link: Link = {
-    ...createLink(() => undefined, { report: () => undefined }),
-    ask: (command) =>
-      world.ask(command).catch((problem: unknown) => {
-        throw problem instanceof Refused ? faultOf(problem.fault) : problem;
-      }),
-  };
+  const link = linkTo(world);
   const bench = openWorkflowBench({ link, reader: readerOf(world.store), authenticate: tokens });
   const start = async (workflow: object, more: object = {}, headers: Record<string, string> = {}) => {
     const told = await bench.ask("startRun", { body: { workflow, clientId: "c", ...more }, headers });

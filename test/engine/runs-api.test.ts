@@ -1,10 +1,11 @@
 // Runs over REST on the real engine: started in part, looked at, steered, taken up again. Every answer is held against its route's schema.
 
-import { createLink, createTokens, faultOf, type Link } from "@astraflow/doors";
+import { createTokens } from "@astraflow/doors";
 import { openWorkflowBench } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Crew, chain, graph, Harness, nodeId, Refused } from "./harness.ts";
+import { type Crew, chain, graph, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
 
 const tokens = createTokens([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
@@ -21,13 +22,7 @@ afterEach(async () => {
 async function open() {
   const world = await new Harness().start();
   ends.push(() => world.engine.stop());
-  const link: Link = {
-    ...createLink(() => undefined, { report: () => undefined }),
-    ask: (command) =>
-      world.ask(command).catch((problem: unknown) => {
-        throw problem instanceof Refused ? faultOf(problem.fault) : problem;
-      }),
-  };
+  const link = linkTo(world);
   const bench = openWorkflowBench({ link, reader: world.store, authenticate: tokens });
   /** What is started is also given to whoever can take it. */
   const start = async (workflow: object, more: object = {}, headers: Record<string, string> = {}) => {

@@ -1,10 +1,11 @@
 // The specification's sample: a page is opened, then clicked, wired by two edges. It is read, checked and run on the real engine as its
 // author wrote it, by a worker that brings the package it names.
 
-import { createLink, createTokens, faultOf, type Link } from "@astraflow/doors";
+import { createTokens } from "@astraflow/doors";
 import { openWorkflowBench } from "@astraflow/doors/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { Harness, Refused } from "./harness.ts";
+import { Harness } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
 
 const open = "2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164";
 const click = "8f5dea1f-6a13-4e43-843f-5361c40f8f5a";
@@ -100,13 +101,7 @@ afterEach(async () => {
 async function scene() {
   const world = await new Harness().start();
   ends.push(() => world.engine.stop());
-  const link: Link = {
-    ...createLink(() => undefined, { report: () => undefined }),
-    ask: (command) =>
-      world.ask(command).catch((problem: unknown) => {
-        throw problem instanceof Refused ? faultOf(problem.fault) : problem;
-      }),
-  };
+  const link = linkTo(world);
   const authenticate = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view"] }]);
   const bench = openWorkflowBench({ link, reader: world.store, authenticate });
   const start = async (workflow: object) => {

@@ -1,6 +1,6 @@
 // The routes about dead letters: tasks that failed for good, until somebody has taken them up again or put them aside.
 
-import type { DocRow, Reader } from "@astraflow/engine";
+import type { DeadLetter as Buried, DocRow, Reader } from "@astraflow/engine";
 import { type DeadLetter, type Fault, fault, readSteerRequest } from "@astraflow/protocol";
 import type { Link } from "../../link.ts";
 import { type Asker, type Handler, readIdempotencyKey, readLimit, readWords } from "../call.ts";
@@ -19,20 +19,8 @@ export interface LettersOptions {
 
 const letterCollection = "letter";
 
-/** The body of a letter, as the engine writes it; what became of it is written here. */
-interface LetterBody {
-  readonly run: string;
-  readonly node: string;
-  readonly label: string;
-  readonly code: string;
-  readonly message: string;
-  readonly attempts: number;
-  readonly failures: number;
-  readonly at: number;
-  readonly worker: string | null;
-  readonly status: DeadLetter["status"];
-  readonly newRun?: string;
-}
+/** The body of a letter, as the engine writes it, and what became of it since. */
+type LetterBody = Omit<Buried, "status"> & { readonly status: DeadLetter["status"]; readonly newRun?: string };
 
 type LetterRoutes = "listDeadLetters" | "requeueDeadLetter" | "dismissDeadLetter";
 

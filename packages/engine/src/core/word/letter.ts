@@ -7,7 +7,7 @@ import type { Board } from "../board/board.ts";
 import { around, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
 import { wordsOf } from "../rows/terms.ts";
 
-/** Body of a letter. `status` is the reader's to change. */
+/** Body of a letter as it is written; what becomes of it is the reader's to say. */
 export interface DeadLetter {
   readonly run: string;
   readonly node: string;
@@ -18,7 +18,7 @@ export interface DeadLetter {
   readonly failures: number;
   readonly at: number;
   readonly worker: string | null;
-  readonly status: "open" | "closed";
+  readonly status: "open";
 }
 
 /** So much of a message is kept and searched: it is a stranger's text. */
