@@ -2,21 +2,13 @@
 // can be asked about. Each tenant has the same things under ids of its own.
 
 import { createHash } from "node:crypto";
-import {
-  allGrants,
-  createLink,
-  createMetrics,
-  createPeople,
-  createRest,
-  createTokens,
-  faultOf,
-  type Link,
-} from "@astraflow/doors";
+import { allGrants, createMetrics, createPeople, createRest, createTokens, type Link } from "@astraflow/doors";
 import { cheapCost, createFakeOutside, createManifestNotes, type FakeOutside, manifestOf } from "@astraflow/doors/testing";
 import type { Grant, RouteName } from "@astraflow/protocol";
 import type { Stage } from "@astraflow/store/testing";
 import { bodyOf, type Things, urlOf } from "./every-route-examples.ts";
-import { chain, Harness, nodeId, Refused } from "./harness.ts";
+import { chain, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
 
 /** One token for each grant alone, one for all and one for none, in both tenants. */
 const tokens = ["t1", "t2"].flatMap((tenant) => [
@@ -108,16 +100,6 @@ export async function openTown(stage: Stage): Promise<Town> {
       await world.engine.stop();
       await stage.close();
     },
-  };
-}
-
-function linkTo(world: Harness): Link {
-  return {
-    ...createLink(() => undefined, { report: () => undefined }),
-    ask: (command) =>
-      world.ask(command).catch((problem: unknown) => {
-        throw problem instanceof Refused ? faultOf(problem.fault) : problem;
-      }),
   };
 }
 
