@@ -5,24 +5,39 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
+export const everyTest = [
+  "packages/**/src/**/*.test.{ts,tsx}",
+  "packages/*/test/**/*.test.ts",
+  "apps/**/src/**/*.test.{ts,tsx}",
+  "apps/*/test/**/*.test.ts",
+  "scripts/**/*.test.ts",
+  "test/**/*.test.ts",
+];
+
+/** Files that get a process of their own: they set the runner's limits, or measure the memory of their process, or are long. */
+export const aloneTests = [
+  "test/system/**/*.test.ts",
+  "packages/protocol/src/mutation.test.ts",
+  "packages/sim/src/campaign*.test.ts",
+];
+
+const nowhere = ["**/node_modules/**", "**/var/**"];
+
 export default defineConfig({
   test: {
-    include: [
-      "packages/**/src/**/*.test.{ts,tsx}",
-      "packages/*/test/**/*.test.ts",
-      "apps/**/src/**/*.test.{ts,tsx}",
-      "apps/*/test/**/*.test.ts",
-      "scripts/**/*.test.ts",
-      "test/**/*.test.ts",
-    ],
-    exclude: ["**/node_modules/**", "**/var/**"],
-    // Own processes, not threads: tests open SQLite files, start children and install signal handlers.
+    // Processes, not threads: tests open SQLite files, start children and install signal handlers.
     pool: "forks",
     // As many as there are processors: many tests wait for children and sockets, and vitest's own choice leaves one of two idle.
     maxWorkers: availableParallelism(),
     testTimeout: 30_000,
-    hookTimeout: 60_000,
+    hookTimeout: 120_000,
     watch: false,
     reporters: [["default", { summary: false }], "./scripts/reporter.ts"],
+    // Run in the order of their names, without a pause between: the long ones first, so that short ones fill the gap at the end.
+    projects: [
+      { extends: true, test: { name: "alone", include: aloneTests, exclude: nowhere } },
+      // The others share few processes: starting one for each, and loading everything anew, took as long as the tests themselves.
+      { extends: true, test: { name: "shared", include: everyTest, exclude: [...nowhere, ...aloneTests], isolate: false } },
+    ],
   },
 });

@@ -3,6 +3,7 @@
 
 import type { Key, RunPhase, RunRow, Store } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
+import { sampleRun } from "@astraflow/engine/testing";
 import { progress } from "./figures.ts";
 
 export const tenant = "bench";
@@ -40,28 +41,21 @@ export function runAt(at: number, runs: number): RunRow {
   const phase = phaseOf(at, runs);
   const isOver = phase !== "running";
   const error = { code: "E.RUNNER.FAILED", message: `step ${at % 40} failed with exit code ${at % 7}` };
-  return {
-    kind: "run",
-    id: idAt(createdAt, at),
+  return sampleRun(idAt(createdAt, at), {
     tenant,
     phase,
     workflow: `${tenant}/0123456789abcdefghijkl`,
     client: `client-${at % clients}`,
-    band: 5,
     open: isOver ? 0 : 1,
-    verdict: null,
-    cursor: null,
     createdAt,
     startedAt: createdAt + 3,
     endedAt: isOver ? createdAt + 900 : null,
-    due: null,
     error: phase === "failed" ? JSON.stringify(error) : null,
     label: labelOf(at, runs),
     source: workflowOf(at),
     about: JSON.stringify({ by: `user-${at % 50}`, version: 3, labels: { team: `team-${at % 10}` } }),
-    marks: null,
     bindings: JSON.stringify({ demo: { worker: `${tenant}/w${at % 8}`, at: createdAt + 100 } }),
-  };
+  });
 }
 
 function idAt(instant: number, at: number): string {

@@ -14,6 +14,7 @@ import {
 } from "@astraflow/engine";
 import { canonicalText } from "@astraflow/graph";
 import { openSqlite, type SqliteStore } from "@astraflow/store";
+import { joinOf } from "./bench-worker.ts";
 
 const tenant = "bench";
 const worker = `${tenant}/w`;
@@ -67,27 +68,7 @@ export class EngineLoad {
     await this.#engine.start({ replica: "bench", cluster: "bench" });
     await new Promise<void>((resolve) => {
       this.#done = resolve;
-      this.#push({
-        type: "worker.join",
-        tenant,
-        worker,
-        name: "w",
-        boot: "b",
-        session,
-        about: {
-          slots: this.#inFlight,
-          packages: [{ name: "bench", version: "1.0.0", status: "installed" }],
-          runtimes: [],
-          features: [],
-          payloadTypes: [],
-          pool: "default",
-          tags: {},
-          hostname: "h",
-          version: "1",
-          dialect: "v2",
-        },
-        running: [],
-      });
+      this.#push(joinOf(tenant, "w", session, this.#inFlight));
     });
   }
 

@@ -3,7 +3,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, existsSync, mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -167,7 +167,10 @@ async function startProgram(
   const late = setTimeout(() => reject(new Error(`${name} was not ready after ${readyMs} ms`)), readyMs);
   child.once("error", reject);
   child.once("exit", (code, signal) => {
-    reject(new Error(`${name} ended (${signal ?? code}): ${readFileSync(join(folder, `${name}.log`), "utf8").slice(-1_000)}`));
+    // Where another one has failed first, the folder may be gone already; that one's words are the ones to hear.
+    const file = join(folder, `${name}.log`);
+    const said = existsSync(file) ? readFileSync(file, "utf8").slice(-1_000) : "its log is gone";
+    reject(new Error(`${name} ended (${signal ?? code}): ${said}`));
   });
   if (child.stdout)
     createInterface({ input: child.stdout }).on("line", (line) => {

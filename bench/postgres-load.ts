@@ -14,6 +14,7 @@ import {
   type Store,
 } from "@astraflow/engine";
 import { canonicalText } from "@astraflow/graph";
+import { joinOf } from "./bench-worker.ts";
 
 export interface LoadShape {
   /** Tasks of a run, one after the other. */
@@ -86,8 +87,10 @@ export class PostgresLoad {
     const { workers, inFlight } = this.#shape;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#joining = { left: workers, resolve };
-    for (let at = 0; at < workers; at++)
-      this.#push(this.#join(`${this.#replica}-w${at}`, Math.ceil((inFlight / workers) * slotsPerCommand)));
+    for (let at = 0; at < workers; at++) {
+      const name = `${this.#replica}-w${at}`;
+      this.#push(joinOf(tenant, name, name, Math.ceil((inFlight / workers) * slotsPerCommand)));
+    }
     await promise;
   }
 
@@ -110,30 +113,6 @@ export class PostgresLoad {
   async stop(): Promise<void> {
     await this.#engine.stop();
     clearTimeout(this.#timer);
-  }
-
-  #join(name: string, slots: number): Command {
-    return {
-      type: "worker.join",
-      tenant,
-      worker: `${tenant}/${name}`,
-      name,
-      boot: "b",
-      session: name,
-      about: {
-        slots,
-        packages: [{ name: "bench", version: "1.0.0", status: "installed" }],
-        runtimes: [],
-        features: [],
-        payloadTypes: [],
-        pool: "default",
-        tags: {},
-        hostname: "h",
-        version: "1",
-        dialect: "v2",
-      },
-      running: [],
-    };
   }
 
   #fill(): void {

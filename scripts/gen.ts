@@ -6,6 +6,7 @@ import { dirname, join, relative, sep } from "node:path";
 import { fileURLToPath } from "node:url";
 import { faultPage, openapiDocument, schemaDocuments } from "@astraflow/protocol";
 import { stringify } from "yaml";
+import { pythonModels } from "./gen-python.ts";
 
 interface Generator {
   readonly name: string;
@@ -34,6 +35,7 @@ const generators: readonly Generator[] = [
     }),
   },
   { name: "Fault codes", make: () => ({ "docs/faults.md": faultPage() }) },
+  { name: "Python models", make: pythonModels },
 ];
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");

@@ -61,7 +61,7 @@ export function checkLayers(root: string): string[] {
   const problems: string[] = [];
   const rootManifest = readManifest(root, "") ?? {};
   const folders = [
-    ...listFolders(root, "packages"),
+    ...listFolders(root, "packages").filter((folder) => !isForeign(root, folder)),
     ...listFolders(root, "apps"),
     ...(existsSync(join(root, "examples")) ? ["examples"] : []),
   ];
@@ -91,6 +91,10 @@ export function checkLayers(root: string): string[] {
   for (const file of listSources(root)) if (!/^(packages|apps|examples)\//.test(file)) checkFile(root, outside, file);
   return problems;
 }
+
+/** A package of another language has neither a room's manifest nor its imports. */
+const isForeign = (root: string, folder: string): boolean =>
+  existsSync(join(root, folder, "pyproject.toml")) && !existsSync(join(root, folder, "package.json"));
 
 function readManifest(root: string, folder: string): Manifest | null {
   const path = posix.join(folder, "package.json");

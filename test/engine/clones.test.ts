@@ -87,7 +87,7 @@ describe("a kick", () => {
   it("[B36] ends the session with E.AUTH.INVALID_TOKEN, and the worker may come back to what it held", async () => {
     const { world, worker, run } = await working();
 
-    expect(await kick(world, worker.worker)).toEqual({ of: "worker", worker: worker.worker, draining: false });
+    expect(await kick(world, worker.worker)).toEqual({ of: "worker", worker: worker.worker, draining: false, at: world.now });
 
     expect(resets(world)).toMatchObject([
       { session: worker.session, code: "E.AUTH.INVALID_TOKEN", reason: "kicked by me: its token leaked" },

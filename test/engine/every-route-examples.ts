@@ -28,6 +28,7 @@ export interface Things {
   readonly uploadId: string;
   readonly partNumber: string;
   readonly grantId: string;
+  readonly viewId: string;
   readonly type: string;
 }
 
@@ -37,10 +38,18 @@ const form = (text: string) => `--x\r\ncontent-disposition: form-data; name="fil
 
 const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
   startRun: ({ workflow }) => ({
-    body: { workflow, clientId: "c", priority: 3, timeoutMs: 1_000, labels: { city: "Oslo" }, dryRun: false },
+    body: {
+      workflow,
+      clientId: "c",
+      priority: 3,
+      timeoutMs: 1_000,
+      labels: { city: "Oslo" },
+      dryRun: false,
+      allowUnknown: false,
+    },
   }),
   retryRun: () => ({ body: { reason: "again" } }),
-  replayRun: ({ nodeId }) => ({ body: { from: nodeId, version: "same" } }),
+  replayRun: ({ nodeId }) => ({ body: { from: nodeId, version: "same", allowUnknown: false } }),
   rebindRun: ({ nodeId }) => ({ body: { node: nodeId, mode: "drain" } }),
   rebindSchedulerRun: ({ nodeId }) => ({ body: { node: nodeId, mode: "switch" } }),
   skipNode: () => ({ body: { reason: "not today" } }),
@@ -63,19 +72,19 @@ const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
   }),
   signWorker: ({ workerId }) => ({ body: { workerId, status: "healthy" } }),
   commandWorker: () => ({ body: { type: "pkg.install", name: "more", version: "2.0.0" } }),
-  saveWorkflow: ({ workflow }) => ({ body: workflow }),
+  saveWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: true } }),
   importWorkflow: ({ workflow }) => ({
-    body: { format: "astraflow.workflow/1", workflow: { ...workflow, id: nodeId(900) }, versions: [] },
+    body: { format: "astraflow.workflow/1", workflow: { ...workflow, id: nodeId(900) }, versions: [], allowUnknown: true },
   }),
-  validateWorkflow: ({ workflow }) => ({ body: workflow }),
-  replaceWorkflow: ({ workflow }) => ({ body: workflow, headers: { "if-match": '"r1"' } }),
+  validateWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: true } }),
+  replaceWorkflow: ({ workflow }) => ({ body: { ...workflow, allowUnknown: false }, headers: { "if-match": '"r1"' } }),
   deleteWorkflow: () => ({ headers: { "if-match": '"r1"' } }),
   putWorkflowPreview: () => ({ body: { previewImage: "data:image/png;base64,AAAA" } }),
   editDraft: ({ nodeId }) => ({ body: { base: 1, edits: [{ op: "setNode", id: nodeId, path: "/label", value: "later" }] } }),
-  publishVersion: () => ({ body: { revision: 1, note: "first" } }),
+  publishVersion: () => ({ body: { revision: 1, note: "first", allowUnknown: true } }),
   rollbackWorkflow: () => ({ body: { version: 1 } }),
-  publishWorkflow: () => ({ body: { version: "1.1.0", visibility: "private", tags: ["a"] } }),
-  cloneWorkflowPackage: () => ({ body: { version: "1.0.0", workflowName: "mine" } }),
+  publishWorkflow: () => ({ body: { version: "1.1.0", visibility: "private", tags: ["a"], allowUnknown: true } }),
+  cloneWorkflowPackage: () => ({ body: { version: "1.0.0", workflowName: "mine", allowUnknown: true } }),
   login: ({ login }) => ({ body: login, token: null }),
   logout: ({ person }) => ({ token: person }),
   createUser: () => ({ body: { username: "berta", password, roles: ["run.viewer"], displayName: "Berta" } }),
@@ -92,6 +101,8 @@ const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
   createResourceGrant: ({ resourceId }) => ({
     body: { resourceId, packageName: "test", resourceKey: "other", scope: "global", actions: ["read"] },
   }),
+  createView: () => ({ body: { name: "late", page: "runs", query: { status: "failed" }, columns: ["runId"], shared: true } }),
+  replaceView: () => ({ body: { name: "early", page: "runs", query: "status:failed" }, headers: { "if-match": '"r1"' } }),
 };
 
 /** Where a second request differs from the example, as another one under the same key would. */
@@ -111,6 +122,7 @@ const differences: { readonly [N in RouteName]?: object } = {
   createUser: { displayName: "Another" },
   createUpload: { filename: "another" },
   createResourceGrant: { resourceKey: "another" },
+  createView: { name: "another" },
 };
 
 export function otherOf(name: RouteName, things: Things): Asked | null {

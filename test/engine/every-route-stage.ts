@@ -115,6 +115,7 @@ const collections = [
   "letter",
   "command",
   "bulk",
+  "view",
 ];
 
 async function traceOf({ store }: Harness): Promise<string> {
@@ -176,6 +177,7 @@ async function furnish(world: Harness, link: Link, outside: FakeOutside, send: S
     resourceKey: "key",
     scope: "global",
   });
+  const view = await post("/api/v1/views", { name: "mine", page: "runs", query: { status: "failed" } });
   return {
     workflow,
     person,
@@ -198,6 +200,7 @@ async function furnish(world: Harness, link: Link, outside: FakeOutside, send: S
     uploadId: upload.uploadId,
     partNumber: "0",
     grantId: grant.grantId,
+    viewId: view.viewId,
     type: "ext.vendor.acme.hello",
   };
 }

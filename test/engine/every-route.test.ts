@@ -234,25 +234,12 @@ describe("every route", () => {
 });
 
 /**
- * These do nothing the second time whatever the key is, so theirs is only read; what they leave again is a line in the audit. A frame's
- * id is made of key and body, so another body is another frame.
+ * A frame's id is made of key and body, so another body is another frame; an upload that is complete has no body, and its key is only
+ * read: it is completed once whatever the key is.
  */
-const isSelfSame: ReadonlySet<RouteName> = new Set([
-  "cancelRun",
-  "requeueDeadLetter",
-  "dismissDeadLetter",
-  "drainWorker",
-  "undrainWorker",
-  "tellWorker",
-  "signWorker",
-  "addUserRole",
-  "completeUpload",
-]);
-/**
- * These do it again: a kick ends the session that came after it, a password closes what it opened since, a worker that registers is new. A token
- * that was given back cannot ask twice.
- */
-const isForgetful: ReadonlySet<RouteName> = new Set(["kickWorker", "setUserPassword", "enrolWorker", "logout"]);
+const isSelfSame: ReadonlySet<RouteName> = new Set(["tellWorker", "completeUpload"]);
+/** A token that was given back cannot ask twice. */
+const isForgetful: ReadonlySet<RouteName> = new Set(["logout"]);
 
 /** The answer but for what moves on by itself. */
 function lasting({ status, body }: Told): string {

@@ -2,7 +2,7 @@
 import { type FeedbackTask, type ResultTask, stateOf } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { phases, taskAt } from "./chains-stage.ts";
-import { type Crew, chain, Harness, type Node } from "./harness.ts";
+import { type Crew, chain, graph, Harness, type Node } from "./harness.ts";
 
 type Words = Readonly<Record<string, unknown>>;
 
@@ -153,6 +153,25 @@ describe("what a node prints", () => {
     await say({ chunks: [{ channel: "stderr", index: 0, text: "err" }] });
 
     expect(texts(await chunks())).toEqual(["out", "err"]);
+  });
+
+  it("[E68] keeps what an attempt says while its run is being ended, so that what it printed has no gap, and tells it to stop", async () => {
+    const world = await new Harness({ settings: { sweepTasksMax: 1 } }).start();
+    const crew = await world.join("w", { slots: 10 });
+    const run = await world.run(graph([{}, {}, {}], []));
+    await world.settle();
+    const last = crew.sent.at(-1) as Crew["last"];
+    await world.ask(said(crew, { chunks: [{ channel: "log", text: "one", index: 0 }] }, last));
+
+    await world.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
+    expect((await world.detail(run)).run.phase).toBe("ending");
+    await world.ask(said(crew, { chunks: [{ channel: "log", text: "two", index: 1 }] }, last));
+    await world.settle();
+
+    const { items } = await world.store.page({ page: "chunks", tenant: "t1", task: last.task, limit: 100 });
+    expect(items.map(({ body }) => /one|two/.exec(body)?.[0])).toEqual(["one", "two"]);
+    expect((await world.detail(run)).run.phase).toBe("cancelled");
+    expect(world.stops().filter(({ task }) => task === last.task)).not.toEqual([]);
   });
 
   it("[E68] appends late words and chunks for a minute after the end, and changes nothing else", async () => {

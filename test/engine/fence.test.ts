@@ -249,9 +249,10 @@ describe("results said twice, or by the wrong one", () => {
     const facts = (await world.facts()).length;
 
     await expect(worker.done({ out: 1 }, held)).resolves.toMatchObject({ applied: false });
+    expect((await world.facts()).length).toBe(facts);
     await expect(worker.done({ out: 2 }, held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
 
-    expect((await world.facts()).length).toBe(facts);
+    expect((await world.facts()).slice(facts)).toEqual(["task.refused"]);
     expect((await world.detail(run)).tasks[0]?.result).toBe('{"out":1}');
   });
 
@@ -324,5 +325,55 @@ describe("results said twice, or by the wrong one", () => {
     const fences = worker.sent.map((dispatch) => dispatch.fence);
     expect(fences).toHaveLength(11);
     expect(fences.every((fence, at) => at === 0 || fence > (fences[at - 1] as number))).toBe(true);
+  });
+});
+
+describe("what a session said before it left and is decided after", () => {
+  it("[B80] counts while nobody has followed the session: its outcome ends the task, its feedback is kept", async () => {
+    const { world, worker, held, run } = await granted();
+    await worker.ack();
+    await worker.leave();
+
+    const { tenant, worker: id, session } = worker;
+    const { task, fence } = held;
+    await world.ask({ type: "task.feedback", tenant, worker: id, session, task, fence, data: { stage: "nearly" } });
+    expect(await worker.done({ out: 1 }, held)).toEqual({ of: "word", applied: true });
+
+    const { run: row, tasks } = await world.detail(run);
+    expect(row.phase).toBe("succeeded");
+    expect(tasks[0]).toMatchObject({ fence: held.fence, result: '{"out":1}' });
+    expect(await world.facts("t1", `run/${run}`)).toContain("task.feedback");
+    expect((await world.workerRow(id)).phase).toBe("away");
+  });
+
+  it("[B80] hands work back and fails attempts as it would have before", async () => {
+    const { world, worker, held, run } = await granted();
+    await worker.ack();
+    await worker.leave();
+
+    expect(await worker.error("E.RUNNER.CANCELLED", "leaving", held)).toEqual({ of: "word", applied: true });
+    const spare = await world.join("spare");
+    await world.settle();
+    expect(spare.last).toMatchObject({ task: held.task });
+    expect(spare.last.fence).toBeGreaterThan(held.fence);
+    expect((await world.detail(run)).run.phase).toBe("running");
+  });
+
+  it("[B80] is refused once the worker is lost, was kicked, or has come back in another session, and asks for nothing", async () => {
+    const later = await granted();
+    await later.worker.ack();
+    await later.worker.leave();
+    for (let passed = 0; passed < 40; passed++) await later.world.advance(1_000);
+    await expect(later.worker.done({ out: 1 }, later.held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+
+    const kicked = await granted();
+    await kicked.world.ask({ type: "worker.kick", tenant: "t1", by: "me", worker: kicked.worker.worker, reason: "out" });
+    await expect(kicked.worker.done({ out: 1 }, kicked.held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+
+    const back = await granted();
+    await back.worker.ack();
+    await back.worker.leave();
+    await back.world.join("w");
+    await expect(back.worker.done({ out: 1 }, back.held)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 });

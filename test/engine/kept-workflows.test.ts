@@ -127,7 +127,7 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
     expect((await bench.ask("listPackages")).body.items).toMatchObject([{ name: "test", versions: ["1.0.0"] }]);
     const told = await bench.ask("saveWorkflow", { body: chain });
     expect(told).toMatchObject({
-      status: 422,
+      status: 400,
       body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/type" } },
     });
     expect(told.body.message).toContain("test.step");

@@ -126,6 +126,26 @@ describe("steering from the other engine", () => {
     expect(JSON.parse((await doc(east, "command", "c-1"))?.body ?? "{}")).toMatchObject({ status: "acked" });
   });
 
+  it("[E120] a drain that is taken back before the worker's engine hears of it is over, as is its end, once the worker has heard", async () => {
+    const { east, west } = await pair();
+    const hearing = await west.join("c", { features: ["fence", "cancel", "held", "undrain"] });
+    const { tenant, worker, session } = hearing;
+    const orders = ["d-1", "u-1"].map((command, at) => ordered({ type: "worker.drain", worker, on: at === 0, command }));
+    const statuses = async () => {
+      const docs = await Promise.all(["d-1", "u-1"].map((id) => doc(east, "command", id)));
+      return docs.map((one) => (JSON.parse(one?.body ?? "{}") as { status?: string }).status);
+    };
+
+    await Promise.all(orders.map((order) => east.ask(order)));
+    await town.rest();
+    expect(await statuses()).toEqual(["sent", "sent"]);
+    const said = of(west, "drain").map(({ on }) => on);
+    expect(said.at(-1)).toBe(false);
+    for (const on of said) await west.ask({ type: "worker.heard", tenant, worker, session, on });
+
+    expect(await statuses()).toEqual(["acked", "acked"]);
+  });
+
   it("[E104] a skip stops the attempt at its worker and the run goes on; a retry takes the attempt back", async () => {
     const { east, west, western } = await pair();
     const run = await east.run(chain(3, far));

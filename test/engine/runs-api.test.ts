@@ -144,7 +144,9 @@ describe("parts of a run", () => {
     const get = (query: Record<string, string>) => bench.ask("getRunNode", { ...at(runId, 0), query });
 
     expect((await get({ path: "results.deep.list.1" })).body.value).toBe(2);
-    expect((await get({ path: "/results/out", offset: "2", length: "3" })).body.value).toBe("xxx");
+    const piece = (await get({ path: "/results/out", offset: "2", length: "3" })).body;
+    expect(piece).toMatchObject({ text: "xxx", range: { from: 2, to: 5, total: 12 } });
+    expect(piece).not.toHaveProperty("value");
     expect((await get({ path: "results.nothing" })).status).toBe(404);
     expect((await get({ path: "secrets" })).status).toBe(400);
     expect((await bench.ask("getRunNode", at(runId, 9))).body.error).toBe("E.NOT_FOUND");
@@ -194,7 +196,7 @@ describe("parts of a run", () => {
     const found = async (query: Record<string, string>) =>
       (await bench.ask("listRunNodes", { params: { runId }, query })).body.items.map((node: { nodeId: string }) => node.nodeId);
 
-    expect(await found({ host: nodeId(0) })).toEqual([middleware]);
+    expect(await found({ hostNodeId: nodeId(0) })).toEqual([middleware]);
     expect(await found({ chainIndex: "0" })).toEqual([middleware]);
     expect(await found({ chainIndex: "1" })).toEqual([]);
     expect(await found({ middleware })).toEqual([nodeId(0)]);
@@ -357,7 +359,10 @@ describe("steering a run", () => {
     const dismissed = await bench.ask("dismissDeadLetter", { params: { taskId: second.taskId }, body: { reason: "known" } });
     expect(dismissed.body.status).toBe("dismissed");
     const audit = await bench.ask("listAudit", { as: "eve", query: { action: "letter.dismiss" } });
-    expect(audit.body.items).toMatchObject([{ targetId: second.taskId, metadata: { reason: "known", outcome: "ok" } }]);
+    expect(audit.body.items).toMatchObject([
+      { targetId: second.taskId, metadata: { reason: "known", outcome: "ok" } },
+      { metadata: { outcome: "E.CONFLICT" } },
+    ]);
     expect((await bench.ask("requeueDeadLetter", { params: { taskId: second.taskId } })).body.error).toBe("E.CONFLICT");
     expect((await bench.ask("dismissDeadLetter", { params: { taskId: "none" } })).body.error).toBe("E.NOT_FOUND");
   });
@@ -381,7 +386,7 @@ describe("steering a run", () => {
     expect(items[2].metadata).not.toHaveProperty("repeatOf");
   });
 
-  it("[A253] orders to a worker are in the audit under the request that gave them, and a drain is said to be done", async () => {
+  it("[A253] orders to a worker are in the audit under the request that gave them, and are said to be done", async () => {
     const { world, bench } = await open();
     await world.join("w");
     const told = [];
@@ -392,7 +397,7 @@ describe("steering a run", () => {
     for (const [n, action] of ["worker.drain", "worker.undrain", "worker.kick"].entries())
       expect(await audit(action)).toMatchObject([{ actorId: "ann", targetId: "w", metadata: { corr: told[n], outcome: "ok" } }]);
     const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100, types: ["command.acked"] });
-    expect(items.map(({ data }) => data["id"])).toEqual(told.slice(0, 2));
+    expect(items.map(({ data }) => data["id"])).toEqual(told);
   });
 
   it("[A156] the audit names who started the run for which a task was dispatched, and under which request", async () => {
@@ -503,7 +508,11 @@ describe("many runs at once", () => {
       by: "x",
       puts: [{ collection: "bulk", name: last.bulkId, rev: doc.rev, body, terms: "running" }],
     });
-    bench.outside.advance(60_000);
+    // A look that is under way takes the place of the next, so each gets its turn.
+    for (let looks = 0; looks < 12; looks++) {
+      bench.outside.advance(5_000);
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
     const again = await finished(bench, last.bulkId);
     expect(again).toMatchObject({ status: "done", changed: 3 });
     expect(await runs()).toBe(6);

@@ -163,7 +163,7 @@ describe("the sample workflow", () => {
     const { world, bench, start, join } = await scene();
     const worker = await join();
     const refused = await start(sample({ selector: "#x", button: "sideways" }));
-    expect(refused).toMatchObject({ status: 422, body: { error: "E.WORKFLOW.INVALID", details: { node: click } } });
+    expect(refused).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID", details: { node: click } } });
     expect(refused.body.message).toContain("button");
 
     const { body } = await start(sample());

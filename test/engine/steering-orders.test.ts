@@ -104,7 +104,34 @@ describe("workers that are known over REST", () => {
   });
 });
 
+describe("a sign of life", () => {
+  it("[E121] leaves a worker that was lost the name it had", async () => {
+    const world = await new Harness().start();
+    const crew = await world.join("w");
+    await crew.leave();
+    for (let at = 0; at < 31; at++) await world.advance(1_000);
+
+    await world.ask(sign({ name: "its instance" }));
+
+    expect(await world.workerRow("t1/w")).toMatchObject({ phase: "enrolled", name: "w" });
+  });
+});
+
 describe("commands for a worker", () => {
+  it("[E122] tell the log and the audit where a package lies, and not what lets somebody in there", async () => {
+    const world = await new Harness().start();
+    await world.join("w");
+    const url = "https://bob:hidden@x.test/@scope/p.zip?sig=hidden#hidden";
+
+    await world.ask({ ...send("c-1"), order: { ...install, url } } as Command);
+
+    expect(orders(world)).toMatchObject([{ order: { url } }]);
+    const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100 });
+    const told = items.filter(({ type }) => type === "command.sent" || type === "audit.pkg.install");
+    expect(told.map(({ data }) => data["url"])).toEqual(["https://x.test/@scope/p.zip", "https://x.test/@scope/p.zip"]);
+    expect(JSON.stringify(items)).not.toContain("hidden");
+  });
+
   it("[B62] go to its session, are kept as documents, told of and audited", async () => {
     const world = await new Harness().start();
     const crew = await world.join("w");

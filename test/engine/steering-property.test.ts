@@ -2,17 +2,9 @@
 // comes to its end and nothing is left open.
 
 import type { Command, TaskRow } from "@astraflow/engine";
+import { createDice } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import { type Crew, graph, Harness, type Node, nodeId } from "./harness.ts";
-
-/** Numbers that look random and are the same for the same seed. */
-function dice(seed: number): (sides: number) => number {
-  let state = seed * 2_654_435_761 + 1;
-  return (sides) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
-  };
-}
 
 /** 380: a task was moved into a line that the same turn had found empty, and was forgotten there. */
 const seeds = [...Array.from({ length: 24 }, (_, at) => at + 1), 380];
@@ -30,7 +22,7 @@ class Storm {
   #turns = 0;
 
   constructor(seed: number) {
-    this.roll = dice(seed);
+    this.roll = createDice(seed * 2_654_435_761 + 1);
     this.world = new Harness({
       cluster: { mode: seed % 2 === 0 ? "weak" : "strong", gate: ({ step }) => (step === "begin" ? this.#brake() : undefined) },
     });

@@ -25,6 +25,8 @@ interface RunLife {
 }
 
 const ends = new Set(["task.succeeded", "task.skipped", "task.failed", "task.cancelled"]);
+/** Facts about a task that nobody need hold. */
+const wordless = new Set(["task.failed", "task.cancelled", "task.waiting", "task.ready", "task.parked"]);
 
 export class LogCheck {
   readonly #tenant: string;
@@ -88,6 +90,8 @@ export class LogCheck {
     // What an operator asked of a run that was over is kept too.
     if (type.startsWith("audit.")) return null;
     if (type === "task.feedback" && data["isLate"] === true) return this.#hearLate(data);
+    // An outcome that came too late changes nothing, and may follow any end.
+    if (type === "task.refused") return null;
     if (run.end !== null) return `run ${id} had ended (${run.end})`;
     if (type === "run.succeeded" || type === "run.failed" || type === "run.cancelled") {
       run.end = type;
@@ -125,7 +129,7 @@ export class LogCheck {
       task.worker = null;
       return null;
     }
-    const isWord = type !== "task.failed" && type !== "task.cancelled" && type !== "task.ready" && type !== "task.parked";
+    const isWord = !wordless.has(type);
     if (isWord && task.worker === null) return `nobody held ${id}`;
     if ((isWord || task.worker !== null) && fence !== task.fence) return `${id} is under fence ${task.fence}, not ${fence}`;
     if (isWord && data["worker"] !== undefined && data["worker"] !== task.worker)

@@ -63,6 +63,13 @@ describe("layers", () => {
     ]);
   });
 
+  it("[H9] leaves a package of another language alone, and no room that only says it is one", () => {
+    const python = { "packages/models-python/pyproject.toml": "", "packages/models-python/tests/a.py": "import json" };
+
+    expect(judge(python)).toEqual([]);
+    expect(judge({ ...python, "packages/models-python/package.json": manifest("models-python") })).toHaveLength(1);
+  });
+
   it("[H9] refuses an import of a room that does not exist", () => {
     expect(judge({ "test/b.test.ts": 'import "@astraflow/attic";' })).toEqual([expect.stringContaining("not in the table")]);
   });

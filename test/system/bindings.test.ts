@@ -78,6 +78,10 @@ describe("a secret that is granted to a package", () => {
     // Both the guard and what it guards had it: they say so without saying it.
     expect(text.match(new RegExp(digest, "g"))?.length).toBeGreaterThanOrEqual(2);
     expect(text).toContain("boasting");
+    // Told in pieces, in a message, in a result and in an error, and masked in each.
+    expect(text).toContain("***, that is all");
+    expect(text).toContain("the lock is jammed by ***");
+    expect(text).not.toContain(secret.slice(9));
     expect(answers.filter((answer) => answer.includes(secret) || answer.includes("__resourceBinding"))).toEqual([]);
     // The resource itself is kept, as bytes, in a folder of its own.
     const files = [...filesWith(dataDir, secret), ...filesWith(workerDir, secret)];

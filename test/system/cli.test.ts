@@ -101,7 +101,7 @@ describe("astra runs", () => {
     expect((await astraDone(["runs", "list"], env)).stdout).toMatch(new RegExp(`^RUN +STATUS.*\\n${ref.runId} +queued`));
     expect(JSON.parse((await astraDone(["runs", "ls", "--json"], env)).stdout)).toMatchObject({ items: [{ runId: ref.runId }] });
     expect((await astraDone(["runs", "show", short], env)).stdout).toContain("waits for demo.text");
-    expect(await astraDone(["runs", "cancel", short, "--json"], env)).toMatchObject({ code: 0 });
+    expect(await astraDone(["runs", "cancel", short, "--yes", "--json"], env)).toMatchObject({ code: 0 });
     expect((await new Api(http).ended(ref.runId)).status).toBe("cancelled");
   });
 
@@ -110,7 +110,7 @@ describe("astra runs", () => {
     const env = { ASTRA_URL: http };
     const { runId } = await new Api(http).start(textChain("abc"), "k");
 
-    const first = await astraDone(["runs", "cancel", runId], env);
+    const first = await astraDone(["runs", "cancel", runId, "--yes"], env);
     await new Api(http).ended(runId);
     const second = await astraDone(["runs", "cancel", runId], env);
 

@@ -1,7 +1,7 @@
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { expectOnce, submit } from "./accepted-runs.ts";
-import { Api, startScheduler, startWorker } from "./installation.ts";
+import { Api, spawnWorker, startScheduler } from "./installation.ts";
 import { within } from "./processes.ts";
 
 let server: PostgresServer;
@@ -24,7 +24,7 @@ describe("kill -9 of one of two schedulers on PostgreSQL", () => {
       const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
       const doomed = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
       const other = await startScheduler({ env });
-      await startWorker(`${doomed.ws},${other.ws}`);
+      spawnWorker(`${doomed.ws},${other.ws}`);
       const refs = Array.from({ length: 12 }, (_, at) => submit(new Api(doomed.http), at));
 
       expect(await within(doomed.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });

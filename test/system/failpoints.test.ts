@@ -6,7 +6,7 @@ import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Api, startScheduler, startWorker } from "./installation.ts";
+import { Api, spawnWorker, startScheduler } from "./installation.ts";
 import { root, until, within } from "./processes.ts";
 
 /** Each point, and passes that fall into the run: into its beginning and its middle where a turn as a whole is lost. */
@@ -48,7 +48,7 @@ function chainAndMap(): Workflow {
 async function killAt(point: string, pass: number, env: Record<string, string>): Promise<string> {
   const first = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
   const api = new Api(first.http);
-  await startWorker(first.ws, { slots: 2 });
+  spawnWorker(first.ws, { slots: 2 });
   const workflow = chainAndMap();
   const accepted = until("the run to be accepted", () => api.start(workflow, "k"));
 

@@ -120,7 +120,7 @@ it("[O64] kill -9 of the worker itself: its next process is known by its counter
   first.kill("SIGKILL");
   await first.ended;
   const second = await startStandIn(ws, { folder });
-  // Its lease would have lasted for 105 s; a test waits for 30.
+  // Its lease would have lasted for 105 s; no test waits as long.
   await second.heard("started");
   writeFileSync(gate, "");
 

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import type { WorkerDiagnostics } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { readJournals } from "../../bench/ledger-work.ts";
-import { countStarts, gatedChain, makeGate, mostAtOnce, sideBySide, spawnStandIn, startStandIn } from "./foreign/stand-in.ts";
+import { expectSixOnTwoSlots } from "./foreign/six-chains.ts";
+import { gatedChain, makeGate, sideBySide, spawnStandIn, startStandIn } from "./foreign/stand-in.ts";
 import { Api, startScheduler } from "./installation.ts";
 import { until, within } from "./processes.ts";
 
@@ -10,18 +10,9 @@ it("[O62] a worker of the first generation gets work as it is, no more of it at 
   const { http, ws } = await startScheduler();
   const api = new Api(http);
   const worker = await startStandIn(ws, { slots: 2 });
-  const gate = makeGate();
 
-  const refs = await Promise.all([..."abcdef"].map((text) => api.start(gatedChain(gate, text), text)));
-  await worker.heard("started", 2);
-  writeFileSync(gate, "");
-  const runs = await Promise.all(refs.map(({ runId }) => api.ended(runId)));
+  await expectSixOnTwoSlots(api, worker);
 
-  expect(runs.map(({ status, nodes }) => [status, nodes?.at(-1)?.result])).toEqual(
-    [..."ABCDEF"].map((text) => ["succeeded", { text }]),
-  );
-  expect(countStarts(worker.folder)).toEqual(Array(12).fill(1));
-  expect(mostAtOnce(readJournals(worker.folder))).toBe(2);
   const { session, handlers } = await api.get<WorkerDiagnostics>("/api/v1/workers/old-1/diagnostics");
   expect(session).toMatchObject({ phase: "online", dialect: "first" });
   expect(handlers).toContainEqual(expect.objectContaining({ package: "foreign", runtime: "python", nodeType: "foreign.upper" }));

@@ -2,12 +2,11 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Worker, WorkerDiagnostics } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { readJournals } from "../../bench/ledger-work.ts";
+import { expectSixOnTwoSlots } from "./foreign/six-chains.ts";
 import {
   countStarts,
   gatedChain,
   makeGate,
-  mostAtOnce,
   type StandIn,
   type StandInOptions,
   sideBySide,
@@ -23,18 +22,9 @@ it("[O66] a v1 worker gets work as it is, no more of it at once than it has slot
   const { http, ws } = await startScheduler();
   const api = new Api(http);
   const worker = await start(ws, { slots: 2 });
-  const gate = makeGate();
 
-  const refs = await Promise.all([..."abcdef"].map((text) => api.start(gatedChain(gate, text), text)));
-  await worker.heard("started", 2);
-  writeFileSync(gate, "");
-  const runs = await Promise.all(refs.map(({ runId }) => api.ended(runId)));
+  await expectSixOnTwoSlots(api, worker);
 
-  expect(runs.map(({ status, nodes }) => [status, nodes?.at(-1)?.result])).toEqual(
-    [..."ABCDEF"].map((text) => ["succeeded", { text }]),
-  );
-  expect(countStarts(worker.folder)).toEqual(Array(12).fill(1));
-  expect(mostAtOnce(readJournals(worker.folder))).toBe(2);
   const { session } = await api.get<WorkerDiagnostics>("/api/v1/workers/old-1/diagnostics");
   expect(session).toMatchObject({ phase: "online", dialect: "v1" });
   expect([worker.lines("still"), worker.dropped()]).toEqual([[], []]);

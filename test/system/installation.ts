@@ -2,7 +2,7 @@
 
 import { join } from "node:path";
 import type { Run, RunEvent, RunEventList, RunList, RunRef, WorkerList, Workflow } from "@astraflow/protocol";
-import { astra, makeFolder, type Process, root, until } from "./processes.ts";
+import { astra, makeFolder, type Process, root, until, waitMsMax } from "./processes.ts";
 
 export interface Scheduler {
   readonly process: Process;
@@ -51,11 +51,15 @@ export interface WorkerOptions {
   readonly instanceId?: string;
 }
 
-export async function startWorker(
+/**
+ * A worker that is on its way. Where a scheduler dies at one of its turns, whichever that is by the clock, nobody may wait for a worker
+ * first: turns are also made while nothing happens, and a slow machine would see the death before the worker is there.
+ */
+export function spawnWorker(
   ws: string,
   { name = "w-1", dataDir = join(makeFolder(), "worker"), slots = 8, instanceId }: WorkerOptions = {},
-): Promise<Process> {
-  const worker = astra(["worker"], {
+): Process {
+  return astra(["worker"], {
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
     ASTRA_WORKER_TENANT: "default",
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
@@ -69,6 +73,10 @@ export async function startWorker(
     ASTRA_WORKER_LOG_LEVEL: "warn",
     ...(instanceId !== undefined && { ASTRA_WORKER_WORKER_INSTANCE_ID: instanceId }),
   });
+}
+
+export async function startWorker(ws: string, options: WorkerOptions = {}): Promise<Process> {
+  const worker = spawnWorker(ws, options);
   await worker.ready();
   return worker;
 }
@@ -89,7 +97,7 @@ export class Api {
         ...(body !== undefined && { "content-type": "application/json" }),
         ...headers,
       },
-      signal: AbortSignal.timeout(10_000),
+      signal: AbortSignal.timeout(waitMsMax),
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
   }
@@ -131,6 +139,16 @@ export class Api {
       if (page.nextCursor === null || page.items.length === 0) return facts;
       cursor = page.nextCursor;
     }
+  }
+
+  /**
+   * Acked, and the ack stored: a worker surely holds a task of this run, whatever becomes of the scheduler that granted it. A node shows
+   * as running from its grant on, when its worker need not have heard of it.
+   */
+  async held(id: string): Promise<void> {
+    await until("the ack of a task to be stored", async () =>
+      (await this.facts(id)).some((fact) => fact.type === "task.running"),
+    );
   }
 
   ended(id: string): Promise<Run> {

@@ -66,15 +66,16 @@ it("[A26] both programs, scraped after a run, show exactly the families that doc
 });
 
 it("[A23] a worker is diagnosed while it works: what it holds, what it can run, its numbers and its outbox; the wish for slots counts it", async () => {
-  const { http, ws } = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "2000"] });
+  const { http, ws } = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "10000"] });
   const { instance } = await startWatchedWorker(ws);
   const api = new Api(http);
-  const { runId } = await api.start(slowRun(30_000), "k");
+  const { runId } = await api.start(slowRun(600_000), "k");
 
   const path = `/api/v1/workers/${instance}/diagnostics`;
   const seen = await until("a heartbeat that names the attempt", async () => {
     const now = await api.get<WorkerDiagnostics>(path);
-    return now.attempts.length === 1 && now.resources["inflight"] === 1 ? now : null;
+    // On a loaded machine a beat may be missed: the picture is taken at one that came.
+    return now.attempts.length === 1 && now.resources["inflight"] === 1 && now.worker.liveness === "fresh" ? now : null;
   });
 
   expect(seen).toMatchObject({
@@ -102,15 +103,12 @@ it("[A24] a kicked worker hears why, comes back with its good credential, and fi
   const { http, ws } = await startScheduler();
   const { worker, instance } = await startWatchedWorker(ws);
   const api = new Api(http);
-  const { runId } = await api.start(slowRun(1_500), "k");
+  const { runId } = await api.start(slowRun(4_000), "k");
   const epochOf = async () => (await api.get<WorkerDiagnostics>(`/api/v1/workers/${instance}/diagnostics`)).session.epoch;
-  await until(
-    "the attempt to be there",
-    async () => (await api.run(runId)).nodes?.some(({ status }) => status === "running") ?? false,
-  );
+  await api.held(runId);
   const before = await epochOf();
 
-  expect(await astraDone(["workers", "kick", "w-1", "--reason", "its key leaked"], { ASTRA_URL: http })).toMatchObject({
+  expect(await astraDone(["workers", "kick", "w-1", "--yes", "--reason", "its key leaked"], { ASTRA_URL: http })).toMatchObject({
     code: 0,
   });
 
@@ -119,7 +117,7 @@ it("[A24] a kicked worker hears why, comes back with its good credential, and fi
     return now.status === "online" && (await epochOf()) > before ? now : null;
   });
   expect(back.instanceId).toBe(instance);
-  expect(worker.stderr()).toContain("its key leaked");
+  await until("the reason to be told", async () => worker.stderr().includes("its key leaked"));
   const run = await api.ended(runId);
   expect([run.status, run.nodes?.map(({ attempt }) => attempt)]).toEqual(["succeeded", run.nodes?.map(() => 1)]);
 });

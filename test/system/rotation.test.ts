@@ -110,7 +110,7 @@ describe("session keys that change under a running scheduler", () => {
     JSON.parse(Buffer.from(String(token).split(".")[0] ?? "", "base64url").toString()).kid;
 
   it("[O34] a session whose token the last key has signed is resumed under the next, which signs from then on; the last one goes", async () => {
-    const { scheduler } = await openHouse(["--session-key-age", "1000", "--session-token", "5000"]);
+    const { scheduler } = await openHouse(["--session-key-age", "2000", "--session-token", "10000"]);
     const { bare, accept } = await joinWith(scheduler, oldSecret, "w-1");
     const first = kidOf(accept.payload["session_token"]);
 

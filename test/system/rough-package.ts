@@ -2,16 +2,17 @@
 
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Workflow } from "@astraflow/protocol";
+import type { JsonObject, Workflow } from "@astraflow/protocol";
 import { astra, makeFolder, type Process } from "./processes.ts";
 
 const code = `
   import { execFileSync } from "node:child_process";
   import { existsSync, writeFileSync } from "node:fs";
-  /** Keeps the thread to itself: nothing else in it runs meanwhile. */
+  const nap = new Int32Array(new SharedArrayBuffer(4));
+  /** Keeps the thread to itself until the file of the gate is there: nothing else in it runs meanwhile. */
   export const block = (ctx) => {
     ctx.feedback.send({ stage: "blocking" });
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ctx.params.ms);
+    while (!existsSync(ctx.params.gate)) Atomics.wait(nap, 0, 0, 20);
     return { was: "blocked" };
   };
   /** The same in a call into the system, out of which no thread can be taken. */
@@ -28,6 +29,23 @@ const code = `
     writeFileSync(ctx.params.stopped, String(ctx.signal.reason.message));
     return { by: "first" };
   };
+  /** The first attempt starts processes and waits for them, which is for ever; every other one answers at once. */
+  export const start = async (ctx) => {
+    if (existsSync(ctx.params.pid)) return { by: "second" };
+    const child = ctx.spawn("sh", ["-c", "sleep 600 & sleep 600"]);
+    writeFileSync(ctx.params.pid, String(child.pid));
+    ctx.feedback.send({ stage: "waiting" });
+    await new Promise((go) => child.once("exit", go));
+    return { by: "first" };
+  };
+  /** Keeps something in this process under a name; the next node of the run refers to it. */
+  export const keep = (ctx) => {
+    ctx.resources.register({ id: ctx.params.id, type: "model", value: {} });
+    return { outputs: {}, artifacts: [ctx.resources.artifact(ctx.params.id)] };
+  };
+  export const use = () => ({ used: true });
+  /** Lets it go, whoever may still want it. */
+  export const drop = (ctx) => ({ wasThere: ctx.resources.drop(ctx.params.id) });
   export const crash = async () => {
     setImmediate(() => { throw new TypeError("nobody catches this"); });
     await new Promise(() => {});
@@ -45,7 +63,7 @@ export function makeRoughPackage(): string {
     description: "",
     adapters: [{ name: "main", entrypoint: "main.mjs", capabilities: ["rough.all"] }],
     node: { requires: ">=22" },
-    nodes: ["block", "shell", "once", "crash"].map((handler) => ({
+    nodes: ["block", "shell", "once", "start", "keep", "use", "drop", "crash"].map((handler) => ({
       ...usual,
       type: `rough.${handler}`,
       label: handler,
@@ -84,8 +102,14 @@ export async function startRoughWorker(
   return worker;
 }
 
+/** A file that is not there yet; `open` makes it. */
+export function makeGate(): { readonly gate: string; open(): void } {
+  const gate = join(makeFolder(), "gate");
+  return { gate, open: () => writeFileSync(gate, "") };
+}
+
 /** One node of that package. */
-export function roughRun(handler: string, parameters: Record<string, string | number> = {}): Workflow {
+export function roughRun(handler: string, parameters: JsonObject = {}): Workflow {
   const id = "11111111-1111-4111-8111-111111111111";
   const ui = { inputPorts: [], outputPorts: [] };
   const node = {

@@ -81,7 +81,8 @@ describe("astra up", () => {
     const other = createServer();
     const isFree = await new Promise<boolean>((resolve) => {
       other.once("error", () => resolve(false));
-      other.listen(8080, "127.0.0.1", () => resolve(true));
+      // Shared, so that a second run of the tests beside this one holds it too and neither frees it for the other.
+      other.listen({ port: 8080, host: "127.0.0.1", reusePort: true }, () => resolve(true));
     });
     try {
       const free = astra(["up", "--no-demo", "--data-dir", join(makeFolder(), "var")]);

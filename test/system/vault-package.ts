@@ -15,11 +15,14 @@ const code = `
   const seenBy = (ctx) => ({ digest: digestOf(ctx), errors: ctx.resourceBindingErrors });
   const boast = (ctx) => {
     ctx.feedback.send({ stage: "boasting", metadata: { results: { mine: ctx.params }, mine: ctx.params } });
-    ctx.feedback.emitText("nothing of it in a text", { metadata: { mine: ctx.params } });
+    const { value = "" } = ctx.resourceBindings.door ?? {};
+    ctx.feedback.emitText("told in two parts: " + value.slice(0, 9), { metadata: { mine: ctx.params } });
+    ctx.feedback.emitText(value.slice(9) + ", that is all", { metadata: { mine: ctx.params } });
+    ctx.feedback.send({ message: "it is " + value, metadata: { results: { said: value } } });
   };
   export const open = (ctx) => {
     boast(ctx);
-    return { seen: seenBy(ctx), mine: ctx.params };
+    return { seen: seenBy(ctx), mine: ctx.params, told: ctx.resourceBindings.door?.value ?? null };
   };
   export const guard = async (ctx) => {
     boast(ctx);
@@ -28,7 +31,7 @@ const code = `
   };
   export const jam = (ctx) => {
     boast(ctx);
-    throw new Error("the lock is jammed");
+    throw new Error("the lock is jammed by " + ctx.resourceBindings.door?.value);
   };
 `;
 

@@ -1,19 +1,20 @@
 import { describe, expect, it } from "vitest";
 import { Api, startScheduler } from "./installation.ts";
-import { astraDone, makeFolder, until } from "./processes.ts";
-import { makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
+import { astraDone, makeFolder, until, waitMsMax } from "./processes.ts";
+import { makeGate, makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
 
 describe("a worker with --metrics-listen", () => {
   it("[W136] says in its ready line where it listens, and answers there while a handler blocks", async () => {
-    const scheduler = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "2000"] });
+    const scheduler = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "10000"] });
     const api = new Api(scheduler.http);
     const worker = await startRoughWorker(scheduler.ws, makeRoughPackage(), ["--metrics-listen", "127.0.0.1:0"]);
     const { metrics } = await worker.ready();
-    const get = (path: string) => fetch(`${String(metrics)}${path}`, { signal: AbortSignal.timeout(2_000) });
+    const get = (path: string) => fetch(`${String(metrics)}${path}`, { signal: AbortSignal.timeout(waitMsMax) });
     const inventory = async () => (await (await get("/inventory")).json()) as Record<string, object[]>;
     expect(metrics).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
 
-    const { runId } = await api.start(roughRun("block", { ms: 2_500 }), "k");
+    const { gate, open } = makeGate();
+    const { runId } = await api.start(roughRun("block", { gate }), "k");
     const busy = await until("the attempt in the inventory", async () => {
       const seen = await inventory();
       return seen["running"]?.length === 1 && seen;
@@ -30,9 +31,11 @@ describe("a worker with --metrics-listen", () => {
     });
     expect((await get("/healthz")).status).toBe(200);
     expect(await (await get("/metrics")).text()).toMatch(/^inflight_tasks 1$/m);
+    const beats = async () => /^heartbeat_sent_total [1-9]/m.test(await (await get("/metrics")).text());
+    await until("a heartbeat while the handler blocks", beats);
+    open();
     await api.ended(runId);
     const text = await (await get("/metrics")).text();
-    expect(text).toMatch(/^heartbeat_sent_total [1-9]/m);
     expect(text).toContain('task_duration_ms_bucket{node_type="rough.block",le="+Inf"} 1');
   });
 
@@ -61,7 +64,10 @@ describe("a worker in one thread", () => {
     const api = new Api(scheduler.http);
     await startRoughWorker(scheduler.ws, makeRoughPackage(), ["--threads", "0"]);
 
-    const run = await api.ended((await api.start(roughRun("block", { ms: 1 }), "k")).runId);
+    const { gate, open } = makeGate();
+    open();
+
+    const run = await api.ended((await api.start(roughRun("block", { gate }), "k")).runId);
 
     expect(run).toMatchObject({ status: "succeeded", nodes: [{ result: { was: "blocked" } }] });
   });

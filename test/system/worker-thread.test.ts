@@ -1,12 +1,14 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { WorkerDiagnostics } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { Api, startScheduler } from "./installation.ts";
 import { makeFolder, until, within } from "./processes.ts";
-import { makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
+import { makeGate, makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
 
 /** Short, so that a worker that looks dead is taken for dead within the test. */
-const short = { flags: ["--heartbeat", "500", "--lease", "2000"] };
+const leaseMs = 3_000;
+const short = { flags: ["--heartbeat", "500", "--lease", String(leaseMs)] };
 
 async function install(words: readonly string[] = []) {
   const scheduler = await startScheduler(short);
@@ -32,8 +34,15 @@ const typesOf = async (api: Api, run: string) => (await api.facts(run)).map((fac
 describe("a handler that blocks its thread", () => {
   it("[W120] for far longer than the lease does not make its worker look dead: the task is done once, by it", async () => {
     const { api } = await install();
-    const { runId } = await api.start(roughRun("block", { ms: 5_000 }), "k");
+    const { gate, open } = makeGate();
+    const { runId } = await api.start(roughRun("block", { gate }), "k");
+    await running(api, runId);
+    const leaseUntil = async () =>
+      Date.parse((await api.get<WorkerDiagnostics>("/api/v1/workers/rough/diagnostics")).session.leaseUntil ?? "");
+    const first = await leaseUntil();
 
+    await until("the lease to be renewed for twice its time", async () => (await leaseUntil()) > first + 2 * leaseMs);
+    open();
     const run = await api.ended(runId);
 
     expect(run).toMatchObject({ status: "succeeded", nodes: [{ attempt: 1 }] });
@@ -43,7 +52,8 @@ describe("a handler that blocks its thread", () => {
   it("[W124] does not hold up a drain: the worker beats on, delivers the result and ends with 0", async () => {
     const { api, worker } = await install(["--metrics-listen", "127.0.0.1:0"]);
     const metrics = String((await worker.ready())["metrics"]);
-    const { runId } = await api.start(roughRun("block", { ms: 4_000 }), "k");
+    const { gate, open } = makeGate();
+    const { runId } = await api.start(roughRun("block", { gate }), "k");
     await running(api, runId);
 
     worker.kill("SIGTERM");
@@ -56,6 +66,7 @@ describe("a handler that blocks its thread", () => {
     expect(phase).toBe("DRAINING");
     expect((await api.run(runId)).status).toBe("running");
 
+    open();
     expect(await within(worker.ended, "the end of the drained worker", worker.stderr)).toEqual({ code: 0, signal: null });
     expect(await api.ended(runId)).toMatchObject({ status: "succeeded", nodes: [{ attempt: 1 }] });
     expect(await typesOf(api, runId)).not.toContain("task.requeued");
@@ -63,7 +74,7 @@ describe("a handler that blocks its thread", () => {
 
   it("[W124] is given back at the end of the grace, and ended with its thread", async () => {
     const { api, worker } = await install(["--grace", "300"]);
-    const { runId } = await api.start(roughRun("block", { ms: 600_000 }), "k");
+    const { runId } = await api.start(roughRun("block", { gate: makeGate().gate }), "k");
     await running(api, runId);
 
     worker.kill("SIGTERM");
@@ -74,7 +85,7 @@ describe("a handler that blocks its thread", () => {
 
   it("[W124] ends the process by force where it sits in a call into the system, after its work was given back", async () => {
     const { api, worker } = await install(["--grace", "300"]);
-    const { runId } = await api.start(roughRun("shell", { ms: 20_000 }), "k");
+    const { runId } = await api.start(roughRun("shell", { ms: 60_000 }), "k");
     await running(api, runId);
 
     worker.kill("SIGTERM");
@@ -88,10 +99,12 @@ describe("a handler that blocks its thread", () => {
 describe("a handler that ends its thread", () => {
   it("[W122] fails its task and no other: the worker goes on in the same session", async () => {
     const { api, worker } = await install();
+    const { gate, open } = makeGate();
+    open();
     const crashed = await api.start(roughRun("crash"), "k1");
 
     const first = await api.ended(crashed.runId);
-    const second = await api.ended((await api.start(roughRun("block", { ms: 1 }), "k2")).runId);
+    const second = await api.ended((await api.start(roughRun("block", { gate }), "k2")).runId);
 
     expect(first).toMatchObject({ status: "failed" });
     expect(JSON.stringify(first)).toContain("nobody catches this");

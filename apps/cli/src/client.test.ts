@@ -111,16 +111,22 @@ it("[L2] a scheduler that does not answer in time is not said to be absent", asy
   });
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 
-  await expect(createClient({ url, token: "t" }, 1).listRuns({ limit: 1 })).rejects.toMatchObject({
+  await expect(createClient({ url, token: "t" }, { waitMs: 1 }).listRuns({ limit: 1 })).rejects.toMatchObject({
     exitCode: exitCodes.unreachable,
     message: expect.stringMatching(/did not answer within 0\.001 s/),
     next: `curl ${url}/readyz`,
   });
 });
 
-it("[L2] a refusal keeps the scheduler's own code and words; something that is no scheduler is said to be none", async () => {
+it("[L2] [L56] a refusal keeps the scheduler's own code and words; something that is no scheduler is said to be none", async () => {
   const refusing = await serve(409, JSON.stringify({ error: "E.RUN.TERMINAL", message: "run x has ended" }));
   const foreign = await serve(200, "<html>");
+  const elsewhere = await serve(404, "<html>");
+
+  await expect(createClient({ url: elsewhere, token: "t" }).getRun({ runId: "x" })).rejects.toMatchObject({
+    exitCode: exitCodes.unreachable,
+    message: expect.stringMatching(/does not speak as a scheduler does \(HTTP 404\)/),
+  });
 
   await expect(createClient({ url: refusing, token: "t" }).cancelRun({ runId: "x" })).rejects.toMatchObject({
     exitCode: 6,

@@ -10,11 +10,23 @@ export type { Client } from "@astraflow/client";
 
 const requestMsMax = 30_000;
 
-export function createClient(connection: Connection, waitMs = requestMsMax): Client {
+export interface ClientManner {
+  readonly waitMs?: number;
+  /** Hears of every request that was answered or was not, in one line; never of the token. */
+  readonly note?: ((line: string) => void) | undefined;
+}
+
+export function createClient(connection: Connection, { waitMs = requestMsMax, note }: ClientManner = {}): Client {
   // For the whole process, which talks to this scheduler and nobody else: fetch takes no authority of its own.
   if (connection.authority !== undefined) setDefaultCACertificates([connection.authority]);
   // Nobody there is told at once; commands that can wait for a scheduler do so themselves, and say it.
-  const client = createApiClient({ url: connection.url, token: connection.token, waitMs, retry: { busyMax: 3, lostMax: 0 } });
+  const client = createApiClient({
+    url: connection.url,
+    token: connection.token,
+    waitMs,
+    retry: { busyMax: 3, lostMax: 0 },
+    ...(note !== undefined && { outside: { fetch: noting(note) } }),
+  });
   const translate = (cause: unknown): never => {
     throw failureOf(cause, connection.url, waitMs);
   };
@@ -36,9 +48,29 @@ export function createClient(connection: Connection, waitMs = requestMsMax): Cli
   };
 }
 
+/** Tells method, path, status and time of each request; of a stream the time to its head. */
+function noting(note: (line: string) => void): (url: string, init: RequestInit) => Promise<Response> {
+  return async (url, init) => {
+    const begun = performance.now();
+    const { pathname, search } = new URL(url);
+    const end = (what: string): void =>
+      note(`${init.method ?? "GET"} ${pathname}${search} ${what} in ${Math.round(performance.now() - begun)} ms`);
+    try {
+      const response = await fetch(url, init);
+      const requestId = response.headers.get("x-request-id");
+      end(`${response.status}${requestId === null ? "" : ` (request ${requestId})`}`);
+      return response;
+    } catch (cause) {
+      end("had no answer");
+      throw cause;
+    }
+  };
+}
+
 /** What the client throws, as the CLI says it; anything else is what it was. */
 function failureOf(cause: unknown, url: string, waitMs: number): unknown {
   if (cause instanceof ApiFault) {
+    if (cause.code === `HTTP ${cause.status}`) return stranger(url, cause.code);
     const next =
       cause.status === 401 && cause.code !== "E.AUTH.CREDENTIALS" ? "ASTRA_TOKEN=… astra …, --token @FILE, or astra login" : null;
     return new CliFailure(exitCodeOf(cause.status), cause.toJSON(), next);
@@ -55,6 +87,12 @@ function late(url: string, waitMs: number): CliFailure {
     { error: "E.UNREACHABLE", message, details: { reason: "TIMEOUT" } },
     `curl ${url}/readyz`,
   );
+}
+
+/** A refusal of a scheduler has a body; this one is of another program, or of something on the way, and says nothing about what was asked. */
+function stranger(url: string, reason: string): CliFailure {
+  const message = `What answers at ${url} does not speak as a scheduler does (${reason}). Name another with --url or ASTRA_URL, or look at what stands in between.`;
+  return new CliFailure(exitCodes.unreachable, { error: "E.UNREACHABLE", message, details: { reason } }, `curl ${url}/readyz`);
 }
 
 /** How OpenSSL and Node call a certificate that does not prove what it should. */

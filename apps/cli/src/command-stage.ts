@@ -15,7 +15,7 @@ export interface Stage {
 }
 
 /** An answer that is a function is asked with the call's input; an operation without an answer must not be called. */
-export function openStage(answers: Answers, more: Partial<Pick<Place, "json" | "output">> = {}): Stage {
+export function openStage(answers: Answers, more: Partial<Pick<Place, "json" | "output" | "agree" | "now">> = {}): Stage {
   const calls: [string, unknown][] = [];
   const said = { out: "", err: "" };
   const answer = (name: string, input: unknown): unknown => {
@@ -38,7 +38,15 @@ export function openStage(answers: Answers, more: Partial<Pick<Place, "json" | "
     wantsColor: false,
   });
   return {
-    place: { client, terminal, json: false, ...more, signal: new AbortController().signal },
+    place: {
+      client,
+      terminal,
+      json: false,
+      agree: async () => undefined,
+      now: () => 0,
+      ...more,
+      signal: new AbortController().signal,
+    },
     calls,
     out: () => said.out,
     err: () => said.err,

@@ -1,10 +1,13 @@
 import type { Run, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { openStage } from "./command-stage.ts";
+import { agreeing } from "./consent.ts";
 import { describeEvent, dismissLetter, listAudit, listLetters, requeueLetter, showEvents } from "./ledger-command.ts";
-import { diffRuns, listRuns, showLogs } from "./runs-command.ts";
+import { listQueues } from "./queues-command.ts";
+import { diffRuns } from "./run-diff.ts";
+import { listRuns, showLogs } from "./runs-command.ts";
 import { cancelRun, changeRuns, rebindRun, replayRun, retryRun, skipNode } from "./steer-command.ts";
-import { listQueues, whyRun } from "./why-command.ts";
+import { whyRun } from "./why-command.ts";
 
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const nodeId = "11111111-1111-4111-8111-111111111111";
@@ -68,9 +71,12 @@ describe("steering", () => {
       refused: 1,
       refusals: [{ runId, code: "E.X", message: "m" }],
     };
-    const stage = openStage({
-      changeRuns: ({ body }: { body: { dryRun?: boolean } }) => ({ ...bulk, status: body.dryRun ? "planned" : "done" }),
-    });
+    const stage = openStage(
+      {
+        changeRuns: ({ body }: { body: { dryRun?: boolean } }) => ({ ...bulk, status: body.dryRun ? "planned" : "done" }),
+      },
+      { agree: agreeing({ isAgreed: false, ask: null }) },
+    );
 
     await expect(changeRuns("cancel", {}, stage.place)).rejects.toThrow(/Say which runs/);
     await expect(changeRuns("cancel", { status: ["failed"] }, stage.place)).rejects.toThrow(/would cancel 3 runs; say --yes/);
@@ -115,15 +121,15 @@ describe("looking", () => {
       fixes: ["undrain-worker", "add-slots"],
       asOf: 1,
     };
-    const unreached = { ...queued, taskId: `${runId}.1`, state: undefined };
-    const stage = openStage({ getRun: run({ nodes: [queued, unreached as never] }), getPlacement: placement });
+    const unreached = (at: number) => ({ ...queued, taskId: `${runId}.${at}`, state: { stage: "waiting" } });
+    const stage = openStage({ getRun: run({ nodes: [queued, unreached(1), unreached(2)] }), getPlacement: placement });
 
     expect(await whyRun(runId, undefined, stage.place)).toBe(0);
 
     expect(stage.calls.filter(([name]) => name === "getPlacement")).toHaveLength(1);
     expect(stage.out()).toMatch(/^Fall over \(queued\): Fall over waits for Fall over\n {2}queued {2}sinceMs=5\n/);
     expect(stage.out()).toMatch(/w-1 +draining\n {2}try: astra workers undrain w-1\n {2}try: add slots\n$/);
-    expect(stage.err()).toContain("1 more nodes wait for these");
+    expect(stage.err()).toContain("2 more nodes wait for these");
   });
 
   it("[L19] why of a run that is over tells what failed", async () => {
@@ -145,7 +151,7 @@ describe("looking", () => {
     };
     const stage = openStage({ listQueues: { items: [queue], asOf: 1 } });
 
-    await listQueues(stage.place);
+    await listQueues({}, stage.place);
 
     expect(stage.out()).toMatch(/\ndemo\.text +demo@1\.0\.0 +7\+ +1 min +0 +draining=2\n$/);
   });
@@ -223,6 +229,32 @@ describe("the ledger", () => {
     await listAudit({ limit: 2 }, stage.place);
 
     expect(stage.out()).toBe("1\n2\n");
+    expect(stage.err()).toBe("more: --limit 4\n");
+  });
+
+  it("[L50] events end with the fault where nobody was ever there, and a look back does so where it breaks off", async () => {
+    type Watching = { onState: (state: "open" | "lost", why: Error | null) => void };
+    const away = new Error("away");
+    const never = openStage({
+      async *events({ onState }: Watching) {
+        onState("lost", away);
+        yield* [];
+      },
+    });
+    const broken = openStage({
+      async *events({ onState }: Watching) {
+        onState("open", null);
+        onState("lost", away);
+        yield* [];
+      },
+    });
+
+    await expect(showEvents({ follow: true }, never.place)).rejects.toBe(away);
+    await expect(showEvents({ since: "0" }, never.place)).rejects.toBe(away);
+    await expect(showEvents({ since: "0" }, broken.place)).rejects.toBe(away);
+
+    expect(await showEvents({ follow: true }, broken.place)).toBe(0);
+    expect(broken.err()).toContain("reconnecting, nothing is missed");
   });
 
   it("[L20] events are one line each with their cursor first, as JSON with a cursor of its own", async () => {
@@ -243,5 +275,27 @@ describe("the ledger", () => {
     expect(await showEvents({ follow: true, since: "6", topics: "node" }, stage.place)).toBe(0);
     expect(JSON.parse(stage.out())).toEqual({ cursor: "7", ...event });
     expect(stage.calls[0]?.[1]).toMatchObject({ after: "6", topics: "node" });
+  });
+
+  it("[L20] an event that is in no log has the cursor of the last one that is, and the filter is the stream's own", async () => {
+    const event = (id: string | undefined) => ({
+      type: "worker.heartbeat",
+      scope: {},
+      data: {},
+      ...(id !== undefined && { id }),
+    });
+    async function* events() {
+      yield* [event(undefined), event("8"), event(undefined)];
+    }
+    const stage = openStage({ events, listRuns: { items: [run()], nextCursor: null } }, { json: true });
+
+    await showEvents(
+      { follow: true, since: "6", filter: "topic:worker,wire run:aa3f763 worker:w-1", frameType: "biz" },
+      stage.place,
+    );
+
+    const lines = stage.out().trim().split("\n");
+    expect(lines.map((line) => (JSON.parse(line) as { cursor: string }).cursor)).toEqual(["6", "8", "8"]);
+    expect(stage.calls.at(-1)?.[1]).toMatchObject({ topics: "worker,wire", runId, workerName: "w-1", frameType: "biz" });
   });
 });

@@ -23,5 +23,7 @@ it("[L2] a refused workflow lists its problems with their places", () => {
     false,
   );
 
+  const one = { error: "E.WORKFLOW.INVALID", message: "is wrong", details: { problems: problems.slice(0, 1) } };
+  expect(describeFailure(new CliFailure(exitCodes.usage, one), false)).toMatch(/^error E\.WORKFLOW\.INVALID: is wrong\ndocs: /);
   expect(text).toContain("  /nodes/19: is wrong\n  and 5 more; --json shows all");
 });

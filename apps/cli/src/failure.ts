@@ -58,7 +58,9 @@ export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
   const lines = [`error ${failure.body.error}: ${failure.body.message}`];
   const problems = failure.body.details?.["problems"];
-  if (Array.isArray(problems)) {
+  const [only] = Array.isArray(problems) ? (problems as unknown[]) : [];
+  const isSaid = Array.isArray(problems) && problems.length === 1 && messageOf(only) === failure.body.message;
+  if (Array.isArray(problems) && !isSaid) {
     for (const problem of problems.slice(0, 20)) lines.push(`  ${describeProblem(problem)}`);
     if (problems.length > 20) lines.push(`  and ${problems.length - 20} more; --json shows all`);
   }
@@ -66,6 +68,9 @@ export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isFaultCode(failure.body.error)) lines.push(`docs: docs/faults.md#${failure.body.error}`);
   return `${lines.join("\n")}\n`;
 }
+
+const messageOf = (problem: unknown): unknown =>
+  typeof problem === "object" && problem !== null && "message" in problem ? problem.message : null;
 
 function describeProblem(problem: unknown): string {
   if (typeof problem !== "object" || problem === null) return String(problem);

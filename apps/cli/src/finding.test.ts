@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { nearest, pick } from "./finding.ts";
+import { pick } from "./finding.ts";
 
 const things = [
   { id: "0199a2c4-aaaa", name: "Welcome Journey" },
@@ -21,6 +21,4 @@ it("[L14] what does not exist is answered with 3 and the nearest word there is",
     expect.objectContaining({ exitCode: 3, message: 'There is no workflow "Mop". Did you mean "Map"?' }),
   );
   expect(() => find("zzzzzz")).toThrow(/^There is no workflow "zzzzzz"\.$/);
-  expect(nearest("recipeint", ["subject", "recipient"])).toBe("recipient");
-  expect(nearest("x", ["subject"])).toBeNull();
 });

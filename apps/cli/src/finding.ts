@@ -3,7 +3,7 @@
 
 import { allItems } from "@astraflow/client";
 import { type Plan, planOf } from "@astraflow/graph";
-import type { Workflow } from "@astraflow/protocol";
+import { nearest, type Workflow } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes, usageFailure } from "./failure.ts";
 import { tame } from "./terminal.ts";
@@ -46,32 +46,6 @@ export function pick(word: string, things: readonly Named[], what: string, next:
 /** The end of an id tells things of one moment apart, its beginning is the time; both are accepted. */
 const isShort = (low: string, { id, name }: Named): boolean =>
   low !== "" && (id.startsWith(low) || id.endsWith(low) || name.toLowerCase().startsWith(low));
-
-/** The most alike of some words, or null where none is alike. */
-export function nearest(word: string, words: readonly string[]): string | null {
-  let best: string | null = null;
-  let least = Math.max(1, Math.floor(word.length / 2));
-  for (const one of new Set(words)) {
-    const changes = distance(word.toLowerCase(), one.toLowerCase(), least);
-    if (changes < least || (changes === least && best === null)) [best, least] = [one, changes];
-  }
-  return best;
-}
-
-/** Characters to change, add or leave out; more than `most` is not counted exactly. */
-function distance(a: string, b: string, most: number): number {
-  if (Math.abs(a.length - b.length) > most) return most + 1;
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let at = 1; at <= a.length; at += 1) {
-    const next = [at];
-    for (let to = 1; to <= b.length; to += 1) {
-      const same = (row[to - 1] ?? 0) + (a[at - 1] === b[to - 1] ? 0 : 1);
-      next.push(Math.min(same, (row[to] ?? 0) + 1, (next[to - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
-}
 
 /** A run by its id, or by the beginning or end of it among the latest. */
 export async function findRun(word: string, client: Client): Promise<string> {

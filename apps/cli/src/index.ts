@@ -1,6 +1,9 @@
 // The CLI's entrance: wires the real process to the program. `bin/astra.mjs` calls it; nothing else does.
 
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
 import { isAppName, loadCommand } from "./app-loader.ts";
+import type { Ask } from "./consent.ts";
 import { exitCodes } from "./failure.ts";
 import { runProgram } from "./program.ts";
 
@@ -33,5 +36,35 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     env: process.env,
     stopping: stopping.signal,
     hurrying: hurrying.signal,
+    ask: process.stdin.isTTY && process.stderr.isTTY ? ask : null,
+    browse,
+  });
+}
+
+/** On stderr, so that stdout holds data alone. Lines as the terminal gives them: Ctrl+C stays what it is. */
+const ask: NonNullable<Ask> = async (question) => {
+  const reader = createInterface({ input: process.stdin, terminal: false });
+  process.stderr.write(question);
+  try {
+    return await new Promise<string>((resolve) => {
+      reader.once("line", resolve);
+      reader.once("close", () => resolve(""));
+    });
+  } finally {
+    reader.close();
+  }
+};
+
+/** BROWSER, or what the desktop has; only where somebody sits who would see it. */
+async function browse(url: string): Promise<boolean> {
+  const program = process.env["BROWSER"] ?? (process.stdout.isTTY ? "xdg-open" : undefined);
+  if (program === undefined || program === "") return false;
+  return new Promise((resolve) => {
+    const child = spawn(program, [url], { stdio: "ignore", detached: true });
+    child.once("error", () => resolve(false));
+    child.once("spawn", () => {
+      child.unref();
+      resolve(true);
+    });
   });
 }

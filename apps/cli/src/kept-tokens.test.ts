@@ -2,8 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, expect, it } from "vitest";
+import { openStage } from "./command-stage.ts";
 import { readConnection } from "./connection.ts";
+import { CliFailure, exitCodes } from "./failure.ts";
 import { keepToken, keptToken, tokensFile } from "./kept-tokens.ts";
+import { logOut } from "./login-command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "astra-tokens-"));
 const env = { XDG_CONFIG_HOME: folder };
@@ -28,4 +31,23 @@ it("[L17] commands use it where neither a flag nor the environment names one; a 
   expect(readConnection({ url: "https://b.example", env }).token).toBe("");
   writeFileSync(tokensFile(env) ?? "", "{");
   expect(readConnection({ url: "https://a.example", env }).token).toBe("");
+});
+
+it("[L53] a logout forgets the kept token also where the scheduler does not take it any more, and keeps it where nobody answered", async () => {
+  const refusing = (exitCode: 4 | 5, error: string) =>
+    openStage({
+      logout: () => {
+        throw new CliFailure(exitCode, { error, message: error });
+      },
+    });
+  keepToken("http://s", { token: "old", username: "ada", until: Number.MAX_SAFE_INTEGER }, env);
+
+  const away = refusing(exitCodes.unreachable, "E.UNREACHABLE");
+  await expect(logOut({ ...away.place, env })).rejects.toMatchObject({ exitCode: 5 });
+  expect(keptToken("http://s", env)).toBe("old");
+
+  const stale = refusing(exitCodes.notAllowed, "E.AUTH.INVALID_TOKEN");
+  expect(await logOut({ ...stale.place, env })).toBe(0);
+  expect(stale.out()).toBe("nobody was signed in at http://s\n");
+  expect(keptToken("http://s", env)).toBeUndefined();
 });

@@ -3,39 +3,46 @@
 import { allItems } from "@astraflow/client";
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
 import { type ExitCode, exitCodes } from "./failure.ts";
-import { pick } from "./finding.ts";
-import { type Place, printList, printOne, when } from "./place.ts";
+import { type FilterWords, instantText, valuesOf } from "./filtering.ts";
+import { findRun, pick } from "./finding.ts";
+import { type Place, printList, printOne, sayMore, when } from "./place.ts";
 import { reportNew } from "./steer-command.ts";
 import { tame } from "./terminal.ts";
 
-export interface LetterWords {
+export interface LetterWords extends FilterWords {
   readonly status?: DeadLetter["status"];
   readonly search?: string;
   readonly limit: number;
 }
 
 export async function listLetters(words: LetterWords, place: Place): Promise<ExitCode> {
-  const page = await place.client.listDeadLetters({ limit: words.limit, status: words.status, q: words.search });
+  const line = await valuesOf(words, "letters", place);
+  const page = await place.client.listDeadLetters({
+    limit: words.limit,
+    status: words.status ?? (line.status as DeadLetter["status"] | undefined),
+    q: words.search ?? line.text,
+    runId: line.run === undefined ? undefined : await findRun(line.run, place.client),
+  });
   printList(
     {
       items: page.items,
       body: page,
       id: ({ taskId }) => taskId,
       columns: [
-        { head: "TASK", of: ({ taskId }) => taskId },
+        { head: "TASK", of: ({ taskId }) => taskId, kind: "id" },
         { head: "NODE", of: ({ label }) => label },
         { head: "CODE", of: ({ code }) => code },
         { head: "ATTEMPTS", of: ({ attempts }) => String(attempts) },
-        { head: "AT", of: ({ at }) => when(at) },
+        { head: "AT", of: ({ at }) => when(at), kind: "when" },
         { head: "STATUS", of: ({ status }) => status, isWide: true },
         { head: "WORKER", of: ({ workerName }) => workerName ?? "", isWide: true },
-        { head: "MESSAGE", of: ({ message }) => message },
+        { head: "MESSAGE", of: ({ message }) => message, kind: "text" },
       ],
       none: "There is no dead letter.",
     },
     place,
   );
-  if (page.nextCursor !== null && !place.json) place.terminal.say(`more: --limit ${Math.min(200, words.limit * 2)}`);
+  sayMore(page, words.limit, place);
   return exitCodes.ok;
 }
 
@@ -59,11 +66,12 @@ export async function requeueLetter(word: string, reason: string | undefined, pl
 
 export async function dismissLetter(word: string, reason: string | undefined, place: Place): Promise<ExitCode> {
   const taskId = await findLetter(word, place);
+  await place.agree(`take the dead letter ${taskId} off the list`);
   const letter = await place.client.dismissDeadLetter({ taskId, body: { ...(reason !== undefined && { reason }) } });
   return printOne(letter, [`${letter.taskId} ${letter.status}`], place);
 }
 
-export interface AuditWords {
+export interface AuditWords extends FilterWords {
   readonly action?: string;
   readonly actor?: string;
   readonly target?: string;
@@ -74,7 +82,15 @@ export interface AuditWords {
 
 /** Pages may be short although more follows, so it is read until there are enough. */
 export async function listAudit(words: AuditWords, place: Place): Promise<ExitCode> {
-  const query = { action: words.action, actorId: words.actor, targetId: words.target, runId: words.run, since: words.since };
+  const line = await valuesOf(words, "audit", place);
+  const run = words.run ?? line.run;
+  const query = {
+    action: words.action ?? line.action,
+    actorId: words.actor ?? line.actor,
+    targetId: words.target ?? line.target,
+    runId: run === undefined ? undefined : await findRun(run, place.client),
+    since: words.since ?? (line.since === undefined ? undefined : instantText(line.since, place.now())),
+  };
   let asOf = 0;
   let nextCursor: string | null = null;
   const items = [];
@@ -88,16 +104,17 @@ export async function listAudit(words: AuditWords, place: Place): Promise<ExitCo
     items.push(item);
     if (items.length >= words.limit) break;
   }
-  return printList(
+  printList(
     {
       items,
       body: { items, nextCursor, asOf },
       id: ({ eventId }) => eventId,
       columns: [
-        { head: "AT", of: ({ createdAt }) => when(createdAt) },
+        { head: "AT", of: ({ createdAt }) => when(createdAt), kind: "when" },
         { head: "WHO", of: ({ actorId }) => actorId ?? "scheduler" },
         { head: "ACTION", of: ({ action }) => action },
-        { head: "TARGET", of: ({ targetType, targetId }) => `${targetType} ${targetId ?? ""}`.trim() },
+        { head: "ON", of: ({ targetType }) => targetType },
+        { head: "TARGET", of: ({ targetId }) => targetId ?? "", kind: "id" },
         { head: "OUTCOME", of: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
         { head: "EVENT", of: ({ eventId }) => eventId, isWide: true },
         { head: "METADATA", of: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
@@ -106,46 +123,75 @@ export async function listAudit(words: AuditWords, place: Place): Promise<ExitCo
     },
     place,
   );
+  sayMore({ nextCursor }, words.limit, place);
+  return exitCodes.ok;
 }
 
-export interface EventWords {
+export interface EventWords extends FilterWords {
   readonly follow?: boolean;
   readonly since?: string;
   readonly topics?: string;
   readonly run?: string;
   readonly worker?: string;
+  readonly frameType?: string;
 }
 
 /** How long the stream may be silent before it is taken to have told everything, where it is not followed. */
 const quietMs = 1_000;
 
-/** One line an event. Without --follow it ends once everything up to now was told. */
-export async function showEvents(
-  words: EventWords,
-  { client, terminal, json, signal }: Place & { signal: AbortSignal },
-): Promise<ExitCode> {
+async function eventsQuery(words: EventWords, place: Place) {
+  const line = await valuesOf(words, "events", place);
+  const run = words.run ?? line.run;
+  return {
+    after: words.since,
+    topics: words.topics ?? line.topic,
+    frameType: words.frameType,
+    runId: run === undefined ? undefined : await findRun(run, place.client),
+    nodeId: line.node,
+    workerName: words.worker ?? line.worker,
+    clientSessionId: line.client,
+  };
+}
+
+/** One line an event. Without --follow it ends once everything up to now was told; what broke off before that is no end. */
+export async function showEvents(words: EventWords, place: Place & { signal: AbortSignal }): Promise<ExitCode> {
+  const { client, terminal, json, signal } = place;
   const stop = new AbortController();
-  const query = { after: words.since, topics: words.topics, runId: words.run, workerName: words.worker };
-  const quiet = words.follow === true ? null : setTimeout(() => stop.abort(), quietMs);
+  const query = await eventsQuery(words, place);
+  let quiet = null as NodeJS.Timeout | null;
+  let isOpened = false;
   let isLost = false;
+  let told = 0;
+  // An event that is in no log has no place of its own: what follows it begins after the last one that has.
+  let cursor = words.since ?? null;
   try {
     const events = client.events({
       ...query,
       signal: AbortSignal.any([signal, stop.signal]),
-      onState: (state) => {
+      onState: (state, why) => {
+        // Nobody was ever there, or nobody waits for a return: then it is a failure like that of any other command.
+        if (state === "lost" && (!isOpened || words.follow !== true)) throw why ?? new Error("the stream of events ended");
         if (state === "lost" && !isLost)
           terminal.say(`the scheduler at ${client.url} does not answer; reconnecting, nothing is missed`);
         else if (state === "open" && isLost) terminal.say("connected again, nothing missed");
         isLost = state === "lost";
+        isOpened = true;
+        if (words.follow !== true) quiet ??= setTimeout(() => stop.abort(), quietMs);
       },
       onGap: ({ message }) => terminal.complain(`events are missing here: ${message}\n`),
     });
     for await (const event of events) {
-      quiet?.refresh();
-      terminal.print(json ? JSON.stringify({ cursor: event.id, ...event }) : describeEvent(event));
+      // What is in no log comes for ever: it must not keep a look back from ending.
+      if (event.id !== undefined) quiet?.refresh();
+      cursor = event.id ?? cursor;
+      told += 1;
+      terminal.print(json ? JSON.stringify({ cursor, ...event }) : describeEvent(event));
     }
   } catch (cause) {
-    if (stop.signal.aborted) return exitCodes.ok;
+    if (stop.signal.aborted) {
+      if (told === 0 && !json) terminal.say(nothingTold(words.since));
+      return exitCodes.ok;
+    }
     if (signal.aborted) return exitCodes.interrupted;
     throw cause;
   } finally {
@@ -154,11 +200,16 @@ export async function showEvents(
   return exitCodes.ok;
 }
 
+const nothingTold = (since: string | undefined): string =>
+  since === undefined
+    ? "Nothing happened in this second. What was: --since 0; what comes: --follow."
+    : `Nothing that fits happened after ${since}.`;
+
 export function describeEvent({ id, occurredAt, type, scope, data }: ServerEvent): string {
   const { kind: _kind, ...rest } = data as Record<string, unknown>;
   const words = Object.entries(rest)
     .filter(([name]) => !["runId", "run", "nodes", "content", "artifacts", "at"].includes(name))
     .map(([name, value]) => `${name}=${typeof value === "object" ? JSON.stringify(value) : String(value)}`);
   const about = scope.runId ?? scope.workerName ?? "-";
-  return tame([id, occurredAt, type, about, ...words].join(" "));
+  return tame([id ?? "-", occurredAt, type, about, ...words].join(" "));
 }

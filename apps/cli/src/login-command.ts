@@ -3,7 +3,7 @@
 
 import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
-import { type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
 import { keepToken, tokensFile } from "./kept-tokens.ts";
 import { type Place, printOne } from "./place.ts";
 import { tame } from "./terminal.ts";
@@ -33,6 +33,8 @@ export async function logIn(
   return exitCodes.ok;
 }
 
+const declined = { error: "E.DECLINED", message: "Nothing was done." } as const;
+
 /** From a pipe all of its first line; from a terminal without showing what is typed. */
 async function readPassword(prompt: (text: string) => void): Promise<string> {
   if (!process.stdin.isTTY) {
@@ -53,6 +55,8 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
   try {
     return await new Promise<string>((resolve, reject) => {
       reader.once("line", resolve);
+      // Here the terminal hands Ctrl+C over as a key; it means what it means elsewhere.
+      reader.once("SIGINT", () => reject(new CliFailure(exitCodes.interrupted, declined)));
       reader.once("close", () => reject(usageFailure("No password was given.")));
     });
   } finally {
@@ -62,7 +66,15 @@ async function readPassword(prompt: (text: string) => void): Promise<string> {
 }
 
 export async function logOut({ env, ...place }: Place & { env: Env }): Promise<ExitCode> {
-  await place.client.logout();
-  keepToken(new URL(place.client.url).origin, null, env);
-  return printOne({ ok: true }, ["signed out"], place);
+  const { client } = place;
+  const wasGood = await client.logout().then(
+    () => true,
+    (cause: unknown) => {
+      // What the scheduler does not take any more has ended by itself; what was kept of it is still to be forgotten.
+      if (cause instanceof CliFailure && cause.body.error === "E.AUTH.INVALID_TOKEN") return false;
+      throw cause;
+    },
+  );
+  keepToken(new URL(client.url).origin, null, env);
+  return printOne({ ok: true }, [wasGood ? "signed out" : `nobody was signed in at ${client.url}`], place);
 }

@@ -1,119 +1,145 @@
-// The commands about workers, queues, dead letters, the audit, events and signing in, and their flags.
+// The commands about workers, queues and signing in, and their flags.
 
-import { Option } from "commander";
-import {
-  type AuditWords,
-  dismissLetter,
-  type EventWords,
-  type LetterWords,
-  listAudit,
-  listLetters,
-  requeueLetter,
-  showEvents,
-} from "./ledger-command.ts";
+import { queryKeys } from "@astraflow/protocol";
+import type { FilterWords } from "./filtering.ts";
+import { setExamples } from "./help.ts";
 import { logIn, logOut } from "./login-command.ts";
-import { type Add, type CommonWords, openPlace, withCommon, withList } from "./program-words.ts";
-import { listQueues } from "./why-command.ts";
-import { diagnoseWorker, kickWorker, listWorkers, setDraining, showWorker } from "./workers-command.ts";
+import {
+  type Add,
+  type CommonWords,
+  collect,
+  openChange,
+  openPlace,
+  readWhole,
+  withChange,
+  withCommon,
+  withDeed,
+  withFilter,
+  withList,
+} from "./program-words.ts";
+import { listQueues, showQueue } from "./queues-command.ts";
+import {
+  diagnoseWorker,
+  type EnrolWords,
+  enrolWorker,
+  kickWorker,
+  listWorkers,
+  setDraining,
+  showWorker,
+  type WorkerListWords,
+} from "./workers-command.ts";
 
-const workerWord = "its name or instance id";
+const workerWord = "its name or instance id, shortened while unique";
 
 export const addFleet: Add = (program, world, finish) => {
-  addWorkers(program, world, finish);
-  withList(program.command("queues"), ["astra queues", "astra queues --output wide"])
-    .description("what waits for which kind of worker, and who could take it")
-    .action(async (words: CommonWords) => finish(await listQueues(openPlace(words, world))));
-  addLetters(program, world, finish);
-  const audit = program.command("audit").description("who did what");
-  withList(audit.command("list").alias("ls"), ["astra audit list", "astra audit list --action worker.drain --json"])
-    .description("what was done, newest first")
-    .option("--action <action>", "exactly this action, such as worker.drain")
-    .option("--actor <id>", "by this user or token")
-    .option("--target <id>", "to this thing")
-    .option("--run <run>", "to this run and its tasks, by its whole id")
-    .option("--since <instant>", "nothing older than this")
-    .action(async (words: CommonWords & AuditWords) => finish(await listAudit(words, openPlace(words, world))));
-  withCommon(program.command("events"), [
-    "astra events --follow",
-    "astra events --since 1200 --topics run,node.status",
-    "astra events --follow --json",
-  ])
-    .description("what happens, one line an event")
-    .option("--follow", "go on with what comes (without: what has come since --since)")
-    .option("--since <cursor>", "after this event, or the asOf of any answer (default: from now on; 0: all that is kept)")
-    .option("--topics <topics>", "types, or beginnings of types, with commas between them")
-    .option("--run <run>", "only of this run, by its whole id")
-    .option("--worker <name>", "only of this worker")
-    .action(async (words: CommonWords & EventWords) => finish(await showEvents(words, openPlace(words, world))));
+  const workers = program.command("workers").description("who does the work");
+  setExamples(workers, ["astra workers list", "astra workers show demo-worker", "astra workers drain demo-worker"]);
+  addLooking(workers, world, finish);
+  addOrders(workers, world, finish);
+  addQueues(program, world, finish);
   addSigningIn(program, world, finish);
 };
 
-const addWorkers: Add = (program, world, finish) => {
-  const workers = program.command("workers").description("who does the work");
-  withList(workers.command("list").alias("ls"), [
-    "astra workers list",
-    "astra workers list --json",
-    "astra workers list --output wide",
-  ])
+const addLooking: Add = (workers, world, finish) => {
+  withFilter(
+    withList(
+      workers.command("list").alias("ls"),
+      ["astra workers list", 'astra workers list --filter "connected:yes package:demo"', "astra workers list --output wide"],
+      { limit: 200, max: 10_000 },
+    ),
+    queryKeys.workers,
+  )
     .description("all workers of the tenant")
-    .action(async (words: CommonWords) => finish(await listWorkers(openPlace(words, world))));
+    .action(async (words: CommonWords & WorkerListWords) => finish(await listWorkers(words, openPlace(words, world))));
   const one = {
     show: [showWorker, "one worker: how it is, what it takes, its last numbers"],
     diagnose: [diagnoseWorker, "all that is known of it: session, lease, what it holds, what it can run, its outbox"],
   } as const;
   for (const [verb, [act, description]] of Object.entries(one)) {
-    withCommon(workers.command(verb), [`astra workers ${verb} demo-worker`, `astra workers ${verb} demo-worker --json`])
+    withCommon(workers.command(verb), [
+      `astra workers ${verb} demo-worker`,
+      `astra workers ${verb} 0199a2c4`,
+      `astra workers ${verb} demo-worker --json`,
+    ])
       .description(description)
       .argument("<worker>", workerWord)
       .action(async (word: string, words: CommonWords) => finish(await act(word, openPlace(words, world))));
   }
+};
+
+const addOrders: Add = (workers, world, finish) => {
   for (const on of [true, false]) {
     const verb = on ? "drain" : "undrain";
-    withCommon(workers.command(verb), [`astra workers ${verb} demo-worker`])
+    withChange(workers.command(verb), [
+      `astra workers ${verb} demo-worker`,
+      `astra workers ${verb} demo-worker --dry-run`,
+      `astra workers ${verb} demo-worker --json`,
+    ])
       .description(on ? "let it finish what it holds and give it nothing new" : "give it work again")
       .argument("<worker>", workerWord)
-      .action(async (word: string, words: CommonWords) => finish(await setDraining(word, on, openPlace(words, world))));
+      .action(async (word: string, words: CommonWords) => finish(await setDraining(word, on, openChange(words, world))));
   }
-  withCommon(workers.command("kick"), ["astra workers kick demo-worker", 'astra workers kick demo-worker --reason "key leaked"'])
+  withDeed(workers.command("kick"), [
+    "astra workers kick demo-worker",
+    'astra workers kick demo-worker --reason "key leaked" --yes',
+    "astra workers kick demo-worker --dry-run",
+  ])
     .description("end its session now; it keeps what it holds and may come back with a good credential")
     .argument("<worker>", workerWord)
     .option("--reason <words>", "why, for the worker and the log")
     .action(async (word: string, words: CommonWords & { reason?: string }) =>
-      finish(await kickWorker(word, words.reason, openPlace(words, world))),
+      finish(await kickWorker(word, words.reason, openChange(words, world))),
+    );
+  withChange(workers.command("enrol"), [
+    "astra workers enrol w-berlin-1",
+    "astra workers enrol w-berlin-1 --pool gpu --tag site=berlin --slots 4",
+    "astra workers enrol w-berlin-1 --id 7d0c1b52 --json",
+  ])
+    .description("make a worker known before it joins")
+    .argument("<name>", "how people call it")
+    .option("--id <instance>", "its instance id, which it says when it joins (default: its name)")
+    .option("--pool <pool>", "the pool it belongs to")
+    .option("--tag <name=value>", "a tag that nodes can ask for", collect, [])
+    .option("--slots <n>", "how many tasks it takes at once", readWhole(1, 10_000))
+    .action(async (name: string, words: CommonWords & EnrolWords) =>
+      finish(await enrolWorker(name, words, openChange(words, world))),
     );
 };
 
-const addLetters: Add = (program, world, finish) => {
-  const letters = program.command("letters").description("tasks that failed for good");
-  withList(letters.command("list").alias("ls"), ["astra letters list", "astra letters list --status dismissed --json"])
-    .description("dead letters, newest first")
-    .addOption(new Option("--status <status>", "in this state (default: open)").choices(["open", "requeued", "dismissed"]))
-    .option("--search <words>", "words of workflow, node, code or message")
-    .action(async (words: CommonWords & LetterWords) => finish(await listLetters(words, openPlace(words, world))));
-  const one = {
-    requeue: [requeueLetter, "start the run anew from the node that died"],
-    dismiss: [dismissLetter, "take it off the list; nothing is run"],
-  } as const;
-  for (const [verb, [act, description]] of Object.entries(one))
-    withCommon(letters.command(verb), [`astra letters ${verb} 7c1e.4 --reason "fixed upstream"`])
-      .description(description)
-      .argument("<task>", "its id, shortened while unique")
-      .option("--reason <words>", "why, for the log and the audit")
-      .action(async (word: string, words: CommonWords & { reason?: string }) =>
-        finish(await act(word, words.reason, openPlace(words, world))),
-      );
+const addQueues: Add = (program, world, finish) => {
+  const queues = program.command("queues").description("what waits for which kind of worker, and who could take it");
+  setExamples(queues, ["astra queues", "astra queues list --output wide", "astra queues show demo.text"]);
+  withFilter(
+    withList(queues.command("list", { isDefault: true }).alias("ls"), [
+      "astra queues list",
+      "astra queues list --filter package:demo",
+      "astra queues list --output wide",
+    ]),
+    queryKeys.queues,
+  )
+    .description("all queues in which something waits")
+    .action(async (words: CommonWords & FilterWords & { limit: number }) =>
+      finish(await listQueues(words, openPlace(words, world))),
+    );
+  withCommon(queues.command("show"), [
+    "astra queues show demo.text",
+    "astra queues show 7c1e",
+    "astra queues show demo.text --json",
+  ])
+    .description("one of them: what it needs, what waits, and what keeps workers from it")
+    .argument("<queue>", "its node type or id, shortened while unique")
+    .action(async (word: string, words: CommonWords) => finish(await showQueue(word, openPlace(words, world))));
 };
 
 const addSigningIn: Add = (program, world, finish) => {
   withCommon(program.command("login"), ["astra login ada", "astra login ada < password-file", "astra login ada --tenant north"])
     .description("get a token for a name and a password, and keep it for the next commands")
-    .argument("<username>")
+    .argument("<username>", "the password comes from stdin or ASTRA_PASSWORD, never from a flag")
     .option("--tenant <tenant>", "the tenant the user belongs to")
-    .addHelpText("after", "\nThe password comes from stdin or ASTRA_PASSWORD, never from a flag.")
     .action(async (username: string, words: CommonWords & { tenant?: string }) =>
       finish(await logIn(username, words, openPlace(words, world))),
     );
-  withCommon(program.command("logout"), ["astra logout"])
+  withCommon(program.command("logout"), ["astra logout", "astra logout --url https://astra.example", "astra logout --json"])
     .description("give the kept token up")
     .action(async (words: CommonWords) => finish(await logOut(openPlace(words, world))));
 };

@@ -1,19 +1,36 @@
 // The commands about runs and their flags: `run`, `runs`, `why`, `bulk`.
 
-import type { RunStatus } from "@astraflow/protocol";
+import { queryKeys, type RunStatus } from "@astraflow/protocol";
 import { type Command, Option } from "commander";
+import { setExamples } from "./help.ts";
 import {
   type Add,
   type CliWorld,
   type CommonWords,
   collect,
+  openChange,
   openPlace,
+  readWhen,
   readWhole,
+  withChange,
   withCommon,
+  withDeed,
+  withFilter,
   withList,
 } from "./program-words.ts";
 import { runWorkflow } from "./run-command.ts";
-import { diffRuns, exportRun, type ListWords, type LogWords, listRuns, showLogs, showRun, watchRun } from "./runs-command.ts";
+import { diffRuns } from "./run-diff.ts";
+import {
+  exportRun,
+  type ListWords,
+  type LogWords,
+  listRuns,
+  type ShowWords,
+  showLedger,
+  showLogs,
+  showRun,
+  watchRun,
+} from "./runs-command.ts";
 import { type BulkWords, cancelRun, changeRuns, rebindRun, replayRun, retryRun, skipNode } from "./steer-command.ts";
 import { whyRun } from "./why-command.ts";
 
@@ -24,6 +41,7 @@ const nodeWord = "its label, id, or place such as 4*2/7";
 export const addRuns: Add = (program, world, finish) => {
   addRun(program, world, finish);
   const runs = program.command("runs").description("look at runs, steer one, take its history away");
+  setExamples(runs, ["astra runs list --filter status:failed", "astra runs show 7c1e", "astra runs retry 7c1e"]);
   addLooking(runs, world, finish);
   addSteering(runs, world, finish);
   withCommon(program.command("why"), ["astra why 7c1e", 'astra why 7c1e "Stream Feedback"', "astra why 7c1e --json"])
@@ -47,6 +65,7 @@ interface RunFlags extends CommonWords {
   readonly reuse?: string;
   readonly version?: string;
   readonly dryRun?: boolean;
+  readonly allowUnknown?: boolean;
   readonly priority?: number;
   readonly timeout?: number;
   readonly key?: string;
@@ -73,33 +92,64 @@ const addRun: Add = (program, world, finish) => {
     .option("--version <version>", "of a kept workflow: a number, latest or draft (default: latest)")
     .option("--label <name=value>", "a word to find the run by", collect, [])
     .option("--dry-run", "show what would run and what is wrong; start nothing")
+    .option("--allow-unknown", "start it though no worker has brought a package it needs; its nodes wait")
     .option("--priority <0-9>", "lower is sooner", readWhole(0, 9))
     .option("--timeout <ms>", "end it as failed after this long", readWhole(1, Number.MAX_SAFE_INTEGER))
     .option("--key <key>", "Idempotency-Key: the same key and file give the same run")
     .action(async (word: string, words: RunFlags) => {
-      const { watch = false, detach = false, json = false, dryRun = false, priority, timeout: timeoutMs, key } = words;
+      const { watch = false, detach = false, json = false, dryRun = false, allowUnknown = false } = words;
+      const { priority, timeout: timeoutMs, key } = words;
       const { input, pin, label, from, to, reuse, version } = words;
-      const wish = { watch, detach, json, dryRun, priority, timeoutMs, key, input, pin, label, from, to, reuse, version };
+      const how = { watch, detach, json, dryRun, allowUnknown, priority, timeoutMs, key };
+      const wish = { ...how, input, pin, label, from, to, reuse, version };
       finish(await runWorkflow(word, wish, openPlace(words, world)));
     });
 };
 
 const addLooking: Add = (runs, world, finish) => {
-  withList(runs.command("list").alias("ls"), ["astra runs list", "astra runs list --status failed", "astra runs list --json"])
+  withFilter(
+    withList(runs.command("list").alias("ls"), [
+      "astra runs list",
+      "astra runs list --filter 'status:failed workflow:\"Smoke\" since:1h'",
+      "astra runs list --status failed --output id",
+    ]),
+    queryKeys.runs,
+  )
     .description("the latest runs, newest first")
     .addOption(new Option("--status <status>", "only those that are in this state").choices(runStatuses))
     .option("--workflow <workflow>", "only those of this workflow, by name or id")
     .option("--client <id>", "only those of this client")
-    .option("--since <instant>", "created at or after, such as 2026-01-31 or 2026-01-31T12:00:00Z")
+    .option("--since <instant>", "created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", readWhen)
+    .option("--until <instant>", "created before", readWhen)
     .option("--search <words>", "words of its name, labels, client, id or error")
     .action(async (words: CommonWords & ListWords) => finish(await listRuns(words, openPlace(words, world))));
+  withCommon(runs.command("show"), [
+    "astra runs show 7c1e",
+    "astra runs show 7c1e --at 1200",
+    "astra runs show 0199a2c4-… --json",
+  ])
+    .description("one run with its nodes")
+    .argument("<run>", runWord)
+    .option(
+      "--at <cursor>",
+      "as it was after this position of the log: the cursor of an event, or any asOf",
+      readWhole(0, Number.MAX_SAFE_INTEGER),
+    )
+    .action(async (id: string, words: CommonWords & ShowWords) => finish(await showRun(id, words, openPlace(words, world))));
+  withCommon(runs.command("ledger"), ["astra runs ledger 7c1e", "astra runs ledger", "astra runs ledger 7c1e --json"])
+    .description("what was given to workers and what came of it, in figures: nothing lost, nothing twice")
+    .argument("[run]", `${runWord} (default: all that the log holds)`)
+    .action(async (id: string | undefined, words: CommonWords) => finish(await showLedger(id, openPlace(words, world))));
   const one = {
-    show: [showRun, "one run with its nodes"],
     watch: [watchRun, "follow a run to its end"],
     export: [exportRun, "its whole history as JSON lines: definition, facts, final state"],
   } as const;
   for (const [verb, [act, description]] of Object.entries(one)) {
-    withCommon(runs.command(verb), [`astra runs ${verb} 7c1e`, `astra runs ${verb} 0199a2c4-… --json`])
+    withCommon(runs.command(verb), [
+      `astra runs ${verb} 7c1e`,
+      `astra runs ${verb} 0199a2c4-… --json`,
+      `astra runs ${verb} 7c1e > run.jsonl`,
+    ])
       .description(description)
       .argument("<run>", runWord)
       .action(async (id: string, words: CommonWords) => finish(await act(id, openPlace(words, world))));
@@ -118,8 +168,12 @@ const addLooking: Add = (runs, world, finish) => {
     .action(async (id: string, node: string | undefined, words: CommonWords & LogWords) =>
       finish(await showLogs(id, node, words, openPlace(words, world))),
     );
-  withCommon(runs.command("diff"), ["astra runs diff 7c1e 9a0b", "astra runs diff 7c1e 9a0b --json"])
-    .description("what differs between two runs: their workflows, and how their nodes ended")
+  withCommon(runs.command("diff"), [
+    "astra runs diff 7c1e 9a0b",
+    "astra runs diff 7c1e 9a0b --json",
+    "astra runs diff 7c1e 9a0b --no-color | less",
+  ])
+    .description("what differs between two runs: their workflows, and how their nodes ended, with what, after how long")
     .argument("<first>", runWord)
     .argument("<second>", runWord)
     .action(async (first: string, second: string, words: CommonWords) =>
@@ -132,30 +186,44 @@ interface Reason extends CommonWords {
 }
 
 const addSteering: Add = (runs, world, finish) => {
-  withCommon(runs.command("cancel").alias("rm"), ["astra runs cancel 7c1e"])
+  withDeed(runs.command("cancel").alias("rm"), [
+    "astra runs cancel 7c1e",
+    "astra runs cancel 7c1e --yes",
+    "astra runs cancel 7c1e --dry-run",
+  ])
     .description("stop a run")
     .argument("<run>", runWord)
-    .action(async (id: string, words: CommonWords) => finish(await cancelRun(id, openPlace(words, world))));
-  withCommon(runs.command("retry"), ["astra runs retry 7c1e", "astra runs retry 7c1e Notify"])
+    .action(async (id: string, words: CommonWords) => finish(await cancelRun(id, openChange(words, world))));
+  withChange(runs.command("retry"), [
+    "astra runs retry 7c1e",
+    "astra runs retry 7c1e Notify",
+    'astra runs retry 7c1e --reason "the mail server is back"',
+  ])
     .description("a new run with what succeeded in this one; with a node, try that node again now")
     .argument("<run>", runWord)
     .argument("[node]", nodeWord)
     .option("--reason <words>", "why, for the log and the audit")
     .action(async (id: string, node: string | undefined, words: Reason) =>
-      finish(await retryRun(id, node, words.reason, openPlace(words, world))),
+      finish(await retryRun(id, node, words.reason, openChange(words, world))),
     );
-  withCommon(runs.command("replay").alias("rerun"), [
+  withChange(runs.command("replay").alias("rerun"), [
     "astra runs replay 7c1e --from Notify",
     "astra runs replay 7c1e --version latest",
+    "astra runs rerun 7c1e --dry-run",
   ])
     .description("a new run from a node on, with the same or another version of the workflow")
     .argument("<run>", runWord)
     .option("--from <node>", "this node and all that follows anew (default: what did not succeed)")
     .option("--version <version>", "same, latest, draft or a number (default: same)")
-    .action(async (id: string, words: CommonWords & { from?: string; version?: string }) =>
-      finish(await replayRun(id, words, openPlace(words, world))),
+    .option("--allow-unknown", "though no worker has brought a package it needs; its nodes wait")
+    .action(async (id: string, words: CommonWords & { from?: string; version?: string; allowUnknown?: boolean }) =>
+      finish(await replayRun(id, words, openChange(words, world))),
     );
-  withCommon(runs.command("rebind"), ["astra runs rebind 7c1e --worker w-2", "astra runs rebind 7c1e --node Notify --mode drain"])
+  withChange(runs.command("rebind"), [
+    "astra runs rebind 7c1e --worker w-2",
+    "astra runs rebind 7c1e --node Notify --mode drain",
+    "astra runs rebind 7c1e --dry-run",
+  ])
     .description("give what is open to another worker")
     .argument("<run>", runWord)
     .option("--node <node>", "only this node")
@@ -164,15 +232,19 @@ const addSteering: Add = (runs, world, finish) => {
       new Option("--mode <mode>", "take running attempts back, or let them end").choices(["switch", "drain"]).default("switch"),
     )
     .action(async (id: string, words: CommonWords & { node?: string; worker?: string; mode: "switch" | "drain" }) =>
-      finish(await rebindRun(id, words, openPlace(words, world))),
+      finish(await rebindRun(id, words, openChange(words, world))),
     );
-  withCommon(runs.command("skip"), ['astra runs skip 7c1e "Schedule Delivery" --reason "not today"'])
+  withChange(runs.command("skip"), [
+    "astra runs skip 7c1e Notify",
+    'astra runs skip 7c1e "Schedule Delivery" --reason "not today"',
+    "astra runs skip 7c1e 4*2/7 --dry-run",
+  ])
     .description("leave a node out: what follows goes on as if it had nothing to do")
     .argument("<run>", runWord)
     .argument("<node>", nodeWord)
     .option("--reason <words>", "why, for the log and the audit")
     .action(async (id: string, node: string, words: Reason) =>
-      finish(await skipNode(id, node, words.reason, openPlace(words, world))),
+      finish(await skipNode(id, node, words.reason, openChange(words, world))),
     );
 };
 
@@ -184,20 +256,29 @@ const bulkVerbs = {
 
 function addBulk(program: Command, world: CliWorld, finish: (code: number) => void): void {
   const bulk = program.command("bulk").description("change many runs at once");
+  setExamples(bulk, [
+    "astra bulk cancel --status queued --dry-run",
+    'astra bulk retry --filter "status:failed since:1h"',
+    "astra bulk dismiss --workflow welcome --yes",
+  ]);
   for (const [verb, description] of Object.entries(bulkVerbs))
-    withCommon(bulk.command(verb), [
-      `astra bulk ${verb} --status failed --dry-run`,
-      `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
-    ])
+    withFilter(
+      withCommon(bulk.command(verb), [
+        `astra bulk ${verb} --status failed --dry-run`,
+        `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
+        `astra bulk ${verb} --filter "worker:w-2 since:1h"`,
+      ]),
+      queryKeys.runs,
+    )
       .description(description)
       .addOption(new Option("--status <status...>", "in one of these states").choices(runStatuses))
       .option("--workflow <workflow>", "of this workflow, by name or id")
       .option("--client <id>", "of this client")
-      .option("--since <instant>", "created at or after")
-      .option("--until <instant>", "created before")
+      .option("--since <instant>", "created at or after: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", readWhen)
+      .option("--until <instant>", "created before", readWhen)
       .option("--search <words>", "words of name, labels, client, id or error")
       .option("--reason <words>", "why, for the log and the audit")
       .option("--dry-run", "count, change nothing")
-      .option("--yes", "do it")
+      .option("-y, --yes", "do it without asking; needed where nobody can be asked")
       .action(async (words: CommonWords & BulkWords) => finish(await changeRuns(verb, words, openPlace(words, world))));
 }

@@ -29,6 +29,21 @@ describe("the command line", () => {
     });
   });
 
+  it("[L4] wrong words are told as every error is, and with --json as the API's error body", async () => {
+    expect((await run("runs", "lst")).err).toMatch(
+      /^error E\.REQUEST\.INVALID: unknown command 'lst'\n\(Did you mean one of list, ls\?\)/,
+    );
+    for (const words of [
+      ["rnu", "--json"],
+      ["runs", "list", "--jsno", "--json"],
+      ["runs", "list", "--limit", "x", "--json"],
+    ]) {
+      const { exitCode, err } = await run(...words);
+
+      expect([exitCode, JSON.parse(err)]).toEqual([2, { error: "E.REQUEST.INVALID", message: expect.stringMatching(/\S/) }]);
+    }
+  });
+
   it("[L4] help ends with 0 and shows examples", async () => {
     const help = await run("run", "--help");
 
@@ -36,6 +51,27 @@ describe("the command line", () => {
     expect(help.out).toContain("astra run examples/workflows/welcome.json");
     expect(await run("help")).toMatchObject({ exitCode: 0, err: "", out: expect.stringContaining("Usage: astra") });
     expect(await run("help", "run")).toMatchObject({ exitCode: 0, err: "", out: expect.stringContaining("--detach") });
+  });
+
+  it("[L51] says its version", async () => {
+    expect(await run("--version")).toMatchObject({ exitCode: 0, err: "", out: expect.stringMatching(/^\d+\.\d+\.\d+\n$/) });
+    expect(await run("run", "Kept", "--version", "1")).toMatchObject({ exitCode: 5, out: "" });
+  });
+
+  it("[L54] a flag that stands before its command is refused with the place where it belongs", async () => {
+    expect(await run("-v", "runs", "list")).toMatchObject({ exitCode: 2, err: expect.stringContaining("astra runs list -v\n") });
+    expect((await run("runs", "--url", "http://s", "ls")).err).toContain("astra runs list --url\n");
+    expect(JSON.parse((await run("--json", "top")).err).message).toContain("astra top --json");
+    expect((await run("--nope", "top")).err).not.toContain("behind");
+  });
+
+  it("[L50] nothing reachable ends with 5 for those that watch, too", async () => {
+    for (const words of [["top"], ["events"], ["events", "--since", "0"], ["events", "--follow"]])
+      expect(await run(...words)).toMatchObject({
+        exitCode: 5,
+        out: "",
+        err: expect.stringContaining("E.UNREACHABLE"),
+      });
   });
 
   it("[L2] nothing reachable ends with 5, as words or as JSON", async () => {
@@ -69,28 +105,30 @@ describe("the command line", () => {
 
 describe("every command", () => {
   const groups: Record<string, string[]> = {
-    runs: ["list", "show", "watch", "logs", "export", "diff", "cancel", "retry", "replay", "rebind", "skip"],
+    runs: ["list", "show", "ledger", "watch", "logs", "export", "diff", "cancel", "retry", "replay", "rebind", "skip"],
     workflows: ["list", "show", "pull", "push", "validate", "diff", "publish", "rollback"],
-    workers: ["list", "show", "diagnose", "drain", "undrain", "kick"],
+    workers: ["list", "show", "diagnose", "drain", "undrain", "kick", "enrol"],
+    views: ["list", "show", "save", "remove"],
     letters: ["list", "requeue", "dismiss"],
     bulk: ["cancel", "retry", "dismiss"],
     audit: ["list"],
+    queues: ["list", "show"],
   };
-  const single = ["run", "why", "queues", "events", "login", "logout"].map((name) => [name]);
+  const single = ["run", "why", "events", "top", "open", "login", "logout"].map((name) => [name]);
   const all = [...single, ...Object.entries(groups).flatMap(([noun, verbs]) => verbs.map((verb) => [noun, verb]))];
 
-  it("[L14] exists, has --json, --quiet and --no-color, and opens its help with examples", async () => {
+  it("[L14] exists and has --json, --quiet, --no-color and who to talk to", async () => {
     for (const words of all) {
       const help = await run(...words, "--help");
 
       expect(help).toMatchObject({ exitCode: 0, err: "" });
-      expect(help.out).toMatch(new RegExp(`^ {2}astra ${words.join(" ")}`));
-      for (const flag of ["--json", "--quiet", "--no-color", "--url", "--token"]) expect(help.out).toContain(flag);
+      expect(help.out).toContain(`\n  astra ${words.join(" ")}`);
+      for (const flag of ["--json", "--quiet", "--no-color", "--url", "--token", "--verbose"]) expect(help.out).toContain(flag);
     }
   });
 
   it("[L14] every list can be printed as a table, a wide table or ids", async () => {
-    for (const words of [...all.filter(([, verb]) => verb === "list"), ["queues"]])
+    for (const words of all.filter(([, verb]) => verb === "list"))
       expect((await run(...words, "--help")).out).toContain('"table", "wide", "id"');
     expect(await run("runs", "list", "--output", "xml")).toMatchObject({ exitCode: 2 });
   });

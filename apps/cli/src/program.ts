@@ -1,14 +1,21 @@
-// The program `astra`: its commands that start things and the tools; those about runs, workflows and the fleet are in program-*.ts. Here
+// The program `astra`: its commands that start things and the tools; those about runs, workflows, the fleet and its ledger are in program-*.ts. Here
 // stands what a command is called and what it says in --help; what it does lives in its own file.
 
+import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
 import { loadCommand } from "./app-loader.ts";
 import { runBench } from "./bench-command.ts";
+import { createClient } from "./client.ts";
+import { commandOf, completeWords, completionScript, liveWords, type Shell, shells } from "./completion-command.ts";
+import { readConnection } from "./connection.ts";
+import { Rehearsal, showRehearsal } from "./consent.ts";
 import { runDoctor } from "./doctor-command.ts";
-import { CliFailure, describeFailure, exitCodes } from "./failure.ts";
+import { CliFailure, describeFailure, exitCodes, usageFailure } from "./failure.ts";
+import { formatHelp, setExamples } from "./help.ts";
 import { addFleet } from "./program-fleet.ts";
+import { addLedger } from "./program-ledger.ts";
 import { addRuns } from "./program-runs.ts";
-import { type Add, type CliWorld, type CommonWords, openTerminal, readWhole, withCommon } from "./program-words.ts";
+import { type Add, type CliWorld, type CommonWords, openTerminal, readWhole, withCommon, withForm } from "./program-words.ts";
 import { addWorkflows } from "./program-workflows.ts";
 import { runSim } from "./sim-command.ts";
 import { runUp } from "./up-command.ts";
@@ -29,34 +36,77 @@ interface SimFlags {
 /** Runs one command line and says with which code the process should end. */
 export async function runProgram(argv: readonly string[], world: CliWorld): Promise<number> {
   let exitCode: number = exitCodes.ok;
+  const isJson = argv.includes("--json");
+  let complaint = "";
   const program = buildProgram(world, (code) => {
     exitCode = code;
   });
+  if (isJson) configureErrors(program, (text) => (complaint += text));
   try {
     await program.parseAsync(argv, { from: "user" });
     return exitCode;
   } catch (cause) {
-    // commander has written its own words by now; its help is no failure.
-    if (cause instanceof CommanderError) return cause.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+    if (cause instanceof CommanderError) {
+      // commander has written its own words by now; its help is no failure.
+      if (cause.exitCode === 0) return exitCodes.ok;
+      const hint = misplaced(cause, program, argv);
+      if (isJson) world.stderr.write(describeFailure(usageFailure(`${complaint}${hint}`.trim()), true));
+      else world.stderr.write(hint);
+      return exitCodes.usage;
+    }
+    if (cause instanceof Rehearsal)
+      return showRehearsal(cause, isJson, openTerminal({ color: false, quiet: argv.includes("--quiet") }, world));
     if (!(cause instanceof CliFailure)) throw cause;
-    world.stderr.write(describeFailure(cause, argv.includes("--json")));
+    world.stderr.write(describeFailure(cause, isJson));
     return cause.exitCode;
   }
 }
 
-function buildProgram(world: CliWorld, finish: (code: number) => void): Command {
+/** Words about wrong usage go here, of every command: settings are inherited only by what is added later. */
+function configureErrors(command: Command, write: (text: string) => void): void {
+  command.configureOutput({ writeErr: write, outputError: (text) => write(text.replace(/^error: /, "")) });
+  for (const one of command.commands) configureErrors(one, write);
+}
+
+/** The whole tree of commands; nothing is done before it is told to parse. */
+export function buildProgram(world: CliWorld, finish: (code: number) => void): Command {
   const program = new Command("astra")
     .description("A control plane for workers: takes work, finds the worker that can do it, follows it live, loses nothing.")
+    .version(readVersion(), "-V, --version", "which version this is")
+    // Behind a command --version is that command's own: the version of a workflow.
+    .enablePositionalOptions()
     .exitOverride()
-    .configureOutput({ writeOut: (text) => void world.stdout.write(text), writeErr: (text) => void world.stderr.write(text) })
+    .configureOutput({
+      writeOut: (text) => void world.stdout.write(text),
+      writeErr: (text) => void world.stderr.write(text),
+      outputError: (text, write) => write(text.replace(/^error: /, "error E.REQUEST.INVALID: ")),
+    })
+    .configureHelp({ formatHelp })
     .showHelpAfterError("Add --help to see what there is.")
     .helpCommand("help [command]", "what there is, or the words of one command");
+  setExamples(program, ["astra up", "astra run examples/workflows/welcome.json", "astra runs list --filter status:failed"]);
   addStarters(program, world, finish);
   addRuns(program, world, finish);
   addWorkflows(program, world, finish);
   addFleet(program, world, finish);
+  addLedger(program, world, finish);
   addTools(program, world, finish);
+  addCompletion(program, world, finish);
   return program;
+}
+
+/** A flag that the command has, written before it: people who come from other programs look for it there. */
+function misplaced({ code, message }: CommanderError, program: Command, argv: readonly string[]): string {
+  const flag = /'(-[^']*)'/.exec(message)?.[1];
+  if (code !== "commander.unknownOption" || flag === undefined) return "";
+  const { command, path } = commandOf(program, argv);
+  const isKnown = command.options.some(({ long, short }) => flag === long || flag === short);
+  return isKnown ? `Flags stand behind the command: astra ${path.join(" ")} ${flag}\n` : "";
+}
+
+function readVersion(): string {
+  const { version } = JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string };
+  return version;
 }
 
 const addStarters: Add = (program, world, finish) => {
@@ -101,8 +151,11 @@ const addTools: Add = (program, world, finish) => {
       const store = words.store ?? world.env["ASTRA_SCHEDULER_STORE"];
       finish(await runDoctor({ dataDir, listen, store, failpoints, json }, openTerminal(words, world)));
     });
-  program
-    .command("sim")
+  withForm(program.command("sim"), [
+    "astra sim --seeds 1..1000 --jobs 2",
+    "astra sim --seed 7 --story",
+    "astra sim --profile network --shrink --save",
+  ])
     .description("play seeds of a simulated world full of faults, and judge what was promised")
     .option("--seeds <from..to>", "the seeds to play (default 1..200)")
     .option("--seed <n>", "one seed", readWhole(0, 999_999_999))
@@ -118,16 +171,6 @@ const addTools: Add = (program, world, finish) => {
     .option("--save", "keep what fails as regressions, shrunk, inside the repository")
     .option("--jobs <n>", "threads", readWhole(1, 64), 1)
     .option("--plant <name>", "for tests of the judges: switch a known bug on and expect it to be caught")
-    .option("--json", "one line of data a seed, then a summary")
-    .option("--quiet", "only data and errors")
-    .option("--no-color", "no colours (also NO_COLOR)")
-    .addHelpText(
-      "before",
-      ["", "--seeds 1..1000 --jobs 2", "--seed 7 --story", "--profile network --shrink --save"]
-        .map((words) => `  astra sim ${words}`.trimEnd())
-        .join("\n")
-        .concat("\n"),
-    )
     .action(async (words: CommonWords & SimFlags) => {
       const {
         seeds,
@@ -146,10 +189,57 @@ const addTools: Add = (program, world, finish) => {
       const wish = { seeds, seed, profile, plant, jobs, json, ...flags };
       finish(await runSim(wish, { terminal: openTerminal(words, world), stopping: world.stopping }));
     });
-  program
-    .command("bench")
-    .description("the measurements (inside the repository)")
-    .argument("[words...]")
+  withForm(program.command("bench"), ["astra bench engine", "astra bench slice --tasks 2000", "astra bench postgres --json"])
+    .description("the measurements (inside the repository): chain, engine, postgres, session, slice")
+    .argument("[words...]", "which one, and its own flags")
     .allowUnknownOption()
-    .action(async (words: string[]) => finish(await runBench(words)));
+    .action(async (args: string[], words: CommonWords) =>
+      finish(
+        await runBench(args, { terminal: openTerminal(words, world), json: words.json ?? false, quiet: words.quiet ?? false }),
+      ),
+    );
+};
+
+/** A shell that waits for words must not wait long. */
+const completionMs = 1_500;
+
+const addCompletion: Add = (program, world, finish) => {
+  withForm(program.command("completion"), [
+    'eval "$(astra completion bash)"',
+    "astra completion zsh > ~/.zfunc/_astra",
+    "astra completion fish | source",
+  ])
+    .description("the script that lets a shell complete commands, flags, and live ids of runs, workers and workflows")
+    .addArgument(program.createArgument("<shell>", "which one").choices(shells))
+    .action((shell: Shell, words: CommonWords) => {
+      const script = completionScript(shell);
+      openTerminal(words, world).print(words.json === true ? JSON.stringify({ shell, script }) : script.trimEnd());
+    });
+  withForm(program.command("complete-words", { hidden: true }), [
+    'astra complete-words -- runs show ""',
+    "astra complete-words -- ru",
+    "astra complete-words -- runs list --st",
+  ])
+    .description("what could stand for the last of these words; asked by the completion scripts")
+    .argument("[words...]", "all words so far")
+    .action(async (args: string[], words: CommonWords) => {
+      const valueOf = (flag: string): string | undefined => (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
+      const found = await completeWords(program, args, async (kind) => {
+        const connection = readConnection({
+          url: valueOf("--url"),
+          token: valueOf("--token"),
+          ca: valueOf("--ca"),
+          env: world.env,
+        });
+        return liveWords(kind, createClient(connection, { waitMs: completionMs }));
+      }).catch((cause: unknown) => {
+        // Nobody there, or not allowed: a shell that completes has no place for words about it, and offers nothing.
+        if (cause instanceof CliFailure) return [];
+        throw cause;
+      });
+      const { print } = openTerminal(words, world);
+      if (words.json === true) print(JSON.stringify({ words: found }));
+      else for (const word of found) print(word);
+      finish(exitCodes.ok);
+    });
 };

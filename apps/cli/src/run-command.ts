@@ -37,6 +37,8 @@ export interface RunWords extends StartWords {
   readonly version: string | undefined;
   readonly reuse: string | undefined;
   readonly dryRun: boolean;
+  /** Packages that no worker has brought are no reason to refuse. */
+  readonly allowUnknown: boolean;
 }
 
 /** A workflow, or a whole request `{workflow, clientId}`. Checked here with the scheduler's own functions, so that it is refused before it is sent. */
@@ -115,16 +117,30 @@ export async function runWorkflow(word: string, words: RunWords, place: Place & 
     ...(words.reuse !== undefined && { reuse: await findRun(words.reuse, client) }),
     ...(words.priority !== undefined && { priority: words.priority }),
     ...(words.timeoutMs !== undefined && { timeoutMs: words.timeoutMs }),
+    ...(words.allowUnknown && { allowUnknown: true }),
   };
   if (words.dryRun) return showPlan(full, place);
-  const ref = await submitRun(client, full, { key: words.key ?? randomUUID(), tell: (line) => terminal.say(line) });
+  const key = words.key ?? randomUUID();
+  const ref = await submitRun(client, full, { key, tell: (line) => terminal.say(line) }).catch((cause: unknown) => {
+    throw lacksPackagesOnly(cause) ? new CliFailure(cause.exitCode, cause.body, `astra run ${word} --allow-unknown`) : cause;
+  });
   if (words.detach) {
     terminal.print(words.json ? JSON.stringify(ref) : ref.runId);
     terminal.say(`next: astra runs watch ${ref.runId}`);
     return exitCodes.ok;
   }
-  if (!words.json) terminal.say(`run ${ref.runId} of "${tame(named.metadata.name)}" (${named.nodes.length} nodes)`);
+  if (!words.json)
+    terminal.say(
+      `run ${ref.runId} of "${tame(named.metadata.name)}" (${named.nodes.length} ${named.nodes.length === 1 ? "node" : "nodes"})`,
+    );
   return watchToEnd(ref.runId, words, place);
+}
+
+/** Refused for packages that nobody has brought, and for nothing else: then there is a way to start it all the same. */
+function lacksPackagesOnly(cause: unknown): cause is CliFailure {
+  const problems = cause instanceof CliFailure ? cause.body.details?.["problems"] : null;
+  if (!Array.isArray(problems) || problems.length === 0) return false;
+  return (problems as { path?: unknown }[]).every(({ path }) => /\/package\/(name|version)$/.test(String(path)));
 }
 
 function without({ workflowId: _id, version: _version, ...rest }: RunStartRequest): RunStartRequest {

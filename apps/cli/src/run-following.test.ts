@@ -38,7 +38,7 @@ it("[L8] follows the events after its reading, one line a change, over a lost co
       expect(after).toBe("5");
       onState("open", null);
       yield event("6.0", { kind: "node.status", ...node, status: "dispatching", workerName: "w" });
-      yield event("6", { kind: "node.state", ...node, state: { stage: "granted", attempt: 1 } as never });
+      yield event("6", { kind: "node.state", ...node, state: { stage: "running", attempt: 1 } as never });
       for (const state of ["lost", "lost", "open"] as const) onState(state, null);
       yield event("7", { kind: "node.state", ...node, state: { message: "half" } });
       yield event("8", { kind: "node.status", ...node, status: "completed", workerName: "w" });

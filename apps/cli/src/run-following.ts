@@ -196,15 +196,20 @@ async function followFacts(id: string, following: Following): Promise<Run> {
   }
 }
 
-/** All facts after a cursor, page by page. */
-export async function readFacts(client: Client, runId: string, after: string | null): Promise<RunEvent[]> {
-  const facts: RunEvent[] = [];
+/** All facts after a cursor, page by page: a history may be longer than memory is large. */
+export async function* factPages(client: Client, runId: string, after: string | null): AsyncGenerator<readonly RunEvent[]> {
   for (let cursor = after ?? undefined; ; ) {
     const page = await client.listRunEvents({ runId, limit: 200, cursor });
-    facts.push(...page.items);
-    if (page.nextCursor === null || page.nextCursor === cursor) return facts;
+    yield page.items;
+    if (page.nextCursor === null || page.nextCursor === cursor) return;
     cursor = page.nextCursor;
   }
+}
+
+async function readFacts(client: Client, runId: string, after: string | null): Promise<RunEvent[]> {
+  const facts: RunEvent[] = [];
+  for await (const page of factPages(client, runId, after)) facts.push(...page);
+  return facts;
 }
 
 /** A scheduler that is away (restarting, unreachable) is waited for: the log continues after the cursor, so nothing is missed. */

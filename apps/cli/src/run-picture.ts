@@ -5,7 +5,7 @@ import { type Plan, planOf } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import type { WatchedNode } from "./run-state.ts";
 import { type Branch, branchesOf, hasEnded, pathOf, plantTree, slotOf } from "./run-tree.ts";
-import { layTable, type Paint, tame } from "./terminal.ts";
+import { cutLine, layTable, type Paint, tame } from "./terminal.ts";
 
 /** Shape and word, never colour alone. */
 const looks = {
@@ -40,7 +40,7 @@ export function drawRun(run: Run, workflow: Workflow, options: PictureOptions): 
   const { shown, left } = fit(all, (options.rows ?? Number.POSITIVE_INFINITY) - 1);
   const lines = layTable(shown.map((branch) => rowOf(branch, options)));
   return [...lines, ...left.map((line) => options.paint.dim(line)), summaryOf(run, all, options)].map((line) =>
-    cut(line, options.columns),
+    cutLine(line, options.columns),
   );
 }
 
@@ -159,9 +159,3 @@ function summaryOf(run: Run, all: readonly Branch[], { paint, now, url }: Pictur
 }
 
 const seconds = (ms: number): string => `${(Math.max(0, ms) / 1_000).toFixed(1)} s`;
-
-/** A line longer than the screen would wrap and break the picture; colours are dropped from what is cut. */
-function cut(line: string, columns: number): string {
-  const plain = [...line.replace(/\u001b\[[0-9;]*m/g, "")];
-  return plain.length < columns ? line : `${plain.slice(0, columns - 2).join("")}…`;
-}

@@ -34,7 +34,7 @@ it("[L1] events make of a reading what a later reading would say", () => {
     workerName: "w",
     startedAt: "2026-01-01T00:00:01Z",
   });
-  expect(tell("12", { kind: "node.state", ...node, state: { stage: "granted", attempt: 2 } as never })).toMatchObject({
+  expect(tell("12", { kind: "node.state", ...node, state: { stage: "running", attempt: 2 } as never })).toMatchObject({
     attempt: 2,
     pendingAck: true,
   });

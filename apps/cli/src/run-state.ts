@@ -27,7 +27,7 @@ export function watchRun(run: Run, before: Watched | null = null): Watched {
 }
 
 /** The position of an event's fact: all but the last of a fact's events name the position before it and their place. */
-const positionOf = (id: string): number => (id.includes(".") ? Number.parseInt(id, 10) + 1 : Number(id));
+const positionOf = (id = "0"): number => (id.includes(".") ? Number.parseInt(id, 10) + 1 : Number(id));
 
 /** The state after an event, and the task it is about. */
 export function foldEvent(before: Watched, event: ServerEvent): { readonly after: Watched; readonly task: string | null } {
@@ -64,7 +64,7 @@ function changed(old: WatchedNode, data: NodeData, at: string): WatchedNode {
   if (data.kind !== "node.state") return old;
   const { attempt } = data.state as { attempt?: unknown };
   // Whoever reports has the dispatch; the stored acknowledgement may come later. The scheduler's own words name the attempt.
-  const isHeard = attempt === undefined && data.state.stage !== "granted";
+  const isHeard = attempt === undefined;
   return {
     ...old,
     state: { ...old.state, ...data.state },

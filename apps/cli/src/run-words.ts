@@ -3,9 +3,16 @@
 
 import { readFileSync } from "node:fs";
 import { planOf } from "@astraflow/graph";
-import type { JsonObject, JsonValue, RunStartRequest, Workflow, WorkflowNode } from "@astraflow/protocol";
+import {
+  type JsonObject,
+  type JsonValue,
+  nearest,
+  type RunStartRequest,
+  type Workflow,
+  type WorkflowNode,
+} from "@astraflow/protocol";
 import { usageFailure } from "./failure.ts";
-import { findNode, nearest } from "./finding.ts";
+import { findNode } from "./finding.ts";
 import { tame } from "./terminal.ts";
 
 export interface StartWords {

@@ -1,46 +1,45 @@
-// `astra runs list|show|watch|logs|export|diff`: looking at runs, following one, taking its whole history away. Changing them is
-// steer-command.ts.
+// `astra runs list|show|watch|logs|export|ledger`: looking at runs, following one, taking its whole history away. Comparing two is
+// run-diff.ts, changing them is steer-command.ts.
 
 import { allItems } from "@astraflow/client";
-import { diffWorkflows } from "@astraflow/graph";
-import type { Run, RunNodeStatus } from "@astraflow/protocol";
+import type { Ledger, Run } from "@astraflow/protocol";
 import { type ExitCode, exitCodes } from "./failure.ts";
-import { findNodeOfRun, findRun, findWorkflow } from "./finding.ts";
-import { type Place, printList, span, when } from "./place.ts";
+import { type RunsWords, runsOfWorker, runsQuery } from "./filtering.ts";
+import { findNodeOfRun, findRun } from "./finding.ts";
+import { type Place, printList, printOne, sayMore, tookOf, when } from "./place.ts";
 import { watchToEnd } from "./run-command.ts";
-import { readFacts } from "./run-following.ts";
+import { factPages } from "./run-following.ts";
 import { drawRun, isEnded } from "./run-picture.ts";
-import { layTable, tame } from "./terminal.ts";
+import { layTable, type Paint, tame } from "./terminal.ts";
 
-export interface ListWords {
-  readonly status?: string;
-  readonly client?: string;
-  readonly workflow?: string;
-  readonly since?: string;
-  readonly search?: string;
+export interface ListWords extends RunsWords {
   readonly limit: number;
 }
 
+const statusTones: Readonly<Record<string, keyof Paint>> = {
+  running: "blue",
+  succeeded: "green",
+  failed: "red",
+  cancelled: "dim",
+  queued: "dim",
+};
+
 export async function listRuns(words: ListWords, place: Place): Promise<ExitCode> {
-  const { client, terminal, json } = place;
-  const page = await client.listRuns({
-    limit: words.limit,
-    status: words.status,
-    clientId: words.client,
-    since: words.since,
-    q: words.search,
-    ...(words.workflow !== undefined && { workflowId: (await findWorkflow(words.workflow, client)).id }),
-  });
+  const { query, worker } = await runsQuery(words, place);
+  const page =
+    worker === undefined
+      ? await place.client.listRuns({ ...query, limit: words.limit })
+      : await runsOfWorker(worker, query, words.limit, place);
   printList(
     {
       items: page.items,
       body: page,
       id: (run) => run.runId,
       columns: [
-        { head: "RUN", of: (run) => run.runId },
-        { head: "STATUS", of: (run) => run.status },
-        { head: "WORKFLOW", of: (run) => run.name ?? "" },
-        { head: "CREATED", of: (run) => when(run.createdAt ?? run.startedAt) },
+        { head: "RUN", of: (run) => run.runId, kind: "id" },
+        { head: "STATUS", of: (run) => run.status, tone: ({ status }) => statusTones[status] ?? null },
+        { head: "WORKFLOW", of: (run) => run.name ?? "", kind: "text" },
+        { head: "CREATED", of: (run) => when(run.createdAt ?? run.startedAt), kind: "when" },
         { head: "TOOK", of: tookOf },
         { head: "VERSION", of: (run) => String(run.version ?? ""), isWide: true },
         { head: "BY", of: (run) => run.startedBy ?? "", isWide: true },
@@ -48,31 +47,82 @@ export async function listRuns(words: ListWords, place: Place): Promise<ExitCode
         { head: "OPEN", of: (run) => String(run.openTasks ?? ""), isWide: true },
         { head: "ERROR", of: (run) => run.error?.code ?? "", isWide: true },
       ],
-      none: "There is no such run. Start one: astra run examples/workflows/welcome.json",
+      none:
+        Object.keys(query).length > 0 || worker !== undefined
+          ? "No run fits that filter. All of them: astra runs list"
+          : "There is no run yet. Start one: astra run examples/workflows/welcome.json",
     },
     place,
   );
-  if (page.nextCursor !== null && !json) terminal.say(`more: --limit ${Math.min(200, words.limit * 2)}`);
+  sayMore(page, words.limit, place);
   return exitCodes.ok;
 }
 
-const tookOf = ({ startedAt, finishedAt }: Pick<Run, "startedAt" | "finishedAt">): string =>
-  startedAt && finishedAt ? span(Date.parse(finishedAt) - Date.parse(startedAt)) : "";
+export interface ShowWords {
+  /** A position of the log: the run as it was then. */
+  readonly at?: number;
+}
 
-export async function showRun(id: string, { client, terminal, json }: Place): Promise<ExitCode> {
+export async function showRun(id: string, { at }: ShowWords, place: Place): Promise<ExitCode> {
+  const { client, terminal, json } = place;
   const runId = await findRun(id, client);
-  const run = await client.getRun({ runId });
+  const run = await client.getRun({ runId, at });
   if (json) terminal.print(JSON.stringify(run));
   else {
     const workflow = await client.getRunDefinition({ runId });
     const columns = terminal.isLive ? terminal.columns : Number.POSITIVE_INFINITY;
-    for (const line of drawRun(run, workflow, { paint: terminal.paint, columns, now: Date.now(), url: client.url }))
+    const moment = at === undefined ? place.now() : latestOf(run);
+    for (const line of drawRun(run, workflow, { paint: terminal.paint, columns, now: moment, url: client.url }))
       terminal.print(line);
+    if (at !== undefined) terminal.say(`as it was at ${at}; now: astra runs show ${runId}`);
     if (run.error) terminal.print(`${run.error.code}: ${tame(run.error.message)}`);
     for (const { resourceId, workerName, type } of run.artifacts ?? [])
       terminal.print(`artifact ${tame(resourceId)} (${tame(type)}) at ${tame(workerName)}`);
   }
   return exitCodes.ok;
+}
+
+/** The last instant that a run as it was knows of: it had not become any older then. */
+function latestOf({ createdAt, startedAt, finishedAt, nodes = [] }: Run): number {
+  const instants = [createdAt, startedAt, finishedAt, ...nodes.flatMap((node) => [node.startedAt, node.finishedAt])];
+  return Math.max(0, ...instants.flatMap((instant) => (instant === undefined ? [] : [Date.parse(instant)])));
+}
+
+/** What the facts say was given to workers and what came of it; of the whole log stretch by stretch, each told apart. */
+export async function showLedger(id: string | undefined, place: Place): Promise<ExitCode> {
+  const { client, terminal } = place;
+  if (id !== undefined) {
+    const ledger = await client.getRunLedger({ runId: await findRun(id, client) });
+    printOne(ledger, figureLines(ledger), place);
+    return judge(ledger.figures, place);
+  }
+  let code: ExitCode = exitCodes.ok;
+  for (let after: number | undefined; ; ) {
+    const ledger = await client.getLedger({ after });
+    const isAll = after === undefined && ledger.next === null;
+    if (place.json) terminal.print(JSON.stringify(isAll ? ledger : { cursor: String(ledger.to), ...ledger }));
+    else for (const line of figureLines(ledger)) terminal.print(line);
+    if (judge(ledger.figures, place) !== exitCodes.ok) code = exitCodes.failed;
+    if (ledger.next === null) return code;
+    after = ledger.next;
+  }
+}
+
+function figureLines({ figures, from, to }: Pick<Ledger, "figures" | "from" | "to">): string[] {
+  return layTable([
+    ["facts", `${from}..${to}`],
+    ...Object.entries(figures).map(([name, count]) => [figureWords[name] ?? name, String(count)]),
+  ]);
+}
+
+const figureWords: Readonly<Record<string, string>> = { refusedLate: "refused, too late" };
+
+/** Promised is that neither ever happens, so a script hears of it by the exit code too. */
+function judge({ lost, twice }: Ledger["figures"], { terminal, json }: Place): ExitCode {
+  if (lost === 0 && twice === 0) return exitCodes.ok;
+  if (!json)
+    terminal.complain(`${lost} tasks were lost and ${twice} were accepted twice; neither may happen. Please report it.\n`);
+  return exitCodes.failed;
 }
 
 export async function watchRun(id: string, place: Place & { signal: AbortSignal }): Promise<ExitCode> {
@@ -83,12 +133,21 @@ export async function watchRun(id: string, place: Place & { signal: AbortSignal 
  * One line of definition, the facts in order, one line of final state. The run is read before its facts: once it has ended it does
  * not change any more, so the facts read afterwards are all there are.
  */
-export async function exportRun(id: string, { client, terminal }: Place): Promise<ExitCode> {
+export async function exportRun(id: string, { client, terminal, now }: Place): Promise<ExitCode> {
   const runId = await findRun(id, client);
   const run = await client.getRun({ runId });
   terminal.print(JSON.stringify({ kind: "definition", runId, definition: await client.getRunDefinition({ runId }) }));
-  for (const fact of await readFacts(client, runId, null))
-    terminal.print(JSON.stringify({ kind: "fact", cursor: String(fact.position), ...fact }));
+  const begun = now();
+  let count = 0;
+  for await (const facts of factPages(client, runId, null)) {
+    for (const fact of facts) terminal.print(JSON.stringify({ kind: "fact", cursor: String(fact.position), ...fact }));
+    count += facts.length;
+    // Where the facts themselves go to the screen they are progress enough.
+    const ms = now() - begun;
+    if (ms > 1_000 && !Number.isFinite(terminal.width))
+      terminal.draw([`${count} facts so far, ${Math.round((count * 1_000) / ms)} a second`]);
+  }
+  terminal.settle();
   terminal.print(JSON.stringify({ kind: "run", isEnded: isEnded(run), run }));
   return exitCodes.ok;
 }
@@ -117,11 +176,19 @@ export async function showLogs(
     return page;
   });
   const prefix = (nodeId: string): string => (only === undefined ? `${tame(labels.get(nodeId) ?? nodeId)}: ` : "");
-  for await (const line of pages)
+  let told = 0;
+  for await (const line of pages) {
+    told += 1;
     terminal.print(
-      json ? JSON.stringify(line) : prefix(line.nodeId) + (line.mimeType === undefined ? tame(line.text) : `(${line.mimeType})`),
+      json
+        ? JSON.stringify({ cursor: String(asOf), ...line })
+        : prefix(line.nodeId) + (line.mimeType === undefined ? tame(line.text) : `(${line.mimeType})`),
     );
-  if (words.follow !== true || isEnded(await client.getRun({ runId }))) return exitCodes.ok;
+  }
+  if (words.follow !== true || isEnded(await client.getRun({ runId }))) {
+    if (told === 0 && !json) terminal.say("Nothing was printed that fits.");
+    return exitCodes.ok;
+  }
   for await (const { id: cursor, type, data } of client.events({
     runId,
     after: String(asOf),
@@ -142,77 +209,3 @@ async function labelsOf(client: Place["client"], runId: string): Promise<Map<str
   const { nodes = [] } = await client.getRun({ runId });
   return new Map(nodes.map(({ nodeId, label }) => [nodeId, label ?? nodeId]));
 }
-
-const changesShownMax = 20;
-
-/** What differs between two runs: the workflow they ran, and how each node ended in them. */
-export async function diffRuns(first: string, second: string, { client, terminal, json }: Place): Promise<ExitCode> {
-  const ids = [await findRun(first, client), await findRun(second, client)] as const;
-  const [a, b] = await Promise.all(ids.map((runId) => client.getRun({ runId })));
-  const [from, to] = await Promise.all(ids.map((runId) => client.getRunDefinition({ runId })));
-  if (a === undefined || b === undefined || from === undefined || to === undefined) return exitCodes.notFound;
-  // States, and the position they are true at, are filled into definitions; they are no part of what was authored.
-  const definition = a.definitionHash === b.definitionHash ? [] : diffWorkflows(stateless(from), stateless(to)).summary;
-  const nodes = differences(a.nodes ?? [], b.nodes ?? []);
-  if (json) terminal.print(JSON.stringify({ runs: ids, status: [a.status, b.status], definition, nodes }));
-  else {
-    terminal.print(`${a.runId} ${a.status} ${tookOf(a)}`.trimEnd());
-    terminal.print(`${b.runId} ${b.status} ${tookOf(b)}`.trimEnd());
-    for (const { text } of definition.slice(0, changesShownMax)) terminal.print(`workflow: ${tame(text)}`);
-    if (definition.length > changesShownMax)
-      terminal.print(`workflow: and ${definition.length - changesShownMax} more changes; --json shows all`);
-    const rows = nodes.map(({ label, what, first: one, second: two }) => [tame(label), what, tame(one), tame(two)]);
-    if (rows.length > 0) for (const line of layTable([["NODE", "WHAT", "FIRST", "SECOND"], ...rows])) terminal.print(line);
-    if (rows.length + definition.length === 0) terminal.say("They ran the same workflow, and every node gave the same.");
-  }
-  return exitCodes.ok;
-}
-
-function stateless(workflow: Parameters<typeof diffWorkflows>[0]): Parameters<typeof diffWorkflows>[0] {
-  const bare = <N extends object>(node: N): N => {
-    const { state: _state, ...rest } = node as N & { state?: unknown };
-    return rest as N;
-  };
-  const { asOf: _asOf, ...authored } = workflow as typeof workflow & { asOf?: number };
-  return {
-    ...authored,
-    nodes: workflow.nodes.map((node) => ({
-      ...bare(node),
-      ...(node.middlewares !== undefined && { middlewares: node.middlewares.map(bare) }),
-    })),
-  };
-}
-
-interface Difference {
-  readonly nodeId: string;
-  readonly label: string;
-  readonly what: "status" | "result" | "error" | "attempts";
-  readonly first: string;
-  readonly second: string;
-}
-
-/** By the place in the run (`0`, `4*2/7`), which both have alike. */
-function differences(first: readonly RunNodeStatus[], second: readonly RunNodeStatus[]): Difference[] {
-  const slot = ({ taskId }: RunNodeStatus): string => taskId.slice(taskId.indexOf(".") + 1);
-  const others = new Map(second.map((node) => [slot(node), node]));
-  return first.flatMap((node) => {
-    const other = others.get(slot(node));
-    // Of another workflow the same place is another node, and there is nothing to compare.
-    if (other === undefined || other.nodeId !== node.nodeId) return [];
-    return views.flatMap(([what, view]): Difference[] => {
-      const [one, two] = [view(node), view(other)];
-      return one === two
-        ? []
-        : [{ nodeId: node.nodeId, label: node.label ?? node.nodeId, what, first: brief(one), second: brief(two) }];
-    });
-  });
-}
-
-const views: readonly (readonly [Difference["what"], (node: RunNodeStatus) => string])[] = [
-  ["status", (node) => node.status],
-  ["error", (node) => node.error?.code ?? ""],
-  ["attempts", (node) => String(node.attempt ?? 0)],
-  ["result", (node) => JSON.stringify(node.result ?? null)],
-];
-
-const brief = (text: string): string => (text.length > 60 ? `${text.slice(0, 59)}…` : text);

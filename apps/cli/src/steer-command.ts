@@ -3,14 +3,17 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Bulk, BulkFilter, BulkRequest, RunRef, Steered } from "@astraflow/protocol";
 import { type ExitCode, exitCodes, usageFailure } from "./failure.ts";
-import { findNodeOfRun, findRun, findWorkflow } from "./finding.ts";
+import { type RunsWords, runsOfWorker, runsQuery } from "./filtering.ts";
+import { findNodeOfRun, findRun } from "./finding.ts";
 import { type Place, printOne } from "./place.ts";
 import { isEnded } from "./run-picture.ts";
 import { layTable, tame } from "./terminal.ts";
 
-export async function cancelRun(id: string, { client, terminal, json }: Place): Promise<ExitCode> {
+export async function cancelRun(id: string, { client, terminal, json, agree }: Place): Promise<ExitCode> {
   const runId = await findRun(id, client);
   const before = await client.getRun({ runId });
+  if (!isEnded(before))
+    await agree(`stop run ${runId}${before.name === undefined ? "" : ` of "${tame(before.name)}"`}, which is ${before.status}`);
   const ref = await client.cancelRun({ runId });
   // It may also have ended by itself between the two calls; then its state says so.
   const isTooLate = isEnded(before) || ref.status === "succeeded" || ref.status === "failed";
@@ -34,12 +37,17 @@ export async function retryRun(
   return reportSteered(await client.retryNode({ runId, nodeId, body }), place);
 }
 
-export async function replayRun(id: string, words: { from?: string; version?: string }, place: Place): Promise<ExitCode> {
+export async function replayRun(
+  id: string,
+  words: { from?: string; version?: string; allowUnknown?: boolean },
+  place: Place,
+): Promise<ExitCode> {
   const { client } = place;
   const runId = await findRun(id, client);
   const body = {
     ...(words.from !== undefined && { from: await findNodeOfRun(words.from, runId, client) }),
     ...(words.version !== undefined && { version: readVersion(words.version) }),
+    ...(words.allowUnknown === true && { allowUnknown: true }),
   };
   return reportNew(await client.replayRun({ runId, body }), place);
 }
@@ -91,13 +99,7 @@ function reportSteered(steered: Steered, place: Place): ExitCode {
   return exitCodes.ok;
 }
 
-export interface BulkWords {
-  readonly status?: readonly string[];
-  readonly workflow?: string;
-  readonly client?: string;
-  readonly since?: string;
-  readonly until?: string;
-  readonly search?: string;
+export interface BulkWords extends RunsWords {
   readonly reason?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
@@ -115,9 +117,10 @@ export async function changeRuns(action: string, words: BulkWords, place: Place)
   };
   if (words.dryRun === true || words.yes !== true) {
     const plan = await client.changeRuns({ body: { ...request, dryRun: true } });
-    const count = `${plan.matched}${plan.isPartial === true ? " or more" : ""}`;
-    if (words.dryRun === true) return printOne(plan, [`${count} runs match; nothing was changed`], place);
-    throw usageFailure(`This would ${action} ${count} runs; say --yes to do it, or --dry-run to count only.`);
+    const isOne = plan.matched === 1 && plan.isPartial !== true;
+    const count = `${plan.matched}${plan.isPartial === true ? " or more" : ""} ${isOne ? "run" : "runs"}`;
+    if (words.dryRun === true) return printOne(plan, [`${count} ${isOne ? "matches" : "match"}; nothing was changed`], place);
+    await place.agree(`${action} ${count}`);
   }
   let bulk: Bulk = await client.changeRuns({ body: request });
   while (bulk.status === "running") {
@@ -131,17 +134,21 @@ export async function changeRuns(action: string, words: BulkWords, place: Place)
   return bulk.refused > 0 ? exitCodes.failed : exitCodes.ok;
 }
 
-async function readFilter(words: BulkWords, { client }: Place): Promise<BulkFilter> {
+/** A filter names at most this many runs one by one. */
+const runIdsMax = 1_000;
+
+async function readFilter(words: BulkWords, place: Place): Promise<BulkFilter> {
+  const { query, worker } = await runsQuery(words, place);
+  const { status, ...rest } = query;
   const filter: BulkFilter = {
-    ...(words.status !== undefined && { status: words.status as NonNullable<BulkFilter["status"]> }),
-    ...(words.workflow !== undefined && { workflowId: (await findWorkflow(words.workflow, client)).id }),
-    ...(words.client !== undefined && { clientId: words.client }),
-    ...(words.since !== undefined && { since: words.since }),
-    ...(words.until !== undefined && { until: words.until }),
-    ...(words.search !== undefined && { q: words.search }),
-  };
+    ...rest,
+    ...(status !== undefined && { status: status.split(",") as NonNullable<BulkFilter["status"]> }),
+  } as BulkFilter;
   // A forgotten filter must not become every run there is.
-  if (Object.keys(filter).length === 0)
-    throw usageFailure("Say which runs: --status, --workflow, --client, --since, --until or --search.");
-  return filter;
+  if (Object.keys(filter).length === 0 && worker === undefined)
+    throw usageFailure("Say which runs: --filter, --status, --workflow, --client, --since, --until or --search.");
+  if (worker === undefined) return filter;
+  const { items } = await runsOfWorker(worker, query, runIdsMax, place);
+  if (items.length === 0) throw usageFailure(`No run fits that filter with worker:${tame(worker)}.`);
+  return { ...filter, runIds: items.map(({ runId }) => runId) };
 }

@@ -13,21 +13,24 @@ function open(isTTY: boolean, more: { isQuiet?: boolean; env?: Record<string, st
   return { terminal, written };
 }
 
-it("[L1] a picture is redrawn in place, and words that come meanwhile stand above it", () => {
+it("[L1] [L52] a picture is redrawn in place from its left edge, and words that come meanwhile stand above it", () => {
   const { terminal, written } = open(true);
 
   terminal.draw(["one", "two"]);
   terminal.say("connected again");
   terminal.draw(["three"]);
+  terminal.complain("GET /x\n");
   terminal.settle();
   terminal.say("the end");
 
-  const up = "\u001b[2A";
+  const up = "\r\u001b[2A";
+  const clear = "\u001b[0J";
   const line = (text: string) => `\u001b[2K${text}\n`;
   expect(written.err).toBe(
     `${line("one")}${line("two")}\u001b[0J` +
-      `${up}${line("connected again")}${line("one")}${line("two")}\u001b[0J` +
-      `${up}${line("three")}\u001b[0Jthe end\n`,
+      `${up}${clear}connected again\n${line("one")}${line("two")}\u001b[0J` +
+      `${up}${line("three")}\u001b[0J` +
+      `\r\u001b[1A${clear}GET /x\n${line("three")}${clear}\r${clear}the end\n`,
   );
 });
 

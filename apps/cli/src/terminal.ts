@@ -22,6 +22,8 @@ export interface Terminal {
   /** Leaves the last picture standing; what follows goes below it. */
   settle(): void;
   readonly isLive: boolean;
+  /** Of what data is printed to: endless in a pipe, where nothing is cut. */
+  readonly width: number;
   readonly columns: number;
   readonly rows: number;
   readonly paint: Paint;
@@ -44,15 +46,19 @@ export function createTerminal({ stdout, stderr, env, isQuiet, wantsColor }: Ter
   const isLive = stderr.isTTY === true && env["TERM"] !== "dumb" && !isQuiet;
   const hasColor = wantsColor && env["NO_COLOR"] === undefined && stdout.isTTY === true && env["TERM"] !== "dumb";
   let drawn: readonly string[] = [];
-  // Up over the old picture, each line cleared before it is written again, the rest below cleared.
+  // Up over the old picture and to its left edge (keys that were typed have moved the cursor), each line cleared before it is written
+  // again, the rest below cleared. Words above it may wrap, so everything is cleared before them.
   const redraw = (lines: readonly string[], above = ""): void => {
-    const up = drawn.length > 0 ? `\u001b[${drawn.length}A` : "";
-    const words = above === "" ? "" : `\u001b[2K${above}\n`;
+    const up = drawn.length > 0 ? `\r\u001b[${drawn.length}A` : "";
+    const words = above === "" ? "" : `\u001b[0J${above}\n`;
     stderr.write(`${up}${words}${lines.map((line) => `\u001b[2K${line}\n`).join("")}\u001b[0J`);
     drawn = lines;
   };
   return {
     isLive,
+    get width() {
+      return stdout.isTTY === true ? (stdout.columns ?? 100) : Number.POSITIVE_INFINITY;
+    },
     // Asked each time: windows change their size.
     get columns() {
       return stderr.columns ?? 100;
@@ -68,11 +74,16 @@ export function createTerminal({ stdout, stderr, env, isQuiet, wantsColor }: Ter
       if (drawn.length > 0) redraw(drawn, line);
       else stderr.write(`${line}\n`);
     },
-    complain: (text) => void stderr.write(text),
+    complain(text) {
+      if (drawn.length > 0) redraw(drawn, text.replace(/\n$/, ""));
+      else stderr.write(text);
+    },
     draw(lines) {
       if (isLive) redraw(lines);
     },
     settle() {
+      // A typed ^C stands where the next words go.
+      if (drawn.length > 0) stderr.write("\r\u001b[0J");
       drawn = [];
     },
   };
@@ -89,6 +100,68 @@ export function layTable(rows: readonly (readonly string[])[]): string[] {
       .trimEnd(),
   );
 }
+
+/** How a cell gives way: an id to its end, an instant to day and minute, a text to its beginning. */
+export type CellKind = "id" | "when" | "text";
+
+const gap = 2;
+const idCharsMin = 8;
+/** A text is cut first, and not below this; then whatever is widest. */
+const cellCharsMin = { text: 16, any: 8 } as const;
+
+type Rows = readonly (readonly string[])[];
+
+/** The same rows cut to a width: ids to their ends while these are unique, instants to the minute, then texts, then the widest cells. */
+export function fitRows(rows: Rows, columns: readonly { readonly kind?: CellKind }[], width: number): Rows {
+  const isFitting = (cells: Rows): boolean => total(widthsOf(cells)) <= width;
+  let cells: Rows = rows;
+  for (const kind of ["id", "when"] as const) {
+    if (isFitting(cells)) return cells;
+    columns.forEach((column, at) => {
+      if (column.kind === kind) cells = kind === "id" ? shortenIds(cells, at) : shortenInstants(cells, at);
+    });
+  }
+  const widths = widthsOf(cells);
+  const isText = (at: number): boolean => columns[at]?.kind === "text";
+  const isFree = (at: number): boolean => columns[at]?.kind !== "id" && columns[at]?.kind !== "when";
+  narrow(widths, width, { may: isText, least: cellCharsMin.text });
+  narrow(widths, width, { may: isFree, least: cellCharsMin.any });
+  return cells.map((row) => row.map((cell, at) => cut(cell, widths[at] ?? 0)));
+}
+
+const widthsOf = (rows: Rows): number[] =>
+  (rows[0] ?? []).map((_, at) => Math.max(...rows.map((cells) => visibleLength(cells[at] ?? ""))));
+const total = (widths: readonly number[]): number => widths.reduce((sum, one) => sum + one, 0) + gap * (widths.length - 1);
+
+/** Takes a character from the widest of some columns, again and again, until it fits or none may give more. */
+function narrow(widths: number[], width: number, { may, least }: { may: (at: number) => boolean; least: number }): void {
+  for (let over = total(widths) - width; over > 0; over -= 1) {
+    const giving = widths.map((one, at) => (may(at) && one > least ? one : 0));
+    const widest = giving.indexOf(Math.max(...giving));
+    if ((giving[widest] ?? 0) === 0) return;
+    widths[widest] = (widths[widest] ?? 0) - 1;
+  }
+}
+
+/** `2026-01-31 12:00:00Z` to `01-31 12:00Z`. */
+function shortenInstants(rows: Rows, at: number): Rows {
+  return rows.map((row) => row.with(at, (row[at] ?? "").replace(/^\d{4}-(\d{2}-\d{2} \d{2}:\d{2}):\d{2}Z$/, "$1Z")));
+}
+
+function shortenIds(rows: Rows, at: number): Rows {
+  const ids = [...new Set(rows.slice(1).map((row) => row[at] ?? ""))];
+  const longest = Math.max(0, ...ids.map((id) => id.length));
+  let length = idCharsMin;
+  while (length < longest && new Set(ids.map((id) => id.slice(-length))).size < ids.length) length += 1;
+  return rows.map((row, line) => (line === 0 ? row : row.with(at, (row[at] ?? "").slice(-length))));
+}
+
+const cut = (text: string, length: number): string =>
+  [...text].length <= length ? text : `${[...text].slice(0, length - 1).join("")}…`;
+
+/** A line longer than the screen would wrap and break a picture; colours are dropped from what is cut. */
+export const cutLine = (line: string, columns: number): string =>
+  visibleLength(line) < columns ? line : cut(stripColor(line), Math.max(1, columns - 1));
 
 /** Length on screen: colours take no room. */
 function visibleLength(text: string): number {

@@ -1,9 +1,9 @@
-// `astra why RUN [NODE]` and `astra queues`: what waits, for what, and which worker would take it if only.
+// `astra why RUN [NODE]`: what waits, for what, and which worker would take it if only.
 
 import type { JsonObject, Placement } from "@astraflow/protocol";
 import { type ExitCode, exitCodes } from "./failure.ts";
 import { findNodeOfRun, findRun } from "./finding.ts";
-import { type Place, printList, span } from "./place.ts";
+import type { Place } from "./place.ts";
 import { isEnded } from "./run-picture.ts";
 import { layTable, tame } from "./terminal.ts";
 
@@ -15,7 +15,7 @@ export async function whyRun(id: string, node: string | undefined, { client, ter
   const run = await client.getRun({ runId });
   const open = (run.nodes ?? []).filter(({ status, pendingAck }) => status === "queued" || pendingAck === true);
   // Those that were not reached wait for these; only where there is none is there something to tell about them.
-  const reached = open.filter(({ state }) => state !== undefined);
+  const reached = open.filter(({ state }) => state !== undefined && state.stage !== "waiting");
   const waiting = reached.length > 0 ? reached : open;
   const asked = node === undefined ? waiting.map(({ taskId }) => taskId) : [await findNodeOfRun(node, runId, client)];
   if (node === undefined && isEnded(run)) {
@@ -36,11 +36,14 @@ export async function whyRun(id: string, node: string | undefined, { client, ter
   else {
     for (const placement of found) for (const line of drawPlacement(placement, labels)) terminal.print(line);
     if (found.length === 0) terminal.say("Nothing waits: what is open has a worker.");
-    else if (open.length > waiting.length) terminal.say(`${open.length - waiting.length} more nodes wait for these.`);
+    else if (node === undefined && open.length > waiting.length) terminal.say(moreWait(open.length - waiting.length));
     if (asked.length > found.length) terminal.say(`${asked.length - found.length} more wait; name one: astra why ${runId} NODE`);
   }
   return exitCodes.ok;
 }
+
+const moreWait = (count: number): string =>
+  count === 1 ? "1 more node waits for these." : `${count} more nodes wait for these.`;
 
 function drawPlacement(placement: Placement, labels: ReadonlyMap<string, string>): string[] {
   const label = labels.get(placement.nodeId) ?? placement.nodeId;
@@ -71,32 +74,8 @@ function commandFor(fix: string, { runId, nodeId, workers }: Placement): string 
   return commands[fix] ?? fix.replaceAll("-", " ");
 }
 
-const pairs = (facts: JsonObject): string =>
+export const pairs = (facts: JsonObject): string =>
   Object.entries(facts)
-    .map(([name, value]) => tame(`${name}=${typeof value === "string" ? value : JSON.stringify(value)}`))
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => tame(`${name}=${typeof value === "string" ? value || "-" : JSON.stringify(value)}`))
     .join(" ");
-
-export async function listQueues(place: Place): Promise<ExitCode> {
-  const list = await place.client.listQueues();
-  return printList(
-    {
-      items: list.items,
-      body: list,
-      id: ({ queue }) => queue,
-      columns: [
-        { head: "NODE TYPE", of: ({ needs }) => needs.nodeType },
-        { head: "PACKAGE", of: ({ needs }) => `${needs.package}@${needs.version}` },
-        { head: "WAITING", of: ({ waiting, isPartial }) => `${waiting}${isPartial ? "+" : ""}` },
-        { head: "OLDEST", of: ({ oldestWaitMs }) => (oldestWaitMs === undefined ? "" : span(oldestWaitMs)) },
-        { head: "FIT", of: ({ workers }) => String(workers.fitting) },
-        { head: "BLOCKED", of: ({ workers }) => pairs(workers.blocked) },
-        { head: "POOL", of: ({ needs }) => needs.pool ?? "", isWide: true },
-        { head: "TAGS", of: ({ needs }) => pairs(needs.tags ?? {}), isWide: true },
-        { head: "WORKER", of: ({ needs }) => needs.worker ?? "", isWide: true },
-        { head: "QUEUE", of: ({ queue }) => queue, isWide: true },
-      ],
-      none: "Nothing waits.",
-    },
-    place,
-  );
-}

@@ -86,14 +86,14 @@ function openPlace(json = false) {
   } as unknown as Client;
   const stdout = { write: (text: string) => (out += text) };
   const terminal = createTerminal({ stdout, stderr: { write: () => undefined }, env: {}, isQuiet: false, wantsColor: false });
-  return { place: { client, terminal, json }, done, out: () => out };
+  return { place: { client, terminal, json, agree: async () => undefined, now: () => 0 }, done, out: () => out };
 }
 
 describe("astra workers", () => {
   it("[L7] lists the workers of every page", async () => {
     const { place, out } = openPlace();
 
-    expect(await listWorkers(place)).toBe(0);
+    expect(await listWorkers({}, place)).toBe(0);
 
     expect(
       out()
@@ -139,7 +139,7 @@ describe("astra workers", () => {
 
   it("[L7] answers with data where --json asks for it", async () => {
     for (const act of [
-      listWorkers,
+      listWorkers.bind(null, {}),
       showWorker.bind(null, "tok"),
       diagnoseWorker.bind(null, "tok"),
       kickWorker.bind(null, "tok", undefined),

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { afterAll, expect, it } from "vitest";
 import { openStage } from "./command-stage.ts";
+import { CliFailure } from "./failure.ts";
 import { runWorkflow } from "./run-command.ts";
 import {
   diffWorkflow,
@@ -114,7 +115,7 @@ it("[L16] a kept workflow is started by name; with inputs what is sent is the wo
     pin: [],
     label: [],
   };
-  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false };
+  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, allowUnknown: false };
   const ref = { runId: "r", status: "queued", definitionHash: "h", clientId: "c", createdAt: "x" };
   const stage = openStage({ ...found, getDraft: draft, getVersion: { workflow }, startRun: ref });
 
@@ -142,7 +143,15 @@ it("[L16] a dry run shows what would run, and ends with 1 where something stands
     pin: [],
     label: [],
   };
-  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: true, input: [], version: undefined };
+  const more = {
+    from: undefined,
+    to: undefined,
+    reuse: undefined,
+    dryRun: true,
+    allowUnknown: false,
+    input: [],
+    version: undefined,
+  };
   const plan = {
     dryRun: true,
     nodes: [{ nodeId: "n", label: "Say", action: "run", workers: 0 }],
@@ -153,4 +162,31 @@ it("[L16] a dry run shows what would run, and ends with 1 where something stands
   expect(await runWorkflow(file, { ...words, ...more }, stage.place)).toBe(1);
   expect(stage.out()).toMatch(/Say +run +none yet +n\nerror \/a: m\n$/);
   expect(stage.calls).toMatchObject([["startRun", { body: { dryRun: true } }]]);
+});
+
+it("[L36] a run that lacks only packages which nobody has brought is refused with the way to start it all the same", async () => {
+  const words = {
+    json: false,
+    watch: false,
+    detach: true,
+    priority: undefined,
+    timeoutMs: undefined,
+    key: "k",
+    pin: [],
+    label: [],
+  };
+  const more = { from: undefined, to: undefined, reuse: undefined, dryRun: false, input: [], version: undefined };
+  const refused = (path: string) =>
+    new CliFailure(1, { error: "E.WORKFLOW.INVALID", message: "no", details: { problems: [{ path, message: "no" }] } });
+  const start = (path: string) => openStage({ startRun: () => Promise.reject(refused(path)) });
+  const allowed = openStage({ startRun: { runId: "r", status: "queued" } });
+
+  await runWorkflow(file, { ...words, ...more, allowUnknown: true }, allowed.place);
+
+  expect(allowed.calls).toMatchObject([["startRun", { body: { allowUnknown: true } }]]);
+  const wish = { ...words, ...more, allowUnknown: false };
+  await expect(runWorkflow(file, wish, start("/nodes/0/package/name").place)).rejects.toMatchObject({
+    next: `astra run ${file} --allow-unknown`,
+  });
+  await expect(runWorkflow(file, wish, start("/nodes/0/parameters").place)).rejects.toMatchObject({ next: null });
 });

@@ -4,23 +4,25 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { checkWorkflow, diffWorkflows } from "@astraflow/graph";
 import { Fault, readWorkflow, type Workflow, type WorkflowProblem } from "@astraflow/protocol";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import { type FilterWords, valuesOf } from "./filtering.ts";
 import { findWorkflow } from "./finding.ts";
-import { type Place, printList, printOne, when } from "./place.ts";
+import { type Place, printList, printOne, sayMore, when } from "./place.ts";
 import { layTable, tame } from "./terminal.ts";
 
-export async function listWorkflows(words: { search?: string; limit: number }, place: Place): Promise<ExitCode> {
-  const page = await place.client.listWorkflows({ limit: words.limit, search: words.search });
+export async function listWorkflows(words: FilterWords & { search?: string; limit: number }, place: Place): Promise<ExitCode> {
+  const { text } = await valuesOf(words, "workflows", place);
+  const page = await place.client.listWorkflows({ limit: words.limit, search: words.search ?? text });
   printList(
     {
       items: page.items,
       body: page,
       id: ({ id }) => id,
       columns: [
-        { head: "WORKFLOW", of: ({ id }) => id },
-        { head: "NAME", of: ({ metadata }) => metadata.name },
+        { head: "WORKFLOW", of: ({ id }) => id, kind: "id" },
+        { head: "NAME", of: ({ metadata }) => metadata.name, kind: "text" },
         { head: "VERSION", of: ({ latestVersion }) => String(latestVersion ?? "") },
         { head: "REVISION", of: ({ revision }) => String(revision) },
-        { head: "CHANGED", of: ({ updatedAt }) => when(updatedAt) },
+        { head: "CHANGED", of: ({ updatedAt }) => when(updatedAt), kind: "when" },
         { head: "NODES", of: ({ nodes }) => String(nodes.length), isWide: true },
         { head: "OWNER", of: ({ metadata }) => metadata.ownerName ?? metadata.ownerId ?? "", isWide: true },
       ],
@@ -28,7 +30,7 @@ export async function listWorkflows(words: { search?: string; limit: number }, p
     },
     place,
   );
-  if (page.nextCursor !== null && !place.json) place.terminal.say(`more: --limit ${Math.min(200, words.limit * 2)}`);
+  sayMore(page, words.limit, place);
   return exitCodes.ok;
 }
 
@@ -91,10 +93,16 @@ export async function pullWorkflow(
   return exitCodes.ok;
 }
 
+export interface PushWords {
+  readonly base?: number;
+  readonly dryRun?: boolean;
+  readonly allowUnknown?: boolean;
+}
+
 /** Keeps a file as the draft; with --base only if the draft is still at that revision. */
-export async function pushWorkflow(file: string, words: { base?: number; dryRun?: boolean }, place: Place): Promise<ExitCode> {
+export async function pushWorkflow(file: string, words: PushWords, place: Place): Promise<ExitCode> {
   const { client, terminal } = place;
-  const workflow = readFile(file);
+  const workflow = { ...readFile(file), ...(words.allowUnknown === true && { allowUnknown: true }) };
   const check = await client.validateWorkflow({ body: workflow });
   if (words.dryRun === true) return report(check, file, place);
   const ref =
@@ -164,7 +172,7 @@ export async function diffWorkflow(
 
 export async function publishWorkflow(
   word: string,
-  words: { note?: string; revision?: number },
+  words: { note?: string; revision?: number; allowUnknown?: boolean },
   place: Place,
 ): Promise<ExitCode> {
   const { client, terminal } = place;
@@ -172,6 +180,7 @@ export async function publishWorkflow(
   const body = {
     ...(words.note !== undefined && { note: words.note }),
     ...(words.revision !== undefined && { revision: words.revision }),
+    ...(words.allowUnknown === true && { allowUnknown: true }),
   };
   const version = await client.publishVersion({ workflowId, body });
   printOne(version, [`${workflowId} version ${version.version}`], place);

@@ -1,18 +1,10 @@
+import { sampleGauge } from "@astraflow/engine/testing";
 import { expect, it } from "vitest";
 import type { HostGauge } from "./engine-world.ts";
 import { createReadiness, stalledMs } from "./readiness.ts";
 
 const gauge = (turns: number, isStoreAway = false, storeWeakness: string | null = null): HostGauge => ({
-  turns,
-  waiting: 0,
-  commands: 0,
-  grants: 0,
-  retriedTurns: 0,
-  quarantined: 0,
-  sessions: 0,
-  saturated: {},
-  held: 0,
-  now: 0,
+  ...sampleGauge({ turns }),
   isStoreAway,
   storeWeakness,
 });

@@ -74,6 +74,22 @@ describe("config of the worker", () => {
     });
   });
 
+  it("[W186] takes websocket as its transport, from the environment or the file, and refuses any other by name", () => {
+    const token = { ASTRA_WORKER_AUTH_TOKEN: "t" };
+    const file = (transport: string) => ({
+      argv: ["--config", "w.json"],
+      env: token,
+      readFile: () => JSON.stringify({ transport }),
+    });
+
+    expect(problemsOf({ env: { ...token, ASTRA_WORKER_TRANSPORT: "websocket" } })).toEqual([]);
+    expect(problemsOf(file("websocket"))).toEqual([]);
+    expect(problemsOf({ env: { ...token, ASTRA_WORKER_TRANSPORT: "redis" } })).toEqual([
+      "ASTRA_WORKER_TRANSPORT must be one of websocket",
+    ]);
+    expect(problemsOf(file("http"))).toEqual(["transport in w.json must be one of websocket"]);
+  });
+
   it("[W60] lets flags win over the environment, and that over the file", () => {
     const config = configOf({
       argv: ["--name", "flag", "--config=worker.json", "--pool=t=1"],

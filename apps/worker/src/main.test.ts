@@ -31,10 +31,14 @@ interface Started {
   ended(): Promise<{ code: number | null; stdout: string; stderr: string }>;
 }
 
-function start(args: readonly string[], dataDir = path.join(makeRoot(), "data")): Started {
+function start(
+  args: readonly string[],
+  dataDir = path.join(makeRoot(), "data"),
+  env: Readonly<Record<string, string>> = {},
+): Started {
   const child = spawn(process.execPath, [main, ...args, "--data-dir", dataDir], {
     stdio: ["ignore", "pipe", "pipe"],
-    env: { PATH: "", ASTRA_WORKER_AUTH_TOKEN: "secret-token" },
+    env: { PATH: "", ASTRA_WORKER_AUTH_TOKEN: "secret-token", ...env },
   });
   let stdout = "";
   let stderr = "";
@@ -102,6 +106,30 @@ describe("the worker program", () => {
       .map((line) => (JSON.parse(line) as { event: string }).event);
     expect(events).toEqual(expect.arrayContaining(["packages", "ready", "signal", "closed"]));
     expect(stderr).not.toContain("secret-token");
+  });
+
+  it("[W186] started with the transport websocket, by variable or by file, it handshakes, registers and beats", async () => {
+    const door = await scheduler();
+    door.heartbeatMs = 50;
+    const file = path.join(makeRoot(), "worker.json");
+    writeFileSync(file, JSON.stringify({ transport: "websocket" }));
+    const ways = [{ ASTRA_WORKER_TRANSPORT: "websocket" }, { ASTRA_WORKER_CONFIG_FILE: file }];
+
+    for (const env of ways) {
+      door.seen.length = 0;
+      const beat = door.next("control.heartbeat");
+      const started = start(usual(door.url), undefined, env);
+      await started.line();
+      await beat;
+      started.child.kill("SIGTERM");
+      await started.ended();
+
+      const types = door.seen.map(({ type }) => type).filter((type) => type !== "control.ack");
+      expect(types.slice(0, 3)).toEqual(["control.handshake", "control.register", "control.heartbeat"]);
+    }
+    const { code, stderr } = await start(usual(door.url), undefined, { ASTRA_WORKER_TRANSPORT: "redis" }).ended();
+    expect(code).not.toBe(0);
+    expect(stderr).toContain("ASTRA_WORKER_TRANSPORT must be one of websocket");
   });
 
   it("[W63] ends at its grace and gives back what it could not finish", async () => {

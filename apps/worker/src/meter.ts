@@ -1,6 +1,7 @@
 // The worker's own numbers, in the text form that Prometheus reads: a few counters and gauges, and how long tasks took.
 // What they mean is fixed by their names; who serves the text is status-listener.ts.
 
+import { histogramLines, type MetricKind, metricHead, metricLine } from "@astraflow/protocol";
 import type { LinkCounter } from "@astraflow/runtime";
 
 /** Milliseconds; the last bucket is everything. */
@@ -46,11 +47,11 @@ export class Meter {
   /** All that was counted, and the numbers that are read rather than counted. */
   text(gauges: readonly Gauge[]): string {
     const counters = (Object.keys(counterHelp) as LinkCounter[]).map((name) =>
-      family(name, "counter", counterHelp[name], [`${name} ${this.#counters.get(name) ?? 0}`]),
+      single(name, "counter", counterHelp[name], this.#counters.get(name) ?? 0),
     );
     const read = gauges
       .filter(({ value }) => Number.isFinite(value))
-      .map(({ name, help, value }) => family(name, "gauge", help, [`${name} ${value}`]));
+      .map(({ name, help, value }) => single(name, "gauge", help, value));
     return [...read, ...counters, this.#durationText()].join("");
   }
 
@@ -66,25 +67,12 @@ export class Meter {
 
   #durationText(): string {
     const name = "task_duration_ms";
-    const lines = [...this.#durations].flatMap(([nodeType, { hits, sum, count }]) => {
-      const label = `node_type="${escapeLabel(nodeType.slice(0, labelCharsMax))}"`;
-      let total = 0;
-      const buckets = bounds.map((bound, index) => {
-        total += hits[index] ?? 0;
-        return `${name}_bucket{${label},le="${bound}"} ${total}`;
-      });
-      return [
-        ...buckets,
-        `${name}_bucket{${label},le="+Inf"} ${count}`,
-        `${name}_sum{${label}} ${sum}`,
-        `${name}_count{${label}} ${count}`,
-      ];
-    });
-    return family(name, "histogram", "From a task's start to its outcome.", lines);
+    const lines = [...this.#durations].map(([nodeType, durations]) =>
+      histogramLines(name, [["node_type", nodeType.slice(0, labelCharsMax)]], { bounds, ...durations }),
+    );
+    return metricHead(name, "histogram", "From a task's start to its outcome.") + lines.join("");
   }
 }
 
-const family = (name: string, kind: string, help: string, lines: readonly string[]): string =>
-  `# HELP ${name} ${help}\n# TYPE ${name} ${kind}\n${lines.map((line) => `${line}\n`).join("")}`;
-
-const escapeLabel = (value: string): string => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
+const single = (name: string, kind: MetricKind, help: string, value: number): string =>
+  metricHead(name, kind, help) + metricLine(name, [], value);

@@ -1,4 +1,4 @@
-import { totalmem } from "node:os";
+import { availableParallelism, totalmem } from "node:os";
 import { describe, expect, it } from "vitest";
 import type { CgroupUse } from "./cgroup.ts";
 import { VitalsReader } from "./vitals.ts";
@@ -11,6 +11,7 @@ function reader(
     lag = null as number | null,
     drainMemoryPct = 90 as number | null,
     drainDiskPct = 95 as number | null,
+    load = 0,
   } = {},
 ) {
   let now = 0;
@@ -29,6 +30,7 @@ function reader(
     heapPct: () => heap,
     lagMs: () => lag,
     diskShare: () => disk,
+    load: () => load,
   });
   return {
     vitals,
@@ -50,6 +52,11 @@ describe("vitals of the worker", () => {
 
     expect(metrics).toMatchObject({ mem_pct: 25, mem_limit_bytes: 1_000, cpu_pct: 40, cpu_limit_cores: 0.5, disk_pct: 50 });
     expect(problems).toEqual([]);
+  });
+
+  it("[W130] says how busy the machine is where the process has no limit, never more than wholly", () => {
+    expect(reader({}, { load: availableParallelism() / 4 }).vitals.read().metrics["cpu_pct"]).toBe(25);
+    expect(reader({}, { load: availableParallelism() * 13 }).vitals.read().metrics["cpu_pct"]).toBe(100);
   });
 
   it("[W133] judges memory and disk by what the scheduler announced, unless it was told its own thresholds", () => {

@@ -4,7 +4,7 @@
 import { statfsSync } from "node:fs";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
 import type { Announced, Vitals } from "@astraflow/runtime";
-import type { Cgroup } from "./cgroup.ts";
+import type { Cgroup, CgroupUse } from "./cgroup.ts";
 
 export interface VitalsOptions {
   readonly dataDir: string;
@@ -20,6 +20,8 @@ export interface VitalsOptions {
   readonly lagMs: () => number | null;
   /** Share of the disk that is used, 0 to 1; null where it cannot be asked. */
   readonly diskShare?: (dir: string) => number | null;
+  /** Processes that run or wait on this machine, over the last minute. */
+  readonly load?: () => number;
 }
 
 /** Where neither this worker nor its scheduler says otherwise. */
@@ -46,7 +48,7 @@ export class VitalsReader {
   }
 
   #look(): Vitals {
-    const { cgroup, dataDir, heapPct, lagMs, diskShare = shareOfDisk } = this.#options;
+    const { cgroup, dataDir, heapPct, lagMs, diskShare = shareOfDisk, load = () => loadavg()[0] ?? 0 } = this.#options;
     const { memory, cpu } = cgroup.look();
     // A limit above what the machine has limits nothing.
     const isLimited = memory !== undefined && memory.limitBytes < totalmem();
@@ -56,7 +58,7 @@ export class VitalsReader {
     const lag = lagMs();
     const metrics = {
       mem_pct,
-      ...cpuOf(cpu),
+      ...cpuOf(cpu, load),
       ...(share !== null && { disk_pct: percent(share) }),
       ...(heap !== null && { heap_pct: percent(heap / 100) }),
       ...(lag !== null && { handlers_lag_ms: Math.round(lag) }),
@@ -80,10 +82,10 @@ export class VitalsReader {
   }
 }
 
-/** Without a limit of its own the process shares the machine, whose load then says how long it must wait. */
-function cpuOf(cpu: ReturnType<Cgroup["look"]>["cpu"]): { cpu_pct?: number; cpu_limit_cores?: number } {
+/** Without a limit of its own the process shares the machine, whose load then says how busy that is: at most wholly, however many wait. */
+function cpuOf(cpu: CgroupUse["cpu"], load: () => number): { cpu_pct?: number; cpu_limit_cores?: number } {
   if (cpu === undefined || cpu.limitCores >= availableParallelism())
-    return { cpu_pct: percent((loadavg()[0] ?? 0) / availableParallelism()) };
+    return { cpu_pct: percent(Math.min(1, load() / availableParallelism())) };
   const cpu_limit_cores = Math.round(cpu.limitCores * 100) / 100;
   return cpu.usedCores === undefined
     ? { cpu_limit_cores }

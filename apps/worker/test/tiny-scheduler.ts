@@ -21,6 +21,8 @@ export class TinyScheduler {
   readonly seen: Frame[] = [];
   /** Answers every handshake with this reset instead of a welcome. */
   refusal: { code: string; reason: string } | undefined;
+  /** The period of heartbeats that it announces. */
+  heartbeatMs = 10_000;
   /** Whether results are acked, or left to be sent again. */
   isAckingWords = true;
   readonly #server: Server;
@@ -85,7 +87,7 @@ export class TinyScheduler {
       this.#say("control.ack", { ok: true, for: frame.id, ack_seq: frame.seq ?? -1, ack_bitmap: 0 });
     if (frame.type === "control.register") {
       this.#seq = 0;
-      const periods = { heartbeat_interval_ms: 10_000, lease_ms: 30_000 };
+      const periods = { heartbeat_interval_ms: this.heartbeatMs, lease_ms: 30_000 };
       this.#say("control.session.accept", { session_id: "s", session_token: "t", ...periods });
     }
     const index = this.#waiting.findIndex(({ type }) => type === frame.type);

@@ -57,7 +57,7 @@ describe("calls", () => {
   it("[C21] parameters, query, body and answer have the types of the table", () => {
     const { client } = stage();
 
-    expectTypeOf(client.getRun).parameter(0).toEqualTypeOf<{ runId: string }>();
+    expectTypeOf(client.getRun).parameter(0).toEqualTypeOf<{ runId: string; at?: number | undefined }>();
     expectTypeOf(client.getRun).returns.resolves.toEqualTypeOf<Run>();
     expectTypeOf(client.listRuns).returns.resolves.toEqualTypeOf<RunList>();
     expectTypeOf(client.startRun).returns.resolves.toEqualTypeOf<RunRef | RunPlan>();

@@ -20,7 +20,7 @@ function stage(...streams: (string | Response)[]): { client: Client; cursors: (s
         cursors.push((init.headers as Record<string, string>)["last-event-id"]);
         const stream = streams.shift();
         if (stream === undefined) throw new TypeError("nobody");
-        return stream instanceof Response ? stream : new Response(stream);
+        return stream instanceof Response ? stream : new Response(stream, { headers: { "content-type": "text/event-stream" } });
       },
       pause: (ms, signal) =>
         ms >= 30_000
@@ -34,13 +34,23 @@ function stage(...streams: (string | Response)[]): { client: Client; cursors: (s
 async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise<string[]> {
   const ids: string[] = [];
   for await (const one of events) {
-    ids.push(one.id);
+    ids.push(one.id ?? "-");
     if (ids.length === count) break;
   }
   return ids;
 }
 
 describe("the stream of events", () => {
+  it("[L56] a page that somebody else serves is no stream: it is lost before it was open", async () => {
+    const page = new Response("<html>", { headers: { "content-type": "text/html" } });
+    const { client } = stage(page, event("7"));
+    const states: string[] = [];
+
+    expect(await take(client.events({ onState: (state) => states.push(state) }), 1)).toEqual(["7"]);
+
+    expect(states).toEqual(["lost", "open"]);
+  });
+
   it("[C24] comes back after the last event when a connection breaks off, without a gap or a repeat", async () => {
     const { client, cursors, urls } = stage(
       `id: 4\n\n${event("5.0")}${event("6")}id: 7`,
@@ -58,6 +68,18 @@ describe("the stream of events", () => {
     expect(cursors).toEqual(["3", "6", "6"]);
     expect(urls[0]).toBe("http://s/api/v1/events?runId=r&topics=run%2Cnode");
     expect(states).toEqual(["open", "lost", "lost", "open"]);
+  });
+
+  it("[A303] volatile events are told, and leave the cursor where it was", async () => {
+    const beat = `event: worker.heartbeat\ndata: ${JSON.stringify({ version: "v1", type: "worker.heartbeat", meta: { volatile: true } })}\n\n`;
+    const { client, cursors } = stage(beat + event("5") + beat + beat, beat + event("6"));
+    const moves: string[] = [];
+
+    const ids = await take(client.events({ after: "3", onCursor: (cursor) => moves.push(cursor) }), 6);
+
+    expect(ids).toEqual(["-", "5", "-", "-", "-", "6"]);
+    expect(cursors).toEqual(["3", "5"]);
+    expect(moves).toEqual(["5"]);
   });
 
   it("[C24] a cursor that moves without events is kept for coming back", async () => {

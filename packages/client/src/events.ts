@@ -84,6 +84,11 @@ async function* connect(
   const once = { ...connection, retry: { busyMax: 0, lostMax: 0 } };
   const { response } = await exchange(once, { ...request, headers });
   if (response.body === null) throw new NoAnswer(connection.url, new TypeError("the stream has no body"));
+  // A page that somebody else serves ends at once and is no stream: taken for one, it would be dialled for ever.
+  if (!/^text\/event-stream\b/.test(response.headers.get("content-type") ?? "")) {
+    await response.body.cancel();
+    throw new NoAnswer(connection.url, new TypeError("what answers there is no stream of events"));
+  }
   opened();
   const watch = watchSilence(connection, silent);
   try {

@@ -10,18 +10,20 @@ const counts = { cursor: null, matched: 0, changed: 0, unchanged: 0, refused: 0,
 /** Whoever wrote this has a clock that is a day ahead. */
 const written = { createdAt: 1_760_086_400_000, updatedAt: 1_760_086_400_000 };
 
-function scene() {
+function scene(tenants: readonly string[] = ["t1"]) {
   const kept = createFakeDocs();
   const outside = createFakeOutside();
   const page = async (query: PageQuery) => {
-    if (query.page === "crew") return { items: [{ tenant: "t1", phase: "online", draining: false, workers: 1 }] };
-    return query.page === "depth" ? { items: [] } : await kept.reader.page(query);
+    if (query.page !== "tenants") return await kept.reader.page(query);
+    const { after = "", limit } = query;
+    const left = tenants.filter((name) => name > after);
+    return { items: left.slice(0, limit), next: left.length > limit ? left[limit - 1] : null };
   };
   const reader = { ...kept.reader, page } as Reader;
   const bulk = createBulk({ link: kept.link, reader, outside, act: () => Promise.resolve(true), digest: (text) => text });
-  const put = (name: string, status: "running" | "done") => {
+  const put = (name: string, status: "running" | "done", tenant = "t1") => {
     const body = JSON.stringify({ ...blank, ...counts, ...written, status });
-    kept.write({ tenant: "t1", puts: [{ collection: "bulk", name, body, sort: name, terms: status }] });
+    kept.write({ tenant, puts: [{ collection: "bulk", name, body, sort: name, terms: status }] });
   };
   /** Time passes, and what is found is worked off; the timers' own looks are not waited for, ours is. */
   const pass = async (ms: number) => {
@@ -29,7 +31,8 @@ function scene() {
     await bulk.look();
     await new Promise((resolve) => setImmediate(resolve));
   };
-  return { kept, bulk, put, pass, statusOf: (name: string) => kept.body("t1", "bulk", name)?.["status"] };
+  const statusOf = (name: string, tenant = "t1") => kept.body(tenant, "bulk", name)?.["status"];
+  return { kept, bulk, put, pass, statusOf };
 }
 
 describe("a change of many runs whose scheduler is gone", () => {
@@ -57,6 +60,60 @@ describe("a change of many runs whose scheduler is gone", () => {
     }
 
     expect(statusOf("b1")).toBe("running");
+  });
+
+  it("[A266] is found for every tenant that has a log, however many there are, some at each look", async () => {
+    const tenants = Array.from({ length: 3 * bulkLimits.tenantsMax }, (_, n) => `t${String(n).padStart(4, "0")}`);
+    const [last = ""] = tenants.slice(-1);
+    const { bulk, put, pass, statusOf } = scene(tenants);
+    put("b1", "running", last);
+    for (let looks = 0; looks < 3; looks++) await bulk.look();
+
+    await pass(bulkLimits.idleMs);
+    for (let looks = 0; looks < 3; looks++) await pass(0);
+
+    expect(statusOf("b1", last)).toBe("done");
+  });
+
+  it("[A354] is taken over though another tenant's cannot be", async () => {
+    const { kept, bulk, put, pass, statusOf } = scene(["a", "b"]);
+    kept.write({ tenant: "a", puts: [{ collection: "bulk", name: "b0", body: "{", sort: "b0", terms: "running" }] });
+    put("b1", "running", "b");
+    await bulk.look();
+
+    await pass(bulkLimits.idleMs);
+
+    expect(statusOf("b1", "b")).toBe("done");
+  });
+
+  it("[A354] is looked for by one look at a time, however long that takes", async () => {
+    let looks = 0;
+    const outside = createFakeOutside();
+    const { link, reader: docs } = createFakeDocs();
+    const never = () => new Promise<never>(() => void looks++);
+    const reader = { ...docs, page: never } as unknown as Reader;
+    const bulk = createBulk({ link, reader, outside, act: () => Promise.resolve(true), digest: (text) => text });
+
+    for (let at = 0; at < 10; at++) outside.advance(bulkLimits.lookMs);
+
+    expect(looks).toBe(1);
+    bulk.close();
+  });
+
+  it("[A267] is kept for seven days after its end, and has no end of its own before", async () => {
+    const { kept, bulk, pass } = scene();
+    const asker = { identity: { tenant: "t1", user: "ada", grants: [] }, requestId: "r" };
+    const { bulkId } = await bulk.start(asker, { action: "cancel", filter: { runIds: ["none"] } }, "k1");
+    const doc = () => kept.docs.get(`t1/bulk/${bulkId}`);
+    expect(doc()?.due).toBeNull();
+
+    await pass(0);
+
+    expect(doc()?.due).toBe((doc()?.at ?? 0) + bulkLimits.keptMs);
+    kept.docs.delete(`t1/bulk/${bulkId}`);
+    await expect(bulk.start(asker, { action: "cancel", filter: { runIds: ["none"] } }, "k1")).rejects.toMatchObject({
+      code: "E.NOT_FOUND",
+    });
   });
 
   it("[O92] is found behind any number of later ones", async () => {

@@ -20,8 +20,10 @@ export const bulkLimits = {
   refusalsMax: 50,
   /** Runs that a dry run counts. */
   countMax: 10_000,
-  /** Tenants whose documents are looked through. */
-  tenantsMax: 1_000,
+  /** Tenants whose documents are looked through at once; where there are more they take turns. */
+  tenantsMax: 200,
+  /** So long a change that is over can be looked up. */
+  keptMs: 7 * 86_400_000,
 } as const;
 
 /** What happens to one run; `false`: nothing was to be done. */
@@ -69,7 +71,9 @@ export interface Bulk {
 export function createBulk({ link, reader, outside, act, digest }: BulkOptions): Bulk {
   const busy = new Set<string>();
   /** Which revision of what runs was seen, and since when by the clock here: those of other schedulers may go differently. */
-  const seen = new Map<string, { readonly rev: number; readonly at: number }>();
+  const seen = new Map<string, { readonly tenant: string; readonly rev: number; readonly at: number }>();
+  /** The tenant after whom the next look begins. */
+  let lookedAt: string | null = null;
   let isClosed = false;
 
   const write = async (tenant: string, id: string, rev: number, body: Body, action?: string, ask: Ask | null = null) => {
@@ -86,6 +90,7 @@ export function createBulk({ link, reader, outside, act, digest }: BulkOptions):
           body: JSON.stringify(body),
           sort: String(body.createdAt).padStart(15, "0"),
           terms: body.status,
+          ...(body.status === "done" && { keepMs: bulkLimits.keptMs }),
         },
       ],
       ask,
@@ -135,19 +140,36 @@ export function createBulk({ link, reader, outside, act, digest }: BulkOptions):
   const look = async (): Promise<void> => {
     const now = outside.clock.ticks();
     const found = new Set<string>();
-    for (const tenant of await tenantsOf(reader))
+    const after = lookedAt === null ? {} : { after: lookedAt };
+    const { items: tenants, next } = await reader.page({ page: "tenants", limit: bulkLimits.tenantsMax, ...after });
+    lookedAt = next;
+    const looked = new Set<string>();
+    const lookAt = async (tenant: string): Promise<void> => {
       for (const doc of await runningOf(reader, tenant)) {
         found.add(doc.id);
         const known = seen.get(doc.id);
-        if (known?.rev !== doc.rev) seen.set(doc.id, { rev: doc.rev, at: now });
-        else if (now - known.at >= bulkLimits.idleMs && !busy.has(`${tenant}/${nameOf(doc)}`)) await takeOver(tenant, doc);
+        if (known?.rev !== doc.rev) seen.set(doc.id, { tenant, rev: doc.rev, at: now });
+        else if (now - known.at >= bulkLimits.idleMs && !busy.has(`${tenant}/${nameOf(doc)}`))
+          await takeOver(tenant, doc).catch(complain);
       }
-    for (const id of seen.keys()) if (!found.has(id)) seen.delete(id);
+      looked.add(tenant);
+    };
+    // What goes wrong with one is not the next one's trouble.
+    for (const tenant of tenants) await lookAt(tenant).catch(complain);
+    for (const [id, { tenant }] of seen) if (looked.has(tenant) && !found.has(id)) seen.delete(id);
   };
+  let isLooking = false;
   const endLooking = outside.timers.every(bulkLimits.lookMs, () => {
-    look().catch((problem: unknown) => warn("bulk.look", problem));
+    // On a slow store a look takes longer than this; another beside it would make it slower still.
+    if (isLooking) return;
+    isLooking = true;
+    void look()
+      .catch(complain)
+      .finally(() => {
+        isLooking = false;
+      });
   });
-  const warn = (event: string, problem: unknown): void => outside.log({ level: "warn", event, problem: String(problem) });
+  const complain = (problem: unknown): void => outside.log({ level: "warn", event: "bulk.look", problem: String(problem) });
 
   const find = async (tenant: string, id: string): Promise<Shown | null> => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
@@ -180,7 +202,11 @@ export function createBulk({ link, reader, outside, act, digest }: BulkOptions):
       };
       if (request.dryRun === true) return countOnly(reader, tenant, id, blank);
       const { rev, isRepeated } = await write(tenant, id, 0, blank, `run.bulk.${request.action}`, ask);
-      if (isRepeated) return (await find(tenant, id)) ?? show(id, blank);
+      if (isRepeated) {
+        const before = await find(tenant, id);
+        if (before !== null) return before;
+        throw fault("E.NOT_FOUND", "the change of many runs under this key is over and no longer kept; use a new key");
+      }
       begin(tenant, id, rev, blank);
       return show(id, blank);
     },
@@ -284,10 +310,4 @@ function show(id: string, body: Body): Shown {
     createdAt: new Date(body.createdAt).toISOString(),
     updatedAt: new Date(body.updatedAt).toISOString(),
   };
-}
-
-/** Whoever has runs or workers. */
-async function tenantsOf(reader: Reader): Promise<readonly string[]> {
-  const [crew, depth] = await Promise.all([reader.page({ page: "crew" }), reader.page({ page: "depth", max: 1 })]);
-  return [...new Set([...crew.items, ...depth.items].map(({ tenant }) => tenant))].slice(0, bulkLimits.tenantsMax);
 }

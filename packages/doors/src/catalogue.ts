@@ -1,7 +1,7 @@
 // The catalogue of a tenant: which packages, versions and node types there are, from the manifests that are kept. Held in memory and
 // looked after at every use; what another scheduler has kept shows within a second.
 
-import type { DocRow, Reader } from "@astraflow/engine";
+import type { DocRow, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
 import { type CheckCatalogue, compareVersions } from "@astraflow/graph";
 import type { Manifest, ManifestNode } from "@astraflow/protocol";
 import { type PackageDoc, packageCollection } from "./manifests.ts";
@@ -24,6 +24,11 @@ export interface CataloguePackage {
 
 export interface Catalogues {
   of(tenant: string): Promise<Catalogue>;
+  /**
+   * As things are this instant, with the packages that workers list: for whoever would refuse something otherwise. A worker is there as soon
+   * as it has joined, its manifests are kept a moment later, and a worker without manifests has packages all the same.
+   */
+  anew(tenant: string): Promise<Catalogue>;
 }
 
 export interface CataloguesOptions {
@@ -44,10 +49,14 @@ const catalogueLimits = {
   /** Characters of all of them: what is held in memory for a tenant. */
   charsMax: 64 * 1024 * 1024,
   tenantsMax: 100,
+  /** Packages and versions of one tenant that are known from lists of workers alone. */
+  listedMax: 10_000,
 } as const;
 
 interface Shelf {
   readonly docs: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
+  /** What workers list without a manifest, as far as it was asked for since all was read. */
+  readonly listed: Set<string>;
   catalogue: Catalogue;
   lookedAt: number;
   readWholeAt: number;
@@ -55,7 +64,7 @@ interface Shelf {
 
 export function createCatalogues({ reader, outside }: CataloguesOptions): Catalogues {
   const shelves = new Map<string, Shelf>();
-  const looking = new Map<string, Promise<Catalogue>>();
+  const looking = new Map<string, Promise<Shelf>>();
 
   /** The documents that were written last first, until a page brings nothing new. */
   const look = async (tenant: string, shelf: Shelf, isWhole: boolean): Promise<number> => {
@@ -81,18 +90,15 @@ export function createCatalogues({ reader, outside }: CataloguesOptions): Catalo
       const isFull = seen.size >= catalogueLimits.docsMax || chars >= catalogueLimits.charsMax;
       if (page.next === null || isEnough || isFull) {
         if (isWhole) for (const id of shelf.docs.keys()) if (!seen.has(id)) changes += shelf.docs.delete(id) ? 1 : 0;
-        if (changes > 0 || isWhole)
-          shelf.catalogue = catalogueOf(
-            [...shelf.docs.values()].map((doc) => doc.manifest),
-            page.head,
-          );
+        if (isWhole) shelf.listed.clear();
+        if (changes > 0 || isWhole) shelf.catalogue = catalogueOn(shelf, page.head);
         return page.head;
       }
       after = page.next;
     }
   };
 
-  const refresh = async (tenant: string): Promise<Catalogue> => {
+  const refresh = async (tenant: string): Promise<Shelf> => {
     const now = outside.clock.ticks();
     const shelf = shelves.get(tenant) ?? emptyShelf();
     const isWhole = now - shelf.readWholeAt >= catalogueLimits.wholeMs;
@@ -107,6 +113,20 @@ export function createCatalogues({ reader, outside }: CataloguesOptions): Catalo
       shelves.delete(oldest);
     }
     shelf.catalogue = { ...shelf.catalogue, asOf };
+    return shelf;
+  };
+
+  const looked = (tenant: string): Promise<Shelf> => {
+    const underWay = looking.get(tenant) ?? refresh(tenant).finally(() => looking.delete(tenant));
+    looking.set(tenant, underWay);
+    return underWay;
+  };
+
+  const renew = async (tenant: string): Promise<Catalogue> => {
+    // A look that is under way may have begun before what the caller knows of. Whether it fails is for those who wait for it.
+    await Promise.allSettled([looking.get(tenant)]);
+    const [{ items }, shelf] = await Promise.all([reader.page({ page: "workers", tenant }), looked(tenant)]);
+    if (addListed(shelf, items)) shelf.catalogue = catalogueOn(shelf, shelf.catalogue.asOf);
     return shelf.catalogue;
   };
 
@@ -114,15 +134,62 @@ export function createCatalogues({ reader, outside }: CataloguesOptions): Catalo
     async of(tenant) {
       const shelf = shelves.get(tenant);
       if (shelf !== undefined && outside.clock.ticks() - shelf.lookedAt < catalogueLimits.freshMs) return shelf.catalogue;
-      const underWay = looking.get(tenant) ?? refresh(tenant).finally(() => looking.delete(tenant));
-      looking.set(tenant, underWay);
-      return underWay;
+      return (await looked(tenant)).catalogue;
     },
+    anew: oneAtATime(renew),
   };
 }
 
+/**
+ * Work that is done for a key at most once at a time: whoever comes while it is under way waits for the next time, with all others that came
+ * since. Whatever was true when he came is so found, and a crowd of refused requests costs no more than one after the other.
+ */
+function oneAtATime<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
+  const underWay = new Map<string, Promise<T>>();
+  const next = new Map<string, Promise<T>>();
+  const begin = (key: string): Promise<T> => {
+    const begun = work(key).finally(() => underWay.delete(key));
+    underWay.set(key, begun);
+    return begun;
+  };
+  const queue = async (key: string, before: Promise<T>): Promise<T> => {
+    await Promise.allSettled([before]);
+    next.delete(key);
+    return begin(key);
+  };
+  return (key) => {
+    const before = underWay.get(key);
+    const joined = next.get(key) ?? (before === undefined ? null : queue(key, before));
+    if (joined === null) return begin(key);
+    next.set(key, joined);
+    return joined;
+  };
+}
+
+/** True where the workers list something that was not known. */
+function addListed({ listed, catalogue }: Shelf, workers: readonly WorkerRow[]): boolean {
+  const before = listed.size;
+  for (const worker of workers)
+    for (const { name, version } of (JSON.parse(worker.about) as WorkerAbout).packages) {
+      if (catalogue.manifest(name, version) !== null || listed.size >= catalogueLimits.listedMax) continue;
+      listed.add(name).add(listedName(name, version));
+    }
+  return listed.size > before;
+}
+
+/** No name has a line break. */
+const listedName = (name: string, version: string): string => `${name}\n${version}`;
+
+const catalogueOn = ({ docs, listed }: Shelf, asOf: number): Catalogue =>
+  catalogueOf(
+    [...docs.values()].map((doc) => doc.manifest),
+    asOf,
+    listed,
+  );
+
 const emptyShelf = (): Shelf => ({
   docs: new Map(),
+  listed: new Set(),
   catalogue: catalogueOf([], 0),
   lookedAt: Number.NEGATIVE_INFINITY,
   readWholeAt: Number.NEGATIVE_INFINITY,
@@ -130,8 +197,9 @@ const emptyShelf = (): Shelf => ({
 
 const manifestIn = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDoc).manifest;
 
-/** What these manifests say, as it is asked for. */
-export function catalogueOf(manifests: readonly Manifest[], asOf: number): Catalogue {
+/** What these manifests say, as it is asked for; `listed` are packages and versions that workers name without one. */
+export function catalogueOf(manifests: readonly Manifest[], asOf: number, listed: ReadonlySet<string> = new Set()): Catalogue {
+  const alsoListed = new Set(listed);
   const byName = new Map<string, Map<string, Manifest>>();
   for (const manifest of manifests) {
     const versions = byName.get(manifest.name) ?? new Map<string, Manifest>();
@@ -146,6 +214,8 @@ export function catalogueOf(manifests: readonly Manifest[], asOf: number): Catal
     packages,
     manifest,
     asOf,
+    names: packages.map(({ name }) => name),
+    isListed: (name, version) => alsoListed.has(version === undefined ? name : listedName(name, version)),
     versions: (name) => versionsOf.get(name) ?? [],
     node: (name, version, type) => nodeIn(manifest(name, version), type),
   };

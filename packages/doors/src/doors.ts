@@ -4,6 +4,7 @@ import type { Server } from "node:http";
 import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault } from "@astraflow/protocol";
+import { createVolatileEvents } from "./events/volatile.ts";
 import { createExtensions } from "./extensions.ts";
 import { createManifestNotes } from "./manifests.ts";
 import { createDocBlobs } from "./resources/blobs.ts";
@@ -13,6 +14,7 @@ import { createRest, type RestOptions } from "./rest/app.ts";
 import { restLimits } from "./rest/call.ts";
 import { createDispatchBinder, type DispatchBinder } from "./session/dispatch-bindings.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
+import { createKeptComparison } from "./session/kept-resources.ts";
 import { refuseUpgrade } from "./session/upgrade.ts";
 import { logWorkerNews } from "./worker-news.ts";
 
@@ -33,8 +35,11 @@ export function createDoors(options: DoorsOptions): Doors {
   const notes = createManifestNotes(options);
   const noteManifests = options.noteManifests ?? notes.noteManifests;
   const binder = options.binder ?? createBinder(options, () => notes.settled());
-  const session = createSessionDoor({ ...options, extensions, noteManifests, binder });
-  const rest = createRest({ ...options, extensions });
+  const compareKept = options.compareKept ?? createKeptComparison(options);
+  // Heartbeats and frames come in at one door too, and are told at the other.
+  const volatile = options.volatile ?? createVolatileEvents();
+  const session = createSessionDoor({ ...options, extensions, noteManifests, binder, compareKept, volatile });
+  const rest = createRest({ ...options, extensions, volatile });
   const endNews = logWorkerNews(options.link, options.outside);
   return {
     async attach(server) {

@@ -35,6 +35,7 @@ export {
 } from "./rest/calls.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
 export { createSessionHall, type SessionHall, type SessionHallOptions } from "./session/hall.ts";
+export { createKeptComparison } from "./session/kept-resources.ts";
 export { type SessionLimits, sessionLimits } from "./session/limits.ts";
 export type { PeerEars, PeerSocket } from "./session/peer-socket.ts";
 export type { ExtensionEar, TenantWindows } from "./session/surroundings.ts";

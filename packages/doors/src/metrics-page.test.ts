@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { sampleGauge } from "@astraflow/engine/testing";
 import { describe, expect, it } from "vitest";
 import { createMetrics } from "./metrics.ts";
 import { createRestCalls } from "./rest/calls.ts";
@@ -62,18 +63,7 @@ function openScrape() {
     digest: (text) => text,
     ackDeadlineMs: 5_000,
     unready: () => null,
-    gauge: () => ({
-      waiting: 0,
-      turns: 0,
-      commands: 0,
-      grants: 0,
-      retriedTurns: 0,
-      quarantined: 0,
-      sessions: 0,
-      held: 0,
-      saturated: { default: 1 },
-      now: 0,
-    }),
+    gauge: () => sampleGauge({ saturated: { default: 1 } }),
   });
   const scrape = async () => {
     const { status, body } = await calls.call("getMetrics", {

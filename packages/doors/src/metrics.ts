@@ -1,6 +1,8 @@
 // Numbers for operators, in the text form that Prometheus reads. What is worth counting is decided where it happens.
 // A registry of our own because the hot path adds to a series it already holds: no label lookup per frame.
 
+import { histogramLines, type MetricKind as Kind, type MetricLabels, metricHead, metricLine } from "@astraflow/protocol";
+
 /** One line of a family: the values of its labels are fixed. */
 export interface Series {
   add(value: number): void;
@@ -41,8 +43,6 @@ export const metricsLimits = {
   familiesMax: 500,
   labelCharsMax: 128,
 } as const;
-
-type Kind = "counter" | "gauge" | "histogram";
 
 class Line implements Series {
   readonly labels: readonly string[];
@@ -110,30 +110,16 @@ class Group implements Family {
   }
 
   text(): string {
-    const head = `# HELP ${this.name} ${this.help}\n# TYPE ${this.name} ${this.kind}\n`;
-    return head + [...this.lines.values()].map((line) => this.lineText(line)).join("");
+    return metricHead(this.name, this.kind, this.help) + [...this.lines.values()].map((line) => this.lineText(line)).join("");
   }
 
   private lineText(line: Line): string {
-    if (this.kind !== "histogram") return `${this.name}${this.labelText(line)} ${line.value}\n`;
-    let total = 0;
-    const buckets = this.buckets.map((bound, index) => {
-      total += line.hits[index] ?? 0;
-      return `${this.name}_bucket${this.labelText(line, String(bound))} ${total}\n`;
-    });
-    const all = `${this.name}_bucket${this.labelText(line, "+Inf")} ${line.observations}\n`;
-    const sum = `${this.name}_sum${this.labelText(line)} ${line.value}\n`;
-    return `${buckets.join("")}${all}${sum}${this.name}_count${this.labelText(line)} ${line.observations}\n`;
-  }
-
-  private labelText(line: Line, bound?: string): string {
-    const pairs = this.labels.map((label, index) => `${label}="${escape(line.labels[index] ?? "")}"`);
-    if (bound !== undefined) pairs.push(`le="${bound}"`);
-    return pairs.length === 0 ? "" : `{${pairs.join(",")}}`;
+    const labels: MetricLabels = this.labels.map((label, index) => [label, line.labels[index] ?? ""]);
+    if (this.kind !== "histogram") return metricLine(this.name, labels, line.value);
+    const { buckets: bounds, hits, value: sum, observations: count } = line;
+    return histogramLines(this.name, labels, { bounds, hits, sum, count });
   }
 }
-
-const escape = (value: string): string => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");
 
 export function createMetrics(): Metrics {
   const groups = new Map<string, Group>();

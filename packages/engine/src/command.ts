@@ -1,6 +1,8 @@
 // What doors say to the engine: plain data, no callbacks, so that the engine can live in a thread of its own.
 // A command names who speaks (tenant, worker, session) as the door authenticated it; the engine never trusts a body for that.
 
+import type { FaultCode } from "@astraflow/protocol";
+import type { FaultData } from "./effect.ts";
 import type { RunId, TaskId, Tenant, WorkerId } from "./rows.ts";
 
 /** One command on its way in; `ref` comes back on its answer. */
@@ -31,6 +33,8 @@ export interface StartRun {
   readonly about?: string;
   /** Nodes of the top level that are not run, by ordinal: pinned, taken from another run, or left out. JSON text of the result. */
   readonly given?: Readonly<Record<number, Given>>;
+  /** Why the door does not take it, as things are now. What was started under its key before is answered all the same. */
+  readonly refusal?: FaultData & { readonly code: FaultCode };
 }
 
 export interface Given {
@@ -105,24 +109,29 @@ export interface DocPut {
   readonly sort?: string;
   readonly terms?: string;
   readonly due?: number | null;
+  /** In place of `due`: so long from this write, by the store's clock. */
+  readonly keepMs?: number;
 }
 
-/** An audit entry: what was done to what. Who, when and the outcome are added by the engine. */
+/** An audit entry: what was done to what. Who and when are added by the engine. */
 export interface AuditWords {
   readonly action: string;
   readonly targetType: string;
   readonly target: string;
   readonly data?: Readonly<Record<string, unknown>>;
+  /** How it ended, where that was decided elsewhere: the code of a refusal. Absent: as the command itself ends. */
+  readonly outcome?: string;
 }
 
 /** A worker makes itself known, or says that it lives, without a socket. */
-export interface EnrolWorker extends Ordered {
+export interface EnrolWorker extends Steering {
   readonly type: "worker.enrol";
   readonly worker: WorkerId;
   readonly name: string;
   /** What it announced; null: only a sign of life (a worker that never enrolled is then unknown). */
   readonly about: WorkerAbout | null;
-  readonly status: string | null;
+  /** How it is, in its own words or as a heartbeat says it; null: as before. */
+  readonly status: string | { readonly healthy?: boolean; readonly metrics?: Readonly<Record<string, number>> } | null;
   readonly packages: WorkerAbout["packages"] | null;
 }
 
@@ -144,6 +153,34 @@ export type WorkerOrder =
     }
   | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
 
+/** A command about a worker that the scheduler carries out itself, with or without a word to the worker. */
+export type ControlOrder =
+  | { readonly type: "drain" }
+  | { readonly type: "undrain" }
+  | { readonly type: "kick"; readonly reason: string }
+  | { readonly type: "rebind"; readonly queue: string };
+
+/** A command that was carried out by other commands: what came of it is kept and said. */
+export interface NoteOrder extends Ordered {
+  readonly type: "worker.noted";
+  readonly worker: WorkerId;
+  readonly id: string;
+  readonly order: Extract<ControlOrder, { type: "rebind" }>;
+  readonly error: { readonly code: string; readonly message: string } | null;
+  readonly details: Readonly<Record<string, unknown>>;
+}
+
+/** The worker acknowledged the frame by which it was told to drain (`on`), or that it need not any more. */
+export interface HearWorker {
+  readonly type: "worker.heard";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly on: boolean;
+  /** It was told the same once more since, and has not acknowledged that yet. */
+  readonly isToldAgain?: boolean;
+}
+
 /** The worker's word about a package command (`biz.pkg.event`). */
 export interface ReportPackage {
   readonly type: "worker.package";
@@ -156,7 +193,19 @@ export interface ReportPackage {
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-export interface CancelRun extends Ordered {
+/** The worker says that it no longer keeps a resource, or a register did not name it. */
+export interface RemoveResource {
+  readonly type: "resource.removed";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly resource: string;
+  readonly reason: "evicted" | "expired" | "released" | "lost";
+  /** Of a comparison: when the document that was seen was written; one that came later is about something else. */
+  readonly seenAt?: number;
+}
+
+export interface CancelRun extends Steering {
   readonly type: "run.cancel";
   readonly run: RunId;
   readonly reason: string;
@@ -245,7 +294,7 @@ export interface DrainWorker extends Ordered {
   readonly type: "worker.drain";
   readonly worker: WorkerId;
   readonly on: boolean;
-  /** Id of the command by which it was asked for: the log says that it is done. */
+  /** Id under which the command is kept, and the log says how it ended; absent: it is not kept. */
   readonly command?: string;
 }
 
@@ -254,6 +303,8 @@ export interface KickWorker extends Ordered {
   readonly type: "worker.kick";
   readonly worker: WorkerId;
   readonly reason: string;
+  /** As of a drain. */
+  readonly command?: string;
 }
 
 /** Hand a vendor's frame to a worker, wherever its socket is. Opaque: it is carried and never read. */
@@ -354,7 +405,10 @@ export type Command =
   | WriteDocs
   | EnrolWorker
   | OrderWorker
+  | NoteOrder
+  | HearWorker
   | ReportPackage
+  | RemoveResource
   | NextTask
   | JoinWorker
   | BeatWorker

@@ -40,12 +40,19 @@ export type AnswerBody =
     }
   /** `applied: false`: an equal repeat of what is already stored. */
   | { readonly of: "word"; readonly applied: boolean }
-  | { readonly of: "worker"; readonly worker: WorkerId; readonly draining: boolean }
+  /** `at`: when it was decided, of what operators ordered. */
+  | { readonly of: "worker"; readonly worker: WorkerId; readonly draining: boolean; readonly at?: number }
   /** Revisions as written, in the order of the command's `puts`; `repeated`: an earlier command under this key did it. */
   | { readonly of: "docs"; readonly revs: readonly number[]; readonly repeated: boolean }
-  | { readonly of: "enrolled"; readonly worker: WorkerId; readonly heartbeatMs: number; readonly isOnline: boolean }
-  /** What steering did: one entry per task it touched. */
-  | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly Steered[] }
+  | {
+      readonly of: "enrolled";
+      readonly worker: WorkerId;
+      readonly heartbeatMs: number;
+      readonly isOnline: boolean;
+      readonly repeated?: true;
+    }
+  /** What steering did: one entry per task it touched. `repeated`: an earlier command under this key did it. */
+  | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly Steered[]; readonly repeated?: true }
   | { readonly of: "order"; readonly id: string; readonly sent: boolean };
 
 /** One task that an operator moved: from whom, to whom, and what was sent. */

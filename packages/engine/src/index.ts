@@ -8,6 +8,7 @@ export type {
   BeatWorker,
   CancelRun,
   Command,
+  ControlOrder,
   DescribeWorker,
   DocPut,
   DrainWorker,
@@ -15,14 +16,17 @@ export type {
   ErrorTask,
   FeedbackTask,
   Given,
+  HearWorker,
   Held,
   Inbound,
   JoinWorker,
   KickWorker,
   LeaveWorker,
   NextTask,
+  NoteOrder,
   OrderWorker,
   RebindRun,
+  RemoveResource,
   ReportPackage,
   ResultTask,
   RetryNode,
@@ -34,9 +38,9 @@ export type {
   WorkerOrder,
   WriteDocs,
 } from "./command.ts";
+export { type OrderBody, type OrderError, shownOrder } from "./core/crew/command-book.ts";
 export type { Condition } from "./core/crew/condition.ts";
 export { readCondition } from "./core/crew/condition.ts";
-export type { OrderBody } from "./core/crew/orders.ts";
 export { livenessAfter } from "./core/crew/worker.ts";
 export { type Marks, marksOf } from "./core/flow/marks.ts";
 export { resultBytesMax } from "./core/flow/outcome.ts";
@@ -46,6 +50,7 @@ export { type Needs, needsOf } from "./core/place/route.ts";
 export {
   type Candidate,
   candidateOf,
+  type Holder,
   type Reason,
   type ReasonCode,
   type RuleCode,

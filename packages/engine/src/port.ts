@@ -7,6 +7,7 @@ import type {
   DocRow,
   Happening,
   Key,
+  KeyRow,
   Line,
   Mail,
   Millis,
@@ -215,6 +216,10 @@ export type PageQuery =
   | { readonly page: "routes" }
   /** One worker with the attempts that are leased to it, in id order. */
   | { readonly page: "worker"; readonly tenant: Tenant; readonly worker: WorkerId; readonly limit: number }
+  /** Tenants that have a log, by name; whoever looks after what all of them left behind needs their names. */
+  | { readonly page: "tenants"; readonly after?: Tenant; readonly limit: number }
+  /** A concurrency key, with who holds it. */
+  | { readonly page: "key"; readonly tenant: Tenant; readonly key: string }
   /** How many workers there are, over all tenants. */
   | { readonly page: "crew" }
   /** Open tasks by tenant and phase. `max`: a tenant is counted up to so many tasks, those of queued runs first, so that it stays cheap. */
@@ -263,7 +268,11 @@ export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
             ? { readonly items: readonly ChunkRow[]; readonly head: Position }
             : Q extends { page: "lines" }
               ? { readonly items: readonly LineDepth[]; readonly head: Position }
-              : OlderPageOf<Q>;
+              : Q extends { page: "key" }
+                ? { readonly key: KeyRow | null; readonly head: Position }
+                : Q extends { page: "tenants" }
+                  ? { readonly items: readonly Tenant[]; readonly next: Tenant | null }
+                  : OlderPageOf<Q>;
 
 type OlderPageOf<Q extends PageQuery> = Q extends { page: "run" }
   ? { readonly detail: RunDetail | null; readonly head: Position }

@@ -1,7 +1,7 @@
 import type { Workflow } from "@astraflow/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type CheckCatalogue, resolveWorkflow } from "./catalogue.ts";
+import { type CheckCatalogue, checkPackages, resolveWorkflow } from "./catalogue.ts";
 import { checkWorkflow } from "./check.ts";
 import { planOf } from "./plan.ts";
 import { container, edge, graph, node, subgraph, uuid } from "./test-sketch.ts";
@@ -224,6 +224,8 @@ describe("checkWorkflow on values", () => {
 
 describe("checkWorkflow with a catalogue", () => {
   const catalogue: CheckCatalogue = {
+    names: ["demo"],
+    isListed: (name, version) => name === "bare" || (name === "demo" && version === "2.0.0"),
     versions: (name) => (name === "demo" ? ["1.10.0", "1.9.0"] : []),
     node: (name, version, type) => {
       if (name !== "demo" || version === "1.9.0") return null;
@@ -234,7 +236,7 @@ describe("checkWorkflow with a catalogue", () => {
   };
   const of = (name: string, version: string, rest: object = {}) => ({ package: { name, version }, ...rest });
 
-  it("[G17] warns of an unknown package and refuses an unknown version, type or role, naming what there is", () => {
+  it("[G17] refuses an unknown package, version, type or role, naming what there is", () => {
     const workflow = graph(
       [
         node(0, of("later", "1.0.0")),
@@ -252,7 +254,7 @@ describe("checkWorkflow with a catalogue", () => {
     const problems = checkWorkflow(workflow, catalogue);
 
     expect(problems.map((one) => [one.path, one.severity])).toEqual([
-      ["/nodes/0/package/name", "warning"],
+      ["/nodes/0/package/name", "error"],
       ["/nodes/1/package/version", "error"],
       ["/nodes/2/type", "error"],
       ["/nodes/3/type", "error"],
@@ -260,6 +262,70 @@ describe("checkWorkflow with a catalogue", () => {
     ]);
     expect(problems[1]?.message).toContain("it has 1.9.0, 1.10.0");
     expect(checkWorkflow(workflow)).toEqual([]);
+  });
+
+  const unknown = (name: string, ...more: Parameters<typeof checkWorkflow>[2][]) =>
+    checkWorkflow(graph([node(0, of(name, "1.0.0"))]), catalogue, ...more).map(({ severity, message }) => [severity, message]);
+
+  it("[G25] names an unknown package with its node, the nearest that is known, and the way out", () => {
+    expect(unknown("dem0")).toEqual([
+      [
+        "error",
+        `node ${uuid(0)}: no worker has brought package dem0 (did you mean demo?); start a worker that brings it, or send allowUnknown: true and the node waits for one`,
+      ],
+    ]);
+    expect(unknown("something else")[0]?.[1]).not.toContain("did you mean");
+    expect(unknown("x".repeat(1_000))[0]?.[1]?.length).toBeLessThan(300);
+  });
+
+  it("[G25] finds it in subgraphs and among middlewares, and leaves containers to the scheduler", () => {
+    const inside = subgraph("s", graph([node(7, of("later", "1.0.0"))]));
+    const around = node(1, of("demo", "1.10.0", { middlewares: [node(10, of("around", "1.0.0", { type: "around.it" }))] }));
+    const workflow = graph([container(0, { subgraphId: "s" }, of("system", "1.0.0")), around], [], { subgraphs: [inside] });
+    const places = ["/nodes/1/middlewares/0/package/name", "/subgraphs/0/definition/nodes/0/package/name"];
+
+    expect(checkWorkflow(workflow, catalogue).map(({ path }) => path)).toEqual(places);
+    expect(checkPackages(workflow, catalogue)).toMatchObject([
+      { path: places[0], node: uuid(10), severity: "error" },
+      { path: places[1], node: uuid(7), severity: "error" },
+    ]);
+  });
+
+  it("[G26] warns of an unknown package where nobody has brought any, or where it is allowed", () => {
+    const empty: CheckCatalogue = { names: [], isListed: () => false, versions: () => [], node: () => null };
+    const fresh = checkWorkflow(graph([node(0, of("later", "1.0.0"))]), empty);
+
+    expect(fresh).toMatchObject([{ severity: "warning", path: "/nodes/0/package/name" }]);
+    expect(unknown("later", { allowUnknown: true })).toMatchObject([
+      ["warning", expect.stringContaining("waits until one does")],
+    ]);
+  });
+
+  it("[G26] allows nothing else: an unknown version or type of a known package stays refused", () => {
+    const workflow = graph([node(0, of("demo", "3.0.0")), node(1, of("demo", "1.10.0", { type: "demo.none" }))]);
+
+    expect(checkWorkflow(workflow, catalogue, { allowUnknown: true }).map(({ severity }) => severity)).toEqual([
+      "error",
+      "error",
+    ]);
+  });
+
+  it("[G27] warns of a package or version that a worker lists without a manifest: its nodes cannot be checked", () => {
+    const listed = checkWorkflow(graph([node(0, of("demo", "2.0.0"))]), catalogue);
+
+    expect(unknown("bare")).toEqual([["warning", expect.stringContaining("nobody has shown a manifest of package bare")]]);
+    expect(listed).toMatchObject([{ severity: "warning", path: "/nodes/0/package/version", node: uuid(0) }]);
+  });
+
+  it("[G28] looks for the names that were meant in bounded time", () => {
+    const names = Array.from({ length: 10_000 }, (_, at) => `package.number.${at}.of.many`);
+    const crowd: CheckCatalogue = { ...catalogue, names };
+    const nodes = Array.from({ length: 900 }, (_, at) => node(at, of(`package.numbr.${at}.of.many`, "1.0.0")));
+
+    const problems = checkWorkflow(graph(nodes), crowd);
+
+    expect(problems).toHaveLength(900);
+    expect(problems.filter(({ message }) => message.includes("did you mean"))).toHaveLength(3);
   });
 
   it("[G17] warns of patterns and references in schemas that nobody will heed", () => {

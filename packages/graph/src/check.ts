@@ -2,7 +2,7 @@
 // engine can run it. The order of looking: each graph by itself, then how they contain each other, then what the catalogue knows.
 
 import { limits, type Workflow } from "@astraflow/protocol";
-import { type CheckCatalogue, checkCatalogue } from "./catalogue.ts";
+import { type CheckCatalogue, type CheckOptions, checkCatalogue, lookAt } from "./catalogue.ts";
 import { checkContainer, checkPorts, checkRole } from "./check-node.ts";
 import { checkSchemas, checkValues, fedKeys } from "./check-values.ts";
 import { cycleIn } from "./cycle.ts";
@@ -17,7 +17,7 @@ const planNodesMax = 100_000;
 const schemaStepsMax = 200_000;
 
 /** Without a catalogue the list holds errors alone. */
-export function checkWorkflow(workflow: Workflow, catalogue?: CheckCatalogue): Problem[] {
+export function checkWorkflow(workflow: Workflow, catalogue?: CheckCatalogue, options: CheckOptions = {}): Problem[] {
   const graphs = graphsOf(workflow);
   const problems = new Problems();
   const all = [graphs.root, ...graphs.byName.values()];
@@ -29,9 +29,10 @@ export function checkWorkflow(workflow: Workflow, catalogue?: CheckCatalogue): P
   checkNesting(graphs, problems);
   checkValues(links, fedKeys(graphs, links), problems);
   if (catalogue === undefined) return problems.list;
+  const look = lookAt(graphs, catalogue, problems, options);
   const budget = { stepsLeft: schemaStepsMax };
   for (const graph of all) {
-    checkCatalogue(graphs, graph, catalogue, problems);
+    checkCatalogue(look, graph);
     checkSchemas(graph, budget, problems);
   }
   return problems.list;

@@ -1,6 +1,6 @@
 // The workflow model's entrance.
 export { canonicalText } from "./canonical.ts";
-export { type CatalogueNode, type CheckCatalogue, resolveWorkflow } from "./catalogue.ts";
+export { type CatalogueNode, type CheckCatalogue, type CheckOptions, checkPackages, resolveWorkflow } from "./catalogue.ts";
 export { checkWorkflow } from "./check.ts";
 export { conflictsOf, type EditConflict } from "./conflicts.ts";
 export { diffWorkflows, type WorkflowDiff } from "./diff.ts";

@@ -4,6 +4,11 @@
 const names: ReadonlySet<string> = new Set(["__resourceBindings", "__resourceBindingErrors"]);
 const mark = '"__resourceBinding';
 
+const secretTypes: ReadonlySet<string> = new Set(["secret", "token", "api_key", "apikey", "key", "credential"]);
+
+/** Whether what a package asks for under this type is a secret. */
+export const isSecretType = (type: string): boolean => secretTypes.has(type.toLowerCase());
+
 /** As JSON text, without bindings at any depth: a handler that hands its parameters on or back must not have its secrets stored. */
 export function unboundText(value: unknown): string {
   const text = JSON.stringify(value) as string | undefined;

@@ -73,6 +73,12 @@ export const RegisterSchema = Type.Object({
   ...registerRest,
   boot_id: optional(id("New with every start of the worker process.")),
   running: optional(list(HeldSchema, limits.heldMax)),
+  resources: optional(
+    Type.Array(id(), {
+      maxItems: limits.resourcesMax,
+      description: "Every resource that results of this worker have named and that it still keeps; absent: it does not say.",
+    }),
+  ),
 });
 
 /** A register as everybody else sees it: runtimes and features sit in the capabilities and are never absent. */

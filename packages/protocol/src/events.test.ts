@@ -45,6 +45,20 @@ describe("events", () => {
       registered: true,
     },
     "worker.package": { workerName: "w1", package: "p", version: "1.0.0", status: "installed" },
+    "wire.frame": {
+      workerName: "w1",
+      session: "s-1",
+      direction: "in",
+      type: "biz.exec.result",
+      id: "f-1",
+      seq: 0,
+      corr: "r-1.0#7",
+      ack: { request: true },
+      bytes: 300,
+      run: "r-1",
+      task: "r-1.0",
+      skipped: 3,
+    },
     "command.ack": { commandId: "c", workerName: "w1", receivedAt: at },
     "command.error": { commandId: "c", workerName: "w1", error: { code: "E.TIMEOUT", message: "late" } },
   };
@@ -56,5 +70,14 @@ describe("events", () => {
     expect(reader.read(event)).toEqual(event);
     expect(reader.read({ ...event, data: { ...event.data, kind: "run.unheard" } })).toMatchObject({ code: "E.INTERNAL" });
     expect(reader.read({ ...event, version: "v2" })).toMatchObject({ details: { path: "event.version" } });
+  });
+
+  it("[A300] that are volatile have no id and say so, beside whatever else meta holds", () => {
+    const { id: _, replayed: __, ...rest } = envelope;
+    const data = { kind: "worker.heartbeat", ...samples["worker.heartbeat"] };
+    const event = { ...rest, type: "worker.heartbeat", meta: { volatile: true, more: 1 }, data };
+
+    expect(reader.read(event)).toEqual(event);
+    expect(reader.read({ ...event, meta: { volatile: "yes" } })).toMatchObject({ details: { path: "event.meta.volatile" } });
   });
 });

@@ -1,5 +1,5 @@
 // Server-sent events: the envelope and what each type of event carries. Absent fields are left out.
-// How a stream is resumed, filtered and kept alive is the REST door's business.
+// Events without an id are volatile: they are not in the log. How a stream is resumed, filtered and kept alive is the REST door's business.
 
 import Type, { type Static, type TProperties } from "typebox";
 import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } from "./rest.ts";
@@ -54,7 +54,9 @@ export const eventData = {
     revision: int(0),
     format: Type.Literal("json"),
     content: bag(),
-    artifacts: list(bag()),
+    artifacts: list(
+      bag("As in the frame of the result: resource_id, worker_name, type, size_bytes, inline, expires_at, metadata."),
+    ),
     summary: optional(text()),
     complete: Type.Boolean(),
   }),
@@ -72,7 +74,7 @@ export const eventData = {
     terminal: Type.Boolean(),
   }),
   "artifact.ready": data("artifact.ready", artifact),
-  "artifact.removed": data("artifact.removed", artifact),
+  "artifact.removed": data("artifact.removed", { ...artifact, reason: optional(name()) }),
   "worker.heartbeat": data("worker.heartbeat", {
     workerName: name(),
     at: instant(),
@@ -91,6 +93,29 @@ export const eventData = {
     status: name(),
     message: optional(text()),
   }),
+  "wire.frame": data("wire.frame", {
+    workerName: name(),
+    session: optional(id("Absent before there is one.")),
+    direction: oneOf(["in", "out"]),
+    type: id("As the present protocol calls it, whichever the worker speaks."),
+    id: id(),
+    seq: optional(int(0)),
+    corr: optional(id()),
+    ack: optional(
+      Type.Object({
+        request: optional(Type.Boolean()),
+        for: optional(id("The frame that is acknowledged.")),
+        seq: optional(Type.Integer({ description: "All frames up to this number are; below 0 none." })),
+        ok: optional(Type.Boolean()),
+      }),
+    ),
+    bytes: int(0),
+    run: optional(id()),
+    task: optional(id()),
+    tasks: optional(list(name("Of a batch: task#fence."))),
+    code: optional(name()),
+    skipped: optional(int(1, undefined, "How many frames were left out since the last one that was told.")),
+  }),
   "command.ack": data("command.ack", { commandId: id(), workerName: name(), receivedAt: instant() }),
   "command.error": data("command.error", { commandId: id(), workerName: name(), error: ResultErrorSchema }),
 } as const;
@@ -102,7 +127,7 @@ const eventTypes = Object.keys(eventData) as EventType[];
 
 export const EventSchema = Type.Object({
   version: Type.Literal("v1"),
-  id: id("Same as the id line of the stream; what Last-Event-ID names."),
+  id: optional(id("Same as the id line of the stream; what Last-Event-ID names. A volatile event has none.")),
   type: oneOf(eventTypes),
   occurredAt: instant(),
   scope: Type.Object({
@@ -114,7 +139,14 @@ export const EventSchema = Type.Object({
   }),
   replayed: optional(Type.Boolean()),
   correlationId: optional(id()),
-  meta: optional(bag()),
+  meta: optional(
+    Type.Object(
+      {
+        volatile: optional(Type.Boolean({ description: "True: it is not in the log, moves no cursor and is never replayed." })),
+      },
+      { additionalProperties: true },
+    ),
+  ),
   data: Type.Union(eventTypes.map((type) => eventData[type])),
 });
 

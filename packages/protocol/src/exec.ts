@@ -144,6 +144,15 @@ export type Cancel = Static<typeof CancelSchema>;
 export const InventorySchema = Type.Object({ boot_id: optional(id()), running: heldList });
 export type Inventory = Static<typeof InventorySchema>;
 
+/** What a worker kept under a name and keeps no longer. */
+export const ResourceRemovedSchema = Type.Object({
+  items: Type.Array(Type.Object({ resource_id: id(), reason: oneOf(["evicted", "expired", "released", "lost"]) }), {
+    minItems: 1,
+    maxItems: limits.batchItemsMax,
+  }),
+});
+export type ResourceRemoved = Static<typeof ResourceRemovedSchema>;
+
 const batch = { minItems: 1, maxItems: limits.batchItemsMax };
 export const DispatchBatchSchema = Type.Object({ items: Type.Array(DispatchSchema, batch) });
 export type DispatchBatch = Static<typeof DispatchBatchSchema>;

@@ -87,7 +87,7 @@ const table = {
   "E.PKG.INVALID": seed(422, "The package is damaged, wrongly signed, or not what it says it is."),
   "E.PKG.PERMISSION": seed(403, "The package, its origin or one of its hooks is not allowed here.", { resp: "NOPERM" }),
   "E.MANIFEST.INVALID": own(422, "The manifest does not have the shape of a package manifest."),
-  "E.WORKFLOW.INVALID": own(422, "The workflow does not have the shape of a workflow, or its graph contradicts itself."),
+  "E.WORKFLOW.INVALID": own(400, "The workflow does not have the shape of a workflow, or its graph contradicts itself."),
   "E.WORKFLOW.UNSUPPORTED": own(422, "The workflow is well formed and asks for something this scheduler does not do."),
 
   // Calls of a middleware into its chain; the field spells these without a prefix
@@ -117,6 +117,7 @@ const table = {
   "E.ETAG.STALE": own(412, "It has changed since the revision that the caller read; read it again."),
   "E.VERSION.EXISTS": own(409, "A version of this name is published already, and published versions do not change."),
   "E.IDEMPOTENCY.MISMATCH": own(409, "The idempotency key was used before with another body."),
+  "E.LIMIT.REACHED": own(409, "There are as many of these as a tenant may keep; remove one first."),
   "E.FRAME.INVALID": own(400, "The frame is not well formed; the message names the field."),
   "E.FRAME.TOO_LARGE": own(413, "The frame is larger than this door takes."),
   "E.CURSOR.EXPIRED": own(410, "The cursor points before the oldest event kept; read a snapshot and go on from there."),

@@ -32,6 +32,7 @@ export interface Payloads {
   "biz.exec.next.response": exec.NextResponse;
   "biz.exec.cancel": exec.Cancel;
   "biz.exec.inventory": exec.Inventory;
+  "biz.resource.removed": exec.ResourceRemoved;
   "biz.pkg.install": pkg.PkgInstall;
   "biz.pkg.uninstall": pkg.PkgUninstall;
   "biz.pkg.event": pkg.PkgEvent;
@@ -96,6 +97,7 @@ const v2: Record<FrameType, Row> = {
   "biz.exec.next.response": { shape: shape(exec.NextResponseSchema, drop) },
   "biz.exec.cancel": { shape: shape(exec.CancelSchema, drop) },
   "biz.exec.inventory": { shape: shape(exec.InventorySchema, drop) },
+  "biz.resource.removed": { shape: shape(exec.ResourceRemovedSchema, drop) },
   "biz.pkg.install": { shape: shape(pkg.PkgInstallSchema, drop) },
   "biz.pkg.uninstall": { shape: shape(pkg.PkgUninstallSchema, drop) },
   "biz.pkg.event": { shape: shape(pkg.PkgEventSchema, drop) },

@@ -1,7 +1,7 @@
 // The words on the wire: every frame, payload, REST body, event and document, their faults and their codecs.
 // This is the only entrance; nothing here knows a socket, a store or a clock.
 
-export { unbound, unboundText } from "./binding-names.ts";
+export { isSecretType, unbound, unboundText } from "./binding-names.ts";
 export type { Ack, Drain, Handshake, Heartbeat, Held, Register, Reset, Resume, SessionAccept } from "./control.ts";
 export { schemaDocuments } from "./documents.ts";
 export { encodeEnvelope, type OutgoingFrame, spellPayload, spliceJson, type WireEnd, wireEnd } from "./encode.ts";
@@ -18,6 +18,7 @@ export type {
   Inventory,
   NextRequest,
   NextResponse,
+  ResourceRemoved,
   Result,
   ResultBatch,
 } from "./exec.ts";
@@ -36,11 +37,38 @@ export {
   wireTypeOf,
 } from "./frames.ts";
 export { readJson } from "./json.ts";
+export {
+  beginLedger,
+  foldLedger,
+  type LedgerBook,
+  type LedgerFact,
+  type LedgerFigures,
+  type LedgerFolding,
+} from "./ledger-fold.ts";
 export { type JsonLimits, limits } from "./limits.ts";
 export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./manifest.ts";
+export {
+  type HistogramNumbers,
+  histogramLines,
+  type MetricKind,
+  type MetricLabels,
+  metricHead,
+  metricLine,
+} from "./metrics-text.ts";
+export { nearest } from "./nearest.ts";
 export type { Binding, NodeUi, Port, Widget } from "./node-face.ts";
 export { type OpenapiDocument, openapiDocument } from "./openapi.ts";
 export type { PkgCatalog, PkgEvent, PkgInstall, PkgUninstall } from "./pkg.ts";
+export {
+  instantOf,
+  type QueryKeyOf,
+  type QueryLine,
+  type QueryPage,
+  type QueryTerm,
+  queryKeys,
+  readQueryLine,
+  writeQueryLine,
+} from "./query-line.ts";
 export {
   type ErrorBody,
   type Health,
@@ -86,7 +114,7 @@ export {
   readResourceUploadInit,
   resourceLimits,
 } from "./rest-resources.ts";
-export type { LogLine, RunDefinition, RunLog } from "./rest-runs.ts";
+export type { ByteRange, Ledger, LogLine, RunDefinition, RunLedger, RunLog } from "./rest-runs.ts";
 export {
   type Bulk,
   type BulkFilter,
@@ -103,6 +131,13 @@ export {
   type Steered,
   type SteerRequest,
 } from "./rest-steering.ts";
+export {
+  readViewRequest,
+  type SavedView,
+  type ViewRequest,
+  viewLimits,
+  viewPages,
+} from "./rest-views.ts";
 export {
   type CommandRef,
   type ExtensionFrame,
@@ -148,6 +183,22 @@ export {
 } from "./rest-workflows.ts";
 export type { RawBody, RouteAnswer, RouteInput } from "./route-types.ts";
 export { type Grant, type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
+export {
+  type ArtifactMoment,
+  beginFold,
+  foldRun,
+  type RunFact,
+  type RunFolding,
+  type RunMoment,
+  runStatusOf,
+  type SaidMoment,
+  stageOfPhase,
+  statusOfPhase,
+  type TaskMoment,
+  type TaskPhase,
+  type TaskTurn,
+  turnOf,
+} from "./run-fold.ts";
 export { type Shape, type ShapeOptions, shape } from "./shape.ts";
 export { type JsonObject, type JsonValue, readInstant } from "./words.ts";
 export {

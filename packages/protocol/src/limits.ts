@@ -95,6 +95,8 @@ export const limits = {
   bitmapHexCharsMax: 256,
   /** Attempts named in one heartbeat, register or inventory. */
   heldMax: 4_096,
+  /** Resources named in one register. */
+  resourcesMax: 4_096,
   /** Task ids of nested containers are chains of ids. */
   idCharsMax: 1_024,
   nameCharsMax: 256,

@@ -5,17 +5,9 @@ import { Fault } from "./fault.ts";
 import { type FrameType, prepareFrames, readFrame, wireTypeOf } from "./frames.ts";
 import { readJson } from "./json.ts";
 import { limits } from "./limits.ts";
+import { createDice, mutateText } from "./testing.ts";
 
 const mutationsPerDialect = 1_000_000;
-
-/** A small repeatable dice: the same corpus in every run. */
-function createDice(seed: number): (sides: number) => number {
-  let state = seed;
-  return (sides) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
-  };
-}
 
 function samplesOf(dialect: Dialect): string[] {
   return Object.entries(payloads[dialect]).map(([type, payload], index) =>
@@ -34,38 +26,6 @@ function samplesOf(dialect: Dialect): string[] {
   );
 }
 
-const splices = [
-  '"__proto__":{"polluted":1},',
-  "null",
-  "-1",
-  "1e999",
-  "9007199254740993",
-  "\\ud800",
-  "{}",
-  "[",
-  '"',
-  "\\",
-  "\u0000",
-  "💥",
-];
-
-function mutate(text: string, roll: (sides: number) => number): string {
-  const at = roll(text.length);
-  const length = 1 + roll(16);
-  switch (roll(5)) {
-    case 0:
-      return text.slice(0, at) + String.fromCharCode(roll(256)) + text.slice(at + 1);
-    case 1:
-      return text.slice(0, at) + text.slice(at + length);
-    case 2:
-      return text.slice(0, at + length) + text.slice(at);
-    case 3:
-      return text.slice(0, at) + splices[roll(splices.length)] + text.slice(at);
-    default:
-      return text.slice(0, at) + text.slice(at).replace(/"[^"]*"|\d+|true|false/, splices[roll(splices.length)] ?? "");
-  }
-}
-
 describe("mutated frames", () => {
   it.each(["v2", "first", "v1"] as const)(
     "[C19] a million of them through the readers of %s end as a frame or a fault, and leave nothing behind",
@@ -76,7 +36,7 @@ describe("mutated frames", () => {
       const seen = { frames: 0, unreadable: 0, noEnvelope: 0, noPayload: 0 };
       const play = (rounds: number): void => {
         for (let round = 0; round < rounds; round++) {
-          const value = readJson(mutate(samples[round % samples.length] as string, roll), limits.json.frame);
+          const value = readJson(mutateText(samples[round % samples.length] as string, roll), limits.json.frame);
           const envelope = value instanceof Fault ? null : readEnvelope(value, dialect);
           if (envelope === null) seen.unreadable++;
           else if (envelope instanceof Fault) seen.noEnvelope++;

@@ -11,6 +11,7 @@ import { peopleSchemas } from "./rest-people.ts";
 import { resourceSchemas } from "./rest-resources.ts";
 import { runPartSchemas } from "./rest-runs.ts";
 import { steeringSchemas } from "./rest-steering.ts";
+import { viewSchemas } from "./rest-views.ts";
 import { workerSchemas } from "./rest-workers.ts";
 import { workflowSchemas } from "./rest-workflows.ts";
 import { type Route, routes } from "./routes.ts";
@@ -39,6 +40,7 @@ function namedSchemas(): ReadonlyMap<TSchema, string> {
     ...enrolmentSchemas,
     ...workflowSchemas,
     ...catalogSchemas,
+    ...viewSchemas,
     ...documents,
     ...events,
   };

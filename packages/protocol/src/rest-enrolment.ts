@@ -3,8 +3,10 @@
 import Type, { type Static } from "typebox";
 import type { Fault } from "./fault.ts";
 import { limits } from "./limits.ts";
+
 import { shape } from "./shape.ts";
 import { bag, id, instant, int, list, map, name, oneOf, optional } from "./words.ts";
+import { ResultErrorSchema } from "./workflow.ts";
 
 const packages = () =>
   list(Type.Object({ name: id(), version: id(), status: optional(name("installed where it is left out.")) }), limits.packagesMax);
@@ -13,16 +15,22 @@ export const WorkerEnrolRequestSchema = Type.Object({
   workerId: id("Instance id of the worker: the one it will say in its handshake."),
   name: optional(id("How people call it; the instance id where it is left out.")),
   capabilities: optional(
-    Type.Object({
-      concurrency: optional(Type.Object({ maxParallel: optional(int(1)), perNodeLimits: optional(map(int(1))) })),
-      runtimes: optional(list(name())),
-      features: optional(list(name())),
-      payloadTypes: optional(list(name())),
-      pool: optional(id()),
-      tags: optional(map(name())),
-      hostname: optional(name()),
-      version: optional(name()),
-    }),
+    Type.Union(
+      [
+        Type.Object({
+          concurrency: optional(Type.Object({ maxParallel: optional(int(1)), perNodeLimits: optional(map(int(1))) })),
+          runtimes: optional(list(name())),
+          features: optional(list(name())),
+          payloadTypes: optional(list(name())),
+          pool: optional(id()),
+          tags: optional(map(name())),
+          hostname: optional(name()),
+          version: optional(name()),
+        }),
+        list(name()),
+      ],
+      { description: "A list is that of its features." },
+    ),
   ),
   packages: optional(packages()),
   runtimes: optional(list(name())),
@@ -31,7 +39,12 @@ export type WorkerEnrolRequest = Static<typeof WorkerEnrolRequestSchema>;
 
 export const WorkerSignRequestSchema = Type.Object({
   workerId: id(),
-  status: optional(name("In the worker's own words.")),
+  status: optional(
+    Type.Union([
+      name("In the worker's own words."),
+      Type.Object({ healthy: optional(Type.Boolean()), metrics: optional(map(Type.Number())) }),
+    ]),
+  ),
   packages: optional(packages()),
 });
 export type WorkerSignRequest = Static<typeof WorkerSignRequestSchema>;
@@ -77,6 +90,7 @@ export const CommandDetailSchema = Type.Object({
   finishedAt: optional(instant()),
   request: optional(bag("The command as it was given.")),
   result: optional(bag("What the worker or the scheduler said of it.")),
+  error: optional(ResultErrorSchema),
   asOf: int(0, undefined, "Position of the tenant's log that this is true at."),
 });
 export type CommandDetail = Static<typeof CommandDetailSchema>;

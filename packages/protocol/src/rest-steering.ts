@@ -5,7 +5,7 @@ import Type, { type Static } from "typebox";
 import type { Fault } from "./fault.ts";
 import { page, RunRefSchema, RunStatusSchema } from "./rest.ts";
 import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
+import { allowUnknown, bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
 
 const asOf = int(0, undefined, "Position of the log at which this is true.");
 
@@ -17,6 +17,7 @@ export const ReplayRequestSchema = Type.Object({
   version: optional(
     Type.Union([oneOf(["same", "latest", "draft"]), int(1)], { description: "Of the workflow; the same by default." }),
   ),
+  allowUnknown: optional(allowUnknown()),
 });
 export type ReplayRequest = Static<typeof ReplayRequestSchema>;
 

@@ -4,7 +4,7 @@
 import Type, { type Static, type TSchema } from "typebox";
 import type { Fault } from "./fault.ts";
 import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, name, oneOf, optional, text } from "./words.ts";
+import { allowUnknown, bag, id, instant, int, list, name, oneOf, optional, text } from "./words.ts";
 import { WorkflowSchema } from "./workflow.ts";
 
 /** Characters of a picture, as a data address or a link. */
@@ -29,6 +29,11 @@ const kept = {
   updatedAt: instant(),
 };
 export const KeptWorkflowSchema = Type.Intersect([WorkflowSchema, Type.Object({ ...kept, asOf: optional(asOf()) })]);
+/** A workflow as it is sent to be kept or checked. */
+export const WorkflowSaveRequestSchema = Type.Intersect([
+  WorkflowSchema,
+  Type.Object({ allowUnknown: optional(allowUnknown()) }),
+]);
 export const WorkflowListSchema = pageAt(KeptWorkflowSchema);
 export const WorkflowRefSchema = Type.Object({ workflowId: id(), revision: optional(int(1)) });
 export type WorkflowRef = Static<typeof WorkflowRefSchema>;
@@ -96,6 +101,7 @@ export const DraftEditedSchema = Type.Object({
 export const PublishVersionRequestSchema = Type.Object({
   revision: optional(int(1, undefined, "Publish this revision of the draft and no other.")),
   note: optional(text()),
+  allowUnknown: optional(allowUnknown()),
 });
 export type PublishVersionRequest = Static<typeof PublishVersionRequestSchema>;
 const publishVersionShape = shape(PublishVersionRequestSchema, { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
@@ -136,27 +142,30 @@ export const readRollbackRequest = (value: unknown): Static<typeof RollbackReque
 export const workflowFileFormat = "astraflow.workflow/1";
 export const versionsInFileMax = 500;
 /** A file: read with its workflows as they are; each is then checked by itself. */
-const fileOf = <S extends TSchema>(workflow: S) =>
-  Type.Object({
-    format: oneOf([workflowFileFormat]),
-    workflow,
-    previewImage: optional(Type.String({ maxLength: previewCharsMax })),
-    versions: Type.Array(
-      Type.Object({
-        version: int(1),
-        publishedAt: instant(),
-        publishedBy: id(),
-        note: optional(text()),
-        workflow,
-      }),
-      { maxItems: versionsInFileMax, description: "Oldest first." },
-    ),
-    omitted: optional(int(0, undefined, "Older versions that did not fit.")),
-    asOf: optional(asOf()),
-  });
+const fileOf = <S extends TSchema>(workflow: S) => Type.Object(fileFields(workflow));
+const fileFields = <S extends TSchema>(workflow: S) => ({
+  format: oneOf([workflowFileFormat]),
+  workflow,
+  previewImage: optional(Type.String({ maxLength: previewCharsMax })),
+  versions: Type.Array(
+    Type.Object({
+      version: int(1),
+      publishedAt: instant(),
+      publishedBy: id(),
+      note: optional(text()),
+      workflow,
+    }),
+    { maxItems: versionsInFileMax, description: "Oldest first." },
+  ),
+  omitted: optional(int(0, undefined, "Older versions that did not fit.")),
+  asOf: optional(asOf()),
+});
+const importOf = <S extends TSchema>(workflow: S) =>
+  Type.Object({ ...fileFields(workflow), allowUnknown: optional(allowUnknown()) });
 export const WorkflowFileSchema = fileOf(WorkflowSchema);
 export type WorkflowFile = Static<typeof WorkflowFileSchema>;
-const fileShape = shape(fileOf(bag()), { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
+export const WorkflowImportRequestSchema = importOf(WorkflowSchema);
+const fileShape = shape(importOf(bag()), { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
 export const readWorkflowFile = (value: unknown) => fileShape.read(value);
 
 export const visibilities = ["private", "internal", "public"] as const;
@@ -175,6 +184,7 @@ export const WorkflowPublishRequestSchema = Type.Object({
   tags: optional(list(name(), 100)),
   changelog: optional(text()),
   previewImage: preview(),
+  allowUnknown: optional(allowUnknown()),
 });
 export type WorkflowPublishRequest = Static<typeof WorkflowPublishRequestSchema>;
 const publishShape = shape(WorkflowPublishRequestSchema, { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
@@ -216,6 +226,7 @@ export const WorkflowCloneRequestSchema = Type.Object({
   versionId: optional(id()),
   version: optional(id()),
   workflowName: optional(name()),
+  allowUnknown: optional(allowUnknown()),
 });
 export type WorkflowCloneRequest = Static<typeof WorkflowCloneRequestSchema>;
 const cloneShape = shape(WorkflowCloneRequestSchema, { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
@@ -224,6 +235,7 @@ export const readWorkflowCloneRequest = (value: unknown): WorkflowCloneRequest |
 /** By the names they have in the OpenAPI document. */
 export const workflowSchemas = {
   KeptWorkflow: KeptWorkflowSchema,
+  WorkflowSaveRequest: WorkflowSaveRequestSchema,
   WorkflowList: WorkflowListSchema,
   WorkflowRef: WorkflowRefSchema,
   WorkflowProblem: WorkflowProblemSchema,
@@ -242,6 +254,7 @@ export const workflowSchemas = {
   WorkflowDiff: WorkflowDiffSchema,
   RollbackRequest: RollbackRequestSchema,
   WorkflowFile: WorkflowFileSchema,
+  WorkflowImportRequest: WorkflowImportRequestSchema,
   WorkflowPublishRequest: WorkflowPublishRequestSchema,
   WorkflowPublished: WorkflowPublishedSchema,
   WorkflowPackageVersion: WorkflowPackageVersionSchema,

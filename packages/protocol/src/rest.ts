@@ -5,7 +5,7 @@ import Type, { type Static, type TSchema } from "typebox";
 import { Fault, fault } from "./fault.ts";
 import { type FaultCode, faultCodes } from "./fault-codes.ts";
 import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
+import { allowUnknown, bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
 import { ResultErrorSchema, readWorkflow, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
 
 /** The one error body. `error` is a fault code. */
@@ -40,6 +40,7 @@ const startRest = {
   to: optional(id("Run this node and what it needs, nothing else.")),
   reuse: optional(id("Run whose results stand for nodes that are not run again.")),
   dryRun: optional(Type.Boolean({ description: "Answer the plan, start nothing." })),
+  allowUnknown: optional(allowUnknown()),
 };
 export const RunStartRequestSchema = Type.Object({
   workflow: optional(WorkflowSchema),
@@ -93,6 +94,8 @@ export const RunArtifactSchema = Type.Object({
   inline: optional(Type.Boolean()),
   expiresAt: optional(instant()),
   metadata: optional(bag()),
+  status: optional(oneOf(["ready", "expired", "removed"], "Whether it can still be had.")),
+  removed: optional(name("Why it is no longer there: evicted, expired, released or lost.")),
 });
 export type RunArtifact = Static<typeof RunArtifactSchema>;
 
@@ -157,6 +160,7 @@ export const RunSchema = Type.Object({
   repeatOf: optional(id("The run that this one retries, replays or takes results from.")),
   artifactsNextCursor: optional(Type.String({ description: "More artifacts: GET …/artifacts with this cursor." })),
   openTasks: optional(int(0, undefined, "Tasks that have not ended.")),
+  at: optional(int(0, undefined, "The position that was asked for: the run as it was then.")),
   asOf: optional(int(0, undefined, "Position of the log at which this is true.")),
 });
 export type Run = Static<typeof RunSchema>;

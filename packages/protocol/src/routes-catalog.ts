@@ -39,6 +39,5 @@ export const catalogRoutes = {
     response: CatalogNodeListSchema,
     status: 200,
     faults: reading,
-    grant: "read",
   },
 } as const satisfies Record<string, Route>;

@@ -10,7 +10,8 @@ export const eventsRoutes = {
     path: "/api/v1/events",
     summary:
       "What happens to runs, nodes, workers and commands, as server-sent events with the body Event. An event named error has the body Error: " +
-      "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream.",
+      "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream. Events without an id line are not in the " +
+      "log: every heartbeat of a worker, and, for who names the topic wire and may operate, the frames of workers at this scheduler.",
     query: {
       clientSessionId: { schema: id(), description: "Only runs that were started with this clientId, and what is about no run." },
       runId: { schema: id() },
@@ -21,7 +22,12 @@ export const eventsRoutes = {
       workerName: { schema: name() },
       topics: {
         schema: Type.String({ maxLength: 1_024 }),
-        description: "Types, or beginnings of types, with commas between them: run, node, node.result, worker.heartbeat.",
+        description:
+          "Types, or beginnings of types, with commas between them: run, node, node.result, worker.heartbeat. Without it all but wire.",
+      },
+      frameType: {
+        schema: id(),
+        description: "With the topic wire: only frames of this type, or whose type begins so: biz.exec, control.ack.",
       },
       after: { schema: id(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
     },

@@ -1,5 +1,6 @@
 // The routes about runs.
 
+import Type from "typebox";
 import {
   NodeStatusSchema,
   RunEventListSchema,
@@ -10,9 +11,11 @@ import {
   RunStartRequestSchema,
 } from "./rest.ts";
 import {
+  LedgerSchema,
   RunArtifactListSchema,
   RunBindingListSchema,
   RunDefinitionSchema,
+  RunLedgerSchema,
   RunLogSchema,
   RunNodeListSchema,
   RunNodeSchema,
@@ -21,6 +24,13 @@ import { idempotencyKey, paging, type Route, reading, runId, writing } from "./r
 import { id, instant, int, name, text } from "./words.ts";
 
 const nodeId = { ...runId, nodeId: id("Id of the node; of a task, or its slot, where a node runs more than once.") };
+
+/** A run, or a part of it, as it was. */
+const at = {
+  schema: int(0),
+  description: "As it was after this position of the tenant's log; of nodes that had not ended then without results.",
+};
+const momentFaults = ["E.NOT_FOUND", "E.CURSOR.EXPIRED", "E.REQUEST.TOO_LARGE"] as const;
 
 export const runsRoutes = {
   startRun: {
@@ -56,11 +66,12 @@ export const runsRoutes = {
   getRun: {
     method: "GET",
     path: "/api/v1/runs/{runId}",
-    summary: "A run with the state of each node, including dispatches that wait for their acknowledgement.",
+    summary: "A run with the state of each node, including dispatches that wait for their acknowledgement; now, or as it was.",
     params: runId,
+    query: { at },
     response: RunSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...reading, ...momentFaults],
     grant: "view",
   },
   getRunDefinition: {
@@ -104,29 +115,35 @@ export const runsRoutes = {
     params: runId,
     query: {
       ...paging,
+      at,
       status: { schema: NodeStatusSchema },
-      host: { schema: id(), description: "Only middlewares of this host." },
+      hostNodeId: { schema: id(), description: "Only middlewares of this host." },
       chainIndex: { schema: int(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
       middleware: { schema: id(), description: "Only hosts that have this middleware in their chain." },
     },
     response: RunNodeListSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...reading, ...momentFaults],
     grant: "view",
   },
   getRunNode: {
     method: "GET",
     path: "/api/v1/runs/{runId}/nodes/{nodeId}",
-    summary: "One node of a run with its parameters; with a path, the value there, and of a text a stretch.",
+    summary: "One node of a run with its parameters; with a path, the value there, whole or a stretch of it.",
     params: nodeId,
     query: {
       path: { schema: text(), description: "Under results or parameters, dotted or a JSON pointer." },
-      offset: { schema: int(0), default: 0 },
-      length: { schema: int(0) },
+      offset: {
+        schema: int(0),
+        default: 0,
+        description: "First byte, of the value's JSON text in UTF-8. A character belongs to the stretch in which it begins.",
+      },
+      length: { schema: int(0, 1024 * 1024), description: "Bytes." },
+      at,
     },
     response: RunNodeSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...reading, ...momentFaults],
     grant: "view",
   },
   getRunLogs: {
@@ -160,12 +177,40 @@ export const runsRoutes = {
   listRunArtifacts: {
     method: "GET",
     path: "/api/v1/runs/{runId}/artifacts",
-    summary: "What the nodes of a run left with their workers, page by page; what one node left is on one page.",
+    summary:
+      "What the nodes of a run left with their workers and can still be had, page by page; what one node left is on one page.",
     params: runId,
-    query: paging,
+    query: {
+      ...paging,
+      all: { schema: Type.Boolean(), default: false, description: "Also what has expired or was removed." },
+    },
     response: RunArtifactListSchema,
     status: 200,
     faults: [...reading, "E.NOT_FOUND"],
+    grant: "view",
+  },
+  getRunLedger: {
+    method: "GET",
+    path: "/api/v1/runs/{runId}/ledger",
+    summary: "What of a run was given to workers, what came of it and what was refused, counted from the log.",
+    params: runId,
+    response: RunLedgerSchema,
+    status: 200,
+    faults: [...reading, ...momentFaults],
+    grant: "view",
+  },
+  getLedger: {
+    method: "GET",
+    path: "/api/v1/ledger",
+    summary:
+      "The same over a stretch of the tenant's log. Figures of stretches that follow each other may be added, but for lost and twice, which see what lies in one stretch.",
+    query: {
+      after: { schema: int(0), default: 0, description: "Position behind which to begin." },
+      limit: { schema: int(1, 10_000), default: 10_000, description: "Facts to look at." },
+    },
+    response: LedgerSchema,
+    status: 200,
+    faults: [...reading, "E.CURSOR.EXPIRED"],
     grant: "view",
   },
 } as const satisfies Record<string, Route>;

@@ -83,7 +83,7 @@ export const workflowPackagesRoutes = {
     isBodyOptional: true,
     response: WorkflowRefSchema,
     status: 201,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"],
+    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.WORKFLOW.INVALID"],
     grant: "edit",
   },
 } as const satisfies Record<string, Route>;

@@ -12,16 +12,17 @@ import {
   WorkflowDiffSchema,
   WorkflowDraftSchema,
   WorkflowFileSchema,
+  WorkflowImportRequestSchema,
   WorkflowListSchema,
   WorkflowPreviewSchema,
   WorkflowRefSchema,
+  WorkflowSaveRequestSchema,
   WorkflowVersionDetailSchema,
   WorkflowVersionListSchema,
 } from "./rest-workflows.ts";
 import { idempotencyKey, paging, type Route, reading, writing } from "./routes-base.ts";
 import { workflowPackagesRoutes } from "./routes-workflow-packages.ts";
 import { id, int, oneOf, optional } from "./words.ts";
-import { WorkflowSchema } from "./workflow.ts";
 
 const workflowId = { workflowId: id("Id of the workflow.") };
 const ifMatch = {
@@ -54,7 +55,7 @@ export const workflowsRoutes = {
     path: "/api/v1/workflows",
     summary: "Keep a workflow as a draft: a new one, or a new revision of the one with this id, be it deleted.",
     headers: idempotencyKey,
-    request: WorkflowSchema,
+    request: WorkflowSaveRequestSchema,
     response: WorkflowRefSchema,
     status: 201,
     faults: [...writing, "E.REQUEST.MEDIA", "E.WORKFLOW.INVALID", "E.CONFLICT"],
@@ -66,7 +67,7 @@ export const workflowsRoutes = {
     summary: "Take in a file with a workflow and its versions, under its own id or under a new one.",
     headers: idempotencyKey,
     query: { ids: { schema: oneOf(["keep", "renew"]), default: "keep" } },
-    request: WorkflowFileSchema,
+    request: WorkflowImportRequestSchema,
     response: WorkflowRefSchema,
     status: 201,
     faults: [...writing, "E.REQUEST.MEDIA", "E.WORKFLOW.INVALID", "E.CONFLICT"],
@@ -76,7 +77,7 @@ export const workflowsRoutes = {
     method: "POST",
     path: "/api/v1/workflows/validate",
     summary: "What is wrong with a workflow, with node and field. Nothing is kept.",
-    request: WorkflowSchema,
+    request: WorkflowSaveRequestSchema,
     response: WorkflowCheckSchema,
     status: 200,
     faults: [...reading, "E.REQUEST.MEDIA", "E.REQUEST.TOO_LARGE"],
@@ -98,7 +99,7 @@ export const workflowsRoutes = {
     summary: "Replace the draft as a whole.",
     params: workflowId,
     headers: ifMatch,
-    request: WorkflowSchema,
+    request: WorkflowSaveRequestSchema,
     response: WorkflowRefSchema,
     status: 200,
     faults: [...changing, "E.WORKFLOW.INVALID", "E.ETAG.STALE"],

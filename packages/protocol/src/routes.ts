@@ -9,6 +9,7 @@ import { resourcesRoutes } from "./routes-resources.ts";
 import { runsRoutes } from "./routes-runs.ts";
 import { steeringRoutes } from "./routes-steering.ts";
 import { systemRoutes } from "./routes-system.ts";
+import { viewsRoutes } from "./routes-views.ts";
 import { workersRoutes } from "./routes-workers.ts";
 import { workflowsRoutes } from "./routes-workflows.ts";
 
@@ -24,6 +25,7 @@ export const routes = {
   ...catalogRoutes,
   ...peopleRoutes,
   ...resourcesRoutes,
+  ...viewsRoutes,
   ...systemRoutes,
 } as const;
 

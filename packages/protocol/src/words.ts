@@ -84,3 +84,7 @@ function daysUntil(year: number, month: number, day: number): number {
   const ofYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
   return y * 365 + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + ofYear - 719_468;
 }
+
+/** A package that nobody has brought is then told as a warning. */
+export const allowUnknown = () =>
+  Type.Boolean({ description: "Take packages that no worker has brought yet; their nodes wait until one does." });

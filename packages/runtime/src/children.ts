@@ -5,7 +5,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 
 export interface ChildrenPorts {
   after(ms: number, call: () => void): () => void;
-  /** For whoever ends what is left where this thread cannot. */
+  /** For whoever ends what is left where this thread cannot; said again when the first process of a group leaves others behind. */
   spawned?(pid: number): void;
   reaped?(pid: number): void;
 }
@@ -38,6 +38,7 @@ export class Children {
     child.once("exit", () => {
       // Its own children may still be there; then the group is.
       if (!isAlive(pid)) this.#forget(pid);
+      else if (this.#groups.has(pid)) this.#ports.spawned?.(pid);
     });
     return child;
   }

@@ -1,84 +1,9 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { Dispatch } from "@astraflow/protocol";
-import { afterEach, describe, expect, it, vi } from "vitest";
-import { type Attempt, makeAttempt } from "./attempt.ts";
-import { Executor } from "./executor.ts";
-import { ExtHub } from "./ext.ts";
-import type { FeedbackInput } from "./feedback.ts";
-import { type Handler, type HandlerContext, HandlerRegistry } from "./handler.ts";
-import type { Outcome } from "./outcome.ts";
-import { resourceDefaults } from "./resource.ts";
-import { ResourceFolder } from "./resource-folder.ts";
-import { ResourceRegistry } from "./resources.ts";
-
-const roots: string[] = [];
-afterEach(async () => {
-  for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
-});
-
-const registryIn = (dir: string) =>
-  new ResourceRegistry(
-    { wall: () => 0, after: () => () => {}, report: () => {} },
-    new ResourceFolder(path.join(dir, "kept"), dir),
-    { ...resourceDefaults, workerName: "w" },
-  );
-
-function bench(handler: Handler, part: Partial<Dispatch> = {}) {
-  const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
-  roots.push(workRoot);
-  const handlers = new HandlerRegistry();
-  handlers.add({ packageName: "demo", packageVersion: "1.0.0", nodeType: "demo.x" }, { handler, config: { strict: true } });
-  const usual = {
-    run_id: "r",
-    task_id: "r.1",
-    node_id: "n",
-    node_type: "demo.x",
-    package_name: "demo",
-    package_version: "1.0.0",
-  };
-  const attempt = makeAttempt({ ...usual, parameters: { a: 1 }, constraints: {}, ...part }, 5, 0);
-  const log: string[] = [];
-  const outcomes: Outcome[] = [];
-  const said: FeedbackInput[] = [];
-  const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
-  let now = 0;
-  let signalSettled = () => {};
-  const settled = new Promise<void>((resolve) => {
-    signalSettled = resolve;
-  });
-  const resources = registryIn(workRoot);
-  const executor = new Executor(
-    {
-      now: () => now,
-      after(ms, call) {
-        const timer = { ms, call, isCancelled: false };
-        timers.push(timer);
-        return () => {
-          timer.isCancelled = true;
-        };
-      },
-      finished(_: Attempt, outcome) {
-        log.push("finished");
-        outcomes.push(outcome);
-      },
-      settled() {
-        log.push("settled");
-        signalSettled();
-      },
-      feedback: (_, input) => said.push(input),
-      next: () => () => {},
-      report: ({ message }) => log.push(message),
-    },
-    { tenant: "acme", handlers, ext: new ExtHub().face, resources, workRoot },
-  );
-  const pass = (ms: number) => {
-    now += ms;
-  };
-  return { executor, attempt, log, outcomes, said, timers, settled, workRoot, pass, resources };
-}
+import { describe, expect, it, vi } from "vitest";
+import { bench } from "../test/executor-bench.ts";
+import type { Handler, HandlerContext } from "./handler.ts";
 
 describe("executor", () => {
   it("[W32] gives a handler its context and says what it returned", () => {

@@ -2,13 +2,14 @@
 // Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (host-thread.ts).
 
 import { rm } from "node:fs/promises";
-import { Fault, fault } from "@astraflow/protocol";
+import { type Artifact, Fault, fault } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import { Context, type ContextPorts, type ContextSettings } from "./context.ts";
 import type { Handler, HandlerRegistry, RefWords } from "./handler.ts";
-import { failure, type Outcome, outcomeOf, outcomeOfThrown } from "./outcome.ts";
+import { failure, type KnownOutcome, type Outcome, type OutcomePlace, outcomeOf, outcomeOfThrown } from "./outcome.ts";
 import type { Resource } from "./resource.ts";
 import type { ResourceRegistry } from "./resources.ts";
+import { maskFeedback, maskFor, maskOutcome, type SecretMask } from "./secrets.ts";
 
 export interface ExecutorPorts extends ContextPorts {
   /** Milliseconds of a clock that never jumps. */
@@ -32,10 +33,13 @@ const timerMsMax = 2 ** 31 - 1;
 export class Executor {
   readonly #ports: ExecutorPorts;
   readonly #settings: ExecutorSettings;
+  readonly #place: OutcomePlace;
 
   constructor(ports: ExecutorPorts, settings: ExecutorSettings) {
+    const { resources } = settings;
     this.#ports = ports;
     this.#settings = settings;
+    this.#place = { workerName: resources.settings.workerName, isKept: (id) => resources.get(id) !== undefined };
   }
 
   start(attempt: Attempt): void {
@@ -53,20 +57,50 @@ export class Executor {
       this.#ports.settled(attempt);
       return;
     }
-    const call = new Call(attempt, this.#ports);
-    const context = new Context({ attempt, settings: this.#settings, config: found.config, leased, ports: this.#ports });
+    const mask = maskFor(attempt.dispatch.parameters, found.openKeys);
+    const call = new Call(attempt, this.#ports, mask);
+    const ports = mask === null ? this.#ports : this.#maskedPorts(mask);
+    const context = new Context({ attempt, settings: this.#settings, config: found.config, leased, ports });
     this.#call(attempt, found.handler, call, context);
   }
 
+  /** Only where the task was granted a secret: all others say what they say at no cost. */
+  #maskedPorts(mask: SecretMask): ExecutorPorts {
+    const ports = this.#ports;
+    return {
+      ...ports,
+      feedback(attempt, input) {
+        try {
+          const clean = maskFeedback(mask, input);
+          if (clean !== null) ports.feedback(attempt, clean);
+        } catch (cause) {
+          ports.report({ message: `feedback of task ${attempt.task} cannot be written as JSON and was dropped`, cause });
+        }
+      },
+    };
+  }
+
   #call(attempt: Attempt, handler: Handler, call: Call, context: Context): void {
-    const { workerName } = this.#settings.resources.settings;
-    const read = (value: unknown): Outcome => outcomeOf(value, call.elapsedMs, workerName);
+    let named: readonly Artifact[] = noResources;
+    const read = (value: unknown): KnownOutcome => {
+      const outcome = outcomeOf(value, call.elapsedMs, this.#place);
+      if (outcome.type === "result" && outcome.artifacts !== undefined) {
+        named = outcome.artifacts.filter(({ inline, worker_name }) => inline !== true && worker_name === this.#place.workerName);
+        for (const { resource_id } of named) this.#settings.resources.announce(resource_id);
+      }
+      return outcome;
+    };
+    const settleCall = (): void => {
+      this.#settle(attempt, context);
+      // What went before its result was said is only known with it.
+      for (const { resource_id } of named) this.#settings.resources.tellIfLost(resource_id);
+    };
     try {
       const returned = handler(context);
       if (isThenable(returned)) {
-        const settle = (outcome: (value: unknown) => Outcome) => (value: unknown) => {
+        const settle = (outcome: (value: unknown) => KnownOutcome) => (value: unknown) => {
           call.end(() => outcome(value));
-          this.#settle(attempt, context);
+          settleCall();
         };
         returned.then(settle(read), settle(outcomeOfThrown));
         return;
@@ -75,7 +109,7 @@ export class Executor {
     } catch (thrown) {
       call.end(() => outcomeOfThrown(thrown));
     }
-    this.#settle(attempt, context);
+    settleCall();
   }
 
   /** All that the task refers to, or why it cannot run here. What is leased is neither evicted nor expires while it runs. */
@@ -85,10 +119,14 @@ export class Executor {
     const { resources } = this.#settings;
     const leased: Resource[] = [];
     try {
-      for (const { resource_id, worker_name } of refs) {
+      for (const { resource_id, worker_name, expires_at } of refs) {
         if (worker_name !== resources.settings.workerName)
           throw elsewhere(resource_id, worker_name, resources.settings.workerName);
-        leased.push(resources.lease(resource_id));
+        const resource = resources.lease(resource_id);
+        leased.push(resource);
+        // The scheduler counts its life from this use on.
+        const until = expires_at === undefined ? Number.NaN : Date.parse(expires_at);
+        if (until > resource.expiresAt) resources.touch(resource_id, until);
       }
       return leased;
     } catch (thrown) {
@@ -115,11 +153,13 @@ class Call {
   readonly #attempt: Attempt;
   readonly #ports: ExecutorPorts;
   readonly #startedAt: number;
+  readonly #mask: SecretMask | null;
   #clearTimer: (() => void) | undefined;
   #isEnded = false;
 
-  constructor(attempt: Attempt, ports: ExecutorPorts) {
+  constructor(attempt: Attempt, ports: ExecutorPorts, mask: SecretMask | null) {
     this.#attempt = attempt;
+    this.#mask = mask;
     this.#ports = ports;
     this.#startedAt = ports.now();
     const timeoutMs = attempt.dispatch.constraints.timeout_ms;
@@ -130,11 +170,24 @@ class Call {
     return this.#ports.now() - this.#startedAt;
   }
 
-  end(read: () => Outcome): void {
+  end(read: () => KnownOutcome): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
     this.#clearTimer?.();
-    this.#ports.finished(this.#attempt, readSafely(read));
+    const outcome = readSafely(read);
+    this.#ports.finished(this.#attempt, this.#mask === null ? outcome : this.#cleaned(this.#mask, outcome));
+  }
+
+  /** What it said last and was held back goes before its outcome. */
+  #cleaned(mask: SecretMask, outcome: KnownOutcome): Outcome {
+    const chunks = mask.takeHeld();
+    if (chunks.length > 0) this.#ports.feedback(this.#attempt, { chunks });
+    const clean = readSafely(() => maskOutcome(mask, outcome));
+    if (clean !== outcome && clean.type === "result") {
+      const message = `the result of task ${this.#attempt.task} held a secret that was granted to it, and says *** instead`;
+      this.#ports.report({ message, cause: "what a handler returns is stored" });
+    }
+    return clean;
   }
 
   #timeOut(timeoutMs: number): void {
@@ -146,7 +199,7 @@ class Call {
 }
 
 /** What a handler returned may run code of its own when it is looked at (getters, proxies). */
-function readSafely(read: () => Outcome): Outcome {
+function readSafely(read: () => KnownOutcome): KnownOutcome {
   try {
     return read();
   } catch (thrown) {

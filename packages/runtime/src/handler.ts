@@ -119,6 +119,8 @@ export type Handler = (context: HandlerContext) => unknown;
 export interface FoundHandler {
   readonly handler: Handler;
   readonly config: JsonObject;
+  /** Keys of what its package asks for that is no secret; absent: all may be. */
+  readonly openKeys?: ReadonlySet<string>;
 }
 
 /** Handlers by package, version and type of node: versions live side by side. */

@@ -9,6 +9,7 @@ import { type AttemptName, type FromHost, type HostSettings, type HostShelf, Mai
 import type { NextAnswer, NextDraft } from "./next.ts";
 import { encodeOutcome, type Outcome, type Spill } from "./outcome.ts";
 import { loadPackages, type PackageShelf } from "./packages.ts";
+import type { RemovedReason } from "./resource.ts";
 import { ResourceFolder } from "./resource-folder.ts";
 import { ResourceRegistry } from "./resources.ts";
 import { spillTo } from "./runner.ts";
@@ -36,7 +37,13 @@ class HandlerThread {
     this.#ext = shelf.ext ?? new ExtHub();
     const folder = new ResourceFolder(settings.resourceDir, settings.workRoot);
     const report = (problem: { message: string; cause: unknown }) => this.#report(problem);
-    this.#resources = new ResourceRegistry({ wall: () => Date.now(), after: afterUnheld, report }, folder, settings.resources);
+    const announced = (resource: string) => this.#mail.push({ type: "announced", resource });
+    const removed = (resource: string, reason: RemovedReason) => this.#mail.push({ type: "removed", resource, reason });
+    this.#resources = new ResourceRegistry(
+      { wall: () => Date.now(), after: afterUnheld, report, announced, removed },
+      folder,
+      settings.resources,
+    );
     this.#resources.recall();
     this.#spill = spillTo(this.#resources);
     this.#executor = new Executor(
@@ -64,7 +71,7 @@ class HandlerThread {
         workRoot: settings.workRoot,
       },
     );
-    this.#mail.push({ type: "loaded", shelf: describeShelf(shelf) });
+    this.#mail.push({ type: "loaded", shelf: describeShelf(shelf), kept: this.#resources.announced() });
     this.#ext.connect({
       send: (draft) => this.#sendExt(draft),
       listening: (types) => this.#mail.push({ type: "listening", types }),

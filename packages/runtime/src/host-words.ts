@@ -6,7 +6,7 @@ import type { ExtDraft } from "./ext.ts";
 import type { ExtFrame } from "./link-ports.ts";
 import type { NextAnswer, NextDraft } from "./next.ts";
 import type { WrittenOutcome } from "./outcome.ts";
-import type { ResourceSettings } from "./resource.ts";
+import type { RemovedReason, ResourceSettings } from "./resource.ts";
 
 export interface AttemptName {
   readonly task: string;
@@ -25,7 +25,8 @@ export type ToHost =
   | { readonly type: "end" };
 
 export type FromHost =
-  | { readonly type: "loaded"; readonly shelf: HostShelf }
+  /** `kept`: resources that results have named and that outlived an earlier thread. */
+  | { readonly type: "loaded"; readonly shelf: HostShelf; readonly kept: readonly string[] }
   /** `isSettled`: its handler came back with it, as most do. */
   | ({ readonly type: "finished"; readonly written: WrittenOutcome; readonly isSettled: boolean } & AttemptName)
   | ({ readonly type: "settled" } & AttemptName)
@@ -37,6 +38,9 @@ export type FromHost =
   /** Groups of processes that must not outlive the thread. */
   | { readonly type: "spawned"; readonly pid: number }
   | { readonly type: "reaped"; readonly pid: number }
+  /** A resource of the thread is named in a result; one of those is gone. */
+  | { readonly type: "announced"; readonly resource: string }
+  | { readonly type: "removed"; readonly resource: string; readonly reason: RemovedReason }
   /** With what the thread keeps, in numbers. */
   | { readonly type: "pong"; readonly ping: number; readonly resources: Readonly<Record<string, number>> }
   | { readonly type: "report"; readonly message: string; readonly cause: string };

@@ -64,6 +64,7 @@ function play() {
       return () => log.push(`forgot ${attempt.task}`);
     },
     ext: ({ type }) => type !== "ext.vendor.full",
+    removed: (resource, reason) => log.push(`removed ${resource} ${reason}`),
     report: ({ cause }) => log.push(`report ${String(cause)}`),
     changed: () => log.push("changed"),
   });
@@ -97,7 +98,7 @@ describe("the handlers' thread, seen from the link", () => {
     host.start(attemptOf("early"));
     expect(last().heard).toEqual([]);
 
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     host.start(attemptOf("t2"));
     expect(last().heard).toEqual([]);
     tick();
@@ -111,7 +112,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W121] passes on outcomes as written, settled handlers and feedback, and forgets whom it does not know", () => {
     const { host, last, log, outcomes } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
 
     last().ears.heard([
@@ -130,7 +131,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W121] tells the thread when an attempt is stopped, until its handler is back", () => {
     const { host, last, tick } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     const [one, other] = [attemptOf("t1"), attemptOf("t2")];
     host.start(one);
     host.start(other);
@@ -149,7 +150,7 @@ describe("the handlers' thread, seen from the link", () => {
     const { host, last, tick } = play();
     void host.open();
     const frame = { type: "ext.vendor.a", id: "f", corr: undefined, payload: {} };
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     expect(host.hearExt(frame)).toBe(false);
 
     last().ears.heard([
@@ -170,14 +171,14 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W122] fails the attempt that was alone in a thread that died, and goes on in a new one at once", () => {
     const { host, threads, last, log, outcomes, pass, tick } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     host.start(attemptOf("t1"));
     tick();
 
     last().die("Error: boom");
     host.start(attemptOf("t2"));
     pass(0);
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     tick();
 
     expect(log).toEqual(["report Error: boom", "finished t1", "settled t1"]);
@@ -191,7 +192,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W122] hands back all that were together in a thread that died, and keeps those that had not begun", () => {
     const { host, last, log, outcomes, pass, tick } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
     last().die("Error: boom");
     host.start(attemptOf("t3"));
@@ -199,7 +200,7 @@ describe("the handlers' thread, seen from the link", () => {
     // The next one dies while it loads: t3 was never in it.
     last().die("Error: again");
     pass(hostSettings.pauseMs);
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     tick();
 
     expect(outcomes.map((outcome) => (outcome.type === "error" ? outcome.code : ""))).toEqual([
@@ -213,7 +214,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W123] starts a thread that keeps dying with pauses that double, and is a problem at five within a minute", () => {
     const { host, last, log, nextTimer, pass } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     const pauses: number[] = [];
     const problems: number[] = [];
     for (let crash = 1; crash <= 6; crash++) {
@@ -244,7 +245,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W124] lets handlers let go, then ends the thread; stops that were on their way come first", async () => {
     const { host, last, pass } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     const attempt = attemptOf("t1");
     host.start(attempt);
     attempt.stop.stop(new Error("given back"));
@@ -263,7 +264,7 @@ describe("the handlers' thread, seen from the link", () => {
     const { host, last, pass, tick } = play();
     void host.open();
     expect(host.lagMs).toBe(0);
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     const lags = [host.lagMs];
     tick();
     for (const ms of [500, 700]) {
@@ -282,7 +283,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W132] tells how full the memory of the thread is, as it was last heard", async () => {
     const { host, last } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
 
     expect(host.heapPct).toBeNull();
     expect(host.heapPct).toBeNull();
@@ -295,7 +296,7 @@ describe("the handlers' thread, seen from the link", () => {
   it("[W158] carries calls into a chain and their answers, and takes back what a handler no longer waits for", () => {
     const { host, last, calls, log, tick } = play();
     void host.open();
-    last().ears.heard([{ type: "loaded", shelf }]);
+    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
     tick();
     last().heard.length = 0;
@@ -314,5 +315,24 @@ describe("the handlers' thread, seen from the link", () => {
     expect(calls.map(({ task }) => task)).toEqual(["t1", "t2"]);
     expect(last().heard).toEqual([{ type: "next-answer", ticket: 0, answer: { result: { echo: "hi" } } }]);
     expect(log).toEqual(["forgot t2"]);
+  });
+
+  it("[W183] knows what the thread keeps of what results have named; what only its memory held is lost with it", () => {
+    const { host, last, log, pass } = play();
+    void host.open();
+    last().ears.heard([{ type: "loaded", shelf, kept: ["file"] }]);
+    last().ears.heard([
+      { type: "announced", resource: "model" },
+      { type: "announced", resource: "session" },
+      { type: "removed", resource: "session", reason: "evicted" },
+    ]);
+    expect([...host.kept]).toEqual(["file", "model"]);
+
+    last().die("out of memory");
+    pass(0);
+    last().ears.heard([{ type: "loaded", shelf, kept: ["file"] }]);
+
+    expect([...host.kept]).toEqual(["file"]);
+    expect(log.filter((line) => line.startsWith("removed"))).toEqual(["removed session evicted", "removed model lost"]);
   });
 });

@@ -5,16 +5,20 @@ import type { JsonValue } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import { endGroup } from "./children.ts";
 import type { FeedbackInput } from "./feedback.ts";
+import type { GroupWatch } from "./group-watch.ts";
 import type { HostThread, ThreadEars } from "./host-spawn.ts";
 import { type FromHost, type HostShelf, Mail, nameOf, type ToHost } from "./host-words.ts";
 import type { ExtFrame } from "./link-ports.ts";
 import { failure } from "./outcome.ts";
 import type { Outside } from "./outside.ts";
 import type { Runner, RunnerEars } from "./runner.ts";
+import { maskFor } from "./secrets.ts";
 
 export interface HostPorts {
   readonly outside: Pick<Outside, "now" | "after" | "soon">;
   spawn(ears: ThreadEars): HostThread;
+  /** Ends the handlers' processes where this process cannot any more. */
+  readonly watch?: GroupWatch;
 }
 
 export const hostSettings = {
@@ -36,6 +40,7 @@ const deaf: RunnerEars = {
   feedback: () => {},
   next: () => () => {},
   ext: () => false,
+  removed: () => {},
   report: () => {},
   changed: () => {},
 };
@@ -59,6 +64,8 @@ export class Host implements Runner {
   #pings = 0;
   /** What the thread keeps, as it said last. */
   #metrics: Readonly<Record<string, number>> = {};
+  /** What it keeps of what results have named. */
+  readonly #kept = new Set<string>();
   /** Groups of processes of its handlers. */
   readonly #groups = new Set<number>();
   /** Takes back calls that are not answered yet, by their ticket. */
@@ -139,10 +146,19 @@ export class Host implements Runner {
     return this.#metrics;
   }
 
+  get kept(): ReadonlySet<string> {
+    return this.#kept;
+  }
+
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.#cancelStart();
+    await this.#endThread();
+    this.#ports.watch?.close();
+  }
+
+  async #endThread(): Promise<void> {
     const thread = this.#thread;
     if (thread === null) return;
     if (this.#mail !== null) {
@@ -185,6 +201,7 @@ export class Host implements Runner {
     switch (word.type) {
       case "loaded":
         this.#loaded(word.shelf, thread);
+        this.#recall(word.kept);
         return;
       case "finished":
         this.#with(word, (attempt) => {
@@ -213,9 +230,18 @@ export class Host implements Runner {
         return;
       case "spawned":
         this.#groups.add(word.pid);
+        this.#ports.watch?.look(word.pid);
         return;
       case "reaped":
         this.#groups.delete(word.pid);
+        this.#ports.watch?.forget(word.pid);
+        return;
+      case "announced":
+        this.#kept.add(word.resource);
+        return;
+      case "removed":
+        this.#kept.delete(word.resource);
+        this.#ears.removed(word.resource, word.reason);
         return;
       case "pong":
         this.#metrics = word.resources;
@@ -247,6 +273,15 @@ export class Host implements Runner {
     this.#opened.resolve(shelf);
   }
 
+  /** What the thread before kept in memory went with it. */
+  #recall(recalled: readonly string[]): void {
+    const still = new Set(recalled);
+    const lost = [...this.#kept].filter((resource) => !still.has(resource));
+    this.#kept.clear();
+    for (const resource of recalled) this.#kept.add(resource);
+    for (const resource of lost) this.#ears.removed(resource, "lost");
+  }
+
   #with(name: { task: string; fence: number }, call: (attempt: Attempt) => void): void {
     const attempt = this.#attempts.get(nameOf(name));
     if (attempt !== undefined) call(attempt);
@@ -267,7 +302,10 @@ export class Host implements Runner {
     this.#metrics = {};
     this.#forgets.clear();
     // A thread that was ended by force could not do it.
-    for (const pid of this.#groups) endGroup(pid, "SIGKILL");
+    for (const pid of this.#groups) {
+      endGroup(pid, "SIGKILL");
+      this.#ports.watch?.forget(pid);
+    }
     this.#groups.clear();
     if (this.#isClosed) return this.#gone.resolve();
     this.#opened.reject(new Error(`the thread of the handlers ended while it loaded the packages: ${reason}`));
@@ -287,7 +325,9 @@ export class Host implements Runner {
       this.#early.flatMap((word) => (word.type === "start" ? [nameOf({ task: word.dispatch.task_id, fence: word.fence })] : [])),
     );
     const lost = [...this.#attempts.values()].filter((attempt) => !waiting.has(nameOf(attempt)));
-    const message = `the thread of the handlers ended while the task ran in it: ${reason}`;
+    // What ended it may be a handler's own words.
+    const said = lost.reduce((text, { dispatch }) => maskFor(dispatch.parameters)?.text(text) ?? text, reason);
+    const message = `the thread of the handlers ended while the task ran in it: ${said}`;
     const outcome = lost.length === 1 ? failure(message, "worker.host") : failure(message, "worker.host", "E.RUNNER.CANCELLED");
     for (const attempt of lost) {
       this.#ears.finished(attempt, outcome);

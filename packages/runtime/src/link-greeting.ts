@@ -1,7 +1,7 @@
 // The frames that open a session, or ask for one to go on: handshake, register, resume. Each waits for an answer by its id.
 // What an answer leads to is decided in link.ts.
 
-import type { Ack } from "@astraflow/protocol";
+import { type Ack, limits } from "@astraflow/protocol";
 import type { HeldAttempt } from "./attempt-table.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import { type LinkIdentity, type LinkOffer, type LinkPorts, linkFeatures, linkPayloadTypes } from "./link-ports.ts";
@@ -33,7 +33,17 @@ export class Greeting {
 
   /** Gives the packages that it told. */
   register(running: readonly HeldAttempt[]): LinkOffer["packages"] {
-    const { maxParallel, perNodeLimits, runtimes, pool, tags, packages, manifests, features: own } = this.#parts.offer();
+    const {
+      maxParallel,
+      perNodeLimits,
+      runtimes,
+      pool,
+      tags,
+      packages,
+      manifests,
+      features: own,
+      resources,
+    } = this.#parts.offer();
     const concurrency = { max_parallel: maxParallel, per_node_limits: perNodeLimits };
     const features = [...new Set([...linkFeatures, ...own])];
     this.#ask("control.register", {
@@ -43,6 +53,7 @@ export class Greeting {
       manifests,
       boot_id: this.#parts.identity.boot,
       running,
+      ...keptWords(resources),
     });
     return packages;
   }
@@ -68,3 +79,13 @@ export class Greeting {
     this.#awaited = this.#parts.writer.control(type, payload, { ackRequest: true });
   }
 }
+
+/** All of them or nothing: what a list leaves out counts as gone. */
+function keptWords(resources: Iterable<string> = []): { resources?: string[] } {
+  const ids = [...resources];
+  const chars = ids.reduce((sum, id) => sum + id.length, 0);
+  return ids.length > limits.resourcesMax || chars > keptCharsMax ? {} : { resources: ids };
+}
+
+/** A register has more to say than this. */
+const keptCharsMax = 256 * 1024;

@@ -47,6 +47,11 @@ export class Intake {
         return null;
       case "ext":
         return this.#ports.ext.take(envelope);
+      case "biz.pkg.install":
+      case "biz.pkg.uninstall":
+        // By a word that is said until it is acked: an ack that says no may be lost with its socket, and the next ack covers it.
+        this.#ports.work.refusePackage(frame.payload, `${envelope.type} is not handled by this worker`);
+        return null;
       default:
         return `${envelope.type} is not handled by this worker`;
     }

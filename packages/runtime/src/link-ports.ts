@@ -122,6 +122,8 @@ export interface LinkOffer {
   readonly tags?: Readonly<Record<string, string>>;
   readonly packages: NonNullable<Register["packages"]>;
   readonly manifests: NonNullable<Register["manifests"]>;
+  /** What is kept of what results have named. */
+  readonly resources?: Iterable<string>;
 }
 
 export interface LinkSettings {
@@ -163,7 +165,7 @@ export const linkDefaults: LinkSettings = {
 };
 
 /** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
-export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew"] as const;
+export const linkFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"] as const;
 
 /** Types of business frames that this link reads or writes. */
 export const linkPayloadTypes = [
@@ -176,6 +178,8 @@ export const linkPayloadTypes = [
   "biz.exec.error",
   "biz.exec.next.request",
   "biz.exec.next.response",
+  "biz.resource.removed",
+  "biz.pkg.event",
 ] as const;
 
 /** What is seen of a link from outside. */

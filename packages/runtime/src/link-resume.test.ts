@@ -30,6 +30,36 @@ describe("a session that goes on", () => {
     expect(rig.attempt("a").stop.isStopped).toBe(false);
   });
 
+  it("[B63] says that it cannot carry out a package command by a word of its own, which is said again where it was lost", () => {
+    const rig = readyRig();
+    const about = { name: "extra", version: "1.0.0", command_id: "c-1" };
+    rig.say("biz.pkg.install", about, { id: "c-1", seq: 0, corr: "c-1", ack: { request: true } });
+    rig.flush();
+    cut(rig);
+
+    rig.resume(-1);
+    rig.say("biz.pkg.uninstall", { name: "extra", command_id: "c-2" }, { id: "c-2", seq: 1, ack: { request: true } });
+    rig.flush();
+
+    const reason = "biz.pkg.install is not handled by this worker";
+    expect(rig.frames("biz.pkg.event").map(({ seq, corr, payload }) => [seq, corr, payload])).toEqual([
+      [0, "c-1", { ...about, status: "failed", details: { reason } }],
+      [0, "c-1", { ...about, status: "failed", details: { reason } }],
+      [
+        1,
+        "c-2",
+        {
+          name: "extra",
+          version: "*",
+          status: "failed",
+          command_id: "c-2",
+          details: { reason: reason.replace("install", "uninstall") },
+        },
+      ],
+    ]);
+    expect(rig.frames("control.ack").every(({ payload }) => payload["ok"] !== false)).toBe(true);
+  });
+
   it("[W85] goes on once accepted, whether the ack of its resume came before or not, and not by that ack alone", () => {
     const rig = readyRig();
     rig.dispatch("a");

@@ -45,7 +45,7 @@ describe("session of a worker", () => {
       capabilities: {
         concurrency: { max_parallel: 4 },
         runtimes: ["node"],
-        features: ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "extra"],
+        features: ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources", "extra"],
       },
       packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
       manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],

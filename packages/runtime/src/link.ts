@@ -26,6 +26,7 @@ import type { NextAnswer, NextDraft } from "./next.ts";
 import type { KeptWord } from "./outbox-journal.ts";
 import type { Keeping } from "./outbox-keeper.ts";
 import type { Outcome } from "./outcome.ts";
+import type { RemovedReason } from "./resource.ts";
 import { Work } from "./work.ts";
 
 const never = Number.POSITIVE_INFINITY;
@@ -196,6 +197,11 @@ export class Link {
   /** A vendor frame for the scheduler: kept until acked, at least once across sessions. False: too much of that waits. */
   sendExt(word: ExtWord): boolean {
     return !this.#isClosed && this.#work.putExt(word);
+  }
+
+  /** A resource that a result has named is gone; the scheduler hears of it once. */
+  removed(resource: string, reason: RemovedReason): void {
+    if (!this.#isClosed) this.#work.removed(resource, reason);
   }
 
   /** The disk fails or works again, a problem came or went: the scheduler hears of it at once. */

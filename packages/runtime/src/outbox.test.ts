@@ -8,6 +8,8 @@ const types = {
   feedback: "biz.exec.feedback",
   ext: "ext.vendor.acme.note",
   next: "biz.exec.next.request",
+  removed: "biz.resource.removed",
+  package: "biz.pkg.event",
 } as const;
 const word = (id: string, kind: Word["kind"] = "outcome", payload = "{}"): Word =>
   makeWord({ kind, type: types[kind], id, corr: id, payload });

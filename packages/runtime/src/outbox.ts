@@ -1,4 +1,4 @@
-// Words that must reach the scheduler: outcomes, feedback, calls, vendor frames; kept until acked, whatever becomes of sessions and sockets.
+// Words that must reach the scheduler: outcomes, feedback, calls, removed resources, refused packages, vendor frames; kept until acked, whatever becomes of sessions and sockets.
 // Numbers, windows and repeats are the stream's (packages/session); here is what waits for one, and what moves from one to the next.
 // All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
@@ -8,7 +8,7 @@ import type { Attempt } from "./attempt.ts";
 import { Fifo } from "./fifo.ts";
 
 export interface Word extends Outgoing {
-  readonly kind: "outcome" | "feedback" | "ext" | "next";
+  readonly kind: "outcome" | "feedback" | "ext" | "next" | "removed" | "package";
   readonly type: OutgoingFrame["type"];
   readonly corr: string | undefined;
   /** JSON text of the payload, built once. */
@@ -46,7 +46,7 @@ export function makeWord(given: {
   readonly attempt?: Attempt | null;
   readonly key?: number | null;
 }): Word {
-  const { kind, type, id, corr, payload, isUrgent = kind === "outcome" || kind === "next", attempt = null, key = null } = given;
+  const { kind, type, id, corr, payload, isUrgent = kind !== "feedback" && kind !== "ext", attempt = null, key = null } = given;
   const lane = isUrgent ? "command" : "feedback";
   const batch = type === "biz.exec.result" ? "result" : null;
   return { lane, bytes: payload.length + envelopeBytes, batch, id, kind, type, corr, payload, attempt, key };

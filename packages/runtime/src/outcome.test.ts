@@ -143,7 +143,7 @@ describe("the word about an outcome", () => {
     const small = encodeOutcome(about, outcomeOf({ width: 3 }, 1), spill);
     const large = encodeOutcome(
       about,
-      outcomeOf({ outputs: result, artifacts: [{ resource_id: "a", type: "t" }] }, 1, "box"),
+      outcomeOf({ outputs: result, artifacts: [{ resource_id: "a", type: "t" }] }, 1, { workerName: "box", isKept: () => true }),
       spill,
     );
 

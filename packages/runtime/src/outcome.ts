@@ -49,15 +49,23 @@ const statusWords: Readonly<Record<string, Status>> = {
   skipped: "SKIPPED",
 };
 
+/** Where a handler ran: how its worker is called in artifacts, and what that keeps under a name. */
+export interface OutcomePlace {
+  readonly workerName: string;
+  isKept(resource: string): boolean;
+}
+
+const nowhere: OutcomePlace = { workerName: "", isKept: () => true };
+
 /** Reads what a handler returned. */
-export function outcomeOf(returned: unknown, durationMs: number, workerName = ""): KnownOutcome {
+export function outcomeOf(returned: unknown, durationMs: number, place: OutcomePlace = nowhere): KnownOutcome {
   if (!isObject(returned)) {
     return failure(`the handler returned ${describe(returned)}; it must return an object`, "worker.runner");
   }
   const { status, outputs, metadata, artifacts, ...others } = returned;
   const word = readStatus(status);
   const result = (isObject(outputs) ? outputs : others) as JsonObject;
-  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => artifactOf(one, workerName)) : [];
+  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => artifactOf(one, place)) : [];
   return {
     type: "result",
     status: word,
@@ -222,10 +230,13 @@ function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Entries that are none are left out; whose they are need not be said. */
-function artifactOf(value: unknown, workerName: string): Artifact[] {
+/** Entries that are none are left out; whose they are need not be said, nor that one is inline whose data nobody keeps. */
+function artifactOf(value: unknown, { workerName, isKept }: OutcomePlace): Artifact[] {
   if (!isObject(value)) return [];
-  const named = { worker_name: workerName, ...value };
+  const { resource_id: id, worker_name: owner = workerName, inline } = value;
+  // The payload is all there is of it.
+  const isInline = inline === undefined && owner === workerName && typeof id === "string" && !isKept(id);
+  const named = { worker_name: workerName, ...value, ...(isInline && { inline: true }) };
   const isWhole = ["resource_id", "worker_name", "type"].every(
     (key) => typeof named[key as keyof typeof named] === "string" && named[key as keyof typeof named] !== "",
   );

@@ -3,7 +3,7 @@
 
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
-import { Fault, fault, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
+import { Fault, fault, isSecretType, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
 import { importAdapter, isAbsent } from "./entrypoint.ts";
 import { ExtHub } from "./ext.ts";
 import { type FoundHandler, HandlerRegistry, type Setup } from "./handler.ts";
@@ -97,6 +97,8 @@ async function loadHandlers(
   const handlers: { nodeType: string; found: FoundHandler }[] = [];
   const problems: Fault[] = [];
   const setups = new Set<Setup>();
+  const needs = manifest.requirements.resources.filter(({ type }) => !isSecretType(type));
+  const openKeys = new Set(needs.map(({ key }) => key));
   for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
     const imported = await importAdapter(dir, adapter.entrypoint);
     if (imported instanceof Fault) {
@@ -117,7 +119,7 @@ async function loadHandlers(
     }
     for (const node of nodes) {
       const handler = imported.handler(node.handler);
-      if (handler !== undefined) handlers.push({ nodeType: node.type, found: { handler, config: node.config } });
+      if (handler !== undefined) handlers.push({ nodeType: node.type, found: { handler, config: node.config, openKeys } });
       else
         problems.push(
           fault("E.PKG.INVALID", `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export`),

@@ -1,7 +1,7 @@
 // One thing that a worker keeps under a name: how it is given, how it is seen, how it is counted, and what all of them may cost.
 // What becomes of them is resources.ts.
 
-import type { JsonObject } from "@astraflow/protocol";
+import type { JsonObject, ResourceRemoved } from "@astraflow/protocol";
 
 export interface ResourceSettings {
   /** How this worker is called in refs and artifacts. */
@@ -28,7 +28,14 @@ export interface ResourcePorts {
   wall(): number;
   after(ms: number, call: () => void): () => void;
   report(problem: { message: string; cause: unknown }): void;
+  /** A result names it, so the scheduler will send tasks here for it. Said once. */
+  announced?(id: string): void;
+  /** One of those is gone for everybody who does not hold it. */
+  removed?(id: string, reason: RemovedReason): void;
 }
+
+/** Why a resource went, in the words of the wire. */
+export type RemovedReason = ResourceRemoved["items"][number]["reason"];
 
 /** What a handler may give a name to. */
 export interface ResourceDraft {
@@ -74,6 +81,8 @@ export interface Entry extends ResourceDraft {
   usedAt: number;
   inUse: number;
   isDropped: boolean;
+  /** The scheduler knows of it, or is about to. */
+  isAnnounced: boolean;
 }
 
 export function viewOf(entry: Entry): Resource {

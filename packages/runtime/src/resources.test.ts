@@ -18,6 +18,7 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
   const time = { now: 1_000_000 };
   const timers: { ms: number; call: () => void }[] = [];
   const reports: string[] = [];
+  const told: string[] = [];
   const registry = new ResourceRegistry(
     {
       wall: () => time.now,
@@ -26,6 +27,8 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
         return () => {};
       },
       report: ({ message }) => reports.push(message),
+      announced: (id) => told.push(`announced ${id}`),
+      removed: (id, reason) => told.push(`${id} ${reason}`),
     },
     new ResourceFolder(path.join(root, "kept"), path.join(root, "work")),
     { ...resourceDefaults, workerName: "box", ...settings },
@@ -35,7 +38,7 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
     writeFileSync(file, text);
     return file;
   };
-  return { registry, root, time, timers, reports, makeFile, kept: () => readdirSync(path.join(root, "kept")) };
+  return { registry, root, time, timers, reports, told, makeFile, kept: () => readdirSync(path.join(root, "kept")) };
 }
 
 describe("the resources of a worker", () => {
@@ -178,5 +181,37 @@ describe("the resources of a worker", () => {
       "resource.eviction_candidates": 1,
       "resource.last_gc_seconds": 7,
     });
+  });
+
+  it("[W182] that a result has named are told of when they go, with the reason; others come and go without a word", () => {
+    const { registry, time, told } = open({ ttlMs: 100, memBytesMax: 10 });
+    for (const id of ["a", "b", "c", "unnamed"]) registry.register({ id, type: "model", scope: id, sizeBytes: 2 });
+    for (const id of ["a", "b", "c"]) registry.artifact(id);
+    registry.artifact("a");
+    registry.lease("b");
+
+    registry.drop("unnamed");
+    registry.releaseScope("b");
+    registry.register({ id: "c", type: "model", sizeBytes: 2 });
+    time.now += 1;
+    registry.register({ id: "large", type: "model", sizeBytes: 6 });
+    expect(registry.announced()).toEqual(["c"]);
+    time.now += 100;
+    registry.gc();
+
+    expect(told).toEqual(["announced a", "announced b", "announced c", "b released", "a evicted", "c expired"]);
+  });
+
+  it("[W182] that are files of an earlier process count as named", () => {
+    const { registry, root, makeFile } = open();
+    registry.registerFile("f", makeFile("f.txt", "text"));
+
+    registry.registerFile("old", makeFile("old.txt", "text"), { expiresAt: 1 });
+    const again = open({}, root);
+    again.registry.recall();
+
+    expect(again.registry.announced()).toEqual(["f"]);
+    again.registry.drop("f");
+    expect(again.told).toEqual(["f released"]);
   });
 });

@@ -3,7 +3,15 @@
 // is not decided here.
 
 import { type Artifact, type Fault, fault, limits } from "@astraflow/protocol";
-import { type Entry, type Resource, type ResourceDraft, type ResourcePorts, type ResourceSettings, viewOf } from "./resource.ts";
+import {
+  type Entry,
+  type RemovedReason,
+  type Resource,
+  type ResourceDraft,
+  type ResourcePorts,
+  type ResourceSettings,
+  viewOf,
+} from "./resource.ts";
 import type { ResourceFolder } from "./resource-folder.ts";
 
 export class ResourceRegistry {
@@ -31,6 +39,9 @@ export class ResourceRegistry {
   recall(): void {
     for (const file of this.#folder.recall()) this.#enter(file, { isOnDisk: true, isOwn: true, createdAt: file.createdAt });
     if (this.size > 0) this.gc();
+    // Which of them were named in results nobody has written down: to say too much does no harm. What went just now is not named by the
+    // next register, so it need not be told.
+    for (const entry of this.#entries.values()) entry.isAnnounced = true;
   }
 
   register(draft: ResourceDraft): Resource {
@@ -102,14 +113,14 @@ export class ResourceRegistry {
 
   drop(id: string, reason = "dropped"): boolean {
     const entry = this.#entries.get(id);
-    if (entry !== undefined) this.#remove(entry, reason);
+    if (entry !== undefined) this.#remove(entry, "released", { words: reason });
     return entry !== undefined;
   }
 
   /** Lets all of a scope go. Gives how many there were. */
   releaseScope(scope: string): number {
     const all = [...this.#entries.values()].filter((entry) => entry.scope === scope);
-    for (const entry of all) this.#remove(entry, `scope ${scope} was released`);
+    for (const entry of all) this.#remove(entry, "released", { words: `scope ${scope} was released` });
     return all.length;
   }
 
@@ -130,10 +141,29 @@ export class ResourceRegistry {
     return expired.length;
   }
 
+  /** Those that results have named and that are still here. */
+  announced(): string[] {
+    return [...this.#entries.values()].flatMap((entry) => (entry.isAnnounced ? [entry.id] : []));
+  }
+
+  /** A result names it. */
+  announce(id: string): void {
+    const entry = this.#entries.get(id);
+    if (entry === undefined || entry.isAnnounced) return;
+    entry.isAnnounced = true;
+    this.#ports.announced?.(id);
+  }
+
+  /** A result has named it: where it went before that, the word of it came too early to mean anything. */
+  tellIfLost(id: string): void {
+    if (!this.#entries.has(id)) this.#ports.removed?.(id, "lost");
+  }
+
   /** How a result names it. */
   artifact(id: string, { inline = false }: { readonly inline?: boolean } = {}): Artifact {
     const entry = this.#live(id);
     if (entry === undefined) throw this.#missing(id);
+    if (!inline) this.announce(id);
     return {
       resource_id: id,
       worker_name: this.settings.workerName,
@@ -166,7 +196,7 @@ export class ResourceRegistry {
     const now = this.#ports.wall();
     const sizeBytes = Math.max(0, Math.round(draft.sizeBytes ?? 0));
     const before = this.#entries.get(id);
-    if (before !== undefined) this.#remove(before, "replaced", draft.path);
+    if (before !== undefined) this.#remove(before, "replaced", { newPath: draft.path });
     this.#makeRoom(about.isOnDisk ? { disk: sizeBytes, mem: 0 } : { disk: 0, mem: sizeBytes });
     const entry: Entry = {
       ...draft,
@@ -179,6 +209,8 @@ export class ResourceRegistry {
       usedAt: now,
       inUse: 0,
       isDropped: false,
+      // Under a name that others know already it is what they will find.
+      isAnnounced: before?.isAnnounced === true,
     };
     this.#entries.set(id, entry);
     this.#arm();
@@ -235,11 +267,16 @@ export class ResourceRegistry {
       );
   }
 
-  #remove(entry: Entry, reason: string, newPath?: string): void {
+  #remove(
+    entry: Entry,
+    reason: RemovedReason | "replaced",
+    { words = reason, newPath }: { readonly words?: string; readonly newPath?: string | undefined } = {},
+  ): void {
     this.#entries.delete(entry.id);
     entry.isDropped = true;
+    if (entry.isAnnounced && reason !== "replaced") this.#ports.removed?.(entry.id, reason);
     if (entry.inUse > 0) this.#leaving.add(entry);
-    else if (entry.path === undefined || entry.path !== newPath) this.#bury(entry, reason);
+    else if (entry.path === undefined || entry.path !== newPath) this.#bury(entry, words);
   }
 
   #bury(entry: Entry, reason: string): void {

@@ -17,6 +17,7 @@ function run(handler: Handler, ext?: ExtHub) {
       feedback: (_, { stage }) => log.push(`feedback ${stage}`),
       next: () => () => {},
       ext: ({ type }) => log.push(`ext ${type}`) > 0,
+      removed: (resource, reason) => log.push(`removed ${resource} ${reason}`),
       report: ({ message }) => log.push(message),
       changed: () => {},
     },
@@ -27,6 +28,11 @@ function run(handler: Handler, ext?: ExtHub) {
       resources: { ...resourceDefaults, workerName: "w" },
       resourceDir: "/nowhere/kept",
       outside: { now: () => 0, wall: () => 0, after: () => () => {} },
+      watch: {
+        look: () => log.push("group looked at"),
+        forget: () => log.push("group forgotten"),
+        close: () => log.push("watch closed"),
+      },
     },
   );
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "p.x", package_name: "p", package_version: "1.0.0" };
@@ -61,4 +67,15 @@ it("[W126] beside the link too, handlers send vendors' frames and packages hear 
 
   expect(heard).toEqual(["f"]);
   expect(log).toContain("ext ext.vendor.b");
+});
+
+it("[W185] beside the link too, the watcher hears of the groups that come and go", async () => {
+  const { runner, log } = run((context) => {
+    context.spawn("sleep", ["600"], { stdio: "ignore" });
+    return {};
+  });
+
+  await runner.close();
+
+  expect(log).toEqual(["group looked at", "finished written", "group forgotten", "settled", "watch closed"]);
 });

@@ -4,12 +4,13 @@ import type { Attempt } from "./attempt.ts";
 import { Executor } from "./executor.ts";
 import { type ExtDraft, ExtHub } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
+import type { GroupWatch } from "./group-watch.ts";
 import type { ExtFrame } from "./link-ports.ts";
 import type { NextAnswer, NextDraft } from "./next.ts";
 import { encodeOutcome, type Outcome, type Spill } from "./outcome.ts";
 import type { Outside } from "./outside.ts";
 import type { PackageShelf } from "./packages.ts";
-import type { ResourceSettings } from "./resource.ts";
+import type { RemovedReason, ResourceSettings } from "./resource.ts";
 import { ResourceFolder } from "./resource-folder.ts";
 import { ResourceRegistry } from "./resources.ts";
 
@@ -24,6 +25,8 @@ export interface RunnerEars {
   next(attempt: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void;
   /** Gives false where the link takes no more. */
   ext(draft: ExtDraft): boolean;
+  /** A resource that a result has named is no longer kept. */
+  removed(resource: string, reason: RemovedReason): void;
   report(problem: { readonly message: string; readonly cause: unknown }): void;
   /** `problems` are others now. */
   changed(): void;
@@ -37,6 +40,8 @@ export interface Runner {
   readonly problems: readonly string[];
   /** Numbers for the heartbeat. */
   readonly metrics: Readonly<Record<string, number>>;
+  /** Resources that results have named and that are still kept. */
+  readonly kept: Iterable<string>;
   /** Ends what still runs, one way or the other; resolves once it is gone. */
   close(): Promise<void>;
 }
@@ -48,14 +53,16 @@ export interface LocalRunnerOptions {
   readonly resources: ResourceSettings;
   readonly resourceDir: string;
   readonly outside: Pick<Outside, "now" | "after" | "wall">;
+  /** Ends the handlers' processes where this process cannot any more. */
+  readonly watch?: GroupWatch;
 }
 
 /** Handlers beside the link: one that blocks the loop blocks the heartbeat too. */
 export function createLocalRunner(ears: RunnerEars, options: LocalRunnerOptions): Runner {
-  const { tenant, shelf, workRoot, outside } = options;
+  const { tenant, shelf, workRoot, outside, watch } = options;
   const folder = new ResourceFolder(options.resourceDir, workRoot);
   const resources = new ResourceRegistry(
-    { wall: outside.wall, after: outside.after, report: ears.report },
+    { wall: outside.wall, after: outside.after, report: ears.report, removed: ears.removed },
     folder,
     options.resources,
   );
@@ -72,6 +79,8 @@ export function createLocalRunner(ears: RunnerEars, options: LocalRunnerOptions)
         ears.finished(attempt, { type: "written", frame, payload });
       },
       next: ears.next,
+      spawned: (pid) => watch?.look(pid),
+      reaped: (pid) => watch?.forget(pid),
       settled: ears.settled,
       feedback(attempt, input) {
         // Merged with others and written later, where nobody could tell whose it was.
@@ -93,7 +102,10 @@ export function createLocalRunner(ears: RunnerEars, options: LocalRunnerOptions)
     get metrics() {
       return resources.numbers();
     },
-    close: async () => {},
+    get kept() {
+      return resources.announced();
+    },
+    close: async () => watch?.close(),
   };
 }
 

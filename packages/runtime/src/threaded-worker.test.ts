@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
+import { realOutside, sampleIdentity } from "../test/sample-worker.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
 import type { LinkNote } from "./link-ports.ts";
 import { createThreadedWorker, type WorkerNote } from "./worker.ts";
@@ -48,28 +49,11 @@ async function open() {
   const durations: string[] = [];
   const worker = await createThreadedWorker({
     url: scheduler.url,
-    identity: {
-      tenant: "default",
-      instance: "w-1",
-      name: "box",
-      version: "0.1.0",
-      hostname: "host",
-      boot: "b1",
-      auth: { mode: "token", token: "t" },
-    },
+    identity: sampleIdentity,
     offer: { maxParallel: 4, runtimes: ["node"], features: [] },
     packagesDir,
     workRoot: packagesDir,
-    outside: {
-      now: () => performance.now(),
-      wall: () => Date.now(),
-      roll: () => 0,
-      after(ms, call) {
-        const timer = setTimeout(call, ms);
-        return () => clearTimeout(timer);
-      },
-      soon: (call) => void setImmediate(call),
-    },
+    outside: realOutside,
     ended: (nodeType) => durations.push(nodeType),
     note: (note) => notes.push(note),
   });

@@ -1,7 +1,18 @@
 // The work of a session worker, whatever the state of its session: attempts it holds, and the words about them that are not acked yet.
 // It outlives connections and sessions. Phases, heartbeats and the numbers of frames are the business of link.ts and packages/session.
 
-import type { Ack, Cancel, Dispatch, Fault, FaultCode, JsonObject, OutgoingFrame, Reset } from "@astraflow/protocol";
+import type {
+  Ack,
+  Cancel,
+  Dispatch,
+  Fault,
+  FaultCode,
+  JsonObject,
+  OutgoingFrame,
+  PkgEvent,
+  PkgUninstall,
+  Reset,
+} from "@astraflow/protocol";
 import type { Sent } from "@astraflow/session";
 import { type Attempt, recallAttempt } from "./attempt.ts";
 import { AttemptTable, type HeldAttempt, type TableSettings } from "./attempt-table.ts";
@@ -12,6 +23,8 @@ import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } fro
 import type { KeptWord } from "./outbox-journal.ts";
 import type { Keeping } from "./outbox-keeper.ts";
 import { type AboutAttempt, encodeOutcome, failure, type Outcome } from "./outcome.ts";
+import { RemovedResources } from "./removed-resources.ts";
+import type { RemovedReason } from "./resource.ts";
 
 export interface WorkPorts {
   now(): number;
@@ -32,13 +45,19 @@ export class Work {
   readonly #drafts = new FeedbackDrafts();
   /** What middlewares have asked for and wait for; they take no slot meanwhile. */
   readonly calls: Calls;
-  /** Outcomes that are known and not on disk yet, so not to be sent yet. */
+  /** Outcomes that are known and not on disk yet, so not to be sent yet; and how many there ever were. */
   #unkept = 0;
+  #concluded = 0;
+  readonly #removed: RemovedResources;
 
   constructor(ports: WorkPorts, settings: { table: TableSettings; outbox: OutboxSettings }) {
     this.#ports = ports;
     this.#table = new AttemptTable(settings.table);
     this.#outbox = new Outbox(settings.outbox);
+    this.#removed = new RemovedResources((payload) => {
+      const id = ports.nextId();
+      this.#outbox.put(makeWord({ kind: "removed", type: "biz.resource.removed", id, corr: undefined, payload }));
+    });
     this.calls = new Calls({
       nextId: () => ports.nextId(),
       say: ({ id, task, payload }) => {
@@ -145,6 +164,13 @@ export class Work {
     return true;
   }
 
+  refusePackage({ name, version = "*", command_id }: PkgUninstall, reason: string): void {
+    const named = command_id === undefined ? {} : { command_id };
+    const payload = JSON.stringify({ name, version, status: "failed", ...named, details: { reason } } satisfies PkgEvent);
+    this.#outbox.put(makeWord({ kind: "package", type: "biz.pkg.event", id: this.#ports.nextId(), corr: command_id, payload }));
+    this.#ports.askFlush();
+  }
+
   cancel({ task_id, fence, reason }: Cancel): void {
     const attempt = this.#table.find(task_id, fence);
     if (attempt !== undefined) this.#drop(attempt, reason ?? "cancelled by the scheduler");
@@ -222,6 +248,12 @@ export class Work {
     }
   }
 
+  /** Said behind every outcome that may name it: the scheduler must hear of a resource before it hears that it is gone. */
+  removed(resource: string, reason: RemovedReason): void {
+    this.#removed.add({ resource_id: resource, reason }, this.#concluded);
+    this.#ports.askFlush();
+  }
+
   /** A package wants to say something to whoever listens at the scheduler. False: too much of that is unacked. */
   putExt({ type, id, corr, payload }: ExtWord): boolean {
     if (!this.#outbox.hasRoomForExt(payload.length)) return false;
@@ -246,6 +278,7 @@ export class Work {
 
   /** Hands every frame that may leave to `send`, for as long as that takes more. */
   pump(send: (sent: Sent<Word>) => boolean): void {
+    this.#removed.say(this.#concluded - this.#unkept);
     if (this.#drafts.size > 0 && this.#outbox.hasRoomForFeedback) {
       for (const attempt of this.#drafts.attempts()) this.#putFeedback(attempt, this.#drafts.take(attempt));
     }
@@ -268,7 +301,9 @@ export class Work {
     const { type, payload } = encodeOutcome(attempt, outcome);
     const id = this.#ports.nextId();
     this.#unkept++;
+    this.#concluded++;
     const key: number = keeping.keep({ type, id, run, task, node: attempt.dispatch.node_id, fence, payload }, () => {
+      this.#removed.say(this.#concluded - this.#unkept);
       this.#unkept--;
       this.#outbox.put(makeWord({ kind: "outcome", type, id, corr: task, payload, attempt, key }));
       this.#ports.askFlush();
@@ -289,6 +324,7 @@ export class Work {
 
   #say(about: AboutAttempt, outcome: Outcome, attempt: Attempt | null): void {
     const { type, payload } = encodeOutcome(about, outcome);
+    this.#removed.say(this.#concluded - this.#unkept);
     this.#outbox.put(makeWord({ kind: "outcome", type, id: this.#ports.nextId(), corr: about.task, payload, attempt }));
     this.#ports.askFlush();
   }

@@ -5,10 +5,10 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
 import { PlainDisk } from "../test/plain-disk.ts";
+import { realOutside, sampleIdentity } from "../test/sample-worker.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
 import type { DialEvents } from "./dial.ts";
 import type { LinkNote } from "./link-ports.ts";
-import type { Outside } from "./outside.ts";
 import { loadPackages } from "./packages.ts";
 import { createWorker, type Worker, type WorkerNote, type WorkerOptions } from "./worker.ts";
 
@@ -17,17 +17,6 @@ const endings: (() => Promise<void>)[] = [];
 afterEach(async () => {
   for (const end of endings.splice(0).reverse()) await end();
 });
-
-const outside: Outside = {
-  now: () => performance.now(),
-  wall: () => Date.now(),
-  roll: () => 0,
-  after(ms, call) {
-    const timer = setTimeout(call, ms);
-    return () => clearTimeout(timer);
-  },
-  soon: (call) => void setImmediate(call),
-};
 
 interface Scene {
   readonly scheduler: ScriptedScheduler;
@@ -43,19 +32,11 @@ async function open(more: Partial<WorkerOptions> = {}): Promise<Scene> {
   const notes: Scene["notes"] = [];
   const worker = createWorker({
     url: scheduler.url,
-    identity: {
-      tenant: "default",
-      instance: "w-1",
-      name: "box",
-      version: "0.1.0",
-      hostname: "host",
-      boot: "b1",
-      auth: { mode: "token", token: "t" },
-    },
+    identity: sampleIdentity,
     offer: { maxParallel: 4, runtimes: ["node"], features: [] },
     shelf: await loadPackages(examples),
     workRoot,
-    outside,
+    outside: realOutside,
     note: (note) => notes.push(note),
     ...more,
   });

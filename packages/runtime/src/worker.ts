@@ -4,6 +4,7 @@
 import path from "node:path";
 import type { Attempt } from "./attempt.ts";
 import { type DialEvents, Dialler, type Dialling, type TlsFiles } from "./dial.ts";
+import { createGroupWatch, type GroupWatch } from "./group-watch.ts";
 import { Host } from "./host.ts";
 import { spawnHost } from "./host-spawn.ts";
 import type { HostShelf } from "./host-words.ts";
@@ -24,6 +25,7 @@ import type { OutboxDisk } from "./outbox-disk.ts";
 import { type KeeperNote, OutboxKeeper } from "./outbox-keeper.ts";
 import type { Outside } from "./outside.ts";
 import { offerPackages, type PackageShelf } from "./packages.ts";
+import { lostWith } from "./removed-resources.ts";
 import { type ResourceSettings, resourceDefaults } from "./resource.ts";
 import { createLocalRunner, type Runner, type RunnerEars } from "./runner.ts";
 
@@ -104,7 +106,7 @@ const tickMsMax = 60_000;
 
 export function createWorker(options: WorkerOptions): Worker {
   const { shelf, outside } = options;
-  const settings = { ...handlerSettings(options), shelf, outside };
+  const settings = { ...handlerSettings(options), shelf, outside, watch: watchFor(options) };
   return assemble(
     options,
     (ears) => createLocalRunner(ears, settings),
@@ -119,7 +121,11 @@ export function createWorker(options: WorkerOptions): Worker {
 export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<ThreadedWorker> {
   const { packagesDir, heapMbMax } = options;
   const settings = { ...handlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };
-  const host = new Host({ outside: options.outside, spawn: (ears) => spawnHost(settings, ears) });
+  const host = new Host({
+    outside: options.outside,
+    spawn: (ears) => spawnHost(settings, ears),
+    watch: watchFor(options),
+  });
   try {
     await host.open();
   } catch (problem) {
@@ -138,6 +144,11 @@ export async function createThreadedWorker(options: ThreadedWorkerOptions): Prom
     isStuck: { get: () => host.isStuck },
   }) as ThreadedWorker;
 }
+
+const watchFor = ({ note }: CommonOptions): GroupWatch =>
+  createGroupWatch(({ message, cause }) =>
+    note({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
+  );
 
 function handlerSettings({ workRoot, identity, resources, resourceDir = path.join(workRoot, "kept") }: CommonOptions) {
   return {
@@ -169,6 +180,7 @@ function assemble(
     feedback: (attempt, input) => link.feedback(attempt, input),
     next: (attempt, draft, answer) => link.next(attempt, draft, answer),
     ext: (draft) => link.sendExt(draft),
+    removed: (resource, reason) => link.removed(resource, reason),
     report: ({ message, cause }) =>
       options.note({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
     changed: () => link.healthChanged(),
@@ -221,7 +233,7 @@ function assemble(
       },
     },
     identity: options.identity,
-    offer: () => ({ ...options.offer, ...offered() }),
+    offer: () => ({ ...options.offer, ...offered(), resources: runner.kept }),
     settings: { ...linkDefaults, ...options.settings },
     keeping: keeper,
   });
@@ -231,6 +243,7 @@ function assemble(
     if (link.view.phase === "CLOSED") return;
     if (left === null) return link.stop();
     link.recall(left);
+    for (const resource of lostWith(left, new Set(runner.kept))) link.removed(resource, "lost");
     link.begin();
   };
 

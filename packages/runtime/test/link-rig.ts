@@ -23,6 +23,7 @@ import {
 import type { KeptWord } from "../src/outbox-journal.ts";
 import type { Keeping } from "../src/outbox-keeper.ts";
 import type { Outcome } from "../src/outcome.ts";
+import { sampleIdentity } from "./sample-worker.ts";
 
 export interface RigOptions {
   readonly maxParallel?: number;
@@ -88,6 +89,8 @@ export class Rig {
   announced: Announced | null = null;
   vitals: Vitals = { metrics: { cpu_pct: 12 }, problems: [] };
   packages: LinkOffer["packages"] = [{ name: "demo", version: "1.0.0", status: "installed" }];
+  /** What its handlers keep of what results have named. */
+  resources: string[] = [];
   /** Texts as they left, and bytes that a slow socket has not taken yet. */
   readonly texts: string[] = [];
   buffered = 0;
@@ -130,20 +133,13 @@ export class Rig {
         count: (name) => this.counted.set(name, (this.counted.get(name) ?? 0) + 1),
         note: (note) => this.notes.push(note),
       },
-      identity: {
-        tenant: "default",
-        instance: "w-1",
-        name: "box",
-        version: "0.1.0",
-        hostname: "host",
-        boot: "b1",
-        auth: { mode: "token", token: "t" },
-      },
+      identity: sampleIdentity,
       offer: () => ({
         maxParallel: options.maxParallel ?? 4,
         runtimes: ["node"],
         features: ["extra"],
         packages: this.packages,
+        resources: this.resources,
         manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }],
       }),
       settings: { ...linkDefaults, ...options.settings },

@@ -1,16 +1,8 @@
 import { type Ack, limits } from "@astraflow/protocol";
+import { createDice } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import type { Delivered } from "./receive-window.ts";
 import { command, feedback, frame, openStream } from "./testing/rig.ts";
-
-/** The same dice on every run: a failure can be looked at again. */
-function diceOf(seed: number): (sides: number) => number {
-  let state = seed;
-  return (sides) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
-  };
-}
 
 const odd = [-1, 0, 1, 52, 53, 54, 1_023, 1_024, 2 ** 31, 2 ** 32, 2 ** 40, Number.MAX_SAFE_INTEGER];
 
@@ -36,7 +28,7 @@ describe("whatever a peer says", () => {
     "[N26] a stream of %s neither throws nor keeps more than its windows allow",
     { timeout: 120_000 },
     (dialect) => {
-      const roll = diceOf(dialect.length + dialect.charCodeAt(0));
+      const roll = createDice(dialect.length + dialect.charCodeAt(0));
       const stream = openStream({ sendFrames: window, recvFrames: window, recvBytes, batchMax: 4 }, dialect);
       const open: Delivered<string>[] = [];
       const most = { inFlight: 0, buffered: 0, bufferedBytes: 0, unsettled: 0, acks: 0 };

@@ -11,7 +11,7 @@ export interface ApiCall {
   readonly caller: string;
   readonly scheduler: string;
   readonly tenant: string;
-  readonly route: RouteName | "tailLog" | "readChunks";
+  readonly route: RouteName | "tailLog" | "readChunks" | "readMoment";
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
   readonly idempotencyKey?: string | null;
@@ -83,7 +83,8 @@ export class Api {
       return { status: 200, body: await process.tail(tenant, Number(query["after"]), Number(query["limit"])) };
     if (route === "readChunks")
       return { status: 200, body: await process.chunks(tenant, params["task"] ?? "", Number(params["fence"])) };
-    const answer = await process.call({ route, tenant, params, query, idempotencyKey, body });
+    const name = route === "readMoment" ? "getRun" : route;
+    const answer = await process.call({ route: name, tenant, params, query, idempotencyKey, body });
     return { status: answer.status, body: JSON.parse(answer.body) as unknown };
   }
 

@@ -2,6 +2,7 @@
 // auditor reads everything once more. What they see is for the judges; here nothing is judged.
 
 import type { Api, ApiAnswer, ApiCall } from "./api.ts";
+import { Clerk } from "./clerk.ts";
 import type { Dice } from "./dice.ts";
 import type { TailPage, WorkerShape } from "./observation.ts";
 import type { Order } from "./orders.ts";
@@ -31,6 +32,7 @@ export interface AcceptedRun {
 export class Callers {
   readonly #options: CallersOptions;
   readonly #dice: Dice;
+  readonly #clerk: Clerk;
   readonly #byOrder = new Map<string, AcceptedRun>();
   readonly #accepted: AcceptedRun[] = [];
   #busy = 0;
@@ -42,6 +44,13 @@ export class Callers {
   constructor(options: CallersOptions) {
     this.#options = options;
     this.#dice = options.dice;
+    this.#clerk = new Clerk({
+      dice: options.dice.fork("clerk"),
+      schedulers: options.schedulers,
+      workers: options.workers,
+      ask: (call) => options.api.call(call),
+      sleep: (ms) => this.#sleep(ms),
+    });
   }
 
   get accepted(): readonly AcceptedRun[] {
@@ -63,6 +72,7 @@ export class Callers {
     const { schedulers, tenants } = this.#options;
     for (const tenant of tenants) {
       void this.#read(tenant, this.#dice.fork(`reader ${tenant}`));
+      void this.#lookBack(tenant, this.#dice.fork(`looking back ${tenant}`));
       for (const scheduler of schedulers) void this.#tail(tenant, scheduler, this.#dice.fork(`tail ${tenant} ${scheduler}`));
     }
   }
@@ -91,8 +101,9 @@ export class Callers {
     }
   }
 
-  /** True when no tenant has a run that goes on. */
+  /** True when no tenant has a run that goes on, and every order about a worker has ended. */
   async isAllOver(): Promise<boolean> {
+    for (const tenant of this.#options.tenants) if (!(await this.#clerk.isAllOver(tenant))) return false;
     for (const tenant of this.#options.tenants)
       for (const status of ["queued", "running"]) {
         const answer = await this.#ask({ caller: "poller", tenant, route: "listRuns", query: { status, limit: "1" } });
@@ -122,6 +133,9 @@ export class Callers {
         for await (const _ of this.#pages({ tenant, scheduler, route: "listRunEvents", params: { runId } })) continue;
       }
       await this.#ask({ caller: "auditor", tenant, route: "listWorkers" });
+      await this.#clerk.audit(tenant, runs);
+      // Once more, for what was told while the books were read.
+      await this.#follow(tenant, this.#dice.pick(schedulers), printed);
     }
   }
 
@@ -135,6 +149,7 @@ export class Callers {
       return;
     }
     if ("node" in order) return await this.#steer(order);
+    if (order.what === "errand") return this.#isCalm ? undefined : await this.#clerk.serve(order);
     const worker = this.#options.workers.find((one) => one.worker === order.worker);
     if (worker === undefined || this.#isCalm) return;
     this.#drains++;
@@ -177,7 +192,7 @@ export class Callers {
   }
 
   async #drain({ tenant, instance }: WorkerShape, route: "drainWorker" | "undrainWorker", tries: number): Promise<void> {
-    await this.#insist({ caller: "operator", tenant, route, params: { workerId: instance } }, tries);
+    this.#clerk.heard(tenant, await this.#insist({ caller: "operator", tenant, route, params: { workerId: instance } }, tries));
   }
 
   /** Asks again, somewhere else, while the answer says that this may help. */
@@ -197,12 +212,22 @@ export class Callers {
       const what = dice.weigh({ run: 5, runs: 2, byStatus: 1, workers: 1 });
       const limit = String(dice.pick([1, 5, pageMax]));
       if (what === "run" && runs.length > 0)
-        await this.#ask({ caller: "reader", tenant, route: "getRun", params: { runId: dice.pick(runs).run } });
+        this.#clerk.looked(
+          tenant,
+          await this.#ask({ caller: "reader", tenant, route: "getRun", params: { runId: dice.pick(runs).run } }),
+        );
       else if (what === "workers") await this.#ask({ caller: "reader", tenant, route: "listWorkers" });
       else if (what === "byStatus") {
         const status = dice.pick(["queued", "running", "succeeded", "failed", "cancelled"]);
         await this.#ask({ caller: "reader", tenant, route: "listRuns", query: { status, limit } });
       } else await this.#ask({ caller: "reader", tenant, route: "listRuns", query: { limit } });
+    }
+  }
+
+  async #lookBack(tenant: string, dice: Dice): Promise<void> {
+    while (!this.#isOver) {
+      await this.#sleep(dice.scale(1_000, 8_000));
+      await this.#clerk.lookBack(tenant);
     }
   }
 

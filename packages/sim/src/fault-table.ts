@@ -227,7 +227,7 @@ export const profiles = {
   store: ["store"],
   clocks: ["clocks"],
   disk: ["disk", "processes"],
-  workflow: ["network", "processes", "store", "clocks", "api", "session", "wire"],
+  workflow: ["network", "processes", "store", "clocks", "disk", "api", "session", "wire"],
 } as const satisfies Record<string, readonly FaultGroup[]>;
 export type Profile = keyof typeof profiles;
 
@@ -249,12 +249,19 @@ export function drawFaults(dice: Dice, { profile, isLoose, stormMs }: Weather, t
     faultKinds.filter((kind) => isPossible(faultTable[kind].group) && isWanted(faultTable[kind].group));
   const draw = (from: Dice, isWanted: (group: FaultGroup) => boolean, countMax: number): FaultEvent[] =>
     drawKinds(from, kindsOf(isWanted), { targets, stormMs, countMax });
+  // Worlds of workflows had no disks that fail at first.
+  const isLate = (group: FaultGroup): boolean => profile === "workflow" && group === "disk";
   const isYoung = (group: FaultGroup): boolean => youngGroups.includes(group);
   const young = dice.fork("young");
+  const late = dice.fork("late");
   const events =
     profile === "session"
       ? [...draw(dice.fork("session"), () => true, 40), ...draw(young, isYoung, 30)]
-      : [...draw(dice, (group) => !isYoung(group), 40), ...(young.chance(0.35) ? draw(young, isYoung, 8) : [])];
+      : [
+          ...draw(dice, (group) => !isYoung(group) && !isLate(group), 40),
+          ...(young.chance(0.35) ? draw(young, isYoung, 8) : []),
+          ...(late.chance(0.35) ? draw(late, isLate, 8) : []),
+        ];
   return events.sort((a, b) => a.at - b.at);
 }
 

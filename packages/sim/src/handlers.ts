@@ -10,6 +10,9 @@ import { valueOf } from "./value.ts";
 
 export const simPackage = { name: "sim", version: "1.0.0" } as const;
 export const nodeTypes = ["sim.step", "sim.heavy", "sim.light"] as const;
+/** What stands around a node is of a type of its own, as the catalogue wants it. */
+export const aroundType = (nodeType: string): string => `${nodeType}-around`;
+const withAround = (types: readonly string[]): string[] => [...types, ...types.map(aroundType)];
 
 export interface Stage {
   readonly face: WorkerFace;
@@ -44,7 +47,7 @@ export class Troupe {
   shelf(types: readonly string[]): PackageShelf {
     const handlers = new HandlerRegistry();
     const handler: Handler = (context) => this.play(context);
-    for (const nodeType of types)
+    for (const nodeType of withAround(types))
       handlers.add({ packageName: simPackage.name, packageVersion: simPackage.version, nodeType }, { handler, config: {} });
     const written = manifestOf(types);
     const manifest = readManifest(written);
@@ -156,10 +159,11 @@ export function manifestOf(types: readonly string[]): JsonObject {
     schemaVersion: "1.0.0",
     description: "Does what the mood of its node says.",
     ...simPackage,
-    adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: [...types] }],
+    adapters: [{ name: "main", entrypoint: "main.ts:main", capabilities: withAround(types) }],
     node: { requires: ">=22", lockfile: "package-lock.json" },
-    nodes: types.map((type) => ({
+    nodes: withAround(types).map((type) => ({
       type,
+      ...(!types.includes(type) && { role: "middleware" }),
       status: "published",
       category: "sim",
       label: type,

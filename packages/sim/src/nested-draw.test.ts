@@ -44,7 +44,7 @@ describe("workflows of the whole grammar", () => {
     const steered = worlds.flatMap(({ orders }) => orders.map(({ what }) => what));
     const alone = worlds.filter(({ faults }) => faults.length === 0);
 
-    expect(new Set(steered)).toEqual(new Set(["start", "cancel", "skip", "retry", "rebind", "drain", "undrain"]));
+    expect(new Set(steered)).toEqual(new Set(["start", "errand", "cancel", "skip", "retry", "rebind", "drain", "undrain"]));
     expect(alone.length).toBeGreaterThan(4);
     expect(alone.every(({ orders }) => orders.every(({ what }) => what === "start"))).toBe(true);
   });

@@ -3,7 +3,7 @@
 // returns is a function of its parameters (value.ts), so that what must come out can be known beforehand.
 
 import type { Dice } from "./dice.ts";
-import { nodeTypes, simPackage } from "./handlers.ts";
+import { aroundType, nodeTypes, simPackage } from "./handlers.ts";
 import { type Mood, type Wrap, writeMood } from "./mood.ts";
 import { type DrawnWorkflow, type DrawOptions, drawMood, keyLimit } from "./workflow-draw.ts";
 
@@ -145,7 +145,7 @@ class Draft {
       const factor = Math.max(1, calls) * attempts;
       times *= factor;
       const node = {
-        ...face(id, dice.pick(nodeTypes), 0, dice.chance(0.25) ? "results.out" : null, false),
+        ...face(id, aroundType(dice.pick(nodeTypes)), 0, dice.chance(0.25) ? "results.out" : null, false),
         role: "middleware",
         parameters: writeMood({ moods, key: null, limit: 0, name: `m${Number(id.slice(-4))}`, wrap }),
         policy,

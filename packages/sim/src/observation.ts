@@ -135,7 +135,10 @@ export interface CallSeen {
   readonly caller: string;
   readonly scheduler: string;
   readonly tenant: string;
-  /** A name of the REST routes, or "tailLog" (see TailPage), or "readChunks" (see ChunkPage). */
+  /**
+   * A name of the REST routes, or "tailLog" (see TailPage), or "readChunks" (see ChunkPage), or "readMoment": a run as it was at `query.at`,
+   * under a name of its own so that nobody takes it for a run as it is.
+   */
   readonly route: string;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;

@@ -1,6 +1,7 @@
 // What callers will want, drawn up front: runs to start, to cancel and to steer, workers to drain. How they go about it is callers.ts.
 
 import type { Dice } from "./dice.ts";
+import type { Errand } from "./errands.ts";
 import { drawNested } from "./nested-draw.ts";
 import type { TrueTime, WorkerShape } from "./observation.ts";
 import { drawWorkflow } from "./workflow-draw.ts";
@@ -31,7 +32,17 @@ export type Order =
       readonly worker: string | null;
       readonly mode: "switch" | "drain";
     }
-  | { readonly at: TrueTime; readonly what: "drain" | "undrain"; readonly worker: string };
+  | { readonly at: TrueTime; readonly what: "drain" | "undrain"; readonly worker: string }
+  | {
+      readonly at: TrueTime;
+      readonly what: "errand";
+      /** Unique per order, and its key. */
+      readonly name: string;
+      readonly worker: string;
+      readonly errand: Errand;
+      /** Sent a second time at once, under the same key. */
+      readonly isDoubled: boolean;
+    };
 
 export interface OrderOptions {
   readonly tenants: readonly string[];

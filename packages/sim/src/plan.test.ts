@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { strandedName } from "./errands.ts";
 import { faultKinds, faultTable, type Profile, profiles } from "./fault-table.ts";
 import { drawWorld } from "./plan.ts";
 
@@ -47,11 +48,11 @@ describe("the plan of a world", () => {
     expect(sizes(({ hintsLostShare }) => hintsLostShare)).toEqual([0, 0.1, 1]);
   });
 
-  it("[X9] has a worker for every task it will start", () => {
+  it("[X9] has a worker for every task it will start, but for those of a package that nobody brings", () => {
     for (const seed of seeds.slice(0, 100)) {
       const { orders, workers } = drawWorld(seed, "default");
       for (const order of orders) {
-        if (order.what !== "start") continue;
+        if (order.what !== "start" || order.name.startsWith(strandedName)) continue;
         const { workflow } = JSON.parse(order.body) as { workflow: { nodes: { type: string; policy: { pool?: string } }[] } };
         for (const { type, policy } of workflow.nodes) {
           const fits = workers.some(
@@ -85,6 +86,36 @@ describe("the plan of a world", () => {
     );
     // What such a worker could not say for a quarter of a minute is lost: it is only played on TCP.
     expect(hasOlder.every(({ isLoose }) => !isLoose)).toBe(true);
+  });
+
+  it("[X78] has errands in every weather: kicks, packages, work to be left to another or to nobody, runs of a package that nobody brings", () => {
+    for (const profile of ["default", "session", "workflow"] as const) {
+      const plans = seeds.slice(0, 200).map((seed) => drawWorld(seed, profile));
+      const errands = plans.flatMap(({ orders }) => orders.flatMap((order) => (order.what === "errand" ? [order] : [])));
+      const stranded = plans.flatMap(({ orders }) =>
+        orders.flatMap((order) => (order.what === "start" && order.name.startsWith(strandedName) ? [order.body] : [])),
+      );
+
+      expect(new Set(errands.map(({ errand }) => errand.of))).toEqual(
+        new Set(["kick", "pkg.install", "pkg.uninstall", "rebind"]),
+      );
+      const heirs = errands.flatMap(({ errand }) => (errand.of === "rebind" ? [errand.heir !== null] : []));
+      expect(new Set(heirs)).toEqual(new Set([true, false]));
+      expect(new Set(stranded.map((body) => body.includes("allowUnknown")))).toEqual(new Set([true, false]));
+    }
+  });
+
+  it("[X79] draws for the workflow profile older workers and disks that fail, except where nothing goes wrong", () => {
+    const plans = seeds.map((seed) => drawWorld(seed, "workflow"));
+    const hasOlder = plans.filter(({ workers }) => workers.some(({ dialect }) => dialect !== undefined));
+    const disks = new Set(plans.flatMap(({ faults }) => faults.flatMap(({ kind }) => (kind.startsWith("disk-") ? [kind] : []))));
+
+    expect(hasOlder.length).toBeGreaterThan(20);
+    expect(new Set(hasOlder.flatMap(({ workers }) => workers.map(({ dialect }) => dialect)))).toEqual(
+      new Set([undefined, "first", "v1"]),
+    );
+    expect(hasOlder.every(({ faults, isLoose }) => faults.length > 0 && !isLoose)).toBe(true);
+    expect([...disks].sort()).toEqual(["disk-append-fails", "disk-full", "disk-slow", "disk-sync-fails"]);
   });
 
   it("[X57] refuses every resume where that is wished, and is otherwise the same world", () => {

@@ -5,6 +5,7 @@ import type { SessionLimits } from "@astraflow/doors";
 import { defaultSettings, type Settings } from "@astraflow/engine";
 import { type LinkSettings, linkDefaults } from "@astraflow/runtime";
 import { Dice } from "./dice.ts";
+import { drawErrands } from "./errands.ts";
 import { drawFaults, type Profile } from "./fault-table.ts";
 import { nodeTypes, simPackage } from "./handlers.ts";
 import type { ClockShape } from "./machine-clock.ts";
@@ -45,13 +46,14 @@ export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}):
   const shape = dice.fork(profile === "session" || profile === "workflow" ? `${profile} shape` : "shape");
   const schedulers = names("s", Number(shape.weigh(sizes.schedulers)));
   const tenants = names("t", Number(shape.weigh(sizes.tenants)));
-  const workers = drawGenerations(dice.fork("generations"), profile, drawWorkers(shape, tenants, sizes));
-  const scale = shape.chance(0.12) ? 5 : 1;
   // In some worlds of workflows nothing goes wrong and nobody interferes: there it is known what must come out.
   const isLeftAlone = profile === "workflow" && dice.fork("left alone").chance(0.2);
+  const drawnWorkers = drawWorkers(shape, tenants, sizes);
+  const workers = isLeftAlone ? drawnWorkers : drawGenerations(dice.fork("generations"), profile, drawnWorkers);
+  const scale = shape.chance(0.12) ? 5 : 1;
   const engine = drawEngine(dice.fork("engine"), scale);
   const stormMs = Math.round(shape.scale(4_000, 30_000) * scale);
-  const orders = drawOrders(dice.fork("orders"), {
+  const drawn = drawOrders(dice.fork("orders"), {
     tenants,
     workers,
     stormMs,
@@ -62,6 +64,8 @@ export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}):
     isNested: profile === "workflow",
     isLeftAlone,
   });
+  const errands = isLeftAlone ? [] : drawErrands(dice.fork("errands"), { tenants, workers, stormMs });
+  const orders = [...drawn, ...errands].sort((a, b) => a.at - b.at);
   const targets = { schedulers, workers: workers.map(({ worker }) => worker), leaseMs: engine.leaseMs };
   const { doors, link } = drawDoors(dice.fork("doors"), scale);
   const session = drawSessions(dice.fork("sessions"), profile, scale, wish.isResumeRefused === true);
@@ -151,10 +155,13 @@ function drawWorkers(dice: Dice, tenants: readonly string[], sizes: Sizes): Work
   });
 }
 
+/** In how many worlds of a profile there are workers of older dialects. */
+const olderShares: Partial<Record<Profile, number>> = { session: 0.2, default: 0.1, workflow: 0.12 };
+
 /** Workers of older dialects, in some worlds: some of them or all. They have no disk to keep anything on, and cannot name a pool. */
 function drawGenerations(dice: Dice, profile: Profile, workers: WorkerShape[]): WorkerShape[] {
   const share = dice.pick([0.3, 1]);
-  if (!dice.chance(profile === "session" ? 0.2 : profile === "default" ? 0.1 : 0)) return workers;
+  if (!dice.chance(olderShares[profile] ?? 0)) return workers;
   const oldest = dice.fork("oldest");
   return workers.map((worker) => {
     if (!dice.chance(share)) return worker;

@@ -3,6 +3,7 @@
 
 import { createHash } from "node:crypto";
 import {
+  createKeptComparison,
   createLink,
   createMetrics,
   createRestCalls,
@@ -16,6 +17,7 @@ import {
   type SessionHall,
   type SessionLimits,
 } from "@astraflow/doors";
+import { createManifestNotes } from "@astraflow/doors/testing";
 import {
   createEngine,
   type Engine,
@@ -37,7 +39,7 @@ import type { ChunkPage } from "./observation.ts";
 import { PlantedPeers, type SessionPlant } from "./session-plants.ts";
 import type { StoreAccess } from "./store-access.ts";
 import { authenticate, tokenOf } from "./tenants.ts";
-import { plantedEffects, plantedStore, type WorkflowPlant } from "./workflow-plants.ts";
+import { plantedCall, plantedEffects, plantedStore, type WorkflowPlant } from "./workflow-plants.ts";
 
 export interface SchedulerOptions {
   readonly replica: string;
@@ -125,6 +127,7 @@ export class SchedulerProcess implements Listener {
     };
     const metrics = createMetrics();
     const who = authenticate(options.tenants);
+    const notes = createManifestNotes({ link, reader: access.store, digest, outside });
     this.#hall = createSessionHall({
       link,
       outside,
@@ -136,6 +139,8 @@ export class SchedulerProcess implements Listener {
         nextId: () => ids.next(),
       }),
       limits: options.limits,
+      noteManifests: notes.noteManifests,
+      compareKept: createKeptComparison({ reader: access.store }),
     });
     this.#rest = createRestCalls({
       link,
@@ -184,6 +189,10 @@ export class SchedulerProcess implements Listener {
   }
 
   call(request: ApiRequest): Promise<RestAnswer> {
+    return plantedCall(request, this.#options.workflowPlant, (asked) => this.#call(asked));
+  }
+
+  #call(request: ApiRequest): Promise<RestAnswer> {
     return this.#rest.call(request.route, {
       token: tokenOf(request.tenant),
       params: request.params,

@@ -1,21 +1,34 @@
-// Known bugs of the workflow engine that can be switched on: each sits between the engine and its store or its doors and makes it look as if the
-// engine had that bug. A judge that does not find them is too weak.
+// Known bugs of the workflow engine that can be switched on: each sits between the engine and its store or its doors, or before the REST calls, and
+// makes it look as if the house had that bug. A judge that does not find them is too weak.
 
+import type { RestAnswer } from "@astraflow/doors";
 import type { Effect, Row, Store, Tx, Unit } from "@astraflow/engine";
+import type { ApiRequest } from "./scheduler-process.ts";
 
 export const workflowPlants = {
   /** A frame is born with one node too few in its count, and ends while one inside is still open. */
   "frame-forgets-a-node": "workflow",
   /** Whoever asks for the next of its chain is answered twice. */
   "next-answered-twice": "workflow",
+  /** A run as it was is told without the last thing that had happened. */
+  "moment-misses-the-last": "workflow",
+  /** The end of an order about a worker is told twice. */
+  "command-ends-twice": "workflow",
+  /** What was refused leaves no entry of the audit. */
+  "refusal-unaudited": "workflow",
+  /** Packages that nobody brings are let in, whoever asks. */
+  "unknown-let-in": "workflow",
+  /** A ledger takes every dispatch that was not the first for one more task. */
+  "ledger-counts-repeats": "workflow",
 } as const;
 export type WorkflowPlant = keyof typeof workflowPlants;
 
 export function plantedStore(store: Store, plant: WorkflowPlant | null): Store {
-  if (plant !== "frame-forgets-a-node") return store;
+  const bend = plant === null ? undefined : bends[plant];
+  if (bend === undefined) return store;
   return {
     open: (me) => store.open(me),
-    begin: async (want) => forgetful(await store.begin(want)),
+    begin: async (want) => bent(await store.begin(want), bend),
     settle: (turn) => store.settle(turn),
     events: (query) => store.events(query),
     page: (query) => store.page(query),
@@ -24,7 +37,25 @@ export function plantedStore(store: Store, plant: WorkflowPlant | null): Store {
   };
 }
 
-function forgetful(tx: Tx): Tx {
+/** What becomes of a unit before it is written. */
+type Bend = (unit: Unit) => Unit;
+
+const bends: Partial<Record<WorkflowPlant, Bend>> = {
+  "frame-forgets-a-node": miscounted,
+  "command-ends-twice": (unit) => retold(unit, (type) => (type === "command.acked" || type === "command.failed" ? 2 : 1)),
+  "refusal-unaudited": (unit) => retold(unit, (type, { outcome }) => (type.startsWith("audit.") && outcome !== "ok" ? 0 : 1)),
+};
+
+/** Each fact so many times. */
+function retold(unit: Unit, timesOf: (type: string, data: Readonly<Record<string, unknown>>) => number): Unit {
+  const happenings = unit.happenings.map((one) => ({
+    ...one,
+    facts: one.facts.flatMap((fact) => Array.from({ length: timesOf(fact.type, fact.data) }, () => fact)),
+  }));
+  return { ...unit, happenings: happenings.filter(({ facts }) => facts.length > 0) };
+}
+
+function bent(tx: Tx, bend: Bend): Tx {
   return {
     now: tx.now,
     nextDue: tx.nextDue,
@@ -35,7 +66,7 @@ function forgetful(tx: Tx): Tx {
     tasks: (list) => tx.tasks(list),
     address: (worker) => tx.address(worker),
     more: (rows, lists, addresses) => tx.more(rows, lists, addresses),
-    commit: (turn, units) => tx.commit(turn, units.map(miscounted)),
+    commit: (turn, units) => tx.commit(turn, units.map(bend)),
     abort: () => tx.abort(),
   };
 }
@@ -53,4 +84,30 @@ function miscounted(unit: Unit): Unit {
 export function plantedEffects(effects: readonly Effect[], plant: WorkflowPlant | null): readonly Effect[] {
   if (plant !== "next-answered-twice") return effects;
   return effects.flatMap((effect): readonly Effect[] => (effect.type === "next" ? [effect, effect] : [effect]));
+}
+
+/** Asks as if the bug were behind the call. */
+export async function plantedCall(
+  request: ApiRequest,
+  plant: WorkflowPlant | null,
+  call: (request: ApiRequest) => Promise<RestAnswer>,
+): Promise<RestAnswer> {
+  const { query, body } = request;
+  const at = query["at"];
+  if (plant === "moment-misses-the-last" && at !== undefined) {
+    const answer = await call({ ...request, query: { ...query, at: String(Number(at) - 1) } });
+    if (answer.status !== 200) return answer;
+    const shown = JSON.parse(answer.body) as object;
+    return { ...answer, body: JSON.stringify({ ...shown, at: Number(at), asOf: Number(at) }) };
+  }
+  if (plant === "unknown-let-in" && request.route === "startRun" && body !== null)
+    return call({ ...request, body: JSON.stringify({ ...(JSON.parse(body) as object), allowUnknown: true }) });
+  if (plant === "ledger-counts-repeats" && request.route === "getRunLedger") {
+    const answer = await call(request);
+    if (answer.status !== 200) return answer;
+    const shown = JSON.parse(answer.body) as { figures: { accepted: number; repeated: number } };
+    const { accepted, repeated } = shown.figures;
+    return { ...answer, body: JSON.stringify({ ...shown, figures: { ...shown.figures, accepted: accepted + repeated } }) };
+  }
+  return call(request);
 }

@@ -198,9 +198,12 @@ export class SimulatedWorld {
     void this.#callers.calmDown().then(() => {
       isCalm = true;
     });
+    // Some operators come late; what they begin must end too.
+    const lastOrderAt = Math.max(0, ...this.#plan.orders.map(({ at }) => at));
     while (!this.#hasConverged && this.#timeline.now - healedAt <= this.#plan.promises.convergeMs) {
       await new Promise<void>((resolve) => void this.#timeline.after(pollMs, resolve));
-      this.#hasConverged = isCalm && this.#callers.busy === 0 && (await this.#callers.isAllOver());
+      const isNobodyLeft = isCalm && this.#callers.busy === 0 && this.#timeline.now > lastOrderAt;
+      this.#hasConverged = isNobodyLeft && (await this.#callers.isAllOver());
     }
     this.#callers.stopWatching();
     this.#trace.see({ kind: "phase", phase: "converged", isInTime: this.#hasConverged });

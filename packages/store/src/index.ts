@@ -9,8 +9,9 @@ export {
   type Step,
 } from "./memory/cluster.ts";
 export { inspectPostgres, type PostgresLook } from "./postgres/inspection.ts";
+export { type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/options.ts";
 export { openPostgresReader } from "./postgres/reader.ts";
-export { openPostgres, type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/store.ts";
+export { openPostgres } from "./postgres/store.ts";
 export { sqliteFailpoints } from "./sqlite/connection.ts";
 export { openSqliteReader } from "./sqlite/reader.ts";
 export { openSqlite, type SqliteOptions, type SqliteStore } from "./sqlite/store.ts";

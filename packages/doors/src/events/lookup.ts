@@ -1,12 +1,13 @@
 // What events need to know besides the facts: names of nodes and workers, results and printed text. Immutable things are remembered, the rest
 // is read when it is asked for.
 
-import { nodeAt, type Reader, slotOf, stateOf } from "@astraflow/engine";
+import { nodeAt, type Reader, slotOf, stateOf, type TaskState } from "@astraflow/engine";
 import { type Plan, planOf } from "@astraflow/graph";
 import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
 import { viewNodes } from "../rest/runs/view-nodes.ts";
 import { viewRun } from "../rest/view.ts";
 import { viewWorker } from "../rest/workers/view-workers.ts";
+import { heartbeatData } from "./beats.ts";
 import type { Lookup, PrintedChunk } from "./words.ts";
 
 /** A node as events name it; a middleware also names its host, a host its chain. */
@@ -46,6 +47,8 @@ export function createLookup(options: LookupOptions): Lookup {
     for (const worker of items.slice(0, lookupLimits.workerNamesMax)) names.set(worker.id, worker.name);
   };
 
+  const nameOf = (id: string): string => names.get(id) ?? id.slice(tenant.length + 1);
+
   const readRun = async (id: string): Promise<RunName | null> => {
     const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
     return detail === null ? null : nameRun(detail.run.client, id, JSON.parse(detail.workflow) as Workflow);
@@ -65,29 +68,20 @@ export function createLookup(options: LookupOptions): Lookup {
     },
     async workerName(id) {
       if (!names.has(id)) await readNames();
-      return names.get(id) ?? id.slice(tenant.length + 1);
+      return nameOf(id);
     },
     async worker(id) {
       const { worker } = await reader.page({ page: "worker", tenant, worker: id, limit: 1 });
       if (worker === null) return null;
       const seen = viewWorker(worker, { now: options.now(), heartbeatMsOf: options.heartbeatMsOf });
-      return {
-        kind: "worker.heartbeat",
-        workerName: seen.id,
-        at: seen.lastHeartbeatAt,
-        queues: seen.queues,
-        instanceId: seen.instanceId ?? "",
-        hostname: seen.hostname ?? "",
-        version: seen.version ?? "",
-        connected: seen.connected ?? false,
-        registered: seen.registered ?? false,
-        ...(seen.heartbeat !== undefined && { heartbeat: seen.heartbeat as never }),
-      };
+      return { kind: "worker.heartbeat", ...heartbeatData(seen) };
     },
     async result(id) {
       const { task } = await reader.page({ page: "task", tenant, task: id });
       if (task === null || task.result === null) return null;
-      const artifacts = (stateOf(task).artifacts ?? []) as unknown as JsonObject[];
+      const kept = stateOf(task).artifacts ?? [];
+      if (kept.some(({ worker }) => !names.has(worker))) await readNames();
+      const artifacts = kept.map((one) => artifactWords(one, nameOf(one.worker)));
       return { content: JSON.parse(task.result) as JsonObject, artifacts };
     },
     async chunks(task, fence, first, count) {
@@ -110,6 +104,20 @@ export function createLookup(options: LookupOptions): Lookup {
         asOf: number;
       };
     },
+  };
+}
+
+/** Spelt as in the worker's own result: clients in the field read this event so. */
+function artifactWords(artifact: NonNullable<TaskState["artifacts"]>[number], workerName: string): JsonObject {
+  const { resource, type, sizeBytes, inline, expiresAt, metadata } = artifact;
+  return {
+    resource_id: resource,
+    worker_name: workerName,
+    type,
+    ...(sizeBytes !== undefined && { size_bytes: sizeBytes }),
+    ...(inline !== undefined && { inline }),
+    ...(expiresAt !== undefined && { expires_at: new Date(expiresAt).toISOString() }),
+    ...(metadata !== undefined && { metadata: metadata as JsonObject }),
   };
 }
 

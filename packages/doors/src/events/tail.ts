@@ -3,6 +3,7 @@
 
 import type { LogEntry, Reader } from "@astraflow/engine";
 import type { Outside } from "../outside.ts";
+import { createTurnstile } from "../turnstile.ts";
 import { eventsOf, type Lookup, type Said } from "./words.ts";
 
 /** One fact's events; a fact that says nothing to readers moves their cursor all the same. */
@@ -145,21 +146,3 @@ export function createTail(options: TailOptions, start: number): Tail & { wake()
 const smallChars = 500;
 const isLarge = new Set<Said["type"]>(["run.snapshot", "node.result.snapshot", "node.result.delta"]);
 const charsOf = ({ type, data }: Said): number => (isLarge.has(type) ? JSON.stringify(data).length : smallChars);
-
-/** Lets so many work at a time; the rest in the order they came. */
-function createTurnstile(max: number): <T>(work: () => Promise<T>) => Promise<T> {
-  const waiting: (() => void)[] = [];
-  let working = 0;
-  return async (work) => {
-    if (working >= max) await new Promise<void>((go) => waiting.push(go));
-    else working += 1;
-    try {
-      return await work();
-    } finally {
-      // Whoever waits takes the place over, so that nobody slips in between.
-      const next = waiting.shift();
-      if (next === undefined) working -= 1;
-      else next();
-    }
-  };
-}

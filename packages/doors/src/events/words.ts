@@ -3,7 +3,15 @@
 
 import type { LogEntry } from "@astraflow/engine";
 import { changesOf } from "@astraflow/graph";
-import type { EventData, EventType, JsonObject, ServerEvent } from "@astraflow/protocol";
+import {
+  type EventData,
+  type EventType,
+  type JsonObject,
+  runStatusOf,
+  type ServerEvent,
+  stageOfPhase,
+  turnOf,
+} from "@astraflow/protocol";
 import type { NodeName, RunName } from "./lookup.ts";
 
 /** What the words need to know besides the fact. */
@@ -55,21 +63,11 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number => (typeof value === "number" ? value : 0);
 
-/** Facts about a run that change its status; `ending` runs are still running. */
-const runStatus: Readonly<Record<string, EventData<"run.status">["status"]>> = {
-  "run.created": "queued",
-  "run.started": "running",
-  "run.cancelling": "running",
-  "run.succeeded": "succeeded",
-  "run.failed": "failed",
-  "run.cancelled": "cancelled",
-};
-
 async function runEvents(entry: LogEntry, runId: string, lookup: Lookup, tenant: string): Promise<Said[]> {
   const run = await lookup.run(runId);
   if (run === null) return [];
   const said = sayer(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
-  const status = runStatus[entry.type];
+  const status = runStatusOf[entry.type];
   if (status !== undefined) {
     said("run.status", { runId, status, ...statusWords(entry) });
     // A snapshot at the birth and at the end: whoever follows in between needs none, and one a change would cost the square.
@@ -118,36 +116,22 @@ interface AboutNode {
   readonly lookup: Lookup;
 }
 
-/** What each fact about a task makes of its node. */
-const nodeStatus: Readonly<Record<string, EventData<"node.status">["status"]>> = {
-  "task.ready": "queued",
-  "task.parked": "queued",
-  "task.requeued": "queued",
-  "task.retrying": "queued",
-  "task.hosting": "running",
-  "task.granted": "dispatching",
-  "task.running": "running",
-  "task.rebound": "running",
-  "task.succeeded": "completed",
-  "task.failed": "failed",
-  "task.cancelled": "cancelled",
-  "task.skipped": "skipped",
-};
-
 async function nodeEvents(about: AboutNode): Promise<void> {
   const { entry, runId, task, node, said, lookup } = about;
   const { data } = entry;
   const names = nodeNames(runId, task, node);
-  const status = nodeStatus[entry.type];
-  if (status !== undefined) {
+  const turn = turnOf(entry);
+  if (turn !== null && turn.status !== null) {
+    const { phase, status } = turn;
     const worker = textOf(data["worker"]);
-    const workerName = worker === undefined ? {} : { workerName: await lookup.workerName(worker) };
+    const holder = worker === undefined ? undefined : await lookup.workerName(worker);
     const attempt = typeof data["attempt"] === "number" ? { attempt: data["attempt"] } : {};
     const error = data["error"] as EventData<"node.error">["error"] | undefined;
-    said("node.status", { ...names, status, ...workerName, ...ackWords(entry.type) }, node);
+    said("node.status", { ...names, status, ...(holder !== undefined && { workerName: holder }), ...ackWords(entry.type) }, node);
     // Its ack says that it runs; what it calls its stage it may have said before.
     if (entry.type === "task.running") return;
-    const state = { stage: entry.type.slice(5), lastUpdatedAt: iso(entry.at), ...workerName, ...attempt, ...chainWords(node) };
+    const whose = holder === undefined ? {} : { worker: holder };
+    const state = { stage: stageOfPhase(phase), lastUpdatedAt: iso(entry.at), ...whose, ...attempt, ...chainWords(node) };
     said("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
     if (error !== undefined && entry.type === "task.failed") said("node.error", { ...names, error }, node);
     if (entry.type === "task.succeeded" || entry.type === "task.skipped") await resultEvent(about);
@@ -229,7 +213,9 @@ function artifactWords(data: Data): { artifactId: string; expiresAt?: string; si
 function removedArtifact(entry: LogEntry, tenant: string): Said {
   const run = textOf(entry.data["run"]) ?? "";
   const scope = { tenant, ...(run !== "" && { runId: run }) };
-  const data = { kind: "artifact.removed" as const, runId: run, ...artifactWords(entry.data) };
+  const reason = textOf(entry.data["reason"]);
+  const why = reason === undefined ? {} : { reason };
+  const data = { kind: "artifact.removed" as const, runId: run, ...artifactWords(entry.data), ...why };
   return { type: "artifact.removed", occurredAt: iso(entry.at), scope, node: null, data };
 }
 
@@ -250,12 +236,29 @@ async function workerEvents(entry: LogEntry, worker: string, lookup: Lookup, ten
   else if (entry.type === "command.failed")
     said("command.error", { commandId: String(data["id"]), workerName, error: commandError(data) });
   else if (entry.type.startsWith("worker.")) {
+    for (const one of (data["changed"] as readonly Data[] | undefined) ?? [])
+      said("worker.package", {
+        workerName,
+        package: String(one["name"]),
+        version: String(one["version"]),
+        status: String(one["status"]),
+      });
     const heartbeat = await lookup.worker(worker);
-    if (heartbeat !== null) said("worker.heartbeat", heartbeat);
+    // As it was when this happened: by the time it is told the worker may have come back, or gone.
+    if (heartbeat !== null) said("worker.heartbeat", { ...heartbeat, ...presenceAfter[entry.type] });
   }
   return said.all;
 }
 
+/** What a fact says of a worker's being here; of the others the row says it. */
+const presenceAfter: Readonly<Record<string, Partial<EventData<"worker.heartbeat">>>> = {
+  "worker.joined": { connected: true, registered: true },
+  "worker.left": { connected: false },
+  "worker.kicked": { connected: false },
+  "worker.lost": { connected: false, registered: false },
+};
+
+/** Facts from before failures had a code of their own were about packages alone. */
 function commandError(data: Data): EventData<"command.error">["error"] {
   const error = data["error"] as EventData<"command.error">["error"] | undefined;
   return error ?? { code: "E.PKG.INVALID", message: "the worker could not carry out the command" };

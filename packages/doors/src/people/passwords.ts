@@ -14,6 +14,8 @@ export interface PasswordCost {
 export interface Passwords {
   /** A text that holds salt and cost beside the digest, so that a later cost does not lock anybody out. */
   hash(password: string): Promise<string>;
+  /** The same text for the same password and salt, as dear to guess as a hash: by it a request is known again. */
+  mark(password: string, salt: string): Promise<string>;
   /** Takes as long for a user that does not exist (`kept` is null) as for a wrong password. */
   isRight(password: string, kept: string | null): Promise<boolean>;
 }
@@ -36,6 +38,9 @@ export function createPasswords({ ids, cost = usualCost }: PasswordsOptions): Pa
     async hash(password) {
       const salt = ids.next();
       return spell(cost, salt, await inTurn(() => compute(password, salt, cost)));
+    },
+    async mark(password, salt) {
+      return (await inTurn(() => compute(password, salt, cost))).toString("base64url");
     },
     async isRight(password, kept) {
       const { cost: of, salt, digest } = parse(kept ?? nobody);

@@ -34,7 +34,7 @@ export interface PeopleStore {
   list(query: UserQuery): Promise<{ readonly users: readonly User[]; readonly next: string | null; readonly head: number }>;
   create(doer: Doer, user: User, ask: { readonly key: string; readonly digest: string } | null): Promise<{ repeated: boolean }>;
   /** What `change` makes of the user as it is now; the same object: nothing to do. Null: there is no such user. */
-  change(doer: Doer, id: string, words: ChangeWords, change: (user: User) => User): Promise<User | null>;
+  change(doer: Doer, id: string, words: ChangeWords, change: (user: User) => User): Promise<Changed | null>;
   /** An entry in the audit without a change. */
   note(doer: Doer, words: AuditWords): Promise<void>;
   keys(tenant: string): Promise<{ readonly keys: readonly SessionKey[]; readonly rev: number }>;
@@ -52,6 +52,14 @@ export interface UserQuery {
 export interface ChangeWords {
   readonly action: string;
   readonly data?: Readonly<Record<string, unknown>>;
+  /** Under its key the change is made once. */
+  readonly ask?: UserAsk;
+}
+
+/** The user as it is now; `repeated`: an earlier request under the key did it. */
+export interface Changed {
+  readonly user: User;
+  readonly repeated: boolean;
 }
 
 /** Someone else may write the same user between our look and our write, but not for ever. */
@@ -69,6 +77,11 @@ export function createPeopleStore({ link, reader }: { readonly link: Link; reado
   };
   const write = (doer: Doer, puts: readonly DocPut[], audit?: AuditWords, ask: UserAsk = null) =>
     link.ask({ type: "docs.write", ...doer, puts, ...(audit !== undefined && { audit }), ask });
+  /** What changes nothing is remembered under its key all the same. */
+  const isRepeat = async (doer: Doer, ask: UserAsk): Promise<boolean> => {
+    const answer = await write(doer, [], undefined, ask);
+    return answer.of === "docs" && answer.repeated;
+  };
 
   return {
     find,
@@ -101,15 +114,16 @@ export function createPeopleStore({ link, reader }: { readonly link: Link; reado
       if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
       return { repeated: answer.repeated };
     },
-    async change(doer, id, { action, data }, change) {
+    async change(doer, id, { action, data, ask = null }, change) {
       for (let tries = 1; ; tries += 1) {
         const { user, rev } = await find(doer.tenant, id);
         const next = user === null ? null : change(user);
-        if (next === null || next === user) return next;
+        if (next === null) return null;
+        if (next === user) return { user, repeated: ask !== null && (await isRepeat(doer, ask)) };
         const words = { action, targetType: "user", target: id, ...(data !== undefined && { data }) };
         try {
-          await write(doer, [{ ...putOf(next), rev }], words);
-          return next;
+          const answer = await write(doer, [{ ...putOf(next), rev }], words, ask);
+          return { user: next, repeated: answer.of === "docs" && answer.repeated };
         } catch (why) {
           if (!isConflict(why) || tries >= changesTriedMax) throw why;
         }
@@ -135,7 +149,7 @@ export function createPeopleStore({ link, reader }: { readonly link: Link; reado
   };
 }
 
-type UserAsk = { readonly key: string; readonly digest: string } | null;
+export type UserAsk = { readonly key: string; readonly digest: string } | null;
 
 export const isConflict = (why: unknown): boolean => why instanceof Fault && why.code === "E.CONFLICT";
 

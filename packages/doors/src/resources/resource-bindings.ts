@@ -3,7 +3,7 @@
 // it is put into a dispatch on its way to the worker, in session/dispatch-bindings.ts.
 
 import type { Reader } from "@astraflow/engine";
-import type { JsonObject, JsonValue } from "@astraflow/protocol";
+import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
 import type { Link } from "../link.ts";
 import type { BlobsByProvider } from "./blobs.ts";
 import { createResourceStore, type GrantRecord, grantPrefix, type ResourceRecord } from "./resource-store.ts";
@@ -39,7 +39,6 @@ export interface BindingsQuery {
 }
 
 const bindingLimits = { valueBytesMax: 65_536, grantsMax: 1_000 } as const;
-const secretTypes: ReadonlySet<string> = new Set(["secret", "token", "api_key", "apikey", "key", "credential"]);
 
 /** The grant that counts: of this workflow before those for all, the newest of several; null where none allows what is asked for. */
 export function chooseGrant(
@@ -62,7 +61,7 @@ export function chooseGrant(
 
 /** Whether the node gets the value itself, not only word of where it is. */
 export const isShown = ({ type, metadata }: ResourceRequirement): boolean =>
-  secretTypes.has(type.toLowerCase()) || metadata?.["inline"] === true || metadata?.["exposeValue"] === true;
+  isSecretType(type) || metadata?.["inline"] === true || metadata?.["exposeValue"] === true;
 
 /** `value`: undefined where it is not asked for, null where it could not be had. */
 function bindingOf(resource: ResourceRecord, value: string | null | undefined): JsonObject {

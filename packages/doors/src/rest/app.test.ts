@@ -1,5 +1,6 @@
 import { request } from "node:http";
 import { connect } from "node:net";
+import { sampleGauge } from "@astraflow/engine/testing";
 import { fault } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { emptyReader, type House, openHouse } from "../testing/house.ts";
@@ -185,18 +186,7 @@ describe("what every route has in common", () => {
 
   it("[A1] shows the engine's numbers and the process's beside those of the doors, to operators", async () => {
     house = await openHouse({
-      gauge: () => ({
-        waiting: 3,
-        turns: 40,
-        commands: 5,
-        grants: 6,
-        retriedTurns: 0,
-        quarantined: 1,
-        sessions: 2,
-        held: 9,
-        saturated: {},
-        now: 0,
-      }),
+      gauge: () => sampleGauge({ waiting: 3, turns: 40, commands: 5, grants: 6, quarantined: 1, sessions: 2, held: 9 }),
     });
 
     const text = await (await fetch(`${house.http}/metrics`, { headers: bearer })).text();

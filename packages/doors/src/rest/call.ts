@@ -1,7 +1,7 @@
 // What a handler sees of a request, and what it gives back: plain data, so that handlers know nothing of the HTTP library.
 
 import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@astraflow/protocol";
-import type { Identity } from "../identity.ts";
+import type { Grant, Identity } from "../identity.ts";
 import type { OpenStream } from "./event-stream.ts";
 
 export interface Call {
@@ -15,8 +15,8 @@ export interface Call {
   readonly stream?: AsyncIterable<Buffer>;
   /** Where the request comes from; absent where there is no network. */
   readonly address?: string;
-  /** Whether the caller's token would be let in now, for answers that go on for hours. */
-  isStillAdmitted(): boolean;
+  /** Whether the caller's token would be let in now, and has this grant too, for answers that go on for hours. */
+  isStillAdmitted(grant?: Grant): boolean;
 }
 
 /** Who asks, and under which name the request is found again. */
@@ -134,4 +134,14 @@ export function readWords<T>(call: Call, read: (value: unknown) => T | Fault): T
   const value = read(call.body === null || call.body.length === 0 ? {} : readBody(call));
   if (value instanceof Fault) throw value;
   return value;
+}
+
+/** The ETags that `If-Match` names. Null where it is absent or `*`: whatever there is. */
+export function readIfMatch(call: Call): readonly string[] | null {
+  const text = call.header("if-match")?.trim();
+  if (text === undefined || text === "*") return null;
+  const tags = text.split(",").map((tag) => tag.trim());
+  if (text.length > 256 || !tags.every((tag) => /^(W\/)?"[\x21\x23-\x7e]*"$/.test(tag)))
+    throw fault("E.REQUEST.INVALID", 'If-Match must be an ETag in quotes, such as "r3"', { path: "headers.If-Match" });
+  return tags;
 }

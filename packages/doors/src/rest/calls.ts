@@ -4,6 +4,8 @@
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
 import { createBulk } from "../bulk.ts";
 import { type Catalogues, createCatalogues } from "../catalogue.ts";
+import { createBeatWatch } from "../events/beats.ts";
+import { createVolatileEvents, type VolatileEvents } from "../events/volatile.ts";
 import { createExtensions, type Extensions } from "../extensions.ts";
 import type { Authenticate, Identity } from "../identity.ts";
 import type { Outside } from "../outside.ts";
@@ -16,11 +18,14 @@ import { eventsHandlers } from "./events.ts";
 import { peopleHandlers } from "./people/people.ts";
 import { resourcesHandlers } from "./resources/resources.ts";
 import { createBulkAct } from "./runs/bulk-routes.ts";
+import { ledgerHandlers } from "./runs/ledger.ts";
+import { createMoments } from "./runs/run-moment.ts";
 import { runPartHandlers } from "./runs/run-parts.ts";
 import { createStarter } from "./runs/run-start.ts";
 import { type RunsOptions, runHandlers } from "./runs/runs.ts";
 import { steeringHandlers } from "./runs/steering.ts";
 import { type SystemOptions, systemHandlers } from "./system.ts";
+import { viewsHandlers } from "./views/views.ts";
 import { enrolmentHandlers } from "./workers/enrolment.ts";
 import { extensionHandlers } from "./workers/extensions.ts";
 import { scalingHandlers } from "./workers/scaling.ts";
@@ -28,11 +33,15 @@ import { type WorkersOptions, workerHandlers } from "./workers/workers.ts";
 import { catalogHandlers } from "./workflows/catalog.ts";
 import { workflowsHandlers } from "./workflows/workflows.ts";
 
-export interface RestCallsOptions extends Omit<RunsOptions, "catalogues">, SystemOptions, WorkersOptions {
+export interface RestCallsOptions extends Omit<RunsOptions, "catalogues" | "moments">, SystemOptions, WorkersOptions {
   readonly authenticate: Authenticate;
   readonly outside: Outside;
   /** Fed by the session door. Without it nobody sends: readers wait in vain. */
   readonly extensions?: Extensions;
+  /** Fed by the session door. Without it heartbeats are found in the workers' rows alone, and there are no frames. */
+  readonly volatile?: VolatileEvents;
+  /** This is the only scheduler on its store. */
+  readonly isAlone?: boolean;
   /** `/metrics` asks for no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
   /** Who signs in with a password, besides those whom `authenticate` knows. */
@@ -103,25 +112,31 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
   const people = options.people ?? createPeople(options);
   const blobs = options.blobs ?? { db: createDocBlobs(options) };
   const catalogues = options.catalogues ?? createCatalogues(options);
+  const volatile = options.volatile ?? createVolatileEvents();
+  const isAlone = options.isAlone === true && options.volatile !== undefined;
+  const beats = createBeatWatch({ ...options, volatile, isAlone });
   // What several areas of routes share.
   const shared = { ...options, people, blobs, catalogues };
   const bulk = createBulk({ ...options, act: createBulkAct(shared, createStarter(shared)) });
   const given = { ...shared, bulk };
+  const moments = createMoments(options.reader);
   const farewells = new Set<() => void>();
   const handlers: Record<RouteName, Handler> = {
-    ...runHandlers(given),
-    ...runPartHandlers(options),
+    ...runHandlers({ ...given, moments }),
+    ...runPartHandlers({ ...options, moments }),
+    ...ledgerHandlers(options),
     ...workerHandlers(options),
     ...scalingHandlers(options),
     ...extensionHandlers({ ...options, extensions: options.extensions ?? createExtensions({ outside: options.outside }) }),
     ...systemHandlers(options),
     ...steeringHandlers(given),
-    ...enrolmentHandlers(given),
-    ...eventsHandlers({ ...options, farewells }),
+    ...enrolmentHandlers({ ...given, signed: beats.signed }),
+    ...eventsHandlers({ ...options, volatile, beats, farewells }),
     ...workflowsHandlers(given),
     ...catalogHandlers(given),
     ...peopleHandlers(given),
     ...resourcesHandlers(given),
+    ...viewsHandlers(given),
   };
 
   const judge = (name: RouteName, token: string | null): Identity | Fault => {
@@ -155,7 +170,10 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
       body: asked,
       ...(request.stream !== undefined && { stream: request.stream }),
       ...(request.address !== undefined && { address: request.address }),
-      isStillAdmitted: () => !(judge(name, token) instanceof Fault),
+      isStillAdmitted: (grant) => {
+        const verdict = judge(name, token);
+        return !(verdict instanceof Fault) && (grant === undefined || verdict.grants.includes(grant));
+      },
     });
     const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
     const status = reply.status ?? route.status;

@@ -1,138 +1,7 @@
-import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it, vi } from "vitest";
-import type { Identity } from "../identity.ts";
-import { createFakeEngine } from "../testing/fake-engine.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
-import { runRow, taskRow, workerRow } from "../testing/rows.ts";
-import type { Call } from "./call.ts";
-import { eventLimits, eventsHandlers } from "./events.ts";
-
-const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
-const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
-const workflow = {
-  id: uuid(99),
-  schemaVersion: "2025-10",
-  metadata: { name: "w" },
-  nodes: [0, 1].map((n) => ({
-    id: uuid(n),
-    type: "demo.step",
-    package: { name: "demo", version: "1.0.0" },
-    label: `n${n}`,
-    position: { x: 0, y: 0 },
-    ui: { inputPorts: [port("in")], outputPorts: [] },
-    ...(n === 1 && {
-      middlewares: [{ id: uuid(7), type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "mw" }],
-    }),
-  })),
-  edges: [],
-};
-
-interface Fact {
-  readonly type: string;
-  readonly data?: Record<string, unknown>;
-  readonly subject?: string;
-}
-
-/** A log and the few rows that events look up, all in hand. */
-function openScene(facts: Fact[], more: { floor?: number; chunks?: ChunkRow[]; farewells?: Set<() => void> } = {}) {
-  const entries: LogEntry[] = [];
-  const add = ({ type, data = {}, subject = "run/r1" }: Fact): void => {
-    entries.push({
-      position: entries.length + 1,
-      at: 1_000 + entries.length,
-      subject: subject as LogEntry["subject"],
-      type,
-      data,
-    });
-  };
-  facts.forEach(add);
-  const counts = { events: 0, snapshots: 0 };
-  const page = async (query: PageQuery): Promise<unknown> => {
-    const head = entries.length;
-    if (query.page === "run") {
-      if (query.tasksMax !== 0) counts.snapshots += 1;
-      const run =
-        query.run === "r1" ? runRow("r1", { client: "c1" }) : query.run === "r2" ? runRow("r2", { client: "c2" }) : null;
-      return { detail: run === null ? null : { run, tasks: [], workflow: JSON.stringify(workflow) }, head };
-    }
-    if (query.page === "workers") return { items: [workerRow("w-1")], head };
-    if (query.page === "worker") return { worker: workerRow("w-1"), held: [], head };
-    if (query.page === "task") return { run: null, task: taskRow(query.task, { result: '{"sum":3}' }), head };
-    if (query.page === "chunks") return { items: more.chunks ?? [], head };
-    throw new Error(`page ${query.page} is not part of this scene`);
-  };
-  const reader: Reader = {
-    page: page as Reader["page"],
-    async events({ tenant, after, limit }): Promise<EventPage> {
-      counts.events += 1;
-      const mine = tenant === "default" ? entries : [];
-      const items = mine.filter(({ position }) => position > Math.max(after, more.floor ?? 0)).slice(0, limit);
-      return { items, next: items.at(-1)?.position ?? after, head: mine.length, floor: more.floor ?? 0 };
-    },
-    close: async () => undefined,
-  };
-  const outside = createFakeOutside();
-  const engine = createFakeEngine();
-  const { farewells = new Set() } = more;
-  const handlers = eventsHandlers({ link: engine.link, reader, outside, ackDeadlineMs: 5_000, farewells });
-  const grow = (fact: Fact): void => {
-    add(fact);
-    engine.link.deliver([{ type: "log", tenant: "default", head: entries.length }]);
-  };
-  return { outside, counts, grow, handlers };
-}
-
-type Scene = ReturnType<typeof openScene>;
-
-interface Seen {
-  readonly id: string;
-  readonly type: string | null;
-  readonly data: Record<string, unknown> | null;
-}
-
-async function follow(scene: Scene, query: Record<string, string> = {}, lastEventId?: string, tenant = "default") {
-  const identity: Identity = { tenant, user: "ann", grants: ["view"] };
-  const call: Call = {
-    requestId: "q",
-    identity,
-    params: {},
-    query,
-    header: (name) => (name === "last-event-id" ? lastEventId : undefined),
-    body: null,
-    isStillAdmitted: () => true,
-  };
-  const reply = await scene.handlers.streamEvents(call);
-  const sink = { text: "", waitingBytes: 0, isEnded: false };
-  const gone = reply.stream?.({
-    write: (text) => void (sink.text += text),
-    get waitingBytes() {
-      return sink.waitingBytes;
-    },
-    end: () => void (sink.isEnded = true),
-  });
-  const seen = (): Seen[] =>
-    sink.text
-      .split("\n\n")
-      .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
-      .map((block) => {
-        const field = (name: string) =>
-          block
-            .split("\n")
-            .find((line) => line.startsWith(`${name}: `))
-            ?.slice(name.length + 2);
-        const data = field("data");
-        return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
-      });
-  return { sink, seen, gone: gone ?? (() => undefined), told: () => seen().filter((one) => one.type !== null) };
-}
-
-/** Reads that hang on promises alone are over after a few turns of the loop. */
-const settle = async (): Promise<void> => {
-  for (let turn = 0; turn < 5_000; turn++) await Promise.resolve();
-};
-
-const types = (told: readonly Seen[]) => told.map((one) => one.type);
+import { follow, openScene, settle, types, uuid } from "../testing/events-scene.ts";
+import { eventLimits } from "./events.ts";
 
 describe("GET /api/v1/events", () => {
   it("[A200] starts at what is newest, gives a cursor at once, and tells what comes after", async () => {
@@ -200,8 +69,22 @@ describe("GET /api/v1/events", () => {
     const data = reader.told().map((one) => one.data?.["data"]);
 
     expect(data[0]).toMatchObject({ nodeId: uuid(0), status: "dispatching", ackPending: true, workerName: "name of w-1" });
+    expect(data[1]).toMatchObject({ kind: "node.state", state: { stage: "running", worker: "name of w-1", attempt: 1 } });
     expect(data[4]).toMatchObject({ nodeId: uuid(0), revision: 5, content: { sum: 3 }, complete: true });
     expect(data.at(-1)).toMatchObject({ kind: "node.error", nodeId: uuid(1), error: { code: "E.RUNNER.FAILURE" } });
+  });
+
+  it("[A345] spells the artifacts of a result as its worker does, with its name and instants as text", async () => {
+    const artifacts = [{ resource: "res-1", worker: "default/w-1", type: "file", sizeBytes: 12, expiresAt: 3_000 }];
+    const facts = [{ type: "task.succeeded", data: { task: "r1.0", worker: "default/w-1", fence: 5 } }];
+    const reader = await follow(openScene(facts, { state: { artifacts } }), {}, "0");
+    await settle();
+
+    const words = { resource_id: "res-1", worker_name: "name of w-1", type: "file" };
+    expect(reader.told().at(-1)?.data?.["data"]).toMatchObject({
+      kind: "node.result.snapshot",
+      artifacts: [{ ...words, size_bytes: 12, expires_at: "1970-01-01T00:00:03.000Z" }],
+    });
   });
 
   it("[A203] turns feedback into state, printed text by channel, changed results and numbers", async () => {
@@ -270,7 +153,7 @@ describe("GET /api/v1/events", () => {
       await settle();
       return reader.told().map((one) => (one.data as { data: { state: object } }).data.state);
     };
-    const host = { stage: "hosting", middlewares: [uuid(7)], host_node_id: null, chain_index: null };
+    const host = { stage: "running", middlewares: [uuid(7)], host_node_id: null, chain_index: null };
     const inner = { ...said, host_node_id: uuid(1), chain_index: 0 };
 
     const [plain, ...chained] = await states({});
@@ -384,7 +267,7 @@ describe("GET /api/v1/events", () => {
       );
 
     expect(await refused({}, "x1")).toEqual(["E.REQUEST.INVALID", "headers.Last-Event-ID"]);
-    expect(await refused({ after: "-1" })).toEqual(["E.REQUEST.INVALID", "headers.Last-Event-ID"]);
+    expect(await refused({ after: "-1" })).toEqual(["E.REQUEST.INVALID", "query.after"]);
     expect(await refused({ topics: "run,nothing" })).toEqual(["E.REQUEST.INVALID", "query.topics"]);
   });
 

@@ -1,15 +1,18 @@
 // The stream of events: the tenant's log as readers see it, resumed by cursor, filtered, never ahead of the disk. What a fact says is
-// ../events/words.ts; one tail per tenant feeds all its readers.
+// ../events/words.ts; one tail per tenant feeds all its readers. What they get besides, and is in no log, is volatile-feed.ts.
 
-import { defaultSettings, paceOf, type Reader } from "@astraflow/engine";
-import { eventData, type Fault, fault, limits } from "@astraflow/protocol";
+import type { Reader } from "@astraflow/engine";
+import { type Fault, fault } from "@astraflow/protocol";
+import { type BeatWatch, usualHeartbeatMs } from "../events/beats.ts";
 import { createLookup } from "../events/lookup.ts";
 import { createTail, Expired, type Tail, type Told } from "../events/tail.ts";
-import type { Said } from "../events/words.ts";
+import type { VolatileEvents } from "../events/volatile.ts";
 import type { Link } from "../link.ts";
 import type { Outside } from "../outside.ts";
-import { type Call, type Handler, readCount } from "./call.ts";
+import type { Call, Handler } from "./call.ts";
+import { type Filter, namesWire, readFilter, readWishes } from "./event-filter.ts";
 import { type EventSink, type EventStream, openEventStream } from "./event-stream.ts";
+import { feedVolatile, type VolatileWishes } from "./volatile-feed.ts";
 
 export interface EventsOptions {
   readonly link: Link;
@@ -17,6 +20,8 @@ export interface EventsOptions {
   readonly outside: Outside;
   readonly ackDeadlineMs: number;
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
+  readonly volatile: VolatileEvents;
+  readonly beats: BeatWatch;
   /** What is called when this scheduler goes away: each reader's last word. */
   readonly farewells?: Set<() => void>;
 }
@@ -27,13 +32,15 @@ export const eventLimits = {
   feedBytesMax: 512 * 1024,
   pauseMs: 20,
   streamsPerTenantMax: 1_000,
+  /** Frames are many, and each reader is written each of them. */
+  wireStreamsPerTenantMax: 20,
   silentFactsMax: 500,
 } as const;
 
 export function eventsHandlers(options: EventsOptions): Record<"streamEvents", Handler> {
-  const { link, reader, outside, farewells = new Set() } = options;
+  const { link, reader, outside, volatile, farewells = new Set() } = options;
   const tails = new Map<string, Promise<Tail & { wake(): void }>>();
-  const open = new Map<string, { readers: number; endLooking(): void }>();
+  const open = new Map<string, { readers: number; wires: number; endLooking(): void }>();
   link.on("log", ({ tenant }) => void tails.get(tenant)?.then((tail) => tail.wake(), ignoreBroken));
 
   /** A tail that could not be made is made anew by whoever asks next. */
@@ -42,7 +49,7 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
   const tailOf = (tenant: string): Promise<Tail & { wake(): void }> => {
     const known = tails.get(tenant);
     if (known !== undefined) return known;
-    const { ackDeadlineMs, heartbeatMsOf = defaultHeartbeatMs } = options;
+    const { ackDeadlineMs, heartbeatMsOf = usualHeartbeatMs } = options;
     const lookup = createLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => outside.clock.now() });
     const made = headOf(reader, tenant).then((head) => createTail({ tenant, reader, lookup, outside }, head));
     tails.set(tenant, made);
@@ -50,26 +57,45 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
     return made;
   };
 
-  /** The log is looked at only while somebody reads: a timer without readers would keep a scheduler that stops from ending. */
-  const enter = (tenant: string, tail: { wake(): void }): (() => void) => {
-    const here = open.get(tenant) ?? { readers: 0, endLooking: outside.timers.every(eventLimits.lookMs, () => tail.wake()) };
+  /** Log and workers are looked at only while somebody reads: a timer without readers would keep a scheduler that stops from ending. */
+  const enter = (tenant: string, tail: { wake(): void }, wishes: VolatileWishes): (() => void) => {
+    const endBeats = wishes.beat === null ? null : options.beats.enter(tenant);
+    const begin = () => outside.timers.every(eventLimits.lookMs, () => tail.wake());
+    const here = open.get(tenant) ?? { readers: 0, wires: 0, endLooking: begin() };
+    const wires = wishes.frame === null ? 0 : 1;
     here.readers += 1;
+    here.wires += wires;
     open.set(tenant, here);
     return () => {
+      endBeats?.();
       here.readers -= 1;
+      here.wires -= wires;
       if (here.readers > 0) return;
       here.endLooking();
       open.delete(tenant);
     };
   };
 
+  /** Why there is no room for another reader; asked again when it begins to read: many may have come at once. */
+  const crowd = (tenant: string, wishes: VolatileWishes): Fault | null => {
+    const { readers, wires } = open.get(tenant) ?? { readers: 0, wires: 0 };
+    const { streamsPerTenantMax, wireStreamsPerTenantMax } = eventLimits;
+    if (readers >= streamsPerTenantMax)
+      return fault("E.OVERLOADED", `${streamsPerTenantMax} readers of events are here already; come back later`);
+    if (wishes.frame === null || wires < wireStreamsPerTenantMax) return null;
+    return fault("E.OVERLOADED", `${wireStreamsPerTenantMax} readers of frames are here already; come back later`);
+  };
+
   return {
     async streamEvents(call) {
       const { tenant } = call.identity;
       const filter = readFilter(call.query);
+      const wishes = readWishes(call.query, filter, tenant);
+      if (namesWire(call.query) && !call.identity.grants.includes("operate"))
+        throw fault("E.AUTH.FORBIDDEN", "the topic wire is for those who are granted operate; this token is not");
       const asked = readStart(call);
-      if ((open.get(tenant)?.readers ?? 0) >= eventLimits.streamsPerTenantMax)
-        throw fault("E.OVERLOADED", `${eventLimits.streamsPerTenantMax} readers of events are here already; come back later`);
+      const full = crowd(tenant, wishes);
+      if (full !== null) throw full;
       const tail = await tailOf(tenant);
       // Without a cursor a reader starts at what is newest. The tail does not know: while nobody listened it has not moved.
       const head = await headOf(reader, tenant);
@@ -78,13 +104,24 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
         body: "",
         media: "text/event-stream; charset=utf-8",
         headers: { "x-accel-buffering": "no" },
-        stream: (sink) => feed({ call, sink, tail, filter, start, outside, head, farewells }, enter(tenant, tail)),
+        stream: (sink) => {
+          const late = crowd(tenant, wishes);
+          if (late !== null) return sendAway(sink, outside, late);
+          return feed(
+            { call, sink, tail, filter, wishes, start, outside, head, farewells, volatile },
+            enter(tenant, tail, wishes),
+          );
+        },
       };
     },
   };
 }
 
-const defaultHeartbeatMs = (tenant: string, dialect: string): number => paceOf(defaultSettings, tenant, dialect).heartbeatMs;
+function sendAway(sink: EventSink, outside: Outside, why: Fault): () => void {
+  const stream = openEventStream(sink, { outside, objection: () => null, overloaded: () => why, ended: () => undefined });
+  stream.refuse(why);
+  return () => stream.stop();
+}
 
 interface Cursor {
   readonly position: number;
@@ -97,15 +134,18 @@ interface Feeding {
   readonly sink: EventSink;
   readonly tail: Tail;
   readonly filter: Filter;
+  readonly wishes: VolatileWishes;
   readonly start: Cursor;
   readonly outside: Outside;
   /** Of the log when the reader came: what it is told up to there is a replay. */
   readonly head: number;
   readonly farewells: Set<() => void>;
+  readonly volatile: VolatileEvents;
 }
 
 /** Feeds one reader until it goes: what it missed first, as fast as it reads, then what comes. */
-function feed({ call, sink, tail, filter, start, outside, head, farewells }: Feeding, ended: () => void): () => void {
+function feed(feeding: Feeding, ended: () => void): () => void {
+  const { call, sink, tail, filter, wishes, start, outside, head, farewells, volatile } = feeding;
   // A cursor ahead of the log is of another one, such as that of a store before it was restored.
   const isStrange = start.position > head;
   let { position, place } = isStrange ? { position: head, place: null } : start;
@@ -115,14 +155,17 @@ function feed({ call, sink, tail, filter, start, outside, head, farewells }: Fee
   let isAsked = false;
   let isPaused = false;
   let endListening = (): void => undefined;
+  let endVolatile = (): void => undefined;
+  const grant = wishes.frame === null ? undefined : "operate";
   const stream = openEventStream(sink, {
     outside,
-    objection: () => (call.isStillAdmitted() ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
+    objection: () => (call.isStillAdmitted(grant) ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
     overloaded: () => fault("E.OVERLOADED", "events came faster than they were read; come back with the last event's id"),
     ended: () => {
       isOver = true;
       farewells.delete(sayGoodbye);
       endListening();
+      endVolatile();
       ended();
     },
   });
@@ -178,6 +221,8 @@ function feed({ call, sink, tail, filter, start, outside, head, farewells }: Fee
   if (isStrange) stream.send({ id: String(head), type: "error", data: JSON.stringify(ahead(start.position, head)) });
   else stream.send({ id: spell(position, place) });
   endListening = tail.listen(look);
+  const { tenant } = call.identity;
+  endVolatile = feedVolatile({ tenant, volatile, outside, sink, stream, wishes, isCaughtUp: () => position >= head });
   look();
   return () => stream.stop();
 }
@@ -222,46 +267,13 @@ const spell = (position: number, place: number | null): string => (place === nul
 
 /** `Last-Event-ID`, or the query's `after` where a reader comes with the cursor of a page. */
 function readStart(call: Call): Cursor | null {
-  const text = call.header("last-event-id") || call.query["after"];
+  const header = call.header("last-event-id");
+  const text = header || call.query["after"];
   if (text === undefined || text === "") return null;
   const parts = /^([0-9]{1,16})(?:\.([0-9]{1,6}))?$/.exec(text);
   const position = Number(parts?.[1]);
   if (parts !== null && Number.isSafeInteger(position))
     return { position, place: parts[2] === undefined ? null : Number(parts[2]) };
-  throw fault("E.REQUEST.INVALID", "Last-Event-ID must be the id of an event of this stream, or a page's asOf", {
-    path: "headers.Last-Event-ID",
-  });
-}
-
-type Filter = (event: Said) => boolean;
-
-const words = [
-  ...new Set(Object.keys(eventData).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join(".")))),
-];
-
-/** Whatever is named must fit; events that are about no run pass the filter of a client's session, as worker events do. */
-function readFilter(query: Readonly<Record<string, string>>): Filter {
-  const { clientSessionId, runId, nodeId, hostNodeId, middleware, workerName } = query;
-  const chainIndex = readCount(query, "chainIndex", undefined);
-  const topics = readTopics(query["topics"]);
-  return ({ type, scope, node }) => {
-    if (topics !== null && !topics.some((topic) => type === topic || type.startsWith(`${topic}.`))) return false;
-    if (clientSessionId !== undefined && scope.runId !== undefined && scope.clientSessionId !== clientSessionId) return false;
-    if (runId !== undefined && scope.runId !== runId) return false;
-    if (workerName !== undefined && scope.workerName !== workerName) return false;
-    if (nodeId !== undefined && node?.nodeId !== nodeId) return false;
-    if (chainIndex !== undefined && node?.chainIndex !== chainIndex) return false;
-    if (middleware !== undefined && node?.middlewares?.includes(middleware) !== true) return false;
-    return hostNodeId === undefined || node?.hostNodeId === hostNodeId;
-  };
-}
-
-function readTopics(text: string | undefined): readonly string[] | null {
-  if (text === undefined || text === "" || text === "*") return null;
-  const topics = text.split(",").slice(0, limits.pageItemsMax);
-  const unknown = topics.find((topic) => !words.includes(topic));
-  if (unknown === undefined) return topics;
-  throw fault("E.REQUEST.INVALID", `query.topics must be some of ${words.join(", ")}, with commas between them`, {
-    path: "query.topics",
-  });
+  const path = header ? "headers.Last-Event-ID" : "query.after";
+  throw fault("E.REQUEST.INVALID", `${path} must be the id of an event of this stream, or a page's asOf`, { path });
 }

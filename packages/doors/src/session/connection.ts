@@ -16,6 +16,7 @@ import {
 } from "@astraflow/protocol";
 import { dialectRules } from "@astraflow/session";
 import type { ShownCertificate } from "../gate.ts";
+import { type Receiver, receiverOf } from "./frame-log.ts";
 import { type Bound, greet, isBound } from "./greeting.ts";
 import { Introduction } from "./introduction.ts";
 import { ticketOf } from "./notes.ts";
@@ -24,6 +25,7 @@ import { findSession } from "./resumption.ts";
 import { Session } from "./session.ts";
 import { frameFields, type Line, type Surroundings, windowsOf } from "./surroundings.ts";
 import { Writer } from "./texts.ts";
+import { traceFor } from "./wire-tap.ts";
 import { readAs } from "./words.ts";
 
 /** What a connection asks of its socket. */
@@ -100,13 +102,22 @@ export class Connection implements Line {
   private receive(envelope: Envelope, bytes: number): void {
     // From then on its session writes down what it hears.
     if (this.session === null) this.around.frameLog?.heard(envelope, null);
-    if (this.bound === null) return envelope.type === "control.resume" ? this.resume(envelope) : this.greet(envelope);
+    if (this.bound === null)
+      return envelope.type === "control.resume" ? this.resume(envelope, bytes) : this.greet(envelope, bytes);
     if (!isBound(this.bound, envelope)) {
       this.audit("session.mismatch", { code: "E.SESSION.TENANT_MISMATCH", ...frameFields(envelope) });
       return this.fail(fault("E.SESSION.TENANT_MISMATCH", "tenant and sender must stay those of the handshake"), envelope);
     }
     if (this.session !== null) this.session.inbound.receive(envelope, bytes);
-    else this.hearGreeted(this.bound, envelope, bytes);
+    else {
+      this.show(this.bound, envelope, bytes);
+      this.hearGreeted(this.bound, envelope, bytes);
+    }
+  }
+
+  /** To whoever looks on, once it is known from whom it is. */
+  private show(bound: Bound, envelope: Envelope, bytes: number): void {
+    this.around.wireTap?.heard(envelope, bytes, receiverOf(bound, bound.label.name));
   }
 
   /** Heard now what came too early, in order. */
@@ -119,11 +130,12 @@ export class Connection implements Line {
 
   // ---- from stranger to session
 
-  private greet(first: Envelope): void {
+  private greet(first: Envelope, bytes: number): void {
     const bound = greet(first, this.wire.certificate, this.around);
     if (bound instanceof Fault) return this.turnAway(first, bound);
     this.bound = bound;
-    this.speakTo(bound);
+    this.speakTo(receiverOf(bound, bound.label.name));
+    this.show(bound, first, bytes);
     this.move("greeted");
     this.deadline = Number.POSITIVE_INFINITY;
     if (!this.wire.trust(bound.tenant)) return this.sendBack(bound.tenant);
@@ -190,11 +202,12 @@ export class Connection implements Line {
   }
 
   /** Refused at once where it must be; else it waits for its turn as a handshake does: a crowd that was cut off comes back all at once. */
-  private resume(first: Envelope): void {
+  private resume(first: Envelope, bytes: number): void {
     const resume = readPayload("v2", "control.resume", first.payload);
     if (resume instanceof Fault) return this.turnAway(first, resume);
     const session = findSession(first, resume, this.wire.certificate, this.around);
     if (session instanceof Fault) return this.turnAway(first, session);
+    this.around.wireTap?.heard(first, bytes, session.receiver);
     this.deadline = Number.POSITIVE_INFINITY;
     if (!this.wire.trust(session.bound.tenant)) return this.sendBack(session.bound.tenant);
     this.isPaced = true;
@@ -228,15 +241,15 @@ export class Connection implements Line {
   /** Refused at its first frame. */
   private turnAway(first: Envelope, why: Fault): void {
     const { tenant, sender } = first;
-    this.speakTo({ dialect: first.type === "handshake" ? "v1" : "v2", tenant, instance: sender.id });
+    const dialect = first.type === "handshake" ? "v1" : "v2";
+    this.speakTo(receiverOf({ dialect, tenant, instance: sender.id }, null));
     this.audit("session.refused", { code: why.code, tenant, sender: { id: sender.id }, ...frameFields(first) });
     this.fail(why, first);
   }
 
-  private speakTo({ dialect, tenant, instance }: Pick<Bound, "dialect" | "tenant" | "instance">): void {
-    const { frameLog, stamp } = this.around;
-    this.writer = new Writer(dialect, tenant, stamp);
-    if (frameLog !== null) this.writer.trace = (frame) => frameLog.said(frame, { dialect, tenant, instance, session: null });
+  private speakTo(to: Receiver): void {
+    this.writer = new Writer(to.dialect, to.tenant, this.around.stamp);
+    this.writer.trace = traceFor(this.around, to);
   }
 
   // ---- what the session asks of its line

@@ -6,6 +6,7 @@ import { type GrantRecord, grantPrefix, putGrant, putResource } from "../resourc
 import { createFakeDocs, type FakeDocs } from "../testing/docs.ts";
 import { dispatchTo } from "../testing/effects.ts";
 import { type FakeWorker, handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
+import { grantOf } from "../testing/grant.ts";
 import { type House, openHouse } from "../testing/house.ts";
 import { manifestOf } from "../testing/manifest.ts";
 import { binderLimits } from "./dispatch-bindings.ts";
@@ -14,19 +15,7 @@ const secret = "hunter2-of-the-house";
 const needing = { packageName: "mail", packageVersion: "1.0.0" };
 const needs = { requirements: { resources: [{ key: "smtp", type: "secret" }] } };
 const mail = () => ({ ...manifestOf("mail", "1.0.0"), ...needs });
-const grant: GrantRecord = {
-  id: `${grantPrefix("mail")}g1`,
-  resourceId: "r1",
-  packageName: "mail",
-  packageVersion: null,
-  resourceKey: "smtp",
-  scope: "global",
-  workflowId: null,
-  actions: ["read"],
-  metadata: null,
-  createdAt: 1,
-  createdBy: "ann",
-};
+const grant: GrantRecord = grantOf(`${grantPrefix("mail")}g1`);
 const bound = { __resourceBindings: { smtp: expect.objectContaining({ resourceId: "r1", value: secret }) } };
 
 interface Scene {

@@ -104,6 +104,7 @@ export class Entrance {
       dialect: session.bound.dialect,
       features: [...session.introduction.features],
     });
+    session.kept.compare();
     line.opened();
   }
 

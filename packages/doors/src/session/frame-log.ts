@@ -1,67 +1,102 @@
-// Every frame of the session door as a line of the log, for whoever looks into an exchange afterwards. Only where lines at debug are
-// kept: elsewhere there is no such log at all, and no line is built. What is written about sessions is in session.ts.
+// What of a frame may be shown to people, and every frame of the session door as a line of the log, for whoever looks into an exchange
+// afterwards: only where lines at debug are kept. Frames for those who look on are in wire-tap.ts; what is written about sessions, session.ts.
 
+import type { Held, SendDispatch } from "@astraflow/engine";
 import { type Dialect, type Envelope, limits, type OutgoingFrame } from "@astraflow/protocol";
 import type { Outside } from "../outside.ts";
 import { frameFields } from "./surroundings.ts";
 import { schedulerId } from "./texts.ts";
 
-/** To whom a frame goes, and how it is spelled for them. */
+/** The worker at the other end, and how frames are spelled for it. */
 export interface Receiver {
   readonly dialect: Dialect;
   readonly tenant: string;
   readonly instance: string;
+  /** Null while it has not shown who it is: what it says of itself counts for nothing then. */
+  readonly workerName: string | null;
   /** Null before there is one. */
   readonly session: string | null;
 }
 
+/** Before it has a session. */
+export const receiverOf = (
+  { dialect, tenant, instance }: Pick<Receiver, "dialect" | "tenant" | "instance">,
+  workerName: string | null,
+): Receiver => ({ dialect, tenant, instance, workerName, session: null });
+
+/** The work in a frame that we send; null where it carries none. */
+export type Carried = readonly SendDispatch[] | { readonly run: string; readonly task: string } | null;
+
 export interface FrameLog {
   heard(envelope: Envelope, session: string | null): void;
-  said(frame: OutgoingFrame, to: Receiver): void;
+  said(frame: OutgoingFrame, carried: Carried, to: Receiver): void;
+}
+
+/** Of a frame only its names, its number and the verdict: all else may be secret, or long. */
+export interface FrameWords {
+  readonly type: string;
+  readonly id: string;
+  readonly corr?: string;
+  readonly seq?: number;
+  readonly ack?: { readonly for?: string | undefined; readonly request?: boolean | undefined };
+  readonly code?: string;
+  readonly ok?: false;
+  readonly ackSeq?: number;
+  readonly tasks?: readonly string[];
 }
 
 export function createFrameLog(outside: Pick<Outside, "isDebug" | "log">): FrameLog | null {
   if (outside.isDebug !== true) return null;
   return {
     heard(envelope, session) {
-      const { tenant, sender, ack, payload } = envelope;
-      outside.log({
-        level: "debug",
-        event: "frame.in",
-        tenant,
-        sender: { id: sender.id },
-        session,
-        ...frameFields(envelope),
-        ...(ack !== undefined && { ack }),
-        ...wordsOf(payload),
-        ...tasksOf(envelope.type, payload),
-      });
+      const { tenant, sender } = envelope;
+      outside.log({ level: "debug", event: "frame.in", tenant, sender: { id: sender.id }, session, ...heardWords(envelope) });
     },
-    said({ type, id, corr, number, runSeq, ackFor, ackRequest, payload }, { dialect, tenant, instance, session }) {
-      const seq = dialect === "v1" ? runSeq : number;
+    said(frame, carried, to) {
       outside.log({
         level: "debug",
         event: "frame.out",
-        tenant,
+        tenant: to.tenant,
         sender: { id: schedulerId },
-        receiver: { id: instance },
-        session,
-        type,
-        id,
-        ...(corr !== undefined && { corr }),
-        ...(seq !== undefined && { seq }),
-        ...(ackFor !== undefined && { ack: { for: ackFor } }),
-        ...(ackRequest === true && { ack: { request: true } }),
-        // A payload that is text already is work, which has no code.
-        ...(typeof payload === "object" && wordsOf(payload)),
-        ...tasksOf(type, payload),
+        receiver: { id: to.instance },
+        session: to.session,
+        ...saidWords(frame, carried, to.dialect),
       });
     },
   };
 }
 
-/** Of what a payload says only the verdict: all else may be secret, or long. */
-function wordsOf(payload: object): Record<string, unknown> {
+export function heardWords(envelope: Envelope): FrameWords {
+  const { type, ack, payload } = envelope;
+  return {
+    ...(frameFields(envelope) as unknown as FrameWords),
+    ...(ack !== undefined && { ack }),
+    ...verdictOf(type, payload),
+    ...(type.endsWith(".batch") && tasksOf(payload["items"])),
+  };
+}
+
+export function saidWords(frame: OutgoingFrame, carried: Carried, dialect: Dialect): FrameWords {
+  const { type, id, corr, number, runSeq, ackFor, ackRequest, payload } = frame;
+  const seq = dialect === "v1" ? runSeq : number;
+  return {
+    type,
+    id,
+    ...(corr !== undefined && { corr }),
+    ...(seq !== undefined && { seq }),
+    ...(ackFor !== undefined && { ack: { for: ackFor } }),
+    ...(ackRequest === true && { ack: { request: true } }),
+    // A payload that is text already is work, which has no code.
+    ...(typeof payload === "object" && verdictOf(type, payload)),
+    ...(type.endsWith(".batch") && isMany(carried) && { tasks: carried.map(({ dispatch }) => spell(dispatch)) }),
+  };
+}
+
+export const isMany = (carried: Carried): carried is readonly SendDispatch[] => Array.isArray(carried);
+
+/** What a vendor means by these words is not known here: it may be secret. */
+function verdictOf(type: string, payload: object): Pick<FrameWords, "code" | "ok" | "ackSeq"> {
+  if (type.startsWith("ext.")) return {};
   const { code, ok, ack_seq } = payload as Record<string, unknown>;
   return {
     ...(typeof code === "string" && { code: code.slice(0, 200) }),
@@ -71,15 +106,14 @@ function wordsOf(payload: object): Record<string, unknown> {
 }
 
 /** A batch points to no single task: those in it are named as their dispatches are, or they could not be found. */
-function tasksOf(type: string, payload: object | string): { tasks?: string[] } {
-  if (!type.endsWith(".batch")) return {};
-  const { items } = (typeof payload === "string" ? JSON.parse(payload) : payload) as { items?: unknown };
-  if (!Array.isArray(items)) return {};
-  return { tasks: items.slice(0, limits.batchItemsMax).map(nameOf) };
+function tasksOf(items: unknown): { tasks?: string[] } {
+  return Array.isArray(items) ? { tasks: items.slice(0, limits.batchItemsMax).map(nameOf) } : {};
 }
 
 function nameOf(item: unknown): string {
   const { task_id: task, fence } = (typeof item === "object" && item !== null ? item : {}) as Record<string, unknown>;
   if (typeof task !== "string") return "?";
-  return typeof fence === "number" ? `${task.slice(0, 200)}#${fence}` : task.slice(0, 200);
+  return typeof fence === "number" ? spell({ task: task.slice(0, 200), fence }) : task.slice(0, 200);
 }
+
+const spell = ({ task, fence }: Held): string => `${task}#${fence}`;

@@ -55,7 +55,7 @@ export function isBound(bound: Bound, envelope: Envelope): boolean {
 }
 
 /** Extensions of the protocol that this door uses with workers that announce them. */
-const sessionFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew"];
+const sessionFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
 
 /** What a worker needs to know of its session: its name, its token, its lease, both windows, and what both ends understand. */
 export function acceptance(of: {

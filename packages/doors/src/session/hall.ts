@@ -3,6 +3,7 @@
 
 import type { Effect } from "@astraflow/engine";
 import { type Fault, fault, prepareFrames } from "@astraflow/protocol";
+import type { VolatileEvents } from "../events/volatile.ts";
 import type { Gate } from "../gate.ts";
 import type { Link } from "../link.ts";
 import type { Metrics } from "../metrics.ts";
@@ -11,6 +12,7 @@ import { Admission } from "./admission.ts";
 import type { DispatchBinder } from "./dispatch-bindings.ts";
 import { FrameCounters } from "./frame-counters.ts";
 import { createFrameLog } from "./frame-log.ts";
+import type { CompareKept } from "./kept-resources.ts";
 import { type SessionLimits, sessionLimits } from "./limits.ts";
 import { createMeters } from "./meters.ts";
 import { Peer, type PeerHome } from "./peer.ts";
@@ -20,6 +22,7 @@ import type { Session } from "./session.ts";
 import { SessionBook } from "./session-book.ts";
 import type { ExtensionEar, NoteManifests, Surroundings, TenantWindows } from "./surroundings.ts";
 import { createStamp } from "./texts.ts";
+import { createWireTap } from "./wire-tap.ts";
 
 export interface SessionHallOptions {
   readonly link: Link;
@@ -35,6 +38,10 @@ export interface SessionHallOptions {
   readonly noteManifests?: NoteManifests;
   /** Who finds the resources that packages ask for; without one tasks are sent without. */
   readonly binder?: DispatchBinder;
+  /** Who finds what results have left with a worker; without one what it lost ends by its time to live. */
+  readonly compareKept?: CompareKept;
+  /** Where heartbeats and frames are told that stand in no log; without it they are not told. */
+  readonly volatile?: VolatileEvents;
   /** This is the only scheduler on its store. */
   readonly isAlone?: boolean;
 }
@@ -83,6 +90,8 @@ class Hall implements SessionHall, PeerHome {
       gate,
       outside,
       frameLog: createFrameLog(outside),
+      wireTap: options.volatile === undefined ? null : createWireTap(options.volatile),
+      volatile: options.volatile ?? null,
       limits: this.#limits,
       stamp: createStamp(() => outside.clock.now()),
       meter: this.meters,
@@ -94,6 +103,7 @@ class Hall implements SessionHall, PeerHome {
       tenants: options.tenants ?? {},
       roll: createRoll(),
       binder: options.binder ?? null,
+      compareKept: options.compareKept ?? null,
       step: (session, step) => this.#step(session, step),
       post: (session, command, note) =>
         link.post(command, (body, why) => {

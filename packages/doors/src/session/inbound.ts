@@ -1,10 +1,11 @@
 // What a worker says in its session: control frames heard, work frames put in order and read, acknowledged once answered. Order and
 // repeats are the stream's business, what words of work lead to is work-ear.ts; how the session began and ends is in session.ts.
 
-import type { FaultData, Held, SendOrder } from "@astraflow/engine";
+import type { AnswerBody, FaultData, Held, SendOrder } from "@astraflow/engine";
 import { type Envelope, Fault, fault, frameTypeOf, type Payloads } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
 import { isRetryable } from "../plain-fault.ts";
+import { tellBeat } from "./beat-words.ts";
 import { Introduction } from "./introduction.ts";
 import { type Note, ticketOf } from "./notes.ts";
 import { RecentIds } from "./recent-ids.ts";
@@ -35,6 +36,7 @@ export class Inbound {
   /** A frame on the session's socket, from whom it is bound to. */
   receive(envelope: Envelope, bytes: number): void {
     this.#around.frameLog?.heard(envelope, this.#session.id);
+    this.#around.wireTap?.heard(envelope, bytes, this.#session.receiver);
     const type = this.#typeOf(envelope);
     const { dialect, worker } = this.#session.bound;
     if (dialect !== "v2") this.#around.frameCounters.hear(worker, envelope.id);
@@ -97,6 +99,7 @@ export class Inbound {
     const isListed = register.packages !== undefined || register.manifests !== undefined;
     session.introduction = new Introduction(register, isListed ? null : session.introduction.catalog);
     session.showManifests(register.manifests ?? []);
+    session.kept.compare();
     this.#describe(ticketOf(envelope, bytes));
   }
 
@@ -111,9 +114,10 @@ export class Inbound {
     if (installed !== undefined && session.introduction.learn(installed)) this.#describe(silent);
     // While the store stalls the older beats still wait; this one would say nothing they do not.
     if (session.isEnded || session.notes.beats >= this.#around.limits.beatsMax) return;
-    const note: Note = { what: "beat", ticket, left: 1 };
+    const command = beatCommand(session.speaker, beat, this.#around.limits.vitalsCharsMax);
+    const note: Note = { what: "beat", ticket, left: 1, beat: command };
     session.notes.enter(note);
-    session.post(beatCommand(session.speaker, beat, this.#around.limits.vitalsCharsMax), note);
+    session.post(command, note);
   }
 
   #hearAck(envelope: Envelope): void {
@@ -133,6 +137,8 @@ export class Inbound {
         held.push({ task: send.dispatch.task, fence: send.dispatch.fence });
     }
     const { tenant, worker, session: by } = session.speaker;
+    const heard = session.outbound.heardDrain(named);
+    if (heard !== null) session.post({ type: "worker.heard", tenant, worker, session: by, ...heard }, null);
     if (held.length > 0) session.post({ type: "task.ack", tenant, worker, session: by, held }, null);
     if (untaken !== null) this.#hearUntaken(untaken, envelope, ack.info);
   }
@@ -271,7 +277,7 @@ export class Inbound {
 
   // ---- what the engine answered
 
-  answered(note: Note, why: FaultData | null): void {
+  answered(note: Note, body: AnswerBody | null, why: FaultData | null): void {
     const session = this.#session;
     const isLast = session.notes.answer(note);
     if (session.isEnded) return;
@@ -285,6 +291,9 @@ export class Inbound {
       this.#ear.refused(note, why);
     }
     if (isLast) this.#ear.close(note.ticket, note.refusal);
+    // Of a session that has lost its socket meanwhile the log says more, and later.
+    if (note.beat !== undefined && why === null && session.phase === "live")
+      tellBeat(this.#around, session.bound, note.beat, body);
   }
 
   #read<T extends Known>(type: T, envelope: Envelope): Payloads[T] | null {

@@ -33,10 +33,12 @@ export class Introduction {
   /** What runs there; null once the engine knows it. */
   private running: readonly Held[] | null;
   private hasInventory = false;
+  /** What it keeps under names; null where it does not say, and once that was compared. */
+  private keeps: readonly string[] | null;
 
   /** `before`: what is known of an earlier catalogue. */
   constructor(register: Register, before: Shown | null) {
-    const { capabilities, packages, manifests, running, boot_id, payload_types } = register;
+    const { capabilities, packages, manifests, running, boot_id, payload_types, resources } = register;
     const { concurrency, runtimes, features, pool, tags } = capabilities;
     this.features = new Set(features);
     this.said = {
@@ -54,6 +56,14 @@ export class Introduction {
     this.shown = before;
     this.boot = boot_id ?? null;
     this.running = heldOf(running ?? []);
+    this.keeps = this.features.has("resources") ? (resources ?? null) : null;
+  }
+
+  /** Asked once: what it keeps changes with every task. */
+  takeKept(): readonly string[] | null {
+    const { keeps } = this;
+    this.keeps = null;
+    return keeps;
   }
 
   get catalog(): Shown | null {

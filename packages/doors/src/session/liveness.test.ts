@@ -77,6 +77,40 @@ describe("heartbeats, silence and drains", () => {
     expect(worker.socket.readyState).toBe(worker.socket.OPEN);
   });
 
+  it("[A262] ask a worker that announced undrain to say that it heard of a drain or its end, and tell the engine once", async () => {
+    const { engine } = house;
+    const worker = await house.worker({ features: ["undrain"] });
+    const { session } = await engine.next("worker.join");
+    const ack = (id: string) => worker.say("control.ack", { ok: true, for: id }, { ack: { for: id } });
+
+    engine.say({ type: "drain", session, worker: "default/w-1", on: true, reason: "by ann" });
+    const drain = await worker.next("control.drain");
+    engine.say({ type: "drain", session, worker: "default/w-1", on: false, reason: "by ann" });
+    const undrain = await worker.next("control.undrain");
+    engine.say({ type: "drain", session, worker: "default/w-1", on: true, reason: "by ann" });
+    const second = await worker.next("control.drain");
+    expect([drain.ack, undrain.ack]).toEqual([{ request: true }, { request: true }]);
+    for (const id of [drain.id, drain.id, "control.drain-99", undrain.id, second.id]) ack(id);
+    await worker.settle();
+
+    const heard = engine.commands.filter(({ type }) => type === "worker.heard");
+    const word = { type: "worker.heard", tenant: "default", worker: "default/w-1", session };
+    expect(heard).toEqual([
+      { ...word, on: true, isToldAgain: true },
+      { ...word, on: false, isToldAgain: false },
+      { ...word, on: true, isToldAgain: false },
+    ]);
+  });
+
+  it("[A262] ask no other worker: it would not answer", async () => {
+    const worker = await house.worker();
+    const { session } = await house.engine.next("worker.join");
+
+    house.engine.say({ type: "drain", session, worker: "default/w-1", on: true, reason: "by ann" });
+
+    expect((await worker.next("control.drain")).ack).toBeUndefined();
+  });
+
   it("[D42] name tenant, sender, type, id, corr, number and code of the frame in the log line of what it caused", async () => {
     const worker = await house.worker();
 

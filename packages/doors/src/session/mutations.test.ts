@@ -1,15 +1,7 @@
+import { createDice, mutateText } from "@astraflow/protocol/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { dial, type FakeWorker, handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
 import { type House, openHouse } from "../testing/house.ts";
-
-/** A small repeatable dice: the same corpus in every run. */
-function createDice(seed: number): (sides: number) => number {
-  let state = seed;
-  return (sides) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
-  };
-}
 
 const envelope = (type: string, payload: object, more: object = {}) => ({
   type,
@@ -69,49 +61,6 @@ const v1Samples = [
 
 const corpora = { v2: v2Samples, first: firstSamples, v1: v1Samples };
 
-const splices = [
-  "\u0000",
-  "\\u0000",
-  "null",
-  "-1",
-  "1e999",
-  "9007199254740993",
-  '"__proto__":1,',
-  "{}",
-  "[]",
-  '"',
-  "\\",
-  "\ud800",
-  "💥",
-  "true",
-  "}".repeat(5),
-  "[".repeat(200),
-  '"'.repeat(3),
-  "control.",
-  "#",
-  "/",
-];
-
-/** One of: a byte changed, a part cut out, a part doubled, something put in, a value swapped for one of another kind. */
-function mutate(text: string, roll: (sides: number) => number): string {
-  const at = roll(text.length);
-  const length = 1 + roll(24);
-  switch (roll(5)) {
-    case 0:
-      return text.slice(0, at) + String.fromCharCode(roll(256)) + text.slice(at + 1);
-    case 1:
-      return text.slice(0, at) + text.slice(at + length);
-    case 2:
-      return text.slice(0, at + length) + text.slice(at);
-    case 3:
-      return text.slice(0, at) + (splices[roll(splices.length)] ?? "") + text.slice(at);
-    default:
-      return text.replace(/:("[^"]*"|\d+|true|\{\}|\[\])/g, (value) =>
-        roll(6) === 0 ? `:${splices[roll(splices.length)] ?? ""}` : value,
-      );
-  }
-}
-
 describe("a corpus of mutated frames", () => {
   let house: House;
   beforeAll(async () => {
@@ -141,7 +90,7 @@ describe("a corpus of mutated frames", () => {
       const silent: string[] = [];
       for (let n = 0; n < 1_000; n += 1) {
         const sample = samples[roll(samples.length)] ?? "";
-        const text = mutate(sample, roll);
+        const text = mutateText(sample, roll);
         const phase = roll(3);
         const worker = phase === 2 ? await join(dialect) : await dial(house.ws, { isUnchecked: true });
         if (phase === 1) worker.raw(samples[0] ?? "");

@@ -1,5 +1,6 @@
 // A worker's frames on their way through the engine, and how much of them is unanswered. Which ack an answer leads to is the stream's business.
 
+import type { BeatWorker } from "@astraflow/engine";
 import type { Envelope, NextRequest } from "@astraflow/protocol";
 import type { Ticket } from "@astraflow/session";
 
@@ -11,6 +12,8 @@ export interface Note {
   readonly refusal?: string;
   /** A question that must be answered even where the engine refuses it. */
   readonly next?: NextRequest;
+  /** Told, once it is stored, to whoever listens. */
+  readonly beat?: BeatWorker;
   left: number;
 }
 

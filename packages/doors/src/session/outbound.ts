@@ -15,6 +15,8 @@ export interface Item extends Outgoing {
 
 /** About what an envelope weighs. */
 const envelopeBytes = 512;
+/** Drains and their ends that are remembered until they are acknowledged. */
+const drainsMax = 16;
 
 export class Outbound {
   readonly #stream: Stream<Item, unknown>;
@@ -27,6 +29,8 @@ export class Outbound {
   readonly #unbound = new Map<string, number>();
   /** Attempts that the worker is being told to stop. */
   readonly #stopping = new Set<string>();
+  /** Frames that said that a drain came or went, and of which the worker has not said that it heard them. */
+  readonly #drains = new Map<string, boolean>();
 
   constructor(stream: Stream<Item, unknown>, writer: Writer, features: ReadonlySet<string>) {
     this.#stream = stream;
@@ -106,6 +110,24 @@ export class Outbound {
     const message = "the result of what was called is larger than a frame to this worker may be; let it hand out an artifact";
     const send = fits ? next : { ...next, result: null, error: { code: "E.FRAME.TOO_LARGE", message } };
     this.#put(send, this.#writer.nextId("biz.exec.next.response"), "command", send.result?.length ?? 0);
+  }
+
+  /** Those who know the end of a drain are asked to say that they have heard of it, or of its beginning; the others never do. */
+  tellDrain(line: Line, on: boolean, reason: string): void {
+    const ask = this.#features.has("undrain") ? this.#writer.nextId(on ? "control.drain" : "control.undrain") : undefined;
+    if (ask !== undefined) this.#drains.set(ask, on);
+    // Who answers none of them is told at its next join.
+    const [oldest] = this.#drains.keys();
+    if (this.#drains.size > drainsMax && oldest !== undefined) this.#drains.delete(oldest);
+    line.send(on ? this.#writer.drain(reason, ask) : this.#writer.undrain(reason, ask));
+  }
+
+  /** Whether the acknowledged frame said that a drain came (`on`) or went, and whether another that says the same is out; null: it said neither. */
+  heardDrain(id: string | undefined): { readonly on: boolean; readonly isToldAgain: boolean } | null {
+    const on = id === undefined ? undefined : this.#drains.get(id);
+    if (id === undefined || on === undefined) return null;
+    this.#drains.delete(id);
+    return { on, isToldAgain: [...this.#drains.values()].includes(on) };
   }
 
   /** The frame has the command's own id, so that a refusal of it tells which command was refused. */

@@ -17,15 +17,18 @@ import { type Due, dialectRules, type Sent, Stream } from "@astraflow/session";
 import type { ShownPackage } from "../handlers.ts";
 import { isRetryable, plainFault } from "../plain-fault.ts";
 import { Entrance } from "./entrance.ts";
+import type { Receiver } from "./frame-log.ts";
 import type { Bound } from "./greeting.ts";
 import { HeldNodes } from "./held-nodes.ts";
 import { Inbound } from "./inbound.ts";
 import type { Introduction } from "./introduction.ts";
+import { KeptEar } from "./kept-ear.ts";
 import { type Note, Notes } from "./notes.ts";
 import { type Item, Outbound } from "./outbound.ts";
 import { moveSession, type SessionPhase } from "./phase.ts";
 import { frameFields, type Line, type Surroundings, windowsOf } from "./surroundings.ts";
 import type { Writer } from "./texts.ts";
+import { traceFor } from "./wire-tap.ts";
 import type { Speaker } from "./words.ts";
 
 export class Session {
@@ -38,8 +41,11 @@ export class Session {
   readonly heldNodes = new HeldNodes();
   readonly outbound: Outbound;
   readonly inbound: Inbound;
+  readonly kept: KeptEar;
   readonly entrance: Entrance;
   readonly windows: { readonly send: number; readonly recv: number };
+  /** Its worker, as frames are shown. */
+  readonly receiver: Receiver;
   introduction: Introduction;
   phase: SessionPhase = "describing";
   /** Its socket; null while it waits for its worker to come back. */
@@ -73,10 +79,11 @@ export class Session {
     });
     this.outbound = new Outbound(this.stream, writer, bound.dialect === "v2" ? introduction.features : new Set());
     this.inbound = new Inbound(this, around);
+    this.kept = new KeptEar(this, around);
     this.entrance = new Entrance(this, around);
-    const { frameLog } = around;
-    const receiver = { dialect: bound.dialect, tenant: bound.tenant, instance: bound.instance, session: this.id };
-    if (frameLog !== null) writer.trace = (frame) => frameLog.said(frame, receiver);
+    const { dialect, tenant, instance, label } = bound;
+    this.receiver = { dialect, tenant, instance, workerName: label.name, session: this.id };
+    writer.trace = traceFor(around, this.receiver);
   }
 
   get isEnded(): boolean {
@@ -187,7 +194,7 @@ export class Session {
 
   answered(note: Note, body: AnswerBody | null, why: FaultData | null): void {
     if (note.what === "join") this.entrance.answered(note, body, why);
-    else this.inbound.answered(note, why);
+    else this.inbound.answered(note, body, why);
   }
 
   sendAway(why: FaultData | null): void {
@@ -254,8 +261,7 @@ export class Session {
     const { line } = this;
     // Whoever is not here is told when it comes back.
     if (this.phase !== "live" || line === null) return;
-    if (on) return line.send(this.writer.drain(reason));
-    if (this.introduction.features.has("undrain")) return line.send(this.writer.undrain(reason));
+    if (on || this.introduction.features.has("undrain")) return this.outbound.tellDrain(line, on, reason);
     // The older dialects cannot be told, and need not: they take work while they drain. Others take it after a fresh start.
     if (this.bound.dialect === "v2") this.reset(fault("E.SESSION.UNKNOWN", "the drain has ended; send a new handshake"));
   }

@@ -2,18 +2,21 @@
 
 import type { Command } from "@astraflow/engine";
 import type { Envelope } from "@astraflow/protocol";
+import type { VolatileEvents } from "../events/volatile.ts";
 import type { Gate } from "../gate.ts";
 import type { ShownPackage } from "../handlers.ts";
 import type { Outside } from "../outside.ts";
 import type { DispatchBinder } from "./dispatch-bindings.ts";
 import type { FrameCounters } from "./frame-counters.ts";
 import type { FrameLog } from "./frame-log.ts";
+import type { CompareKept } from "./kept-resources.ts";
 import type { SessionLimits } from "./limits.ts";
 import type { Meters } from "./meters.ts";
 import type { Note } from "./notes.ts";
 import type { RunNumbers } from "./run-numbers.ts";
 import type { Session } from "./session.ts";
 import type { SessionBook } from "./session-book.ts";
+import type { WireTap } from "./wire-tap.ts";
 
 /** Where vendors' frames of workers go. */
 export interface ExtensionEar {
@@ -43,6 +46,9 @@ export interface Surroundings {
   readonly outside: Outside;
   /** Null where nobody reads lines about single frames. */
   readonly frameLog: FrameLog | null;
+  /** Both null where no reader of events can ever look on. */
+  readonly wireTap: WireTap | null;
+  readonly volatile: VolatileEvents | null;
   readonly limits: SessionLimits;
   readonly stamp: () => string;
   readonly meter: Meters;
@@ -56,6 +62,8 @@ export interface Surroundings {
   readonly roll: () => number;
   /** Null where tasks are sent without the resources that their packages ask for. */
   readonly binder: DispatchBinder | null;
+  /** Null where nobody can look up what results have left with workers. */
+  readonly compareKept: CompareKept | null;
   /** Runs what a session hears later, from elsewhere than the engine; what it owes then leaves. */
   step(session: Session, step: () => void): void;
   /** Tells the engine; with a note, the answer comes back to the session that asked. */

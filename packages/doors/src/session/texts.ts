@@ -11,6 +11,7 @@ import {
   wireEnd,
 } from "@astraflow/protocol";
 import { voidType } from "@astraflow/session";
+import type { Carried } from "./frame-log.ts";
 
 export const schedulerId = "scheduler-control";
 
@@ -20,11 +21,14 @@ export interface Numbered {
   readonly id: string;
 }
 
+/** Sees a frame, its text, and the work in it. */
+export type Trace = (frame: OutgoingFrame, text: string, carried: Carried) => void;
+
 /** The scheduler's end of one session: counts its messages and writes them in the worker's dialect. */
 export class Writer {
   readonly dialect: Dialect;
   /** Sees every frame that is written; null where nobody looks. */
-  trace: ((frame: OutgoingFrame) => void) | null = null;
+  trace: Trace | null = null;
   private readonly end: WireEnd;
   private readonly stamp: () => string;
   private count = 0;
@@ -59,12 +63,13 @@ export class Writer {
     return this.control("biz.exec.error", { code, message }, { corr });
   }
 
-  drain(reason: string): string {
-    return this.control("control.drain", { reason }, {});
+  /** `ask`: the id under which the worker is to say that it has heard it. */
+  drain(reason: string, ask?: string): string {
+    return this.control("control.drain", { reason }, { ask });
   }
 
-  undrain(reason: string): string {
-    return this.control("control.undrain", { reason }, {});
+  undrain(reason: string, ask?: string): string {
+    return this.control("control.undrain", { reason }, { ask });
   }
 
   /** One dispatch keeps its own id, the same for every repeat; several share a frame. */
@@ -76,6 +81,7 @@ export class Writer {
         payload: this.dialect === "v2" ? dispatchText(first, hasFence) : olderDispatchText(first, this.dialect),
         corr: first.dispatch.task,
         runSeq,
+        carried: sends,
       });
     const items = sends.map((send) => dispatchText(send, hasFence)).join(",");
     return this.work(at, {
@@ -83,17 +89,19 @@ export class Writer {
       payload: `{"items":[${items}]}`,
       corr: undefined,
       runSeq: undefined,
+      carried: sends,
     });
   }
 
   stop(at: Numbered, stop: SendStop): string {
     const payload = { run_id: stop.run, task_id: stop.task, fence: stop.fence, reason: `${stop.code}: ${stop.reason}` };
-    return this.work(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined });
+    return this.work(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined, carried: stop });
   }
 
   /** What a middleware waits for. The result is JSON text already and leaves as it was stored. */
   next(at: Numbered, next: SendNext): string {
-    return this.work(at, { type: "biz.exec.next.response", payload: nextText(next), corr: next.request, runSeq: undefined });
+    const words = { payload: nextText(next), corr: next.request, runSeq: undefined };
+    return this.work(at, { type: "biz.exec.next.response", ...words, carried: next });
   }
 
   /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
@@ -101,21 +109,24 @@ export class Writer {
     const { type, ...words } = order;
     const said = Object.fromEntries(Object.entries(words).filter(([, value]) => value !== null && value !== undefined));
     const payload = this.dialect === "v2" ? { ...said, command_id: id } : said;
-    return this.work(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined });
+    return this.work(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined, carried: null });
   }
 
   vendor(at: Numbered, frame: VendorFrame): string {
     const type = frame.type as `ext.vendor.${string}`;
-    return this.work(at, { type, payload: frame.payload, corr: frame.corr ?? undefined, runSeq: undefined });
+    return this.work(at, { type, payload: frame.payload, corr: frame.corr ?? undefined, runSeq: undefined, carried: null });
   }
 
   /** In the place of what was taken back: the number must come, or all that follows waits for it. */
   filler(at: Numbered): string {
-    return this.work(at, { type: voidType, payload: "{}", corr: undefined, runSeq: undefined });
+    return this.work(at, { type: voidType, payload: "{}", corr: undefined, runSeq: undefined, carried: null });
   }
 
-  private work(at: Numbered, frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq">): string {
-    return this.write({
+  private work(
+    at: Numbered,
+    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq"> & { readonly carried: Carried },
+  ): string {
+    const words: OutgoingFrame = {
       type: frame.type,
       id: at.id,
       ts: this.stamp(),
@@ -124,20 +135,23 @@ export class Writer {
       number: at.number,
       runSeq: frame.runSeq,
       ackRequest: true,
-    });
+    };
+    return this.write(words, frame.carried);
   }
 
   private control(
     type: OutgoingFrame["type"],
     payload: object,
-    more: { corr?: string | undefined; ackFor?: string | undefined },
+    { ask, ...more }: { corr?: string | undefined; ackFor?: string | undefined; ask?: string | undefined },
   ): string {
-    return this.write({ type, id: this.nextId(type), ts: this.stamp(), payload, ...more });
+    const asking = ask === undefined ? {} : { ackRequest: true };
+    return this.write({ type, id: ask ?? this.nextId(type), ts: this.stamp(), payload, ...more, ...asking }, null);
   }
 
-  private write(frame: OutgoingFrame): string {
-    this.trace?.(frame);
-    return encodeEnvelope(this.end, frame);
+  private write(frame: OutgoingFrame, carried: Carried): string {
+    const text = encodeEnvelope(this.end, frame);
+    this.trace?.(frame, text, carried);
+    return text;
   }
 }
 

@@ -10,6 +10,7 @@ import type {
   FeedbackTask,
   Held,
   NextTask,
+  RemoveResource,
   ReportPackage,
   ResultTask,
 } from "@astraflow/engine";
@@ -29,6 +30,7 @@ import {
   type Payloads,
   type PkgCatalog,
   type PkgEvent,
+  type ResourceRemoved,
   type Result,
   readPayload,
   unbound,
@@ -92,6 +94,10 @@ export function readWord(who: Speaker, type: string, envelope: Envelope, bytes: 
     case "biz.exec.next.request": {
       const request = readAs(who, "biz.exec.next.request", envelope);
       return request instanceof Fault ? request : { of: "next", request };
+    }
+    case "biz.resource.removed": {
+      const removed = readAs(who, "biz.resource.removed", envelope);
+      return removed instanceof Fault ? removed : told(removed.items.map((item) => removedCommand(who, item)));
     }
     case "biz.pkg.catalog": {
       const catalog = readAs(who, "biz.pkg.catalog", envelope);
@@ -184,6 +190,10 @@ export function nextCommand(who: Speaker, request: NextRequest, corr: string | u
     middlewareCtx: textOf(request.middlewareCtx),
     timeoutMs: request.timeoutMs ?? null,
   };
+}
+
+function removedCommand({ tenant, worker, session }: Speaker, item: ResourceRemoved["items"][number]): RemoveResource {
+  return { type: "resource.removed", tenant, worker, session, resource: item.resource_id, reason: item.reason };
 }
 
 export function packageCommand(who: Speaker, event: PkgEvent): ReportPackage {

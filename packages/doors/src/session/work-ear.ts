@@ -113,6 +113,7 @@ export class WorkEar {
     };
     session.notes.enter(note);
     for (const command of commands) {
+      if (command.type === "task.result") for (const { resource } of command.artifacts ?? []) session.kept.left(resource);
       if (command.type === "task.result" || command.type === "task.error") {
         session.heldNodes.ended(command.task);
         session.outbound.heardEnd(command.task, command.fence);

@@ -147,7 +147,7 @@ function rowOf(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut, a
     rev: (before?.rev ?? 0) + 1,
     at,
     // What a writer does not say stays as it was.
-    due: put.due === undefined ? (before?.due ?? null) : put.due,
+    due: put.keepMs !== undefined ? at + put.keepMs : put.due === undefined ? (before?.due ?? null) : put.due,
     sort: put.sort ?? before?.sort ?? "",
     terms: put.terms ?? before?.terms ?? "",
     body: put.body,

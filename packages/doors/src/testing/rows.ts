@@ -1,6 +1,7 @@
 // Rows and a reader that holds them, for tests of what the API shows. The reader filters by tenant as the stores do.
 
 import type { ChunkRow, LogEntry, PageQuery, Reader, RunRow, TaskRow, WorkerRow } from "@astraflow/engine";
+import { sampleRun, sampleTask } from "@astraflow/engine/testing";
 import type { Workflow } from "@astraflow/protocol";
 
 export const nodeIds = [
@@ -29,62 +30,20 @@ export const chain: Workflow = {
 };
 
 export function runRow(id: string, more: Partial<RunRow> = {}): RunRow {
-  return {
-    kind: "run",
-    id,
+  return sampleRun(id, {
     tenant: "default",
     phase: "running",
     workflow: "default/abc",
     client: "c1",
-    band: 5,
-    open: 1,
-    verdict: null,
-    cursor: null,
-    createdAt: 1_000,
     startedAt: 2_000,
-    endedAt: null,
-    due: null,
-    error: null,
     label: "a workflow",
     source: "00000000-0000-4000-8000-000000000099",
-    about: "{}",
-    marks: null,
-    bindings: null,
     ...more,
-  };
+  });
 }
 
 export function taskRow(id: string, more: Partial<TaskRow> = {}): TaskRow {
-  return {
-    kind: "task",
-    id,
-    run: id.slice(0, id.indexOf(".")),
-    phase: "ready",
-    route: "route",
-    pin: null,
-    line: null,
-    band: 5,
-    rank: null,
-    needs: 0,
-    fence: 0,
-    attempt: 0,
-    deliveries: 0,
-    failures: 0,
-    worker: null,
-    boot: null,
-    epoch: 0,
-    acked: false,
-    key: null,
-    due: null,
-    readyAt: 2_000,
-    grantedAt: null,
-    endedAt: null,
-    params: null,
-    result: null,
-    error: null,
-    state: null,
-    ...more,
-  };
+  return sampleTask(id, { phase: "ready", route: "route", readyAt: 2_000, ...more });
 }
 
 export function workerRow(instance: string, more: Partial<WorkerRow> = {}): WorkerRow {

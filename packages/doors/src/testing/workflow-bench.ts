@@ -1,6 +1,7 @@
 // The routes about workflows and packages on documents in memory, for three people and a stranger. Every answer that is no refusal is held
 // against the route's own schema.
 
+import { sampleGauge } from "@astraflow/engine/testing";
 import { type Route, type RouteName, routes, type Workflow } from "@astraflow/protocol";
 import Schema from "typebox/schema";
 import { createTokens } from "../identity.ts";
@@ -10,12 +11,13 @@ import { createFakeDocs, type FakeDocs } from "./docs.ts";
 import { createFakeOutside, type FakeOutside } from "./fake-outside.ts";
 import { chain } from "./rows.ts";
 
-/** Ann and bob write workflows, eve looks after all of them, vic reads, mallory is of another tenant. */
+/** Ann and bob write workflows, eve looks after all of them, vic reads, wes sees runs only, mallory is of another tenant. */
 const tokens = createTokens([
   { token: "ann", tenant: "default", user: "ann", grants: ["read", "edit"] },
   { token: "bob", tenant: "default", user: "bob", grants: ["read", "edit"] },
   { token: "eve", tenant: "default", user: "eve", grants: ["read", "edit", "admin"] },
   { token: "vic", tenant: "default", user: "vic", grants: ["read"] },
+  { token: "wes", tenant: "default", user: "wes", grants: ["view"] },
   { token: "mallory", tenant: "other", user: "ann", grants: ["read", "edit", "admin"] },
 ]);
 
@@ -55,18 +57,7 @@ export function openWorkflowBench(more: Partial<RestCallsOptions> = {}): Workflo
     digest: (text) => `digest-of-${text.length}-${sumOf(text)}`,
     ackDeadlineMs: 5_000,
     unready: () => null,
-    gauge: () => ({
-      waiting: 0,
-      turns: 0,
-      commands: 0,
-      grants: 0,
-      retriedTurns: 0,
-      quarantined: 0,
-      sessions: 0,
-      held: 0,
-      saturated: {},
-      now: outside.clock.now(),
-    }),
+    gauge: () => sampleGauge({ now: outside.clock.now() }),
     ...more,
   });
   const ask = async (name: RouteName, asked: Asked = {}): Promise<Told> => {

@@ -11,9 +11,10 @@ import { beatWorker } from "./crew/beat.ts";
 import { describeWorker, drainWorker, kickWorker, leaveWorker, tellWorker } from "./crew/crew.ts";
 import { enrolWorker } from "./crew/enrol.ts";
 import { joinWorker } from "./crew/join.ts";
-import { orderWorker, reportPackage } from "./crew/orders.ts";
+import { hearWorker, noteOrder, orderWorker, reportPackage } from "./crew/orders.ts";
 import { heldMax } from "./crew/reconcile.ts";
 import { cancelRun, startRun } from "./flow/order.ts";
+import { removeResource } from "./place/removed.ts";
 import { around, isTop, logicalOf, slotOf, taskAt } from "./rows/slot.ts";
 import { askOf, once } from "./steer/again.ts";
 import { audited, deedOf, subjectOf } from "./steer/audit.ts";
@@ -52,8 +53,14 @@ function decideOne(board: Board, tools: Tools, command: Command, newRun: RunId |
       return enrolWorker(board, tools, command);
     case "worker.order":
       return orderWorker(board, tools, command);
+    case "worker.noted":
+      return noteOrder(board, tools, command);
+    case "worker.heard":
+      return hearWorker(board, tools, command);
     case "worker.package":
       return reportPackage(board, tools, command);
+    case "resource.removed":
+      return removeResource(board, tools, command);
     case "task.next":
       return hearNext(board, tools, command);
     case "worker.join":
@@ -111,15 +118,25 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
       return ask === null ? keys : [...keys, `ask/${command.tenant}/${ask.key}`];
     }
     case "worker.order":
+    case "worker.noted":
       return [workerKey(command.worker), docKey(command.tenant, "command", command.id)];
-    case "worker.enrol":
+    case "worker.drain":
+    case "worker.kick": {
+      const { tenant, worker, command: id } = command;
+      return id === undefined ? [workerKey(worker)] : [workerKey(worker), docKey(tenant, "command", id)];
+    }
+    case "resource.removed":
+      return [workerKey(command.worker), docKey(command.tenant, "artifact", command.resource)];
+    case "worker.enrol": {
+      const ask = askOf(command);
+      return ask === null ? [workerKey(command.worker)] : [workerKey(command.worker), `ask/${command.tenant}/${ask.key}`];
+    }
+    case "worker.heard":
     case "worker.package":
     case "worker.join":
     case "worker.beat":
     case "worker.describe":
     case "worker.leave":
-    case "worker.drain":
-    case "worker.kick":
     case "worker.tell":
       return [workerKey(command.worker)];
     case "task.ack":

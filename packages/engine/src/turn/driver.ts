@@ -3,28 +3,25 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Inbound } from "../command.ts";
-import { rowsForTimers } from "../core/clockwork.ts";
 import { clearAir, Floor } from "../core/crew/floor.ts";
-import { listsFor, rowsFor } from "../core/decide.ts";
 import { slotsComing, wantedClaims } from "../core/place/place.ts";
 import { Plans, type Tools } from "../core/tools.ts";
-import type { Effect } from "../effect.ts";
 import type { Claim, Committed, Tx } from "../port.ts";
-import type { Key, Millis, WorkerId } from "../rows.ts";
+import type { Millis, WorkerId } from "../rows.ts";
 import type { Engine, EngineGauge, Settings, World } from "../world.ts";
 import { Decision } from "./decision.ts";
 import { type Decided, type Flight, Sky } from "./flight.ts";
 import { bytesOf, Inbox, type Waiting } from "./inbox.ts";
 import { Joins } from "./joins.ts";
+import { Landing } from "./landing.ts";
 import { Leftovers } from "./leftovers.ts";
+import { type Next, Pace } from "./pace.ts";
 import { asFault, refusal } from "./refusal.ts";
 import { RouteBook } from "./route-book.ts";
+import { shareOf, wantOf } from "./want.ts";
 
 /** Rounds of `more` a turn may need; a turn that asks for more is a bug, not a big turn. */
 const roundsMax = 200;
-const busyPauseMsMax = 16;
-/** A turn of fewer commands than this is not worth splitting: it costs two calls to the store, however small. */
-const shareMin = 128;
 const nobody: ReadonlySet<WorkerId> = new Set();
 const plansMax = 1_000;
 /** A turn this many idle periods late means the scheduler or its store was away. */
@@ -37,9 +34,6 @@ export function createEngine(world: World, settings: Settings): Engine {
   return new Driver(world, settings, null);
 }
 
-/** When to look again: at once, at an instant, or after a pause although something waits (the store needs a moment). */
-type Next = Millis | "again" | { readonly pauseUntil: Millis };
-
 export class Driver implements Engine {
   readonly #world: World;
   readonly #settings: Settings;
@@ -51,33 +45,26 @@ export class Driver implements Engine {
   #tools: Tools;
   #turn = 0;
   #now: Millis = 0;
-  #lastLook: Millis = 0;
   #backAt: Millis = 0;
   #running: Promise<void> | null = null;
-  #woken = false;
   #stopping = false;
   readonly #leftovers: Leftovers;
-  #failedCommits = 0;
-  /** Why the store was last away: reported once, until it is there again or says something else. */
-  #trouble: string | null = null;
-  /** Turns in a row in which every command met a busy root. */
-  #stuckTurns = 0;
+  readonly #landing: Landing;
+  readonly #pace: Pace;
   readonly #sky = new Sky();
   #isLanding = false;
   /** The outcome of the first turn in the air cannot be had from the store yet: nothing begins before it can. */
   #isUnsettled = false;
-  /** What the turns that landed ask for: the earliest wake, or a pause. */
-  #wakeAt: Millis = Number.POSITIVE_INFINITY;
-  #pauseUntil: Millis | null = null;
   /** Resolved when a command came or a turn landed. */
   #stir = Promise.withResolvers<void>();
-  readonly #count = { turns: 0, commands: 0, grants: 0, retriedTurns: 0 };
 
   constructor(world: World, settings: Settings, plant: Plant | null) {
     this.#world = world;
     this.#settings = settings;
     this.#plant = plant;
     this.#leftovers = new Leftovers(world);
+    this.#landing = new Landing(world, this.#floor, this.#routes, settings.idleMs);
+    this.#pace = new Pace(settings.idleMs);
     this.#tools = this.#makeTools({ replica: "", epoch: 0 });
   }
 
@@ -133,13 +120,13 @@ export class Driver implements Engine {
   }
 
   wake(): void {
-    this.#woken = true;
+    this.#pace.isWoken = true;
     this.#stir.resolve();
     if (this.#running !== null) return;
     this.#running = this.#loop().finally(() => {
       this.#running = null;
       // Something may have come between the loop's last look and now.
-      if (this.#woken && !this.#stopping) this.wake();
+      if (this.#pace.isWoken && !this.#stopping) this.wake();
     });
   }
 
@@ -159,7 +146,7 @@ export class Driver implements Engine {
 
   gauge(): EngineGauge {
     return {
-      ...this.#count,
+      ...this.#landing.count,
       waiting: this.#inbox.size,
       quarantined: this.#leftovers.quarantine.size,
       sessions: this.#floor.seats.size,
@@ -171,27 +158,26 @@ export class Driver implements Engine {
 
   /** Turns follow each other while anything waits; no timer delays one. Where the store allows it, one begins while others commit. */
   async #loop(): Promise<void> {
-    this.#pauseUntil = null;
+    this.#pace.resume();
     if (this.#isUnsettled) await this.#landAll();
     for (;;) {
-      const isHeld = this.#isUnsettled || this.#pauseUntil !== null || this.#stopping;
-      if (!isHeld && this.#woken && this.#sky.size < this.#settings.turnsInFlight) {
-        this.#woken = false;
-        if (this.#sky.size === 0) this.#wakeAt = Number.POSITIVE_INFINITY;
+      const isHeld = this.#isUnsettled || this.#pace.isPaused || this.#stopping;
+      if (!isHeld && this.#pace.isWoken && this.#sky.size < this.#settings.turnsInFlight) {
+        this.#pace.takeOff(this.#sky.size === 0);
         await this.#takeOff();
       } else if (this.#sky.size === 0 || this.#isUnsettled) break;
       else await this.#stirred();
     }
-    const wakeAt = this.#pauseUntil ?? Math.min(this.#wakeAt, this.#now + this.#settings.idleMs);
-    if (!this.#stopping) this.#world.idle(wakeAt, this.#now);
+    if (!this.#stopping) this.#world.idle(this.#pace.wakeAt(this.#now), this.#now);
   }
 
   /** Begins a turn and decides it; its commit is left under way. With others in the air it takes only what they do not concern. */
   async #takeOff(): Promise<void> {
     const isAlone = this.#sky.size === 0;
     const { turnBytesMax, claimLinesMax } = this.#settings;
+    const share = shareOf(this.#inbox.size, this.#sky.size, this.#settings);
     const gate = isAlone ? null : this.#sky.gate();
-    const batch = this.#inbox.take(this.#share(), turnBytesMax, gate === null ? null : (item) => gate.admits(item));
+    const batch = this.#inbox.take(share, turnBytesMax, gate === null ? null : (item) => gate.admits(item));
     this.#floor.air = gate === null ? clearAir : this.#sky.air(gate.waiting);
     const claims = wantedClaims(this.#tools, slotsComing(batch.map((item) => item.command)));
     if (!isAlone && batch.length === 0 && claims.length === 0) return;
@@ -200,7 +186,8 @@ export class Driver implements Engine {
     let mark: number;
     try {
       mark = await this.#routes.open(this.#world.store, isAlone);
-      tx = await this.#world.store.begin(this.#want(batch, claims));
+      const skip = this.#leftovers.quarantine;
+      tx = await this.#world.store.begin(wantOf(this.#tools, batch, claims, { now: this.#now, skip }));
     } catch (problem) {
       return this.#note(this.#storeAway(batch, problem));
     }
@@ -216,17 +203,9 @@ export class Driver implements Engine {
     }
     const decided = { decision, board: decision.board, mark, later: this.#leftovers.setAside(decision) };
     this.#world.failpoint("turn.decided");
-    if (this.#plant === "ack-before-commit") this.#speak(decided, new Map());
+    if (this.#plant === "ack-before-commit") this.#landing.speak(decided, new Map());
     this.#launch(tx, decided);
     if (this.#settings.turnsInFlight === 1) while (this.#sky.size > 0 && !this.#isUnsettled) await this.#stirred();
-  }
-
-  /** How many commands a turn takes: where others may fly beside it, what waits is shared among them, so that deciding overlaps committing. */
-  #share(): number {
-    const { turnCommandsMax, turnsInFlight } = this.#settings;
-    const others = turnsInFlight - this.#sky.size - 1;
-    if (others <= 0) return turnCommandsMax;
-    return Math.min(turnCommandsMax, Math.max(shareMin, Math.ceil(this.#inbox.size / (others + 1))));
   }
 
   async #stirred(): Promise<void> {
@@ -273,33 +252,16 @@ export class Driver implements Engine {
       this.#applied(flight, outcome.first);
       return this.#nextWake(flight);
     }
-    this.#count.retriedTurns++;
+    this.#landing.count.retriedTurns++;
     for (const worker of outcome.doubts ?? []) this.#floor.doubted.add(worker);
     const root = outcome.unit === undefined ? null : (flight.groups[outcome.unit] ?? null);
-    if (root === null && outcome.doubts === undefined) this.#failedCommits++;
     this.#inbox.putBack(this.#leftovers.failed(flight, root, outcome.fault));
     // Whoever was relied on in vain is looked at first by the next turn.
-    return root === null && outcome.doubts === undefined ? this.#pause() : "again";
+    return root === null && outcome.doubts === undefined ? this.#pace.failed(this.#now) : "again";
   }
 
   #note(next: Next): void {
-    if (next === "again" || this.#inbox.size > 0) this.#woken = true;
-    if (typeof next === "object") {
-      this.#pauseUntil = Math.max(this.#pauseUntil ?? 0, next.pauseUntil);
-      this.#woken = false;
-    } else if (next !== "again") this.#wakeAt = Math.min(this.#wakeAt, next);
-  }
-
-  #want(batch: readonly Waiting[], claims: readonly Claim[]): Parameters<World["store"]["begin"]>[0] {
-    const rows: Key[] = [];
-    for (const item of batch) {
-      if (item.command.type === "run.start") item.run ??= this.#world.ids.next(this.#now);
-      for (const key of rowsFor(item.command, item.run)) rows.push(key);
-    }
-    rows.push(...rowsForTimers(this.#tools, this.#now));
-    const skip = [...this.#leftovers.quarantine];
-    const lists = batch.flatMap((item) => listsFor(item.command));
-    return { rows, claims, lists, due: this.#settings.dueMax, mail: this.#settings.mailMax, skip };
+    this.#pace.note(next, this.#inbox.size > 0);
   }
 
   /** A jump of the store's clock between two turns means that nobody could have renewed a lease meanwhile. */
@@ -311,7 +273,7 @@ export class Driver implements Engine {
 
   async #decide(tx: Tx, batch: readonly Waiting[], claims: readonly Claim[]): Promise<Decision> {
     const when = { backAt: this.#backAt, horizon: this.#inbox.oldestWord() };
-    const looks = tx.now - this.#lastLook >= this.#settings.idleMs;
+    const looks = this.#landing.looksAround(tx.now);
     for (let round = 1; ; round++) {
       const decision = new Decision(this.#tools, { tx, batch, claims, when, looks, quarantine: this.#leftovers.quarantine });
       if (decision.isComplete) return decision;
@@ -329,70 +291,37 @@ export class Driver implements Engine {
         ? { outcome: "committed", first: new Map() }
         : { outcome: "failed", fault: fault("E.STORE.BUSY", "the commit did not arrive") };
     } catch (problem) {
-      if (this.#failedCommits === 0)
-        this.#report("E.STORE.UNKNOWN_OUTCOME", `turn ${turn} cannot be settled yet`, { turn }, problem);
+      if (!this.#pace.isFailing) this.#report("E.STORE.UNKNOWN_OUTCOME", `turn ${turn} cannot be settled yet`, { turn }, problem);
       this.#isUnsettled = true;
-      this.#failedCommits++;
-      this.#note(this.#pause());
+      this.#note(this.#pace.failed(this.#now));
       return null;
     }
   }
 
   /** The turn is on disk (or wrote nothing): now the floor moves and the doors hear of it. */
   #applied(decided: Decided, first: ReadonlyMap<string, number>): void {
-    this.#failedCommits = 0;
-    this.#trouble = null;
+    this.#pace.stored();
     this.#world.failpoint("turn.committed");
-    for (const move of decided.board.moves) {
-      this.#floor.apply(move);
-      if (move.move === "heat" && this.#sky.size > 0) this.#routes.told(move.line);
-    }
-    this.#routes.close(decided.mark);
-    if (decided.board.now - this.#lastLook >= this.#settings.idleMs) {
-      this.#lastLook = decided.board.now;
-      // Hints may be lost and heads of lines busy when they were asked for: looking again is what counts.
-      this.#floor.heatServed();
-      this.#routes.doubt();
-    }
+    this.#landing.move(decided, this.#sky.size === 0);
     this.#joins.landed(decided.decision.taken);
-    this.#count.turns++;
-    this.#count.commands += decided.decision.answers.length;
-    if (this.#plant !== "ack-before-commit") this.#speak(decided, first);
+    if (this.#plant !== "ack-before-commit") this.#landing.speak(decided, first);
     this.#inbox.putBack(decided.later);
     this.#world.failpoint("turn.spoken");
-  }
-
-  #speak(decided: Decided, first: ReadonlyMap<string, number>): void {
-    const effects: Effect[] = [...decided.decision.answers, ...decided.board.effects, ...decided.board.latencies.counted()];
-    for (const effect of decided.board.effects) if (effect.type === "dispatch") this.#count.grants++;
-    for (const [tenant, facts] of decided.board.factsByTenant()) {
-      const from = first.get(tenant);
-      effects.push({ type: "log", tenant, head: from === undefined ? null : from + facts - 1 });
-    }
-    if (effects.length > 0) this.#world.out(effects);
-    for (const problem of decided.board.problems) this.#world.report(problem);
   }
 
   /** The store did not even begin, or not to the end. */
   #storeAway(batch: readonly Waiting[], problem: unknown): Next {
     const error = asFault(problem);
-    this.#failedCommits++;
-    if (error.code !== this.#trouble) this.#report(error.code, error.message, {}, problem);
-    this.#trouble = error.code;
+    if (this.#pace.isNews(error.code)) this.#report(error.code, error.message, {}, problem);
     this.#inbox.putBack(this.#leftovers.away(batch, error));
-    return this.#pause();
-  }
-
-  /** Longer with every failure in a row, so that a full disk is not asked a thousand times a second. */
-  #pause(): Next {
-    return { pauseUntil: this.#now + Math.min(this.#settings.idleMs, 2 ** Math.min(this.#failedCommits, 20)) };
+    return this.#pace.failed(this.#now);
   }
 
   #nextWake({ tx, board, decision, later }: Flight): Next {
     const isStuck = decision.busy.length > 0 && decision.taken.length === 0 && this.#inbox.size === later.length;
-    this.#stuckTurns = isStuck ? this.#stuckTurns + 1 : 0;
     // Nothing else waits, and whoever holds the roots needs a moment; asking without a pause would only keep the store busy.
-    if (isStuck) return { pauseUntil: tx.now + Math.min(busyPauseMsMax, 2 ** Math.min(this.#stuckTurns, 10) / 2) };
+    const pause = this.#pace.stuck(isStuck, tx.now);
+    if (pause !== null) return pause;
     if (later.length > 0 || this.#moreToPlace()) return "again";
     const { idleMs, ackDeadlineMs, recheckMs } = this.#settings;
     let wakeAt = tx.now + idleMs;

@@ -23,4 +23,40 @@ describe("audit", () => {
       begun().exchange("skipNode", { params: { runId: "r2", nodeId: "n" } }, { status: 404, body: { error: "E.NOT_FOUND" } });
     expect(passed(entry(skip(gone())).read(), "audit")).toBe(true);
   });
+
+  it("[X77] finds what a worker was told and that is not there: kicks, packages, and what it was to leave to another, refused or not", () => {
+    const tell = (type: string, status: number, body: object) =>
+      new Script().exchange("commandWorker", { params: { workerName: "w1" }, body: JSON.stringify({ type }) }, { status, body });
+    const told = (script: Script, action: string, outcome: string) =>
+      script.commit(["worker/t1/w1", `audit.${action}`, { target: "w1", targetType: "worker", outcome, by: "ada" }]).read();
+    const kicked = () => new Script().exchange("kickWorker", { params: { workerId: "w1" } }, { status: 202, body: {} });
+    const nowhere = () => tell("rebind", 400, { error: "E.REQUEST.INVALID" });
+    const away = () => tell("pkg.install", 409, { error: "E.SESSION.UNKNOWN" });
+
+    expect(passed(told(kicked(), "worker.kick", "ok"), "audit")).toBe(true);
+    expect(caught(kicked().read(), "audit")).toContain("worker.kick w1 was answered with ok, and the audit says nothing");
+    expect(passed(told(nowhere(), "worker.rebind", "E.REQUEST.INVALID"), "audit")).toBe(true);
+    expect(caught(nowhere().read(), "audit")).toContain("worker.rebind w1 was answered with E.REQUEST.INVALID");
+    expect(passed(told(tell("rebind", 202, {}), "worker.rebind", "E.RUN.TERMINAL"), "audit")).toBe(true);
+    expect(caught(told(away(), "pkg.install", "ok"), "audit")).toContain(
+      "answered with E.SESSION.UNKNOWN, and the audit says ok",
+    );
+  });
+
+  it("[X77] runs that are rebound because their worker was told to leave them are asked for by that", () => {
+    const leave = new Script().exchange(
+      "commandWorker",
+      { params: { workerName: "w1" }, body: JSON.stringify({ type: "rebind", queue: "worker.w2" }) },
+      { status: 202, body: {} },
+    );
+    const rebound = (script: Script) =>
+      script.commit(["run/r1", "audit.run.rebind", { target: "r1", targetType: "run", outcome: "ok", by: "ada" }]).read();
+
+    expect(
+      rebound(leave)
+        .judge("audit")
+        .violations.map(({ message }) => message),
+    ).toEqual(["t1 worker.rebind w1 was answered with ok, and the audit says nothing"]);
+    expect(caught(rebound(begun()), "audit")).toContain("asked 0 times");
+  });
 });

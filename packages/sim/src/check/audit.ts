@@ -1,6 +1,7 @@
 // I46: who steers leaves a trace. For every order of an operator that was answered there is an entry of the audit on what it was about, with the
-// outcome that was answered; and there are no more entries than orders.
+// outcome that was answered, also where it was refused; and there are no more entries than orders.
 
+import type { CallSeen } from "../observation.ts";
 import type { Bench, Checker, Exchange } from "./checker.ts";
 import type { Fact } from "./log-book.ts";
 
@@ -12,10 +13,30 @@ const actions: Readonly<Record<string, string>> = {
   rebindRun: "run.rebind",
   drainWorker: "worker.drain",
   undrainWorker: "worker.undrain",
+  kickWorker: "worker.kick",
 };
+/** The same for what a worker is told by the route of commands, by the type of the command. */
+const commandActions: Readonly<Record<string, string>> = {
+  drain: "worker.drain",
+  rebind: "worker.rebind",
+  "pkg.install": "pkg.install",
+  "pkg.uninstall": "pkg.uninstall",
+};
+const audited = new Set([...Object.values(actions), ...Object.values(commandActions)]);
+
+/** What the audit calls the deed that a call asks for, and about whom; null for any other call. */
+function deedOf({ route, params, body }: CallSeen): { readonly action: string; readonly target: string } | null {
+  const type = route === "commandWorker" ? String((JSON.parse(body ?? "{}") as { type?: unknown }).type) : "";
+  const action = actions[route] ?? commandActions[type];
+  return action === undefined ? null : { action, target: params["runId"] ?? params["workerId"] ?? params["workerName"] ?? "" };
+}
 
 /** Refused before anything was looked at, or because there is nothing of the tenant to say it about. */
 const unheard = new Set(["E.NOT_FOUND", "E.REQUEST.INVALID", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.TIMEOUT"]);
+
+/** What a worker is to leave to a queue that nobody has is refused once its own worker is known, and so it is heard. */
+const isUnheard = (action: string, code: string): boolean =>
+  unheard.has(code) && !(action === "worker.rebind" && code === "E.REQUEST.INVALID");
 
 export function audit({ fail }: Bench): Checker {
   /** By tenant, action and target. */
@@ -24,20 +45,24 @@ export function audit({ fail }: Bench): Checker {
   /** Orders that were answered, each to be found once in the log. */
   const owed = new Map<
     string,
-    { readonly n: number; readonly name: string; readonly outcome: string; readonly about: string }[]
+    { readonly n: number; readonly name: string; readonly outcome: string | null; readonly about: string }[]
   >();
+  /** Tenants in which a worker was told to leave what follows to another: its runs are rebound by that, task by task. */
+  const leaving = new Set<string>();
   let saw = 0;
 
   const nameOf = (tenant: string, action: string, target: string): string => `${tenant} ${action} ${target}`;
 
   const hear = ({ call, answer }: Exchange): void => {
-    const action = actions[call.route];
-    if (action === undefined || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
-    const target = call.params["runId"] ?? call.params["workerId"] ?? "";
+    const deed = deedOf(call);
+    if (deed === null || answer.status === 0 || answer.status === 429 || answer.status >= 500) return;
+    const { action, target } = deed;
     const { error, newRun } = answer.body as { error?: string; newRun?: unknown };
-    if (error !== undefined && unheard.has(error)) return;
+    if (error !== undefined && isUnheard(action, error)) return;
     // Of a run that was over a node is not tried again: a new run is started, and the order was refused before that.
-    const outcome = newRun !== undefined ? "E.RUN.TERMINAL" : (error ?? "ok");
+    const done = newRun !== undefined ? "E.RUN.TERMINAL" : (error ?? "ok");
+    // What a worker is to leave is accepted before it is known whether all of it could be left.
+    const outcome = action === "worker.rebind" && error === undefined ? null : done;
     const list = owed.get(call.tenant) ?? [];
     list.push({ n: answer.n, name: nameOf(call.tenant, action, target), outcome, about: target });
     owed.set(call.tenant, list);
@@ -45,14 +70,15 @@ export function audit({ fail }: Bench): Checker {
 
   const note = ({ type, data, tenant, position }: Fact): void => {
     const action = type.slice("audit.".length);
-    if (!Object.values(actions).includes(action)) return;
+    if (!audited.has(action)) return;
     const target = String(data["target"]).split("/").at(-1) ?? "";
     const name = nameOf(tenant, action, target);
     const all = entries.get(name) ?? [];
     entries.set(name, all);
     all.push(String(data["outcome"]));
     saw++;
-    if (all.length > (asked.get(name) ?? 0))
+    const isOfLeaving = action === "run.rebind" && leaving.has(tenant);
+    if (all.length > (asked.get(name) ?? 0) && !isOfLeaving)
       fail(
         `position ${position} of ${tenant} is entry ${all.length} of ${action} about ${target}, asked ${asked.get(name) ?? 0} times`,
         [target],
@@ -65,9 +91,10 @@ export function audit({ fail }: Bench): Checker {
       return saw;
     },
     observe(seen) {
-      const action = seen.kind === "call" ? actions[seen.route] : undefined;
-      if (seen.kind !== "call" || action === undefined) return;
-      const name = nameOf(seen.tenant, action, seen.params["runId"] ?? seen.params["workerId"] ?? "");
+      const deed = seen.kind === "call" ? deedOf(seen) : null;
+      if (seen.kind !== "call" || deed === null) return;
+      if (deed.action === "worker.rebind") leaving.add(seen.tenant);
+      const name = nameOf(seen.tenant, deed.action, deed.target);
       asked.set(name, (asked.get(name) ?? 0) + 1);
     },
     exchange: hear,
@@ -82,8 +109,9 @@ export function audit({ fail }: Bench): Checker {
         judged++;
         saw++;
         const all = entries.get(name) ?? [];
-        const at = all.indexOf(outcome);
-        if (at < 0) return fail(`${name} was answered with ${outcome}, and the audit says ${all.join() || "nothing"}`, [about]);
+        const isKept = outcome === null ? all.length > 0 : all.includes(outcome);
+        if (!isKept)
+          return fail(`${name} was answered with ${outcome ?? "ok"}, and the audit says ${all.join() || "nothing"}`, [about]);
       }
       list.splice(0, judged);
     },

@@ -49,13 +49,16 @@ describe("chains", () => {
     expect(caught(ended(begun(), "r1.0", "skipped", null).read(), "chains")).toContain("before its outermost");
   });
 
-  it("[X64] finds an answer on the wire that was sent twice for one question; after a reset it may come again", () => {
+  it("[X64] finds an answer on the wire that was sent twice for one question; after a reset or a resume it may come once more", () => {
     const talk = () => new Script().accepted("w1", "c1", "s-1").says("w1", "c1", "biz.exec.next.request", request, { seq: 0 });
     const say = (script: Script, connection: string, seq: number, result: object = {}) =>
       script.hears("w1", connection, "biz.exec.next.response", { ...request, result }, { seq });
 
     expect(passed(say(talk(), "c1", 0), "chains")).toBe(true);
     expect(caught(say(say(talk(), "c1", 0), "c1", 1), "chains")).toContain("asked 1 times in s-1 and answered 2 times");
+    const resumed = () => say(talk(), "c1", 0).resumed("w1", "c2", "s-1");
+    expect(passed(say(resumed(), "c2", 1), "chains")).toBe(true);
+    expect(caught(say(say(resumed(), "c2", 1), "c2", 2), "chains")).toContain("answered 3 times");
     const anew = () => say(talk(), "c1", 0).accepted("w1", "c2", "s-2");
     expect(passed(say(anew(), "c2", 0), "chains")).toBe(true);
     expect(caught(say(anew(), "c2", 0, { other: 1 }), "chains")).toContain("and then");

@@ -29,7 +29,10 @@ export function convergence({ fail, lives, scene }: Bench): Checker {
       if (seen.kind !== "phase" || seen.phase !== "converged" || seen.isInTime !== false) return;
       const open = openRuns();
       const ids = open.map((text) => text.slice(0, text.indexOf(" ")));
-      fail(`the bound is over and these go on: ${open.slice(0, 5).join("; ") || "unknown runs"}`, ids.slice(0, 5));
+      fail(
+        `the bound is over and these go on: ${open.slice(0, 5).join("; ") || "no run, but perhaps an order about a worker"}`,
+        ids.slice(0, 5),
+      );
     },
     exchange({ call, answer }) {
       if (call.at <= scene.healedAt + startMs) return;

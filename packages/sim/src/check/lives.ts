@@ -213,6 +213,7 @@ export class Lives {
       task.reboundAt = at;
     }
     if (type === "task.requeued") task.fence = Number(data["fence"]);
+    if (type === "task.retrying" && data["nextFence"] !== undefined) task.fence = Number(data["nextFence"]);
     if (type === "task.requeued" || type === "task.retrying" || endOf(type) !== null) task.worker = null;
     task.end ??= type === "frame.ended" ? String(data["status"]) : endOf(type);
     if (before === task.worker) return;
@@ -241,7 +242,7 @@ export class Lives {
       }
     }
     if (type === "worker.described") worker.slots = Number(data["slots"]);
-    if (type === "worker.left") worker.standing = "away";
+    if (type === "worker.left" || (type === "worker.kicked" && worker.standing === "online")) worker.standing = "away";
     if (type === "worker.lost") worker.standing = "lost";
     if (type === "worker.draining") worker.isDraining = true;
     if (type === "worker.undrained") worker.isDraining = false;

@@ -10,6 +10,8 @@ interface RunPage {
 export function noLoss({ fail, lives }: Bench): Checker {
   /** Accepted runs and the observation at which their caller knew. */
   const accepted = new Map<string, { readonly tenant: string; readonly n: number }>();
+  /** The last run of the page that a cursor came with: a cursor says nothing itself. */
+  const lastOf = new Map<string, string>();
   let saw = 0;
 
   const lookForOne = ({ call, answer }: Exchange): void => {
@@ -25,10 +27,14 @@ export function noLoss({ fail, lives }: Bench): Checker {
     if (answer.status !== 200 || call.query["status"] !== undefined || call.query["clientId"] !== undefined) return;
     const { items, nextCursor } = answer.body as RunPage;
     const shown = new Set(items.map((item) => item.runId));
+    const last = items.at(-1)?.runId;
+    if (nextCursor !== null && last !== undefined) lastOf.set(nextCursor, last);
     const cursor = call.query["cursor"];
+    const from = cursor === undefined ? null : lastOf.get(cursor);
+    if (from === undefined || (nextCursor !== null && last === undefined)) return;
     for (const [run, { tenant, n }] of accepted) {
       if (tenant !== call.tenant || n > call.n || shown.has(run)) continue;
-      if ((cursor !== undefined && run >= cursor) || (nextCursor !== null && run < nextCursor)) continue;
+      if ((from !== null && run >= from) || (nextCursor !== null && last !== undefined && run < last)) continue;
       return fail(`run ${run} was accepted and is missing in the list of ${call.scheduler}`, [run]);
     }
     saw++;

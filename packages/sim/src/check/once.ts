@@ -80,8 +80,8 @@ export function once({ fail, lives }: Bench, plans: Plans): Checker {
         return;
       }
       if (run === undefined) return fail(`run ${id} is told of before it was created, at position ${fact.position}`, [id]);
-      // What an operator asked of a run that was over is kept too, and what it left with workers outlives it.
-      if (type.startsWith("audit.") || type === "artifact.removed") return;
+      // What an operator asked of a run that was over is kept too, and outcomes that came too late; what it left with workers outlives it.
+      if (type.startsWith("audit.") || type === "artifact.removed" || type === "task.refused") return;
       if (type === "task.feedback" && data["isLate"] === true) return judgeLate(run, String(data["task"]), fact);
       if (run.end !== null) return fail(`${type} at position ${fact.position}: run ${id} had ended (${run.end})`, [id]);
       if (type.startsWith("task.") && type !== "task.feedback") judgeTask(run, String(data["task"]), fact);

@@ -37,6 +37,8 @@ export function outcome({ fail, lives, scene }: Bench, plans: Plans): Checker {
     if (plan === null || life === undefined || scene.setUp?.profile !== "workflow" || !isOver(run.status)) return;
     // What an operator did, or what was taken over from another run, is not in the drawing.
     if (run.repeatOf !== undefined || life.facts.some(({ type }) => type.startsWith("audit."))) return;
+    // Workers of older dialects know neither chains nor things that are kept: what they run of those ends as if it had withheld the rest.
+    if (life.facts.some(({ type, data }) => type === "task.granted" && scene.isOlder(String(data["worker"])))) return;
     const isCalm = faults === 0 && isTimeless(plan.asked);
     if (!isCalm && !(run.status === "succeeded" && isSure(plan.asked))) return;
     const expected = expect(plan.asked);

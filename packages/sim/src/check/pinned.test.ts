@@ -23,6 +23,17 @@ describe("pinned", () => {
     expect(caught(dispatch(begun(), "w1"), "pinned")).toContain("lies with nobody");
   });
 
+  it("[X72] finds work that was granted after its worker had said that what it refers to is gone", () => {
+    const removed = (script: Script, data: object) => script.tells("r1.0", "artifact.removed", { resource: "blob", ...data });
+    const granted = (script: Script) => dispatch(script.granted("r1.1", "w1", 10).read(), "w1");
+    const byWorker = { worker: "t1/w1", reason: "evicted" };
+
+    expect(caught(granted(removed(made(begun()), byWorker)), "pinned")).toContain("says that blob is gone");
+    expect(passed(granted(made(removed(made(begun()), byWorker))), "pinned")).toBe(true);
+    expect(passed(removed(granted(made(begun())), byWorker).read(), "pinned")).toBe(true);
+    expect(passed(granted(removed(made(begun()), { reason: "expired" })), "pinned")).toBe(true);
+  });
+
   it("[X67] finds a sticky key that moves while its worker is there", () => {
     const two = (between: (script: Script) => Script) =>
       between(begun().granted("r1.0", "w1", 10))

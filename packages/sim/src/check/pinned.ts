@@ -1,5 +1,5 @@
 // I47: what lies with one worker is used there. An attempt that refers to a resource is granted to the worker that has it, as the log tells, and
-// to no other; tasks under one sticky key go to one worker until that is lost, or an operator says otherwise.
+// to no other, and to nobody once that worker has said that it is gone; tasks under one sticky key go to one worker until that is lost, or an operator says otherwise.
 
 import type { Bench, Checker } from "./checker.ts";
 import type { Fact } from "./log-book.ts";
@@ -11,16 +11,26 @@ export function pinned({ fail, lives }: Bench): Checker {
   /** Who has each sticky key, by tenant and key. */
   const keys = new Map<string, string>();
   /** Sent to whom, by `<task>#<fence>`: judged once the log tells where the resource lies. */
-  const sent: { readonly tenant: string; readonly worker: string; readonly task: string; readonly resource: string }[] = [];
+  const sent: {
+    readonly tenant: string;
+    readonly worker: string;
+    readonly task: string;
+    readonly fence: number;
+    readonly resource: string;
+  }[] = [];
+  /** From which position on a worker's word says that a resource is gone, until one of that name is left again. */
+  const gone = new Map<string, { readonly from: number; to: number }[]>();
+  /** Positions of grants, by `<task>#<fence>`. */
+  const grants = new Map<string, number>();
   let saw = 0;
 
   const hear = (frame: WireFrame): void => {
     const { seen } = frame;
     if (seen.toward !== "worker" || seen.event !== "sent") return;
     const items = frame.type === "biz.exec.dispatch" ? [frame.payload] : ((frame.payload["items"] ?? []) as readonly Json[]);
-    for (const [at, { task }] of dispatchesIn(frame).entries())
+    for (const [at, { task, fence }] of dispatchesIn(frame).entries())
       for (const resource of refsIn(items[at]?.["parameters"]))
-        sent.push({ tenant: seen.tenant, worker: `${seen.tenant}/${seen.instance}`, task, resource });
+        sent.push({ tenant: seen.tenant, worker: `${seen.tenant}/${seen.instance}`, task, fence, resource });
   };
 
   const judgeKey = ({ data, tenant, position }: Fact): void => {
@@ -55,7 +65,18 @@ export function pinned({ fail, lives }: Bench): Checker {
     frame: hear,
     fact(fact) {
       const { type, data, tenant } = fact;
-      if (type === "task.artifact") owners.set(`${tenant}/${String(data["resource"])}`, String(data["worker"]));
+      if (type === "task.artifact") {
+        const name = `${tenant}/${String(data["resource"])}`;
+        owners.set(name, String(data["worker"]));
+        const last = gone.get(name)?.at(-1);
+        if (last !== undefined) last.to = Math.min(last.to, fact.position);
+      }
+      // One that only its time has ended may still be there: its worker is asked.
+      if (type === "artifact.removed" && data["worker"] !== undefined) {
+        const name = `${tenant}/${String(data["resource"])}`;
+        gone.set(name, [...(gone.get(name) ?? []), { from: fact.position, to: Number.POSITIVE_INFINITY }]);
+      }
+      if (type === "task.granted") grants.set(`${String(data["task"])}#${String(data["fence"])}`, fact.position);
       if (type === "worker.lost") for (const [name, owner] of keys) if (owner === fact.worker) keys.delete(name);
       if (type === "run.rebound") for (const name of keys.keys()) if (name.startsWith(`${tenant}/`)) wasRebound.add(name);
     },
@@ -63,11 +84,18 @@ export function pinned({ fail, lives }: Bench): Checker {
       for (const fact of facts) if (fact.type === "task.granted") judgeKey(fact);
     },
     end() {
-      for (const { tenant, worker, task, resource } of sent) {
+      for (const { tenant, worker, task, fence, resource } of sent) {
         const owner = owners.get(`${tenant}/${resource}`);
         saw++;
         if (owner !== worker)
           return fail(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, [task, worker]);
+        const granted = grants.get(`${task}#${fence}`) ?? Number.NaN;
+        const told = gone.get(`${tenant}/${resource}`)?.find(({ from, to }) => from < granted && granted < to);
+        if (told !== undefined)
+          return fail(`position ${granted} grants ${task}, and position ${told.from} says that ${resource} is gone`, [
+            task,
+            worker,
+          ]);
       }
     },
   };

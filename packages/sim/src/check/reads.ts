@@ -2,7 +2,7 @@
 // its state, fence, attempt and holder. Lists agree with it.
 
 import type { Bench, Checker } from "./checker.ts";
-import { isPhase, Lives, type RunLife } from "./lives.ts";
+import { Lives, type RunLife } from "./lives.ts";
 import type { LogBook } from "./log-book.ts";
 import type { Plans } from "./plans.ts";
 
@@ -80,16 +80,7 @@ function nodeProblem(run: RunLife, node: NonNullable<Face["nodes"]>[number]): st
   const expected = task === undefined ? unborn : says;
   if (node.status !== expected) return `is ${node.status}; the log says ${says}`;
   if (task === undefined || task.fence === 0) return null;
-  // A retry raises the fence without naming it.
-  const isNamed = run.facts.findLast((fact) => fact.data["task"] === task.id && isPhase(fact.type))?.type;
-  if (
-    isNamed !== "task.retrying" &&
-    isNamed !== "task.ready" &&
-    isNamed !== "task.parked" &&
-    task.end === null &&
-    node.fence !== task.fence
-  )
-    return `is under fence ${node.fence}; the log says ${task.fence}`;
+  if (node.fence !== task.fence) return `is under fence ${node.fence}; the log says ${task.fence}`;
   if (node.attempt !== task.attempt) return `is at attempt ${node.attempt}; the log says ${task.attempt}`;
   return null;
 }

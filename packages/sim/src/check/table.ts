@@ -6,6 +6,7 @@ import { binding } from "./binding.ts";
 import { cancel } from "./cancel.ts";
 import { chains } from "./chains.ts";
 import type { Bench, Checker } from "./checker.ts";
+import { commands } from "./commands.ts";
 import { conservation } from "./conservation.ts";
 import { convergence } from "./convergence.ts";
 import { deliveries } from "./deliveries.ts";
@@ -17,8 +18,10 @@ import { fencing } from "./fencing.ts";
 import { frames } from "./frames.ts";
 import { inOrder } from "./in-order.ts";
 import { kept } from "./kept.ts";
+import { ledger } from "./ledger.ts";
 import { letters } from "./letters.ts";
 import type { LogBook } from "./log-book.ts";
+import { moments } from "./moments.ts";
 import { noLoss } from "./no-loss.ts";
 import { once } from "./once.ts";
 import { oneSession } from "./one-session.ts";
@@ -35,6 +38,7 @@ import { soundness } from "./soundness.ts";
 import { terminal } from "./terminal.ts";
 import { timers } from "./timers.ts";
 import { unacked } from "./unacked.ts";
+import { unknownPackage } from "./unknown-package.ts";
 import { verdicts } from "./verdicts.ts";
 import { window } from "./window.ts";
 import { workConserving } from "./work-conserving.ts";
@@ -82,6 +86,10 @@ export const checkers = {
   pinned: { invariant: "I47", isNested: true, make: pinned },
   letters: { invariant: "I48", make: letters },
   outcome: { invariant: "I49", isNested: true, make: (bench, { plans }) => outcome(bench, plans) },
+  moments: { invariant: "I50", make: moments },
+  ledger: { invariant: "I51", make: (bench, { book }) => ledger(bench, book) },
+  commands: { invariant: "I52", make: commands },
+  "unknown-package": { invariant: "I53", make: unknownPackage },
 } as const satisfies Record<string, Row>;
 
 export type CheckerName = keyof typeof checkers;

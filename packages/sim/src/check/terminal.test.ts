@@ -16,6 +16,14 @@ describe("terminal for ever", () => {
     );
   });
 
+  it("[X25] what an ended node left with its worker may end later", () => {
+    const left = (artifact: object) => [{ status: "succeeded", artifacts: [{ resourceId: "blob", type: "blob", ...artifact }] }];
+    const script = () => new Script().start("r1").show("r1", "succeeded", left({}));
+
+    expect(passed(script().show("r1", "succeeded", left({ removed: "evicted" })), "terminal")).toBe(true);
+    expect(caught(script().show("r1", "succeeded", left({ sizeBytes: 7 })), "terminal")).toContain("r1.0 had ended and changed");
+  });
+
   it("[X25] a run that goes on may change, and a read asked for before the end was seen may show the past", () => {
     const script = new Script()
       .start("r1")

@@ -49,8 +49,15 @@ export function terminal({ fail }: Bench): Checker {
   };
 }
 
-/** A node without its worker's name: a worker may come back under another. */
-function imageOf({ state, ...node }: object & { readonly state?: { readonly worker?: string } }): string {
+interface NodeFace {
+  readonly state?: { readonly worker?: string };
+  readonly artifacts?: readonly { readonly removed?: string; readonly status?: string; readonly expiresAt?: string }[];
+}
+
+/** A node without its worker's name, as a worker may come back under another, and without the end of what it left there. */
+function imageOf({ state, artifacts = [], ...node }: object & NodeFace): string {
   const { worker: _, ...words } = state ?? {};
-  return JSON.stringify({ ...node, state: words }, (key, value: unknown) => (key === "workerName" ? undefined : value));
+  const left = artifacts.map(({ removed: _removed, status: _status, expiresAt: _expiresAt, ...artifact }) => artifact);
+  const image = { ...node, artifacts: left, state: words };
+  return JSON.stringify(image, (key, value: unknown) => (key === "workerName" ? undefined : value));
 }

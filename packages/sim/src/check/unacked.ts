@@ -60,7 +60,7 @@ export function unacked({ fail, lives, scene }: Bench): Checker {
         return;
       }
       const before = lives.task(task);
-      if (before !== undefined && type !== "task.feedback") silent.delete(`${task}#${before.fence}`);
+      if (before !== undefined && type !== "task.feedback" && type !== "task.refused") silent.delete(`${task}#${before.fence}`);
     },
     frame(frame) {
       const { seen } = frame;

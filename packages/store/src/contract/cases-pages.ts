@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import type { RouteRow, RunPhase, WorkflowRow } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
-import { happening, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
+import { happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
 const runPagesFollowTheirCursor: ContractCase = {
@@ -188,6 +188,38 @@ const crewsAreCounted: ContractCase = {
     }),
 };
 
+const tenantsAreListed: ContractCase = {
+  title: "[S86] lists the tenants that have a log, by name and page by page, not those that were only asked about",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      await hand.store.page({ page: "workers", tenant: "asked" });
+      for (const tenant of ["beta", "acme", "gamma"])
+        await hand.write(unit({ happenings: [happening(tenant, `worker/${tenant}/w1`, ["joined"])] }));
+
+      const page = (limit: number, after?: string) =>
+        hand.store.page({ page: "tenants", limit, ...(after !== undefined && { after }) });
+      assert.deepEqual(await page(2), { items: ["acme", "beta"], next: "beta" });
+      assert.deepEqual(await page(2, "beta"), { items: ["gamma"], next: null });
+      assert.deepEqual(await page(3), { items: ["acme", "beta", "gamma"], next: null });
+    }),
+};
+
+const keysAreShown: ContractCase = {
+  title: "[S87] shows a concurrency key with who holds it, to its own tenant only",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const key = keyRow("acme/press/1", { limit: 2, holders: ["r1.0", "r2.10"] });
+      await hand.write(unit({ puts: [key], happenings: [happening("acme", "key/acme/press/1", ["held"])] }));
+
+      const page = (tenant: string, name: string) => hand.store.page({ page: "key", tenant, key: name });
+      assert.deepEqual(await page("acme", "press/1"), { key, head: 1 });
+      assert.deepEqual(await page("acme", "press"), { key: null, head: 1 });
+      assert.deepEqual(await page("beta", "press/1"), { key: null, head: 0 });
+    }),
+};
+
 const depthsAreBounded: ContractCase = {
   title: "[S66] counts one tenant's open tasks, or each tenant's up to a number of them, those of queued runs first",
   run: (make) =>
@@ -221,5 +253,7 @@ export const pageCases: readonly ContractCase[] = [
   detailsAreWhole,
   oneWorkerWithWhatItHolds,
   crewsAreCounted,
+  tenantsAreListed,
+  keysAreShown,
   depthsAreBounded,
 ];

@@ -4,7 +4,8 @@
 import type { Committed, Store, Tx, Unit, Want } from "@astraflow/engine";
 import { Client } from "pg";
 import type { Fate } from "../memory/cluster.ts";
-import { openPostgres, type PostgresOptions, type PostgresStore } from "../postgres/store.ts";
+import type { PostgresOptions, PostgresStore } from "../postgres/options.ts";
+import { openPostgres } from "../postgres/store.ts";
 import type { PostgresServer } from "./postgres-server.ts";
 import type { Stage } from "./stage.ts";
 

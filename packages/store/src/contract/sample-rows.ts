@@ -1,79 +1,10 @@
 // Rows for the contract: complete, plain, and each field different from its neighbour so that a swapped column is seen.
 
-import type {
-  AskRow,
-  ChunkRow,
-  DocRow,
-  Key,
-  KeyRow,
-  RouteRow,
-  Row,
-  RunRow,
-  TaskRow,
-  Unit,
-  WorkerRow,
-  WorkflowRow,
-} from "@astraflow/engine";
-import { docId, keyOf, rootOf, runOf } from "@astraflow/engine";
+import type { AskRow, ChunkRow, DocRow, Key, KeyRow, RouteRow, Row, Unit, WorkerRow, WorkflowRow } from "@astraflow/engine";
+import { docId, keyOf, rootOf } from "@astraflow/engine";
+import { sampleRun as runRow, sampleTask as taskRow } from "@astraflow/engine/testing";
 
-export function runRow(id: string, over: Partial<RunRow> = {}): RunRow {
-  return {
-    kind: "run",
-    id,
-    tenant: "acme",
-    phase: "queued",
-    workflow: "acme/w1",
-    client: "cli",
-    band: 5,
-    open: 1,
-    verdict: null,
-    cursor: null,
-    createdAt: 1_000,
-    startedAt: null,
-    endedAt: null,
-    due: null,
-    error: null,
-    label: "",
-    source: "",
-    about: "{}",
-    marks: null,
-    bindings: null,
-    ...over,
-  };
-}
-
-export function taskRow(id: string, over: Partial<TaskRow> = {}): TaskRow {
-  return {
-    kind: "task",
-    id,
-    run: runOf(id),
-    phase: "waiting",
-    route: "route-1",
-    pin: null,
-    line: null,
-    band: 5,
-    rank: null,
-    needs: 0,
-    fence: 0,
-    attempt: 0,
-    deliveries: 0,
-    failures: 0,
-    worker: null,
-    boot: null,
-    epoch: 0,
-    acked: false,
-    key: null,
-    due: null,
-    readyAt: null,
-    grantedAt: null,
-    endedAt: null,
-    params: null,
-    result: null,
-    error: null,
-    state: null,
-    ...over,
-  };
-}
+export { runRow, taskRow };
 
 export function workerRow(id: string, over: Partial<WorkerRow> = {}): WorkerRow {
   return {

@@ -2,18 +2,10 @@
 
 import assert from "node:assert/strict";
 import { keyOf, type Row, rootOf, splitKey, type TaskRow, type Unit } from "@astraflow/engine";
+import { createDice } from "@astraflow/protocol/testing";
 import { Hand } from "./hand.ts";
 import { chunkRow, docRow, happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import type { Stage } from "./stage.ts";
-
-/** Small, seeded and good enough: the same histories on every machine. */
-function rollFrom(seed: number): (sides: number) => number {
-  let state = seed * 2_654_435_761 + 1;
-  return (sides) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
-  };
-}
 
 const lines = ["r|a", "r|b"];
 const words = ["alpha", "beta", "Ähre", "gamma-ray", "100%"];
@@ -130,7 +122,7 @@ async function pages({ store }: Hand) {
 
 /** Plays one random history on both stages and compares what they show after every turn. Both must begin at the same instant. */
 export async function compareTwins(stages: readonly [Stage, Stage], seed: number, turns: number): Promise<void> {
-  const roll = rollFrom(seed);
+  const roll = createDice(seed * 2_654_435_761 + 1);
   const made = new Set<string>();
   try {
     const hands = [await Hand.open(stages[0]), await Hand.open(stages[1])] as const;

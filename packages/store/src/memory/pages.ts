@@ -82,6 +82,15 @@ function answer(tables: Tables, query: PageQuery): PageOf<PageQuery> {
       if (worker?.kind !== "worker" || worker.tenant !== query.tenant) return { worker: null, held: [], head };
       return { worker, held: [...tables.held(worker.id)].slice(0, query.limit), head };
     }
+    case "tenants": {
+      const found = tables.tenantNames().filter((name) => name > (query.after ?? ""));
+      const items = found.slice(0, query.limit);
+      return { items, next: found.length > items.length ? (items.at(-1) ?? null) : null };
+    }
+    case "key": {
+      const row = tables.rows.get(`key/${query.tenant}/${query.key}`);
+      return { key: row?.kind === "key" ? row : null, head: tables.tenant(query.tenant).position };
+    }
     case "crew":
       return { items: crewOf(tables) };
     case "depth":

@@ -149,6 +149,11 @@ export class Tables {
     return state;
   }
 
+  /** Those that have a log; the others were only asked about. */
+  tenantNames(): Tenant[] {
+    return [...this.#tenants].flatMap(([name, { position }]) => (position > 0 ? [name] : [])).sort(compareText);
+  }
+
   #mustTask(id: TaskId): TaskRow {
     const row = this.task(id);
     if (row === null) throw new Error(`the memory store lists task ${id} but does not hold it`);

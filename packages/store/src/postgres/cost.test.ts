@@ -19,9 +19,10 @@ import {
 import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql } from "./crew-sql.ts";
 import { chunksSql, docsSearchSql, docsWalkSql, linesSql } from "./doc-pages.ts";
 import { eventsSql, subjectEventsSql } from "./log-pages.ts";
+import type { PostgresStore } from "./options.ts";
 import { readSettings, routesSql, searchSettings } from "./reader.ts";
 import { runsSql, searchSql, tasksSql } from "./run-pages.ts";
-import { openPostgres, type PostgresStore } from "./store.ts";
+import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;
 const opened: PostgresStore[] = [];

@@ -9,6 +9,14 @@ export const workersSql = (tenant: string): string =>
   `SELECT json_agg(${rowArray("worker", "t")} ORDER BY t.id) FROM ${schema}.worker t
    WHERE t.id > ${text(`${tenant}/`)} AND t.id < ${text(`${tenant}0`)} AND t.tenant = ${text(tenant)}`;
 
+/** Those that have a log, by name. */
+export const tenantsSql = (after: string, limit: number): string =>
+  `SELECT json_agg(n.id ORDER BY n.id) FROM (SELECT t.id FROM ${schema}.tenant t
+   WHERE t.id > ${text(after)} AND t.position > 0 ORDER BY t.id LIMIT ${wholeValue(limit)}) n`;
+
+export const keySql = (tenant: string, key: string): string =>
+  `SELECT ${rowArray("key", "t")} FROM ${schema}.key t WHERE t.id = ${text(`${tenant}/${key}`)}`;
+
 export const workerSql = (tenant: string, worker: string): string =>
   `SELECT ${rowArray("worker", "t")} FROM ${schema}.worker t WHERE t.id = ${text(worker)} AND t.tenant = ${text(tenant)}`;
 

@@ -14,9 +14,11 @@ export class Lanes {
   readonly #free: Lane[];
   readonly #parked = new Set<Lane>();
   readonly #waiting: PromiseWithResolvers<Lane>[] = [];
+  readonly #connect: () => Promise<Link>;
   #isClosed = false;
 
-  constructor(count: number) {
+  constructor(count: number, connect: () => Promise<Link>) {
+    this.#connect = connect;
     this.#all = Array.from({ length: count }, (_, number) => ({ number, link: null }));
     // The last one given back is the first to be taken: its connection and its plans are warm.
     this.#free = [...this.#all].reverse();
@@ -30,6 +32,12 @@ export class Lanes {
     const next = Promise.withResolvers<Lane>();
     this.#waiting.push(next);
     return next.promise;
+  }
+
+  /** The lane's connection, a new one where it has none or lost it. */
+  async linkOf(lane: Lane): Promise<Link> {
+    if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
+    return lane.link;
   }
 
   give(lane: Lane): void {

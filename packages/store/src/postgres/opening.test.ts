@@ -6,8 +6,9 @@ import { type PostgresServer, startPostgres } from "../contract/postgres-server.
 import { readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { schemaVersion } from "./migrations.ts";
+import type { PostgresStore } from "./options.ts";
 import { openPostgresReader } from "./reader.ts";
-import { openPostgres, type PostgresStore } from "./store.ts";
+import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;
 let url = "";

@@ -6,7 +6,8 @@ import { type PostgresServer, startPostgres } from "../contract/postgres-server.
 import { happening, readyUnit, runRow, taskRow, unit } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { startTcpProxy, type TcpProxy } from "../contract/tcp-proxy.ts";
-import { openPostgres, type PostgresOptions, type PostgresStore } from "./store.ts";
+import type { PostgresOptions, PostgresStore } from "./options.ts";
+import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;
 let proxy: TcpProxy;

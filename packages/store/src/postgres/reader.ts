@@ -9,6 +9,7 @@ import {
   docId,
   type EventPage,
   type EventQuery,
+  type KeyRow,
   type PageOf,
   type PageQuery,
   type Reader,
@@ -26,7 +27,7 @@ import { docCursor, type PageFor, searchedMax } from "../paging.ts";
 import { chunkFields } from "../row-shape.ts";
 import { type Address, readAddress } from "./address.ts";
 import { type Kind, rowArray } from "./columns.ts";
-import { boundedDepthSql, crewSql, depthSql, heldSql, workerSql, workersSql } from "./crew-sql.ts";
+import { boundedDepthSql, crewSql, depthSql, heldSql, keySql, tenantsSql, workerSql, workersSql } from "./crew-sql.ts";
 import { chunksSql, docScanMax, docsInOrder, docsSearchSql, docsSql, docsWalkSql, linesSql, namedDocsSql } from "./doc-pages.ts";
 import { Lanes } from "./lanes.ts";
 import { awayFault, Link } from "./link.ts";
@@ -67,7 +68,7 @@ export function openPostgresReader(options: { url: string; searchedRows?: number
 
 class PostgresReader implements Reader {
   readonly #address: Address;
-  readonly #lanes = new Lanes(connections);
+  readonly #lanes = new Lanes(connections, () => this.#connect());
 
   readonly #searchedRows: number;
 
@@ -164,6 +165,16 @@ class PostgresReader implements Reader {
         const row = worker === null ? null : (rowOf("worker", worker as Cells) as WorkerRow);
         return { worker: row, held: rows("task", held), head: headOf(tenant) };
       }
+      case "tenants": {
+        const [names] = await this.#ask(`SELECT (${tenantsSql(query.after ?? "", query.limit + 1)})`);
+        const found = (names ?? []) as string[];
+        const items = found.slice(0, query.limit);
+        return { items, next: found.length > items.length ? (items.at(-1) ?? null) : null };
+      }
+      case "key": {
+        const [tenant, key] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${keySql(query.tenant, query.key)})`);
+        return { key: key === null ? null : (rowOf("key", key as Cells) as KeyRow), head: headOf(tenant) };
+      }
       case "crew": {
         const [items] = await this.#ask(
           `SELECT (SELECT json_agg(json_build_array(c.tenant, c.phase, c.draining, c.n)) FROM (${crewSql}) c)`,
@@ -242,12 +253,12 @@ class PostgresReader implements Reader {
     try {
       for (let tries = 1; ; tries++) {
         const isFresh = lane.link === null || lane.link.lost !== null;
-        if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
+        const link = await this.#lanes.linkOf(lane);
         try {
-          const [, , result] = await lane.link.query(`${begin}; ${sql}; COMMIT`, 4);
+          const [, , result] = await link.query(`${begin}; ${sql}; COMMIT`, 4);
           return result?.rows[0] ?? [];
         } catch (error) {
-          lane.link.cut();
+          link.cut();
           if (isFresh || tries > 1) throw awayFault(this.#address, error);
         }
       }

@@ -6,8 +6,9 @@ import { type PostgresServer, startPostgres } from "../contract/postgres-server.
 import { allKindsOfRows, happening, unit } from "../contract/sample-rows.ts";
 import type { Stage } from "../contract/stage.ts";
 import { columnsOf, isNumeric } from "./columns.ts";
+import type { PostgresStore } from "./options.ts";
 import { rowSections, sections } from "./sections.ts";
-import { openPostgres, type PostgresStore } from "./store.ts";
+import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;
 let store: PostgresStore;

@@ -1,5 +1,5 @@
-// The store that several schedulers share: turns side by side on a few lanes, durable when `commit` answers. Opening, the outcome of
-// commits that went wrong, and lanes that break and heal are handled here; statements, tables and reads are in the files beside it.
+// The store that several schedulers share: turns side by side on a few lanes, durable when `commit` answers. Opening, beginning and what
+// becomes of a commit are handled here; statements, tables, reads, and whose fault a refused commit is are in the files beside it.
 
 import type {
   Committed,
@@ -11,70 +11,35 @@ import type {
   PageQuery,
   Position,
   Reader,
-  Store,
   Tenant,
   Tx,
   Unit,
   Want,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
-import { checkUnits, refuse } from "../unit-check.ts";
+import { checkUnits } from "../unit-check.ts";
 import { type Address, readAddress } from "./address.ts";
 import type { Reply } from "./answer.ts";
+import { beginText, blame } from "./blame.ts";
 import { type Entry, enter } from "./entry.ts";
 import { HintPost } from "./hints.ts";
 import { type Lane, Lanes } from "./lanes.ts";
 import { Lead } from "./lead.ts";
 import { isEndOfSession, Link, messageOf, type PostgresStats } from "./link.ts";
 import { commitText } from "./migrations.ts";
-import { badText, firstPositions, payloadOf } from "./payload.ts";
+import type { PostgresOptions, PostgresStore, postgresFailpoints } from "./options.ts";
+import { firstPositions, payloadOf } from "./payload.ts";
 import { openPostgresReader } from "./reader.ts";
 import { type Request, requestOf } from "./request.ts";
 import { checkServer } from "./server-check.ts";
-import { settleTurn, type Unsettled } from "./settlement.ts";
+import { type Outcome, Outcomes, settleTurn, type Unsettled } from "./settlement.ts";
 import { trimChunks, trimLog } from "./trim.ts";
 import { PostgresTurn, type TurnEnd } from "./turn.ts";
-import { doubledRow, doubtedWorkers, faultOf, isRefusedData } from "./verdict.ts";
-
-export interface PostgresOptions {
-  /** `postgres://user:password@host:port/database`. */
-  readonly url: string;
-  /** Turns in flight at one time; each has a connection of its own. */
-  readonly lanes?: number;
-  /** How fast the store's clock runs, for tests; counted from the store's birth. */
-  readonly timeScale?: number;
-  /** Called with the name of each step; a test kills the process there, or throws as a broken network would. */
-  readonly failpoint?: (name: string) => void;
-  /** For tests: how far the store's clock is ahead of the server's. */
-  readonly aheadMs?: () => number;
-  /** How many runs a search compares before it asks the index of words. */
-  readonly searchedRows?: number;
-}
-
-export interface PostgresStore extends Store {
-  stats(): Readonly<PostgresStats>;
-  /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
-  trim(tenant: Tenant, floor: Position): Promise<number>;
-  /** Removes what tasks printed before an instant; answers how many rows went. Call again until it answers 0. */
-  trimChunks(before: Millis): Promise<number>;
-}
-
-export const postgresFailpoints = [
-  "postgres.migrate",
-  "postgres.migrated",
-  "postgres.begin",
-  "postgres.begun",
-  "postgres.commit",
-  "postgres.committing",
-  "postgres.committed",
-] as const;
+import { faultOf, openFault } from "./verdict.ts";
 
 const lanesDefault = 4;
-const beginText = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /** Longer than the server lets any statement run: past this the network is gone, not the server slow. */
 const answerMsMax = 12_000;
-/** How many outcomes are remembered for whoever asks again. */
-const outcomesMax = 1_000;
 
 export function openPostgres(options: PostgresOptions): PostgresStore {
   return new SharedStore(options);
@@ -94,7 +59,7 @@ class SharedStore implements PostgresStore, TurnEnd {
   readonly #turns = new Set<PostgresTurn>();
   readonly #lead = new Lead();
   readonly #unsettled = new Map<number, Unsettled>();
-  readonly #outcomes = new Map<number, "committed" | "absent">();
+  readonly #outcomes = new Outcomes();
   #opened: Opened | null = null;
   #hear: (hint: Hint) => void = () => undefined;
 
@@ -115,7 +80,7 @@ class SharedStore implements PostgresStore, TurnEnd {
       link?.cut();
       throw openFault(this.#address, error);
     }
-    const lanes = new Lanes(laneCount);
+    const lanes = new Lanes(laneCount, () => this.#connect());
     const first = await lanes.take();
     first.link = link;
     lanes.give(first);
@@ -172,14 +137,14 @@ class SharedStore implements PostgresStore, TurnEnd {
       if (ended !== "COMMIT") throw new Error(`the server answered COMMIT with ${ended}`);
       this.#finish(turn);
       this.#stats.commits++;
-      this.#remember(number, "committed");
+      this.#outcomes.remember(number, "committed");
       const first = firstPositions(payload, JSON.parse(answer ?? "null") as number[] | null);
       for (const tenant of first.keys()) this.#hear({ type: "log", tenant });
       opened.hints.tell({ lines: payload.lines, tenants: [...first.keys()], hasMail: payload.hasMail });
       return { outcome: "committed", first };
     } catch (error) {
       if (isEndOfSession(error)) return this.#lose(turn, number);
-      return await this.#fail(turn, await this.#blame(turn, units, error));
+      return await this.#fail(turn, await blame(turn, units, error, this.#address, opened));
     }
   }
 
@@ -187,15 +152,14 @@ class SharedStore implements PostgresStore, TurnEnd {
     if (this.#turns.has(turn)) await this.#rollBack(turn);
   }
 
-  async settle(turn: number): Promise<"committed" | "absent"> {
+  async settle(turn: number): Promise<Outcome> {
     const opened = this.#mustOpen();
     const unsettled = this.#unsettled.get(turn);
-    if (unsettled === undefined) return this.#outcomes.get(turn) ?? "absent";
+    if (unsettled === undefined) return this.#outcomes.of(turn);
     const { lane } = unsettled;
-    let outcome: "committed" | "absent";
+    let outcome: Outcome;
     try {
-      if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
-      outcome = await settleTurn(lane.link, opened, turn, unsettled);
+      outcome = await settleTurn(await opened.lanes.linkOf(lane), opened, turn, unsettled);
     } catch (error) {
       lane.link?.cut();
       if (error instanceof Fault && error.code === "E.STORE.IN_USE") throw error;
@@ -207,7 +171,7 @@ class SharedStore implements PostgresStore, TurnEnd {
       );
     }
     this.#unsettled.delete(turn);
-    this.#remember(turn, outcome);
+    this.#outcomes.remember(turn, outcome);
     opened.lanes.give(lane);
     return outcome;
   }
@@ -241,8 +205,7 @@ class SharedStore implements PostgresStore, TurnEnd {
     const { lanes, replica, epoch } = this.#mustOpen();
     const lane = await lanes.take();
     try {
-      if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
-      return await work(lane.link);
+      return await work(await lanes.linkOf(lane));
     } catch (error) {
       lane.link?.cut();
       throw faultOf(this.#address, replica, epoch, error);
@@ -270,8 +233,7 @@ class SharedStore implements PostgresStore, TurnEnd {
       const isFresh = lane.link === null || lane.link.lost !== null;
       let link: Link | null = null;
       try {
-        link = isFresh || lane.link === null ? await this.#connect() : lane.link;
-        lane.link = link;
+        link = await opened.lanes.linkOf(lane);
         if (this.#opened !== opened) throw new Error("the store was closed");
         this.#step("postgres.begin");
         const lead = this.#lead.ms;
@@ -315,36 +277,6 @@ class SharedStore implements PostgresStore, TurnEnd {
     return { outcome: "unknown" };
   }
 
-  async #blame(turn: PostgresTurn, units: readonly Unit[], error: unknown): Promise<Extract<Committed, { outcome: "failed" }>> {
-    const { replica, epoch } = this.#mustOpen();
-    const known = doubtedWorkers(error) ?? doubledRow(units, turn, error);
-    if (known !== null) return known;
-    const bad = isRefusedData(error) ? badText(units) : null;
-    if (bad !== null) return { outcome: "failed", ...bad };
-    const unit = isRefusedData(error) ? await this.#findRefused(turn, units) : -1;
-    if (unit >= 0) return { outcome: "failed", unit, fault: refuse(unit, messageOf(this.#address, error), error) };
-    return { outcome: "failed", fault: faultOf(this.#address, replica, epoch, error) };
-  }
-
-  /** Tries each unit alone in a transaction that is thrown away, until one is refused as the whole turn was. */
-  async #findRefused(turn: PostgresTurn, units: readonly Unit[]): Promise<number> {
-    const { replica, epoch } = this.#mustOpen();
-    if (units.length === 1) return 0;
-    for (const [index, unit] of units.entries()) {
-      const payload = payloadOf([unit], turn, { replica, epoch, lane: turn.lane.number, turn: 0, now: turn.now }, []);
-      if ("unit" in payload) return index;
-      try {
-        await turn.link.query(`ROLLBACK; ${beginText}`, 2);
-        await turn.link.call(commitText, payload.values, false);
-      } catch (error) {
-        if (isRefusedData(error)) return index;
-        // The world is in the way; the turn as a whole goes again.
-        if (isEndOfSession(error)) return -1;
-      }
-    }
-    return -1;
-  }
-
   async #rollBack(turn: PostgresTurn): Promise<void> {
     try {
       if (turn.link.lost === null) await turn.link.query("ROLLBACK", 1);
@@ -374,13 +306,6 @@ class SharedStore implements PostgresStore, TurnEnd {
     }
   }
 
-  #remember(turn: number, outcome: "committed" | "absent"): void {
-    this.#outcomes.set(turn, outcome);
-    if (this.#outcomes.size <= outcomesMax) return;
-    const [oldest] = this.#outcomes.keys();
-    if (oldest !== undefined) this.#outcomes.delete(oldest);
-  }
-
   #count(reply: Reply): Reply {
     for (const rows of Object.values(reply)) if (Array.isArray(rows) && Array.isArray(rows[0])) this.#stats.rows += rows.length;
     return reply;
@@ -394,11 +319,4 @@ class SharedStore implements PostgresStore, TurnEnd {
     if (this.#opened === null) throw new Error("the store is not open");
     return this.#opened;
   }
-}
-
-function openFault(address: Address, error: unknown): Fault {
-  if (error instanceof Fault && error.code !== "E.STORE.BUSY") return error;
-  const { place } = address;
-  const why = error instanceof Fault ? error.message : `${place} cannot be opened: ${messageOf(address, error)}`;
-  return fault("E.STORE.OPEN", why, { place }, error);
 }

@@ -2,7 +2,7 @@
 
 import type { Committed, Key, Unit } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
-import { type Fault, fault } from "@astraflow/protocol";
+import { Fault, fault } from "@astraflow/protocol";
 import { doubtFault, refuse } from "../unit-check.ts";
 import type { Address } from "./address.ts";
 import { messageOf, stateOf } from "./link.ts";
@@ -65,4 +65,12 @@ export function doubledRow(units: readonly Unit[], known: Knowledge, error: unkn
     return { outcome: "failed", fault: fault("E.STORE.BUSY", `${key} was made by another turn at the same moment; try again`) };
   const unit = units.findIndex((one) => one.puts.some((row) => keyOf(row) === key));
   return unit < 0 ? null : { outcome: "failed", unit, fault: refuse(unit, `${key} was to be new and exists`, error) };
+}
+
+/** Why a store cannot be opened. */
+export function openFault(address: Address, error: unknown): Fault {
+  if (error instanceof Fault && error.code !== "E.STORE.BUSY") return error;
+  const { place } = address;
+  const why = error instanceof Fault ? error.message : `${place} cannot be opened: ${messageOf(address, error)}`;
+  return fault("E.STORE.OPEN", why, { place }, error);
 }

@@ -6,6 +6,7 @@ import {
   type Depth,
   type EventPage,
   type EventQuery,
+  type KeyRow,
   type PageOf,
   type PageQuery,
   type Position,
@@ -43,6 +44,8 @@ export const boundedDepthSql = `SELECT ?1, phase, count(*) FROM (
   WHERE run.tenant = ?1 AND run.phase IN (0, 1, 2) AND run.phase <> 3 AND ${isOpenSql} LIMIT ?2
 ) GROUP BY phase`;
 const crewSql = "SELECT tenant, phase, draining, count(*) FROM worker GROUP BY tenant, phase, draining";
+const tenantsSql = "SELECT id FROM tenant WHERE id > ? AND position > 0 ORDER BY id LIMIT ?";
+const keySql = `SELECT ${columnsByKind.key.names} FROM key WHERE id = ?`;
 export const heldSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE worker = ${numberOfSql} AND phase = 3 ORDER BY id LIMIT ?`;
 
 export function openSqliteReader(options: { file: string; searchedRows?: number }): Reader {
@@ -117,6 +120,18 @@ class SqliteReader implements Reader {
       }
       case "worker":
         return { ...this.#worker(query), head: this.#tenant(query.tenant).position };
+      case "tenants": {
+        const cells = this.#connection.all(tenantsSql, query.after ?? "", query.limit + 1);
+        const items = cells.slice(0, query.limit).map(([id]) => String(id));
+        return { items, next: cells.length > items.length ? (items.at(-1) ?? null) : null };
+      }
+      case "key": {
+        const cells = this.#connection.get(keySql, `${query.tenant}/${query.key}`);
+        return {
+          key: cells === undefined ? null : (rowOf("key", cells) as KeyRow),
+          head: this.#tenant(query.tenant).position,
+        };
+      }
       case "crew":
         return { items: this.#connection.all(crewSql).map(crewCountOf).sort(byCrew) };
       case "depth":

@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { type RouteName, routes, shape } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { peopleLimits } from "../../people/people.ts";
@@ -176,7 +177,7 @@ describe("a person's token", () => {
       .with(1, bob.token.split(".")[1] ?? "")
       .join(".");
     expect((await there.ask("getOwnUser", { token: forged })).status).toBe(401);
-    here.outside.advance(peopleLimits.keyAgeMs);
+    here.outside.jump(peopleLimits.keyAgeMs);
     await here.ask("login", { token: null, body: { username: "ann", password } });
     expect(here.docs.body("default", "signing", "keys")?.["keys"]).toHaveLength(2);
     expect((await there.ask("getOwnUser", { token })).status).toBe(200);
@@ -233,6 +234,65 @@ describe("users", () => {
     expect((await scene.ask("createUser", { ...asking, body: { username: "eve", password } })).body).toMatchObject({
       error: "E.IDEMPOTENCY.MISMATCH",
     });
+  });
+
+  it("[A264] get a role once under one key, also one that they have; another under the key is refused", async () => {
+    const scene = openScene({ calls: { digest: (text) => createHash("sha256").update(text).digest("hex") } });
+    const made = await scene.ask("createUser", { body: { username: "ann", password, roles: ["run.viewer"] } });
+    const give = (role: string, key: string) =>
+      scene.ask("addUserRole", {
+        params: { userId: String(made.body["userId"]) },
+        headers: { "idempotency-key": key },
+        body: { role },
+      });
+
+    for (const [role, key] of [
+      ["workflow.viewer", "k1"],
+      ["run.viewer", "k2"],
+    ] as const) {
+      const [one, two, other] = [await give(role, key), await give(role, key), await give("admin", key)];
+      expect([one.status, one.headers["idempotent-replayed"]]).toEqual([204, undefined]);
+      expect([two.status, two.headers["idempotent-replayed"]]).toEqual([204, "true"]);
+      expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+    }
+  });
+
+  it("[A264] are known again by nothing from which a password could be guessed quickly", async () => {
+    const digested: string[] = [];
+    const digest = (text: string): string => {
+      digested.push(text);
+      return `digest-${text.length}`;
+    };
+    const scene = openScene({ calls: { digest } });
+    const headers = { "idempotency-key": "k0" };
+
+    const made = await scene.ask("createUser", { body: { username: "ann", password }, headers });
+    const params = { userId: String(made.body["userId"]) };
+    await scene.ask("setUserPassword", { params, body: { password: "quite another one" }, headers: { "idempotency-key": "k1" } });
+
+    expect(digested.length).toBeGreaterThan(3);
+    expect(digested.filter((text) => text.includes(password) || text.includes("quite another one"))).toEqual([]);
+  });
+
+  it("[A264] are given a password once under one key", async () => {
+    const scene = openScene({ calls: { digest: (text) => createHash("sha256").update(text).digest("hex") } });
+    const made = await scene.ask("createUser", { body: { username: "ann", password } });
+    const userId = String(made.body["userId"]);
+    const asking = (to: string): Asking => ({ params: { userId }, headers: { "idempotency-key": "k1" }, body: { password: to } });
+    const gen = () => scene.docs.body("default", "user", userId)?.["gen"];
+
+    const one = await scene.ask("setUserPassword", asking("quite another password"));
+    const two = await scene.ask("setUserPassword", asking("quite another password"));
+    const other = await scene.ask("setUserPassword", asking("a third password"));
+
+    expect([one.status, one.headers["idempotent-replayed"]]).toEqual([204, undefined]);
+    expect([two.status, two.headers["idempotent-replayed"]]).toEqual([204, "true"]);
+    expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+    expect(gen()).toBe(2);
+    const twin = { headers: { "idempotency-key": "k2" }, body: { username: "eve", password } };
+    await scene.ask("createUser", twin);
+    const changed = await scene.ask("createUser", { ...twin, body: { ...twin.body, password: "a third password" } });
+    expect(changed.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
   it.each([

@@ -5,7 +5,7 @@ import { Fault, fault, readPeopleRequest, type UserRole, type UserSummary, userR
 import { type Identity, rolesOf } from "../../identity.ts";
 import type { Outside } from "../../outside.ts";
 import { newUser, type People } from "../../people/people.ts";
-import { type Doer, isConflict, type User } from "../../people/people-store.ts";
+import { type Changed, type ChangeWords, type Doer, isConflict, type User, type UserAsk } from "../../people/people-store.ts";
 import { type Call, type Handler, type Reply, readBody, readIdempotencyKey, readLimit } from "../call.ts";
 import { type AuditOptions, auditHandlers } from "./audit.ts";
 import { readDocsCursor, spellCursor } from "./user-cursor.ts";
@@ -31,6 +31,7 @@ type UserRoutes =
   | "setUserStatus";
 
 const done: Reply = { body: "", status: 204 };
+const replied = ({ repeated }: Changed): Reply => (repeated ? { ...done, headers: { "idempotent-replayed": "true" } } : done);
 const tenantDefault = "default";
 
 export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes | "listAuditEvents" | "listAudit", Handler> {
@@ -38,11 +39,20 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
   const { store, passwords } = people;
 
   /** What `change` makes of one user, written with who did it. */
-  const alter = async (call: Call, id: string, words: Words, change: (user: User) => User): Promise<User> => {
-    const user = await store.change(doerOf(call), id, words, change);
-    if (user === null) throw missingUser(id);
+  const alter: Alter = async (call, id, words, change) => {
+    const changed = await store.change(doerOf(call), id, words, change);
+    if (changed === null) throw missingUser(id);
     people.forget(call.identity.tenant, id);
-    return user;
+    return changed;
+  };
+  /**
+   * By which a request with a password is known again. A quick digest of one must not be kept: whoever has the store could guess it from that.
+   * So it is as slow as the password's own hash, under a salt that no other key shares.
+   */
+  const askWith = async (call: Call, key: string | null, words: object, password: string): Promise<UserAsk> => {
+    if (key === null) return null;
+    const mark = await passwords.mark(password, options.digest(canonicalText(["salt", call.identity.tenant, key])));
+    return { key, digest: options.digest(canonicalText({ ...words, mark })) };
   };
   const headOf = async (tenant: string, id: string): Promise<number> => (await store.find(tenant, id)).head;
 
@@ -81,8 +91,7 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
       const { username, password, displayName = username, roles = [] } = read(call, "create");
       const { tenant } = call.identity;
       const named = { username, displayName, roles: userRoles.filter((role) => roles.includes(role)) };
-      // Without the password: a quick digest of one must not be kept.
-      const ask = key === null ? null : { key, digest: options.digest(canonicalText({ of: "createUser", ...named })) };
+      const ask = await askWith(call, key, { of: "createUser", ...named }, password);
       const user = newUser(named, await passwords.hash(password), options.outside);
       const { repeated } = await store.create(doerOf(call), user, ask).catch((why: unknown) => {
         throw isConflict(why) ? fault("E.CONFLICT", `there is a user ${username} already; choose another name`) : why;
@@ -101,18 +110,22 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
     },
 
     async setUserPassword(call) {
-      readIdempotencyKey(call);
+      const key = readIdempotencyKey(call);
       const { password } = read(call, "password");
+      const id = userIn(call);
+      const ask = await askWith(call, key, { of: "setUserPassword", by: call.identity.user, id }, password);
       const kept = await passwords.hash(password);
-      await alter(call, userIn(call), { action: "user.password.reset" }, (user) => withPassword(user, kept));
-      return done;
+      return replied(await alter(call, id, { action: "user.password.reset", ask }, (user) => withPassword(user, kept)));
     },
 
     async addUserRole(call) {
-      readIdempotencyKey(call);
+      const key = readIdempotencyKey(call);
       const { role } = read(call, "role");
-      await alter(call, userIn(call), { action: "user.role.add", data: { role } }, (user) => withRole(user, role, true));
-      return done;
+      const id = userIn(call);
+      const asked = canonicalText({ of: "addUserRole", by: call.identity.user, id, role });
+      const ask = key === null ? null : { key, digest: options.digest(asked) };
+      const words = { action: "user.role.add", data: { role }, ask };
+      return replied(await alter(call, id, words, (user) => withRole(user, role, true)));
     },
 
     async removeUserRole(call) {
@@ -136,8 +149,7 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
   };
 }
 
-type Words = { readonly action: string; readonly data?: Readonly<Record<string, unknown>> };
-type Alter = (call: Call, id: string, words: Words, change: (user: User) => User) => Promise<User>;
+type Alter = (call: Call, id: string, words: ChangeWords, change: (user: User) => User) => Promise<Changed>;
 
 /** The routes about oneself. */
 function ownHandlers(
@@ -158,7 +170,7 @@ function ownHandlers(
       const { displayName } = read(call, "change");
       personOf(call.identity, "has no name of its own to change");
       const { tenant, user: id } = call.identity;
-      const user = await alter(call, id, { action: "user.update" }, (was) =>
+      const { user } = await alter(call, id, { action: "user.update" }, (was) =>
         was.displayName === displayName ? was : { ...was, displayName },
       );
       return { body: { ...viewUser(user), asOf: (await store.find(tenant, id)).head } };

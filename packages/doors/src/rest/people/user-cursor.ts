@@ -1,6 +1,7 @@
-// What pages of documents have in common at the door: their cursors, which say nothing to whoever holds them.
+// What pages have in common at the door: their cursors, which say nothing to whoever holds them. One that is damaged, or of another list, is
+// refused: it would begin anew, or look like the end.
 
-import { fault } from "@astraflow/protocol";
+import { type Fault, fault } from "@astraflow/protocol";
 
 export const spellCursor = (next: string | null): string | null =>
   next === null ? null : Buffer.from(next, "utf8").toString("base64url");
@@ -10,8 +11,21 @@ export function readDocsCursor(cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
   if (spellCursor(text) === cursor && isPlace(text)) return text;
-  throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
+  throw strangeCursor();
 }
+
+/** The cursor of a list whose items go by their ids: `of` is what it lists. */
+export const spellIdCursor = (of: string, id: string | null): string | null => spellCursor(id === null ? null : `${of} ${id}`);
+
+export function readIdCursor(of: string, cursor: string | undefined): string | undefined {
+  if (cursor === undefined) return undefined;
+  const text = Buffer.from(cursor, "base64url").toString("utf8");
+  if (spellCursor(text) === cursor && text.startsWith(`${of} `)) return text.slice(of.length + 1);
+  throw strangeCursor();
+}
+
+export const strangeCursor = (): Fault =>
+  fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
 
 function isPlace(text: string): boolean {
   try {

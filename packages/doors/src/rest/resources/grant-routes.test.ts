@@ -2,8 +2,9 @@ import { type RouteName, routes, shape } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createDocBlobs } from "../../resources/blobs.ts";
 import { chooseGrant, createBindings, isShown, type ResourceRequirement } from "../../resources/resource-bindings.ts";
-import { type GrantRecord, grantPrefix, putGrant, putResource, type ResourceRecord } from "../../resources/resource-store.ts";
+import { grantPrefix, putGrant, putResource, type ResourceRecord } from "../../resources/resource-store.ts";
 import { createFakeDocs } from "../../testing/docs.ts";
+import { grantOf } from "../../testing/grant.ts";
 import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
 
 const resource = (id: string, more: Partial<ResourceRecord> = {}): ResourceRecord => ({
@@ -116,37 +117,23 @@ describe("grants", () => {
 });
 
 describe("what a node is given", () => {
-  const grant = (id: string, more: Partial<GrantRecord> = {}): GrantRecord => ({
-    id,
-    resourceId: "r1",
-    packageName: "mail",
-    packageVersion: null,
-    resourceKey: "smtp",
-    scope: "global",
-    workflowId: null,
-    actions: ["read"],
-    metadata: null,
-    createdAt: 1,
-    createdBy: "ann",
-    ...more,
-  });
   const of = { workflowId: "w1", packageName: "mail", version: "1.0.0" };
   const mine = { scope: "workflow", workflowId: "w1" } as const;
   const smtp: ResourceRequirement = { key: "smtp", type: "secret" };
 
   it.each([
     ["none", [], null],
-    ["the newest", [grant("a"), grant("b", { createdAt: 2 })], "b"],
-    ["the workflow's before a newer global one", [grant("a", mine), grant("b", { createdAt: 2 })], "a"],
-    ["not another workflow's", [grant("a", { ...mine, workflowId: "w2" })], null],
+    ["the newest", [grantOf("a"), grantOf("b", { createdAt: 2 })], "b"],
+    ["the workflow's before a newer global one", [grantOf("a", mine), grantOf("b", { createdAt: 2 })], "a"],
+    ["not another workflow's", [grantOf("a", { ...mine, workflowId: "w2" })], null],
     [
       "that of the version",
-      [grant("a", { packageVersion: "1.0.0" }), grant("b", { packageVersion: "2.0.0", createdAt: 2 })],
+      [grantOf("a", { packageVersion: "1.0.0" }), grantOf("b", { packageVersion: "2.0.0", createdAt: 2 })],
       "a",
     ],
-    ["not of another key", [grant("a", { resourceKey: "imap" })], null],
-    ["not of another package", [grant("a", { packageName: "sms" })], null],
-    ["not without the actions", [grant("a", { actions: ["use"] })], null],
+    ["not of another key", [grantOf("a", { resourceKey: "imap" })], null],
+    ["not of another package", [grantOf("a", { packageName: "sms" })], null],
+    ["not without the actions", [grantOf("a", { actions: ["use"] })], null],
   ])("[A113] follows from %s", (_, grants, id) => {
     expect(chooseGrant(grants, smtp, of)?.id ?? null).toBe(id);
   });
@@ -172,7 +159,7 @@ describe("what a node is given", () => {
         tenant: "default",
         puts: [
           putResource(resource(id, more), 0),
-          putGrant(grant(`${grantPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
+          putGrant(grantOf(`${grantPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
         ],
       });
       if (value !== null) await blobs.db.write({ tenant: "default", name: id }, once(value), 1_000_000);
@@ -184,7 +171,7 @@ describe("what a node is given", () => {
     await add("r5", "lost", null);
     docs.write({
       tenant: "default",
-      puts: [putGrant(grant(`${grantPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
+      puts: [putGrant(grantOf(`${grantPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
     });
     const secret = (key: string): ResourceRequirement => ({ key, type: "token" });
 
@@ -228,7 +215,7 @@ describe("what a node is given", () => {
   });
 
   it("[A113] a definition that is nobody's kept workflow is given what is granted to all, and no workflow's own", () => {
-    const grants = [grant("a", mine), grant("b")];
+    const grants = [grantOf("a", mine), grantOf("b")];
 
     expect(chooseGrant(grants, smtp, { ...of, workflowId: null })?.id).toBe("b");
   });

@@ -54,6 +54,10 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
   readonly id?: string;
   readonly sha256: string | null;
   readonly bytesMax: number;
+  /** What is known only once the bytes are here; may refuse them. */
+  readonly late?: () => Partial<Pick<ResourceRecord, "visibility" | "filename" | "mimeType">> & {
+    readonly sha256: string | null;
+  };
 };
 
 /** What is written beside the resource, once its id is known. */
@@ -111,7 +115,7 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
     dropParts,
     dropUpload,
 
-    async keep(doer, { id = ids.next(), bytesMax, sha256, ...named }, source, also) {
+    async keep(doer, { id = ids.next(), bytesMax, sha256, late, ...named }, source, also) {
       const place = { tenant: doer.tenant, name: id };
       const into = blobsOf(named.provider);
       const promised = promise(id, named.provider, named.owner);
@@ -120,8 +124,9 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
       let isWriting = false;
       try {
         const stored = await into.write(place, source, bytesMax);
-        refuseOther(stored, sha256);
-        const resource: ResourceRecord = { id, ...named, ...stored, createdAt: clock.now() };
+        const said = late?.() ?? { sha256 };
+        refuseOther(stored, said.sha256);
+        const resource: ResourceRecord = { id, ...named, ...said, ...stored, createdAt: clock.now() };
         isWriting = true;
         await store.write(doer, {
           puts: [putResource(resource, 0), ...(also?.(resource) ?? [])],

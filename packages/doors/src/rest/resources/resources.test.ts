@@ -74,6 +74,32 @@ describe("resources", () => {
     expect(scene.docs.docs.size).toBe(0);
   });
 
+  const behind = (name: string, value: string): string =>
+    `hello\r\n--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}`;
+
+  it("[A340] may be described behind their file", async () => {
+    const scene = openScene();
+
+    const { status, body } = await post(scene, behind("visibility", "public"));
+
+    expect([status, body]).toMatchObject([201, { visibility: "public", sizeBytes: 5, sha256: sha("hello") }]);
+    expect((await post(scene, behind("provider", "db"))).status).toBe(201);
+  });
+
+  it.each([
+    ["another provider than the bytes went to", behind("provider", "local")],
+    ["another digest", behind("sha256", sha("other"))],
+    ["a word that is none", behind("visibility", "some")],
+    ["a second file", behind("file", "again")],
+    ["no end", "hello\r\n--b\r\nContent-Disp"],
+  ])("[A340] with %s behind their file are refused, and nothing is kept", async (_, body) => {
+    const scene = openScene();
+
+    expect((await post(scene, body)).status).toBe(400);
+
+    expect(scene.docs.docs.size).toBe(0);
+  });
+
   it("[A100] come in once under one key", async () => {
     const scene = openScene();
     const keyed = (body: string) =>

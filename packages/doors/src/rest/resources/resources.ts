@@ -10,7 +10,7 @@ import { readDocsCursor, spellCursor } from "../people/user-cursor.ts";
 import { type GrantRoutes, grantHandlers } from "./grant-routes.ts";
 import { canSee, createKeeper, doerOf, isAdmin, isOwn, missing, type ResourcesOptions, seen } from "./resource-keeper.ts";
 import { attachment, cleanMedia, cleanName, rangeIn, viewResource } from "./resource-view.ts";
-import { readForm } from "./upload-form.ts";
+import { type FormFile, readForm } from "./upload-form.ts";
 import { type UploadRoutes, uploadHandlers } from "./upload-routes.ts";
 
 type ResourceRoutes = "listResources" | "createResource" | "getResource" | "deleteResource" | "downloadResource";
@@ -59,21 +59,16 @@ export function resourcesHandlers(options: ResourcesOptions): Record<ResourceRou
       const before = id === null ? null : (await store.find(identity.tenant, "resource", id)).kept;
       const record = await readForm(call.header("content-type"), stream ?? nothing(), {
         file(file, fields) {
-          const form = readResourceForm(fields);
-          if (form instanceof Fault) throw form;
-          const { provider = keeper.providerDefault, visibility = "private", filename = file.filename } = form;
-          const named = {
-            provider,
-            visibility,
-            filename: cleanName(filename),
-            mimeType: cleanMedia(form.mimeType ?? file.mimeType),
-            owner: identity.user,
-            metadata: null,
-            sha256: form.sha256 ?? null,
-          };
+          const { provider = keeper.providerDefault, ...said } = wordsOf(file, fields);
           const bytesMax = Math.min(resourceLimits.chunkBytesMax, keeper.blobsOf(provider).bytesMax);
           if (before !== null) return sameAgain(before.record, file.bytes, bytesMax);
-          return keeper.keep(doerOf(call), { ...named, bytesMax, ...(id !== null && { id }) }, file.bytes);
+          const named = { provider, ...said, owner: identity.user, metadata: null };
+          const late = () => {
+            const { provider: wanted = provider, ...all } = wordsOf(file, fields);
+            if (wanted !== provider) throw lateProvider();
+            return all;
+          };
+          return keeper.keep(doerOf(call), { ...named, bytesMax, late, ...(id !== null && { id }) }, file.bytes);
         },
       });
       const { head } = await store.find(identity.tenant, "resource", record.id);
@@ -122,6 +117,18 @@ export function resourcesHandlers(options: ResourcesOptions): Record<ResourceRou
     },
   };
 }
+
+/** What the form says of its file, as far as it has been read. */
+function wordsOf(file: FormFile, fields: Readonly<Record<string, string>>) {
+  const form = readResourceForm(fields);
+  if (form instanceof Fault) throw form;
+  const { provider, visibility = "private", filename = file.filename, mimeType = file.mimeType, sha256 = null } = form;
+  return { provider, visibility, filename: cleanName(filename), mimeType: cleanMedia(mimeType), sha256 };
+}
+
+/** Where bytes go is decided when the first of them comes. */
+const lateProvider = (): Fault =>
+  fault("E.REQUEST.INVALID", "form.provider must stand before the file", { path: "form.provider" });
 
 async function* nothing(): AsyncGenerator<Buffer> {
   // A body that was not sent.

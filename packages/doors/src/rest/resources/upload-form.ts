@@ -6,12 +6,12 @@ import { Fault, fault } from "@astraflow/protocol";
 export interface FormFile {
   readonly filename: string;
   readonly mimeType: string | null;
-  /** Must be read to its end, or the form cannot go on. */
+  /** Ends where the form does, and fails where what follows the file is wrong: whoever keeps the bytes then keeps nothing. */
   readonly bytes: AsyncIterable<Buffer>;
 }
 
 export interface FormEars<T> {
-  /** The part `file`; `fields` are those that stood before it. */
+  /** The part `file`; `fields` are those that stood before it and, once its bytes have been read, all. */
   file(file: FormFile, fields: Readonly<Record<string, string>>): Promise<T>;
 }
 
@@ -22,26 +22,30 @@ export async function readForm<T>(contentType: string | undefined, body: AsyncIt
   const boundary = boundaryIn(contentType);
   const source = createSource(body, Buffer.from(`\r\n--${boundary}`, "latin1"));
   const fields: Record<string, string> = {};
-  let made: { readonly value: T } | null = null;
+  const readField = async (name: string): Promise<void> => {
+    if (Object.keys(fields).length >= formLimits.fieldsMax) throw invalid("the form has too many fields");
+    fields[name] = await source.text(formLimits.fieldBytesMax);
+  };
+  const readHeadOfPart = async () => readHead(await source.head(formLimits.headBytesMax));
+  async function* bytes(): AsyncGenerator<Buffer> {
+    yield* source.untilBoundary();
+    while (await source.hasNextPart()) {
+      const { name } = await readHeadOfPart();
+      if (name === "file") throw invalid("the form has two files; send one");
+      await readField(name);
+    }
+  }
 
   for await (const _before of source.untilBoundary()) {
     // What stands before the first boundary means nothing.
   }
   while (await source.hasNextPart()) {
-    const head = readHead(await source.head(formLimits.headBytesMax));
-    if (head.name === "file") {
-      if (made !== null) throw invalid("the form has two files; send one");
-      const file = { filename: head.filename ?? "file", mimeType: head.mimeType, bytes: source.untilBoundary() };
-      made = { value: await ears.file(file, fields) };
-      await source.finishPart();
-    } else {
-      if (Object.keys(fields).length >= formLimits.fieldsMax) throw invalid("the form has too many fields");
-      if (made !== null) throw invalid("the fields of the form must stand before its file");
-      fields[head.name] = await source.text(formLimits.fieldBytesMax);
-    }
+    const head = await readHeadOfPart();
+    if (head.name === "file")
+      return ears.file({ filename: head.filename ?? "file", mimeType: head.mimeType, bytes: bytes() }, fields);
+    await readField(head.name);
   }
-  if (made === null) throw invalid('the form has no part named "file"');
-  return made.value;
+  throw invalid('the form has no part named "file"');
 }
 
 export const isForm = (contentType: string | undefined): boolean =>
@@ -173,12 +177,6 @@ function createSource(body: AsyncIterable<Buffer>, boundary: Buffer) {
         parts.push(chunk);
       }
       return Buffer.concat(parts).toString("utf8");
-    },
-    /** Whatever of the part was not read. */
-    async finishPart(): Promise<void> {
-      for await (const _rest of untilBoundary()) {
-        // Not wanted.
-      }
     },
   };
 }

@@ -133,6 +133,7 @@ describe("an upload in parts", () => {
     const same = await again(ann.token);
 
     expect(same.body).toMatchObject({ status: "completed", resourceId: body["resourceId"], nextPart: 3, uploadedBytes: 23 });
+    expect(same.body["completedParts"]).toEqual([0, 1, 2]);
     expect((await scene.ask("completeUpload", at(String(same.body["uploadId"]), ann.token))).body["resourceId"]).toBe(
       body["resourceId"],
     );

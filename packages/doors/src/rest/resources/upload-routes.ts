@@ -259,7 +259,9 @@ function viewUpload(upload: UploadRecord): ResourceUploadSession {
   const { mimeType, sha256, metadata, status, ...plain } = rest;
   const totalParts = partsOf(upload);
   const isDone = status === "completed";
-  const completedParts = parts.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at));
+  // Of one that is over nothing is missing, though no part came, or they are kept no longer.
+  const there: typeof parts = isDone ? [[0, totalParts - 1]] : parts;
+  const completedParts = there.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at));
   const bytes = completedParts.reduce((sum, part) => sum + sizeOfPart(upload, part), 0);
   const [first] = parts;
   const nextPart = first === undefined || first[0] > 0 ? 0 : first[1] + 1;

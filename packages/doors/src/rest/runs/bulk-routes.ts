@@ -4,6 +4,7 @@ import { Fault, fault, readBulkRequest } from "@astraflow/protocol";
 import type { Bulk, BulkAct } from "../../bulk.ts";
 import type { Link } from "../../link.ts";
 import { type Handler, readBody, readIdempotencyKey } from "../call.ts";
+import { aboutRun, keepRefusal } from "../refusals.ts";
 import { dismissLetters } from "./letters.ts";
 import { retryRun } from "./run-again.ts";
 import type { Starter, StartOptions } from "./run-start.ts";
@@ -49,7 +50,10 @@ export function createBulkAct(options: StartOptions & { readonly link: Link }, s
     }
     if (action === "dismiss") return (await dismissLetters(options, asker, run.id, reason)) > 0;
     if (run.phase !== "failed" && run.phase !== "cancelled") return false;
-    await retryRun(starter, asker, await starter.detailOf(tenant, run.id), `bulk ${options.digest(word)}`, reason);
+    const detail = await starter.detailOf(tenant, run.id);
+    await keepRefusal(link, asker, aboutRun("run.retry", run.id, { reason, bulk: word.slice(0, word.lastIndexOf(":")) }), () =>
+      retryRun(starter, asker, detail, `bulk ${options.digest(word)}`, reason),
+    );
     return true;
   };
 }

@@ -1,4 +1,4 @@
-import { type CheckCatalogue, canonicalText } from "@astraflow/graph";
+import { type CheckCatalogue, type CheckOptions, canonicalText } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createDefinitions, definitionLimits } from "./definitions.ts";
@@ -20,13 +20,14 @@ const workflow = (name: string, label = "one"): Workflow => ({
 });
 
 /** Nobody has brought anything. */
-const nothing: CheckCatalogue = { node: () => null, versions: () => [] };
+const nothing: CheckCatalogue = { node: () => null, versions: () => [], names: [], isListed: () => false };
 
 /** Definitions with a digest that tells how often it was asked. */
 function counted() {
   const asked: string[] = [];
   const made = createDefinitions((text) => `d${asked.push(text)}`);
-  const define = (given: Workflow, catalogue: CheckCatalogue = nothing) => made(given, catalogue);
+  const define = (given: Workflow, catalogue: CheckCatalogue = nothing, options: CheckOptions = {}) =>
+    made(given, catalogue, options);
   return { asked, define };
 }
 
@@ -54,12 +55,21 @@ describe("definitions", () => {
 
   it("[A212] looks at a definition anew when the catalogue is another", () => {
     const { asked, define } = counted();
-    const other: CheckCatalogue = { node: () => null, versions: () => ["9.9.9"] };
+    const other: CheckCatalogue = { ...nothing, versions: () => ["9.9.9"], names: ["demo"] };
     define(workflow("a"));
 
     expect(define(workflow("a"), other).problems).toMatchObject([{ severity: "error", path: "/nodes/0/package/version" }]);
     expect(define(workflow("a")).digest).toBe("d2");
     expect(asked).toHaveLength(2);
+  });
+
+  it("[A254] is another for whoever allows unknown packages and for whoever does not, in either order", () => {
+    const { define } = counted();
+    const others: CheckCatalogue = { ...nothing, names: ["mail"] };
+    const severities = (allowUnknown: boolean) =>
+      define(workflow("a"), others, { allowUnknown }).problems.map(({ severity }) => severity);
+
+    expect([severities(true), severities(false), severities(true)]).toEqual([["warning"], ["error"], ["warning"]]);
   });
 
   it("[A2] remembers a bounded number of them, those that were used last", () => {

@@ -2,7 +2,14 @@
 // All of it depends on the definition and the catalogue alone, and most submits repeat one, so the last few are remembered. Nothing here
 // knows runs or tenants.
 
-import { type CheckCatalogue, canonicalText, checkWorkflow, type Problem, resolveWorkflow } from "@astraflow/graph";
+import {
+  type CheckCatalogue,
+  type CheckOptions,
+  canonicalText,
+  checkWorkflow,
+  type Problem,
+  resolveWorkflow,
+} from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 
 /** A workflow with errors may not run, so its text and digest are left empty. */
@@ -26,27 +33,29 @@ interface Remembered {
   readonly definition: Definition;
   /** What it was checked against; another catalogue may say otherwise. */
   readonly catalogue: CheckCatalogue;
+  /** Decides how bad an unknown package is. */
+  readonly allowUnknown: boolean;
 }
 
 /** Found again only where it is the same word for word: blanks are gone by then, another order of keys is another text. */
 export function createDefinitions(
   digest: (text: string) => string,
-): (workflow: Workflow, catalogue: CheckCatalogue) => Definition {
+): (workflow: Workflow, catalogue: CheckCatalogue, options?: CheckOptions) => Definition {
   const known = new Map<string, Remembered>();
-  return (workflow, catalogue) => {
+  return (workflow, catalogue, { allowUnknown = false } = {}) => {
     const text = JSON.stringify(workflow);
     const found = known.get(text);
     if (found !== undefined) {
       // Put last again: the first is the one that was longest unused.
       known.delete(text);
-      if (found.catalogue === catalogue) {
+      if (found.catalogue === catalogue && found.allowUnknown === allowUnknown) {
         known.set(text, found);
         return found.definition;
       }
     }
-    const definition = define(workflow, catalogue, digest);
+    const definition = define(workflow, catalogue, { allowUnknown }, digest);
     if (text.length > definitionLimits.charsMax || definition.body === "") return definition;
-    known.set(text, { definition, catalogue });
+    known.set(text, { definition, catalogue, allowUnknown });
     for (const oldest of known.keys()) {
       if (known.size <= definitionLimits.entriesMax) break;
       known.delete(oldest);
@@ -55,9 +64,9 @@ export function createDefinitions(
   };
 }
 
-function define(sent: Workflow, catalogue: CheckCatalogue, digest: (text: string) => string): Definition {
+function define(sent: Workflow, catalogue: CheckCatalogue, options: CheckOptions, digest: (text: string) => string): Definition {
   const workflow = resolveWorkflow(sent, catalogue);
-  const problems = checkWorkflow(workflow, catalogue);
+  const problems = checkWorkflow(workflow, catalogue, options);
   let known: string | null = null;
   const sentDigest = (): string => (known ??= digest(canonicalText(sent)));
   if (problems.some(({ severity }) => severity === "error")) return { problems, body: "", digest: "", workflow, sentDigest };

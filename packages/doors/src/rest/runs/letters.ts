@@ -1,9 +1,12 @@
 // The routes about dead letters: tasks that failed for good, until somebody has taken them up again or put them aside.
 
-import type { DeadLetter as Buried, DocRow, Reader } from "@astraflow/engine";
+import type { AuditWords, DeadLetter as Buried, DocRow, Reader } from "@astraflow/engine";
 import { type DeadLetter, type Fault, fault, readSteerRequest } from "@astraflow/protocol";
 import type { Link } from "../../link.ts";
-import { type Asker, type Handler, readIdempotencyKey, readLimit, readWords } from "../call.ts";
+import { type Asker, type Handler, readLimit, readWords } from "../call.ts";
+import { askOf, hasCome, replayed } from "../keys.ts";
+import { readDocsCursor, spellCursor } from "../people/user-cursor.ts";
+import { keepRefusal } from "../refusals.ts";
 import { instant, viewRunRef } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 import { replayRun, topNodeOf } from "./run-again.ts";
@@ -36,10 +39,10 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
     async listDeadLetters(call) {
       const { tenant } = call.identity;
       const limit = readLimit(call.query);
-      const { cursor, q, runId, status = "open" } = call.query;
+      const { q, runId, status = "open" } = call.query;
       const items: DeadLetter[] = [];
       const names = await namesOf(reader, tenant);
-      let after = cursor;
+      let after = readDocsCursor(call.query["cursor"]);
       let asOf = 0;
       // Those put aside are passed over; a page that holds nothing else is short and has a cursor.
       for (let pages = 0; pages < 10; pages++) {
@@ -61,38 +64,48 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
         after = page.next ?? undefined;
         if (after === undefined || items.length >= limit) break;
       }
-      return { body: { items, nextCursor: after ?? null, asOf } };
+      return { body: { items, nextCursor: spellCursor(after ?? null), asOf } };
     },
 
     async requeueDeadLetter(call) {
-      const { reason } = readWords(call, readSteerRequest);
-      readIdempotencyKey(call);
+      const request = readWords(call, readSteerRequest);
+      const ask = askOf(call, "letter.requeue", request, digest);
+      const { reason } = request;
       const { tenant } = call.identity;
       const { doc, body } = await find(tenant, call.params["taskId"] ?? "");
-      if (body.status === "dismissed")
-        throw fault(
-          "E.CONFLICT",
-          `the letter of task ${nameOf(doc)} is dismissed; replay its run from node ${body.node} instead`,
-        );
-      const before = body.newRun === undefined ? null : await runOf(reader, tenant, body.newRun);
-      if (before !== null) return { body: viewRunRef(before) };
-      const detail = await starter.detailOf(tenant, body.run);
-      const from = topNodeOf(detail, nameOf(doc)) ?? body.node;
-      // Under a key of its own: whoever asks again, or comes back after a crash in between, gets the same run. No caller's key has a blank.
-      const answer = await replayRun(starter, call, detail, { from }, `letter ${digest(nameOf(doc))}`);
+      let isRepeated = false;
+      const answer = await keepRefusal(link, call, aboutLetter("requeue", doc, reason), async () => {
+        if (body.status === "dismissed")
+          throw fault(
+            "E.CONFLICT",
+            `the letter of task ${nameOf(doc)} is dismissed; replay its run from node ${body.node} instead`,
+          );
+        isRepeated = await hasCome(link, call, ask);
+        const before = body.newRun === undefined ? null : await runOf(reader, tenant, body.newRun);
+        if (before !== null) return before;
+        const detail = await starter.detailOf(tenant, body.run);
+        const from = topNodeOf(detail, nameOf(doc)) ?? body.node;
+        // Under a key of its own: whoever asks again, or comes back after a crash in between, gets the same run. No caller's key has a blank.
+        return await replayRun(starter, call, detail, { from }, `letter ${digest(nameOf(doc))}`);
+      });
       if (body.status === "open") await writeLetter(link, call, doc, { ...body, status: "requeued", newRun: answer.run }, reason);
-      return { body: viewRunRef(answer) };
+      return { body: viewRunRef(answer), headers: replayed(isRepeated) };
     },
 
     async dismissDeadLetter(call) {
-      const { reason } = readWords(call, readSteerRequest);
-      readIdempotencyKey(call);
+      const request = readWords(call, readSteerRequest);
+      const ask = askOf(call, "letter.dismiss", request, digest);
+      const { reason } = request;
       const { doc, body } = await find(call.identity.tenant, call.params["taskId"] ?? "");
-      if (body.status === "requeued")
-        throw fault("E.CONFLICT", `the letter of task ${nameOf(doc)} was taken up again by run ${body.newRun ?? ""}`);
+      const isRepeated = await keepRefusal(link, call, aboutLetter("dismiss", doc, reason), () => {
+        if (body.status === "requeued")
+          throw fault("E.CONFLICT", `the letter of task ${nameOf(doc)} was taken up again by run ${body.newRun ?? ""}`);
+        return hasCome(link, call, ask);
+      });
       const after = { ...body, status: "dismissed" } as const;
       if (body.status === "open") await writeLetter(link, call, doc, after, reason);
-      return { body: viewLetter({ ...doc, body: JSON.stringify(after) }, await namesOf(reader, call.identity.tenant)) };
+      const letter = viewLetter({ ...doc, body: JSON.stringify(after) }, await namesOf(reader, call.identity.tenant));
+      return { body: letter, headers: replayed(isRepeated) };
     },
   };
 }
@@ -135,14 +148,17 @@ async function writeLetter(link: Link, call: Asker, doc: DocRow, body: LetterBod
     by: user,
     corr: call.requestId,
     puts: [{ collection: letterCollection, name, rev: doc.rev, body: JSON.stringify(body), sort: doc.sort, terms: doc.terms }],
-    audit: {
-      action: `letter.${body.status === "requeued" ? "requeue" : "dismiss"}`,
-      targetType: "task",
-      target: name,
-      ...(reason !== undefined && { data: { reason } }),
-    },
+    audit: aboutLetter(body.status === "requeued" ? "requeue" : "dismiss", doc, reason),
   });
 }
+
+/** An order about a letter, in the words of the audit; it stands in the log of the letter's run. */
+const aboutLetter = (verb: "requeue" | "dismiss", doc: DocRow, reason: string | undefined): AuditWords => ({
+  action: `letter.${verb}`,
+  targetType: "task",
+  target: nameOf(doc),
+  ...(reason !== undefined && { data: { reason } }),
+});
 
 /** Names of workers by their id. */
 async function namesOf(reader: Reader, tenant: string): Promise<ReadonlyMap<string, string>> {

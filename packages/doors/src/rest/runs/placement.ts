@@ -1,9 +1,11 @@
 // Why a node waits, on request: the same rules by which work is placed, over the rows as they are stored.
 
 import {
+  type Holder,
   nodeAt,
   type Reader,
   type RunDetail,
+  type Seen,
   scopeOf,
   slotOf,
   stateOf,
@@ -14,6 +16,7 @@ import {
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
 import type { Outside } from "../../outside.ts";
+import { planOfText } from "../../plans.ts";
 import type { Handler } from "../call.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 import { findNode } from "./run-parts.ts";
@@ -29,20 +32,27 @@ const placementLimits = {
   /** Workers whose load is looked at; of more only their rules are told. */
   loadsMax: 50,
   heldMax: 1_000,
+  /** Nodes before it that are looked at, and how many at once. */
+  beforeMax: 1_000,
+  readsAtOnce: 50,
+  /** Holders of a concurrency key that are named; more are counted. */
+  holdersMax: 5,
 } as const;
 
 export function placementHandlers({ reader, outside, ackDeadlineMs }: PlacementOptions): Record<"getPlacement", Handler> {
   return {
     async getPlacement(call) {
       const { tenant } = call.identity;
-      const { detail, head } = await findRun(reader, tenant, call.params["runId"] ?? "");
+      const { detail, head } = await findRun(reader, tenant, call.params["runId"] ?? "", 0);
       const { task, node, plan } = await findNode(reader, detail, call.params["nodeId"] ?? "", ackDeadlineMs);
       const slot = slotOf({ id: node.taskId, run: detail.run.id });
       const planned = nodeAt(plan, slot) as PlanNode;
       const { items } = await reader.page({ page: "workers", tenant });
+      const key = task === null ? null : await keyOf(reader, tenant, task, items);
       const why = whyWaits(detail.run, task, planned, items, outside.clock.now(), {
         held: await loadsOf(reader, tenant, items, planned.type),
-        before: predecessors(plan, detail, slot, planned),
+        before: await predecessors(reader, plan, detail, slot, planned),
+        ...(key !== null && { key }),
       });
       const body: Placement = {
         runId: detail.run.id,
@@ -73,14 +83,58 @@ function withNames(facts: Readonly<Record<string, unknown>>, workers: readonly W
   return { ...rest, worker: known?.name ?? worker } as JsonObject;
 }
 
-/** The nodes it waits for, as far as they were reached. */
-function predecessors(plan: Plan, detail: RunDetail, slot: string, node: PlanNode): { node: string; phase: string | null }[] {
+/** The nodes it waits for, as far as they were reached: each by its id, for a run may have more tasks than a page. */
+async function predecessors(
+  reader: Reader,
+  plan: Plan,
+  { run }: Pick<RunDetail, "run">,
+  slot: string,
+  node: PlanNode,
+): Promise<{ node: string; phase: string | null }[]> {
   const scope = scopeOf(slot);
-  const tasks = new Map(detail.tasks.map((task) => [slotOf(task), task]));
-  return node.before.map((ordinal) => {
-    const at = scope === "" ? String(ordinal) : `${scope}/${ordinal}`;
-    return { node: nodeAt(plan, at)?.id ?? at, phase: tasks.get(at)?.phase ?? null };
-  });
+  const found: { node: string; phase: string | null }[] = [];
+  const before = node.before.slice(0, placementLimits.beforeMax);
+  for (let from = 0; from < before.length; from += placementLimits.readsAtOnce) {
+    const part = before.slice(from, from + placementLimits.readsAtOnce).map(async (ordinal) => {
+      const at = scope === "" ? String(ordinal) : `${scope}/${ordinal}`;
+      const { task } = await reader.page({ page: "task", tenant: run.tenant, task: `${run.id}.${at}` });
+      return { node: nodeAt(plan, at)?.id ?? at, phase: task?.phase ?? null };
+    });
+    found.push(...(await Promise.all(part)));
+  }
+  return found;
+}
+
+/** Who has the concurrency key that a task waits for; null where it waits for none. */
+async function keyOf(
+  reader: Reader,
+  tenant: string,
+  task: TaskRow,
+  workers: readonly WorkerRow[],
+): Promise<NonNullable<Seen["key"]> | null> {
+  if (task.phase !== "parked" || task.line === null || task.key === null) return null;
+  const { key } = await reader.page({ page: "key", tenant, key: task.key.slice(tenant.length + 1) });
+  if (key === null) return null;
+  const named = key.holders.slice(0, placementLimits.holdersMax);
+  const holders = await Promise.all(named.map((id) => holderOf(reader, tenant, id, workers)));
+  return { limit: key.limit, held: key.holders.length, holders: holders.filter((one) => one !== null) };
+}
+
+/** Null where it has gone between two looks. */
+async function holderOf(reader: Reader, tenant: string, id: string, workers: readonly WorkerRow[]): Promise<Holder | null> {
+  const { task, run } = await reader.page({ page: "task", tenant, task: id });
+  if (task === null || run === null) return null;
+  const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
+  const node = detail === null ? null : nodeAt(planOfText(detail.workflow), slotOf(task));
+  const worker = workers.find((one) => one.id === task.worker);
+  return {
+    task: task.id,
+    run: run.id,
+    node: node?.id ?? slotOf(task),
+    phase: task.phase,
+    since: task.readyAt ?? task.grantedAt,
+    worker: task.worker === null ? null : (worker?.name ?? instanceIn(task.worker)),
+  };
 }
 
 /** How full each worker is; what waits for a call of its chain takes no slot. */

@@ -1,6 +1,6 @@
 // A run started anew from one that was: with what succeeded in it, from a node on, with the same or another version of its workflow.
 
-import { nodeAt, type RunDetail } from "@astraflow/engine";
+import { aboutOf, nodeAt, type RunDetail } from "@astraflow/engine";
 import { type Plan } from "@astraflow/graph";
 import { fault, type ReplayRequest, type Workflow } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
@@ -31,7 +31,7 @@ export async function replayRun(
   starter: Starter,
   call: Asker,
   detail: RunDetail,
-  { from, version = "same" }: ReplayRequest,
+  { from, version = "same", allowUnknown }: ReplayRequest,
   key: string | null,
   reason?: string,
 ): Promise<RunAnswer> {
@@ -44,7 +44,7 @@ export async function replayRun(
       : await starter.workflowOf(call, run.source, version);
   return starter.start(call, {
     ...chosen,
-    asked: { replay: run.id, version },
+    asked: { replay: run.id, version, ...(allowUnknown === true && { allowUnknown }) },
     client: run.client,
     priority: run.band,
     timeoutMs: null,
@@ -52,6 +52,8 @@ export async function replayRun(
     ...(from !== undefined && { from }),
     reuse: detail,
     replayOf: run.id,
+    // What has run may run again, though its package has gone since; another version is a new thing, unless the run was allowed it.
+    allowUnknown: version === "same" || allowUnknown === true || aboutOf(run)["allowUnknown"] === true,
     ...(reason !== undefined && { reason }),
     key,
   });

@@ -1,12 +1,13 @@
-// What the nodes of a run left with their workers, over all of its tasks, however many pages those are.
+// What the nodes of a run left with their workers, over all of its tasks, however many pages those are, and whether it can still be had.
 
-import type { Reader, RunDetail, TaskRow } from "@astraflow/engine";
-import type { RunArtifact } from "@astraflow/protocol";
+import { type DocRow, type Reader, type RunDetail, stateOf, type TaskRow } from "@astraflow/engine";
+import type { RunArtifact, RunMoment } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
-import { type NodeContext, viewTasks } from "./view-nodes.ts";
+import { instant } from "../view.ts";
+import { type ArtifactFate, type NodeContext, viewTasks } from "./view-nodes.ts";
 
-/** Tasks read at once, and in all for one answer. */
-const artifactLimits = { tasksPage: 1_000, pagesMax: 20 } as const;
+/** Tasks read at once, and in all for one answer; documents of artifacts read at once. */
+const artifactLimits = { tasksPage: 1_000, pagesMax: 20, docsPage: 500 } as const;
 
 export interface ArtifactPage {
   readonly items: RunArtifact[];
@@ -14,17 +15,22 @@ export interface ArtifactPage {
   readonly next: string | null;
 }
 
+export interface ArtifactQuery {
+  readonly after?: string | undefined;
+  readonly limit: number;
+  /** Whether what is gone is listed too. */
+  readonly isAll: boolean;
+}
+
 /** At least `limit` of them where there are so many: what one task left is never torn apart. */
 export async function readArtifacts(
   reader: Reader,
   { run, workflow }: Pick<RunDetail, "run" | "workflow">,
   contextOf: (tasks: readonly TaskRow[]) => Promise<NodeContext>,
-  { after, limit }: { readonly after?: string | undefined; readonly limit: number },
+  { after, limit, isAll }: ArtifactQuery,
 ): Promise<ArtifactPage> {
   const plan = planOfText(workflow);
   const items: RunArtifact[] = [];
-  // Names of workers are read once, when the first task has one.
-  let context: NodeContext | null = null;
   let from = after;
   for (let pages = 0; pages < artifactLimits.pagesMax; pages++) {
     const page = await reader.page({
@@ -34,9 +40,10 @@ export async function readArtifacts(
       limit: artifactLimits.tasksPage,
       ...(from !== undefined && { after: from }),
     });
-    if (context === null || context.workers.size === 0) context = await contextOf(page.items);
-    for (const node of viewTasks(plan, page.items, context)) {
-      items.push(...artifactsOf(node));
+    const leaving = page.items.filter((task) => (stateOf(task).artifacts ?? []).length > 0);
+    const nodes = leaving.length === 0 ? [] : viewTasks(plan, leaving, await contextOf(leaving));
+    for (const node of nodes) {
+      items.push(...artifactsOf(node).filter(({ status = "ready" }) => isAll || status === "ready"));
       const isLast = node.taskId === page.items.at(-1)?.id && page.next === null;
       if (items.length >= limit) return { items, next: isLast ? null : node.taskId };
     }
@@ -54,3 +61,40 @@ export const artifactsOf = ({
   readonly nodeId: string;
   readonly artifacts?: readonly RunArtifact[];
 }): RunArtifact[] => artifacts.map((one) => ({ ...one, nodeId }));
+
+type FateOf = NonNullable<NodeContext["fateOf"]>;
+
+/** What became of the artifacts of these tasks: their documents are read, many at once. What came inline lives as long as its result. */
+export async function readFates(reader: Reader, tenant: string, tasks: readonly TaskRow[], now: number): Promise<FateOf> {
+  const kept = tasks.flatMap((task) =>
+    (stateOf(task).artifacts ?? []).filter((one) => one.inline !== true && one.removed === undefined),
+  );
+  const names = [...new Set(kept.map(({ resource }) => resource))];
+  const docs = new Map<string, DocRow>();
+  for (let at = 0; at < names.length; at += artifactLimits.docsPage) {
+    const part = names.slice(at, at + artifactLimits.docsPage);
+    const { items } = await reader.page({ page: "doc", tenant, collection: "artifact", names: part });
+    for (const [place, doc] of items.entries()) if (doc !== null) docs.set(part[place] ?? "", doc);
+  }
+  return ({ resource, inline, expiresAt, removed }, task) => {
+    if (inline === true) return { status: "ready" };
+    if (removed !== undefined) return goneFor(removed);
+    const doc = docs.get(resource);
+    // Another task may have left something under the same name since: then this one's is no longer there.
+    const isOwn = doc !== undefined && (JSON.parse(doc.body) as { task?: string }).task === task;
+    // Each use makes it live on: its document knows until when.
+    if (isOwn && (doc.due === null || doc.due > now))
+      return { status: "ready", ...(doc.due !== null && { expiresAt: instant(doc.due) }) };
+    return { status: isOwn || (expiresAt !== undefined && expiresAt <= now) ? "expired" : "removed" };
+  };
+}
+
+const goneFor = (reason: string): ArtifactFate => ({ status: reason === "expired" ? "expired" : "removed", removed: reason });
+
+/** What the log had said of them by then. */
+export const fatesAt =
+  ({ removed }: Pick<RunMoment, "removed">): FateOf =>
+  ({ resource }) => {
+    const reason = removed.get(resource);
+    return reason === undefined ? { status: "ready" } : goneFor(reason);
+  };

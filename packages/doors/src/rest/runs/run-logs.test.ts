@@ -42,4 +42,12 @@ describe("linesOf", () => {
 
     expect(line).toMatchObject({ channel: "custom", text: "AAE=", mimeType: "image/png" });
   });
+
+  it("[A346] names the fence of the attempt that printed a line, as its node does", () => {
+    const body = JSON.stringify([{ channel: "log", text: "x" }]);
+    const [line] = linesOf([{ task: "r.0", fence: 7, first: 0, count: 1, at: 0, line: 0, lines: 1, body }], { id: "r.0" }, "n");
+
+    expect(line).toMatchObject({ fence: 7 });
+    expect(line).not.toHaveProperty("attempt");
+  });
 });

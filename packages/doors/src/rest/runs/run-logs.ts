@@ -1,8 +1,8 @@
 // What the nodes of a run printed, as lines: from any line on, of one node or of all, by channel, with search. Chunks are joined to lines
 // here; how they are kept is the store's.
 
-import type { ChunkRow, Reader, RunDetail, TaskRow } from "@astraflow/engine";
-import { nodeAt, slotOf } from "@astraflow/engine";
+import type { ChunkRow, PageOf, Reader, RunDetail, RunRow, TaskRow } from "@astraflow/engine";
+import { nodeAt, slotOf, stateOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
@@ -14,6 +14,9 @@ export const logLimits = {
   /** Rows of chunks that one request reads; a search that needs more says so and goes on with its cursor. */
   rowsMax: 500,
   rowsAtOnce: 50,
+  /** Tasks read at once, and looked at in all for one answer. */
+  tasksPage: 1_000,
+  tasksMax: 20_000,
   /** An answer ends behind the row of chunks that crosses this. */
   charsMax: 4 * 1024 * 1024,
 } as const;
@@ -52,23 +55,63 @@ interface Chunk {
 }
 
 /** Reads on until the page is full, everything was read, or one request has read enough. */
-export async function readLog(reader: Reader, tenant: string, detail: RunDetail, asked: LogQuery): Promise<Omit<RunLog, "asOf">> {
-  const plan = planOfText(detail.workflow);
-  const printing = detail.tasks.filter((task) => isAsked(plan, task, asked.node));
+export async function readLog(
+  reader: Reader,
+  { run, workflow }: Pick<RunDetail, "run" | "workflow">,
+  asked: LogQuery,
+): Promise<Omit<RunLog, "asOf">> {
+  const plan = planOfText(workflow);
   const page = createLogPage(asked);
-  const { cursor } = asked;
-  const begin = cursor === null ? 0 : printing.findIndex((task) => task.id === cursor.task);
-  if (begin < 0)
-    throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page of the same request", {
-      path: "query.cursor",
-    });
-  for (const task of printing.slice(begin)) {
-    const nodeId = nodeAt(plan, slotOf(task))?.id ?? "";
-    const start = cursor?.task === task.id ? cursor : null;
-    const next = await readTask(reader, tenant, { task, nodeId, start }, page);
-    if (next !== null) return page.answer(`${next}:${task.id}`);
+  const start = await startOf(reader, plan, run, asked);
+  const only = await taskNamed(reader, plan, run, asked.node);
+  let seen = 0;
+  for await (const task of only === null ? tasksFrom(reader, run, start) : [only]) {
+    const from = task.id === start?.id ? asked.cursor : null;
+    const reached = isAsked(plan, task, asked.node)
+      ? await readTask(reader, run.tenant, { task, nodeId: nodeAt(plan, slotOf(task))?.id ?? "", start: from }, page)
+      : passed;
+    seen++;
+    if (reached.isCut || page.isTired() || seen >= logLimits.tasksMax) return page.answer(`${reached.at}:${task.id}`);
   }
   return page.answer(null);
+}
+
+/** The task that a cursor goes on with. One that is not asked for is where the search stood, and nothing of it was read. */
+async function startOf(reader: Reader, plan: Plan, run: RunRow, { cursor, node }: LogQuery): Promise<TaskRow | null> {
+  if (cursor === null) return null;
+  const isOwn = cursor.task.startsWith(`${run.id}.`);
+  const { task } = isOwn ? await reader.page({ page: "task", tenant: run.tenant, task: cursor.task }) : { task: null };
+  const isBare = cursor.chunk === 0 && cursor.piece === 0;
+  if (task !== null && (isBare || isAsked(plan, task, node))) return task;
+  throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page of the same request", {
+    path: "query.cursor",
+  });
+}
+
+/** The one task that is asked for by its id or slot: no other need be looked at. */
+async function taskNamed(reader: Reader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
+  if (name === undefined) return null;
+  const id = name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
+  if (nodeAt(plan, slotOf({ id, run: run.id })) === null) return null;
+  return (await reader.page({ page: "task", tenant: run.tenant, task: id })).task;
+}
+
+/** The tasks of a run in id order, from one of them on, page by page. */
+async function* tasksFrom(reader: Reader, run: RunRow, start: TaskRow | null): AsyncGenerator<TaskRow> {
+  if (start !== null) yield start;
+  let after: string | undefined = start?.id;
+  for (;;) {
+    const page: PageOf<{ page: "tasks"; tenant: string; run: string; limit: number }> = await reader.page({
+      page: "tasks",
+      tenant: run.tenant,
+      run: run.id,
+      limit: logLimits.tasksPage,
+      ...(after !== undefined && { after }),
+    });
+    yield* page.items;
+    if (page.next === null) return;
+    after = page.next;
+  }
 }
 
 interface Printing {
@@ -77,13 +120,19 @@ interface Printing {
   readonly start: LogCursor | null;
 }
 
-/** What one task printed; gives where to go on when the page is full, null at the end. Rows are read on by chunk: a line may fill many of them. */
-async function readTask(
-  reader: Reader,
-  tenant: string,
-  { task, nodeId, start }: Printing,
-  page: LogPage,
-): Promise<string | null> {
+/** How far a task was read, as a cursor says it; `isCut`: the page is full, or one request has read enough. */
+interface Reached {
+  readonly at: string;
+  readonly isCut: boolean;
+}
+
+/** Nothing of it was read, nor need be. */
+const passed: Reached = { at: "0.0", isCut: false };
+
+/** What one task printed. Rows are read on by chunk: a line may fill many of them. */
+async function readTask(reader: Reader, tenant: string, { task, nodeId, start }: Printing, page: LogPage): Promise<Reached> {
+  // Its row knows whether it has printed anything: most have not, and need not be asked for.
+  if (stateOf(task).printed === undefined) return passed;
   let fromChunk = start?.chunk ?? 0;
   let skip = start?.piece ?? 0;
   // Whoever asks for a line, and has no cursor yet, is led to it by the store.
@@ -94,13 +143,13 @@ async function readTask(
     first = null;
     for (const row of items) {
       const full = page.take(row, piecesOf(row, task, nodeId), skip);
-      if (full !== null) return `${row.first}.${full}`;
+      if (full !== null) return { at: `${row.first}.${full}`, isCut: true };
       skip = 0;
       fromChunk = row.first + row.count;
-      if (page.isLarge()) return page.rest(`${fromChunk}.0`);
+      if (page.isLarge()) return page.rest(fromChunk, true);
     }
-    if (items.length < logLimits.rowsAtOnce) return page.rest(null);
-    if (page.isTired()) return page.rest(`${fromChunk}.0`);
+    if (items.length < logLimits.rowsAtOnce) return page.rest(fromChunk, false);
+    if (page.isTired()) return page.rest(fromChunk, true);
   }
 }
 
@@ -135,9 +184,10 @@ function createLogPage(asked: LogQuery) {
       }
       return null;
     },
-    rest(next: string | null): string | null {
+    /** The last line is whole, or as much of it as one answer shows. */
+    rest(chunk: number, isCut: boolean): Reached {
       close();
-      return next;
+      return { at: `${chunk}.0`, isCut };
     },
     answer: (nextCursor: string | null): Omit<RunLog, "asOf"> => ({
       items,
@@ -176,7 +226,7 @@ interface Piece {
 
 function piecesOf(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): Piece[] {
   const pieces: Piece[] = [];
-  const words = { nodeId, taskId: task.id, attempt: row.fence, at: instant(row.at) };
+  const words = { nodeId, taskId: task.id, fence: row.fence, at: instant(row.at) };
   const chunks = JSON.parse(row.body) as Chunk[];
   let { line } = row;
   let isOpen = goesOn(row, chunks);

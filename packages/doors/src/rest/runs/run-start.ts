@@ -18,7 +18,7 @@ import type { Outside } from "../../outside.ts";
 import { planOfText } from "../../plans.ts";
 import type { Asker } from "../call.ts";
 import { createHeads } from "../workflows/workflow-heads.ts";
-import { refuseErrors } from "../workflows/workflow-problems.ts";
+import { judged, refusalOf } from "../workflows/workflow-problems.ts";
 import { createVersions } from "../workflows/workflow-versions.ts";
 import { createDefinitions, type Definition } from "./definitions.ts";
 import { workersFor } from "./run-workers.ts";
@@ -49,6 +49,8 @@ export interface StartOrder {
   readonly reason?: string;
   /** Recorded as what this run repeats, where that is more than taking results over. */
   readonly replayOf?: string;
+  /** A package that nobody has brought refuses nothing: so it was asked for, or this very definition has run before. */
+  readonly allowUnknown: boolean;
   readonly key: string | null;
   /**
    * What was asked for, where that is not the definition that was sent: under its key it stays the same request, though what it leads to (the
@@ -121,27 +123,40 @@ export function createStarter(options: StartOptions) {
       ...(from !== undefined && { from }),
       ...(to !== undefined && { to }),
       ...(reuse !== undefined && { reuse: await detailOf(call.identity.tenant, reuse) }),
+      allowUnknown: request.allowUnknown ?? false,
       key,
     };
   };
 
-  /** The definition as it would run, and which of its nodes would. */
+  const definitionOf = (tenant: string, { workflow, allowUnknown }: StartOrder): Promise<Definition> =>
+    judged(
+      catalogues,
+      tenant,
+      (catalogue) => define(workflow, catalogue, { allowUnknown }),
+      ({ problems }) => problems,
+    );
+
+  /** The definition as it would run, and which of its nodes would; or why it would not. */
   const prepare = async (call: Asker, order: StartOrder): Promise<Prepared> => {
-    const definition = define(order.workflow, await catalogues.of(call.identity.tenant));
-    refuseErrors(definition.problems);
+    const definition = await definitionOf(call.identity.tenant, order);
+    const refusal = refusalOf(definition.problems);
+    if (refusal !== null || isWhole(order)) return { definition, refusal, start: null };
     const plan = planOf(definition.workflow);
-    const start = isWhole(order) ? null : planStart(plan, startOptions(plan, order));
-    return { definition, plan, start };
+    return { definition, refusal, start: planStart(plan, startOptions(plan, order)) };
   };
 
   const start = async (call: Asker, order: StartOrder): Promise<RunAnswer> => {
-    const { definition, start } = await prepare(call, order);
+    const { definition, start, refusal } = await prepare(call, order);
+    // Under a key it may have been started when the catalogue said otherwise, and only the engine knows.
+    if (refusal !== null && order.key === null) throw refusal;
     refuseStart(start);
     const { tenant, user } = call.identity;
     const { client, priority, timeoutMs, labels, key } = order;
     const given = start === null ? null : (start.given as Readonly<Record<number, Given>>);
     const { asked, pins = null, from = null, to = null, reuse, reason = null } = order;
-    const parts = { client, priority, timeoutMs, labels, pins, from, to, reuse: reuse?.run.id ?? null, reason };
+    // Of a replay it is not asked for, or a part of `asked`.
+    const allow = order.allowUnknown && order.replayOf === undefined ? { allowUnknown: true } : {};
+    const parts = { client, priority, timeoutMs, labels, pins, from, to, reuse: reuse?.run.id ?? null, reason, ...allow };
     const about = aboutText(order, user, call.requestId);
     const answer = await link.ask({
       type: "run.start",
@@ -156,6 +171,7 @@ export function createStarter(options: StartOptions) {
       source: definition.workflow.id,
       about: JSON.stringify(about),
       ...(given !== null && Object.keys(given).length > 0 && { given }),
+      ...(refusal !== null && { refusal: { code: refusal.code, message: refusal.message, details: refusal.details ?? {} } }),
       ask: key === null ? null : { key, digest: digest(canonicalText({ workflow: asked ?? definition.sentDigest(), ...parts })) },
     });
     if (answer.of !== "run") throw fault("E.INTERNAL", `run.start was answered with ${answer.of}`);
@@ -165,7 +181,7 @@ export function createStarter(options: StartOptions) {
   /** What a start would do, without doing it. */
   const planRun = async (call: Asker, order: StartOrder): Promise<RunPlan> => {
     const { tenant } = call.identity;
-    const definition = define(order.workflow, await catalogues.of(tenant));
+    const definition = await definitionOf(tenant, order);
     const plan = planOf(definition.workflow);
     const start = planStart(plan, startOptions(plan, order));
     const fitting = await workersFor(reader, tenant);
@@ -228,7 +244,7 @@ function refusePins(pins: NonNullable<RunStartRequest["pins"]>): void {
 
 interface Prepared {
   readonly definition: Definition;
-  readonly plan: Plan;
+  readonly refusal: Fault | null;
   /** Null: everything runs. */
   readonly start: Start | null;
 }
@@ -272,7 +288,7 @@ function refuseStart(start: Start | null): void {
 }
 
 function aboutText(order: StartOrder, by: string, corr: string): Readonly<Record<string, unknown>> {
-  const { version, labels, from, to, pins, reuse, replayOf, reason } = order;
+  const { version, labels, from, to, pins, reuse, replayOf, reason, allowUnknown } = order;
   const of = replayOf ?? reuse?.run.id;
   return {
     by,
@@ -284,6 +300,7 @@ function aboutText(order: StartOrder, by: string, corr: string): Readonly<Record
     ...(pins !== undefined && { pins: Object.keys(pins) }),
     ...(of !== undefined && { replayOf: of }),
     ...(reason !== undefined && { reason }),
+    ...(allowUnknown && { allowUnknown }),
   };
 }
 

@@ -136,12 +136,12 @@ describe("the API of runs", () => {
     ["depth without end", "[".repeat(100_000), 413, "E.REQUEST.TOO_LARGE"],
     ["no clientId", { workflow: chain }, 400, "E.REQUEST.INVALID"],
     ["a priority out of range", { workflow: chain, clientId: "c", priority: 10 }, 400, "E.REQUEST.INVALID"],
-    ["a workflow without nodes", { workflow: { ...chain, nodes: [] }, clientId: "c" }, 422, "E.WORKFLOW.INVALID"],
-    ["a cycle", { workflow: { ...chain, edges: [...chain.edges, edge(2, 0)] }, clientId: "c" }, 422, "E.WORKFLOW.INVALID"],
+    ["a workflow without nodes", { workflow: { ...chain, nodes: [] }, clientId: "c" }, 400, "E.WORKFLOW.INVALID"],
+    ["a cycle", { workflow: { ...chain, edges: [...chain.edges, edge(2, 0)] }, clientId: "c" }, 400, "E.WORKFLOW.INVALID"],
     [
       "a container without a subgraph",
       { workflow: { ...chain, nodes: chain.nodes.map((node) => ({ ...node, role: "container" })) }, clientId: "c" },
-      422,
+      400,
       "E.WORKFLOW.INVALID",
     ],
   ];
@@ -181,8 +181,8 @@ describe("the API of runs", () => {
     expect(await ids("status=queued")).toEqual(["r4"]);
     expect(await ids("status=running")).toEqual(["r3", "r2"]);
     const page = await get("/api/v1/runs?status=running&limit=1");
-    expect(page.body).toMatchObject({ items: [{ runId: "r3", status: "running" }], nextCursor: "r3" });
-    expect(await ids("status=running&limit=1&cursor=r3")).toEqual(["r2"]);
+    expect(page.body).toMatchObject({ items: [{ runId: "r3", status: "running" }] });
+    expect(await ids(`status=running&limit=1&cursor=${page.body.nextCursor}`)).toEqual(["r2"]);
   });
 
   for (const query of ["limit=0", "limit=201", "limit=x", "limit=1&limit=2", "status=ending", "colour=red", "token=secret-a"])
@@ -219,14 +219,14 @@ describe("the API of runs", () => {
       attempt: 2,
     });
     expect(body.nodes[2]).toMatchObject({ nodeId: nodeIds[2], taskId: "r3.2", status: "queued" });
-    expect(body.nodes[2]).not.toHaveProperty("state");
+    expect(body.nodes[2].state).toEqual({ stage: "waiting" });
   });
 
   it("[A6] shows the definition as the run executes it, with states and a tag", async () => {
     const { headers, body } = await get("/api/v1/runs/r3/definition");
 
     expect(headers.get("etag")).toBe('W/"sha256:abc"');
-    expect(body.nodes.map((node: { state: { stage: string } }) => node.state.stage)).toEqual(["succeeded", "leased", "queued"]);
+    expect(body.nodes.map((node: { state: { stage: string } }) => node.state.stage)).toEqual(["succeeded", "running", "waiting"]);
     expect(body.edges).toEqual(chain.edges);
   });
 
@@ -309,11 +309,22 @@ describe("the API of runs", () => {
     expect(body.items[1]).toMatchObject({ connected: false, draining: true });
 
     const first = await get("/api/v1/workers?limit=1");
-    expect(first.body.nextCursor).toBe("w-1");
-    expect((await get("/api/v1/workers?limit=1&cursor=w-1")).body).toMatchObject({
+    expect((await get(`/api/v1/workers?limit=1&cursor=${first.body.nextCursor}`)).body).toMatchObject({
       items: [{ instanceId: "w-2" }],
       nextCursor: null,
     });
+  });
+
+  it("[A348] a cursor that is damaged, or of another list, is neither the beginning of a list nor its end", async () => {
+    const { nextCursor } = (await get("/api/v1/workers?limit=1")).body;
+
+    for (const path of ["runs", "runs/r3/nodes", "runs/r3/artifacts"])
+      for (const cursor of ["garbage", "r3", nextCursor])
+        expect((await get(`/api/v1/${path}?cursor=${cursor}`)).body).toMatchObject({
+          error: "E.REQUEST.INVALID",
+          details: { path: "query.cursor" },
+        });
+    expect((await get("/api/v1/workers?cursor=w-1")).status).toBe(400);
   });
 
   it("[A10] drains and undrains a worker of the caller's tenant, by instance id", async () => {

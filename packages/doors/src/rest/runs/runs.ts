@@ -4,14 +4,19 @@
 import type { PageOf, Reader, RunDetail, RunPhase, RunRow, TaskRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
-import { type Handler, readBody, readIdempotencyKey, readLimit } from "../call.ts";
+import { type Handler, type Reply, readBody, readCount, readIdempotencyKey, readLimit } from "../call.ts";
+import { askOf, replayed } from "../keys.ts";
+import { readIdCursor, spellIdCursor } from "../people/user-cursor.ts";
 import { digestIn, viewEvent, viewRun, viewRunRef } from "../view.ts";
-import { type ArtifactPage, artifactsOf, readArtifacts } from "./run-artifacts.ts";
+import { type ArtifactPage, artifactsOf, fatesAt, readArtifacts, readFates } from "./run-artifacts.ts";
+import type { Moments } from "./run-moment.ts";
 import { createStarter, missingRun, type StartOptions } from "./run-start.ts";
 import { type NodeContext, viewDefinition, viewNodes } from "./view-nodes.ts";
 
 export interface RunsOptions extends StartOptions {
   readonly ackDeadlineMs: number;
+  /** Of all routes together: what one has read the other goes on from. */
+  readonly moments: Moments;
 }
 
 /** Nodes that one answer shows; more are read page by page. */
@@ -45,7 +50,7 @@ export async function nodeContext(reader: Reader, detail: RunDetail, ackDeadline
 }
 
 export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
-  const { link, reader, ackDeadlineMs } = options;
+  const { link, reader, outside, ackDeadlineMs, moments } = options;
   const starter = createStarter(options);
 
   return {
@@ -62,7 +67,8 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
     async listRuns(call) {
       const { tenant } = call.identity;
       const limit = readLimit(call.query);
-      const { cursor: before, clientId: client, workflowId: source, q: search } = call.query;
+      const { clientId: client, workflowId: source, q: search } = call.query;
+      const before = readIdCursor("runs", call.query["cursor"]);
       const since = readInstant(call.query["since"], "since");
       const until = readInstant(call.query["until"], "until");
       const pages = await Promise.all(
@@ -82,17 +88,23 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
         ),
       );
       const { items, next, head } = mergePages(pages, limit);
-      return { body: { items: items.map(viewRun), nextCursor: next, asOf: head } };
+      return { body: { items: items.map(viewRun), nextCursor: spellIdCursor("runs", next), asOf: head } };
     },
 
     async getRun(call) {
-      const { detail, head } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "");
+      const { tenant } = call.identity;
+      const runId = call.params["runId"] ?? "";
+      const at = readCount(call.query, "at", undefined);
+      if (at !== undefined) return showMoment(reader, moments, ackDeadlineMs, { tenant, runId, at });
+      const { detail, head } = await findRun(reader, tenant, runId);
       const cutAfter = detail.tasks.length >= runNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
-      const context = await nodeContext(reader, detail, ackDeadlineMs);
-      const nodes = viewNodes(detail, context, cutAfter);
-      const contextOf = (tasks: readonly TaskRow[]) => nodeContext(reader, { ...detail, tasks }, ackDeadlineMs);
-      const rest =
-        cutAfter === null ? noMore : await readArtifacts(reader, detail, contextOf, { after: cutAfter, limit: runArtifactsMax });
+      const contextOf = async (tasks: readonly TaskRow[]) => ({
+        ...(await nodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
+        fateOf: await readFates(reader, tenant, tasks, outside.clock.now()),
+      });
+      const nodes = viewNodes(detail, await contextOf(detail.tasks), cutAfter);
+      const beyond = { after: cutAfter ?? undefined, limit: runArtifactsMax, isAll: true };
+      const rest = cutAfter === null ? noMore : await readArtifacts(reader, detail, contextOf, beyond);
       const artifacts = [...nodes.flatMap(artifactsOf), ...rest.items];
       return {
         body: {
@@ -117,16 +129,16 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
     },
 
     async cancelRun(call) {
-      readIdempotencyKey(call);
       const { tenant, user } = call.identity;
       const run = call.params["runId"] ?? "";
+      const ask = askOf(call, "run.cancel", null, options.digest);
       const answer = await link
-        .ask({ type: "run.cancel", tenant, by: user, corr: call.requestId, run, reason: "cancelled by request" })
+        .ask({ type: "run.cancel", tenant, by: user, corr: call.requestId, run, reason: "cancelled by request", ask })
         .catch((why: unknown) => {
           throw why instanceof Fault && why.code === "E.NOT_FOUND" ? missingRun(run) : why;
         });
       if (answer.of !== "run") throw fault("E.INTERNAL", `run.cancel was answered with ${answer.of}`);
-      return { body: viewRunRef(answer) };
+      return { body: viewRunRef(answer), headers: replayed(answer.repeated) };
     },
 
     async listRunEvents(call) {
@@ -144,6 +156,32 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
       return {
         body: { items: page.items.map((entry) => viewEvent(entry, run)), nextCursor: String(page.next), asOf: page.head },
       };
+    },
+  };
+}
+
+/** The run as it was, with its first nodes and what those had left by then. */
+async function showMoment(
+  reader: Reader,
+  moments: Moments,
+  ackDeadlineMs: number,
+  { tenant, runId, at }: { readonly tenant: string; readonly runId: string; readonly at: number },
+): Promise<Reply> {
+  const moment = await moments.read(tenant, runId, at);
+  const tasks = await moments.rows(moment, moment.ids.slice(0, runNodesMax));
+  const cutAfter = moment.ids.length > runNodesMax ? (tasks.at(-1)?.id ?? null) : null;
+  const { run, workflow } = moment;
+  const context = await nodeContext(reader, { run, workflow, tasks }, ackDeadlineMs);
+  const nodes = viewNodes({ run, workflow, tasks }, { ...context, fateOf: fatesAt(moment.fold) }, cutAfter);
+  const artifacts = nodes.flatMap(artifactsOf);
+  return {
+    body: {
+      ...viewRun(run),
+      ...(artifacts.length > 0 && { artifacts }),
+      nodes,
+      ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
+      at,
+      asOf: at,
     },
   };
 }

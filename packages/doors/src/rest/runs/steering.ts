@@ -1,11 +1,20 @@
 // The routes that steer runs: one node skipped or tried again, a run moved to other workers, one that ended started anew. Each reads the
 // words, asks the engine, and says what was done to whom.
 
-import type { AnswerBody, Command, WorkerRow } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
-import { Fault, fault, readRebindRequest, readReplayRequest, readSteerRequest, type Steered } from "@astraflow/protocol";
+import type { AnswerBody, Command, RunDetail, WorkerRow } from "@astraflow/engine";
+import {
+  Fault,
+  fault,
+  type ReplayRequest,
+  readRebindRequest,
+  readReplayRequest,
+  readSteerRequest,
+  type Steered,
+} from "@astraflow/protocol";
 import type { Bulk } from "../../bulk.ts";
-import { type Call, type Handler, readIdempotencyKey, readWords } from "../call.ts";
+import { type Call, type Handler, type Reply, readIdempotencyKey, readWords } from "../call.ts";
+import { askOf, replayed } from "../keys.ts";
+import { aboutRun, keepRefusal } from "../refusals.ts";
 import { viewRunRef } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 import { bulkHandlers } from "./bulk-routes.ts";
@@ -33,7 +42,7 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
   const { link, reader } = options;
   const starter = createStarter(options);
 
-  const steer = async (call: Call, command: Command): Promise<Steered> => {
+  const steer = async (call: Call, command: Command): Promise<Reply & { body: Steered }> => {
     const run = call.params["runId"] ?? "";
     const answer = await link.ask(command).catch((why: unknown) => {
       // The engine has words of its own for what it misses; a run or a node is missed in the same ones everywhere.
@@ -43,15 +52,14 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
     });
     if (answer.of !== "steered") throw fault("E.INTERNAL", `${command.type} was answered with ${answer.of}`);
     const { items } = await reader.page({ page: "workers", tenant: call.identity.tenant });
-    return viewSteered(answer, items);
+    return { body: viewSteered(answer, items), headers: replayed(answer.repeated ?? false) };
   };
   const words = (call: Call, type: string, request: object) => {
     const { tenant, user: by } = call.identity;
-    const [run, key] = [call.params["runId"] ?? "", readIdempotencyKey(call)];
-    const ask = key === null ? null : { key, digest: options.digest(canonicalText([by, type, call.params, request])) };
-    return { tenant, by, corr: call.requestId, run, ask };
+    const run = call.params["runId"] ?? "";
+    return { tenant, by, corr: call.requestId, run, ask: askOf(call, type, request, options.digest) };
   };
-  const onNode = async (call: Call, type: "run.skip" | "run.retry"): Promise<Steered> => {
+  const onNode = async (call: Call, type: "run.skip" | "run.retry"): Promise<Reply> => {
     const request = readWords(call, readSteerRequest);
     const { reason = "asked by an operator" } = request;
     const node = call.params["nodeId"] ?? "";
@@ -64,9 +72,13 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
     const ordered = words(call, "run.rebind", request);
     const { tenant } = call.identity;
     const { items } = await reader.page({ page: "workers", tenant });
-    const target = worker === undefined ? null : findWorker(items, tenant, worker).id;
-    return { body: await steer(call, { type: "run.rebind", ...ordered, node, worker: target, mode }) };
+    const deed = aboutRun("run.rebind", ordered.run, { node, worker, mode });
+    const target = worker === undefined ? null : await keepRefusal(link, call, deed, () => findWorker(items, tenant, worker).id);
+    return steer(call, { type: "run.rebind", ...ordered, node, worker: target, mode });
   };
+  /** The run anew from a node on; the order is about the run that was. */
+  const replay = (call: Call, detail: RunDetail, request: ReplayRequest, key: string | null): Promise<RunAnswer> =>
+    keepRefusal(link, call, aboutRun("run.replay", detail.run.id, request), () => replayRun(starter, call, detail, request, key));
 
   return {
     ...letterHandlers({ ...options, starter }),
@@ -77,23 +89,25 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
     async retryRun(call) {
       const { reason } = readWords(call, readSteerRequest);
       const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
-      return started(await retryRun(starter, call, detail, readIdempotencyKey(call), reason));
+      const key = readIdempotencyKey(call);
+      const deed = aboutRun("run.retry", detail.run.id, { reason });
+      return started(await keepRefusal(link, call, deed, () => retryRun(starter, call, detail, key, reason)));
     },
 
     async replayRun(call) {
       const request = readWords(call, readReplayRequest);
       const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
-      return started(await replayRun(starter, call, detail, request, readIdempotencyKey(call)));
+      return started(await replay(call, detail, request, readIdempotencyKey(call)));
     },
 
     rebindRun: rebind,
     rebindSchedulerRun: rebind,
-    skipNode: async (call) => ({ body: await onNode(call, "run.skip") }),
+    skipNode: (call) => onNode(call, "run.skip"),
 
     async retryNode(call) {
       const node = call.params["nodeId"] ?? "";
       try {
-        return { body: await onNode(call, "run.retry") };
+        return await onNode(call, "run.retry");
       } catch (why) {
         if (!(why instanceof Fault) || why.code !== "E.RUN.TERMINAL") throw why;
         // What is over stays as it is: the node is tried again in a run of its own.
@@ -102,8 +116,8 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
         const key = readIdempotencyKey(call);
         // A key of its own: under the caller's the node may have been tried again while the run was under way. No caller's key has a blank.
         const own = key === null ? null : `again ${options.digest(key)}`;
-        const answer = await replayRun(starter, call, detail, { from }, own);
-        return { body: { runId: detail.run.id, tasks: [], newRun: viewRunRef(answer) } };
+        const answer = await replay(call, detail, { from }, own);
+        return { body: { runId: detail.run.id, tasks: [], newRun: viewRunRef(answer) }, headers: replayed(answer.repeated) };
       }
     },
   };
@@ -111,7 +125,7 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
 
 const started = (answer: RunAnswer) => ({
   body: viewRunRef(answer),
-  headers: answer.repeated ? { "idempotent-replayed": "true" } : ({} as Record<string, string>),
+  headers: replayed(answer.repeated),
 });
 
 /** By instance id, else by name where only one has it. */

@@ -39,12 +39,30 @@ describe("the nodes of a run as they are shown", () => {
     });
   });
 
+  it("[A345] a node shows what it refers to and what keeps it at its worker in the words of artifacts, with instants as text", () => {
+    const refs = [{ resource: "res-1", workerName: "painter", type: "file", scope: "run", expiresAt: 3_000, metadata: { a: 1 } }];
+    const affinity = { key: "k", mode: "sticky", until: 4_000 } as const;
+    const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", state: saying({ refs, affinity }) }]]);
+
+    const { resource: resourceId, expiresAt: _, ...rest } = refs[0] as (typeof refs)[number];
+    expect(node?.resourceRefs).toEqual([{ resourceId, ...rest, expiresAt: "1970-01-01T00:00:03.000Z" }]);
+    expect(node?.affinity).toEqual({ key: "k", mode: "sticky", expiresAt: "1970-01-01T00:00:04.000Z" });
+  });
+
   it("[A6] what a node says while it runs is its state, and changes neither its result nor its parameters", () => {
     const said = { stage: "streaming", progress: 0.5, message: "half", at: 3_000 };
     const [node] = shown([["r1.0", { phase: "leased", worker: "default/w-1", attempt: 1, state: saying({ said }) }]]);
 
     expect(node?.state).toMatchObject({ stage: "streaming", progress: 0.5, message: "half", attempt: 1, worker: "painter" });
     expect(node).not.toHaveProperty("result");
+  });
+
+  it("[A347] the stage of a node that said none is why it waits, or its status", () => {
+    const stageOf = (phase: "waiting" | "parked" | "ready" | "leased" | "hosting") =>
+      shown([["r1.0", { phase, state: saying({}) }]])[0]?.state?.stage;
+
+    expect((["waiting", "parked", "ready"] as const).map(stageOf)).toEqual(["waiting", "parked", "ready"]);
+    expect((["leased", "hosting"] as const).map(stageOf)).toEqual(["running", "running"]);
   });
 
   it("[A246] what a node says of itself in feedback is its metadata, and what its result says is added to it", () => {

@@ -5,6 +5,7 @@ import {
   attemptPhase,
   lastStep,
   nodeAt,
+  type ResourceRef,
   type RunDetail,
   type RunRow,
   scopeOf,
@@ -14,27 +15,31 @@ import {
   type TaskState,
 } from "@astraflow/engine";
 import { type Plan, type PlanNode, planOf } from "@astraflow/graph";
-import type { JsonObject, NodeStatus, RunArtifact, RunNodeStatus, Workflow } from "@astraflow/protocol";
+import {
+  type JsonObject,
+  type RunArtifact,
+  type RunNodeStatus,
+  stageOfPhase,
+  statusOfPhase,
+  type Workflow,
+} from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
 import { instant } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 
-export const statusOfPhase: Readonly<Record<TaskRow["phase"], NodeStatus>> = {
-  waiting: "queued",
-  parked: "queued",
-  ready: "queued",
-  leased: "running",
-  hosting: "running",
-  succeeded: "succeeded",
-  failed: "failed",
-  cancelled: "cancelled",
-  skipped: "skipped",
-};
+export { statusOfPhase } from "@astraflow/protocol";
+
+type StoredArtifact = NonNullable<TaskState["artifacts"]>[number];
+
+/** Whether an artifact can still be had, until when, and if not, why. */
+export type ArtifactFate = Pick<RunArtifact, "status" | "removed" | "expiresAt">;
 
 export interface NodeContext {
   /** Names of workers by their id. */
   readonly workers: ReadonlyMap<string, string>;
   readonly ackDeadlineMs: number;
+  /** Absent where nobody has looked: then nothing is said of it. */
+  readonly fateOf?: (artifact: StoredArtifact, task: string) => ArtifactFate;
 }
 
 /**
@@ -81,12 +86,15 @@ function iterationsIn(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
 function viewUnborn(run: RunRow, plan: Plan, node: PlanNode, taskId: string): RunNodeStatus {
   const isOver = run.endedAt !== null;
   const wasSpared = isOver && run.phase === "succeeded";
+  const status = wasSpared ? "skipped" : isOver ? "cancelled" : "queued";
+  const chain = chainWords(plan, node);
   return {
     nodeId: node.id,
     taskId,
-    status: wasSpared ? "skipped" : isOver ? "cancelled" : "queued",
+    status,
     label: node.label,
-    ...chainWords(plan, node),
+    ...chain,
+    state: { stage: isOver ? status : "waiting", ...chain },
   };
 }
 
@@ -116,7 +124,7 @@ function viewNode(
     ...(isPending && task.grantedAt !== null && { ackDeadline: instant(task.grantedAt + context.ackDeadlineMs) }),
     attempt: task.attempt,
     fence: task.fence,
-    ...resultWords(task, state, context.workers),
+    ...resultWords(task, state, context),
     ...placeWords(plan, task, state, iterations),
     ...chain,
     state: { ...stateWords(task, state, error), ...(workerName !== undefined && { worker: workerName }), ...chain },
@@ -143,10 +151,10 @@ function chainWords(plan: Plan, node: PlanNode): Pick<RunNodeStatus, "middleware
 }
 
 /** What the node gave so far: its result, or what feedback has made of it. */
-function resultWords(task: TaskRow, state: TaskState, workers: NodeContext["workers"]): Partial<RunNodeStatus> {
+function resultWords(task: TaskRow, state: TaskState, context: NodeContext): Partial<RunNodeStatus> {
   const partial = state.results as JsonObject | undefined;
   const result = task.result === null ? partial : (JSON.parse(task.result) as JsonObject);
-  const artifacts = viewArtifacts(state, workers);
+  const artifacts = viewArtifacts(task.id, state, context);
   // What it says of its result is added to what it said while it ran.
   const metadata = { ...state.said?.metadata, ...state.metadata } as JsonObject;
   return {
@@ -154,21 +162,36 @@ function resultWords(task: TaskRow, state: TaskState, workers: NodeContext["work
     ...(Object.keys(metadata).length > 0 && { metadata }),
     ...(state.said?.metrics !== undefined && { metrics: state.said.metrics as Record<string, number> }),
     ...(artifacts.length > 0 && { artifacts }),
-    ...(state.refs !== undefined && { resourceRefs: state.refs as unknown as JsonObject[] }),
-    ...(state.affinity !== undefined && { affinity: state.affinity as unknown as JsonObject }),
+    ...(state.refs !== undefined && { resourceRefs: state.refs.map(viewRef) }),
+    ...(state.affinity !== undefined && { affinity: viewAffinity(state.affinity) }),
     ...(state.why !== undefined && { why: state.why }),
   };
 }
 
-function viewArtifacts(state: TaskState, workers: NodeContext["workers"]): RunArtifact[] {
+/** As its artifact is spelt, so that one can be sent as the other. */
+function viewRef({ resource, expiresAt, metadata, ...ref }: ResourceRef): JsonObject {
+  return {
+    resourceId: resource,
+    ...ref,
+    ...until(expiresAt),
+    ...(metadata !== undefined && { metadata: metadata as JsonObject }),
+  };
+}
+
+const viewAffinity = ({ until: at, ...rest }: NonNullable<TaskState["affinity"]>): JsonObject => ({ ...rest, ...until(at) });
+
+const until = (at: number | null = null): { expiresAt?: string } => (at === null ? {} : { expiresAt: instant(at) });
+
+function viewArtifacts(task: string, state: TaskState, { workers, fateOf }: NodeContext): RunArtifact[] {
   return (state.artifacts ?? []).map((one) => ({
     resourceId: one.resource,
     workerName: workers.get(one.worker) ?? instanceIn(one.worker),
     type: one.type,
     ...(one.sizeBytes !== undefined && { sizeBytes: one.sizeBytes }),
     ...(one.inline !== undefined && { inline: one.inline }),
-    ...(one.expiresAt !== undefined && { expiresAt: instant(one.expiresAt) }),
+    ...until(one.expiresAt),
     ...(one.metadata !== undefined && { metadata: one.metadata as JsonObject }),
+    ...(fateOf === undefined ? one.removed !== undefined && { removed: one.removed } : fateOf(one, task)),
   }));
 }
 
@@ -200,7 +223,7 @@ function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["er
   const message = error?.message ?? said?.message;
   return {
     // What the node last called its stage says nothing once it is over.
-    stage: isOver ? task.phase : (said?.stage ?? task.phase),
+    stage: isOver ? task.phase : (said?.stage ?? stageOfPhase(task.phase)),
     ...(said?.progress !== undefined && { progress: task.phase === "succeeded" ? 1 : said.progress }),
     ...(changedAt !== null && { lastUpdatedAt: instant(changedAt) }),
     ...(message !== undefined && { message }),
@@ -216,7 +239,7 @@ export function viewDefinition(detail: RunDetail, context: NodeContext): object 
   const plan = planOf(definition);
   const stateAt = (ordinal: number) => {
     const seen = states.get(`${detail.run.id}.${ordinal}`);
-    return seen?.state ?? { stage: seen?.status ?? "queued" };
+    return seen?.state ?? { stage: "waiting" };
   };
   return {
     ...definition,

@@ -20,6 +20,24 @@ function openWorkers(): RestScene {
     body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: worker.endsWith("w-1") },
   }));
   scene.docs.engine.answer("worker.order", ({ id }) => ({ body: { of: "order", id, sent: true } }));
+  /** Keeps a command as the engine does, over as soon as it is written. */
+  const keep = (tenant: string, id: string, worker: string, order: object, end: object = {}): void => {
+    const { name = "" } = workers.find((one) => one.id === worker) ?? {};
+    const body = { worker, workerName: name, order, by: "ann", status: "acked", sentAt: 1_000, endedAt: 1_000, ...end };
+    scene.docs.write({ tenant, puts: [{ collection: "command", name: id, rev: 0, body: JSON.stringify(body) }] });
+  };
+  scene.docs.engine.answer("worker.drain", ({ tenant, worker, on, command = "" }) => {
+    keep(tenant, command, worker, { type: on ? "drain" : "undrain" });
+    return { body: { of: "worker", worker, draining: on } };
+  });
+  scene.docs.engine.answer("worker.kick", ({ tenant, worker, reason, command = "" }) => {
+    keep(tenant, command, worker, { type: "kick", reason });
+    return { body: { of: "worker", worker, draining: false, at: 1_000 } };
+  });
+  scene.docs.engine.answer("worker.noted", ({ tenant, worker, id, order, error, details }) => {
+    keep(tenant, id, worker, order, { details, ...(error !== null && { status: "failed", error }) });
+    return { body: { of: "order", id, sent: false } };
+  });
   scene.docs.engine.answer("run.rebind", ({ run }) => ({ body: { of: "steered", run, tasks: [] } }));
   return scene;
 }
@@ -74,6 +92,24 @@ describe("workers that enrol over REST", () => {
     expect((await scene.ask("signWorker", { body: { workerId: "w-8" } })).body).toMatchObject({
       error: "E.NOT_FOUND",
       message: "there is no worker w-8; register it first",
+    });
+  });
+
+  it("[A344] may say what they can as a list, and how they are as a heartbeat does", async () => {
+    const scene = openWorkers();
+    const status = { healthy: false, metrics: { cpuPct: 90 } };
+
+    expect((await scene.ask("enrolWorker", { body: { workerId: "w-7", capabilities: ["gpu", "fast"] } })).status).toBe(200);
+    expect((await scene.ask("signWorker", { body: { workerId: "w-7", status } })).status).toBe(200);
+
+    expect(commandsOf(scene, "worker.enrol")).toMatchObject([{ about: { features: ["gpu", "fast"], slots: 1 } }, { status }]);
+    for (const body of [
+      { workerId: "w-7", capabilities: 5 },
+      { workerId: "w-7", capabilities: [5] },
+    ])
+      expect((await scene.ask("enrolWorker", { body })).body).toMatchObject({ error: "E.REQUEST.INVALID" });
+    expect((await scene.ask("signWorker", { body: { workerId: "w-7", status: { healthy: "no" } } })).body).toMatchObject({
+      error: "E.REQUEST.INVALID",
     });
   });
 
@@ -172,6 +208,7 @@ describe("commands to workers", () => {
     expect((await scene.ask("getCommand", { params: { commandId: id } })).body).toMatchObject({
       status: "failed",
       result: { attempts: 2, refused: [{ task: "r1.3", code: "E.RUN.TERMINAL" }] },
+      error: { code: "E.RUN.TERMINAL", message: "1 of 2 attempts of worker press could not be left to spare" },
     });
     expect([own.status, commandsOf(scene, "run.rebind").length]).toEqual([202, 2]);
   });
@@ -185,6 +222,8 @@ describe("commands to workers", () => {
 
       expect([status, body["error"], body["details"]]).toEqual([400, "E.REQUEST.INVALID", { path: "body.queue" }]);
       expect(scene.docs.docs.size).toBe(0);
+      const words = { by: "ann", target: "w-1", targetType: "worker", queue };
+      expect(scene.docs.log.map(({ type, data }) => [type, data])).toMatchObject([["audit.worker.rebind", words]]);
     },
   );
 
@@ -199,6 +238,39 @@ describe("commands to workers", () => {
     expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
     expect(commandsOf(scene, "worker.drain")).toHaveLength(1);
     expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+  });
+
+  it("[A350] under one key are one command, though a newer version came since", async () => {
+    const scene = openWorkers();
+    const keyed = { headers: { "idempotency-key": "k1" } };
+    scene.docs.engine.answer("worker.order", ({ tenant, worker, id, order: given }) => {
+      const kept = { worker, workerName: "press", order: given, by: "ann", status: "sent", sentAt: 1_000, endedAt: null };
+      scene.docs.write({ tenant, puts: [{ collection: "command", name: id, rev: 0, body: JSON.stringify(kept) }] });
+      return { body: { of: "order", id, sent: true } };
+    });
+    const bring = (version: string) =>
+      scene.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
+    bring("1.0.0");
+    const one = await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
+    bring("2.0.0");
+
+    const two = await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
+    const other = await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo", version: "2.0.0" }, keyed));
+
+    expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
+    expect(commandsOf(scene, "worker.order")).toHaveLength(1);
+    expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+  });
+
+  it("[E122] are shown without what lets somebody in where the package lies", async () => {
+    const scene = openWorkers();
+    const order = { type: "pkg.install", name: "demo", version: "1.0.0", url: "https://bob:hidden@x.test/p.zip?sig=hidden" };
+    const body = { worker: "default/w-1", workerName: "press", order, by: "ann", status: "sent", sentAt: 1_000, endedAt: null };
+    scene.docs.write({ tenant: "default", puts: [{ collection: "command", name: "c1", body: JSON.stringify(body) }] });
+
+    const shown = await scene.ask("getCommand", { params: { commandId: "c1" } });
+
+    expect(shown.body).toMatchObject({ request: { ...order, url: "https://x.test/p.zip" } });
   });
 
   it("[A123] are shown as the engine keeps them", async () => {
@@ -227,6 +299,72 @@ describe("commands to workers", () => {
       result: body.details,
       asOf: 0,
     });
+  });
+});
+
+describe("orders about a worker under an Idempotency-Key", () => {
+  const keyed = { headers: { "idempotency-key": "k1" }, params: { workerId: "w-1" } };
+
+  it.each([
+    ["kickWorker", "worker.kick"],
+    ["drainWorker", "worker.drain"],
+    ["undrainWorker", "worker.drain"],
+  ] as const)("[A261] %s is done once, and its id is found again", async (name, type) => {
+    const scene = openWorkers();
+
+    const one = await scene.ask(name, keyed);
+    const two = await scene.ask(name, keyed);
+
+    expect([one.status, one.headers["idempotent-replayed"], two.status, two.headers["idempotent-replayed"]]).toEqual([
+      202,
+      undefined,
+      202,
+      "true",
+    ]);
+    expect(two.body).toMatchObject({ commandId: one.body["commandId"], workerName: "press" });
+    expect(one.headers["location"]).toBe(`/api/v1/commands/${String(one.body["commandId"])}`);
+    expect(commandsOf(scene, type)).toHaveLength(1);
+    const found = await scene.ask("getCommand", { params: { commandId: String(one.body["commandId"]) } });
+    expect(found.body).toMatchObject({ status: "acked", workerId: "w-1" });
+  });
+
+  it("[A261] another order under the key is refused, and of two at once one is done", async () => {
+    const scene = openWorkers();
+    const first = await scene.ask("kickWorker", keyed);
+    for (const [name, more] of [
+      ["drainWorker", {}],
+      ["kickWorker", { body: { reason: "another" } }],
+      ["kickWorker", { params: { workerId: "w-2" } }],
+    ] as const)
+      expect((await scene.ask(name, { ...keyed, ...more })).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+    expect(commandsOf(scene, "worker.kick")).toHaveLength(1);
+
+    // The other is quicker: by the time this one is decided, the command is there.
+    const [kept] = [...scene.docs.docs.values()];
+    scene.docs.docs.clear();
+    scene.docs.engine.answer("worker.kick", () => {
+      if (kept !== undefined) scene.docs.docs.set(kept.id, kept);
+      return { fault: { code: "E.CONFLICT", message: "exists" } };
+    });
+    const second = await scene.ask("kickWorker", keyed);
+    expect([second.status, second.body["commandId"]]).toEqual([202, first.body["commandId"]]);
+  });
+
+  it("[A265] an enrolment that comes again is answered as the first time, and says so", async () => {
+    const scene = openWorkers();
+    scene.docs.engine.answer("worker.enrol", ({ worker }) => ({
+      body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: false, repeated: true },
+    }));
+    const body = { workerId: "w-7", name: "new press" };
+
+    const told = await scene.ask("enrolWorker", { body, headers: { ...headers, "idempotency-key": "k1" } });
+    await scene.ask("enrolWorker", { body: { ...body, name: "other" }, headers: { ...headers, "idempotency-key": "k1" } });
+    await scene.ask("enrolWorker", { body, headers });
+
+    expect([told.status, told.headers["idempotent-replayed"]]).toEqual([200, "true"]);
+    const asks = commandsOf(scene, "worker.enrol").map((one) => (one as { ask?: { key: string; digest: string } | null }).ask);
+    expect(asks).toEqual([{ key: "k1", digest: expect.any(String) }, { key: "k1", digest: expect.any(String) }, null]);
+    expect(asks[0]?.digest).not.toBe(asks[1]?.digest);
   });
 });
 

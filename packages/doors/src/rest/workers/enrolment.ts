@@ -1,7 +1,7 @@
 // The routes by which a worker makes itself known without a socket, and commands to workers: drain, packages, and leaving what follows to
-// another. What a command became is a document; the engine writes those that a worker has to answer, the others are written here.
+// another. What a command became is a document of the engine's.
 
-import type { Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
+import type { Command, EnrolWorker, OrderBody, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
 import { canonicalText, compareVersions } from "@astraflow/graph";
 import {
   Fault,
@@ -14,10 +14,11 @@ import {
 } from "@astraflow/protocol";
 import type { Link } from "../../link.ts";
 import type { Outside } from "../../outside.ts";
-import { isConflict } from "../../people/people-store.ts";
 import { sessionPath } from "../../session/door.ts";
 import { type Call, type Handler, type Reply, readBody, readIdempotencyKey } from "../call.ts";
-import { type CommandBody, type CommandWords, isSameCommand, viewCommand, viewCommandRef } from "./enrolment-view.ts";
+import { keepRefusal } from "../refusals.ts";
+import { createCommands } from "./commands.ts";
+import { isSameOrder, viewCommand } from "./enrolment-view.ts";
 import { instanceIn, queueOf } from "./view-workers.ts";
 
 export interface EnrolmentOptions {
@@ -27,11 +28,14 @@ export interface EnrolmentOptions {
   readonly digest: (text: string) => string;
   /** This port speaks TLS. */
   readonly isSecure?: boolean;
+  /** A worker without a socket said that it lives. */
+  readonly signed?: (tenant: string, worker: string) => void;
 }
 
+/** What may be asked for by the route of commands. */
+type CommandWords = Extract<OrderBody["order"], { type: WorkerCommand["type"] }>;
+
 const enrolmentLimits = {
-  /** As long as those are kept that a worker answers. */
-  commandMs: 7 * 86_400_000,
   /** Attempts of a worker that one rebind looks at. */
   attemptsMax: 200,
 } as const;
@@ -40,24 +44,28 @@ export function enrolmentHandlers(
   options: EnrolmentOptions,
 ): Record<"enrolWorker" | "signWorker" | "commandWorker" | "getCommand", Handler> {
   const { link, reader, outside } = options;
+  const commands = createCommands(options);
 
+  /** Under a key it is done once, and answered as the first time. */
   const enrol = async (
     call: Call,
     said: {
       workerId: string;
       name: string;
       about: WorkerAbout | null;
-      status: string | null;
+      status: EnrolWorker["status"];
       packages: WorkerAbout["packages"] | null;
     },
   ): Promise<Reply> => {
     const { workerId, ...rest } = said;
     const { tenant, user } = call.identity;
+    const key = readIdempotencyKey(call);
     const order = {
       type: "worker.enrol",
       tenant,
       by: user,
       corr: call.requestId,
+      ask: key === null ? null : { key, digest: options.digest(canonicalText(["worker.enrol", user, said])) },
       worker: `${tenant}/${workerId}`,
       ...rest,
     } as const;
@@ -65,9 +73,14 @@ export function enrolmentHandlers(
       throw why instanceof Fault && why.code === "E.NOT_FOUND" ? unregistered(workerId) : why;
     });
     if (answer.of !== "enrolled") throw fault("E.INTERNAL", `worker.enrol was answered with ${answer.of}`);
-    const { worker, heartbeatMs, isOnline } = answer;
+    const { worker, heartbeatMs, isOnline, repeated } = answer;
+    // One that has a socket is heard there.
+    if (said.about === null && !isOnline) options.signed?.(tenant, worker);
     const wsUrl = addressFor(call, options.isSecure ?? false);
-    return { body: { instanceId: instanceIn(worker), wsUrl, heartbeatIntervalMs: heartbeatMs, connected: isOnline } };
+    return {
+      body: { instanceId: instanceIn(worker), wsUrl, heartbeatIntervalMs: heartbeatMs, connected: isOnline },
+      ...(repeated && { headers: { "idempotent-replayed": "true" } }),
+    };
   };
 
   /** By name or instance id; of several of one name, one that is there. */
@@ -79,63 +92,28 @@ export function enrolmentHandlers(
     if (worker === undefined) throw fault("E.NOT_FOUND", `there is no worker ${named.slice(0, 100)}`);
     return { worker, workers };
   };
-  const commandOf = async (tenant: string, id: string): Promise<{ body: CommandBody | null; head: number }> => {
-    const { items, head } = await reader.page({ page: "doc", tenant, collection: "command", names: [id] });
-    const [doc = null] = items;
-    return { body: doc === null ? null : (JSON.parse(doc.body) as CommandBody), head };
-  };
-  /** A command that the scheduler carries out itself is over when it is written down. */
-  const note = async (
-    call: Call,
-    id: string,
-    worker: WorkerRow,
-    order: CommandWords,
-    details: NonNullable<CommandBody["details"]> | null,
-  ): Promise<void> => {
-    const now = outside.clock.now();
-    const { tenant, user } = call.identity;
-    const body: CommandBody = {
-      worker: worker.id,
-      workerName: worker.name,
-      order,
-      by: user,
-      corr: call.requestId,
-      status: details?.["refused"] === undefined ? "acked" : "failed",
-      sentAt: now,
-      endedAt: now,
-      ...(details !== null && { details }),
-    };
-    const put = {
-      collection: "command",
-      name: id,
-      rev: 0,
-      body: JSON.stringify(body),
-      sort: id,
-      due: now + enrolmentLimits.commandMs,
-    };
-    await link.ask({ type: "docs.write", tenant, by: user, corr: call.requestId, puts: [put] });
-  };
-
   const carryOut = async (call: Call, id: string, target: Target, command: CommandWords): Promise<void> => {
     const { worker } = target;
     const { tenant, user } = call.identity;
     const ordered = { tenant, by: user, corr: call.requestId };
-    if (command.type === "drain") {
-      await link.ask({ type: "worker.drain", ...ordered, worker: worker.id, on: true, command: id });
-      return note(call, id, worker, command, null);
-    }
-    if (command.type === "rebind") return note(call, id, worker, command, await rebind(call, target, command.queue));
-    await link.ask({ type: "worker.order", ...ordered, worker: worker.id, id, order: command });
+    if (command.type === "drain") await link.ask({ type: "worker.drain", ...ordered, worker: worker.id, on: true, command: id });
+    else if (command.type === "rebind") {
+      const came = await rebind(call, target, command.queue);
+      await link.ask({ type: "worker.noted", ...ordered, worker: worker.id, id, order: command, ...came });
+    } else await link.ask({ type: "worker.order", ...ordered, worker: worker.id, id, order: command });
   };
   /** What the worker holds ends there; what follows in those runs goes to the worker of the queue. */
-  const rebind = async (call: Call, { worker, workers }: Target, queue: string): Promise<NonNullable<CommandBody["details"]>> => {
+  const rebind = async (call: Call, { worker, workers }: Target, queue: string): Promise<Rebound> => {
     const { tenant, user } = call.identity;
-    const heir = workers.find(({ id }) => queueOf(id) === queue);
-    if (heir === undefined)
+    const deed = { action: "worker.rebind", targetType: "worker", target: instanceIn(worker.id), data: { queue } };
+    const heir = await keepRefusal(link, call, deed, () => {
+      const found = workers.find(({ id }) => queueOf(id) === queue);
+      if (found !== undefined) return found;
       throw fault("E.REQUEST.INVALID", `body.queue is not the queue of a worker here; the list of workers shows their queues`, {
         path: "body.queue",
       });
-    if (heir.id === worker.id) return { attempts: 0 };
+    });
+    if (heir.id === worker.id) return { error: null, details: { attempts: 0 } };
     const { held } = await reader.page({ page: "worker", tenant, worker: worker.id, limit: enrolmentLimits.attemptsMax });
     const asked = held.map(({ id, run }) =>
       link
@@ -146,7 +124,10 @@ export function enrolmentHandlers(
         ),
     );
     const refused = (await Promise.all(asked)).filter((one) => one !== null);
-    return { attempts: held.length, ...(refused.length > 0 && { refused }) };
+    const [first] = refused;
+    if (first === undefined) return { error: null, details: { attempts: held.length } };
+    const message = `${refused.length} of ${held.length} attempts of worker ${worker.name} could not be left to ${heir.name}`;
+    return { error: { code: first.code, message }, details: { attempts: held.length, refused } };
   };
   /** A version that is not said is the newest that is known here. */
   const whole = async (tenant: string, command: WorkerCommand): Promise<CommandWords> => {
@@ -163,7 +144,6 @@ export function enrolmentHandlers(
 
   return {
     async enrolWorker(call) {
-      readIdempotencyKey(call);
       const said = readWorkerEnrol(readBody(call));
       if (said instanceof Fault) throw said;
       const about = aboutIn(said);
@@ -177,7 +157,6 @@ export function enrolmentHandlers(
     },
 
     async signWorker(call) {
-      readIdempotencyKey(call);
       const said = readWorkerSign(readBody(call));
       if (said instanceof Fault) throw said;
       const packages = said.packages === undefined ? null : packagesIn(said.packages);
@@ -185,42 +164,39 @@ export function enrolmentHandlers(
     },
 
     async commandWorker(call) {
-      const key = readIdempotencyKey(call);
       const read = readWorkerCommand(readBody(call));
       if (read instanceof Fault) throw read;
       const { tenant } = call.identity;
-      const target = await find(call);
-      const command = await whole(tenant, read);
-      const id = key === null ? outside.ids.next() : options.digest(canonicalText({ of: "command", tenant, key }));
-      const repeat = async (): Promise<Reply | null> => {
-        const { body } = await commandOf(tenant, id);
-        if (body === null) return null;
-        if (isSameCommand(body, target.worker.id, command))
-          return { body: viewCommandRef(id, body), headers: { "idempotent-replayed": "true" } };
-        throw fault("E.IDEMPOTENCY.MISMATCH", "the Idempotency-Key was used for another command; use a new key");
-      };
-      const before = key === null ? null : await repeat();
-      if (before !== null) return before;
-      try {
-        await carryOut(call, id, target, command);
-      } catch (why) {
-        // Another request under the same key was quicker.
-        const other = isConflict(why) && key !== null ? await repeat() : null;
-        if (other === null) throw why;
-        return other;
-      }
-      const ref = { workerName: target.worker.name, sentAt: outside.clock.now() };
-      return { body: viewCommandRef(id, ref), headers: { location: `/api/v1/commands/${id}` } };
+      const named = call.params["workerName"] ?? "";
+      // By what the caller said: which worker has the name, and which version is the newest, may be another now.
+      const isIt = ({ worker, workerName, order }: OrderBody): boolean =>
+        (workerName === named || instanceIn(worker) === named) && isSameOrder(order, asGiven(read, order));
+      return commands.once(call, { isIt, newId: () => outside.ids.next() }, async (id) => {
+        const target = await find(call);
+        await carryOut(call, id, target, await whole(tenant, read));
+        const { body } = await commands.find(tenant, id);
+        return body ?? { workerName: target.worker.name, sentAt: outside.clock.now() };
+      });
     },
 
     async getCommand(call) {
       const id = call.params["commandId"] ?? "";
-      const { body, head } = await commandOf(call.identity.tenant, id);
+      const { body, head } = await commands.find(call.identity.tenant, id);
       if (body === null) throw fault("E.NOT_FOUND", `there is no command ${id.slice(0, 100)}`);
       return { body: viewCommand(id, body, head) };
     },
   };
 }
+
+/** The command as the one before was given, where the caller left the version to us. */
+function asGiven(command: WorkerCommand, before: OrderBody["order"]): CommandWords {
+  if (command.type === "pkg.uninstall") return { ...command, version: command.version ?? null };
+  if (command.type !== "pkg.install") return command;
+  return { ...command, version: command.version ?? (before.type === "pkg.install" ? before.version : "") };
+}
+
+/** What came of a rebind. */
+type Rebound = Pick<Extract<Command, { type: "worker.noted" }>, "error" | "details">;
 
 interface Target {
   readonly worker: WorkerRow;
@@ -230,7 +206,8 @@ interface Target {
 const unregistered = (workerId: string): Fault =>
   fault("E.NOT_FOUND", `there is no worker ${workerId.slice(0, 100)}; register it first`);
 
-function aboutIn({ capabilities = {}, packages = [], runtimes }: WorkerEnrolRequest): WorkerAbout {
+function aboutIn({ capabilities: said = {}, packages = [], runtimes }: WorkerEnrolRequest): WorkerAbout {
+  const capabilities = Array.isArray(said) ? { features: said } : said;
   const {
     concurrency = {},
     features = [],

@@ -55,8 +55,9 @@ export function viewWorker(worker: WorkerRow, present: Present): Worker {
     ...(drains.includes("strain") && condition.strain !== null && { strain: condition.strain }),
     saturated: isSaturated(worker, condition),
     ...(isSaturated(worker, condition) && { saturatedSince: instant(condition.saturatedAt ?? 0) }),
-    ...(about.hostname !== undefined && { hostname: about.hostname }),
-    ...(about.version !== undefined && { version: about.version }),
+    // One that is known over REST alone may have said neither.
+    ...(about.hostname !== undefined && about.hostname !== "" && { hostname: about.hostname }),
+    ...(about.version !== undefined && about.version !== "" && { version: about.version }),
     ...(about.packages !== undefined && { packages: about.packages as NonNullable<Worker["packages"]> }),
     ...(about.payloadTypes !== undefined && { payloadTypes: [...about.payloadTypes] }),
     ...(about.slots !== undefined && {
@@ -93,13 +94,13 @@ const metricNames: Readonly<Record<string, string>> = {
 };
 
 /** The numbers of the last heartbeat; what is no number is not shown as one. */
-function numbersOf(condition: Condition): Record<string, number> {
+function numbersOf(condition: Pick<Condition, "vitals">): Record<string, number> {
   const said = condition.vitals?.["metrics"] ?? {};
   const numbers = Object.entries(said as object).filter((pair): pair is [string, number] => Number.isFinite(pair[1]));
   return Object.fromEntries(numbers.map(([name, value]) => [metricNames[name] ?? name, value]));
 }
 
-function heartbeatOf(condition: Condition): NonNullable<Worker["heartbeat"]> {
+export function heartbeatOf(condition: Pick<Condition, "healthy" | "vitals">): NonNullable<Worker["heartbeat"]> {
   const { drift } = (condition.vitals?.["packages"] ?? {}) as { drift?: unknown };
   return {
     healthy: condition.healthy,

@@ -33,7 +33,7 @@ export function workerFilter(query: Query, now: number): (worker: Worker) => boo
   };
 }
 
-function readFlag(query: Query, name: string): boolean | null {
+export function readFlag(query: Query, name: string): boolean | null {
   const text = query[name];
   if (text === undefined) return null;
   if (text === "true" || text === "false") return text === "true";

@@ -1,4 +1,5 @@
 import type { TaskRow, WorkerRow } from "@astraflow/engine";
+import { sampleGauge } from "@astraflow/engine/testing";
 import { type RouteName, routes, shape } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createMetrics } from "../../metrics.ts";
@@ -15,7 +16,6 @@ function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = []
   const engine = createFakeEngine();
   const outside = createFakeOutside();
   const reader = readerOf({ runs: [runRow("r1"), runRow("x1", { tenant: "other" })], tasks, workers, log: [] });
-  const gauge = { waiting: 0, turns: 0, commands: 0, grants: 0, retriedTurns: 0, quarantined: 0, sessions: 0, held: 0 };
   const calls = createRestCalls({
     link: engine.link,
     authenticate: tokens,
@@ -25,7 +25,7 @@ function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = []
     digest: (text) => `digest-${text.length}`,
     ackDeadlineMs: 5_000,
     unready: () => null,
-    gauge: () => ({ ...gauge, saturated: {}, now: storeNow }),
+    gauge: () => sampleGauge({ now: storeNow }),
     ...more,
   });
   const ask = async (name: RouteName, workerId = "w-1", body: object | null = null, token = "secret-a") => {
@@ -190,13 +190,14 @@ describe("POST /api/v1/workers/{workerId}/kick", () => {
     const answer = await ask("kickWorker", "w-1", { reason: "its key leaked" });
 
     expect(answer).toMatchObject({ status: 202, body: { workerName: "name of w-1", commandId: expect.any(String) } });
-    const kick = { type: "worker.kick", tenant: "default", by: "ann", corr: expect.any(String), worker: "default/w-1" };
+    const ids = { corr: expect.any(String), command: answer.body.commandId };
+    const kick = { type: "worker.kick", tenant: "default", by: "ann", ...ids, worker: "default/w-1" };
     expect(engine.commands).toEqual([{ ...kick, reason: "its key leaked" }]);
     const line = { level: "info", event: "worker.kick", audit: true, tenant: "default", worker: "default/w-1", by: "ann" };
     expect(outside.lines).toEqual([{ ...line, reason: "its key leaked", code: "OK" }]);
 
     await ask("kickWorker");
-    expect(engine.commands[1]).toEqual({ ...kick, reason: "ended by ann" });
+    expect(engine.commands[1]).toEqual({ ...kick, command: expect.any(String), reason: "ended by ann" });
   });
 
   it("[A24] refuses a reason that is no text, and a token that may not operate", async () => {
@@ -209,6 +210,18 @@ describe("POST /api/v1/workers/{workerId}/kick", () => {
 });
 
 describe("orders about a worker", () => {
+  it("[A341] may name it by its name, as lists show it: the connected one of those that have it", async () => {
+    const gone = workerRow("w-0", { name: "press", phase: "lost" });
+    const { ask, engine } = openCalls([gone, workerRow("w-1", { name: "press" }), workerRow("w-2", { name: "w-0" })]);
+
+    for (const name of ["drainWorker", "undrainWorker", "kickWorker"] as const) {
+      expect(await ask(name, "press")).toMatchObject({ status: 202, body: { workerName: "press" } });
+      expect(engine.commands.at(-1)).toMatchObject({ worker: "default/w-1" });
+    }
+    await ask("drainWorker", "w-0");
+    expect(engine.commands.at(-1)).toMatchObject({ worker: "default/w-0" });
+  });
+
   const orders = [
     ["kickWorker", "worker.kick", "worker.kick"],
     ["drainWorker", "worker.drain", "worker.drain"],

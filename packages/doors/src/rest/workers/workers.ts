@@ -1,12 +1,14 @@
 // The routes about workers: who is there and how well, all about one of them, taking one out of service and back, ending its session.
 
-import { type Command, defaultSettings, paceOf, type Reader, type WorkerRow } from "@astraflow/engine";
+import { type Command, defaultSettings, type OrderBody, paceOf, type Reader, type WorkerRow } from "@astraflow/engine";
 import { Fault, fault, readWorkerKickRequest } from "@astraflow/protocol";
 import type { Link } from "../../link.ts";
 import type { Outside } from "../../outside.ts";
-import { type Call, type Handler, type Reply, readBody, readIdempotencyKey, readLimit } from "../call.ts";
+import { type Call, type Handler, type Reply, readBody, readLimit } from "../call.ts";
+import { readIdCursor, spellIdCursor } from "../people/user-cursor.ts";
 import type { SystemOptions } from "../system.ts";
-import { instant } from "../view.ts";
+import { createCommands } from "./commands.ts";
+import { isSameOrder } from "./enrolment-view.ts";
 import { instanceIn, type Present, viewDiagnostics, viewWorker } from "./view-workers.ts";
 import { workerFilter } from "./worker-filter.ts";
 
@@ -15,6 +17,8 @@ export interface WorkersOptions {
   readonly reader: Reader;
   readonly outside: Outside;
   readonly gauge: SystemOptions["gauge"];
+  /** Collision-resistant digest of a text, short enough to be a key. */
+  readonly digest: (text: string) => string;
   /** How often a worker is expected to be heard; the engine's defaults where it is not given. */
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
 }
@@ -31,6 +35,7 @@ type WorkerRoutes = "listWorkers" | "getWorker" | "getWorkerDiagnostics" | "drai
 export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Handler> {
   const { link, reader, outside } = options;
   const { attemptsMax, runsMax } = workersLimits;
+  const commands = createCommands(options);
 
   const present = (): Present => ({
     // Rows speak in the store's time.
@@ -38,6 +43,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     heartbeatMsOf: options.heartbeatMsOf ?? ((tenant, dialect) => paceOf(defaultSettings, tenant, dialect).heartbeatMs),
   });
 
+  /** By its instance id, or by its name. */
   const find = async (call: Call, limit: number) => {
     const { tenant } = call.identity;
     const instance = call.params["workerId"] ?? "";
@@ -48,6 +54,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     if (found.worker === null) throw missingWorker(instance);
     return { ...found, worker: found.worker };
   };
+  const idOf = async (call: Call): Promise<string> => (await find(call, 0)).worker.id;
 
   /** Names are for people and may repeat: the one that is connected is meant. */
   const workerNamed = async (tenant: string, name: string): Promise<WorkerRow> => {
@@ -58,7 +65,13 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     return found;
   };
 
-  const command = async (call: Call, order: WorkerOrder): Promise<Reply> => {
+  /** Under a key it is done once; its id is the request's where there is none. */
+  const command = (call: Call, order: WorkerOrder): Promise<Reply> => {
+    const isIt = (body: OrderBody) => body.worker === order.worker && isSameOrder(body.order, wordsOf(order));
+    const wanted = { isIt, newId: () => call.requestId };
+    return commands.once(call, wanted, (id) => carryOut({ ...order, command: id }));
+  };
+  const carryOut = async (order: WorkerOrder) => {
     const answer = await askAbout(link, order).then(
       (body) => {
         audit(order, "OK");
@@ -71,8 +84,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     );
     if (answer.of !== "worker") throw fault("E.INTERNAL", `${order.type} was answered with ${answer.of}`);
     const { worker } = await reader.page({ page: "worker", tenant: order.tenant, worker: order.worker, limit: 0 });
-    const workerName = worker?.name ?? instanceIn(order.worker);
-    return { body: { commandId: call.requestId, workerName, acceptedAt: instant(outside.clock.now()) } };
+    return { workerName: worker?.name ?? instanceIn(order.worker), sentAt: answer.at ?? outside.clock.now() };
   };
   /** Written once it is known what came of it. */
   const audit = (order: WorkerOrder, code: string): void => {
@@ -81,17 +93,15 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     const reason = order.type === "worker.kick" ? { reason: order.reason } : {};
     outside.log({ level: "info", event, audit: true, tenant, worker, by, ...reason, code });
   };
-  const setDraining = (call: Call, on: boolean): Promise<Reply> => {
-    readIdempotencyKey(call);
+  const setDraining = async (call: Call, on: boolean): Promise<Reply> => {
     const { tenant, user } = call.identity;
-    const { requestId: corr } = call;
-    return command(call, { type: "worker.drain", tenant, by: user, corr, worker: idOf(call), on, command: corr });
+    return command(call, { type: "worker.drain", tenant, by: user, corr: call.requestId, worker: await idOf(call), on });
   };
 
   return {
     async listWorkers(call) {
       const limit = readLimit(call.query);
-      const { cursor } = call.query;
+      const cursor = readIdCursor("workers", call.query["cursor"]);
       const { items, head } = await reader.page({ page: "workers", tenant: call.identity.tenant });
       const now = present();
       const isAsked = workerFilter(call.query, now.now);
@@ -101,8 +111,9 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
         .map((worker: WorkerRow) => viewWorker(worker, now))
         .filter(isAsked);
       const shown = asked.slice(0, limit);
+      const last = asked.length > limit ? (shown.at(-1)?.instanceId ?? null) : null;
       return {
-        body: { items: shown, nextCursor: asked.length > limit ? (shown.at(-1)?.instanceId ?? null) : null, asOf: head },
+        body: { items: shown, nextCursor: spellIdCursor("workers", last), asOf: head },
       };
     },
 
@@ -126,19 +137,21 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     undrainWorker: (call) => setDraining(call, false),
 
     async kickWorker(call) {
-      readIdempotencyKey(call);
       const request = call.body === null || call.body.length === 0 ? {} : readWorkerKickRequest(readBody(call));
       if (request instanceof Fault) throw request;
       const { tenant, user } = call.identity;
       const reason = request.reason === undefined || request.reason === "" ? `ended by ${user}` : request.reason;
-      return command(call, { type: "worker.kick", tenant, by: user, corr: call.requestId, worker: idOf(call), reason });
+      return command(call, { type: "worker.kick", tenant, by: user, corr: call.requestId, worker: await idOf(call), reason });
     },
   };
 }
 
 type WorkerOrder = Extract<Command, { type: "worker.drain" | "worker.kick" }>;
 
-const idOf = (call: Call): string => `${call.identity.tenant}/${call.params["workerId"] ?? ""}`;
+function wordsOf(order: WorkerOrder): OrderBody["order"] {
+  if (order.type === "worker.kick") return { type: "kick", reason: order.reason };
+  return { type: order.on ? "drain" : "undrain" };
+}
 
 /** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
 const missingWorker = (instance: string): Fault => fault("E.NOT_FOUND", `there is no worker ${instance.slice(0, 100)}`);

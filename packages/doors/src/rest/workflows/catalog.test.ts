@@ -82,6 +82,12 @@ describe("packages and the catalogue of nodes", () => {
     expect(await types({ package: "none" })).toEqual([]);
   });
 
+  it("[A342] node types are found by every token of the tenant; packages want the grant", async () => {
+    expect((await bench.ask("searchNodes", { as: "wes" })).body.items.length).toBeGreaterThan(0);
+    expect((await bench.ask("searchNodes", { as: "mallory" })).body.items).toEqual([]);
+    expect((await bench.ask("listPackages", { as: "wes" })).status).toBe(403);
+  });
+
   it("[A55] node types are shown with every version, its template and the types of its ports", async () => {
     const { body } = await bench.ask("searchNodes", { query: { q: "demo.echo" } });
 

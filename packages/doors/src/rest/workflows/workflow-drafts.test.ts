@@ -121,8 +121,8 @@ describe("drafts", () => {
     [[{ op: "setNode", id: first }], 400, "E.REQUEST.INVALID"],
     [[{ op: "setNode", id: first, path: "/__proto__/x", value: 1 }], 400, "E.REQUEST.INVALID"],
     [[rename("x"), label("nobody", "x")], 400, "E.REQUEST.INVALID"],
-    [[{ op: "setMeta", path: "/metadata/name", value: 5 }], 422, "E.WORKFLOW.INVALID"],
-    [nodeIds.map((id) => ({ op: "removeNode", id })), 422, "E.WORKFLOW.INVALID"],
+    [[{ op: "setMeta", path: "/metadata/name", value: 5 }], 400, "E.WORKFLOW.INVALID"],
+    [nodeIds.map((id) => ({ op: "removeNode", id })), 400, "E.WORKFLOW.INVALID"],
   ])("[A39] refuse edits that cannot be made, whole: %j", async (edits, status, error) => {
     const told = await patch(1, edits);
 
@@ -137,7 +137,7 @@ describe("drafts", () => {
     expect(told.status).toBe(200);
     expect(told.body.problems).toContainEqual(expect.objectContaining({ severity: "error" }));
     expect(await bench.ask("publishVersion", { params: at })).toMatchObject({
-      status: 422,
+      status: 400,
       body: { error: "E.WORKFLOW.INVALID" },
     });
   });

@@ -14,7 +14,7 @@ import {
   revisionBy,
   type WorkflowsOptions,
 } from "./workflow-heads.ts";
-import { problemsOf } from "./workflow-problems.ts";
+import { judgedProblems, problemsOf } from "./workflow-problems.ts";
 import type { Versions } from "./workflow-versions.ts";
 import { etagOf, refOf, repeatOf, viewChange, viewDraft } from "./workflow-view.ts";
 
@@ -22,6 +22,10 @@ type DraftRoutes = "getDraft" | "editDraft" | "diffWorkflow" | "rollbackWorkflow
 
 export function draftHandlers(options: WorkflowsOptions, heads: Heads, versions: Versions): Record<DraftRoutes, Handler> {
   const { digest, catalogues } = options;
+
+  /** Told and never refused: a draft may be unfinished. */
+  const problemsIn = (tenant: string, { workflow }: Head) =>
+    judgedProblems(catalogues, tenant, (catalogue) => problemsOf(workflow, catalogue));
 
   /** A side of a comparison: the draft, a version, or without a word what is usual there. */
   const sideOf = async (call: Parameters<Handler>[0], { head }: Found, name: "from" | "to") => {
@@ -36,7 +40,7 @@ export function draftHandlers(options: WorkflowsOptions, heads: Heads, versions:
   return {
     async getDraft(call) {
       const { head, asOf } = await heads.find(call.identity, call.params["workflowId"] ?? "");
-      const problems = problemsOf(head.workflow, await catalogues.of(call.identity.tenant));
+      const problems = await problemsIn(call.identity.tenant, head);
       return { body: { ...viewDraft(head), problems, asOf }, headers: { etag: etagOf(head) } };
     },
 
@@ -44,7 +48,6 @@ export function draftHandlers(options: WorkflowsOptions, heads: Heads, versions:
       const request = readDraftEditRequest(readBody(call));
       if (request instanceof Fault) throw request;
       const edits = readEditsIn(request.edits);
-      const catalogue = await catalogues.of(call.identity.tenant);
       let between: readonly Change[] = [];
       const { head } = await heads.change(call, call.params["workflowId"] ?? "", {
         action: "workflow.update",
@@ -61,7 +64,7 @@ export function draftHandlers(options: WorkflowsOptions, heads: Heads, versions:
           workflowId: head.id,
           revision: head.revision,
           between: between.map(viewChange),
-          problems: problemsOf(head.workflow, catalogue),
+          problems: await problemsIn(call.identity.tenant, head),
         },
         headers: { etag: etagOf(head) },
       };

@@ -1,6 +1,6 @@
 // The routes that hand a workflow out as one file and take it in again, with its versions.
 
-import { canonicalText, checkWorkflow } from "@astraflow/graph";
+import { canonicalText, checkPackages, checkWorkflow } from "@astraflow/graph";
 import {
   Fault,
   fault,
@@ -12,9 +12,9 @@ import {
   workflowFileFormat,
 } from "@astraflow/protocol";
 import { type Call, type Handler, readBody } from "../call.ts";
-import { askOf, bareWorkflow, type Heads, isConflict, newHead, type WorkflowsOptions } from "./workflow-heads.ts";
+import { askOf, bareWorkflow, type Heads, isConflict, newHead, revisionBy, type WorkflowsOptions } from "./workflow-heads.ts";
 import { uuidOf } from "./workflow-names.ts";
-import { refuseErrors, workflowIn } from "./workflow-problems.ts";
+import { isError, judgedProblems, refuseErrors, workflowIn } from "./workflow-problems.ts";
 import { type Version, type Versions, versionPut } from "./workflow-versions.ts";
 import { instantOf, refOf, viewWorkflow } from "./workflow-view.ts";
 
@@ -26,7 +26,7 @@ const fileCharsMax = limits.requestBytesMax - 64 * 1024;
 const versionsPerLook = 25;
 
 export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: Versions): Record<FileRoutes, Handler> {
-  const { digest, outside } = options;
+  const { digest, outside, catalogues } = options;
 
   /** The newest versions whose texts fit, oldest first. */
   const versionsFor = async (tenant: string, id: string, charsUsed: number): Promise<Version[]> => {
@@ -87,6 +87,14 @@ export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: 
       const renewed = ids === "renew" ? uuidOf(`import ${tenant} ${user} ${ask?.word ?? outside.ids.next()}`) : null;
       const taken = takeIn(call, file, renewed, heads.now(), digest);
       const head = { ...newHead(call, heads.now(), taken.workflow, ask), ...taken.numbers, preview: file.previewImage ?? null };
+      // Of what was published elsewhere only packages are looked for: versions and types of the past may be gone.
+      const allow = { allowUnknown: file.allowUnknown ?? false };
+      const problems = await judgedProblems(catalogues, tenant, (catalogue) =>
+        taken.versions.flatMap(({ workflow }) => checkPackages(workflow, catalogue, allow)),
+      );
+      const before = problems.some(isError) ? revisionBy((await heads.look(tenant, head.id)).head, ask) : null;
+      if (before !== null) return refOf(head.id, before, true);
+      refuseErrors(problems);
       const step = {
         head,
         puts: taken.versions.map((version) => versionPut(version, null)),

@@ -1,9 +1,19 @@
 // The routes about workflows published as packages: a package has an owner and versions, each version a workflow that others may clone.
 
+import { checkPackages } from "@astraflow/graph";
 import { Fault, fault, readWorkflowCloneRequest, readWorkflowPublishRequest } from "@astraflow/protocol";
 import type { Identity } from "../../identity.ts";
 import { type Handler, readBody, readLimit } from "../call.ts";
-import { askOf, type Head, type Heads, isConflict, newHead, type WorkflowsOptions } from "./workflow-heads.ts";
+import {
+  type AskWords,
+  askOf,
+  type Head,
+  type Heads,
+  isConflict,
+  newHead,
+  revisionBy,
+  type WorkflowsOptions,
+} from "./workflow-heads.ts";
 import { uuidOf } from "./workflow-names.ts";
 import {
   createPacks,
@@ -20,7 +30,7 @@ import {
   packPut,
   packVersionCollection,
 } from "./workflow-packs.ts";
-import { problemsOf, refuseErrors } from "./workflow-problems.ts";
+import { isError, judgedProblems, problemsOf, refuseErrors } from "./workflow-problems.ts";
 import { readOptionalBody } from "./workflow-readers.ts";
 import { instantOf, refOf } from "./workflow-view.ts";
 
@@ -78,10 +88,17 @@ function publishHandler({ digest, catalogues }: WorkflowsOptions, heads: Heads, 
     if (request instanceof Fault) throw request;
     const ask = askOf(call, digest, { route: "publishWorkflow", workflowId, request });
     const { head } = await heads.find(call.identity, workflowId);
-    refuseErrors(problemsOf(head.workflow, await catalogues.of(tenant)));
     const packageId = request.packageId ?? uuidOf(`workflow-package ${tenant} ${workflowId}`);
     const { version } = request;
     const versionId = uuidOf(`workflow-package ${tenant} ${packageId} ${version}`);
+    const published = (repeated: boolean) => ({
+      body: { packageId, versionId, version },
+      headers: repeated ? { "idempotent-replayed": "true" } : ({} as Record<string, string>),
+    });
+    const allow = { allowUnknown: request.allowUnknown ?? false };
+    const problems = await judgedProblems(catalogues, tenant, (catalogue) => problemsOf(head.workflow, catalogue, allow));
+    if (problems.some(isError) && isMadeBy((await packs.look(tenant, packageId)).pack, version, ask)) return published(true);
+    refuseErrors(problems);
     for (let tries = 1; ; tries += 1) {
       const { pack: before, rev } = await packs.look(tenant, packageId);
       refuseStrangers(call.identity, before, request.packageId);
@@ -91,6 +108,7 @@ function publishHandler({ digest, catalogues }: WorkflowsOptions, heads: Heads, 
         at: heads.now(),
         by: user,
         ...(request.changelog !== undefined && { changelog: request.changelog }),
+        ...(ask !== null && { ask: ask.word }),
       };
       const pack = packOf(before, { id: packageId, request, head, version: one, identity: call.identity });
       const source = { workflowId, revision: head.revision };
@@ -103,7 +121,7 @@ function publishHandler({ digest, catalogues }: WorkflowsOptions, heads: Heads, 
       };
       try {
         const repeated = await packs.write(call, [packPut(pack, rev), versionPut], "workflow-package.publish", packageId, ask);
-        return { body: { packageId, versionId, version }, headers: repeated ? { "idempotent-replayed": "true" } : {} };
+        return published(repeated);
       } catch (problem) {
         if (!isConflict(problem)) throw problem;
         // The engine names the first that is in the way; where the package itself has moved on, the version may be there all the same.
@@ -122,7 +140,11 @@ function refuseStrangers(identity: Identity, pack: Pack | null, named: string | 
   } else if (!isOwn(identity, pack)) throw maySee(identity, pack) ? notYours(pack) : missingPack(pack.id);
 }
 
-function cloneHandler({ digest, outside }: WorkflowsOptions, heads: Heads, packs: Packs): Handler {
+/** What was published under this key when the catalogue, or the draft, was another. */
+const isMadeBy = (pack: Pack | null, version: string, ask: AskWords | null): boolean =>
+  ask !== null && (pack?.versions.some((one) => one.version === version && one.ask === ask.word) ?? false);
+
+function cloneHandler({ digest, outside, catalogues }: WorkflowsOptions, heads: Heads, packs: Packs): Handler {
   return async (call) => {
     const { tenant, user } = call.identity;
     const packageId = call.params["packageId"] ?? "";
@@ -132,6 +154,11 @@ function cloneHandler({ digest, outside }: WorkflowsOptions, heads: Heads, packs
     const { pack } = await packs.find(call.identity, packageId);
     const { version, workflow } = await packs.version(tenant, pack.id, chosen(pack, request));
     const id = uuidOf(`clone ${tenant} ${user} ${ask?.word ?? outside.ids.next()}`);
+    const allow = { allowUnknown: request.allowUnknown ?? false };
+    const problems = await judgedProblems(catalogues, tenant, (catalogue) => checkPackages(workflow, catalogue, allow));
+    const before = problems.some(isError) ? revisionBy((await heads.look(tenant, id)).head, ask) : null;
+    if (before !== null) return refOf(id, before, true);
+    refuseErrors(problems);
     const name = request.workflowName ?? workflow.metadata.name;
     const metadata = { ...workflow.metadata, name, originId: workflow.metadata.originId ?? workflow.id };
     const head: Head = {

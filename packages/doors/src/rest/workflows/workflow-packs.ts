@@ -40,6 +40,8 @@ export interface PackVersion {
   readonly at: number;
   readonly by: string;
   readonly changelog?: string;
+  /** Word of the key and request that made it. */
+  readonly ask?: string;
 }
 
 export interface PackVersionBody extends PackVersion {

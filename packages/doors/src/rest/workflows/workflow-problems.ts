@@ -1,6 +1,6 @@
 // What is wrong with a workflow, as a route says it: all of it in a list, or the first of it in a refusal.
 
-import { checkWorkflow, resolveWorkflow } from "@astraflow/graph";
+import { type CheckOptions, checkWorkflow, resolveWorkflow } from "@astraflow/graph";
 import {
   Fault,
   fault,
@@ -10,24 +10,48 @@ import {
   type Workflow,
   type WorkflowProblem,
 } from "@astraflow/protocol";
-import type { Catalogue } from "../../catalogue.ts";
+import type { Catalogue, Catalogues } from "../../catalogue.ts";
 
 /** Problems that one answer names; more are counted. */
 export const problemsMax = 100;
 
 /** Judged as it would run: with the catalogue's schemas, ports and roles where the author left them out. */
-export const problemsOf = (workflow: Workflow, catalogue: Catalogue): WorkflowProblem[] =>
-  checkWorkflow(resolveWorkflow(workflow, catalogue), catalogue);
+export const problemsOf = (workflow: Workflow, catalogue: Catalogue, options?: CheckOptions): WorkflowProblem[] =>
+  checkWorkflow(resolveWorkflow(workflow, catalogue), catalogue, options);
 
 export const isError = ({ severity }: WorkflowProblem): boolean => severity === "error";
 
+/** What a judge says by the catalogue at hand; where that is an error, by what is there this instant: a worker may just have come. */
+export async function judged<T>(
+  catalogues: Catalogues,
+  tenant: string,
+  judge: (catalogue: Catalogue) => T,
+  problemsIn: (verdict: T) => readonly WorkflowProblem[],
+): Promise<T> {
+  const verdict = judge(await catalogues.of(tenant));
+  return problemsIn(verdict).some(isError) ? judge(await catalogues.anew(tenant)) : verdict;
+}
+
+/** The problems of a workflow that is looked at once. */
+export const judgedProblems = (
+  catalogues: Catalogues,
+  tenant: string,
+  judge: (catalogue: Catalogue) => WorkflowProblem[],
+): Promise<WorkflowProblem[]> => judged(catalogues, tenant, judge, (problems) => problems);
+
 /** Throws where there is more than a warning. */
 export function refuseErrors(problems: readonly WorkflowProblem[]): void {
+  const refusal = refusalOf(problems);
+  if (refusal !== null) throw refusal;
+}
+
+/** Null where there is nothing worse than a warning. */
+export function refusalOf(problems: readonly WorkflowProblem[]): Fault | null {
   const errors = problems.filter(isError);
   const [first] = errors;
-  if (first === undefined) return;
+  if (first === undefined) return null;
   const more = errors.length > 1 ? `; and ${errors.length - 1} more ${errors.length === 2 ? "problem" : "problems"}` : "";
-  throw fault("E.WORKFLOW.INVALID", `${first.message}${more}`, {
+  return fault("E.WORKFLOW.INVALID", `${first.message}${more}`, {
     path: first.path,
     ...(first.node !== undefined && { node: first.node }),
     problems: errors.slice(0, problemsMax),
@@ -41,6 +65,14 @@ export function workflowIn(value: JsonValue, id: string): Workflow {
   const workflow = readWorkflow(isNameless ? { ...value, id } : value);
   if (workflow instanceof Fault) throw workflow;
   return workflow;
+}
+
+/** `allowUnknown` beside the fields of a workflow, which is the body. */
+export function allowUnknownIn(body: JsonValue): boolean {
+  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
+  const value = isObject ? (body["allowUnknown"] ?? false) : false;
+  if (typeof value === "boolean") return value;
+  throw fault("E.REQUEST.INVALID", "body.allowUnknown must be true or false", { path: "body.allowUnknown" });
 }
 
 /** Read with every list that shows the workflow, so it has a bound of its own. */

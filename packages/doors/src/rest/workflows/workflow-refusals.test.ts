@@ -124,15 +124,27 @@ describe("wrong requests about workflows", () => {
       expect(await refusal(name, { ...right(name), query: query as Record<string, string> })).toBe("400 E.REQUEST.INVALID");
   });
 
+  it("[A343] a workflow that is wrong is answered 400, be it in its shape or in its graph", async () => {
+    const looped = [
+      ...chain.edges,
+      { ...chain.edges[0], id: "back", source: chain.edges[0]?.target, target: chain.edges[0]?.source },
+    ];
+    for (const body of [
+      { ...chain, nodes: [] },
+      { ...chain, edges: looped },
+    ])
+      expect(await refusal("saveWorkflow", { body })).toBe("400 E.WORKFLOW.INVALID");
+  });
+
   const invalid = "E.REQUEST.INVALID";
   const wrongs: [RouteName, Asked, number, string][] = [
-    ["saveWorkflow", { body: [] }, 422, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, id: "not-a-uuid" } }, 422, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, nodes: [] } }, 422, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, schemaVersion: 2025 } }, 422, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, metadata: { name: 5 } } }, 422, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: [] }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...chain, id: "not-a-uuid" } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...chain, nodes: [] } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...chain, schemaVersion: 2025 } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...chain, metadata: { name: 5 } } }, 400, "E.WORKFLOW.INVALID"],
     ["saveWorkflow", { body: chain, headers: { "idempotency-key": "x".repeat(65) } }, 400, invalid],
-    ["replaceWorkflow", { body: { ...chain, nodes: "all" } }, 422, "E.WORKFLOW.INVALID"],
+    ["replaceWorkflow", { body: { ...chain, nodes: "all" } }, 400, "E.WORKFLOW.INVALID"],
     ["replaceWorkflow", { body: chain, headers: { "if-match": '"r7"' } }, 412, "E.ETAG.STALE"],
     ["replaceWorkflow", { body: chain, headers: { "if-match": "seven" } }, 400, invalid],
     ["deleteWorkflow", { headers: { "if-match": '"r7"' } }, 412, "E.ETAG.STALE"],

@@ -47,7 +47,7 @@ describe("versions of workflows", () => {
     const body = JSON.stringify({ ...head, workflow: { ...head.workflow, edges } });
     bench.docs.write({ tenant: "default", puts: [{ collection: "workflow", name: chain.id, body }] });
 
-    expect(await publish()).toMatchObject({ status: 422, body: { error: "E.WORKFLOW.INVALID" } });
+    expect(await publish()).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID" } });
     expect((await bench.ask("listVersions", { params: at })).body.items).toHaveLength(1);
   });
 
@@ -205,8 +205,8 @@ describe("files of workflows", () => {
       [{ ...file, versions: [{ ...one, version: 0 }] }, 400, "body.versions.0.version"],
       [{ ...file, versions: [{ ...one, publishedAt: "yesterday" }] }, 400, "body.versions.0.publishedAt"],
       [{ ...file, versions: [{ ...one, workflow: { ...one?.workflow, id: nodeIds[0] } }] }, 400, "body.versions.0.workflow.id"],
-      [{ ...file, versions: [{ ...one, workflow: { ...one?.workflow, edges: looped } }] }, 422, "/edges"],
-      [{ ...file, workflow: { ...file.workflow, nodes: [] } }, 422, "workflow.nodes"],
+      [{ ...file, versions: [{ ...one, workflow: { ...one?.workflow, edges: looped } }] }, 400, "/edges"],
+      [{ ...file, workflow: { ...file.workflow, nodes: [] } }, 400, "workflow.nodes"],
       [[], 400, "body"],
     ];
     for (const [body, status, path] of cases)

@@ -3,11 +3,12 @@
 import type { DocPut, DocRow } from "@astraflow/engine";
 import { canonicalText } from "@astraflow/graph";
 import { Fault, fault, readPublishVersionRequest, type Workflow } from "@astraflow/protocol";
+import type { Catalogue } from "../../catalogue.ts";
 import { type Handler, readLimit } from "../call.ts";
 import { type AskWords, askOf, type Head, type Heads, type WorkflowsOptions } from "./workflow-heads.ts";
 import { listDocs } from "./workflow-list.ts";
 import { sortOf } from "./workflow-names.ts";
-import { problemsOf, refuseErrors } from "./workflow-problems.ts";
+import { judged, problemsOf, refuseErrors } from "./workflow-problems.ts";
 import { movedOn, readOptionalBody } from "./workflow-readers.ts";
 import { viewVersion } from "./workflow-view.ts";
 
@@ -80,10 +81,15 @@ export function versionHandlers(options: WorkflowsOptions, heads: Heads, version
       const request = readPublishVersionRequest(readOptionalBody(call));
       if (request instanceof Fault) throw request;
       const ask = askOf(call, digest, { route: "publishVersion", id, request });
-      const catalogue = await catalogues.of(tenant);
       const found = await heads.find(call.identity, id);
       const before = await versions.madeBy(tenant, id, ask);
-      if (before !== null) return answer(before, problemsOf(before.workflow, catalogue), true);
+      // What was published was let through then, whatever the catalogue says now.
+      const options = { allowUnknown: before !== null || request.allowUnknown === true };
+      const { workflow } = before ?? found.head;
+      // The catalogue that this draft was judged by is good enough for one that is saved meanwhile.
+      const judge = (catalogue: Catalogue) => ({ catalogue, problems: problemsOf(workflow, catalogue, options) });
+      const { catalogue, problems } = await judged(catalogues, tenant, judge, (verdict) => verdict.problems);
+      if (before !== null) return answer(before, problems, true);
 
       let made: Version = versionOf(found.head, user, heads.now(), digest, request.note);
       const { repeated } = await heads.change(call, id, {
@@ -91,7 +97,7 @@ export function versionHandlers(options: WorkflowsOptions, heads: Heads, version
         ask,
         decide(head) {
           if (request.revision !== undefined && request.revision !== head.revision) throw movedOn(head);
-          refuseErrors(problemsOf(head.workflow, catalogue));
+          refuseErrors(problemsOf(head.workflow, catalogue, options));
           made = versionOf(head, user, heads.now(), digest, request.note);
           return {
             head: { ...head, version: made.version, publishedRevision: head.revision },
@@ -102,7 +108,7 @@ export function versionHandlers(options: WorkflowsOptions, heads: Heads, version
       });
       // Two equal requests at once: the other one made it.
       const written = repeated ? ((await versions.madeBy(tenant, id, ask)) ?? made) : made;
-      return answer(written, problemsOf(written.workflow, catalogue), repeated);
+      return answer(written, problemsOf(written.workflow, catalogue, options), repeated);
     },
 
     async listVersions(call) {

@@ -201,7 +201,7 @@ describe("workflows that are kept", () => {
       await bench.save(cyclic),
       await bench.save().then(() => bench.ask("replaceWorkflow", { params: at, body: cyclic })),
     ]) {
-      expect(told).toMatchObject({ status: 422, body: { error: "E.WORKFLOW.INVALID" } });
+      expect(told).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID" } });
       expect(told.body.message).toContain("cycle");
       expect(told.body.details.problems[0]).toMatchObject({ severity: "error", path: expect.stringContaining("/edges") });
     }

@@ -1,6 +1,7 @@
 // The routes about workflows: kept, shown, replaced, deleted, checked. Drafts, versions, files and packages are in files of their own.
 
 import { Fault, fault, readWorkflow, readWorkflowPreview, type Workflow } from "@astraflow/protocol";
+import type { Catalogue } from "../../catalogue.ts";
 import { type Call, type Handler, readBody, readLimit } from "../call.ts";
 import { draftHandlers } from "./workflow-drafts.ts";
 import { editsBetween } from "./workflow-edits.ts";
@@ -22,7 +23,18 @@ import {
 } from "./workflow-heads.ts";
 import { uuidOf } from "./workflow-names.ts";
 import { workflowPackageHandlers } from "./workflow-packages.ts";
-import { isError, named, problemsMax, problemsOf, refuseErrors, sizedWorkflow, workflowIn } from "./workflow-problems.ts";
+import {
+  allowUnknownIn,
+  isError,
+  judged,
+  judgedProblems,
+  named,
+  problemsMax,
+  problemsOf,
+  refuseErrors,
+  sizedWorkflow,
+  workflowIn,
+} from "./workflow-problems.ts";
 import { readIfMatch } from "./workflow-readers.ts";
 import { createVersions, versionHandlers } from "./workflow-versions.ts";
 import { etagOf, refOf, repeatOf, viewWorkflow } from "./workflow-view.ts";
@@ -52,12 +64,16 @@ function keepingHandlers({ catalogues }: WorkflowsOptions, heads: Heads): Record
     },
 
     async validateWorkflow(call) {
-      const catalogue = await catalogues.of(call.identity.tenant);
+      const body = readBody(call);
+      const options = { allowUnknown: allowUnknownIn(body) };
       // One that is new has no id yet; saving gives it one.
-      const workflow = readWorkflow(named(readBody(call), uuidOf("new")));
-      const problems = workflow instanceof Fault ? [problemIn(workflow)] : problemsOf(workflow, catalogue);
-      const isValid = !problems.some(isError);
-      return { body: { isValid, problems: problems.slice(0, problemsMax), asOf: catalogue.asOf } };
+      const workflow = readWorkflow(named(body, uuidOf("new")));
+      const judge = (catalogue: Catalogue) => ({
+        problems: workflow instanceof Fault ? [problemIn(workflow)] : problemsOf(workflow, catalogue, options),
+        asOf: catalogue.asOf,
+      });
+      const { problems, asOf } = await judged(catalogues, call.identity.tenant, judge, (verdict) => verdict.problems);
+      return { body: { isValid: !problems.some(isError), problems: problems.slice(0, problemsMax), asOf } };
     },
 
     async getWorkflow(call) {
@@ -73,7 +89,9 @@ function keepingHandlers({ catalogues }: WorkflowsOptions, heads: Heads): Record
       expect(found);
       const workflow = sizedWorkflow(workflowIn(body, id));
       if (workflow.id !== id) throw otherId(id);
-      refuseErrors(problemsOf(workflow, await catalogues.of(call.identity.tenant)));
+      const options = { allowUnknown: allowUnknownIn(body) };
+      const judge = (catalogue: Catalogue) => problemsOf(workflow, catalogue, options);
+      refuseErrors(await judgedProblems(catalogues, call.identity.tenant, judge));
       const { head } = await heads.change(call, id, {
         action: "workflow.update",
         ask: null,
@@ -107,7 +125,8 @@ function saveHandler({ digest, outside, catalogues }: WorkflowsOptions, heads: H
     const body = readBody(call);
     const ask = askOf(call, digest, { route: "saveWorkflow", body });
     const workflow = sizedWorkflow(workflowIn(body, uuidOf(`workflow ${tenant} ${user} ${ask?.word ?? outside.ids.next()}`)));
-    const problems = problemsOf(workflow, await catalogues.of(tenant));
+    const options = { allowUnknown: allowUnknownIn(body) };
+    const problems = await judgedProblems(catalogues, tenant, (catalogue) => problemsOf(workflow, catalogue, options));
     for (let tries = 1; ; tries += 1) {
       const { head, rev } = await heads.look(tenant, workflow.id);
       if (head !== null && head.owner !== user && !mayAll(call.identity)) throw taken(workflow.id);

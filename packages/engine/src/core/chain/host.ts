@@ -75,6 +75,8 @@ function endOf({ plan, host: node }: ChainPlace, host: TaskRow, outermost: TaskR
   }
 }
 
+const notCalled = "not called";
+
 /** The row that stands for an inner middleware in the graph: as its last call ended, with its last good result. */
 function closeMiddleware(board: Board, tools: Tools, run: RunRow, place: ChainPlace, node: PlanNode, host: TaskRow): void {
   const slot = slotIn(place.scope, node.ordinal);
@@ -87,10 +89,17 @@ function closeMiddleware(board: Board, tools: Tools, run: RunRow, place: ChainPl
   const result = good?.result ?? "{}";
   const closed =
     last === null
-      ? moveTask(withState(seen, { why: "not called" }), { type: "skip", result }, board.now)
+      ? moveTask(withState(seen, { why: notCalled }), { type: "skip", result }, board.now)
       : moveTask(moveTask(seen, { type: "host", params: seen.params }, board.now), lastEvent(last, result), board.now);
   board.bear(closed);
-  board.tell(run, `task.${closed.phase}`, { task: closed.id, fence: closed.fence, worker: null, calls: calls ?? 0 });
+  board.tell(run, `task.${closed.phase}`, {
+    task: closed.id,
+    fence: closed.fence,
+    worker: null,
+    calls: calls ?? 0,
+    ...(last === null && { why: notCalled }),
+    ...(closed.error !== null && { error: JSON.parse(closed.error) as unknown }),
+  });
 }
 
 function lastEvent(last: TaskRow, result: string): TaskEvent {

@@ -45,7 +45,7 @@ export function beatWorker(board: Board, tools: Tools, order: BeatWorker): Answe
   if (strain !== seat.strain) board.changed.add(seat.worker);
   dropForeign(board, seat);
   if (order.held !== null) compareHeld(board, tools, seat, order, order.held);
-  return { of: "worker", worker: seat.worker, draining: row.draining };
+  return { of: "worker", worker: seat.worker, draining: row.draining, at: board.now };
 }
 
 function conditionAfter(board: Board, order: BeatWorker, row: WorkerRow, strain: string | null): string {

@@ -1,13 +1,13 @@
 // How a worker is, beyond its lease: one JSON text in its row, written with joins and beats. It shows operators the worker's last words,
 // and tells any replica what the next join is judged by: its session and the boots it had before. This is the one place that reads it.
 
-import type { WorkerOrder } from "../../command.ts";
+import type { ControlOrder, WorkerOrder } from "../../command.ts";
 import type { Millis } from "../../rows.ts";
 
 /** A command that the worker has not answered yet. */
 export interface OpenOrder {
   readonly id: string;
-  readonly order: WorkerOrder;
+  readonly order: WorkerOrder | Extract<ControlOrder, { type: "drain" | "undrain" }>;
 }
 
 export interface Condition {

@@ -10,13 +10,16 @@ import type { Board } from "../board/board.ts";
 import { takeBack } from "../flow/end.ts";
 import { losePin } from "../place/pins.ts";
 import { postDrain, postReset, postTell } from "../place/post.ts";
-import { lineOf } from "../place/route.ts";
+import { pinnedTo } from "../place/removed.ts";
+import { announcedBy } from "../place/route.ts";
 import type { Tools } from "../tools.ts";
 import { unknownSession } from "./beat.ts";
+import { keepEnded, openOrder, refuseDebt, refuseTaken } from "./command-book.ts";
 import { readCondition, writeCondition } from "./condition.ts";
-import { settleOrders } from "./orders.ts";
+import { failOrders, settleOrders } from "./orders.ts";
+import { packageChanges } from "./package-changes.ts";
 import { ownWorker, seatNow } from "./seat.ts";
-import { tellDrain } from "./strain.ts";
+import { hearsDrains, tellDrain } from "./strain.ts";
 import { moveWorker, stepWorker } from "./worker.ts";
 
 export function describeWorker(board: Board, tools: Tools, order: DescribeWorker): AnswerBody | Fault {
@@ -30,6 +33,7 @@ export function describeWorker(board: Board, tools: Tools, order: DescribeWorker
   board.say(seat.tenant, workerKey(seat.worker), "worker.described", {
     packages: order.about.packages.length,
     slots: order.about.slots,
+    ...packageChanges(row.about, order.about),
   });
   board.move({ move: "describe", worker: seat.worker, about: order.about });
   return { of: "worker", worker: seat.worker, draining: row.draining };
@@ -51,23 +55,45 @@ export function leaveWorker(board: Board, tools: Tools, order: LeaveWorker): Ans
 export function drainWorker(board: Board, tools: Tools, order: DrainWorker): AnswerBody | Fault {
   const row = ownWorker(board, order);
   if (!("kind" in row)) return row;
-  if (row.draining !== order.on) {
+  const taken = order.command === undefined ? null : refuseTaken(board, order.tenant, order.command);
+  if (taken !== null) return taken;
+  const isChange = row.draining !== order.on;
+  const moved = moveWorker(row, { type: "drain", on: order.on }, board.now);
+  if (isChange) {
     const seat = seatNow(board, tools, row);
-    board.put(moveWorker(row, { type: "drain", on: order.on }, board.now));
+    board.put(moved);
     board.say(order.tenant, workerKey(row.id), order.on ? "worker.draining" : "worker.undrained", { by: order.by });
     board.move({ move: "drain", worker: row.id, on: order.on });
     if (seat !== null) tellDrain(board, seat, order.on, `asked by ${order.by}`);
     else postDrain(board, tools, row, `asked by ${order.by}`);
-    // Said once it is so: the same order again changes nothing and says nothing.
-    if (order.command !== undefined) board.say(order.tenant, workerKey(row.id), "command.acked", { id: order.command });
   }
-  return { of: "worker", worker: row.id, draining: order.on };
+  if (order.command !== undefined) keepDrain(board, moved, { ...order, command: order.command }, isChange);
+  return { of: "worker", worker: row.id, draining: order.on, at: board.now };
 }
+
+/** Open until the worker has heard it, where it says that it has; else it is done: the scheduler keeps to it whatever the worker knows. */
+function keepDrain(
+  board: Board,
+  row: WorkerRow,
+  { command, on, by, corr }: DrainWorker & { command: string },
+  isChange: boolean,
+): void {
+  const given = { id: command, order: { type: on ? "drain" : "undrain" }, by, corr } as const;
+  if (!isChange) return keepEnded(board, row, given, { details: { unchanged: true } });
+  if (row.phase !== "online") return keepEnded(board, row, given, { details: { kept: true } });
+  if (isHeard(row) && refuseDebt(row, given) === null) openOrder(board, row, given);
+  else keepEnded(board, row, given);
+}
+
+/** One that lacks room drains already and is told nothing. */
+const isHeard = (row: WorkerRow): boolean => hearsDrains(announcedBy(row)) && readCondition(row.condition).strain === null;
 
 /** Its session ends, wherever its socket is, and cannot be resumed. Its attempts stay its own while the lease lasts: it may come back. */
 export function kickWorker(board: Board, tools: Tools, order: KickWorker): AnswerBody | Fault {
   const row = ownWorker(board, order);
   if (!("kind" in row)) return row;
+  const taken = order.command === undefined ? null : refuseTaken(board, order.tenant, order.command);
+  if (taken !== null) return taken;
   const why = { code: "E.AUTH.INVALID_TOKEN", reason: `kicked by ${order.by}: ${order.reason}` };
   const seat = seatNow(board, tools, row);
   const condition = writeCondition({ ...readCondition(row.condition), session: null });
@@ -78,7 +104,12 @@ export function kickWorker(board: Board, tools: Tools, order: KickWorker): Answe
     board.effect({ type: "reset", session: seat.session, worker: seat.worker, ...why });
     board.move({ move: "rise", worker: seat.worker, session: seat.session });
   } else if (row.phase === "online") postReset(board, tools, row, why);
-  return { of: "worker", worker: row.id, draining: row.draining };
+  // Done with this commit, wherever its socket is: the session cannot be resumed, and whatever it still says is refused.
+  if (order.command !== undefined) {
+    const { command: id, by, corr, reason } = order;
+    keepEnded(board, row, { id, order: { type: "kick", reason }, by, corr }, { details: { hadSession: row.phase === "online" } });
+  }
+  return { of: "worker", worker: row.id, draining: row.draining, at: board.now };
 }
 
 /** Nothing is kept of it: a worker that is not connected is not told later. */
@@ -114,7 +145,8 @@ export function expireWorker(board: Board, tools: Tools, worker: WorkerRow, back
   const limit = tools.settings.sweepTasksMax;
   const leased = board.heldBy(worker.id, limit);
   const held = leased.length < limit ? [...leased, ...pinnedTo(board, tools, worker, limit - leased.length)] : leased;
-  board.put(moveWorker(worker, { type: "expire", again: held.length === 0 ? null : board.now }, board.now));
+  const silent = worker.phase === "lost" ? worker : failOrders(board, worker);
+  board.put(moveWorker(silent, { type: "expire", again: held.length === 0 ? null : board.now }, board.now));
   if (worker.phase !== "lost") {
     board.say(worker.tenant, workerKey(worker.id), "worker.lost", { boot: worker.boot, held: leased.length });
     const seat = tools.floor.seats.get(worker.id);
@@ -131,13 +163,6 @@ export function expireWorker(board: Board, tools: Tools, worker: WorkerRow, back
       postReset(board, tools, worker, { code: "E.SESSION.STALE_BINDING", reason: "lease expired" });
   }
   return held;
-}
-
-/** Tasks that stand in line for this worker and no other. */
-function pinnedTo(board: Board, tools: Tools, worker: WorkerRow, limit: number): TaskId[] {
-  const lines: string[] = [];
-  for (const [route, needs] of tools.floor.routes) if (needs.tenant === worker.tenant) lines.push(lineOf(route, worker.id));
-  return board.waitingIn(lines, limit);
 }
 
 /** One attempt of a lost worker goes back into line; a task that waited for it goes elsewhere, or fails where it cannot. */

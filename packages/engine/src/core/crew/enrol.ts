@@ -10,6 +10,7 @@ import type { Board } from "../board/board.ts";
 import type { Tools } from "../tools.ts";
 import { readCondition, writeCondition } from "./condition.ts";
 import { settleOrders } from "./orders.ts";
+import { packageChanges } from "./package-changes.ts";
 import { seatNow } from "./seat.ts";
 import { moveWorker } from "./worker.ts";
 
@@ -49,7 +50,7 @@ function firstRow(board: Board, tools: Tools, order: EnrolWorker): WorkerRow {
     condition: withStatus(board, order, "{}"),
   };
   board.put(row);
-  tellEnrolled(board, order, row);
+  tellEnrolled(board, order, row, "{}");
   return row;
 }
 
@@ -62,13 +63,17 @@ function spoken(board: Board, tools: Tools, order: EnrolWorker, row: WorkerRow):
   const text = JSON.stringify(about);
   const noted = moveWorker(row, { type: "note", condition: withStatus(board, order, row.condition) }, board.now);
   const moved = moveWorker(noted, { type: "describe", about: text }, board.now);
-  // A worker that was lost, and whose attempts are all taken back, is known again by its word alone.
-  const now =
-    row.phase === "lost" && row.due === null ? moveWorker(moved, { type: "enrol", name: order.name }, board.now) : moved;
+  // A worker that was lost, and whose attempts are all taken back, is known again by its word alone. A sign of life gives no name.
+  const name = order.about === null ? row.name : order.name;
+  const now = row.phase === "lost" && row.due === null ? moveWorker(moved, { type: "enrol", name }, board.now) : moved;
   board.put(now);
-  if (order.about !== null && row.phase !== "online") tellEnrolled(board, order, now);
+  if (order.about !== null && row.phase !== "online") tellEnrolled(board, order, now, row.about);
   else if (text !== row.about)
-    board.say(row.tenant, workerKey(row.id), "worker.described", { packages: about.packages.length, slots: about.slots });
+    board.say(row.tenant, workerKey(row.id), "worker.described", {
+      packages: about.packages.length,
+      slots: about.slots,
+      ...packageChanges(row.about, about),
+    });
   if (seat !== null && text !== row.about) board.move({ move: "describe", worker: row.id, about });
   return text === row.about ? now : settleOrders(board, now, about);
 }
@@ -83,11 +88,17 @@ function announced(order: EnrolWorker, before: WorkerAbout | null): WorkerAbout 
 
 function withStatus(board: Board, order: EnrolWorker, condition: string): string {
   const known = readCondition(condition);
-  const vitals = order.status === null ? known.vitals : { ...known.vitals, status: order.status };
-  return writeCondition({ ...known, vitals, beatAt: board.now });
+  const { status } = order;
+  if (status === null) return writeCondition({ ...known, beatAt: board.now });
+  if (typeof status === "string") return writeCondition({ ...known, vitals: { ...known.vitals, status }, beatAt: board.now });
+  const { healthy = known.healthy, metrics = known.vitals?.["metrics"] } = status;
+  return writeCondition({ ...known, healthy, vitals: { ...known.vitals, metrics }, beatAt: board.now });
 }
 
-function tellEnrolled(board: Board, order: EnrolWorker, row: WorkerRow): void {
-  const { packages } = JSON.parse(row.about) as WorkerAbout;
-  board.say(order.tenant, workerKey(row.id), "worker.enrolled", { name: row.name, packages: packages.length, by: order.by });
+/** `before`: the text of what was known of it. */
+function tellEnrolled(board: Board, order: EnrolWorker, row: WorkerRow, before: string): void {
+  const about = JSON.parse(row.about) as WorkerAbout;
+  const { length: packages } = about.packages;
+  const changes = packageChanges(before, about);
+  board.say(order.tenant, workerKey(row.id), "worker.enrolled", { name: row.name, packages, by: order.by, ...changes });
 }

@@ -10,7 +10,8 @@ import type { Board } from "../board/board.ts";
 import { postReset } from "../place/post.ts";
 import type { Tools } from "../tools.ts";
 import { bootsBefore, type Condition, readCondition, writeCondition } from "./condition.ts";
-import { sendOrdersAgain, settleOrders } from "./orders.ts";
+import { sendOrdersAgain, settleDrains, settleOrders } from "./orders.ts";
+import { packageChanges } from "./package-changes.ts";
 import { reconcile } from "./reconcile.ts";
 import { moveWorker } from "./worker.ts";
 
@@ -37,7 +38,7 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
     board.now,
   );
   board.put(joined);
-  const worker = condition.orders === undefined ? joined : settleOrders(board, joined, order.about);
+  const worker = condition.orders === undefined ? joined : settleDrains(board, settleOrders(board, joined, order.about));
   // A resumed session still has the frames that it has not acknowledged.
   if (order.resumed === undefined) sendOrdersAgain(board, worker, order.session);
   board.say(order.tenant, workerKey(worker.id), "worker.joined", {
@@ -46,6 +47,7 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
     epoch: worker.epoch,
     slots: order.about.slots,
     ...(order.resumed === undefined ? {} : { resumed: true }),
+    ...packageChanges(before?.about ?? "{}", order.about),
   });
   supersede(board, tools, order, before);
   const held = reconcile(board, tools, { order, before, boot, epoch: worker.epoch });

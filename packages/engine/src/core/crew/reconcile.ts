@@ -41,8 +41,10 @@ export function reconcile(board: Board, tools: Tools, joining: Joining): Map<Tas
     const node = tools.plans.nodeOf(board, run, task);
     const bound = moveTask(task, { type: "rebind", boot, epoch, acked }, board.now);
     board.put(tellOwed(board, tools, run, bound, order));
-    // A resumed session is the same one: for whoever reads the run's log nothing has changed.
+    // A resumed session is the same one: for whoever reads the run's log nothing has changed, but that an ack is stored with it.
     if (order.resumed === undefined) board.tell(run, "task.rebound", { task: id, fence: task.fence, worker: task.worker });
+    else if (bound.acked && !task.acked)
+      board.tell(run, "task.running", { task: id, fence: task.fence, worker: task.worker, attempt: task.attempt });
     held.set(id, {
       task: id,
       run: task.run,

@@ -1,7 +1,7 @@
 // Workers that run short of memory or disk get nothing new until they have room again, and hear that they drain. An operator's drain is
 // another matter: neither undoes the other, and a worker hears of the end only when neither holds.
 
-import type { BeatWorker } from "../../command.ts";
+import type { BeatWorker, WorkerAbout } from "../../command.ts";
 import { type WorkerRow, workerKey } from "../../rows.ts";
 import { reliefPoints, type TenantSettings } from "../../thresholds.ts";
 import type { Board } from "../board/board.ts";
@@ -64,6 +64,10 @@ export function showStrain(
         : `short of ${strain.replace(" ", " and ")}`;
   board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: isKept, reason });
 }
+
+/** Only those that know the end of a drain acknowledge either word. */
+export const hearsDrains = ({ dialect, features }: Pick<WorkerAbout, "dialect" | "features">): boolean =>
+  dialect === "v2" && features.includes("undrain");
 
 /** An operator's drain came or went: a worker that is kept from work by its strain anyway hears nothing new. */
 export function tellDrain(board: Board, seat: Seat, on: boolean, reason: string): void {

@@ -76,20 +76,24 @@ export function failAttempt(
   }
   const backoff = Math.min(policy.backoffMsMax, policy.backoffMs * policy.factor ** task.failures);
   const delay = Math.round(backoff * (0.8 + 0.4 * tools.roll()));
-  retryTask(board, tools, node, reopening(board, tools, run, task), delay);
-  board.tell(run, "task.retrying", { task: task.id, fence: task.fence, delayMs: delay, error });
+  const nextFence = retryTask(board, tools, node, reopening(board, tools, run, task), delay);
+  board.tell(run, "task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
 }
 
-function retryTask(board: Board, tools: Tools, node: PlanNode, task: TaskRow, delay: number): void {
+/** Gives the fence that the task has from now on. */
+function retryTask(board: Board, tools: Tools, node: PlanNode, task: TaskRow, delay: number): number {
   if (delay > 0) {
     releaseKey(board, tools, task);
-    board.put(moveTask(task, { type: "retry", line: null, due: board.now + delay, key: task.key }, board.now));
-    return;
+    const parked = moveTask(task, { type: "retry", line: null, due: board.now + delay, key: task.key }, board.now);
+    board.put(parked);
+    return parked.fence;
   }
   // Without a pause the key is kept: the task goes straight back into its line.
   const due = queueDue(tools, node, board.now);
-  board.put(moveTask(task, { type: "retry", line: tools.floor.lineOf(task.route, task.pin), due, key: task.key }, board.now));
+  const ready = moveTask(task, { type: "retry", line: tools.floor.lineOf(task.route, task.pin), due, key: task.key }, board.now);
+  board.put(ready);
   board.fresh.push(task.id);
+  return ready.fence;
 }
 
 /** A task fails for good; who waits for it decides what that means: a caller, a frame, the run. */

@@ -35,7 +35,9 @@ export function bearGiven(
     const needs = node.before.filter((one) => !known.has(one)).length;
     if (needs === 0) starts.push(node.ordinal);
     else if (needs < node.before.length) {
-      board.bear(bornTask(board, tools, run, slotIn(topLevel, node.ordinal), node, needs));
+      const waiting = bornTask(board, tools, run, slotIn(topLevel, node.ordinal), node, needs);
+      board.bear(waiting);
+      board.tell(run, "task.waiting", { task: waiting.id });
       flow.opened += 1;
     }
   }

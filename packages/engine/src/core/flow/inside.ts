@@ -138,12 +138,12 @@ export function withoutItems({ items: _, ...loop }: LoopState): LoopState {
 function tellOver(board: Board, run: RunRow, row: TaskRow, { verdict, error }: Ending): void {
   const { frame } = stateOf(row);
   if (frame !== undefined && lastStep(slotOf(row)).frame !== null)
-    board.tell(run, "frame.ended", { task: row.id, index: frame.index, status: verdict });
+    board.tell(run, "frame.ended", { task: row.id, index: frame.index, status: verdict, ...(error !== null && { error }) });
   else
     board.tell(run, `task.${verdict}`, {
       task: row.id,
       fence: row.fence,
       worker: null,
-      ...(verdict === "failed" && { error }),
+      ...((verdict === "failed" || error !== null) && { error }),
     });
 }

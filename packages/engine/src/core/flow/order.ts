@@ -30,8 +30,10 @@ export function startRun(board: Board, tools: Tools, order: StartRun, id: RunId)
   if (order.ask !== null) {
     const asked = board.ask(`${order.tenant}/${order.ask.key}`);
     if (asked !== null) return sameAsk(board, order, asked);
-    board.put({ kind: "ask", id: `${order.tenant}/${order.ask.key}`, digest: order.ask.digest, run: id, at: board.now });
+    if (order.refusal === undefined)
+      board.put({ kind: "ask", id: `${order.tenant}/${order.ask.key}`, digest: order.ask.digest, run: id, at: board.now });
   }
+  if (order.refusal !== undefined) return fault(order.refusal.code, order.refusal.message, order.refusal.details);
   const workflow = `${order.tenant}/${order.digest}`;
   if (board.workflow(workflow) === null) board.put({ kind: "workflow", id: workflow, body: order.body });
   const timeoutMs = order.timeoutMs ?? tools.settings.runTimeoutMs;

@@ -5,6 +5,7 @@ import { frameParams, type Outcome, type Plan, type PlanNode, paramsOf } from "@
 import type { RunRow, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
 import { enterLine, keyName } from "../place/line.ts";
+import { blankTask } from "../rows/blank.ts";
 import { containerOf, planIn, type Slot, slotIn, slotOf, taskAt, topLevel } from "../rows/slot.ts";
 import type { Spread } from "../rows/state.ts";
 import { isEnded, moveTask } from "../rows/task.ts";
@@ -76,35 +77,8 @@ export function enterNode(
 }
 
 export function bornTask(board: Board, tools: Tools, run: RunRow, slot: Slot, node: PlanNode, needs: number): TaskRow {
-  return {
-    kind: "task",
-    id: taskAt(run.id, slot),
-    run: run.id,
-    phase: "waiting",
-    route: tools.plans.route(board, tools.floor, run, node),
-    pin: null,
-    line: null,
-    band: node.policy.priority ?? run.band,
-    rank: null,
-    needs,
-    fence: 0,
-    attempt: 0,
-    deliveries: 0,
-    failures: 0,
-    worker: null,
-    boot: null,
-    epoch: 0,
-    acked: false,
-    key: keyName(run, node),
-    due: null,
-    readyAt: null,
-    grantedAt: null,
-    endedAt: null,
-    params: null,
-    result: null,
-    error: null,
-    state: null,
-  };
+  const route = tools.plans.route(board, tools.floor, run, node);
+  return blankTask(taskAt(run.id, slot), run.id, route, node.policy.priority ?? run.band, needs, keyName(run, node));
 }
 
 /** One predecessor of a node has ended. Returns how many nodes of the scope this opened: a join is open from its first arrival on. */
@@ -125,7 +99,9 @@ export function reachNode(
     return 1;
   }
   if (join === null) {
-    board.bear(bornTask(board, tools, run, slot, node, node.before.length - 1));
+    const waiting = bornTask(board, tools, run, slot, node, node.before.length - 1);
+    board.bear(waiting);
+    board.tell(run, "task.waiting", { task: waiting.id });
     flow.opened += 1;
     return 1;
   }

@@ -19,8 +19,8 @@ export function cancelTask(board: Board, tools: Tools, run: RunRow, task: TaskRo
   const cancelled = moveTask(task, { type: "cancel", error: errorText(why) }, board.now);
   board.put(cancelled);
   const { frame } = stateOf(task);
-  if (frame !== undefined) board.tell(run, "frame.ended", { task: task.id, index: frame.index, status: "cancelled" });
-  else board.tell(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
+  if (frame !== undefined) board.tell(run, "frame.ended", { task: task.id, index: frame.index, status: "cancelled", error: why });
+  else board.tell(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker, error: why });
   if (task.phase === "leased") dropHold(board, tools, task, { code: why.code, reason: why.message });
   releaseKey(board, tools, task);
   return cancelled;
@@ -47,6 +47,12 @@ export function sweepRun(board: Board, tools: Tools, run: RunRow): void {
     message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
   };
   needAddresses(board, tools, open);
+  // A sweep that takes several turns is told at its first: until the run is closed this is all that the log says of its verdict.
+  if (last !== null && run.cursor === null)
+    board.tell(run, "run.ending", {
+      verdict: run.verdict,
+      ...(run.error !== null && { error: JSON.parse(run.error) as unknown }),
+    });
   // Written first: releasing a key below may ready a task of this very run, and must find it condemned.
   board.put(run);
   for (const seen of open) cancelTask(board, tools, run, board.task(seen.id) as TaskRow, why);

@@ -28,6 +28,8 @@ export interface ArtifactBody {
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** How long it lives after its last use. */
   readonly ttlMs: number;
+  /** Its worker keeps it no longer, and why. The document stays for a while, so that whoever refers to it hears the reason. */
+  readonly removed?: string;
 }
 
 export const artifactTtlMs = 3_600_000;

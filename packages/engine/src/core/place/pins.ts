@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData, ResourceRef } from "../../effect.ts";
-import type { DocRow, Line, Millis, RunRow, TaskRow, WorkerId, WorkerRow } from "../../rows.ts";
+import type { DocRow, Line, Millis, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../rows.ts";
 import { docKey } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
 import type { Seat } from "../crew/floor.ts";
@@ -84,6 +84,15 @@ export function lookAtPin(board: Board, tools: Tools, run: RunRow, node: PlanNod
   return true;
 }
 
+/** A resource is gone: a task that waits for it fails now, though its worker be busy for long. */
+export function lookAtRef(board: Board, tools: Tools, id: TaskId, resource: string): void {
+  const task = board.task(id);
+  const run = task === null ? null : board.run(task.run);
+  if (task?.phase !== "ready" || task.pin === null || run === null || run.phase === "ending") return;
+  const node = tools.plans.nodeOf(board, run, task);
+  if (refsOf(node, task.params).some((ref) => ref.resource === resource)) bindAnew(board, tools, run, node, task, null);
+}
+
 /** The worker that a task waits for was lost. False: it must be looked at again later. */
 export function losePin(board: Board, tools: Tools, task: TaskRow, worker: WorkerRow): boolean {
   const run = board.run(task.run);
@@ -151,6 +160,8 @@ function ownerOfOne(asking: Asking, ref: WantedRef): WorkerRow | FaultData {
   const { board, tools, run } = asking;
   if (ref.expiresAt !== undefined && ref.expiresAt <= board.now) return missing(ref, "its time is over", "expired");
   const doc = artifactOf(board, run.tenant, ref.resource);
+  const kept = doc === null ? null : readArtifact(doc);
+  if (kept?.removed !== undefined) return missing(ref, removedWords(kept.workerName, kept.removed), kept.removed);
   const row = doc === null ? workerNamed(board, tools, run, ref.workerName) : board.address(readArtifact(doc).worker);
   if (row === null || row.tenant !== run.tenant)
     return ref.workerName === null || doc !== null
@@ -159,6 +170,14 @@ function ownerOfOne(asking: Asking, ref: WantedRef): WorkerRow | FaultData {
   if (!isThere(asking, row.id)) return missing(ref, `its worker ${row.name} is lost`, "worker-lost");
   return row;
 }
+
+const removedWords = (worker: string, reason: string): string =>
+  ({
+    evicted: `worker ${worker} had to make room`,
+    expired: `its time at worker ${worker} is over`,
+    released: `worker ${worker} let it go`,
+    lost: `worker ${worker} came back without it`,
+  })[reason] ?? `worker ${worker} no longer has it`;
 
 /** A resource that was never reported is looked for at the worker its user names, by the name it has here or by its instance id. */
 function workerNamed(board: Board, tools: Tools, run: RunRow, name: string | null): WorkerRow | null {

@@ -121,6 +121,8 @@ interface Lines {
 function placeFresh(board: Board, tools: Tools, id: TaskId, { stuck, drained, unsure }: Lines): void {
   const ready = board.task(id);
   const task = ready?.phase === "ready" ? bind(board, tools, ready, unsure) : null;
+  // Not placed because what tells of its pin is in other hands: it stands in its line, and the log says so.
+  if (task === null && board.task(id)?.phase === "ready") tellReady(board, id);
   if (task === null || task.line === null) return;
   const { line } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
@@ -130,9 +132,13 @@ function placeFresh(board: Board, tools: Tools, id: TaskId, { stuck, drained, un
   if (isFirst && grantSomewhere(board, tools, task)) return;
   stuck.add(line);
   drained.delete(line);
-  const run = board.run(task.run);
-  if (run !== null) board.tell(run, "task.ready", { task: id });
+  tellReady(board, id);
   board.move({ move: "heat", line });
+}
+
+function tellReady(board: Board, task: TaskId): void {
+  const run = board.run(runOf(task));
+  if (run !== null) board.tell(run, "task.ready", { task });
 }
 
 function headsOf(claimed: ReadonlyMap<Line, readonly TaskRow[]>): readonly TaskRow[] {

@@ -10,7 +10,7 @@ import type { Root } from "../board/root.ts";
 import { type NextWords, tellNext } from "../chain/answer.ts";
 import { dropMove, waitMove } from "../chain/waits.ts";
 import type { Seat } from "../crew/floor.ts";
-import { keptBy, tellDrain } from "../crew/strain.ts";
+import { hearsDrains, keptBy, tellDrain } from "../crew/strain.ts";
 import type { Tools } from "../tools.ts";
 
 export interface Why {
@@ -156,9 +156,10 @@ export function hearMail(board: Board, tools: Tools, mail: Mail): void {
     case "drain": {
       // It may have been undrained here since the letter was written: the row is asked, the letter is only the reason to ask.
       const on = board.address(seat.worker)?.draining ?? seat.draining;
-      if (keptBy(board, seat).draining === on) return;
-      board.move({ move: "drain", worker: seat.worker, on });
-      tellDrain(board, seat, on, letter.reason);
+      const isNews = keptBy(board, seat).draining !== on;
+      if (isNews) board.move({ move: "drain", worker: seat.worker, on });
+      // A drain that was taken back on its way here is no news, but its commands wait for the worker's word; who never gives one is left alone.
+      if (isNews || hearsDrains(seat.about)) tellDrain(board, seat, on, letter.reason);
       return;
     }
     case "tell":

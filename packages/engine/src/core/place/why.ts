@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { WorkerAbout } from "../../command.ts";
-import type { Millis, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../rows.ts";
+import type { Millis, RunId, RunRow, TaskId, TaskRow, WorkerId, WorkerPhase, WorkerRow } from "../../rows.ts";
 import { readCondition } from "../crew/condition.ts";
 import { limitOf } from "../flow/spread.ts";
 import { isEnded } from "../rows/task.ts";
@@ -92,8 +92,20 @@ export interface Seen {
   readonly held?: ReadonlyMap<WorkerId, { readonly busy: number; readonly busyOfType: number }>;
   /** The nodes it waits for, with the phase of each; null: not reached. */
   readonly before?: readonly { readonly node: string; readonly phase: string | null }[];
-  /** Who has its concurrency key. */
-  readonly holders?: readonly TaskId[];
+  /** Who has its concurrency key; `held`: how many there are, of whom only some may be named. */
+  readonly key?: { readonly limit: number; readonly held: number; readonly holders: readonly Holder[] };
+}
+
+/** Somebody who has a concurrency key. */
+export interface Holder {
+  readonly task: TaskId;
+  readonly run: RunId;
+  readonly node: string;
+  readonly phase: string;
+  /** Since when it has been in line or at work under the key. */
+  readonly since: Millis | null;
+  /** As people know it; null while it waits for one. */
+  readonly worker: string | null;
 }
 
 export function whyWaits(
@@ -129,9 +141,9 @@ export function candidateOf(row: WorkerRow, seen: Seen): Candidate {
 }
 
 /** Who has the key is said only where somebody looked: no holders would be a lie. */
-function keyReason(run: RunRow, task: TaskRow, { holders }: Seen): Reason {
+function keyReason(run: RunRow, task: TaskRow, seen: Seen): Reason {
   const key = task.key?.slice(run.tenant.length + 1) ?? null;
-  return { code: "key", facts: holders === undefined ? { key } : { key, holders } };
+  return { code: "key", facts: seen.key === undefined ? { key } : { key, ...seen.key } };
 }
 
 function reasonsOf(run: RunRow, task: TaskRow | null, node: PlanNode, now: Millis, seen: Seen): Reason[] {
@@ -224,13 +236,20 @@ function summaryOf(node: PlanNode, task: TaskRow | null, reasons: readonly Reaso
     case "retry":
       return `${name} failed ${task?.failures ?? 0} times and waits for its next attempt`;
     case "key":
-      return `${name} waits for concurrency key ${String(facts["key"])}`;
+      return `${name} waits for concurrency key ${String(facts["key"])}${heldBy(facts)}`;
     case "resource":
     case "preference":
       return `${name} waits for worker ${String(facts["worker"])}${blockOf(workers, task?.pin ?? null)}`;
     default:
       return queuedSummary(name, workers);
   }
+}
+
+function heldBy(facts: Reason["facts"]): string {
+  const [first] = (facts["holders"] ?? []) as readonly Holder[];
+  if (first === undefined) return "";
+  const others = Number(facts["held"]) - 1;
+  return `, held by task ${first.task}${others > 0 ? ` and ${others} more` : ""}`;
 }
 
 function blockOf(workers: readonly WorkerWhy[], pin: WorkerId | null): string {

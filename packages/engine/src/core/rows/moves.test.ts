@@ -2,6 +2,7 @@
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import type { RunRow, TaskRow, WorkerRow } from "../../rows.ts";
+import { sampleRun, sampleTask } from "../../sample-rows.ts";
 import { livenessAfter, livenessMoves, stepWorker, type WorkerEvent, workerMoves } from "../crew/worker.ts";
 import { isRunEnded, type RunEvent, runMoves, stepRun } from "./run.ts";
 import {
@@ -34,35 +35,18 @@ function walk<P extends string, E extends { readonly type: string }>(
   return { wrong, refusals };
 }
 
-const task: TaskRow = {
-  kind: "task",
-  id: "r.0",
-  run: "r",
+const task: TaskRow = sampleTask("r.0", {
   phase: "leased",
-  route: "x",
-  pin: null,
-  line: null,
-  band: 5,
-  rank: null,
   needs: 1,
   fence: 7,
   attempt: 1,
   deliveries: 1,
-  failures: 0,
   worker: "t/w",
   boot: "b",
   epoch: 1,
-  acked: false,
-  key: null,
-  due: null,
-  readyAt: null,
   grantedAt: 1,
-  endedAt: null,
   params: "{}",
-  result: null,
-  error: null,
-  state: null,
-};
+});
 
 const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] } = {
   arrive: [{ type: "arrive" }],
@@ -161,28 +145,7 @@ describe("the table of task moves", () => {
   });
 });
 
-const run: RunRow = {
-  kind: "run",
-  id: "r",
-  tenant: "t",
-  phase: "running",
-  workflow: "t/w",
-  client: "",
-  band: 5,
-  open: 2,
-  verdict: "failed",
-  cursor: null,
-  createdAt: 1,
-  startedAt: null,
-  endedAt: null,
-  due: null,
-  error: null,
-  label: "w",
-  source: "w",
-  about: "{}",
-  marks: null,
-  bindings: null,
-};
+const run: RunRow = sampleRun("r", { tenant: "t", phase: "running", workflow: "t/w", open: 2, verdict: "failed" });
 
 const runEvents: RunEvent[] = [
   { type: "start" },

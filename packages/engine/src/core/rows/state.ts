@@ -40,6 +40,8 @@ export interface TaskState {
   readonly version?: string;
   /** Why it was not run: `pin`, `reuse`, `excluded`, or an operator's reason. */
   readonly why?: string;
+  /** Outcomes that came too late and were told as refused. */
+  readonly refused?: number;
 }
 
 export interface Printed {
@@ -60,6 +62,8 @@ export interface Said {
 
 export interface StoredArtifact extends ArtifactWord {
   readonly worker: string;
+  /** Why the worker has it no longer. */
+  readonly removed?: string;
 }
 
 export interface Call {

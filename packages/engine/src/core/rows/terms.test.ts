@@ -1,29 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { RunRow } from "../../rows.ts";
+import { sampleRun } from "../../sample-rows.ts";
 import { hasSameTerms, hasWords, termsOf, wordsOf } from "./terms.ts";
 
-const run: RunRow = {
-  kind: "run",
-  id: "018bcfe5-6800-7001-8000-0000000000ff",
-  tenant: "acme",
+const run: RunRow = sampleRun("018bcfe5-6800-7001-8000-0000000000ff", {
   phase: "failed",
-  workflow: "acme/w1",
   client: "console",
-  band: 5,
   open: 0,
-  verdict: null,
-  cursor: null,
-  createdAt: 1,
-  startedAt: null,
-  endedAt: null,
-  due: null,
-  error: null,
   label: "Nightly REPORT, Ähren",
   source: "wf-1",
   about: '{"by":"ann@example","version":7,"labels":{"team":"blue","no":42}}',
-  marks: null,
-  bindings: null,
-};
+});
 
 describe("words", () => {
   it("[S85] cuts a text at everything in ASCII that is neither letter nor digit, in lower case", () => {

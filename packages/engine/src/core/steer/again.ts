@@ -1,5 +1,5 @@
-// Steering under an Idempotency-Key: a command that comes again is answered with what the first was answered, and does nothing. Starts and
-// documents have memories of their own, because they are found by what they made.
+// Steering and enrolment under an Idempotency-Key: a command that comes again is answered with what the first was answered, and does
+// nothing. Starts, documents and commands to workers have memories of their own, because they are found by what they made.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { Ask, Command } from "../../command.ts";
@@ -11,8 +11,16 @@ const answerWord = "said ";
 
 /** The key of a command that is remembered here; null where it has none. */
 export function askOf(command: Command): Ask | null {
-  const isSteering = command.type === "run.skip" || command.type === "run.retry" || command.type === "run.rebind";
-  return isSteering ? (command.ask ?? null) : null;
+  switch (command.type) {
+    case "run.cancel":
+    case "run.skip":
+    case "run.retry":
+    case "run.rebind":
+    case "worker.enrol":
+      return command.ask ?? null;
+    default:
+      return null;
+  }
 }
 
 /** Does `work`, unless an earlier command under the same key has done it. A refusal is not remembered: whoever asks again is heard again. */
@@ -22,7 +30,8 @@ export function once(board: Board, command: Command, work: () => AnswerBody | Fa
   const id = `${command.tenant}/${ask.key}`;
   const asked = board.ask(id);
   if (asked !== null) {
-    if (asked.digest === ask.digest && asked.run.startsWith(answerWord)) return JSON.parse(asked.run.slice(answerWord.length));
+    if (asked.digest === ask.digest && asked.run.startsWith(answerWord))
+      return { ...(JSON.parse(asked.run.slice(answerWord.length)) as AnswerBody), repeated: true } as AnswerBody;
     return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${ask.key}" was used for another request; use a new key`);
   }
   const said = work();

@@ -6,6 +6,7 @@ import type { AuditWords, Command } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import { type Key, type RunRow, type Tenant, workerKey } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
+import { shownOrder } from "../crew/command-book.ts";
 
 /** Something that is kept in the audit, and who asked for it. */
 export interface Deed extends AuditWords {
@@ -36,7 +37,7 @@ export function audited(
 ): AnswerBody | Fault {
   const said = whole(board, work);
   const about = subject();
-  if (about !== null) audit(board, about, deed, said instanceof Fault ? said.code : "ok");
+  if (about !== null) audit(board, about, deed, said instanceof Fault ? said.code : (deed.outcome ?? "ok"));
   return said;
 }
 
@@ -57,12 +58,17 @@ function aboutOf(command: Command): AuditWords | null {
     case "run.rebind":
       return onRun(command, { node: command.node, worker: command.worker, mode: command.mode });
     case "worker.drain":
-      return onWorker(command, command.on ? "worker.drain" : "worker.undrain", {});
+      return onWorker(command, command.on ? "worker.drain" : "worker.undrain", commandWord(command));
     case "worker.kick":
-      return onWorker(command, "worker.kick", { reason: command.reason });
+      return onWorker(command, "worker.kick", { reason: command.reason, ...commandWord(command) });
     case "worker.order": {
-      const { type, ...data } = command.order;
+      const { type, ...data } = shownOrder(command.order);
       return onWorker(command, type, { ...data, command: command.id });
+    }
+    case "worker.noted": {
+      const { type, ...data } = command.order;
+      const words = onWorker(command, `worker.${type}`, { ...data, command: command.id });
+      return command.error === null ? words : { ...words, outcome: command.error.code };
     }
     case "worker.enrol":
       // A sign of life is no deed.
@@ -71,6 +77,8 @@ function aboutOf(command: Command): AuditWords | null {
       return null;
   }
 }
+
+const commandWord = ({ command }: { command?: string }): { command?: string } => (command === undefined ? {} : { command });
 
 const onRun = ({ type, run }: { type: string; run: string }, data: AuditWords["data"] & object): AuditWords => ({
   action: type,

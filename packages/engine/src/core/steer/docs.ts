@@ -4,9 +4,10 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { DocPut, WriteDocs } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
-import { type AskRow, type DocRow, docId, docKey, keyOf, type RunId, rootOf, splitKey } from "../../rows.ts";
+import { type AskRow, type DocRow, docId, docKey, keyOf, type RunId, rootOf, runOf, splitKey } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
-import { artifactRun } from "../place/artifacts.ts";
+import { expireOrder } from "../crew/command-book.ts";
+import { artifactRun, readArtifact } from "../place/artifacts.ts";
 import type { Tools } from "../tools.ts";
 import { audited, type Deed, type Subject, whole } from "./audit.ts";
 
@@ -80,7 +81,7 @@ function written(board: Board, order: WriteDocs, put: DocPut, now: DocRow | null
     collection: put.collection,
     rev: (now?.rev ?? 0) + 1,
     at: board.now,
-    due: put.due === undefined ? (now?.due ?? null) : put.due,
+    due: put.keepMs !== undefined ? board.now + put.keepMs : put.due === undefined ? (now?.due ?? null) : put.due,
     sort: put.sort ?? now?.sort ?? "",
     terms: put.terms?.toLowerCase() ?? now?.terms ?? "",
     body: put.body,
@@ -109,9 +110,10 @@ function subjectOf(board: Board, order: WriteDocs, evenNew = false): Subject | n
   }
   const { targetType = "", target = "" } = order.audit ?? {};
   if (targetType === "run") return ownRun(board, order, target);
+  if (targetType === "task") return ownRun(board, order, runOf(target));
   if (targetType === "worker") {
     const worker = board.worker(`${order.tenant}/${target}`);
-    if (worker !== null) return keyOf(worker);
+    return worker === null ? null : keyOf(worker);
   }
   // Nothing is written to it; it is looked at so that the turn holds what the entry stands under.
   board.doc(docId(order.tenant, targetType, target));
@@ -123,12 +125,14 @@ function ownRun(board: Board, order: WriteDocs, id: RunId): Subject | null {
   return run !== null && run.tenant === order.tenant ? run : null;
 }
 
-/** A document's time is over: it is gone. For what a worker kept, its run is told. */
+/** A document's time is over: it is gone. For what a worker kept, its run is told; a command that waits for its worker has failed. */
 export function expireDoc(board: Board, id: string): void {
   const doc = board.doc(id);
   if (doc === null || doc.due === null || doc.due > board.now) return;
+  if (doc.collection === "command" && expireOrder(board, doc)) return;
   board.drop(keyOf(doc));
-  if (doc.collection !== "artifact") return;
+  // What its worker has removed was told then.
+  if (doc.collection !== "artifact" || readArtifact(doc).removed !== undefined) return;
   const run = board.run(artifactRun(doc));
   const data = { resource: doc.id.slice(doc.tenant.length + "/artifact/".length), reason: "expired" };
   if (run !== null && run.tenant === doc.tenant) board.tell(run, "artifact.removed", data);

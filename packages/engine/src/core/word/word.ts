@@ -8,10 +8,12 @@ import { type RunRow, runOf, type TaskRow } from "../../rows.ts";
 import { isQuiet } from "../../thresholds.ts";
 import type { Board } from "../board/board.ts";
 import type { FloorMove, Seat } from "../crew/floor.ts";
+import { seatLeft } from "../crew/seat.ts";
 import { cancelledByWorker, completeTask, failAttempt, takeBack } from "../flow/end.ts";
 import { unfitResult, withOutcome } from "../flow/outcome.ts";
 import { recordArtifacts } from "../place/artifacts.ts";
 import { dropHold, dropStaleHold } from "../place/holds.ts";
+import { stateOf, withState } from "../rows/state.ts";
 import { isEnded } from "../rows/task.ts";
 import type { Tools } from "../tools.ts";
 
@@ -83,7 +85,10 @@ const isStillRunning = (move: FloorMove, { id, fence }: TaskRow): boolean =>
 
 /** The attempt a word is about, if it is the sender's and current. */
 export function standing(board: Board, tools: Tools, word: Word): Standing | Fault | "ended" {
-  const seat = tools.floor.seatOf(word.worker, word.session);
+  // Who has left asks for nothing more.
+  const seat =
+    tools.floor.seatOf(word.worker, word.session) ??
+    (word.type === "task.next" ? null : seatLeft(board, word.worker, word.session));
   if (seat === null) return stale(board, word, null);
   const run = board.run(runOf(word.task));
   const task = run === null || run.tenant !== word.tenant ? null : board.task(word.task);
@@ -95,6 +100,7 @@ export function standing(board: Board, tools: Tools, word: Word): Standing | Fau
     (task.boot === seat.boot || (isEnded(task) && task.fence === word.fence));
   if (!isMine || (word.fence !== null && task.fence !== word.fence && !speaksForNewer(board, seat, task, word.fence))) {
     if (word.fence !== null) dropStaleHold(board, seat, word.task, word.fence);
+    if (run !== null && task !== null) tellRefused(board, run, task, word, "E.SESSION.STALE_BINDING");
     return stale(board, word, seat);
   }
   if (isEnded(task)) {
@@ -103,8 +109,27 @@ export function standing(board: Board, tools: Tools, word: Word): Standing | Fau
   }
   // The same process on a newer session, perhaps of another scheduler: nothing the older one says is processed.
   if (task.epoch !== seat.epoch) return stale(board, word, seat);
+  if (task.phase === "leased" && run.phase === "ending" && word.type === "task.feedback") {
+    // Its attempt is as good as over, and it is told to stop; what it said until then is kept, or what it prints would have a gap.
+    stale(board, word, seat);
+    return { run, task, seat };
+  }
   if (task.phase !== "leased" || run.phase === "ending") return stale(board, word, seat);
   return { run, task, seat };
+}
+
+/** Refusals of one task that the log tells; a worker that says the same for ever must not fill it. */
+const refusalsMax = 20;
+
+/** An outcome that came too late is told in the log, beside the one that counts; what else is stale is only counted. */
+function tellRefused(board: Board, run: RunRow, task: TaskRow, word: Word, code: string): void {
+  const isOutcome = word.type === "task.result" || word.type === "task.error";
+  // A fence that was never given says nothing about this task.
+  if (!isOutcome || word.fence === null || word.fence <= 0 || word.fence > task.fence) return;
+  const { refused = 0 } = stateOf(task);
+  if (refused >= refusalsMax) return;
+  board.put(withState(task, { refused: refused + 1 }));
+  board.tell(run, "task.refused", { task: task.id, fence: word.fence, holds: task.fence, worker: word.worker, code });
 }
 
 const phaseOfStatus = { succeeded: "succeeded", failed: "failed", cancelled: "cancelled", skipped: "skipped" } as const;
@@ -115,7 +140,8 @@ export function hearResult(board: Board, tools: Tools, word: ResultTask): Answer
   if (!("task" in found)) return found;
   const { run } = found;
   const task = withOutcome(found.task, word, board.now);
-  board.latencies.observe(run.tenant, found.seat.held.get(task.id)?.nodeType ?? "", board.now - (task.grantedAt ?? board.now));
+  const hold = found.seat.held.get(task.id);
+  if (hold !== undefined) board.latencies.observe(run.tenant, hold.nodeType, board.now - (task.grantedAt ?? board.now));
   switch (word.status) {
     case "succeeded": {
       const unfit = unfitResult(tools.plans.nodeOf(board, run, task), word.result);
@@ -152,6 +178,7 @@ function repeatOf(board: Board, word: ResultTask): AnswerBody | Fault {
   if (task.phase === phaseOfStatus[word.status] && (task.result ?? "{}") === word.result) return repeated;
   if (task.phase === "cancelled" && task.result === null) return repeated;
   board.count("duplicate_results_total", {});
+  tellRefused(board, board.run(task.run) as RunRow, task, word, "E.RESULT.DUPLICATE");
   return fault(
     "E.RESULT.DUPLICATE",
     `task ${task.id} already ended as ${task.phase} under this fence; the first result is kept`,

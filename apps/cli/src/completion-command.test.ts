@@ -1,0 +1,62 @@
+import { spawnSync } from "node:child_process";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type ApiStage, openApi, runCommand, sampleId } from "./api-stage.ts";
+import { completionScript, shells } from "./completion-command.ts";
+
+let api: ApiStage;
+beforeAll(async () => {
+  api = await openApi();
+  api.answer("listRuns", { items: [{ runId: sampleId }], nextCursor: null });
+  api.answer("listWorkers", {
+    items: [{ id: "w-1" }, { id: "two words", instanceId: "i-2" }, { id: "a:b", instanceId: "i-3" }],
+    nextCursor: null,
+  });
+});
+afterAll(() => api.close());
+
+const complete = async (...words: string[]): Promise<string[]> =>
+  (await api.run(["complete-words", "--", ...words])).out.split("\n").filter(Boolean);
+
+it("[L35] completes commands, flags and the values of flags", async () => {
+  expect(await complete("ru")).toEqual(["run", "runs"]);
+  expect(await complete("runs", "")).toEqual(expect.arrayContaining(["cancel", "diff", "list", "show"]));
+  expect(await complete("runs", "ls", "--st")).toEqual(["--status"]);
+  expect(await complete("runs", "list", "--status", "")).toEqual(["cancelled", "failed", "queued", "running", "succeeded"]);
+  expect(await complete("runs", "list", "--json", "--output", "w")).toEqual(["wide"]);
+  expect(await complete("completion", "")).toEqual(["bash", "fish", "zsh"]);
+  expect(await complete("complete-w")).toEqual([]);
+});
+
+it("[L35] completes ids and names that live on the scheduler, and offers nothing where nobody answers", async () => {
+  expect(await complete("runs", "show", "")).toEqual([sampleId]);
+  expect(await complete("runs", "diff", "x", sampleId.slice(0, 4))).toEqual([sampleId]);
+  expect(await complete("workers", "drain", "")).toEqual(["i-3", "two words", "w-1"]);
+  expect(await complete("workers", "drain", "two w")).toEqual(["two words"]);
+  expect(await complete("runs", "rebind", sampleId, "--worker", "w")).toEqual(["w-1"]);
+  expect(await runCommand(["complete-words", "--", "runs", "show", ""], { ASTRA_URL: "http://127.0.0.1:1" })).toEqual({
+    exitCode: 0,
+    out: "",
+    err: "",
+  });
+});
+
+const isThere = (shell: string): boolean => spawnSync(shell, ["-c", "exit 0"]).status === 0;
+
+it.for(shells)("[L35] the script of %s is one that its shell reads", (shell, { skip }) => {
+  skip(!isThere(shell), `${shell} is not on this machine`);
+
+  expect(spawnSync(shell, ["-n"], { input: completionScript(shell) })).toMatchObject({ status: 0 });
+});
+
+it("[L35] [L55] bash offers what it is answered, quoted as it was begun, asked with the words up to the cursor", ({ skip }) => {
+  skip(!isThere("bash"), "bash is not on this machine");
+  const asking = `astra() { local IFS=' '; printf '%s\\n' "$*" "two words"; }
+ask() { COMP_WORDS=(astra runs show "$1" later); COMP_CWORD=3; _astra; printf '%s|' "\${COMPREPLY[@]}"; echo; }
+ask 7c; ask 'two\\ w'; ask '"two w'; ask ''`;
+
+  const answer = spawnSync("bash", ["--norc"], { input: `${completionScript("bash")}${asking}`, encoding: "utf8" });
+
+  const asked = "complete-words -- runs show ";
+  const quoted = (word: string): string => `${asked}${word}|two words`.replaceAll(" ", "\\ ");
+  expect(answer.stdout).toBe(`${quoted("7c")}|\n${quoted("two w")}|\n${asked}two w|two words|\n${quoted("")}|\n`);
+});

@@ -1,0 +1,54 @@
+// Before something is changed: asking the person, or showing what would be sent and sending nothing. Which commands do so is in the
+// program-*.ts tables.
+
+import { type Route, routes } from "@astraflow/protocol";
+import type { Client } from "./client.ts";
+import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import type { Terminal } from "./terminal.ts";
+
+/** Puts a question to the person at the terminal; null where there is none. */
+export type Ask = ((question: string) => Promise<string>) | null;
+
+/** Returns where the deed may be done. `deed` goes on after "This would": `stop run 7c1e`. */
+export type Agree = (deed: string) => Promise<void>;
+
+export function agreeing({ isAgreed, ask }: { isAgreed: boolean; ask: Ask }): Agree {
+  return async (deed) => {
+    if (isAgreed) return;
+    if (ask === null) throw usageFailure(`This would ${deed}; say --yes to do it, or --dry-run to see only.`);
+    const answer = await ask(`This would ${deed}. Go on? [y/N] `);
+    if (!/^y(es)?$/i.test(answer.trim()))
+      throw new CliFailure(exitCodes.failed, { error: "E.DECLINED", message: "Nothing was done." });
+  };
+}
+
+/** Thrown in place of the first request that would change something. */
+export class Rehearsal extends Error {
+  readonly request: { readonly method: string; readonly path: string; readonly body?: unknown };
+
+  constructor(request: Rehearsal["request"]) {
+    super(`${request.method} ${request.path}`);
+    this.request = request;
+  }
+}
+
+/** The same client, whose changing calls are only shown. The table of routes says which those are. */
+export function rehearse(client: Client): Client {
+  const rows = Object.entries(routes as Record<string, Route>).filter(([, { method }]) => method !== "GET");
+  const shown = rows.map(([name, route]) => [
+    name,
+    async (input: Readonly<Record<string, unknown>> = {}) => {
+      const path = route.path.replace(/\{(\w+)\}/g, (_, key: string) => encodeURIComponent(String(input[key])));
+      throw new Rehearsal({ method: route.method, path, ...(input["body"] !== undefined && { body: input["body"] }) });
+    },
+  ]);
+  return { ...client, ...(Object.fromEntries(shown) as Partial<Client>) };
+}
+
+export function showRehearsal({ request }: Rehearsal, json: boolean, terminal: Terminal): ExitCode {
+  const { method, path, body } = request;
+  if (json) terminal.print(JSON.stringify({ dryRun: true, ...request }));
+  else terminal.print(`${method} ${path}${body === undefined ? "" : ` ${JSON.stringify(body)}`}`);
+  terminal.say("Nothing was sent. Without --dry-run it would be.");
+  return exitCodes.ok;
+}

@@ -1,0 +1,47 @@
+// How a command explains itself: one line, examples, then arguments, flags and commands. What each says is in the program-*.ts tables.
+
+import type { Command, Help, Option } from "commander";
+
+const examples = new WeakMap<Command, readonly string[]>();
+
+export function setExamples(command: Command, lines: readonly string[]): Command {
+  examples.set(command, lines);
+  return command;
+}
+
+const examplesOf = (command: Command): readonly string[] => examples.get(command) ?? [];
+
+/** What nearly every command has stands last: one looks for what is special. */
+const common: ReadonlySet<string> = new Set(
+  ["url", "token", "ca", "verbose", "json", "quiet", "no-color", "output", "limit", "help"].map((name) => `--${name}`),
+);
+
+/** In place of commander's own order, which begins with the usage and shows no examples. */
+export function formatHelp(command: Command, helper: Help): string {
+  const width = helper.padWidth(command, helper);
+  const row = (term: string, description: string): string => helper.formatItem(term, width, description, helper);
+  const section = (title: string, rows: readonly string[]): string[] => (rows.length === 0 ? [] : ["", `${title}:`, ...rows]);
+  const term = helper.argumentTerm.bind(helper);
+  const flags = helper.visibleOptions(command);
+  const flagRow = (one: Option): string => row(helper.optionTerm(one), helper.optionDescription(one));
+  return [
+    helper.commandDescription(command),
+    ...section(
+      "Examples",
+      examplesOf(command).map((line) => `  ${line}`),
+    ),
+    "",
+    `Usage: ${helper.commandUsage(command)}`,
+    ...section(
+      "Arguments",
+      helper.visibleArguments(command).map((one) => row(term(one), helper.argumentDescription(one))),
+    ),
+    ...section("Flags", flags.filter(({ long }) => !common.has(long ?? "")).map(flagRow)),
+    ...section("Common flags", flags.filter(({ long }) => common.has(long ?? "")).map(flagRow)),
+    ...section(
+      "Commands",
+      helper.visibleCommands(command).map((one) => row(helper.subcommandTerm(one), helper.subcommandDescription(one))),
+    ),
+    "",
+  ].join("\n");
+}

@@ -1,0 +1,27 @@
+// The worker of the benches that leave the wire out: how it joins.
+
+import type { JoinWorker } from "@astraflow/engine";
+
+export function joinOf(tenant: string, name: string, session: string, slots: number): JoinWorker {
+  return {
+    type: "worker.join",
+    tenant,
+    worker: `${tenant}/${name}`,
+    name,
+    boot: "b",
+    session,
+    about: {
+      slots,
+      packages: [{ name: "bench", version: "1.0.0", status: "installed" }],
+      runtimes: [],
+      features: [],
+      payloadTypes: [],
+      pool: "default",
+      tags: {},
+      hostname: "h",
+      version: "1",
+      dialect: "v2",
+    },
+    running: [],
+  };
+}

@@ -1,0 +1,27 @@
+// Orders under an Idempotency-Key: what makes a request the same one, and how a repeat is marked. The memory is the engine's.
+
+import type { Ask } from "@astraflow/engine";
+import { canonicalText } from "@astraflow/graph";
+import { fault } from "@astraflow/protocol";
+import type { Link } from "../link.ts";
+import { type Call, readIdempotencyKey } from "./call.ts";
+
+/** The caller's key with what it was used for: who asked for what, of what, in which words. Null: there is none. */
+export function askOf(call: Call, type: string, request: object | null, digest: (text: string) => string): Ask | null {
+  const key = readIdempotencyKey(call);
+  return key === null ? null : { key, digest: digest(canonicalText([call.identity.user, type, call.params, request])) };
+}
+
+/**
+ * Remembers a key for an order that does nothing the second time by itself; true where it has come before. Asked once the order is known to be
+ * good, and before it is carried out: a crash in between costs nothing, the repeat carries it out.
+ */
+export async function hasCome(link: Link, call: Call, ask: Ask | null): Promise<boolean> {
+  if (ask === null) return false;
+  const { tenant, user: by } = call.identity;
+  const answer = await link.ask({ type: "docs.write", tenant, by, corr: call.requestId, puts: [], ask });
+  if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
+  return answer.repeated;
+}
+
+export const replayed = (isRepeated: boolean): Record<string, string> => (isRepeated ? { "idempotent-replayed": "true" } : {});

@@ -1,0 +1,206 @@
+// A run as it was after a position of its tenant's log: folded from its facts, shown in the same words as a run of now. What a node gave and
+// was given stands in its row and never changes once it has ended, so that is shown for what had ended by then, and for nothing else.
+
+import { type Reader, type RunDetail, type RunRow, runKey, stateOf, type TaskRow } from "@astraflow/engine";
+import { beginFold, fault, type RunMoment, type TaskMoment } from "@astraflow/protocol";
+import { createTurnstile } from "../../turnstile.ts";
+import { missingRun } from "./run-start.ts";
+
+export const momentLimits = {
+  factsPage: 1_000,
+  /** Facts that are folded for one answer. */
+  factsMax: 300_000,
+  /** Runs whose last moment is kept at hand, unless it is large: pages of one moment, and later moments, go on from there. */
+  keptMax: 4,
+  keptTasksMax: 25_000,
+  /** Characters that the tasks of a moment have said, and of one that is kept at hand. */
+  charsMax: 32 * 1024 * 1024,
+  keptCharsMax: 4 * 1024 * 1024,
+  /** Moments that are folded at a time; others wait. */
+  atOnce: 4,
+  /** Rows read at once. */
+  rowsPage: 50,
+} as const;
+
+export interface Moment {
+  readonly at: number;
+  /** The run as its row was; the definition never changes. */
+  readonly run: RunRow;
+  readonly workflow: string;
+  readonly fold: RunMoment;
+  /** Ids of the tasks there were, in the order of rows. */
+  readonly ids: readonly string[];
+}
+
+export interface Moments {
+  /** Throws the fault to answer where there was no such run, or nobody knows any more. */
+  read(tenant: string, run: string, at: number): Promise<Moment>;
+  /** These tasks as their rows were. */
+  rows(moment: Moment, ids: readonly string[]): Promise<TaskRow[]>;
+}
+
+interface Kept extends Folded {
+  readonly at: number;
+}
+
+interface Folded {
+  readonly fold: RunMoment;
+  readonly chars: number;
+}
+
+type Bounds = { readonly [Name in "factsMax" | "charsMax"]: number };
+
+export function createMoments(reader: Reader, { factsMax, charsMax }: Bounds = momentLimits): Moments {
+  const kept = new Map<string, Kept>();
+  const inTurn = createTurnstile(momentLimits.atOnce);
+
+  const keep = (key: string, one: Kept): void => {
+    kept.delete(key);
+    if (one.fold.tasks.size > momentLimits.keptTasksMax || one.chars > momentLimits.keptCharsMax) return;
+    kept.set(key, one);
+    if (kept.size > momentLimits.keptMax) kept.delete(kept.keys().next().value as string);
+  };
+
+  return {
+    async read(tenant, run, at) {
+      const { detail, head } = await reader.page({ page: "run", tenant, run, tasksMax: 0 });
+      if (detail === null) throw missingRun(run);
+      if (at > head)
+        throw fault("E.REQUEST.INVALID", `query.at is beyond the end of the log, which is at ${head}`, {
+          path: "query.at",
+          head,
+        });
+      const key = `${tenant}/${run}`;
+      // Looked for once it is this one's turn: the one before may have been about the same moment.
+      const { fold } = await inTurn(async () => {
+        const before = kept.get(key);
+        const start = before !== undefined && before.at <= at ? before : null;
+        const folded = start?.at === at ? start : await foldTo(reader, { tenant, run, at, factsMax, charsMax }, start);
+        keep(key, { at, ...folded });
+        return folded;
+      });
+      return { at, run: runAt(detail, fold), workflow: detail.workflow, fold, ids: [...fold.tasks.keys()].sort() };
+    },
+    async rows({ run, fold }, ids) {
+      const rows: TaskRow[] = [];
+      for (let from = 0; from < ids.length; from += momentLimits.rowsPage) {
+        const part = ids.slice(from, from + momentLimits.rowsPage).flatMap((id) => fold.tasks.get(id) ?? []);
+        const found = await Promise.all(part.map((task) => rowAt(reader, run, task)));
+        rows.push(...found);
+      }
+      return rows;
+    },
+  };
+}
+
+interface Wish {
+  readonly tenant: string;
+  readonly run: string;
+  readonly at: number;
+  readonly factsMax: number;
+  readonly charsMax: number;
+}
+
+/** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
+async function foldTo(reader: Reader, wish: Wish, before: Kept | null): Promise<Folded> {
+  const { tenant, run, at, factsMax, charsMax } = wish;
+  const folding = beginFold(before?.fold ?? null);
+  let isBorn = before !== null;
+  let after = before?.at ?? 0;
+  for (let facts = 0; facts < factsMax; ) {
+    const query = { tenant, after, subject: runKey(run), limit: momentLimits.factsPage };
+    let page = await reader.events(query);
+    // Facts below the floor are gone; this run's may all lie above it, unless some were read already.
+    if (at < page.floor || (isBorn && after < page.floor)) throw expired(run, at, page);
+    if (after < page.floor) page = await reader.events({ ...query, after: page.floor });
+    // The run has a row, so it was created: where that is not told, it was told below the floor.
+    if (!isBorn && page.items[0]?.type !== "run.created") throw expired(run, at, page);
+    const known = page.items.filter(({ position }) => position <= at);
+    folding.add(known);
+    if (folding.chars > charsMax)
+      throw tooMuch(`the tasks of run ${run} have said more than ${charsMax} characters up to ${at}`, { run, at, charsMax });
+    isBorn ||= known.length > 0;
+    facts += known.length;
+    if (known.length < page.items.length || page.items.length < momentLimits.factsPage) {
+      if (isBorn) return { fold: folding.end(), chars: folding.chars };
+      throw fault("E.NOT_FOUND", `run ${run} did not exist at ${at}; it was created later`, { run, at });
+    }
+    after = page.next;
+  }
+  throw tooMuch(`run ${run} has more than ${factsMax} facts up to ${at}`, { run, at, factsMax });
+}
+
+const tooMuch = (what: string, details: Readonly<Record<string, unknown>>) =>
+  fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier moment`, details);
+
+const expired = (run: string, at: number, { floor, head }: { readonly floor: number; readonly head: number }) =>
+  fault("E.CURSOR.EXPIRED", `the facts of run ${run} up to ${at} are no longer all kept; read the run as it is now`, {
+    floor,
+    head,
+  });
+
+function runAt({ run }: Pick<RunDetail, "run">, fold: RunMoment): RunRow {
+  return {
+    ...run,
+    phase: fold.isEnding ? "ending" : (fold.status ?? "queued"),
+    open: fold.open,
+    startedAt: fold.startedAt,
+    endedAt: fold.endedAt,
+    error: fold.error === null ? null : JSON.stringify(fold.error),
+  };
+}
+
+/** A row that has ended never changes in what is shown here; of any other only the fold knows what it was. */
+async function rowAt(reader: Reader, { id: run, tenant }: RunRow, moment: TaskMoment): Promise<TaskRow> {
+  if (moment.endedAt === null && moment.grantedAt === null) return liveRow(run, moment, null);
+  const { task } = await reader.page({ page: "task", tenant, task: moment.id });
+  return moment.endedAt !== null && task !== null ? endedRow(task, moment) : liveRow(run, moment, task);
+}
+
+/** The same row, with the facts' word on what the facts tell. */
+function endedRow(row: TaskRow, moment: TaskMoment): TaskRow {
+  return { ...row, phase: moment.phase, endedAt: moment.endedAt, error: errorText(moment) };
+}
+
+const errorText = ({ error }: TaskMoment): string | null => (error === null ? null : JSON.stringify(error));
+
+/** What a row must have and nobody is shown. */
+const unseen = {
+  kind: "task",
+  route: "",
+  pin: null,
+  line: null,
+  band: 0,
+  rank: null,
+  needs: 0,
+  deliveries: 0,
+  failures: 0,
+  boot: null,
+  epoch: 0,
+  key: null,
+  due: null,
+} as const;
+
+function liveRow(run: string, moment: TaskMoment, row: TaskRow | null): TaskRow {
+  const { said, frame } = moment;
+  const artifacts = moment.artifacts.length === 0 || row === null ? undefined : stateOf(row).artifacts;
+  const state = { ...(said !== null && { said }), ...(frame !== null && { frame: { index: frame, tries: 0 } }), artifacts };
+  const isTold = said !== null || frame !== null || artifacts !== undefined;
+  return {
+    ...unseen,
+    id: moment.id,
+    run,
+    phase: moment.phase,
+    fence: moment.fence,
+    attempt: moment.attempt,
+    worker: moment.worker,
+    acked: moment.isAcked,
+    readyAt: moment.readyAt,
+    grantedAt: moment.grantedAt,
+    endedAt: moment.endedAt,
+    params: moment.grantedAt === null ? null : (row?.params ?? null),
+    result: null,
+    error: errorText(moment),
+    state: isTold ? JSON.stringify(state) : null,
+  };
+}

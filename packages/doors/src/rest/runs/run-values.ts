@@ -1,0 +1,45 @@
+// Values of a node by path: whole, or a stretch of their JSON text counted in bytes of UTF-8. Characters are never cut.
+
+import { readPath, valueAt } from "@astraflow/graph";
+import { type ByteRange, fault, type JsonValue } from "@astraflow/protocol";
+
+/** Bytes of one value that an answer shows; a caller who wants more asks for the stretch behind. */
+export const valueBytesMax = 1024 * 1024;
+
+/** What there is under a node's two roots. */
+export interface Values {
+  readonly results: unknown;
+  readonly parameters: unknown;
+}
+
+/** The value at a path; the fault to answer where the path is none, or leads nowhere. */
+export function valueIn(values: Values, path: string, node: string): JsonValue {
+  const read = readPath(path);
+  if (typeof read === "string") throw fault("E.REQUEST.INVALID", read, { path: "query.path" });
+  const value = valueAt(values[read.root], read.steps) as JsonValue | undefined;
+  if (value === undefined) throw fault("E.NOT_FOUND", `node ${node} has no value at ${path}`, { path: "query.path" });
+  return value;
+}
+
+/** A value as it is shown: whole where nothing else was asked and it is not too large, else a stretch of its text. */
+export type ShownValue = { readonly value: JsonValue } | { readonly text: string; readonly range: ByteRange };
+
+export function showValue(value: JsonValue, asked: { readonly offset?: number; readonly length?: number }): ShownValue {
+  const bytes = Buffer.from(JSON.stringify(value));
+  const isWhole = asked.offset === undefined && asked.length === undefined;
+  if (isWhole && bytes.length <= valueBytesMax) return { value };
+  const { offset = 0, length = valueBytesMax } = asked;
+  const from = nextCharacter(bytes, Math.min(offset, bytes.length));
+  const to = nextCharacter(bytes, Math.min(offset + length, bytes.length));
+  return { text: bytes.toString("utf8", from, to), range: { from, to, total: bytes.length } };
+}
+
+/**
+ * The place of the first character that begins at this byte or behind it. So a character belongs to the stretch in which it begins, and
+ * stretches that follow each other have every character once.
+ */
+function nextCharacter(bytes: Buffer, at: number): number {
+  let place = at;
+  while (place < bytes.length && ((bytes[place] ?? 0) & 0xc0) === 0x80) place++;
+  return place;
+}

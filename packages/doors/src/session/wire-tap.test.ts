@@ -1,0 +1,261 @@
+import { EventSchema, type ServerEvent, shape } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { createTokens, type Identity } from "../identity.ts";
+import { dispatchTo } from "../testing/effects.ts";
+import { handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
+import { type House, openHouse } from "../testing/house.ts";
+
+const asks = { ack: { request: true } };
+const checked = shape(EventSchema, { code: "E.INTERNAL", what: "event", unknown: "refuse" });
+
+/** Reads events from a real socket, each by the published schema. */
+async function follow(house: House, query: string, token = "secret-a") {
+  const reply = await fetch(`${house.http}/api/v1/events?${query}`, { headers: { authorization: `Bearer ${token}` } });
+  const texts = reply.status === 200 ? reply.body?.pipeThrough(new TextDecoderStream()).getReader() : undefined;
+  let text = "";
+  const read = async (isEnough: (text: string) => boolean): Promise<string> => {
+    while (!isEnough(text)) {
+      const { value, done } = (await texts?.read()) ?? { done: true };
+      if (done) break;
+      text += value ?? "";
+    }
+    return text;
+  };
+  const events = (): ServerEvent[] =>
+    text
+      .split("\n\n")
+      .slice(0, -1)
+      .flatMap((block) => {
+        const data = block.split("\n").find((line) => line.startsWith("data: "));
+        if (data === undefined) return [];
+        if (block.includes("event: error")) return [JSON.parse(data.slice(6)) as never];
+        expect(block).not.toMatch(/^id:/m);
+        return [checked.read(JSON.parse(data.slice(6))) as ServerEvent];
+      });
+  // The first words say that the reader is here: what happens from now on is heard.
+  if (reply.status === 200) await read((heard) => heard.includes("id: "));
+  return {
+    status: reply.status,
+    reply,
+    text: () => text,
+    /** All events up to the one with these words. */
+    until: async (words: string): Promise<ServerEvent[]> => {
+      await read((heard) => heard.includes(words) && heard.endsWith("\n\n"));
+      return events();
+    },
+    ended: async () => {
+      await read(() => false);
+      return events();
+    },
+    close: () => texts?.cancel(),
+  };
+}
+
+describe("frames for who looks on", () => {
+  let house: House;
+  afterEach(() => house.stop());
+
+  it("[W170] are told from the handshake on, both ways, with names, numbers, bytes, run and task, never with a payload", async () => {
+    house = await openHouse();
+    const reader = await follow(house, "topics=wire");
+    const worker = await house.worker();
+    const { session } = await house.engine.next("worker.join");
+    house.engine.say(dispatchTo(session, "r.0", 7, { params: '{"key":"hidden"}' }));
+    await worker.next("biz.exec.dispatch");
+    worker.say("control.ack", { ok: true, for: "r.0#7", ack_seq: 0, ack_bitmap: 0 }, { id: "ack-1" });
+    const payload = { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: { key: "hidden" }, fence: 7 };
+    const result = worker.work("biz.exec.result", payload, { corr: "r.0#7" });
+    await worker.next("control.ack");
+    const frames = (await reader.until(`"for":"${result}"`)).map(({ type, scope, meta, data }) => {
+      expect([type, scope.tenant, scope.workerName, meta]).toEqual(["wire.frame", "default", "painter", { volatile: true }]);
+      expect(data).toMatchObject({ kind: "wire.frame", workerName: "painter", bytes: expect.any(Number) });
+      const { kind: _, workerName: __, bytes, ...rest } = data as ServerEvent<"wire.frame">["data"];
+      expect(bytes).toBeGreaterThan(100);
+      return rest;
+    });
+
+    expect(frames.map((frame) => [frame.direction, frame.type, frame.session === session])).toEqual([
+      ["in", "control.handshake", false],
+      ["out", "control.ack", false],
+      ["in", "control.register", false],
+      ["out", "control.ack", true],
+      ["out", "control.session.accept", true],
+      ["out", "biz.exec.dispatch", true],
+      ["in", "control.ack", true],
+      ["in", "biz.exec.result", true],
+      ["out", "control.ack", true],
+    ]);
+    const ours = { session, direction: "out" };
+    const theirs = { session, direction: "in" };
+    const about = { run: "r", task: "r.0" };
+    expect(frames.slice(5)).toEqual([
+      { ...ours, type: "biz.exec.dispatch", id: "r.0#7", seq: 0, corr: "r.0", ack: { request: true }, ...about },
+      { ...theirs, type: "control.ack", id: "ack-1", ack: { for: "r.0#7", seq: 0 }, ...about },
+      { ...theirs, type: "biz.exec.result", id: result, seq: 0, corr: "r.0#7", ack: { request: true }, ...about },
+      { ...ours, type: "control.ack", id: expect.any(String), ack: { for: result, seq: 0 } },
+    ]);
+    expect(reader.text()).not.toMatch(/hidden|secret-a|session-token|demo/);
+    await reader.close();
+  });
+
+  it("[W170] name what a batch carries, and older workers' frames as the present protocol does", async () => {
+    house = await openHouse({ isAlone: true });
+    const reader = await follow(house, "topics=wire.frame&frameType=biz");
+    const worker = await house.worker({ features: ["batch", "fence"] });
+    const { session } = await house.engine.next("worker.join");
+    house.engine.say(dispatchTo(session, "r.0", 7), dispatchTo(session, "s.1", 8));
+    await worker.next("biz.exec.dispatch.batch");
+    const older = await house.dial({ dialect: "v1", instance: "w-9" });
+    const greeting = handshakeV1();
+    older.say("handshake", { ...greeting, worker: { ...greeting.worker, id: "w-9" } }, asks);
+    older.say("register", olderRegister(), asks);
+    for (let n = 0; n < 2; n += 1) await older.next("ack");
+    const { session: second } = await house.engine.next("worker.join");
+    house.engine.say(dispatchTo(second, "t.0", 9, { run: "t" }));
+    await older.next("cmd.dispatch");
+
+    expect((await reader.until('"task":"t.0"')).map(({ data }) => data)).toMatchObject([
+      { type: "biz.exec.dispatch.batch", tasks: ["r.0#7", "s.1#8"] },
+      { workerName: "w-9", type: "biz.exec.dispatch", run: "t", task: "t.0" },
+    ]);
+    await reader.close();
+  });
+
+  it("[A351] of vendors are told without a word of their payload, also one that the protocol has a meaning for elsewhere", async () => {
+    house = await openHouse();
+    const reader = await follow(house, "topics=wire&frameType=ext");
+    const worker = await house.worker();
+    await house.engine.next("worker.join");
+    worker.work("ext.vendor.acme.login", { code: "hidden", ok: false, ack_seq: 7 });
+
+    const [frame] = await reader.until("ext.vendor.acme.login");
+    expect(frame?.data).toMatchObject({ type: "ext.vendor.acme.login", direction: "in" });
+    expect(frame?.data).not.toHaveProperty("code");
+    expect(JSON.stringify(frame?.data)).not.toMatch(/hidden|"ok"/);
+  });
+
+  it("[W171] of strangers are told to nobody, whatever tenant they name", async () => {
+    house = await openHouse();
+    const reader = await follow(house, "topics=wire");
+    const stranger = await house.dial();
+    stranger.say("control.handshake", handshake({ auth: { mode: "token", token: "wrong" } }), asks);
+    await stranger.closed;
+    await house.worker();
+
+    const [first] = await reader.until("control.session.accept");
+    expect(first?.data).toMatchObject({ type: "control.handshake", id: "control.handshake-0" });
+    expect(reader.text()).not.toContain("control.reset");
+    await reader.close();
+  });
+
+  it("[A307] are for those who name the topic and may operate; a viewer who names it is refused, one who does not hears none", async () => {
+    house = await openHouse();
+    const refused = await follow(house, "topics=run,wire", "viewer");
+    expect([refused.status, await refused.reply.json()]).toMatchObject([403, { error: "E.AUTH.FORBIDDEN" }]);
+    const plain = await follow(house, "", "viewer");
+    const other = await follow(house, "topics=wire", "secret-b");
+    const worker = await house.worker();
+
+    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, asks);
+    await worker.next("control.ack");
+
+    expect((await plain.until("worker.heartbeat")).map(({ type }) => type)).toEqual(["worker.heartbeat"]);
+    expect(other.text()).not.toContain("data:");
+    await Promise.all([plain.close(), other.close()]);
+  });
+
+  it("[A307] end for a reader whose token may no longer operate", async () => {
+    const identity: { grants: Identity["grants"] } = { grants: ["view", "operate"] };
+    const known = createTokens([{ token: "secret-a", tenant: "default", user: "ann", grants: ["worker"] }]);
+    const authenticate: typeof known = (token, worker) =>
+      token === "changing" ? { tenant: "default", user: "ann", grants: identity.grants } : known(token, worker);
+    house = await openHouse({ authenticate });
+    const reader = await follow(house, "topics=wire", "changing");
+
+    identity.grants = ["view"];
+    house.outside.advance(2_000);
+
+    expect(await reader.ended()).toMatchObject([{ error: "E.AUTH.INVALID_TOKEN" }]);
+  });
+
+  it("[A310] of one type are not asked for without their topic", async () => {
+    house = await openHouse();
+    const refused = await follow(house, "frameType=control.ack");
+
+    expect([refused.status, await refused.reply.json()]).toMatchObject([
+      400,
+      { error: "E.REQUEST.INVALID", details: { path: "query.frameType" } },
+    ]);
+  });
+});
+
+describe("heartbeats for who listens", () => {
+  let house: House;
+  afterEach(() => house.stop());
+
+  it("[A301] are told one by one once they are stored, with what the worker said", async () => {
+    house = await openHouse();
+    const worker = await house.worker();
+    const reader = await follow(house, "topics=worker&workerName=painter");
+    house.engine.hold("worker.beat");
+    house.engine.answer("worker.beat", ({ worker: id }) => ({ body: { of: "worker", worker: id, draining: false, at: 5_000 } }));
+    for (const cpu_pct of [1, 2]) {
+      worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0, cpu_pct } }, asks);
+      await house.engine.next("worker.beat");
+    }
+    await worker.settle();
+    expect(reader.text()).not.toContain("data:");
+    house.engine.release("worker.beat");
+
+    const events = await reader.until('"cpuPct":2');
+    expect(events).toHaveLength(2);
+    expect(events[0]).toEqual({
+      version: "v1",
+      type: "worker.heartbeat",
+      occurredAt: new Date(5_000).toISOString(),
+      scope: { tenant: "default", workerName: "painter" },
+      meta: { volatile: true },
+      data: {
+        kind: "worker.heartbeat",
+        workerName: "painter",
+        at: new Date(5_000).toISOString(),
+        queues: ["worker.w-1"],
+        instanceId: "w-1",
+        hostname: "box",
+        version: "1.0.0",
+        connected: true,
+        registered: true,
+        heartbeat: { healthy: true, metrics: { inflight: 0, cpuPct: 1 } },
+      },
+    });
+    await reader.close();
+  });
+
+  it("[A301] that could not be stored are not told, nor those of other workers than were asked for", async () => {
+    house = await openHouse();
+    const reader = await follow(house, "topics=worker.heartbeat&workerName=painter");
+    const worker = await house.worker();
+    const other = await house.dial({ instance: "w-2" });
+    const named = { ...handshake().worker, worker_name: "other", worker_instance_id: "w-2" };
+    other.say("control.handshake", handshake({ worker: named }), asks);
+    other.say("control.register", register(), asks);
+    await other.next("control.session.accept");
+    other.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, asks);
+    await house.engine.next("worker.beat");
+    await other.settle();
+    let isBusy = true;
+    house.engine.answer("worker.beat", ({ worker: id }) =>
+      isBusy
+        ? { fault: { code: "E.STORE.BUSY", message: "later" } }
+        : { body: { of: "worker", worker: id, draining: false, at: 9_000 } },
+    );
+    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 1 } }, asks);
+    await house.engine.next("worker.beat");
+    await worker.settle();
+    isBusy = false;
+    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 2 } }, asks);
+
+    expect((await reader.until('"inflight":2')).map(({ scope }) => scope.workerName)).toEqual(["painter"]);
+    await reader.close();
+  });
+});

@@ -1,0 +1,149 @@
+// The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
+
+import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader, TaskState } from "@astraflow/engine";
+import { createBeatWatch } from "../events/beats.ts";
+import { createVolatileEvents } from "../events/volatile.ts";
+import type { Identity } from "../identity.ts";
+import type { Call } from "../rest/call.ts";
+import { eventsHandlers } from "../rest/events.ts";
+import { createFakeEngine } from "./fake-engine.ts";
+import { createFakeOutside } from "./fake-outside.ts";
+import { runRow, taskRow, workerRow } from "./rows.ts";
+
+export const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
+const workflow = {
+  id: uuid(99),
+  schemaVersion: "2025-10",
+  metadata: { name: "w" },
+  nodes: [0, 1].map((n) => ({
+    id: uuid(n),
+    type: "demo.step",
+    package: { name: "demo", version: "1.0.0" },
+    label: `n${n}`,
+    position: { x: 0, y: 0 },
+    ui: { inputPorts: [port("in")], outputPorts: [] },
+    ...(n === 1 && {
+      middlewares: [{ id: uuid(7), type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "mw" }],
+    }),
+  })),
+  edges: [],
+};
+
+interface Fact {
+  readonly type: string;
+  readonly data?: Record<string, unknown>;
+  readonly subject?: string;
+}
+
+/** A log and the few rows that events look up, all in hand. */
+export function openScene(
+  facts: Fact[],
+  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; farewells?: Set<() => void> } = {},
+) {
+  const entries: LogEntry[] = [];
+  const add = ({ type, data = {}, subject = "run/r1" }: Fact): void => {
+    entries.push({
+      position: entries.length + 1,
+      at: 1_000 + entries.length,
+      subject: subject as LogEntry["subject"],
+      type,
+      data,
+    });
+  };
+  facts.forEach(add);
+  const counts = { events: 0, snapshots: 0 };
+  const page = async (query: PageQuery): Promise<unknown> => {
+    const head = entries.length;
+    if (query.page === "run") {
+      if (query.tasksMax !== 0) counts.snapshots += 1;
+      const run =
+        query.run === "r1" ? runRow("r1", { client: "c1" }) : query.run === "r2" ? runRow("r2", { client: "c2" }) : null;
+      return { detail: run === null ? null : { run, tasks: [], workflow: JSON.stringify(workflow) }, head };
+    }
+    if (query.page === "workers") return { items: [workerRow("w-1")], head };
+    if (query.page === "worker") return { worker: workerRow("w-1"), held: [], head };
+    if (query.page === "task")
+      return { run: null, task: taskRow(query.task, { result: '{"sum":3}', state: JSON.stringify(more.state ?? {}) }), head };
+    if (query.page === "chunks") return { items: more.chunks ?? [], head };
+    throw new Error(`page ${query.page} is not part of this scene`);
+  };
+  const reader: Reader = {
+    page: page as Reader["page"],
+    async events({ tenant, after, limit }): Promise<EventPage> {
+      counts.events += 1;
+      const mine = tenant === "default" ? entries : [];
+      const items = mine.filter(({ position }) => position > Math.max(after, more.floor ?? 0)).slice(0, limit);
+      return { items, next: items.at(-1)?.position ?? after, head: mine.length, floor: more.floor ?? 0 };
+    },
+    close: async () => undefined,
+  };
+  const outside = createFakeOutside();
+  const engine = createFakeEngine();
+  const { farewells = new Set() } = more;
+  const volatile = createVolatileEvents();
+  const beats = createBeatWatch({ reader, outside, volatile, isAlone: true });
+  const handlers = eventsHandlers({ link: engine.link, reader, outside, volatile, beats, ackDeadlineMs: 5_000, farewells });
+  const grow = (fact: Fact): void => {
+    add(fact);
+    engine.link.deliver([{ type: "log", tenant: "default", head: entries.length }]);
+  };
+  return { outside, counts, grow, handlers, volatile };
+}
+
+export type Scene = ReturnType<typeof openScene>;
+
+export interface Seen {
+  readonly id: string;
+  readonly type: string | null;
+  readonly data: Record<string, unknown> | null;
+}
+
+export async function follow(
+  scene: Scene,
+  query: Record<string, string> = {},
+  lastEventId?: string,
+  tenant = "default",
+  grants: Identity["grants"] = ["view"],
+) {
+  const identity: Identity = { tenant, user: "ann", grants };
+  const call: Call = {
+    requestId: "q",
+    identity,
+    params: {},
+    query,
+    header: (name) => (name === "last-event-id" ? lastEventId : undefined),
+    body: null,
+    isStillAdmitted: () => true,
+  };
+  const reply = await scene.handlers.streamEvents(call);
+  const sink = { text: "", waitingBytes: 0, isEnded: false };
+  const gone = reply.stream?.({
+    write: (text) => void (sink.text += text),
+    get waitingBytes() {
+      return sink.waitingBytes;
+    },
+    end: () => void (sink.isEnded = true),
+  });
+  const seen = (): Seen[] =>
+    sink.text
+      .split("\n\n")
+      .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
+      .map((block) => {
+        const field = (name: string) =>
+          block
+            .split("\n")
+            .find((line) => line.startsWith(`${name}: `))
+            ?.slice(name.length + 2);
+        const data = field("data");
+        return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
+      });
+  return { sink, seen, gone: gone ?? (() => undefined), told: () => seen().filter((one) => one.type !== null) };
+}
+
+/** Reads that hang on promises alone are over after a few turns of the loop. */
+export const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 5_000; turn++) await Promise.resolve();
+};
+
+export const types = (told: readonly Seen[]) => told.map((one) => one.type);

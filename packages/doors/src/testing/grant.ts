@@ -1,0 +1,20 @@
+// A grant of a secret to a package, for tests of what nodes are given.
+
+import type { GrantRecord } from "../resources/resource-store.ts";
+
+export function grantOf(id: string, more: Partial<GrantRecord> = {}): GrantRecord {
+  return {
+    id,
+    resourceId: "r1",
+    packageName: "mail",
+    packageVersion: null,
+    resourceKey: "smtp",
+    scope: "global",
+    workflowId: null,
+    actions: ["read"],
+    metadata: null,
+    createdAt: 1,
+    createdBy: "ann",
+    ...more,
+  };
+}

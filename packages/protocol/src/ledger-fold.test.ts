@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { foldLedger, type LedgerFact } from "./ledger-fold.ts";
+
+const fact = (type: string, data: Record<string, unknown> = {}, subject = "run/r"): LedgerFact => ({ type, data, subject });
+const grant = (task: string, attempt: number) => fact("task.granted", { task, attempt, fence: attempt });
+const end = (task: string, fence = 1) => fact("task.succeeded", { task, fence, worker: "t/w" });
+const quiet = { repeated: 0, refusedLate: 0, lost: 0, twice: 0 };
+
+describe("foldLedger", () => {
+  it("[C27] counts what was given to workers, what came of it, and what was refused", () => {
+    const facts = [
+      fact("run.created"),
+      fact("task.succeeded", { task: "r.9", fence: 0, why: "pin" }),
+      grant("r.0", 1),
+      fact("task.requeued", { task: "r.0", fence: 2 }),
+      grant("r.0", 2),
+      fact("task.refused", { task: "r.0", fence: 1, holds: 3 }),
+      end("r.0"),
+      grant("r.1", 1),
+      fact("worker.joined", {}, "worker/t/w"),
+    ];
+
+    const { figures } = foldLedger(null, facts);
+
+    expect(figures).toEqual({ ...quiet, accepted: 2, finished: 1, open: 1, attempts: 3, repeated: 1, refusedLate: 1 });
+  });
+
+  it("[C27] finds a task that ended twice, and one whose run ended without it", () => {
+    const facts = [grant("r.0", 1), grant("r.1", 1), end("r.0"), end("r.0"), fact("run.succeeded")];
+
+    expect(foldLedger(null, facts).figures).toMatchObject({ twice: 1, lost: 1 });
+  });
+
+  it("[C27] figures of stretches add up to those of the whole, and a book that is handed on finds what spans them", () => {
+    const facts = [grant("r.0", 1), grant("r.1", 1), end("r.0"), grant("r.1", 2), end("r.1"), end("r.1"), fact("run.succeeded")];
+    const whole = foldLedger(null, facts).figures;
+
+    for (let cut = 0; cut <= facts.length; cut++) {
+      const [one, two] = [foldLedger(null, facts.slice(0, cut)), foldLedger(null, facts.slice(cut)).figures];
+      for (const name of ["accepted", "finished", "open", "attempts", "repeated", "refusedLate"] as const)
+        expect(one.figures[name] + two[name]).toBe(whole[name]);
+      expect(foldLedger(one, facts.slice(cut)).figures).toEqual(whole);
+    }
+  });
+});

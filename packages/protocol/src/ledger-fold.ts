@@ -1,0 +1,106 @@
+// The ledger: what was given to workers, what came of it, what was refused, counted from facts alone. Figures of two stretches of a log that
+// follow each other may be added, but for `lost` and `twice`, which only see what lies in one stretch.
+
+/** One fact of any subject of a tenant's log. */
+export interface LedgerFact {
+  readonly type: string;
+  /** `run/<run id>` for facts of a run. */
+  readonly subject: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+export interface LedgerFigures {
+  /** Tasks that were given to a worker for the first time. */
+  readonly accepted: number;
+  /** Tasks that have come to an end after they were given to a worker. */
+  readonly finished: number;
+  /** The difference. Of a stretch that begins in the middle of things it may be below zero. */
+  readonly open: number;
+  /** Dispatches in all, and those that were not the first of their task. */
+  readonly attempts: number;
+  readonly repeated: number;
+  /** Outcomes that came after another had been accepted, or under an older fence. */
+  readonly refusedLate: number;
+  /** Tasks given to a worker whose run has ended without their end. */
+  readonly lost: number;
+  /** Outcomes of a task that were accepted beside its first. */
+  readonly twice: number;
+}
+
+/** What is known of the tasks of a stretch; handed from one page to the next. */
+export interface LedgerBook {
+  readonly figures: LedgerFigures;
+  /** Tasks that were given to a worker and have not ended, by run. */
+  readonly given: ReadonlyMap<string, ReadonlySet<string>>;
+  /** Tasks that have ended, by run. */
+  readonly ended: ReadonlyMap<string, ReadonlySet<string>>;
+}
+
+const ends: ReadonlySet<string> = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
+const runEnds: ReadonlySet<string> = new Set(["run.succeeded", "run.failed", "run.cancelled"]);
+const none: LedgerFigures = {
+  accepted: 0,
+  finished: 0,
+  open: 0,
+  attempts: 0,
+  repeated: 0,
+  refusedLate: 0,
+  lost: 0,
+  twice: 0,
+};
+
+/** The book after these facts, which follow those of `before`. `before` stays as it was. */
+export function foldLedger(before: LedgerBook | null, facts: Iterable<LedgerFact>): LedgerBook {
+  const folding = beginLedger(before);
+  folding.add(facts);
+  return folding.end();
+}
+
+/** A ledger that is fed page by page: its book is copied once, and not once a page. */
+export interface LedgerFolding {
+  add(facts: Iterable<LedgerFact>): void;
+  /** The book after all that was added; nothing may be added afterwards. */
+  end(): LedgerBook;
+}
+
+export function beginLedger(before: LedgerBook | null): LedgerFolding {
+  const given = copied(before?.given);
+  const ended = copied(before?.ended);
+  const sums = { ...(before?.figures ?? none) };
+
+  const addOne = ({ type, subject, data }: LedgerFact): void => {
+    if (!subject.startsWith("run/")) return;
+    const task = typeof data["task"] === "string" ? data["task"] : "";
+    if (type === "task.granted") {
+      sums.attempts++;
+      if (data["attempt"] === 1) sums.accepted++;
+      else sums.repeated++;
+      put(given, subject, task);
+    }
+    if (type === "task.refused") sums.refusedLate++;
+    if (ends.has(type)) {
+      // Without a fence it was never given to anybody: a host, a pin, a node that was left out.
+      if (typeof data["fence"] === "number" && data["fence"] > 0) sums.finished++;
+      if (ended.get(subject)?.has(task) === true) sums.twice++;
+      put(ended, subject, task);
+      given.get(subject)?.delete(task);
+    }
+    if (runEnds.has(type)) sums.lost += given.get(subject)?.size ?? 0;
+  };
+
+  return {
+    add(facts) {
+      for (const fact of facts) addOne(fact);
+    },
+    end: () => ({ figures: { ...sums, open: sums.accepted - sums.finished }, given, ended }),
+  };
+}
+
+const copied = (sets: ReadonlyMap<string, ReadonlySet<string>> | undefined): Map<string, Set<string>> =>
+  new Map([...(sets ?? [])].map(([key, set]) => [key, new Set(set)]));
+
+function put(sets: Map<string, Set<string>>, key: string, value: string): void {
+  const set = sets.get(key);
+  if (set === undefined) sets.set(key, new Set([value]));
+  else set.add(value);
+}

@@ -1,0 +1,34 @@
+// Seeds in weather that is bad for sockets.
+
+import { describe, expect, it } from "vitest";
+import { runCampaign } from "./campaign.ts";
+
+const hour = 3_600_000;
+
+describe("sessions in bad weather", () => {
+  const range = { from: 1, to: 60, profile: "session" } as const;
+
+  it(
+    "[X58] no promise is broken while sockets come and go; sessions are resumed, every kind of fault strikes, every checker has something to judge",
+    async () => {
+      const report = await runCampaign(range);
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.neverStruck).toEqual([]);
+      expect(report.sawNothing).toEqual([]);
+      expect(report.sometimes["session: resumed"]).toBeGreaterThan(100);
+    },
+    hour,
+  );
+
+  it(
+    "[X57] and none where every resume is refused: a reset is always enough",
+    async () => {
+      const report = await runCampaign({ ...range, to: 40, isResumeRefused: true });
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.sometimes["session: reset with E.SESSION.UNKNOWN"]).toBeGreaterThan(20);
+    },
+    hour,
+  );
+});

@@ -1,0 +1,20 @@
+// Seeds whose runs are chains, containers and steered ones.
+
+import { describe, expect, it } from "vitest";
+import { runCampaign } from "./campaign.ts";
+
+const hour = 3_600_000;
+
+describe("workflows in bad weather", () => {
+  it(
+    "[X62] chains, containers, steering and what is kept at workers break no promise; every checker has something to judge",
+    async () => {
+      const report = await runCampaign({ from: 1, to: 80, profile: "workflow" });
+
+      expect(report.violations.map(({ seed, checker, message }) => `seed ${seed}: ${checker}: ${message}`)).toEqual([]);
+      expect(report.sawNothing).toEqual([]);
+      expect(report.saw["outcome"]).toBeGreaterThan(80);
+    },
+    hour,
+  );
+});

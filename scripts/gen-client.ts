@@ -1,0 +1,184 @@
+// The client as a package that stands alone: `node scripts/gen-client.ts [folder]` compiles its sources, with the routes and types of the
+// OpenAPI document in place of the private protocol room, into packages/client/dist or another folder. `npm pack` of it is what is handed on.
+
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { faultCodes, openapiDocument, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { comment, declareType, type SchemaNode, spell, typeOf } from "./gen-typescript.ts";
+import { repositoryRoot } from "./tree.ts";
+
+const sources = join(repositoryRoot, "packages/client/src");
+const compiler = join(repositoryRoot, "node_modules/typescript/bin/tsc");
+/** Names that would hide a type of the language or of browsers, or that no type can have. */
+const renamed: Readonly<Record<string, string>> = { Error: "ErrorBody", Event: "EventEnvelope" };
+const nameOf = (name: string): string =>
+  renamed[name] ?? name.replaceAll(/(?:^|\.)(\w)/g, (_, first: string) => first.toUpperCase());
+
+/** What the client imports of the protocol room, said again from the OpenAPI document. */
+function apiModule(): string {
+  const { components, paths } = openapiDocument();
+  const schemas = Object.entries(components.schemas) as [string, SchemaNode][];
+  const kinds = schemas.flatMap(([name]) => (name.startsWith("Event.") ? [name.slice("Event.".length)] : []));
+  const operations = new Map(
+    Object.values(paths).flatMap((path) => Object.values(path).map((one) => [(one as Operation).operationId, one as Operation])),
+  );
+  const rows = Object.entries(routes as Record<RouteName, Route>);
+  return [
+    "// The routes and types of the scheduler's REST API, made from its OpenAPI document; do not edit.\n",
+    "export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;",
+    "export interface JsonObject {\n  [key: string]: JsonValue;\n}\n",
+    ...schemas.map(([name, schema]) => declareType(nameOf(name), schema, nameOf)),
+    `export interface EventKinds {\n${kinds.map((kind) => `  ${spell(kind)}: ${nameOf(`Event.${kind}`)};\n`).join("")}}`,
+    eventTypes,
+    `export interface Operations {\n${rows.map(([name]) => operationText(name, operations.get(name))).join("")}}`,
+    routeTypes,
+    `export const routes: Readonly<Record<RouteName, Route>> = ${JSON.stringify(Object.fromEntries(rows.map(([name, route]) => [name, rowOf(route)])), null, 2)};\n`,
+    `export type FaultCode = ${Object.keys(faultCodes)
+      .map((code) => JSON.stringify(code))
+      .join(" | ")};`,
+    `export const faultCodes: Readonly<Record<FaultCode, { readonly http: number; readonly retry: boolean }>> = ${JSON.stringify(faultsOf(), null, 2)};\n`,
+    'export const isFaultCode = (code: unknown): code is FaultCode => typeof code === "string" && Object.hasOwn(faultCodes, code);\n',
+  ].join("\n");
+}
+
+const eventTypes = `
+export type EventType = keyof EventKinds;
+export type EventData<K extends EventType = EventType> = EventKinds[K];
+/** One event of the stream. */
+export type ServerEvent<K extends EventType = EventType> = {
+  [T in K]: Omit<EventEnvelope, "type" | "data"> & { type: T; data: EventKinds[T] };
+}[K];
+`;
+const routeTypes = `
+export type RouteName = keyof Operations;
+/** Parameters of the path, of the query and the body, side by side. */
+export type RouteInput<N extends RouteName> = Operations[N]["input"];
+/** Routes whose answer is not JSON give the response itself. */
+export type RouteAnswer<N extends RouteName> = Operations[N]["answer"];
+/** A body that is not JSON is handed on as it is. */
+export type RawBody = FormData | Blob | Uint8Array<ArrayBuffer> | string;
+export interface Route {
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
+  readonly path: string;
+  readonly query?: Readonly<Record<string, true>>;
+  readonly headers?: Readonly<Record<string, true>>;
+  /** The answer is JSON. */
+  readonly response?: true;
+  readonly media?: string;
+  /** The body's media type where it is not JSON. */
+  readonly takes?: string;
+}
+`;
+
+interface Operation {
+  readonly operationId: string;
+  readonly summary: string;
+  readonly parameters?: readonly { name: string; in: string; description?: string; schema: SchemaNode }[];
+  readonly requestBody?: { readonly required: boolean; readonly content: Content };
+  readonly responses: Readonly<Record<string, { readonly content?: Content }>>;
+}
+type Content = Readonly<Record<string, { readonly schema: SchemaNode }>>;
+
+function operationText(name: string, operation: Operation | undefined): string {
+  if (operation === undefined) throw new Error(`the OpenAPI document has no operation ${name}`);
+  const { summary, parameters = [], requestBody, responses } = operation;
+  const indent = "      ";
+  const inputs = parameters.flatMap(({ name: word, in: where, description, schema }) => {
+    if (where === "header") return [];
+    const type = typeOf(schema, nameOf, indent);
+    return [
+      `${comment(description, indent)}${indent}${spell(word)}${where === "path" ? `: ${type}` : `?: ${type} | undefined`};\n`,
+    ];
+  });
+  if (requestBody !== undefined) {
+    const json = requestBody.content["application/json"]?.schema;
+    const body = json === undefined ? "RawBody" : typeOf(json, nameOf, indent);
+    inputs.push(`${indent}body${requestBody.required ? `: ${body}` : `?: ${body} | undefined`};\n`);
+  }
+  const answers = Object.entries(responses)
+    .filter(([status]) => Number(status) < 400)
+    .flatMap(([, { content }]) => Object.entries(content ?? {}))
+    .map(([media, { schema }]) => (media === "application/json" ? typeOf(schema, nameOf, "    ") : "Response"));
+  const input = inputs.length === 0 ? "Record<never, never>" : `{\n${inputs.join("")}    }`;
+  const answer = answers.length === 0 ? "undefined" : [...new Set(answers)].join(" | ");
+  return `${comment(summary, "  ")}  ${name}: {\n    input: ${input};\n    answer: ${answer};\n  };\n`;
+}
+
+/** Of a row what a request is made of; shapes are types here, and weigh nothing. */
+function rowOf({ method, path, query, headers, response, media, takes }: Route): Record<string, unknown> {
+  const keys = (of: object | undefined) => of && Object.fromEntries(Object.keys(of).map((key) => [key, true]));
+  return { method, path, query: keys(query), headers: keys(headers), response: response && true, media, takes };
+}
+
+const faultsOf = () =>
+  Object.fromEntries(Object.entries(faultCodes).map(([code, { http, retry }]) => [code, { http, retry }] as const));
+
+/** The manifest of what is handed on; the room's own names its sources and is private. */
+function packageManifest(): Record<string, unknown> {
+  const read = (path: string) => JSON.parse(readFileSync(join(repositoryRoot, path), "utf8")) as Record<string, unknown>;
+  const { name, version, license, type } = read("packages/client/package.json");
+  return {
+    name,
+    version,
+    description: "AstraFlow's REST API and its events as a typed client: nothing but fetch is needed.",
+    license,
+    type,
+    engines: read("package.json")["engines"],
+    sideEffects: false,
+    exports: { ".": { types: "./index.d.ts", default: "./index.js" } },
+    types: "./index.d.ts",
+    files: ["*.js", "*.d.ts"],
+  };
+}
+
+const compilerOptions = {
+  target: "es2022",
+  lib: ["es2023", "dom", "dom.iterable", "dom.asynciterable"],
+  module: "nodenext",
+  types: [],
+  strict: true,
+  exactOptionalPropertyTypes: true,
+  noUncheckedIndexedAccess: true,
+  verbatimModuleSyntax: true,
+  rewriteRelativeImportExtensions: true,
+  declaration: true,
+  rootDir: ".",
+  outDir: "out",
+} as const;
+
+/** Compiles the package into an emptied folder. */
+export function buildClient(folder: string): void {
+  const desk = mkdtempSync(join(tmpdir(), "astraflow-client-"));
+  try {
+    for (const file of readdirSync(sources).filter((name) => /(?<!\.test)\.ts$/.test(name))) {
+      const text = readFileSync(join(sources, file), "utf8").replaceAll('"@astraflow/protocol"', '"./api.ts"');
+      // Who uses the package must be able to name the types; the workspace has them from the protocol room.
+      writeFileSync(join(desk, file), file === "index.ts" ? `${text}export type * from "./api.ts";\n` : text);
+    }
+    writeFileSync(join(desk, "api.ts"), apiModule());
+    writeFileSync(join(desk, "package.json"), JSON.stringify({ type: "module" }));
+    writeFileSync(join(desk, "tsconfig.json"), JSON.stringify({ compilerOptions, include: ["*.ts"] }));
+    const { status, stdout } = spawnSync(process.execPath, [compiler, "-p", desk], { encoding: "utf8" });
+    if (status !== 0) throw new Error(`the client's package does not compile:\n${stdout}`);
+    rmSync(folder, { recursive: true, force: true });
+    mkdirSync(folder, { recursive: true });
+    for (const file of readdirSync(join(desk, "out"))) {
+      const text = readFileSync(join(desk, "out", file), "utf8");
+      // The compiler renames imports in what runs, but not in what declares its types.
+      writeFileSync(join(folder, file), file.endsWith(".d.ts") ? text.replaceAll(/"(\.\/\w+)\.ts"/g, '"$1.js"') : text);
+    }
+    writeFileSync(join(folder, "package.json"), `${JSON.stringify(packageManifest(), null, 2)}\n`);
+    cpSync(join(repositoryRoot, "packages/client/README.md"), join(folder, "README.md"));
+    cpSync(join(repositoryRoot, "LICENSE"), join(folder, "LICENSE"));
+  } finally {
+    rmSync(desk, { recursive: true, force: true });
+  }
+}
+
+if (import.meta.main) {
+  const folder = resolve(process.argv[2] ?? join(repositoryRoot, "packages/client/dist"));
+  buildClient(folder);
+  console.log(`built ${folder}; pack it with: npm pack ${folder}`);
+}

@@ -1,0 +1,86 @@
+// Looks at runs as they go on over REST, and afterwards asks for each look again, as the run was then.
+
+import { createTokens } from "@astraflow/doors";
+import { openWorkflowBench, type WorkflowBench } from "@astraflow/doors/testing";
+import { foldRun, type Run, type RunNodeStatus } from "@astraflow/protocol";
+import type { Harness } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
+
+const tokens = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["view"] }]);
+export const over = ["succeeded", "failed", "cancelled"];
+
+/** What only the row of a node that has ended tells of a moment. */
+function known({ result: _r, metadata: _m, resourceRefs: _f, affinity: _a, ...node }: RunNodeStatus): object {
+  return node;
+}
+
+const bare = ({ at: _, nodes = [], ...run }: Run): object => ({
+  ...run,
+  nodes: nodes.map((node) => (over.includes(node.status) || node.status === "skipped" ? node : known(node))),
+});
+
+/** What was said of tasks, as far as rows and facts both tell it. */
+interface Told {
+  readonly id: string;
+  readonly phase: string;
+  readonly fence: number;
+  readonly attempt: number;
+  readonly worker: string | null;
+  readonly grantedAt: number | null;
+  readonly endedAt: number | null;
+}
+
+const told = ({ id, phase, fence, attempt, worker, grantedAt, endedAt }: Told, error: unknown): object => ({
+  ...{ id, phase, fence, attempt, worker, grantedAt, endedAt },
+  error,
+});
+const parsed = (text: string | null): unknown => (text === null ? null : JSON.parse(text));
+
+export class Watch {
+  readonly #world: Harness;
+  readonly #bench: WorkflowBench;
+  readonly #looks: Run[] = [];
+
+  constructor(world: Harness) {
+    this.#world = world;
+    this.#bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+  }
+
+  /** Its status as the detail says it. */
+  async look(runId: string): Promise<string> {
+    const { body } = await this.#bench.ask("getRun", { as: "ann", params: { runId } });
+    this.#looks.push(body);
+    return body.status;
+  }
+
+  /** What each look saw, and what is shown of that position now. */
+  async again(): Promise<{ seen: object[]; shown: object[] }> {
+    const shown: object[] = [];
+    for (const { runId, asOf } of this.#looks) {
+      const { body } = await this.#bench.ask("getRun", { as: "ann", params: { runId }, query: { at: String(asOf) } });
+      shown.push(bare(body));
+    }
+    return { seen: this.#looks.map(bare), shown };
+  }
+
+  /** The run by its facts alone, folded in two parts, and by its rows. */
+  async compared(run: string): Promise<{ facts: object; rows: object }> {
+    const { items } = await this.#world.store.events({ tenant: "t1", after: 0, limit: 100_000, subject: `run/${run}` });
+    const half = Math.floor(items.length / 2);
+    const moment = foldRun(foldRun(null, items.slice(0, half)), items.slice(half));
+    const { run: row, tasks } = await this.#world.detail(run);
+    const ofTasks = [...moment.tasks.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+    const { status, open, startedAt, endedAt, error } = moment;
+    return {
+      facts: { phase: status, open, startedAt, endedAt, error, tasks: ofTasks.map((task) => told(task, task.error)) },
+      rows: {
+        phase: row.phase,
+        open: row.open,
+        startedAt: row.startedAt,
+        endedAt: row.endedAt,
+        error: parsed(row.error),
+        tasks: tasks.map((task) => told(task, parsed(task.error))),
+      },
+    };
+  }
+}

@@ -1,0 +1,240 @@
+// Orders over REST on the real engine that are refused, asked for twice, or read back: what the audit, the log and the routes say of them.
+
+import { createTokens } from "@astraflow/doors";
+import { openWorkflowBench } from "@astraflow/doors/testing";
+import type { Workflow } from "@astraflow/protocol";
+import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
+import { afterEach, describe, expect, it } from "vitest";
+import { chain, graph, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
+
+const tokens = createTokens([
+  { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
+  { token: "eve", tenant: "t1", user: "eve", grants: ["admin"] },
+  { token: "mallory", tenant: "t2", user: "mal", grants: ["read", "edit", "view", "operate", "admin"] },
+]);
+
+const closings: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const close of closings.splice(0)) await close();
+});
+
+const stages: [string, () => Promise<Stage>][] = [
+  ["memory", () => memoryStage("strong")],
+  ["sqlite", () => sqliteStage()],
+];
+
+describe.each(stages)("orders on %s", (_name, make) => {
+  async function open() {
+    const stage = await make();
+    const world = await new Harness({ store: stage.handle() }).start();
+    closings.push(async () => {
+      await world.engine.stop();
+      await stage.close();
+    });
+    const bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+    const start = async (workflow: object): Promise<string> => {
+      const { body } = await bench.ask("startRun", { body: { workflow, clientId: "c" } });
+      await world.settle();
+      return body.runId;
+    };
+    /** What was refused, oldest first. */
+    const refused = async (tenant = "t1") => {
+      const { items } = await world.store.events({ tenant, after: 0, limit: 1_000, types: ["audit."] });
+      return items
+        .filter(({ data }) => data["outcome"] !== "ok")
+        .map(({ subject, type, data }) => ({ subject, action: type.slice("audit.".length), ...data }));
+    };
+    return { world, bench, start, refused, stage };
+  }
+
+  const params = (runId: string) => ({ params: { runId } });
+
+  it("[A260] a refused retry, replay or rebind of a run is in the audit of the run, with who, why and the code", async () => {
+    const { world, bench, start, refused } = await open();
+    await world.join("w");
+    const run = await start(chain(2));
+
+    const retry = await bench.ask("retryRun", { ...params(run), body: { reason: "again" } });
+    const replay = await bench.ask("replayRun", { ...params(run), body: { from: nodeId(77) } });
+    const rebind = await bench.ask("rebindRun", { ...params(run), body: { worker: "nobody", mode: "drain" } });
+
+    expect([retry.body.error, replay.body.error, rebind.body.error]).toEqual(["E.RUN.ACTIVE", "E.NOT_FOUND", "E.NOT_FOUND"]);
+    const words = { subject: `run/${run}`, target: run, targetType: "run", by: "ann", corr: expect.any(String) };
+    expect(await refused()).toEqual([
+      { ...words, action: "run.retry", outcome: "E.RUN.ACTIVE", reason: "again" },
+      { ...words, action: "run.replay", outcome: "E.NOT_FOUND", from: nodeId(77) },
+      { ...words, action: "run.rebind", outcome: "E.NOT_FOUND", node: null, worker: "nobody", mode: "drain" },
+    ]);
+    const { body } = await bench.ask("listAudit", { as: "eve", query: { action: "run.retry" } });
+    expect(body.items).toMatchObject([{ actorId: "ann", targetId: run, metadata: { outcome: "E.RUN.ACTIVE" } }]);
+  });
+
+  it("[A260] what is missing or another tenant's leaves no entry anywhere", async () => {
+    const { world, bench, start, refused } = await open();
+    const worker = await world.join("w");
+    const run = await start(chain(1));
+    const task = worker.last.task;
+    await worker.error("E.RUNNER.FAILURE");
+    const one = { as: "mallory", body: { reason: "x" } };
+
+    const told = [];
+    for (const runId of [run, "none"]) {
+      told.push(await bench.ask("retryRun", { ...one, ...params(runId) }));
+      told.push(await bench.ask("replayRun", { as: "mallory", body: {}, ...params(runId) }));
+      told.push(await bench.ask("rebindRun", { as: "mallory", body: { worker: "w" }, ...params(runId) }));
+    }
+    for (const name of ["requeueDeadLetter", "dismissDeadLetter"] as const)
+      told.push(await bench.ask(name, { ...one, params: { taskId: task } }));
+    told.push(await bench.ask("requeueDeadLetter", { params: { taskId: "none.0" } }));
+
+    expect(new Set(told.map(({ status }) => status))).toEqual(new Set([404]));
+    expect([await refused(), await refused("t2")]).toEqual([[], []]);
+  });
+
+  it("[A260] a refused requeue or dismissal of a letter is in the audit of its run", async () => {
+    const { world, bench, start, refused } = await open();
+    const worker = await world.join("w");
+    const letters: string[] = [];
+    for (let n = 0; n < 2; n++) {
+      await start(chain(1));
+      letters.push(worker.last.task);
+      await worker.error("E.RUNNER.FAILURE");
+      await world.settle();
+    }
+    const [left = "", taken = ""] = letters;
+    await bench.ask("dismissDeadLetter", { params: { taskId: left } });
+    await bench.ask("requeueDeadLetter", { params: { taskId: taken } });
+
+    const requeue = await bench.ask("requeueDeadLetter", { params: { taskId: left }, body: { reason: "after all" } });
+    const dismiss = await bench.ask("dismissDeadLetter", { params: { taskId: taken } });
+
+    expect([requeue.body.error, dismiss.body.error]).toEqual(["E.CONFLICT", "E.CONFLICT"]);
+    const words = { targetType: "task", outcome: "E.CONFLICT", by: "ann", corr: expect.any(String) };
+    const runOf = (task: string) => `run/${task.slice(0, task.lastIndexOf("."))}`;
+    expect(await refused()).toEqual([
+      { ...words, subject: runOf(left), action: "letter.requeue", target: left, reason: "after all" },
+      { ...words, subject: runOf(taken), action: "letter.dismiss", target: taken },
+    ]);
+  });
+
+  it("[A261] drain, undrain and kick are read back by their ids; a kick under a key is one kick, whoever came since", async () => {
+    const { world, bench } = await open();
+    const asked = { params: { workerId: "w" }, headers: { "idempotency-key": "k1" } };
+    await world.join("w");
+
+    const first = await bench.ask("kickWorker", asked);
+    await world.join("w", { boot: "boot-2" });
+    const again = await bench.ask("kickWorker", asked);
+
+    expect(again.headers["idempotent-replayed"]).toBe("true");
+    expect(again.body).toEqual(first.body);
+    expect((await world.workerRow("t1/w")).phase).toBe("online");
+    expect(await world.told("t1/w", "worker.kicked")).toHaveLength(1);
+    for (const name of ["drainWorker", "undrainWorker"] as const) {
+      const { commandId } = (await bench.ask(name, { params: { workerId: "w" } })).body;
+      expect((await bench.ask("getCommand", { params: { commandId } })).body).toMatchObject({
+        type: name.slice(0, -"Worker".length),
+        status: "acked",
+        workerId: "w",
+        finishedAt: expect.any(String),
+      });
+      expect((await bench.ask("getCommand", { as: "mallory", params: { commandId } })).status).toBe(404);
+    }
+  });
+
+  it("[A263] a rebind of a worker is read back and said to have ended, well or ill", async () => {
+    const { world, bench, start } = await open();
+    await world.join("w");
+    const run = await start(chain(1));
+    await world.join("bare", { packages: [] });
+    await world.join("heir");
+    const order = async (queue: string) =>
+      (await bench.ask("commandWorker", { params: { workerName: "w" }, body: { type: "rebind", queue } })).body.commandId;
+
+    const good = await order("worker.heir");
+    const bad = await order("worker.bare");
+
+    const shown = async (commandId: string) => (await bench.ask("getCommand", { params: { commandId } })).body;
+    expect(await shown(good)).toMatchObject({ type: "rebind", status: "acked", result: { attempts: 1 } });
+    expect(await shown(bad)).toMatchObject({
+      status: "failed",
+      error: { code: "E.DISPATCH.UNFIT" },
+      result: { refused: [{ task: `${run}.0`, code: "E.DISPATCH.UNFIT" }] },
+    });
+    expect(await world.told("t1/w", "command.acked")).toMatchObject([{ id: good }]);
+    expect(await world.told("t1/w", "command.failed")).toMatchObject([{ id: bad, error: { code: "E.DISPATCH.UNFIT" } }]);
+    expect(await world.told("t1/w", "audit.worker.rebind")).toMatchObject([
+      { command: good, outcome: "ok", queue: "worker.heir" },
+      { command: bad, outcome: "E.DISPATCH.UNFIT" },
+    ]);
+  });
+
+  it("[A261] steering that comes again under its key says that it is a repeat", async () => {
+    const { world, bench, start } = await open();
+    await world.join("w");
+    const run = await start(chain(2));
+    const skip = { params: { runId: run, nodeId: nodeId(0) }, headers: { "idempotency-key": "k1" } };
+
+    const one = await bench.ask("skipNode", skip);
+    const two = await bench.ask("skipNode", skip);
+
+    expect([one.headers["idempotent-replayed"], two.headers["idempotent-replayed"]]).toEqual([undefined, "true"]);
+    expect(two.body).toEqual(one.body);
+  });
+
+  it("[A266] a change of many runs is taken up for a tenant that has neither workers nor open tasks", async () => {
+    const { world, bench, stage } = await open();
+    const body = {
+      request: { action: "cancel", filter: { runIds: ["none"] } },
+      identity: { tenant: "t1", user: "ann", grants: [] },
+      ...{ requestId: "r", status: "running", cursor: null, matched: 0, changed: 0, unchanged: 0, refused: 0, refusals: [] },
+      ...{ createdAt: 1, updatedAt: 1 },
+    };
+    await world.ask({
+      type: "docs.write",
+      tenant: "t1",
+      by: "ann",
+      puts: [{ collection: "bulk", name: "b1", body: JSON.stringify(body), terms: "running" }],
+      audit: { action: "run.bulk.cancel", targetType: "bulk", target: "b1" },
+    });
+
+    const status = async () => (await bench.ask("getBulk", { params: { bulkId: "b1" } })).body?.status;
+    for (let looks = 0; looks < 8 && (await status()) === "running"; looks++) {
+      bench.outside.advance(5_000);
+      for (let ticks = 0; ticks < 20; ticks++) await new Promise((resolve) => setImmediate(resolve));
+    }
+
+    expect(await status()).toBe("done");
+    stage.advance(7 * 86_400_000 - 1);
+    await world.settle();
+    expect(await status()).toBe("done");
+    stage.advance(2);
+    await world.settle();
+    expect((await bench.ask("getBulk", { params: { bulkId: "b1" } })).status).toBe(404);
+  });
+
+  it("[A268] a task that waits for a concurrency key names up to five who hold it, and counts the others", async () => {
+    const { world, bench, start } = await open();
+    const keyed = (limit: number) => graph([{ policy: { concurrency: { key: "press", limit } } }], []) as unknown as Workflow;
+    await world.join("w", { slots: 5 });
+    const holders: string[] = [];
+    for (let n = 0; n < 7; n++) holders.push(await start(keyed(7)));
+    const waiter = await start(keyed(7));
+
+    const { body } = await bench.ask("getPlacement", { params: { runId: waiter, nodeId: nodeId(0) } });
+
+    const [reason] = body.reasons;
+    expect(reason).toMatchObject({ code: "key", facts: { key: "press", limit: 7, held: 7 } });
+    expect(reason.facts.holders).toHaveLength(5);
+    expect(reason.facts.holders[0]).toEqual({
+      task: `${holders[0]}.0`,
+      run: holders[0],
+      node: nodeId(0),
+      phase: "leased",
+      since: expect.any(Number),
+      worker: "w",
+    });
+    expect(body.summary).toBe(`node 0 waits for concurrency key press, held by task ${holders[0]}.0 and 6 more`);
+  });
+});

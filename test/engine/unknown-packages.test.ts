@@ -1,0 +1,121 @@
+// Runs of workflows that name a package nobody has brought, over REST on the real engine: refused, allowed, repeated, replayed.
+
+import { createTokens } from "@astraflow/doors";
+import { createManifestNotes, manifestOf, openWorkflowBench } from "@astraflow/doors/testing";
+import type { Workflow } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { chain, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
+
+const tokens = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] }]);
+const two = chain(2) as unknown as Workflow;
+
+const ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+async function open() {
+  const world = await new Harness().start();
+  ends.push(() => world.engine.stop());
+  const link = linkTo(world);
+  const bench = openWorkflowBench({ link, reader: world.store, authenticate: tokens });
+  const notes = createManifestNotes({ link, reader: world.store, digest: (text) => text, outside: bench.outside });
+  /** Somebody has been here and brought this package; he need not be here any more. */
+  const bring = async (name: string) => {
+    notes.noteManifests("t1", [{ name, version: "1.0.0", manifest: manifestOf(name, "1.0.0") }]);
+    await notes.settled();
+    bench.outside.advance(1_001);
+  };
+  const start = async (more: object = {}, key?: string) => {
+    const headers = key === undefined ? {} : { "idempotency-key": key };
+    const told = await bench.ask("startRun", { body: { workflow: two, clientId: "c", ...more }, headers });
+    await world.settle();
+    return told;
+  };
+  const runs = async () => (await world.store.page({ page: "runs", tenant: "t1", limit: 50 })).items.length;
+  return { world, bench, bring, start, runs };
+}
+
+describe("runs of packages that nobody has brought", () => {
+  it("[A254] are refused with node and field once somebody has brought others, and planned with the same error", async () => {
+    const { bring, start, runs } = await open();
+    await bring("tests");
+
+    const told = await start();
+    const plan = await start({ dryRun: true });
+
+    expect(told).toMatchObject({
+      status: 400,
+      body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/package/name" } },
+    });
+    expect(told.body.message).toContain("package test (did you mean tests?)");
+    expect(plan.body.problems[0]).toMatchObject({ severity: "error", node: nodeId(0), path: "/nodes/0/package/name" });
+    expect(await runs()).toBe(0);
+  });
+
+  it("[A254] are started where that is allowed, or where nobody has brought anything, and wait for a worker", async () => {
+    const { world, bring, start } = await open();
+    expect((await start()).status).toBe(202);
+    await bring("mail");
+    expect((await start({ allowUnknown: true, dryRun: true })).body.problems[0]).toMatchObject({ severity: "warning" });
+    expect((await start({ allowUnknown: true })).status).toBe(202);
+
+    const worker = await world.join("w");
+    await world.settle();
+
+    expect(worker.last.node).toBe(nodeId(0));
+  });
+
+  it("[A255] are started as soon as a worker that lists the package has joined, though no manifest is kept yet", async () => {
+    const { world, bring, start } = await open();
+    await bring("mail");
+    expect((await start()).status).toBe(400);
+
+    await world.join("w");
+
+    expect((await start()).status).toBe(202);
+  });
+
+  it("[A256] that were started under a key are answered as then, and a key that was refused is free", async () => {
+    const { world, bring, start, runs } = await open();
+    const first = await start({}, "k1");
+    await bring("mail");
+
+    const again = await start({}, "k1");
+    expect(again).toMatchObject({ status: 202, headers: { "idempotent-replayed": "true" }, body: { runId: first.body.runId } });
+    expect((await start({ clientId: "other" }, "k1")).body.error).toBe("E.IDEMPOTENCY.MISMATCH");
+    expect((await start({ allowUnknown: true }, "k1")).body.error).toBe("E.IDEMPOTENCY.MISMATCH");
+    expect((await start({}, "k2")).body.error).toBe("E.WORKFLOW.INVALID");
+    expect(await runs()).toBe(1);
+
+    await world.join("w");
+    expect(await start({}, "k2")).toMatchObject({ status: 202, headers: {} });
+    expect(await runs()).toBe(2);
+  });
+
+  it("[A257] are retried and replayed as they were, though the package is not known any more", async () => {
+    const { bench, bring, start } = await open();
+    const { runId } = (await start()).body;
+    await bench.ask("cancelRun", { params: { runId } });
+    await bring("mail");
+    const again = (name: "retryRun" | "replayRun", body: object) => bench.ask(name, { params: { runId }, body });
+
+    expect((await again("retryRun", {})).status).toBe(202);
+    expect((await again("replayRun", {})).status).toBe(202);
+    expect((await again("replayRun", { from: nodeId(0), version: "same" })).status).toBe(202);
+  });
+
+  it("[A257] are replayed with another version only where that is allowed, or the run was", async () => {
+    const { bench, bring, start } = await open();
+    await bench.ask("saveWorkflow", { body: two });
+    const plain = (await start()).body.runId;
+    await bring("mail");
+    const allowed = (await start({ allowUnknown: true })).body.runId;
+    for (const runId of [plain, allowed]) await bench.ask("cancelRun", { params: { runId } });
+    const replay = async (runId: string, more: object = {}) =>
+      (await bench.ask("replayRun", { params: { runId }, body: { version: "draft", ...more } })).status;
+
+    expect([await replay(plain), await replay(plain, { allowUnknown: true }), await replay(allowed)]).toEqual([400, 202, 202]);
+  });
+});

@@ -1,0 +1,156 @@
+// What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
+
+import { allGrants, createMetrics, createRestCalls, createTokens } from "@astraflow/doors";
+import { createFakeOutside } from "@astraflow/doors/testing";
+import { describe, expect, it } from "vitest";
+import { Harness } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
+
+const pkg = (name: string, version = "1.0.0", status = "installed") => ({ name, version, status });
+
+interface Heard {
+  readonly id: string | undefined;
+  readonly type: string;
+  readonly data: Record<string, unknown>;
+}
+
+async function openStage() {
+  const world = await new Harness().start();
+  const outside = createFakeOutside();
+  const rest = createRestCalls({
+    link: linkTo(world),
+    reader: world.store,
+    outside,
+    digest: (text) => text,
+    authenticate: createTokens([{ token: "all", tenant: "t1", user: "ann", grants: allGrants }]),
+    metrics: createMetrics(),
+    ackDeadlineMs: 5_000,
+    unready: () => null,
+    gauge: () => null,
+  });
+  const ask = (name: Parameters<typeof rest.call>[0], body: object | null, query: Record<string, string> = {}, cursor = "") =>
+    rest.call(name, {
+      token: "all",
+      params: {},
+      query,
+      headers: { "content-type": "application/json", ...(cursor !== "" && { "last-event-id": cursor }) },
+      body: body === null ? null : Buffer.from(JSON.stringify(body)),
+    });
+  const follow = async (cursor = "") => {
+    let text = "";
+    const { stream } = await ask("streamEvents", null, { topics: "worker" }, cursor);
+    const leave = stream?.({ write: (words) => void (text += words), waitingBytes: 0, end: () => undefined });
+    await settle();
+    /** What was heard since the last time. */
+    const heard = async (): Promise<Heard[]> => {
+      outside.advance(1_000);
+      await settle();
+      const blocks = text.split("\n\n").filter((block) => block.includes("data: "));
+      text = "";
+      return blocks.map((block) => {
+        const field = (name: string) => new RegExp(`^${name}: (.*)$`, "m").exec(block)?.[1];
+        return { id: field("id"), type: field("event") ?? "", data: JSON.parse(field("data") ?? "{}").data };
+      });
+    };
+    return { heard, leave };
+  };
+  /** Everything that other schedulers' workers have done is looked for. */
+  const look = async () => {
+    outside.advance(10_000);
+    await settle();
+  };
+  return { world, ask, follow, look };
+}
+
+const settle = async (): Promise<void> => {
+  for (let turn = 0; turn < 200; turn++) await new Promise((resolve) => setImmediate(resolve));
+};
+
+const short = ({ id, type, data }: Heard) =>
+  type === "worker.package"
+    ? [data["package"], data["version"], data["status"]]
+    : [type, id === undefined ? "volatile" : "logged", data["connected"], data["registered"]];
+
+describe("events about workers", () => {
+  it("[A311] a register tells each package that came, changed or went, and then how the worker is", async () => {
+    const { world, follow } = await openStage();
+    const reader = await follow();
+    const first = await world.join("w", { packages: [pkg("a"), pkg("b")] });
+    expect((await reader.heard()).map(short)).toEqual([
+      ["a", "1.0.0", "installed"],
+      ["b", "1.0.0", "installed"],
+      ["worker.heartbeat", "logged", true, true],
+    ]);
+
+    await world.join("w", { packages: [pkg("a", "2.0.0"), pkg("b", "1.0.0", "failed")] });
+    expect((await reader.heard()).map(short)).toEqual([
+      ["a", "2.0.0", "installed"],
+      ["b", "1.0.0", "failed"],
+      ["a", "1.0.0", "removed"],
+      ["worker.heartbeat", "logged", true, true],
+    ]);
+    const same = await world.join("w", { packages: [pkg("a", "2.0.0"), pkg("b", "1.0.0", "failed")] });
+    expect((await reader.heard()).map(short)).toEqual([["worker.heartbeat", "logged", true, true]]);
+    expect(first.worker).toBe(same.worker);
+  });
+
+  it("[A312] a worker that goes is told as not connected, also to who hears of it when it is back", async () => {
+    const { world, follow } = await openStage();
+    const crew = await world.join("w");
+    const reader = await follow();
+    const { tenant, worker, session } = crew;
+    await world.ask({ type: "worker.leave", tenant, worker, session, reason: "socket closed" });
+    expect((await reader.heard()).map(short)).toEqual([["worker.heartbeat", "logged", false, true]]);
+
+    await world.join("w");
+    const late = await follow("0");
+
+    expect((await late.heard()).map(short).slice(-2)).toEqual([
+      ["worker.heartbeat", "logged", false, true],
+      ["worker.heartbeat", "logged", true, true],
+    ]);
+  });
+
+  it("[A300] heartbeats have no id, move no cursor and are not told to who comes back", async () => {
+    const { world, follow, look } = await openStage();
+    const crew = await world.join("w");
+    const reader = await follow();
+    await world.advance(5_000);
+    const { tenant, worker, session } = crew;
+    const beat = { type: "worker.beat", tenant, worker, session, healthy: true, held: null } as const;
+
+    const answer = await world.ask(beat);
+    await look();
+
+    expect(answer).toMatchObject({ of: "worker", at: world.now });
+    const [heard] = await reader.heard();
+    expect(heard).toMatchObject({
+      type: "worker.heartbeat",
+      data: { workerName: "w", at: new Date(world.now).toISOString(), connected: true },
+    });
+    expect(heard?.id).toBeUndefined();
+    const late = await follow("0");
+    expect((await late.heard()).map(short)).toEqual([
+      ["test", "1.0.0", "installed"],
+      ["worker.heartbeat", "logged", true, true],
+    ]);
+  });
+
+  it("[A302] a worker without a socket is told when it registers, and every time it says that it lives", async () => {
+    const { world, ask, follow } = await openStage();
+    const reader = await follow();
+    const enrolled = await ask("enrolWorker", { workerId: "w", name: "w", packages: [pkg("a")] });
+    expect(enrolled.status).toBeLessThan(300);
+    expect((await reader.heard()).map(short)).toEqual([
+      ["a", "1.0.0", "installed"],
+      ["worker.heartbeat", "logged", false, true],
+    ]);
+
+    for (let n = 0; n < 2; n++) {
+      await world.advance(1_000);
+      expect((await ask("signWorker", { workerId: "w", status: "idle" })).status).toBeLessThan(300);
+      expect((await reader.heard()).map(short)).toEqual([["worker.heartbeat", "volatile", false, true]]);
+    }
+    reader.leave?.();
+  });
+});
