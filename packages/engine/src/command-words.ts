@@ -1,0 +1,75 @@
+// What a worker says about the attempts it was granted.
+
+import type { Held } from "./command-crew.ts";
+import type { TaskId, Tenant, WorkerId } from "./rows.ts";
+
+/** Who says something about an attempt. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
+interface AboutAttempt {
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly task: TaskId;
+  readonly fence: number | null;
+}
+
+/** The worker has these dispatches: one frame acks many, so one command does. */
+export interface AckTasks {
+  readonly type: "task.ack";
+  readonly tenant: Tenant;
+  readonly worker: WorkerId;
+  readonly session: string;
+  readonly held: readonly Held[];
+}
+
+export interface ResultTask extends AboutAttempt {
+  readonly type: "task.result";
+  readonly status: "succeeded" | "failed" | "cancelled" | "skipped";
+  /** JSON text of the result object. */
+  readonly result: string;
+  readonly error: {
+    readonly code: string;
+    readonly message: string;
+    readonly details?: Readonly<Record<string, unknown>>;
+  } | null;
+  readonly durationMs: number | null;
+  /** What stays with the worker under a name. */
+  readonly artifacts?: readonly ArtifactWord[];
+  /** JSON text of what the node says of its result; shown, never decided upon. */
+  readonly metadata?: string;
+}
+
+export interface ArtifactWord {
+  readonly resource: string;
+  readonly type: string;
+  readonly sizeBytes?: number;
+  readonly inline?: boolean;
+  /** Absent: the default time to live. */
+  readonly expiresAt?: number;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+}
+
+/** A middleware asks for the next of its chain to be run. Known by (boot, request): a repeat is answered, not run again. */
+export interface NextTask extends AboutAttempt {
+  readonly type: "task.next";
+  readonly request: string;
+  /** Merged over the parameters of what is called, key by key; null removes. JSON text of an object, or null. */
+  readonly payload: string | null;
+  /** JSON texts; handed to what is called under `__next`. */
+  readonly hostCtx: string | null;
+  readonly middlewareCtx: string | null;
+  readonly timeoutMs: number | null;
+}
+
+/** The worker could not run it, or the handler threw. */
+export interface ErrorTask extends AboutAttempt {
+  readonly type: "task.error";
+  readonly code: string;
+  readonly message: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+}
+
+export interface FeedbackTask extends AboutAttempt {
+  readonly type: "task.feedback";
+  /** What the log keeps of it: stage, progress, message, chunks, metrics, metadata; already bounded by the door. */
+  readonly data: Readonly<Record<string, unknown>>;
+}
