@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fanRequest, loopRequest } from "./chain-graphs.ts";
-import { median, progress, readOption, spread, whole } from "./figures.ts";
+import { median, noteFigures, progress, range, readOption, spread, whole } from "./figures.ts";
 import { Bed, type BedOptions, profileWords } from "./slice-bed.ts";
 import { lastTurn, readKept } from "./slice-client.ts";
 import { loadAverage, usageOf } from "./slice-processes.ts";
@@ -112,6 +112,19 @@ function show({ name, tasks }: Shape, rounds: readonly FanRound[]): void {
   const of = (field: keyof FanRound) => rounds.map((one) => one[field]);
   const perTask = (field: keyof FanRound) => median(of(field)) / tasks;
   const rates = rounds.map(({ ms }) => (tasks / ms) * 1_000);
+  noteFigures("fans", {
+    shape: name,
+    tasks,
+    ms: range(of("ms")),
+    msByStore: range(of("storeMs")),
+    tasksPerSecond: range(rates),
+    turns: range(of("turns")),
+    taskRowsPerTask: perTask("taskRows"),
+    eventRowsPerTask: perTask("eventRows"),
+    diskBytesPerTask: perTask("diskBytes"),
+    schedulerUsPerTask: perTask("schedulerMs") * 1_000,
+    workerUsPerTask: perTask("workerMs") * 1_000,
+  });
   console.log(
     `  ${name.padEnd(9)} ${whole(tasks)} tasks in ${(median(of("ms")) / 1_000).toFixed(2)} s (${(Math.min(...of("ms")) / 1_000).toFixed(2)}..${(Math.max(...of("ms")) / 1_000).toFixed(2)}; ${(median(of("storeMs")) / 1_000).toFixed(2)} by the store's clock): ${whole(median(rates))} tasks/s (${spread(rates)}), ${whole(median(of("turns")))} turns`,
   );
@@ -135,11 +148,12 @@ async function countWrites({ body }: Shape, options: BedOptions, dir: string): P
   return lines.flatMap((line) => Object.entries(JSON.parse(line) as WriteCounts));
 }
 
-function showWrites({ tasks }: Shape, counts: [string, WriteCounts[string]][]): void {
+function showWrites({ name, tasks }: Shape, counts: [string, WriteCounts[string]][]): void {
   const sum = counts.reduce((all, [, count]) => all + (count?.rows ?? 0), 0);
   const most = counts
     .filter(([, count]) => (count?.rows ?? 0) / tasks >= 0.001)
     .sort((a, b) => (b[1]?.rows ?? 0) - (a[1]?.rows ?? 0));
   const said = most.map(([label, count]) => `${((count?.rows ?? 0) / tasks).toFixed(3)} ${label}`);
+  noteFigures("fansWritten", { shape: name, tasks, rowsPerTask: sum / tasks });
   console.log(`            written a task: ${(sum / tasks).toFixed(3)} rows (${said.join(", ")})`);
 }

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import type { PageQuery, Reader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
 import { commonWord, commonWorkflow, fillRuns, formerWord, rareWord, rareWorkflow, runAt, tenant } from "./chain-runs.ts";
-import { percentile, readOption, whole } from "./figures.ts";
+import { noteFigures, percentile, percentiles, readOption, whole } from "./figures.ts";
 import { ask, BenchServer } from "./postgres-server.ts";
 import { loadAverage } from "./slice-processes.ts";
 
@@ -133,6 +133,11 @@ async function compare(store: string, sides: readonly Side[], times: number): Pr
         one.isMore = next !== null;
       }
     show(name, seen);
+    noteFigures("pages", {
+      store,
+      question: name,
+      sides: seen.map(({ ms, items, isMore }, side) => ({ runs: sides[side]?.runs, ms: percentiles(ms), items, isMore })),
+    });
   }
 }
 

@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { BareAnswer, BareAsk, BareWord } from "./chain-bare.ts";
-import { median, percentile, progress, readOption } from "./figures.ts";
+import { median, noteFigures, percentile, percentiles, progress, range, readOption } from "./figures.ts";
 import { Bed } from "./slice-bed.ts";
 import { chainRequest } from "./slice-client.ts";
 import { endProgram, hearReady, hearWord, loadAverage, type Program, startProgram, startWorker } from "./slice-processes.ts";
@@ -64,6 +64,14 @@ function show(steps: number, runs: readonly number[], stored: readonly number[],
   const say = (values: readonly number[]) =>
     `${(median(values) / 1_000).toFixed(3)} s (p99 ${(percentile(values, 0.99) / 1_000).toFixed(3)}), ${(median(values) / steps).toFixed(2)} ms a step`;
   const ratios = runs.map((ms, at) => ms / (trips[at] ?? Number.NaN));
+  noteFigures("steps", {
+    steps,
+    rounds: runs.length,
+    runMs: percentiles(runs),
+    runMsByStore: percentiles(stored),
+    bareMs: percentiles(trips),
+    runToBare: range(ratios),
+  });
   console.log(
     `${steps} light steps on one worker, one run at a time, ${runs.length} interleaved rounds, medians (load ${loadAverage()}):`,
   );

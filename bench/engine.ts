@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { BareLoop, Replay, recordWrites, type Tape } from "./bare-loop.ts";
 import { EngineLoad } from "./engine-load.ts";
-import { median, progress, readOption, spread, whole } from "./figures.ts";
+import { median, noteFigures, progress, range, readOption, spread, whole } from "./figures.ts";
 
 interface Round {
   readonly engine: number;
@@ -56,6 +56,7 @@ export async function engineBench(argv: readonly string[]): Promise<void> {
     show("empty store", empty);
     show(`${whole(history)} finished tasks stored`, filled);
     const flat = median(filled.map((one) => one.engine)) / median(empty.map((one) => one.engine));
+    noteFigures("growth", { engineWithHistoryToEmpty: flat, goalMin: 0.9 });
     console.log(`growth: engine with history / engine empty = ${flat.toFixed(3)} (goal: within 10 %)`);
     if (tape !== null) explain(tape, tasks);
   } finally {
@@ -131,6 +132,16 @@ function compare(engine: ReadonlyMap<string, number>, bare: ReadonlyMap<string, 
 function show(what: string, rounds: readonly Round[]): void {
   const pick = (name: keyof Round) => rounds.map((one) => one[name]);
   const ratio = (name: "bare" | "replay") => median(rounds.map((one) => one.engine / one[name])).toFixed(2);
+  noteFigures("stores", {
+    store: what,
+    engineLivesPerSecond: range(pick("engine")),
+    commitsPerSecond: range(pick("commits")),
+    bareLivesPerSecond: range(pick("bare")),
+    replayLivesPerSecond: range(pick("replay")),
+    engineToBare: range(rounds.map((one) => one.engine / one.bare)),
+    engineToReplay: range(rounds.map((one) => one.engine / one.replay)),
+    goalMin: 0.6,
+  });
   console.log(`${what}:`);
   console.log(
     `  engine     ${whole(median(pick("engine"))).padStart(7)} task lives/s (${spread(pick("engine"))}), ${whole(median(pick("commits")))} commits/s`,
@@ -146,6 +157,12 @@ function show(what: string, rounds: readonly Round[]): void {
 /** Which rows one task costs, counted from what was really written. */
 function explain(tape: Tape, tasks: number): void {
   const statements = [...tape.counts.values()].reduce((sum, count) => sum + count, 0);
+  noteFigures("written", {
+    statementsPerTask: statements / tasks,
+    commits: tape.transactions.length,
+    tasks,
+    perTask: Object.fromEntries([...tape.counts].map(([label, count]) => [label, count / tasks])),
+  });
   console.log(
     `written per task: ${(statements / tasks).toFixed(2)} statements; ${tape.transactions.length} commits for ${whole(tasks)} tasks`,
   );

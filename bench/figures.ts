@@ -1,4 +1,4 @@
-// Medians, spreads and a progress bar: how every bench shows what it saw.
+// Medians, spreads and a progress bar: how every bench shows what it saw; and the same figures as data, for --json.
 
 export function median(values: readonly number[]): number {
   const sorted = [...values].sort((a, b) => a - b);
@@ -15,6 +15,36 @@ export function percentile(values: readonly number[], share: number): number {
 export const spread = (values: readonly number[]): string => `${whole(Math.min(...values))}..${whole(Math.max(...values))}`;
 
 export const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
+
+export interface Range {
+  readonly median: number;
+  readonly min: number;
+  readonly max: number;
+}
+
+/** What a line for people says of some rounds, as data. */
+export const range = (values: readonly number[]): Range => ({
+  median: median(values),
+  min: Math.min(...values),
+  max: Math.max(...values),
+});
+
+export const percentiles = (values: readonly number[]): { readonly p50: number; readonly p99: number; readonly max: number } => ({
+  p50: percentile(values, 0.5),
+  p99: percentile(values, 0.99),
+  max: Math.max(...values),
+});
+
+const noted: Record<string, unknown[]> = {};
+
+/** Beside the line that says it; what is noted again under one name is one more of its kind. */
+export function noteFigures(name: string, figures: Readonly<Record<string, unknown>>): void {
+  (noted[name] ??= []).push(figures);
+}
+
+/** All that was noted, by name, in the order in which it was seen; null where nothing was. */
+export const notedFigures = (): Readonly<Record<string, readonly unknown[]>> | null =>
+  Object.keys(noted).length === 0 ? null : noted;
 
 /** A bar on a terminal, nothing in a log: the figures are what a log is for. */
 export function progress(label: string, done: number, all: number): void {

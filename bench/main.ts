@@ -2,6 +2,7 @@
 
 import { chainBench } from "./chain.ts";
 import { engineBench } from "./engine.ts";
+import { notedFigures } from "./figures.ts";
 import { postgresBench } from "./postgres.ts";
 import { sessionBench } from "./session.ts";
 import { sliceBench } from "./slice.ts";
@@ -32,4 +33,8 @@ if (bench === undefined || argv.includes("--help")) {
       .join("\n")}`,
   );
   process.exitCode = 2;
-} else await bench.run(argv);
+} else {
+  await bench.run(argv);
+  const figures = argv.includes("--json") ? notedFigures() : null;
+  if (figures !== null) console.log(JSON.stringify(figures));
+}

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { percentile, readOption, whole } from "./figures.ts";
+import { noteFigures, percentile, percentiles, readOption, whole } from "./figures.ts";
 import type { CrowdAsk, CrowdWord } from "./session-crowd.ts";
 import { sliceBench } from "./slice.ts";
 import {
@@ -53,6 +53,15 @@ async function idle(sessions: number, nodeWords: readonly string[]): Promise<voi
     await new Promise((resolve) => setTimeout(resolve, quietMs));
     const busy = (usageOf(scheduler.program.pid).cpuMs - cpu) / quietMs;
     const after = rssOf(scheduler.program);
+    noteFigures("idle", {
+      sessions,
+      nodeWords,
+      residentBytes: after,
+      residentBytesBefore: before,
+      goalBytesMax: 600e6,
+      bytesPerSession: (after - before) / sessions,
+      coreShare: busy,
+    });
     console.log(
       `${whole(sessions)} idle sessions in one scheduler${nodeWords.length > 0 ? ` with ${nodeWords.join(" ")}` : ""}: ${whole(after / 2 ** 20)} MiB resident, ${whole(before / 2 ** 20)} before (goal < 600 MB: ${(after / 600e6).toFixed(2)} of it); ${((after - before) / sessions / 1024).toFixed(1)} KiB a session; heartbeats every 10 s take ${Math.round(busy * 100)} % of one core; load ${loadAverage()}`,
     );
@@ -74,6 +83,15 @@ async function restart(sessions: number, rounds: number): Promise<void> {
       const word = await back;
       if (word.say !== "all-ready") throw new Error(`the crowd said ${word.say}`);
       const allMs = performance.now() - upAt;
+      noteFigures("restarts", {
+        sessions,
+        upAfterMs: upAt - killedAt,
+        allReadyMs: allMs,
+        goalMsMax: 30_000,
+        peakToMean: burst(word.readyAt),
+        goalPeakMax: 3,
+        readyAfterLossMs: percentiles(word.readyAt),
+      });
       console.log(
         `restart ${round}: kill -9, up again after ${((upAt - killedAt) / 1_000).toFixed(1)} s; ${whole(sessions)} sessions READY ${(allMs / 1_000).toFixed(1)} s later (goal < 30); peak/mean of the rate in ${bucketMs} ms: ${burst(word.readyAt).toFixed(2)} (goal <= 3); p50 ${(percentile(word.readyAt, 0.5) / 1_000).toFixed(1)} s, last ${(Math.max(...word.readyAt) / 1_000).toFixed(1)} s after the loss`,
       );

@@ -5,7 +5,7 @@ import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { median, percentile, progress, readOption, spread, whole } from "./figures.ts";
+import { median, noteFigures, percentile, percentiles, progress, range, readOption, spread, whole } from "./figures.ts";
 import { Bed, type Options, profileWords, type SliceRound } from "./slice-bed.ts";
 import { chainRequest, type Submitter } from "./slice-client.ts";
 import type { EchoAnswer, EchoAsk } from "./slice-echo.ts";
@@ -27,7 +27,7 @@ export async function sliceBench(argv: readonly string[]): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "astra-slice-"));
   const { chain, runs, maxParallel, threads, rounds } = options;
   console.log(
-    `slice bench: ${rounds} rounds of ${whole(runs)} chains of ${chain} (${whole(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, ${options.isPlain ? "a frame per task" : "batches"}, sqlite, node ${process.version}, load ${loadAverage()}`,
+    `slice bench: ${rounds} rounds of ${whole(runs)} chains of ${chain} (${whole(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, ${framesOf(options)}, sqlite, node ${process.version}, load ${loadAverage()}`,
   );
   try {
     await measure(options, dir);
@@ -77,6 +77,7 @@ async function measure(options: Options, dir: string): Promise<void> {
       progress("rounds", round + 1, options.rounds);
     }
     showRounds(slices, echoes);
+    noteRounds(options, slices, echoes);
   } finally {
     await Promise.all([bed.close(), endProgram(server), endProgram(client)]);
   }
@@ -104,6 +105,7 @@ function showFsync(dir: string): void {
     return performance.now() - from;
   });
   closeSync(file);
+  noteFigures("fdatasyncMs", percentiles(times));
   console.log(
     `fdatasync of one page here: p50 ${percentile(times, 0.5).toFixed(2)} ms, p99 ${percentile(times, 0.99).toFixed(2)} ms`,
   );
@@ -126,9 +128,35 @@ async function showLatency(submitter: Submitter, options: Options): Promise<void
     `submit -> result seen, one run of one task at a time, ${options.singles} times: ${say(singles.map(({ ms }) => ms))} (${median(singles.map(({ looks }) => looks))} looks each)`,
   );
   const chains = (await series(chainRequest(options.chain), options.chains)).map(({ ms }) => ms);
+  noteFigures("latencyMs", {
+    frames: framesOf(options),
+    oneTask: percentiles(singles.map(({ ms }) => ms)),
+    chain: { steps: options.chain, ...percentiles(chains) },
+  });
   console.log(
     `one chain of ${options.chain} alone, ${options.chains} times: ${say(chains)}; ${(median(chains) / options.chain).toFixed(2)} ms a step (goal for 40: <= 250 ms)`,
   );
+}
+
+const framesOf = ({ isPlain }: Pick<Options, "isPlain">): string => (isPlain ? "a frame per task" : "batches");
+
+function noteRounds(options: Options, slices: readonly SliceRound[], echoes: readonly EchoRound[]): void {
+  const of = (name: keyof SliceRound) => range(slices.map((one) => one[name]));
+  noteFigures("slices", {
+    frames: framesOf(options),
+    tasksPerRound: options.runs * options.chain,
+    tasksPerSecond: of("rate"),
+    tasksPerSecondByStore: of("storeRate"),
+    echoesPerSecond: range(echoes.map(({ rate }) => rate)),
+    sliceToEcho: range(slices.map(({ rate }, at) => rate / (echoes[at]?.rate ?? Number.NaN))),
+    goalMin: 0.5,
+    schedulerUsPerTask: of("schedulerUs"),
+    socketThreadUsPerTask: of("mainUs"),
+    workerUsPerTask: of("workerUs"),
+    turnsPerTask: of("turns"),
+    eventRowsPerTask: of("eventRows"),
+    diskBytesPerTask: of("diskBytes"),
+  });
 }
 
 function showRounds(slices: readonly SliceRound[], echoes: readonly EchoRound[]): void {
@@ -174,6 +202,7 @@ async function countWrites(options: Options, dir: string): Promise<void> {
   const lines = readFileSync(file, "utf8").trim().split("\n");
   const counts = lines.flatMap((line) => Object.entries(JSON.parse(line) as WriteCounts));
   const sum = (pick: "rows" | "statements") => counts.reduce((all, [, count]) => all + count[pick], 0) / tasks;
+  noteFigures("written", { frames: framesOf(options), tasks, rowsPerTask: sum("rows"), statementsPerTask: sum("statements") });
   console.log(
     `written per task (${whole(tasks)} tasks in a round that was not timed): ${sum("rows").toFixed(3)} rows, ${sum("statements").toFixed(3)} statements`,
   );

@@ -221,6 +221,16 @@ describe("a chain", () => {
     ]);
     expect(answers(world)[0]?.trace).toMatchObject({ task: `${run}.0~1`, status: "succeeded", attempts: 1, call: 1 });
   });
+
+  it("[A374] name the worker as people do, and never its tenant", async () => {
+    const world = await stage();
+    const crew = await world.join("w", { slots: 2 });
+    await begin(world, hosted([{}]));
+    await next(crew, sentFor(crew, "1"), "q1");
+    await done(crew, "0~1");
+
+    expect(answers(world)[0]?.trace).toMatchObject({ worker: "w" });
+  });
 });
 
 describe("requests", () => {

@@ -55,6 +55,24 @@ describe("what a node says of itself", () => {
     });
   });
 
+  it("[A372] tells the stage it has with what it says of itself, and with nothing else", async () => {
+    const { say, facts } = await scene();
+    await say({ progress: 0.1 });
+    await say({ stage: "one" });
+    await say({ progress: 0.2 });
+    await say({ message: "m" });
+    await say({ metrics: { a: 1 } });
+
+    const told = (await facts()).map(({ stage, progress, message }) => ({ stage, progress, message }));
+    expect(told).toEqual([
+      { progress: 0.1 },
+      { stage: "one" },
+      { stage: "one", progress: 0.2 },
+      { stage: "one", message: "m" },
+      {},
+    ]);
+  });
+
   it("[E65] merges `metadata.results` into what it has of the results, and `metadata.summary` as one of them", async () => {
     const { say, state, facts } = await scene();
     await say({ metadata: { results: { page: { url: "u", title: "t" }, n: 1 }, summary: "short" } });

@@ -75,6 +75,25 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
     expect(body.isPublished).toBe(true);
   });
 
+  it("[A376] their runs name the version as it was published, whatever the catalogue adds to what runs", async () => {
+    const { bench, link, reader } = await open(await stageOf());
+    const notes = createManifestNotes({ link, reader, digest: (text) => text, outside: bench.outside });
+    await bench.ask("saveWorkflow", { body: chain });
+    const { versionHash } = (await bench.ask("publishVersion", { params: at })).body;
+    notes.noteManifests("default", [{ name: "test", version: "1.0.0", manifest: manifestOf("test", "1.0.0") }]);
+    await notes.settled();
+    const start = async (body: object) =>
+      (await bench.ask("getRun", { as: "wes", params: { runId: (await bench.ask("startRun", { body })).body.runId } })).body;
+
+    const run = await start({ workflowId: chain.id, version: 1, clientId: "c" });
+    const draft = await start({ workflowId: chain.id, version: "draft", clientId: "c" });
+    const shown = (await bench.ask("getVersion", { params: { ...at, version: "1" } })).body;
+
+    expect(run).toMatchObject({ version: 1, versionHash });
+    expect(shown.versionHash).toBe(versionHash);
+    expect([draft.version, draft.versionHash]).toEqual(["draft", undefined]);
+  });
+
   it("[A29] are listed and found, deleted ones left out", async () => {
     const { bench } = await open(await stageOf());
     for (let n = 0; n < 5; n += 1) {

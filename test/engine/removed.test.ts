@@ -67,6 +67,17 @@ describe("a resource that its worker no longer keeps", () => {
     expect(task === undefined ? null : stateOf(task).artifacts).toMatchObject([{ resource: "res-1", removed: "evicted" }]);
   });
 
+  it("[B81] is gone also when its worker said so just before its session left, unless the worker was kicked or has come back", async () => {
+    const { world, owner } = await withOwner();
+    await owner.leave();
+    expect(await remove(owner)).toEqual({ of: "word", applied: true });
+    expect(JSON.parse((await kept(world))?.body ?? "{}")).toMatchObject({ removed: "evicted" });
+
+    await world.join("owner", { boot: owner.boot });
+
+    await expect(remove(owner)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+  });
+
   it("[W181] ends a task that waits for it at once, though its worker is busy, and every later one", async () => {
     const { world, owner } = await withOwner();
     await world.run(chain(1));

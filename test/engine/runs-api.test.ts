@@ -113,6 +113,25 @@ describe("starting a run in part", () => {
 });
 
 describe("finding runs", () => {
+  it("[A377] runs are found by a worker's name or instance id, failed work included; a stranger's name finds none", async () => {
+    const { world, bench, start } = await open();
+    const worker = await world.join("w");
+    const begin = async () => (await start(chain(1) as unknown as Workflow)).body.runId;
+    const done = await begin();
+    await work(worker, 1);
+    const failed = await begin();
+    await world.ask(worker.resultCommand(worker.last, {}, "failed"));
+    await worker.leave();
+    const waiting = await begin();
+    const found = async (query: Record<string, string>) =>
+      (await bench.ask("listRuns", { query })).body.items.map((run: { runId: string }) => run.runId);
+
+    expect(await found({})).toEqual([waiting, failed, done]);
+    expect(await found({ worker: "w" })).toEqual([failed, done]);
+    expect(await found({ worker: "w", status: "succeeded" })).toEqual([done]);
+    expect(await found({ worker: "nobody" })).toEqual([]);
+  });
+
   it("[A143] lists by workflow, label words, status and time, newest first", async () => {
     const { world, bench, start } = await open();
     const worker = await world.join("w");

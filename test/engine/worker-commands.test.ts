@@ -60,6 +60,35 @@ describe.each(stages)("commands about workers on %s", (_name, make) => {
   }
   const open = async (): Promise<Harness> => (await stand()).world;
 
+  it("[A370] under a key are done once and answered as the first time; the key is nobody else's, and no refusal takes it", async () => {
+    const world = await open();
+    await world.join("w");
+    const ask = { key: "k", digest: "c-1" };
+    const view: Command = {
+      type: "docs.write",
+      tenant: "t1",
+      by: "ada",
+      puts: [{ collection: "view", name: "v", rev: 0, body: "{}" }],
+      ask: { key: "k", digest: "view" },
+    };
+
+    const missing = { ...drain("c-1"), worker: "t1/nobody", ask } as Command;
+    expect((await refusal(world.ask(missing))).code).toBe("E.NOT_FOUND");
+    const both = await Promise.all([
+      world.ask({ ...drain("c-1"), ask } as Command),
+      world.ask({ ...drain("c-1"), ask } as Command),
+    ]);
+
+    expect(both.filter((one) => "repeated" in one && one.repeated)).toHaveLength(1);
+    expect(await ends(world)).toEqual(["acked c-1"]);
+    expect((await refusal(world.ask(view))).code).toBe("E.IDEMPOTENCY.MISMATCH");
+    for (const other of [kick("c-2"), order("c-3"), drain("c-4")])
+      expect((await refusal(world.ask({ ...other, ask: { key: "k", digest: "c-2" } } as Command))).code).toBe(
+        "E.IDEMPOTENCY.MISMATCH",
+      );
+    expect([await kept(world, "c-2"), await kept(world, "c-3"), await kept(world, "c-4")]).toEqual([null, null, null]);
+  });
+
   it("[E113] are documents under their ids, ended once; an id names one command, also of another kind", async () => {
     const world = await open();
     await world.join("w");

@@ -32,8 +32,11 @@ describe("a scheduler that cannot start as it was told", () => {
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
     expect(end.stderr.trim().split("\n")).toEqual([
+      "error E.CONFIG.INVALID: 2 settings cannot be used:",
       expect.stringContaining("There is no flag --lisen; did you mean --listen?"),
       expect.stringContaining(`--threads is "many"`),
+      "try: astra scheduler --help",
+      "docs: docs/faults.md#E.CONFIG.INVALID",
     ]);
     expect(picture(folder)).toEqual({});
   });
@@ -49,7 +52,7 @@ describe("a scheduler that cannot start as it was told", () => {
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
     expect(end.stderr).toMatch(
-      new RegExp(`^astra scheduler: 127\\.0\\.0\\.1:${port} is in use by another program; .*--listen.*\\.\\n$`),
+      new RegExp(`^error E\\.CONFIG\\.INVALID: 127\\.0\\.0\\.1:${port} is in use by another program; .*--listen.*\\.\\n`),
     );
     expect(picture(folder)).toEqual({});
   });
@@ -92,7 +95,7 @@ describe("a scheduler that cannot start as it was told", () => {
     const end = await start(folder);
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
-    expect(end.stderr).toMatch(/astra\.db cannot be opened: .*--data-dir or --store\.\n$/);
+    expect(end.stderr).toMatch(/astra\.db cannot be opened: .*--data-dir or --store\.\n/);
     expect(picture(folder)).toEqual(before);
   });
 
@@ -115,7 +118,7 @@ describe("a scheduler that cannot start as it was told", () => {
 
     expect(end).toMatchObject({ code: 2, stdout: "" });
     expect(end.stderr).toMatch(
-      /^astra scheduler: \/proc\/none\/of\/ours\/astra\.db cannot be opened: .*--data-dir or --store\.\n$/,
+      /^error E\.STORE\.OPEN: \/proc\/none\/of\/ours\/astra\.db cannot be opened: .*--data-dir or --store\.\n/,
     );
   });
 

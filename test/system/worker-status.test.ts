@@ -54,7 +54,7 @@ describe("a worker with --metrics-listen", () => {
     ]);
 
     expect(code).toBe(2);
-    expect(stderr).toContain(`worker: --metrics-listen ${host} cannot be used: `);
+    expect(stderr).toContain(`error E.CONFIG.INVALID: --metrics-listen ${host} cannot be used: `);
   });
 });
 

@@ -1,6 +1,7 @@
 // The other apps, loaded only when their command is used: a CLI that lists runs must not pay for a scheduler. They are known by name
 // and by the one function they promise, not by their code.
 
+import type { AppFlag } from "./completion-command.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
 import type { SimRoom } from "./sim-command.ts";
 
@@ -10,6 +11,7 @@ export type AppName = keyof typeof appNames;
 export const isAppName = (word: string | undefined): word is AppName => word !== undefined && Object.hasOwn(appNames, word);
 
 interface AppCommand {
+  readonly flags: readonly AppFlag[];
   run(argv: readonly string[], env: NodeJS.ProcessEnv): Promise<number>;
 }
 

@@ -40,6 +40,39 @@ it("[L35] completes ids and names that live on the scheduler, and offers nothing
   });
 });
 
+it("[L62] completes values behind = and behind commas, and what is begun with a quote", async () => {
+  expect(await complete("runs", "list", "--status", "fa")).toEqual(["failed"]);
+  expect(await complete("runs", "list", "--status=fa")).toEqual(["--status=failed"]);
+  expect(await complete("events", "--topics", "run,wire.")).toEqual(["run,wire.frame"]);
+  expect(await complete("sim", "--profile", "ne")).toEqual(["network"]);
+  expect(await complete("bench", "s")).toEqual(["session", "slice"]);
+  expect(await complete("workers", "drain", '"two w')).toEqual(["two words"]);
+});
+
+it("[L62] completes keys and values of a query line, word by word", async () => {
+  const filter = (line: string, page = "runs"): Promise<string[]> => complete(page, "list", "--filter", line);
+
+  expect(await filter("st")).toEqual(["status:"]);
+  expect(await filter("status:fa")).toEqual(["status:failed"]);
+  expect(await filter("status:failed,q")).toEqual(["status:failed,queued"]);
+  expect(await filter("status:failed wo")).toEqual(["status:failed worker:", "status:failed workflow:"]);
+  expect(await filter("status:failed worker:w")).toEqual(["status:failed worker:w-1"]);
+  expect(await filter("connected:", "workers")).toEqual(["connected:no", "connected:yes"]);
+  expect(await filter("nothing:x")).toEqual([]);
+  expect(await complete("views", "save", "v", "--filter", "status:q")).toEqual(["status:queued"]);
+  expect(await complete("views", "save", "v", "--page", "workers", "--filter", "conn")).toEqual(["connected:"]);
+  expect(await complete("events", "--filter", "topic:node.st")).toEqual(expect.arrayContaining(["topic:node.status"]));
+  expect(await complete("runs", "list", "--filter=status:ca")).toEqual(["--filter=status:cancelled"]);
+});
+
+it("[L62] completes the flags of scheduler and worker, and the values that can be counted", async () => {
+  expect(await complete("scheduler", "--log")).toEqual(["--log-level"]);
+  expect(await complete("scheduler", "--log-level", "wa")).toEqual(["warn"]);
+  expect(await complete("worker", "--packages")).toEqual(["--packages-dir"]);
+  expect(await complete("worker", "--log-level", "crit")).toEqual(["critical"]);
+  expect(await complete("worker", "--data-dir", "")).toEqual([]);
+});
+
 const isThere = (shell: string): boolean => spawnSync(shell, ["-c", "exit 0"]).status === 0;
 
 it.for(shells)("[L35] the script of %s is one that its shell reads", (shell, { skip }) => {
@@ -59,4 +92,19 @@ ask 7c; ask 'two\\ w'; ask '"two w'; ask ''`;
   const asked = "complete-words -- runs show ";
   const quoted = (word: string): string => `${asked}${word}|two words`.replaceAll(" ", "\\ ");
   expect(answer.stdout).toBe(`${quoted("7c")}|\n${quoted("two w")}|\n${asked}two w|two words|\n${quoted("")}|\n`);
+});
+
+it("[L62] bash puts words together that it breaks at : and =, and takes the beginning off the answers", ({ skip }) => {
+  skip(!isThere("bash"), "bash is not on this machine");
+  const asking = `astra() { printf '%s|' "$@" >&2; printf '%s\\n' status:failed --filter=status:failed; }
+ask() { COMP_WORDS=(astra "$@"); COMP_CWORD=$#; _astra; printf '%s|' "\${COMPREPLY[@]}"; echo; }
+ask runs list --filter status : fa; ask runs list --filter = status : fa; ask --url http : //h : 1 runs ''`;
+  const script = completionScript("bash").replace("2>/dev/null)", ")");
+
+  const answer = spawnSync("bash", ["--norc"], { input: `${script}${asking}`, encoding: "utf8" });
+
+  expect(answer.stderr).toBe(
+    "complete-words|--|runs|list|--filter|status:fa|complete-words|--|runs|list|--filter=status:fa|complete-words|--|--url|http://h:1|runs||",
+  );
+  expect(answer.stdout.split("\n").slice(0, 2)).toEqual(["failed|--filter=status:failed|", "status:failed|failed|"]);
 });

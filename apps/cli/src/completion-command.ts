@@ -3,24 +3,36 @@
 
 import type { Command, Option } from "commander";
 import type { Client } from "./client.ts";
+import { filterWords, listWords, offersOf, topicWords } from "./offers.ts";
 
 export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
 /** Each script asks `astra complete-words -- WORDS…`, whose last word is the one that is being written. */
 const scripts: Readonly<Record<Shell, string>> = {
-  // bash alone leaves quotes and backslashes to the script: those that are typed are taken off, those that are needed put on.
+  // bash alone leaves quotes and backslashes to the script: those that are typed are taken off, those that are needed put on. It also breaks
+  // words at : and =, outside quotes: they are put together for the question, and what stands before the break is taken off the answers.
   bash: `_astra() {
-  local word=\${COMP_WORDS[COMP_CWORD]} quote='' one
+  local words=() joins='' piece word quote='' head='' one
+  for piece in "\${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    case $piece in
+      [:=]*) if [ \${#words[@]} -gt 0 ]; then words[-1]+=$piece; else words+=("$piece"); fi; joins=1 ;;
+      *) if [ -n "$joins" ]; then words[-1]+=$piece; else words+=("$piece"); fi; joins='' ;;
+    esac
+  done
+  word=\${words[-1]}
   case $word in
     [\\"\\']*) quote=\${word:0:1} word=\${word:1} ;;
-    *) word=\${word//\\\\/} ;;
+    *) word=\${word//\\\\/} head=\${word%"\${word##*[:=]}"} ;;
   esac
+  words[-1]=$word
   COMPREPLY=()
   while IFS= read -r one; do
-    if [ -z "$quote" ]; then printf -v one %q "$one"; fi
+    case $one in *:) compopt -o nospace 2>/dev/null ;; esac
+    one=\${one#"$head"}
+    if [ -z "$quote" ]; then printf -v one %q "$one"; one=\${one//\\\\,/,}; fi
     COMPREPLY+=("$one")
-  done < <(astra complete-words -- "\${COMP_WORDS[@]:1:COMP_CWORD-1}" "$word" 2>/dev/null)
+  done < <(astra complete-words -- "\${words[@]}" 2>/dev/null)
 }
 complete -o default -F _astra astra
 `,
@@ -28,7 +40,9 @@ complete -o default -F _astra astra
 _astra() {
   local -a found
   found=("\${(@f)$(astra complete-words -- "\${(@)words[2,CURRENT]}" 2>/dev/null)}")
-  if (( \${#found} )) && [[ -n "\${found[1]}" ]]; then compadd -- "\${found[@]}"; else _files; fi
+  if (( \${#found} )) && [[ -n "\${found[1]}" ]]; then
+    if [[ "\${found[1]}" == *: ]]; then compadd -S '' -- "\${found[@]}"; else compadd -- "\${found[@]}"; fi
+  else _files; fi
 }
 compdef _astra astra
 `,
@@ -55,15 +69,29 @@ const kinds: Readonly<Record<string, Kind>> = {
   view: "view",
 };
 
-export async function completeWords(
-  program: Command,
-  words: readonly string[],
-  live: (kind: Kind) => Promise<readonly string[]>,
-): Promise<string[]> {
-  const current = words.at(-1) ?? "";
-  const { command, operands, flag } = walk(program, words.slice(0, -1));
-  const found = await candidates({ command, operands, flag, current, live });
-  return [...new Set(found)].filter((word) => word.startsWith(current)).sort();
+/** A flag of a program that reads its own words. */
+export interface AppFlag {
+  readonly flag: string;
+  /** The only values there are, where they can be counted. */
+  readonly values?: readonly string[];
+}
+
+export interface Known {
+  live(kind: Kind): Promise<readonly string[]>;
+  /** Of a command whose words another program reads; null of any other. */
+  appFlags(name: string): Promise<readonly AppFlag[] | null>;
+}
+
+export async function completeWords(program: Command, words: readonly string[], known: Known): Promise<string[]> {
+  // zsh hands on the quote that opens a word.
+  const written = (words.at(-1) ?? "").replace(/^["']/, "");
+  const [, joined, value] = /^(--[\w-]+)=(.*)$/s.exec(written) ?? [];
+  // --flag=value is that flag, then its value.
+  const before = joined === undefined ? words.slice(0, -1) : [...words.slice(0, -1), joined];
+  const current = value ?? written;
+  const found = await candidates(walk(program, before), before, current, known);
+  const fitting = [...new Set(found)].filter((word) => word.startsWith(current)).sort();
+  return joined === undefined ? fitting : fitting.map((word) => `${joined}=${word}`);
 }
 
 interface Walk {
@@ -101,20 +129,43 @@ function walk(program: Command, words: readonly string[]): Walk {
 }
 
 async function candidates(
-  asked: Walk & { current: string; live: (kind: Kind) => Promise<readonly string[]> },
+  { command, operands, flag }: Walk,
+  before: readonly string[],
+  current: string,
+  known: Known,
 ): Promise<readonly string[]> {
-  const { command, operands, flag, current, live } = asked;
-  if (flag !== null) {
-    const kind = kinds[flag.long?.slice(2) ?? ""];
-    return flag.argChoices ?? (kind === undefined ? [] : live(kind));
-  }
+  const apps = command.parent?.parent === null ? await known.appFlags(command.name()) : null;
+  if (apps !== null) return appWords(apps, before.at(-1), current);
+  if (flag !== null) return valueWords(command, flag, { before, current }, known);
   if (current.startsWith("-"))
     return ["--help", ...command.options.flatMap(({ long, hidden }) => (hidden || !long ? [] : [long]))];
   const below = command.createHelp().visibleCommands(command);
   if (below.length > 0 && operands === 0) return below.map((one) => one.name());
   const argument = command.registeredArguments[operands];
-  const kind = kinds[argument?.name() ?? ""];
-  return argument?.argChoices ?? (kind === undefined ? [] : live(kind));
+  const name = argument?.name() ?? "";
+  const kind = kinds[name];
+  const given = argument?.argChoices ?? offersOf(command).values?.[name];
+  return given ?? (kind === undefined ? [] : known.live(kind));
+}
+
+function appWords(flags: readonly AppFlag[], last: string | undefined, current: string): readonly string[] {
+  const values = flags.find(({ flag }) => flag === last)?.values;
+  if (values !== undefined && !current.startsWith("-")) return values;
+  return current.startsWith("-") ? ["--help", "--config", ...flags.map(({ flag }) => flag)] : [];
+}
+
+async function valueWords(
+  command: Command,
+  flag: Option,
+  { before, current }: { readonly before: readonly string[]; readonly current: string },
+  { live }: Known,
+): Promise<readonly string[]> {
+  const name = flag.long?.slice(2) ?? "";
+  const ask = async (one: string): Promise<readonly string[]> => (kinds[one] === undefined ? [] : live(kinds[one]));
+  const { filter, values } = offersOf(command);
+  if (name === "filter" && filter !== undefined) return filterWords(current, filter(before), ask);
+  if (name === "topics") return listWords(current, topicWords);
+  return flag.argChoices ?? values?.[name] ?? ask(name);
 }
 
 const offeredMax = 200;

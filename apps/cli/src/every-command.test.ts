@@ -54,6 +54,7 @@ const examples: Readonly<Record<string, Example>> = {
   why: { argv: [run], prints: own.why },
   "bulk cancel": { argv: ["--status", "failed", "--yes"], prints: "changeRuns", changes: ["changeRuns"] },
   "bulk retry": { argv: ["--filter", "status:failed", "--yes"], prints: "changeRuns", changes: ["changeRuns"] },
+  "bulk replay": { argv: ["--status", "failed", "--version", "latest", "--yes"], prints: "changeRuns", changes: ["changeRuns"] },
   "bulk dismiss": { argv: ["--filter", "worker:sample", "--yes"], prints: "changeRuns", changes: ["changeRuns"] },
   "workflows list": { argv: ["--filter", "sample"], prints: "listWorkflows" },
   "workflows show": { argv: ["sample"], prints: "getDraft" },

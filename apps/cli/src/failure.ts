@@ -1,6 +1,6 @@
 // How the CLI says no: one kind of failure, its exit code, and its words on stderr. The codes are a promise to scripts.
 
-import { isFaultCode } from "@astraflow/protocol";
+import { faultText } from "@astraflow/protocol";
 
 /** What a script learns from the exit code alone. */
 export const exitCodes = {
@@ -56,17 +56,18 @@ export function exitCodeOf(status: number): ExitCode {
 /** `error CODE: sentence`, then what to try, then where it is explained. With --json the API's own error body. */
 export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
-  const lines = [`error ${failure.body.error}: ${failure.body.message}`];
-  const problems = failure.body.details?.["problems"];
-  const [only] = Array.isArray(problems) ? (problems as unknown[]) : [];
-  const isSaid = Array.isArray(problems) && problems.length === 1 && messageOf(only) === failure.body.message;
-  if (Array.isArray(problems) && !isSaid) {
-    for (const problem of problems.slice(0, 20)) lines.push(`  ${describeProblem(problem)}`);
-    if (problems.length > 20) lines.push(`  and ${problems.length - 20} more; --json shows all`);
-  }
-  if (failure.next) lines.push(`try: ${failure.next}`);
-  if (isFaultCode(failure.body.error)) lines.push(`docs: docs/faults.md#${failure.body.error}`);
-  return `${lines.join("\n")}\n`;
+  const { error: code, message, details } = failure.body;
+  return faultText({ code, message, problems: describeProblems(details?.["problems"], message), next: failure.next });
+}
+
+const problemsShownMax = 20;
+
+function describeProblems(problems: unknown, message: string): string[] {
+  if (!Array.isArray(problems)) return [];
+  // One alone may be the sentence itself.
+  if (problems.length === 1 && messageOf(problems[0]) === message) return [];
+  const shown = problems.slice(0, problemsShownMax).map(describeProblem);
+  return problems.length > shown.length ? [...shown, `and ${problems.length - shown.length} more; --json shows all`] : shown;
 }
 
 const messageOf = (problem: unknown): unknown =>

@@ -71,7 +71,7 @@ export interface RunsQuery {
   readonly q?: string | undefined;
 }
 
-/** The flags of their own come before the filter. `worker` is apart: the API is not asked by it. */
+/** The flags of their own come before the filter. `worker` is apart: a change of many runs cannot be asked by it. */
 export async function runsQuery(words: RunsWords, place: Place): Promise<{ query: RunsQuery; worker: string | undefined }> {
   const line = await valuesOf(words, "runs", place);
   const now = place.now();
@@ -91,24 +91,8 @@ export async function runsQuery(words: RunsWords, place: Place): Promise<{ query
   return { query: Object.fromEntries(asked), worker: line.worker };
 }
 
-/** Runs looked through for those of one worker. */
-const lookedThroughMax = 1_000;
-const askedAtOnce = 8;
-
-/** Nodes of one run looked through; a larger run is mostly found by its bindings already. */
-const nodesMax = 1_000;
-
-/** Bindings name who did work; who only failed at it stands with the nodes. */
-async function hasPart(worker: string, runId: string, client: Client): Promise<boolean> {
-  const { items } = await client.listRunBindings({ runId });
-  if (items.some(({ workerName, workerId }) => workerName === worker || workerId === worker)) return true;
-  let looked = 0;
-  for await (const { workerName } of allItems((cursor) => client.listRunNodes({ runId, limit: 200, cursor }))) {
-    if (workerName === worker) return true;
-    if (++looked >= nodesMax) break;
-  }
-  return false;
-}
+/** Pages asked for those of one worker: each looks at some runs' tasks, and may come short. */
+const pagesMax = 50;
 
 /** The newest runs that fit the query and in which the worker had part, by name or instance id. */
 export async function runsOfWorker(
@@ -120,22 +104,16 @@ export async function runsOfWorker(
   const items: Run[] = [];
   let cursor: string | undefined;
   let asOf = 0;
-  for (let looked = 0; looked < lookedThroughMax; ) {
-    const page = await client.listRuns({ ...query, limit: 200, cursor });
+  for (let pages = 0; pages < pagesMax; pages += 1) {
+    const page = await client.listRuns({ ...query, worker, limit: Math.min(200, limit - items.length), cursor });
     asOf = page.asOf ?? asOf;
-    for (let at = 0; at < page.items.length; at += askedAtOnce) {
-      const some = page.items.slice(at, at + askedAtOnce);
-      const hadPart = await Promise.all(some.map(({ runId }) => hasPart(worker, runId, client)));
-      items.push(...some.filter((_, one) => hadPart[one]).slice(0, limit - items.length));
-      const isMore = at + askedAtOnce < page.items.length || page.nextCursor !== null;
-      if (items.length >= limit && isMore)
-        terminal.say(`more may fit worker:${tame(worker)}; --limit says how many are looked for`);
-      if (items.length >= limit) return { items, nextCursor: null, asOf };
-    }
-    looked += page.items.length;
+    items.push(...page.items);
     if (page.nextCursor === null) return { items, nextCursor: null, asOf };
     cursor = page.nextCursor;
+    if (items.length < limit) continue;
+    terminal.say(`more may fit worker:${tame(worker)}; --limit says how many are looked for`);
+    return { items, nextCursor: null, asOf };
   }
-  terminal.say(`only the latest ${lookedThroughMax} runs that fit were looked through for worker:${tame(worker)}`);
+  terminal.say(`not every older run was looked through for worker:${tame(worker)}; since: and until: say where to look`);
   return { items, nextCursor: null, asOf };
 }

@@ -6,6 +6,7 @@ import { isAppName, loadCommand } from "./app-loader.ts";
 import type { Ask } from "./consent.ts";
 import { exitCodes } from "./failure.ts";
 import { runProgram } from "./program.ts";
+import type { ListenKeys } from "./program-words.ts";
 
 /** Commands that hear of a signal and end in their own way. */
 const endsItself: readonly string[] = ["up", "bench"];
@@ -38,6 +39,7 @@ export async function runCli(argv: readonly string[]): Promise<number> {
     hurrying: hurrying.signal,
     ask: process.stdin.isTTY && process.stderr.isTTY ? ask : null,
     browse,
+    ...(process.stdin.isTTY && { listenKeys }),
   });
 }
 
@@ -53,6 +55,27 @@ const ask: NonNullable<Ask> = async (question) => {
   } finally {
     reader.close();
   }
+};
+
+/** Keys at once instead of lines. The terminal hands on ^C and ^Z as keys then: they stay what they are, for the whole group. */
+const listenKeys: ListenKeys = (hear) => {
+  const { stdin } = process;
+  const read = (bytes: Buffer): void => {
+    for (const key of bytes.toString()) {
+      if (key === "\u0003") process.kill(0, "SIGINT");
+      else if (key === "\u001a") {
+        stdin.setRawMode(false);
+        process.kill(0, "SIGTSTP");
+      } else hear(key);
+    }
+  };
+  const goOn = (): void => void stdin.setRawMode(true);
+  process.on("SIGCONT", goOn);
+  stdin.setRawMode(true).on("data", read).resume();
+  return () => {
+    process.off("SIGCONT", goOn);
+    stdin.off("data", read).setRawMode(false).pause();
+  };
 };
 
 /** BROWSER, or what the desktop has; only where somebody sits who would see it. */

@@ -2,6 +2,7 @@
 
 import { allItems } from "@astraflow/client";
 import type { DeadLetter, ServerEvent } from "@astraflow/protocol";
+import { actorIdOf, userNames } from "./actors.ts";
 import { type ExitCode, exitCodes } from "./failure.ts";
 import { type FilterWords, instantText, valuesOf } from "./filtering.ts";
 import { findRun, pick } from "./finding.ts";
@@ -84,9 +85,12 @@ export interface AuditWords extends FilterWords {
 export async function listAudit(words: AuditWords, place: Place): Promise<ExitCode> {
   const line = await valuesOf(words, "audit", place);
   const run = words.run ?? line.run;
+  const actor = words.actor ?? line.actor;
+  const isTable = !place.json && place.output !== "id";
+  const names = isTable || actor !== undefined ? await userNames(place.client) : new Map<string, string>();
   const query = {
     action: words.action ?? line.action,
-    actorId: words.actor ?? line.actor,
+    actorId: actor === undefined ? undefined : actorIdOf(actor, names),
     targetId: words.target ?? line.target,
     runId: run === undefined ? undefined : await findRun(run, place.client),
     since: words.since ?? (line.since === undefined ? undefined : instantText(line.since, place.now())),
@@ -111,11 +115,12 @@ export async function listAudit(words: AuditWords, place: Place): Promise<ExitCo
       id: ({ eventId }) => eventId,
       columns: [
         { head: "AT", of: ({ createdAt }) => when(createdAt), kind: "when" },
-        { head: "WHO", of: ({ actorId }) => actorId ?? "scheduler" },
+        { head: "WHO", of: ({ actorId }) => (actorId === undefined ? "scheduler" : tame(names.get(actorId) ?? actorId)) },
         { head: "ACTION", of: ({ action }) => action },
         { head: "ON", of: ({ targetType }) => targetType },
         { head: "TARGET", of: ({ targetId }) => targetId ?? "", kind: "id" },
         { head: "OUTCOME", of: ({ metadata }) => String(metadata?.["outcome"] ?? "") },
+        { head: "ACTOR", of: ({ actorId }) => actorId ?? "", isWide: true },
         { head: "EVENT", of: ({ eventId }) => eventId, isWide: true },
         { head: "METADATA", of: ({ metadata }) => JSON.stringify(metadata ?? {}), isWide: true },
       ],
@@ -159,6 +164,7 @@ export async function showEvents(words: EventWords, place: Place & { signal: Abo
   const stop = new AbortController();
   const query = await eventsQuery(words, place);
   let quiet = null as NodeJS.Timeout | null;
+  const kept = keptOf(query);
   let isOpened = false;
   let isLost = false;
   let told = 0;
@@ -172,8 +178,8 @@ export async function showEvents(words: EventWords, place: Place & { signal: Abo
         // Nobody was ever there, or nobody waits for a return: then it is a failure like that of any other command.
         if (state === "lost" && (!isOpened || words.follow !== true)) throw why ?? new Error("the stream of events ended");
         if (state === "lost" && !isLost)
-          terminal.say(`the scheduler at ${client.url} does not answer; reconnecting, nothing is missed`);
-        else if (state === "open" && isLost) terminal.say("connected again, nothing missed");
+          terminal.say(`the scheduler at ${client.url} does not answer; reconnecting, ${kept.lost}`);
+        else if (state === "open" && isLost) terminal.say(`connected again, ${kept.back}`);
         isLost = state === "lost";
         isOpened = true;
         if (words.follow !== true) quiet ??= setTimeout(() => stop.abort(), quietMs);
@@ -198,6 +204,33 @@ export async function showEvents(words: EventWords, place: Place & { signal: Abo
     if (quiet !== null) clearTimeout(quiet);
   }
   return exitCodes.ok;
+}
+
+/** Topics of which nothing is in the log, and those of which not everything is. */
+const volatileTopics: readonly string[] = ["wire", "wire.frame", "worker.heartbeat"];
+const mixedTopics: readonly string[] = [...volatileTopics, "worker"];
+
+/** What can be promised over a broken connection: only the log is told again. */
+function keptOf({
+  topics,
+  runId,
+  nodeId,
+}: {
+  topics: string | undefined;
+  runId: string | undefined;
+  nodeId: string | undefined;
+}) {
+  const named = topics === undefined || topics === "" || topics === "*" ? null : topics.split(",");
+  // Without a topic everything is told but frames; heartbeats are about no run.
+  const isMixed = named === null ? runId === undefined && nodeId === undefined : named.some((one) => mixedTopics.includes(one));
+  if (named?.every((one) => volatileTopics.includes(one)) === true)
+    return {
+      lost: `what passes meanwhile is in no log and not told later (${named.join(", ")})`,
+      back: "what passed meanwhile is missing",
+    };
+  if (isMixed)
+    return { lost: "nothing of the log is missed", back: "nothing of the log missed; heartbeats and frames are in none" };
+  return { lost: "nothing is missed", back: "nothing missed" };
 }
 
 const nothingTold = (since: string | undefined): string =>

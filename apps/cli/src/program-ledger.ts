@@ -1,6 +1,6 @@
 // The commands about what has happened, saved views, the live picture and the browser, and their flags.
 
-import { queryKeys } from "@astraflow/protocol";
+import { type QueryPage, queryKeys } from "@astraflow/protocol";
 import { Option } from "commander";
 import { setExamples } from "./help.ts";
 import {
@@ -13,6 +13,7 @@ import {
   requeueLetter,
   showEvents,
 } from "./ledger-command.ts";
+import { setOffers } from "./offers.ts";
 import { openPage } from "./open-command.ts";
 import {
   type Add,
@@ -88,7 +89,7 @@ const addAudit: Add = (program, world, finish) => {
   )
     .description("what was done, newest first")
     .option("--action <action>", "exactly this action, such as worker.drain")
-    .option("--actor <id>", "by this user or token")
+    .option("--actor <id>", "by this user or token, by name or id")
     .option("--target <id>", "to this thing")
     .option("--run <run>", "to this run and its tasks, by its id, shortened while unique")
     .option("--since <instant>", "nothing older than this: 2h, 2026-01-31 or 2026-01-31T12:00:00Z", readWhen)
@@ -121,7 +122,7 @@ const addViews: Add = (program, world, finish) => {
     'astra runs list --view "late ones"',
     'astra views rm "late ones"',
   ]);
-  const pages = Object.keys(queryKeys);
+  const pages = Object.keys(queryKeys) as QueryPage[];
   const viewWord = "its name or id, shortened while unique";
   withList(views.command("list").alias("ls"), ["astra views list", "astra views list --page runs", "astra views list --json"])
     .description("one's own and those that are shared")
@@ -135,11 +136,16 @@ const addViews: Add = (program, world, finish) => {
     .description("one view")
     .argument("<view>", viewWord)
     .action(async (word: string, words: CommonWords) => finish(await showView(word, openPlace(words, world))));
-  withChange(views.command("save"), [
-    'astra views save "late ones" --filter "status:failed since:1d"',
-    'astra views save mine --page workers --filter "pool:gpu" --shared',
-    "astra views save mine --filter status:running --dry-run",
-  ])
+  const pageOf = (words: readonly string[]): QueryPage =>
+    pages.find((page) => words.includes(page) && words[words.indexOf(page) - 1] === "--page") ?? "runs";
+  setOffers(
+    withChange(views.command("save"), [
+      'astra views save "late ones" --filter "status:failed since:1d"',
+      'astra views save mine --page workers --filter "pool:gpu" --shared',
+      "astra views save mine --filter status:running --dry-run",
+    ]),
+    { filter: (words) => queryKeys[pageOf(words)] },
+  )
     .description("keep a filter under a name; one of that name is replaced")
     .argument("<name>", "what it is called")
     .requiredOption("--filter <line>", "key:value words, as --filter of that list takes them")
@@ -161,11 +167,16 @@ const addViews: Add = (program, world, finish) => {
 
 const addScreen: Add = (program, world, finish) => {
   withCommon(program.command("top"), ["astra top", "astra top --once", "astra top --every 5000 --json"])
-    .description("the fleet and its open runs, live")
+    .description("the fleet and its open runs, live; q ends it")
     .option("--once", "one look, as rows, then end")
     .option("--every <ms>", "between looks", readWhole(everyMsMin, 3_600_000), 1_000)
     .action(async (words: CommonWords & { once?: boolean; every: number }) =>
-      finish(await showTop({ once: words.once ?? false, everyMs: words.every }, openPlace(words, world))),
+      finish(
+        await showTop(
+          { once: words.once ?? false, everyMs: words.every },
+          { ...openPlace(words, world), ...(world.listenKeys && { listenKeys: world.listenKeys }) },
+        ),
+      ),
     );
   withCommon(program.command("open"), ["astra open", "astra open 7c1e", "astra open demo-worker --json"])
     .description("the page of a run, a worker or a workflow in the browser; without one, the first page")

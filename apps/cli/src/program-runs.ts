@@ -251,6 +251,7 @@ const addSteering: Add = (runs, world, finish) => {
 const bulkVerbs = {
   cancel: "stop every run that matches",
   retry: "start every run that matches anew, with what succeeded",
+  replay: "start every run that matches anew, with another version of its workflow or from a node on",
   dismiss: "close the dead letters of every run that matches",
 } as const;
 
@@ -261,8 +262,8 @@ function addBulk(program: Command, world: CliWorld, finish: (code: number) => vo
     'astra bulk retry --filter "status:failed since:1h"',
     "astra bulk dismiss --workflow welcome --yes",
   ]);
-  for (const [verb, description] of Object.entries(bulkVerbs))
-    withFilter(
+  for (const [verb, description] of Object.entries(bulkVerbs)) {
+    const command = withFilter(
       withCommon(bulk.command(verb), [
         `astra bulk ${verb} --status failed --dry-run`,
         `astra bulk ${verb} --search "E.TIMEOUT" --yes`,
@@ -281,4 +282,12 @@ function addBulk(program: Command, world: CliWorld, finish: (code: number) => vo
       .option("--dry-run", "count, change nothing")
       .option("-y, --yes", "do it without asking; needed where nobody can be asked")
       .action(async (words: CommonWords & BulkWords) => finish(await changeRuns(verb, words, openPlace(words, world))));
+    if (verb === "replay")
+      command
+        .option(
+          "--from <node>",
+          "id of the node, in each run, that runs anew with all that follows (default: what did not succeed)",
+        )
+        .option("--version <version>", "same, latest, draft or a number (default: same)");
+  }
 }

@@ -6,6 +6,7 @@ import { createClient } from "./client.ts";
 import { readConnection } from "./connection.ts";
 import { type Ask, agreeing, rehearse } from "./consent.ts";
 import { setExamples } from "./help.ts";
+import { type FilterKeys, setOffers } from "./offers.ts";
 import { type OutputForm, outputs, type Place } from "./place.ts";
 import { createTerminal, type Output, type Terminal } from "./terminal.ts";
 
@@ -18,9 +19,13 @@ export interface CliWorld {
   readonly hurrying: AbortSignal;
   /** Puts a question to the person; absent or null where nobody sits there. */
   readonly ask?: Ask;
+  /** Tells every key that the person presses, until the returned function is called; absent where nobody sits there. */
+  readonly listenKeys?: ListenKeys;
   /** Opens an address in a browser; false where there is none. */
   readonly browse?: (url: string) => Promise<boolean>;
 }
+
+export type ListenKeys = (hear: (key: string) => void) => () => void;
 
 export interface CommonWords {
   readonly json?: boolean;
@@ -121,8 +126,8 @@ export function withList(command: Command, examples: readonly string[], { limit 
 }
 
 /** The query line, as the console has it. */
-export function withFilter(command: Command, keys: Readonly<Record<string, unknown>>): Command {
-  return command
+export function withFilter(command: Command, keys: FilterKeys): Command {
+  return setOffers(command, { filter: () => keys })
     .option("--filter <line>", `key:value words; keys: ${Object.keys(keys).join(", ")}`)
     .option("--view <view>", "a saved view of this list, by name; see astra views");
 }

@@ -110,7 +110,7 @@ describe("every command", () => {
     workers: ["list", "show", "diagnose", "drain", "undrain", "kick", "enrol"],
     views: ["list", "show", "save", "remove"],
     letters: ["list", "requeue", "dismiss"],
-    bulk: ["cancel", "retry", "dismiss"],
+    bulk: ["cancel", "retry", "replay", "dismiss"],
     audit: ["list"],
     queues: ["list", "show"],
   };

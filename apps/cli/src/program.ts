@@ -3,15 +3,16 @@
 
 import { readFileSync } from "node:fs";
 import { Command, CommanderError } from "commander";
-import { loadCommand } from "./app-loader.ts";
+import { isAppName, loadCommand } from "./app-loader.ts";
 import { runBench } from "./bench-command.ts";
 import { createClient } from "./client.ts";
-import { commandOf, completeWords, completionScript, liveWords, type Shell, shells } from "./completion-command.ts";
+import { commandOf, completeWords, completionScript, type Known, liveWords, type Shell, shells } from "./completion-command.ts";
 import { readConnection } from "./connection.ts";
 import { Rehearsal, showRehearsal } from "./consent.ts";
 import { runDoctor } from "./doctor-command.ts";
 import { CliFailure, describeFailure, exitCodes, usageFailure } from "./failure.ts";
 import { formatHelp, setExamples } from "./help.ts";
+import { setOffers } from "./offers.ts";
 import { addFleet } from "./program-fleet.ts";
 import { addLedger } from "./program-ledger.ts";
 import { addRuns } from "./program-runs.ts";
@@ -110,7 +111,10 @@ function readVersion(): string {
 }
 
 const addStarters: Add = (program, world, finish) => {
-  withCommon(program.command("up"), ["astra up", "astra up --listen 127.0.0.1:0 --data-dir ./var", "astra up --no-demo"])
+  setOffers(
+    withCommon(program.command("up"), ["astra up", "astra up --listen 127.0.0.1:0 --data-dir ./var", "astra up --no-demo"]),
+    { values: { "log-level": ["trace", "debug", "info", "warn", "error", "fatal", "silent"] } },
+  )
     .description("a scheduler, a worker and a demo run on this machine, for trying things out")
     .option("--listen <host:port>", "where the scheduler listens (default 127.0.0.1:8080, or a free port if that is taken)")
     .option("--data-dir <dir>", "where both keep their files", "./var")
@@ -135,6 +139,9 @@ const addStarters: Add = (program, world, finish) => {
   }
 };
 
+const profiles = ["default", "calm", "crashes", "network", "session", "store", "clocks", "disk", "workflow"] as const;
+const benches = ["chain", "engine", "postgres", "session", "slice"] as const;
+
 const addTools: Add = (program, world, finish) => {
   withCommon(program.command("doctor"), [
     "astra doctor",
@@ -151,20 +158,19 @@ const addTools: Add = (program, world, finish) => {
       const store = words.store ?? world.env["ASTRA_SCHEDULER_STORE"];
       finish(await runDoctor({ dataDir, listen, store, failpoints, json }, openTerminal(words, world)));
     });
-  withForm(program.command("sim"), [
-    "astra sim --seeds 1..1000 --jobs 2",
-    "astra sim --seed 7 --story",
-    "astra sim --profile network --shrink --save",
-  ])
+  setOffers(
+    withForm(program.command("sim"), [
+      "astra sim --seeds 1..1000 --jobs 2",
+      "astra sim --seed 7 --story",
+      "astra sim --profile network --shrink --save",
+    ]),
+    { values: { profile: profiles } },
+  )
     .description("play seeds of a simulated world full of faults, and judge what was promised")
     .option("--seeds <from..to>", "the seeds to play (default 1..200)")
     .option("--seed <n>", "one seed", readWhole(0, 999_999_999))
     .option("--story", "tell what happens in that seed, line by line")
-    .option(
-      "--profile <name>",
-      "which faults: default, calm, crashes, network, session, store, clocks, disk, workflow",
-      "default",
-    )
+    .option("--profile <name>", `which faults: ${profiles.join(", ")}`, "default")
     .option("--refuse-resume", "answer every resume with a reset: all promises must hold without")
     .option("--shrink", "find the smallest schedule of faults of every seed that fails")
     .option("--twice", "play every seed twice and compare the traces")
@@ -189,8 +195,11 @@ const addTools: Add = (program, world, finish) => {
       const wish = { seeds, seed, profile, plant, jobs, json, ...flags };
       finish(await runSim(wish, { terminal: openTerminal(words, world), stopping: world.stopping }));
     });
-  withForm(program.command("bench"), ["astra bench engine", "astra bench slice --tasks 2000", "astra bench postgres --json"])
-    .description("the measurements (inside the repository): chain, engine, postgres, session, slice")
+  setOffers(
+    withForm(program.command("bench"), ["astra bench engine", "astra bench slice --tasks 2000", "astra bench postgres --json"]),
+    { values: { words: benches } },
+  )
+    .description(`the measurements (inside the repository): ${benches.join(", ")}`)
     .argument("[words...]", "which one, and its own flags")
     .allowUnknownOption()
     .action(async (args: string[], words: CommonWords) =>
@@ -224,7 +233,7 @@ const addCompletion: Add = (program, world, finish) => {
     .argument("[words...]", "all words so far")
     .action(async (args: string[], words: CommonWords) => {
       const valueOf = (flag: string): string | undefined => (args.includes(flag) ? args[args.indexOf(flag) + 1] : undefined);
-      const found = await completeWords(program, args, async (kind) => {
+      const live: Known["live"] = async (kind) => {
         const connection = readConnection({
           url: valueOf("--url"),
           token: valueOf("--token"),
@@ -232,7 +241,9 @@ const addCompletion: Add = (program, world, finish) => {
           env: world.env,
         });
         return liveWords(kind, createClient(connection, { waitMs: completionMs }));
-      }).catch((cause: unknown) => {
+      };
+      const appFlags: Known["appFlags"] = async (name) => (isAppName(name) ? (await loadCommand(name)).flags : null);
+      const found = await completeWords(program, args, { live, appFlags }).catch((cause: unknown) => {
         // Nobody there, or not allowed: a shell that completes has no place for words about it, and offers nothing.
         if (cause instanceof CliFailure) return [];
         throw cause;

@@ -6,7 +6,7 @@ import { type FilterWords, valuesOf } from "./filtering.ts";
 import { pick } from "./finding.ts";
 import { type Place, printList, printOne, span } from "./place.ts";
 import { layTable, tame } from "./terminal.ts";
-import { pairs } from "./why-command.ts";
+import { pairs } from "./why-words.ts";
 
 type Queue = QueueList["items"][number];
 

@@ -1,8 +1,8 @@
 // `astra runs cancel|retry|replay|rebind|skip` and `astra bulk`: changing runs that are under way or over.
 
 import { setTimeout as pause } from "node:timers/promises";
-import type { Bulk, BulkFilter, BulkRequest, RunRef, Steered } from "@astraflow/protocol";
-import { type ExitCode, exitCodes, usageFailure } from "./failure.ts";
+import type { Bulk, BulkFilter, BulkRequest, RunPlan, RunRef, Steered } from "@astraflow/protocol";
+import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
 import { type RunsWords, runsOfWorker, runsQuery } from "./filtering.ts";
 import { findNodeOfRun, findRun } from "./finding.ts";
 import { type Place, printOne } from "./place.ts";
@@ -80,7 +80,12 @@ export async function skipNode(id: string, node: string, reason: string | undefi
   return reportSteered(await client.skipNode({ runId, nodeId, body: { ...(reason !== undefined && { reason }) } }), place);
 }
 
-export function reportNew(ref: RunRef, place: Place): ExitCode {
+export function reportNew(ref: RunRef | RunPlan, place: Place): ExitCode {
+  if ("dryRun" in ref)
+    throw new CliFailure(exitCodes.failed, {
+      error: "E.INTERNAL",
+      message: "A run was asked for, and only its plan was answered.",
+    });
   printOne(ref, [ref.runId], place);
   if (!place.json) place.terminal.say(`a new run; next: astra runs watch ${ref.runId}`);
   return exitCodes.ok;
@@ -100,6 +105,8 @@ function reportSteered(steered: Steered, place: Place): ExitCode {
 }
 
 export interface BulkWords extends RunsWords {
+  readonly from?: string;
+  readonly version?: string;
   readonly reason?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
@@ -113,14 +120,18 @@ export async function changeRuns(action: string, words: BulkWords, place: Place)
   const request: BulkRequest = {
     action: action as BulkRequest["action"],
     filter: await readFilter(words, place),
+    ...(words.from !== undefined && { from: words.from }),
+    ...(words.version !== undefined && { version: readVersion(words.version) }),
     ...(words.reason !== undefined && { reason: words.reason }),
   };
   if (words.dryRun === true || words.yes !== true) {
     const plan = await client.changeRuns({ body: { ...request, dryRun: true } });
     const isOne = plan.matched === 1 && plan.isPartial !== true;
     const count = `${plan.matched}${plan.isPartial === true ? " or more" : ""} ${isOne ? "run" : "runs"}`;
-    if (words.dryRun === true) return printOne(plan, [`${count} ${isOne ? "matches" : "match"}; nothing was changed`], place);
-    await place.agree(`${action} ${count}`);
+    const idle = plan.unchanged === 0 ? "" : `, ${plan.unchanged} of them ${plan.unchanged === 1 ? "needs" : "need"} nothing`;
+    if (words.dryRun === true)
+      return printOne(plan, [`${count} ${isOne ? "matches" : "match"}${idle}; nothing was changed`], place);
+    await place.agree(`${action} ${count}${idle}`);
   }
   let bulk: Bulk = await client.changeRuns({ body: request });
   while (bulk.status === "running") {
@@ -130,7 +141,9 @@ export async function changeRuns(action: string, words: BulkWords, place: Place)
   }
   terminal.settle();
   const refusals = bulk.refusals.map(({ runId, code, message }) => `refused ${runId} ${code}: ${tame(message)}`);
-  printOne(bulk, [`${bulk.changed} changed, ${bulk.unchanged} needed nothing, ${bulk.refused} refused`, ...refusals], place);
+  const started = (bulk.started ?? []).map(({ runId, newRun }) => `${runId} runs again as ${newRun}`);
+  const counts = `${bulk.changed} changed, ${bulk.unchanged} needed nothing, ${bulk.refused} refused`;
+  printOne(bulk, [counts, ...started, ...refusals], place);
   return bulk.refused > 0 ? exitCodes.failed : exitCodes.ok;
 }
 

@@ -3,6 +3,7 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { CliFailure, type ExitCode, exitCodes } from "./failure.ts";
 import type { Place } from "./place.ts";
+import type { ListenKeys } from "./program-words.ts";
 import { drawTop, type Moment, topRows } from "./top-picture.ts";
 
 export interface TopWords {
@@ -14,7 +15,24 @@ export interface TopWords {
 export const everyMsMin = 100;
 const shownMax = 200;
 
-export async function showTop(words: TopWords, place: Place & { signal: AbortSignal }): Promise<ExitCode> {
+type TopPlace = Place & { readonly signal: AbortSignal; readonly listenKeys?: ListenKeys };
+
+/** Ends well at the key q, where there is a picture and somebody before it. */
+export async function showTop(words: TopWords, place: TopPlace): Promise<ExitCode> {
+  const quitting = new AbortController();
+  const isWatched = place.terminal.isLive && !place.json && !words.once;
+  const endListening = isWatched ? place.listenKeys?.((key) => quitKeys.includes(key) && quitting.abort()) : undefined;
+  try {
+    const code = await watch(words, { ...place, signal: AbortSignal.any([place.signal, quitting.signal]) });
+    return quitting.signal.aborted ? exitCodes.ok : code;
+  } finally {
+    endListening?.();
+  }
+}
+
+const quitKeys: readonly string[] = ["q", "Q"];
+
+async function watch(words: TopWords, place: TopPlace): Promise<ExitCode> {
   const { terminal, client, signal } = place;
   let isLost = false;
   let isSeen = false;
@@ -26,7 +44,8 @@ export async function showTop(words: TopWords, place: Place & { signal: AbortSig
       if (isLost) terminal.say("connected again");
       isLost = false;
       isSeen = true;
-      show(moment, words, place);
+      // A picture that was under way when it was told to end would stand below the last one.
+      if (!signal.aborted || !terminal.isLive) show(moment, words, place);
       if (words.once) return exitCodes.ok;
     } catch (cause) {
       const isAway = cause instanceof CliFailure && cause.exitCode === exitCodes.unreachable;
@@ -56,15 +75,17 @@ async function look({ client, now }: Place): Promise<Moment> {
   return { url: client.url, at: now(), scaling, workers: there, runs: runs.items, queues: queues.items };
 }
 
-function show(moment: Moment, { once }: TopWords, { terminal, json }: Place): void {
+function show(moment: Moment, { once }: TopWords, { terminal, json, listenKeys }: TopPlace): void {
   const { scaling, workers, runs, queues, at } = moment;
+  const { paint, width } = terminal;
   if (json) {
     const data = { at: new Date(at).toISOString(), scaling, workers, runs, queues };
     terminal.print(JSON.stringify({ cursor: String(scaling.asOf), ...data }));
   } else if (terminal.isLive && !once)
-    terminal.draw(drawTop(moment, { paint: terminal.paint, columns: terminal.columns, rows: terminal.rows }));
+    terminal.draw(
+      drawTop(moment, { paint, columns: terminal.columns, rows: terminal.rows, isWatched: listenKeys !== undefined }),
+    );
   else {
-    const { paint, width } = terminal;
     // Printed once on a screen it is a picture of any length; in a pipe it is rows.
     const lines = Number.isFinite(width)
       ? drawTop(moment, { paint, columns: width, rows: Number.POSITIVE_INFINITY })

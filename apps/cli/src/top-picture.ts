@@ -20,19 +20,22 @@ export interface TopOptions {
   readonly paint: Paint;
   readonly columns: number;
   readonly rows: number;
+  /** It is drawn again and again, and ends at a key. */
+  readonly isWatched?: boolean;
 }
 
 /** Heads, blank lines, the lines that count what was left out, and the one where the cursor stands. */
 const frameRows = 12;
 
-export function drawTop(moment: Moment, { paint, columns, rows }: TopOptions): string[] {
+export function drawTop(moment: Moment, { paint, columns, rows, isWatched = false }: TopOptions): string[] {
   const [workers, runs, queues] = share(Math.max(3, rows - frameRows), [
     moment.workers.length,
     moment.runs.length,
     moment.queues.length,
   ]);
+  const keys = isWatched ? ` · ${paint.dim("q: quit")}` : "";
   const lines = [
-    `${paint.bold("astra top")} · ${moment.url} · ${new Date(moment.at).toISOString().slice(11, 19)}Z`,
+    `${paint.bold("astra top")} · ${moment.url} · ${new Date(moment.at).toISOString().slice(11, 19)}Z${keys}`,
     sumsOf(moment),
     "",
     ...part(workerTable(moment), workers, "workers", { paint, columns }),

@@ -84,6 +84,7 @@ export async function listWorkers(words: WorkerListWords, place: Place): Promise
           kind: "text",
         },
         { head: "POOL", of: ({ capabilities }) => capabilities?.pool ?? "", isWide: true },
+        { head: "TAGS", of: ({ capabilities }) => tagsOf(capabilities?.tags), isWide: true },
         { head: "HOST", of: ({ hostname }) => hostname ?? "", isWide: true },
         { head: "QUEUE", of: ({ queues }) => queues.join(" "), isWide: true },
         { head: "INSTANCE", of: ({ instanceId }) => instanceId ?? "", kind: "id" },
@@ -199,3 +200,8 @@ export function findWorker(word: string, workers: readonly Worker[]): Worker {
   }
   return only;
 }
+
+const tagsOf = (tags: Readonly<Record<string, string>> = {}): string =>
+  Object.entries(tags)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");

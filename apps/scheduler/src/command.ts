@@ -4,9 +4,11 @@
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { Fault } from "@astraflow/protocol";
+import { Fault, faultText, settingsText } from "@astraflow/protocol";
 import { type Config, describeSettings, readConfig } from "./config.ts";
 import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
+import { logLevels } from "./setting-readers.ts";
+import { flagOf, settingKeys, settingTable } from "./setting-table.ts";
 import { StartRefusal } from "./start-refusal.ts";
 
 /** `replaced` has a code of its own: starting again would take the name back and end the other one. */
@@ -14,12 +16,19 @@ const exitCodes = { ok: 0, died: 1, refused: 2, replaced: 3, terminated: 143 } a
 
 export interface SchedulerCommand {
   readonly name: "scheduler";
+  /** With the only values there are, where they can be counted. */
+  readonly flags: readonly { readonly flag: string; readonly help: string; readonly values?: readonly string[] }[];
   /** Runs until it is told to end; answers the exit code. */
   run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
 }
 
 export const schedulerCommand: SchedulerCommand = {
   name: "scheduler",
+  flags: settingKeys.map((key) => ({
+    flag: flagOf(key),
+    help: settingTable[key].help,
+    ...(key === "logLevel" && { values: logLevels }),
+  })),
   async run(argv, env) {
     hideWords(argv);
     const answer = readConfig({ argv, env, readFile: (path) => readFileSync(path, "utf8") });
@@ -31,7 +40,7 @@ export const schedulerCommand: SchedulerCommand = {
         process.stdout.write(`${readVersion()}\n`);
         return exitCodes.ok;
       case "refused":
-        for (const problem of answer.problems) process.stderr.write(`astra scheduler: ${problem}\n`);
+        process.stderr.write(settingsText(answer.problems, "astra scheduler --help"));
         return exitCodes.refused;
       case "start":
         return runScheduler(answer.config);
@@ -52,7 +61,8 @@ async function runScheduler(config: Config): Promise<number> {
     scheduler = await startScheduler(config, log);
   } catch (cause) {
     if (!(cause instanceof StartRefusal)) throw cause;
-    process.stderr.write(`astra scheduler: ${cause.message}\n`);
+    const code = cause.cause instanceof Fault ? cause.cause.code : "E.CONFIG.INVALID";
+    process.stderr.write(faultText({ code, message: cause.message }));
     return exitCodes.refused;
   }
   signals.promise();

@@ -2,24 +2,24 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
-import { Fault } from "@astraflow/protocol";
+import { Fault, settingsText } from "@astraflow/protocol";
 import pino from "pino";
 import { readConfig } from "./config.ts";
 import { keepInstanceId } from "./instance-id.ts";
-import { type ExitCode, Life } from "./life.ts";
+import { type ExitCode, exitCodes, Life } from "./life.ts";
 import { Signals } from "./signals.ts";
 import { describeUsage } from "./usage.ts";
 
 export async function runWorker(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<ExitCode> {
   const reading = readConfig({ argv, env, hostname: hostname(), readFile: readText, readInput: () => readText(0), isFolder });
-  if ("problems" in reading) return complain(reading.problems);
+  if ("problems" in reading) return complain(reading.problems, "astra worker --help");
   if (reading.wantsHelp) {
     process.stdout.write(describeUsage());
-    return 0;
+    return exitCodes.ok;
   }
   const { config, remarks } = reading;
   const instance = keepInstanceId(config.dataDir);
-  if (instance instanceof Fault) return complain([instance.message]);
+  if (instance instanceof Fault) return complain([instance.message], "astra worker --data-dir DIR");
   const worker = config.instanceId ?? instance;
 
   const log = pino(
@@ -35,9 +35,9 @@ export async function runWorker(argv: readonly string[], env: Readonly<Record<st
   }
 }
 
-function complain(problems: readonly string[]): 2 {
-  for (const problem of problems) process.stderr.write(`worker: ${problem}\n`);
-  return 2;
+function complain(problems: readonly string[], next: string): ExitCode {
+  process.stderr.write(settingsText(problems, next));
+  return exitCodes.usage;
 }
 
 function readText(file: string | 0): string | Error {

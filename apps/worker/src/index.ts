@@ -6,7 +6,12 @@ import { flagOf, type Setting, settings } from "./settings.ts";
 /** A command of the `astra` program. */
 export interface Command {
   readonly name: string;
-  readonly flags: readonly { readonly flag: string; readonly env: string; readonly help: string }[];
+  readonly flags: readonly {
+    readonly flag: string;
+    readonly env: string;
+    readonly help: string;
+    readonly values?: readonly string[];
+  }[];
   /** Answers with the exit code; the process should end then. */
   run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
 }
@@ -15,6 +20,11 @@ export const workerCommand: Command = {
   name: "worker",
   flags: (settings as readonly Setting[])
     .filter((setting) => setting.without === undefined)
-    .map((setting) => ({ flag: `--${flagOf(setting)}`, env: `ASTRA_WORKER_${setting.name}`, help: setting.help })),
+    .map((setting) => ({
+      flag: `--${flagOf(setting)}`,
+      env: `ASTRA_WORKER_${setting.name}`,
+      help: setting.help,
+      ...(setting.reading.as === "one-of" && { values: setting.reading.words }),
+    })),
   run: runWorker,
 };

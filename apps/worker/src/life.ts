@@ -6,6 +6,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
+import { type FaultWords, faultText } from "@astraflow/protocol";
 import { type Announced, type LinkNote, type Outside, openOutboxFolder, type WorkerNote } from "@astraflow/runtime";
 import type { Logger } from "pino";
 import { adviseOn } from "./advice.ts";
@@ -21,10 +22,11 @@ import { TokenFile } from "./token-file.ts";
 import { VitalsReader } from "./vitals.ts";
 
 /**
- * 0 all well, 1 cut short by a second signal, 2 wrong config, 3 refused by the scheduler, 4 what an earlier process kept is damaged,
- * 5 a package ended the thread that loaded it.
+ * 0 all well, 1 what it found or loaded cannot be used, or cut short by a second signal, 2 wrong settings, 4 refused by the scheduler: what
+ * these say of every other command.
  */
-export type ExitCode = 0 | 1 | 2 | 3 | 4 | 5;
+export const exitCodes = { ok: 0, failed: 1, usage: 2, notAllowed: 4 } as const;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
 
 /** A handler that ignores its signal would keep the process alive after its worker has ended. */
 const lingerMs = 500;
@@ -46,7 +48,7 @@ export class Life {
   #staffed: Staffed | undefined;
   #listener: StatusListener | undefined;
   #hasBeenReady = false;
-  #code: ExitCode = 0;
+  #code: ExitCode = exitCodes.ok;
 
   constructor(options: LifeOptions) {
     this.#options = options;
@@ -97,7 +99,8 @@ export class Life {
     try {
       this.#staffed = (await Promise.race([staff(config, options), signals.first()])) ?? undefined;
     } catch (problem) {
-      this.#complain(5, problem instanceof Error ? problem.message : String(problem));
+      const message = problem instanceof Error ? problem.message : String(problem);
+      this.#complain(exitCodes.failed, { code: "E.PKG.INVALID", message, next: "astra worker --packages-dir DIR" });
     }
     if (this.#staffed === undefined) return null;
     for (const { dir, code, message } of this.#staffed.packageProblems()) log.error({ event: "package", dir, code }, message);
@@ -111,7 +114,7 @@ export class Life {
     signals.hear((count, signal) => {
       log.info({ event: "signal", signal }, count === 1 ? "draining; a second signal ends at once" : "ending at once");
       if (count === 1) return worker.leave(config.graceMs);
-      this.#code = 1;
+      this.#code = exitCodes.failed;
       worker.stop();
     });
   }
@@ -134,7 +137,12 @@ export class Life {
       return true;
     } catch (problem) {
       const reason = problem instanceof Error ? problem.message : String(problem);
-      this.#complain(2, `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`);
+      const message = `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`;
+      this.#complain(exitCodes.usage, {
+        code: "E.CONFIG.INVALID",
+        message,
+        next: "astra worker --metrics-listen 127.0.0.1:0",
+      });
       return false;
     }
   }
@@ -151,18 +159,19 @@ export class Life {
       const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics };
       process.stdout.write(`${JSON.stringify(ready)}\n`);
     }
-    if (note.event === "outbox-damaged") this.#complain(4, note.message);
+    if (note.event === "outbox-damaged") this.#complain(exitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: note.message });
     const refusal = note.event === "refused" ? String(note.details?.["code"]) : "";
     if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
-      this.#complain(3, `the scheduler refused this worker (${refusal}): ${note.message}`);
+      const message = `the scheduler refused this worker: ${note.message}`;
+      this.#complain(exitCodes.notAllowed, { code: refusal, message, next: advice });
       // Not from inside the link's own move.
       queueMicrotask(() => this.#staffed?.worker.stop());
     }
   }
 
-  #complain(code: ExitCode, message: string): void {
+  #complain(code: ExitCode, words: FaultWords): void {
     this.#code = code;
-    process.stderr.write(`worker: ${message}\n`);
+    process.stderr.write(faultText(words));
   }
 
   /** The process ends by itself once nothing holds it, and by force where something does. */

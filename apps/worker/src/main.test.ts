@@ -174,7 +174,7 @@ describe("the worker program", () => {
     expect((await started.ended()).code).toBe(0);
   });
 
-  it("[W63] says one sentence per problem, ends with 2 and writes nothing", async () => {
+  it("[W63] [L57] says one sentence per problem, ends with 2 and writes nothing", async () => {
     const started = start(["--max-parallel", "none", "--tokn", "x", "--packages-dir", path.join(makeRoot(), "none")]);
 
     const { code, stdout, stderr } = await started.ended();
@@ -182,9 +182,12 @@ describe("the worker program", () => {
     expect(code).toBe(2);
     expect(stdout).toBe("");
     expect(stderr.trim().split("\n")).toEqual([
-      "worker: --tokn is not a flag of this command; did you mean --token?",
-      "worker: --max-parallel must be a whole number from 1 to 2048",
-      expect.stringMatching(/^worker: --packages-dir names .*none, which is no folder; make it, or correct the path$/),
+      "error E.CONFIG.INVALID: 3 settings cannot be used:",
+      "  --tokn is not a flag of this command; did you mean --token?",
+      "  --max-parallel must be a whole number from 1 to 2048",
+      expect.stringMatching(/^ {2}--packages-dir names .*none, which is no folder; make it, or correct the path$/),
+      "try: astra worker --help",
+      "docs: docs/faults.md#E.CONFIG.INVALID",
     ]);
     expect(existsSync(started.dataDir)).toBe(false);
   });
@@ -195,17 +198,21 @@ describe("the worker program", () => {
     const { code, stderr } = await start([], "/proc/none/of/ours").ended();
 
     expect(code).toBe(2);
-    expect(stderr).toMatch(/^worker: the data directory \/proc\/none\/of\/ours cannot be used: ENOENT.*\n$/);
+    expect(stderr).toMatch(
+      /^error E\.CONFIG\.INVALID: the data directory \/proc\/none\/of\/ours cannot be used: ENOENT.*\ntry: /,
+    );
   });
 
-  it("[W63] ends with 3 when its token is refused and it was told not to insist", async () => {
+  it("[W63] [L57] ends with 4 when its token is refused and it was told not to insist", async () => {
     const door = await scheduler();
     door.refusal = { code: "E.AUTH.INVALID_TOKEN", reason: "the token is wrong" };
 
     const { code, stderr } = await start([...usual(door.url), "--reconnect-abort-on-auth-error"]).ended();
 
-    expect(code).toBe(3);
-    expect(stderr).toContain("worker: the scheduler refused this worker (E.AUTH.INVALID_TOKEN): the token is wrong");
+    expect(code).toBe(4);
+    expect(stderr).toContain(
+      "\nerror E.AUTH.INVALID_TOKEN: the scheduler refused this worker: the token is wrong\ntry: start it",
+    );
   });
 
   it("[W83] killed between a task's end and the ack, sends the result again after its next start and does not run the task again", async () => {
@@ -234,7 +241,7 @@ describe("the worker program", () => {
     expect((await third).payload["running"]).toEqual([]);
   });
 
-  it("[W83] ends with 4 and a sentence when its outbox is damaged, keeps the file aside, and starts without it", async () => {
+  it("[W83] [L57] ends with 1 and a sentence when its outbox is damaged, keeps the file aside, and starts without it", async () => {
     const door = await scheduler();
     const first = start(usual(door.url));
     await first.line();
@@ -252,20 +259,22 @@ describe("the worker program", () => {
 
     const { code, stderr } = await start(usual(door.url), first.dataDir).ended();
 
-    expect(code).toBe(4);
-    expect(stderr).toMatch(/^worker: the outbox of this worker is damaged at byte 0: /m);
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^error E\.OUTBOX\.DAMAGED: the outbox of this worker is damaged at byte 0: /m);
     expect(readdirSync(first.dataDir)).toContainEqual(expect.stringMatching(/^outbox-.*\.journal\.damaged-\d+$/));
     const ready = JSON.parse(await start(usual(door.url), first.dataDir).line()) as Record<string, unknown>;
     expect(ready["ready"]).toBe(true);
   });
 
-  it("[W125] ends with 5 and a sentence when a package ends the thread that loads it", async () => {
+  it("[W125] [L57] ends with 1 and a sentence when a package ends the thread that loads it", async () => {
     const started = start(["--url", "ws://127.0.0.1:1/ws", "--packages-dir", makePackage("process.exit(9);")]);
 
     const { code, stdout, stderr } = await started.ended();
 
-    expect({ code, stdout }).toEqual({ code: 5, stdout: "" });
-    expect(stderr).toContain("worker: the thread of the handlers ended while it loaded the packages: it ended with code 9");
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "" });
+    expect(stderr).toContain(
+      "error E.PKG.INVALID: the thread of the handlers ended while it loaded the packages: it ended with code 9",
+    );
   });
 
   it("[W124] ends at SIGTERM while a package blocks the thread that loads it", async () => {

@@ -6,7 +6,7 @@ import { createParser } from "./sse.ts";
 const event = (id: string, type = "run.status"): string =>
   `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify({ version: "v1", id, type })}\n\n`;
 const fault = (error: string, id = ""): string =>
-  `${id === "" ? "" : `id: ${id}\n`}event: error\ndata: ${JSON.stringify({ error, message: "m" })}\n\n`;
+  `${id === "" ? "" : `id: ${id}\n`}event: stream.error\ndata: ${JSON.stringify({ error, message: "m" })}\n\n`;
 
 /** Connections that say these words and break off. */
 function stage(...streams: (string | Response)[]): { client: Client; cursors: (string | undefined)[]; urls: string[] } {

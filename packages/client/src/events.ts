@@ -31,7 +31,7 @@ export async function* streamEvents(connection: Connection, options: EventsOptio
     try {
       for await (const message of connect(connection, filter, cursor, { signal, opened: () => onState?.("open", null) })) {
         tries = 0;
-        if (message.type === "error") why = readRefusal(message.data, onGap);
+        if (message.type === "stream.error") why = readRefusal(message.data, onGap);
         else if (message.data !== null) yield JSON.parse(message.data) as ServerEvent;
         // After the event was taken, not before: whoever stops in between gets it again.
         if (message.id !== "" && message.id !== cursor) {

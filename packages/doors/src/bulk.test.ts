@@ -20,7 +20,14 @@ function scene(tenants: readonly string[] = ["t1"]) {
     return { items: left.slice(0, limit), next: left.length > limit ? left[limit - 1] : null };
   };
   const reader = { ...kept.reader, page } as Reader;
-  const bulk = createBulk({ link: kept.link, reader, outside, act: () => Promise.resolve(true), digest: (text) => text });
+  const bulk = createBulk({
+    link: kept.link,
+    reader,
+    outside,
+    act: () => Promise.resolve({ isChanged: true }),
+    needsChange: () => true,
+    digest: (text) => text,
+  });
   const put = (name: string, status: "running" | "done", tenant = "t1") => {
     const body = JSON.stringify({ ...blank, ...counts, ...written, status });
     kept.write({ tenant, puts: [{ collection: "bulk", name, body, sort: name, terms: status }] });
@@ -92,7 +99,14 @@ describe("a change of many runs whose scheduler is gone", () => {
     const { link, reader: docs } = createFakeDocs();
     const never = () => new Promise<never>(() => void looks++);
     const reader = { ...docs, page: never } as unknown as Reader;
-    const bulk = createBulk({ link, reader, outside, act: () => Promise.resolve(true), digest: (text) => text });
+    const bulk = createBulk({
+      link,
+      reader,
+      outside,
+      act: () => Promise.resolve({ isChanged: true }),
+      needsChange: () => true,
+      digest: (text) => text,
+    });
 
     for (let at = 0; at < 10; at++) outside.advance(bulkLimits.lookMs);
 

@@ -1,9 +1,10 @@
 // Changes of many runs at once: one document each, with the filter, a cursor and the counts, worked off page by page. Whoever dies in between
 // is followed by whoever finds the document idle; each run is changed by a command that does nothing the second time.
 
-import type { Ask, DocRow, PageQuery, Reader, RunPhase, RunRow } from "@astraflow/engine";
+import type { Ask, DocRow, Reader, RunRow } from "@astraflow/engine";
 import { canonicalText } from "@astraflow/graph";
 import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
+import { pageMax, pageOf } from "./bulk-runs.ts";
 import type { Identity } from "./identity.ts";
 import type { Link } from "./link.ts";
 import type { Outside } from "./outside.ts";
@@ -11,13 +12,15 @@ import type { Outside } from "./outside.ts";
 const bulkCollection = "bulk";
 
 export const bulkLimits = {
-  pageMax: 50,
+  pageMax,
   /** A document that nobody has written for so long is taken over. */
   idleMs: 15_000,
   lookMs: 5_000,
   /** Documents read with one look at a tenant. */
   lookedMax: 1_000,
   refusalsMax: 50,
+  /** Runs started anew that are named. */
+  startedMax: 200,
   /** Runs that a dry run counts. */
   countMax: 10_000,
   /** Tenants whose documents are looked through at once; where there are more they take turns. */
@@ -26,8 +29,15 @@ export const bulkLimits = {
   keptMs: 7 * 86_400_000,
 } as const;
 
-/** What happens to one run; `false`: nothing was to be done. */
-export type BulkAct = (asker: BulkAsker, request: BulkRequest, run: RunRow, word: string) => Promise<boolean>;
+/** What happens to one run. */
+export type BulkAct = (asker: BulkAsker, request: BulkRequest, run: RunRow, word: string) => Promise<BulkDeed>;
+
+export interface BulkDeed {
+  /** False: nothing was to be done. */
+  readonly isChanged: boolean;
+  /** The run that was started in place of this one. */
+  readonly newRun?: string;
+}
 
 export interface BulkAsker {
   readonly identity: Identity;
@@ -46,6 +56,8 @@ interface Body {
   readonly unchanged: number;
   readonly refused: number;
   readonly refusals: Shown["refusals"];
+  /** Absent in what an earlier version wrote. */
+  readonly started?: NonNullable<Shown["started"]>;
   readonly createdAt: number;
   readonly updatedAt: number;
 }
@@ -55,6 +67,8 @@ export interface BulkOptions {
   readonly reader: Reader;
   readonly outside: Outside;
   readonly act: BulkAct;
+  /** Whether there is something to do to a run, as far as its state tells. */
+  readonly needsChange: (request: BulkRequest, run: RunRow) => boolean;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
 }
@@ -68,7 +82,7 @@ export interface Bulk {
   close(): void;
 }
 
-export function createBulk({ link, reader, outside, act, digest }: BulkOptions): Bulk {
+export function createBulk({ link, reader, outside, act, needsChange, digest }: BulkOptions): Bulk {
   const busy = new Set<string>();
   /** Which revision of what runs was seen, and since when by the clock here: those of other schedulers may go differently. */
   const seen = new Map<string, { readonly tenant: string; readonly rev: number; readonly at: number }>();
@@ -197,10 +211,11 @@ export function createBulk({ link, reader, outside, act, digest }: BulkOptions):
         unchanged: 0,
         refused: 0,
         refusals: [],
+        started: [],
         createdAt: now,
         updatedAt: now,
       };
-      if (request.dryRun === true) return countOnly(reader, tenant, id, blank);
+      if (request.dryRun === true) return countOnly(reader, tenant, id, blank, needsChange);
       const { rev, isRepeated } = await write(tenant, id, 0, blank, `run.bulk.${request.action}`, ask);
       if (isRepeated) {
         const before = await find(tenant, id);
@@ -238,8 +253,11 @@ async function change(act: BulkAct, id: string, body: Body, run: RunRow): Promis
   const { request, identity, requestId } = body;
   const counted = { ...body, matched: body.matched + 1 };
   try {
-    const isChanged = await act({ identity, requestId }, request, run, `${id}:${run.id}`);
-    return isChanged ? { ...counted, changed: body.changed + 1 } : { ...counted, unchanged: body.unchanged + 1 };
+    const { isChanged, newRun } = await act({ identity, requestId }, request, run, `${id}:${run.id}`);
+    if (!isChanged) return { ...counted, unchanged: body.unchanged + 1 };
+    const { started = [] } = body;
+    const isNamed = newRun !== undefined && started.length < bulkLimits.startedMax;
+    return { ...counted, changed: body.changed + 1, started: isNamed ? [...started, { runId: run.id, newRun }] : started };
   } catch (why) {
     // What is refused for one run is told and keeps nobody else; a store or engine that is away stops the work until it is back.
     if (!(why instanceof Fault) || passing.has(why.code)) throw why;
@@ -250,54 +268,29 @@ async function change(act: BulkAct, id: string, body: Body, run: RunRow): Promis
 
 const passing: ReadonlySet<string> = new Set(["E.STORE.BUSY", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.INTERNAL"]);
 
-/** Newest first, so that runs which the work itself starts are never met. */
-async function pageOf(
+async function countOnly(
   reader: Reader,
   tenant: string,
-  { filter }: BulkRequest,
-  cursor: string | null,
-): Promise<{ items: readonly RunRow[]; next: string | null }> {
-  const { status, workflowId, clientId, since, until, q, runIds } = filter;
-  if (runIds !== undefined) return namedRuns(reader, tenant, runIds, cursor);
-  const query: PageQuery = {
-    page: "runs",
-    tenant,
-    limit: bulkLimits.pageMax,
-    ...(cursor !== null && { before: cursor }),
-    ...(workflowId !== undefined && { source: workflowId }),
-    ...(clientId !== undefined && { client: clientId }),
-    ...(since !== undefined && { since: Date.parse(since) }),
-    ...(until !== undefined && { until: Date.parse(until) }),
-    ...(q !== undefined && q.trim() !== "" && { search: q }),
-  };
-  const { items, next } = await reader.page(query);
-  const phases = status?.flatMap((one): RunPhase[] => (one === "running" ? ["running", "ending"] : [one]));
-  return { items: phases === undefined ? items : items.filter((run) => phases.includes(run.phase)), next };
-}
-
-async function namedRuns(reader: Reader, tenant: string, ids: readonly string[], cursor: string | null) {
-  const left = [...ids].sort((a, b) => (a < b ? 1 : -1)).filter((id) => cursor === null || id < cursor);
-  const page = left.slice(0, bulkLimits.pageMax);
-  const found = await Promise.all(page.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
-  const items = found.flatMap(({ detail }) => (detail === null ? [] : [detail.run]));
-  return { items, next: left.length > page.length ? (page.at(-1) ?? null) : null };
-}
-
-async function countOnly(reader: Reader, tenant: string, id: string, body: Body): Promise<Shown> {
+  id: string,
+  body: Body,
+  needsChange: BulkOptions["needsChange"],
+): Promise<Shown> {
   let matched = 0;
+  let unchanged = 0;
   let looked = 0;
   let cursor: string | null = null;
   do {
     const page: { items: readonly RunRow[]; next: string | null } = await pageOf(reader, tenant, body.request, cursor);
     matched += page.items.length;
+    unchanged += page.items.filter((run) => !needsChange(body.request, run)).length;
     looked += bulkLimits.pageMax;
     cursor = page.next;
   } while (cursor !== null && looked < bulkLimits.countMax);
-  return { ...show(id, { ...body, matched }), status: "planned", isPartial: cursor !== null };
+  return { ...show(id, { ...body, matched, unchanged }), status: "planned", isPartial: cursor !== null };
 }
 
 function show(id: string, body: Body): Shown {
-  const { request, status, matched, changed, unchanged, refused, refusals } = body;
+  const { request, status, matched, changed, unchanged, refused, refusals, started = [] } = body;
   return {
     bulkId: id,
     action: request.action,
@@ -307,6 +300,7 @@ function show(id: string, body: Body): Shown {
     unchanged,
     refused,
     refusals: [...refusals],
+    ...(started.length > 0 && { started: [...started] }),
     createdAt: new Date(body.createdAt).toISOString(),
     updatedAt: new Date(body.updatedAt).toISOString(),
   };

@@ -82,7 +82,7 @@ export interface LeaveWorker {
   readonly reason: string;
 }
 
-export interface DrainWorker extends Ordered {
+export interface DrainWorker extends Steering {
   readonly type: "worker.drain";
   readonly worker: WorkerId;
   readonly on: boolean;
@@ -91,7 +91,7 @@ export interface DrainWorker extends Ordered {
 }
 
 /** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */
-export interface KickWorker extends Ordered {
+export interface KickWorker extends Steering {
   readonly type: "worker.kick";
   readonly worker: WorkerId;
   readonly reason: string;
@@ -130,7 +130,7 @@ export interface EnrolWorker extends Steering {
 }
 
 /** A command for a worker that its session carries out: packages come and go. Kept as a document until the worker has answered. */
-export interface OrderWorker extends Ordered {
+export interface OrderWorker extends Steering {
   readonly type: "worker.order";
   readonly worker: WorkerId;
   readonly id: string;

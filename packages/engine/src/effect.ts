@@ -40,8 +40,14 @@ export type AnswerBody =
     }
   /** `applied: false`: an equal repeat of what is already stored. */
   | { readonly of: "word"; readonly applied: boolean }
-  /** `at`: when it was decided, of what operators ordered. */
-  | { readonly of: "worker"; readonly worker: WorkerId; readonly draining: boolean; readonly at?: number }
+  /** `at`: when it was decided, of what operators ordered. `repeated`: an earlier command under this key did it. */
+  | {
+      readonly of: "worker";
+      readonly worker: WorkerId;
+      readonly draining: boolean;
+      readonly at?: number;
+      readonly repeated?: true;
+    }
   /** Revisions as written, in the order of the command's `puts`; `repeated`: an earlier command under this key did it. */
   | { readonly of: "docs"; readonly revs: readonly number[]; readonly repeated: boolean }
   | {
@@ -53,7 +59,7 @@ export type AnswerBody =
     }
   /** What steering did: one entry per task it touched. `repeated`: an earlier command under this key did it. */
   | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly Steered[]; readonly repeated?: true }
-  | { readonly of: "order"; readonly id: string; readonly sent: boolean };
+  | { readonly of: "order"; readonly id: string; readonly sent: boolean; readonly repeated?: true };
 
 /** One task that an operator moved: from whom, to whom, and what was sent. */
 export interface Steered {

@@ -176,6 +176,8 @@ export type PageQuery =
       readonly limit: number;
       readonly phase?: RunPhase;
       readonly client?: string;
+      /** Workers of whom one has a task of the run, or had it last: of one that was taken back, whoever got it next. */
+      readonly workers?: readonly WorkerId[];
       /** Workflow id, and instants of creation: from, and before. */
       readonly source?: string;
       readonly since?: Millis;

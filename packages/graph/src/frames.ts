@@ -2,6 +2,7 @@
 // When frames are opened and ended is the engine's.
 
 import { canonicalText } from "./canonical.ts";
+import { carriedAt } from "./kept.ts";
 import { isObject, valueAt, withValueAt } from "./path.ts";
 import { withInputs } from "./plan.ts";
 import type { Condition, Container, FrameValues, Loop, Outcome, PlanNode } from "./plan-types.ts";
@@ -16,7 +17,7 @@ export function frameParams(
   let params: unknown = node.params;
   for (const input of container.inputs) {
     if (input.node !== node.ordinal) continue;
-    const value = valueAt(values[input.from.root], input.from.steps);
+    const value = carriedAt(values[input.from.root], input.from.steps);
     if (value !== undefined) params = withValueAt(params, input.to, value);
   }
   return withInputs(params, node, outcome);
@@ -28,7 +29,7 @@ export function frameOutputs(container: Container, outcome: (ordinal: number) =>
   for (const output of container.outputs) {
     const source = outcome(output.node);
     if (source === null) continue;
-    const value = valueAt(output.from.root === "results" ? source.results : source.params, output.from.steps);
+    const value = carriedAt(output.from.root === "results" ? source.results : source.params, output.from.steps);
     if (value !== undefined) outputs = withValueAt(outputs, output.to, value);
   }
   return isObject(outputs) ? outputs : {};

@@ -8,6 +8,7 @@ export type { DiffLine } from "./diff-summary.ts";
 export { editLimits, readEdits } from "./edit-reader.ts";
 export { applyEdits, type Edit } from "./edits.ts";
 export { frameOutputs, frameParams, holds, itemsOf } from "./frames.ts";
+export { type KeptPart, keptPartIn } from "./kept.ts";
 export { type BindingPath, readPath, valueAt, withValueAt } from "./path.ts";
 export { paramsOf, planOf } from "./plan.ts";
 export type {

@@ -3,8 +3,9 @@
 
 import type { Workflow } from "@astraflow/protocol";
 import { type Graph, type Graphs, graphsOf, leastVersion, type Place, scopeOf } from "./graphs.ts";
+import { carriedAt } from "./kept.ts";
 import { type Crossing, crossingKey, crossingPath, type Link, linkOf, scopedKey } from "./links.ts";
-import { type BindingPath, readPath, valueAt, withValueAt } from "./path.ts";
+import { type BindingPath, readPath, withValueAt } from "./path.ts";
 import type { Container, FrameInput, FrameOutput, Input, Outcome, Plan, PlanNode } from "./plan-types.ts";
 import { withDefaults } from "./schema.ts";
 
@@ -177,7 +178,7 @@ export function withInputs(
   for (const input of node.inputs) {
     const source = outcome(input.source);
     if (source === null) continue;
-    const value = valueAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
+    const value = carriedAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
     if (value !== undefined) params = withValueAt(params, input.to, value);
   }
   return typeof params === "object" && params !== null && !Array.isArray(params) ? (params as Record<string, unknown>) : {};

@@ -2,6 +2,7 @@
 // manifests use; `format` and what is in neither table are annotations.
 
 import { canonicalText } from "./canonical.ts";
+import { isReference } from "./kept.ts";
 import { isObject } from "./path.ts";
 import { type Pattern, readPattern } from "./pattern.ts";
 import { partKeywords } from "./schema-keywords-parts.ts";
@@ -19,13 +20,6 @@ export interface Budget {
 }
 
 class OutOfBudget extends Error {}
-
-/** `{"resourceRef": {"resourceId": …}}` and nothing beside it. */
-function isReference(value: unknown): boolean {
-  if (!isObject(value) || Object.keys(value).length !== 1) return false;
-  const ref = value["resourceRef"];
-  return isObject(ref) && typeof ref["resourceId"] === "string";
-}
 
 export class Judge implements Judging {
   readonly #root: unknown;

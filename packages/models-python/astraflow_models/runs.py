@@ -127,6 +127,7 @@ class RunNodeStatus(TypedDict):
     workerName: NotRequired[str]
     startedAt: NotRequired[str]
     finishedAt: NotRequired[str]
+    # Of its dispatch, as revision of its results: it grows, and is not counted from 1. Absent while it has none.
     seq: NotRequired[int]
     # A dispatch was sent and the worker has not acknowledged it.
     pendingAck: NotRequired[bool]
@@ -165,6 +166,7 @@ class RunError(TypedDict):
 class Run(TypedDict):
     runId: str
     status: "RunStatus"
+    # Of what runs: the workflow with what its packages' manifests add.
     definitionHash: str
     clientId: str
     createdAt: NotRequired[str]
@@ -180,6 +182,8 @@ class Run(TypedDict):
     name: NotRequired[str]
     workflowId: NotRequired[str]
     version: NotRequired[Union[int, Literal["draft"]]]
+    # Of the version as it was published.
+    versionHash: NotRequired[str]
     labels: NotRequired[dict[str, str]]
     startedBy: NotRequired[str]
     # The run that this one retries, replays or takes results from.
@@ -355,6 +359,13 @@ class SteerRequest(TypedDict):
     reason: NotRequired[str]
 
 
+class RetryRequest(TypedDict):
+    # For the log and the audit.
+    reason: NotRequired[str]
+    # Answer the plan, start nothing.
+    dryRun: NotRequired[bool]
+
+
 ReplayRequest = TypedDict("ReplayRequest", {
     # Run this node and all that follows anew; absent: what did not succeed.
     "from": NotRequired[str],
@@ -362,6 +373,8 @@ ReplayRequest = TypedDict("ReplayRequest", {
     "version": NotRequired[Union[Literal["same", "latest", "draft"], int]],
     # Take packages that no worker has brought yet; their nodes wait until one does.
     "allowUnknown": NotRequired[bool],
+    # Answer the plan, start nothing.
+    "dryRun": NotRequired[bool],
 })
 
 
@@ -430,13 +443,18 @@ class BulkRequestFilter(TypedDict):
     runIds: NotRequired[list[str]]
 
 
-class BulkRequest(TypedDict):
-    # retry starts each run anew with what succeeded; dismiss closes the dead letters of the runs.
-    action: Literal["cancel", "retry", "dismiss"]
-    filter: "BulkRequestFilter"
-    reason: NotRequired[str]
+BulkRequest = TypedDict("BulkRequest", {
+    # retry starts each run anew with what succeeded, replay also with another version or from a node on; dismiss closes the dead letters of the runs.
+    "action": Literal["cancel", "retry", "replay", "dismiss"],
+    "filter": "BulkRequestFilter",
+    # Of a replay: the node, in each of the runs, that runs anew with all that follows.
+    "from": NotRequired[str],
+    # Of the workflow; the same by default.
+    "version": NotRequired[Union[Literal["same", "latest", "draft"], int]],
+    "reason": NotRequired[str],
     # Count, change nothing.
-    dryRun: NotRequired[bool]
+    "dryRun": NotRequired[bool],
+})
 
 
 class BulkRefusals(TypedDict):
@@ -445,17 +463,23 @@ class BulkRefusals(TypedDict):
     message: str
 
 
+class BulkStarted(TypedDict):
+    runId: str
+    newRun: str
+
+
 class Bulk(TypedDict):
     bulkId: str
-    action: Literal["cancel", "retry", "dismiss"]
+    action: Literal["cancel", "retry", "replay", "dismiss"]
     status: Literal["running", "done", "planned"]
     # Runs looked at so far that match.
     matched: int
     changed: int
-    # Runs that needed nothing.
+    # Runs that needed nothing; of a dry run, as far as their states tell.
     unchanged: int
     refused: int
     refusals: list["BulkRefusals"]
+    started: NotRequired[list["BulkStarted"]]
     # Of a dry run: more match than were counted.
     isPartial: NotRequired[bool]
     createdAt: str

@@ -45,7 +45,7 @@ export const eventData = {
     ...node,
     status: Type.Union([NodeStatusSchema, oneOf(["dispatching", "completed"])]),
     workerName: optional(name()),
-    seq: optional(int(0)),
+    seq: optional(int(0, undefined, "Of its dispatch, as in the node's detail; absent while it waits for one.")),
     ackPending: optional(Type.Boolean()),
   }),
   "node.error": data("node.error", { ...node, error: ResultErrorSchema }),

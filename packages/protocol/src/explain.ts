@@ -1,6 +1,6 @@
-// Why a value does not have a schema's shape: the first field that is wrong and what was expected there.
+// Why a value does not have a schema's shape: which fields are wrong and what was expected there.
 // Ours rather than the validator's own report, which tests every pattern on every value to the end: on hostile input that took
-// hundreds of milliseconds and once the whole stack. This one stops at the first fault and measures before it matches.
+// hundreds of milliseconds and once the whole stack. This one stops where its reader has seen enough and measures before it matches.
 
 import Format from "typebox/format";
 
@@ -39,71 +39,84 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
 
 /** The first thing that is wrong, or undefined if nothing is. */
 export function findWrong(node: SchemaNode, value: unknown, path: readonly string[] = [], defs: Defs = {}): Wrong | undefined {
+  for (const wrong of wrongsIn(node, value, path, defs)) return wrong;
+  return undefined;
+}
+
+/** What is wrong, in the order of the schema, found as far as it is asked for. */
+export function* wrongsIn(node: SchemaNode, value: unknown, path: readonly string[] = [], defs: Defs = {}): Generator<Wrong> {
   if (node.$defs || node.$ref !== undefined) {
     const known = node.$defs ?? defs;
     const target = known[node.$ref ?? ""];
-    return target && findWrong(target, value, path, known);
+    if (target) yield* wrongsIn(target, value, path, known);
+  } else if (node.anyOf) {
+    const wrong = wrongInUnion(node.anyOf, value, path, defs);
+    if (wrong) yield wrong;
+  } else if (node.type === "object" && isRecord(value)) yield* wrongsInObject(node, value, path, defs);
+  else if (node.type === "array" && Array.isArray(value)) yield* wrongsInArray(node, value, path, defs);
+  else {
+    const expected = wrongWordOf(node, value) ?? wrongPlain(node, value);
+    if (expected !== undefined) yield { path, expected };
   }
-  if (node.anyOf) return wrongInUnion(node.anyOf, value, path, defs);
-  const expected =
-    node.const !== undefined ? wrongWord([node.const], value) : node.enum ? wrongWord(node.enum, value) : undefined;
-  if (expected) return { path, expected };
+}
+
+const wrongWordOf = (node: SchemaNode, value: unknown): string | undefined =>
+  node.const !== undefined ? wrongWord([node.const], value) : node.enum ? wrongWord(node.enum, value) : undefined;
+
+function wrongPlain(node: SchemaNode, value: unknown): string | undefined {
   switch (node.type) {
     case "object":
-      return isRecord(value) ? wrongInObject(node, value, path, defs) : { path, expected: "must be an object" };
+      return "must be an object";
     case "array":
-      return Array.isArray(value) ? wrongInArray(node, value, path, defs) : { path, expected: "must be a list" };
+      return "must be a list";
     case "string":
-      return wrongIf(path, typeof value === "string" ? wrongString(node, value) : "must be a string");
+      return typeof value === "string" ? wrongString(node, value) : "must be a string";
     case "integer":
     case "number":
-      return wrongIf(path, wrongNumber(node, value));
+      return wrongNumber(node, value);
     case "boolean":
-      return wrongIf(path, typeof value === "boolean" ? undefined : "must be true or false");
+      return typeof value === "boolean" ? undefined : "must be true or false";
     case "null":
-      return wrongIf(path, value === null ? undefined : "must be null");
+      return value === null ? undefined : "must be null";
     default:
       return undefined;
   }
 }
-
-const wrongIf = (path: readonly string[], expected: string | undefined) =>
-  expected === undefined ? undefined : { path, expected };
 
 function wrongWord(words: readonly unknown[], value: unknown): string | undefined {
   if (words.includes(value)) return undefined;
   return words.length > 12 ? "must be one of the words known there" : `must be one of ${words.map(String).join(", ")}`;
 }
 
-function wrongInObject(node: SchemaNode, value: Record<string, unknown>, path: readonly string[], defs: Defs): Wrong | undefined {
+type InObject = Record<string, unknown>;
+function* wrongsInObject(node: SchemaNode, value: InObject, path: readonly string[], defs: Defs): Generator<Wrong> {
   const missing = node.required?.filter((key) => !Object.hasOwn(value, key)) ?? [];
-  if (missing.length > 0) return { path, expected: `must have ${missing.join(", ")}` };
+  if (missing.length > 0) yield { path, expected: `must have ${missing.join(", ")}` };
   const properties = node.properties ?? {};
-  for (const [key, child] of Object.entries(properties)) {
-    const wrong = Object.hasOwn(value, key) ? findWrong(child, value[key], [...path, key], defs) : undefined;
-    if (wrong) return wrong;
-  }
+  for (const [key, child] of Object.entries(properties))
+    if (Object.hasOwn(value, key)) yield* wrongsIn(child, value[key], [...path, key], defs);
   const others = node.additionalProperties;
-  if (others === undefined || others === true) return undefined;
+  if (others === undefined || others === true) return;
   for (const key of Object.keys(value)) {
     if (Object.hasOwn(properties, key)) continue;
-    if (others === false) return { path, expected: `must not have ${printable(key)}` };
-    const wrong = findWrong(others, value[key], [...path, key], defs);
-    if (wrong) return wrong;
+    if (others === false) yield { path, expected: `must not have ${printable(key)}` };
+    else yield* wrongsIn(others, value[key], [...path, key], defs);
   }
-  return undefined;
 }
 
-function wrongInArray(node: SchemaNode, value: readonly unknown[], path: readonly string[], defs: Defs): Wrong | undefined {
+function* wrongsInArray(
+  node: SchemaNode,
+  value: readonly unknown[],
+  path: readonly string[],
+  defs: Defs,
+): Generator<Wrong, void> {
   if (node.minItems !== undefined && value.length < node.minItems)
-    return { path, expected: `must have at least ${node.minItems} items` };
+    yield { path, expected: `must have at least ${node.minItems} items` };
+  // What is too long is not looked through.
   if (node.maxItems !== undefined && value.length > node.maxItems)
-    return { path, expected: `must have at most ${node.maxItems} items` };
-  for (const [index, item] of node.items ? value.entries() : []) {
-    const wrong = findWrong(node.items as SchemaNode, item, [...path, String(index)], defs);
-    if (wrong) return wrong;
-  }
-  return undefined;
+    return yield { path, expected: `must have at most ${node.maxItems} items` };
+  for (const [index, item] of node.items ? value.entries() : [])
+    yield* wrongsIn(node.items as SchemaNode, item, [...path, String(index)], defs);
 }
 
 function wrongString(node: SchemaNode, value: string): string | undefined {

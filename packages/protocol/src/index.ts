@@ -25,6 +25,7 @@ export type {
 export { Fault, type FaultDetails, fault } from "./fault.ts";
 export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./fault-codes.ts";
 export { faultPage } from "./fault-page.ts";
+export { type FaultWords, faultText, settingsText } from "./fault-text.ts";
 export {
   type Frame,
   type FrameType,
@@ -124,9 +125,11 @@ export {
   type QueueList,
   type RebindRequest,
   type ReplayRequest,
+  type RetryRequest,
   readBulkRequest,
   readRebindRequest,
   readReplayRequest,
+  readRetryRequest,
   readSteerRequest,
   type Steered,
   type SteerRequest,
@@ -211,4 +214,5 @@ export {
   type WorkflowNode,
   type WorkflowNodeState,
   WorkflowSchema,
+  workflowFaults,
 } from "./workflow.ts";

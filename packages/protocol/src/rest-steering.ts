@@ -12,12 +12,18 @@ const asOf = int(0, undefined, "Position of the log at which this is true.");
 export const SteerRequestSchema = Type.Object({ reason: optional(text("For the log and the audit.")) });
 export type SteerRequest = Static<typeof SteerRequestSchema>;
 
+const rehearse = () => optional(Type.Boolean({ description: "Answer the plan, start nothing." }));
+const ofWorkflow = () =>
+  optional(Type.Union([oneOf(["same", "latest", "draft"]), int(1)], { description: "Of the workflow; the same by default." }));
+
+export const RetryRequestSchema = Type.Object({ ...SteerRequestSchema.properties, dryRun: rehearse() });
+export type RetryRequest = Static<typeof RetryRequestSchema>;
+
 export const ReplayRequestSchema = Type.Object({
   from: optional(id("Run this node and all that follows anew; absent: what did not succeed.")),
-  version: optional(
-    Type.Union([oneOf(["same", "latest", "draft"]), int(1)], { description: "Of the workflow; the same by default." }),
-  ),
+  version: ofWorkflow(),
   allowUnknown: optional(allowUnknown()),
+  dryRun: rehearse(),
 });
 export type ReplayRequest = Static<typeof ReplayRequestSchema>;
 
@@ -110,7 +116,7 @@ const LetterSchema = Type.Object({
 export type DeadLetter = Static<typeof LetterSchema>;
 export const LetterListSchema = page(LetterSchema);
 
-const bulkActions = ["cancel", "retry", "dismiss"] as const;
+const bulkActions = ["cancel", "retry", "replay", "dismiss"] as const;
 const BulkFilterSchema = Type.Object({
   status: optional(list(RunStatusSchema, 5)),
   workflowId: optional(id()),
@@ -122,8 +128,13 @@ const BulkFilterSchema = Type.Object({
 });
 export type BulkFilter = Static<typeof BulkFilterSchema>;
 export const BulkRequestSchema = Type.Object({
-  action: oneOf(bulkActions, "retry starts each run anew with what succeeded; dismiss closes the dead letters of the runs."),
+  action: oneOf(
+    bulkActions,
+    "retry starts each run anew with what succeeded, replay also with another version or from a node on; dismiss closes the dead letters of the runs.",
+  ),
   filter: BulkFilterSchema,
+  from: optional(id("Of a replay: the node, in each of the runs, that runs anew with all that follows.")),
+  version: ofWorkflow(),
   reason: optional(text()),
   dryRun: optional(Type.Boolean({ description: "Count, change nothing." })),
 });
@@ -134,9 +145,10 @@ export const BulkSchema = Type.Object({
   status: oneOf(["running", "done", "planned"]),
   matched: int(0, undefined, "Runs looked at so far that match."),
   changed: int(0),
-  unchanged: int(0, undefined, "Runs that needed nothing."),
+  unchanged: int(0, undefined, "Runs that needed nothing; of a dry run, as far as their states tell."),
   refused: int(0),
   refusals: list(Type.Object({ runId: id(), code: id(), message: text() })),
+  started: optional(list(Type.Object({ runId: id(), newRun: id() }), 200)),
   isPartial: optional(Type.Boolean({ description: "Of a dry run: more match than were counted." })),
   createdAt: instant(),
   updatedAt: instant(),
@@ -147,6 +159,7 @@ export type Bulk = Static<typeof BulkSchema>;
 /** By the names they have in the OpenAPI document. */
 export const steeringSchemas = {
   SteerRequest: SteerRequestSchema,
+  RetryRequest: RetryRequestSchema,
   ReplayRequest: ReplayRequestSchema,
   RebindRequest: RebindRequestSchema,
   Steered: SteeredSchema,
@@ -162,11 +175,13 @@ export const steeringSchemas = {
 
 const reading = { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" } as const;
 const steerShape = shape(SteerRequestSchema, reading);
+const retryShape = shape(RetryRequestSchema, reading);
 const replayShape = shape(ReplayRequestSchema, reading);
 const rebindShape = shape(RebindRequestSchema, reading);
 const bulkShape = shape(BulkRequestSchema, reading);
 
 export const readSteerRequest = (value: unknown): SteerRequest | Fault => steerShape.read(value);
+export const readRetryRequest = (value: unknown): RetryRequest | Fault => retryShape.read(value);
 export const readReplayRequest = (value: unknown): ReplayRequest | Fault => replayShape.read(value);
 export const readRebindRequest = (value: unknown): RebindRequest | Fault => rebindShape.read(value);
 export const readBulkRequest = (value: unknown): BulkRequest | Fault => bulkShape.read(value);

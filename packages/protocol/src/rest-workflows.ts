@@ -113,7 +113,7 @@ const version = {
   revision: int(1, undefined, "Of the draft it was made from."),
   publishedAt: instant(),
   publishedBy: id(),
-  definitionHash: id(),
+  versionHash: id("Of the workflow as it was published; its runs name it too."),
   note: optional(text()),
 };
 export const WorkflowVersionSchema = Type.Object(version);

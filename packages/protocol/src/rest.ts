@@ -106,7 +106,13 @@ export const RunNodeStatusSchema = Type.Object({
   workerName: optional(name()),
   startedAt: optional(instant()),
   finishedAt: optional(instant()),
-  seq: optional(int(0)),
+  seq: optional(
+    int(
+      0,
+      undefined,
+      "Of its dispatch, as revision of its results: it grows, and is not counted from 1. Absent while it has none.",
+    ),
+  ),
   pendingAck: optional(Type.Boolean({ description: "A dispatch was sent and the worker has not acknowledged it." })),
   dispatchId: optional(id("Envelope id of the last dispatch.")),
   ackDeadline: optional(instant()),
@@ -140,7 +146,7 @@ export type RunNodeStatus = Static<typeof RunNodeStatusSchema>;
 export const RunSchema = Type.Object({
   runId: id(),
   status: RunStatusSchema,
-  definitionHash: id(),
+  definitionHash: id("Of what runs: the workflow with what its packages' manifests add."),
   clientId: id(),
   createdAt: optional(instant()),
   startedAt: optional(instant()),
@@ -155,6 +161,7 @@ export const RunSchema = Type.Object({
   name: optional(name("Of the workflow.")),
   workflowId: optional(id()),
   version: optional(Type.Union([int(1), Type.Literal("draft")])),
+  versionHash: optional(id("Of the version as it was published.")),
   labels: optional(map(name())),
   startedBy: optional(name()),
   repeatOf: optional(id("The run that this one retries, replays or takes results from.")),

@@ -54,6 +54,10 @@ export const runsRoutes = {
       status: { schema: id(), description: "queued, running, succeeded, failed, cancelled; several with commas between them." },
       clientId: { schema: id() },
       workflowId: { schema: id() },
+      worker: {
+        schema: id(),
+        description: "Name or instance id: runs of which it has a task, or was the last to have one. Pages may come short.",
+      },
       since: { schema: instant(), description: "Created at or after." },
       until: { schema: instant(), description: "Created before." },
       q: { schema: text(), description: "Words, or their beginnings, of its name, labels, client, id or error." },

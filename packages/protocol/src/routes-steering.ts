@@ -1,6 +1,6 @@
 // The routes that steer runs: skip, retry, replay, rebind, bulk; dead letters; why a node waits; queues.
 
-import { RunRefSchema } from "./rest.ts";
+import { RunPlanSchema, RunRefSchema } from "./rest.ts";
 import {
   BulkRequestSchema,
   BulkSchema,
@@ -10,6 +10,7 @@ import {
   QueueListSchema,
   RebindRequestSchema,
   ReplayRequestSchema,
+  RetryRequestSchema,
   SteeredSchema,
   SteerRequestSchema,
 } from "./rest-steering.ts";
@@ -56,8 +57,9 @@ export const steeringRoutes = {
     path: "/api/v1/runs/{runId}/retry",
     summary: "Start a run anew that takes over what succeeded in this one, which must have ended.",
     params: runId,
-    request: SteerRequestSchema,
+    request: RetryRequestSchema,
     response: RunRefSchema,
+    also: { 200: RunPlanSchema },
   },
   replayRun: {
     ...steering,
@@ -68,6 +70,7 @@ export const steeringRoutes = {
     params: runId,
     request: ReplayRequestSchema,
     response: RunRefSchema,
+    also: { 200: RunPlanSchema },
   },
   rebindRun: { ...rebind, path: "/api/v1/runs/{runId}/rebind" },
   rebindSchedulerRun: { ...rebind, path: "/api/v1/scheduler/runs/{runId}/rebind" },
@@ -144,7 +147,7 @@ export const steeringRoutes = {
     ...steering,
     method: "POST",
     path: "/api/v1/runs/bulk",
-    summary: "Cancel, retry or dismiss every run that matches. The work goes on after the answer, and after a restart.",
+    summary: "Cancel, retry, replay or dismiss every run that matches. The work goes on after the answer, and after a restart.",
     request: BulkRequestSchema,
     response: BulkSchema,
     also: { 200: BulkSchema },

@@ -3,7 +3,7 @@
 
 import type { Static, TSchema } from "typebox";
 import { Compile } from "typebox/compile";
-import { findWrong, isRecord, printable, type SchemaNode } from "./explain.ts";
+import { findWrong, isRecord, printable, type SchemaNode, type Wrong, wrongsIn } from "./explain.ts";
 import { type Fault, fault } from "./fault.ts";
 import type { FaultCode } from "./fault-codes.ts";
 
@@ -21,6 +21,8 @@ export interface ShapeOptions {
 export interface Shape<T> {
   readonly schema: TSchema;
   read(value: unknown): T | Fault;
+  /** All that is wrong, field by field, up to a number of faults; empty where `read` would give the value. */
+  faults(value: unknown, max: number): Fault[];
   /** Removes what the schema does not know, without checking the rest; for messages of our own on their way out. */
   trim(value: unknown): unknown;
   /** Compiles now rather than on the first message, which may come from a stranger. */
@@ -47,7 +49,15 @@ export function shape<S extends TSchema>(schema: S, options: ShapeOptions): Shap
     read(value) {
       const { check, onRead } = prepare();
       const trimmed = onRead(value);
-      return check(trimmed) ? (trimmed as Static<S>) : explain(source as SchemaNode, trimmed, options);
+      return check(trimmed) ? (trimmed as Static<S>) : explain(findWrong(source as SchemaNode, trimmed), options);
+    },
+    faults(value, max) {
+      const { check, onRead } = prepare();
+      const trimmed = onRead(value);
+      if (check(trimmed)) return [];
+      const faults: Fault[] = [];
+      for (const wrong of wrongsIn(source as SchemaNode, trimmed)) if (faults.push(explain(wrong, options)) >= max) break;
+      return faults.length === 0 ? [explain(undefined, options)] : faults;
     },
   };
 }
@@ -175,8 +185,7 @@ function arrayTrimmer(items: SchemaNode, context: TrimContext): Trim | undefined
 }
 
 /** Names the field and what was expected. Values stay out of the message: they may be secrets. */
-function explain(schema: SchemaNode, value: unknown, options: ShapeOptions): Fault {
-  const wrong = findWrong(schema, value);
+function explain(wrong: Wrong | undefined, options: ShapeOptions): Fault {
   const path = [options.what, ...(wrong?.path ?? []).map(printable)].join(".");
   const expected = wrong?.expected ?? "does not have the expected shape";
   return fault(options.code, `${path} ${expected}`, { path, expected });

@@ -162,13 +162,18 @@ const workflowShape = shape(WorkflowSchema, { code: "E.WORKFLOW.INVALID", what: 
 
 /** A workflow from outside: known fields only, or a fault that names the field. */
 export function readWorkflow(value: unknown): Workflow | Fault {
-  if (isTooDeep(value, limits.subgraphDepthMax)) {
-    return fault("E.WORKFLOW.INVALID", `workflow.subgraphs must not nest deeper than ${limits.subgraphDepthMax}`, {
-      path: "workflow.subgraphs",
-    });
-  }
-  return workflowShape.read(value);
+  return isTooDeep(value, limits.subgraphDepthMax) ? tooDeep() : workflowShape.read(value);
 }
+
+/** All fields of a workflow from outside that are wrong, up to a number of them. */
+export function workflowFaults(value: unknown, max: number): Fault[] {
+  return isTooDeep(value, limits.subgraphDepthMax) ? [tooDeep()] : workflowShape.faults(value, max);
+}
+
+const tooDeep = (): Fault =>
+  fault("E.WORKFLOW.INVALID", `workflow.subgraphs must not nest deeper than ${limits.subgraphDepthMax}`, {
+    path: "workflow.subgraphs",
+  });
 
 /** Looked at before the check, which recurses into subgraphs. */
 function isTooDeep(value: unknown, depthLeft: number): boolean {

@@ -17,7 +17,7 @@ export interface TableSettings {
 
 export type Offer =
   | { readonly verdict: "start"; readonly attempt: Attempt; readonly superseded: Attempt | undefined }
-  /** Taken, but every slot is occupied, or an older attempt of the same task has not come back yet. */
+  /** Taken, but every slot is occupied, or an older attempt of the same task or under the same key has not come back yet. */
   | { readonly verdict: "wait"; readonly attempt: Attempt; readonly superseded: Attempt | undefined }
   /** The same grant once more: nothing new happens. */
   | { readonly verdict: "repeat" }
@@ -86,7 +86,9 @@ export class AttemptTable {
     if (known !== undefined && fence < known) return { verdict: "stale", fence, known };
 
     const keyHolder = dispatch.concurrency_key === undefined ? undefined : this.#byKey.get(dispatch.concurrency_key);
-    if (keyHolder !== undefined && keyHolder.task !== dispatch.task_id) return { verdict: "key-taken", fence, by: keyHolder };
+    // One that is over for the scheduler and whose handler has not come back is waited for: the key was given on the moment it was over.
+    const isKeyTaken = keyHolder?.phase === "running" && keyHolder.task !== dispatch.task_id;
+    if (isKeyTaken) return { verdict: "key-taken", fence, by: keyHolder };
     if (this.#waiting.size >= this.#settings.slotsMax) this.#forgetNotWaiting();
     if (this.#waiting.size >= this.#settings.slotsMax) return { verdict: "full", fence };
 

@@ -317,6 +317,24 @@ describe("the packages of the welcome journey", () => {
     await expect(given("example.pkg.transform_text", { mode: "toString" })).rejects.toThrow("mode must be one of");
   });
 
+  it("[A366] read a text that stayed at the worker because it was too large to travel", async () => {
+    const kept: Record<string, unknown> = { big: "hello ada", config: { template: "Dear Ada" } };
+    const resources = { readJson: (id: string) => kept[id] };
+    const stayed = (resourceId: string) => ({ resourceRef: { resourceId, workerName: "w", type: "json" } });
+    const shelf = await loadPackages(examples);
+    const demo = (type: string, params: object) =>
+      shelf.handlers.find("demo", "1.0.0", type)?.handler({ params, resources } as unknown as HandlerContext);
+    const big = stayed("big");
+
+    expect(await demo("demo.transform", { text: big })).toMatchObject({ text: "HELLO ADA" });
+    expect(await demo("demo.join", { left: big, right: "!" })).toEqual({ text: "hello ada !" });
+    expect(await demo("demo.split", { text: big })).toMatchObject({ left: "hello", right: "ada" });
+    expect(await given("example.pkg.transform_text", { text: big }, { resources })).toMatchObject({ output: "HELLO ADA" });
+    expect(await given("example.pkg.echo", { message: big }, { resources })).toEqual({ echo: "hello ada" });
+    const loaded = await given("example.pkg.load_config", { config: stayed("config") }, { resources });
+    expect(loaded).toMatchObject({ message: "Dear Ada" });
+  });
+
   it("[W167] stream a text word by word: chunks, progress, numbers, and all so far as a result", async () => {
     const { returned, said } = await run("example.pkg.feedback_demo", { prompt: "Hello to you", tokenDelayMs: 0 });
 

@@ -1,7 +1,18 @@
 // What pages of all stores have in common: which runs and documents a query means, bounds of ids in time, cursors of documents.
 // Statements are the stores' own.
 
-import { type DocRow, docId, hasWords, type Millis, type PageQuery, type RunRow, termsOf, wordsOf } from "@astraflow/engine";
+import {
+  type DocRow,
+  docId,
+  hasWords,
+  type Millis,
+  type PageQuery,
+  type RunId,
+  type RunRow,
+  termsOf,
+  type WorkerId,
+  wordsOf,
+} from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 
 export type PageFor<P extends PageQuery["page"]> = Extract<PageQuery, { page: P }>;
@@ -11,8 +22,21 @@ export const rowsScannedMax = 5_000;
 /** The same where people search: what is common is found among the newest, what is rare by its words. */
 export const searchedMax = 2_000;
 
-/** Whether a run of the tenant is one that a query means, whatever index it was found by. */
-export function runFilter(query: PageFor<"runs">): (run: RunRow) => boolean {
+/** The same where each run's tasks are looked at, of which there may be very many. */
+const tasksScannedRuns = 200;
+
+/** So many runs a page looks at, where no index serves its filter. */
+export const runsScannedMax = ({ workers }: PageFor<"runs">, most: number): number =>
+  workers === undefined ? most : Math.min(most, tasksScannedRuns);
+
+/**
+ * Whether a run of the tenant is one that a query means, whatever index it was found by. `hadPart`: whether one of its tasks is, or was last,
+ * one of these workers'; asked last.
+ */
+export function runFilter(
+  query: PageFor<"runs">,
+  hadPart: (run: RunId, workers: readonly WorkerId[]) => boolean,
+): (run: RunRow) => boolean {
   const words = wordsOf(query.search ?? "");
   return (run) =>
     (query.phase === undefined || run.phase === query.phase) &&
@@ -20,7 +44,8 @@ export function runFilter(query: PageFor<"runs">): (run: RunRow) => boolean {
     (query.source === undefined || run.source === query.source) &&
     (query.since === undefined || run.createdAt >= query.since) &&
     (query.until === undefined || run.createdAt < query.until) &&
-    (words.length === 0 || hasWords(termsOf(run).split(" "), words));
+    (words.length === 0 || hasWords(termsOf(run).split(" "), words)) &&
+    (query.workers === undefined || hadPart(run.id, query.workers));
 }
 
 /**

@@ -2,7 +2,7 @@
 // Plain JavaScript without imports, so that it runs wherever Node does.
 
 export function text(ctx) {
-  return { text: string(ctx.params.text) };
+  return { text: string(ctx, ctx.params.text) };
 }
 
 const modes = {
@@ -16,13 +16,13 @@ export function transform(ctx) {
   const mode = ctx.params.mode ?? "uppercase";
   if (!Object.hasOwn(modes, mode))
     throw new Error(`mode must be one of ${Object.keys(modes).join(", ")}, not ${JSON.stringify(mode)}`);
-  return { text: modes[mode](string(ctx.params.text)), mode };
+  return { text: modes[mode](string(ctx, ctx.params.text)), mode };
 }
 
 /** One text becomes two halves, word by word, for two branches to work on. */
 export function split(ctx) {
   const separator = ctx.params.separator ?? " ";
-  const parts = string(ctx.params.text).split(separator);
+  const parts = string(ctx, ctx.params.text).split(separator);
   const middle = Math.ceil(parts.length / 2);
   return {
     left: parts.slice(0, middle).join(separator),
@@ -33,8 +33,8 @@ export function split(ctx) {
 }
 
 export function join(ctx) {
-  const halves = [ctx.params.left, ctx.params.right].filter((half) => half !== undefined && half !== "").map(string);
-  return { text: halves.join(ctx.params.separator ?? " ") };
+  const halves = [ctx.params.left, ctx.params.right].filter((half) => half !== undefined && half !== "");
+  return { text: halves.map((half) => string(ctx, half)).join(ctx.params.separator ?? " ") };
 }
 
 /** Takes its time, says how far it is, and stops at once when nobody waits any more. Hands its text on. */
@@ -46,7 +46,7 @@ export async function delay(ctx) {
     await pause(durationMs / steps, ctx.signal);
   }
   ctx.feedback.send({ stage: "done", progress: 1 });
-  return { text: string(ctx.params.text), waitedMs: durationMs };
+  return { text: string(ctx, ctx.params.text), waitedMs: durationMs };
 }
 
 export function count(ctx) {
@@ -64,8 +64,11 @@ export function noop() {
   return {};
 }
 
-function string(value) {
-  return value === undefined || value === null ? "" : String(value);
+/** A value that was too large to travel stayed at this worker; a reference stands in its place. */
+function string(ctx, value) {
+  if (value === undefined || value === null) return "";
+  const isReference = typeof value === "object" && value.resourceRef !== undefined;
+  return String(isReference ? ctx.resources.readJson(value.resourceRef.resourceId) : value);
 }
 
 function number(value, otherwise) {

@@ -6,13 +6,13 @@ import type { HandlerContext } from "@astraflow/runtime";
 
 type Params = HandlerContext["params"];
 
-export function echo({ params }: HandlerContext) {
-  return { echo: text(params["message"]) };
+export function echo(ctx: HandlerContext) {
+  return { echo: text(valueOf(ctx, "message")) };
 }
 
 /** The config is JSON text, as an editor field holds it, or an object that an edge brought. Its template is filled in here. */
-export function loadConfig({ params }: HandlerContext) {
-  const config = readConfig(params["config"]);
+export function loadConfig(ctx: HandlerContext) {
+  const config = readConfig(valueOf(ctx, "config"));
   const message = text(config["template"] ?? config["message"]).replace(/\{\{\s*(\w+)\s*\}\}/g, (hole, key: string) =>
     key in config ? text(config[key]) : hole,
   );
@@ -36,10 +36,11 @@ const modes: Readonly<Record<string, (words: string) => string>> = {
 };
 
 /** Changes the text and hands on what later nodes need to deliver it. */
-export function transformText({ params }: HandlerContext) {
+export function transformText(ctx: HandlerContext) {
+  const { params } = ctx;
   const mode = text(params["mode"] ?? "uppercase");
   if (!Object.hasOwn(modes, mode)) throw new Error(`mode must be one of ${Object.keys(modes).join(", ")}, not ${mode}`);
-  const output = modes[mode]?.(text(params["text"])) ?? "";
+  const output = modes[mode]?.(text(valueOf(ctx, "text"))) ?? "";
   return { output, message: output, mode, length: output.length, ...handedOn(params) };
 }
 
@@ -61,12 +62,13 @@ export async function delay({ params, feedback, signal }: HandlerContext) {
 }
 
 /** The id is the task's own: a second attempt of the same task sends the same notification and not another. */
-export function sendNotification({ params, taskId, feedback }: HandlerContext) {
+export function sendNotification(ctx: HandlerContext) {
+  const { params, taskId, feedback } = ctx;
   const recipient = text(params["recipient"]);
   if (recipient === "") throw new Error("a notification needs a recipient");
   const channel = text(params["channel"] ?? "email");
   const notificationId = `ntf-${createHash("sha256").update(taskId).digest("hex").slice(0, 16)}`;
-  feedback.emitText(`to ${recipient} by ${channel}: ${text(params["subject"])}\n${text(params["message"])}\n`, {
+  feedback.emitText(`to ${recipient} by ${channel}: ${text(params["subject"])}\n${text(valueOf(ctx, "message"))}\n`, {
     channel: "stdout",
   });
   return {
@@ -92,8 +94,9 @@ export function auditLog({ params, runId, taskId, feedback }: HandlerContext) {
 }
 
 /** Says a text word by word, as a language model does: each word as a chunk, and all so far as a result to look at. */
-export async function feedbackDemo({ params, feedback, signal }: HandlerContext) {
-  const tokens = text(params["prompt"]).match(/\S+\s*/g) ?? [];
+export async function feedbackDemo(ctx: HandlerContext) {
+  const { params, feedback, signal } = ctx;
+  const tokens = text(valueOf(ctx, "prompt")).match(/\S+\s*/g) ?? [];
   const tokenDelayMs = number(params["tokenDelayMs"], 50, "tokenDelayMs");
   let summary = "";
   feedback.send({ stage: "running", progress: 0, message: `${tokens.length} words to say` });
@@ -131,6 +134,13 @@ export function debugGate({ params }: HandlerContext) {
   const isAllowed = params["condition"] === true || params["condition"] === "true";
   const payload = isAllowed ? (params["payload"] ?? null) : null;
   return { status: isAllowed ? "allowed" : "blocked", outputs: { allowed: isAllowed, payload } };
+}
+
+/** A value that was too large to travel stayed at this worker; a reference stands in its place. */
+function valueOf({ params, resources }: HandlerContext, key: string): unknown {
+  const value = params[key];
+  const { resourceRef } = (value ?? {}) as { resourceRef?: { resourceId: string } };
+  return resourceRef === undefined ? value : resources.readJson(resourceRef.resourceId);
 }
 
 function readConfig(given: unknown): Params {

@@ -4,7 +4,7 @@
 import { nodeAt, type Reader, slotOf, stateOf, type TaskState } from "@astraflow/engine";
 import { type Plan, planOf } from "@astraflow/graph";
 import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
-import { viewNodes } from "../rest/runs/view-nodes.ts";
+import { lastWords, viewNodes } from "../rest/runs/view-nodes.ts";
 import { viewRun } from "../rest/view.ts";
 import { viewWorker } from "../rest/workers/view-workers.ts";
 import { heartbeatData } from "./beats.ts";
@@ -76,13 +76,15 @@ export function createLookup(options: LookupOptions): Lookup {
       const seen = viewWorker(worker, { now: options.now(), heartbeatMsOf: options.heartbeatMsOf });
       return { kind: "worker.heartbeat", ...heartbeatData(seen) };
     },
-    async result(id) {
+    async ended(id) {
       const { task } = await reader.page({ page: "task", tenant, task: id });
-      if (task === null || task.result === null) return null;
+      if (task === null) return null;
+      const said = lastWords(task);
+      if (task.result === null) return { said, result: null };
       const kept = stateOf(task).artifacts ?? [];
       if (kept.some(({ worker }) => !names.has(worker))) await readNames();
       const artifacts = kept.map((one) => artifactWords(one, nameOf(one.worker)));
-      return { content: JSON.parse(task.result) as JsonObject, artifacts };
+      return { said, result: { content: JSON.parse(task.result) as JsonObject, artifacts } };
     },
     async chunks(task, fence, first, count) {
       const { items } = await reader.page({ page: "chunks", tenant, task, fence, fromChunk: first, limit: count });

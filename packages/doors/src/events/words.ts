@@ -20,11 +20,16 @@ export interface Lookup {
   workerName(id: string): Promise<string>;
   /** The worker as the stream shows it; null when it is unknown. */
   worker(id: string): Promise<EventData<"worker.heartbeat"> | null>;
-  /** The result of a task that has ended well. */
-  result(task: string): Promise<Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null>;
+  /** A task that has ended: what it last said of itself, and its result where it has one. */
+  ended(task: string): Promise<EndedTask | null>;
   chunks(task: string, fence: number, first: number, count: number): Promise<readonly PrintedChunk[]>;
   /** The run with its nodes as they are now, and the position at which that is true. */
   snapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null>;
+}
+
+export interface EndedTask {
+  readonly said: { readonly progress?: number; readonly message?: string };
+  readonly result: Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null;
 }
 
 export interface PrintedChunk {
@@ -127,20 +132,36 @@ async function nodeEvents(about: AboutNode): Promise<void> {
     const holder = worker === undefined ? undefined : await lookup.workerName(worker);
     const attempt = typeof data["attempt"] === "number" ? { attempt: data["attempt"] } : {};
     const error = data["error"] as EventData<"node.error">["error"] | undefined;
-    said("node.status", { ...names, status, ...(holder !== undefined && { workerName: holder }), ...ackWords(entry.type) }, node);
+    const whom = holder === undefined ? {} : { workerName: holder };
+    said("node.status", { ...names, status, ...whom, ...seqWords(data, status), ...ackWords(entry.type) }, node);
     // Its ack says that it runs; what it calls its stage it may have said before.
     if (entry.type === "task.running") return;
     const whose = holder === undefined ? {} : { worker: holder };
-    const state = { stage: stageOfPhase(phase), lastUpdatedAt: iso(entry.at), ...whose, ...attempt, ...chainWords(node) };
+    const ended = taskEnds.has(entry.type) ? await lookup.ended(task) : null;
+    const last = ended?.said ?? {};
+    const state = {
+      stage: stageOfPhase(phase),
+      ...last,
+      lastUpdatedAt: iso(entry.at),
+      ...whose,
+      ...attempt,
+      ...chainWords(node),
+    };
     said("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
     if (error !== undefined && entry.type === "task.failed") said("node.error", { ...names, error }, node);
-    if (entry.type === "task.succeeded" || entry.type === "task.skipped") await resultEvent(about);
+    if (entry.type === "task.succeeded" || entry.type === "task.skipped") resultEvent(about, ended);
   }
   if (entry.type === "task.feedback") await feedbackEvents(about);
   if (entry.type === "task.artifact") said("artifact.ready", { ...artifactWords(data), runId, nodeId: node.nodeId }, node);
 }
 
 const nodeNames = (runId: string, taskId: string, { middlewares: _, ...names }: NodeName) => ({ runId, taskId, ...names });
+
+const taskEnds: ReadonlySet<string> = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
+
+/** Which dispatch of the node it is about, as results are numbered; what waits for a dispatch has none. */
+const seqWords = ({ fence, worker }: Data, status: string): { seq?: number } =>
+  typeof fence === "number" && typeof worker === "string" && status !== "queued" ? { seq: fence } : {};
 
 const ackWords = (type: string): { ackPending?: boolean } =>
   type === "task.granted" ? { ackPending: true } : type === "task.running" ? { ackPending: false } : {};
@@ -151,20 +172,28 @@ function chainWords({ hostNodeId, chainIndex, middlewares }: NodeName): Data {
   return hostNodeId === undefined ? {} : { host_node_id: hostNodeId, chain_index: chainIndex };
 }
 
-async function resultEvent({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
-  const result = await lookup.result(task);
+function resultEvent({ entry, runId, task, node, said }: AboutNode, ended: EndedTask | null): void {
+  const result = ended?.result ?? null;
   if (result === null) return;
   const revision = numberOf(entry.data["fence"]);
   said("node.result.snapshot", { ...nodeNames(runId, task, node), revision, format: "json", ...result, complete: true }, node);
 }
+
+/** Of a node that has not named one of its own. */
+const runningStage = stageOfPhase("leased");
 
 /** The node's state, then what it printed, then what changed in its results, then its numbers. */
 async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
   const { data } = entry;
   const names = nodeNames(runId, task, node);
   const state = pick(data, ["stage", "progress", "message"]);
-  if (Object.keys(state).length > 0)
-    said("node.state", { ...names, state: { ...state, lastUpdatedAt: iso(entry.at), ...chainWords(node) } }, node);
+  // What a result has overtaken changes nothing of what the node is.
+  if (Object.keys(state).length > 0 && data["isLate"] !== true)
+    said(
+      "node.state",
+      { ...names, state: { stage: runningStage, ...state, lastUpdatedAt: iso(entry.at), ...chainWords(node) } },
+      node,
+    );
   const revision = numberOf(data["fence"]);
   // One number for everything a fact says: positions grow, and so do the places within one.
   let sequence = entry.position * 1_000;

@@ -17,7 +17,7 @@ import type { OpenStream } from "./event-stream.ts";
 import { eventsHandlers } from "./events.ts";
 import { peopleHandlers } from "./people/people.ts";
 import { resourcesHandlers } from "./resources/resources.ts";
-import { createBulkAct } from "./runs/bulk-routes.ts";
+import { createBulkAct, needsChange } from "./runs/bulk-routes.ts";
 import { ledgerHandlers } from "./runs/ledger.ts";
 import { createMoments } from "./runs/run-moment.ts";
 import { runPartHandlers } from "./runs/run-parts.ts";
@@ -117,7 +117,7 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
   const beats = createBeatWatch({ ...options, volatile, isAlone });
   // What several areas of routes share.
   const shared = { ...options, people, blobs, catalogues };
-  const bulk = createBulk({ ...options, act: createBulkAct(shared, createStarter(shared)) });
+  const bulk = createBulk({ ...options, act: createBulkAct(shared, createStarter(shared)), needsChange });
   const given = { ...shared, bulk };
   const moments = createMoments(options.reader);
   const farewells = new Set<() => void>();

@@ -66,7 +66,7 @@ export function openEventStream(sink: EventSink, options: EventStreamOptions): E
   const refuse = (why: Fault): void => {
     if (!isOpen) return;
     stop();
-    sink.write(eventText({ type: "error", data: JSON.stringify(why) }));
+    sink.write(eventText({ type: "stream.error", data: JSON.stringify(why) }));
     sink.end();
   };
   const write = (text: string): void => {

@@ -23,7 +23,7 @@ describe("GET /api/v1/events, beyond the log", () => {
 
     const away = readers.filter(({ sink }) => sink.isEnded);
     expect(away).toHaveLength(5);
-    expect(away[0]?.told()).toMatchObject([{ type: "error", data: { error: "E.OVERLOADED" } }]);
+    expect(away[0]?.told()).toMatchObject([{ type: "stream.error", data: { error: "E.OVERLOADED" } }]);
     await expect(wire()).rejects.toMatchObject({ code: "E.OVERLOADED" });
     expect((await follow(scene)).sink.isEnded).toBe(false);
     expect((await follow(scene, { topics: "wire" }, undefined, "other", ["view", "operate"])).sink.isEnded).toBe(false);

@@ -178,6 +178,7 @@ describe("GET /api/v1/events", () => {
         nodeId: uuid(0),
         status: "running",
         workerName: "name of w-1",
+        seq: 5,
         ackPending: false,
       },
     ]);
@@ -199,7 +200,7 @@ describe("GET /api/v1/events", () => {
     await settle();
 
     expect(reader.told()).toMatchObject([
-      { id: "2", type: "error", data: { error: "E.CURSOR.EXPIRED", details: { floor: 2 } } },
+      { id: "2", type: "stream.error", data: { error: "E.CURSOR.EXPIRED", details: { floor: 2 } } },
       { id: "3", type: "run.status" },
     ]);
   });
@@ -298,12 +299,14 @@ describe("GET /api/v1/events", () => {
     const scene = openScene([{ type: "run.created" }]);
     const reader = await follow(scene, {}, "99999");
     await settle();
-    expect(reader.told()).toMatchObject([{ id: "1", type: "error", data: { error: "E.CURSOR.EXPIRED", details: { head: 1 } } }]);
+    expect(reader.told()).toMatchObject([
+      { id: "1", type: "stream.error", data: { error: "E.CURSOR.EXPIRED", details: { head: 1 } } },
+    ]);
 
     scene.grow({ type: "run.started" });
     await settle();
 
-    expect(types(reader.told())).toEqual(["error", "run.status"]);
+    expect(types(reader.told())).toEqual(["stream.error", "run.status"]);
   });
 
   it("[A235] a reader that has enough to take is not given the rest of a page, and is looked at no oftener for all that happens", async () => {
@@ -328,7 +331,7 @@ describe("GET /api/v1/events", () => {
     expect(reader.told().map(({ id }) => Number(id))).toEqual(Array.from({ length: 70 }, (_, n) => n + 1));
   });
 
-  it("[A237] tells every reader that the scheduler goes away", async () => {
+  it("[A237] [A378] tells every reader that the scheduler goes away", async () => {
     const farewells = new Set<() => void>();
     const scene = openScene([{ type: "run.created" }], { farewells });
     const reader = await follow(scene);
@@ -336,7 +339,7 @@ describe("GET /api/v1/events", () => {
     expect(farewells.size).toBe(1);
     for (const sayGoodbye of [...farewells]) sayGoodbye();
 
-    expect(reader.told().at(-1)).toMatchObject({ type: "error", data: { error: "E.SHUTTING_DOWN" } });
+    expect(reader.told().at(-1)).toMatchObject({ type: "stream.error", data: { error: "E.SHUTTING_DOWN" } });
     expect(reader.sink.isEnded).toBe(true);
     expect(farewells.size).toBe(0);
   });

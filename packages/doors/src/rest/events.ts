@@ -208,7 +208,7 @@ function feed(feeding: Feeding, ended: () => void): () => void {
         else {
           // The reader learns that something is missing, and goes on with what there is.
           position = problem.floor;
-          stream.send({ id: String(problem.floor), type: "error", data: JSON.stringify(expired(problem)) });
+          stream.send({ id: String(problem.floor), type: "stream.error", data: JSON.stringify(expired(problem)) });
           isAsked = true;
         }
       })
@@ -218,7 +218,7 @@ function feed(feeding: Feeding, ended: () => void): () => void {
       });
   };
   // The reader has a cursor from now on, though nothing may have come yet.
-  if (isStrange) stream.send({ id: String(head), type: "error", data: JSON.stringify(ahead(start.position, head)) });
+  if (isStrange) stream.send({ id: String(head), type: "stream.error", data: JSON.stringify(ahead(start.position, head)) });
   else stream.send({ id: spell(position, place) });
   endListening = tail.listen(look);
   const { tenant } = call.identity;

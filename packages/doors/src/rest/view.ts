@@ -1,7 +1,7 @@
 // Rows as the API shows them: runs and facts. Pure; what a reader may see was decided by the tenant in the query.
 // Nodes are in view-nodes.ts, workers in view-workers.ts.
 
-import { aboutOf, type LogEntry, type RunRow } from "@astraflow/engine";
+import { aboutOf, attemptPhase, type LogEntry, type RunRow, stateOf, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";
 
 export const instant = (ms: number): string => new Date(ms).toISOString();
@@ -41,13 +41,20 @@ export function viewRun(run: RunRow): Run {
 }
 
 function aboutWords(run: RunRow): Partial<Run> {
-  const { by, version, labels, replayOf } = aboutOf(run);
+  const { by, version, versionHash, labels, replayOf } = aboutOf(run);
   return {
     ...(by !== undefined && { startedBy: by }),
     ...((typeof version === "number" || version === "draft") && { version }),
+    ...(versionHash !== undefined && { versionHash }),
     ...(labels !== undefined && { labels: { ...labels } }),
     ...(replayOf !== undefined && { repeatOf: replayOf }),
   };
+}
+
+/** Whether nothing was heard of a dispatch yet. Acks are stored some time after they come; whoever has spoken has the task. */
+export function isAckPending(task: TaskRow): boolean {
+  const heardAt = stateOf(task).said?.at;
+  return attemptPhase(task) === "granted" && (heardAt === undefined || heardAt < (task.grantedAt ?? 0));
 }
 
 export function viewEvent(entry: LogEntry, runId: string): RunEvent {

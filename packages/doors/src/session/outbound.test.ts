@@ -4,6 +4,7 @@ import { dialectRules, Stream } from "@astraflow/session";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type House, openHouse } from "../testing/house.ts";
 import { type Item, Outbound } from "./outbound.ts";
+import type { Line } from "./surroundings.ts";
 import { Writer } from "./texts.ts";
 
 const stopOf = (session: string, task: string): SendStop => ({
@@ -40,6 +41,37 @@ describe("stops on their way to a worker", () => {
 
     const cancels = worker.frames.filter((frame) => frame.type === "biz.exec.cancel");
     expect(cancels.map((frame) => frame.payload["task_id"])).toEqual(["r.0", "r.1", "r.0"]);
+  });
+});
+
+describe("commands on their way to a worker", () => {
+  it("[E126] are sent once a session, however often the engine says that they are open", () => {
+    const sizes = { sendFrames: 256, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
+    const stream = new Stream<Item, unknown>(dialectRules.v2, sizes);
+    const outbound = new Outbound(stream, new Writer("v2", "default", () => ""), new Set());
+    const give = (id: string): void =>
+      outbound.offerOrder({
+        type: "order",
+        session: "s",
+        worker: "default/w-1",
+        tenant: "default",
+        id,
+        order: { type: "pkg.install", name: "p", version: "1.0.0" },
+      });
+    const sent: string[] = [];
+    const flush = (): void =>
+      outbound.flush({ send: (text: string) => sent.push((JSON.parse(text) as { id: string }).id) } as unknown as Line, 1e6, 0);
+
+    give("c-0");
+    give("c-1");
+    give("c-0");
+    flush();
+    for (let n = 0; n < 40; n++) give(`d-${n}`);
+    give("c-1");
+    flush();
+
+    expect(sent.filter((id) => id.startsWith("c"))).toEqual(["c-0", "c-1"]);
+    expect(sent).toHaveLength(42);
   });
 });
 

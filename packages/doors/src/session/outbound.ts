@@ -17,6 +17,8 @@ export interface Item extends Outgoing {
 const envelopeBytes = 512;
 /** Drains and their ends that are remembered until they are acknowledged. */
 const drainsMax = 16;
+/** Commands that are remembered as sent: more than a worker can owe an answer for. */
+const ordersMax = 64;
 
 export class Outbound {
   readonly #stream: Stream<Item, unknown>;
@@ -31,6 +33,8 @@ export class Outbound {
   readonly #stopping = new Set<string>();
   /** Frames that said that a drain came or went, and of which the worker has not said that it heard them. */
   readonly #drains = new Map<string, boolean>();
+  /** Commands that this session was given, the oldest first. */
+  readonly #orders = new Set<string>();
 
   constructor(stream: Stream<Item, unknown>, writer: Writer, features: ReadonlySet<string>) {
     this.#stream = stream;
@@ -130,8 +134,15 @@ export class Outbound {
     return { on, isToldAgain: [...this.#drains.values()].includes(on) };
   }
 
-  /** The frame has the command's own id, so that a refusal of it tells which command was refused. */
+  /**
+   * The frame has the command's own id, so that a refusal of it tells which command was refused. What is open is told again with every join,
+   * also of a session that goes on; what it was given once it still has.
+   */
   offerOrder(order: SendOrder): void {
+    if (this.#orders.has(order.id)) return;
+    this.#orders.add(order.id);
+    const [oldest] = this.#orders;
+    if (this.#orders.size > ordersMax && oldest !== undefined) this.#orders.delete(oldest);
     this.#put(order, order.id, "command", 0);
   }
 

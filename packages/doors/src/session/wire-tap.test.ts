@@ -28,7 +28,7 @@ async function follow(house: House, query: string, token = "secret-a") {
       .flatMap((block) => {
         const data = block.split("\n").find((line) => line.startsWith("data: "));
         if (data === undefined) return [];
-        if (block.includes("event: error")) return [JSON.parse(data.slice(6)) as never];
+        if (block.includes("event: stream.error")) return [JSON.parse(data.slice(6)) as never];
         expect(block).not.toMatch(/^id:/m);
         return [checked.read(JSON.parse(data.slice(6))) as ServerEvent];
       });

@@ -1,6 +1,6 @@
 // The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
 
-import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader, TaskState } from "@astraflow/engine";
+import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader, TaskPhase, TaskState } from "@astraflow/engine";
 import { createBeatWatch } from "../events/beats.ts";
 import { createVolatileEvents } from "../events/volatile.ts";
 import type { Identity } from "../identity.ts";
@@ -39,7 +39,7 @@ interface Fact {
 /** A log and the few rows that events look up, all in hand. */
 export function openScene(
   facts: Fact[],
-  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; farewells?: Set<() => void> } = {},
+  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskPhase; farewells?: Set<() => void> } = {},
 ) {
   const entries: LogEntry[] = [];
   const add = ({ type, data = {}, subject = "run/r1" }: Fact): void => {
@@ -52,6 +52,7 @@ export function openScene(
     });
   };
   facts.forEach(add);
+  const phase = more.phase === undefined ? {} : { phase: more.phase };
   const counts = { events: 0, snapshots: 0 };
   const page = async (query: PageQuery): Promise<unknown> => {
     const head = entries.length;
@@ -64,7 +65,11 @@ export function openScene(
     if (query.page === "workers") return { items: [workerRow("w-1")], head };
     if (query.page === "worker") return { worker: workerRow("w-1"), held: [], head };
     if (query.page === "task")
-      return { run: null, task: taskRow(query.task, { result: '{"sum":3}', state: JSON.stringify(more.state ?? {}) }), head };
+      return {
+        run: null,
+        task: taskRow(query.task, { result: '{"sum":3}', state: JSON.stringify(more.state ?? {}), ...phase }),
+        head,
+      };
     if (query.page === "chunks") return { items: more.chunks ?? [], head };
     throw new Error(`page ${query.page} is not part of this scene`);
   };

@@ -94,6 +94,11 @@ export function listsFor(command: Command): TaskList[] {
   return [{ of: "held", worker: command.worker, limit: heldMax }];
 }
 
+function askKeys(command: Command): Key[] {
+  const ask = askOf(command);
+  return ask === null ? [] : [`ask/${command.tenant}/${ask.key}`];
+}
+
 /** Rows a command is known to need; what it finds out later is asked for with `more`. */
 export function rowsFor(command: Command, newRun: RunId | null): Key[] {
   switch (command.type) {
@@ -106,10 +111,8 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
     case "run.cancel":
     case "run.skip":
     case "run.retry":
-    case "run.rebind": {
-      const ask = askOf(command);
-      return ask === null ? [runKey(command.run)] : [runKey(command.run), `ask/${command.tenant}/${ask.key}`];
-    }
+    case "run.rebind":
+      return [runKey(command.run), ...askKeys(command)];
     case "docs.write": {
       const keys = [...command.puts, ...(command.drops ?? [])].map(({ collection, name }) =>
         docKey(command.tenant, collection, name),
@@ -119,18 +122,16 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
     }
     case "worker.order":
     case "worker.noted":
-      return [workerKey(command.worker), docKey(command.tenant, "command", command.id)];
+      return [workerKey(command.worker), docKey(command.tenant, "command", command.id), ...askKeys(command)];
     case "worker.drain":
     case "worker.kick": {
       const { tenant, worker, command: id } = command;
-      return id === undefined ? [workerKey(worker)] : [workerKey(worker), docKey(tenant, "command", id)];
+      return [workerKey(worker), ...(id === undefined ? [] : [docKey(tenant, "command", id)]), ...askKeys(command)];
     }
     case "resource.removed":
       return [workerKey(command.worker), docKey(command.tenant, "artifact", command.resource)];
-    case "worker.enrol": {
-      const ask = askOf(command);
-      return ask === null ? [workerKey(command.worker)] : [workerKey(command.worker), `ask/${command.tenant}/${ask.key}`];
-    }
+    case "worker.enrol":
+      return [workerKey(command.worker), ...askKeys(command)];
     case "worker.heard":
     case "worker.package":
     case "worker.join":

@@ -283,8 +283,45 @@ const linesAreCounted: ContractCase = {
     }),
 };
 
+const workersAreFound: ContractCase = {
+  title:
+    "[A377] finds runs by the workers who have a task of theirs or had it last, with other filters, however many tasks there are",
+  run: (make) =>
+    onStage(make, async (stage) => {
+      const hand = await Hand.open(stage);
+      const runs = manyRuns(260);
+      // Every third run has a task of w1, every fifth one of w2 behind many others; ids that begin alike are other runs'.
+      const tasksOf = (run: RunRow, at: number) => [
+        taskRow(`${run.id}.0`, { run: run.id, phase: "succeeded", worker: at % 3 === 0 ? "acme/w1" : null }),
+        ...Array.from({ length: at % 20 }, (_, n) => taskRow(`${run.id}.${n + 1}`, { run: run.id, worker: "acme/w9" })),
+        ...(at % 5 === 0 ? [taskRow(`${run.id}.9/1`, { run: run.id, phase: "failed", worker: "acme/w2" })] : []),
+      ];
+      for (const [at, run] of runs.entries()) await hand.write(unit({ puts: [run, ...tasksOf(run, at)] }));
+      const expect = (fits: (run: RunRow, at: number) => boolean) =>
+        runs
+          .filter(fits)
+          .map((run) => run.id)
+          .sort()
+          .reverse();
+      const [w1, w2] = [["acme/w1"], ["acme/w2"]];
+      const cases: [RunsFilter, (run: RunRow, at: number) => boolean][] = [
+        [{ workers: w1 }, (_, at) => at % 3 === 0],
+        [{ workers: [...w1, ...w2] }, (_, at) => at % 3 === 0 || at % 5 === 0],
+        [{ workers: w2, phase: "succeeded" }, (run, at) => at % 5 === 0 && run.phase === "succeeded"],
+        [{ workers: w2, client: "cli", search: "nightly" }, (_, at) => at % 5 === 0 && at % 4 === 0],
+        [{ workers: w1, source: "wf-1" }, (run, at) => at % 3 === 0 && run.source === "wf-1"],
+        [{ workers: ["acme/none' OR 1=1"] }, () => false],
+        [{ workers: w1, tenant: "beta" }, () => false],
+      ];
+      for (const [filter, fits] of cases)
+        for (const limit of [7, 200])
+          assert.deepEqual(await walk(hand, filter, limit), expect(fits), `${JSON.stringify(filter)}, limit ${limit}`);
+    }),
+};
+
 export const runCases: readonly ContractCase[] = [
   filtersCombine,
+  workersAreFound,
   wordsFollowTheRun,
   tasksArePaged,
   rangesTakeTheRun,

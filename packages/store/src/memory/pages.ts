@@ -109,7 +109,10 @@ function cut<T extends { readonly id: string }>(found: readonly T[], limit: numb
 }
 
 function runsOf(tables: Tables, query: PageFor<"runs">): { items: RunRow[]; next: string | null } {
-  const fits = runFilter(query);
+  const fits = runFilter(query, (run, workers) => {
+    for (const { worker } of tables.tasksOf(run, "")) if (worker !== null && workers.includes(worker)) return true;
+    return false;
+  });
   const found = rowsOf(tables, "run")
     .filter((run) => run.tenant === query.tenant && (query.before === undefined || run.id < query.before) && fits(run))
     .sort((a, b) => compareText(b.id, a.id));

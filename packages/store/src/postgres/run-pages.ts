@@ -1,7 +1,7 @@
 // Statements of the pages of runs and their tasks. Who asks them, and on which connection, is in reader.ts.
 
 import { wordsOf } from "@astraflow/engine";
-import { idBounds, type PageFor, rowsScannedMax } from "../paging.ts";
+import { idBounds, type PageFor, rowsScannedMax, runsScannedMax } from "../paging.ts";
 import { rowArray } from "./columns.ts";
 import { nameValue as text, wholeValue as whole } from "./literal.ts";
 import { schema, wordsOfRun } from "./schema.ts";
@@ -11,16 +11,18 @@ type RunsQuery = PageFor<"runs">;
 export const isSearch = (query: RunsQuery): boolean => wordsOf(query.search ?? "").length > 0;
 
 /** Whether every run that the walk passes is one that is meant. */
-function isExact({ phase, client, source, since, until, ...query }: RunsQuery): boolean {
+function isExact({ phase, client, workers, source, since, until, ...query }: RunsQuery): boolean {
   const isPhaseWalked = phase === undefined || (phase !== "succeeded" && !source);
   const isInstantOpen = since === undefined && until === undefined;
-  return client === undefined && source !== "" && isInstantOpen && isPhaseWalked && wordsOf(query.search ?? "").length === 0;
+  const isPlain = client === undefined && workers === undefined && wordsOf(query.search ?? "").length === 0;
+  return isPlain && source !== "" && isInstantOpen && isPhaseWalked;
 }
 
 /** `searchedRows`: so many runs are compared with the words of a search before the index of words is asked. */
 export function scanMax(query: RunsQuery, searchedRows: number): number {
   if (isExact(query)) return query.limit + 1;
-  return isSearch(query) ? Math.max(1, searchedRows) : Math.max(rowsScannedMax, query.limit + 1);
+  const most = isSearch(query) ? Math.max(1, searchedRows) : Math.max(rowsScannedMax, query.limit + 1);
+  return runsScannedMax(query, most);
 }
 
 /** Most runs have succeeded, so those are found by walking; the index of the other phases stays small. */
@@ -43,7 +45,7 @@ const termsSql = `CASE WHEN terms = '' THEN lower(concat_ws(' ', id, client, err
 
 /** Words hold nothing that means something to an expression or a query. */
 export function fitsSql(query: RunsQuery): string {
-  const { phase, client, source, since, until } = query;
+  const { phase, client, workers, source, since, until } = query;
   const tests = [
     ...(phase === undefined ? [] : [`phase = ${text(phase)}`]),
     ...(client === undefined ? [] : [`client = ${text(client)}`]),
@@ -51,9 +53,14 @@ export function fitsSql(query: RunsQuery): string {
     ...(since === undefined ? [] : [`"createdAt" >= ${whole(since)}`]),
     ...(until === undefined ? [] : [`"createdAt" < ${whole(until)}`]),
     ...wordsOf(query.search ?? "").map((word) => `(${termsSql}) ~ ${text(beginning(word))}`),
+    ...(workers === undefined ? [] : [hadPartSql(workers)]),
   ];
   return tests.length === 0 ? "true" : tests.join(" AND ");
 }
+
+/** Whether one of the tasks of run `s` is, or was last, one of these workers'. */
+const hadPartSql = (workers: readonly string[]): string =>
+  `EXISTS (SELECT FROM ${schema}.task t WHERE t.id > s.id || '.' AND t.id < s.id || '/' AND t.worker IN (${workers.map(text).join(", ")}))`;
 
 /** Where a word begins: at the start, or behind anything in ASCII that is neither letter nor digit. */
 export const beginning = (word: string): string => `(^|[\\x01-\\x2f\\x3a-\\x60\\x7b-\\x7f])${word}`;

@@ -1,11 +1,11 @@
 // Pages of runs and their tasks. One snapshot, taken by the reader, covers each.
 
 import { type RunId, type RunRow, runOf, type TaskRow, type Tenant, wordsOf } from "@astraflow/engine";
-import { idBounds, type PageFor, rowsScannedMax, runFilter } from "../paging.ts";
+import { idBounds, type PageFor, rowsScannedMax, runFilter, runsScannedMax } from "../paging.ts";
 import { runPhases } from "../row-shape.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
 import type { Connection } from "./connection.ts";
-import { searchRuns } from "./search.ts";
+import { hadPart, searchRuns } from "./search.ts";
 
 /** No id is as high as this: ids are made of printable text. */
 const aboveAll = "\u{10ffff}";
@@ -25,14 +25,14 @@ export function readRuns(
   searchedRows: number,
 ): { items: RunRow[]; next: RunId | null } {
   const isSearch = wordsOf(query.search ?? "").length > 0;
-  const walked = walkRuns(connection, query, isSearch ? searchedRows : rowsScannedMax);
+  const walked = walkRuns(connection, query, runsScannedMax(query, isSearch ? searchedRows : rowsScannedMax));
   if (!isSearch || walked.next === null || walked.items.length === query.limit) return walked;
   const { items, next } = searchRuns(connection, query, walked.next, query.limit - walked.items.length);
   return { items: [...walked.items, ...items], next };
 }
 
 function walkRuns(connection: Connection, query: PageFor<"runs">, scannedMax: number): { items: RunRow[]; next: RunId | null } {
-  const fits = runFilter(query);
+  const fits = runFilter(query, hadPart(connection));
   const { from, below } = idBounds(query);
   const values = [query.tenant, below ?? aboveAll, from ?? "", ...(query.source ? [query.source] : [])];
   const items: RunRow[] = [];

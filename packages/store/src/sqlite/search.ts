@@ -3,7 +3,7 @@
 // are looked at one by one. The index only proposes: each run it names is compared with its row, so words of an earlier image that
 // are still in it mislead nobody.
 
-import { type RunId, type RunRow, type Tenant, termsOf, wordsOf } from "@astraflow/engine";
+import { type RunId, type RunRow, type Tenant, termsOf, type WorkerId, wordsOf } from "@astraflow/engine";
 import { idAt, idBounds, type PageFor, rowsScannedMax, runFilter } from "../paging.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
 import type { Connection } from "./connection.ts";
@@ -63,6 +63,16 @@ export function indexFresh(connection: Connection): void {
   connection.run(connection.prepare(putSerialSql), [String(serial)]);
 }
 
+/** Tasks hold the number of their worker's word. */
+const hadPartSql = `SELECT 1 FROM task WHERE id > ? AND id < ?
+  AND worker IN (SELECT no FROM word WHERE text IN (SELECT value FROM json_each(?))) LIMIT 1`;
+
+/** Whether one of a run's tasks is, or was last, one of these workers'. */
+export const hadPart =
+  (connection: Connection) =>
+  (run: RunId, workers: readonly WorkerId[]): boolean =>
+    connection.get(hadPartSql, `${run}.`, `${run}/`, JSON.stringify(workers)) !== undefined;
+
 /** Runs below a bound that fit, newest first, found by their words. */
 export function searchRuns(
   connection: Connection,
@@ -70,7 +80,7 @@ export function searchRuns(
   below: RunId,
   limit: number,
 ): { items: RunRow[]; next: RunId | null } {
-  const fits = runFilter(query);
+  const fits = runFilter(query, hadPart(connection));
   const found = new Map<RunId, RunRow>();
   for (const cells of connection.all(freshRunsSql, below, query.tenant)) {
     const run = rowOf("run", cells) as RunRow;

@@ -1,13 +1,13 @@
 // How bytes and documents of resources stay together: whatever has bytes has a document first, so that nothing is left behind that nobody
 // knows of. A document that says "removing" is a promise to remove the bytes under its name; the sweep keeps it where a crash came between.
 
-import type { Reader } from "@astraflow/engine";
-import { type Fault, fault } from "@astraflow/protocol";
+import type { Ask, Reader } from "@astraflow/engine";
+import { Fault, fault } from "@astraflow/protocol";
 import type { Identity } from "../../identity.ts";
 import type { Link } from "../../link.ts";
 import type { Outside } from "../../outside.ts";
 import { isConflict } from "../../people/people-store.ts";
-import type { Blobs, BlobsByProvider, Stored } from "../../resources/blobs.ts";
+import type { BlobPlace, Blobs, BlobsByProvider, Stored } from "../../resources/blobs.ts";
 import {
   createResourceStore,
   type Doer,
@@ -52,10 +52,12 @@ export interface ResourceKeeper {
 export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "createdAt"> & {
   /** Absent: a new one. */
   readonly id?: string;
+  /** The caller's key, from which the id follows. */
+  readonly ask?: Ask;
   readonly sha256: string | null;
   readonly bytesMax: number;
   /** What is known only once the bytes are here; may refuse them. */
-  readonly late?: () => Partial<Pick<ResourceRecord, "visibility" | "filename" | "mimeType">> & {
+  readonly late?: () => Partial<Pick<ResourceRecord, "provider" | "visibility" | "filename" | "mimeType">> & {
     readonly sha256: string | null;
   };
 };
@@ -92,9 +94,13 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
       parts: [],
     };
   };
-  /** The bytes first: should this be cut off, the document still says what is to be done. */
+  /**
+   * The bytes first, wherever they are: should this be cut off, the document still says what is to be done. Of two requests under one key
+   * the slower may have promised when the quicker was done: those bytes are a resource's.
+   */
   const keepPromise = async (doer: Doer, { record, rev }: Kept<UploadRecord>): Promise<void> => {
-    await blobs[record.provider]?.delete({ tenant: doer.tenant, name: record.id });
+    if ((await store.find(doer.tenant, "resource", record.id)).kept === null)
+      for (const place of Object.values(blobs)) await place.delete({ tenant: doer.tenant, name: record.id });
     await store.write(doer, { drops: [{ collection: "upload", name: record.id, rev }] });
   };
   const dropParts: ResourceKeeper["dropParts"] = async (tenant, upload) => {
@@ -115,7 +121,7 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
     dropParts,
     dropUpload,
 
-    async keep(doer, { id = ids.next(), bytesMax, sha256, late, ...named }, source, also) {
+    async keep(doer, { id = ids.next(), ask = null, bytesMax, sha256, late, ...named }, source, also) {
       const place = { tenant: doer.tenant, name: id };
       const into = blobsOf(named.provider);
       const promised = promise(id, named.provider, named.owner);
@@ -123,20 +129,26 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
       const rev = revs[0] ?? 1;
       let isWriting = false;
       try {
+        if (ask !== null && (await store.find(doer.tenant, "resource", id)).kept !== null) throw quicker();
         const stored = await into.write(place, source, bytesMax);
         const said = late?.() ?? { sha256 };
         refuseOther(stored, said.sha256);
+        if (said.provider !== undefined && said.provider !== named.provider) await move(place, into, blobsOf(said.provider));
         const resource: ResourceRecord = { id, ...named, ...said, ...stored, createdAt: clock.now() };
         isWriting = true;
-        await store.write(doer, {
+        const { repeated } = await store.write(doer, {
+          ask,
           puts: [putResource(resource, 0), ...(also?.(resource) ?? [])],
           drops: [{ collection: "upload", name: id, rev }],
           audit: { action: "resource.create", targetType: "resource", target: id, data: { sizeBytes: stored.sizeBytes } },
         });
+        isWriting = false;
+        // Made under this key before, and removed since.
+        if (repeated) throw missing("resource", id);
         return resource;
       } catch (why) {
         // Whether it was written after all may not be known: then the bytes stay, and the sweep looks at the promise, if it is still there.
-        if (isWriting && !isConflict(why)) throw why;
+        if (isWriting && !isConflict(why) && !isMismatch(why)) throw why;
         await keepPromise(doer, { record: promised, rev }).catch((problem: unknown) =>
           outside.log({ level: "warn", event: "resource.left", tenant: doer.tenant, resource: id, problem: String(problem) }),
         );
@@ -171,6 +183,16 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
 export const isOver = ({ updatedAt }: UploadRecord, now: number): boolean => now - updatedAt > keeperLimits.uploadMs;
 export const partsOf = ({ sizeBytes, chunkSize }: Pick<UploadRecord, "sizeBytes" | "chunkSize">): number =>
   Math.ceil(sizeBytes / chunkSize);
+
+/** Where the bytes belong was said behind them. The promise to remove them holds for both places. */
+async function move(place: BlobPlace, from: Blobs, to: Blobs): Promise<void> {
+  await to.write(place, from.read(place), to.bytesMax);
+  await from.delete(place);
+}
+
+const isMismatch = (why: unknown): boolean => why instanceof Fault && why.code === "E.IDEMPOTENCY.MISMATCH";
+const quicker = (): Fault =>
+  fault("E.CONFLICT", "another request under this Idempotency-Key has brought the file; repeat it to see what it made");
 
 function refuseOther(stored: Stored, expected: string | null): void {
   if (expected !== null && expected.toLowerCase() !== stored.sha256)

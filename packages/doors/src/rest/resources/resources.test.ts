@@ -5,20 +5,11 @@ import { afterEach, describe, expect, it } from "vitest";
 import { createPeople } from "../../people/people.ts";
 import { type Blobs, createDocBlobs, measured } from "../../resources/blobs.ts";
 import { createFakeDocs } from "../../testing/docs.ts";
+import { form, media } from "../../testing/form.ts";
 import { type House, openHouse } from "../../testing/house.ts";
 import { cheapCost, openScene, type RestScene } from "../../testing/rest-scene.ts";
 import { attachment, rangeIn } from "./resource-view.ts";
 
-const media = "multipart/form-data; boundary=b";
-function form(body: string | Buffer, fields: Readonly<Record<string, string>> = {}, filename = "a.txt"): AsyncIterable<Buffer> {
-  const parts = Object.entries(fields).map(
-    ([name, value]) => `--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`,
-  );
-  const head = `--b\r\nContent-Disposition: form-data; name="file"; filename="${filename}"\r\nContent-Type: text/plain\r\n\r\n`;
-  return (async function* () {
-    yield Buffer.concat([Buffer.from(parts.join("") + head), Buffer.from(body), Buffer.from("\r\n--b--\r\n")]);
-  })();
-}
 const post = (
   scene: RestScene,
   body: string,
@@ -87,7 +78,7 @@ describe("resources", () => {
   });
 
   it.each([
-    ["another provider than the bytes went to", behind("provider", "local")],
+    ["a provider that is not here", behind("provider", "local")],
     ["another digest", behind("sha256", sha("other"))],
     ["a word that is none", behind("visibility", "some")],
     ["a second file", behind("file", "again")],

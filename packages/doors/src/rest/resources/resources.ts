@@ -59,16 +59,14 @@ export function resourcesHandlers(options: ResourcesOptions): Record<ResourceRou
       const before = id === null ? null : (await store.find(identity.tenant, "resource", id)).kept;
       const record = await readForm(call.header("content-type"), stream ?? nothing(), {
         file(file, fields) {
-          const { provider = keeper.providerDefault, ...said } = wordsOf(file, fields);
-          const bytesMax = Math.min(resourceLimits.chunkBytesMax, keeper.blobsOf(provider).bytesMax);
+          // Said again once the bytes are here: fields may stand behind them.
+          const late = () => wordsOf(file, fields, keeper.providerDefault);
+          const named = { ...late(), owner: identity.user, metadata: null };
+          const bytesMax = Math.min(resourceLimits.chunkBytesMax, keeper.blobsOf(named.provider).bytesMax);
           if (before !== null) return sameAgain(before.record, file.bytes, bytesMax);
-          const named = { provider, ...said, owner: identity.user, metadata: null };
-          const late = () => {
-            const { provider: wanted = provider, ...all } = wordsOf(file, fields);
-            if (wanted !== provider) throw lateProvider();
-            return all;
-          };
-          return keeper.keep(doerOf(call), { ...named, bytesMax, late, ...(id !== null && { id }) }, file.bytes);
+          // That the key is this file's; whether these bytes are the same, the file itself says.
+          const keyed = key === null || id === null ? {} : { id, ask: { key, digest: id } };
+          return keeper.keep(doerOf(call), { ...named, bytesMax, late, ...keyed }, file.bytes);
         },
       });
       const { head } = await store.find(identity.tenant, "resource", record.id);
@@ -119,16 +117,12 @@ export function resourcesHandlers(options: ResourcesOptions): Record<ResourceRou
 }
 
 /** What the form says of its file, as far as it has been read. */
-function wordsOf(file: FormFile, fields: Readonly<Record<string, string>>) {
+function wordsOf(file: FormFile, fields: Readonly<Record<string, string>>, usual: ResourceRecord["provider"]) {
   const form = readResourceForm(fields);
   if (form instanceof Fault) throw form;
-  const { provider, visibility = "private", filename = file.filename, mimeType = file.mimeType, sha256 = null } = form;
+  const { provider = usual, visibility = "private", filename = file.filename, mimeType = file.mimeType, sha256 = null } = form;
   return { provider, visibility, filename: cleanName(filename), mimeType: cleanMedia(mimeType), sha256 };
 }
-
-/** Where bytes go is decided when the first of them comes. */
-const lateProvider = (): Fault =>
-  fault("E.REQUEST.INVALID", "form.provider must stand before the file", { path: "form.provider" });
 
 async function* nothing(): AsyncGenerator<Buffer> {
   // A body that was not sent.

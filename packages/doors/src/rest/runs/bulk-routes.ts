@@ -1,12 +1,13 @@
 // The routes about changes of many runs at once. How they are worked off is ../bulk.ts; what is done to one run stands here.
 
-import { Fault, fault, readBulkRequest } from "@astraflow/protocol";
+import type { RunRow } from "@astraflow/engine";
+import { type BulkRequest, Fault, fault, readBulkRequest } from "@astraflow/protocol";
 import type { Bulk, BulkAct } from "../../bulk.ts";
 import type { Link } from "../../link.ts";
 import { type Handler, readBody, readIdempotencyKey } from "../call.ts";
 import { aboutRun, keepRefusal } from "../refusals.ts";
 import { dismissLetters } from "./letters.ts";
-import { retryRun } from "./run-again.ts";
+import { replayRun, retryRun } from "./run-again.ts";
 import type { Starter, StartOptions } from "./run-start.ts";
 
 export function bulkHandlers({ bulk }: { readonly bulk: Bulk }): Record<"changeRuns" | "getBulk", Handler> {
@@ -19,6 +20,9 @@ export function bulkHandlers({ bulk }: { readonly bulk: Bulk }): Record<"changeR
         throw fault("E.REQUEST.INVALID", "body.filter must name something: an empty one would change every run", {
           path: "body.filter",
         });
+      for (const word of ["from", "version"] as const)
+        if (request[word] !== undefined && request.action !== "replay")
+          throw fault("E.REQUEST.INVALID", `body.${word} is for action replay, not ${request.action}`, { path: `body.${word}` });
       return { body: await bulk.start(call, request, key), ...(request.dryRun === true && { status: 200 }) };
     },
 
@@ -31,13 +35,23 @@ export function bulkHandlers({ bulk }: { readonly bulk: Bulk }): Record<"changeR
   };
 }
 
+/** Whether there is something to do to a run, as far as its state tells: of letters it does not. */
+export function needsChange({ action, from, version = "same" }: BulkRequest, { phase, endedAt }: RunRow): boolean {
+  if (action === "dismiss") return true;
+  if (action === "cancel") return endedAt === null;
+  const hasLeft = phase === "failed" || phase === "cancelled";
+  const isAsked = action === "replay" && (from !== undefined || version !== "same");
+  return endedAt !== null && (hasLeft || isAsked);
+}
+
 /** Each does nothing the second time: cancelling is idempotent, a retry has its key, a dismissed letter stays so. */
 export function createBulkAct(options: StartOptions & { readonly link: Link }, starter: Starter): BulkAct {
   const { link } = options;
-  return async (asker, { action, reason }, run, word) => {
+  return async (asker, request, run, word) => {
+    const { action, reason, from, version } = request;
     const { tenant, user } = asker.identity;
+    if (!needsChange(request, run)) return { isChanged: false };
     if (action === "cancel") {
-      if (run.endedAt !== null) return false;
       await link.ask({
         type: "run.cancel",
         tenant,
@@ -46,14 +60,16 @@ export function createBulkAct(options: StartOptions & { readonly link: Link }, s
         run: run.id,
         reason: reason ?? "cancelled with others",
       });
-      return true;
+      return { isChanged: true };
     }
-    if (action === "dismiss") return (await dismissLetters(options, asker, run.id, reason)) > 0;
-    if (run.phase !== "failed" && run.phase !== "cancelled") return false;
+    if (action === "dismiss") return { isChanged: (await dismissLetters(options, asker, run.id, reason)) > 0 };
     const detail = await starter.detailOf(tenant, run.id);
-    await keepRefusal(link, asker, aboutRun("run.retry", run.id, { reason, bulk: word.slice(0, word.lastIndexOf(":")) }), () =>
-      retryRun(starter, asker, detail, `bulk ${options.digest(word)}`, reason),
+    const how = { ...(from !== undefined && { from }), ...(version !== undefined && { version }) };
+    const deed = aboutRun(`run.${action}`, run.id, { reason, ...how, bulk: word.slice(0, word.lastIndexOf(":")) });
+    const key = `bulk ${options.digest(word)}`;
+    const answer = await keepRefusal(link, asker, deed, () =>
+      action === "retry" ? retryRun(starter, asker, detail, key, reason) : replayRun(starter, asker, detail, how, key, reason),
     );
-    return true;
+    return { isChanged: true, newRun: answer.run };
   };
 }

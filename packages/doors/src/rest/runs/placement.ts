@@ -18,6 +18,7 @@ import type { JsonObject, Placement } from "@astraflow/protocol";
 import type { Outside } from "../../outside.ts";
 import { planOfText } from "../../plans.ts";
 import type { Handler } from "../call.ts";
+import { instant } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 import { findNode } from "./run-parts.ts";
 import { findRun } from "./runs.ts";
@@ -75,12 +76,24 @@ export function placementHandlers({ reader, outside, ackDeadlineMs }: PlacementO
   };
 }
 
-/** Workers are named as people know them; a fact that is no worker of the tenant stays as it is. */
+/** Workers are named as people know them, moments spelt as everywhere; a fact that is no worker of the tenant stays as it is. */
 function withNames(facts: Readonly<Record<string, unknown>>, workers: readonly WorkerRow[]): JsonObject {
-  const { worker, ...rest } = facts;
-  if (typeof worker !== "string") return facts as JsonObject;
+  const { worker } = facts;
+  const shown = withInstants(facts);
+  if (typeof worker !== "string") return shown as JsonObject;
   const known = workers.find(({ id }) => id === worker || instanceIn(id) === worker);
-  return { ...rest, worker: known?.name ?? worker } as JsonObject;
+  return { ...shown, worker: known?.name ?? worker } as JsonObject;
+}
+
+/** Facts that are moments. */
+const momentNames: ReadonlySet<string> = new Set(["since", "until", "runUntil"]);
+
+function withInstants(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const shown = Object.entries(facts).map(([name, value]): [string, unknown] => {
+    if (name === "holders") return [name, (value as readonly Holder[]).map((one) => withInstants({ ...one }))];
+    return [name, momentNames.has(name) && typeof value === "number" ? instant(value) : value];
+  });
+  return Object.fromEntries(shown);
 }
 
 /** The nodes it waits for, as far as they were reached: each by its id, for a run may have more tasks than a page. */

@@ -2,11 +2,11 @@
 
 import { aboutOf, nodeAt, type RunDetail } from "@astraflow/engine";
 import { type Plan } from "@astraflow/graph";
-import { fault, type ReplayRequest, type Workflow } from "@astraflow/protocol";
+import { fault, type ReplayRequest, type RunPlan, type Workflow } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
 import type { Asker } from "../call.ts";
 import { missingNode } from "./run-parts.ts";
-import type { RunAnswer, Starter } from "./run-start.ts";
+import type { RunAnswer, Starter, StartOrder } from "./run-start.ts";
 
 /** A run anew with what succeeded; only of one that is over and has something left to do. */
 export async function retryRun(
@@ -16,14 +16,23 @@ export async function retryRun(
   key: string | null,
   reason?: string,
 ): Promise<RunAnswer> {
-  const { run } = detail;
+  refuseRetry(detail);
+  return replayRun(starter, call, detail, {}, key, reason);
+}
+
+/** What a retry would do, without doing it. */
+export async function planRetry(starter: Starter, call: Asker, detail: RunDetail): Promise<RunPlan> {
+  refuseRetry(detail);
+  return planReplay(starter, call, detail, {});
+}
+
+function refuseRetry({ run }: RunDetail): void {
   if (run.endedAt === null)
     throw fault("E.RUN.ACTIVE", `run ${run.id} is ${run.phase}; wait until it has ended or cancel it, then retry it`, {
       run: run.id,
     });
   if (run.phase === "succeeded")
     throw fault("E.RUN.TERMINAL", `run ${run.id} succeeded, so nothing is left to retry; replay it from a node`, { run: run.id });
-  return replayRun(starter, call, detail, {}, key, reason);
 }
 
 /** A run anew from a node on, or of what did not succeed. */
@@ -31,18 +40,34 @@ export async function replayRun(
   starter: Starter,
   call: Asker,
   detail: RunDetail,
-  { from, version = "same", allowUnknown }: ReplayRequest,
+  request: ReplayRequest,
   key: string | null,
   reason?: string,
 ): Promise<RunAnswer> {
+  return starter.start(call, await orderOf(starter, call, detail, request, key, reason));
+}
+
+/** What a replay would do, without doing it. */
+export async function planReplay(starter: Starter, call: Asker, detail: RunDetail, request: ReplayRequest): Promise<RunPlan> {
+  return starter.planRun(call, await orderOf(starter, call, detail, request, null));
+}
+
+async function orderOf(
+  starter: Starter,
+  call: Asker,
+  detail: RunDetail,
+  { from, version = "same", allowUnknown }: ReplayRequest,
+  key: string | null,
+  reason?: string,
+): Promise<StartOrder> {
   const { run } = detail;
   const same = JSON.parse(detail.workflow) as Workflow;
   if (from !== undefined && !same.nodes.some((node) => node.id === from) && version === "same") throw missingNode(run.id, from);
   const chosen =
     version === "same"
-      ? { workflow: same, version: await starter.versionOf(call, run) }
+      ? { workflow: same, ...(await starter.versionOf(call, run)) }
       : await starter.workflowOf(call, run.source, version);
-  return starter.start(call, {
+  return {
     ...chosen,
     asked: { replay: run.id, version, ...(allowUnknown === true && { allowUnknown }) },
     client: run.client,
@@ -56,7 +81,7 @@ export async function replayRun(
     allowUnknown: version === "same" || allowUnknown === true || aboutOf(run)["allowUnknown"] === true,
     ...(reason !== undefined && { reason }),
     key,
-  });
+  };
 }
 
 /**

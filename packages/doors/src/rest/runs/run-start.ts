@@ -40,6 +40,8 @@ export interface StartOrder {
   readonly timeoutMs: number | null;
   readonly labels: Readonly<Record<string, string>>;
   readonly version: number | "draft" | null;
+  /** Digest of that version as it was published. */
+  readonly versionHash?: string;
   readonly pins?: RunStartRequest["pins"];
   readonly from?: string;
   readonly to?: string;
@@ -87,24 +89,25 @@ export function createStarter(options: StartOptions) {
     call: Asker,
     id: string,
     version: RunStartRequest["version"] = "latest",
-  ): Promise<{ workflow: Workflow; version: number | "draft" }> => {
+  ): Promise<{ workflow: Workflow; version: number | "draft"; versionHash?: string }> => {
     const { head } = await heads.find(call.identity, id);
     const number = version === "latest" ? head.version : version;
     // Before the first version is published, the newest is the draft.
     if (number === "draft" || number === 0) return { workflow: head.workflow, version: "draft" };
     const found = await versions.get(call.identity.tenant, id, number);
-    return { workflow: found.version.workflow, version: number };
+    return { workflow: found.version.workflow, version: number, versionHash: found.version.digest };
   };
 
   /** The version that an earlier run was of; only for whoever may read that workflow, since grants of the workflow follow from it. */
-  const versionOf = async (call: Asker, run: RunRow): Promise<number | "draft" | null> => {
-    const { version } = aboutOf(run);
-    if (typeof version !== "number" && version !== "draft") return null;
+  const versionOf = async (call: Asker, run: RunRow): Promise<Pick<StartOrder, "version" | "versionHash">> => {
+    const { version, versionHash } = aboutOf(run);
+    if (typeof version !== "number" && version !== "draft") return { version: null };
     const found = await heads.find(call.identity, run.source).catch((why: unknown) => {
       if (why instanceof Fault && why.code === "E.NOT_FOUND") return null;
       throw why;
     });
-    return found === null ? null : version;
+    if (found === null) return { version: null };
+    return { version, ...(versionHash !== undefined && { versionHash }) };
   };
 
   const readOrder = async (call: Asker, request: RunStartRequest, key: string | null): Promise<StartOrder> => {
@@ -288,12 +291,13 @@ function refuseStart(start: Start | null): void {
 }
 
 function aboutText(order: StartOrder, by: string, corr: string): Readonly<Record<string, unknown>> {
-  const { version, labels, from, to, pins, reuse, replayOf, reason, allowUnknown } = order;
+  const { version, versionHash, labels, from, to, pins, reuse, replayOf, reason, allowUnknown } = order;
   const of = replayOf ?? reuse?.run.id;
   return {
     by,
     corr,
     ...(version !== null && { version }),
+    ...(versionHash !== undefined && { versionHash }),
     ...(Object.keys(labels).length > 0 && { labels }),
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),

@@ -1,6 +1,6 @@
-// How many workers could take a node now, for whoever plans a run. Why each of the others could not is the placement route's.
+// Workers as runs ask about them: how many could take a node now, and who is called so. Why a worker could not is the placement route's.
 
-import { candidateOf, needsOf, type Reader, ruleFor } from "@astraflow/engine";
+import { candidateOf, needsOf, type Reader, ruleFor, type WorkerId } from "@astraflow/engine";
 import type { PlanNode } from "@astraflow/graph";
 
 export async function workersFor(reader: Reader, tenant: string): Promise<(node: PlanNode) => number> {
@@ -10,4 +10,14 @@ export async function workersFor(reader: Reader, tenant: string): Promise<(node:
     const needs = needsOf(tenant, node);
     return candidates.filter((one) => ruleFor(needs, one, null).code === "fits").length;
   };
+}
+
+/** Workers of one name that runs are looked for by. */
+const namesakesMax = 100;
+
+/** By instance id, though it may be unknown by now, and all that have it as their name. */
+export async function workersCalled(reader: Reader, tenant: string, word: string): Promise<WorkerId[]> {
+  const { items } = await reader.page({ page: "workers", tenant });
+  const named = items.filter(({ name }) => name === word).slice(0, namesakesMax);
+  return [...new Set([`${tenant}/${word}`, ...named.map(({ id }) => id)])];
 }

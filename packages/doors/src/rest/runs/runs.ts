@@ -11,6 +11,7 @@ import { digestIn, viewEvent, viewRun, viewRunRef } from "../view.ts";
 import { type ArtifactPage, artifactsOf, fatesAt, readArtifacts, readFates } from "./run-artifacts.ts";
 import type { Moments } from "./run-moment.ts";
 import { createStarter, missingRun, type StartOptions } from "./run-start.ts";
+import { workersCalled } from "./run-workers.ts";
 import { type NodeContext, viewDefinition, viewNodes } from "./view-nodes.ts";
 
 export interface RunsOptions extends StartOptions {
@@ -71,6 +72,8 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
       const before = readIdCursor("runs", call.query["cursor"]);
       const since = readInstant(call.query["since"], "since");
       const until = readInstant(call.query["until"], "until");
+      const { worker } = call.query;
+      const workers = worker === undefined ? undefined : await workersCalled(reader, tenant, worker);
       const pages = await Promise.all(
         phasesOf(call.query["status"]).map((phase) =>
           reader.page({
@@ -80,6 +83,7 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
             ...(before !== undefined && { before }),
             ...(phase !== null && { phase }),
             ...(client !== undefined && { client }),
+            ...(workers !== undefined && { workers }),
             ...(source !== undefined && { source }),
             ...(since !== undefined && { since }),
             ...(until !== undefined && { until }),

@@ -8,6 +8,7 @@ import {
   type ReplayRequest,
   readRebindRequest,
   readReplayRequest,
+  readRetryRequest,
   readSteerRequest,
   type Steered,
 } from "@astraflow/protocol";
@@ -21,7 +22,7 @@ import { bulkHandlers } from "./bulk-routes.ts";
 import { letterHandlers } from "./letters.ts";
 import { placementHandlers } from "./placement.ts";
 import { queueHandlers } from "./queues.ts";
-import { replayRun, retryRun, topNodeOf } from "./run-again.ts";
+import { planReplay, planRetry, replayRun, retryRun, topNodeOf } from "./run-again.ts";
 import { missingNode } from "./run-parts.ts";
 import { createStarter, missingRun, type RunAnswer, type StartOptions } from "./run-start.ts";
 import { statusOfPhase } from "./view-nodes.ts";
@@ -87,8 +88,9 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
     ...bulkHandlers(options),
 
     async retryRun(call) {
-      const { reason } = readWords(call, readSteerRequest);
+      const { reason, dryRun } = readWords(call, readRetryRequest);
       const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
+      if (dryRun === true) return { status: 200, body: await planRetry(starter, call, detail) };
       const key = readIdempotencyKey(call);
       const deed = aboutRun("run.retry", detail.run.id, { reason });
       return started(await keepRefusal(link, call, deed, () => retryRun(starter, call, detail, key, reason)));
@@ -97,7 +99,9 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
     async replayRun(call) {
       const request = readWords(call, readReplayRequest);
       const detail = await starter.detailOf(call.identity.tenant, call.params["runId"] ?? "");
-      return started(await replay(call, detail, request, readIdempotencyKey(call)));
+      const { dryRun, ...asked } = request;
+      if (dryRun === true) return { status: 200, body: await planReplay(starter, call, detail, asked) };
+      return started(await replay(call, detail, asked, readIdempotencyKey(call)));
     },
 
     rebindRun: rebind,

@@ -2,7 +2,6 @@
 // containers with the iteration they belong to. Pure.
 
 import {
-  attemptPhase,
   lastStep,
   nodeAt,
   type ResourceRef,
@@ -24,7 +23,7 @@ import {
   type Workflow,
 } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
-import { instant } from "../view.ts";
+import { instant, isAckPending } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 
 export { statusOfPhase } from "@astraflow/protocol";
@@ -106,7 +105,7 @@ function viewNode(
   iterations: ReadonlyMap<string, number>,
 ): RunNodeStatus {
   const status = statusOfPhase[task.phase];
-  const isPending = attemptPhase(task) === "granted";
+  const isPending = isAckPending(task);
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
   const state = stateOf(task);
   const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIn(task.worker));
@@ -120,7 +119,7 @@ function viewNode(
     ...(task.grantedAt !== null && { startedAt: instant(task.grantedAt) }),
     ...(task.endedAt !== null && { finishedAt: instant(task.endedAt) }),
     pendingAck: isPending,
-    ...(task.worker !== null && { dispatchId: `${task.id}#${task.fence}` }),
+    ...(task.worker !== null && { seq: task.fence, dispatchId: `${task.id}#${task.fence}` }),
     ...(isPending && task.grantedAt !== null && { ackDeadline: instant(task.grantedAt + context.ackDeadlineMs) }),
     attempt: task.attempt,
     fence: task.fence,
@@ -216,15 +215,25 @@ function placeWords(
   };
 }
 
+/** How far the node has come and what it last said of it; what has succeeded is done. */
+export function lastWords(task: TaskRow): { progress?: number; message?: string } {
+  const { progress, message } = stateOf(task).said ?? {};
+  return {
+    ...(progress !== undefined && { progress: task.phase === "succeeded" ? 1 : progress }),
+    ...(message !== undefined && { message }),
+  };
+}
+
 /** Kept apart from parameters and results, which belong to the package. */
 function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["error"]): NonNullable<RunNodeStatus["state"]> {
   const isOver = task.endedAt !== null;
   const changedAt = task.endedAt ?? said?.at ?? task.grantedAt ?? task.readyAt;
-  const message = error?.message ?? said?.message;
+  const { progress, message: last } = lastWords(task);
+  const message = error?.message ?? last;
   return {
     // What the node last called its stage says nothing once it is over.
     stage: isOver ? task.phase : (said?.stage ?? stageOfPhase(task.phase)),
-    ...(said?.progress !== undefined && { progress: task.phase === "succeeded" ? 1 : said.progress }),
+    ...(progress !== undefined && { progress }),
     ...(changedAt !== null && { lastUpdatedAt: instant(changedAt) }),
     ...(message !== undefined && { message }),
     ...(error !== undefined && { error }),

@@ -1,7 +1,7 @@
 // Commands about workers, found again by their ids: what became of one, and the same one asked for twice under one key. What they do is the
 // business of the routes; the engine keeps them.
 
-import type { OrderBody, Reader } from "@astraflow/engine";
+import type { Ask, OrderBody, Reader } from "@astraflow/engine";
 import { canonicalText } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
 import { isConflict } from "../../people/people-store.ts";
@@ -23,8 +23,11 @@ export interface Wanted {
 
 export interface Commands {
   find(tenant: string, id: string): Promise<{ readonly body: OrderBody | null; readonly head: number }>;
-  /** Carries it out under its id, unless it was before under the caller's key; answers which command it is. */
-  once(call: Call, wanted: Wanted, carryOut: (id: string) => Promise<Ref>): Promise<Reply>;
+  /**
+   * Carries it out under its id, unless it was before under the caller's key; answers which command it is. Null of `carryOut`: the engine
+   * knows the key by such a command.
+   */
+  once(call: Call, wanted: Wanted, carryOut: (id: string, ask: Ask | null) => Promise<Ref | null>): Promise<Reply>;
 }
 
 type Ref = Parameters<typeof viewCommandRef>[1];
@@ -50,8 +53,12 @@ export function createCommands({ reader, digest }: CommandsOptions): Commands {
       const id = key === null ? wanted.newId() : digest(canonicalText({ of: "command", tenant, key }));
       const before = key === null ? null : await repeatOf(tenant, id, wanted);
       if (before !== null) return before;
+      // The engine keeps for it that the key is a command's; whether of this one, the command itself says.
+      const ask = key === null ? null : { key, digest: id };
       try {
-        return { body: viewCommandRef(id, await carryOut(id)), headers: locationOf(id) };
+        const ref = await carryOut(id, ask);
+        if (ref !== null) return { body: viewCommandRef(id, ref), headers: locationOf(id) };
+        return (await repeatOf(tenant, id, wanted)) ?? forgotten();
       } catch (why) {
         // Another request under the same key was quicker.
         const other = isConflict(why) && key !== null ? await repeatOf(tenant, id, wanted) : null;
@@ -61,5 +68,9 @@ export function createCommands({ reader, digest }: CommandsOptions): Commands {
     },
   };
 }
+
+const forgotten = (): never => {
+  throw fault("E.IDEMPOTENCY.MISMATCH", "the Idempotency-Key was used for a command that is no longer kept; use a new key");
+};
 
 const locationOf = (id: string): Record<string, string> => ({ location: `/api/v1/commands/${id}` });

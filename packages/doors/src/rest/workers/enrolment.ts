@@ -1,7 +1,7 @@
 // The routes by which a worker makes itself known without a socket, and commands to workers: drain, packages, and leaving what follows to
 // another. What a command became is a document of the engine's.
 
-import type { Command, EnrolWorker, OrderBody, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
+import type { Ask, Command, EnrolWorker, OrderBody, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
 import { canonicalText, compareVersions } from "@astraflow/graph";
 import {
   Fault,
@@ -16,6 +16,7 @@ import type { Link } from "../../link.ts";
 import type { Outside } from "../../outside.ts";
 import { sessionPath } from "../../session/door.ts";
 import { type Call, type Handler, type Reply, readBody, readIdempotencyKey } from "../call.ts";
+import { hasCome } from "../keys.ts";
 import { keepRefusal } from "../refusals.ts";
 import { createCommands } from "./commands.ts";
 import { isSameOrder, viewCommand } from "./enrolment-view.ts";
@@ -92,18 +93,23 @@ export function enrolmentHandlers(
     if (worker === undefined) throw fault("E.NOT_FOUND", `there is no worker ${named.slice(0, 100)}`);
     return { worker, workers };
   };
-  const carryOut = async (call: Call, id: string, target: Target, command: CommandWords): Promise<void> => {
-    const { worker } = target;
+  /** False: it was carried out before under this key. */
+  const carryOut = async (call: Call, named: Named, target: Target, command: CommandWords): Promise<boolean> => {
+    const { id, ask } = named;
     const { tenant, user } = call.identity;
-    const ordered = { tenant, by: user, corr: call.requestId };
-    if (command.type === "drain") await link.ask({ type: "worker.drain", ...ordered, worker: worker.id, on: true, command: id });
-    else if (command.type === "rebind") {
-      const came = await rebind(call, target, command.queue);
-      await link.ask({ type: "worker.noted", ...ordered, worker: worker.id, id, order: command, ...came });
-    } else await link.ask({ type: "worker.order", ...ordered, worker: worker.id, id, order: command });
+    const ordered = { tenant, by: user, corr: call.requestId, worker: target.worker.id };
+    if (command.type === "rebind") {
+      const came = await rebind(call, target, command.queue, ask);
+      await link.ask({ type: "worker.noted", ...ordered, id, order: command, ...came });
+      return true;
+    }
+    const answer = await (command.type === "drain"
+      ? link.ask({ type: "worker.drain", ...ordered, on: true, command: id, ask })
+      : link.ask({ type: "worker.order", ...ordered, id, order: command, ask }));
+    return !("repeated" in answer);
   };
   /** What the worker holds ends there; what follows in those runs goes to the worker of the queue. */
-  const rebind = async (call: Call, { worker, workers }: Target, queue: string): Promise<Rebound> => {
+  const rebind = async (call: Call, { worker, workers }: Target, queue: string, ask: Ask | null): Promise<Rebound> => {
     const { tenant, user } = call.identity;
     const deed = { action: "worker.rebind", targetType: "worker", target: instanceIn(worker.id), data: { queue } };
     const heir = await keepRefusal(link, call, deed, () => {
@@ -113,6 +119,8 @@ export function enrolmentHandlers(
         path: "body.queue",
       });
     });
+    // Many commands carry it out: the key is its own before the first of them.
+    await hasCome(link, call, ask);
     if (heir.id === worker.id) return { error: null, details: { attempts: 0 } };
     const { held } = await reader.page({ page: "worker", tenant, worker: worker.id, limit: enrolmentLimits.attemptsMax });
     const asked = held.map(({ id, run }) =>
@@ -171,9 +179,9 @@ export function enrolmentHandlers(
       // By what the caller said: which worker has the name, and which version is the newest, may be another now.
       const isIt = ({ worker, workerName, order }: OrderBody): boolean =>
         (workerName === named || instanceIn(worker) === named) && isSameOrder(order, asGiven(read, order));
-      return commands.once(call, { isIt, newId: () => outside.ids.next() }, async (id) => {
+      return commands.once(call, { isIt, newId: () => outside.ids.next() }, async (id, ask) => {
         const target = await find(call);
-        await carryOut(call, id, target, await whole(tenant, read));
+        if (!(await carryOut(call, { id, ask }, target, await whole(tenant, read)))) return null;
         const { body } = await commands.find(tenant, id);
         return body ?? { workerName: target.worker.name, sentAt: outside.clock.now() };
       });
@@ -197,6 +205,12 @@ function asGiven(command: WorkerCommand, before: OrderBody["order"]): CommandWor
 
 /** What came of a rebind. */
 type Rebound = Pick<Extract<Command, { type: "worker.noted" }>, "error" | "details">;
+
+/** The id of a command, and the caller's key. */
+interface Named {
+  readonly id: string;
+  readonly ask: Ask | null;
+}
 
 interface Target {
   readonly worker: WorkerRow;

@@ -127,7 +127,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     const again = await openStream(bench, { "last-event-id": "17" });
 
     const [error, frame] = again.events();
-    expect(error).toMatchObject({ event: "error", data: { error: "E.CURSOR.EXPIRED" } });
+    expect(error).toMatchObject({ event: "stream.error", data: { error: "E.CURSOR.EXPIRED" } });
     expect(frame).toMatchObject({ event: type, data: { id: "f-1" } });
     expect(again.state.isEnded).toBe(false);
     const third = await openStream(bench, { "last-event-id": String(error?.id) });
@@ -157,7 +157,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     bench.send(1);
     bench.send(2);
 
-    expect(events().slice(1)).toMatchObject([{ event: "error", data: { error: "E.OVERLOADED" } }]);
+    expect(events().slice(1)).toMatchObject([{ event: "stream.error", data: { error: "E.OVERLOADED" } }]);
     expect(state.isEnded).toBe(true);
   });
 
@@ -171,7 +171,7 @@ describe("GET /api/v1/extensions/{type}", () => {
     bench.outside.advance(5_000);
     bench.send(1);
 
-    expect(events().slice(1)).toMatchObject([{ event: "error", data: { error: "E.AUTH.INVALID_TOKEN" } }]);
+    expect(events().slice(1)).toMatchObject([{ event: "stream.error", data: { error: "E.AUTH.INVALID_TOKEN" } }]);
     expect(state.isEnded).toBe(true);
   });
 
@@ -260,7 +260,7 @@ describe("the stream on a socket", () => {
     expect(answer.headers).toMatchObject({ "cache-control": "no-store", "x-accel-buffering": "no" });
     const ended = new Promise<void>((resolve) => void answer.on("end", resolve));
     bench.extensions.close();
-    expect(await events.take(({ event }) => event === "error")).toMatchObject({ data: { error: "E.SHUTTING_DOWN" } });
+    expect(await events.take(({ event }) => event === "stream.error")).toMatchObject({ data: { error: "E.SHUTTING_DOWN" } });
     await ended;
   });
 

@@ -41,7 +41,7 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
     const { from, hasGap, kept } = subscription;
     const gap = fault("E.CURSOR.EXPIRED", "frames after this cursor are no longer kept; some may be missing before the next one");
     // Either way the reader has a cursor from now on, though nothing has come yet.
-    stream.send(hasGap ? { id: from, type: "error", data: JSON.stringify(gap) } : { id: from });
+    stream.send(hasGap ? { id: from, type: "stream.error", data: JSON.stringify(gap) } : { id: from });
     for (const { number, data } of kept) stream.send({ id: number, type, data });
     return () => stream.stop();
   };

@@ -1,16 +1,19 @@
 // A worker's row as the API shows it, and all that is known of one worker beside it. Pure; whose worker it is was decided by the tenant in the query.
 
 import {
-  attemptPhase,
   type Condition,
   livenessAfter,
+  nodeAt,
   type RunDetail,
   readCondition,
+  slotOf,
   type TaskRow,
   type WorkerAbout,
   type WorkerRow,
 } from "@astraflow/engine";
-import type { HeldAttempt, JsonObject, Worker, WorkerDiagnostics, WorkerHandler, Workflow } from "@astraflow/protocol";
+import type { HeldAttempt, JsonObject, Worker, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
+import { planOfText } from "../../plans.ts";
+import { isAckPending } from "../view.ts";
 
 /** What is true now and stands in no row. */
 export interface Present {
@@ -145,15 +148,14 @@ export function viewDiagnostics(parts: DiagnosticsParts, present: Present): Work
 }
 
 function viewHeld(task: TaskRow, run: RunDetail | undefined): HeldAttempt {
-  const ordinal = Number(task.id.slice(task.run.length + 1));
-  const node = run === undefined ? undefined : (JSON.parse(run.workflow) as Workflow).nodes[ordinal];
+  const node = run === undefined ? null : nodeAt(planOfText(run.workflow), slotOf(task));
   return {
     taskId: task.id,
     runId: task.run,
-    ...(node !== undefined && { nodeId: node.id, nodeType: node.type }),
+    ...(node !== null && { nodeId: node.id, nodeType: node.type }),
     fence: task.fence,
     attempt: task.attempt,
-    pendingAck: attemptPhase(task) === "granted",
+    pendingAck: isAckPending(task),
     ...(task.grantedAt !== null && { since: instant(task.grantedAt) }),
   };
 }

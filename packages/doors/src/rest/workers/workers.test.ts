@@ -157,6 +157,24 @@ describe("workers as they are", () => {
     ]);
   });
 
+  it("[A364] what one holds that has spoken since its grant awaits no ack, and is named by its node wherever that stands", async () => {
+    const held = { phase: "leased", worker: "default/w-1", fence: 3, attempt: 2, grantedAt: 2_500 } as const;
+    const said = (at: number) => ({ state: JSON.stringify({ said: { at } }) });
+    const { ask } = openCalls(
+      [workerRow("w-1")],
+      [taskRow("r1.0", { ...held, ...said(2_499) }), taskRow("r1.1", { ...held, ...said(2_500) }), taskRow("r1.1~1", held)],
+    );
+
+    const { body } = await ask("getWorkerDiagnostics");
+
+    const shown = body.attempts.map(({ nodeId, pendingAck }: { nodeId: string; pendingAck: boolean }) => [nodeId, pendingAck]);
+    expect(shown).toEqual([
+      [nodeIds[0], true],
+      [nodeIds[1], false],
+      [nodeIds[1], true],
+    ]);
+  });
+
   it("[A23] names at most 200 attempts and reads at most 8 runs for them", async () => {
     const held = { phase: "leased", worker: "default/w-1" } as const;
     const tasks = Array.from({ length: 250 }, (_, n) => taskRow(`run${n}.0`, held));

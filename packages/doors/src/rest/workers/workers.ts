@@ -69,7 +69,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
   const command = (call: Call, order: WorkerOrder): Promise<Reply> => {
     const isIt = (body: OrderBody) => body.worker === order.worker && isSameOrder(body.order, wordsOf(order));
     const wanted = { isIt, newId: () => call.requestId };
-    return commands.once(call, wanted, (id) => carryOut({ ...order, command: id }));
+    return commands.once(call, wanted, (id, ask) => carryOut({ ...order, command: id, ...(ask !== null && { ask }) }));
   };
   const carryOut = async (order: WorkerOrder) => {
     const answer = await askAbout(link, order).then(
@@ -83,6 +83,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
       },
     );
     if (answer.of !== "worker") throw fault("E.INTERNAL", `${order.type} was answered with ${answer.of}`);
+    if (answer.repeated === true) return null;
     const { worker } = await reader.page({ page: "worker", tenant: order.tenant, worker: order.worker, limit: 0 });
     return { workerName: worker?.name ?? instanceIn(order.worker), sentAt: answer.at ?? outside.clock.now() };
   };

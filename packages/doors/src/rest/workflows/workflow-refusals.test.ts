@@ -191,6 +191,27 @@ describe("wrong requests about workflows", () => {
     expect(bench.docs.docs.size).toBe(before);
   });
 
+  it("[A365] validating names every field whose shape is wrong, up to a hundred", async () => {
+    const check = async (nodes: object[]) => (await bench.ask("validateWorkflow", { as: "vic", body: { ...chain, nodes } })).body;
+    const [node] = chain.nodes;
+    const policy = { priority: 11, pool: 7, retry: { maxAttempts: 0 } };
+
+    const { isValid, problems } = await check([
+      { ...node, policy },
+      { ...node, label: 5, type: undefined },
+    ]);
+    expect(isValid).toBe(false);
+    expect(problems.map(({ path }: { path: string }) => path).sort()).toEqual([
+      "/nodes/0/policy/pool",
+      "/nodes/0/policy/priority",
+      "/nodes/0/policy/retry/maxAttempts",
+      "/nodes/1",
+      "/nodes/1/label",
+    ]);
+    const many = Array.from({ length: 200 }, () => ({ ...node, label: 5 }));
+    expect((await check(many)).problems).toHaveLength(100);
+  });
+
   it("[A56] the engine's own refusal is passed on: a store that is away is 503 and nothing was changed", async () => {
     bench.docs.engine.answer("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
     for (const name of ["saveWorkflow", "deleteWorkflow", "publishVersion"] as const)

@@ -27,7 +27,7 @@ describe("versions of workflows", () => {
       { workflowId: chain.id, version: 1, revision: 1, publishedBy: "ann", note: "the first" },
     ]);
     expect(second.body).toMatchObject({ version: 2, revision: 2 });
-    expect(second.body.definitionHash).not.toBe(first.body.definitionHash);
+    expect(second.body.versionHash).not.toBe(first.body.versionHash);
     expect((await version(1)).body.workflow.metadata.name).toBe("chain");
     expect((await version(2)).body.workflow.metadata.name).toBe("changed");
     expect((await bench.ask("getWorkflow", { params: at })).body.latestVersion).toBe(2);

@@ -62,6 +62,6 @@ export const viewVersion = (version: Version): WorkflowVersion => ({
   revision: version.revision,
   publishedAt: instantOf(version.at),
   publishedBy: version.by,
-  definitionHash: version.digest,
+  versionHash: version.digest,
   ...(version.note !== undefined && { note: version.note }),
 });

@@ -44,14 +44,18 @@ export function attemptDue(tools: Tools, node: PlanNode, task: TaskRow): Millis 
   return timeoutMs === null || task.grantedAt === null ? null : task.grantedAt + timeoutMs;
 }
 
+/** As people know it, where it sits here; else by its instance id. Its tenant is nobody's business on the wire. */
+const nameOf = (floor: Tools["floor"], worker: string): string =>
+  floor.seats.get(worker)?.name ?? worker.slice(worker.indexOf("/") + 1);
+
 /** The answer as its words: what the target left, or why there is nothing. */
-export function wordsFor(call: Call, target: TaskRow | null, code: string | null, message: string): NextWords {
+export function wordsFor({ floor }: Tools, call: Call, target: TaskRow | null, code: string | null, message: string): NextWords {
   const trace = {
     task: call.target,
     status: target?.phase ?? null,
     attempts: target?.attempt ?? 0,
     call: target === null ? null : lastStep(slotOf(target)).call,
-    worker: target?.worker ?? null,
+    worker: target === null || target.worker === null ? null : nameOf(floor, target.worker),
     askedAt: call.askedAt,
     endedAt: target?.endedAt ?? null,
   };
@@ -77,7 +81,7 @@ export function answerCall(
   const code = refusal?.code ?? null;
   const others = (stateOf(caller).calls ?? []).filter((one) => one !== call);
   const isWaiting = others.some((one) => isOpen(one) && one.fence === caller.fence);
-  const isTold = sendNext(board, tools, caller, node.id, wordsFor(call, target, code, refusal?.message ?? ""), isWaiting);
+  const isTold = sendNext(board, tools, caller, node.id, wordsFor(tools, call, target, code, refusal?.message ?? ""), isWaiting);
   const answer = {
     code,
     ...(refusal === null ? {} : { message: refusal.message }),
@@ -114,7 +118,7 @@ export function refuseOpenCalls(board: Board, tools: Tools, task: TaskRow, why: 
   const run = board.run(task.run);
   if (run === null) throw new Error(`task ${task.id} has no run`);
   const { id } = tools.plans.nodeOf(board, run, task);
-  for (const call of open) sendNext(board, tools, task, id, wordsFor(call, null, "next_cancelled", why.reason), false);
+  for (const call of open) sendNext(board, tools, task, id, wordsFor(tools, call, null, "next_cancelled", why.reason), false);
 }
 
 /** Answers that no session has heard: the worker is back, and is told now. */
@@ -130,7 +134,7 @@ export function tellOwed(
   const node = tools.plans.nodeOf(board, run, task);
   for (const call of calls) {
     if (call.answer?.isOwed !== true) continue;
-    const words = wordsFor(call, board.task(call.target), call.answer.code, call.answer.message ?? "");
+    const words = wordsFor(tools, call, board.task(call.target), call.answer.code, call.answer.message ?? "");
     board.effect({ type: "next", ...pick(seat), run: task.run, task: task.id, node: node.id, ...words });
   }
   return withState(task, { calls: calls.map(paid) });

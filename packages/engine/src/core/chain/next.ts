@@ -81,7 +81,7 @@ function refuse(
 function again(board: Board, tools: Tools, { run, task, seat }: Standing, call: Call): AnswerBody {
   if (call.answer !== undefined) {
     const { id } = tools.plans.nodeOf(board, run, task);
-    tellNext(board, seat, task, id, wordsFor(call, board.task(call.target), call.answer.code, call.answer.message ?? ""));
+    tellNext(board, seat, task, id, wordsFor(tools, call, board.task(call.target), call.answer.code, call.answer.message ?? ""));
   }
   return repeated;
 }

@@ -11,6 +11,7 @@ import { takeBack } from "../flow/end.ts";
 import { dropStaleHold } from "../place/holds.ts";
 import { stopHold } from "../place/post.ts";
 import type { Tools } from "../tools.ts";
+import { closeOrders } from "./command-book.ts";
 import { readCondition, readVitals, writeCondition } from "./condition.ts";
 import { instanceOf, type Seat } from "./floor.ts";
 import { heldMax, stopStranger } from "./reconcile.ts";
@@ -39,7 +40,8 @@ export function beatWorker(board: Board, tools: Tools, order: BeatWorker): Answe
   const lateMs = Math.max(0, board.now - seat.beatAt - pace.heartbeatMs);
   board.observe("heartbeat_latency_ms", { tenant: seat.tenant }, lateMs);
   if (!order.healthy) board.count("heartbeat_degraded_total", { tenant: seat.tenant, worker: instanceOf(seat) });
-  showStrain(board, seat, row, { said: order, strain, limits });
+  if (showStrain(board, seat, row, { said: order, strain, limits }))
+    closeOrders(board, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
   board.move({ move: "beat", worker: seat.worker, at: board.now, healthy: order.healthy, strain });
   // Its seat will be another after this turn; what else is decided about it in this turn must not go by the old one.
   if (strain !== seat.strain) board.changed.add(seat.worker);

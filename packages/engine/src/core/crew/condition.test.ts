@@ -42,6 +42,17 @@ describe("a worker's condition", () => {
     expect(readCondition(writeCondition(named))).toMatchObject({ formerBoots: ["new"], session: "s" });
   });
 
+  it("[B82] keeps every command that a worker may owe an answer for, and of which clones was said, beside vitals of any size", () => {
+    const orders = Array.from({ length: 32 }, (_, at) => ({
+      id: `c-${at}`,
+      order: { type: "pkg.install" as const, name: `p-${at}`, version: "1.0.0", sha256: "0".repeat(30) },
+    }));
+    expect(Buffer.byteLength(JSON.stringify(orders))).toBeGreaterThan(3.5 * 1024);
+    const busy = { ...full, orders, vitals: { text: "v".repeat(conditionBytesMax) } };
+
+    expect(readCondition(writeCondition(busy))).toEqual({ ...busy, vitals: null });
+  });
+
   it("[B33] takes for vitals only the text of an object", () => {
     expect(readVitals('{"a":1}')).toEqual({ a: 1 });
     for (const text of ["[1]", "1", "nonsense"]) expect(readVitals(text)).toBeNull();

@@ -67,6 +67,9 @@ export function readCondition(text: string): Condition {
 export function writeCondition(condition: Condition): string {
   let text = JSON.stringify(condition);
   if (Buffer.byteLength(text) <= conditionBytesMax) return text;
+  // Of which clones was said stays while it can: it would be said again with every dial.
+  text = JSON.stringify({ ...condition, vitals: null });
+  if (Buffer.byteLength(text) <= conditionBytesMax) return text;
   for (let boots = condition.formerBoots.length; boots >= 0; boots--) {
     const formerBoots = condition.formerBoots.slice(0, boots);
     text = JSON.stringify({ ...condition, vitals: null, formerBoots, clones: [] });

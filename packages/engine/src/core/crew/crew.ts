@@ -25,7 +25,8 @@ import { moveWorker, stepWorker } from "./worker.ts";
 export function describeWorker(board: Board, tools: Tools, order: DescribeWorker): AnswerBody | Fault {
   const seat = tools.floor.seatOf(order.worker, order.session);
   const row = seat === null ? null : board.worker(order.worker);
-  if (seat === null || row === null) return unknownSession(order.worker);
+  // A session that the worker has left for one at another scheduler no longer speaks for it.
+  if (seat === null || row === null || row.epoch !== seat.epoch) return unknownSession(order.worker);
   const moved = stepWorker(row, { type: "describe", about: JSON.stringify(order.about) }, board.now);
   if (!("kind" in moved)) return moved;
   board.put(moved);
@@ -104,7 +105,8 @@ export function kickWorker(board: Board, tools: Tools, order: KickWorker): Answe
     board.effect({ type: "reset", session: seat.session, worker: seat.worker, ...why });
     board.move({ move: "rise", worker: seat.worker, session: seat.session });
   } else if (row.phase === "online") postReset(board, tools, row, why);
-  // Done with this commit, wherever its socket is: the session cannot be resumed, and whatever it still says is refused.
+  // Done with this commit, wherever its socket is: the session cannot be resumed, and its next heartbeat is refused. Outcomes that the
+  // scheduler with its socket hears before the letter count: the attempts are still its own.
   if (order.command !== undefined) {
     const { command: id, by, corr, reason } = order;
     keepEnded(board, row, { id, order: { type: "kick", reason }, by, corr }, { details: { hadSession: row.phase === "online" } });

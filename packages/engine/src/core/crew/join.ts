@@ -39,8 +39,7 @@ export function joinWorker(board: Board, tools: Tools, order: JoinWorker): Answe
   );
   board.put(joined);
   const worker = condition.orders === undefined ? joined : settleDrains(board, settleOrders(board, joined, order.about));
-  // A resumed session still has the frames that it has not acknowledged.
-  if (order.resumed === undefined) sendOrdersAgain(board, worker, order.session);
+  sendOrdersAgain(board, worker, order.session);
   board.say(order.tenant, workerKey(worker.id), "worker.joined", {
     name: worker.name,
     boot: worker.boot,

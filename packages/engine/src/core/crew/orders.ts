@@ -11,7 +11,7 @@ import type { Tools } from "../tools.ts";
 import { unknownSession } from "./beat.ts";
 import { closeOrders, keepEnded, openOrder, refuseDebt, refuseTaken } from "./command-book.ts";
 import { type OpenOrder, readCondition } from "./condition.ts";
-import { ownWorker, seatNow } from "./seat.ts";
+import { ownWorker, seatNow, seatSpeaking } from "./seat.ts";
 
 export function orderWorker(board: Board, tools: Tools, order: OrderWorker): AnswerBody | Fault {
   const row = ownWorker(board, order);
@@ -42,9 +42,8 @@ export function noteOrder(board: Board, _tools: Tools, note: NoteOrder): AnswerB
 
 /** The worker's word about a package. Where it names no command, all that ask for just this are answered by it. */
 export function reportPackage(board: Board, tools: Tools, word: ReportPackage): AnswerBody | Fault {
-  const seat = tools.floor.seatOf(word.worker, word.session);
-  const row = seat === null ? null : board.worker(word.worker);
-  if (seat === null || row === null || row.epoch !== seat.epoch) return unknownSession(word.worker);
+  const row = seatSpeaking(board, tools, word) === null ? null : board.worker(word.worker);
+  if (row === null) return unknownSession(word.worker);
   board.say(word.tenant, workerKey(row.id), "worker.package", {
     name: word.name,
     version: word.version,
@@ -80,16 +79,27 @@ const isOfPackage = (order: OpenOrder["order"]): order is WorkerOrder => order.t
 const isInstallOf = (order: WorkerOrder, one: { readonly name: string; readonly version: string }): boolean =>
   order.type === "pkg.install" && order.name === one.name && order.version === one.version;
 
-/** What it announces answers commands too: what was to come is there, what was to go is not. */
+/**
+ * What it announces answers commands too: what was to come is there, what was to go is not. One that takes back another waits for that:
+ * until the first is carried out the worker looks as if the second already were.
+ */
 export function settleOrders(board: Board, row: WorkerRow, about: WorkerAbout): WorkerRow {
   const installed = about.packages.filter(({ status }) => status === "installed");
-  const isDone = ({ order }: OpenOrder): boolean =>
-    isOfPackage(order) &&
-    (order.type === "pkg.install"
+  const isDone = (order: WorkerOrder): boolean =>
+    order.type === "pkg.install"
       ? installed.some((one) => isInstallOf(order, one))
-      : !about.packages.some((one) => one.name === order.name && (order.version === null || one.version === order.version)));
-  return closeOrders(board, row, isDone);
+      : !about.packages.some((one) => one.name === order.name && (order.version === null || one.version === order.version));
+  const open: WorkerOrder[] = [];
+  return closeOrders(board, row, ({ order }) => {
+    if (!isOfPackage(order)) return false;
+    const isOver = isDone(order) && !open.some((one) => isOpposite(one, order));
+    if (!isOver) open.push(order);
+    return isOver;
+  });
 }
+
+const isOpposite = (a: WorkerOrder, b: WorkerOrder): boolean =>
+  a.type !== b.type && a.name === b.name && (a.version === null || b.version === null || a.version === b.version);
 
 /** The worker has heard that it drains, or that it no longer does. */
 export function hearWorker(board: Board, tools: Tools, word: HearWorker): AnswerBody | Fault {
@@ -116,7 +126,10 @@ function heardBy(row: WorkerRow, { on, isToldAgain = false }: HearWorker): (orde
 export const settleDrains = (board: Board, row: WorkerRow): WorkerRow =>
   closeOrders(board, row, ({ order }) => !isOfPackage(order), { details: { toldAtJoin: true } });
 
-/** A new session knows nothing of what the last one was told and has not answered. */
+/**
+ * A new session knows nothing of what the last one was told and has not answered; one that goes on may have lost its socket while a letter
+ * was on its way to it. The door sends each command once a session.
+ */
 export function sendOrdersAgain(board: Board, row: WorkerRow, session: string): void {
   for (const { id, order } of readCondition(row.condition).orders ?? [])
     if (isOfPackage(order)) board.effect({ type: "order", session, worker: row.id, tenant: row.tenant, id, order });

@@ -26,6 +26,16 @@ export function seatNow(board: Board, tools: Tools, row: WorkerRow): Seat | null
   return seat !== undefined && seat.epoch === row.epoch && row.phase === "online" ? seat : null;
 }
 
+/** The seat of the session that said something about its worker: one it has here, or has left. Null: the worker has gone on elsewhere since. */
+export function seatSpeaking(
+  board: Board,
+  tools: Tools,
+  word: { readonly worker: WorkerId; readonly session: string },
+): Seat | null {
+  const seat = tools.floor.seatOf(word.worker, word.session) ?? seatLeft(board, word.worker, word.session);
+  return seat !== null && board.worker(word.worker)?.epoch === seat.epoch ? seat : null;
+}
+
 /**
  * The seat of a session that has left and that nobody has followed, as its worker's row knows it: what it said before it left may be decided after,
  * and is as true as before. It holds nothing and is given nothing.

@@ -33,13 +33,16 @@ export function keptBy(board: Board, seat: Seat): { draining: boolean; strain: s
   return { draining, strain };
 }
 
-/** After a beat: the log hears of a strain that came or went, the worker of a drain that came or went, whoever wanted it. */
+/**
+ * After a beat: the log hears of a strain that came or went, the worker of a drain that came or went, whoever wanted it. True: a drain that
+ * was ended elsewhere, of which the worker hears nothing because its strain keeps it from work.
+ */
 export function showStrain(
   board: Board,
   seat: Seat,
   row: WorkerRow,
   beat: { readonly said: Said; readonly strain: string | null; readonly limits: TenantSettings },
-): void {
+): boolean {
   const { said, strain, limits } = beat;
   const before = keptBy(board, seat);
   const wasKept = before.draining || before.strain !== null;
@@ -55,7 +58,7 @@ export function showStrain(
     board.say(seat.tenant, workerKey(seat.worker), "worker.relieved", { memPct, diskPct });
   // Drained or undrained through another scheduler: the row says so, this floor does not know yet.
   if (row.draining !== before.draining) board.move({ move: "drain", worker: seat.worker, on: row.draining });
-  if (wasKept === isKept) return;
+  if (wasKept === isKept) return strain !== null && before.draining && !row.draining;
   const reason =
     row.draining !== before.draining
       ? "asked elsewhere"
@@ -63,6 +66,7 @@ export function showStrain(
         ? "room again"
         : `short of ${strain.replace(" ", " and ")}`;
   board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: isKept, reason });
+  return false;
 }
 
 /** Only those that know the end of a drain acknowledge either word. */

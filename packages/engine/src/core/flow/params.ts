@@ -1,7 +1,7 @@
 // Parameters as a node gets them: those of a middleware or a call of a host, what a caller may change of them, and whether they are what
 // the node's schema asks for. Values along edges are graph's, those of frames frames.ts's.
 
-import { mergeResults, type Plan, type PlanNode, paramsProblem } from "@astraflow/graph";
+import { type KeptPart, keptPartIn, mergeResults, type Plan, type PlanNode, paramsProblem } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
@@ -13,6 +13,8 @@ import { errorText } from "./sweep.ts";
 
 /** What is wrong with these parameters; null when nothing is. */
 export function unfitParams(node: PlanNode, params: string): FaultData | null {
+  const part = keptPartIn(params);
+  if (part !== null) return unreachablePart(node, part);
   if (node.schema.parameters === true) return null;
   const problem = paramsProblem(node, JSON.parse(params));
   if (problem === null) return null;
@@ -22,6 +24,12 @@ export function unfitParams(node: PlanNode, params: string): FaultData | null {
     details: { node: node.id, field: problem.path },
   };
 }
+
+const unreachablePart = (node: PlanNode, { field, inside, resourceId }: KeptPart): FaultData => ({
+  code: "E.PARAMS.INVALID",
+  message: `node ${node.id} (${node.label}): ${field} is to be ${inside} of a value that was too large to travel and stayed with its worker; connect the whole value and read it there`,
+  details: { node: node.id, field, resource: resourceId },
+});
 
 /** A task that cannot even begin ends as failed before anybody sees it. `born` is counted as open already. */
 export function failUnstarted(

@@ -171,7 +171,7 @@ export function hearMail(board: Board, tools: Tools, mail: Mail): void {
       board.move({ move: "heat", line: letter.line });
       return;
     case "order":
-      // A newer session was told when it joined.
+      // Whoever joined since, or went on over a new socket, was told then.
       if (seat.epoch !== letter.epoch) return;
       board.effect({
         type: "order",

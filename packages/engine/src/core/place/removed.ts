@@ -7,6 +7,7 @@ import type { AnswerBody } from "../../effect.ts";
 import { docId, keyOf, type TaskId, type WorkerRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
 import { unknownSession } from "../crew/beat.ts";
+import { seatSpeaking } from "../crew/seat.ts";
 import { stateOf, withState } from "../rows/state.ts";
 import type { Tools } from "../tools.ts";
 import { type ArtifactBody, artifactTtlMs, readArtifact } from "./artifacts.ts";
@@ -17,9 +18,8 @@ import { lineOf } from "./route.ts";
 const waitingMax = 100;
 
 export function removeResource(board: Board, tools: Tools, word: RemoveResource): AnswerBody | Fault {
-  const seat = tools.floor.seatOf(word.worker, word.session);
-  const row = seat === null ? null : board.worker(word.worker);
-  if (seat === null || row === null || row.epoch !== seat.epoch) return unknownSession(word.worker);
+  const row = seatSpeaking(board, tools, word) === null ? null : board.worker(word.worker);
+  if (row === null) return unknownSession(word.worker);
   const { resource, reason } = word;
   const doc = board.doc(docId(word.tenant, "artifact", resource));
   const body = doc === null ? null : readArtifact(doc);

@@ -234,7 +234,7 @@ function summaryOf(node: PlanNode, task: TaskRow | null, reasons: readonly Reaso
       return open.length === 0 ? `${name} has not been reached yet` : `${name} waits for ${open.join(", ")}`;
     }
     case "retry":
-      return `${name} failed ${task?.failures ?? 0} times and waits for its next attempt`;
+      return `${name} failed ${task?.failures === 1 ? "once" : `${task?.failures ?? 0} times`} and waits for its next attempt`;
     case "key":
       return `${name} waits for concurrency key ${String(facts["key"])}${heldBy(facts)}`;
     case "resource":

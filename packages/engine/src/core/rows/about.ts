@@ -8,6 +8,8 @@ export interface RunAbout {
   readonly corr?: string;
   /** Of the workflow: its published version, or null for a draft or a definition that came with the request. */
   readonly version?: number | string | null;
+  /** Digest of that version as it was published; what runs may say more, by the manifests of its packages. */
+  readonly versionHash?: string;
   /** The run that this one repeats, and from which node on. */
   readonly replayOf?: RunId;
   readonly from?: string;

@@ -1,5 +1,5 @@
-// Steering and enrolment under an Idempotency-Key: a command that comes again is answered with what the first was answered, and does
-// nothing. Starts, documents and commands to workers have memories of their own, because they are found by what they made.
+// Steering, enrolment and commands to workers under an Idempotency-Key: a command that comes again is answered with what the first was
+// answered, and does nothing. Starts and documents have memories of their own, in the same rows, because they are found by what they made.
 
 import { Fault, fault } from "@astraflow/protocol";
 import type { Ask, Command } from "../../command.ts";
@@ -17,6 +17,9 @@ export function askOf(command: Command): Ask | null {
     case "run.retry":
     case "run.rebind":
     case "worker.enrol":
+    case "worker.drain":
+    case "worker.kick":
+    case "worker.order":
       return command.ask ?? null;
     default:
       return null;

@@ -38,7 +38,10 @@ export function hearFeedback(board: Board, tools: Tools, word: FeedbackTask): An
   });
   if (row.state !== task.state) board.put(row);
   const isDropped = heard.results !== undefined && merged === null;
+  // The stage it has goes with what it says of itself: whoever follows is told a whole state.
+  const stage = heard.progress === undefined && heard.message === undefined ? {} : pickSaid(said ?? undefined, "stage");
   tellFeedback(board, run, task, heard, {
+    ...stage,
     ...(chunks === null ? {} : { chunks }),
     ...(isDropped ? { resultsDropped: true } : {}),
   });

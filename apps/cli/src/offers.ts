@@ -1,0 +1,53 @@
+// What a shell may be offered for the values of flags and arguments, beyond commander's own choices: words that only help and do not bind, and
+// the words of a query line. Which flag has which is said in the program-*.ts tables.
+
+import { eventData } from "@astraflow/protocol";
+import type { Command } from "commander";
+
+/** The rules of a query line, as queryKeys has them. */
+export type FilterKeys = Readonly<
+  Record<string, { readonly values?: readonly string[]; readonly isMany?: true; readonly isInstant?: true }>
+>;
+
+interface Offers {
+  /** By the name of a flag, without dashes, or of an argument. */
+  readonly values?: Readonly<Record<string, readonly string[]>>;
+  /** Told by the words before it: some commands are told the list by a flag. */
+  readonly filter?: (before: readonly string[]) => FilterKeys;
+}
+
+const offers = new WeakMap<Command, Offers>();
+
+export function setOffers(command: Command, more: Offers): Command {
+  offers.set(command, { ...offers.get(command), ...more });
+  return command;
+}
+
+export const offersOf = (command: Command): Offers => offers.get(command) ?? {};
+
+/** Types of events and what they begin with. */
+export const topicWords: readonly string[] = [
+  ...new Set(Object.keys(eventData).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join(".")))),
+];
+
+/** The whole line so far with its last word completed: a key, or the value of one. */
+export async function filterWords(
+  line: string,
+  keys: FilterKeys,
+  live: (key: string) => Promise<readonly string[]>,
+): Promise<readonly string[]> {
+  const from = line.lastIndexOf(" ") + 1;
+  const [, key, value = ""] = /^([a-z]+):(.*)$/.exec(line.slice(from)) ?? [];
+  if (key === undefined) return Object.keys(keys).map((one) => `${line.slice(0, from)}${one}:`);
+  if (!Object.hasOwn(keys, key)) return [];
+  const { values, isMany } = keys[key] ?? {};
+  const found = values ?? (key === "topic" ? topicWords : (await live(key)).filter((word) => !word.includes(" ")));
+  return (isMany ? listWords(value, found) : found).map((one) => `${line.slice(0, from)}${key}:${one}`);
+}
+
+/** Words with commas between them: those that are there stay, and are not offered again. */
+export function listWords(value: string, words: readonly string[]): readonly string[] {
+  const before = value.slice(0, value.lastIndexOf(",") + 1);
+  const taken = before.split(",");
+  return words.filter((word) => !taken.includes(word)).map((word) => `${before}${word}`);
+}

@@ -1,0 +1,50 @@
+// Which runs a change of many is about: page by page, by the filter of the list or by name. What is done to them is bulk.ts's.
+
+import { hasWords, type PageQuery, type Reader, type RunRow, termsOf, wordsOf } from "@astraflow/engine";
+import type { BulkFilter, BulkRequest } from "@astraflow/protocol";
+
+export const pageMax = 50;
+
+/** Newest first, so that runs which the work itself starts are never met. */
+export async function pageOf(
+  reader: Reader,
+  tenant: string,
+  { filter }: BulkRequest,
+  cursor: string | null,
+): Promise<{ items: readonly RunRow[]; next: string | null }> {
+  const { status, workflowId, clientId, since, until, q, runIds } = filter;
+  if (runIds !== undefined) return namedRuns(reader, tenant, filter, runIds, cursor);
+  const query: PageQuery = {
+    page: "runs",
+    tenant,
+    limit: pageMax,
+    ...(cursor !== null && { before: cursor }),
+    ...(workflowId !== undefined && { source: workflowId }),
+    ...(clientId !== undefined && { client: clientId }),
+    ...(since !== undefined && { since: Date.parse(since) }),
+    ...(until !== undefined && { until: Date.parse(until) }),
+    ...(q !== undefined && q.trim() !== "" && { search: q }),
+  };
+  const { items, next } = await reader.page(query);
+  return { items: items.filter((run) => isInPhase(run, status)), next };
+}
+
+const isInPhase = ({ phase }: RunRow, status: BulkFilter["status"]): boolean =>
+  status === undefined || status.some((one) => one === phase || (one === "running" && phase === "ending"));
+
+/** Whoever names runs and says more of them means those of which all of it is true. */
+async function namedRuns(reader: Reader, tenant: string, filter: BulkFilter, ids: readonly string[], cursor: string | null) {
+  const { status, workflowId, clientId, since, until, q } = filter;
+  const fits = (run: RunRow): boolean =>
+    isInPhase(run, status) &&
+    (workflowId === undefined || run.source === workflowId) &&
+    (clientId === undefined || run.client === clientId) &&
+    (since === undefined || run.createdAt >= Date.parse(since)) &&
+    (until === undefined || run.createdAt < Date.parse(until)) &&
+    (q === undefined || hasWords(termsOf(run).split(" "), wordsOf(q)));
+  const left = [...new Set(ids)].sort((a, b) => (a < b ? 1 : -1)).filter((id) => cursor === null || id < cursor);
+  const page = left.slice(0, pageMax);
+  const found = await Promise.all(page.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
+  const items = found.flatMap(({ detail }) => (detail === null || !fits(detail.run) ? [] : [detail.run]));
+  return { items, next: left.length > page.length ? (page.at(-1) ?? null) : null };
+}

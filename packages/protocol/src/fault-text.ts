@@ -1,0 +1,30 @@
+// How a program says a fault to the person at its terminal: code and sentence, each problem by itself, what to try, where it is explained. The
+// same lines from the scheduler, the worker and every other command; which stream and which exit code is the program's own business.
+
+import { isFaultCode } from "./fault-codes.ts";
+
+export interface FaultWords {
+  /** Of the table of faults, or one that only this program has. */
+  readonly code: string;
+  readonly message: string;
+  readonly problems?: readonly string[];
+  /** What to try next, if there is something honest to say. */
+  readonly next?: string | null | undefined;
+}
+
+export function faultText({ code, message, problems = [], next }: FaultWords): string {
+  const lines = [`error ${code}: ${message}`, ...problems.map((problem) => `  ${problem}`)];
+  if (next) lines.push(`try: ${next}`);
+  if (isFaultCode(code)) lines.push(`docs: docs/faults.md#${code}`);
+  return `${lines.join("\n")}\n`;
+}
+
+/** Settings that cannot be used, all at once; one alone is the sentence itself. */
+export function settingsText(problems: readonly string[], next: string): string {
+  const [only] = problems;
+  const words =
+    problems.length === 1 && only !== undefined
+      ? { message: only }
+      : { message: `${problems.length} settings cannot be used:`, problems };
+  return faultText({ code: "E.CONFIG.INVALID", ...words, next });
+}

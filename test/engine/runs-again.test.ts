@@ -1,0 +1,157 @@
+// Runs started anew over REST on the real engine: rehearsed, and many at once. What a single retry or replay does is in runs-api.test.ts.
+
+import { createTokens } from "@astraflow/doors";
+import { openWorkflowBench } from "@astraflow/doors/testing";
+import type { Workflow } from "@astraflow/protocol";
+import { afterEach, describe, expect, it } from "vitest";
+import { chain, Harness, nodeId } from "./harness.ts";
+import { linkTo } from "./rest-link.ts";
+
+const tokens = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] }]);
+
+const ends: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const end of ends.splice(0)) await end();
+});
+
+const two = chain(2) as unknown as Workflow;
+
+async function open() {
+  const world = await new Harness().start();
+  ends.push(() => world.engine.stop());
+  const bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+  const worker = await world.join("w");
+  const start = async (more: object = {}): Promise<string> => {
+    const { body } = await bench.ask("startRun", { body: { workflow: two, clientId: "c", ...more } });
+    await world.settle();
+    return body.runId;
+  };
+  /** Its first node succeeds, its second does not. */
+  const fail = async (more: object = {}): Promise<string> => {
+    const runId = await start(more);
+    await worker.done({ out: "kept" });
+    await worker.error("E.RUNNER.FAILURE");
+    return runId;
+  };
+  const succeed = async (): Promise<string> => {
+    const runId = await start();
+    await worker.done({ out: 1 });
+    await worker.done({ out: 2 });
+    return runId;
+  };
+  const runs = async () => (await world.store.page({ page: "runs", tenant: "t1", limit: 100 })).items;
+  /** Each look lets the work go on, and it is over after a bounded number of them. */
+  const change = async (order: object) => {
+    const { body: begun } = await bench.ask("changeRuns", { body: order });
+    for (let looks = 0; looks < 500; looks++) {
+      await new Promise<void>((resolve) => setImmediate(resolve));
+      const { body } = await bench.ask("getBulk", { params: { bulkId: begun.bulkId } });
+      if (body.status !== "running") return body;
+    }
+    throw new Error(`bulk change ${begun.bulkId} does not end`);
+  };
+  return { world, bench, worker, start, fail, succeed, runs, change };
+}
+
+describe("a retry or replay that is rehearsed", () => {
+  it("[A360] answers which nodes would run and which results it would take over, and starts nothing", async () => {
+    const { bench, fail, runs } = await open();
+    const runId = await fail();
+    const params = { runId };
+    const plan = (...actions: string[]) => ({
+      status: 200,
+      body: { dryRun: true, nodes: actions.map((action, n) => ({ nodeId: nodeId(n), action })) },
+    });
+
+    const key = { "idempotency-key": "k1" };
+    expect(await bench.ask("retryRun", { params, body: { dryRun: true }, headers: key })).toMatchObject(plan("reuse", "run"));
+    expect(await bench.ask("replayRun", { params, body: { dryRun: true } })).toMatchObject(plan("reuse", "run"));
+    const fromFirst = await bench.ask("replayRun", { params, body: { from: nodeId(0), dryRun: true } });
+    expect(fromFirst).toMatchObject(plan("run", "run"));
+
+    expect(await runs()).toHaveLength(1);
+    expect(await bench.ask("retryRun", { params, headers: key })).toMatchObject({ status: 202, body: { status: "queued" } });
+  });
+
+  it("[A360] is refused as the order itself would be", async () => {
+    const { bench, start, succeed } = await open();
+    const done = await succeed();
+    const active = await start();
+    const dryRun = { body: { dryRun: true } };
+
+    expect((await bench.ask("retryRun", { params: { runId: done }, ...dryRun })).body.error).toBe("E.RUN.TERMINAL");
+    expect((await bench.ask("retryRun", { params: { runId: active }, ...dryRun })).body.error).toBe("E.RUN.ACTIVE");
+    const astray = await bench.ask("replayRun", { params: { runId: done }, body: { from: nodeId(77), dryRun: true } });
+    expect(astray.body.error).toBe("E.NOT_FOUND");
+  });
+});
+
+describe("many runs at once", () => {
+  it("[A361] are replayed from a node on or with another version, those under way left alone, and each new run is named", async () => {
+    const { bench, worker, fail, succeed, start, change } = await open();
+    const [failed, succeeded, active] = [await fail(), await succeed(), await start()];
+    await worker.done({ out: 1 });
+
+    const again = await change({ action: "replay", filter: { clientId: "c" }, from: nodeId(1) });
+    expect(again).toMatchObject({ status: "done", matched: 3, changed: 2, unchanged: 1, refused: 0 });
+    expect(again.started.map(({ runId }: { runId: string }) => runId)).toEqual([succeeded, failed]);
+    for (const { runId, newRun } of again.started) {
+      const { body } = await bench.ask("getRun", { params: { runId: newRun } });
+      expect(body).toMatchObject({ repeatOf: runId, nodes: [{ why: "reuse" }, { nodeId: nodeId(1) }] });
+    }
+
+    // As it was, there is nothing left to do to one that succeeded.
+    const plain = await change({ action: "replay", filter: { runIds: [succeeded, failed, active] } });
+    expect(plain).toMatchObject({ matched: 3, changed: 1, unchanged: 2, started: [{ runId: failed }] });
+    const lost = await change({ action: "replay", filter: { runIds: [failed] }, version: 7 });
+    expect(lost).toMatchObject({ changed: 0, refused: 1, refusals: [{ runId: failed, code: "E.NOT_FOUND" }] });
+    expect(lost.started).toBeUndefined();
+  });
+
+  it("[A361] have a node or a version named only where they are replayed", async () => {
+    const { bench, fail } = await open();
+    const runId = await fail();
+    for (const wrong of [{ from: nodeId(0) }, { version: "latest" }]) {
+      const { status, body } = await bench.ask("changeRuns", {
+        body: { action: "retry", filter: { runIds: [runId] }, ...wrong },
+      });
+      expect([status, body.details.path]).toEqual([400, `body.${Object.keys(wrong)[0]}`]);
+    }
+  });
+
+  it("[A362] are counted in a dry run with how many of them need nothing", async () => {
+    const { bench, fail, succeed, start, runs } = await open();
+    await fail();
+    await succeed();
+    await start();
+    const plan = async (action: string, more: object = {}) => {
+      const { body } = await bench.ask("changeRuns", { body: { action, filter: { clientId: "c" }, dryRun: true, ...more } });
+      return [body.matched, body.changed, body.unchanged];
+    };
+
+    expect(await plan("cancel")).toEqual([3, 0, 2]);
+    expect(await plan("retry")).toEqual([3, 0, 2]);
+    expect(await plan("replay")).toEqual([3, 0, 2]);
+    expect(await plan("replay", { version: "draft" })).toEqual([3, 0, 1]);
+    expect(await runs()).toHaveLength(3);
+  });
+
+  it("[A363] that are named one by one must fit what else the filter says", async () => {
+    const { start, fail, change } = await open();
+    const failed = await fail({ labels: { batch: "blue" } });
+    const other = await start({ clientId: "d" });
+    const runIds = [failed, other, failed];
+    const created = "1999-01-01T00:00:00Z";
+
+    for (const more of [
+      { status: ["failed"] },
+      { clientId: "c" },
+      { q: "blu" },
+      { status: ["failed"], workflowId: two.id, since: created },
+    ])
+      expect(await change({ action: "dismiss", filter: { runIds, ...more } })).toMatchObject({ matched: 1 });
+    for (const more of [{ status: ["cancelled"] }, { clientId: "e" }, { q: "red" }, { workflowId: "x" }, { until: created }])
+      expect(await change({ action: "cancel", filter: { runIds, ...more } })).toMatchObject({ matched: 0, changed: 0 });
+    expect(await change({ action: "cancel", filter: { runIds, status: ["running"] } })).toMatchObject({ matched: 1, changed: 1 });
+  });
+});
