@@ -213,18 +213,18 @@ describe("commands for a worker", () => {
     expect([(await command(world, "come"))?.status, (await command(world, "go"))?.status]).toEqual(["acked", "acked"]);
   });
 
-  it("[B64] are sent again to a new session of the worker until it has answered, never to a resumed one", async () => {
+  it("[B64] are named with every join of the worker until it has answered, for the door to send each once a session", async () => {
     const world = await new Harness().start();
     const crew = await world.join("w");
     await world.ask(send("c-1"));
 
     await world.join("w", { session: crew.session, boot: crew.boot, resumed: { unacked: [] } });
-    expect(orders(world)).toHaveLength(1);
+    expect(orders(world).map(({ session }) => session)).toEqual([crew.session, crew.session]);
     const fresh = await world.join("w", { boot: "boot-2" });
     expect(orders(world).at(-1)).toMatchObject({ id: "c-1", session: fresh.session });
     await world.join("w", { boot: "boot-3", packages: [pkg("test"), pkg("extra", "2.0.0")] });
 
-    expect(orders(world)).toHaveLength(2);
+    expect(orders(world)).toHaveLength(3);
     expect((await command(world, "c-1"))?.status).toBe("acked");
   });
 
