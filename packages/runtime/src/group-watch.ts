@@ -26,10 +26,17 @@ export function createGroupWatch(report: (problem: { message: string; cause: unk
     if (!isClosed) report({ message: "the watcher of the handlers' processes ended; the next process starts another", cause });
   };
 
-  const start = (): ChildProcess => {
+  const start = (): void => {
     // A session of its own: what the terminal says to the worker's group is not for it. No environment: it has no use for secrets.
     const program = fileURLToPath(new URL("./group-watcher.ts", import.meta.url));
-    const child = spawn(process.execPath, [program], { cwd: "/", detached: true, env: {}, stdio: ["pipe", "ignore", "ignore"] });
+    // Named with its start, not by the pipe: this process may be killed before its first word is written.
+    const words = [...groups].map((group) => `+${group}`);
+    const child = spawn(process.execPath, [program, ...words], {
+      cwd: "/",
+      detached: true,
+      env: {},
+      stdio: ["pipe", "ignore", "ignore"],
+    });
     child.on("error", (cause) => lost(child, cause));
     child.on("exit", (code, signal) => lost(child, signal ?? `code ${code}`));
     child.stdin?.on("error", (cause) => lost(child, cause));
@@ -37,8 +44,6 @@ export function createGroupWatch(report: (problem: { message: string; cause: unk
     child.unref();
     (child.stdin as { unref?(): void } | null)?.unref?.();
     watcher = child;
-    child.stdin?.write([...groups].map((group) => `+${group}\n`).join(""));
-    return child;
   };
 
   return {

@@ -7,13 +7,16 @@ import { KnownGroups } from "./process-groups.ts";
 
 const groups = new KnownGroups();
 
+const hear = (word: string): void => {
+  const group = Number(word.slice(1));
+  if (!Number.isSafeInteger(group) || group <= 1) return;
+  if (word.startsWith("+")) groups.look(group);
+  else if (word.startsWith("-")) groups.forget(group);
+};
+
+for (const word of process.argv.slice(2)) hear(word);
 createInterface({ input: process.stdin })
-  .on("line", (line) => {
-    const group = Number(line.slice(1));
-    if (!Number.isSafeInteger(group) || group <= 1) return;
-    if (line.startsWith("+")) groups.look(group);
-    else if (line.startsWith("-")) groups.forget(group);
-  })
+  .on("line", hear)
   .on("close", () => {
     for (const group of groups.left()) endGroup(group, "SIGKILL");
   });
