@@ -1,8 +1,18 @@
 // For tests of commands: a place whose client answers what the test says and notes what it was asked.
 
+import type { Run } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import type { Place } from "./place.ts";
 import { createTerminal } from "./terminal.ts";
+
+/** A run as a list shows one that is under way. */
+export const sampleRun = (runId: string, more: Partial<Run> = {}): Run => ({
+  runId,
+  status: "running",
+  definitionHash: "h",
+  clientId: "c",
+  ...more,
+});
 
 type Answers = Readonly<Record<string, unknown>>;
 

@@ -1,19 +1,10 @@
-import type { Run } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { openStage } from "./command-stage.ts";
+import { openStage, sampleRun as run } from "./command-stage.ts";
 import { listRuns } from "./runs-command.ts";
 import { changeRuns } from "./steer-command.ts";
 import { saveView } from "./views-command.ts";
 
 const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
-const run = (id: string, more: Partial<Run> = {}): Run => ({
-  runId: id,
-  status: "running",
-  definitionHash: "h",
-  clientId: "c",
-  ...more,
-});
-
 describe("filters", () => {
   it("[L29] are read into the API's own words, with times before now", async () => {
     const stage = openStage(

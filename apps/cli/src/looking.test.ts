@@ -1,7 +1,6 @@
-import type { Run } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { benchDocument } from "./bench-command.ts";
-import { openStage } from "./command-stage.ts";
+import { openStage, sampleRun as run } from "./command-stage.ts";
 import { openPage } from "./open-command.ts";
 import { showQueue } from "./queues-command.ts";
 import { differences } from "./run-diff.ts";
@@ -10,14 +9,6 @@ import { fitRows } from "./terminal.ts";
 
 const runId = "01a1dfbd-5bc1-7000-bf5a-574d1aa3f763";
 const other = "01a1dfbd-5bc1-7000-bf5a-00000000abcd";
-const run = (id: string, more: Partial<Run> = {}): Run => ({
-  runId: id,
-  status: "running",
-  definitionHash: "h",
-  clientId: "c",
-  ...more,
-});
-
 describe("looking back", () => {
   it("[L31] a run is shown as it was at a cursor", async () => {
     const stage = openStage({

@@ -1,18 +1,10 @@
-import type { QueueList, Run, Scaling, Worker } from "@astraflow/protocol";
+import type { QueueList, Scaling, Worker } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { openStage } from "./command-stage.ts";
+import { openStage, sampleRun as run } from "./command-stage.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
 import { createTerminal } from "./terminal.ts";
 import { showTop } from "./top-command.ts";
 import { drawTop, type Moment, topRows } from "./top-picture.ts";
-
-const run = (id: string, more: Partial<Run> = {}): Run => ({
-  runId: id,
-  status: "running",
-  definitionHash: "h",
-  clientId: "c",
-  ...more,
-});
 
 const worker = (id: string, more: Partial<Worker> = {}): Worker => ({
   id,

@@ -1,6 +1,7 @@
 // Collects the words of every setting from flags, environment and file, in that order of strength, by the table. All problems are
 // gathered, none stops the reading. Nothing here knows what a setting means.
 
+import { suggest } from "@astraflow/protocol";
 import { type Origin, Refusal } from "./setting-readers.ts";
 import {
   environmentPrefix,
@@ -11,7 +12,6 @@ import {
   settingTable,
   variableOf,
 } from "./setting-table.ts";
-import { suggest } from "./suggestion.ts";
 
 export interface Sources {
   readonly argv: readonly string[];

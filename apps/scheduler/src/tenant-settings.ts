@@ -2,8 +2,8 @@
 // sense together with those of the whole scheduler. What follows from them is the engine's and the session door's business.
 
 import type { TenantSettings } from "@astraflow/engine";
+import { suggest } from "@astraflow/protocol";
 import { dayMs, namePattern, Refusal, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
-import { suggest } from "./suggestion.ts";
 
 /** What one tenant has of its own; the rest is as for everybody. */
 export interface TenantConfig {

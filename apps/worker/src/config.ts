@@ -1,7 +1,7 @@
 // From flags, environment and file to one frozen config, or to all problems at once. Flags win over the environment, that over the file.
 // Nothing is written here, and only what the settings name is looked at; the table of settings is settings.ts.
 
-import { Fault, limits, readJson } from "@astraflow/protocol";
+import { Fault, limits, readJson, suggest } from "@astraflow/protocol";
 import { type ResourceSettings, resourceDefaults } from "@astraflow/runtime";
 import { authModeOf, defaultUrl, devToken, findContradictions, type Values } from "./contradictions.ts";
 import { readSetting, type SettingValue } from "./setting-reader.ts";
@@ -266,25 +266,6 @@ const isValue = (word: string | undefined) => word === "true" || word === "false
 function splitOnce(text: string, mark: string): [string, string | undefined] {
   const at = text.indexOf(mark);
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
-}
-
-function suggest(wrong: string, known: readonly string[]): string {
-  const near = known.map((word) => ({ word, far: distance(wrong, word) })).sort((a, b) => a.far - b.far)[0];
-  return near !== undefined && near.far <= Math.max(2, wrong.length / 4) ? `; did you mean ${near.word}?` : "";
-}
-
-/** How many letters must be put in, left out or changed to make one word of the other. */
-function distance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j++) {
-      const change = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(change, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }
 
 function deepFreeze<T extends object>(value: T): T {

@@ -56,7 +56,7 @@ export {
   metricHead,
   metricLine,
 } from "./metrics-text.ts";
-export { nearest } from "./nearest.ts";
+export { nearest, suggest } from "./nearest.ts";
 export type { Binding, NodeUi, Port, Widget } from "./node-face.ts";
 export { type OpenapiDocument, openapiDocument } from "./openapi.ts";
 export type { PkgCatalog, PkgEvent, PkgInstall, PkgUninstall } from "./pkg.ts";

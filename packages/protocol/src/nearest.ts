@@ -1,14 +1,20 @@
-// The most alike of some known words, for sentences that refuse a word which is not known. What is then said is the caller's business.
+// The most alike of some known words, for sentences that refuse a word which is not known.
 
-/** Null where none is alike: half of the letters may differ, no more. */
-export function nearest(word: string, words: Iterable<string>): string | null {
+/** Null where none is alike: so many letters may differ, half of them where nothing else is said. */
+export function nearest(word: string, words: Iterable<string>, most = Math.max(1, Math.floor(word.length / 2))): string | null {
   let best: string | null = null;
-  let least = Math.max(1, Math.floor(word.length / 2));
+  let least = most;
   for (const one of new Set(words)) {
     const changes = distance(word.toLowerCase(), one.toLowerCase(), least);
     if (changes < least || (changes === least && best === null)) [best, least] = [one, changes];
   }
   return best;
+}
+
+/** The end of such a sentence, where one word is a slip away: `; did you mean X?`. Names of settings share their beginnings, so a quarter is much. */
+export function suggest(word: string, known: Iterable<string>): string {
+  const best = nearest(word, known, Math.max(2, Math.floor(word.length / 4)));
+  return best === null ? "" : `; did you mean ${best}?`;
 }
 
 /** Characters to change, add or leave out; more than `most` is not counted exactly. */

@@ -2,6 +2,7 @@
 // documents say beyond that went with an old process or a lost disk. What follows from it is the engine's business.
 
 import { type Reader, readArtifact } from "@astraflow/engine";
+import { createTurnstile } from "../turnstile.ts";
 
 export interface LostResource {
   readonly resource: string;
@@ -26,20 +27,8 @@ export type CompareKept = (question: KeptQuestion) => Promise<LostResource[]>;
 const compareLimits = { page: 500, pagesMax: 40, atOnce: 4 } as const;
 
 export function createKeptComparison({ reader }: { readonly reader: Reader }): CompareKept {
-  const waiting: (() => void)[] = [];
-  let running = 0;
-  return async (question) => {
-    if (running >= compareLimits.atOnce) await new Promise<void>((go) => void waiting.push(go));
-    else running++;
-    try {
-      return await findLost(reader, question);
-    } finally {
-      // Its place goes to the next, if there is one.
-      const next = waiting.shift();
-      if (next === undefined) running--;
-      else next();
-    }
-  };
+  const inTurn = createTurnstile(compareLimits.atOnce);
+  return (question) => inTurn(() => findLost(reader, question));
 }
 
 async function findLost(reader: Reader, { tenant, worker, name, kept }: KeptQuestion): Promise<LostResource[]> {
