@@ -12,7 +12,7 @@ import {
   type Tx,
   type Unit,
 } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { openSqlite, type SqliteStore } from "@astraflow/store";
 import { joinOf } from "./bench-worker.ts";
 
@@ -45,7 +45,7 @@ export class EngineLoad {
   constructor(file: string, options: { length: number; inFlight: number }) {
     this.store = openSqlite({ file, clock: { wall: () => Date.now(), mono: () => performance.now() } });
     this.#inFlight = options.inFlight;
-    const body = canonicalText(chainOf(options.length));
+    const body = canonicalJson(chainOf(options.length));
     this.#chain = { body, digest: digest(body), length: options.length };
     this.#engine = createEngine(
       {

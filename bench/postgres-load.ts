@@ -13,7 +13,7 @@ import {
   type Settings,
   type Store,
 } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { joinOf } from "./bench-worker.ts";
 
 export interface LoadShape {
@@ -55,7 +55,7 @@ export class PostgresLoad {
   constructor(store: Store, replica: string, shape: LoadShape) {
     this.#replica = replica;
     this.#shape = shape;
-    const body = canonicalText(chainOf(shape.chain));
+    const body = canonicalJson(chainOf(shape.chain));
     this.#workflow = { body, digest: digest(body) };
     this.#engine = createEngine(
       {

@@ -5,7 +5,7 @@ import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
-import { faultCodes, openapiDocument, type Route, type RouteName, routes } from "@astraflow/protocol";
+import { buildOpenapiDocument, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
 import { comment, declareType, type SchemaNode, spell, typeOf } from "./gen-typescript.ts";
 import { repositoryRoot } from "./tree.ts";
 
@@ -18,7 +18,7 @@ const nameOf = (name: string): string =>
 
 /** What the client imports of the protocol room, said again from the OpenAPI document. */
 function apiModule(): string {
-  const { components, paths } = openapiDocument();
+  const { components, paths } = buildOpenapiDocument();
   const schemas = Object.entries(components.schemas) as [string, SchemaNode][];
   const kinds = schemas.flatMap(([name]) => (name.startsWith("Event.") ? [name.slice("Event.".length)] : []));
   const operations = new Map(

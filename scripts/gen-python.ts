@@ -1,7 +1,7 @@
 // JSON Schema as Python models: TypedDicts of the standard library, for frames of every dialect and for the REST bodies of runs. How a value
 // is read through them is packages/models-python/astraflow_models/reading.py, which is written by hand.
 
-import { type OpenapiDocument, openapiDocument, schemaDocuments } from "@astraflow/protocol";
+import { buildOpenapiDocument, buildSchemaDocuments, type OpenapiDocument } from "@astraflow/protocol";
 import type { SchemaNode } from "./gen-typescript.ts";
 
 const folder = "packages/models-python/astraflow_models";
@@ -31,7 +31,7 @@ const refuseReference = (ref: string): never => {
 
 /** Path from the repository's root -> text. */
 export function pythonModels(): Record<string, string> {
-  const documents = Object.entries(schemaDocuments()) as [string, SchemaNode][];
+  const documents = Object.entries(buildSchemaDocuments()) as [string, SchemaNode][];
   const dialect = (about: string, isOurs: (path: string) => boolean, aliases: Readonly<Record<string, string>> = {}): string => {
     const ours = documents.filter(([path]) => isOurs(path)).map(([path, schema]) => [classOfFile(path), schema] as const);
     const payloads = new Map<string, string>();
@@ -49,7 +49,7 @@ export function pythonModels(): Record<string, string> {
     [`${folder}/first_generation.py`]: dialect("Frames of protocol v2 as its first generation spells them.", (path) =>
       path.startsWith("session-first-generation/"),
     ),
-    [`${folder}/runs.py`]: runsModule(openapiDocument()),
+    [`${folder}/runs.py`]: runsModule(buildOpenapiDocument()),
   };
 }
 

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import { allGrants, createMetrics, createPeople, createRest, createTokens, type Link } from "@astraflow/doors";
 import { cheapCost, createFakeOutside, createManifestNotes, type FakeOutside, manifestOf } from "@astraflow/doors/testing";
-import type { Grant, RouteName } from "@astraflow/protocol";
+import type { Permission, RouteName } from "@astraflow/protocol";
 import type { Stage } from "@astraflow/store/testing";
 import { bodyOf, type Things, urlOf } from "./every-route-examples.ts";
 import { chain, Harness, nodeId } from "./harness.ts";
@@ -13,11 +13,11 @@ import { linkTo } from "./rest-link.ts";
 /** One token for each grant alone, one for all and one for none, in both tenants. */
 const tokens = ["t1", "t2"].flatMap((tenant) => [
   { token: `${tenant}-all`, tenant, user: `${tenant}-boss`, grants: allGrants },
-  { token: `${tenant}-none`, tenant, user: `${tenant}-nobody`, grants: [] as Grant[] },
+  { token: `${tenant}-none`, tenant, user: `${tenant}-nobody`, grants: [] as Permission[] },
   ...allGrants.map((grant) => ({ token: `${tenant}-but-${grant}`, tenant, user: `${tenant}-x`, grants: without(grant) })),
 ]);
 
-function without(grant: Grant): Grant[] {
+function without(grant: Permission): Permission[] {
   return allGrants.filter((one) => one !== grant);
 }
 

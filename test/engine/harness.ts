@@ -22,7 +22,7 @@ import {
   type World,
 } from "@astraflow/engine";
 import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
 
 export interface Node {
@@ -193,7 +193,7 @@ export class Harness {
     workflow: Record<string, unknown>,
     changes: { tenant?: string; ask?: string; timeoutMs?: number; priority?: number } = {},
   ): Command {
-    const body = canonicalText(workflow);
+    const body = canonicalJson(workflow);
     return {
       type: "run.start",
       tenant: changes.tenant ?? "t1",

@@ -1,7 +1,7 @@
 // Placement beyond the basics: versions from one on, workers that a run is bound to, and the answer to "why does it wait".
 
 import { bindingsOf, type WorkerRow, whyWaits } from "@astraflow/engine";
-import { type PlanNode, planOf } from "@astraflow/graph";
+import { compilePlan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { about, type Crew, chain, graph, Harness } from "./harness.ts";
@@ -15,7 +15,7 @@ async function start(world: Harness, workflow: Record<string, unknown>, changes:
 
 const test = (version: string, status = "installed") => ({ name: "test", version, status });
 const nodeOf = (workflow: Record<string, unknown>, at = 0): PlanNode =>
-  planOf(workflow as unknown as Workflow).nodes[at] as PlanNode;
+  compilePlan(workflow as unknown as Workflow).nodes[at] as PlanNode;
 
 async function why(world: Harness, run: string, workflow: Record<string, unknown>, at = 0) {
   const { run: row, tasks } = await world.detail(run);

@@ -1,7 +1,7 @@
 // The manifest that the specification shows, read as a package's and used as a catalogue's: what people see of its node, what its schemas
 // fill in and what they refuse.
 
-import { schemaProblem, withDefaults } from "@astraflow/graph";
+import { findSchemaProblem, withDefaults } from "@astraflow/graph";
 import { Fault, readManifest } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 
@@ -121,7 +121,7 @@ describe("the manifest of the specification", () => {
     const { schema } = nodeOf(sample);
     const url = "https://example.com";
 
-    expect(schemaProblem(schema.parameters, { url, waitFor: "load", timeoutMs: 0 })).toBeNull();
+    expect(findSchemaProblem(schema.parameters, { url, waitFor: "load", timeoutMs: 0 })).toBeNull();
     for (const wrong of [
       {},
       { url, waitFor: "idle" },
@@ -129,10 +129,10 @@ describe("the manifest of the specification", () => {
       { url, timeoutMs: -1 },
       { url, timeoutMs: 0.5 },
     ])
-      expect(schemaProblem(schema.parameters, wrong)).not.toBeNull();
+      expect(findSchemaProblem(schema.parameters, wrong)).not.toBeNull();
     for (const status of ["PENDING", "RUNNING", "SUCCEEDED", "FAILED"])
-      expect(schemaProblem(schema.results, { status, page: {}, done: true, more: 1 })).toBeNull();
+      expect(findSchemaProblem(schema.results, { status, page: {}, done: true, more: 1 })).toBeNull();
     for (const wrong of [{}, { status: "DONE" }, { status: "FAILED", page: "p" }, { status: "FAILED", done: "yes" }])
-      expect(schemaProblem(schema.results, wrong)).not.toBeNull();
+      expect(findSchemaProblem(schema.results, wrong)).not.toBeNull();
   });
 });

@@ -2,7 +2,7 @@
 // comes to its end and nothing is left open.
 
 import type { Command, TaskRow } from "@astraflow/engine";
-import { createDice } from "@astraflow/protocol/testing";
+import { createSeededRandom } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import { type Crew, graph, Harness, type Node, nodeId } from "./harness.ts";
 
@@ -22,7 +22,7 @@ class Storm {
   #turns = 0;
 
   constructor(seed: number) {
-    this.roll = createDice(seed * 2_654_435_761 + 1);
+    this.roll = createSeededRandom(seed * 2_654_435_761 + 1);
     this.world = new Harness({
       cluster: { mode: seed % 2 === 0 ? "weak" : "strong", gate: ({ step }) => (step === "begin" ? this.#brake() : undefined) },
     });

@@ -2,7 +2,7 @@
 // commits; the facts of one turn share an instant that no other turn has, so what must hold between turns is looked at there.
 
 import type { LogEntry, RunDetail } from "@astraflow/engine";
-import { type Plan, planOf } from "@astraflow/graph";
+import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 
 export interface WorkerFace {
@@ -45,7 +45,7 @@ export class LogCheck {
     this.#tenant = tenant;
     this.#faces = faces;
     for (const { run, workflow } of details)
-      this.#runs.set(run.id, { plan: planOf(JSON.parse(workflow) as Workflow), end: null });
+      this.#runs.set(run.id, { plan: compilePlan(JSON.parse(workflow) as Workflow), end: null });
   }
 
   /** The first broken promise, or null. */

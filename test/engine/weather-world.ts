@@ -12,7 +12,7 @@ import {
   type Store,
   type WorkerRow,
 } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { type MemoryCluster, memoryCluster } from "@astraflow/store";
 import { Dice, randomGraph } from "./weather-dice.ts";
 import { digest, Mortal, type Outside } from "./weather-engine.ts";
@@ -161,7 +161,7 @@ export class WeatherWorld implements Outside, Wire {
     if (to === null) return;
     const { dice } = this;
     const tenant = dice.pick(tenants);
-    const body = canonicalText(randomGraph(dice));
+    const body = canonicalJson(randomGraph(dice));
     const ask = dice.chance(0.5) ? { key: `ask${++this.#count}`, digest: digest(body) } : null;
     const timeoutMs = dice.chance(0.1) ? 10_000 + dice.below(20_000) : null;
     const order: Command = {

@@ -25,7 +25,7 @@ export function createClient(connection: Connection, { waitMs = requestMsMax, no
     token: connection.token,
     waitMs,
     retry: { busyMax: 3, lostMax: 0 },
-    ...(note !== undefined && { outside: { fetch: noting(note) } }),
+    ...(note !== undefined && { environment: { fetch: noting(note) } }),
   });
   const translate = (cause: unknown): never => {
     throw failureOf(cause, connection.url, waitMs);

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { Fault, type FaultCode, faultCodes, type Route, type RouteName, routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, Fault, type FaultCode, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type ApiStage, everyCommand, openApi, runCommand, sampleId, sampleOf, sampleWorkflow } from "./api-stage.ts";
 import { exitCodeOf } from "./failure.ts";
@@ -108,7 +108,7 @@ function strangenessOf(document: unknown, prints: Printed): string | null {
   }
   const { response } = routes[prints] as Route;
   if (response === undefined) return `${prints} answers with no JSON`;
-  const read = shape(response, { code: "E.INTERNAL", what: prints, unknown: "refuse" }).read(document);
+  const read = createSchemaReader(response, { code: "E.INTERNAL", subject: prints, unknownKeys: "refuse" }).read(document);
   return read instanceof Fault ? read.message : null;
 }
 

@@ -1,6 +1,6 @@
 // How the CLI says no: one kind of failure, its exit code, and its words on stderr. The codes are a promise to scripts.
 
-import { faultText } from "@astraflow/protocol";
+import { formatFault } from "@astraflow/protocol";
 
 /** What a script learns from the exit code alone. */
 export const exitCodes = {
@@ -57,7 +57,7 @@ export function exitCodeOf(status: number): ExitCode {
 export function describeFailure(failure: CliFailure, isJson: boolean): string {
   if (isJson) return `${JSON.stringify(failure.body)}\n`;
   const { error: code, message, details } = failure.body;
-  return faultText({ code, message, problems: describeProblems(details?.["problems"], message), next: failure.next });
+  return formatFault({ code, message, problems: describeProblems(details?.["problems"], message), suggestion: failure.next });
 }
 
 const problemsShownMax = 20;

@@ -4,13 +4,13 @@
 import { allItems } from "@astraflow/client";
 import {
   Fault,
-  instantOf,
+  formatQuery,
+  parseQuery,
+  type QueryableList,
   type QueryKeyOf,
-  type QueryPage,
   type Run,
-  readQueryLine,
+  resolveInstant,
   type SavedView,
-  writeQueryLine,
 } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
@@ -23,26 +23,25 @@ export interface FilterWords {
   readonly view?: string | undefined;
 }
 
-type Values<P extends QueryPage> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
+type Values<P extends QueryableList> = Readonly<Partial<Record<QueryKeyOf<P>, string>>>;
 
 /** What a saved view and the filter say together; where both name a key, the filter's word holds. */
-export async function valuesOf<P extends QueryPage>(words: FilterWords, page: P, place: Place): Promise<Values<P>> {
+export async function valuesOf<P extends QueryableList>(words: FilterWords, page: P, place: Place): Promise<Values<P>> {
   const view = words.view === undefined ? {} : readValues(lineOf(await findView(words.view, page, place.client)), page);
   return { ...view, ...readValues(words.filter ?? "", page) };
 }
 
-function readValues<P extends QueryPage>(line: string, page: P): Values<P> {
-  const read = readQueryLine(line, page);
+function readValues<P extends QueryableList>(line: string, page: P): Values<P> {
+  const read = parseQuery(line, page);
   if (read instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: read.code, message: read.message, details: read.details });
   return read.values;
 }
 
-export const lineOf = ({ query }: Pick<SavedView, "query">): string =>
-  typeof query === "string" ? query : writeQueryLine(query);
+export const lineOf = ({ query }: Pick<SavedView, "query">): string => (typeof query === "string" ? query : formatQuery(query));
 
 /** By name or id, shortened while unique; with a page only those of that list. */
-export async function findView(word: string, page: QueryPage | undefined, client: Client): Promise<SavedView> {
+export async function findView(word: string, page: QueryableList | undefined, client: Client): Promise<SavedView> {
   const found: SavedView[] = [];
   for await (const view of allItems((cursor) => client.listViews({ limit: 200, cursor, page }))) found.push(view);
   const named = found.map(({ viewId, name }) => ({ id: viewId, name }));
@@ -51,7 +50,7 @@ export async function findView(word: string, page: QueryPage | undefined, client
 }
 
 /** An instant, or how long ago, as the API wants it; the line was checked when it was read. */
-export const instantText = (value: string, now: number): string => new Date(instantOf(value, now) ?? now).toISOString();
+export const instantText = (value: string, now: number): string => new Date(resolveInstant(value, now) ?? now).toISOString();
 
 export interface RunsWords extends FilterWords {
   readonly status?: string | readonly string[] | undefined;

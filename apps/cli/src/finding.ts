@@ -2,8 +2,8 @@
 // where nothing fits.
 
 import { allItems } from "@astraflow/client";
-import { type Plan, planOf } from "@astraflow/graph";
-import { nearest, type Workflow } from "@astraflow/protocol";
+import { compilePlan, type Plan } from "@astraflow/graph";
+import { closestMatch, type Workflow } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes, usageFailure } from "./failure.ts";
 import { tame } from "./terminal.ts";
@@ -31,7 +31,7 @@ export function pick(word: string, things: readonly Named[], what: string, next:
     const more = fitting.length > shown.length ? ", …" : "";
     throw usageFailure(`"${tame(word)}" fits ${fitting.length} ${what}s: ${shown.join(", ")}${more}. Write more of it.`, next);
   }
-  const near = nearest(
+  const near = closestMatch(
     word,
     things.flatMap(({ id, name }) => (name === "" ? [id] : [name])),
   );
@@ -72,7 +72,7 @@ export async function findWorkflow(word: string, client: Client): Promise<Named>
 /** A node by id, shortened id or label; a slot such as `4*2/7` names one of several and is handed on as it is. */
 export function findNode(word: string, workflow: Workflow): string {
   if (/^\d+([~*/]\d+)+$/.test(word)) return word;
-  return pick(word, nodesIn(planOf(workflow)), "node", "astra runs show RUN").id;
+  return pick(word, nodesIn(compilePlan(workflow)), "node", "astra runs show RUN").id;
 }
 
 /** Every node that a workflow names: middlewares and the bodies of containers too. */

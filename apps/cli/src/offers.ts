@@ -1,7 +1,7 @@
 // What a shell may be offered for the values of flags and arguments, beyond commander's own choices: words that only help and do not bind, and
 // the words of a query line. Which flag has which is said in the program-*.ts tables.
 
-import { eventData } from "@astraflow/protocol";
+import { eventDataSchemas } from "@astraflow/protocol";
 import type { Command } from "commander";
 
 /** The rules of a query line, as queryKeys has them. */
@@ -27,7 +27,9 @@ export const offersOf = (command: Command): Offers => offers.get(command) ?? {};
 
 /** Types of events and what they begin with. */
 export const topicWords: readonly string[] = [
-  ...new Set(Object.keys(eventData).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join(".")))),
+  ...new Set(
+    Object.keys(eventDataSchemas).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join("."))),
+  ),
 ];
 
 /** The whole line so far with its last word completed: a key, or the value of one. */

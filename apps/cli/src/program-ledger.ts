@@ -1,6 +1,6 @@
 // The commands about what has happened, saved views, the live picture and the browser, and their flags.
 
-import { type QueryPage, queryKeys } from "@astraflow/protocol";
+import { type QueryableList, queryKeys } from "@astraflow/protocol";
 import { Option } from "commander";
 import { setExamples } from "./help.ts";
 import {
@@ -122,7 +122,7 @@ const addViews: Add = (program, world, finish) => {
     'astra runs list --view "late ones"',
     'astra views rm "late ones"',
   ]);
-  const pages = Object.keys(queryKeys) as QueryPage[];
+  const pages = Object.keys(queryKeys) as QueryableList[];
   const viewWord = "its name or id, shortened while unique";
   withList(views.command("list").alias("ls"), ["astra views list", "astra views list --page runs", "astra views list --json"])
     .description("one's own and those that are shared")
@@ -136,7 +136,7 @@ const addViews: Add = (program, world, finish) => {
     .description("one view")
     .argument("<view>", viewWord)
     .action(async (word: string, words: CommonWords) => finish(await showView(word, openPlace(words, world))));
-  const pageOf = (words: readonly string[]): QueryPage =>
+  const pageOf = (words: readonly string[]): QueryableList =>
     pages.find((page) => words.includes(page) && words[words.indexOf(page) - 1] === "--page") ?? "runs";
   setOffers(
     withChange(views.command("save"), [

@@ -1,6 +1,6 @@
 // What the tables of commands share: the world a command runs in, the flags that every command has, and how values of flags are read.
 
-import { instantOf } from "@astraflow/protocol";
+import { resolveInstant } from "@astraflow/protocol";
 import { type Command, InvalidArgumentError, Option } from "commander";
 import { createClient } from "./client.ts";
 import { readConnection } from "./connection.ts";
@@ -81,7 +81,7 @@ export function readWhole(min: number, max: number): (text: string) => number {
 
 /** An instant, or how long ago, as the API wants it. */
 export function readWhen(text: string): string {
-  const at = instantOf(text, Date.now());
+  const at = resolveInstant(text, Date.now());
   if (at !== null) return new Date(at).toISOString();
   throw new InvalidArgumentError("It must be how long ago (90s, 30m, 1h, 2d) or when (2026-01-31, 2026-01-31T12:00:00Z).");
 }

@@ -2,7 +2,7 @@
 // per change in a pipe, or hands on the facts as JSON lines. Stopping to look never stops the run.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { type Plan, planOf } from "@astraflow/graph";
+import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunEvent, ServerEvent, Workflow } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, exitCodes } from "./failure.ts";
@@ -124,7 +124,7 @@ interface Scene {
 
 /** What is known of the run, and the showing of it: a picture that is redrawn, or a line for every change. */
 function openScene(first: Watched, workflow: Workflow, { client, terminal, view, now }: Following): Scene {
-  const plan = planOf(workflow);
+  const plan = compilePlan(workflow);
   const isDrawn = view === "picture" && terminal.isLive;
   const isTold = view === "picture" && !terminal.isLive;
   let state = first;

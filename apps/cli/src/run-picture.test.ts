@@ -1,4 +1,4 @@
-import { planOf } from "@astraflow/graph";
+import { compilePlan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import pc from "picocolors";
 import { describe, expect, it } from "vitest";
@@ -23,7 +23,7 @@ const workflow = {
   ],
 } as Workflow;
 
-const plan = planOf(workflow);
+const plan = compilePlan(workflow);
 
 const node = (nodeId: string, more: Partial<RunNodeStatus>): RunNodeStatus => ({
   nodeId,

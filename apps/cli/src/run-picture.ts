@@ -1,7 +1,7 @@
 // A run as lines of text: state, name, progress, attempt, worker, last words; containers and chains as a tree. Pure: the same run gives the
 // same lines, in a terminal, in a pipe and in a test. Who draws them, and when, is in run-following.ts.
 
-import { type Plan, planOf } from "@astraflow/graph";
+import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Run, RunNodeStatus, Workflow } from "@astraflow/protocol";
 import type { WatchedNode } from "./run-state.ts";
 import { type Branch, branchesOf, hasEnded, pathOf, plantTree, slotOf } from "./run-tree.ts";
@@ -36,7 +36,7 @@ export interface PictureOptions {
 
 export function drawRun(run: Run, workflow: Workflow, options: PictureOptions): string[] {
   const tree = plantTree(run.runId, run.nodes ?? []);
-  const all = branchesOf(options.plan ?? planOf(workflow), tree);
+  const all = branchesOf(options.plan ?? compilePlan(workflow), tree);
   const { shown, left } = fit(all, (options.rows ?? Number.POSITIVE_INFINITY) - 1);
   const lines = layTable(shown.map((branch) => rowOf(branch, options)));
   return [...lines, ...left.map((line) => options.paint.dim(line)), summaryOf(run, all, options)].map((line) =>

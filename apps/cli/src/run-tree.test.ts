@@ -1,4 +1,4 @@
-import { planOf } from "@astraflow/graph";
+import { compilePlan } from "@astraflow/graph";
 import type { RunNodeStatus, Workflow } from "@astraflow/protocol";
 import pc from "picocolors";
 import { describe, expect, it } from "vitest";
@@ -42,7 +42,7 @@ const workflow = {
     },
   ],
 } as unknown as Workflow;
-const plan = planOf(workflow);
+const plan = compilePlan(workflow);
 
 const task = (slot: string, status: RunNodeStatus["status"], more: Partial<RunNodeStatus> = {}): RunNodeStatus => ({
   nodeId: "n",

@@ -2,11 +2,11 @@
 // are named with @.
 
 import { readFileSync } from "node:fs";
-import { planOf } from "@astraflow/graph";
+import { compilePlan } from "@astraflow/graph";
 import {
+  closestMatch,
   type JsonObject,
   type JsonValue,
-  nearest,
   type RunStartRequest,
   type Workflow,
   type WorkflowNode,
@@ -95,7 +95,7 @@ function placeOf(workflow: Workflow, key: string): { node: WorkflowNode; path: s
     const labels = having.map(({ label }) => `"${tame(label)}.${first}=…"`).join(", ");
     throw usageFailure(`${having.length} nodes have a parameter ${tame(first)}; say which: ${labels}.`);
   }
-  const near = nearest(first, workflow.nodes.flatMap(parametersOf));
+  const near = closestMatch(first, workflow.nodes.flatMap(parametersOf));
   throw usageFailure(
     `No node has a parameter ${tame(first)} that is not given by another node.${near === null ? "" : ` Did you mean ${tame(near)}?`}`,
   );
@@ -103,7 +103,7 @@ function placeOf(workflow: Workflow, key: string): { node: WorkflowNode; path: s
 
 /** Parameters that an edge writes: setting them would have no effect. */
 function fedBy(workflow: Workflow): Set<string> {
-  const { nodes } = planOf(workflow);
+  const { nodes } = compilePlan(workflow);
   return new Set(nodes.flatMap(({ id, inputs }) => inputs.map(({ to }) => `${id} ${to[0] ?? ""}`)));
 }
 

@@ -1,14 +1,14 @@
 // `astra views list|show|save|rm`: filters that are kept on the scheduler under a name, one's own and those that are shared.
 
 import { allItems } from "@astraflow/client";
-import { Fault, type QueryPage, readQueryLine } from "@astraflow/protocol";
+import { Fault, parseQuery, type QueryableList } from "@astraflow/protocol";
 import { CliFailure, type ExitCode, exitCodes } from "./failure.ts";
 import { findView, lineOf } from "./filtering.ts";
 import { type Place, printList, printOne, sayMore, when } from "./place.ts";
 import { layTable, tame } from "./terminal.ts";
 
 export interface ViewWords {
-  readonly page?: QueryPage;
+  readonly page?: QueryableList;
   readonly limit: number;
 }
 
@@ -54,14 +54,14 @@ export async function showView(word: string, place: Place): Promise<ExitCode> {
 
 export interface SaveWords {
   readonly filter: string;
-  readonly page: QueryPage;
+  readonly page: QueryableList;
   readonly shared?: boolean;
 }
 
 /** Under a name that the caller has already on that page, the view is replaced, and keeps what is not said here. */
 export async function saveView(name: string, words: SaveWords, place: Place): Promise<ExitCode> {
   const { client, terminal } = place;
-  const read = readQueryLine(words.filter, words.page);
+  const read = parseQuery(words.filter, words.page);
   if (read instanceof Fault)
     throw new CliFailure(exitCodes.usage, { error: read.code, message: read.message, details: read.details });
   const body = { name, page: words.page, query: words.filter, ...(words.shared !== undefined && { shared: words.shared }) };
@@ -81,7 +81,7 @@ export async function saveView(name: string, words: SaveWords, place: Place): Pr
   return exitCodes.ok;
 }
 
-async function ownView(name: string, page: QueryPage, { client }: Place) {
+async function ownView(name: string, page: QueryableList, { client }: Place) {
   const { userId } = await client.getOwnUser();
   for await (const view of allItems((cursor) => client.listViews({ limit: 200, cursor, page })))
     if (view.name === name && view.ownerId === userId) return view;

@@ -2,7 +2,7 @@
 // is expected.
 
 import { allItems } from "@astraflow/client";
-import { nearest, type Worker } from "@astraflow/protocol";
+import { closestMatch, type Worker } from "@astraflow/protocol";
 import type { Client } from "./client.ts";
 import { CliFailure, type ExitCode, exitCodes, usageFailure } from "./failure.ts";
 import { type FilterWords, valuesOf } from "./filtering.ts";
@@ -191,7 +191,7 @@ export function findWorker(word: string, workers: readonly Worker[]): Worker {
     throw usageFailure(`"${word}" fits ${matches.length} workers; use one of their instance ids: ${list}.`, "astra workers list");
   }
   if (!only) {
-    const near = nearest(
+    const near = closestMatch(
       word,
       workers.map(({ id }) => id),
     );

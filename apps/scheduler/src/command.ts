@@ -4,7 +4,7 @@
 
 import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { Fault, faultText, settingsText } from "@astraflow/protocol";
+import { Fault, formatFault, formatSettingsFault } from "@astraflow/protocol";
 import { type Config, describeSettings, readConfig } from "./config.ts";
 import { openLog, type Scheduler, startScheduler } from "./scheduler.ts";
 import { logLevels } from "./setting-readers.ts";
@@ -40,7 +40,7 @@ export const schedulerCommand: SchedulerCommand = {
         process.stdout.write(`${readVersion()}\n`);
         return exitCodes.ok;
       case "refused":
-        process.stderr.write(settingsText(answer.problems, "astra scheduler --help"));
+        process.stderr.write(formatSettingsFault(answer.problems, "astra scheduler --help"));
         return exitCodes.refused;
       case "start":
         return runScheduler(answer.config);
@@ -62,7 +62,7 @@ async function runScheduler(config: Config): Promise<number> {
   } catch (cause) {
     if (!(cause instanceof StartRefusal)) throw cause;
     const code = cause.cause instanceof Fault ? cause.cause.code : "E.CONFIG.INVALID";
-    process.stderr.write(faultText({ code, message: cause.message }));
+    process.stderr.write(formatFault({ code, message: cause.message }));
     return exitCodes.refused;
   }
   signals.promise();

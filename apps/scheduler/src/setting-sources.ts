@@ -1,7 +1,7 @@
 // Collects the words of every setting from flags, environment and file, in that order of strength, by the table. All problems are
 // gathered, none stops the reading. Nothing here knows what a setting means.
 
-import { suggest } from "@astraflow/protocol";
+import { didYouMean } from "@astraflow/protocol";
 import { type Origin, Refusal } from "./setting-readers.ts";
 import {
   environmentPrefix,
@@ -80,7 +80,7 @@ function readFlags(
       const kind = word.startsWith("-")
         ? `There is no flag ${flag}`
         : `"${word.replace(/:\/\/.*/s, "://…")}" is not expected here; settings are given as flags`;
-      problems.push(`${kind}${suggest(flag, known) || "."} See astra scheduler --help.`);
+      problems.push(`${kind}${didYouMean(flag, known) || "."} See astra scheduler --help.`);
       // Its value, if it looks like one, would only be a second complaint about the same slip.
       if (word.startsWith("-") && inline === undefined && argv[i + 1]?.startsWith("-") === false) i += 1;
     } else {
@@ -110,7 +110,7 @@ function readVariables(env: Sources["env"], problems: string[]): FoundMap {
   for (const [name, text] of Object.entries(env)) {
     if (!name.startsWith(environmentPrefix) || text === undefined || name === `${environmentPrefix}CONFIG`) continue;
     const key = byName.get(name);
-    if (key === undefined) problems.push(`There is no setting ${name}${suggest(name, [...byName.keys()]) || "; unset it."}`);
+    if (key === undefined) problems.push(`There is no setting ${name}${didYouMean(name, [...byName.keys()]) || "; unset it."}`);
     else if (text !== "") {
       const row: SettingRow<unknown> = settingTable[key];
       found.set(key, {
@@ -149,7 +149,7 @@ function readConfigFile(path: string, sources: Sources, problems: string[]): Fil
     const texts = (Array.isArray(given) ? given : [given]).map(plainText);
     const row: SettingRow<unknown> | undefined = known && settingTable[known];
     if (known === undefined)
-      problems.push(`There is no setting "${key}" in ${path}${suggest(key, [...settingKeys, "tenants"]) || "; remove it."}`);
+      problems.push(`There is no setting "${key}" in ${path}${didYouMean(key, [...settingKeys, "tenants"]) || "; remove it."}`);
     else if (texts.includes(undefined) || (texts.length !== 1 && !row?.isMany)) {
       problems.push(`"${key}" in ${path} must be one text, number or boolean${row?.isMany ? ", or a list of them" : ""}.`);
     } else found.set(known, { texts: texts.filter((text) => text !== undefined), origin: "file", name: `"${key}" in ${path}` });

@@ -2,7 +2,7 @@
 // sense together with those of the whole scheduler. What follows from them is the engine's and the session door's business.
 
 import type { TenantSettings } from "@astraflow/engine";
-import { suggest } from "@astraflow/protocol";
+import { didYouMean } from "@astraflow/protocol";
 import { dayMs, namePattern, Refusal, readPercent, readSwitch, readWhole, readWindow } from "./setting-readers.ts";
 
 /** What one tenant has of its own; the rest is as for everybody. */
@@ -76,7 +76,7 @@ function readTenant(words: Record<string, unknown>, name: string, problems: stri
       if (note(value)) thresholds[field] = value;
     } else
       problems.push(
-        `There is no setting "${key}" for a tenant (${name})${suggest(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
+        `There is no setting "${key}" for a tenant (${name})${didYouMean(key, tenantKeys) || `; remove it, or write one of ${tenantKeys.join(", ")}.`}`,
       );
   }
   return { thresholds, ...windows, isCertificateRequired };

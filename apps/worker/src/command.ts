@@ -2,7 +2,7 @@
 
 import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
-import { Fault, settingsText } from "@astraflow/protocol";
+import { Fault, formatSettingsFault } from "@astraflow/protocol";
 import pino from "pino";
 import { readConfig } from "./config.ts";
 import { keepInstanceId } from "./instance-id.ts";
@@ -36,7 +36,7 @@ export async function runWorker(argv: readonly string[], env: Readonly<Record<st
 }
 
 function complain(problems: readonly string[], next: string): ExitCode {
-  process.stderr.write(settingsText(problems, next));
+  process.stderr.write(formatSettingsFault(problems, next));
   return exitCodes.usage;
 }
 

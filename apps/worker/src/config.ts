@@ -1,7 +1,7 @@
 // From flags, environment and file to one frozen config, or to all problems at once. Flags win over the environment, that over the file.
 // Nothing is written here, and only what the settings name is looked at; the table of settings is settings.ts.
 
-import { Fault, limits, readJson, suggest } from "@astraflow/protocol";
+import { didYouMean, Fault, limits, readJson } from "@astraflow/protocol";
 import { type ResourceSettings, resourceDefaults } from "@astraflow/runtime";
 import { authModeOf, defaultUrl, devToken, findContradictions, type Values } from "./contradictions.ts";
 import { readSetting, type SettingValue } from "./setting-reader.ts";
@@ -193,7 +193,7 @@ function readFlags(argv: readonly string[], problems: string[]): Flags {
     if (setting === undefined && flag !== "--config") {
       problems.push(
         flag.startsWith("-")
-          ? `${flag} is not a flag of this command${suggest(flag, knownFlags)}`
+          ? `${flag} is not a flag of this command${didYouMean(flag, knownFlags)}`
           : `${word} is not expected here`,
       );
       // Its value is not a problem of its own.
@@ -217,7 +217,7 @@ function readEnv(env: Sources["env"], problems: string[]): { given: [SettingName
     if (setting !== undefined) given.push([setting.name, { value, where: key }]);
     else
       problems.push(
-        `${key} is not a setting of the worker${suggest(
+        `${key} is not a setting of the worker${didYouMean(
           variableByFlag.get(key) ?? key,
           settings.map((one) => `${envPrefix}${one.name}`),
         )}`,
@@ -244,7 +244,7 @@ function readFileSettings(file: string | undefined, sources: Sources, problems: 
     if (setting !== undefined) given.push([setting.name, { value: one, where: `${key} in ${file}` }]);
     else
       problems.push(
-        `${key} in ${file} is not a setting of the worker${suggest(
+        `${key} in ${file} is not a setting of the worker${didYouMean(
           key.toLowerCase(),
           settings.map((candidate) => candidate.name.toLowerCase()),
         )}`,

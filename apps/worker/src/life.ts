@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
-import { type FaultWords, faultText } from "@astraflow/protocol";
+import { type FaultSummary, formatFault } from "@astraflow/protocol";
 import { type Announced, type LinkNote, type Outside, openOutboxFolder, type WorkerNote } from "@astraflow/runtime";
 import type { Logger } from "pino";
 import { adviseOn } from "./advice.ts";
@@ -100,7 +100,7 @@ export class Life {
       this.#staffed = (await Promise.race([staff(config, options), signals.first()])) ?? undefined;
     } catch (problem) {
       const message = problem instanceof Error ? problem.message : String(problem);
-      this.#complain(exitCodes.failed, { code: "E.PKG.INVALID", message, next: "astra worker --packages-dir DIR" });
+      this.#complain(exitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
     }
     if (this.#staffed === undefined) return null;
     for (const { dir, code, message } of this.#staffed.packageProblems()) log.error({ event: "package", dir, code }, message);
@@ -141,7 +141,7 @@ export class Life {
       this.#complain(exitCodes.usage, {
         code: "E.CONFIG.INVALID",
         message,
-        next: "astra worker --metrics-listen 127.0.0.1:0",
+        suggestion: "astra worker --metrics-listen 127.0.0.1:0",
       });
       return false;
     }
@@ -163,15 +163,15 @@ export class Life {
     const refusal = note.event === "refused" ? String(note.details?.["code"]) : "";
     if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
       const message = `the scheduler refused this worker: ${note.message}`;
-      this.#complain(exitCodes.notAllowed, { code: refusal, message, next: advice });
+      this.#complain(exitCodes.notAllowed, { code: refusal, message, suggestion: advice });
       // Not from inside the link's own move.
       queueMicrotask(() => this.#staffed?.worker.stop());
     }
   }
 
-  #complain(code: ExitCode, words: FaultWords): void {
+  #complain(code: ExitCode, words: FaultSummary): void {
     this.#code = code;
-    process.stderr.write(faultText(words));
+    process.stderr.write(formatFault(words));
   }
 
   /** The process ends by itself once nothing holds it, and by force where something does. */

@@ -1,7 +1,7 @@
 // The worker's own numbers, in the text form that Prometheus reads: a few counters and gauges, and how long tasks took.
 // What they mean is fixed by their names; who serves the text is status-listener.ts.
 
-import { histogramLines, type MetricKind, metricHead, metricLine } from "@astraflow/protocol";
+import { formatHistogram, formatMetricHeader, formatMetricLine, type MetricKind } from "@astraflow/protocol";
 import type { LinkCounter } from "@astraflow/runtime";
 
 /** Milliseconds; the last bucket is everything. */
@@ -68,11 +68,11 @@ export class Meter {
   #durationText(): string {
     const name = "task_duration_ms";
     const lines = [...this.#durations].map(([nodeType, durations]) =>
-      histogramLines(name, [["node_type", nodeType.slice(0, labelCharsMax)]], { bounds, ...durations }),
+      formatHistogram(name, [["node_type", nodeType.slice(0, labelCharsMax)]], { bounds, ...durations }),
     );
-    return metricHead(name, "histogram", "From a task's start to its outcome.") + lines.join("");
+    return formatMetricHeader(name, "histogram", "From a task's start to its outcome.") + lines.join("");
   }
 }
 
 const single = (name: string, kind: MetricKind, help: string, value: number): string =>
-  metricHead(name, kind, help) + metricLine(name, [], value);
+  formatMetricHeader(name, kind, help) + formatMetricLine(name, [], value);

@@ -1,7 +1,7 @@
 // One method for every route of the table, typed by the table: nothing is written by hand, so nothing can be forgotten or go stale.
 
 import { type RawBody, type Route, type RouteAnswer, type RouteInput, type RouteName, routes } from "@astraflow/protocol";
-import { type Answer, type Connection, type Exchange, exchange } from "./exchange.ts";
+import { type ApiConnection, type ClientRequest, type ClientResponse, sendWithRetries } from "./exchange.ts";
 import { NoAnswer } from "./fault.ts";
 
 export interface CallOptions {
@@ -13,37 +13,37 @@ export interface CallOptions {
 }
 
 /** An input that has nothing that must be there may be left out. */
-type Arguments<I> = Record<never, never> extends I ? [input?: I, options?: CallOptions] : [input: I, options?: CallOptions];
-export type Calls = { readonly [N in RouteName]: (...words: Arguments<RouteInput<N>>) => Promise<RouteAnswer<N>> };
+type MethodArguments<I> = Record<never, never> extends I ? [input?: I, options?: CallOptions] : [input: I, options?: CallOptions];
+export type RouteMethods = { readonly [N in RouteName]: (...input: MethodArguments<RouteInput<N>>) => Promise<RouteAnswer<N>> };
 
-type Words = Readonly<Record<string, unknown>>;
+type CallInput = Readonly<Record<string, unknown>>;
 
-export function createCalls(connection: Connection): Calls {
+export function createRouteMethods(connection: ApiConnection): RouteMethods {
   const rows = Object.entries(routes as Record<string, Route>);
   const call =
     (route: Route) =>
-    async (words: Words = {}, options: CallOptions = {}): Promise<unknown> => {
-      const answer = await exchange(connection, requestOf(route, words, options, connection));
-      return readAnswer(route, answer, connection);
+    async (input: CallInput = {}, options: CallOptions = {}): Promise<unknown> => {
+      const response = await sendWithRetries(connection, buildRequest(route, input, options, connection));
+      return readResponse(route, response, connection);
     };
-  return Object.fromEntries(rows.map(([name, route]) => [name, call(route)])) as unknown as Calls;
+  return Object.fromEntries(rows.map(([name, route]) => [name, call(route)])) as unknown as RouteMethods;
 }
 
 /** The request of a route as fetch wants it. */
-export function requestOf(
+export function buildRequest(
   route: Route,
-  words: Words,
+  input: CallInput,
   options: CallOptions,
-  { outside }: Pick<Connection, "outside">,
-): Exchange & { readonly headers: Record<string, string> } {
+  { environment }: Pick<ApiConnection, "environment">,
+): ClientRequest & { readonly headers: Record<string, string> } {
   const takesKey = route.headers !== undefined && "Idempotency-Key" in route.headers;
   // One key for all tries of one call: a repeat whose first answer was lost must not act twice.
-  const key = takesKey ? { "idempotency-key": options.key ?? outside.newKey() } : {};
-  const { body } = words;
+  const key = takesKey ? { "idempotency-key": options.key ?? environment.newIdempotencyKey() } : {};
+  const { body } = input;
   const isJson = route.takes === undefined;
   return {
     method: route.method,
-    path: pathOf(route, words) + queryOf(route, words),
+    path: buildPath(route, input) + buildQuery(route, input),
     headers: {
       accept: route.media ?? "application/json",
       ...(body !== undefined && isJson && { "content-type": "application/json" }),
@@ -58,9 +58,9 @@ export function requestOf(
   };
 }
 
-function pathOf(route: Route, words: Words): string {
+function buildPath(route: Route, input: CallInput): string {
   return route.path.replace(/\{(\w+)\}/g, (_, name: string) => {
-    const value = words[name];
+    const value = input[name];
     // An empty part would make another path, and so another call.
     if (value === undefined || value === null || value === "")
       throw new TypeError(`${route.method} ${route.path} needs ${name}; it is empty`);
@@ -68,10 +68,10 @@ function pathOf(route: Route, words: Words): string {
   });
 }
 
-function queryOf(route: Route, words: Words): string {
+function buildQuery(route: Route, input: CallInput): string {
   const query = new URLSearchParams();
   for (const name of Object.keys(route.query ?? {})) {
-    const value = words[name];
+    const value = input[name];
     if (value !== undefined && value !== null) query.set(name, String(value));
   }
   return query.size === 0 ? "" : `?${query.toString()}`;
@@ -79,7 +79,7 @@ function queryOf(route: Route, words: Words): string {
 
 const isStream = (route: Route): boolean => route.response === undefined && route.media !== undefined;
 
-function readAnswer(route: Route, { response, text }: Answer, connection: Connection): unknown {
+function readResponse(route: Route, { response, text }: ClientResponse, connection: ApiConnection): unknown {
   if (isStream(route)) return response;
   if (route.response === undefined || text === "") return undefined;
   try {

@@ -2,27 +2,27 @@ import { type Route, type Run, type RunDefinition, type RunList, type RunPlan, t
 import { describe, expect, expectTypeOf, it } from "vitest";
 import { allItems, type Client, createClient } from "./index.ts";
 
-interface Seen {
+interface SentRequest {
   readonly method: string;
   readonly url: string;
   readonly headers: Record<string, string>;
   readonly body: unknown;
 }
 
-type Reply = Response | Error;
-const ok = (body: unknown, status = 200): Response => new Response(JSON.stringify(body), { status });
-const refusal = (status: number, error: string, headers: Record<string, string> = {}): Response =>
+type FakeReply = Response | Error;
+const okReply = (body: unknown, status = 200): Response => new Response(JSON.stringify(body), { status });
+const refusedReply = (status: number, error: string, headers: Record<string, string> = {}): Response =>
   new Response(JSON.stringify({ error, message: "no", requestId: "q1", details: { a: 1 } }), { status, headers });
 
 /** A scheduler of given answers; pauses take no time and are noted. */
-function stage(...replies: Reply[]): { client: Client; seen: Seen[]; pauses: number[] } {
-  const seen: Seen[] = [];
+function clientWithReplies(...replies: FakeReply[]): { client: Client; seen: SentRequest[]; pauses: number[] } {
+  const seen: SentRequest[] = [];
   const pauses: number[] = [];
   let keys = 0;
   const client = createClient({
     url: "http://s/",
     token: "tok",
-    outside: {
+    environment: {
       fetch: async (url, { method, headers, body }) => {
         seen.push({ method: method ?? "", url, headers: headers as Record<string, string>, body });
         const reply = replies.shift() ?? new Error("nobody");
@@ -35,8 +35,8 @@ function stage(...replies: Reply[]): { client: Client; seen: Seen[]; pauses: num
         pauses.push(ms);
         return Promise.resolve();
       },
-      newKey: () => `key-${++keys}`,
-      roll: () => 0,
+      newIdempotencyKey: () => `key-${++keys}`,
+      random: () => 0,
     },
   });
   return { client, seen, pauses };
@@ -44,7 +44,7 @@ function stage(...replies: Reply[]): { client: Client; seen: Seen[]; pauses: num
 
 describe("calls", () => {
   it("[C21] every route is a method, and no route uses one name twice", () => {
-    const { client } = stage();
+    const { client } = clientWithReplies();
 
     for (const [name, route] of Object.entries(routes as Record<string, Route>)) {
       expect(client[name as keyof Client]).toBeTypeOf("function");
@@ -55,7 +55,7 @@ describe("calls", () => {
   });
 
   it("[C21] parameters, query, body and answer have the types of the table", () => {
-    const { client } = stage();
+    const { client } = clientWithReplies();
 
     expectTypeOf(client.getRun).parameter(0).toEqualTypeOf<{ runId: string; at?: number | undefined }>();
     expectTypeOf(client.getRun).returns.resolves.toEqualTypeOf<Run>();
@@ -72,7 +72,7 @@ describe("calls", () => {
   });
 
   it("[C21] a call is sent as its route says: escaped path, query, JSON body, token, and a key where the route takes one", async () => {
-    const { client, seen } = stage(ok({}), ok({}, 202), new Response(null, { status: 204 }));
+    const { client, seen } = clientWithReplies(okReply({}), okReply({}, 202), new Response(null, { status: 204 }));
 
     await client.getRunNode({ runId: "a/b", nodeId: "4*2/7", path: "results.x", offset: 5 });
     await client.skipNode({ runId: "r", nodeId: "n", body: { reason: "late" } });
@@ -111,7 +111,7 @@ describe("calls", () => {
 
 describe("faults", () => {
   it("[C22] a refusal is an ApiFault with code, message, status, request and details; anything else that answers has its status", async () => {
-    const { client } = stage(refusal(409, "E.RUN.TERMINAL"), new Response("<html>", { status: 502 }));
+    const { client } = clientWithReplies(refusedReply(409, "E.RUN.TERMINAL"), new Response("<html>", { status: 502 }));
 
     await expect(client.cancelRun({ runId: "r" })).rejects.toMatchObject({
       name: "ApiFault",
@@ -125,14 +125,14 @@ describe("faults", () => {
   });
 
   it("[C22] nobody there, and somebody who speaks no JSON, is no answer", async () => {
-    const { client } = stage(new Error("1"), new Error("2"), new Error("3"), new Response("<html>"));
+    const { client } = clientWithReplies(new Error("1"), new Error("2"), new Error("3"), new Response("<html>"));
 
     await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ name: "NoAnswer", url: "http://s", isLate: false });
     await expect(client.getRun({ runId: "r" })).rejects.toMatchObject({ name: "NoAnswer", cause: expect.any(SyntaxError) });
   });
 
   it("[C22] a caller that gives up gets its own reason", async () => {
-    const { client } = stage(new Error("aborted"));
+    const { client } = clientWithReplies(new Error("aborted"));
 
     await expect(client.getRun({ runId: "r" }, { signal: AbortSignal.abort("enough") })).rejects.toBe("enough");
   });
@@ -140,11 +140,11 @@ describe("faults", () => {
 
 describe("retries", () => {
   it("[C23] who is told to come back later does, after Retry-After or with growing pauses, under one key", async () => {
-    const { client, seen, pauses } = stage(
-      refusal(429, "E.OVERLOADED", { "retry-after": "2" }),
-      refusal(503, "E.STORE.BUSY"),
-      refusal(503, "E.STORE.BUSY"),
-      ok({ runId: "r" }, 202),
+    const { client, seen, pauses } = clientWithReplies(
+      refusedReply(429, "E.OVERLOADED", { "retry-after": "2" }),
+      refusedReply(503, "E.STORE.BUSY"),
+      refusedReply(503, "E.STORE.BUSY"),
+      okReply({ runId: "r" }, 202),
     );
 
     await client.startRun({ body: { clientId: "c", workflowId: "w" } });
@@ -154,25 +154,25 @@ describe("retries", () => {
   });
 
   it("[C23] a lost answer is asked for again where that has no second effect, and only there", async () => {
-    const lost = stage(new Error("reset"), ok({ runId: "r" }, 202));
+    const lost = clientWithReplies(new Error("reset"), okReply({ runId: "r" }, 202));
     await lost.client.startRun({ body: { clientId: "c", workflowId: "w" } }, { key: "mine" });
     expect(lost.seen.map((one) => one.headers["idempotency-key"])).toEqual(["mine", "mine"]);
 
-    const once = stage(new Error("reset"));
+    const once = clientWithReplies(new Error("reset"));
     await expect(once.client.editDraft({ workflowId: "w", body: { base: 1, edits: [] } })).rejects.toMatchObject({
       name: "NoAnswer",
     });
-    const busy = stage(refusal(503, "E.STORE.BUSY"));
+    const busy = clientWithReplies(refusedReply(503, "E.STORE.BUSY"));
     await expect(busy.client.editDraft({ workflowId: "w", body: { base: 1, edits: [] } })).rejects.toMatchObject({ status: 503 });
     expect([...once.seen, ...busy.seen]).toHaveLength(2);
   });
 
   it("[C23] the patience has an end: so many tries, and no pause that is longer than half a minute", async () => {
-    const often = stage(...Array.from({ length: 9 }, () => refusal(503, "E.OVERLOADED")));
+    const often = clientWithReplies(...Array.from({ length: 9 }, () => refusedReply(503, "E.OVERLOADED")));
     await expect(often.client.listRuns()).rejects.toMatchObject({ code: "E.OVERLOADED" });
     expect(often.seen).toHaveLength(5);
 
-    const long = stage(refusal(429, "E.AUTH.THROTTLED", { "retry-after": "900" }));
+    const long = clientWithReplies(refusedReply(429, "E.AUTH.THROTTLED", { "retry-after": "900" }));
     await expect(long.client.login({ body: { username: "u", password: "p" } })).rejects.toMatchObject({ status: 429 });
     expect(long.pauses).toEqual([]);
   });

@@ -2,9 +2,9 @@
 // runs in browsers, in Node and in workers alike.
 
 import type { ServerEvent } from "@astraflow/protocol";
-import { type Calls, createCalls } from "./calls.ts";
-import { type EventsOptions, streamEvents } from "./events.ts";
-import { type Connection, type Outside, type RetryLimits, theWorld } from "./exchange.ts";
+import { createRouteMethods, type RouteMethods } from "./calls.ts";
+import { type ClientEventsOptions, streamEvents } from "./events.ts";
+import { type ApiConnection, type ClientEnvironment, defaultEnvironment, type RetryLimits } from "./exchange.ts";
 
 export interface ClientOptions {
   /** Where the scheduler is; in a browser the empty text means the page's own origin. */
@@ -13,29 +13,29 @@ export interface ClientOptions {
   readonly token?: string | (() => string | null) | undefined;
   readonly waitMs?: number;
   readonly retry?: Partial<RetryLimits>;
-  readonly outside?: Partial<Outside>;
+  readonly environment?: Partial<ClientEnvironment>;
 }
 
-export interface Client extends Calls {
+export interface Client extends RouteMethods {
   readonly url: string;
   /** What happens from now on, or after `after`, for as long as the caller listens. */
-  events(options?: EventsOptions): AsyncGenerator<ServerEvent, void>;
+  events(options?: ClientEventsOptions): AsyncGenerator<ServerEvent, void>;
 }
 
-const defaults = { waitMs: 30_000, retry: { busyMax: 4, lostMax: 2 } } as const;
+const clientDefaults = { waitMs: 30_000, retry: { busyMax: 4, lostMax: 2 } } as const;
 
 export function createClient(options: ClientOptions): Client {
   const { token } = options;
-  const connection: Connection = {
+  const connection: ApiConnection = {
     url: options.url.replace(/\/+$/, ""),
     token: typeof token === "function" ? token : () => token ?? null,
-    waitMs: options.waitMs ?? defaults.waitMs,
-    retry: { ...defaults.retry, ...options.retry },
-    outside: { ...theWorld, ...options.outside },
+    waitMs: options.waitMs ?? clientDefaults.waitMs,
+    retry: { ...clientDefaults.retry, ...options.retry },
+    environment: { ...defaultEnvironment, ...options.environment },
   };
   return {
-    ...createCalls(connection),
+    ...createRouteMethods(connection),
     url: connection.url,
-    events: (words) => streamEvents(connection, words),
+    events: (eventOptions) => streamEvents(connection, eventOptions),
   };
 }

@@ -1,7 +1,7 @@
 import type { ServerEvent } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { type Client, createClient } from "./index.ts";
-import { createParser } from "./sse.ts";
+import { createSseParser } from "./sse.ts";
 
 const event = (id: string, type = "run.status"): string =>
   `id: ${id}\nevent: ${type}\ndata: ${JSON.stringify({ version: "v1", id, type })}\n\n`;
@@ -9,12 +9,16 @@ const fault = (error: string, id = ""): string =>
   `${id === "" ? "" : `id: ${id}\n`}event: stream.error\ndata: ${JSON.stringify({ error, message: "m" })}\n\n`;
 
 /** Connections that say these words and break off. */
-function stage(...streams: (string | Response)[]): { client: Client; cursors: (string | undefined)[]; urls: string[] } {
+function clientWithStreams(...streams: (string | Response)[]): {
+  client: Client;
+  cursors: (string | undefined)[];
+  urls: string[];
+} {
   const cursors: (string | undefined)[] = [];
   const urls: string[] = [];
   const client = createClient({
     url: "http://s",
-    outside: {
+    environment: {
       fetch: async (url, init) => {
         urls.push(url);
         cursors.push((init.headers as Record<string, string>)["last-event-id"]);
@@ -31,7 +35,7 @@ function stage(...streams: (string | Response)[]): { client: Client; cursors: (s
   return { client, cursors, urls };
 }
 
-async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise<string[]> {
+async function takeIds(events: AsyncGenerator<ServerEvent>, count: number): Promise<string[]> {
   const ids: string[] = [];
   for await (const one of events) {
     ids.push(one.id ?? "-");
@@ -43,23 +47,23 @@ async function take(events: AsyncGenerator<ServerEvent>, count: number): Promise
 describe("the stream of events", () => {
   it("[L56] a page that somebody else serves is no stream: it is lost before it was open", async () => {
     const page = new Response("<html>", { headers: { "content-type": "text/html" } });
-    const { client } = stage(page, event("7"));
+    const { client } = clientWithStreams(page, event("7"));
     const states: string[] = [];
 
-    expect(await take(client.events({ onState: (state) => states.push(state) }), 1)).toEqual(["7"]);
+    expect(await takeIds(client.events({ onState: (state) => states.push(state) }), 1)).toEqual(["7"]);
 
     expect(states).toEqual(["lost", "open"]);
   });
 
   it("[C24] comes back after the last event when a connection breaks off, without a gap or a repeat", async () => {
-    const { client, cursors, urls } = stage(
+    const { client, cursors, urls } = clientWithStreams(
       `id: 4\n\n${event("5.0")}${event("6")}id: 7`,
       new Response(JSON.stringify({ error: "E.SHUTTING_DOWN", message: "m" }), { status: 503 }),
       event("7"),
     );
     const states: string[] = [];
 
-    const ids = await take(
+    const ids = await takeIds(
       client.events({ after: "3", runId: "r", topics: "run,node", onState: (state) => states.push(state) }),
       3,
     );
@@ -72,10 +76,10 @@ describe("the stream of events", () => {
 
   it("[A303] volatile events are told, and leave the cursor where it was", async () => {
     const beat = `event: worker.heartbeat\ndata: ${JSON.stringify({ version: "v1", type: "worker.heartbeat", meta: { volatile: true } })}\n\n`;
-    const { client, cursors } = stage(beat + event("5") + beat + beat, beat + event("6"));
+    const { client, cursors } = clientWithStreams(beat + event("5") + beat + beat, beat + event("6"));
     const moves: string[] = [];
 
-    const ids = await take(client.events({ after: "3", onCursor: (cursor) => moves.push(cursor) }), 6);
+    const ids = await takeIds(client.events({ after: "3", onCursor: (cursor) => moves.push(cursor) }), 6);
 
     expect(ids).toEqual(["-", "5", "-", "-", "-", "6"]);
     expect(cursors).toEqual(["3", "5"]);
@@ -83,9 +87,9 @@ describe("the stream of events", () => {
   });
 
   it("[C24] a cursor that moves without events is kept for coming back", async () => {
-    const { client, cursors } = stage("id: 900\n\n", event("901"));
+    const { client, cursors } = clientWithStreams("id: 900\n\n", event("901"));
 
-    expect(await take(client.events(), 1)).toEqual(["901"]);
+    expect(await takeIds(client.events(), 1)).toEqual(["901"]);
     expect(cursors).toEqual([undefined, "900"]);
   });
 
@@ -93,23 +97,32 @@ describe("the stream of events", () => {
     const words = fault("E.CURSOR.EXPIRED", "50") + event("51");
     const gaps: string[] = [];
 
-    expect(await take(stage(words).client.events({ after: "1", onGap: ({ code }) => gaps.push(code) }), 1)).toEqual(["51"]);
+    expect(
+      await takeIds(clientWithStreams(words).client.events({ after: "1", onGap: ({ code }) => gaps.push(code) }), 1),
+    ).toEqual(["51"]);
     expect(gaps).toEqual(["E.CURSOR.EXPIRED"]);
-    await expect(take(stage(words).client.events({ after: "1" }), 1)).rejects.toMatchObject({ code: "E.CURSOR.EXPIRED" });
+    await expect(takeIds(clientWithStreams(words).client.events({ after: "1" }), 1)).rejects.toMatchObject({
+      code: "E.CURSOR.EXPIRED",
+    });
   });
 
   it("[C24] a refusal that will not pass ends it, one that will is waited out", async () => {
-    await expect(take(stage(event("1") + fault("E.AUTH.INVALID_TOKEN")).client.events(), 2)).rejects.toMatchObject({
-      code: "E.AUTH.INVALID_TOKEN",
-    });
+    await expect(takeIds(clientWithStreams(event("1") + fault("E.AUTH.INVALID_TOKEN")).client.events(), 2)).rejects.toMatchObject(
+      {
+        code: "E.AUTH.INVALID_TOKEN",
+      },
+    );
     const denied = new Response(JSON.stringify({ error: "E.AUTH.FORBIDDEN", message: "m" }), { status: 403 });
-    await expect(take(stage(denied).client.events(), 1)).rejects.toMatchObject({ status: 403 });
-    expect(await take(stage(event("1") + fault("E.OVERLOADED"), event("2")).client.events(), 2)).toEqual(["1", "2"]);
+    await expect(takeIds(clientWithStreams(denied).client.events(), 1)).rejects.toMatchObject({ status: 403 });
+    expect(await takeIds(clientWithStreams(event("1") + fault("E.OVERLOADED"), event("2")).client.events(), 2)).toEqual([
+      "1",
+      "2",
+    ]);
   });
 
   it("[C24] ends with the caller's own reason when it is told to stop", async () => {
     const stopping = new AbortController();
-    const { client } = stage(event("1"));
+    const { client } = clientWithStreams(event("1"));
 
     const reading = (async () => {
       for await (const _ of client.events({ signal: stopping.signal })) stopping.abort("enough");
@@ -123,7 +136,7 @@ describe("the text of events", () => {
   it("[C24] is read whatever the pieces, line ends and comments", () => {
     const text = ": alive\r\n\r\nid: 1\r\nevent: a\r\ndata: x\r\ndata: y\r\n\r\nretry: 5\n\nid: 2\rdata:z\r\rdata: cut off";
     for (let size = 1; size <= text.length; size += 1) {
-      const parser = createParser();
+      const parser = createSseParser();
       const found = [];
       for (let at = 0; at < text.length; at += size) found.push(...parser.push(text.slice(at, at + size)));
 

@@ -2,12 +2,12 @@
 // and nothing is told twice. What events say is the protocol's; what is made of them the caller's.
 
 import { type ErrorBody, type Route, type RouteInput, routes, type ServerEvent } from "@astraflow/protocol";
-import { requestOf } from "./calls.ts";
-import { type Connection, exchange, growing } from "./exchange.ts";
+import { buildRequest } from "./calls.ts";
+import { type ApiConnection, backoffMs, sendWithRetries } from "./exchange.ts";
 import { ApiFault, NoAnswer } from "./fault.ts";
-import { readMessages } from "./sse.ts";
+import { readSseMessages } from "./sse.ts";
 
-export interface EventsOptions extends RouteInput<"streamEvents"> {
+export interface ClientEventsOptions extends RouteInput<"streamEvents"> {
   readonly signal?: AbortSignal | undefined;
   /** The stream is up, or it is lost and will be dialled again. */
   readonly onState?: (state: "open" | "lost", why: ApiFault | NoAnswer | null) => void;
@@ -23,15 +23,18 @@ export interface EventsOptions extends RouteInput<"streamEvents"> {
 /** The scheduler says something at least every 15 s; a connection that is silent for three times that is dead. */
 const silenceMsMax = 45_000;
 
-export async function* streamEvents(connection: Connection, options: EventsOptions = {}): AsyncGenerator<ServerEvent, void> {
+export async function* streamEvents(
+  connection: ApiConnection,
+  options: ClientEventsOptions = {},
+): AsyncGenerator<ServerEvent, void> {
   const { signal, onState, onGap, onCursor, after, ...filter } = options;
   let cursor = after;
   for (let tries = 0; ; ) {
     let why: ApiFault | NoAnswer | null = null;
     try {
-      for await (const message of connect(connection, filter, cursor, { signal, opened: () => onState?.("open", null) })) {
+      for await (const message of openStream(connection, filter, cursor, { signal, opened: () => onState?.("open", null) })) {
         tries = 0;
-        if (message.type === "stream.error") why = readRefusal(message.data, onGap);
+        if (message.type === "stream.error") why = readStreamError(message.data, onGap);
         else if (message.data !== null) yield JSON.parse(message.data) as ServerEvent;
         // After the event was taken, not before: whoever stops in between gets it again.
         if (message.id !== "" && message.id !== cursor) {
@@ -41,20 +44,20 @@ export async function* streamEvents(connection: Connection, options: EventsOptio
         if (why !== null) break;
       }
     } catch (cause) {
-      if (signal?.aborted || !isPassing(cause)) throw cause;
+      if (signal?.aborted || !isTransient(cause)) throw cause;
       why = cause;
     }
     signal?.throwIfAborted();
     onState?.("lost", why);
-    await connection.outside.pause(growing(++tries, connection.outside), signal);
+    await connection.environment.pause(backoffMs(++tries, connection.environment), signal);
   }
 }
 
-const isPassing = (cause: unknown): cause is ApiFault | NoAnswer =>
+const isTransient = (cause: unknown): cause is ApiFault | NoAnswer =>
   cause instanceof NoAnswer || (cause instanceof ApiFault && cause.isRetryable);
 
 /** A gap is told and the stream goes on; any other refusal ends it: null means that it goes on. */
-function readRefusal(data: string | null, onGap: EventsOptions["onGap"]): ApiFault | null {
+function readStreamError(data: string | null, onGap: ClientEventsOptions["onGap"]): ApiFault | null {
   const fault = new ApiFault(0, JSON.parse(data ?? "{}") as ErrorBody);
   if (fault.code !== "E.CURSOR.EXPIRED") {
     if (fault.isRetryable) return fault;
@@ -65,24 +68,24 @@ function readRefusal(data: string | null, onGap: EventsOptions["onGap"]): ApiFau
   return null;
 }
 
-interface Manner {
+interface StreamHooks {
   readonly signal: AbortSignal | undefined;
   readonly opened: () => void;
 }
 
-async function* connect(
-  connection: Connection,
+async function* openStream(
+  connection: ApiConnection,
   filter: RouteInput<"streamEvents">,
   cursor: string | undefined,
-  { signal, opened }: Manner,
+  { signal, opened }: StreamHooks,
 ) {
   const silent = new AbortController();
-  const both = AbortSignal.any([silent.signal, ...(signal === undefined ? [] : [signal])]);
-  const request = requestOf(routes.streamEvents as Route, filter, { signal: both }, connection);
+  const eitherSignal = AbortSignal.any([silent.signal, ...(signal === undefined ? [] : [signal])]);
+  const request = buildRequest(routes.streamEvents as Route, filter, { signal: eitherSignal }, connection);
   const headers = { ...request.headers, ...(cursor !== undefined && { "last-event-id": cursor }) };
   // Each connection is one try: coming back is decided above, where the cursor is.
-  const once = { ...connection, retry: { busyMax: 0, lostMax: 0 } };
-  const { response } = await exchange(once, { ...request, headers });
+  const withoutRetries = { ...connection, retry: { busyMax: 0, lostMax: 0 } };
+  const { response } = await sendWithRetries(withoutRetries, { ...request, headers });
   if (response.body === null) throw new NoAnswer(connection.url, new TypeError("the stream has no body"));
   // A page that somebody else serves ends at once and is no stream: taken for one, it would be dialled for ever.
   if (!/^text\/event-stream\b/.test(response.headers.get("content-type") ?? "")) {
@@ -90,35 +93,35 @@ async function* connect(
     throw new NoAnswer(connection.url, new TypeError("what answers there is no stream of events"));
   }
   opened();
-  const watch = watchSilence(connection, silent);
+  const watchdog = startSilenceWatchdog(connection, silent);
   try {
-    yield* readMessages(response.body, watch.heard);
+    yield* readSseMessages(response.body, watchdog.heard);
   } catch (cause) {
     if (signal?.aborted) throw signal.reason;
     throw cause instanceof ApiFault ? cause : new NoAnswer(connection.url, cause, silent.signal.aborted);
   } finally {
-    watch.end();
+    watchdog.end();
   }
 }
 
 /** Half-open connections never say that they are dead. */
-function watchSilence({ outside }: Connection, silent: AbortController): { heard(): void; end(): void } {
-  const over = new AbortController();
-  let isHeard = true;
-  const watch = async (): Promise<void> => {
-    while (isHeard) {
-      isHeard = false;
-      await outside.pause(silenceMsMax, over.signal);
+function startSilenceWatchdog({ environment }: ApiConnection, silent: AbortController): { heard(): void; end(): void } {
+  const ended = new AbortController();
+  let hasActivity = true;
+  const watchdog = async (): Promise<void> => {
+    while (hasActivity) {
+      hasActivity = false;
+      await environment.pause(silenceMsMax, ended.signal);
     }
   };
-  watch().then(
+  watchdog().then(
     () => silent.abort(),
     () => undefined, // the stream has ended, and with it the watch
   );
   return {
     heard: () => {
-      isHeard = true;
+      hasActivity = true;
     },
-    end: () => over.abort(),
+    end: () => ended.abort(),
   };
 }

@@ -1,34 +1,34 @@
 // One request and its answer over fetch, with the retries that are safe. What the routes are is calls.ts; streams are events.ts.
 
-import { faultOf, NoAnswer } from "./fault.ts";
+import { NoAnswer, toApiFault } from "./fault.ts";
 
 /** What the client needs of the world; the defaults are those of browsers and Node. */
-export interface Outside {
+export interface ClientEnvironment {
   readonly fetch: (url: string, init: RequestInit) => Promise<Response>;
   /** Ends early, and rejects, when the signal is aborted. */
   readonly pause: (ms: number, signal?: AbortSignal) => Promise<void>;
-  readonly newKey: () => string;
+  readonly newIdempotencyKey: () => string;
   /** 0 <= n < 1 */
-  readonly roll: () => number;
+  readonly random: () => number;
 }
 
-export const theWorld: Outside = {
+export const defaultEnvironment: ClientEnvironment = {
   fetch: (url, init) => fetch(url, init),
   pause: (ms, signal) =>
     new Promise((resolve, reject) => {
-      const give = (): void => {
+      const abort = (): void => {
         clearTimeout(timer);
         reject(signal?.reason as Error);
       };
       const timer = setTimeout(() => {
-        signal?.removeEventListener("abort", give);
+        signal?.removeEventListener("abort", abort);
         resolve();
       }, ms);
-      if (signal?.aborted) give();
-      else signal?.addEventListener("abort", give, { once: true });
+      if (signal?.aborted) abort();
+      else signal?.addEventListener("abort", abort, { once: true });
     }),
-  newKey: () => crypto.randomUUID(),
-  roll: Math.random,
+  newIdempotencyKey: () => crypto.randomUUID(),
+  random: Math.random,
 };
 
 export interface RetryLimits {
@@ -38,17 +38,17 @@ export interface RetryLimits {
   readonly lostMax: number;
 }
 
-export interface Connection {
+export interface ApiConnection {
   /** Without a slash at the end. */
   readonly url: string;
   readonly token: () => string | null;
   /** How long an answer may take. */
   readonly waitMs: number;
   readonly retry: RetryLimits;
-  readonly outside: Outside;
+  readonly environment: ClientEnvironment;
 }
 
-export interface Exchange {
+export interface ClientRequest {
   readonly method: string;
   /** From the root, with its query. */
   readonly path: string;
@@ -61,46 +61,51 @@ export interface Exchange {
   readonly isStream?: boolean;
 }
 
-const pauses = { firstMs: 200, msMax: 5_000, retryAfterMsMax: 30_000 } as const;
+const retryPauses = { firstMs: 200, msMax: 5_000, retryAfterMsMax: 30_000 } as const;
 
-export interface Answer {
+export interface ClientResponse {
   readonly response: Response;
   /** Empty of a stream that has begun. */
   readonly text: string;
 }
 
 /** A good answer, or a fault; whatever may be tried again has been. */
-export async function exchange(connection: Connection, request: Exchange): Promise<Answer> {
+export async function sendWithRetries(connection: ApiConnection, request: ClientRequest): Promise<ClientResponse> {
   const { busyMax, lostMax } = connection.retry;
-  for (let busy = 0, lost = 0; ; ) {
-    const answer = await ask(connection, request).catch((cause: unknown) => {
-      if (!(cause instanceof NoAnswer) || !request.isRepeatable || lost >= lostMax) throw cause;
+  for (let busyTries = 0, lostTries = 0; ; ) {
+    const answer = await sendOnce(connection, request).catch((cause: unknown) => {
+      if (!(cause instanceof NoAnswer) || !request.isRepeatable || lostTries >= lostMax) throw cause;
       return null;
     });
     if (answer?.response.ok) return answer;
-    const tries = answer === null ? ++lost : ++busy;
-    const waitMs = answer === null ? growing(tries, connection.outside) : waitOf(answer.response, tries, connection.outside);
-    if (answer !== null && (busy > busyMax || waitMs > pauses.retryAfterMsMax || !mayTry(answer.response.status, request)))
-      throw faultOf(answer.response.status, answer.text, connection.url);
-    await connection.outside.pause(waitMs, request.signal);
+    const tries = answer === null ? ++lostTries : ++busyTries;
+    const waitMs =
+      answer === null ? backoffMs(tries, connection.environment) : retryDelayMs(answer.response, tries, connection.environment);
+    if (
+      answer !== null &&
+      (busyTries > busyMax || waitMs > retryPauses.retryAfterMsMax || !isRetryAllowed(answer.response.status, request))
+    )
+      throw toApiFault(answer.response.status, answer.text, connection.url);
+    await connection.environment.pause(waitMs, request.signal);
   }
 }
 
 /** Refused with 429 nothing has begun; with 503 that is not known. */
-const mayTry = (status: number, { isRepeatable }: Exchange): boolean => status === 429 || (status === 503 && isRepeatable);
+const isRetryAllowed = (status: number, { isRepeatable }: ClientRequest): boolean =>
+  status === 429 || (status === 503 && isRepeatable);
 
-async function ask(connection: Connection, request: Exchange): Promise<Answer> {
-  const late = new AbortController();
+async function sendOnce(connection: ApiConnection, request: ClientRequest): Promise<ClientResponse> {
+  const timeout = new AbortController();
   // A timer of our own, and not AbortSignal.timeout: a stream's must end once its head has come.
-  const hurry = new AbortController();
-  connection.outside.pause(connection.waitMs, hurry.signal).then(
-    () => late.abort(),
+  const answered = new AbortController();
+  connection.environment.pause(connection.waitMs, answered.signal).then(
+    () => timeout.abort(),
     () => undefined, // the answer came first
   );
-  const signals = [late.signal, ...(request.signal === undefined ? [] : [request.signal])];
+  const signals = [timeout.signal, ...(request.signal === undefined ? [] : [request.signal])];
   const token = connection.token();
   try {
-    const response = await connection.outside.fetch(connection.url + request.path, {
+    const response = await connection.environment.fetch(connection.url + request.path, {
       method: request.method,
       headers: { ...request.headers, ...(token !== null && { authorization: `Bearer ${token}` }) },
       signal: AbortSignal.any(signals),
@@ -109,17 +114,17 @@ async function ask(connection: Connection, request: Exchange): Promise<Answer> {
     return { response, text: request.isStream && response.ok ? "" : await response.text() };
   } catch (cause) {
     if (request.signal?.aborted) throw request.signal.reason;
-    throw new NoAnswer(connection.url, cause, late.signal.aborted);
+    throw new NoAnswer(connection.url, cause, timeout.signal.aborted);
   } finally {
-    hurry.abort();
+    answered.abort();
   }
 }
 
-function waitOf({ headers }: Response, tries: number, outside: Outside): number {
+function retryDelayMs({ headers }: Response, tries: number, environment: ClientEnvironment): number {
   const seconds = Number(headers.get("retry-after") ?? Number.NaN);
   // Never all at the same instant, whatever the scheduler said to everybody.
-  return Number.isFinite(seconds) ? seconds * 1_000 + outside.roll() * pauses.firstMs : growing(tries, outside);
+  return Number.isFinite(seconds) ? seconds * 1_000 + environment.random() * retryPauses.firstMs : backoffMs(tries, environment);
 }
 
-export const growing = (tries: number, { roll }: Pick<Outside, "roll">): number =>
-  Math.min(pauses.msMax, pauses.firstMs * 2 ** (tries - 1)) * (0.5 + roll() / 2);
+export const backoffMs = (tries: number, { random }: Pick<ClientEnvironment, "random">): number =>
+  Math.min(retryPauses.msMax, retryPauses.firstMs * 2 ** (tries - 1)) * (0.5 + random() / 2);

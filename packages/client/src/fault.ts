@@ -49,14 +49,14 @@ export class NoAnswer extends Error {
 }
 
 /** A refusal from whatever body came with it. */
-export function faultOf(status: number, text: string, url: string): ApiFault {
-  const body = parse(text);
+export function toApiFault(status: number, text: string, url: string): ApiFault {
+  const body = parseErrorBody(text);
   return typeof body?.error === "string" && typeof body.message === "string"
     ? new ApiFault(status, body as ErrorBody)
     : new ApiFault(status, { error: `HTTP ${status}`, message: `${url} answered ${status} without saying why.` });
 }
 
-function parse(text: string): { error?: unknown; message?: unknown } | null {
+function parseErrorBody(text: string): { error?: unknown; message?: unknown } | null {
   try {
     return JSON.parse(text) as { error?: unknown; message?: unknown } | null;
   } catch {

@@ -1,6 +1,6 @@
 // The text of server-sent events, read piece by piece as it comes. What events mean is events.ts.
 
-export interface Message {
+export interface SseMessage {
   /** Of this message or the last before it that had one. */
   readonly id: string;
   readonly type: string;
@@ -12,15 +12,18 @@ export interface Message {
 const lineCharsMax = 64 * 1024 * 1024;
 
 /** Messages in the order they come; ends with the stream, and frees it when the reader leaves early. */
-export async function* readMessages(body: ReadableStream<Uint8Array>, heard: () => void): AsyncGenerator<Message, void> {
+export async function* readSseMessages(
+  body: ReadableStream<Uint8Array>,
+  onActivity: () => void,
+): AsyncGenerator<SseMessage, void> {
   const decoder = new TextDecoder();
-  const parser = createParser();
+  const parser = createSseParser();
   const reader = body.getReader();
   try {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return;
-      heard();
+      onActivity();
       yield* parser.push(decoder.decode(value, { stream: true }));
     }
   } finally {
@@ -31,13 +34,13 @@ export async function* readMessages(body: ReadableStream<Uint8Array>, heard: () 
 }
 
 /** Lines end with CR, LF or both; an empty line ends a message; a message that is cut off is none. */
-export function createParser(): { push(text: string): Message[] } {
+export function createSseParser(): { push(text: string): SseMessage[] } {
   let rest = "";
   let id = "";
   let fields: { id?: string; type?: string; data?: string } = {};
   return {
     push(text) {
-      const found: Message[] = [];
+      const found: SseMessage[] = [];
       rest += text;
       // A CR at the very end may be the first half of CR LF.
       const isHalf = rest.endsWith("\r");

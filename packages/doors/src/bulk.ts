@@ -2,7 +2,7 @@
 // is followed by whoever finds the document idle; each run is changed by a command that does nothing the second time.
 
 import type { Ask, DocRow, Reader, RunRow } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
 import { pageMax, pageOf } from "./bulk-runs.ts";
 import type { Identity } from "./identity.ts";
@@ -198,8 +198,8 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
       const { tenant } = asker.identity;
       const now = outside.clock.now();
       // By its key the document is found again when the key comes again.
-      const id = key === null ? outside.ids.next() : `bulk-${digest(canonicalText([tenant, key]))}`;
-      const ask = key === null ? null : { key, digest: digest(canonicalText(["changeRuns", request])) };
+      const id = key === null ? outside.ids.next() : `bulk-${digest(canonicalJson([tenant, key]))}`;
+      const ask = key === null ? null : { key, digest: digest(canonicalJson(["changeRuns", request])) };
       const blank: Body = {
         request,
         identity: asker.identity,

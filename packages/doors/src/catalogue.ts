@@ -2,13 +2,13 @@
 // looked after at every use; what another scheduler has kept shows within a second.
 
 import type { DocRow, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
-import { type CheckCatalogue, compareVersions } from "@astraflow/graph";
+import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
 import type { Manifest, ManifestNode } from "@astraflow/protocol";
 import { type PackageDoc, packageCollection } from "./manifests.ts";
 import type { Outside } from "./outside.ts";
 
 /** One tenant's catalogue at one instant; it never changes. */
-export interface Catalogue extends CheckCatalogue {
+export interface Catalogue extends PackageCatalogue {
   /** By name; versions newest first. */
   readonly packages: readonly CataloguePackage[];
   manifest(name: string, version: string): Manifest | null;
@@ -221,7 +221,7 @@ export function catalogueOf(manifests: readonly Manifest[], asOf: number, listed
   };
 }
 
-function nodeIn(manifest: Manifest | null, type: string): ReturnType<CheckCatalogue["node"]> {
+function nodeIn(manifest: Manifest | null, type: string): ReturnType<PackageCatalogue["node"]> {
   const node: ManifestNode | undefined = manifest?.nodes.find((one) => one.type === type);
   if (node === undefined) return null;
   return { schema: node.schema, role: node.role, ...(node.ui !== undefined && { ports: node.ui }) };

@@ -39,7 +39,7 @@ export function readUris(names: string): readonly string[] {
     // A list that cannot be read whole names nobody.
     if (cut === null) return [];
     const [, kind = "", text = ""] = cut;
-    const uri = text.startsWith('"') ? readJson(text, limits.json.stranger) : text;
+    const uri = text.startsWith('"') ? readJson(text, limits.json.unauthenticated) : text;
     if (typeof uri !== "string") return [];
     if (kind.trim() === "URI") uris.push(uri);
   }

@@ -2,7 +2,7 @@
 // one waits for nothing: a worker joins whether or not the store takes its manifests. What is read from them is in catalogue.ts.
 
 import { type DocPut, type DocRow, type Reader, wordsOf } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { Fault, type Manifest, readManifest } from "@astraflow/protocol";
 import type { ShownPackage } from "./handlers.ts";
 import type { Link } from "./link.ts";
@@ -131,7 +131,7 @@ export function createManifestNotes({ link, reader, digest, outside }: ManifestN
 /** Nothing where the document says the same already. Who shows another manifest under a version replaces it: the newest word counts. */
 function putOf(noted: Noted, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
   const { name, manifest } = noted;
-  const body: PackageDoc = { manifest, digest: digest(canonicalText(manifest)) };
+  const body: PackageDoc = { manifest, digest: digest(canonicalJson(manifest)) };
   if (before !== null && (JSON.parse(before.body) as PackageDoc).digest === body.digest) return [];
   const words = new Set(wordsOf([manifest.name, manifest.version, manifest.description].join(" ")));
   const terms = [...words].slice(0, 96).join(" ");

@@ -1,7 +1,13 @@
 // Numbers for operators, in the text form that Prometheus reads. What is worth counting is decided where it happens.
 // A registry of our own because the hot path adds to a series it already holds: no label lookup per frame.
 
-import { histogramLines, type MetricKind as Kind, type MetricLabels, metricHead, metricLine } from "@astraflow/protocol";
+import {
+  formatHistogram,
+  formatMetricHeader,
+  formatMetricLine,
+  type MetricKind as Kind,
+  type MetricLabels,
+} from "@astraflow/protocol";
 
 /** One line of a family: the values of its labels are fixed. */
 export interface Series {
@@ -110,14 +116,16 @@ class Group implements Family {
   }
 
   text(): string {
-    return metricHead(this.name, this.kind, this.help) + [...this.lines.values()].map((line) => this.lineText(line)).join("");
+    return (
+      formatMetricHeader(this.name, this.kind, this.help) + [...this.lines.values()].map((line) => this.lineText(line)).join("")
+    );
   }
 
   private lineText(line: Line): string {
     const labels: MetricLabels = this.labels.map((label, index) => [label, line.labels[index] ?? ""]);
-    if (this.kind !== "histogram") return metricLine(this.name, labels, line.value);
+    if (this.kind !== "histogram") return formatMetricLine(this.name, labels, line.value);
     const { buckets: bounds, hits, value: sum, observations: count } = line;
-    return histogramLines(this.name, labels, { bounds, hits, sum, count });
+    return formatHistogram(this.name, labels, { bounds, hits, sum, count });
   }
 }
 

@@ -1,8 +1,8 @@
-import type { JsonObject, PkgEvent } from "@astraflow/protocol";
+import type { JsonObject, PkgEventPayload } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { packageOpOf } from "./package-op.ts";
 
-it.each<[PkgEvent["status"], JsonObject | undefined, string]>([
+it.each<[PkgEventPayload["status"], JsonObject | undefined, string]>([
   ["installed", undefined, "install"],
   ["removed", undefined, "uninstall"],
   ["failed", undefined, "install"],

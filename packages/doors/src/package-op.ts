@@ -1,14 +1,14 @@
 // A worker's word about a package as an operation and its outcome: the labels of `pkg_ops_total`.
 
-import type { PkgEvent } from "@astraflow/protocol";
+import type { PkgEventPayload } from "@astraflow/protocol";
 
 export interface PackageOp {
   readonly op: "install" | "uninstall";
-  readonly status: PkgEvent["status"];
+  readonly status: PkgEventPayload["status"];
 }
 
 /** The event says what became of a package and not always what was tried; a failure that does not say so was an install. */
-export function packageOpOf({ status, details }: Pick<PkgEvent, "status" | "details">): PackageOp {
+export function packageOpOf({ status, details }: Pick<PkgEventPayload, "status" | "details">): PackageOp {
   const isRemoval = status === "removed" || (status === "failed" && details?.["op"] === "uninstall");
   return { op: isRemoval ? "uninstall" : "install", status };
 }

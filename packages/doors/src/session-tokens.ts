@@ -91,7 +91,7 @@ export function createSessionTokens({ keys, audience, lifeMs, outside }: Session
       // One sentence for everything: whoever guesses learns nothing from it.
       if (key === null) return refusal();
       // Signed by us; what is in it is looked at all the same, for another version may have signed it.
-      const claims = readClaims(readJson(Buffer.from(body, "base64url"), limits.json.stranger));
+      const claims = readClaims(readJson(Buffer.from(body, "base64url"), limits.json.unauthenticated));
       if (claims === null || claims.kid !== key.kid || claims.aud !== audience) return refusal();
       const now = steadySeconds();
       if (claims.exp <= now || claims.iat * 1_000 > now * 1_000 + skewMsMax) return refusal();

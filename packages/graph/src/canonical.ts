@@ -1,12 +1,12 @@
 // One text per value: keys sorted, no blanks, absent fields left out. Equal definitions get equal digests.
 
-export function canonicalText(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map((item) => canonicalText(item ?? null)).join(",")}]`;
+export function canonicalJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item ?? null)).join(",")}]`;
   if (typeof value === "object" && value !== null) {
     const fields = Object.keys(value)
       .sort()
       .filter((key) => (value as Record<string, unknown>)[key] !== undefined)
-      .map((key) => `${JSON.stringify(key)}:${canonicalText((value as Record<string, unknown>)[key])}`);
+      .map((key) => `${JSON.stringify(key)}:${canonicalJson((value as Record<string, unknown>)[key])}`);
     return `{${fields.join(",")}}`;
   }
   return JSON.stringify(value ?? null);

@@ -1,37 +1,42 @@
 import type { Workflow } from "@astraflow/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type CheckCatalogue, checkPackages, resolveWorkflow } from "./catalogue.ts";
+import { checkPackages, type PackageCatalogue, resolveFromCatalogue } from "./catalogue.ts";
 import { checkWorkflow } from "./check.ts";
-import { planOf } from "./plan.ts";
-import { container, edge, graph, node, subgraph, uuid } from "./test-sketch.ts";
+import { compilePlan } from "./plan.ts";
+import { testContainer, testEdge, testNode, testSubgraph, testUuid, testWorkflow } from "./test-sketch.ts";
 
-const said = (workflow: Workflow, catalogue?: CheckCatalogue) =>
+const messagesOf = (workflow: Workflow, catalogue?: PackageCatalogue) =>
   checkWorkflow(workflow, catalogue).map((problem) => `${problem.path}: ${problem.message}`);
 
-const typed = (properties: object, rest: object = {}) => ({ type: "object", properties, ...rest });
+const objectSchema = (properties: object, rest: object = {}) => ({ type: "object", properties, ...rest });
 
 describe("checkWorkflow on middlewares", () => {
   it("[G14] finds nothing wrong with a chain and its ports", () => {
-    const workflow = graph(
-      [node(0, { out: { o: "results.o" } }), node(1, { in: {}, middlewares: [node(10, { in: { a: "parameters.a" } })] })],
-      [edge(0, "o", 1, `mw:${uuid(10)}:input:a`)],
+    const workflow = testWorkflow(
+      [
+        testNode(0, { out: { o: "results.o" } }),
+        testNode(1, { in: {}, middlewares: [testNode(10, { in: { a: "parameters.a" } })] }),
+      ],
+      [testEdge(0, "o", 1, `mw:${testUuid(10)}:input:a`)],
     );
 
-    expect(said(workflow)).toEqual([]);
+    expect(messagesOf(workflow)).toEqual([]);
   });
 
   it("[G14] names ids used twice, ports a middleware does not have, and edges that go the wrong way", () => {
-    const workflow = graph(
+    const workflow = testWorkflow(
       [
-        node(0, { out: { o: "results.o" } }),
-        node(1, { middlewares: [node(10, { in: { a: "parameters.a" } }), node(0), container(11, { subgraphId: "s" })] }),
-        node(2, { role: "middleware" }),
+        testNode(0, { out: { o: "results.o" } }),
+        testNode(1, {
+          middlewares: [testNode(10, { in: { a: "parameters.a" } }), testNode(0), testContainer(11, { subgraphId: "s" })],
+        }),
+        testNode(2, { role: "middleware" }),
       ],
       [
-        edge(0, "o", 1, `mw:${uuid(10)}:input:b`),
-        edge(0, "o", 1, `mw:${uuid(77)}:input:a`),
-        edge(1, `mw:${uuid(10)}:input:a`, 2, "i"),
+        testEdge(0, "o", 1, `mw:${testUuid(10)}:input:b`),
+        testEdge(0, "o", 1, `mw:${testUuid(77)}:input:a`),
+        testEdge(1, `mw:${testUuid(10)}:input:a`, 2, "i"),
       ],
     );
 
@@ -48,162 +53,177 @@ describe("checkWorkflow on middlewares", () => {
         "/edges/2/target/port",
       ]),
     );
-    expect(problems.find((one) => one.path === "/edges/0/target/port")).toMatchObject({ node: uuid(1), severity: "error" });
+    expect(problems.find((one) => one.path === "/edges/0/target/port")).toMatchObject({ node: testUuid(1), severity: "error" });
   });
 
   it("[G14] refuses an edge that names a middleware as its node", () => {
-    const workflow = graph([node(0, { out: { o: "results.o" }, middlewares: [node(10)] })], [edge(10, "o", 0, "i")]);
+    const workflow = testWorkflow(
+      [testNode(0, { out: { o: "results.o" }, middlewares: [testNode(10)] })],
+      [testEdge(10, "o", 0, "i")],
+    );
 
-    expect(said(workflow)[0]).toContain(`/edges/0/source/node: edge 10.o-0.i names node ${uuid(10)}`);
+    expect(messagesOf(workflow)[0]).toContain(`/edges/0/source/node: edge 10.o-0.i names node ${testUuid(10)}`);
   });
 });
 
 describe("checkWorkflow on containers", () => {
   it("[G15] names unknown subgraphs, wrong fields, and nodes the subgraph does not have", () => {
-    const workflow = graph(
+    const workflow = testWorkflow(
       [
-        container(0, { subgraphId: "none" }),
-        container(1, {
+        testContainer(0, { subgraphId: "none" }),
+        testContainer(1, {
           subgraphId: "s",
           loop: { mode: "map", items: [], parallelism: 0 },
-          outputs: [{ node: uuid(44), from: "results.x", to: "results.x" }],
+          outputs: [{ node: testUuid(44), from: "results.x", to: "results.x" }],
         }),
-        node(2, { role: "container" }),
+        testNode(2, { role: "container" }),
       ],
       [],
-      { subgraphs: [subgraph("s", graph([node(5)])), subgraph("s", graph([node(6)]))] },
+      { subgraphs: [testSubgraph("s", testWorkflow([testNode(5)])), testSubgraph("s", testWorkflow([testNode(6)]))] },
     );
 
     expect(checkWorkflow(workflow).map((one) => [one.path, one.node])).toEqual([
       ["/subgraphs/1/id", undefined],
-      ["/nodes/0/parameters/__container/subgraphId", uuid(0)],
-      ["/nodes/1/parameters/__container/loop/parallelism", uuid(1)],
-      ["/nodes/1/parameters/__container/outputs/0/node", uuid(1)],
-      ["/nodes/2/parameters/__container/subgraphId", uuid(2)],
+      ["/nodes/0/parameters/__container/subgraphId", testUuid(0)],
+      ["/nodes/1/parameters/__container/loop/parallelism", testUuid(1)],
+      ["/nodes/1/parameters/__container/outputs/0/node", testUuid(1)],
+      ["/nodes/2/parameters/__container/subgraphId", testUuid(2)],
     ]);
   });
 
   it("[G15] names cycles and wrong edges inside subgraphs, with their place", () => {
-    const inner = graph(
+    const inner = testWorkflow(
       [
-        node(5, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
-        node(6, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
+        testNode(5, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
+        testNode(6, { in: { i: "parameters.x" }, out: { o: "results.x" } }),
       ],
-      [edge(5, "o", 6, "i"), edge(6, "o", 5, "i"), edge(5, "none", 6, "i")],
+      [testEdge(5, "o", 6, "i"), testEdge(6, "o", 5, "i"), testEdge(5, "none", 6, "i")],
     );
-    const problems = said(graph([container(0, { subgraphId: "s" })], [], { subgraphs: [subgraph("s", inner)] }));
+    const problems = messagesOf(
+      testWorkflow([testContainer(0, { subgraphId: "s" })], [], { subgraphs: [testSubgraph("s", inner)] }),
+    );
 
     expect(problems[0]).toContain("/subgraphs/0/definition/edges/2/source/port");
     expect(problems[1]).toContain("/subgraphs/0/definition/edges: the edges of subgraph s form a cycle");
   });
 
   it("[G15] refuses a container that contains itself, directly or through others", () => {
-    const direct = graph([container(0, { subgraphId: "a" })], [], {
-      subgraphs: [subgraph("a", graph([container(5, { subgraphId: "a" })]))],
+    const direct = testWorkflow([testContainer(0, { subgraphId: "a" })], [], {
+      subgraphs: [testSubgraph("a", testWorkflow([testContainer(5, { subgraphId: "a" })]))],
     });
-    const round = graph([container(0, { subgraphId: "a" })], [], {
+    const round = testWorkflow([testContainer(0, { subgraphId: "a" })], [], {
       subgraphs: [
-        subgraph("a", graph([container(5, { subgraphId: "b" })])),
-        subgraph("b", graph([container(6, { subgraphId: "a" })])),
+        testSubgraph("a", testWorkflow([testContainer(5, { subgraphId: "b" })])),
+        testSubgraph("b", testWorkflow([testContainer(6, { subgraphId: "a" })])),
       ],
     });
 
-    expect(said(direct)[0]).toContain(
-      `/subgraphs/0/definition/nodes/0/parameters/__container/subgraphId: node ${uuid(5)} makes subgraph a contain itself: a -> a`,
+    expect(messagesOf(direct)[0]).toContain(
+      `/subgraphs/0/definition/nodes/0/parameters/__container/subgraphId: node ${testUuid(5)} makes subgraph a contain itself: a -> a`,
     );
-    expect(said(round)[0]).toMatch(/contain itself: (a -> b -> a|b -> a -> b)/);
+    expect(messagesOf(round)[0]).toMatch(/contain itself: (a -> b -> a|b -> a -> b)/);
   });
 
   it("[G15] bounds how deep containers nest and how many nodes they open", () => {
     const chainOf = (depth: number, width: number) =>
-      graph([container(0, { subgraphId: "s0" })], [], {
+      testWorkflow([testContainer(0, { subgraphId: "s0" })], [], {
         subgraphs: Array.from({ length: depth }, (_, at) =>
-          subgraph(
+          testSubgraph(
             `s${at}`,
-            graph(
-              Array.from({ length: width }, (__, n) => (at + 1 < depth ? container(n, { subgraphId: `s${at + 1}` }) : node(n))),
+            testWorkflow(
+              Array.from({ length: width }, (__, n) =>
+                at + 1 < depth ? testContainer(n, { subgraphId: `s${at + 1}` }) : testNode(n),
+              ),
             ),
           ),
         ),
       });
 
-    expect(said(chainOf(8, 2))).toEqual([]);
-    expect(said(chainOf(9, 1))[0]).toContain("containers nest 9 deep");
-    expect(said(chainOf(6, 8))[0]).toContain("with its containers opened");
+    expect(messagesOf(chainOf(8, 2))).toEqual([]);
+    expect(messagesOf(chainOf(9, 1))[0]).toContain("containers nest 9 deep");
+    expect(messagesOf(chainOf(6, 8))[0]).toContain("with its containers opened");
   });
 
   it("[G7] names aliases that lead nowhere or to several containers, and prefixes that cannot be read", () => {
     const bound = (prefix: string) =>
-      graph(
+      testWorkflow(
         [
-          node(0, { out: { o: "results.o" } }),
-          container(1, { subgraphId: "s" }, { in: { i: { path: "parameters.x", prefix } } }),
-          container(2, { subgraphId: "s" }),
+          testNode(0, { out: { o: "results.o" } }),
+          testContainer(1, { subgraphId: "s" }, { in: { i: { path: "parameters.x", prefix } } }),
+          testContainer(2, { subgraphId: "s" }),
         ],
-        [edge(0, "o", 1, "i")],
-        { subgraphs: [subgraph("s", graph([node(5), node(6)]))] },
+        [testEdge(0, "o", 1, "i")],
+        { subgraphs: [testSubgraph("s", testWorkflow([testNode(5), testNode(6)]))] },
       );
 
-    expect(said(bound(`@s.#${uuid(5)}`))).toEqual([]);
-    expect(said(bound("@s"))[0]).toContain("needs a #node");
-    expect(said(bound(`@other.#${uuid(5)}`))[0]).toContain('no container called "other"');
-    expect(said(bound(`@s.#${uuid(9)}`))[0]).toContain(`subgraph s has no node ${uuid(9)}`);
-    expect(said(bound(`#${uuid(9)}`))[0]).toContain("not in the same graph");
-    expect(said(bound("strange"))[0]).toContain("/nodes/1/ui/inputPorts/0/binding/prefix: node");
+    expect(messagesOf(bound(`@s.#${testUuid(5)}`))).toEqual([]);
+    expect(messagesOf(bound("@s"))[0]).toContain("needs a #node");
+    expect(messagesOf(bound(`@other.#${testUuid(5)}`))[0]).toContain('no container called "other"');
+    expect(messagesOf(bound(`@s.#${testUuid(9)}`))[0]).toContain(`subgraph s has no node ${testUuid(9)}`);
+    expect(messagesOf(bound(`#${testUuid(9)}`))[0]).toContain("not in the same graph");
+    expect(messagesOf(bound("strange"))[0]).toContain("/nodes/1/ui/inputPorts/0/binding/prefix: node");
   });
 
   it("[G7] sees the cycle that a port bound to another node makes", () => {
-    const workflow = graph(
+    const workflow = testWorkflow(
       [
-        node(0, { out: { o: "results.o" } }),
-        node(1, { in: { i: { path: "parameters.x", prefix: `#${uuid(2)}` } } }),
-        node(2, { out: { o: "results.o" } }),
-        node(3, { in: { i: "parameters.x" } }),
+        testNode(0, { out: { o: "results.o" } }),
+        testNode(1, { in: { i: { path: "parameters.x", prefix: `#${testUuid(2)}` } } }),
+        testNode(2, { out: { o: "results.o" } }),
+        testNode(3, { in: { i: "parameters.x" } }),
       ],
-      [edge(0, "o", 1, "i"), edge(2, "o", 3, "i")],
+      [testEdge(0, "o", 1, "i"), testEdge(2, "o", 3, "i")],
     );
     const round = {
       ...workflow,
-      edges: [...workflow.edges, { ...edge(2, "o", 0, "x"), target: { node: uuid(0), port: "x" } }],
+      edges: [...workflow.edges, { ...testEdge(2, "o", 0, "x"), target: { node: testUuid(0), port: "x" } }],
     } as Workflow;
     (round.nodes[0] as { ui: { inputPorts?: unknown } }).ui.inputPorts = undefined;
 
-    expect(said(round).join()).toContain("form a cycle");
+    expect(messagesOf(round).join()).toContain("form a cycle");
   });
 });
 
 describe("checkWorkflow on values", () => {
   it("[G16] refuses an edge between ports whose types cannot fit, and one that writes results", () => {
-    const source = (type: unknown) => node(0, { out: { page: "results.page" }, schema: { results: typed({ page: { type } }) } });
-    const target = node(1, {
+    const source = (type: unknown) =>
+      testNode(0, { out: { page: "results.page" }, schema: { results: objectSchema({ page: { type } }) } });
+    const target = testNode(1, {
       in: { text: "parameters.text", bad: "results.x" },
-      schema: { parameters: typed({ text: { type: "string" } }) },
+      schema: { parameters: objectSchema({ text: { type: "string" } }) },
     });
 
-    expect(said(graph([source("object"), target], [edge(0, "page", 1, "text")]))).toEqual([
-      `/edges/0: Port \`page\` (object) of node ${uuid(0)} does not fit \`text\` (string) of node ${uuid(1)}.`,
+    expect(messagesOf(testWorkflow([source("object"), target], [testEdge(0, "page", 1, "text")]))).toEqual([
+      `/edges/0: Port \`page\` (object) of node ${testUuid(0)} does not fit \`text\` (string) of node ${testUuid(1)}.`,
     ]);
-    expect(said(graph([source(["object", "string"]), target], [edge(0, "page", 1, "text")]))).toEqual([]);
-    expect(said(graph([source(undefined), target], [edge(0, "page", 1, "text")]))).toEqual([]);
-    expect(said(graph([source("string"), target], [edge(0, "page", 1, "bad")]))[0]).toContain("edges write parameters alone");
+    expect(messagesOf(testWorkflow([source(["object", "string"]), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
+    expect(messagesOf(testWorkflow([source(undefined), target], [testEdge(0, "page", 1, "text")]))).toEqual([]);
+    expect(messagesOf(testWorkflow([source("string"), target], [testEdge(0, "page", 1, "bad")]))[0]).toContain(
+      "edges write parameters alone",
+    );
   });
 
   it("[G16] refuses authored parameters that break their schema, unless an edge or a frame writes them", () => {
     const schema = {
-      parameters: typed({ size: { type: "integer" }, who: typed({ name: { type: "string" } }) }, { required: ["size", "other"] }),
+      parameters: objectSchema(
+        { size: { type: "integer" }, who: objectSchema({ name: { type: "string" } }) },
+        { required: ["size", "other"] },
+      ),
     };
     const wrong = { parameters: { size: "big", who: { name: 4 } }, schema };
-    const sized = node(1, { ...wrong, in: { i: "parameters.size" } });
-    const inner = graph([node(5, wrong)]);
-    const config = { subgraphId: "s", inputs: [{ from: "item", node: uuid(5), to: "parameters.who" }] };
+    const sized = testNode(1, { ...wrong, in: { i: "parameters.size" } });
+    const inner = testWorkflow([testNode(5, wrong)]);
+    const config = { subgraphId: "s", inputs: [{ from: "item", node: testUuid(5), to: "parameters.who" }] };
 
-    expect(said(graph([node(0, wrong)]))).toEqual([
-      `/nodes/0/parameters/size: node ${uuid(0)} (n0): parameters.size must be a whole number`,
-      `/nodes/0/parameters/who/name: node ${uuid(0)} (n0): parameters.who.name must be a text`,
+    expect(messagesOf(testWorkflow([testNode(0, wrong)]))).toEqual([
+      `/nodes/0/parameters/size: node ${testUuid(0)} (n0): parameters.size must be a whole number`,
+      `/nodes/0/parameters/who/name: node ${testUuid(0)} (n0): parameters.who.name must be a text`,
     ]);
-    expect(said(graph([node(0, { out: { o: "results.o" } }), sized], [edge(0, "o", 1, "i")]))).toHaveLength(1);
-    expect(said(graph([container(0, config)], [], { subgraphs: [subgraph("s", inner)] }))).toEqual([
-      `/subgraphs/0/definition/nodes/0/parameters/size: node ${uuid(5)} (n5): parameters.size must be a whole number`,
+    expect(messagesOf(testWorkflow([testNode(0, { out: { o: "results.o" } }), sized], [testEdge(0, "o", 1, "i")]))).toHaveLength(
+      1,
+    );
+    expect(messagesOf(testWorkflow([testContainer(0, config)], [], { subgraphs: [testSubgraph("s", inner)] }))).toEqual([
+      `/subgraphs/0/definition/nodes/0/parameters/size: node ${testUuid(5)} (n5): parameters.size must be a whole number`,
     ]);
   });
 
@@ -215,15 +235,18 @@ describe("checkWorkflow on values", () => {
       ]),
     );
     const schema = { parameters: { properties: { x: { $ref: "#/$defs/a0" } }, $defs: bomb } };
-    const workflow = graph(Array.from({ length: 300 }, (_, at) => node(at, { schema, parameters: { x: 1 } })));
+    const workflow = testWorkflow(Array.from({ length: 300 }, (_, at) => testNode(at, { schema, parameters: { x: 1 } })));
 
-    expect(said(workflow)).toEqual([expect.stringContaining("too many defaults"), expect.stringContaining("too many steps")]);
-    expect(planOf(workflow).nodes).toHaveLength(300);
+    expect(messagesOf(workflow)).toEqual([
+      expect.stringContaining("too many defaults"),
+      expect.stringContaining("too many steps"),
+    ]);
+    expect(compilePlan(workflow).nodes).toHaveLength(300);
   });
 });
 
 describe("checkWorkflow with a catalogue", () => {
-  const catalogue: CheckCatalogue = {
+  const catalogue: PackageCatalogue = {
     names: ["demo"],
     isListed: (name, version) => name === "bare" || (name === "demo" && version === "2.0.0"),
     versions: (name) => (name === "demo" ? ["1.10.0", "1.9.0"] : []),
@@ -231,24 +254,24 @@ describe("checkWorkflow with a catalogue", () => {
       if (name !== "demo" || version === "1.9.0") return null;
       if (type === "demo.around") return { schema: {}, role: "middleware" };
       const ports = { inputPorts: [{ key: "i", label: "I", binding: { path: "parameters.a" } }] };
-      return type === "demo.step" ? { schema: { parameters: typed({ a: { default: 1 } }) }, ports } : null;
+      return type === "demo.step" ? { schema: { parameters: objectSchema({ a: { default: 1 } }) }, ports } : null;
     },
   };
   const of = (name: string, version: string, rest: object = {}) => ({ package: { name, version }, ...rest });
 
   it("[G17] refuses an unknown package, version, type or role, naming what there is", () => {
-    const workflow = graph(
+    const workflow = testWorkflow(
       [
-        node(0, of("later", "1.0.0")),
-        node(1, of("demo", "1.0.0")),
-        node(2, of("demo", "1.10.0", { type: "demo.none" })),
-        node(3, of("demo", "1.10.0", { type: "demo.around" })),
-        node(4, of("demo", "1.10.0", { middlewares: [node(40, of("demo", "1.10.0"))] })),
-        node(5, of("demo", "1.0.0", { policy: { minVersion: "1.2.0" } })),
-        container(6, { subgraphId: "s" }, of("system", "1.0.0")),
+        testNode(0, of("later", "1.0.0")),
+        testNode(1, of("demo", "1.0.0")),
+        testNode(2, of("demo", "1.10.0", { type: "demo.none" })),
+        testNode(3, of("demo", "1.10.0", { type: "demo.around" })),
+        testNode(4, of("demo", "1.10.0", { middlewares: [testNode(40, of("demo", "1.10.0"))] })),
+        testNode(5, of("demo", "1.0.0", { policy: { minVersion: "1.2.0" } })),
+        testContainer(6, { subgraphId: "s" }, of("system", "1.0.0")),
       ],
       [],
-      { subgraphs: [subgraph("s", graph([node(7, of("demo", "1.10.0"))]))] },
+      { subgraphs: [testSubgraph("s", testWorkflow([testNode(7, of("demo", "1.10.0"))]))] },
     );
 
     const problems = checkWorkflow(workflow, catalogue);
@@ -265,13 +288,16 @@ describe("checkWorkflow with a catalogue", () => {
   });
 
   const unknown = (name: string, ...more: Parameters<typeof checkWorkflow>[2][]) =>
-    checkWorkflow(graph([node(0, of(name, "1.0.0"))]), catalogue, ...more).map(({ severity, message }) => [severity, message]);
+    checkWorkflow(testWorkflow([testNode(0, of(name, "1.0.0"))]), catalogue, ...more).map(({ severity, message }) => [
+      severity,
+      message,
+    ]);
 
   it("[G25] names an unknown package with its node, the nearest that is known, and the way out", () => {
     expect(unknown("dem0")).toEqual([
       [
         "error",
-        `node ${uuid(0)}: no worker has brought package dem0 (did you mean demo?); start a worker that brings it, or send allowUnknown: true and the node waits for one`,
+        `node ${testUuid(0)}: no worker has brought package dem0 (did you mean demo?); start a worker that brings it, or send allowUnknown: true and the node waits for one`,
       ],
     ]);
     expect(unknown("something else")[0]?.[1]).not.toContain("did you mean");
@@ -279,21 +305,26 @@ describe("checkWorkflow with a catalogue", () => {
   });
 
   it("[G25] finds it in subgraphs and among middlewares, and leaves containers to the scheduler", () => {
-    const inside = subgraph("s", graph([node(7, of("later", "1.0.0"))]));
-    const around = node(1, of("demo", "1.10.0", { middlewares: [node(10, of("around", "1.0.0", { type: "around.it" }))] }));
-    const workflow = graph([container(0, { subgraphId: "s" }, of("system", "1.0.0")), around], [], { subgraphs: [inside] });
+    const inside = testSubgraph("s", testWorkflow([testNode(7, of("later", "1.0.0"))]));
+    const around = testNode(
+      1,
+      of("demo", "1.10.0", { middlewares: [testNode(10, of("around", "1.0.0", { type: "around.it" }))] }),
+    );
+    const workflow = testWorkflow([testContainer(0, { subgraphId: "s" }, of("system", "1.0.0")), around], [], {
+      subgraphs: [inside],
+    });
     const places = ["/nodes/1/middlewares/0/package/name", "/subgraphs/0/definition/nodes/0/package/name"];
 
     expect(checkWorkflow(workflow, catalogue).map(({ path }) => path)).toEqual(places);
     expect(checkPackages(workflow, catalogue)).toMatchObject([
-      { path: places[0], node: uuid(10), severity: "error" },
-      { path: places[1], node: uuid(7), severity: "error" },
+      { path: places[0], node: testUuid(10), severity: "error" },
+      { path: places[1], node: testUuid(7), severity: "error" },
     ]);
   });
 
   it("[G26] warns of an unknown package where nobody has brought any, or where it is allowed", () => {
-    const empty: CheckCatalogue = { names: [], isListed: () => false, versions: () => [], node: () => null };
-    const fresh = checkWorkflow(graph([node(0, of("later", "1.0.0"))]), empty);
+    const empty: PackageCatalogue = { names: [], isListed: () => false, versions: () => [], node: () => null };
+    const fresh = checkWorkflow(testWorkflow([testNode(0, of("later", "1.0.0"))]), empty);
 
     expect(fresh).toMatchObject([{ severity: "warning", path: "/nodes/0/package/name" }]);
     expect(unknown("later", { allowUnknown: true })).toMatchObject([
@@ -302,7 +333,7 @@ describe("checkWorkflow with a catalogue", () => {
   });
 
   it("[G26] allows nothing else: an unknown version or type of a known package stays refused", () => {
-    const workflow = graph([node(0, of("demo", "3.0.0")), node(1, of("demo", "1.10.0", { type: "demo.none" }))]);
+    const workflow = testWorkflow([testNode(0, of("demo", "3.0.0")), testNode(1, of("demo", "1.10.0", { type: "demo.none" }))]);
 
     expect(checkWorkflow(workflow, catalogue, { allowUnknown: true }).map(({ severity }) => severity)).toEqual([
       "error",
@@ -311,18 +342,18 @@ describe("checkWorkflow with a catalogue", () => {
   });
 
   it("[G27] warns of a package or version that a worker lists without a manifest: its nodes cannot be checked", () => {
-    const listed = checkWorkflow(graph([node(0, of("demo", "2.0.0"))]), catalogue);
+    const listed = checkWorkflow(testWorkflow([testNode(0, of("demo", "2.0.0"))]), catalogue);
 
     expect(unknown("bare")).toEqual([["warning", expect.stringContaining("nobody has shown a manifest of package bare")]]);
-    expect(listed).toMatchObject([{ severity: "warning", path: "/nodes/0/package/version", node: uuid(0) }]);
+    expect(listed).toMatchObject([{ severity: "warning", path: "/nodes/0/package/version", node: testUuid(0) }]);
   });
 
   it("[G28] looks for the names that were meant in bounded time", () => {
     const names = Array.from({ length: 10_000 }, (_, at) => `package.number.${at}.of.many`);
-    const crowd: CheckCatalogue = { ...catalogue, names };
-    const nodes = Array.from({ length: 900 }, (_, at) => node(at, of(`package.numbr.${at}.of.many`, "1.0.0")));
+    const crowd: PackageCatalogue = { ...catalogue, names };
+    const nodes = Array.from({ length: 900 }, (_, at) => testNode(at, of(`package.numbr.${at}.of.many`, "1.0.0")));
 
-    const problems = checkWorkflow(graph(nodes), crowd);
+    const problems = checkWorkflow(testWorkflow(nodes), crowd);
 
     expect(problems).toHaveLength(900);
     expect(problems.filter(({ message }) => message.includes("did you mean"))).toHaveLength(3);
@@ -330,11 +361,11 @@ describe("checkWorkflow with a catalogue", () => {
 
   it("[G17] warns of patterns and references in schemas that nobody will heed", () => {
     const schema = {
-      parameters: typed({ a: { pattern: "(?=x)" }, b: { items: [{ $ref: "#/none" }] }, pattern: { type: "string" } }),
+      parameters: objectSchema({ a: { pattern: "(?=x)" }, b: { items: [{ $ref: "#/none" }] }, pattern: { type: "string" } }),
       results: { pattern: "^a+$" },
     };
 
-    const problems = checkWorkflow(graph([node(0, of("demo", "1.10.0", { schema }))]), catalogue);
+    const problems = checkWorkflow(testWorkflow([testNode(0, of("demo", "1.10.0", { schema }))]), catalogue);
 
     expect(problems.map((one) => [one.path, one.severity])).toEqual([
       ["/nodes/0/schema/parameters/properties/b/items/0", "warning"],
@@ -344,12 +375,12 @@ describe("checkWorkflow with a catalogue", () => {
 
   it("[G18] fills in what the author left out and overrides nothing", () => {
     const bare = {
-      ...node(0, of("demo", "1.10.0", { middlewares: [node(40, of("demo", "1.10.0", { type: "demo.around" }))] })),
+      ...testNode(0, of("demo", "1.10.0", { middlewares: [testNode(40, of("demo", "1.10.0", { type: "demo.around" }))] })),
       ui: { outputPorts: [] },
     };
-    const own = node(1, of("demo", "1.10.0", { in: { mine: "parameters.b" }, schema: { parameters: true } }));
+    const own = testNode(1, of("demo", "1.10.0", { in: { mine: "parameters.b" }, schema: { parameters: true } }));
 
-    const resolved = resolveWorkflow(graph([bare, own, node(2, of("later", "1.0.0"))]), catalogue);
+    const resolved = resolveFromCatalogue(testWorkflow([bare, own, testNode(2, of("later", "1.0.0"))]), catalogue);
 
     expect(resolved.nodes[0]?.ui).toEqual({
       inputPorts: [{ key: "i", label: "I", binding: { path: "parameters.a" } }],
@@ -357,8 +388,8 @@ describe("checkWorkflow with a catalogue", () => {
     });
     expect(resolved.nodes[0]?.middlewares?.[0]?.role).toBe("middleware");
     expect(resolved.nodes[1]).toEqual(own);
-    expect(resolved.nodes[2]).toEqual(node(2, of("later", "1.0.0")));
-    expect(planOf(resolved).nodes[0]?.params).toEqual({ a: 1 });
+    expect(resolved.nodes[2]).toEqual(testNode(2, of("later", "1.0.0")));
+    expect(compilePlan(resolved).nodes[0]?.params).toEqual({ a: 1 });
   });
 });
 
@@ -368,29 +399,31 @@ describe("check and plan together", () => {
     const rarely = <T>(value: fc.Arbitrary<T>) =>
       fc.oneof({ weight: 8, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: value });
     const prefix = rarely(
-      fc.constantFrom(...inside.map((name) => `@${name}.#${uuid(0)}`), ...[0, 1, 2].map((n) => `#${uuid(n)}`), "@b.a"),
+      fc.constantFrom(...inside.map((name) => `@${name}.#${testUuid(0)}`), ...[0, 1, 2].map((n) => `#${testUuid(n)}`), "@b.a"),
     );
     const sketch = fc.tuple(prefix, prefix, rarely(fc.constantFrom(...inside, "a")), fc.boolean());
     const ends = fc.tuple(fc.nat({ max: 5 }), fc.nat({ max: 5 }), fc.boolean(), fc.nat({ max: 30 }));
     return fc.tuple(fc.array(sketch, { minLength: 1, maxLength: 6 }), fc.array(ends, { maxLength: 6 })).map(([nodes, edges]) =>
-      graph(
+      testWorkflow(
         nodes.map(([into, out, name, isAround], at) => {
           const bound = (path: string, scope: string | undefined) => ({ path, ...(scope && { prefix: scope }) });
-          const around = [node(at + 50, { in: { i: "parameters.i" }, out: { o: "results.o" } })];
+          const around = [testNode(at + 50, { in: { i: "parameters.i" }, out: { o: "results.o" } })];
           const parts = {
             in: { i: bound("parameters.i", into) },
             out: { o: bound("results.o", out) },
             ...(isAround && { middlewares: around }),
           };
-          return name === undefined || !inside.includes(name) ? node(at, parts) : container(at, { subgraphId: name }, parts);
+          return name === undefined || !inside.includes(name)
+            ? testNode(at, parts)
+            : testContainer(at, { subgraphId: name }, parts);
         }),
         edges.flatMap(([one, other, isMiddle, luck], at) => {
           const [low, high] = [Math.min(one, other) % nodes.length, Math.max(one, other) % nodes.length];
           const [from, to] = luck === 0 ? [one, other] : [Math.min(low, high), Math.max(low, high)];
           if (from === to && luck > 0) return [];
           const hasBoth = isMiddle && nodes[from]?.[3] === true && nodes[to]?.[3] === true;
-          const ports = hasBoth ? [`mw:${uuid(from + 50)}:output:o`, `mw:${uuid(to + 50)}:input:i`] : ["o", "i"];
-          return [{ ...edge(from, ports[0] ?? "", to, ports[1] ?? ""), id: `e${at}` }];
+          const ports = hasBoth ? [`mw:${testUuid(from + 50)}:output:o`, `mw:${testUuid(to + 50)}:input:i`] : ["o", "i"];
+          return [{ ...testEdge(from, ports[0] ?? "", to, ports[1] ?? ""), id: `e${at}` }];
         }),
       ),
     );
@@ -400,9 +433,9 @@ describe("check and plan together", () => {
     let sound = 0;
     fc.assert(
       fc.property(anyGraph(["a", "b"]), anyGraph(["b"]), anyGraph(["b"].slice(1)), (root, a, b) => {
-        const workflow = { ...root, subgraphs: [subgraph("a", a), subgraph("b", b)] } as Workflow;
+        const workflow = { ...root, subgraphs: [testSubgraph("a", a), testSubgraph("b", b)] } as Workflow;
         const problems = checkWorkflow(workflow);
-        const plan = planOf(workflow);
+        const plan = compilePlan(workflow);
         expect(plan.nodes.slice(0, root.nodes.length).map((one) => one.id)).toEqual(root.nodes.map((one) => one.id));
         for (const one of plan.nodes) {
           for (const before of one.before) expect(plan.nodes[before]?.after).toContain(one.ordinal);

@@ -1,43 +1,47 @@
 import { describe, expect, it } from "vitest";
-import { readContainer } from "./container.ts";
-import { frameOutputs, frameParams, holds, itemsOf } from "./frames.ts";
-import { paramsOf, planOf } from "./plan.ts";
-import type { Container, Loop, Outcome, Plan, PlanNode } from "./plan-types.ts";
-import { container, edge, graph, node, subgraph as sub, uuid } from "./test-sketch.ts";
+import { readContainerSettings } from "./container.ts";
+import { collectIterationOutputs, isConditionMet, resolveIterationParams, resolveLoopItems } from "./frames.ts";
+import { compilePlan, resolveParams } from "./plan.ts";
+import type { ContainerLoop, ContainerPlan, NodeOutcome, Plan, PlanNode } from "./plan-types.ts";
+import { testSubgraph as sub, testContainer, testEdge, testNode, testUuid, testWorkflow } from "./test-sketch.ts";
 
-const at = (plan: Plan | undefined, ordinal: number): PlanNode => {
+const nodeAt = (plan: Plan | undefined, ordinal: number): PlanNode => {
   const found = plan?.nodes[ordinal];
   if (found === undefined) throw new Error(`no node ${ordinal}`);
   return found;
 };
-const inside = (found: PlanNode): Container => {
+const containerOf = (found: PlanNode): ContainerPlan => {
   if (found.container === null) throw new Error(`node ${found.ordinal} is no container`);
   return found.container;
 };
-const nothing = () => null;
-const results = (value: unknown): Outcome => ({ params: {}, results: value });
-const values = (parameters: unknown, rest: object = {}) => ({ parameters, item: undefined, index: 0, last: {}, ...rest });
+const noOutcome = () => null;
+const outcomeOf = (value: unknown): NodeOutcome => ({ params: {}, results: value });
+const iterationScope = (parameters: unknown, rest: object = {}) => ({ parameters, item: undefined, index: 0, last: {}, ...rest });
 
 describe("planOf with middlewares", () => {
-  const chained = planOf(
-    graph(
+  const chained = compilePlan(
+    testWorkflow(
       [
-        node(0, { out: { o: "results.x" } }),
-        node(1, {
+        testNode(0, { out: { o: "results.x" } }),
+        testNode(1, {
           in: { i: "parameters.x" },
           out: { o: "results.x" },
-          middlewares: [node(10, { in: { a: "parameters.a" }, out: { b: "results.b" } }), node(11)],
+          middlewares: [testNode(10, { in: { a: "parameters.a" }, out: { b: "results.b" } }), testNode(11)],
         }),
-        node(2, { in: { i: "parameters.x", j: "parameters.y" } }),
+        testNode(2, { in: { i: "parameters.x", j: "parameters.y" } }),
       ],
-      [edge(0, "o", 1, `mw:${uuid(10)}:input:a`), edge(1, `mw:${uuid(10)}:output:b`, 2, "i"), edge(1, "o", 2, "j")],
+      [
+        testEdge(0, "o", 1, `mw:${testUuid(10)}:input:a`),
+        testEdge(1, `mw:${testUuid(10)}:output:b`, 2, "i"),
+        testEdge(1, "o", 2, "j"),
+      ],
     ),
   );
 
   it("[G4] appends them after the authored nodes, outermost first, and leaves the order to their host", () => {
-    expect(chained.nodes.map((one) => one.id)).toEqual([0, 1, 2, 10, 11].map(uuid));
-    expect(at(chained, 1)).toMatchObject({ chain: [3, 4], before: [0], after: [2], host: null });
-    expect(at(chained, 3)).toMatchObject({
+    expect(chained.nodes.map((one) => one.id)).toEqual([0, 1, 2, 10, 11].map(testUuid));
+    expect(nodeAt(chained, 1)).toMatchObject({ chain: [3, 4], before: [0], after: [2], host: null });
+    expect(nodeAt(chained, 3)).toMatchObject({
       host: 1,
       chainIndex: 0,
       before: [],
@@ -45,14 +49,14 @@ describe("planOf with middlewares", () => {
       chain: [],
       outputs: [{ root: "results", steps: ["b"] }],
     });
-    expect(at(chained, 4)).toMatchObject({ host: 1, chainIndex: 1 });
+    expect(nodeAt(chained, 4)).toMatchObject({ host: 1, chainIndex: 1 });
     expect(chained.starts).toEqual([0]);
   });
 
   it("[G4] carries values to and from the ports of a middleware", () => {
-    expect(paramsOf(at(chained, 3), () => results({ x: 7 }))).toEqual({ a: 7 });
-    expect(at(chained, 1).inputs).toEqual([]);
-    expect(paramsOf(at(chained, 2), (ordinal) => results(ordinal === 3 ? { b: "mw" } : { x: "host" }))).toEqual({
+    expect(resolveParams(nodeAt(chained, 3), () => outcomeOf({ x: 7 }))).toEqual({ a: 7 });
+    expect(nodeAt(chained, 1).inputs).toEqual([]);
+    expect(resolveParams(nodeAt(chained, 2), (ordinal) => outcomeOf(ordinal === 3 ? { b: "mw" } : { x: "host" }))).toEqual({
       x: "mw",
       y: "host",
     });
@@ -61,25 +65,25 @@ describe("planOf with middlewares", () => {
 
 describe("planOf with containers", () => {
   it("[G5] compiles each subgraph of the root once and shares it, also for containers inside containers", () => {
-    const plan = planOf(
-      graph([container(0, { subgraphId: "a" }), container(1, { subgraphId: "a" })], [], {
-        subgraphs: [sub("a", graph([container(0, { subgraphId: "b" })])), sub("b", graph([node(5)]))],
+    const plan = compilePlan(
+      testWorkflow([testContainer(0, { subgraphId: "a" }), testContainer(1, { subgraphId: "a" })], [], {
+        subgraphs: [sub("a", testWorkflow([testContainer(0, { subgraphId: "b" })])), sub("b", testWorkflow([testNode(5)]))],
       }),
     );
 
-    expect(inside(at(plan, 0)).body).toBe(inside(at(plan, 1)).body);
-    expect(inside(at(inside(at(plan, 0)).body, 0)).body.nodes[0]?.id).toBe(uuid(5));
+    expect(containerOf(nodeAt(plan, 0)).body).toBe(containerOf(nodeAt(plan, 1)).body);
+    expect(containerOf(nodeAt(containerOf(nodeAt(plan, 0)).body, 0)).body.nodes[0]?.id).toBe(testUuid(5));
   });
 
   it("[G5] ends on a container that contains itself, and on one whose subgraph is missing", () => {
-    const plan = planOf(
-      graph([container(0, { subgraphId: "a" }), container(1, { subgraphId: "none" })], [], {
-        subgraphs: [sub("a", graph([container(0, { subgraphId: "a" })]))],
+    const plan = compilePlan(
+      testWorkflow([testContainer(0, { subgraphId: "a" }), testContainer(1, { subgraphId: "none" })], [], {
+        subgraphs: [sub("a", testWorkflow([testContainer(0, { subgraphId: "a" })]))],
       }),
     );
 
-    expect(inside(at(plan, 1)).body.nodes).toEqual([]);
-    expect(inside(at(plan, 0)).body.nodes).toHaveLength(1);
+    expect(containerOf(nodeAt(plan, 1)).body.nodes).toEqual([]);
+    expect(containerOf(nodeAt(plan, 0)).body.nodes).toHaveLength(1);
   });
 
   it("[G6] hands parameters, item, index and last outputs to the nodes of a frame, under what its edges carry", () => {
@@ -87,120 +91,137 @@ describe("planOf with containers", () => {
       subgraphId: "a",
       loop: { mode: "map", items: "parameters.list" },
       inputs: [
-        { from: "parameters.who", node: uuid(1), to: "parameters.to.name" },
-        { from: "item.x", node: uuid(1), to: "/parameters/x" },
-        { from: "index", node: uuid(2), to: "parameters.n" },
-        { from: "last.sum", node: uuid(2), to: "parameters.sum" },
-        { from: "item", node: uuid(2), to: "parameters.fed" },
+        { from: "parameters.who", node: testUuid(1), to: "parameters.to.name" },
+        { from: "item.x", node: testUuid(1), to: "/parameters/x" },
+        { from: "index", node: testUuid(2), to: "parameters.n" },
+        { from: "last.sum", node: testUuid(2), to: "parameters.sum" },
+        { from: "item", node: testUuid(2), to: "parameters.fed" },
       ],
-      outputs: [{ node: uuid(2), from: "results.sum", to: "results.total.sum" }],
+      outputs: [{ node: testUuid(2), from: "results.sum", to: "results.total.sum" }],
     };
-    const body = graph(
-      [node(1, { parameters: { to: { a: 1 } }, out: { o: "results.o" } }), node(2, { in: { i: "parameters.fed" } })],
-      [edge(1, "o", 2, "i")],
+    const body = testWorkflow(
+      [testNode(1, { parameters: { to: { a: 1 } }, out: { o: "results.o" } }), testNode(2, { in: { i: "parameters.fed" } })],
+      [testEdge(1, "o", 2, "i")],
     );
-    const held = inside(at(planOf(graph([container(0, config)], [], { subgraphs: [sub("a", body)] })), 0));
+    const held = containerOf(
+      nodeAt(compilePlan(testWorkflow([testContainer(0, config)], [], { subgraphs: [sub("a", body)] })), 0),
+    );
 
-    const frame = values({ who: "Ada" }, { item: { x: 1 }, index: 4, last: { sum: 9 } });
-    expect(frameParams(held, at(held.body, 0), frame, nothing)).toEqual({ to: { a: 1, name: "Ada" }, x: 1 });
-    expect(frameParams(held, at(held.body, 1), frame, () => results({ o: "edge" }))).toEqual({ n: 4, sum: 9, fed: "edge" });
-    expect(frameOutputs(held, (ordinal) => (ordinal === 1 ? results({ sum: 3 }) : null))).toEqual({ total: { sum: 3 } });
-    expect(frameOutputs(held, nothing)).toEqual({});
+    const frame = iterationScope({ who: "Ada" }, { item: { x: 1 }, index: 4, last: { sum: 9 } });
+    expect(resolveIterationParams(held, nodeAt(held.body, 0), frame, noOutcome)).toEqual({ to: { a: 1, name: "Ada" }, x: 1 });
+    expect(resolveIterationParams(held, nodeAt(held.body, 1), frame, () => outcomeOf({ o: "edge" }))).toEqual({
+      n: 4,
+      sum: 9,
+      fed: "edge",
+    });
+    expect(collectIterationOutputs(held, (ordinal) => (ordinal === 1 ? outcomeOf({ sum: 3 }) : null))).toEqual({
+      total: { sum: 3 },
+    });
+    expect(collectIterationOutputs(held, noOutcome)).toEqual({});
   });
 
   it("[G7] takes a port bound into the subgraph for an input or output of the container, by any of its names", () => {
-    for (const alias of ["a", "Inner", "Box", uuid(1)]) {
-      const plan = planOf(
-        graph(
+    for (const alias of ["a", "Inner", "Box", testUuid(1)]) {
+      const plan = compilePlan(
+        testWorkflow(
           [
-            node(0, { out: { o: "results.o" } }),
-            container(
+            testNode(0, { out: { o: "results.o" } }),
+            testContainer(
               1,
               { subgraphId: "a" },
               {
                 label: "Box",
-                in: { i: { path: "parameters.deep.x", prefix: `@${alias}.#${uuid(5)}` } },
+                in: { i: { path: "parameters.deep.x", prefix: `@${alias}.#${testUuid(5)}` } },
                 out: {
                   o: {
                     path: "results.y",
-                    scope: { kind: "subgraph", subgraphAliases: [alias], nodeId: uuid(6) },
+                    scope: { kind: "subgraph", subgraphAliases: [alias], nodeId: testUuid(6) },
                     prefix: "@wrong",
                   },
                 },
               },
             ),
-            node(2, { in: { i: "parameters.z" } }),
+            testNode(2, { in: { i: "parameters.z" } }),
           ],
-          [edge(0, "o", 1, "i"), edge(1, "o", 2, "i")],
-          { subgraphs: [sub("a", graph([node(5), node(6)]), "Inner")] },
+          [testEdge(0, "o", 1, "i"), testEdge(1, "o", 2, "i")],
+          { subgraphs: [sub("a", testWorkflow([testNode(5), testNode(6)]), "Inner")] },
         ),
       );
-      const box = inside(at(plan, 1));
+      const box = containerOf(nodeAt(plan, 1));
 
-      const params = paramsOf(at(plan, 1), () => results({ o: 42 }));
-      expect(frameParams(box, at(box.body, 0), values(params), nothing)).toEqual({ deep: { x: 42 } });
-      const outputs = frameOutputs(box, (ordinal) => (ordinal === 1 ? results({ y: "out" }) : null));
-      expect(paramsOf(at(plan, 2), () => results(outputs))).toEqual({ z: "out" });
+      const params = resolveParams(nodeAt(plan, 1), () => outcomeOf({ o: 42 }));
+      expect(resolveIterationParams(box, nodeAt(box.body, 0), iterationScope(params), noOutcome)).toEqual({ deep: { x: 42 } });
+      const outputs = collectIterationOutputs(box, (ordinal) => (ordinal === 1 ? outcomeOf({ y: "out" }) : null));
+      expect(resolveParams(nodeAt(plan, 2), () => outcomeOf(outputs))).toEqual({ z: "out" });
     }
   });
 
   it("[G7] follows several aliases through nested containers, and gathers lists where they loop", () => {
-    const plan = planOf(
-      graph(
+    const plan = compilePlan(
+      testWorkflow(
         [
-          node(0, { out: { o: "results.o" } }),
-          container(
+          testNode(0, { out: { o: "results.o" } }),
+          testContainer(
             1,
             { subgraphId: "a" },
             {
-              in: { i: { path: "parameters.x", prefix: `@a.b.#${uuid(7)}` } },
-              out: { o: { path: "results.y", prefix: `@a.b.#${uuid(7)}` } },
+              in: { i: { path: "parameters.x", prefix: `@a.b.#${testUuid(7)}` } },
+              out: { o: { path: "results.y", prefix: `@a.b.#${testUuid(7)}` } },
             },
           ),
-          node(2, { in: { i: "parameters.z" } }),
+          testNode(2, { in: { i: "parameters.z" } }),
         ],
-        [edge(0, "o", 1, "i"), edge(1, "o", 2, "i")],
+        [testEdge(0, "o", 1, "i"), testEdge(1, "o", 2, "i")],
         {
           subgraphs: [
-            sub("a", graph([container(5, { subgraphId: "b", loop: { mode: "forEach", items: [1, 2] } })])),
-            sub("b", graph([node(7)])),
+            sub("a", testWorkflow([testContainer(5, { subgraphId: "b", loop: { mode: "forEach", items: [1, 2] } })])),
+            sub("b", testWorkflow([testNode(7)])),
           ],
         },
       ),
     );
-    const outer = inside(at(plan, 1));
-    const inner = inside(at(outer.body, 0));
+    const outer = containerOf(nodeAt(plan, 1));
+    const inner = containerOf(nodeAt(outer.body, 0));
 
-    const nested = frameParams(outer, at(outer.body, 0), values(paramsOf(at(plan, 1), () => results({ o: 1 }))), nothing);
-    expect(frameParams(inner, at(inner.body, 0), values(nested), nothing)).toEqual({ x: 1 });
-    const items = [1, 2].map((y) => frameOutputs(inner, () => results({ y })));
-    const outputs = frameOutputs(outer, () => results({ items, count: 2 }));
-    expect(paramsOf(at(plan, 2), () => results(outputs))).toEqual({ z: [1, 2] });
+    const nested = resolveIterationParams(
+      outer,
+      nodeAt(outer.body, 0),
+      iterationScope(resolveParams(nodeAt(plan, 1), () => outcomeOf({ o: 1 }))),
+      noOutcome,
+    );
+    expect(resolveIterationParams(inner, nodeAt(inner.body, 0), iterationScope(nested), noOutcome)).toEqual({ x: 1 });
+    const items = [1, 2].map((y) => collectIterationOutputs(inner, () => outcomeOf({ y })));
+    const outputs = collectIterationOutputs(outer, () => outcomeOf({ items, count: 2 }));
+    expect(resolveParams(nodeAt(plan, 2), () => outcomeOf(outputs))).toEqual({ z: [1, 2] });
   });
 
   it("[G7] lets a port speak for another node of the same graph, which then is waited for", () => {
-    const plan = planOf(
-      graph(
+    const plan = compilePlan(
+      testWorkflow(
         [
-          node(0, { out: { o: { path: "results.o", prefix: `#${uuid(1)}` } } }),
-          node(1),
-          node(2, { in: { i: { path: "parameters.x", prefix: `#${uuid(3)}` } } }),
-          node(3),
+          testNode(0, { out: { o: { path: "results.o", prefix: `#${testUuid(1)}` } } }),
+          testNode(1),
+          testNode(2, { in: { i: { path: "parameters.x", prefix: `#${testUuid(3)}` } } }),
+          testNode(3),
         ],
-        [edge(0, "o", 2, "i")],
+        [testEdge(0, "o", 2, "i")],
       ),
     );
 
-    expect(at(plan, 3)).toMatchObject({ before: [1], inputs: [{ source: 1, to: ["x"] }] });
-    expect(at(plan, 2)).toMatchObject({ before: [0, 1], inputs: [] });
+    expect(nodeAt(plan, 3)).toMatchObject({ before: [1], inputs: [{ source: 1, to: ["x"] }] });
+    expect(nodeAt(plan, 2)).toMatchObject({ before: [0, 1], inputs: [] });
   });
 });
 
 describe("planOf with versions and defaults", () => {
   it("[G8] takes the least version from the policy, else from the hints for the package, the highest of several", () => {
-    const plan = planOf(
-      graph(
-        [node(0), node(1, { policy: { minVersion: "3.0.0" } }), node(2, { package: { name: "other", version: "1.0.0" } })],
+    const plan = compilePlan(
+      testWorkflow(
+        [
+          testNode(0),
+          testNode(1, { policy: { minVersion: "3.0.0" } }),
+          testNode(2, { package: { name: "other", version: "1.0.0" } }),
+        ],
         [],
         {
           runtimes: {
@@ -216,17 +237,22 @@ describe("planOf with versions and defaults", () => {
 
   it("[G11] gives parameters the defaults of their schema", () => {
     const schema = { parameters: { type: "object", properties: { a: { default: 1 }, b: { default: 2 } } } };
-    const plan = planOf(graph([node(0, { schema, parameters: { b: null, c: 3 } })]));
+    const plan = compilePlan(testWorkflow([testNode(0, { schema, parameters: { b: null, c: 3 } })]));
 
-    expect(at(plan, 0).params).toEqual({ a: 1, b: null, c: 3 });
+    expect(nodeAt(plan, 0).params).toEqual({ a: 1, b: null, c: 3 });
   });
 });
 
 describe("readContainer", () => {
-  const read = (config: unknown) => readContainer(node(0, { parameters: { __container: config } }) as never);
+  const read = (config: unknown) => readContainerSettings(testNode(0, { parameters: { __container: config } }) as never);
 
   it("[G5] reads loops, retries and timeouts with their defaults", () => {
-    const { form, problems } = read({ subgraphId: "a", loop: { mode: "map", items: [1] }, retry: {}, timeoutSeconds: 1.5 });
+    const { settings: form, problems } = read({
+      subgraphId: "a",
+      loop: { mode: "map", items: [1] },
+      retry: {},
+      timeoutSeconds: 1.5,
+    });
 
     expect(problems).toEqual([]);
     expect(form).toMatchObject({
@@ -234,8 +260,8 @@ describe("readContainer", () => {
       retry: { maxAttempts: 3, backoffMs: 1_000, factor: 2, backoffMsMax: 60_000 },
       timeoutMs: 1_500,
     });
-    expect(read({ subgraphId: "a", loop: { enabled: false, mode: "?" } }).form.loop).toBeNull();
-    expect(read({ subgraphId: "a", loop: { condition: "!results.done" } }).form.loop).toEqual({
+    expect(read({ subgraphId: "a", loop: { enabled: false, mode: "?" } }).settings.loop).toBeNull();
+    expect(read({ subgraphId: "a", loop: { condition: "!results.done" } }).settings.loop).toEqual({
       mode: "while",
       items: null,
       maxIterations: 100,
@@ -281,12 +307,12 @@ describe("loops", () => {
   ] as [{ op: "lt"; value?: unknown }, boolean, unknown[], unknown[]][])("[G9] go on by %j, %s", (rule, isPlain, on, off) => {
     const condition = { path: ["x"], ...rule, ...(!isPlain && { isNegated: true }) };
 
-    for (const x of on) expect(holds(condition, { x })).toBe(true);
-    for (const x of off) expect(holds(condition, { x })).toBe(false);
+    for (const x of on) expect(isConditionMet(condition, { x })).toBe(true);
+    for (const x of off) expect(isConditionMet(condition, { x })).toBe(false);
   });
 
   it("[G9] go over a list of the parameters or an authored one, and say what is wrong with any other", () => {
-    const loop = (items: Loop["items"], maxIterations = 3): Loop => ({
+    const loop = (items: ContainerLoop["items"], maxIterations = 3): ContainerLoop => ({
       mode: "map",
       items,
       maxIterations,
@@ -294,10 +320,10 @@ describe("loops", () => {
       condition: null,
     });
 
-    expect(itemsOf(loop({ path: ["a", "b"] }), { a: { b: [1, 2] } })).toEqual([1, 2]);
-    expect(itemsOf(loop({ values: [] }), {})).toEqual([]);
-    expect(itemsOf(loop({ path: ["a"] }), {})).toBe("parameters.a is missing; the loop needs one");
-    expect(itemsOf(loop({ path: ["a"] }), { a: "x" })).toContain("no list (string)");
-    expect(itemsOf(loop({ path: ["a"] }), { a: [1, 2, 3, 4] })).toContain("has 4 items, more than the 3 iterations");
+    expect(resolveLoopItems(loop({ path: ["a", "b"] }), { a: { b: [1, 2] } })).toEqual([1, 2]);
+    expect(resolveLoopItems(loop({ values: [] }), {})).toEqual([]);
+    expect(resolveLoopItems(loop({ path: ["a"] }), {})).toBe("parameters.a is missing; the loop needs one");
+    expect(resolveLoopItems(loop({ path: ["a"] }), { a: "x" })).toContain("no list (string)");
+    expect(resolveLoopItems(loop({ path: ["a"] }), { a: [1, 2, 3, 4] })).toContain("has 4 items, more than the 3 iterations");
   });
 });

@@ -1,7 +1,7 @@
 // A diff in words: one line per node, middleware, edge or subgraph, with the fields that changed.
 
 import type { Workflow, WorkflowNode } from "@astraflow/protocol";
-import type { Edit } from "./edits.ts";
+import type { WorkflowEdit } from "./edits.ts";
 
 export interface DiffLine {
   /** Subgraph it is in; null: the workflow itself. */
@@ -15,23 +15,23 @@ export interface DiffLine {
   readonly text: string;
 }
 
-type Draft = Omit<DiffLine, "text" | "fields"> & { readonly name: string };
+type DiffLineDraft = Omit<DiffLine, "text" | "fields"> & { readonly name: string };
 
-export function summaryOf(from: Workflow, to: Workflow, edits: readonly Edit[]): DiffLine[] {
-  const names = new Names(from, to);
-  const lines = new Map<string, Draft & { fields: string[] }>();
+export function summarizeEdits(from: Workflow, to: Workflow, edits: readonly WorkflowEdit[]): DiffLine[] {
+  const names = new DisplayNames(from, to);
+  const lines = new Map<string, DiffLineDraft & { fields: string[] }>();
   for (const edit of edits) {
-    const { path, ...draft } = lineOf(edit, names);
+    const { path, ...draft } = describeEdit(edit, names);
     const key = JSON.stringify([draft.graph, draft.what, draft.change, draft.id, draft.name]);
     const line = lines.get(key) ?? { ...draft, fields: [] };
     if (path !== undefined) line.fields.push(path);
     lines.set(key, line);
   }
-  return [...joined(lines.values())].map(({ name, ...line }) => ({ ...line, text: textOf(line, name) }));
+  return [...joinReplacedEdges(lines.values())].map(({ name, ...line }) => ({ ...line, text: formatDiffLine(line, name) }));
 }
 
 /** An edge that was removed and added again under its name has changed. */
-function joined<L extends Draft & { fields: string[] }>(lines: Iterable<L>): L[] {
+function joinReplacedEdges<L extends DiffLineDraft & { fields: string[] }>(lines: Iterable<L>): L[] {
   const found: L[] = [];
   for (const line of lines) {
     const at = line.what === "edge" && line.change === "added" ? found.findIndex((one) => isRemovedEdge(one, line)) : -1;
@@ -41,18 +41,18 @@ function joined<L extends Draft & { fields: string[] }>(lines: Iterable<L>): L[]
   return found;
 }
 
-const isRemovedEdge = (one: Draft, line: Draft): boolean =>
+const isRemovedEdge = (one: DiffLineDraft, line: DiffLineDraft): boolean =>
   one.what === "edge" && one.change === "removed" && one.id === line.id && one.graph === line.graph;
 
-function textOf(line: Omit<DiffLine, "text">, name: string): string {
+function formatDiffLine(line: Omit<DiffLine, "text">, name: string): string {
   const where = line.graph === null ? "" : ` in subgraph ${line.graph}`;
   const fields = line.fields.length === 0 ? "" : `: ${line.fields.map((path) => path.slice(1).replaceAll("/", ".")).join(", ")}`;
   return `${name} ${line.change}${where}${fields}`;
 }
 
-function lineOf(edit: Edit, names: Names): Draft & { readonly path?: string } {
+function describeEdit(edit: WorkflowEdit, names: DisplayNames): DiffLineDraft & { readonly path?: string } {
   const graph = "graph" in edit ? (edit.graph ?? null) : null;
-  const line = (what: DiffLine["what"], change: DiffLine["change"], id: string | null, name: string): Draft => ({
+  const line = (what: DiffLine["what"], change: DiffLine["change"], id: string | null, name: string): DiffLineDraft => ({
     graph,
     what,
     change,
@@ -63,36 +63,36 @@ function lineOf(edit: Edit, names: Names): Draft & { readonly path?: string } {
     case "addNode":
       return line("node", "added", edit.node.id, `node ${edit.node.label}`);
     case "removeNode":
-      return line("node", "removed", edit.id, `node ${names.of(graph, edit.id)}`);
+      return line("node", "removed", edit.id, `node ${names.get(graph, edit.id)}`);
     case "setNode":
-      return { ...line("node", "changed", edit.id, `node ${names.of(graph, edit.id)}`), path: edit.path };
+      return { ...line("node", "changed", edit.id, `node ${names.get(graph, edit.id)}`), path: edit.path };
     case "addMiddleware":
       return line(
         "middleware",
         "added",
         edit.middleware.id,
-        `middleware ${edit.middleware.label} of ${names.of(graph, edit.host)}`,
+        `middleware ${edit.middleware.label} of ${names.get(graph, edit.host)}`,
       );
     case "removeMiddleware":
-      return line("middleware", "removed", edit.id, `middleware ${names.of(graph, edit.id)} of ${names.of(graph, edit.host)}`);
+      return line("middleware", "removed", edit.id, `middleware ${names.get(graph, edit.id)} of ${names.get(graph, edit.host)}`);
     case "setMiddleware":
       return {
-        ...line("middleware", "changed", edit.id, `middleware ${names.of(graph, edit.id)} of ${names.of(graph, edit.host)}`),
+        ...line("middleware", "changed", edit.id, `middleware ${names.get(graph, edit.id)} of ${names.get(graph, edit.host)}`),
         path: edit.path,
       };
     case "addEdge": {
       const { source, target } = edit.edge;
-      return line("edge", "added", edit.edge.id, `edge ${names.of(graph, source.node)} -> ${names.of(graph, target.node)}`);
+      return line("edge", "added", edit.edge.id, `edge ${names.get(graph, source.node)} -> ${names.get(graph, target.node)}`);
     }
     case "removeEdge":
-      return line("edge", "removed", edit.id, `edge ${names.of(graph, edit.id)}`);
+      return line("edge", "removed", edit.id, `edge ${names.get(graph, edit.id)}`);
     case "order": {
       const what = { nodes: "node", edges: "edge", middlewares: "middleware", subgraphs: "subgraph" } as const;
-      const of = edit.list === "middlewares" ? ` of ${names.of(graph, edit.host)}` : "";
+      const of = edit.list === "middlewares" ? ` of ${names.get(graph, edit.host)}` : "";
       return line(what[edit.list], "reordered", null, `${edit.list}${of}`);
     }
     case "emptyList": {
-      const of = edit.list === "middlewares" ? ` of ${names.of(graph, edit.host)}` : "";
+      const of = edit.list === "middlewares" ? ` of ${names.get(graph, edit.host)}` : "";
       return line("workflow", "changed", null, `empty list of ${edit.list}${of}`);
     }
     case "setMeta":
@@ -109,26 +109,26 @@ function lineOf(edit: Edit, names: Names): Draft & { readonly path?: string } {
 }
 
 /** What people call things: labels of nodes, the two ends of an edge; those of the newer workflow first. */
-class Names {
-  readonly #known = new Map<string, string>();
+class DisplayNames {
+  readonly #names = new Map<string, string>();
 
   constructor(from: Workflow, to: Workflow) {
     for (const workflow of [from, to]) {
-      this.#learn(null, workflow);
-      for (const { id, definition } of workflow.subgraphs ?? []) this.#learn(id, definition);
+      this.#addGraph(null, workflow);
+      for (const { id, definition } of workflow.subgraphs ?? []) this.#addGraph(id, definition);
     }
   }
 
-  of(graph: string | null, id: string): string {
-    return this.#known.get(JSON.stringify([graph, id])) ?? id;
+  get(graph: string | null, id: string): string {
+    return this.#names.get(JSON.stringify([graph, id])) ?? id;
   }
 
-  #learn(graph: string | null, { nodes, edges }: Workflow): void {
-    const know = (id: string, name: string) => void this.#known.set(JSON.stringify([graph, id]), name === "" ? id : name);
+  #addGraph(graph: string | null, { nodes, edges }: Workflow): void {
+    const addName = (id: string, name: string) => void this.#names.set(JSON.stringify([graph, id]), name === "" ? id : name);
     for (const node of nodes as readonly WorkflowNode[]) {
-      know(node.id, node.label);
-      for (const middleware of node.middlewares ?? []) know(middleware.id, middleware.label);
+      addName(node.id, node.label);
+      for (const middleware of node.middlewares ?? []) addName(middleware.id, middleware.label);
     }
-    for (const { id, source, target } of edges) know(id, `${this.of(graph, source.node)} -> ${this.of(graph, target.node)}`);
+    for (const { id, source, target } of edges) addName(id, `${this.get(graph, source.node)} -> ${this.get(graph, target.node)}`);
   }
 }

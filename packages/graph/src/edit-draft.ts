@@ -2,18 +2,18 @@
 // nodes stay quick. Nothing of the original is touched; what each edit means is edits.ts.
 
 import type { Edge, Workflow, WorkflowNode } from "@astraflow/protocol";
-import { canonicalText } from "./canonical.ts";
+import { canonicalJson } from "./canonical.ts";
 
 export type Subgraph = NonNullable<Workflow["subgraphs"]>[number];
 
 /** A list whose items have ids. Ids may be there twice, for a draft may be wrong; then the first is meant, and removing removes all. */
-export class Keyed<T extends { readonly id: string }> {
+export class KeyedList<T extends { readonly id: string }> {
   #items: T[];
   readonly #byId = new Map<string, T[]>();
 
   constructor(items: readonly T[]) {
     this.#items = [...items];
-    for (const item of items) this.#learn(item);
+    for (const item of items) this.#addToIndex(item);
   }
 
   get items(): T[] {
@@ -27,17 +27,17 @@ export class Keyed<T extends { readonly id: string }> {
   /** The same thing added twice is there once: two people may have made the same edit. False: another has its id. */
   add(item: T, at: number | undefined): boolean {
     const other = this.get(item.id);
-    if (other !== undefined) return canonicalText(other) === canonicalText(item);
+    if (other !== undefined) return canonicalJson(other) === canonicalJson(item);
     this.#items.splice(at ?? this.#items.length, 0, item);
-    this.#learn(item);
+    this.#addToIndex(item);
     return true;
   }
 
   remove(id: string): readonly T[] {
-    const gone = this.#byId.get(id) ?? [];
-    for (const item of gone) this.#items.splice(this.#items.indexOf(item), 1);
+    const removed = this.#byId.get(id) ?? [];
+    for (const item of removed) this.#items.splice(this.#items.indexOf(item), 1);
     this.#byId.delete(id);
-    return gone;
+    return removed;
   }
 
   replace(item: T, next: T): void {
@@ -53,7 +53,7 @@ export class Keyed<T extends { readonly id: string }> {
     this.#items.sort((a, b) => rank(a) - rank(b));
   }
 
-  #learn(item: T): void {
+  #addToIndex(item: T): void {
     const same = this.#byId.get(item.id);
     if (same === undefined) this.#byId.set(item.id, [item]);
     else same.push(item);
@@ -63,36 +63,36 @@ export class Keyed<T extends { readonly id: string }> {
 export class GraphDraft {
   /** All fields beside nodes and edges. */
   meta: Omit<Workflow, "nodes" | "edges">;
-  readonly nodes: Keyed<WorkflowNode>;
-  readonly edges: Keyed<Edge>;
-  #touching: Map<string, Set<Edge>> | null = null;
+  readonly nodes: KeyedList<WorkflowNode>;
+  readonly edges: KeyedList<Edge>;
+  #edgesByNode: Map<string, Set<Edge>> | null = null;
 
   constructor(graph: Workflow) {
     const { nodes, edges, ...meta } = graph;
     this.meta = meta;
-    this.nodes = new Keyed(nodes);
-    this.edges = new Keyed(edges);
+    this.nodes = new KeyedList(nodes);
+    this.edges = new KeyedList(edges);
   }
 
   addEdge(edge: Edge, at: number | undefined): boolean {
     const isNew = this.edges.get(edge.id) === undefined;
     const isAdded = this.edges.add(edge, at);
-    if (isNew && this.#touching !== null) touch(this.#touching, edge);
+    if (isNew && this.#edgesByNode !== null) addEdgeToIndex(this.#edgesByNode, edge);
     return isAdded;
   }
 
   removeEdge(id: string): void {
     for (const edge of this.edges.remove(id))
-      for (const end of [edge.source.node, edge.target.node]) this.#touching?.get(end)?.delete(edge);
+      for (const end of [edge.source.node, edge.target.node]) this.#edgesByNode?.get(end)?.delete(edge);
   }
 
   removeNode(id: string): void {
     this.nodes.remove(id);
-    if (this.#touching === null) {
-      this.#touching = new Map();
-      for (const edge of this.edges.items) touch(this.#touching, edge);
+    if (this.#edgesByNode === null) {
+      this.#edgesByNode = new Map();
+      for (const edge of this.edges.items) addEdgeToIndex(this.#edgesByNode, edge);
     }
-    for (const edge of [...(this.#touching.get(id) ?? [])]) this.removeEdge(edge.id);
+    for (const edge of [...(this.#edgesByNode.get(id) ?? [])]) this.removeEdge(edge.id);
   }
 
   finish(): Workflow {
@@ -100,76 +100,76 @@ export class GraphDraft {
   }
 }
 
-function touch(touching: Map<string, Set<Edge>>, edge: Edge): void {
-  for (const end of [edge.source.node, edge.target.node]) touching.set(end, (touching.get(end) ?? new Set()).add(edge));
+function addEdgeToIndex(edgesByNode: Map<string, Set<Edge>>, edge: Edge): void {
+  for (const end of [edge.source.node, edge.target.node]) edgesByNode.set(end, (edgesByNode.get(end) ?? new Set()).add(edge));
 }
 
 /** The workflow itself and those of its subgraphs that an edit has reached into. */
 export class WorkflowDraft {
   #root: GraphDraft;
-  #subgraphs: Keyed<Subgraph> | null;
-  #inner = new Map<string, GraphDraft>();
+  #subgraphs: KeyedList<Subgraph> | null;
+  #openSubgraphs = new Map<string, GraphDraft>();
 
   constructor(workflow: Workflow) {
-    [this.#root, this.#subgraphs] = opened(workflow);
+    [this.#root, this.#subgraphs] = openWorkflow(workflow);
   }
 
   graph(name: string | undefined): GraphDraft | null {
     if (name === undefined) return this.#root;
     const entry = this.#subgraphs?.get(name);
     if (entry === undefined) return null;
-    const known = this.#inner.get(name) ?? new GraphDraft(entry.definition);
-    this.#inner.set(name, known);
+    const known = this.#openSubgraphs.get(name) ?? new GraphDraft(entry.definition);
+    this.#openSubgraphs.set(name, known);
     return known;
   }
 
   /** Null: no list is written down. */
-  get subgraphs(): Keyed<Subgraph> | null {
+  get subgraphs(): KeyedList<Subgraph> | null {
     return this.#subgraphs;
   }
 
-  setSubgraphs(subgraphs: Keyed<Subgraph> | null): void {
+  setSubgraphs(subgraphs: KeyedList<Subgraph> | null): void {
     this.#subgraphs = subgraphs;
   }
 
   addSubgraph(subgraph: Subgraph, at: number | undefined): boolean {
-    const subgraphs = this.#subgraphs ?? new Keyed<Subgraph>([]);
-    const held = subgraphs.get(subgraph.id);
-    if (held !== undefined) return canonicalText(this.#finished(held)) === canonicalText(subgraph);
+    const subgraphs = this.#subgraphs ?? new KeyedList<Subgraph>([]);
+    const existing = subgraphs.get(subgraph.id);
+    if (existing !== undefined) return canonicalJson(this.#finishSubgraph(existing)) === canonicalJson(subgraph);
     this.#subgraphs = subgraphs;
     return subgraphs.add(subgraph, at);
   }
 
   removeSubgraph(id: string): void {
     this.#subgraphs?.remove(id);
-    this.#inner.delete(id);
+    this.#openSubgraphs.delete(id);
   }
 
   replaceGraph(name: string | undefined, value: Workflow): boolean {
     if (name === undefined) {
-      [this.#root, this.#subgraphs] = opened(value);
-      this.#inner.clear();
+      [this.#root, this.#subgraphs] = openWorkflow(value);
+      this.#openSubgraphs.clear();
       return true;
     }
     if (this.#subgraphs?.get(name) === undefined) return false;
-    this.#inner.set(name, new GraphDraft(value));
+    this.#openSubgraphs.set(name, new GraphDraft(value));
     return true;
   }
 
   finish(): Workflow {
     const subgraphs = this.#subgraphs?.items.map((entry) =>
-      this.#subgraphs?.get(entry.id) === entry ? this.#finished(entry) : entry,
+      this.#subgraphs?.get(entry.id) === entry ? this.#finishSubgraph(entry) : entry,
     );
     return { ...this.#root.finish(), ...(subgraphs !== undefined && { subgraphs }) };
   }
 
-  #finished(entry: Subgraph): Subgraph {
-    const inner = this.#inner.get(entry.id);
+  #finishSubgraph(entry: Subgraph): Subgraph {
+    const inner = this.#openSubgraphs.get(entry.id);
     return inner === undefined ? entry : { ...entry, definition: inner.finish() };
   }
 }
 
-function opened(workflow: Workflow): [GraphDraft, Keyed<Subgraph> | null] {
+function openWorkflow(workflow: Workflow): [GraphDraft, KeyedList<Subgraph> | null] {
   const { subgraphs, ...graph } = workflow;
-  return [new GraphDraft(graph as Workflow), subgraphs === undefined ? null : new Keyed(subgraphs)];
+  return [new GraphDraft(graph as Workflow), subgraphs === undefined ? null : new KeyedList(subgraphs)];
 }

@@ -1,46 +1,49 @@
 // A container's frames as values: what enters the nodes of a frame, what leaves it, what a loop goes over and whether it goes on.
 // When frames are opened and ended is the engine's.
 
-import { canonicalText } from "./canonical.ts";
-import { carriedAt } from "./kept.ts";
+import { canonicalJson } from "./canonical.ts";
+import { valueOrRemoteRefAt } from "./kept.ts";
 import { isObject, valueAt, withValueAt } from "./path.ts";
-import { withInputs } from "./plan.ts";
-import type { Condition, Container, FrameValues, Loop, Outcome, PlanNode } from "./plan-types.ts";
+import { applyInputs } from "./plan.ts";
+import type { ContainerLoop, ContainerPlan, IterationScope, LoopCondition, NodeOutcome, PlanNode } from "./plan-types.ts";
 
 /** The parameters of a node inside a frame: as authored, then what the frame hands in, then what its edges carry. */
-export function frameParams(
-  container: Container,
+export function resolveIterationParams(
+  container: ContainerPlan,
   node: PlanNode,
-  values: FrameValues,
-  outcome: (ordinal: number) => Outcome | null,
+  values: IterationScope,
+  outcome: (ordinal: number) => NodeOutcome | null,
 ): Readonly<Record<string, unknown>> {
   let params: unknown = node.params;
   for (const input of container.inputs) {
     if (input.node !== node.ordinal) continue;
-    const value = carriedAt(values[input.from.root], input.from.steps);
+    const value = valueOrRemoteRefAt(values[input.from.root], input.from.steps);
     if (value !== undefined) params = withValueAt(params, input.to, value);
   }
-  return withInputs(params, node, outcome);
+  return applyInputs(params, node, outcome);
 }
 
 /** What leaves a frame once its nodes have ended. A node that did not run, or a value it does not have, leaves nothing. */
-export function frameOutputs(container: Container, outcome: (ordinal: number) => Outcome | null): Record<string, unknown> {
+export function collectIterationOutputs(
+  container: ContainerPlan,
+  outcome: (ordinal: number) => NodeOutcome | null,
+): Record<string, unknown> {
   let outputs: unknown = {};
   for (const output of container.outputs) {
     const source = outcome(output.node);
     if (source === null) continue;
-    const value = carriedAt(output.from.root === "results" ? source.results : source.params, output.from.steps);
+    const value = valueOrRemoteRefAt(output.from.root === "results" ? source.results : source.params, output.from.steps);
     if (value !== undefined) outputs = withValueAt(outputs, output.to, value);
   }
   return isObject(outputs) ? outputs : {};
 }
 
 /** Whether a loop goes on, by the outputs of its last iteration. */
-export function holds(condition: Condition, outputs: unknown): boolean {
-  return compared(condition, valueAt(outputs, condition.path)) !== (condition.isNegated ?? false);
+export function isConditionMet(condition: LoopCondition, outputs: unknown): boolean {
+  return evaluateCondition(condition, valueAt(outputs, condition.path)) !== (condition.isNegated ?? false);
 }
 
-function compared(condition: Condition, found: unknown): boolean {
+function evaluateCondition(condition: LoopCondition, found: unknown): boolean {
   switch (condition.op) {
     case "truthy":
       return Boolean(found);
@@ -51,21 +54,21 @@ function compared(condition: Condition, found: unknown): boolean {
     case "missing":
       return found === undefined || found === null;
     case "eq":
-      return isSame(found, condition.value);
+      return isEqualJson(found, condition.value);
     case "ne":
-      return !isSame(found, condition.value);
+      return !isEqualJson(found, condition.value);
     case "lt":
     case "le":
     case "gt":
     case "ge":
-      return isOrdered(condition.op, found, condition.value);
+      return isInOrder(condition.op, found, condition.value);
   }
 }
 
-const isSame = (a: unknown, b: unknown): boolean => canonicalText(a) === canonicalText(b);
+const isEqualJson = (a: unknown, b: unknown): boolean => canonicalJson(a) === canonicalJson(b);
 
 /** Two numbers or two texts have an order; anything else has none, and then nothing holds. */
-function isOrdered(op: "lt" | "le" | "gt" | "ge", a: unknown, b: unknown): boolean {
+function isInOrder(op: "lt" | "le" | "gt" | "ge", a: unknown, b: unknown): boolean {
   const isComparable = (typeof a === "number" && typeof b === "number") || (typeof a === "string" && typeof b === "string");
   if (!isComparable) return false;
   const [left, right] = [a as number, b as number];
@@ -75,16 +78,16 @@ function isOrdered(op: "lt" | "le" | "gt" | "ge", a: unknown, b: unknown): boole
 }
 
 /** What forEach and map go over, or a sentence about why that cannot be. */
-export function itemsOf(loop: Loop, parameters: unknown): readonly unknown[] | string {
+export function resolveLoopItems(loop: ContainerLoop, parameters: unknown): readonly unknown[] | string {
   if (loop.items === null) return `a ${loop.mode} loop goes over no list`;
   const path = "path" in loop.items ? loop.items.path : null;
   const items = "path" in loop.items ? valueAt(parameters, loop.items.path) : loop.items.values;
   const where = path === null ? "the list of the loop" : ["parameters", ...path].join(".");
   if (!Array.isArray(items))
-    return `${where} is ${items === undefined ? "missing" : `no list (${kindOf(items)})`}; the loop needs one`;
+    return `${where} is ${items === undefined ? "missing" : `no list (${jsonTypeName(items)})`}; the loop needs one`;
   if (items.length > loop.maxIterations)
     return `${where} has ${items.length} items, more than the ${loop.maxIterations} iterations allowed`;
   return items;
 }
 
-const kindOf = (value: unknown): string => (value === null ? "null" : typeof value);
+const jsonTypeName = (value: unknown): string => (value === null ? "null" : typeof value);

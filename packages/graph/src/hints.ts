@@ -4,7 +4,7 @@ import type { Workflow } from "@astraflow/protocol";
 import { compareVersions } from "./version.ts";
 
 /** The least version hinted at, by package; of several hints for one package the highest. */
-export function hintsOf(definition: Workflow): ReadonlyMap<string, string> {
+export function minVersionHints(definition: Workflow): ReadonlyMap<string, string> {
   const hints = new Map<string, string>();
   for (const { workerHints } of Object.values(definition.runtimes ?? {})) {
     if (workerHints?.package === undefined || workerHints.minVersion === undefined) continue;

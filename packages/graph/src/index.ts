@@ -1,33 +1,39 @@
 // The workflow model's entrance.
-export { canonicalText } from "./canonical.ts";
-export { type CatalogueNode, type CheckCatalogue, type CheckOptions, checkPackages, resolveWorkflow } from "./catalogue.ts";
+export { canonicalJson } from "./canonical.ts";
+export {
+  checkPackages,
+  type NodeTypeDescription,
+  type PackageCatalogue,
+  resolveFromCatalogue,
+  type WorkflowCheckOptions,
+} from "./catalogue.ts";
 export { checkWorkflow } from "./check.ts";
-export { conflictsOf, type EditConflict } from "./conflicts.ts";
+export { type EditConflict, findEditConflicts } from "./conflicts.ts";
 export { diffWorkflows, type WorkflowDiff } from "./diff.ts";
 export type { DiffLine } from "./diff-summary.ts";
 export { editLimits, readEdits } from "./edit-reader.ts";
-export { applyEdits, type Edit } from "./edits.ts";
-export { frameOutputs, frameParams, holds, itemsOf } from "./frames.ts";
-export { type KeptPart, keptPartIn } from "./kept.ts";
-export { type BindingPath, readPath, valueAt, withValueAt } from "./path.ts";
-export { paramsOf, planOf } from "./plan.ts";
+export { applyEdits, type WorkflowEdit } from "./edits.ts";
+export { collectIterationOutputs, isConditionMet, resolveIterationParams, resolveLoopItems } from "./frames.ts";
+export { findRemoteValuePart, type RemoteValuePart } from "./kept.ts";
+export { type BindingPath, parseBindingPath, valueAt, withValueAt } from "./path.ts";
+export { compilePlan, resolveParams } from "./plan.ts";
 export type {
-  Condition,
-  Container,
+  ContainerLoop,
+  ContainerPlan,
   ContainerRetry,
-  FrameInput,
-  FrameOutput,
-  FrameValues,
-  Input,
-  Loop,
-  Outcome,
+  EdgeInput,
+  IterationInput,
+  IterationOutput,
+  IterationScope,
+  LoopCondition,
+  NodeOutcome,
   Plan,
   PlanNode,
-  Policy,
+  PlanPolicy,
 } from "./plan-types.ts";
-export type { Problem } from "./problem.ts";
-export { changesOf, type Merged, type MergeLimits, mergeResults, type ResultChange } from "./results.ts";
-export { filledResults, paramsProblem, resultsProblem, schemaProblem, withDefaults } from "./schema.ts";
+export type { GraphProblem } from "./problem.ts";
+export { listPatchChanges, type MergedResults, type MergeLimits, mergeResults, type ResultChange } from "./results.ts";
+export { fillResults, findParamsProblem, findResultsProblem, findSchemaProblem, withDefaults } from "./schema.ts";
 export type { SchemaProblem } from "./schema-words.ts";
-export { type GivenNode, planStart, type Reused, type Start, type StartOptions, type StartProblem } from "./start.ts";
+export { type PresetNode, planStart, type ReusedResult, type StartOptions, type StartPlan, type StartProblem } from "./start.ts";
 export { compareVersions } from "./version.ts";

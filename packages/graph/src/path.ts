@@ -1,18 +1,18 @@
 // Binding paths: where a port reads or writes inside a node. Dotted (`results.page.url`) or a JSON pointer (`/results/page/url`).
 // Plain values only; nothing here knows of nodes or runs.
 
-export type Root = "parameters" | "results";
+export type PathRoot = "parameters" | "results";
 
 export interface BindingPath {
-  readonly root: Root;
+  readonly root: PathRoot;
   readonly steps: readonly string[];
 }
 
 // A path is authored by a user: these names would reach the prototype of every object in the process.
-const forbidden = new Set(["__proto__", "constructor", "prototype"]);
+const forbiddenSteps = new Set(["__proto__", "constructor", "prototype"]);
 
 /** The steps of a path, root included; or what is wrong with it. */
-export function readSteps(text: string): readonly string[] | string {
+export function parsePathSteps(text: string): readonly string[] | string {
   const steps = text.startsWith("/")
     ? text
         .slice(1)
@@ -21,13 +21,13 @@ export function readSteps(text: string): readonly string[] | string {
     : text.replaceAll(/\[(\d+)\]/g, ".$1").split(".");
   for (const step of steps) {
     if (step === "") return `path "${text}" has an empty step`;
-    if (forbidden.has(step)) return `path "${text}" names the reserved step "${step}"`;
+    if (forbiddenSteps.has(step)) return `path "${text}" names the reserved step "${step}"`;
   }
   return steps;
 }
 
-export function readPath(text: string): BindingPath | string {
-  const all = readSteps(text);
+export function parseBindingPath(text: string): BindingPath | string {
+  const all = parsePathSteps(text);
   const first = typeof all === "string" ? text.split(/[./[]/).find((part) => part !== "") : all[0];
   if (first !== "parameters" && first !== "results") return `binding path "${text}" must begin with parameters or results`;
   if (typeof all === "string") return `binding ${all}`;
@@ -35,7 +35,7 @@ export function readPath(text: string): BindingPath | string {
 }
 
 /** Steps as a JSON pointer. */
-export const pointerOf = (steps: readonly (string | number)[]): string =>
+export const toJsonPointer = (steps: readonly (string | number)[]): string =>
   steps.map((step) => `/${String(step).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
 /** The value at a path, or undefined when any step is missing. A step `*` into a list reads the rest of every item; one that has it not counts as null. */

@@ -1,7 +1,7 @@
 // Patterns of a JSON Schema, matched in time that grows with text times pattern, whatever the pattern: authors are strangers, and the
 // language's own matcher takes years over `(a+)+$`. No captures, no backreferences, no looking around; those are called unsupported.
 
-export interface Pattern {
+export interface LinearPattern {
   /** Places of the program: what one character costs at most. */
   readonly size: number;
   test(text: string): boolean;
@@ -10,38 +10,39 @@ export interface Pattern {
 /** Why a pattern is not used. */
 export type PatternDefect = "invalid" | "unsupported" | "too large";
 
-const patternLimits = { charsMax: 1_024, depthMax: 64, placesMax: 5_000 } as const;
+const patternLimits = { charsMax: 1_024, depthMax: 64, instructionsMax: 5_000 } as const;
 
-type Tree =
+type PatternNode =
   | { readonly type: "one"; readonly test: (char: string) => boolean }
   | { readonly type: "edge"; readonly kind: "start" | "end" | "word" | "inside" }
-  | { readonly type: "all" | "any"; readonly parts: readonly Tree[] }
-  | { readonly type: "repeat"; readonly part: Tree; readonly min: number; readonly max: number };
+  | { readonly type: "all" | "any"; readonly parts: readonly PatternNode[] }
+  | { readonly type: "repeat"; readonly part: PatternNode; readonly min: number; readonly max: number };
 
-type Place =
+type Instruction =
   | { readonly op: "one"; readonly test: (char: string) => boolean }
   | { readonly op: "edge"; readonly kind: "start" | "end" | "word" | "inside" }
   | { readonly op: "fork"; readonly to: number[] }
   | { readonly op: "found" };
 
-export function readPattern(source: string): Pattern | PatternDefect {
+export function compilePattern(source: string): LinearPattern | PatternDefect {
   if (source.length > patternLimits.charsMax) return "too large";
-  const native = nativeOf(source);
+  const native = compileNative(source);
   if (native === null) return "invalid";
-  const tree = new Reader(source, native.unicode ? "u" : "").read();
+  const tree = new PatternParser(source, native.unicode ? "u" : "").parse();
   if (typeof tree === "string") return tree;
-  const tail = oneRepeat(tree);
-  if (tail !== null) return tail > patternLimits.placesMax ? "too large" : { size: tail, test: (text) => native.test(text) };
-  const places: Place[] = [];
-  if (!lay(tree, places)) return "too large";
-  places.push({ op: "found" });
-  return { size: places.length, test: (text) => matches(places, native.unicode ? [...text] : text.split("")) };
+  const tail = singleRepeatLength(tree);
+  if (tail !== null)
+    return tail > patternLimits.instructionsMax ? "too large" : { size: tail, test: (text) => native.test(text) };
+  const program: Instruction[] = [];
+  if (!emit(tree, program)) return "too large";
+  program.push({ op: "found" });
+  return { size: program.length, test: (text) => runProgram(program, native.unicode ? [...text] : text.split("")) };
 }
 
 /** Older spellings are valid without the flag; what is valid in neither way is no pattern. */
-const nativeOf = (source: string): RegExp | null => compiled(source, "u") ?? compiled(source, "");
+const compileNative = (source: string): RegExp | null => tryCompile(source, "u") ?? tryCompile(source, "");
 
-function compiled(source: string, flags: string): RegExp | null {
+function tryCompile(source: string, flags: string): RegExp | null {
   try {
     return new RegExp(source, flags);
   } catch {
@@ -53,24 +54,24 @@ function compiled(source: string, flags: string): RegExp | null {
  * From the start, single characters of which at most one repeats freely: the language's own matcher tries the rest at most once per
  * character. Returns how long that rest is; null: the pattern is of another kind.
  */
-function oneRepeat(tree: Tree): number | null {
+function singleRepeatLength(tree: PatternNode): number | null {
   if (tree.type !== "all") return null;
   const [first, ...rest] = tree.parts;
   if (first?.type !== "edge" || first.kind !== "start") return null;
   const isFlat = rest.every(
     (part) => part.type === "one" || part.type === "edge" || (part.type === "repeat" && part.part.type === "one"),
   );
-  const free = rest.filter((part) => part.type === "repeat" && part.min !== part.max);
-  if (!isFlat || free.length > 1) return null;
+  const unbounded = rest.filter((part) => part.type === "repeat" && part.min !== part.max);
+  if (!isFlat || unbounded.length > 1) return null;
   return rest.reduce((sum, part) => sum + (part.type === "repeat" ? part.min : 1), 1);
 }
 
-class Unsupported extends Error {}
+class UnsupportedSyntax extends Error {}
 
-class Reader {
+class PatternParser {
   readonly #chars: readonly string[];
   readonly #flags: string;
-  #at = 0;
+  #position = 0;
   #depth = 0;
 
   constructor(source: string, flags: string) {
@@ -78,105 +79,106 @@ class Reader {
     this.#flags = flags;
   }
 
-  read(): Tree | PatternDefect {
+  parse(): PatternNode | PatternDefect {
     try {
-      const tree = this.#any();
-      return this.#at < this.#chars.length ? "invalid" : tree;
+      const tree = this.#parseAlternation();
+      return this.#position < this.#chars.length ? "invalid" : tree;
     } catch (error) {
-      if (error instanceof Unsupported) return "unsupported";
+      if (error instanceof UnsupportedSyntax) return "unsupported";
       throw error;
     }
   }
 
-  #any(): Tree {
+  #parseAlternation(): PatternNode {
     this.#depth += 1;
-    if (this.#depth > patternLimits.depthMax) throw new Unsupported();
-    const parts = [this.#all()];
-    while (this.#take("|")) parts.push(this.#all());
+    if (this.#depth > patternLimits.depthMax) throw new UnsupportedSyntax();
+    const parts = [this.#parseSequence()];
+    while (this.#consume("|")) parts.push(this.#parseSequence());
     this.#depth -= 1;
     return parts.length === 1 && parts[0] !== undefined ? parts[0] : { type: "any", parts };
   }
 
-  #all(): Tree {
-    const parts: Tree[] = [];
-    while (this.#at < this.#chars.length && this.#peek() !== "|" && this.#peek() !== ")") parts.push(this.#repeated());
+  #parseSequence(): PatternNode {
+    const parts: PatternNode[] = [];
+    while (this.#position < this.#chars.length && this.#peek() !== "|" && this.#peek() !== ")")
+      parts.push(this.#parseRepetition());
     return { type: "all", parts };
   }
 
-  #repeated(): Tree {
-    const part = this.#atom();
-    const bounds = this.#bounds();
+  #parseRepetition(): PatternNode {
+    const part = this.#parseAtom();
+    const bounds = this.#parseQuantifier();
     if (bounds === null) return part;
-    this.#take("?"); // lazy or greedy finds the same
+    this.#consume("?"); // lazy or greedy finds the same
     return { type: "repeat", part, ...bounds };
   }
 
-  #bounds(): { min: number; max: number } | null {
-    if (this.#take("*")) return { min: 0, max: Infinity };
-    if (this.#take("+")) return { min: 1, max: Infinity };
-    if (this.#take("?")) return { min: 0, max: 1 };
-    const counted = /^\{(\d+)(,?)(\d*)\}/.exec(this.#chars.slice(this.#at, this.#at + 24).join(""));
+  #parseQuantifier(): { min: number; max: number } | null {
+    if (this.#consume("*")) return { min: 0, max: Infinity };
+    if (this.#consume("+")) return { min: 1, max: Infinity };
+    if (this.#consume("?")) return { min: 0, max: 1 };
+    const counted = /^\{(\d+)(,?)(\d*)\}/.exec(this.#chars.slice(this.#position, this.#position + 24).join(""));
     if (counted === null) return null;
-    this.#at += counted[0].length;
+    this.#position += counted[0].length;
     const min = Number(counted[1]);
     const max = counted[3] === "" ? Infinity : Number(counted[3]);
     return { min, max: counted[2] === "" ? min : max };
   }
 
-  #atom(): Tree {
+  #parseAtom(): PatternNode {
     const char = this.#next();
     if (char === "^") return { type: "edge", kind: "start" };
     if (char === "$") return { type: "edge", kind: "end" };
-    if (char === "(") return this.#group();
-    if (char === "[") return this.#one(`[${this.#untilClosed()}`);
-    if (char === ".") return this.#one(".");
-    if (char === "\\") return this.#escape();
+    if (char === "(") return this.#parseGroup();
+    if (char === "[") return this.#characterTest(`[${this.#readCharacterClass()}`);
+    if (char === ".") return this.#characterTest(".");
+    if (char === "\\") return this.#parseEscape();
     return { type: "one", test: (other) => other === char };
   }
 
-  #group(): Tree {
-    if (this.#take("?") && !this.#take(":")) {
-      if (!this.#take("<") || this.#peek() === "=" || this.#peek() === "!") throw new Unsupported();
-      while (this.#at < this.#chars.length && this.#next() !== ">"); // the group's name
+  #parseGroup(): PatternNode {
+    if (this.#consume("?") && !this.#consume(":")) {
+      if (!this.#consume("<") || this.#peek() === "=" || this.#peek() === "!") throw new UnsupportedSyntax();
+      while (this.#position < this.#chars.length && this.#next() !== ">"); // the group's name
     }
-    const inner = this.#any();
-    if (!this.#take(")")) throw new Unsupported();
+    const inner = this.#parseAlternation();
+    if (!this.#consume(")")) throw new UnsupportedSyntax();
     return inner;
   }
 
-  #untilClosed(): string {
-    const start = this.#at;
+  #readCharacterClass(): string {
+    const start = this.#position;
     for (let char = this.#next(); char !== "]"; char = this.#next()) {
-      if (char === undefined) throw new Unsupported();
+      if (char === undefined) throw new UnsupportedSyntax();
       if (char === "\\") this.#next();
     }
-    return this.#chars.slice(start, this.#at).join("");
+    return this.#chars.slice(start, this.#position).join("");
   }
 
-  #escape(): Tree {
+  #parseEscape(): PatternNode {
     const char = this.#next() ?? "";
     if (char === "b") return { type: "edge", kind: "word" };
     if (char === "B") return { type: "edge", kind: "inside" };
-    if (/[1-9k]/.test(char)) throw new Unsupported();
-    if (char === "u" && this.#peek() === "{" && this.#flags === "u") return this.#one(`\\u${this.#braced()}`);
-    if (/[pP]/.test(char) && this.#flags === "u") return this.#one(`\\${char}${this.#braced()}`);
+    if (/[1-9k]/.test(char)) throw new UnsupportedSyntax();
+    if (char === "u" && this.#peek() === "{" && this.#flags === "u") return this.#characterTest(`\\u${this.#readBraced()}`);
+    if (/[pP]/.test(char) && this.#flags === "u") return this.#characterTest(`\\${char}${this.#readBraced()}`);
     const length = { u: 4, x: 2, c: 1 }[char] ?? 0;
-    const rest = this.#chars.slice(this.#at, this.#at + length).join("");
+    const rest = this.#chars.slice(this.#position, this.#position + length).join("");
     // Half of a pair, or an unfinished code: rare enough to leave aside.
     if ((char === "u" && !/^[0-9a-cA-Ce-fE-F]/.test(rest) && /^[dD][89a-fA-F]/.test(rest)) || rest.length < length)
-      throw new Unsupported();
-    this.#at += length;
-    return this.#one(`\\${char}${rest}`);
+      throw new UnsupportedSyntax();
+    this.#position += length;
+    return this.#characterTest(`\\${char}${rest}`);
   }
 
-  #braced(): string {
-    const start = this.#at;
-    for (let char = this.#next(); char !== "}"; char = this.#next()) if (char === undefined) throw new Unsupported();
-    return this.#chars.slice(start, this.#at).join("");
+  #readBraced(): string {
+    const start = this.#position;
+    for (let char = this.#next(); char !== "}"; char = this.#next()) if (char === undefined) throw new UnsupportedSyntax();
+    return this.#chars.slice(start, this.#position).join("");
   }
 
   /** One character, judged by the language itself: a text of one character cannot be looked back over. */
-  #one(source: string): Tree {
+  #characterTest(source: string): PatternNode {
     const expression = new RegExp(`^(?:${source})$`, this.#flags);
     const known = new Map<string, boolean>();
     const test = (char: string): boolean => {
@@ -188,100 +190,102 @@ class Reader {
   }
 
   #peek(): string | undefined {
-    return this.#chars[this.#at];
+    return this.#chars[this.#position];
   }
 
   #next(): string | undefined {
-    const char = this.#chars[this.#at];
-    this.#at += 1;
+    const char = this.#chars[this.#position];
+    this.#position += 1;
     return char;
   }
 
-  #take(char: string): boolean {
+  #consume(char: string): boolean {
     if (this.#peek() !== char) return false;
-    this.#at += 1;
+    this.#position += 1;
     return true;
   }
 }
 
 /** Lays a tree out as places; each leads to the next, a fork to several. False: it does not fit. */
-function lay(tree: Tree, places: Place[]): boolean {
-  if (places.length > patternLimits.placesMax) return false;
+function emit(tree: PatternNode, program: Instruction[]): boolean {
+  if (program.length > patternLimits.instructionsMax) return false;
   switch (tree.type) {
     case "one":
-      places.push({ op: "one", test: tree.test });
+      program.push({ op: "one", test: tree.test });
       return true;
     case "edge":
-      places.push({ op: "edge", kind: tree.kind });
+      program.push({ op: "edge", kind: tree.kind });
       return true;
     case "all":
-      return tree.parts.every((part) => lay(part, places));
+      return tree.parts.every((part) => emit(part, program));
     case "any": {
-      const fork: Place = { op: "fork", to: [] };
+      const fork: Instruction = { op: "fork", to: [] };
       const ends: { to: number[] }[] = [];
-      places.push(fork);
+      program.push(fork);
       for (const part of tree.parts) {
-        fork.to.push(places.length);
-        if (!lay(part, places)) return false;
+        fork.to.push(program.length);
+        if (!emit(part, program)) return false;
         const end = { op: "fork" as const, to: [] as number[] };
         ends.push(end);
-        places.push(end);
+        program.push(end);
       }
-      for (const end of ends) end.to.push(places.length);
+      for (const end of ends) end.to.push(program.length);
       return true;
     }
     case "repeat":
-      return layRepeat(tree, places);
+      return emitRepeat(tree, program);
   }
 }
 
-function layRepeat(tree: Extract<Tree, { type: "repeat" }>, places: Place[]): boolean {
-  for (let count = 0; count < tree.min; count += 1) if (!lay(tree.part, places)) return false;
+function emitRepeat(tree: Extract<PatternNode, { type: "repeat" }>, program: Instruction[]): boolean {
+  for (let count = 0; count < tree.min; count += 1) if (!emit(tree.part, program)) return false;
   if (tree.max === Infinity) {
-    const fork: Place = { op: "fork", to: [places.length + 1] };
-    const start = places.length;
-    places.push(fork);
-    if (!lay(tree.part, places)) return false;
-    places.push({ op: "fork", to: [start] });
-    fork.to.push(places.length);
+    const fork: Instruction = { op: "fork", to: [program.length + 1] };
+    const start = program.length;
+    program.push(fork);
+    if (!emit(tree.part, program)) return false;
+    program.push({ op: "fork", to: [start] });
+    fork.to.push(program.length);
     return true;
   }
   const skips: { to: number[] }[] = [];
   for (let count = tree.min; count < tree.max; count += 1) {
-    const skip = { op: "fork" as const, to: [places.length + 1] };
+    const skip = { op: "fork" as const, to: [program.length + 1] };
     skips.push(skip);
-    places.push(skip);
-    if (!lay(tree.part, places)) return false;
+    program.push(skip);
+    if (!emit(tree.part, program)) return false;
   }
-  for (const skip of skips) skip.to.push(places.length);
+  for (const skip of skips) skip.to.push(program.length);
   return true;
 }
 
 /** All places at once, one character after the other; a match may begin anywhere. */
-function matches(places: readonly Place[], chars: readonly string[]): boolean {
+function runProgram(program: readonly Instruction[], chars: readonly string[]): boolean {
   let current: number[] = [];
-  const seen = new Int32Array(places.length).fill(-1);
+  const seen = new Int32Array(program.length).fill(-1);
   for (let at = 0; at <= chars.length; at += 1) {
     const open = [0, ...current];
-    const here: number[] = [];
-    for (let place = open.pop(); place !== undefined; place = open.pop()) {
-      if (seen[place] === at) continue;
-      seen[place] = at;
-      const what = places[place];
-      if (what?.op === "found") return true;
-      if (what?.op === "fork") open.push(...what.to);
-      else if (what?.op === "edge") {
-        if (isAtEdge(what.kind, chars, at)) open.push(place + 1);
-      } else here.push(place);
+    const waiting: number[] = [];
+    for (let address = open.pop(); address !== undefined; address = open.pop()) {
+      if (seen[address] === at) continue;
+      seen[address] = at;
+      const instruction = program[address];
+      if (instruction?.op === "found") return true;
+      if (instruction?.op === "fork") open.push(...instruction.to);
+      else if (instruction?.op === "edge") {
+        if (isAtBoundary(instruction.kind, chars, at)) open.push(address + 1);
+      } else waiting.push(address);
     }
     const char = chars[at];
     if (char === undefined) return false;
-    current = here.filter((place) => (places[place] as { test: (char: string) => boolean }).test(char)).map((place) => place + 1);
+    current = waiting
+      .filter((address) => (program[address] as { test: (char: string) => boolean }).test(char))
+      .map((address) => address + 1);
   }
   return false;
 }
 
-function isAtEdge(kind: "start" | "end" | "word" | "inside", chars: readonly string[], at: number): boolean {
+function isAtBoundary(kind: "start" | "end" | "word" | "inside", chars: readonly string[], at: number): boolean {
   if (kind === "start") return at === 0;
   if (kind === "end") return at === chars.length;
   const isWord = (char: string | undefined) => char !== undefined && /^\w$/.test(char);

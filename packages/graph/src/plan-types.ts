@@ -4,10 +4,10 @@
 import type { Workflow } from "@astraflow/protocol";
 import type { BindingPath } from "./path.ts";
 
-export type Policy = NonNullable<Workflow["nodes"][number]["policy"]>;
+export type PlanPolicy = NonNullable<Workflow["nodes"][number]["policy"]>;
 
 /** One value carried into a node: from a finished node's parameters or results into this node's parameters. */
-export interface Input {
+export interface EdgeInput {
   /** Ordinal in the same plan; a middleware's own where the edge leaves one of its ports. */
   readonly source: number;
   readonly from: BindingPath;
@@ -28,13 +28,13 @@ export interface PlanNode {
   readonly params: Readonly<Record<string, unknown>>;
   /** Results as authored: what stands in for a key that the node does not return. Absent for most. */
   readonly results?: Readonly<Record<string, unknown>>;
-  readonly policy: Policy;
+  readonly policy: PlanPolicy;
   /** JSON Schemas; `true` where there is none. */
   readonly schema: { readonly parameters: unknown; readonly results: unknown };
   /** Distinct nodes of the same plan that must end first, and those that wait for this one; ordinals, ascending. */
   readonly before: readonly number[];
   readonly after: readonly number[];
-  readonly inputs: readonly Input[];
+  readonly inputs: readonly EdgeInput[];
   /** Middlewares around this node, outermost first: ordinals. Empty for most. */
   readonly chain: readonly number[];
   /** Of a middleware: its host's ordinal and its place in the chain. Null for all others. */
@@ -43,7 +43,7 @@ export interface PlanNode {
   /** Of a middleware: where its output ports read. These values are written into the host's at the same paths. */
   readonly outputs?: readonly BindingPath[];
   /** Null for a node that a worker runs. */
-  readonly container: Container | null;
+  readonly container: ContainerPlan | null;
 }
 
 export interface Plan {
@@ -52,14 +52,14 @@ export interface Plan {
   readonly starts: readonly number[];
 }
 
-export interface Container {
+export interface ContainerPlan {
   readonly subgraph: string;
   readonly body: Plan;
-  readonly loop: Loop | null;
+  readonly loop: ContainerLoop | null;
   readonly retry: ContainerRetry | null;
   readonly timeoutMs: number | null;
-  readonly inputs: readonly FrameInput[];
-  readonly outputs: readonly FrameOutput[];
+  readonly inputs: readonly IterationInput[];
+  readonly outputs: readonly IterationOutput[];
 }
 
 export interface ContainerRetry {
@@ -69,7 +69,7 @@ export interface ContainerRetry {
   readonly backoffMsMax: number;
 }
 
-export interface Loop {
+export interface ContainerLoop {
   readonly mode: "forEach" | "map" | "while";
   /** What forEach and map go over: a list in the container's parameters, or one that was authored. Null for while. */
   readonly items: { readonly path: readonly string[] } | { readonly values: readonly unknown[] } | null;
@@ -77,10 +77,10 @@ export interface Loop {
   /** Frames open at once; 1 for forEach and while. */
   readonly parallelism: number;
   /** While: goes on as long as it holds of the last iteration's outputs. */
-  readonly condition: Condition | null;
+  readonly condition: LoopCondition | null;
 }
 
-export interface Condition {
+export interface LoopCondition {
   readonly path: readonly string[];
   readonly op: "eq" | "ne" | "lt" | "le" | "gt" | "ge" | "truthy" | "falsy" | "exists" | "missing";
   readonly value?: unknown;
@@ -89,7 +89,7 @@ export interface Condition {
 }
 
 /** A value that enters a frame. */
-export interface FrameInput {
+export interface IterationInput {
   readonly from: { readonly root: "parameters" | "item" | "index" | "last"; readonly steps: readonly string[] };
   /** Ordinal in the body. */
   readonly node: number;
@@ -97,20 +97,20 @@ export interface FrameInput {
 }
 
 /** A value that leaves a frame, into the outputs of its iteration. */
-export interface FrameOutput {
+export interface IterationOutput {
   readonly node: number;
   readonly from: BindingPath;
   readonly to: readonly string[];
 }
 
 /** What a finished node offers to its edges. */
-export interface Outcome {
+export interface NodeOutcome {
   readonly params: unknown;
   readonly results: unknown;
 }
 
 /** What a frame offers to the nodes inside. */
-export interface FrameValues {
+export interface IterationScope {
   readonly parameters: unknown;
   readonly item: unknown;
   readonly index: number;

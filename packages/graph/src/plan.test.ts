@@ -1,9 +1,9 @@
 import type { Workflow } from "@astraflow/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalText } from "./canonical.ts";
-import { readPath, valueAt, withValueAt } from "./path.ts";
-import { paramsOf, planOf } from "./plan.ts";
+import { canonicalJson } from "./canonical.ts";
+import { parseBindingPath, valueAt, withValueAt } from "./path.ts";
+import { compilePlan, resolveParams } from "./plan.ts";
 
 const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 
@@ -31,7 +31,7 @@ const workflow = (nodes: unknown[], edges: unknown[]) =>
 
 describe("planOf", () => {
   it("[G2] counts a node's distinct predecessors, however many edges join them", () => {
-    const plan = planOf(
+    const plan = compilePlan(
       workflow(
         [node(0, [], ["results.a", "results.b"]), node(1, ["parameters.x", "parameters.y"], [])],
         [edge("1", 0, "o0", 1, "i0"), edge("2", 0, "o1", 1, "i1")],
@@ -44,7 +44,7 @@ describe("planOf", () => {
   });
 
   it("[G2] writes what edges carry into the authored parameters, dotted or by pointer, and leaves the rest as authored", () => {
-    const plan = planOf(
+    const plan = compilePlan(
       workflow(
         [
           node(0, [], ["results.page.url", "/results/list"]),
@@ -54,21 +54,21 @@ describe("planOf", () => {
       ),
     );
 
-    const params = paramsOf(plan.nodes[1] as never, () => ({ params: {}, results: { page: { url: "u" }, list: [1, 2] } }));
+    const params = resolveParams(plan.nodes[1] as never, () => ({ params: {}, results: { page: { url: "u" }, list: [1, 2] } }));
 
     expect(params).toEqual({ target: { keep: 1, url: "u" }, other: true, items: [1, 2] });
     expect(plan.nodes[1]?.params).toEqual({ target: { keep: 1 }, other: true });
   });
 
   it("[G2] writes nothing for a value the source does not have, and carries parameters of the source where the port says so", () => {
-    const plan = planOf(
+    const plan = compilePlan(
       workflow(
         [node(0, [], ["results.none", "parameters.p"]), node(1, ["parameters.a", "parameters.b"], [], { a: "authored" })],
         [edge("1", 0, "o0", 1, "i0"), edge("2", 0, "o1", 1, "i1")],
       ),
     );
 
-    expect(paramsOf(plan.nodes[1] as never, () => ({ params: { p: 7 }, results: {} }))).toEqual({ a: "authored", b: 7 });
+    expect(resolveParams(plan.nodes[1] as never, () => ({ params: { p: 7 }, results: {} }))).toEqual({ a: "authored", b: 7 });
   });
 });
 
@@ -86,8 +86,8 @@ describe("paths", () => {
   });
 
   it("[G2] understand pointers with escapes and indexed steps", () => {
-    expect(readPath("/results/a~1b/c~0d")).toEqual({ root: "results", steps: ["a/b", "c~d"] });
-    expect(readPath("results.list[2].x")).toEqual({ root: "results", steps: ["list", "2", "x"] });
+    expect(parseBindingPath("/results/a~1b/c~0d")).toEqual({ root: "results", steps: ["a/b", "c~d"] });
+    expect(parseBindingPath("results.list[2].x")).toEqual({ root: "results", steps: ["list", "2", "x"] });
     expect(withValueAt({ list: [1, 2, 3] }, ["list", "1"], 9)).toEqual({ list: [1, 9, 3] });
   });
 });
@@ -96,9 +96,9 @@ describe("canonicalText", () => {
   it("[G3] is one text for equal values, whatever the order of keys, and reads back as the value", () => {
     fc.assert(
       fc.property(fc.jsonValue(), (value) => {
-        expect(JSON.parse(canonicalText(value))).toEqual(JSON.parse(JSON.stringify(value)));
+        expect(JSON.parse(canonicalJson(value))).toEqual(JSON.parse(JSON.stringify(value)));
       }),
     );
-    expect(canonicalText({ b: 1, a: { d: undefined, c: [null, 2] } })).toBe(canonicalText({ a: { c: [null, 2] }, b: 1 }));
+    expect(canonicalJson({ b: 1, a: { d: undefined, c: [null, 2] } })).toBe(canonicalJson({ a: { c: [null, 2] }, b: 1 }));
   });
 });

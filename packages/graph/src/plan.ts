@@ -2,54 +2,61 @@
 // Compiled once per definition and cached; checking a definition is check.ts, deciding what runs is the engine's.
 
 import type { Workflow } from "@astraflow/protocol";
-import { type Graph, type Graphs, graphsOf, leastVersion, type Place, scopeOf } from "./graphs.ts";
-import { carriedAt } from "./kept.ts";
-import { type Crossing, crossingKey, crossingPath, type Link, linkOf, scopedKey } from "./links.ts";
-import { type BindingPath, readPath, withValueAt } from "./path.ts";
-import type { Container, FrameInput, FrameOutput, Input, Outcome, Plan, PlanNode } from "./plan-types.ts";
+import {
+  type IndexedGraph,
+  indexWorkflow,
+  minVersionFor,
+  type NodeEntry,
+  parseBindingScope,
+  type WorkflowIndex,
+} from "./graphs.ts";
+import { valueOrRemoteRefAt } from "./kept.ts";
+import { type ContainerCrossing, crossingKey, crossingPath, type ResolvedEdge, resolveEdge, scopedKey } from "./links.ts";
+import { type BindingPath, parseBindingPath, withValueAt } from "./path.ts";
+import type { ContainerPlan, EdgeInput, IterationInput, IterationOutput, NodeOutcome, Plan, PlanNode } from "./plan-types.ts";
 import { withDefaults } from "./schema.ts";
 
 /** Never fails and always ends: what checkWorkflow would refuse is left out. */
-export function planOf(workflow: Workflow): Plan {
-  const graphs = graphsOf(workflow);
-  const all = [graphs.root, ...graphs.byName.values()];
-  const links = new Map(
-    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => linkOf(graphs, graph, edge, index))]),
+export function compilePlan(workflow: Workflow): Plan {
+  const workflowIndex = indexWorkflow(workflow);
+  const all = [workflowIndex.root, ...workflowIndex.subgraphs.values()];
+  const resolvedEdges = new Map(
+    all.map((graph) => [graph, graph.definition.edges.map((edge, index) => resolveEdge(workflowIndex, graph, edge, index))]),
   );
-  return new Compiler(graphs, links).plan(graphs.root);
+  return new PlanCompiler(workflowIndex, resolvedEdges).compile(workflowIndex.root);
 }
 
 /** Steps for the defaults of all nodes together; a workflow that needs more is refused by its check. */
 export const defaultsStepsMax = 500_000;
 
 /** What crosses the border of one container beside its authored inputs and outputs. */
-interface Ports {
-  readonly inputs: FrameInput[];
-  readonly outputs: FrameOutput[];
+interface CrossingPorts {
+  readonly inputs: IterationInput[];
+  readonly outputs: IterationOutput[];
 }
 
-class Compiler {
-  readonly #graphs: Graphs;
-  readonly #links: ReadonlyMap<Graph, readonly Link[]>;
-  readonly #crossing: ReadonlyMap<Place, Ports>;
-  readonly #plans = new Map<Graph, Plan>();
+class PlanCompiler {
+  readonly #workflowIndex: WorkflowIndex;
+  readonly #resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>;
+  readonly #crossingPorts: ReadonlyMap<NodeEntry, CrossingPorts>;
+  readonly #plans = new Map<IndexedGraph, Plan>();
   readonly #budget = { stepsLeft: defaultsStepsMax };
 
-  constructor(graphs: Graphs, links: ReadonlyMap<Graph, readonly Link[]>) {
-    this.#graphs = graphs;
-    this.#links = links;
-    this.#crossing = crossingPorts(graphs, links);
+  constructor(workflowIndex: WorkflowIndex, resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>) {
+    this.#workflowIndex = workflowIndex;
+    this.#resolvedEdges = resolvedEdges;
+    this.#crossingPorts = collectCrossingPorts(workflowIndex, resolvedEdges);
   }
 
-  plan(graph: Graph): Plan {
+  compile(graph: IndexedGraph): Plan {
     const known = this.#plans.get(graph);
     if (known !== undefined) return known;
     this.#plans.set(graph, { nodes: [], starts: [] }); // a graph that contains itself finds this
-    const { before, after, inputs } = orderOf(graph, this.#links.get(graph) ?? []);
-    const chains = graph.places.map((): number[] => []);
-    for (const place of graph.places) if (place.host !== null) chains[place.host]?.push(place.ordinal);
-    const nodes = graph.places.map((place): PlanNode => {
-      const { ordinal, node } = place;
+    const { before, after, inputs } = collectDependencies(graph, this.#resolvedEdges.get(graph) ?? []);
+    const chains = graph.entries.map((): number[] => []);
+    for (const entry of graph.entries) if (entry.host !== null) chains[entry.host]?.push(entry.ordinal);
+    const nodes = graph.entries.map((entry): PlanNode => {
+      const { ordinal, node } = entry;
       const schema = { parameters: node.schema?.parameters ?? true, results: node.schema?.results ?? true };
       return {
         ordinal,
@@ -58,19 +65,19 @@ class Compiler {
         label: node.label,
         packageName: node.package.name,
         packageVersion: node.package.version,
-        minVersion: leastVersion(this.#graphs, graph, node),
+        minVersion: minVersionFor(this.#workflowIndex, graph, node),
         params: withDefaults(schema.parameters, node.parameters ?? {}, this.#budget) as Record<string, unknown>,
         ...(node.results !== undefined && Object.keys(node.results).length > 0 && { results: node.results }),
         policy: node.policy ?? {},
         schema,
-        before: sorted(before[ordinal]),
-        after: sorted(after[ordinal]),
+        before: sortedOrdinals(before[ordinal]),
+        after: sortedOrdinals(after[ordinal]),
         inputs: inputs[ordinal] ?? [],
         chain: chains[ordinal] ?? [],
-        host: place.host,
-        chainIndex: place.chainIndex,
-        ...(place.host !== null && { outputs: outputPaths(place) }),
-        container: this.#container(place),
+        host: entry.host,
+        chainIndex: entry.chainIndex,
+        ...(entry.host !== null && { outputs: middlewareOutputPaths(entry) }),
+        container: this.#compileContainer(entry),
       };
     });
     const starts = nodes.filter((node) => node.host === null && node.before.length === 0).map((node) => node.ordinal);
@@ -79,27 +86,27 @@ class Compiler {
     return plan;
   }
 
-  #container(place: Place): Container | null {
-    const form = place.container;
-    if (form === null) return null;
-    const graph = this.#graphs.byName.get(form.subgraph);
+  #compileContainer(entry: NodeEntry): ContainerPlan | null {
+    const settings = entry.container;
+    if (settings === null) return null;
+    const graph = this.#workflowIndex.subgraphs.get(settings.subgraph);
     const ordinalOf = (id: string) => graph?.byId.get(id)?.ordinal;
-    const crossing = this.#crossing.get(place);
+    const crossing = this.#crossingPorts.get(entry);
     return {
-      subgraph: form.subgraph,
-      body: graph === undefined ? { nodes: [], starts: [] } : this.plan(graph),
-      loop: form.loop,
-      retry: form.retry,
-      timeoutMs: form.timeoutMs,
+      subgraph: settings.subgraph,
+      body: graph === undefined ? { nodes: [], starts: [] } : this.compile(graph),
+      loop: settings.loop,
+      retry: settings.retry,
+      timeoutMs: settings.timeoutMs,
       inputs: [
-        ...form.inputs.flatMap(({ from, node: id, to }): FrameInput[] => {
+        ...settings.inputs.flatMap(({ from, node: id, to }): IterationInput[] => {
           const node = ordinalOf(id);
           return node === undefined ? [] : [{ from, node, to }];
         }),
         ...(crossing?.inputs ?? []),
       ],
       outputs: [
-        ...form.outputs.flatMap(({ node: id, from, to }): FrameOutput[] => {
+        ...settings.outputs.flatMap(({ node: id, from, to }): IterationOutput[] => {
           const node = ordinalOf(id);
           return node === undefined ? [] : [{ node, from, to }];
         }),
@@ -110,75 +117,82 @@ class Compiler {
 }
 
 /** Where a middleware's output ports read in itself; a port bound elsewhere has nothing to say about the host. */
-function outputPaths(place: Place): BindingPath[] {
-  return (place.node.ui?.outputPorts ?? []).flatMap(({ binding }) => {
-    const path = readPath(binding.path);
-    const scope = scopeOf(binding);
+function middlewareOutputPaths(entry: NodeEntry): BindingPath[] {
+  return (entry.node.ui?.outputPorts ?? []).flatMap(({ binding }) => {
+    const path = parseBindingPath(binding.path);
+    const scope = parseBindingScope(binding);
     return typeof path === "string" || typeof scope === "string" || scope.kind !== "own" ? [] : [path];
   });
 }
 
-function orderOf(graph: Graph, links: readonly Link[]) {
-  const before = graph.places.map(() => new Set<number>());
-  const after = graph.places.map(() => new Set<number>());
-  const inputs = graph.places.map((): Input[] => []);
-  for (const link of links) {
-    for (const [source, target] of link.waits) {
+function collectDependencies(graph: IndexedGraph, resolvedEdges: readonly ResolvedEdge[]) {
+  const before = graph.entries.map(() => new Set<number>());
+  const after = graph.entries.map(() => new Set<number>());
+  const inputs = graph.entries.map((): EdgeInput[] => []);
+  for (const edge of resolvedEdges) {
+    for (const [source, target] of edge.dependencies) {
       before[target]?.add(source);
       after[source]?.add(target);
     }
-    if (link.carries !== null) inputs[link.carries.target]?.push(link.carries.input);
+    if (edge.transfer !== null) inputs[edge.transfer.target]?.push(edge.transfer.input);
   }
   return { before, after, inputs };
 }
 
 /** Every crossing, followed inwards one container at a time. It ends, because each step leaves one id of the way behind. */
-function crossingPorts(graphs: Graphs, links: ReadonlyMap<Graph, readonly Link[]>): Map<Place, Ports> {
-  const ports = new Map<Place, Ports>();
-  const seen = new Map<Place, Set<string>>();
-  const open: { graph: Graph; crossing: Crossing }[] = [];
-  for (const [graph, ofGraph] of links)
-    for (const link of ofGraph) for (const crossing of link.crossings) open.push({ graph, crossing });
+function collectCrossingPorts(
+  workflowIndex: WorkflowIndex,
+  resolvedEdges: ReadonlyMap<IndexedGraph, readonly ResolvedEdge[]>,
+): Map<NodeEntry, CrossingPorts> {
+  const ports = new Map<NodeEntry, CrossingPorts>();
+  const seen = new Map<NodeEntry, Set<string>>();
+  const open: { graph: IndexedGraph; crossing: ContainerCrossing }[] = [];
+  for (const [graph, edgesOfGraph] of resolvedEdges)
+    for (const edge of edgesOfGraph) for (const crossing of edge.crossings) open.push({ graph, crossing });
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const { side, container, rest, path } = next.crossing;
-    const place = next.graph.places[container];
-    const inside = graphs.byName.get(place?.container?.subgraph ?? "");
-    const [id = "", ...further] = rest;
-    const inner = inside?.byId.get(id);
-    if (place === undefined || inside === undefined || inner === undefined) continue;
+    const entry = next.graph.entries[container];
+    const subgraph = workflowIndex.subgraphs.get(entry?.container?.subgraph ?? "");
+    const [id = "", ...remaining] = rest;
+    const inner = subgraph?.byId.get(id);
+    if (entry === undefined || subgraph === undefined || inner === undefined) continue;
     const key = crossingKey(rest, path);
-    const known = seen.get(place) ?? new Set();
+    const known = seen.get(entry) ?? new Set();
     if (known.has(`${side} ${key}`)) continue;
-    seen.set(place, known.add(`${side} ${key}`));
-    const deeper: Crossing | null = further.length === 0 ? null : { side, container: inner.ordinal, rest: further, path };
-    const at = deeper === null ? path : crossingPath(deeper, inner);
-    const own = ports.get(place) ?? { inputs: [], outputs: [] };
-    ports.set(place, own);
+    seen.set(entry, known.add(`${side} ${key}`));
+    const innerCrossing: ContainerCrossing | null =
+      remaining.length === 0 ? null : { side, container: inner.ordinal, rest: remaining, path };
+    const at = innerCrossing === null ? path : crossingPath(innerCrossing, inner);
+    const portsOfContainer = ports.get(entry) ?? { inputs: [], outputs: [] };
+    ports.set(entry, portsOfContainer);
     if (side === "target")
-      own.inputs.push({ from: { root: "parameters", steps: [scopedKey, key] }, node: inner.ordinal, to: at.steps });
-    else own.outputs.push({ node: inner.ordinal, from: at, to: [scopedKey, key] });
-    if (deeper !== null) open.push({ graph: inside, crossing: deeper });
+      portsOfContainer.inputs.push({ from: { root: "parameters", steps: [scopedKey, key] }, node: inner.ordinal, to: at.steps });
+    else portsOfContainer.outputs.push({ node: inner.ordinal, from: at, to: [scopedKey, key] });
+    if (innerCrossing !== null) open.push({ graph: subgraph, crossing: innerCrossing });
   }
   return ports;
 }
 
-const sorted = (set: Set<number> | undefined): number[] => [...(set ?? [])].sort((a, b) => a - b);
+const sortedOrdinals = (set: Set<number> | undefined): number[] => [...(set ?? [])].sort((a, b) => a - b);
 
 /** The parameters a node runs with: as authored, with the values of its edges written in. A missing source value writes nothing. */
-export function paramsOf(node: PlanNode, outcome: (ordinal: number) => Outcome | null): Readonly<Record<string, unknown>> {
-  return withInputs(node.params, node, outcome);
+export function resolveParams(
+  node: PlanNode,
+  outcome: (ordinal: number) => NodeOutcome | null,
+): Readonly<Record<string, unknown>> {
+  return applyInputs(node.params, node, outcome);
 }
 
-export function withInputs(
+export function applyInputs(
   base: unknown,
   node: PlanNode,
-  outcome: (ordinal: number) => Outcome | null,
+  outcome: (ordinal: number) => NodeOutcome | null,
 ): Readonly<Record<string, unknown>> {
   let params = base;
   for (const input of node.inputs) {
     const source = outcome(input.source);
     if (source === null) continue;
-    const value = carriedAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
+    const value = valueOrRemoteRefAt(input.from.root === "results" ? source.results : source.params, input.from.steps);
     if (value !== undefined) params = withValueAt(params, input.to, value);
   }
   return typeof params === "object" && params !== null && !Array.isArray(params) ? (params as Record<string, unknown>) : {};

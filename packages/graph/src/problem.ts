@@ -1,9 +1,9 @@
 // What is wrong with a workflow, as a list that is added to while it is looked at.
 
-import type { Graph } from "./graphs.ts";
-import { pointerOf } from "./path.ts";
+import type { IndexedGraph } from "./graphs.ts";
+import { toJsonPointer } from "./path.ts";
 
-export interface Problem {
+export interface GraphProblem {
   /** JSON pointer into the definition. */
   readonly path: string;
   readonly code: "E.WORKFLOW.INVALID" | "E.WORKFLOW.UNSUPPORTED";
@@ -17,23 +17,23 @@ export interface Problem {
 /** Enough to work on; a definition made to be wrong everywhere must not make an answer without end. */
 const problemsMax = 1_000;
 
-type Steps = readonly (string | number)[];
+type DefinitionPath = readonly (string | number)[];
 
-export class Problems {
-  readonly list: Problem[] = [];
+export class ProblemList {
+  readonly list: GraphProblem[] = [];
 
   /** `at` is a place in the graph's own definition. */
-  error(graph: Graph, at: Steps, message: string, node: string | null = null): void {
+  error(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null = null): void {
     this.#add(graph, at, message, node, "error");
   }
 
-  warning(graph: Graph, at: Steps, message: string, node: string | null = null): void {
+  warning(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null = null): void {
     this.#add(graph, at, message, node, "warning");
   }
 
-  #add(graph: Graph, at: Steps, message: string, node: string | null, severity: Problem["severity"]): void {
+  #add(graph: IndexedGraph, at: DefinitionPath, message: string, node: string | null, severity: GraphProblem["severity"]): void {
     if (this.list.length >= problemsMax) return;
-    const path = pointerOf([...graph.under, ...at]);
+    const path = toJsonPointer([...graph.definitionPath, ...at]);
     this.list.push({ path, code: "E.WORKFLOW.INVALID", message, ...(node !== null && { node }), severity });
   }
 }

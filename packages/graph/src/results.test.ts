@@ -1,12 +1,12 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { isObject, readSteps, withValueAt } from "./path.ts";
-import { changesOf, mergeResults, type ResultChange } from "./results.ts";
+import { isObject, parsePathSteps, withValueAt } from "./path.ts";
+import { listPatchChanges, mergeResults, type ResultChange } from "./results.ts";
 
-const wide = { bytesMax: 1_000_000, depthMax: 64 };
+const wideLimits = { bytesMax: 1_000_000, depthMax: 64 };
 
 /** What a follower of the event stream does with a change. */
-function applied(value: unknown, change: ResultChange): unknown {
+function applyChange(value: unknown, change: ResultChange): unknown {
   const steps = change.path
     .slice(1)
     .split("/")
@@ -50,8 +50,8 @@ describe("mergeResults", () => {
     fc.assert(
       fc.property(tree, tree, (before, patch) => {
         const texts = JSON.stringify([before, patch]);
-        const merged = mergeResults(before, patch, wide);
-        expect(merged?.changes.reduce(applied, before as unknown)).toEqual(merged?.value);
+        const merged = mergeResults(before, patch, wideLimits);
+        expect(merged?.changes.reduce(applyChange, before as unknown)).toEqual(merged?.value);
         expect(JSON.stringify([before, patch])).toBe(texts);
       }),
     );
@@ -83,13 +83,13 @@ describe("mergeResults", () => {
 
 describe("changesOf", () => {
   it("[G10] tells the leaves of a patch without knowing what was there", () => {
-    expect(changesOf({ a: { b: 1, gone: null }, e: {}, l: [1] })).toEqual([
+    expect(listPatchChanges({ a: { b: 1, gone: null }, e: {}, l: [1] })).toEqual([
       { op: "replace", path: "/a/b", value: 1 },
       { op: "remove", path: "/a/gone" },
       { op: "replace", path: "/e", value: {} },
       { op: "replace", path: "/l", value: [1] },
     ]);
-    expect(changesOf("no patch")).toEqual([]);
-    expect(readSteps("/a~1b")).toEqual(["a/b"]);
+    expect(listPatchChanges("no patch")).toEqual([]);
+    expect(parsePathSteps("/a~1b")).toEqual(["a/b"]);
   });
 });

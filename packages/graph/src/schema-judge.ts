@@ -1,58 +1,58 @@
 // The judge of values by JSON Schemas: works off the keywords within a budget. A useful part of draft 2020-12 with the older spellings that
 // manifests use; `format` and what is in neither table are annotations.
 
-import { canonicalText } from "./canonical.ts";
-import { isReference } from "./kept.ts";
+import { canonicalJson } from "./canonical.ts";
+import { isRemoteValueRef } from "./kept.ts";
 import { isObject } from "./path.ts";
-import { type Pattern, readPattern } from "./pattern.ts";
-import { partKeywords } from "./schema-keywords-parts.ts";
-import { valueKeywords } from "./schema-keywords-values.ts";
-import { atPointer } from "./schema-parts.ts";
-import { type Judging, type Keyword, type SchemaProblem, type Steps, wrong } from "./schema-words.ts";
+import { compilePattern, type LinearPattern } from "./pattern.ts";
+import { applicatorKeywords } from "./schema-keywords-parts.ts";
+import { assertionKeywords } from "./schema-keywords-values.ts";
+import { resolveLocalRef } from "./schema-parts.ts";
+import { type KeywordCheck, problemAt, type SchemaProblem, type ValidatorContext, type ValuePath } from "./schema-words.ts";
 
-const schemaLimits = { stepsMax: 1_000_000, depthMax: 128 } as const;
+const validatorLimits = { stepsMax: 1_000_000, depthMax: 128 } as const;
 
-const keywords: ReadonlyMap<string, Keyword> = new Map([...valueKeywords, ...partKeywords]);
+const keywordChecks: ReadonlyMap<string, KeywordCheck> = new Map([...assertionKeywords, ...applicatorKeywords]);
 
 /** Steps that may still be taken; several values may share one. */
-export interface Budget {
+export interface StepBudget {
   stepsLeft: number;
 }
 
-class OutOfBudget extends Error {}
+class StepBudgetExceeded extends Error {}
 
-export class Judge implements Judging {
+export class SchemaValidator implements ValidatorContext {
   readonly #root: unknown;
-  readonly #patterns = new Map<string, Pattern | null>();
-  readonly #texts = new WeakMap<object, string>();
-  readonly #budget: Budget;
+  readonly #patterns = new Map<string, LinearPattern | null>();
+  readonly #canonicalTexts = new WeakMap<object, string>();
+  readonly #budget: StepBudget;
   #depth = 0;
 
-  constructor(root: unknown, budget: Budget = { stepsLeft: schemaLimits.stepsMax }) {
+  constructor(root: unknown, budget: StepBudget = { stepsLeft: validatorLimits.stepsMax }) {
     this.#root = root;
     this.#budget = budget;
   }
 
-  problem(value: unknown): SchemaProblem | null {
+  validate(value: unknown): SchemaProblem | null {
     try {
-      return this.visit(this.#root, value, []);
+      return this.validateAt(this.#root, value, []);
     } catch (error) {
-      if (!(error instanceof OutOfBudget)) throw error;
+      if (!(error instanceof StepBudgetExceeded)) throw error;
       return { path: "", message: "cannot be checked: its schema takes too many steps; make the schema simpler" };
     }
   }
 
-  visit(schema: unknown, value: unknown, at: Steps): SchemaProblem | null {
-    this.spend(1);
-    if (schema === false) return wrong(at, "must not be there");
+  validateAt(schema: unknown, value: unknown, at: ValuePath): SchemaProblem | null {
+    this.spendSteps(1);
+    if (schema === false) return problemAt(at, "must not be there");
     // A value that stays with the worker that made it cannot be judged here; its reference stands for whatever the schema wants.
-    if (!isObject(schema) || isReference(value)) return null;
+    if (!isObject(schema) || isRemoteValueRef(value)) return null;
     this.#depth += 1;
-    if (this.#depth > schemaLimits.depthMax) throw new OutOfBudget();
+    if (this.#depth > validatorLimits.depthMax) throw new StepBudgetExceeded();
     try {
       for (const key of Object.keys(schema)) {
-        this.spend(1);
-        const keyword = keywords.get(key);
+        this.spendSteps(1);
+        const keyword = keywordChecks.get(key);
         const problem = keyword === undefined ? null : keyword(this, schema[key], value, at, schema);
         if (problem !== null) return problem;
       }
@@ -62,42 +62,42 @@ export class Judge implements Judging {
     }
   }
 
-  fits(schema: unknown, value: unknown): boolean {
-    return this.visit(schema, value, []) === null;
+  isValid(schema: unknown, value: unknown): boolean {
+    return this.validateAt(schema, value, []) === null;
   }
 
-  follow(ref: string): unknown {
-    this.spend(1);
-    return atPointer(this.#root, ref);
+  resolveRef(ref: string): unknown {
+    this.spendSteps(1);
+    return resolveLocalRef(this.#root, ref);
   }
 
-  spend(steps: number): void {
+  spendSteps(steps: number): void {
     this.#budget.stepsLeft -= steps;
-    if (this.#budget.stepsLeft < 0) throw new OutOfBudget();
+    if (this.#budget.stepsLeft < 0) throw new StepBudgetExceeded();
   }
 
   /** A large value is written out once. */
-  text(value: unknown): string {
-    if (typeof value !== "object" || value === null) return canonicalText(value);
-    const known = this.#texts.get(value);
+  canonicalTextOf(value: unknown): string {
+    if (typeof value !== "object" || value === null) return canonicalJson(value);
+    const known = this.#canonicalTexts.get(value);
     if (known !== undefined) return known;
-    const text = canonicalText(value);
-    this.spend(text.length / 20);
-    this.#texts.set(value, text);
+    const text = canonicalJson(value);
+    this.spendSteps(text.length / 20);
+    this.#canonicalTexts.set(value, text);
     return text;
   }
 
   /** A pattern that is not understood matches everything; the checker of workflows has said so. */
-  matches(source: string, text: string): boolean {
+  matchesPattern(source: string, text: string): boolean {
     let pattern = this.#patterns.get(source);
     if (pattern === undefined) {
-      const read = readPattern(source);
+      const read = compilePattern(source);
       pattern = typeof read === "string" ? null : read;
       this.#patterns.set(source, pattern);
-      this.spend(source.length);
+      this.spendSteps(source.length);
     }
     if (pattern === null) return true;
-    this.spend((pattern.size * text.length) / 10);
+    this.spendSteps((pattern.size * text.length) / 10);
     return pattern.test(text);
   }
 }

@@ -2,9 +2,9 @@
 // Values never enter a message: they may be secrets.
 
 import { isObject } from "./path.ts";
-import { isList, type Judging, type Keyword, wrong } from "./schema-words.ts";
+import { isArray, type KeywordCheck, problemAt, type ValidatorContext } from "./schema-words.ts";
 
-const articles: Record<string, string> = {
+const typePhrases: Record<string, string> = {
   null: "null",
   boolean: "true or false",
   object: "an object",
@@ -14,14 +14,14 @@ const articles: Record<string, string> = {
   string: "a text",
 };
 
-function isOfType(name: unknown, value: unknown): boolean {
+function isOfJsonType(name: unknown, value: unknown): boolean {
   switch (name) {
     case "null":
       return value === null;
     case "object":
       return isObject(value);
     case "array":
-      return isList(value);
+      return isArray(value);
     case "integer":
       return Number.isInteger(value);
     case "boolean":
@@ -34,82 +34,90 @@ function isOfType(name: unknown, value: unknown): boolean {
 }
 
 /** A rule about one kind of value that compares with a number. */
-const bound =
+const limitKeyword =
   (
-    measure: (judge: Judging, value: unknown) => number | null,
-    isFine: (found: number, limit: number) => boolean,
-    say: string,
-  ): Keyword =>
-  (judge, rule, value, at) => {
-    const found = typeof rule === "number" ? measure(judge, value) : null;
-    return found === null || isFine(found, rule as number) ? null : wrong(at, say.replace("#", String(rule)));
+    measure: (validator: ValidatorContext, value: unknown) => number | null,
+    isWithin: (found: number, limit: number) => boolean,
+    message: string,
+  ): KeywordCheck =>
+  (validator, rule, value, at) => {
+    const found = typeof rule === "number" ? measure(validator, value) : null;
+    return found === null || isWithin(found, rule as number) ? null : problemAt(at, message.replace("#", String(rule)));
   };
 
-const numberOf = (_: Judging, value: unknown) => (typeof value === "number" ? value : null);
-const itemsIn = (_: Judging, value: unknown) => (isList(value) ? value.length : null);
-const keysIn = (_: Judging, value: unknown) => (isObject(value) ? Object.keys(value).length : null);
-function charsIn(judge: Judging, value: unknown): number | null {
+const measureNumber = (_: ValidatorContext, value: unknown) => (typeof value === "number" ? value : null);
+const countItems = (_: ValidatorContext, value: unknown) => (isArray(value) ? value.length : null);
+const countKeys = (_: ValidatorContext, value: unknown) => (isObject(value) ? Object.keys(value).length : null);
+function countCharacters(validator: ValidatorContext, value: unknown): number | null {
   if (typeof value !== "string") return null;
-  judge.spend(value.length / 100);
+  validator.spendSteps(value.length / 100);
   return [...value].length;
 }
 const atLeast = (found: number, limit: number) => found >= limit;
 const atMost = (found: number, limit: number) => found <= limit;
 
-const least = bound(numberOf, atLeast, "must be at least #");
-const most = bound(numberOf, atMost, "must be at most #");
-const above = bound(numberOf, (found, limit) => found > limit, "must be above #");
-const below = bound(numberOf, (found, limit) => found < limit, "must be below #");
+const minimumCheck = limitKeyword(measureNumber, atLeast, "must be at least #");
+const maximumCheck = limitKeyword(measureNumber, atMost, "must be at most #");
+const exclusiveMinimumCheck = limitKeyword(measureNumber, (found, limit) => found > limit, "must be above #");
+const exclusiveMaximumCheck = limitKeyword(measureNumber, (found, limit) => found < limit, "must be below #");
 
-export const valueKeywords: readonly (readonly [string, Keyword])[] = [
+export const assertionKeywords: readonly (readonly [string, KeywordCheck])[] = [
   [
     "type",
     (_, rule, value, at, schema) => {
-      const names = isList(rule) ? rule : [rule];
-      if (names.some((name) => isOfType(name, value)) || (value === null && schema["nullable"] === true)) return null;
-      return wrong(at, `must be ${names.map((name) => articles[String(name)] ?? String(name)).join(" or ")}`);
+      const names = isArray(rule) ? rule : [rule];
+      if (names.some((name) => isOfJsonType(name, value)) || (value === null && schema["nullable"] === true)) return null;
+      return problemAt(at, `must be ${names.map((name) => typePhrases[String(name)] ?? String(name)).join(" or ")}`);
     },
   ],
   [
     "enum",
-    (judge, rule, value, at) => {
-      if (!isList(rule)) return null;
-      judge.spend(rule.length);
-      const text = judge.text(value);
-      if (rule.some((one) => judge.text(one) === text)) return null;
-      const words = rule.map((one) => judge.text(one)).join(", ");
-      return wrong(at, words.length > 200 ? `must be one of ${rule.length} values of its schema` : `must be one of ${words}`);
+    (validator, rule, value, at) => {
+      if (!isArray(rule)) return null;
+      validator.spendSteps(rule.length);
+      const text = validator.canonicalTextOf(value);
+      if (rule.some((allowed) => validator.canonicalTextOf(allowed) === text)) return null;
+      const words = rule.map((allowed) => validator.canonicalTextOf(allowed)).join(", ");
+      return problemAt(at, words.length > 200 ? `must be one of ${rule.length} values of its schema` : `must be one of ${words}`);
     },
   ],
   [
     "const",
-    (judge, rule, value, at) =>
-      judge.text(rule) === judge.text(value) ? null : wrong(at, `must be ${judge.text(rule).slice(0, 200)}`),
+    (validator, rule, value, at) =>
+      validator.canonicalTextOf(rule) === validator.canonicalTextOf(value)
+        ? null
+        : problemAt(at, `must be ${validator.canonicalTextOf(rule).slice(0, 200)}`),
   ],
-  ["$ref", (judge, rule, value, at) => (typeof rule === "string" ? judge.visit(judge.follow(rule), value, at) : null)],
+  [
+    "$ref",
+    (validator, rule, value, at) =>
+      typeof rule === "string" ? validator.validateAt(validator.resolveRef(rule), value, at) : null,
+  ],
   [
     "minimum",
-    (judge, rule, value, at, schema) => (schema["exclusiveMinimum"] === true ? above : least)(judge, rule, value, at, schema),
+    (validator, rule, value, at, schema) =>
+      (schema["exclusiveMinimum"] === true ? exclusiveMinimumCheck : minimumCheck)(validator, rule, value, at, schema),
   ],
   [
     "maximum",
-    (judge, rule, value, at, schema) => (schema["exclusiveMaximum"] === true ? below : most)(judge, rule, value, at, schema),
+    (validator, rule, value, at, schema) =>
+      (schema["exclusiveMaximum"] === true ? exclusiveMaximumCheck : maximumCheck)(validator, rule, value, at, schema),
   ],
-  ["exclusiveMinimum", (...args) => above(...args)],
-  ["exclusiveMaximum", (...args) => below(...args)],
-  ["multipleOf", bound(numberOf, isMultiple, "must be a multiple of #")],
-  ["minLength", bound(charsIn, atLeast, "must have at least # characters")],
-  ["maxLength", bound(charsIn, atMost, "must have at most # characters")],
-  ["minItems", bound(itemsIn, atLeast, "must have at least # items")],
-  ["maxItems", bound(itemsIn, atMost, "must have at most # items")],
-  ["minProperties", bound(keysIn, atLeast, "must have at least # properties")],
-  ["maxProperties", bound(keysIn, atMost, "must have at most # properties")],
+  ["exclusiveMinimum", (...args) => exclusiveMinimumCheck(...args)],
+  ["exclusiveMaximum", (...args) => exclusiveMaximumCheck(...args)],
+  ["multipleOf", limitKeyword(measureNumber, isMultiple, "must be a multiple of #")],
+  ["minLength", limitKeyword(countCharacters, atLeast, "must have at least # characters")],
+  ["maxLength", limitKeyword(countCharacters, atMost, "must have at most # characters")],
+  ["minItems", limitKeyword(countItems, atLeast, "must have at least # items")],
+  ["maxItems", limitKeyword(countItems, atMost, "must have at most # items")],
+  ["minProperties", limitKeyword(countKeys, atLeast, "must have at least # properties")],
+  ["maxProperties", limitKeyword(countKeys, atMost, "must have at most # properties")],
   [
     "pattern",
-    (judge, rule, value, at) =>
-      typeof rule !== "string" || typeof value !== "string" || judge.matches(rule, value)
+    (validator, rule, value, at) =>
+      typeof rule !== "string" || typeof value !== "string" || validator.matchesPattern(rule, value)
         ? null
-        : wrong(at, `must match the pattern ${rule.slice(0, 200)}`),
+        : problemAt(at, `must match the pattern ${rule.slice(0, 200)}`),
   ],
 ];
 

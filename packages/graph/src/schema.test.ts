@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { readPattern } from "./pattern.ts";
+import { compilePattern } from "./pattern.ts";
 import type { PlanNode } from "./plan-types.ts";
-import { filledResults, paramsProblem, resultsProblem, schemaProblem, withDefaults } from "./schema.ts";
+import { fillResults, findParamsProblem, findResultsProblem, findSchemaProblem, withDefaults } from "./schema.ts";
 
-const object = (properties: Record<string, unknown>, rest: object = {}) => ({ type: "object", properties, ...rest });
+const objectSchema = (properties: Record<string, unknown>, rest: object = {}) => ({ type: "object", properties, ...rest });
 
 const node = (schema: { parameters?: unknown; results?: unknown }, results?: Record<string, unknown>) =>
   ({
@@ -29,8 +29,8 @@ describe("schemaProblem", () => {
     ["maxLength in characters", { maxLength: 1 }, "😀", "ab"],
     ["pattern", { pattern: "^a+$" }, "aa", "ab"],
     ["required", { required: ["a"] }, { a: null }, {}],
-    ["properties", object({ a: { type: "string" } }), { a: "x", b: 1 }, { a: 1 }],
-    ["additionalProperties", object({ a: true }, { additionalProperties: false }), { a: 1 }, { b: 1 }],
+    ["properties", objectSchema({ a: { type: "string" } }), { a: "x", b: 1 }, { a: 1 }],
+    ["additionalProperties", objectSchema({ a: true }, { additionalProperties: false }), { a: 1 }, { b: 1 }],
     ["patternProperties", { patternProperties: { "^x": { type: "number" } } }, { x1: 1, y: "" }, { x1: "" }],
     ["propertyNames", { propertyNames: { maxLength: 1 } }, { a: 1 }, { ab: 1 }],
     ["dependentRequired", { dependentRequired: { a: ["b"] } }, { a: 1, b: 1 }, { a: 1 }],
@@ -54,24 +54,24 @@ describe("schemaProblem", () => {
     ["if", JSON.parse('{"if":{"type":"string"},"then":{"minLength":1},"else":{"minimum":0}}'), "a", -1],
     [
       "$ref",
-      { $ref: "#/$defs/tree", $defs: { tree: object({ next: { $ref: "#/$defs/tree" }, n: { type: "number" } }) } },
+      { $ref: "#/$defs/tree", $defs: { tree: objectSchema({ next: { $ref: "#/$defs/tree" }, n: { type: "number" } }) } },
       { next: { n: 1 } },
       { next: { n: "" } },
     ],
-    ["false", object({ a: false }), {}, { a: 1 }],
+    ["false", objectSchema({ a: false }), {}, { a: 1 }],
   ] as [string, unknown, unknown, unknown][])("[G12] judges %s", (_, schema, good, bad) => {
-    expect(schemaProblem(schema, good)).toBeNull();
-    expect(schemaProblem(schema, bad)).not.toBeNull();
+    expect(findSchemaProblem(schema, good)).toBeNull();
+    expect(findSchemaProblem(schema, bad)).not.toBeNull();
   });
 
   it("[G12] names the field and what it must be, and keeps the value out of the sentence", () => {
-    const schema = object({ list: { items: object({ "a/b": { type: "string" } }) } });
+    const schema = objectSchema({ list: { items: objectSchema({ "a/b": { type: "string" } }) } });
 
-    expect(schemaProblem(schema, { list: [{ "a/b": "x" }, { "a/b": 4711 }] })).toEqual({
+    expect(findSchemaProblem(schema, { list: [{ "a/b": "x" }, { "a/b": 4711 }] })).toEqual({
       path: "/list/1/a~1b",
       message: "must be a text",
     });
-    expect(schemaProblem(object({ a: true }, { required: ["a"] }), {})).toEqual({ path: "/a", message: "is required" });
+    expect(findSchemaProblem(objectSchema({ a: true }, { required: ["a"] }), {})).toEqual({ path: "/a", message: "is required" });
   });
 
   it("[G13] ends at once on schemas made to take for ever", () => {
@@ -84,24 +84,24 @@ describe("schemaProblem", () => {
         ]),
       ),
     };
-    expect(schemaProblem(bomb, 1)?.message).toContain("too many steps");
-    expect(schemaProblem({ $ref: "#" }, 1)?.message).toContain("too many steps");
-    expect(schemaProblem({ pattern: "^(a+)+$" }, `${"a".repeat(5_000)}!`)).not.toBeNull();
-    expect(schemaProblem({ pattern: "a*a*a*a*a*a*b" }, "a".repeat(5_000))).not.toBeNull();
+    expect(findSchemaProblem(bomb, 1)?.message).toContain("too many steps");
+    expect(findSchemaProblem({ $ref: "#" }, 1)?.message).toContain("too many steps");
+    expect(findSchemaProblem({ pattern: "^(a+)+$" }, `${"a".repeat(5_000)}!`)).not.toBeNull();
+    expect(findSchemaProblem({ pattern: "a*a*a*a*a*a*b" }, "a".repeat(5_000))).not.toBeNull();
   });
 
   it("[G12] takes a reference to a resource for a value of any kind, and nothing that only looks like one", () => {
     const schema = { type: "object", properties: { text: { type: "string" } }, required: ["text"] };
     const ref = { resourceId: "r1", workerName: "w", type: "json" };
 
-    expect(schemaProblem(schema, { text: { resourceRef: ref } })).toBeNull();
+    expect(findSchemaProblem(schema, { text: { resourceRef: ref } })).toBeNull();
     for (const odd of [{ resourceRef: {} }, { resourceRef: "r1" }, { resourceRef: ref, more: 1 }])
-      expect(schemaProblem(schema, { text: odd })).toMatchObject({ path: "/text" });
+      expect(findSchemaProblem(schema, { text: odd })).toMatchObject({ path: "/text" });
   });
 
   it("[G12] takes what is no schema for one that says nothing", () => {
     for (const schema of [true, undefined, null, "text", 4, { type: "strange" }, { $ref: "http://elsewhere" }])
-      expect(schemaProblem(schema, { a: 1 })).toBeNull();
+      expect(findSchemaProblem(schema, { a: 1 })).toBeNull();
   });
 });
 
@@ -132,7 +132,7 @@ describe("patterns", () => {
       .map((parts) => parts.join(""));
     fc.assert(
       fc.property(source, fc.string({ unit: fc.constantFrom("a", "b", "1", ".", " ", "😀"), maxLength: 6 }), (pattern, text) => {
-        const read = readPattern(pattern);
+        const read = compilePattern(pattern);
         if (typeof read === "string") throw new Error(`${pattern} is ${read}`);
         expect(read.test(text)).toBe(new RegExp(pattern, "u").test(text));
       }),
@@ -141,22 +141,22 @@ describe("patterns", () => {
   });
 
   it("[G13] say when they are not understood", () => {
-    expect(readPattern("(?=a)b")).toBe("unsupported");
-    expect(readPattern("(a)\\1")).toBe("unsupported");
-    expect(readPattern("(")).toBe("invalid");
-    expect(readPattern("(a{1000}){1000}")).toBe("too large");
-    expect(readPattern("x".repeat(2_000))).toBe("too large");
-    expect(readPattern("^a*b{100000}$")).toBe("too large");
+    expect(compilePattern("(?=a)b")).toBe("unsupported");
+    expect(compilePattern("(a)\\1")).toBe("unsupported");
+    expect(compilePattern("(")).toBe("invalid");
+    expect(compilePattern("(a{1000}){1000}")).toBe("too large");
+    expect(compilePattern("x".repeat(2_000))).toBe("too large");
+    expect(compilePattern("^a*b{100000}$")).toBe("too large");
   });
 });
 
 describe("withDefaults", () => {
   it("[G11] fills in defaults, in nested objects too, and changes nothing that is there", () => {
-    const schema = object({
+    const schema = objectSchema({
       a: { default: 1 },
-      b: object({ c: { default: [2] }, d: {} }),
-      e: object({ f: { default: 3 } }),
-      g: object({ h: { default: 4 }, i: {} }, { required: ["h", "i"] }),
+      b: objectSchema({ c: { default: [2] }, d: {} }),
+      e: objectSchema({ f: { default: 3 } }),
+      g: objectSchema({ h: { default: 4 }, i: {} }, { required: ["h", "i"] }),
       n: { default: 5 },
     });
 
@@ -165,9 +165,9 @@ describe("withDefaults", () => {
 
   it("[G11] follows references and allOf, and ends where a schema refers to itself", () => {
     const schema = {
-      $defs: { t: object({ v: { default: 1 }, next: { $ref: "#/$defs/t" } }) },
-      ...object({ t: { $ref: "#/$defs/t" } }),
-      allOf: [object({ z: { default: 9 } })],
+      $defs: { t: objectSchema({ v: { default: 1 }, next: { $ref: "#/$defs/t" } }) },
+      ...objectSchema({ t: { $ref: "#/$defs/t" } }),
+      allOf: [objectSchema({ z: { default: 9 } })],
     };
 
     expect(withDefaults(schema, { t: { next: { next: {} } } })).toEqual({ t: { v: 1, next: { v: 1, next: { v: 1 } } }, z: 9 });
@@ -186,31 +186,31 @@ describe("withDefaults", () => {
 
 describe("problems of a node", () => {
   it("[G12] name the node and the field", () => {
-    const strict = node({ parameters: object({ size: object({ width: { type: "integer" } }) }) });
+    const strict = node({ parameters: objectSchema({ size: objectSchema({ width: { type: "integer" } }) }) });
 
-    expect(paramsProblem(strict, { size: { width: "wide" } })).toEqual({
+    expect(findParamsProblem(strict, { size: { width: "wide" } })).toEqual({
       path: "/parameters/size/width",
       message: "node n1 (Resize): parameters.size.width must be a whole number",
     });
-    expect(paramsProblem(strict, { size: { width: 3 } })).toBeNull();
-    const closed = node({ parameters: object({}, { additionalProperties: false }) });
-    expect(paramsProblem(closed, { __next: {} })).toBeNull();
-    expect(paramsProblem(closed, { next: {} })?.message).toContain("parameters.next is not known to the schema");
+    expect(findParamsProblem(strict, { size: { width: 3 } })).toBeNull();
+    const closed = node({ parameters: objectSchema({}, { additionalProperties: false }) });
+    expect(findParamsProblem(closed, { __next: {} })).toBeNull();
+    expect(findParamsProblem(closed, { next: {} })?.message).toContain("parameters.next is not known to the schema");
   });
 
   it("[G12] count authored results and defaults as returned, and null of an optional property as absent", () => {
     const schema = {
-      results: object(
+      results: objectSchema(
         { a: { type: "string" }, b: { type: "number", default: 2 }, c: { type: "string" } },
         { required: ["a", "b"] },
       ),
     };
 
-    expect(resultsProblem(node(schema, { a: "authored" }), { c: null })).toBeNull();
-    expect(filledResults(node(schema, { a: "authored" }), { c: null })).toEqual({ a: "authored", b: 2, c: null });
-    expect(resultsProblem(node(schema), {})?.path).toBe("/results/a");
-    expect(resultsProblem(node(schema), { a: null })?.message).toContain("results.a must be a text");
-    expect(resultsProblem(node({ results: { type: "object" } }), "text")?.message).toContain("results must be an object");
-    expect(resultsProblem(node({}), "anything")).toBeNull();
+    expect(findResultsProblem(node(schema, { a: "authored" }), { c: null })).toBeNull();
+    expect(fillResults(node(schema, { a: "authored" }), { c: null })).toEqual({ a: "authored", b: 2, c: null });
+    expect(findResultsProblem(node(schema), {})?.path).toBe("/results/a");
+    expect(findResultsProblem(node(schema), { a: null })?.message).toContain("results.a must be a text");
+    expect(findResultsProblem(node({ results: { type: "object" } }), "text")?.message).toContain("results must be an object");
+    expect(findResultsProblem(node({}), "anything")).toBeNull();
   });
 });

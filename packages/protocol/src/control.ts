@@ -3,7 +3,7 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "./limits.ts";
-import { bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
+import { idString, instantString, integer, listOf, mapOf, nameString, oneOf, openObject, optional, textString } from "./words.ts";
 
 const auth = Type.Object({
   mode: oneOf(["token", "mtls"]),
@@ -12,156 +12,156 @@ const auth = Type.Object({
 });
 
 export const HandshakeSchema = Type.Object({
-  protocol: int(1, undefined, "2 and above is this protocol; 1 is its first generation."),
+  protocol: integer(1, undefined, "2 and above is this protocol; 1 is its first generation."),
   auth,
   worker: Type.Object({
-    worker_name: name("Label for people; may repeat."),
-    worker_instance_id: optional(id("Lasting identity; also in sender.id.")),
-    version: name(),
-    hostname: name(),
+    worker_name: nameString("Label for people; may repeat."),
+    worker_instance_id: optional(idString("Lasting identity; also in sender.id.")),
+    version: nameString(),
+    hostname: nameString(),
   }),
 });
-export type Handshake = Static<typeof HandshakeSchema>;
+export type HandshakePayload = Static<typeof HandshakeSchema>;
 
 /** v1 knows one id that is label and identity at once. */
 export const HandshakeV1Schema = Type.Object({
-  protocol: int(1),
+  protocol: integer(1),
   auth,
-  worker: Type.Object({ id: id(), version: name(), hostname: name() }),
+  worker: Type.Object({ id: idString(), version: nameString(), hostname: nameString() }),
 });
 
 const concurrency = Type.Object({
-  max_parallel: int(1, 1_000_000),
-  per_node_limits: optional(map(int(1, 1_000_000))),
+  max_parallel: integer(1, 1_000_000),
+  per_node_limits: optional(mapOf(integer(1, 1_000_000))),
 });
-const words = list(name(), 1_000);
-const runtimes = Type.Array(name(), { minItems: 1, maxItems: 1_000 });
+const nameList = listOf(nameString(), 1_000);
+const runtimes = Type.Array(nameString(), { minItems: 1, maxItems: 1_000 });
 
-const packages = list(
-  Type.Object({ name: id(), version: id(), status: oneOf(["installed", "missing", "failed"]) }),
+const packages = listOf(
+  Type.Object({ name: idString(), version: idString(), status: oneOf(["installed", "missing", "failed"]) }),
   limits.packagesMax,
 );
-const manifests = list(Type.Object({ name: id(), version: id(), manifest: bag() }), limits.packagesMax);
+const manifests = listOf(Type.Object({ name: idString(), version: idString(), manifest: openObject() }), limits.packagesMax);
 
-const HeldSchema = Type.Object({ task_id: id(), fence: int(0) });
+const HeldTaskRefSchema = Type.Object({ task_id: idString(), fence: integer(0) });
 /** An attempt that a worker says it holds. */
-export type Held = Static<typeof HeldSchema>;
-export const heldList = list(HeldSchema, limits.heldMax);
+export type HeldTaskRef = Static<typeof HeldTaskRefSchema>;
+export const heldTaskList = listOf(HeldTaskRefSchema, limits.heldTasksMax);
 
-const registerRest = {
-  payload_types: optional(words),
+const registerFields = {
+  payload_types: optional(nameList),
   packages: optional(packages),
-  channels: optional(words),
+  channels: optional(nameList),
   manifests: optional(manifests),
 };
 
-export const RegisterFirstSchema = Type.Object({
-  capabilities: Type.Object({ concurrency, runtimes, features: words }),
-  ...registerRest,
+export const RegisterFirstGenSchema = Type.Object({
+  capabilities: Type.Object({ concurrency, runtimes, features: nameList }),
+  ...registerFields,
 });
 
 export const RegisterSchema = Type.Object({
   capabilities: Type.Object({
     concurrency,
     runtimes: optional(runtimes),
-    features: optional(words),
-    pool: optional(id("Pool this worker belongs to.")),
-    tags: optional(map(name())),
+    features: optional(nameList),
+    pool: optional(idString("Pool this worker belongs to.")),
+    tags: optional(mapOf(nameString())),
   }),
   runtimes: optional(runtimes),
-  features: optional(words),
-  ...registerRest,
-  boot_id: optional(id("New with every start of the worker process.")),
-  running: optional(list(HeldSchema, limits.heldMax)),
+  features: optional(nameList),
+  ...registerFields,
+  boot_id: optional(idString("New with every start of the worker process.")),
+  running: optional(listOf(HeldTaskRefSchema, limits.heldTasksMax)),
   resources: optional(
-    Type.Array(id(), {
-      maxItems: limits.resourcesMax,
+    Type.Array(idString(), {
+      maxItems: limits.registeredResourcesMax,
       description: "Every resource that results of this worker have named and that it still keeps; absent: it does not say.",
     }),
   ),
 });
 
 /** A register as everybody else sees it: runtimes and features sit in the capabilities and are never absent. */
-export type Register = Omit<Static<typeof RegisterSchema>, "capabilities" | "runtimes" | "features"> & {
+export type RegisterPayload = Omit<Static<typeof RegisterSchema>, "capabilities" | "runtimes" | "features"> & {
   capabilities: Static<typeof RegisterSchema>["capabilities"] & { runtimes: string[]; features: string[] };
 };
 
 /** v1 demands the package list. Its own schema also demanded `queues`, which it forbade; that demand is left out. */
 export const RegisterV1Schema = Type.Object({
-  capabilities: Type.Object({ concurrency, runtimes, features: words }),
+  capabilities: Type.Object({ concurrency, runtimes, features: nameList }),
   packages,
-  channels: optional(words),
+  channels: optional(nameList),
   manifests: optional(manifests),
 });
 
 const percent = (description?: string) => Type.Number({ minimum: 0, ...(description !== undefined && { description }) });
 
-export const SessionAcceptFirstSchema = Type.Object({
-  session_id: id(),
+export const SessionAcceptFirstGenSchema = Type.Object({
+  session_id: idString(),
   session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
-  worker_instance_id: id(),
-  expires_at: optional(instant()),
+  worker_instance_id: idString(),
+  expires_at: optional(instantString()),
   resumed: optional(Type.Boolean()),
 });
 
 export const SessionAcceptSchema = Type.Object({
-  ...SessionAcceptFirstSchema.properties,
-  worker_instance_id: optional(id()),
-  heartbeat_interval_ms: optional(int(1)),
-  lease_ms: optional(int(1)),
-  send_window: optional(int(1, limits.windowMax, "Frames the scheduler keeps in flight towards the worker.")),
-  recv_window: optional(int(1, limits.windowMax, "Frames the worker may keep in flight towards the scheduler.")),
-  features: optional(words),
+  ...SessionAcceptFirstGenSchema.properties,
+  worker_instance_id: optional(idString()),
+  heartbeat_interval_ms: optional(integer(1)),
+  lease_ms: optional(integer(1)),
+  send_window: optional(integer(1, limits.windowMax, "Frames the scheduler keeps in flight towards the worker.")),
+  recv_window: optional(integer(1, limits.windowMax, "Frames the worker may keep in flight towards the scheduler.")),
+  features: optional(nameList),
   drain_mem_pct: optional(percent("Memory from which on the scheduler gives this worker nothing new.")),
   drain_disk_pct: optional(percent("The same for its disk.")),
 });
-export type SessionAccept = Static<typeof SessionAcceptSchema>;
+export type SessionAcceptPayload = Static<typeof SessionAcceptSchema>;
 
-export const ResumeFirstSchema = Type.Object({
-  session_id: id(),
+export const ResumeFirstGenSchema = Type.Object({
+  session_id: idString(),
   session_token: Type.String({ minLength: 1, maxLength: limits.tokenCharsMax }),
-  last_seen_seq: optional(int(0)),
+  last_seen_seq: optional(integer(0)),
 });
 export const ResumeSchema = Type.Object({
-  ...ResumeFirstSchema.properties,
-  last_seen_seq: optional(int(-1, undefined, "Highest contiguous number received; -1 is nothing.")),
-  boot_id: optional(id()),
+  ...ResumeFirstGenSchema.properties,
+  last_seen_seq: optional(integer(-1, undefined, "Highest contiguous number received; -1 is nothing.")),
+  boot_id: optional(idString()),
 });
-export type Resume = Static<typeof ResumeSchema>;
+export type ResumePayload = Static<typeof ResumeSchema>;
 
-export const ResetSchema = Type.Object({ code: id(), reason: text(), retry_after_ms: optional(int(0)) });
-export type Reset = Static<typeof ResetSchema>;
+export const ResetSchema = Type.Object({ code: idString(), reason: textString(), retry_after_ms: optional(integer(0)) });
+export type ResetPayload = Static<typeof ResetSchema>;
 
-export const DrainSchema = Type.Object({ reason: optional(text()), deadline_ms: optional(int(0)) });
-export type Drain = Static<typeof DrainSchema>;
+export const DrainSchema = Type.Object({ reason: optional(textString()), deadline_ms: optional(integer(0)) });
+export type DrainPayload = Static<typeof DrainSchema>;
 
 /** Takes a drain back without a new session; only for workers that announce `undrain`. */
-export const UndrainSchema = Type.Object({ reason: optional(text()) });
-export type Undrain = Static<typeof UndrainSchema>;
+export const UndrainSchema = Type.Object({ reason: optional(textString()) });
+export type UndrainPayload = Static<typeof UndrainSchema>;
 
-const ackRest = { ok: optional(Type.Boolean()), for: optional(id()), info: optional(text()) };
+const ackFields = { ok: optional(Type.Boolean()), for: optional(idString()), info: optional(textString()) };
 
-export const AckFirstSchema = Type.Object({
-  ...ackRest,
-  ack_seq: optional(int(0, undefined, "Highest contiguous number received; 0 is nothing.")),
-  ack_bitmap: optional(int(0)),
-  recv_window: optional(int(1)),
+export const AckFirstGenSchema = Type.Object({
+  ...ackFields,
+  ack_seq: optional(integer(0, undefined, "Highest contiguous number received; 0 is nothing.")),
+  ack_bitmap: optional(integer(0)),
+  recv_window: optional(integer(1)),
 });
 
 export const AckSchema = Type.Object({
-  ...ackRest,
-  ack_seq: optional(int(-1, undefined, "Highest contiguous number received; -1 is nothing.")),
+  ...ackFields,
+  ack_seq: optional(integer(-1, undefined, "Highest contiguous number received; -1 is nothing.")),
   ack_bitmap: optional(
-    Type.Union([int(0), Type.String({ pattern: "^[0-9a-f]+$", maxLength: limits.bitmapHexCharsMax })], {
+    Type.Union([integer(0), Type.String({ pattern: "^[0-9a-f]+$", maxLength: limits.bitmapHexCharsMax })], {
       description: "Bit i: number ack_seq + 1 + i was received. A number up to 53 bits, lowercase hex above.",
     }),
   ),
-  recv_window: optional(int(1)),
+  recv_window: optional(integer(1)),
 });
-export type Ack = Static<typeof AckSchema>;
+export type AckPayload = Static<typeof AckSchema>;
 
 /** v1 demands `ok`, yet its workers never sent it; absent reads as true. */
-export const AckV1Schema = Type.Object({ ok: optional(Type.Boolean()), for: id(), info: optional(text()) });
+export const AckV1Schema = Type.Object({ ok: optional(Type.Boolean()), for: idString(), info: optional(textString()) });
 
 interface HeartbeatMetrics {
   [more: string]: unknown;
@@ -174,37 +174,37 @@ interface HeartbeatMetrics {
 const metrics = Type.Unsafe<HeartbeatMetrics>(
   Type.Object(
     {
-      inflight: int(0),
+      inflight: integer(0),
       cpu_pct: optional(percent()),
       mem_pct: optional(percent()),
       disk_pct: optional(percent()),
-      latency_ms: optional(int(0)),
+      latency_ms: optional(integer(0)),
     },
     { additionalProperties: true },
   ),
 );
 
-export const HeartbeatFirstSchema = Type.Object({
+export const HeartbeatFirstGenSchema = Type.Object({
   healthy: Type.Boolean(),
   metrics,
   packages: optional(Type.Object({ drift: optional(Type.Boolean()) })),
 });
 export const HeartbeatSchema = Type.Object({
-  ...HeartbeatFirstSchema.properties,
+  ...HeartbeatFirstGenSchema.properties,
   packages: optional(
     Type.Object({
       drift: optional(Type.Boolean()),
-      hash: optional(id("Digest of the installed packages and versions.")),
+      hash: optional(idString("Digest of the installed packages and versions.")),
       installed: optional(packages),
     }),
   ),
-  held: optional(heldList),
+  held: optional(heldTaskList),
   draining: optional(Type.Boolean()),
 });
-export type Heartbeat = Static<typeof HeartbeatSchema>;
+export type HeartbeatPayload = Static<typeof HeartbeatSchema>;
 
 /** A register of any dialect in the words above. */
-export function normaliseRegister(register: Static<typeof RegisterSchema>): Register {
+export function normaliseRegister(register: Static<typeof RegisterSchema>): RegisterPayload {
   const { runtimes, features, capabilities, ...rest } = register;
   return {
     ...rest,
@@ -217,7 +217,7 @@ export function normaliseRegister(register: Static<typeof RegisterSchema>): Regi
 }
 
 /** v1's single id serves as label and as identity. */
-export function normaliseHandshakeV1(handshake: Static<typeof HandshakeV1Schema>): Handshake {
+export function normaliseHandshakeV1(handshake: Static<typeof HandshakeV1Schema>): HandshakePayload {
   const { id: instance, ...worker } = handshake.worker;
   return { ...handshake, worker: { worker_name: instance, worker_instance_id: instance, ...worker } };
 }

@@ -8,12 +8,12 @@ import nodeManifest from "../fixtures/manifest.node.json" with { type: "json" };
 import payloads from "../fixtures/payloads.json" with { type: "json" };
 import full from "../fixtures/workflow.full.json" with { type: "json" };
 import sample from "../fixtures/workflow.sample.json" with { type: "json" };
-import { schemaDocuments } from "./documents.ts";
+import { buildSchemaDocuments } from "./documents.ts";
 
 type Plain = Record<string, unknown>;
 
 describe("published schemas", () => {
-  const documents = schemaDocuments();
+  const documents = buildSchemaDocuments();
   const control = [
     "handshake",
     "register",

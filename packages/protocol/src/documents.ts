@@ -1,13 +1,13 @@
 // The published contract as files: which JSON Schema documents exist, under which names. The generator writes them.
 
 import type { TSchema } from "typebox";
-import { type Dialect, envelopeShapes } from "./envelope.ts";
-import { type FrameType, frames, v1Types } from "./frames.ts";
+import { type Dialect, envelopeReaders } from "./envelope.ts";
+import { type FrameType, frameDefinitions, v1FrameTypes } from "./frames.ts";
 import { ManifestSchema } from "./manifest.ts";
-import { type PlainSchema, plainSchema } from "./schema-text.ts";
+import { type JsonSchemaObject, toJsonSchema } from "./schema-text.ts";
 import { WorkflowSchema } from "./workflow.ts";
 
-const controlFiles = {
+const controlSchemaFiles = {
   "control.handshake": "handshake",
   "control.register": "register",
   "control.session.accept": "session.accept",
@@ -20,19 +20,19 @@ const controlFiles = {
 } as const satisfies Partial<Record<FrameType, string>>;
 
 /** Path below docs/schema -> document. */
-export function schemaDocuments(): Record<string, PlainSchema> {
-  const documents: Record<string, PlainSchema> = {};
+export function buildSchemaDocuments(): Record<string, JsonSchemaObject> {
+  const documents: Record<string, JsonSchemaObject> = {};
   const add = (path: string, title: string, schema: TSchema) => {
-    documents[path] = { $schema: "https://json-schema.org/draft/2020-12/schema", title, ...plainSchema(schema) };
+    documents[path] = { $schema: "https://json-schema.org/draft/2020-12/schema", title, ...toJsonSchema(schema) };
   };
   const payload = (dialect: Dialect, type: FrameType): TSchema => {
-    const row = frames[dialect][type];
+    const row = frameDefinitions[dialect][type];
     if (row === undefined) throw new Error(`${type} does not exist in dialect ${dialect}`);
-    return row.shape.schema;
+    return row.reader.schema;
   };
 
-  add("ws/ws.envelope.schema.json", "Envelope, protocol v1", envelopeShapes.v1.schema);
-  for (const [spelling, type] of Object.entries(v1Types)) {
+  add("ws/ws.envelope.schema.json", "Envelope, protocol v1", envelopeReaders.v1.schema);
+  for (const [spelling, type] of Object.entries(v1FrameTypes)) {
     if (spelling === "command.error") continue; // the same document as `error`
     add(`ws/ws.${spelling}.schema.json`, `Payload of ${spelling}, protocol v1`, payload("v1", type));
   }
@@ -41,11 +41,12 @@ export function schemaDocuments(): Record<string, PlainSchema> {
     ["first", "session-first-generation"],
   ] as const) {
     const of = dialect === "v2" ? "protocol v2" : "protocol v2, first generation";
-    add(`${folder}/ws.envelope.schema.json`, `Envelope, ${of}`, envelopeShapes[dialect].schema);
-    for (const [type, file] of Object.entries(controlFiles) as [FrameType, string][])
-      if (type in frames[dialect]) add(`${folder}/${file}.schema.json`, `Payload of ${type}, ${of}`, payload(dialect, type));
+    add(`${folder}/ws.envelope.schema.json`, `Envelope, ${of}`, envelopeReaders[dialect].schema);
+    for (const [type, file] of Object.entries(controlSchemaFiles) as [FrameType, string][])
+      if (type in frameDefinitions[dialect])
+        add(`${folder}/${file}.schema.json`, `Payload of ${type}, ${of}`, payload(dialect, type));
     const biz = dialect === "v2" ? "biz" : `${folder}/biz`;
-    for (const type of Object.keys(frames[dialect]) as FrameType[])
+    for (const type of Object.keys(frameDefinitions[dialect]) as FrameType[])
       if (type.startsWith("biz."))
         add(`${biz}/${type.slice(4)}.schema.json`, `Payload of ${type}, ${of}`, payload(dialect, type));
   }

@@ -1,17 +1,18 @@
 import { describe, expect, it } from "vitest";
 import payloads from "../fixtures/payloads.json" with { type: "json" };
-import { encodeEnvelope, type OutgoingFrame, spliceJson, wireEnd } from "./encode.ts";
+import { createEnvelopeTemplate, encodeFrame, insertRawJson, type OutgoingFrame } from "./encode.ts";
 import { type Dialect, type Envelope, readEnvelope } from "./envelope.ts";
 import { Fault } from "./fault.ts";
-import { type FrameType, frames, readPayload } from "./frames.ts";
+import { type FrameType, frameDefinitions, readPayload } from "./frames.ts";
 import { readJson } from "./json.ts";
 
-const end = (dialect: Dialect) => wireEnd({ dialect, tenant: 'te"nant', sender: { role: "scheduler", id: "scheduler-control" } });
+const templateOf = (dialect: Dialect) =>
+  createEnvelopeTemplate({ dialect, tenant: 'te"nant', sender: { role: "scheduler", id: "scheduler-control" } });
 const base = { id: "m-1", ts: "2026-01-05T09:00:00.000Z" };
 const encode = (dialect: Dialect, frame: Omit<OutgoingFrame, "id" | "ts">) =>
-  JSON.parse(encodeEnvelope(end(dialect), { ...base, ...frame })) as Envelope;
+  JSON.parse(encodeFrame(templateOf(dialect), { ...base, ...frame })) as Envelope;
 const pairs = (["v1", "first", "v2"] as const).flatMap((dialect) =>
-  (Object.keys(frames[dialect]) as FrameType[])
+  (Object.keys(frameDefinitions[dialect]) as FrameType[])
     .filter((type) => dialect !== "v1" || type !== "control.handshake") // only workers send it, and ours speak v2
     .map((type) => ({ dialect, type, payload: payloads.v2[type] })),
 );
@@ -27,7 +28,7 @@ describe("outgoing frames", () => {
           : type === "biz.pkg.event"
             ? { ...payload, status: "failed" }
             : payload;
-    const text = encodeEnvelope(end(dialect), {
+    const text = encodeFrame(templateOf(dialect), {
       ...base,
       type,
       payload: said,
@@ -81,11 +82,11 @@ describe("outgoing frames", () => {
   });
 
   it("[C9] take stored JSON as it is", () => {
-    const text = spliceJson({ run_id: "r" }, { parameters: '{"big":12345678901234567890}' });
+    const text = insertRawJson({ run_id: "r" }, { parameters: '{"big":12345678901234567890}' });
 
     expect(text).toBe('{"run_id":"r","parameters":{"big":12345678901234567890}}');
-    expect(spliceJson({}, { a: "1", b: "[]" })).toBe('{"a":1,"b":[]}');
-    expect(spliceJson({ a: 1 }, {})).toBe('{"a":1}');
-    expect(encodeEnvelope(end("v2"), { ...base, type: "biz.exec.dispatch", payload: text })).toContain(`"payload":${text}}`);
+    expect(insertRawJson({}, { a: "1", b: "[]" })).toBe('{"a":1,"b":[]}');
+    expect(insertRawJson({ a: 1 }, {})).toBe('{"a":1}');
+    expect(encodeFrame(templateOf("v2"), { ...base, type: "biz.exec.dispatch", payload: text })).toContain(`"payload":${text}}`);
   });
 });

@@ -2,12 +2,12 @@
 // Numbers, windows and retries belong to the session room; this only writes what it is told.
 
 import type { Dialect } from "./envelope.ts";
-import { type FrameType, frames, wireTypeOf } from "./frames.ts";
+import { type FrameType, frameDefinitions, toWireType } from "./frames.ts";
 
 /** One end of a connection: what is the same in every frame it sends, written once. */
-export interface WireEnd {
+export interface EnvelopeTemplate {
   readonly dialect: Dialect;
-  readonly tail: string;
+  readonly fixedFields: string;
 }
 
 export interface OutgoingFrame {
@@ -26,47 +26,47 @@ export interface OutgoingFrame {
   readonly ackRequest?: boolean | undefined;
 }
 
-export function wireEnd(end: {
+export function createEnvelopeTemplate(template: {
   dialect: Dialect;
   tenant: string;
   sender: { role: "scheduler" | "worker"; id: string };
-}): WireEnd {
-  const tail = `,"tenant":${JSON.stringify(end.tenant)},"sender":${JSON.stringify({ role: end.sender.role, id: end.sender.id })}`;
-  return { dialect: end.dialect, tail };
+}): EnvelopeTemplate {
+  const fixedFields = `,"tenant":${JSON.stringify(template.tenant)},"sender":${JSON.stringify({ role: template.sender.role, id: template.sender.id })}`;
+  return { dialect: template.dialect, fixedFields };
 }
 
 /** The text of a frame. A type that the dialect does not have is a mistake of the caller, so it throws. */
-export function encodeEnvelope(end: WireEnd, frame: OutgoingFrame): string {
-  const { dialect } = end;
-  const type = wireTypeOf(dialect, frame.type);
+export function encodeFrame(template: EnvelopeTemplate, frame: OutgoingFrame): string {
+  const { dialect } = template;
+  const type = toWireType(dialect, frame.type);
   if (type === undefined) throw new Error(`${frame.type} does not exist in dialect ${dialect}`);
-  let text = `{"type":"${type}","id":${JSON.stringify(frame.id)},"ts":"${frame.ts}"${end.tail}`;
+  let text = `{"type":"${type}","id":${JSON.stringify(frame.id)},"ts":"${frame.ts}"${template.fixedFields}`;
   if (frame.corr !== undefined) text += `,"corr":${JSON.stringify(frame.corr)}`;
   const seq = dialect === "v2" ? frame.number : frame.runSeq;
   if (seq !== undefined) text += `,"seq":${seq}`;
   if (dialect === "first" && frame.number !== undefined) text += `,"session_seq":${frame.number}`;
   if (frame.ackFor !== undefined) text += `,"ack":{"for":${JSON.stringify(frame.ackFor)}}`;
   else if (frame.ackRequest) text += `,"ack":{"request":true}`;
-  return `${text},"payload":${payloadText(dialect, frame)}}`;
+  return `${text},"payload":${encodePayload(dialect, frame)}}`;
 }
 
-function payloadText(dialect: Dialect, frame: OutgoingFrame): string {
+function encodePayload(dialect: Dialect, frame: OutgoingFrame): string {
   if (typeof frame.payload === "string") return frame.payload;
-  return JSON.stringify(spellPayload(dialect, frame.type, frame.payload));
+  return JSON.stringify(toDialectPayload(dialect, frame.type, frame.payload));
 }
 
 /** A payload of ours in the words of the dialect. The older ones drop a frame with a field they do not know, so those go. */
-export function spellPayload(dialect: Dialect, type: string, payload: object): object {
+export function toDialectPayload(dialect: Dialect, type: string, payload: object): object {
   if (dialect === "v2") return payload;
-  const row = frames[dialect][type as FrameType];
+  const row = frameDefinitions[dialect][type as FrameType];
   if (row === undefined) return payload;
-  const spelled = row.spell ? row.spell(payload as never) : payload;
-  return row.shape.trim(spelled) as object;
+  const converted = row.toDialect ? row.toDialect(payload as never) : payload;
+  return row.reader.dropUnknownFields(converted) as object;
 }
 
 /** Puts values that are JSON text already into an object's text, without parsing them: stored bodies leave as they came. */
-export function spliceJson(object: object, texts: Readonly<Record<string, string>>): string {
+export function insertRawJson(object: object, rawValues: Readonly<Record<string, string>>): string {
   const open = JSON.stringify(object).slice(0, -1);
-  const spliced = Object.entries(texts).map(([key, text]) => `${JSON.stringify(key)}:${text}`);
-  return spliced.length === 0 ? `${open}}` : `${open}${open === "{" ? "" : ","}${spliced.join(",")}}`;
+  const rawFields = Object.entries(rawValues).map(([key, text]) => `${JSON.stringify(key)}:${text}`);
+  return rawFields.length === 0 ? `${open}}` : `${open}${open === "{" ? "" : ","}${rawFields.join(",")}}`;
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type Dialect, dialectOf, type Envelope, readEnvelope } from "./envelope.ts";
+import { type Dialect, detectDialect, type Envelope, readEnvelope } from "./envelope.ts";
 import { Fault } from "./fault.ts";
 
 const frame = {
@@ -11,14 +11,14 @@ const frame = {
   payload: { protocol: 1 },
 };
 const dialects: Dialect[] = ["v1", "first", "v2"];
-const message = (value: unknown, dialect?: Dialect) => {
+const faultMessageOf = (value: unknown, dialect?: Dialect) => {
   const read = readEnvelope(value, dialect);
   return read instanceof Fault ? `${read.code} ${read.message}` : "ok";
 };
 
 describe.each(dialects)("envelope of %s", (dialect) => {
   it.each(["type", "id", "ts", "tenant", "sender", "payload"])("[C1] is refused without %s", (field) => {
-    expect(message({ ...frame, [field]: undefined }, dialect)).toContain(`must have ${field}`);
+    expect(faultMessageOf({ ...frame, [field]: undefined }, dialect)).toContain(`must have ${field}`);
   });
 
   it.each([
@@ -45,7 +45,7 @@ describe.each(dialects)("envelope of %s", (dialect) => {
     ["flags", "a"],
     ["flags", [1]],
   ])("[C1] is refused when %s is %j, and the message names the field", (field, value) => {
-    expect(message({ ...frame, [field]: value }, dialect)).toMatch(new RegExp(`^E\\.FRAME\\.INVALID frame\\.${field}`));
+    expect(faultMessageOf({ ...frame, [field]: value }, dialect)).toMatch(new RegExp(`^E\\.FRAME\\.INVALID frame\\.${field}`));
   });
 
   it("[C1] takes every optional field, and null in its place as absent", () => {
@@ -58,7 +58,7 @@ describe.each(dialects)("envelope of %s", (dialect) => {
   });
 
   it.each([null, undefined, 7, "frame", [], [frame]])("[C1] is refused when the frame is %j", (value) => {
-    expect(message(value, dialect)).toContain("E.FRAME.INVALID");
+    expect(faultMessageOf(value, dialect)).toContain("E.FRAME.INVALID");
   });
 });
 
@@ -71,18 +71,18 @@ describe("unknown keys of an envelope", () => {
   });
 
   it("[C2] make a frame of the first generation wrong, at every level", () => {
-    expect(message({ ...frame, admin: true }, "first")).toBe("E.FRAME.INVALID frame must not have admin");
-    expect(message({ ...frame, sender: { ...frame.sender, x: 1 } }, "first")).toContain("frame.sender must not have x");
-    expect(message({ ...frame, ack: { x: 1 } }, "first")).toContain("frame.ack must not have x");
+    expect(faultMessageOf({ ...frame, admin: true }, "first")).toBe("E.FRAME.INVALID frame must not have admin");
+    expect(faultMessageOf({ ...frame, sender: { ...frame.sender, x: 1 } }, "first")).toContain("frame.sender must not have x");
+    expect(faultMessageOf({ ...frame, ack: { x: 1 } }, "first")).toContain("frame.ack must not have x");
   });
 
   it("[C2] cannot break a log line with their names", () => {
-    expect(message({ ...frame, "\n{forged}\u001b[31m": 1 }, "first")).not.toMatch(/[\n\u001b]/);
+    expect(faultMessageOf({ ...frame, "\n{forged}\u001b[31m": 1 }, "first")).not.toMatch(/[\n\u001b]/);
   });
 });
 
 describe("dialect", () => {
-  const first = (type: string, payload = {}) => dialectOf({ ...frame, type, payload } as Envelope);
+  const first = (type: string, payload = {}) => detectDialect({ ...frame, type, payload } as Envelope);
 
   it("[C3] is chosen by the first frame", () => {
     expect(first("handshake", { protocol: 2 })).toBe("v1");

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { EventSchema, type EventType } from "./events.ts";
-import { shape } from "./shape.ts";
+import { createSchemaReader } from "./shape.ts";
 
 describe("events", () => {
   const envelope = {
@@ -62,7 +62,7 @@ describe("events", () => {
     "command.ack": { commandId: "c", workerName: "w1", receivedAt: at },
     "command.error": { commandId: "c", workerName: "w1", error: { code: "E.TIMEOUT", message: "late" } },
   };
-  const reader = shape(EventSchema, { code: "E.INTERNAL", what: "event", unknown: "refuse" });
+  const reader = createSchemaReader(EventSchema, { code: "E.INTERNAL", subject: "event", unknownKeys: "refuse" });
 
   it.each(Object.entries(samples))("[C16] of type %s have their envelope and their data", (type, data) => {
     const event = { ...envelope, type, data: { kind: type, ...data } };

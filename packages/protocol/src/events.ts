@@ -3,142 +3,162 @@
 
 import Type, { type Static, type TProperties } from "typebox";
 import { NodeStatusSchema, RunNodeStatusSchema, RunSchema, RunStatusSchema } from "./rest.ts";
-import { bag, id, instant, int, json, list, name, oneOf, optional, text } from "./words.ts";
+import {
+  anyJson,
+  idString,
+  instantString,
+  integer,
+  listOf,
+  nameString,
+  oneOf,
+  openObject,
+  optional,
+  textString,
+} from "./words.ts";
 import { ResultErrorSchema, WorkflowNodeStateSchema } from "./workflow.ts";
 
-const node = {
-  runId: id(),
-  nodeId: id(),
-  taskId: optional(id("Which of several, where a node runs more than once.")),
-  hostNodeId: optional(id("Of a middleware: the node around which it is.")),
-  chainIndex: optional(int(0)),
+const nodeFields = {
+  runId: idString(),
+  nodeId: idString(),
+  taskId: optional(idString("Which of several, where a node runs more than once.")),
+  hostNodeId: optional(idString("Of a middleware: the node around which it is.")),
+  chainIndex: optional(integer(0)),
 };
-const artifact = {
-  runId: id(),
-  artifactId: id(),
-  nodeId: optional(id()),
+const artifactFields = {
+  runId: idString(),
+  artifactId: idString(),
+  nodeId: optional(idString()),
   url: optional(Type.String()),
-  expiresAt: optional(instant()),
-  sizeBytes: optional(int(0)),
+  expiresAt: optional(instantString()),
+  sizeBytes: optional(integer(0)),
 };
 
 /** `data` of every type of event; `kind` repeats the type, so that data alone can be told apart. */
-const data = <const K extends string, P extends TProperties>(kind: K, properties: P) =>
+const eventDataSchema = <const K extends string, P extends TProperties>(kind: K, properties: P) =>
   Type.Object({ kind: Type.Literal(kind), ...properties });
 
-export const eventData = {
-  "run.status": data("run.status", {
-    runId: id(),
+export const eventDataSchemas = {
+  "run.status": eventDataSchema("run.status", {
+    runId: idString(),
     status: RunStatusSchema,
-    startedAt: optional(instant()),
-    finishedAt: optional(instant()),
-    reason: optional(text()),
+    startedAt: optional(instantString()),
+    finishedAt: optional(instantString()),
+    reason: optional(textString()),
   }),
-  "run.snapshot": data("run.snapshot", {
+  "run.snapshot": eventDataSchema("run.snapshot", {
     run: RunSchema,
-    nodes: list(RunNodeStatusSchema),
-    asOf: optional(int(0, undefined, "Position of the log at which it is true: events up to it change nothing more.")),
+    nodes: listOf(RunNodeStatusSchema),
+    asOf: optional(integer(0, undefined, "Position of the log at which it is true: events up to it change nothing more.")),
   }),
-  "run.metrics": data("run.metrics", { runId: id(), metric: name(), value: Type.Number(), tags: optional(bag()) }),
-  "node.state": data("node.state", { ...node, state: WorkflowNodeStateSchema }),
-  "node.status": data("node.status", {
-    ...node,
+  "run.metrics": eventDataSchema("run.metrics", {
+    runId: idString(),
+    metric: nameString(),
+    value: Type.Number(),
+    tags: optional(openObject()),
+  }),
+  "node.state": eventDataSchema("node.state", { ...nodeFields, state: WorkflowNodeStateSchema }),
+  "node.status": eventDataSchema("node.status", {
+    ...nodeFields,
     status: Type.Union([NodeStatusSchema, oneOf(["dispatching", "completed"])]),
-    workerName: optional(name()),
-    seq: optional(int(0, undefined, "Of its dispatch, as in the node's detail; absent while it waits for one.")),
+    workerName: optional(nameString()),
+    seq: optional(integer(0, undefined, "Of its dispatch, as in the node's detail; absent while it waits for one.")),
     ackPending: optional(Type.Boolean()),
   }),
-  "node.error": data("node.error", { ...node, error: ResultErrorSchema }),
-  "node.result.snapshot": data("node.result.snapshot", {
-    ...node,
-    revision: int(0),
+  "node.error": eventDataSchema("node.error", { ...nodeFields, error: ResultErrorSchema }),
+  "node.result.snapshot": eventDataSchema("node.result.snapshot", {
+    ...nodeFields,
+    revision: integer(0),
     format: Type.Literal("json"),
-    content: bag(),
-    artifacts: list(
-      bag("As in the frame of the result: resource_id, worker_name, type, size_bytes, inline, expires_at, metadata."),
+    content: openObject(),
+    artifacts: listOf(
+      openObject("As in the frame of the result: resource_id, worker_name, type, size_bytes, inline, expires_at, metadata."),
     ),
-    summary: optional(text()),
+    summary: optional(textString()),
     complete: Type.Boolean(),
   }),
-  "node.result.delta": data("node.result.delta", {
-    ...node,
-    revision: int(0),
-    sequence: int(0),
+  "node.result.delta": eventDataSchema("node.result.delta", {
+    ...nodeFields,
+    revision: integer(0),
+    sequence: integer(0),
     operation: oneOf(["append", "replace", "remove", "patch"]),
     path: optional(Type.String({ description: "JSON pointer relative to the node's results." })),
-    payload: optional(bag()),
+    payload: optional(openObject()),
     patches: optional(
-      list(Type.Object({ op: name(), path: Type.String(), from: optional(Type.String()), value: optional(json()) })),
+      listOf(Type.Object({ op: nameString(), path: Type.String(), from: optional(Type.String()), value: optional(anyJson()) })),
     ),
-    chunkMeta: optional(bag()),
+    chunkMeta: optional(openObject()),
     terminal: Type.Boolean(),
   }),
-  "artifact.ready": data("artifact.ready", artifact),
-  "artifact.removed": data("artifact.removed", { ...artifact, reason: optional(name()) }),
-  "worker.heartbeat": data("worker.heartbeat", {
-    workerName: name(),
-    at: instant(),
-    queues: list(name()),
-    instanceId: id(),
-    hostname: name(),
-    version: name(),
+  "artifact.ready": eventDataSchema("artifact.ready", artifactFields),
+  "artifact.removed": eventDataSchema("artifact.removed", { ...artifactFields, reason: optional(nameString()) }),
+  "worker.heartbeat": eventDataSchema("worker.heartbeat", {
+    workerName: nameString(),
+    at: instantString(),
+    queues: listOf(nameString()),
+    instanceId: idString(),
+    hostname: nameString(),
+    version: nameString(),
     connected: Type.Boolean(),
     registered: Type.Boolean(),
-    heartbeat: optional(bag()),
+    heartbeat: optional(openObject()),
   }),
-  "worker.package": data("worker.package", {
-    workerName: name(),
-    package: id(),
-    version: id(),
-    status: name(),
-    message: optional(text()),
+  "worker.package": eventDataSchema("worker.package", {
+    workerName: nameString(),
+    package: idString(),
+    version: idString(),
+    status: nameString(),
+    message: optional(textString()),
   }),
-  "wire.frame": data("wire.frame", {
-    workerName: name(),
-    session: optional(id("Absent before there is one.")),
+  "wire.frame": eventDataSchema("wire.frame", {
+    workerName: nameString(),
+    session: optional(idString("Absent before there is one.")),
     direction: oneOf(["in", "out"]),
-    type: id("As the present protocol calls it, whichever the worker speaks."),
-    id: id(),
-    seq: optional(int(0)),
-    corr: optional(id()),
+    type: idString("As the present protocol calls it, whichever the worker speaks."),
+    id: idString(),
+    seq: optional(integer(0)),
+    corr: optional(idString()),
     ack: optional(
       Type.Object({
         request: optional(Type.Boolean()),
-        for: optional(id("The frame that is acknowledged.")),
+        for: optional(idString("The frame that is acknowledged.")),
         seq: optional(Type.Integer({ description: "All frames up to this number are; below 0 none." })),
         ok: optional(Type.Boolean()),
       }),
     ),
-    bytes: int(0),
-    run: optional(id()),
-    task: optional(id()),
-    tasks: optional(list(name("Of a batch: task#fence."))),
-    code: optional(name()),
-    skipped: optional(int(1, undefined, "How many frames were left out since the last one that was told.")),
+    bytes: integer(0),
+    run: optional(idString()),
+    task: optional(idString()),
+    tasks: optional(listOf(nameString("Of a batch: task#fence."))),
+    code: optional(nameString()),
+    skipped: optional(integer(1, undefined, "How many frames were left out since the last one that was told.")),
   }),
-  "command.ack": data("command.ack", { commandId: id(), workerName: name(), receivedAt: instant() }),
-  "command.error": data("command.error", { commandId: id(), workerName: name(), error: ResultErrorSchema }),
+  "command.ack": eventDataSchema("command.ack", { commandId: idString(), workerName: nameString(), receivedAt: instantString() }),
+  "command.error": eventDataSchema("command.error", {
+    commandId: idString(),
+    workerName: nameString(),
+    error: ResultErrorSchema,
+  }),
 } as const;
 
-export type EventType = keyof typeof eventData;
-export type EventData<K extends EventType = EventType> = { [T in K]: Static<(typeof eventData)[T]> }[K];
+export type EventType = keyof typeof eventDataSchemas;
+export type EventData<K extends EventType = EventType> = { [T in K]: Static<(typeof eventDataSchemas)[T]> }[K];
 
-const eventTypes = Object.keys(eventData) as EventType[];
+const eventTypes = Object.keys(eventDataSchemas) as EventType[];
 
 export const EventSchema = Type.Object({
   version: Type.Literal("v1"),
-  id: optional(id("Same as the id line of the stream; what Last-Event-ID names. A volatile event has none.")),
+  id: optional(idString("Same as the id line of the stream; what Last-Event-ID names. A volatile event has none.")),
   type: oneOf(eventTypes),
-  occurredAt: instant(),
+  occurredAt: instantString(),
   scope: Type.Object({
-    tenant: id(),
-    runId: optional(id()),
-    workerName: optional(name()),
-    clientSessionId: optional(id()),
-    clientInstanceId: optional(id()),
+    tenant: idString(),
+    runId: optional(idString()),
+    workerName: optional(nameString()),
+    clientSessionId: optional(idString()),
+    clientInstanceId: optional(idString()),
   }),
   replayed: optional(Type.Boolean()),
-  correlationId: optional(id()),
+  correlationId: optional(idString()),
   meta: optional(
     Type.Object(
       {
@@ -147,10 +167,10 @@ export const EventSchema = Type.Object({
       { additionalProperties: true },
     ),
   ),
-  data: Type.Union(eventTypes.map((type) => eventData[type])),
+  data: Type.Union(eventTypes.map((type) => eventDataSchemas[type])),
 });
 
 /** One event of the stream. */
 export type ServerEvent<K extends EventType = EventType> = {
-  [T in K]: Omit<Static<typeof EventSchema>, "type" | "data"> & { type: T; data: Static<(typeof eventData)[T]> };
+  [T in K]: Omit<Static<typeof EventSchema>, "type" | "data"> & { type: T; data: Static<(typeof eventDataSchemas)[T]> };
 }[K];

@@ -2,183 +2,211 @@
 // The base schema of each is what the workers in the field know; ours adds the fence, v1 says worker_id for worker_name.
 
 import Type, { type Static } from "typebox";
-import { heldList } from "./control.ts";
+import { heldTaskList } from "./control.ts";
 import { limits } from "./limits.ts";
-import { bag, id, instant, int, list, map, name, oneOf, optional, prose, text } from "./words.ts";
+import {
+  idString,
+  instantString,
+  integer,
+  listOf,
+  mapOf,
+  nameString,
+  nonEmptyText,
+  oneOf,
+  openObject,
+  optional,
+  textString,
+} from "./words.ts";
 
-const refRest = { type: name(), scope: optional(name()), expires_at: optional(instant()), metadata: optional(bag()) };
-const refList = <T extends { worker_name: ReturnType<typeof id> } | { worker_id: ReturnType<typeof id> }>(worker: T) =>
-  list(Type.Object({ resource_id: id(), ...worker, ...refRest }), 1_000);
-const affinity = Type.Object({ key: id(), mode: optional(oneOf(["sticky", "preferred"])), expires_at: optional(instant()) });
+const resourceRefFields = {
+  type: nameString(),
+  scope: optional(nameString()),
+  expires_at: optional(instantString()),
+  metadata: optional(openObject()),
+};
+const resourceRefList = <T extends { worker_name: ReturnType<typeof idString> } | { worker_id: ReturnType<typeof idString> }>(
+  worker: T,
+) => listOf(Type.Object({ resource_id: idString(), ...worker, ...resourceRefFields }), 1_000);
+const affinity = Type.Object({
+  key: idString(),
+  mode: optional(oneOf(["sticky", "preferred"])),
+  expires_at: optional(instantString()),
+});
 
-const dispatchRest = {
-  run_id: id(),
-  task_id: id(),
-  node_id: id(),
-  node_type: id(),
-  package_name: id(),
-  package_version: id(),
-  parameters: bag(),
-  constraints: Type.Object({ timeout_ms: optional(int(1)) }),
-  concurrency_key: optional(id()),
-  priority: optional(int(Number.MIN_SAFE_INTEGER)),
-  host_node_id: optional(id()),
-  middleware_chain: optional(list(id(), 1_000)),
-  chain_index: optional(int(0)),
+const dispatchFields = {
+  run_id: idString(),
+  task_id: idString(),
+  node_id: idString(),
+  node_type: idString(),
+  package_name: idString(),
+  package_version: idString(),
+  parameters: openObject(),
+  constraints: Type.Object({ timeout_ms: optional(integer(1)) }),
+  concurrency_key: optional(idString()),
+  priority: optional(integer(Number.MIN_SAFE_INTEGER)),
+  host_node_id: optional(idString()),
+  middleware_chain: optional(listOf(idString(), 1_000)),
+  chain_index: optional(integer(0)),
   affinity: optional(affinity),
 };
-export const DispatchFirstSchema = Type.Object({ ...dispatchRest, resource_refs: optional(refList({ worker_name: id() })) });
-export const DispatchV1Schema = Type.Object({ ...dispatchRest, resource_refs: optional(refList({ worker_id: id() })) });
-export const DispatchSchema = Type.Object({
-  ...DispatchFirstSchema.properties,
-  fence: optional(int(0, undefined, "Under which the attempt was granted; echo it in every word about the task.")),
-  attempt: optional(int(1)),
+export const DispatchFirstGenSchema = Type.Object({
+  ...dispatchFields,
+  resource_refs: optional(resourceRefList({ worker_name: idString() })),
 });
-export type Dispatch = Static<typeof DispatchSchema>;
+export const DispatchV1Schema = Type.Object({
+  ...dispatchFields,
+  resource_refs: optional(resourceRefList({ worker_id: idString() })),
+});
+export const DispatchSchema = Type.Object({
+  ...DispatchFirstGenSchema.properties,
+  fence: optional(integer(0, undefined, "Under which the attempt was granted; echo it in every word about the task.")),
+  attempt: optional(integer(1)),
+});
+export type DispatchPayload = Static<typeof DispatchSchema>;
 
-const chunk = Type.Object({
+const chunkSchema = Type.Object({
   channel: oneOf(["stdout", "stderr", "log", "llm", "metric", "custom"]),
-  index: optional(int(0)),
-  mime_type: optional(name()),
+  index: optional(integer(0)),
+  mime_type: optional(nameString()),
   text: optional(Type.String()),
   data_base64: optional(Type.String()),
-  metadata: optional(bag()),
+  metadata: optional(openObject()),
 });
-export type Chunk = Static<typeof chunk>;
+export type OutputChunk = Static<typeof chunkSchema>;
 
-export const FeedbackFirstSchema = Type.Object({
-  run_id: id(),
-  task_id: id(),
+export const FeedbackFirstGenSchema = Type.Object({
+  run_id: idString(),
+  task_id: idString(),
   stage: optional(Type.String({ minLength: 1, maxLength: limits.nameCharsMax })),
   progress: optional(Type.Number({ minimum: 0, maximum: 1 })),
-  message: optional(text()),
-  chunks: optional(list(chunk, limits.chunksMax)),
-  metrics: optional(map(Type.Number())),
-  metadata: optional(bag()),
+  message: optional(textString()),
+  chunks: optional(listOf(chunkSchema, limits.chunksMax)),
+  metrics: optional(mapOf(Type.Number())),
+  metadata: optional(openObject()),
 });
-export const FeedbackSchema = Type.Object({ ...FeedbackFirstSchema.properties, fence: optional(int(0)) });
-export type Feedback = Static<typeof FeedbackSchema>;
+export const FeedbackSchema = Type.Object({ ...FeedbackFirstGenSchema.properties, fence: optional(integer(0)) });
+export type FeedbackPayload = Static<typeof FeedbackSchema>;
 
-const artifactRest = {
-  type: name(),
-  size_bytes: optional(int(0)),
+const artifactFields = {
+  type: nameString(),
+  size_bytes: optional(integer(0)),
   inline: optional(Type.Boolean()),
-  expires_at: optional(instant()),
-  metadata: optional(bag()),
+  expires_at: optional(instantString()),
+  metadata: optional(openObject()),
 };
-const artifact = Type.Object({ resource_id: id(), worker_name: id(), ...artifactRest });
-export type Artifact = Static<typeof artifact>;
+const artifactSchema = Type.Object({ resource_id: idString(), worker_name: idString(), ...artifactFields });
+export type ResultArtifact = Static<typeof artifactSchema>;
 
-const resultRest = {
-  run_id: id(),
-  task_id: id(),
+const resultFields = {
+  run_id: idString(),
+  task_id: idString(),
   status: oneOf(["SUCCEEDED", "FAILED", "SKIPPED", "CANCELLED"]),
-  result: bag(),
-  duration_ms: optional(int(0)),
-  metadata: optional(bag()),
-  error: optional(Type.Object({ code: id(), message: prose(), remediation: optional(text()) })),
+  result: openObject(),
+  duration_ms: optional(integer(0)),
+  metadata: optional(openObject()),
+  error: optional(Type.Object({ code: idString(), message: nonEmptyText(), remediation: optional(textString()) })),
 };
-export const ResultFirstSchema = Type.Object({ ...resultRest, artifacts: optional(list(artifact, 1_000)) });
+export const ResultFirstGenSchema = Type.Object({ ...resultFields, artifacts: optional(listOf(artifactSchema, 1_000)) });
 export const ResultV1Schema = Type.Object({
-  ...resultRest,
-  artifacts: optional(list(Type.Object({ resource_id: id(), worker_id: id(), ...artifactRest }), 1_000)),
+  ...resultFields,
+  artifacts: optional(listOf(Type.Object({ resource_id: idString(), worker_id: idString(), ...artifactFields }), 1_000)),
 });
-export const ResultSchema = Type.Object({ ...ResultFirstSchema.properties, fence: optional(int(0)) });
-export type Result = Static<typeof ResultSchema>;
+export const ResultSchema = Type.Object({ ...ResultFirstGenSchema.properties, fence: optional(integer(0)) });
+export type ResultPayload = Static<typeof ResultSchema>;
 
-export const ExecErrorFirstSchema = Type.Object({
-  code: id(),
-  message: prose(),
-  remediation: optional(text()),
-  context: optional(Type.Object({ where: optional(name()), details: optional(bag()) })),
+export const ExecErrorFirstGenSchema = Type.Object({
+  code: idString(),
+  message: nonEmptyText(),
+  remediation: optional(textString()),
+  context: optional(Type.Object({ where: optional(nameString()), details: optional(openObject()) })),
 });
 export const ExecErrorSchema = Type.Object({
-  ...ExecErrorFirstSchema.properties,
-  run_id: optional(id()),
-  task_id: optional(id()),
-  fence: optional(int(0)),
+  ...ExecErrorFirstGenSchema.properties,
+  run_id: optional(idString()),
+  task_id: optional(idString()),
+  fence: optional(integer(0)),
 });
-export type ExecError = Static<typeof ExecErrorSchema>;
+export type ExecErrorPayload = Static<typeof ExecErrorSchema>;
 
-export const NextRequestFirstSchema = Type.Object({
-  requestId: id(),
-  runId: id(),
-  nodeId: id(),
-  middlewareId: id(),
-  chainIndex: optional(int(0)),
-  hostCtx: optional(bag()),
-  middlewareCtx: optional(bag()),
-  payload: optional(bag()),
-  timeoutMs: optional(int(1)),
+export const NextRequestFirstGenSchema = Type.Object({
+  requestId: idString(),
+  runId: idString(),
+  nodeId: idString(),
+  middlewareId: idString(),
+  chainIndex: optional(integer(0)),
+  hostCtx: optional(openObject()),
+  middlewareCtx: optional(openObject()),
+  payload: optional(openObject()),
+  timeoutMs: optional(integer(1)),
 });
 /** A node may run more than once in a run, so ours say which attempt asks. */
 export const NextRequestSchema = Type.Object({
-  ...NextRequestFirstSchema.properties,
-  task_id: optional(id()),
-  fence: optional(int(0)),
+  ...NextRequestFirstGenSchema.properties,
+  task_id: optional(idString()),
+  fence: optional(integer(0)),
 });
-export type NextRequest = Static<typeof NextRequestSchema>;
+export type NextRequestPayload = Static<typeof NextRequestSchema>;
 
 export const NextResponseSchema = Type.Object({
-  requestId: id(),
-  runId: id(),
-  nodeId: id(),
-  middlewareId: id(),
-  result: optional(bag()),
-  error: optional(bag()),
-  trace: optional(bag()),
+  requestId: idString(),
+  runId: idString(),
+  nodeId: idString(),
+  middlewareId: idString(),
+  result: optional(openObject()),
+  error: optional(openObject()),
+  trace: optional(openObject()),
 });
-export type NextResponse = Static<typeof NextResponseSchema>;
+export type NextResponsePayload = Static<typeof NextResponseSchema>;
 
 /** Only for workers that announce the feature `cancel`. */
 export const CancelSchema = Type.Object({
-  run_id: id(),
-  task_id: id(),
-  fence: optional(int(0)),
-  reason: optional(text()),
-  grace_ms: optional(int(0)),
+  run_id: idString(),
+  task_id: idString(),
+  fence: optional(integer(0)),
+  reason: optional(textString()),
+  grace_ms: optional(integer(0)),
 });
-export type Cancel = Static<typeof CancelSchema>;
+export type CancelPayload = Static<typeof CancelSchema>;
 
 /** What a worker runs, said right after accept when it was not part of register. */
-export const InventorySchema = Type.Object({ boot_id: optional(id()), running: heldList });
-export type Inventory = Static<typeof InventorySchema>;
+export const InventorySchema = Type.Object({ boot_id: optional(idString()), running: heldTaskList });
+export type InventoryPayload = Static<typeof InventorySchema>;
 
 /** What a worker kept under a name and keeps no longer. */
 export const ResourceRemovedSchema = Type.Object({
-  items: Type.Array(Type.Object({ resource_id: id(), reason: oneOf(["evicted", "expired", "released", "lost"]) }), {
+  items: Type.Array(Type.Object({ resource_id: idString(), reason: oneOf(["evicted", "expired", "released", "lost"]) }), {
     minItems: 1,
     maxItems: limits.batchItemsMax,
   }),
 });
-export type ResourceRemoved = Static<typeof ResourceRemovedSchema>;
+export type ResourceRemovedPayload = Static<typeof ResourceRemovedSchema>;
 
-const batch = { minItems: 1, maxItems: limits.batchItemsMax };
-export const DispatchBatchSchema = Type.Object({ items: Type.Array(DispatchSchema, batch) });
-export type DispatchBatch = Static<typeof DispatchBatchSchema>;
-export const ResultBatchSchema = Type.Object({ items: Type.Array(ResultSchema, batch) });
-export type ResultBatch = Static<typeof ResultBatchSchema>;
+const batchSize = { minItems: 1, maxItems: limits.batchItemsMax };
+export const DispatchBatchSchema = Type.Object({ items: Type.Array(DispatchSchema, batchSize) });
+export type DispatchBatchPayload = Static<typeof DispatchBatchSchema>;
+export const ResultBatchSchema = Type.Object({ items: Type.Array(ResultSchema, batchSize) });
+export type ResultBatchPayload = Static<typeof ResultBatchSchema>;
 
-type WithRefs<R> = { resource_refs?: R[] };
+type WithResourceRefs<R> = { resource_refs?: R[] };
 type WithArtifacts<A> = { artifacts?: A[] };
 
 /** v1's worker_id is our worker_name, in refs and artifacts alike. */
-const nameOf = <T extends { worker_id: string }>({ worker_id, ...rest }: T) => ({ ...rest, worker_name: worker_id });
-const idOf = <T extends { worker_name: string }>({ worker_name, ...rest }: T) => ({ ...rest, worker_id: worker_name });
+const workerIdToName = <T extends { worker_id: string }>({ worker_id, ...rest }: T) => ({ ...rest, worker_name: worker_id });
+const workerNameToId = <T extends { worker_name: string }>({ worker_name, ...rest }: T) => ({ ...rest, worker_id: worker_name });
 
-export function normaliseDispatchV1<R extends { worker_id: string }, T extends WithRefs<R>>(dispatch: T) {
+export function normaliseDispatchV1<R extends { worker_id: string }, T extends WithResourceRefs<R>>(dispatch: T) {
   const { resource_refs, ...rest } = dispatch;
-  return resource_refs ? { ...rest, resource_refs: resource_refs.map(nameOf) } : rest;
+  return resource_refs ? { ...rest, resource_refs: resource_refs.map(workerIdToName) } : rest;
 }
-export function spellDispatchV1<R extends { worker_name: string }, T extends WithRefs<R>>(dispatch: T) {
+export function formatDispatchV1<R extends { worker_name: string }, T extends WithResourceRefs<R>>(dispatch: T) {
   const { resource_refs, ...rest } = dispatch;
-  return resource_refs ? { ...rest, resource_refs: resource_refs.map(idOf) } : rest;
+  return resource_refs ? { ...rest, resource_refs: resource_refs.map(workerNameToId) } : rest;
 }
 export function normaliseResultV1<A extends { worker_id: string }, T extends WithArtifacts<A>>(result: T) {
   const { artifacts, ...rest } = result;
-  return artifacts ? { ...rest, artifacts: artifacts.map(nameOf) } : rest;
+  return artifacts ? { ...rest, artifacts: artifacts.map(workerIdToName) } : rest;
 }
-export function spellResultV1<A extends { worker_name: string }, T extends WithArtifacts<A>>(result: T) {
+export function formatResultV1<A extends { worker_name: string }, T extends WithArtifacts<A>>(result: T) {
   const { artifacts, ...rest } = result;
-  return artifacts ? { ...rest, artifacts: artifacts.map(idOf) } : rest;
+  return artifacts ? { ...rest, artifacts: artifacts.map(workerNameToId) } : rest;
 }

@@ -26,54 +26,68 @@ export interface SchemaNode {
   readonly $defs?: Readonly<Record<string, SchemaNode>>;
 }
 
-export interface Wrong {
+export interface SchemaViolation {
   readonly path: readonly string[];
   readonly expected: string;
 }
 
-type Defs = Readonly<Record<string, SchemaNode>>;
+type SchemaDefinitions = Readonly<Record<string, SchemaNode>>;
 
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The first thing that is wrong, or undefined if nothing is. */
-export function findWrong(node: SchemaNode, value: unknown, path: readonly string[] = [], defs: Defs = {}): Wrong | undefined {
-  for (const wrong of wrongsIn(node, value, path, defs)) return wrong;
+export function findFirstViolation(
+  node: SchemaNode,
+  value: unknown,
+  path: readonly string[] = [],
+  defs: SchemaDefinitions = {},
+): SchemaViolation | undefined {
+  for (const violation of findViolations(node, value, path, defs)) return violation;
   return undefined;
 }
 
 /** What is wrong, in the order of the schema, found as far as it is asked for. */
-export function* wrongsIn(node: SchemaNode, value: unknown, path: readonly string[] = [], defs: Defs = {}): Generator<Wrong> {
+export function* findViolations(
+  node: SchemaNode,
+  value: unknown,
+  path: readonly string[] = [],
+  defs: SchemaDefinitions = {},
+): Generator<SchemaViolation> {
   if (node.$defs || node.$ref !== undefined) {
     const known = node.$defs ?? defs;
     const target = known[node.$ref ?? ""];
-    if (target) yield* wrongsIn(target, value, path, known);
+    if (target) yield* findViolations(target, value, path, known);
   } else if (node.anyOf) {
-    const wrong = wrongInUnion(node.anyOf, value, path, defs);
-    if (wrong) yield wrong;
-  } else if (node.type === "object" && isRecord(value)) yield* wrongsInObject(node, value, path, defs);
-  else if (node.type === "array" && Array.isArray(value)) yield* wrongsInArray(node, value, path, defs);
+    const violation = findUnionViolation(node.anyOf, value, path, defs);
+    if (violation) yield violation;
+  } else if (node.type === "object" && isRecord(value)) yield* findObjectViolations(node, value, path, defs);
+  else if (node.type === "array" && Array.isArray(value)) yield* findArrayViolations(node, value, path, defs);
   else {
-    const expected = wrongWordOf(node, value) ?? wrongPlain(node, value);
+    const expected = describeConstOrEnumViolation(node, value) ?? describePrimitiveViolation(node, value);
     if (expected !== undefined) yield { path, expected };
   }
 }
 
-const wrongWordOf = (node: SchemaNode, value: unknown): string | undefined =>
-  node.const !== undefined ? wrongWord([node.const], value) : node.enum ? wrongWord(node.enum, value) : undefined;
+const describeConstOrEnumViolation = (node: SchemaNode, value: unknown): string | undefined =>
+  node.const !== undefined
+    ? describeAllowedValuesViolation([node.const], value)
+    : node.enum
+      ? describeAllowedValuesViolation(node.enum, value)
+      : undefined;
 
-function wrongPlain(node: SchemaNode, value: unknown): string | undefined {
+function describePrimitiveViolation(node: SchemaNode, value: unknown): string | undefined {
   switch (node.type) {
     case "object":
       return "must be an object";
     case "array":
       return "must be a list";
     case "string":
-      return typeof value === "string" ? wrongString(node, value) : "must be a string";
+      return typeof value === "string" ? describeStringViolation(node, value) : "must be a string";
     case "integer":
     case "number":
-      return wrongNumber(node, value);
+      return describeNumberViolation(node, value);
     case "boolean":
       return typeof value === "boolean" ? undefined : "must be true or false";
     case "null":
@@ -83,43 +97,48 @@ function wrongPlain(node: SchemaNode, value: unknown): string | undefined {
   }
 }
 
-function wrongWord(words: readonly unknown[], value: unknown): string | undefined {
-  if (words.includes(value)) return undefined;
-  return words.length > 12 ? "must be one of the words known there" : `must be one of ${words.map(String).join(", ")}`;
+function describeAllowedValuesViolation(allowed: readonly unknown[], value: unknown): string | undefined {
+  if (allowed.includes(value)) return undefined;
+  return allowed.length > 12 ? "must be one of the words known there" : `must be one of ${allowed.map(String).join(", ")}`;
 }
 
-type InObject = Record<string, unknown>;
-function* wrongsInObject(node: SchemaNode, value: InObject, path: readonly string[], defs: Defs): Generator<Wrong> {
+type ObjectValue = Record<string, unknown>;
+function* findObjectViolations(
+  node: SchemaNode,
+  value: ObjectValue,
+  path: readonly string[],
+  defs: SchemaDefinitions,
+): Generator<SchemaViolation> {
   const missing = node.required?.filter((key) => !Object.hasOwn(value, key)) ?? [];
   if (missing.length > 0) yield { path, expected: `must have ${missing.join(", ")}` };
   const properties = node.properties ?? {};
   for (const [key, child] of Object.entries(properties))
-    if (Object.hasOwn(value, key)) yield* wrongsIn(child, value[key], [...path, key], defs);
+    if (Object.hasOwn(value, key)) yield* findViolations(child, value[key], [...path, key], defs);
   const others = node.additionalProperties;
   if (others === undefined || others === true) return;
   for (const key of Object.keys(value)) {
     if (Object.hasOwn(properties, key)) continue;
-    if (others === false) yield { path, expected: `must not have ${printable(key)}` };
-    else yield* wrongsIn(others, value[key], [...path, key], defs);
+    if (others === false) yield { path, expected: `must not have ${escapeForMessage(key)}` };
+    else yield* findViolations(others, value[key], [...path, key], defs);
   }
 }
 
-function* wrongsInArray(
+function* findArrayViolations(
   node: SchemaNode,
   value: readonly unknown[],
   path: readonly string[],
-  defs: Defs,
-): Generator<Wrong, void> {
+  defs: SchemaDefinitions,
+): Generator<SchemaViolation, void> {
   if (node.minItems !== undefined && value.length < node.minItems)
     yield { path, expected: `must have at least ${node.minItems} items` };
   // What is too long is not looked through.
   if (node.maxItems !== undefined && value.length > node.maxItems)
     return yield { path, expected: `must have at most ${node.maxItems} items` };
   for (const [index, item] of node.items ? value.entries() : [])
-    yield* wrongsIn(node.items as SchemaNode, item, [...path, String(index)], defs);
+    yield* findViolations(node.items as SchemaNode, item, [...path, String(index)], defs);
 }
 
-function wrongString(node: SchemaNode, value: string): string | undefined {
+function describeStringViolation(node: SchemaNode, value: string): string | undefined {
   if (node.minLength !== undefined && value.length < node.minLength) return "must not be empty";
   // Characters are at most as many as UTF-16 units and at least half as many; the patterns below never see more than that.
   if (node.maxLength !== undefined && value.length > 2 * node.maxLength) return `must have at most ${node.maxLength} characters`;
@@ -130,7 +149,7 @@ function wrongString(node: SchemaNode, value: string): string | undefined {
   return undefined;
 }
 
-function wrongNumber(node: SchemaNode, value: unknown): string | undefined {
+function describeNumberViolation(node: SchemaNode, value: unknown): string | undefined {
   if (typeof value !== "number" || !Number.isFinite(value))
     return node.type === "integer" ? "must be a whole number" : "must be a number";
   if (node.type === "integer" && !Number.isInteger(value)) return "must be a whole number";
@@ -140,20 +159,25 @@ function wrongNumber(node: SchemaNode, value: unknown): string | undefined {
 }
 
 /** Of the forms a value may have, the one that was meant is probably the one that goes wrong deepest inside. */
-function wrongInUnion(forms: readonly SchemaNode[], value: unknown, path: readonly string[], defs: Defs): Wrong | undefined {
-  let deepest: Wrong | undefined;
-  const said = new Set<string>();
+function findUnionViolation(
+  forms: readonly SchemaNode[],
+  value: unknown,
+  path: readonly string[],
+  defs: SchemaDefinitions,
+): SchemaViolation | undefined {
+  let deepest: SchemaViolation | undefined;
+  const expectations = new Set<string>();
   for (const form of forms) {
-    const wrong = findWrong(form, value, path, defs);
-    if (wrong === undefined) return undefined;
-    if (wrong.path.length === path.length) said.add(wrong.expected);
-    if (deepest === undefined || wrong.path.length > deepest.path.length) deepest = wrong;
+    const violation = findFirstViolation(form, value, path, defs);
+    if (violation === undefined) return undefined;
+    if (violation.path.length === path.length) expectations.add(violation.expected);
+    if (deepest === undefined || violation.path.length > deepest.path.length) deepest = violation;
   }
   if (deepest === undefined || deepest.path.length > path.length) return deepest;
-  return { path, expected: [...said].slice(0, 4).join(", or ") };
+  return { path, expected: [...expectations].slice(0, 4).join(", or ") };
 }
 
 /** Keys come from the peer, so a word may hold anything; nothing of it may break a log line. */
-export function printable(word: string): string {
-  return JSON.stringify(word.slice(0, 100)).slice(1, -1);
+export function escapeForMessage(text: string): string {
+  return JSON.stringify(text.slice(0, 100)).slice(1, -1);
 }

@@ -8,7 +8,7 @@ const origins: Record<FaultRow["since"], string> = {
   own: "Our own",
 };
 
-export function faultPage(): string {
+export function renderFaultPage(): string {
   const sections = (Object.keys(origins) as FaultRow["since"][]).map((since) => {
     const rows = Object.entries(faultCodes)
       .filter(([, row]) => row.since === since)

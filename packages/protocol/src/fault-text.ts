@@ -3,16 +3,16 @@
 
 import { isFaultCode } from "./fault-codes.ts";
 
-export interface FaultWords {
+export interface FaultSummary {
   /** Of the table of faults, or one that only this program has. */
   readonly code: string;
   readonly message: string;
   readonly problems?: readonly string[];
   /** What to try next, if there is something honest to say. */
-  readonly next?: string | null | undefined;
+  readonly suggestion?: string | null | undefined;
 }
 
-export function faultText({ code, message, problems = [], next }: FaultWords): string {
+export function formatFault({ code, message, problems = [], suggestion: next }: FaultSummary): string {
   const lines = [`error ${code}: ${message}`, ...problems.map((problem) => `  ${problem}`)];
   if (next) lines.push(`try: ${next}`);
   if (isFaultCode(code)) lines.push(`docs: docs/faults.md#${code}`);
@@ -20,11 +20,11 @@ export function faultText({ code, message, problems = [], next }: FaultWords): s
 }
 
 /** Settings that cannot be used, all at once; one alone is the sentence itself. */
-export function settingsText(problems: readonly string[], next: string): string {
+export function formatSettingsFault(problems: readonly string[], next: string): string {
   const [only] = problems;
-  const words =
+  const summary =
     problems.length === 1 && only !== undefined
       ? { message: only }
       : { message: `${problems.length} settings cannot be used:`, problems };
-  return faultText({ code: "E.CONFIG.INVALID", ...words, next });
+  return formatFault({ code: "E.CONFIG.INVALID", ...summary, suggestion: next });
 }

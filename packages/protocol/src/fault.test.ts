@@ -1,23 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { Fault, fault } from "./fault.ts";
 import { type FaultCode, faultCodes, isFaultCode } from "./fault-codes.ts";
-import { faultPage } from "./fault-page.ts";
+import { renderFaultPage } from "./fault-page.ts";
 
-const fromSeeds = `E.AUTH.INVALID_TOKEN E.AUTH.MTLS_REQUIRED E.SESSION.STALE_BINDING E.SESSION.DENIED E.CMD.UNKNOWN
+const specificationCodes = `E.AUTH.INVALID_TOKEN E.AUTH.MTLS_REQUIRED E.SESSION.STALE_BINDING E.SESSION.DENIED E.CMD.UNKNOWN
   E.CMD.CONCURRENCY_VIOLATION E.RESULT.DUPLICATE E.RESULT.SEQ_GAP E.PKG.INVALID E.PKG.PERMISSION E.DISPATCH.UNAVAILABLE
   E.RUNNER.FAILURE E.INTERNAL E.TIMEOUT`.split(/\s+/);
-const fromField = `E.AUTH.MISSING_TOKEN E.AUTH.MODE_UNSUPPORTED E.AUTH.HANDSHAKE_REQUIRED E.AUTH.UNAUTHENTICATED
+const fieldWorkerCodes = `E.AUTH.MISSING_TOKEN E.AUTH.MODE_UNSUPPORTED E.AUTH.HANDSHAKE_REQUIRED E.AUTH.UNAUTHENTICATED
   E.SESSION.UNKNOWN E.SESSION.TENANT_MISMATCH E.SESSION.NOT_REGISTERED E.SESSION.MISMATCH E.SESSION.INVALID_TOKEN
   E.RUNNER.CANCELLED E.RESOURCE.MISSING E.DISPATCH.INVALID_METADATA next_run_finalised next_duplicate next_no_chain
   next_invalid_chain next_target_not_ready next_timeout next_cancelled next_unavailable next_failed next_skipped`.split(/\s+/);
 const rows = Object.entries(faultCodes);
 
 describe("fault table", () => {
-  it.each(fromSeeds)("[F1] knows %s of the seeds", (code) => {
+  it.each(specificationCodes)("[F1] knows %s of the seeds", (code) => {
     expect(faultCodes[code as FaultCode]).toMatchObject({ since: "seed", frame: code });
   });
 
-  it.each(fromField)("[F1] knows %s of the workers in the field", (code) => {
+  it.each(fieldWorkerCodes)("[F1] knows %s of the workers in the field", (code) => {
     expect(faultCodes[code as FaultCode]).toMatchObject({ since: "field", frame: code });
   });
 
@@ -74,7 +74,7 @@ describe("fault", () => {
 
 describe("page of faults", () => {
   it("[F4] lists every code exactly once", () => {
-    const listed = [...faultPage().matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1]);
+    const listed = [...renderFaultPage().matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1]);
 
     expect(new Set(listed)).toEqual(new Set(Object.keys(faultCodes)));
     expect(listed).toHaveLength(rows.length);

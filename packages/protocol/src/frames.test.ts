@@ -2,19 +2,19 @@ import { describe, expect, it } from "vitest";
 import payloads from "../fixtures/payloads.json" with { type: "json" };
 import type { Dialect, Envelope } from "./envelope.ts";
 import { Fault } from "./fault.ts";
-import { type FrameType, frames, frameTypeOf, readFrame, readPayload, v1Types, wireTypeOf } from "./frames.ts";
+import { type FrameType, frameDefinitions, readFrame, readPayload, toFrameType, toWireType, v1FrameTypes } from "./frames.ts";
 
 type Plain = Record<string, unknown>;
 const samples = (Object.entries(payloads) as [Dialect, Record<string, Plain>][]).flatMap(([dialect, byType]) =>
   Object.entries(byType).map(([type, payload]) => ({ dialect, type, payload })),
 );
-const message = (dialect: Dialect, type: string, payload: unknown) => {
+const faultMessageOf = (dialect: Dialect, type: string, payload: unknown) => {
   const read = readPayload(dialect, type, payload);
   return read instanceof Fault ? `${read.code} ${read.message}` : "ok";
 };
 const sample = (dialect: Dialect, type: string) => (payloads[dialect] as Record<string, Plain>)[type] as Plain;
 /** Only v1 says some things differently; what becomes of those words is written out here once more, by hand. */
-const inOurWords = (dialect: Dialect, type: string, payload: Plain): unknown => {
+const toV2Payload = (dialect: Dialect, type: string, payload: Plain): unknown => {
   if (dialect !== "v1") return payload;
   if (type === "handshake") {
     const { id, ...worker } = payload["worker"] as Plain;
@@ -27,13 +27,13 @@ describe("payloads", () => {
   it.each(samples)("[C4] of $dialect $type are read in full", ({ dialect, type, payload }) => {
     const read = readPayload(dialect, type, payload);
 
-    expect(read).toEqual(inOurWords(dialect, type, payload));
+    expect(read).toEqual(toV2Payload(dialect, type, payload));
   });
 
   it("[C4] exist as a sample for every row of the table", () => {
     for (const dialect of ["first", "v2"] as const)
-      expect(Object.keys(payloads[dialect]).toSorted()).toEqual(Object.keys(frames[dialect]).toSorted());
-    expect(Object.keys(payloads.v1).toSorted()).toEqual(Object.keys(v1Types).toSorted());
+      expect(Object.keys(payloads[dialect]).toSorted()).toEqual(Object.keys(frameDefinitions[dialect]).toSorted());
+    expect(Object.keys(payloads.v1).toSorted()).toEqual(Object.keys(v1FrameTypes).toSorted());
   });
 
   it.each(samples.filter(({ payload }) => Object.keys(payload).length > 0))(
@@ -41,7 +41,7 @@ describe("payloads", () => {
     ({ dialect, type, payload }) => {
       for (const field of Object.keys(payload)) {
         const wrong = { ...payload, [field]: typeof payload[field] === "object" ? "word" : { an: "object" } };
-        expect(message(dialect, type, wrong)).toMatch(new RegExp(`^E\\.FRAME\\.INVALID payload\\.${field}`));
+        expect(faultMessageOf(dialect, type, wrong)).toMatch(new RegExp(`^E\\.FRAME\\.INVALID payload\\.${field}`));
       }
     },
   );
@@ -49,7 +49,7 @@ describe("payloads", () => {
   it.each(samples.filter(({ dialect }) => dialect === "first"))(
     "[C5] of $type lose nothing unseen: the first generation is strict",
     ({ dialect, type, payload }) => {
-      expect(message(dialect, type, { ...payload, more: 1 })).toBe("E.FRAME.INVALID payload must not have more");
+      expect(faultMessageOf(dialect, type, { ...payload, more: 1 })).toBe("E.FRAME.INVALID payload must not have more");
     },
   );
 
@@ -97,7 +97,7 @@ describe("payloads", () => {
       status: "FAILED",
       result: { a: null },
     });
-    expect(message("first", "biz.exec.result", { ...result, result: null })).toContain("payload.result");
+    expect(faultMessageOf("first", "biz.exec.result", { ...result, result: null })).toContain("payload.result");
   });
 });
 
@@ -111,11 +111,11 @@ describe("fields of our own", () => {
     ["biz.exec.error", { task_id: "t" }],
   ])("[C6] of %s are known in v2 and to nobody older", (type, field) => {
     expect(readPayload("v2", type, { ...sample("v2", type), ...field })).toMatchObject(field);
-    expect(message("first", type, { ...sample("first", type), ...field })).toContain("must not have");
+    expect(faultMessageOf("first", type, { ...sample("first", type), ...field })).toContain("must not have");
   });
 
   it.each([2 ** 53, 2 ** 53 + 2, 1.5, -1, "7"])("[C6] refuse the fence %j", (fence) => {
-    expect(message("v2", "biz.exec.result", { ...sample("v2", "biz.exec.result"), fence })).toContain("payload.fence");
+    expect(faultMessageOf("v2", "biz.exec.result", { ...sample("v2", "biz.exec.result"), fence })).toContain("payload.fence");
   });
 
   it("[C6] let an acknowledgement say nothing received, and carry a bitmap of any window", () => {
@@ -124,19 +124,19 @@ describe("fields of our own", () => {
       ack_bitmap: 2 ** 53 - 1,
     });
     expect(readPayload("v2", "control.ack", { ack_bitmap: "f".repeat(256) })).toEqual({ ack_bitmap: "f".repeat(256) });
-    expect(message("v2", "control.ack", { ack_bitmap: "F0" })).toContain("payload.ack_bitmap");
-    expect(message("v2", "control.ack", { ack_bitmap: 2 ** 53 })).toContain("payload.ack_bitmap");
-    expect(message("v2", "control.ack", { ack_seq: -2 })).toContain("payload.ack_seq");
-    expect(message("first", "control.ack", { ack_seq: -1 })).toContain("payload.ack_seq");
+    expect(faultMessageOf("v2", "control.ack", { ack_bitmap: "F0" })).toContain("payload.ack_bitmap");
+    expect(faultMessageOf("v2", "control.ack", { ack_bitmap: 2 ** 53 })).toContain("payload.ack_bitmap");
+    expect(faultMessageOf("v2", "control.ack", { ack_seq: -2 })).toContain("payload.ack_seq");
+    expect(faultMessageOf("first", "control.ack", { ack_seq: -1 })).toContain("payload.ack_seq");
   });
 
   it("[C6] carry one to sixty-four tasks in a batch", () => {
     const item = sample("v2", "biz.exec.result");
 
-    expect(message("v2", "biz.exec.result.batch", { items: Array(64).fill(item) })).toBe("ok");
-    expect(message("v2", "biz.exec.result.batch", { items: Array(65).fill(item) })).toContain("payload.items");
-    expect(message("v2", "biz.exec.dispatch.batch", { items: [] })).toContain("payload.items");
-    expect(message("v2", "biz.exec.result.batch", { items: [item, { ...item, task_id: 7 }] })).toContain(
+    expect(faultMessageOf("v2", "biz.exec.result.batch", { items: Array(64).fill(item) })).toBe("ok");
+    expect(faultMessageOf("v2", "biz.exec.result.batch", { items: Array(65).fill(item) })).toContain("payload.items");
+    expect(faultMessageOf("v2", "biz.exec.dispatch.batch", { items: [] })).toContain("payload.items");
+    expect(faultMessageOf("v2", "biz.exec.result.batch", { items: [item, { ...item, task_id: 7 }] })).toContain(
       "payload.items.1.task_id",
     );
   });
@@ -166,21 +166,23 @@ describe("words of v1", () => {
 
   it("[C7] may leave out ok in an acknowledgement, as v1 workers do", () => {
     expect(readPayload("v1", "ack", { for: "x" })).toEqual({ for: "x", ok: true });
-    expect(message("v1", "ack", { ok: true })).toContain("must have for");
+    expect(faultMessageOf("v1", "ack", { ok: true })).toContain("must have for");
   });
 
   it("[C7] demand the package list and nothing that no worker can send", () => {
-    expect(message("v1", "register", { capabilities: sample("v1", "register")["capabilities"], packages: [] })).toBe("ok");
-    expect(message("v1", "register", { capabilities: sample("v1", "register")["capabilities"] })).toContain("must have packages");
+    expect(faultMessageOf("v1", "register", { capabilities: sample("v1", "register")["capabilities"], packages: [] })).toBe("ok");
+    expect(faultMessageOf("v1", "register", { capabilities: sample("v1", "register")["capabilities"] })).toContain(
+      "must have packages",
+    );
   });
 
   it("[C7] map onto our types and back", () => {
-    expect(frameTypeOf("v1", "command.error")).toBe("biz.exec.error");
-    expect(wireTypeOf("v1", "biz.exec.error")).toBe("error");
-    expect(wireTypeOf("v1", "control.drain")).toBe("cmd.drain");
-    expect(wireTypeOf("v1", "control.reset")).toBeUndefined();
-    for (const type of Object.keys(frames.v1) as FrameType[])
-      expect(frameTypeOf("v1", wireTypeOf("v1", type) as string)).toBe(type);
+    expect(toFrameType("v1", "command.error")).toBe("biz.exec.error");
+    expect(toWireType("v1", "biz.exec.error")).toBe("error");
+    expect(toWireType("v1", "control.drain")).toBe("cmd.drain");
+    expect(toWireType("v1", "control.reset")).toBeUndefined();
+    for (const type of Object.keys(frameDefinitions.v1) as FrameType[])
+      expect(toFrameType("v1", toWireType("v1", type) as string)).toBe(type);
   });
 });
 
@@ -202,7 +204,7 @@ describe("unknown types", () => {
     const payload = { any: ["thing", null] };
 
     expect(readPayload("v2", "ext.vendor.acme.ping", payload)).toBe(payload);
-    expect(wireTypeOf("first", "ext.vendor.acme.ping")).toBe("ext.vendor.acme.ping");
+    expect(toWireType("first", "ext.vendor.acme.ping")).toBe("ext.vendor.acme.ping");
   });
 
   it("[C8] come out of readFrame beside the known ones, under one name to switch on", () => {

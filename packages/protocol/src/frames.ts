@@ -4,44 +4,44 @@
 import type { Static } from "typebox";
 import * as control from "./control.ts";
 import type { Dialect, Envelope } from "./envelope.ts";
-import { envelopeShapes } from "./envelope.ts";
+import { envelopeReaders } from "./envelope.ts";
 import * as exec from "./exec.ts";
 import { Fault, fault } from "./fault.ts";
 import * as pkg from "./pkg.ts";
-import { type Shape, type ShapeOptions, shape } from "./shape.ts";
+import { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./shape.ts";
 import type { JsonObject } from "./words.ts";
 
 /** Every type of frame by its v2 name, and what it carries. */
-export interface Payloads {
-  "control.handshake": control.Handshake;
-  "control.register": control.Register;
-  "control.session.accept": control.SessionAccept;
-  "control.resume": control.Resume;
-  "control.reset": control.Reset;
-  "control.drain": control.Drain;
-  "control.undrain": control.Undrain;
-  "control.ack": control.Ack;
-  "control.heartbeat": control.Heartbeat;
-  "biz.exec.dispatch": exec.Dispatch;
-  "biz.exec.dispatch.batch": exec.DispatchBatch;
-  "biz.exec.feedback": exec.Feedback;
-  "biz.exec.result": exec.Result;
-  "biz.exec.result.batch": exec.ResultBatch;
-  "biz.exec.error": exec.ExecError;
-  "biz.exec.next.request": exec.NextRequest;
-  "biz.exec.next.response": exec.NextResponse;
-  "biz.exec.cancel": exec.Cancel;
-  "biz.exec.inventory": exec.Inventory;
-  "biz.resource.removed": exec.ResourceRemoved;
-  "biz.pkg.install": pkg.PkgInstall;
-  "biz.pkg.uninstall": pkg.PkgUninstall;
-  "biz.pkg.event": pkg.PkgEvent;
-  "biz.pkg.catalog": pkg.PkgCatalog;
+export interface FramePayloads {
+  "control.handshake": control.HandshakePayload;
+  "control.register": control.RegisterPayload;
+  "control.session.accept": control.SessionAcceptPayload;
+  "control.resume": control.ResumePayload;
+  "control.reset": control.ResetPayload;
+  "control.drain": control.DrainPayload;
+  "control.undrain": control.UndrainPayload;
+  "control.ack": control.AckPayload;
+  "control.heartbeat": control.HeartbeatPayload;
+  "biz.exec.dispatch": exec.DispatchPayload;
+  "biz.exec.dispatch.batch": exec.DispatchBatchPayload;
+  "biz.exec.feedback": exec.FeedbackPayload;
+  "biz.exec.result": exec.ResultPayload;
+  "biz.exec.result.batch": exec.ResultBatchPayload;
+  "biz.exec.error": exec.ExecErrorPayload;
+  "biz.exec.next.request": exec.NextRequestPayload;
+  "biz.exec.next.response": exec.NextResponsePayload;
+  "biz.exec.cancel": exec.CancelPayload;
+  "biz.exec.inventory": exec.InventoryPayload;
+  "biz.resource.removed": exec.ResourceRemovedPayload;
+  "biz.pkg.install": pkg.PkgInstallPayload;
+  "biz.pkg.uninstall": pkg.PkgUninstallPayload;
+  "biz.pkg.event": pkg.PkgEventPayload;
+  "biz.pkg.catalog": pkg.PkgCatalogPayload;
 }
-export type FrameType = keyof Payloads;
+export type FrameType = keyof FramePayloads;
 
 /** How v1 spells the types. Seed 000 says `error`; the workers built from it say `command.error`. */
-export const v1Types = {
+export const v1FrameTypes = {
   handshake: "control.handshake",
   register: "control.register",
   ack: "control.ack",
@@ -58,152 +58,186 @@ export const v1Types = {
   "pkg.uninstall": "biz.pkg.uninstall",
   "pkg.event": "biz.pkg.event",
 } as const satisfies Record<string, FrameType>;
-type V1Types = typeof v1Types;
+type V1FrameTypes = typeof v1FrameTypes;
 
 /** What a type of frame carries once read; vendor frames stay opaque. */
 export type PayloadOf<T extends string> = T extends FrameType
-  ? Payloads[T]
-  : T extends keyof V1Types
-    ? Payloads[V1Types[T]]
+  ? FramePayloads[T]
+  : T extends keyof V1FrameTypes
+    ? FramePayloads[V1FrameTypes[T]]
     : JsonObject;
 
-interface Row {
-  readonly shape: Shape<unknown>;
+interface FrameDefinition {
+  readonly reader: SchemaReader<unknown>;
   /** From the words of the dialect to ours, and back. */
   readonly normalise?: (payload: never) => unknown;
-  readonly spell?: (payload: never) => unknown;
+  readonly toDialect?: (payload: never) => unknown;
 }
 
-const drop = { code: "E.FRAME.INVALID", what: "payload", unknown: "drop" } as const satisfies ShapeOptions;
-const refuse = { code: "E.FRAME.INVALID", what: "payload", unknown: "refuse" } as const satisfies ShapeOptions;
+const dropUnknownKeys = {
+  code: "E.FRAME.INVALID",
+  subject: "payload",
+  unknownKeys: "drop",
+} as const satisfies SchemaReaderOptions;
+const refuseUnknownKeys = {
+  code: "E.FRAME.INVALID",
+  subject: "payload",
+  unknownKeys: "refuse",
+} as const satisfies SchemaReaderOptions;
 
-const v2: Record<FrameType, Row> = {
-  "control.handshake": { shape: shape(control.HandshakeSchema, drop) },
-  "control.register": { shape: shape(control.RegisterSchema, drop), normalise: control.normaliseRegister },
-  "control.session.accept": { shape: shape(control.SessionAcceptSchema, drop) },
-  "control.resume": { shape: shape(control.ResumeSchema, drop) },
-  "control.reset": { shape: shape(control.ResetSchema, drop) },
-  "control.drain": { shape: shape(control.DrainSchema, drop) },
-  "control.undrain": { shape: shape(control.UndrainSchema, drop) },
-  "control.ack": { shape: shape(control.AckSchema, drop) },
-  "control.heartbeat": { shape: shape(control.HeartbeatSchema, drop) },
-  "biz.exec.dispatch": { shape: shape(exec.DispatchSchema, drop) },
-  "biz.exec.dispatch.batch": { shape: shape(exec.DispatchBatchSchema, drop) },
-  "biz.exec.feedback": { shape: shape(exec.FeedbackSchema, drop) },
-  "biz.exec.result": { shape: shape(exec.ResultSchema, drop) },
-  "biz.exec.result.batch": { shape: shape(exec.ResultBatchSchema, drop) },
-  "biz.exec.error": { shape: shape(exec.ExecErrorSchema, drop) },
-  "biz.exec.next.request": { shape: shape(exec.NextRequestSchema, drop) },
-  "biz.exec.next.response": { shape: shape(exec.NextResponseSchema, drop) },
-  "biz.exec.cancel": { shape: shape(exec.CancelSchema, drop) },
-  "biz.exec.inventory": { shape: shape(exec.InventorySchema, drop) },
-  "biz.resource.removed": { shape: shape(exec.ResourceRemovedSchema, drop) },
-  "biz.pkg.install": { shape: shape(pkg.PkgInstallSchema, drop) },
-  "biz.pkg.uninstall": { shape: shape(pkg.PkgUninstallSchema, drop) },
-  "biz.pkg.event": { shape: shape(pkg.PkgEventSchema, drop) },
-  "biz.pkg.catalog": { shape: shape(pkg.PkgCatalogSchema, drop) },
+const v2Frames: Record<FrameType, FrameDefinition> = {
+  "control.handshake": { reader: createSchemaReader(control.HandshakeSchema, dropUnknownKeys) },
+  "control.register": {
+    reader: createSchemaReader(control.RegisterSchema, dropUnknownKeys),
+    normalise: control.normaliseRegister,
+  },
+  "control.session.accept": { reader: createSchemaReader(control.SessionAcceptSchema, dropUnknownKeys) },
+  "control.resume": { reader: createSchemaReader(control.ResumeSchema, dropUnknownKeys) },
+  "control.reset": { reader: createSchemaReader(control.ResetSchema, dropUnknownKeys) },
+  "control.drain": { reader: createSchemaReader(control.DrainSchema, dropUnknownKeys) },
+  "control.undrain": { reader: createSchemaReader(control.UndrainSchema, dropUnknownKeys) },
+  "control.ack": { reader: createSchemaReader(control.AckSchema, dropUnknownKeys) },
+  "control.heartbeat": { reader: createSchemaReader(control.HeartbeatSchema, dropUnknownKeys) },
+  "biz.exec.dispatch": { reader: createSchemaReader(exec.DispatchSchema, dropUnknownKeys) },
+  "biz.exec.dispatch.batch": { reader: createSchemaReader(exec.DispatchBatchSchema, dropUnknownKeys) },
+  "biz.exec.feedback": { reader: createSchemaReader(exec.FeedbackSchema, dropUnknownKeys) },
+  "biz.exec.result": { reader: createSchemaReader(exec.ResultSchema, dropUnknownKeys) },
+  "biz.exec.result.batch": { reader: createSchemaReader(exec.ResultBatchSchema, dropUnknownKeys) },
+  "biz.exec.error": { reader: createSchemaReader(exec.ExecErrorSchema, dropUnknownKeys) },
+  "biz.exec.next.request": { reader: createSchemaReader(exec.NextRequestSchema, dropUnknownKeys) },
+  "biz.exec.next.response": { reader: createSchemaReader(exec.NextResponseSchema, dropUnknownKeys) },
+  "biz.exec.cancel": { reader: createSchemaReader(exec.CancelSchema, dropUnknownKeys) },
+  "biz.exec.inventory": { reader: createSchemaReader(exec.InventorySchema, dropUnknownKeys) },
+  "biz.resource.removed": { reader: createSchemaReader(exec.ResourceRemovedSchema, dropUnknownKeys) },
+  "biz.pkg.install": { reader: createSchemaReader(pkg.PkgInstallSchema, dropUnknownKeys) },
+  "biz.pkg.uninstall": { reader: createSchemaReader(pkg.PkgUninstallSchema, dropUnknownKeys) },
+  "biz.pkg.event": { reader: createSchemaReader(pkg.PkgEventSchema, dropUnknownKeys) },
+  "biz.pkg.catalog": { reader: createSchemaReader(pkg.PkgCatalogSchema, dropUnknownKeys) },
 };
 
-const first: Partial<Record<FrameType, Row>> = {
-  "control.handshake": { shape: shape(control.HandshakeSchema, refuse) },
-  "control.register": { shape: shape(control.RegisterFirstSchema, refuse), normalise: control.normaliseRegister },
-  "control.session.accept": { shape: shape(control.SessionAcceptFirstSchema, refuse) },
-  "control.resume": { shape: shape(control.ResumeFirstSchema, refuse) },
-  "control.reset": { shape: shape(control.ResetSchema, refuse) },
-  "control.drain": { shape: shape(control.DrainSchema, refuse) },
-  "control.ack": { shape: shape(control.AckFirstSchema, refuse) },
-  "control.heartbeat": { shape: shape(control.HeartbeatFirstSchema, refuse) },
-  "biz.exec.dispatch": { shape: shape(exec.DispatchFirstSchema, refuse) },
-  "biz.exec.feedback": { shape: shape(exec.FeedbackFirstSchema, refuse) },
-  "biz.exec.result": { shape: shape(exec.ResultFirstSchema, refuse) },
-  "biz.exec.error": { shape: shape(exec.ExecErrorFirstSchema, refuse) },
-  "biz.exec.next.request": { shape: shape(exec.NextRequestFirstSchema, refuse) },
-  "biz.exec.next.response": { shape: shape(exec.NextResponseSchema, refuse) },
-  "biz.pkg.install": { shape: shape(pkg.PkgInstallFirstSchema, refuse) },
-  "biz.pkg.uninstall": { shape: shape(pkg.PkgUninstallFirstSchema, refuse) },
-  "biz.pkg.event": { shape: shape(pkg.PkgEventFirstSchema, refuse) },
-  "biz.pkg.catalog": { shape: shape(pkg.PkgCatalogSchema, refuse) },
+const firstGenFrames: Partial<Record<FrameType, FrameDefinition>> = {
+  "control.handshake": { reader: createSchemaReader(control.HandshakeSchema, refuseUnknownKeys) },
+  "control.register": {
+    reader: createSchemaReader(control.RegisterFirstGenSchema, refuseUnknownKeys),
+    normalise: control.normaliseRegister,
+  },
+  "control.session.accept": { reader: createSchemaReader(control.SessionAcceptFirstGenSchema, refuseUnknownKeys) },
+  "control.resume": { reader: createSchemaReader(control.ResumeFirstGenSchema, refuseUnknownKeys) },
+  "control.reset": { reader: createSchemaReader(control.ResetSchema, refuseUnknownKeys) },
+  "control.drain": { reader: createSchemaReader(control.DrainSchema, refuseUnknownKeys) },
+  "control.ack": { reader: createSchemaReader(control.AckFirstGenSchema, refuseUnknownKeys) },
+  "control.heartbeat": { reader: createSchemaReader(control.HeartbeatFirstGenSchema, refuseUnknownKeys) },
+  "biz.exec.dispatch": { reader: createSchemaReader(exec.DispatchFirstGenSchema, refuseUnknownKeys) },
+  "biz.exec.feedback": { reader: createSchemaReader(exec.FeedbackFirstGenSchema, refuseUnknownKeys) },
+  "biz.exec.result": { reader: createSchemaReader(exec.ResultFirstGenSchema, refuseUnknownKeys) },
+  "biz.exec.error": { reader: createSchemaReader(exec.ExecErrorFirstGenSchema, refuseUnknownKeys) },
+  "biz.exec.next.request": { reader: createSchemaReader(exec.NextRequestFirstGenSchema, refuseUnknownKeys) },
+  "biz.exec.next.response": { reader: createSchemaReader(exec.NextResponseSchema, refuseUnknownKeys) },
+  "biz.pkg.install": { reader: createSchemaReader(pkg.PkgInstallFirstGenSchema, refuseUnknownKeys) },
+  "biz.pkg.uninstall": { reader: createSchemaReader(pkg.PkgUninstallFirstGenSchema, refuseUnknownKeys) },
+  "biz.pkg.event": { reader: createSchemaReader(pkg.PkgEventFirstGenSchema, refuseUnknownKeys) },
+  "biz.pkg.catalog": { reader: createSchemaReader(pkg.PkgCatalogSchema, refuseUnknownKeys) },
 };
 
 type V1Ack = Static<typeof control.AckV1Schema>;
 
-const v1: Partial<Record<FrameType, Row>> = {
-  "control.handshake": { shape: shape(control.HandshakeV1Schema, drop), normalise: control.normaliseHandshakeV1 },
-  "control.register": { shape: shape(control.RegisterV1Schema, drop), normalise: control.normaliseRegister },
+const v1Frames: Partial<Record<FrameType, FrameDefinition>> = {
+  "control.handshake": {
+    reader: createSchemaReader(control.HandshakeV1Schema, dropUnknownKeys),
+    normalise: control.normaliseHandshakeV1,
+  },
+  "control.register": {
+    reader: createSchemaReader(control.RegisterV1Schema, dropUnknownKeys),
+    normalise: control.normaliseRegister,
+  },
   "control.ack": {
-    shape: shape(control.AckV1Schema, drop),
+    reader: createSchemaReader(control.AckV1Schema, dropUnknownKeys),
     normalise: (ack: V1Ack) => ({ ...ack, ok: ack.ok ?? true }),
-    spell: (ack: control.Ack) => ({ ...ack, ok: ack.ok ?? true }),
+    toDialect: (ack: control.AckPayload) => ({ ...ack, ok: ack.ok ?? true }),
   },
-  "control.heartbeat": { shape: shape(control.HeartbeatFirstSchema, drop) },
-  "control.drain": { shape: shape(control.DrainSchema, drop) },
+  "control.heartbeat": { reader: createSchemaReader(control.HeartbeatFirstGenSchema, dropUnknownKeys) },
+  "control.drain": { reader: createSchemaReader(control.DrainSchema, dropUnknownKeys) },
   "biz.exec.dispatch": {
-    shape: shape(exec.DispatchV1Schema, drop),
+    reader: createSchemaReader(exec.DispatchV1Schema, dropUnknownKeys),
     normalise: exec.normaliseDispatchV1,
-    spell: exec.spellDispatchV1,
+    toDialect: exec.formatDispatchV1,
   },
-  "biz.exec.feedback": { shape: shape(exec.FeedbackFirstSchema, drop) },
-  "biz.exec.result": { shape: shape(exec.ResultV1Schema, drop), normalise: exec.normaliseResultV1, spell: exec.spellResultV1 },
-  "biz.exec.error": { shape: shape(exec.ExecErrorFirstSchema, drop) },
-  "biz.exec.next.request": { shape: shape(exec.NextRequestFirstSchema, drop) },
-  "biz.exec.next.response": { shape: shape(exec.NextResponseSchema, drop) },
-  "biz.pkg.install": { shape: shape(pkg.PkgInstallFirstSchema, drop) },
-  "biz.pkg.uninstall": { shape: shape(pkg.PkgUninstallFirstSchema, drop) },
-  "biz.pkg.event": { shape: shape(pkg.PkgEventSchema, drop) },
+  "biz.exec.feedback": { reader: createSchemaReader(exec.FeedbackFirstGenSchema, dropUnknownKeys) },
+  "biz.exec.result": {
+    reader: createSchemaReader(exec.ResultV1Schema, dropUnknownKeys),
+    normalise: exec.normaliseResultV1,
+    toDialect: exec.formatResultV1,
+  },
+  "biz.exec.error": { reader: createSchemaReader(exec.ExecErrorFirstGenSchema, dropUnknownKeys) },
+  "biz.exec.next.request": { reader: createSchemaReader(exec.NextRequestFirstGenSchema, dropUnknownKeys) },
+  "biz.exec.next.response": { reader: createSchemaReader(exec.NextResponseSchema, dropUnknownKeys) },
+  "biz.pkg.install": { reader: createSchemaReader(pkg.PkgInstallFirstGenSchema, dropUnknownKeys) },
+  "biz.pkg.uninstall": { reader: createSchemaReader(pkg.PkgUninstallFirstGenSchema, dropUnknownKeys) },
+  "biz.pkg.event": { reader: createSchemaReader(pkg.PkgEventSchema, dropUnknownKeys) },
 };
 
 /** The payload of every type of frame, by dialect and v2 name. */
-export const frames: Readonly<Record<Dialect, Readonly<Partial<Record<FrameType, Row>>>>> = { v1, first, v2 };
+export const frameDefinitions: Readonly<Record<Dialect, Readonly<Partial<Record<FrameType, FrameDefinition>>>>> = {
+  v1: v1Frames,
+  first: firstGenFrames,
+  v2: v2Frames,
+};
 
-const v1Spelling: Readonly<Partial<Record<FrameType, string>>> = Object.fromEntries(
-  Object.entries(v1Types)
+const v1TypeNames: Readonly<Partial<Record<FrameType, string>>> = Object.fromEntries(
+  Object.entries(v1FrameTypes)
     .filter(([spelling]) => spelling !== "command.error") // both are read; we write what the seed says
     .map(([spelling, type]) => [type, spelling]),
 );
 
-const vendorPrefix = "ext.vendor.";
+const vendorTypePrefix = "ext.vendor.";
 
 /** The v2 name of a type as the dialect spells it; undefined if the dialect has no such frame. */
-export function frameTypeOf(dialect: Dialect, wireType: string): FrameType | undefined {
-  const type = dialect === "v1" ? (Object.hasOwn(v1Types, wireType) ? v1Types[wireType as keyof V1Types] : undefined) : wireType;
-  return type !== undefined && Object.hasOwn(frames[dialect], type) ? (type as FrameType) : undefined;
+export function toFrameType(dialect: Dialect, wireType: string): FrameType | undefined {
+  const type =
+    dialect === "v1"
+      ? Object.hasOwn(v1FrameTypes, wireType)
+        ? v1FrameTypes[wireType as keyof V1FrameTypes]
+        : undefined
+      : wireType;
+  return type !== undefined && Object.hasOwn(frameDefinitions[dialect], type) ? (type as FrameType) : undefined;
 }
 
 /** How the dialect spells a type; undefined if it has no such frame, which then must not be sent. */
-export function wireTypeOf(dialect: Dialect, type: string): string | undefined {
-  if (type.startsWith(vendorPrefix)) return dialect === "v1" ? undefined : type;
-  if (!Object.hasOwn(frames[dialect], type)) return undefined;
-  return dialect === "v1" ? v1Spelling[type as FrameType] : type;
+export function toWireType(dialect: Dialect, type: string): string | undefined {
+  if (type.startsWith(vendorTypePrefix)) return dialect === "v1" ? undefined : type;
+  if (!Object.hasOwn(frameDefinitions[dialect], type)) return undefined;
+  return dialect === "v1" ? v1TypeNames[type as FrameType] : type;
 }
 
 /** Step two of two: the payload, by the type its envelope gave. The answer is in the words of v2. */
 export function readPayload<T extends string>(dialect: Dialect, type: T, payload: unknown): PayloadOf<T> | Fault {
-  const frameType = frameTypeOf(dialect, type);
+  const frameType = toFrameType(dialect, type);
   if (frameType === undefined) {
-    if (type.startsWith(vendorPrefix) && typeof payload === "object" && payload !== null) return payload as PayloadOf<T>;
+    if (type.startsWith(vendorTypePrefix) && typeof payload === "object" && payload !== null) return payload as PayloadOf<T>;
     return fault("E.CMD.UNKNOWN", `frames of type ${JSON.stringify(type.slice(0, 100))} are not known in dialect ${dialect}`);
   }
-  const row = frames[dialect][frameType];
-  if (row === undefined) throw new Error(`no row for ${frameType} in ${dialect}`);
-  const read = row.shape.read(payload);
-  if (read instanceof Fault || row.normalise === undefined) return read as PayloadOf<T> | Fault;
-  return row.normalise(read as never) as PayloadOf<T>;
+  const definition = frameDefinitions[dialect][frameType];
+  if (definition === undefined) throw new Error(`no row for ${frameType} in ${dialect}`);
+  const parsed = definition.reader.read(payload);
+  if (parsed instanceof Fault || definition.normalise === undefined) return parsed as PayloadOf<T> | Fault;
+  return definition.normalise(parsed as never) as PayloadOf<T>;
 }
 
 /** A frame whose payload was read: switch on `type`. */
 export type Frame =
-  | { [T in FrameType]: { type: T; payload: Payloads[T]; envelope: Envelope } }[FrameType]
+  | { [T in FrameType]: { type: T; payload: FramePayloads[T]; envelope: Envelope } }[FrameType]
   | { type: "ext"; payload: JsonObject; envelope: Envelope };
 
 /** Reads the payload of an envelope and gives both under the v2 name of the type. */
 export function readFrame(dialect: Dialect, envelope: Envelope): Frame | Fault {
   const payload = readPayload<string>(dialect, envelope.type, envelope.payload);
   if (payload instanceof Fault) return payload;
-  return { type: frameTypeOf(dialect, envelope.type) ?? "ext", payload, envelope } as Frame;
+  return { type: toFrameType(dialect, envelope.type) ?? "ext", payload, envelope } as Frame;
 }
 
 /** Compiles every validator of the session door now, so that no stranger's first frame pays for it. */
-export function prepareFrames(): void {
-  for (const row of Object.values(envelopeShapes)) row.prepare();
-  for (const dialect of Object.values(frames)) for (const row of Object.values(dialect)) row.shape.prepare();
+export function compileFrameReaders(): void {
+  for (const definition of Object.values(envelopeReaders)) definition.compile();
+  for (const dialect of Object.values(frameDefinitions))
+    for (const definition of Object.values(dialect)) definition.reader.compile();
 }

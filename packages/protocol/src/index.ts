@@ -1,74 +1,91 @@
 // The words on the wire: every frame, payload, REST body, event and document, their faults and their codecs.
 // This is the only entrance; nothing here knows a socket, a store or a clock.
 
-export { isSecretType, unbound, unboundText } from "./binding-names.ts";
-export type { Ack, Drain, Handshake, Heartbeat, Held, Register, Reset, Resume, SessionAccept } from "./control.ts";
-export { schemaDocuments } from "./documents.ts";
-export { encodeEnvelope, type OutgoingFrame, spellPayload, spliceJson, type WireEnd, wireEnd } from "./encode.ts";
-export { type Dialect, dialectOf, type Envelope, readEnvelope } from "./envelope.ts";
-export { type EventData, EventSchema, type EventType, eventData, type ServerEvent } from "./events.ts";
+export { isSecretType, stringifyWithoutBindings, withoutBindings } from "./binding-names.ts";
 export type {
-  Artifact,
-  Cancel,
-  Chunk,
-  Dispatch,
-  DispatchBatch,
-  ExecError,
-  Feedback,
-  Inventory,
-  NextRequest,
-  NextResponse,
-  ResourceRemoved,
-  Result,
-  ResultBatch,
+  AckPayload,
+  DrainPayload,
+  HandshakePayload,
+  HeartbeatPayload,
+  HeldTaskRef,
+  RegisterPayload,
+  ResetPayload,
+  ResumePayload,
+  SessionAcceptPayload,
+} from "./control.ts";
+export { buildSchemaDocuments } from "./documents.ts";
+export {
+  createEnvelopeTemplate,
+  type EnvelopeTemplate,
+  encodeFrame,
+  insertRawJson,
+  type OutgoingFrame,
+  toDialectPayload,
+} from "./encode.ts";
+export { type Dialect, detectDialect, type Envelope, readEnvelope } from "./envelope.ts";
+export { type EventData, EventSchema, type EventType, eventDataSchemas, type ServerEvent } from "./events.ts";
+export type {
+  CancelPayload,
+  DispatchBatchPayload,
+  DispatchPayload,
+  ExecErrorPayload,
+  FeedbackPayload,
+  InventoryPayload,
+  NextRequestPayload,
+  NextResponsePayload,
+  OutputChunk,
+  ResourceRemovedPayload,
+  ResultArtifact,
+  ResultBatchPayload,
+  ResultPayload,
 } from "./exec.ts";
 export { Fault, type FaultDetails, fault } from "./fault.ts";
 export { type FaultCode, type FaultRow, faultCodes, isFaultCode } from "./fault-codes.ts";
-export { faultPage } from "./fault-page.ts";
-export { type FaultWords, faultText, settingsText } from "./fault-text.ts";
+export { renderFaultPage } from "./fault-page.ts";
+export { type FaultSummary, formatFault, formatSettingsFault } from "./fault-text.ts";
 export {
+  compileFrameReaders,
   type Frame,
+  type FramePayloads,
   type FrameType,
-  frameTypeOf,
   type PayloadOf,
-  type Payloads,
-  prepareFrames,
   readFrame,
   readPayload,
-  wireTypeOf,
+  toFrameType,
+  toWireType,
 } from "./frames.ts";
 export { readJson } from "./json.ts";
 export {
-  beginLedger,
   foldLedger,
-  type LedgerBook,
   type LedgerFact,
   type LedgerFigures,
-  type LedgerFolding,
+  type LedgerFold,
+  type LedgerState,
+  startLedgerFold,
 } from "./ledger-fold.ts";
 export { type JsonLimits, limits } from "./limits.ts";
 export { type Manifest, type ManifestNode, ManifestSchema, readManifest } from "./manifest.ts";
 export {
-  type HistogramNumbers,
-  histogramLines,
+  formatHistogram,
+  formatMetricHeader,
+  formatMetricLine,
+  type HistogramValues,
   type MetricKind,
   type MetricLabels,
-  metricHead,
-  metricLine,
 } from "./metrics-text.ts";
-export { nearest, suggest } from "./nearest.ts";
-export type { Binding, NodeUi, Port, Widget } from "./node-face.ts";
-export { type OpenapiDocument, openapiDocument } from "./openapi.ts";
-export type { PkgCatalog, PkgEvent, PkgInstall, PkgUninstall } from "./pkg.ts";
+export { closestMatch, didYouMean } from "./nearest.ts";
+export type { NodePort, NodeUi, NodeWidget, PortBinding } from "./node-face.ts";
+export { buildOpenapiDocument, type OpenapiDocument } from "./openapi.ts";
+export type { PkgCatalogPayload, PkgEventPayload, PkgInstallPayload, PkgUninstallPayload } from "./pkg.ts";
 export {
-  instantOf,
+  formatQuery,
+  type ParsedQuery,
+  parseQuery,
+  type QueryableList,
   type QueryKeyOf,
-  type QueryLine,
-  type QueryPage,
   type QueryTerm,
   queryKeys,
-  readQueryLine,
-  writeQueryLine,
+  resolveInstant,
 } from "./query-line.ts";
 export {
   type ErrorBody,
@@ -90,8 +107,8 @@ export type { CatalogNode, CatalogPort, PackageDetail, PackageSummary } from "./
 export {
   type CommandDetail,
   readWorkerCommand,
-  readWorkerEnrol,
-  readWorkerSign,
+  readWorkerEnrolRequest,
+  readWorkerHeartbeatRequest,
   type WorkerCommand,
   type WorkerEnrolRequest,
   type WorkerSignRequest,
@@ -99,7 +116,7 @@ export {
 export {
   type AuditEvent,
   passwordLimits,
-  readPeopleRequest,
+  readUserRequest,
   type UserRole,
   type UserSummary,
   userRoles,
@@ -146,12 +163,12 @@ export {
   type ExtensionFrame,
   type ExtensionRef,
   type ExtensionRequest,
-  type HeldAttempt,
   type Liveness,
   readExtensionRequest,
   readWorkerKickRequest,
   type Scaling,
   type Worker,
+  type WorkerAttemptSummary,
   type WorkerDetail,
   type WorkerDiagnostics,
   type WorkerHandler,
@@ -185,34 +202,34 @@ export {
   workflowFileFormat,
 } from "./rest-workflows.ts";
 export type { RawBody, RouteAnswer, RouteInput } from "./route-types.ts";
-export { type Grant, type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
+export { type Permission, type QueryParameter, type Route, type RouteName, routes } from "./routes.ts";
 export {
-  type ArtifactMoment,
-  beginFold,
+  type ArtifactSnapshot,
+  defaultStageOfPhase,
   foldRun,
+  nodeStatusByPhase,
   type RunFact,
-  type RunFolding,
-  type RunMoment,
-  runStatusOf,
-  type SaidMoment,
-  stageOfPhase,
-  statusOfPhase,
-  type TaskMoment,
+  type RunFold,
+  type RunSnapshot,
+  runStatusByFact,
+  startRunFold,
+  type TaskFeedback,
   type TaskPhase,
-  type TaskTurn,
-  turnOf,
+  type TaskSnapshot,
+  type TaskStateChange,
+  taskStateChangeOf,
 } from "./run-fold.ts";
-export { type Shape, type ShapeOptions, shape } from "./shape.ts";
-export { type JsonObject, type JsonValue, readInstant } from "./words.ts";
+export { createSchemaReader, type SchemaReader, type SchemaReaderOptions } from "./shape.ts";
+export { type JsonObject, type JsonValue, parseInstant } from "./words.ts";
 export {
   type Edge,
+  findWorkflowFaults,
   type Middleware,
-  type Policy,
+  type NodePolicy,
   type ResultError,
   readWorkflow,
   type Workflow,
   type WorkflowNode,
   type WorkflowNodeState,
   WorkflowSchema,
-  workflowFaults,
 } from "./workflow.ts";

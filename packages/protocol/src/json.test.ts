@@ -28,7 +28,7 @@ const isJson = (text: string): boolean => {
 };
 
 /** The same value as JSON carries it: no -0, halves of characters replaced. */
-const carried = (value: unknown): unknown =>
+const roundTripped = (value: unknown): unknown =>
   JSON.parse(JSON.stringify(value), (_, item: unknown) =>
     typeof item === "string" ? item.toWellFormed() : item === 0 ? 0 : item,
   );
@@ -39,7 +39,7 @@ describe("reading JSON", () => {
       fc.property(fc.jsonValue({ maxDepth: 5 }), (value) => {
         const text = JSON.stringify(value);
         fc.pre(!/"(__proto__|constructor|prototype|[^"]*\\u(d|0000)[^"]*)":/.test(text));
-        expect(readJson(text)).toEqual(carried(value));
+        expect(readJson(text)).toEqual(roundTripped(value));
       }),
     );
   });
@@ -135,10 +135,10 @@ describe("limits before parsing", () => {
   });
 
   it("[J3] gives a stranger at most 64 KiB and a shallow message", () => {
-    expect(code(`"${"a".repeat(65_536)}"`, limits.json.stranger as never)).toBe("E.FRAME.TOO_LARGE");
-    expect(code("[".repeat(17), limits.json.stranger as never)).toBe("E.FRAME.TOO_LARGE");
+    expect(code(`"${"a".repeat(65_536)}"`, limits.json.unauthenticated as never)).toBe("E.FRAME.TOO_LARGE");
+    expect(code("[".repeat(17), limits.json.unauthenticated as never)).toBe("E.FRAME.TOO_LARGE");
     expect(limits.json.frame.bytesMax).toBe(16 * 1024 * 1024);
-    expect(limits.fieldFrameBytesMax).toBe(1024 * 1024);
+    expect(limits.legacyFrameBytesMax).toBe(1024 * 1024);
   });
 
   it("[J3] answers with the codes of the door that asked", () => {

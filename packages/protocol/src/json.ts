@@ -21,47 +21,47 @@ const BOM = 0xfeff;
 
 /** Never throws and never builds anything larger than the limits allow. */
 export function readJson(input: string | Uint8Array, bounds: JsonLimits = limits.json.frame): JsonValue | Fault {
-  const text = typeof input === "string" ? bound(input, bounds) : decode(input, bounds);
+  const text = typeof input === "string" ? checkByteLimit(input, bounds) : decodeUtf8(input, bounds);
   if (text instanceof Fault) return text;
-  if (text.charCodeAt(0) === BOM) return invalid(bounds, "begins with a byte order mark");
-  const keys = scan(text, bounds);
+  if (text.charCodeAt(0) === BOM) return invalidJsonFault(bounds, "begins with a byte order mark");
+  const keys = scanWithinLimits(text, bounds);
   if (keys instanceof Fault) return keys;
   let value: JsonValue;
   try {
     value = JSON.parse(text);
   } catch {
     // The parser's own words quote the input, which may hold secrets; ours do not.
-    return invalid(bounds, "is not JSON");
+    return invalidJsonFault(bounds, "is not JSON");
   }
-  const walk: Walk = { keys: 0, problem: undefined };
-  value = inspect(value, walk);
-  if (walk.problem !== undefined) return invalid(bounds, walk.problem);
+  const walk: ValueWalk = { keys: 0, problem: undefined };
+  value = checkAndCleanValue(value, walk);
+  if (walk.problem !== undefined) return invalidJsonFault(bounds, walk.problem);
   // A duplicate key was written but is not in the value: the counts differ exactly then.
-  if (walk.keys !== keys) return invalid(bounds, "has the same key twice in one object");
+  if (walk.keys !== keys) return invalidJsonFault(bounds, "has the same key twice in one object");
   return value;
 }
 
 let decoder: { decode(bytes: Uint8Array): string } | undefined;
 
-function bound(text: string, bounds: JsonLimits): string | Fault {
-  return exceedsBytes(text, bounds.bytesMax) ? tooLarge(bounds, "bytes", bounds.bytesMax) : text;
+function checkByteLimit(text: string, bounds: JsonLimits): string | Fault {
+  return exceedsBytes(text, bounds.bytesMax) ? tooLargeFault(bounds, "bytes", bounds.bytesMax) : text;
 }
 
-function decode(bytes: Uint8Array, bounds: JsonLimits): string | Fault {
-  if (bytes.byteLength > bounds.bytesMax) return tooLarge(bounds, "bytes", bounds.bytesMax);
+function decodeUtf8(bytes: Uint8Array, bounds: JsonLimits): string | Fault {
+  if (bytes.byteLength > bounds.bytesMax) return tooLargeFault(bounds, "bytes", bounds.bytesMax);
   decoder ??= new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   try {
     return decoder.decode(bytes);
   } catch {
     // Fatal decoding has one failure only, and it says nothing more than this.
-    return invalid(bounds, "is not UTF-8");
+    return invalidJsonFault(bounds, "is not UTF-8");
   }
 }
 
-const tooLarge = (bounds: JsonLimits, what: string, max: number) =>
+const tooLargeFault = (bounds: JsonLimits, what: string, max: number) =>
   fault(bounds.tooLarge, `the message has more than ${max} ${what}`, { limit: max, what });
 
-const invalid = (bounds: JsonLimits, problem: string) => fault(bounds.invalid, `the message ${problem}`);
+const invalidJsonFault = (bounds: JsonLimits, problem: string) => fault(bounds.invalid, `the message ${problem}`);
 
 /** Counts UTF-8 bytes only where the answer is not clear from the number of UTF-16 units. */
 function exceedsBytes(text: string, bytesMax: number): boolean {
@@ -77,7 +77,7 @@ function exceedsBytes(text: string, bytesMax: number): boolean {
 }
 
 /** Bounds what parsing would build and returns the number of keys written. Wrong syntax is left to the parser. */
-function scan(text: string, bounds: JsonLimits): number | Fault {
+function scanWithinLimits(text: string, bounds: JsonLimits): number | Fault {
   const { depthMax, itemsMax, keysMax, stringCharsMax, numberCharsMax } = bounds;
   const length = text.length;
   let depth = 0;
@@ -87,23 +87,23 @@ function scan(text: string, bounds: JsonLimits): number | Fault {
     const unit = text.charCodeAt(i);
     if (unit === QUOTE) {
       const end = endOfString(text, i + 1);
-      if (end - i - 1 > stringCharsMax) return tooLarge(bounds, "characters in a string", stringCharsMax);
+      if (end - i - 1 > stringCharsMax) return tooLargeFault(bounds, "characters in a string", stringCharsMax);
       i = end;
     } else if (unit === COLON) {
       keys += 1;
-      if (keys > keysMax) return tooLarge(bounds, "keys", keysMax);
+      if (keys > keysMax) return tooLargeFault(bounds, "keys", keysMax);
     } else if (unit === COMMA) {
       items += 1;
-      if (items > itemsMax) return tooLarge(bounds, "members", itemsMax);
+      if (items > itemsMax) return tooLargeFault(bounds, "members", itemsMax);
     } else if (unit === OPEN_BRACE || unit === OPEN_BRACKET) {
       depth += 1;
       items += 1;
-      if (depth > depthMax) return tooLarge(bounds, "levels", depthMax);
-      if (items > itemsMax) return tooLarge(bounds, "members", itemsMax);
+      if (depth > depthMax) return tooLargeFault(bounds, "levels", depthMax);
+      if (items > itemsMax) return tooLargeFault(bounds, "members", itemsMax);
     } else if (unit === CLOSE_BRACE || unit === CLOSE_BRACKET) depth -= 1;
     else if ((unit >= ZERO && unit <= NINE) || unit === MINUS) {
       const end = endOfNumber(text, i + 1, i + numberCharsMax + 1);
-      if (end - i > numberCharsMax) return tooLarge(bounds, "characters in a number", numberCharsMax);
+      if (end - i > numberCharsMax) return tooLargeFault(bounds, "characters in a number", numberCharsMax);
       i = end - 1;
     }
   }
@@ -142,13 +142,13 @@ function endOfNumber(text: string, from: number, furthest: number): number {
   return i;
 }
 
-interface Walk {
+interface ValueWalk {
   keys: number;
   problem: string | undefined;
 }
 
 /** Depth is bounded by the scan, so recursion is safe. Returns the value, with halves of characters made whole. */
-function inspect(value: JsonValue, walk: Walk): JsonValue {
+function checkAndCleanValue(value: JsonValue, walk: ValueWalk): JsonValue {
   if (typeof value === "string") return value.isWellFormed() ? value : value.toWellFormed();
   if (typeof value === "number") {
     if (!Number.isFinite(value)) walk.problem = "has a number that no double can hold";
@@ -158,8 +158,8 @@ function inspect(value: JsonValue, walk: Walk): JsonValue {
   if (Array.isArray(value)) {
     for (let i = 0; i < value.length; i += 1) {
       const item = value[i] as JsonValue;
-      const seen = inspect(item, walk);
-      if (seen !== item || seen === 0) value[i] = seen;
+      const cleaned = checkAndCleanValue(item, walk);
+      if (cleaned !== item || cleaned === 0) value[i] = cleaned;
     }
     return value;
   }
@@ -167,13 +167,13 @@ function inspect(value: JsonValue, walk: Walk): JsonValue {
   walk.keys += keys.length;
   for (const key of keys) {
     const item = value[key] as JsonValue;
-    const problem = keyProblem(key, item);
+    const problem = describeUnsafeKey(key, item);
     if (problem !== undefined) {
       walk.problem = problem;
       return value;
     }
-    const seen = inspect(item, walk);
-    if (seen !== item || seen === 0) value[key] = seen;
+    const cleaned = checkAndCleanValue(item, walk);
+    if (cleaned !== item || cleaned === 0) value[key] = cleaned;
   }
   return value;
 }
@@ -182,7 +182,7 @@ function inspect(value: JsonValue, walk: Walk): JsonValue {
  * Keys through which a careless merge would reach the prototype of every object. `constructor` and `prototype` can do that only
  * by holding an object; as plain values they are data (a racing team is a constructor) and stay.
  */
-function keyProblem(key: string, item: JsonValue): string | undefined {
+function describeUnsafeKey(key: string, item: JsonValue): string | undefined {
   if (key === "__proto__") return "has the key __proto__";
   if ((key === "constructor" || key === "prototype") && typeof item === "object" && item !== null)
     return `has an object under the key ${key}`;

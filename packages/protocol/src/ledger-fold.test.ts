@@ -4,7 +4,7 @@ import { foldLedger, type LedgerFact } from "./ledger-fold.ts";
 const fact = (type: string, data: Record<string, unknown> = {}, subject = "run/r"): LedgerFact => ({ type, data, subject });
 const grant = (task: string, attempt: number) => fact("task.granted", { task, attempt, fence: attempt });
 const end = (task: string, fence = 1) => fact("task.succeeded", { task, fence, worker: "t/w" });
-const quiet = { repeated: 0, refusedLate: 0, lost: 0, twice: 0 };
+const noProblems = { repeated: 0, refusedLate: 0, lost: 0, twice: 0 };
 
 describe("foldLedger", () => {
   it("[C27] counts what was given to workers, what came of it, and what was refused", () => {
@@ -22,7 +22,7 @@ describe("foldLedger", () => {
 
     const { figures } = foldLedger(null, facts);
 
-    expect(figures).toEqual({ ...quiet, accepted: 2, finished: 1, open: 1, attempts: 3, repeated: 1, refusedLate: 1 });
+    expect(figures).toEqual({ ...noProblems, accepted: 2, finished: 1, open: 1, attempts: 3, repeated: 1, refusedLate: 1 });
   });
 
   it("[C27] finds a task that ended twice, and one whose run ended without it", () => {

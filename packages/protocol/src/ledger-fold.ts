@@ -28,17 +28,17 @@ export interface LedgerFigures {
 }
 
 /** What is known of the tasks of a stretch; handed from one page to the next. */
-export interface LedgerBook {
+export interface LedgerState {
   readonly figures: LedgerFigures;
   /** Tasks that were given to a worker and have not ended, by run. */
-  readonly given: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly openTasks: ReadonlyMap<string, ReadonlySet<string>>;
   /** Tasks that have ended, by run. */
-  readonly ended: ReadonlyMap<string, ReadonlySet<string>>;
+  readonly endedTasks: ReadonlyMap<string, ReadonlySet<string>>;
 }
 
-const ends: ReadonlySet<string> = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
-const runEnds: ReadonlySet<string> = new Set(["run.succeeded", "run.failed", "run.cancelled"]);
-const none: LedgerFigures = {
+const taskEndFacts: ReadonlySet<string> = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
+const runEndFacts: ReadonlySet<string> = new Set(["run.succeeded", "run.failed", "run.cancelled"]);
+const zeroFigures: LedgerFigures = {
   accepted: 0,
   finished: 0,
   open: 0,
@@ -50,56 +50,56 @@ const none: LedgerFigures = {
 };
 
 /** The book after these facts, which follow those of `before`. `before` stays as it was. */
-export function foldLedger(before: LedgerBook | null, facts: Iterable<LedgerFact>): LedgerBook {
-  const folding = beginLedger(before);
-  folding.add(facts);
-  return folding.end();
+export function foldLedger(before: LedgerState | null, facts: Iterable<LedgerFact>): LedgerState {
+  const fold = startLedgerFold(before);
+  fold.add(facts);
+  return fold.finish();
 }
 
 /** A ledger that is fed page by page: its book is copied once, and not once a page. */
-export interface LedgerFolding {
+export interface LedgerFold {
   add(facts: Iterable<LedgerFact>): void;
   /** The book after all that was added; nothing may be added afterwards. */
-  end(): LedgerBook;
+  finish(): LedgerState;
 }
 
-export function beginLedger(before: LedgerBook | null): LedgerFolding {
-  const given = copied(before?.given);
-  const ended = copied(before?.ended);
-  const sums = { ...(before?.figures ?? none) };
+export function startLedgerFold(before: LedgerState | null): LedgerFold {
+  const openTasks = copySets(before?.openTasks);
+  const endedTasks = copySets(before?.endedTasks);
+  const figures = { ...(before?.figures ?? zeroFigures) };
 
-  const addOne = ({ type, subject, data }: LedgerFact): void => {
+  const applyFact = ({ type, subject, data }: LedgerFact): void => {
     if (!subject.startsWith("run/")) return;
     const task = typeof data["task"] === "string" ? data["task"] : "";
     if (type === "task.granted") {
-      sums.attempts++;
-      if (data["attempt"] === 1) sums.accepted++;
-      else sums.repeated++;
-      put(given, subject, task);
+      figures.attempts++;
+      if (data["attempt"] === 1) figures.accepted++;
+      else figures.repeated++;
+      addToSet(openTasks, subject, task);
     }
-    if (type === "task.refused") sums.refusedLate++;
-    if (ends.has(type)) {
+    if (type === "task.refused") figures.refusedLate++;
+    if (taskEndFacts.has(type)) {
       // Without a fence it was never given to anybody: a host, a pin, a node that was left out.
-      if (typeof data["fence"] === "number" && data["fence"] > 0) sums.finished++;
-      if (ended.get(subject)?.has(task) === true) sums.twice++;
-      put(ended, subject, task);
-      given.get(subject)?.delete(task);
+      if (typeof data["fence"] === "number" && data["fence"] > 0) figures.finished++;
+      if (endedTasks.get(subject)?.has(task) === true) figures.twice++;
+      addToSet(endedTasks, subject, task);
+      openTasks.get(subject)?.delete(task);
     }
-    if (runEnds.has(type)) sums.lost += given.get(subject)?.size ?? 0;
+    if (runEndFacts.has(type)) figures.lost += openTasks.get(subject)?.size ?? 0;
   };
 
   return {
     add(facts) {
-      for (const fact of facts) addOne(fact);
+      for (const fact of facts) applyFact(fact);
     },
-    end: () => ({ figures: { ...sums, open: sums.accepted - sums.finished }, given, ended }),
+    finish: () => ({ figures: { ...figures, open: figures.accepted - figures.finished }, openTasks, endedTasks }),
   };
 }
 
-const copied = (sets: ReadonlyMap<string, ReadonlySet<string>> | undefined): Map<string, Set<string>> =>
+const copySets = (sets: ReadonlyMap<string, ReadonlySet<string>> | undefined): Map<string, Set<string>> =>
   new Map([...(sets ?? [])].map(([key, set]) => [key, new Set(set)]));
 
-function put(sets: Map<string, Set<string>>, key: string, value: string): void {
+function addToSet(sets: Map<string, Set<string>>, key: string, value: string): void {
   const set = sets.get(key);
   if (set === undefined) sets.set(key, new Set([value]));
   else set.add(value);

@@ -21,13 +21,13 @@ export interface JsonLimits {
 }
 
 /** Bytes that one frame or body may have, by who sends it. */
-const bytes = {
+const byteLimits = {
   /** From a peer that has not authenticated yet. */
-  strangerFrameBytesMax: 64 * KiB,
+  unauthenticatedFrameBytesMax: 64 * KiB,
   /** From an authenticated worker; a field worker's register carries whole manifests. */
   frameBytesMax: 16 * MiB,
   /** To a worker of the older dialects: its library closes the socket above this. */
-  fieldFrameBytesMax: 1 * MiB,
+  legacyFrameBytesMax: 1 * MiB,
   /** Body of a REST request. */
   requestBytesMax: 8 * MiB,
   /** One feedback frame is cut at this size. */
@@ -41,9 +41,9 @@ const bytes = {
 const frameCodes = { tooLarge: "E.FRAME.TOO_LARGE", invalid: "E.FRAME.INVALID" } as const;
 const requestCodes = { tooLarge: "E.REQUEST.TOO_LARGE", invalid: "E.REQUEST.INVALID" } as const;
 
-const json = {
-  stranger: {
-    bytesMax: bytes.strangerFrameBytesMax,
+const jsonLimits = {
+  unauthenticated: {
+    bytesMax: byteLimits.unauthenticatedFrameBytesMax,
     depthMax: 16,
     itemsMax: 1_000,
     keysMax: 500,
@@ -52,26 +52,26 @@ const json = {
     ...frameCodes,
   },
   frame: {
-    bytesMax: bytes.frameBytesMax,
+    bytesMax: byteLimits.frameBytesMax,
     depthMax: 64,
     itemsMax: 200_000,
     keysMax: 100_000,
-    stringCharsMax: bytes.frameBytesMax,
+    stringCharsMax: byteLimits.frameBytesMax,
     numberCharsMax: 128,
     ...frameCodes,
   },
   request: {
-    bytesMax: bytes.requestBytesMax,
+    bytesMax: byteLimits.requestBytesMax,
     depthMax: 64,
     // A workflow with as many nodes and edges as it may have is a request of half a million members, nearly all of them keys.
     itemsMax: 1_000_000,
     keysMax: 1_000_000,
-    stringCharsMax: bytes.requestBytesMax,
+    stringCharsMax: byteLimits.requestBytesMax,
     numberCharsMax: 128,
     ...requestCodes,
   },
   manifest: {
-    bytesMax: bytes.manifestBytesMax,
+    bytesMax: byteLimits.manifestBytesMax,
     depthMax: 32,
     itemsMax: 50_000,
     keysMax: 25_000,
@@ -83,8 +83,8 @@ const json = {
 } as const satisfies Record<string, JsonLimits>;
 
 export const limits = {
-  ...bytes,
-  json,
+  ...byteLimits,
+  json: jsonLimits,
   /** Dispatches or results in one batch frame. */
   batchItemsMax: 64,
   /** Bits of `ack_bitmap` that a JSON number carries without rounding. */
@@ -94,9 +94,9 @@ export const limits = {
   /** Hex digits of `ack_bitmap` for the largest window. */
   bitmapHexCharsMax: 256,
   /** Attempts named in one heartbeat, register or inventory. */
-  heldMax: 4_096,
+  heldTasksMax: 4_096,
   /** Resources named in one register. */
-  resourcesMax: 4_096,
+  registeredResourcesMax: 4_096,
   /** Task ids of nested containers are chains of ids. */
   idCharsMax: 1_024,
   nameCharsMax: 256,

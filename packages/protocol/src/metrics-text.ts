@@ -5,7 +5,7 @@ export type MetricKind = "counter" | "gauge" | "histogram";
 /** Names and values of labels, in the order they are written. */
 export type MetricLabels = readonly (readonly [name: string, value: string])[];
 
-export interface HistogramNumbers {
+export interface HistogramValues {
   /** Upper bounds, rising; what is above the last is only in `count`. */
   readonly bounds: readonly number[];
   /** How many fell between each bound and the one before it. */
@@ -15,22 +15,22 @@ export interface HistogramNumbers {
 }
 
 /** The two lines that open a family; they stand also where it has no number yet. */
-export const metricHead = (name: string, kind: MetricKind, help: string): string =>
+export const formatMetricHeader = (name: string, kind: MetricKind, help: string): string =>
   `# HELP ${name} ${help}\n# TYPE ${name} ${kind}\n`;
 
-export function metricLine(name: string, labels: MetricLabels, value: number): string {
+export function formatMetricLine(name: string, labels: MetricLabels, value: number): string {
   if (labels.length === 0) return `${name} ${value}\n`;
   return `${name}{${labels.map(([label, text]) => `${label}="${escapeLabel(text)}"`).join(",")}} ${value}\n`;
 }
 
-export function histogramLines(name: string, labels: MetricLabels, { bounds, hits, sum, count }: HistogramNumbers): string {
+export function formatHistogram(name: string, labels: MetricLabels, { bounds, hits, sum, count }: HistogramValues): string {
   let total = 0;
   const buckets = bounds.map((bound, index) => {
     total += hits[index] ?? 0;
-    return metricLine(`${name}_bucket`, [...labels, ["le", String(bound)]], total);
+    return formatMetricLine(`${name}_bucket`, [...labels, ["le", String(bound)]], total);
   });
-  buckets.push(metricLine(`${name}_bucket`, [...labels, ["le", "+Inf"]], count));
-  return `${buckets.join("")}${metricLine(`${name}_sum`, labels, sum)}${metricLine(`${name}_count`, labels, count)}`;
+  buckets.push(formatMetricLine(`${name}_bucket`, [...labels, ["le", "+Inf"]], count));
+  return `${buckets.join("")}${formatMetricLine(`${name}_sum`, labels, sum)}${formatMetricLine(`${name}_count`, labels, count)}`;
 }
 
 const escapeLabel = (value: string): string => value.replaceAll("\\", "\\\\").replaceAll('"', '\\"').replaceAll("\n", "\\n");

@@ -2,17 +2,17 @@ import { describe, expect, it } from "vitest";
 import payloads from "../fixtures/payloads.json" with { type: "json" };
 import { type Dialect, readEnvelope } from "./envelope.ts";
 import { Fault } from "./fault.ts";
-import { type FrameType, prepareFrames, readFrame, wireTypeOf } from "./frames.ts";
+import { compileFrameReaders, type FrameType, readFrame, toWireType } from "./frames.ts";
 import { readJson } from "./json.ts";
 import { limits } from "./limits.ts";
-import { createDice, mutateText } from "./testing.ts";
+import { createSeededRandom, mutateText } from "./testing.ts";
 
 const mutationsPerDialect = 1_000_000;
 
 function samplesOf(dialect: Dialect): string[] {
   return Object.entries(payloads[dialect]).map(([type, payload], index) =>
     JSON.stringify({
-      type: wireTypeOf(dialect, type as FrameType) ?? type,
+      type: toWireType(dialect, type as FrameType) ?? type,
       id: `${type}-${index}`,
       ts: "2026-01-05T09:00:00.000Z",
       tenant: "default",
@@ -30,13 +30,13 @@ describe("mutated frames", () => {
   it.each(["v2", "first", "v1"] as const)(
     "[C19] a million of them through the readers of %s end as a frame or a fault, and leave nothing behind",
     (dialect) => {
-      prepareFrames();
+      compileFrameReaders();
       const samples = samplesOf(dialect);
-      const roll = createDice(dialect.length + dialect.charCodeAt(0));
+      const random = createSeededRandom(dialect.length + dialect.charCodeAt(0));
       const seen = { frames: 0, unreadable: 0, noEnvelope: 0, noPayload: 0 };
       const play = (rounds: number): void => {
         for (let round = 0; round < rounds; round++) {
-          const value = readJson(mutateText(samples[round % samples.length] as string, roll), limits.json.frame);
+          const value = readJson(mutateText(samples[round % samples.length] as string, random), limits.json.frame);
           const envelope = value instanceof Fault ? null : readEnvelope(value, dialect);
           if (envelope === null) seen.unreadable++;
           else if (envelope instanceof Fault) seen.noEnvelope++;

@@ -1,25 +1,29 @@
 // The most alike of some known words, for sentences that refuse a word which is not known.
 
 /** Null where none is alike: so many letters may differ, half of them where nothing else is said. */
-export function nearest(word: string, words: Iterable<string>, most = Math.max(1, Math.floor(word.length / 2))): string | null {
+export function closestMatch(
+  word: string,
+  candidates: Iterable<string>,
+  distanceMax = Math.max(1, Math.floor(word.length / 2)),
+): string | null {
   let best: string | null = null;
-  let least = most;
-  for (const one of new Set(words)) {
-    const changes = distance(word.toLowerCase(), one.toLowerCase(), least);
-    if (changes < least || (changes === least && best === null)) [best, least] = [one, changes];
+  let bestDistance = distanceMax;
+  for (const candidate of new Set(candidates)) {
+    const edits = editDistance(word.toLowerCase(), candidate.toLowerCase(), bestDistance);
+    if (edits < bestDistance || (edits === bestDistance && best === null)) [best, bestDistance] = [candidate, edits];
   }
   return best;
 }
 
 /** The end of such a sentence, where one word is a slip away: `; did you mean X?`. Names of settings share their beginnings, so a quarter is much. */
-export function suggest(word: string, known: Iterable<string>): string {
-  const best = nearest(word, known, Math.max(2, Math.floor(word.length / 4)));
+export function didYouMean(word: string, candidates: Iterable<string>): string {
+  const best = closestMatch(word, candidates, Math.max(2, Math.floor(word.length / 4)));
   return best === null ? "" : `; did you mean ${best}?`;
 }
 
 /** Characters to change, add or leave out; more than `most` is not counted exactly. */
-function distance(a: string, b: string, most: number): number {
-  if (Math.abs(a.length - b.length) > most) return most + 1;
+function editDistance(a: string, b: string, distanceMax: number): number {
+  if (Math.abs(a.length - b.length) > distanceMax) return distanceMax + 1;
   let row = Array.from({ length: b.length + 1 }, (_, at) => at);
   for (let at = 1; at <= a.length; at += 1) {
     const next = [at];

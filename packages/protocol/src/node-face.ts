@@ -2,9 +2,9 @@
 // What a binding's path means while a run is under way belongs to the graph room.
 
 import Type, { type Static } from "typebox";
-import { bag, id, json, list, name, oneOf, optional, text } from "./words.ts";
+import { anyJson, idString, listOf, nameString, oneOf, openObject, optional, textString } from "./words.ts";
 
-const BindingSchema = Type.Object({
+const PortBindingSchema = Type.Object({
   path: Type.String({
     minLength: 1,
     maxLength: 1_024,
@@ -15,36 +15,41 @@ const BindingSchema = Type.Object({
   scope: optional(
     Type.Object({
       kind: oneOf(["local", "subgraph"]),
-      subgraphAliases: optional(list(name(), 64)),
-      nodeId: optional(id()),
+      subgraphAliases: optional(listOf(nameString(), 64)),
+      nodeId: optional(idString()),
       prefix: optional(Type.String({ maxLength: 1_024 })),
     }),
   ),
 });
-export type Binding = Static<typeof BindingSchema>;
+export type PortBinding = Static<typeof PortBindingSchema>;
 
-const PortSchema = Type.Object({ key: id(), label: name(), binding: BindingSchema, description: optional(text()) });
-export type Port = Static<typeof PortSchema>;
-
-const WidgetSchema = Type.Object({
-  key: id(),
-  label: name(),
-  component: name(),
-  binding: BindingSchema,
-  options: optional(bag("Belongs to the component.")),
-  description: optional(text()),
+const NodePortSchema = Type.Object({
+  key: idString(),
+  label: nameString(),
+  binding: PortBindingSchema,
+  description: optional(textString()),
 });
-export type Widget = Static<typeof WidgetSchema>;
+export type NodePort = Static<typeof NodePortSchema>;
+
+const NodeWidgetSchema = Type.Object({
+  key: idString(),
+  label: nameString(),
+  component: nameString(),
+  binding: PortBindingSchema,
+  options: optional(openObject("Belongs to the component.")),
+  description: optional(textString()),
+});
+export type NodeWidget = Static<typeof NodeWidgetSchema>;
 
 export const NodeUiSchema = Type.Object({
-  inputPorts: optional(list(PortSchema, 1_000)),
-  outputPorts: optional(list(PortSchema, 1_000)),
-  widgets: optional(list(WidgetSchema, 1_000)),
+  inputPorts: optional(listOf(NodePortSchema, 1_000)),
+  outputPorts: optional(listOf(NodePortSchema, 1_000)),
+  widgets: optional(listOf(NodeWidgetSchema, 1_000)),
 });
 export type NodeUi = Static<typeof NodeUiSchema>;
 
 /** JSON Schemas of a node's parameters and results; each may also be `true` or `false`. */
-export const NodeSchemasSchema = Type.Object({ parameters: optional(json()), results: optional(json()) });
+export const NodeSchemasSchema = Type.Object({ parameters: optional(anyJson()), results: optional(anyJson()) });
 
-export const roles = ["node", "container", "middleware"] as const;
+export const nodeRoles = ["node", "container", "middleware"] as const;
 export const nodeStatuses = ["draft", "published", "deprecated"] as const;

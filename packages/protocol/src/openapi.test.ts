@@ -4,10 +4,10 @@ import { describe, expect, it } from "vitest";
 import { parse } from "yaml";
 import sample from "../fixtures/workflow.sample.json" with { type: "json" };
 import { faultCodes } from "./fault-codes.ts";
-import { openapiDocument } from "./openapi.ts";
+import { buildOpenapiDocument } from "./openapi.ts";
 import { type Route, routes } from "./routes.ts";
 
-const document = openapiDocument();
+const document = buildOpenapiDocument();
 const byName = Object.entries(routes) as [string, Route][];
 
 describe("routes", () => {

@@ -1,41 +1,41 @@
 // The OpenAPI 3.1 document, written from the route table. Nothing is described here that the table does not say.
 
 import type { TSchema } from "typebox";
-import { EventSchema, eventData } from "./events.ts";
+import { EventSchema, eventDataSchemas } from "./events.ts";
 import { type FaultCode, faultCodes } from "./fault-codes.ts";
 import { ManifestSchema } from "./manifest.ts";
-import { ErrorSchema, restSchemas } from "./rest.ts";
+import { ErrorSchema, runSchemas } from "./rest.ts";
 import { catalogSchemas } from "./rest-catalog.ts";
 import { enrolmentSchemas } from "./rest-enrolment.ts";
-import { peopleSchemas } from "./rest-people.ts";
+import { userSchemas } from "./rest-people.ts";
 import { resourceSchemas } from "./rest-resources.ts";
 import { runPartSchemas } from "./rest-runs.ts";
-import { steeringSchemas } from "./rest-steering.ts";
+import { runOperationSchemas } from "./rest-steering.ts";
 import { viewSchemas } from "./rest-views.ts";
 import { workerSchemas } from "./rest-workers.ts";
 import { workflowSchemas } from "./rest-workflows.ts";
 import { type Route, routes } from "./routes.ts";
-import { type PlainSchema, plainSchema } from "./schema-text.ts";
-import { PolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
+import { type JsonSchemaObject, toJsonSchema } from "./schema-text.ts";
+import { NodePolicySchema, ResultErrorSchema, WorkflowNodeStateSchema, WorkflowSchema } from "./workflow.ts";
 
 /** Schemas that get a name in the document; wherever one of these objects is used, a reference stands. */
-function namedSchemas(): ReadonlyMap<TSchema, string> {
+function collectNamedSchemas(): ReadonlyMap<TSchema, string> {
   const documents = {
     Workflow: WorkflowSchema,
     WorkflowNodeState: WorkflowNodeStateSchema,
-    Policy: PolicySchema,
+    Policy: NodePolicySchema,
     ResultError: ResultErrorSchema,
     Manifest: ManifestSchema,
     ManifestNode: ManifestSchema.properties.nodes.items,
     Event: EventSchema,
   };
-  const events = Object.fromEntries(Object.entries(eventData).map(([type, schema]) => [`Event.${type}`, schema]));
+  const events = Object.fromEntries(Object.entries(eventDataSchemas).map(([type, schema]) => [`Event.${type}`, schema]));
   const all: Record<string, TSchema> = {
-    ...restSchemas,
+    ...runSchemas,
     ...runPartSchemas,
-    ...steeringSchemas,
+    ...runOperationSchemas,
     ...workerSchemas,
-    ...peopleSchemas,
+    ...userSchemas,
     ...resourceSchemas,
     ...enrolmentSchemas,
     ...workflowSchemas,
@@ -53,18 +53,18 @@ export interface OpenapiDocument {
   servers: { url: string }[];
   security: Record<string, string[]>[];
   paths: Record<string, Record<string, unknown>>;
-  components: { schemas: Record<string, PlainSchema>; securitySchemes: Record<string, unknown> };
+  components: { schemas: Record<string, JsonSchemaObject>; securitySchemes: Record<string, unknown> };
 }
 
-export function openapiDocument(): OpenapiDocument {
-  const named = namedSchemas();
+export function buildOpenapiDocument(): OpenapiDocument {
+  const named = collectNamedSchemas();
   const refs = { root: "#/components/schemas/", named };
   const paths: OpenapiDocument["paths"] = {};
   for (const [operationId, route] of Object.entries(routes) as [string, Route][]) {
     const path = (paths[route.path] ??= {});
-    path[route.method.toLowerCase()] = operation(operationId, route, (schema) => plainSchema(schema, refs));
+    path[route.method.toLowerCase()] = buildOperation(operationId, route, (schema) => toJsonSchema(schema, refs));
   }
-  const schemas = Object.fromEntries([...named].map(([schema, name]) => [name, plainSchema(schema, { ...refs, self: schema })]));
+  const schemas = Object.fromEntries([...named].map(([schema, name]) => [name, toJsonSchema(schema, { ...refs, self: schema })]));
   return {
     openapi: "3.1.0",
     info: {
@@ -81,28 +81,37 @@ export function openapiDocument(): OpenapiDocument {
   };
 }
 
-function operation(operationId: string, route: Route, print: (schema: TSchema) => PlainSchema): Record<string, unknown> {
+function buildOperation(
+  operationId: string,
+  route: Route,
+  toSchema: (schema: TSchema) => JsonSchemaObject,
+): Record<string, unknown> {
   const parameters = [
-    ...Object.entries(route.params ?? {}).map(([name, schema]) => ({ name, in: "path", required: true, schema: print(schema) })),
+    ...Object.entries(route.params ?? {}).map(([name, schema]) => ({
+      name,
+      in: "path",
+      required: true,
+      schema: toSchema(schema),
+    })),
     ...Object.entries(route.query ?? {}).map(([name, query]) => ({
       name,
       in: "query",
       required: false,
       ...(query.description && { description: query.description }),
-      schema: query.default === undefined ? print(query.schema) : { ...print(query.schema), default: query.default },
+      schema: query.default === undefined ? toSchema(query.schema) : { ...toSchema(query.schema), default: query.default },
     })),
     ...Object.entries(route.headers ?? {}).map(([name, schema]) => ({
       name,
       in: "header",
       required: false,
-      schema: print(schema),
+      schema: toSchema(schema),
     })),
   ];
   const content =
     route.status === 204
       ? undefined
       : route.response
-        ? { "application/json": { schema: print(route.response) } }
+        ? { "application/json": { schema: toSchema(route.response) } }
         : { [route.media ?? "application/octet-stream"]: { schema: { type: "string" } } };
   return {
     operationId,
@@ -110,43 +119,50 @@ function operation(operationId: string, route: Route, print: (schema: TSchema) =
     ...(route.isOpen && { security: [] }),
     ...(parameters.length > 0 && { parameters }),
     ...(route.request && {
-      requestBody: { required: !route.isBodyOptional, content: { "application/json": { schema: print(route.request) } } },
+      requestBody: { required: !route.isBodyOptional, content: { "application/json": { schema: toSchema(route.request) } } },
     }),
-    ...(route.takes && { requestBody: { required: true, content: { [route.takes]: { schema: fileForm } } } }),
+    ...(route.takes && { requestBody: { required: true, content: { [route.takes]: { schema: fileUploadSchema } } } }),
     responses: {
       [String(route.status)]: { description: "Done as asked.", ...(content && { content }) },
-      ...otherResponses(route, print),
-      ...errorResponses(route.faults, print),
+      ...buildOtherResponses(route, toSchema),
+      ...buildErrorResponses(route.faults, toSchema),
     },
   };
 }
 
 /** A form whose part `file` is the file. */
-const fileForm = { type: "object", required: ["file"], properties: { file: { type: "string", format: "binary" } } } as const;
+const fileUploadSchema = {
+  type: "object",
+  required: ["file"],
+  properties: { file: { type: "string", format: "binary" } },
+} as const;
 
-function otherResponses({ also = {} }: Route, print: (schema: TSchema) => PlainSchema): Record<string, unknown> {
+function buildOtherResponses({ also = {} }: Route, toSchema: (schema: TSchema) => JsonSchemaObject): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(also).map(([status, schema]) => [
       status,
       schema === null
         ? { description: "Nothing has changed." }
-        : { description: "What would be done; nothing is.", content: { "application/json": { schema: print(schema) } } },
+        : { description: "What would be done; nothing is.", content: { "application/json": { schema: toSchema(schema) } } },
     ]),
   );
 }
 
 /** One answer per status, naming the codes that come with it. */
-function errorResponses(codes: readonly FaultCode[], print: (schema: TSchema) => PlainSchema): Record<string, unknown> {
+function buildErrorResponses(
+  codes: readonly FaultCode[],
+  toSchema: (schema: TSchema) => JsonSchemaObject,
+): Record<string, unknown> {
   const byStatus = new Map<number, FaultCode[]>();
   for (const code of codes) byStatus.set(faultCodes[code].http, [...(byStatus.get(faultCodes[code].http) ?? []), code]);
   return Object.fromEntries(
     [...byStatus]
       .sort(([a], [b]) => a - b)
-      .map(([status, with_]) => [
+      .map(([status, codesOfStatus]) => [
         String(status),
         {
-          description: with_.map((code) => `${code}: ${faultCodes[code].cause}`).join("\n"),
-          content: { "application/json": { schema: print(ErrorSchema) } },
+          description: codesOfStatus.map((code) => `${code}: ${faultCodes[code].cause}`).join("\n"),
+          content: { "application/json": { schema: toSchema(ErrorSchema) } },
         },
       ]),
   );

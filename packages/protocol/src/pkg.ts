@@ -2,51 +2,56 @@
 
 import Type, { type Static } from "typebox";
 import { limits } from "./limits.ts";
-import { bag, id, list, name, oneOf, optional } from "./words.ts";
+import { idString, listOf, nameString, oneOf, openObject, optional } from "./words.ts";
 
-export const PkgInstallFirstSchema = Type.Object({
-  name: id(),
-  version: id(),
+export const PkgInstallFirstGenSchema = Type.Object({
+  name: idString(),
+  version: idString(),
   url: optional(Type.String({ format: "uri", maxLength: 4_096 })),
   sha256: optional(Type.String({ maxLength: 128 })),
 });
 /** A digest alone proves nothing about who made the archive, so ours may carry a signature and the command's id. */
 export const PkgInstallSchema = Type.Object({
-  ...PkgInstallFirstSchema.properties,
-  signature: optional(Type.Object({ key_id: id(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) })),
-  command_id: optional(id()),
+  ...PkgInstallFirstGenSchema.properties,
+  signature: optional(
+    Type.Object({ key_id: idString(), ed25519: Type.String({ pattern: "^[A-Za-z0-9+/_=-]+$", maxLength: 256 }) }),
+  ),
+  command_id: optional(idString()),
 });
-export type PkgInstall = Static<typeof PkgInstallSchema>;
+export type PkgInstallPayload = Static<typeof PkgInstallSchema>;
 
-export const PkgUninstallFirstSchema = Type.Object({ name: id(), version: optional(id("Absent: every version.")) });
-export const PkgUninstallSchema = Type.Object({ ...PkgUninstallFirstSchema.properties, command_id: optional(id()) });
-export type PkgUninstall = Static<typeof PkgUninstallSchema>;
+export const PkgUninstallFirstGenSchema = Type.Object({
+  name: idString(),
+  version: optional(idString("Absent: every version.")),
+});
+export const PkgUninstallSchema = Type.Object({ ...PkgUninstallFirstGenSchema.properties, command_id: optional(idString()) });
+export type PkgUninstallPayload = Static<typeof PkgUninstallSchema>;
 
-export const PkgEventFirstSchema = Type.Object({
-  name: id(),
-  version: id(),
+export const PkgEventFirstGenSchema = Type.Object({
+  name: idString(),
+  version: idString(),
   status: oneOf(["installed", "failed"]),
   log_url: optional(Type.String({ maxLength: 4_096 })),
-  details: optional(bag()),
+  details: optional(openObject()),
 });
 export const PkgEventSchema = Type.Object({
-  ...PkgEventFirstSchema.properties,
+  ...PkgEventFirstGenSchema.properties,
   status: oneOf(["installed", "failed", "removed"]),
-  command_id: optional(id()),
+  command_id: optional(idString()),
 });
-export type PkgEvent = Static<typeof PkgEventSchema>;
+export type PkgEventPayload = Static<typeof PkgEventSchema>;
 
 export const PkgCatalogSchema = Type.Object({
-  packages: list(
+  packages: listOf(
     Type.Object({
-      name: id(),
-      version: id(),
+      name: idString(),
+      version: idString(),
       status: oneOf(["installed", "missing", "failed"]),
-      manifest: bag(),
-      source: optional(name()),
-      metadata: optional(bag()),
+      manifest: openObject(),
+      source: optional(nameString()),
+      metadata: optional(openObject()),
     }),
     limits.packagesMax,
   ),
 });
-export type PkgCatalog = Static<typeof PkgCatalogSchema>;
+export type PkgCatalogPayload = Static<typeof PkgCatalogSchema>;

@@ -2,7 +2,7 @@
 // are compared by the house's own tests.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { frames, v1Types } from "./frames.ts";
+import { frameDefinitions, v1FrameTypes } from "./frames.ts";
 
 const page = readFileSync(new URL("../../../docs/protocol.md", import.meta.url), "utf8");
 
@@ -31,14 +31,14 @@ describe("the page of the protocol", () => {
     });
 
     expect(named.map(({ type }) => type).sort((a, b) => a.localeCompare(b))).toEqual(
-      Object.keys(frames.v2).sort((a, b) => a.localeCompare(b)),
+      Object.keys(frameDefinitions.v2).sort((a, b) => a.localeCompare(b)),
     );
     for (const { type, isNumbered } of named) expect([type, isNumbered]).toEqual([type, type.startsWith("biz.")]);
   });
 
   it("[C20] names every type of frame of v1", () => {
     const text = section("9. v1 workers");
-    for (const type of Object.keys(v1Types))
+    for (const type of Object.keys(v1FrameTypes))
       expect(text).toContain(type.startsWith("middleware.next_") ? type.slice("middleware".length + 1) : `\`${type}\``);
   });
 });

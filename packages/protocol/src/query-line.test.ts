@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { Fault } from "./fault.ts";
-import { nearest } from "./nearest.ts";
-import { instantOf, type QueryPage, queryCharsMax, queryKeys, readQueryLine, writeQueryLine } from "./query-line.ts";
+import { closestMatch } from "./nearest.ts";
+import { formatQuery, parseQuery, type QueryableList, queryCharsMax, queryKeys, resolveInstant } from "./query-line.ts";
 
-const valuesOf = (line: string, page: QueryPage = "runs") => {
-  const read = readQueryLine(line, page);
+const valuesOf = (line: string, page: QueryableList = "runs") => {
+  const read = parseQuery(line, page);
   return read instanceof Fault ? read.message : read.values;
 };
 
@@ -27,7 +27,7 @@ describe("a query line", () => {
   });
 
   it("[L22] says where each term stands", () => {
-    const read = readQueryLine('status:failed "a b"', "runs");
+    const read = parseQuery('status:failed "a b"', "runs");
 
     expect(read).toMatchObject({
       terms: [
@@ -56,15 +56,15 @@ describe("a query line", () => {
 
     fc.assert(
       fc.property(values, (given) => {
-        expect(valuesOf(writeQueryLine(given))).toEqual(given);
+        expect(valuesOf(formatQuery(given))).toEqual(given);
       }),
     );
   });
 
   it("[L22] reads any text without breaking, and each list has keys that are read", () => {
     fc.assert(
-      fc.property(fc.string({ maxLength: 80 }), fc.constantFrom(...(Object.keys(queryKeys) as QueryPage[])), (line, page) => {
-        const read = readQueryLine(line, page);
+      fc.property(fc.string({ maxLength: 80 }), fc.constantFrom(...(Object.keys(queryKeys) as QueryableList[])), (line, page) => {
+        const read = parseQuery(line, page);
         const isSound = read instanceof Fault ? read.code === "E.REQUEST.INVALID" : read.terms.every(({ from, to }) => to > from);
         expect(isSound).toBe(true);
       }),
@@ -74,16 +74,16 @@ describe("a query line", () => {
   it("[L22] times are how long ago, a day, or an instant", () => {
     const now = Date.parse("2026-02-01T00:00:00Z");
 
-    expect(instantOf("1h", now)).toBe(now - 3_600_000);
-    expect(instantOf("2d", now)).toBe(now - 172_800_000);
-    expect([instantOf("99999d", now), instantOf("999999999d", now)]).toEqual([0, 0]);
-    expect(instantOf("2026-01-31", now)).toBe(now - 86_400_000);
-    expect(instantOf("2026-01-31T12:00:00+12:00", now)).toBe(now - 86_400_000);
-    expect(instantOf("soon", now)).toBeNull();
+    expect(resolveInstant("1h", now)).toBe(now - 3_600_000);
+    expect(resolveInstant("2d", now)).toBe(now - 172_800_000);
+    expect([resolveInstant("99999d", now), resolveInstant("999999999d", now)]).toEqual([0, 0]);
+    expect(resolveInstant("2026-01-31", now)).toBe(now - 86_400_000);
+    expect(resolveInstant("2026-01-31T12:00:00+12:00", now)).toBe(now - 86_400_000);
+    expect(resolveInstant("soon", now)).toBeNull();
   });
 });
 
 it("[L22] the nearest word is a slip away, or none", () => {
-  expect(nearest("recipeint", ["subject", "recipient"])).toBe("recipient");
-  expect(nearest("x", ["subject"])).toBeNull();
+  expect(closestMatch("recipeint", ["subject", "recipient"])).toBe("recipient");
+  expect(closestMatch("x", ["subject"])).toBeNull();
 });

@@ -2,63 +2,63 @@
 
 import Type, { type Static } from "typebox";
 import { ManifestSchema } from "./manifest.ts";
-import { nodeStatuses, roles } from "./node-face.ts";
-import { asOf, pageAt } from "./rest-workflows.ts";
-import { id, json, list, name, oneOf, optional, text } from "./words.ts";
+import { nodeRoles, nodeStatuses } from "./node-face.ts";
+import { asOfPosition, pageAsOf } from "./rest-workflows.ts";
+import { anyJson, idString, listOf, nameString, oneOf, optional, textString } from "./words.ts";
 
 export const PackageSummarySchema = Type.Object({
-  name: id(),
-  versions: Type.Array(id(), { description: "Newest first." }),
-  description: optional(text()),
-  latestVersion: optional(id()),
-  defaultVersion: optional(id("The newest that is no pre-release.")),
+  name: idString(),
+  versions: Type.Array(idString(), { description: "Newest first." }),
+  description: optional(textString()),
+  latestVersion: optional(idString()),
+  defaultVersion: optional(idString("The newest that is no pre-release.")),
 });
 export type PackageSummary = Static<typeof PackageSummarySchema>;
-export const PackageListSchema = pageAt(PackageSummarySchema);
+export const PackageListSchema = pageAsOf(PackageSummarySchema);
 
 export const PackageDetailSchema = Type.Object({
-  name: id(),
-  version: id(),
+  name: idString(),
+  version: idString(),
   manifest: ManifestSchema,
-  availableVersions: optional(list(id())),
-  asOf: asOf(),
+  availableVersions: optional(listOf(idString())),
+  asOf: asOfPosition(),
 });
 export type PackageDetail = Static<typeof PackageDetailSchema>;
 
 /** A port with the type that its binding leads to in the node's schema. */
 export const CatalogPortSchema = Type.Object({
-  key: id(),
-  label: name(),
+  key: idString(),
+  label: nameString(),
   path: Type.String({ description: "The binding's path." }),
   type: Type.String({ description: "JSON type, several joined by |, or any." }),
   isRequired: optional(Type.Boolean()),
-  default: optional(json()),
+  default: optional(anyJson()),
 });
 export type CatalogPort = Static<typeof CatalogPortSchema>;
 
 export const CatalogNodeSchema = Type.Object({
-  type: id(),
-  label: name(),
-  packageName: id(),
-  versions: list(
+  type: idString(),
+  label: nameString(),
+  packageName: idString(),
+  versions: listOf(
     Type.Object({
-      version: id(),
+      version: idString(),
       status: optional(oneOf(nodeStatuses)),
       template: optional(ManifestSchema.properties.nodes.items),
-      inputs: optional(list(CatalogPortSchema)),
-      outputs: optional(list(CatalogPortSchema)),
+      inputs: optional(listOf(CatalogPortSchema)),
+      outputs: optional(listOf(CatalogPortSchema)),
     }),
   ),
-  description: optional(text()),
-  role: optional(oneOf(roles)),
-  category: optional(name()),
-  tags: optional(list(name())),
+  description: optional(textString()),
+  role: optional(oneOf(nodeRoles)),
+  category: optional(nameString()),
+  tags: optional(listOf(nameString())),
   status: optional(oneOf(nodeStatuses)),
-  defaultVersion: optional(id()),
-  latestVersion: optional(id()),
+  defaultVersion: optional(idString()),
+  latestVersion: optional(idString()),
 });
 export type CatalogNode = Static<typeof CatalogNodeSchema>;
-export const CatalogNodeListSchema = pageAt(CatalogNodeSchema);
+export const CatalogNodeListSchema = pageAsOf(CatalogNodeSchema);
 
 /** By the names they have in the OpenAPI document. */
 export const catalogSchemas = {

@@ -3,9 +3,9 @@
 import Type, { type Static } from "typebox";
 import type { Fault } from "./fault.ts";
 import { limits } from "./limits.ts";
-import { page } from "./rest.ts";
-import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, name, oneOf, optional } from "./words.ts";
+import { pageOf } from "./rest.ts";
+import { createSchemaReader } from "./shape.ts";
+import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "./words.ts";
 
 /** What people are given; each stands for a few grants. */
 export const userRoles = ["admin", "workflow.editor", "workflow.viewer", "run.viewer"] as const;
@@ -14,7 +14,7 @@ export type UserRole = (typeof userRoles)[number];
 export const passwordLimits = { charsMin: 12, charsMax: 1_024 } as const;
 
 const RoleSchema = oneOf(userRoles);
-const asOf = int(0, undefined, "Position of the tenant's log that this is true at.");
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
 /** Letters, digits and a few signs, compared without regard to case: two users must not look alike. */
 const username = () => Type.String({ minLength: 1, maxLength: 64, pattern: "^[A-Za-z0-9][A-Za-z0-9._@+-]*$" });
 const displayName = () => Type.String({ minLength: 1, maxLength: limits.nameCharsMax, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
@@ -25,23 +25,23 @@ const newPassword = () =>
     description: "Any characters; a sentence is better than a riddle.",
   });
 
-const user = {
-  userId: id(),
-  username: name(),
-  displayName: name(),
-  roles: list(RoleSchema, userRoles.length),
+const userFields = {
+  userId: idString(),
+  username: nameString(),
+  displayName: nameString(),
+  roles: listOf(RoleSchema, userRoles.length),
   isActive: Type.Boolean({ description: "Who is not active cannot sign in, and tokens given out before open nothing." }),
 };
-const UserSummarySchema = Type.Object(user);
+const UserSummarySchema = Type.Object(userFields);
 export type UserSummary = Static<typeof UserSummarySchema>;
-export const UserDetailSchema = Type.Object({ ...user, asOf });
-export const UserListSchema = Type.Object({ ...page(UserSummarySchema).properties, asOf });
+export const UserDetailSchema = Type.Object({ ...userFields, asOf });
+export const UserListSchema = Type.Object({ ...pageOf(UserSummarySchema).properties, asOf });
 
 export const UserCreateRequestSchema = Type.Object({
   username: username(),
   password: newPassword(),
   displayName: optional(displayName()),
-  roles: optional(list(RoleSchema, userRoles.length)),
+  roles: optional(listOf(RoleSchema, userRoles.length)),
 });
 export const UserChangeRequestSchema = Type.Object({ displayName: displayName() });
 export const UserPasswordRequestSchema = Type.Object({ password: newPassword() });
@@ -53,31 +53,31 @@ export const UserRoleRequestSchema = Type.Object({ role: RoleSchema });
 export const UserStatusRequestSchema = Type.Object({ isActive: Type.Boolean() });
 
 export const AuthLoginRequestSchema = Type.Object({
-  username: name(),
+  username: nameString(),
   password: Type.String({ maxLength: passwordLimits.charsMax }),
-  tenant: optional(id("The tenant that the user belongs to; default where it is left out.")),
+  tenant: optional(idString("The tenant that the user belongs to; default where it is left out.")),
 });
 export const AuthLoginResponseSchema = Type.Object({
   accessToken: Type.String(),
   tokenType: Type.Literal("Bearer"),
-  expiresIn: int(0, undefined, "Seconds."),
+  expiresIn: integer(0, undefined, "Seconds."),
   user: UserSummarySchema,
 });
 
 const AuditEventSchema = Type.Object({
-  eventId: id(),
-  createdAt: instant(),
-  action: name("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),
-  targetType: name(),
-  actorId: optional(id("A user's id or a token's name; absent where the scheduler acted by itself.")),
-  targetId: optional(id()),
-  metadata: optional(bag("The outcome's code, the request id as corr, and what else belongs to the action.")),
+  eventId: idString(),
+  createdAt: instantString(),
+  action: nameString("What was done, such as worker.drain; a dispatch is task.dispatch, the start of a run run.start."),
+  targetType: nameString(),
+  actorId: optional(idString("A user's id or a token's name; absent where the scheduler acted by itself.")),
+  targetId: optional(idString()),
+  metadata: optional(openObject("The outcome's code, the request id as corr, and what else belongs to the action.")),
 });
 export type AuditEvent = Static<typeof AuditEventSchema>;
-export const AuditEventListSchema = Type.Object({ ...page(AuditEventSchema).properties, asOf });
+export const AuditEventListSchema = Type.Object({ ...pageOf(AuditEventSchema).properties, asOf });
 
 /** By the names they have in the OpenAPI document. */
-export const peopleSchemas = {
+export const userSchemas = {
   UserSummary: UserSummarySchema,
   UserDetail: UserDetailSchema,
   UserList: UserListSchema,
@@ -93,22 +93,22 @@ export const peopleSchemas = {
   AuditEventList: AuditEventListSchema,
 } as const;
 
-const reading = { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" } as const;
-const shapes = {
-  login: shape(AuthLoginRequestSchema, reading),
-  create: shape(UserCreateRequestSchema, reading),
-  change: shape(UserChangeRequestSchema, reading),
-  password: shape(UserPasswordRequestSchema, reading),
-  ownPassword: shape(OwnPasswordRequestSchema, reading),
-  role: shape(UserRoleRequestSchema, reading),
-  status: shape(UserStatusRequestSchema, reading),
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const userRequestReaders = {
+  login: createSchemaReader(AuthLoginRequestSchema, bodyReaderOptions),
+  create: createSchemaReader(UserCreateRequestSchema, bodyReaderOptions),
+  change: createSchemaReader(UserChangeRequestSchema, bodyReaderOptions),
+  password: createSchemaReader(UserPasswordRequestSchema, bodyReaderOptions),
+  ownPassword: createSchemaReader(OwnPasswordRequestSchema, bodyReaderOptions),
+  role: createSchemaReader(UserRoleRequestSchema, bodyReaderOptions),
+  status: createSchemaReader(UserStatusRequestSchema, bodyReaderOptions),
 } as const;
 
-type PeopleBody = typeof shapes;
+type UserRequestReaders = typeof userRequestReaders;
 /** The body of one of the routes about people. */
-export function readPeopleRequest<K extends keyof PeopleBody>(
+export function readUserRequest<K extends keyof UserRequestReaders>(
   of: K,
   value: unknown,
-): Exclude<ReturnType<PeopleBody[K]["read"]>, Fault> | Fault {
-  return shapes[of].read(value) as never;
+): Exclude<ReturnType<UserRequestReaders[K]["read"]>, Fault> | Fault {
+  return userRequestReaders[of].read(value) as never;
 }

@@ -2,9 +2,9 @@
 
 import Type, { type Static } from "typebox";
 import type { Fault } from "./fault.ts";
-import { page } from "./rest.ts";
-import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, name, oneOf, optional } from "./words.ts";
+import { pageOf } from "./rest.ts";
+import { createSchemaReader } from "./shape.ts";
+import { idString, instantString, integer, listOf, nameString, oneOf, openObject, optional } from "./words.ts";
 
 const MiB = 1024 * 1024;
 
@@ -18,7 +18,7 @@ export const resourceLimits = {
   metadataBytesMax: 16 * 1024,
 } as const;
 
-const asOf = int(0, undefined, "Position of the tenant's log that this is true at.");
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
 const visibility = () =>
   oneOf(["private", "public", "owner"], "public: whoever may read in the tenant; else the owner and admins.");
 const provider = () => oneOf(["local", "db"], "local: a folder of the scheduler; db: the store, for small files.");
@@ -26,35 +26,35 @@ const sha256 = () => Type.String({ pattern: "^[A-Fa-f0-9]{64}$" });
 const filename = () => Type.String({ minLength: 1, maxLength: 255, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
 const mimeType = () => Type.String({ maxLength: 255, pattern: "^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$" });
 
-const resource = {
-  resourceId: id(),
-  provider: name(),
-  type: name(),
-  filename: name(),
-  sizeBytes: int(0),
-  createdAt: instant(),
-  ownerId: optional(id()),
+const resourceFields = {
+  resourceId: idString(),
+  provider: nameString(),
+  type: nameString(),
+  filename: nameString(),
+  sizeBytes: integer(0),
+  createdAt: instantString(),
+  ownerId: optional(idString()),
   visibility: optional(visibility()),
-  mimeType: optional(name()),
-  sha256: optional(name()),
-  expiresAt: optional(instant()),
-  metadata: optional(bag()),
+  mimeType: optional(nameString()),
+  sha256: optional(nameString()),
+  expiresAt: optional(instantString()),
+  metadata: optional(openObject()),
   downloadUrl: optional(Type.String()),
 };
-const ResourceSchema = Type.Object(resource);
+const ResourceSchema = Type.Object(resourceFields);
 export type Resource = Static<typeof ResourceSchema>;
-export const ResourceDetailSchema = Type.Object({ ...resource, asOf });
-export const ResourceListSchema = Type.Object({ ...page(ResourceSchema).properties, asOf });
+export const ResourceDetailSchema = Type.Object({ ...resourceFields, asOf });
+export const ResourceListSchema = Type.Object({ ...pageOf(ResourceSchema).properties, asOf });
 
 export const ResourceUploadInitRequestSchema = Type.Object({
   filename: filename(),
-  sizeBytes: int(1),
+  sizeBytes: integer(1),
   mimeType: optional(mimeType()),
   sha256: optional(sha256()),
-  metadata: optional(bag()),
+  metadata: optional(openObject()),
   provider: optional(provider()),
   visibility: optional(visibility()),
-  chunkSize: optional(int(1, resourceLimits.chunkBytesMax)),
+  chunkSize: optional(integer(1, resourceLimits.chunkBytesMax)),
 });
 export type ResourceUploadInit = Static<typeof ResourceUploadInitRequestSchema>;
 /** What the fields of a form besides the file may say. */
@@ -66,53 +66,59 @@ const ResourceFormSchema = Type.Object({
   filename: optional(filename()),
 });
 
-const session = {
-  uploadId: id(),
-  filename: name(),
-  sizeBytes: int(1),
-  chunkSize: int(1),
-  uploadedBytes: int(0),
-  nextPart: int(0, undefined, "The lowest part that is missing; totalParts when none is."),
-  totalParts: int(0),
+const uploadSessionFields = {
+  uploadId: idString(),
+  filename: nameString(),
+  sizeBytes: integer(1),
+  chunkSize: integer(1),
+  uploadedBytes: integer(0),
+  nextPart: integer(0, undefined, "The lowest part that is missing; totalParts when none is."),
+  totalParts: integer(0),
   status: oneOf(["pending", "completed", "aborted"]),
-  createdAt: instant(),
-  updatedAt: instant(),
-  completedParts: optional(list(int(0))),
-  provider: optional(name()),
-  mimeType: optional(name()),
-  sha256: optional(name()),
-  resourceId: optional(id()),
-  metadata: optional(bag()),
+  createdAt: instantString(),
+  updatedAt: instantString(),
+  completedParts: optional(listOf(integer(0))),
+  provider: optional(nameString()),
+  mimeType: optional(nameString()),
+  sha256: optional(nameString()),
+  resourceId: optional(idString()),
+  metadata: optional(openObject()),
 };
-export const ResourceUploadSessionSchema = Type.Object(session);
+export const ResourceUploadSessionSchema = Type.Object(uploadSessionFields);
 export type ResourceUploadSession = Static<typeof ResourceUploadSessionSchema>;
-export const ResourceUploadDetailSchema = Type.Object({ ...session, asOf });
+export const ResourceUploadDetailSchema = Type.Object({ ...uploadSessionFields, asOf });
 export const ResourceUploadPartSchema = Type.Object({
-  uploadId: id(),
-  partNumber: int(0),
-  uploadedBytes: int(0),
-  nextPart: int(0),
+  uploadId: idString(),
+  partNumber: integer(0),
+  uploadedBytes: integer(0),
+  nextPart: integer(0),
   status: oneOf(["pending", "completed"], "completed: every part is there."),
-  receivedBytes: optional(int(0)),
+  receivedBytes: optional(integer(0)),
 });
 
-const grant = {
-  resourceId: id(),
-  packageName: id(),
-  resourceKey: id(),
+const grantRequestFields = {
+  resourceId: idString(),
+  packageName: idString(),
+  resourceKey: idString(),
   scope: oneOf(["workflow", "global"]),
-  packageVersion: optional(id()),
-  workflowId: optional(id("Needed with scope workflow, not taken with global.")),
-  metadata: optional(bag()),
+  packageVersion: optional(idString()),
+  workflowId: optional(idString("Needed with scope workflow, not taken with global.")),
+  metadata: optional(openObject()),
 };
 const actions = () => Type.Array(oneOf(["read", "write", "use"]), { minItems: 1, maxItems: 3 });
-export const ResourceGrantCreateRequestSchema = Type.Object({ ...grant, actions: optional(actions()) });
+export const ResourceGrantCreateRequestSchema = Type.Object({ ...grantRequestFields, actions: optional(actions()) });
 export type ResourceGrantCreateRequest = Static<typeof ResourceGrantCreateRequestSchema>;
-const grantWhole = { ...grant, grantId: id(), actions: actions(), createdAt: instant(), createdBy: optional(id()) };
-const ResourceGrantSchema = Type.Object(grantWhole);
+const grantFields = {
+  ...grantRequestFields,
+  grantId: idString(),
+  actions: actions(),
+  createdAt: instantString(),
+  createdBy: optional(idString()),
+};
+const ResourceGrantSchema = Type.Object(grantFields);
 export type ResourceGrant = Static<typeof ResourceGrantSchema>;
-export const ResourceGrantDetailSchema = Type.Object({ ...grantWhole, asOf });
-export const ResourceGrantListSchema = Type.Object({ ...page(ResourceGrantSchema).properties, asOf });
+export const ResourceGrantDetailSchema = Type.Object({ ...grantFields, asOf });
+export const ResourceGrantListSchema = Type.Object({ ...pageOf(ResourceGrantSchema).properties, asOf });
 
 /** By the names they have in the OpenAPI document. */
 export const resourceSchemas = {
@@ -129,14 +135,14 @@ export const resourceSchemas = {
   ResourceGrantList: ResourceGrantListSchema,
 } as const;
 
-const reading = { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" } as const;
-const uploadShape = shape(ResourceUploadInitRequestSchema, reading);
-const formShape = shape(ResourceFormSchema, { ...reading, what: "form", unknown: "refuse" });
-const grantShape = shape(ResourceGrantCreateRequestSchema, reading);
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const uploadReader = createSchemaReader(ResourceUploadInitRequestSchema, bodyReaderOptions);
+const formReader = createSchemaReader(ResourceFormSchema, { ...bodyReaderOptions, subject: "form", unknownKeys: "refuse" });
+const grantReader = createSchemaReader(ResourceGrantCreateRequestSchema, bodyReaderOptions);
 
 /** The body of POST /api/v1/resources/uploads. */
-export const readResourceUploadInit = (value: unknown): ResourceUploadInit | Fault => uploadShape.read(value);
+export const readResourceUploadInit = (value: unknown): ResourceUploadInit | Fault => uploadReader.read(value);
 /** The fields of the form of POST /api/v1/resources. */
-export const readResourceForm = (value: unknown): Static<typeof ResourceFormSchema> | Fault => formShape.read(value);
+export const readResourceForm = (value: unknown): Static<typeof ResourceFormSchema> | Fault => formReader.read(value);
 /** The body of POST /api/v1/resource-grants. */
-export const readResourceGrantCreate = (value: unknown): ResourceGrantCreateRequest | Fault => grantShape.read(value);
+export const readResourceGrantCreate = (value: unknown): ResourceGrantCreateRequest | Fault => grantReader.read(value);

@@ -3,9 +3,9 @@
 import Type, { type Static } from "typebox";
 import { Fault, fault } from "./fault.ts";
 import { limits } from "./limits.ts";
-import { page } from "./rest.ts";
-import { shape } from "./shape.ts";
-import { id, instant, int, list, map, oneOf, optional } from "./words.ts";
+import { pageOf } from "./rest.ts";
+import { createSchemaReader } from "./shape.ts";
+import { idString, instantString, integer, listOf, mapOf, oneOf, optional } from "./words.ts";
 
 /** The lists that a view can be of. */
 export const viewPages = ["runs", "workers", "workflows", "queues", "letters", "audit", "events"] as const;
@@ -19,42 +19,42 @@ export const viewLimits = {
   columnsMax: 64,
 } as const;
 
-const asOf = int(0, undefined, "Position of the tenant's log that this is true at.");
-const line = (minLength: number, maxLength: number) =>
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
+const singleLine = (minLength: number, maxLength: number) =>
   Type.String({ minLength, maxLength, pattern: "^[^\\u0000-\\u001f\\u007f]*$" });
-const viewName = () => line(1, limits.nameCharsMax);
-const query = () =>
-  Type.Union([line(0, viewLimits.queryBytesMax), map(Type.String({ maxLength: viewLimits.queryBytesMax }))], {
+const viewName = () => singleLine(1, limits.nameCharsMax);
+const viewQuery = () =>
+  Type.Union([singleLine(0, viewLimits.queryBytesMax), mapOf(Type.String({ maxLength: viewLimits.queryBytesMax }))], {
     description: `The filter: names and words of the page's query, at most ${viewLimits.queryKeysMax}, or one line of text; ${viewLimits.queryBytesMax} bytes of JSON.`,
   });
-const columns = () => list(viewName(), viewLimits.columnsMax);
-const isShared = "Everybody of the tenant sees it; only its owner and admins change it.";
+const viewColumns = () => listOf(viewName(), viewLimits.columnsMax);
+const sharedDescription = "Everybody of the tenant sees it; only its owner and admins change it.";
 
 export const ViewRequestSchema = Type.Object({
   name: viewName(),
   page: oneOf(viewPages),
-  query: query(),
-  columns: optional(columns()),
-  shared: optional(Type.Boolean({ description: `${isShared} False where it is left out.` })),
+  query: viewQuery(),
+  columns: optional(viewColumns()),
+  shared: optional(Type.Boolean({ description: `${sharedDescription} False where it is left out.` })),
 });
 export type ViewRequest = Static<typeof ViewRequestSchema>;
 
-const view = {
-  viewId: id(),
+const viewFields = {
+  viewId: idString(),
   name: viewName(),
   page: oneOf(viewPages),
-  query: query(),
-  columns: optional(columns()),
-  shared: Type.Boolean({ description: isShared }),
-  ownerId: id("A user's id or a token's name."),
-  revision: int(1, undefined, "Raised by every change, and its ETag."),
-  createdAt: instant(),
-  updatedAt: instant(),
+  query: viewQuery(),
+  columns: optional(viewColumns()),
+  shared: Type.Boolean({ description: sharedDescription }),
+  ownerId: idString("A user's id or a token's name."),
+  revision: integer(1, undefined, "Raised by every change, and its ETag."),
+  createdAt: instantString(),
+  updatedAt: instantString(),
 };
-const SavedViewSchema = Type.Object(view);
+const SavedViewSchema = Type.Object(viewFields);
 export type SavedView = Static<typeof SavedViewSchema>;
-export const ViewDetailSchema = Type.Object({ ...view, asOf });
-export const ViewListSchema = Type.Object({ ...page(SavedViewSchema).properties, asOf });
+export const ViewDetailSchema = Type.Object({ ...viewFields, asOf });
+export const ViewListSchema = Type.Object({ ...pageOf(SavedViewSchema).properties, asOf });
 
 /** By the names they have in the OpenAPI document. */
 export const viewSchemas = {
@@ -64,23 +64,24 @@ export const viewSchemas = {
   ViewList: ViewListSchema,
 } as const;
 
-const request = shape(ViewRequestSchema, { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
+const viewReader = createSchemaReader(ViewRequestSchema, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" });
 
 /** A view as somebody wants it, or the fault to answer. */
 export function readViewRequest(value: unknown): ViewRequest | Fault {
-  const body = request.read(value);
+  const body = viewReader.read(value);
   if (body instanceof Fault) return body;
   const { queryKeysMax, queryBytesMax } = viewLimits;
   const tooMuch = (expected: string): Fault =>
     fault("E.REQUEST.INVALID", `body.query ${expected}`, { path: "body.query", expected });
   if (typeof body.query === "object" && Object.keys(body.query).length > queryKeysMax)
     return tooMuch(`must have at most ${queryKeysMax} names`);
-  if (utf8Bytes(JSON.stringify(body.query)) > queryBytesMax) return tooMuch(`must have at most ${queryBytesMax} bytes as JSON`);
+  if (countUtf8Bytes(JSON.stringify(body.query)) > queryBytesMax)
+    return tooMuch(`must have at most ${queryBytesMax} bytes as JSON`);
   return body;
 }
 
 /** Counted by hand: this room knows neither Node nor a browser. */
-function utf8Bytes(text: string): number {
+function countUtf8Bytes(text: string): number {
   let bytes = 0;
   for (const character of text) {
     const code = character.codePointAt(0) ?? 0;

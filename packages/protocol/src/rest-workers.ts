@@ -3,13 +3,13 @@
 import Type, { type Static } from "typebox";
 import type { Fault } from "./fault.ts";
 import { limits } from "./limits.ts";
-import { page } from "./rest.ts";
-import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, map, name, oneOf, optional, text } from "./words.ts";
+import { pageOf } from "./rest.ts";
+import { createSchemaReader } from "./shape.ts";
+import { idString, instantString, integer, listOf, mapOf, nameString, oneOf, openObject, optional, textString } from "./words.ts";
 
 const WorkerPackageSchema = Type.Object({
-  name: id(),
-  version: id(),
+  name: idString(),
+  version: idString(),
   status: oneOf(["installed", "installing", "uninstalling", "removed", "failed", "missing", "unknown"]),
 });
 export type WorkerPackage = Static<typeof WorkerPackageSchema>;
@@ -20,13 +20,13 @@ const LivenessSchema = oneOf(
 );
 export type Liveness = Static<typeof LivenessSchema>;
 
-const worker = {
-  id: id("The worker's name; instanceId is its identity."),
-  lastHeartbeatAt: instant(),
-  queues: list(name()),
-  hostname: optional(name()),
-  packages: optional(list(WorkerPackageSchema)),
-  meta: optional(bag()),
+const workerFields = {
+  id: idString("The worker's name; instanceId is its identity."),
+  lastHeartbeatAt: instantString(),
+  queues: listOf(nameString()),
+  hostname: optional(nameString()),
+  packages: optional(listOf(WorkerPackageSchema)),
+  meta: optional(openObject()),
   status: optional(
     oneOf(
       ["online", "away", "lost", "enrolled"],
@@ -37,24 +37,24 @@ const worker = {
   connected: optional(Type.Boolean()),
   registered: optional(Type.Boolean()),
   draining: optional(Type.Boolean({ description: "It gets nothing new; drainedBy says why." })),
-  drainedBy: optional(list(oneOf(["operator", "strain"]), 2)),
-  strain: optional(text("What there is too much of, while memory or disk is above its threshold.")),
+  drainedBy: optional(listOf(oneOf(["operator", "strain"]), 2)),
+  strain: optional(textString("What there is too much of, while memory or disk is above its threshold.")),
   saturated: optional(Type.Boolean({ description: "It has held as much as it takes for longer than its tenant's threshold." })),
-  saturatedSince: optional(instant()),
-  tenant: optional(id()),
-  instanceId: optional(id()),
-  bootId: optional(id()),
-  version: optional(name()),
+  saturatedSince: optional(instantString()),
+  tenant: optional(idString()),
+  instanceId: optional(idString()),
+  bootId: optional(idString()),
+  version: optional(nameString()),
   capabilities: optional(
     Type.Object({
-      concurrency: Type.Object({ maxParallel: int(1), perNodeLimits: optional(map(int(1))) }),
-      runtimes: list(name()),
-      features: list(name()),
-      pool: optional(id()),
-      tags: optional(map(name())),
+      concurrency: Type.Object({ maxParallel: integer(1), perNodeLimits: optional(mapOf(integer(1))) }),
+      runtimes: listOf(nameString()),
+      features: listOf(nameString()),
+      pool: optional(idString()),
+      tags: optional(mapOf(nameString())),
     }),
   ),
-  payloadTypes: optional(list(name())),
+  payloadTypes: optional(listOf(nameString())),
   heartbeat: optional(
     Type.Object({
       healthy: Type.Boolean(),
@@ -64,8 +64,8 @@ const worker = {
             cpuPct: optional(Type.Number()),
             memPct: optional(Type.Number()),
             diskPct: optional(Type.Number()),
-            inflight: optional(int(0)),
-            latencyMs: optional(int(0)),
+            inflight: optional(integer(0)),
+            latencyMs: optional(integer(0)),
           },
           { additionalProperties: true },
         ),
@@ -74,33 +74,33 @@ const worker = {
     }),
   ),
 };
-export const WorkerSchema = Type.Object(worker);
+export const WorkerSchema = Type.Object(workerFields);
 export type Worker = Static<typeof WorkerSchema>;
-export const WorkerListSchema = page(WorkerSchema);
+export const WorkerListSchema = pageOf(WorkerSchema);
 export type WorkerList = Static<typeof WorkerListSchema>;
 
-const asOf = int(0, undefined, "Position of the tenant's log that this is true at.");
-export const WorkerDetailSchema = Type.Object({ ...worker, asOf });
+const asOf = integer(0, undefined, "Position of the tenant's log that this is true at.");
+export const WorkerDetailSchema = Type.Object({ ...workerFields, asOf });
 export type WorkerDetail = Static<typeof WorkerDetailSchema>;
 
-const HeldAttemptSchema = Type.Object({
-  taskId: id(),
-  runId: id(),
-  nodeId: optional(id()),
-  nodeType: optional(name()),
-  fence: int(0),
-  attempt: int(0),
+const WorkerAttemptSummarySchema = Type.Object({
+  taskId: idString(),
+  runId: idString(),
+  nodeId: optional(idString()),
+  nodeType: optional(nameString()),
+  fence: integer(0),
+  attempt: integer(0),
   pendingAck: Type.Boolean({ description: "The worker has not acknowledged the dispatch yet." }),
-  since: optional(instant()),
+  since: optional(instantString()),
 });
-export type HeldAttempt = Static<typeof HeldAttemptSchema>;
+export type WorkerAttemptSummary = Static<typeof WorkerAttemptSummarySchema>;
 
 const WorkerHandlerSchema = Type.Object({
-  package: id(),
-  version: id(),
-  runtime: optional(name()),
-  nodeType: optional(name("Absent where the worker sent no manifest of the package.")),
-  capabilities: optional(list(name())),
+  package: idString(),
+  version: idString(),
+  runtime: optional(nameString()),
+  nodeType: optional(nameString("Absent where the worker sent no manifest of the package.")),
+  capabilities: optional(listOf(nameString())),
 });
 export type WorkerHandler = Static<typeof WorkerHandlerSchema>;
 
@@ -108,71 +108,71 @@ export const WorkerDiagnosticsSchema = Type.Object({
   worker: WorkerSchema,
   session: Type.Object({
     phase: oneOf(["online", "away", "lost", "enrolled"]),
-    dialect: optional(name()),
-    epoch: int(0, undefined, "Raised by every join."),
-    replica: name("The scheduler that holds its socket, or held it last."),
-    joinedAt: instant(),
-    leaseUntil: optional(instant("What it holds is given to others after this, unless it is heard.")),
+    dialect: optional(nameString()),
+    epoch: integer(0, undefined, "Raised by every join."),
+    replica: nameString("The scheduler that holds its socket, or held it last."),
+    joinedAt: instantString(),
+    leaseUntil: optional(instantString("What it holds is given to others after this, unless it is heard.")),
   }),
   liveness: Type.Object({
     level: LivenessSchema,
-    silentMs: int(0, undefined, "Since its last heartbeat."),
-    heartbeatMs: int(1, undefined, "How often one is expected."),
+    silentMs: integer(0, undefined, "Since its last heartbeat."),
+    heartbeatMs: integer(1, undefined, "How often one is expected."),
   }),
-  attempts: list(HeldAttemptSchema),
+  attempts: listOf(WorkerAttemptSummarySchema),
   hasMoreAttempts: Type.Boolean(),
-  handlers: list(WorkerHandlerSchema),
-  resources: map(Type.Number()),
-  outbox: optional(int(0, undefined, "Outcomes on its disk that no scheduler has acknowledged.")),
-  vitals: optional(bag("The numbers of its last heartbeat, as it sent them.")),
+  handlers: listOf(WorkerHandlerSchema),
+  resources: mapOf(Type.Number()),
+  outbox: optional(integer(0, undefined, "Outcomes on its disk that no scheduler has acknowledged.")),
+  vitals: optional(openObject("The numbers of its last heartbeat, as it sent them.")),
   asOf,
 });
 export type WorkerDiagnostics = Static<typeof WorkerDiagnosticsSchema>;
 
-export const CommandRefSchema = Type.Object({ commandId: id(), workerName: name(), acceptedAt: instant() });
+export const CommandRefSchema = Type.Object({ commandId: idString(), workerName: nameString(), acceptedAt: instantString() });
 export type CommandRef = Static<typeof CommandRefSchema>;
 
 export const WorkerKickRequestSchema = Type.Object({ reason: optional(Type.String({ maxLength: limits.nameCharsMax })) });
 export type WorkerKickRequest = Static<typeof WorkerKickRequestSchema>;
 
 export const ExtensionRequestSchema = Type.Object({
-  workerId: id("Instance id of the worker."),
-  payload: bag("Handed to the worker as it is."),
-  corr: optional(id("Id of the frame that this one answers.")),
+  workerId: idString("Instance id of the worker."),
+  payload: openObject("Handed to the worker as it is."),
+  corr: optional(idString("Id of the frame that this one answers.")),
 });
 export type ExtensionRequest = Static<typeof ExtensionRequestSchema>;
 
 export const ExtensionRefSchema = Type.Object({
-  id: id("Id of the frame; a worker that sees one twice has it twice."),
-  workerId: id(),
-  type: id(),
-  acceptedAt: instant(),
+  id: idString("Id of the frame; a worker that sees one twice has it twice."),
+  workerId: idString(),
+  type: idString(),
+  acceptedAt: instantString(),
 });
 export type ExtensionRef = Static<typeof ExtensionRefSchema>;
 
 /** One frame of a worker, as the events of an extension carry it. */
 const ExtensionFrameSchema = Type.Object({
-  id: id("Of the frame: after a reset of the worker's session the same one may come again."),
-  type: id(),
-  corr: optional(id()),
-  workerId: id(),
-  at: instant(),
-  payload: bag(),
+  id: idString("Of the frame: after a reset of the worker's session the same one may come again."),
+  type: idString(),
+  corr: optional(idString()),
+  workerId: idString(),
+  at: instantString(),
+  payload: openObject(),
 });
 export type ExtensionFrame = Static<typeof ExtensionFrameSchema>;
 
 /** Of the caller's tenant. */
 export const ScalingSchema = Type.Object({
-  queued: int(0, undefined, "Tasks that could run now and have no worker."),
-  running: int(0, undefined, "Tasks that a worker holds."),
+  queued: integer(0, undefined, "Tasks that could run now and have no worker."),
+  running: integer(0, undefined, "Tasks that a worker holds."),
   isPartial: Type.Boolean({ description: "Not every open task was counted: queued and running are at least this." }),
-  slots: int(0, undefined, "What the workers that get work take together."),
-  free: int(0, undefined, "slots - running, at least 0: what draining and absent workers hold counts against it."),
+  slots: integer(0, undefined, "What the workers that get work take together."),
+  free: integer(0, undefined, "slots - running, at least 0: what draining and absent workers hold counts against it."),
   workers: Type.Object(
-    { online: int(0), away: int(0), lost: int(0), saturated: int(0), draining: int(0) },
+    { online: integer(0), away: integer(0), lost: integer(0), saturated: integer(0), draining: integer(0) },
     { description: "Saturated and draining ones are online too." },
   ),
-  wantedSlots: int(0, undefined, "queued + running."),
+  wantedSlots: integer(0, undefined, "queued + running."),
   asOf,
 });
 export type Scaling = Static<typeof ScalingSchema>;
@@ -192,11 +192,11 @@ export const workerSchemas = {
   Scaling: ScalingSchema,
 } as const;
 
-const reading = { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" } as const;
-const kickShape = shape(WorkerKickRequestSchema, reading);
-const extensionShape = shape(ExtensionRequestSchema, reading);
+const bodyReaderOptions = { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" } as const;
+const kickReader = createSchemaReader(WorkerKickRequestSchema, bodyReaderOptions);
+const extensionReader = createSchemaReader(ExtensionRequestSchema, bodyReaderOptions);
 
 /** The body of POST /api/v1/workers/{workerId}/kick. */
-export const readWorkerKickRequest = (value: unknown): WorkerKickRequest | Fault => kickShape.read(value);
+export const readWorkerKickRequest = (value: unknown): WorkerKickRequest | Fault => kickReader.read(value);
 /** The body of POST /api/v1/extensions/{type}. */
-export const readExtensionRequest = (value: unknown): ExtensionRequest | Fault => extensionShape.read(value);
+export const readExtensionRequest = (value: unknown): ExtensionRequest | Fault => extensionReader.read(value);

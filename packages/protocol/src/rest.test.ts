@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import sample from "../fixtures/workflow.sample.json" with { type: "json" };
 import { fault } from "./fault.ts";
 import { ErrorSchema, type Run, RunSchema, readRunStartRequest } from "./rest.ts";
-import { shape } from "./shape.ts";
+import { createSchemaReader } from "./shape.ts";
 
 describe("bodies", () => {
   const start = { workflow: sample, clientId: "c-1", priority: 0, timeoutMs: 1_000 };
@@ -43,14 +43,14 @@ describe("bodies", () => {
         { nodeId: "n-2", taskId: "t-2", status: "skipped" },
       ],
     };
-    const reader = shape(RunSchema, { code: "E.INTERNAL", what: "run", unknown: "refuse" });
+    const reader = createSchemaReader(RunSchema, { code: "E.INTERNAL", subject: "run", unknownKeys: "refuse" });
 
     expect(reader.read(run)).toEqual(run);
     expect(reader.read({ ...run, status: "skipped" })).toMatchObject({ details: { path: "run.status" } });
   });
 
   it("[C15] of an error are what a fault turns into", () => {
-    const reader = shape(ErrorSchema, { code: "E.INTERNAL", what: "error", unknown: "refuse" });
+    const reader = createSchemaReader(ErrorSchema, { code: "E.INTERNAL", subject: "error", unknownKeys: "refuse" });
     const body = { ...fault("E.NOT_FOUND", "no run r-1", { runId: "r-1" }).toJSON(), requestId: "q-1" };
 
     expect(reader.read(body)).toEqual(body);

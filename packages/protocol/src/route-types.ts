@@ -4,16 +4,16 @@
 import type { Static, TSchema } from "typebox";
 import type { RouteName, routes } from "./routes.ts";
 
-type Row<N extends RouteName> = (typeof routes)[N];
-type Field<R, K extends string> = R extends { readonly [P in K]: infer V } ? V : Record<never, never>;
+type RouteRow<N extends RouteName> = (typeof routes)[N];
+type RouteField<R, K extends string> = R extends { readonly [P in K]: infer V } ? V : Record<never, never>;
 
-type Params<R> = { -readonly [K in keyof Field<R, "params">]: Static<Extract<Field<R, "params">[K], TSchema>> };
-type SchemaOf<Q> = Q extends { readonly schema: infer S extends TSchema } ? Static<S> : never;
-type Query<R> = { -readonly [K in keyof Field<R, "query">]?: SchemaOf<Field<R, "query">[K]> | undefined };
+type PathParams<R> = { -readonly [K in keyof RouteField<R, "params">]: Static<Extract<RouteField<R, "params">[K], TSchema>> };
+type QueryValueOf<Q> = Q extends { readonly schema: infer S extends TSchema } ? Static<S> : never;
+type QueryParams<R> = { -readonly [K in keyof RouteField<R, "query">]?: QueryValueOf<RouteField<R, "query">[K]> | undefined };
 
 /** A body that is not JSON is handed on as it is. */
 export type RawBody = FormData | Blob | Uint8Array<ArrayBuffer> | string;
-type Body<R> = R extends { readonly takes: string }
+type RequestBody<R> = R extends { readonly takes: string }
   ? { body: RawBody }
   : R extends { readonly request: infer S extends TSchema }
     ? R extends { readonly isBodyOptional: true }
@@ -22,17 +22,19 @@ type Body<R> = R extends { readonly takes: string }
     : Record<never, never>;
 
 /** Parameters of the path, of the query and the body, side by side: no route uses one name twice. */
-export type RouteInput<N extends RouteName> = Flat<Params<Row<N>> & Query<Row<N>> & Body<Row<N>>>;
-type Flat<T> = { [K in keyof T]: T[K] };
+export type RouteInput<N extends RouteName> = Flatten<
+  PathParams<RouteRow<N>> & QueryParams<RouteRow<N>> & RequestBody<RouteRow<N>>
+>;
+type Flatten<T> = { [K in keyof T]: T[K] };
 
-type Also<R> = R extends { readonly also: infer A }
+type OtherAnswers<R> = R extends { readonly also: infer A }
   ? { [K in keyof A]: A[K] extends TSchema ? Static<A[K]> : never }[keyof A]
   : never;
 
 /** Routes whose answer is not JSON give the response itself. */
 export type RouteAnswer<N extends RouteName> =
-  Row<N> extends { readonly response: infer S extends TSchema }
-    ? Static<S> | Also<Row<N>>
-    : Row<N> extends { readonly media: string }
+  RouteRow<N> extends { readonly response: infer S extends TSchema }
+    ? Static<S> | OtherAnswers<RouteRow<N>>
+    : RouteRow<N> extends { readonly media: string }
       ? Response
       : undefined;

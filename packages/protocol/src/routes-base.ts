@@ -3,7 +3,7 @@
 import Type, { type TSchema } from "typebox";
 import type { FaultCode } from "./fault-codes.ts";
 import { limits } from "./limits.ts";
-import { id, int, optional } from "./words.ts";
+import { idString, integer, optional } from "./words.ts";
 
 export interface Route {
   readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
@@ -23,7 +23,7 @@ export interface Route {
   readonly also?: Readonly<Record<number, TSchema | null>>;
   readonly faults: readonly FaultCode[];
   /** What the caller must be allowed to do; absent: any token will do, or none at all where the route is open. */
-  readonly grant?: Grant;
+  readonly grant?: Permission;
   readonly isOpen?: true;
   /** The body's media type where it is not JSON, such as multipart/form-data. Such a body is read as it comes, never whole. */
   readonly takes?: string;
@@ -33,7 +33,7 @@ export interface Route {
  * What a caller may be allowed to do. `view` sees runs and workers, `read` sees workflows, packages and resources, `edit` changes them and
  * starts runs, `operate` steers workers, `admin` sees and changes what concerns everyone; `worker` opens sessions.
  */
-export type Grant = "worker" | "view" | "read" | "edit" | "operate" | "admin";
+export type Permission = "worker" | "view" | "read" | "edit" | "operate" | "admin";
 
 export interface QueryParameter {
   readonly schema: TSchema;
@@ -41,13 +41,13 @@ export interface QueryParameter {
   readonly description?: string;
 }
 
-export const runId = { runId: id() };
-export const workerId = { workerId: id("Instance id of the worker.") };
-export const paging = {
-  limit: { schema: int(1, limits.pageItemsMax), default: limits.pageItemsDefault },
+export const runIdParam = { runId: idString() };
+export const workerIdParam = { workerId: idString("Instance id of the worker.") };
+export const pagingQuery = {
+  limit: { schema: integer(1, limits.pageItemsMax), default: limits.pageItemsDefault },
   cursor: { schema: Type.String({ maxLength: 1_024 }), description: "nextCursor of the page before." },
 } as const satisfies Record<string, QueryParameter>;
-export const idempotencyKey = {
+export const idempotencyKeyHeader = {
   "Idempotency-Key": optional(
     Type.String({
       minLength: 1,
@@ -58,6 +58,12 @@ export const idempotencyKey = {
 };
 
 /** What any route that asks for a token may answer. */
-export const guarded = ["E.AUTH.MISSING_TOKEN", "E.AUTH.INVALID_TOKEN", "E.AUTH.FORBIDDEN", "E.INTERNAL"] as const;
-export const reading = [...guarded, "E.REQUEST.INVALID", "E.OVERLOADED"] as const;
-export const writing = [...reading, "E.REQUEST.TOO_LARGE", "E.IDEMPOTENCY.MISMATCH", "E.STORE.BUSY", "E.SHUTTING_DOWN"] as const;
+export const authFaults = ["E.AUTH.MISSING_TOKEN", "E.AUTH.INVALID_TOKEN", "E.AUTH.FORBIDDEN", "E.INTERNAL"] as const;
+export const readFaults = [...authFaults, "E.REQUEST.INVALID", "E.OVERLOADED"] as const;
+export const writeFaults = [
+  ...readFaults,
+  "E.REQUEST.TOO_LARGE",
+  "E.IDEMPOTENCY.MISMATCH",
+  "E.STORE.BUSY",
+  "E.SHUTTING_DOWN",
+] as const;

@@ -8,30 +8,30 @@ import {
   WorkerSignRequestSchema,
 } from "./rest-enrolment.ts";
 import { CommandRefSchema } from "./rest-workers.ts";
-import { idempotencyKey, type Route, reading, writing } from "./routes-base.ts";
-import { id } from "./words.ts";
+import { idempotencyKeyHeader, type Route, readFaults, writeFaults } from "./routes-base.ts";
+import { idString } from "./words.ts";
 
 export const enrolmentRoutes = {
   enrolWorker: {
     method: "POST",
     path: "/api/workers/register",
     summary: "A worker makes itself known, or says anew what it is. It is listed, and gets no work before its socket is up.",
-    headers: idempotencyKey,
+    headers: idempotencyKeyHeader,
     request: WorkerEnrolRequestSchema,
     response: WorkerEnrolmentSchema,
     status: 200,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.SESSION.DENIED"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.SESSION.DENIED"],
     grant: "worker",
   },
   signWorker: {
     method: "POST",
     path: "/api/workers/heartbeat",
     summary: "A worker that has registered says that it lives, and which packages it has.",
-    headers: idempotencyKey,
+    headers: idempotencyKeyHeader,
     request: WorkerSignRequestSchema,
     response: WorkerEnrolmentSchema,
     status: 200,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
     grant: "worker",
   },
   commandWorker: {
@@ -39,22 +39,22 @@ export const enrolmentRoutes = {
     path: "/api/v1/workers/{workerName}/commands",
     summary:
       "Tell a worker, by name or instance id, to drain, to install or remove a package, or to leave what follows of its runs to the worker of another queue.",
-    params: { workerName: id("Name or instance id; of several of one name, the one that is connected.") },
-    headers: idempotencyKey,
+    params: { workerName: idString("Name or instance id; of several of one name, the one that is connected.") },
+    headers: idempotencyKeyHeader,
     request: WorkerCommandSchema,
     response: CommandRefSchema,
     status: 202,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN", "E.WORKER.LOST", "E.CONFLICT"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN", "E.WORKER.LOST", "E.CONFLICT"],
     grant: "operate",
   },
   getCommand: {
     method: "GET",
     path: "/api/v1/commands/{commandId}",
     summary: "What became of a command.",
-    params: { commandId: id() },
+    params: { commandId: idString() },
     response: CommandDetailSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
   },
 } as const satisfies Record<string, Route>;

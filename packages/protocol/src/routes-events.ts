@@ -1,10 +1,10 @@
 // The streams of events.
 
 import Type from "typebox";
-import { type Route, reading } from "./routes-base.ts";
-import { id, int, name, optional } from "./words.ts";
+import { type Route, readFaults } from "./routes-base.ts";
+import { idString, integer, nameString, optional } from "./words.ts";
 
-export const eventsRoutes = {
+export const eventRoutes = {
   streamEvents: {
     method: "GET",
     path: "/api/v1/events",
@@ -13,23 +13,26 @@ export const eventsRoutes = {
       "E.CURSOR.EXPIRED says that events are missing before the next one, any other ends the stream. Events without an id line are not in the " +
       "log: every heartbeat of a worker, and, for who names the topic wire and may operate, the frames of workers at this scheduler.",
     query: {
-      clientSessionId: { schema: id(), description: "Only runs that were started with this clientId, and what is about no run." },
-      runId: { schema: id() },
-      nodeId: { schema: id() },
-      hostNodeId: { schema: id(), description: "Only middlewares of this host." },
-      chainIndex: { schema: int(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
-      middleware: { schema: id(), description: "Only hosts that have this middleware in their chain." },
-      workerName: { schema: name() },
+      clientSessionId: {
+        schema: idString(),
+        description: "Only runs that were started with this clientId, and what is about no run.",
+      },
+      runId: { schema: idString() },
+      nodeId: { schema: idString() },
+      hostNodeId: { schema: idString(), description: "Only middlewares of this host." },
+      chainIndex: { schema: integer(0), description: "Only middlewares at this place of their chain, 0 for the outermost." },
+      middleware: { schema: idString(), description: "Only hosts that have this middleware in their chain." },
+      workerName: { schema: nameString() },
       topics: {
         schema: Type.String({ maxLength: 1_024 }),
         description:
           "Types, or beginnings of types, with commas between them: run, node, node.result, worker.heartbeat. Without it all but wire.",
       },
       frameType: {
-        schema: id(),
+        schema: idString(),
         description: "With the topic wire: only frames of this type, or whose type begins so: biz.exec, control.ack.",
       },
-      after: { schema: id(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
+      after: { schema: idString(), description: "As Last-Event-ID: the asOf of a page, or the id of an event." },
     },
     headers: {
       "Last-Event-ID": optional(
@@ -38,7 +41,7 @@ export const eventsRoutes = {
     },
     media: "text/event-stream",
     status: 200,
-    faults: [...reading, "E.SHUTTING_DOWN", "E.STORE.BUSY"],
+    faults: [...readFaults, "E.SHUTTING_DOWN", "E.STORE.BUSY"],
     grant: "view",
   },
 } as const satisfies Record<string, Route>;

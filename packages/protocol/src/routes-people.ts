@@ -14,22 +14,22 @@ import {
   UserStatusRequestSchema,
   userRoles,
 } from "./rest-people.ts";
-import { idempotencyKey, paging, type QueryParameter, type Route, reading, writing } from "./routes-base.ts";
-import { id, instant, name, oneOf } from "./words.ts";
+import { idempotencyKeyHeader, pagingQuery, type QueryParameter, type Route, readFaults, writeFaults } from "./routes-base.ts";
+import { idString, instantString, nameString, oneOf } from "./words.ts";
 
-const userId = { userId: id() };
-const changing = [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"] as const;
+const userIdParam = { userId: idString() };
+const changeFaults = [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT"] as const;
 
 const auditQuery = {
-  ...paging,
-  action: { schema: name(), description: "Exactly this action." },
-  actorId: { schema: id() },
-  targetType: { schema: name() },
-  targetId: { schema: id() },
-  runId: { schema: id(), description: "What was done to this run and its tasks." },
-  since: { schema: instant(), description: "Nothing older than this." },
+  ...pagingQuery,
+  action: { schema: nameString(), description: "Exactly this action." },
+  actorId: { schema: idString() },
+  targetType: { schema: nameString() },
+  targetId: { schema: idString() },
+  runId: { schema: idString(), description: "What was done to this run and its tasks." },
+  since: { schema: instantString(), description: "Nothing older than this." },
 } as const satisfies Record<string, QueryParameter>;
-const audit = {
+const auditRoute = {
   method: "GET",
   summary:
     "Who did what, newest first: every change of people, resources and workflows, every steering and package command, every start and dispatch. " +
@@ -37,11 +37,11 @@ const audit = {
   query: auditQuery,
   response: AuditEventListSchema,
   status: 200,
-  faults: reading,
+  faults: readFaults,
   grant: "admin",
 } as const;
 
-export const peopleRoutes = {
+export const userRoutes = {
   login: {
     method: "POST",
     path: "/api/v1/auth/login",
@@ -66,29 +66,29 @@ export const peopleRoutes = {
     method: "POST",
     path: "/api/v1/auth/logout",
     summary: "The token that is shown opens nothing any more.",
-    headers: idempotencyKey,
+    headers: idempotencyKeyHeader,
     status: 204,
-    faults: [...reading, "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"],
+    faults: [...readFaults, "E.CONFLICT", "E.STORE.BUSY", "E.SHUTTING_DOWN"],
   },
   listUsers: {
     method: "GET",
     path: "/api/v1/users",
     summary: "Users of the tenant by name.",
-    query: { ...paging, search: { schema: name(), description: "Words of the user's names." } },
+    query: { ...pagingQuery, search: { schema: nameString(), description: "Words of the user's names." } },
     response: UserListSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
     grant: "admin",
   },
   createUser: {
     method: "POST",
     path: "/api/v1/users",
     summary: "A new user, with roles or none.",
-    headers: idempotencyKey,
+    headers: idempotencyKeyHeader,
     request: UserCreateRequestSchema,
     response: UserDetailSchema,
     status: 201,
-    faults: changing,
+    faults: changeFaults,
     grant: "admin",
   },
   getOwnUser: {
@@ -97,7 +97,7 @@ export const peopleRoutes = {
     summary: "Who the caller is. A token of the configuration is shown as a user of its name.",
     response: UserDetailSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
   },
   changeOwnUser: {
     method: "PATCH",
@@ -106,7 +106,7 @@ export const peopleRoutes = {
     request: UserChangeRequestSchema,
     response: UserDetailSchema,
     status: 200,
-    faults: changing,
+    faults: changeFaults,
   },
   setOwnPassword: {
     method: "PUT",
@@ -114,59 +114,59 @@ export const peopleRoutes = {
     summary: "Change the caller's own password; tokens given out before open nothing any more.",
     request: OwnPasswordRequestSchema,
     status: 204,
-    faults: [...changing, "E.AUTH.CREDENTIALS", "E.AUTH.THROTTLED"],
+    faults: [...changeFaults, "E.AUTH.CREDENTIALS", "E.AUTH.THROTTLED"],
   },
   getUser: {
     method: "GET",
     path: "/api/v1/users/{userId}",
     summary: "One user.",
-    params: userId,
+    params: userIdParam,
     response: UserDetailSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
     grant: "admin",
   },
   setUserPassword: {
     method: "POST",
     path: "/api/v1/users/{userId}/password",
     summary: "Give a user a new password; tokens given out before open nothing any more.",
-    params: userId,
-    headers: idempotencyKey,
+    params: userIdParam,
+    headers: idempotencyKeyHeader,
     request: UserPasswordRequestSchema,
     status: 204,
-    faults: changing,
+    faults: changeFaults,
     grant: "admin",
   },
   addUserRole: {
     method: "POST",
     path: "/api/v1/users/{userId}/roles",
     summary: "Give a user a role; one it has already changes nothing.",
-    params: userId,
-    headers: idempotencyKey,
+    params: userIdParam,
+    headers: idempotencyKeyHeader,
     request: UserRoleRequestSchema,
     status: 204,
-    faults: changing,
+    faults: changeFaults,
     grant: "admin",
   },
   removeUserRole: {
     method: "DELETE",
     path: "/api/v1/users/{userId}/roles/{role}",
     summary: "Take a role from a user; one it does not have changes nothing. Nobody takes admin from themselves.",
-    params: { ...userId, role: oneOf(userRoles) },
+    params: { ...userIdParam, role: oneOf(userRoles) },
     status: 204,
-    faults: changing,
+    faults: changeFaults,
     grant: "admin",
   },
   setUserStatus: {
     method: "PATCH",
     path: "/api/v1/users/{userId}/status",
     summary: "Lock a user out, or let it in again. Nobody locks themselves out.",
-    params: userId,
+    params: userIdParam,
     request: UserStatusRequestSchema,
     status: 204,
-    faults: changing,
+    faults: changeFaults,
     grant: "admin",
   },
-  listAuditEvents: { ...audit, path: "/api/v1/audit-events" },
-  listAudit: { ...audit, path: "/api/v1/audit", summary: "The same as /api/v1/audit-events." },
+  listAuditEvents: { ...auditRoute, path: "/api/v1/audit-events" },
+  listAudit: { ...auditRoute, path: "/api/v1/audit", summary: "The same as /api/v1/audit-events." },
 } as const satisfies Record<string, Route>;

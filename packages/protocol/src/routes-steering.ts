@@ -4,8 +4,8 @@ import { RunPlanSchema, RunRefSchema } from "./rest.ts";
 import {
   BulkRequestSchema,
   BulkSchema,
-  KedaSchema,
-  LetterListSchema,
+  DeadLetterListSchema,
+  KedaMetricSchema,
   PlacementSchema,
   QueueListSchema,
   RebindRequestSchema,
@@ -14,18 +14,21 @@ import {
   SteeredSchema,
   SteerRequestSchema,
 } from "./rest-steering.ts";
-import { idempotencyKey, paging, type Route, reading, runId, writing } from "./routes-base.ts";
-import { id, name, oneOf, text } from "./words.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, runIdParam, writeFaults } from "./routes-base.ts";
+import { idString, nameString, oneOf, textString } from "./words.ts";
 
-const nodeId = { ...runId, nodeId: id("Id of the node; of a task, or its slot, where a node runs more than once.") };
-const taskId = { taskId: id() };
+const nodeIdParam = {
+  ...runIdParam,
+  nodeId: idString("Id of the node; of a task, or its slot, where a node runs more than once."),
+};
+const taskIdParam = { taskId: idString() };
 
-const bodiless = { isBodyOptional: true } as const;
-const steering = {
-  headers: idempotencyKey,
+const optionalBody = { isBodyOptional: true } as const;
+const operationDefaults = {
+  headers: idempotencyKeyHeader,
   status: 202,
   faults: [
-    ...writing,
+    ...writeFaults,
     "E.REQUEST.MEDIA",
     "E.NOT_FOUND",
     "E.RUN.ACTIVE",
@@ -37,61 +40,61 @@ const steering = {
   grant: "edit",
 } as const;
 
-const rebind = {
-  ...steering,
-  ...bodiless,
+const rebindRoute = {
+  ...operationDefaults,
+  ...optionalBody,
   method: "POST",
   summary: "Give what is open of a run, or of one node, to another worker. Answers what was sent to whom.",
-  params: runId,
+  params: runIdParam,
   request: RebindRequestSchema,
   response: SteeredSchema,
-  faults: [...steering.faults, "E.DISPATCH.UNFIT", "E.WORKER.LOST"],
+  faults: [...operationDefaults.faults, "E.DISPATCH.UNFIT", "E.WORKER.LOST"],
   grant: "operate",
 } as const;
 
-export const steeringRoutes = {
+export const runOperationRoutes = {
   retryRun: {
-    ...steering,
-    ...bodiless,
+    ...operationDefaults,
+    ...optionalBody,
     method: "POST",
     path: "/api/v1/runs/{runId}/retry",
     summary: "Start a run anew that takes over what succeeded in this one, which must have ended.",
-    params: runId,
+    params: runIdParam,
     request: RetryRequestSchema,
     response: RunRefSchema,
     also: { 200: RunPlanSchema },
   },
   replayRun: {
-    ...steering,
-    ...bodiless,
+    ...operationDefaults,
+    ...optionalBody,
     method: "POST",
     path: "/api/v1/runs/{runId}/replay",
     summary: "Start a run anew from a node on, with the same or a newer version of its workflow.",
-    params: runId,
+    params: runIdParam,
     request: ReplayRequestSchema,
     response: RunRefSchema,
     also: { 200: RunPlanSchema },
   },
-  rebindRun: { ...rebind, path: "/api/v1/runs/{runId}/rebind" },
-  rebindSchedulerRun: { ...rebind, path: "/api/v1/scheduler/runs/{runId}/rebind" },
+  rebindRun: { ...rebindRoute, path: "/api/v1/runs/{runId}/rebind" },
+  rebindSchedulerRun: { ...rebindRoute, path: "/api/v1/scheduler/runs/{runId}/rebind" },
   skipNode: {
-    ...steering,
-    ...bodiless,
+    ...operationDefaults,
+    ...optionalBody,
     method: "POST",
     path: "/api/v1/runs/{runId}/nodes/{nodeId}/skip",
     summary: "Leave a node out: what follows goes on as if it had nothing to do. A running one is stopped.",
-    params: nodeId,
+    params: nodeIdParam,
     request: SteerRequestSchema,
     response: SteeredSchema,
   },
   retryNode: {
-    ...steering,
-    ...bodiless,
+    ...operationDefaults,
+    ...optionalBody,
     method: "POST",
     path: "/api/v1/runs/{runId}/nodes/{nodeId}/retry",
     summary:
       "Try a node again now: its pause is cut short, or its attempt is taken back. Of a run that has ended, start one anew from this node on.",
-    params: nodeId,
+    params: nodeIdParam,
     request: SteerRequestSchema,
     response: SteeredSchema,
   },
@@ -99,10 +102,10 @@ export const steeringRoutes = {
     method: "GET",
     path: "/api/v1/runs/{runId}/nodes/{nodeId}/placement",
     summary: "Why a node waits: its own reasons, and for each worker the first rule by which it does not take it.",
-    params: nodeId,
+    params: nodeIdParam,
     response: PlacementSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
   },
   listDeadLetters: {
@@ -110,41 +113,41 @@ export const steeringRoutes = {
     path: "/api/v1/dead-letters",
     summary: "Tasks that failed for good, newest first.",
     query: {
-      ...paging,
+      ...pagingQuery,
       status: { schema: oneOf(["open", "requeued", "dismissed"]), description: "open by default." },
-      q: { schema: text(), description: "Words of the workflow, node, code or message." },
-      runId: { schema: id() },
+      q: { schema: textString(), description: "Words of the workflow, node, code or message." },
+      runId: { schema: idString() },
     },
-    response: LetterListSchema,
+    response: DeadLetterListSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
     grant: "view",
   },
   requeueDeadLetter: {
-    ...steering,
-    ...bodiless,
+    ...operationDefaults,
+    ...optionalBody,
     method: "POST",
     path: "/api/v1/dead-letters/{taskId}/requeue",
     summary: "Start the run anew from the node that died.",
-    params: taskId,
+    params: taskIdParam,
     request: SteerRequestSchema,
     response: RunRefSchema,
-    faults: [...steering.faults, "E.CONFLICT"],
+    faults: [...operationDefaults.faults, "E.CONFLICT"],
   },
   dismissDeadLetter: {
-    ...steering,
-    ...bodiless,
+    ...operationDefaults,
+    ...optionalBody,
     method: "POST",
     path: "/api/v1/dead-letters/{taskId}/dismiss",
     summary: "Take a dead letter off the list; nothing is run.",
-    params: taskId,
+    params: taskIdParam,
     request: SteerRequestSchema,
-    response: LetterListSchema.properties.items.items,
+    response: DeadLetterListSchema.properties.items.items,
     status: 200,
-    faults: [...steering.faults, "E.CONFLICT"],
+    faults: [...operationDefaults.faults, "E.CONFLICT"],
   },
   changeRuns: {
-    ...steering,
+    ...operationDefaults,
     method: "POST",
     path: "/api/v1/runs/bulk",
     summary: "Cancel, retry, replay or dismiss every run that matches. The work goes on after the answer, and after a restart.",
@@ -156,10 +159,10 @@ export const steeringRoutes = {
     method: "GET",
     path: "/api/v1/bulk/{bulkId}",
     summary: "How far a change of many runs has come.",
-    params: { bulkId: id() },
+    params: { bulkId: idString() },
     response: BulkSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
   },
   listQueues: {
@@ -168,17 +171,17 @@ export const steeringRoutes = {
     summary: "What waits for which kind of worker, for how long, and who could take it.",
     response: QueueListSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
     grant: "view",
   },
   getKedaMetric: {
     method: "GET",
     path: "/api/v1/scaling/keda",
     summary: "One number for KEDA's metrics-api scaler: slots wanted, of a pool or a package where named.",
-    query: { pool: { schema: name() }, package: { schema: name() } },
-    response: KedaSchema,
+    query: { pool: { schema: nameString() }, package: { schema: nameString() } },
+    response: KedaMetricSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
     grant: "view",
   },
 } as const satisfies Record<string, Route>;

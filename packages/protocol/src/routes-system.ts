@@ -1,15 +1,15 @@
 // The routes about the scheduler itself.
 
 import { HealthSchema } from "./rest.ts";
-import { guarded, type Route } from "./routes-base.ts";
-import { bag } from "./words.ts";
+import { authFaults, type Route } from "./routes-base.ts";
+import { openObject } from "./words.ts";
 
 export const systemRoutes = {
   getOpenapi: {
     method: "GET",
     path: "/api/v1/openapi.json",
     summary: "This document.",
-    response: bag(),
+    response: openObject(),
     status: 200,
     faults: ["E.REQUEST.INVALID", "E.INTERNAL"],
     isOpen: true,
@@ -38,7 +38,7 @@ export const systemRoutes = {
     summary: "Metrics in the Prometheus text form.",
     media: "text/plain; version=0.0.4",
     status: 200,
-    faults: [...guarded, "E.REQUEST.INVALID"],
+    faults: [...authFaults, "E.REQUEST.INVALID"],
     grant: "admin",
   },
 } as const satisfies Record<string, Route>;

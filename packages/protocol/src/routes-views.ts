@@ -3,62 +3,62 @@
 
 import Type from "typebox";
 import { ViewDetailSchema, ViewListSchema, ViewRequestSchema, viewPages } from "./rest-views.ts";
-import { idempotencyKey, paging, type Route, reading, writing } from "./routes-base.ts";
-import { id, oneOf, optional } from "./words.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, writeFaults } from "./routes-base.ts";
+import { idString, oneOf, optional } from "./words.ts";
 
-const viewId = { viewId: id() };
-const ifMatch = {
+const viewIdParam = { viewId: idString() };
+const ifMatchHeader = {
   "If-Match": optional(Type.String({ maxLength: 256, description: "ETag that was read; refused where the view has moved on." })),
 };
 
-export const viewsRoutes = {
+export const viewRoutes = {
   listViews: {
     method: "GET",
     path: "/api/v1/views",
     summary: "The caller's own views and those that are shared, by name. A page may be short, or empty, although more follows.",
-    query: { ...paging, page: { schema: oneOf(viewPages), description: "Views of this list alone." } },
+    query: { ...pagingQuery, page: { schema: oneOf(viewPages), description: "Views of this list alone." } },
     response: ViewListSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
   },
   createView: {
     method: "POST",
     path: "/api/v1/views",
     summary:
       "Keep a view of a list: for everybody who has signed in, and for tokens granted view. Nobody has two of one name on one page.",
-    headers: idempotencyKey,
+    headers: idempotencyKeyHeader,
     request: ViewRequestSchema,
     response: ViewDetailSchema,
     status: 201,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.LIMIT.REACHED"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.LIMIT.REACHED"],
   },
   getView: {
     method: "GET",
     path: "/api/v1/views/{viewId}",
     summary: "One view, with its revision as ETag. A private one of somebody else is not found.",
-    params: viewId,
+    params: viewIdParam,
     response: ViewDetailSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
   },
   replaceView: {
     method: "PUT",
     path: "/api/v1/views/{viewId}",
     summary: "Replace a view as a whole; its owner stays. Only for its owner and admins.",
-    params: viewId,
-    headers: ifMatch,
+    params: viewIdParam,
+    headers: ifMatchHeader,
     request: ViewRequestSchema,
     response: ViewDetailSchema,
     status: 200,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
   },
   deleteView: {
     method: "DELETE",
     path: "/api/v1/views/{viewId}",
     summary: "Remove a view. Only for its owner and admins.",
-    params: viewId,
-    headers: ifMatch,
+    params: viewIdParam,
+    headers: ifMatchHeader,
     status: 204,
-    faults: [...writing, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
+    faults: [...writeFaults, "E.NOT_FOUND", "E.CONFLICT", "E.ETAG.STALE"],
   },
 } as const satisfies Record<string, Route>;

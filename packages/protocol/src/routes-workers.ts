@@ -11,78 +11,78 @@ import {
   WorkerKickRequestSchema,
   WorkerListSchema,
 } from "./rest-workers.ts";
-import { idempotencyKey, paging, type Route, reading, workerId, writing } from "./routes-base.ts";
-import { int, name, optional } from "./words.ts";
+import { idempotencyKeyHeader, pagingQuery, type Route, readFaults, workerIdParam, writeFaults } from "./routes-base.ts";
+import { integer, nameString, optional } from "./words.ts";
 
-const extensionType = {
+const extensionTypeParam = {
   type: Type.String({
     pattern: "^ext\\.vendor\\.(?!astraflow\\.)[a-z0-9][a-z0-9._-]{0,100}$",
     description: "Type of the frames; ext.vendor.astraflow.* is not for callers.",
   }),
 };
-export const workersRoutes = {
+export const workerRoutes = {
   listWorkers: {
     method: "GET",
     path: "/api/v1/workers",
     summary: "Workers known to the scheduler. Filters that are named must all fit.",
     query: {
-      ...paging,
-      queue: { schema: name() },
+      ...pagingQuery,
+      queue: { schema: nameString() },
       connected: { schema: Type.Boolean() },
       registered: { schema: Type.Boolean() },
       healthy: { schema: Type.Boolean() },
-      packageName: { schema: name() },
-      packageVersion: { schema: name() },
-      packageStatus: { schema: name() },
+      packageName: { schema: nameString() },
+      packageVersion: { schema: nameString() },
+      packageStatus: { schema: nameString() },
       maxHeartbeatAgeSeconds: { schema: Type.Number({ minimum: 0 }) },
-      maxInflight: { schema: int(0) },
-      maxLatencyMs: { schema: int(0) },
+      maxInflight: { schema: integer(0) },
+      maxLatencyMs: { schema: integer(0) },
     },
     response: WorkerListSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
     grant: "view",
   },
   getWorker: {
     method: "GET",
     path: "/api/v1/workers/{workerId}",
     summary: "One worker, by its instance id or its name.",
-    params: workerId,
+    params: workerIdParam,
     response: WorkerDetailSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
   },
   getWorkerDiagnostics: {
     method: "GET",
     path: "/api/v1/workers/{workerId}/diagnostics",
     summary: "All that is known of one worker: its session, what it holds, what it can do, its resources and its outbox.",
-    params: workerId,
+    params: workerIdParam,
     response: WorkerDiagnosticsSchema,
     status: 200,
-    faults: [...reading, "E.NOT_FOUND"],
+    faults: [...readFaults, "E.NOT_FOUND"],
     grant: "view",
   },
   drainWorker: {
     method: "POST",
     path: "/api/v1/workers/{workerId}/drain",
     summary: "Give this worker nothing new and let it finish what it holds.",
-    params: workerId,
-    headers: idempotencyKey,
+    params: workerIdParam,
+    headers: idempotencyKeyHeader,
     response: CommandRefSchema,
     status: 202,
-    faults: [...writing, "E.NOT_FOUND"],
+    faults: [...writeFaults, "E.NOT_FOUND"],
     grant: "operate",
   },
   undrainWorker: {
     method: "POST",
     path: "/api/v1/workers/{workerId}/undrain",
     summary: "Give this worker work again.",
-    params: workerId,
-    headers: idempotencyKey,
+    params: workerIdParam,
+    headers: idempotencyKeyHeader,
     response: CommandRefSchema,
     status: 202,
-    faults: [...writing, "E.NOT_FOUND"],
+    faults: [...writeFaults, "E.NOT_FOUND"],
     grant: "operate",
   },
   kickWorker: {
@@ -90,13 +90,13 @@ export const workersRoutes = {
     path: "/api/v1/workers/{workerId}/kick",
     summary:
       "End this worker's session now, wherever its socket is. It keeps what it holds and may come back with a good credential.",
-    params: workerId,
-    headers: idempotencyKey,
+    params: workerIdParam,
+    headers: idempotencyKeyHeader,
     request: WorkerKickRequestSchema,
     isBodyOptional: true,
     response: CommandRefSchema,
     status: 202,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND"],
     grant: "operate",
   },
   getScaling: {
@@ -105,7 +105,7 @@ export const workersRoutes = {
     summary: "How much work waits and how much the workers can take: what an autoscaler needs to know.",
     response: ScalingSchema,
     status: 200,
-    faults: reading,
+    faults: readFaults,
     grant: "view",
   },
   streamExtension: {
@@ -114,7 +114,7 @@ export const workersRoutes = {
     summary:
       "Frames of this type that workers send, as server-sent events with the body ExtensionFrame, from the scheduler that holds the worker's socket. " +
       "An event named error has the body Error: E.CURSOR.EXPIRED says that frames may be missing before the next one, any other ends the stream.",
-    params: extensionType,
+    params: extensionTypeParam,
     headers: {
       "Last-Event-ID": optional(
         Type.String({ pattern: "^[0-9]{1,16}$", description: "Go on after this event; within five minutes without a gap." }),
@@ -122,7 +122,7 @@ export const workersRoutes = {
     },
     media: "text/event-stream",
     status: 200,
-    faults: [...reading, "E.SHUTTING_DOWN"],
+    faults: [...readFaults, "E.SHUTTING_DOWN"],
     grant: "view",
   },
   tellWorker: {
@@ -130,12 +130,12 @@ export const workersRoutes = {
     path: "/api/v1/extensions/{type}",
     summary:
       "Hand a frame of this type to a worker that is online, wherever its socket is. The same key and body give the same frame id.",
-    params: extensionType,
-    headers: idempotencyKey,
+    params: extensionTypeParam,
+    headers: idempotencyKeyHeader,
     request: ExtensionRequestSchema,
     response: ExtensionRefSchema,
     status: 202,
-    faults: [...writing, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN"],
+    faults: [...writeFaults, "E.REQUEST.MEDIA", "E.NOT_FOUND", "E.SESSION.UNKNOWN"],
     grant: "edit",
   },
 } as const satisfies Record<string, Route>;

@@ -3,29 +3,29 @@
 
 import { catalogRoutes } from "./routes-catalog.ts";
 import { enrolmentRoutes } from "./routes-enrolment.ts";
-import { eventsRoutes } from "./routes-events.ts";
-import { peopleRoutes } from "./routes-people.ts";
-import { resourcesRoutes } from "./routes-resources.ts";
-import { runsRoutes } from "./routes-runs.ts";
-import { steeringRoutes } from "./routes-steering.ts";
+import { eventRoutes } from "./routes-events.ts";
+import { userRoutes } from "./routes-people.ts";
+import { resourceRoutes } from "./routes-resources.ts";
+import { runRoutes } from "./routes-runs.ts";
+import { runOperationRoutes } from "./routes-steering.ts";
 import { systemRoutes } from "./routes-system.ts";
-import { viewsRoutes } from "./routes-views.ts";
-import { workersRoutes } from "./routes-workers.ts";
-import { workflowsRoutes } from "./routes-workflows.ts";
+import { viewRoutes } from "./routes-views.ts";
+import { workerRoutes } from "./routes-workers.ts";
+import { workflowRoutes } from "./routes-workflows.ts";
 
-export type { Grant, QueryParameter, Route } from "./routes-base.ts";
+export type { Permission, QueryParameter, Route } from "./routes-base.ts";
 
 export const routes = {
-  ...runsRoutes,
-  ...steeringRoutes,
-  ...workersRoutes,
+  ...runRoutes,
+  ...runOperationRoutes,
+  ...workerRoutes,
   ...enrolmentRoutes,
-  ...eventsRoutes,
-  ...workflowsRoutes,
+  ...eventRoutes,
+  ...workflowRoutes,
   ...catalogRoutes,
-  ...peopleRoutes,
-  ...resourcesRoutes,
-  ...viewsRoutes,
+  ...userRoutes,
+  ...resourceRoutes,
+  ...viewRoutes,
   ...systemRoutes,
 } as const;
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { foldRun, type RunFact, type RunMoment, statusOfPhase, turnOf } from "./run-fold.ts";
+import { foldRun, nodeStatusByPhase, type RunFact, type RunSnapshot, taskStateChangeOf } from "./run-fold.ts";
 
-const facts = (...told: readonly (readonly [string, Record<string, unknown>?])[]): RunFact[] =>
-  told.map(([type, data = {}], at) => ({ position: at + 1, at: (at + 1) * 10, type, data }));
+const facts = (...entries: readonly (readonly [string, Record<string, unknown>?])[]): RunFact[] =>
+  entries.map(([type, data = {}], at) => ({ position: at + 1, at: (at + 1) * 10, type, data }));
 const task = "r.0";
-const taskIn = (moment: RunMoment) => moment.tasks.get(task);
+const taskOf = (snapshot: RunSnapshot) => snapshot.tasks.get(task);
 
-const story = facts(
+const factsOfRun = facts(
   ["run.created", { by: "ann" }],
   ["task.ready", { task }],
   ["run.started"],
@@ -22,14 +22,14 @@ const story = facts(
   ["task.feedback", { task, fence: 8, message: "too late", isLate: true }],
   ["artifact.removed", { resource: "a", reason: "expired" }],
 );
-const upTo = (position: number) => foldRun(null, story.slice(0, position));
+const snapshotAt = (position: number) => foldRun(null, factsOfRun.slice(0, position));
 
 describe("foldRun", () => {
   it("[C26] gives run and tasks as the facts up to a position tell them", () => {
-    expect(upTo(0)).toMatchObject({ status: null, open: 0, position: 0 });
-    expect(upTo(2)).toMatchObject({ status: "queued", createdAt: 10, startedAt: null, open: 1 });
-    expect(taskIn(upTo(2))).toMatchObject({ phase: "ready", readyAt: 20, worker: null });
-    expect(taskIn(upTo(4))).toMatchObject({
+    expect(snapshotAt(0)).toMatchObject({ status: null, open: 0, position: 0 });
+    expect(snapshotAt(2)).toMatchObject({ status: "queued", createdAt: 10, startedAt: null, open: 1 });
+    expect(taskOf(snapshotAt(2))).toMatchObject({ phase: "ready", readyAt: 20, worker: null });
+    expect(taskOf(snapshotAt(4))).toMatchObject({
       phase: "leased",
       fence: 5,
       attempt: 1,
@@ -37,71 +37,81 @@ describe("foldRun", () => {
       isAcked: false,
       grantedAt: 40,
     });
-    expect(taskIn(upTo(6))).toMatchObject({
+    expect(taskOf(snapshotAt(6))).toMatchObject({
       isAcked: true,
-      said: { stage: "half", progress: 0.5, metrics: { rows: 1 }, at: 60 },
+      feedback: { stage: "half", progress: 0.5, metrics: { rows: 1 }, at: 60 },
     });
-    expect(taskIn(upTo(7))).toMatchObject({ phase: "parked", fence: 7, worker: null, said: null, error: null, grantedAt: 40 });
-    expect(upTo(10)).toMatchObject({ status: "running", open: 0 });
-    expect(upTo(11)).toMatchObject({ status: "failed", endedAt: 110, error: { code: "E.RUNNER.FAILURE" } });
+    expect(taskOf(snapshotAt(7))).toMatchObject({
+      phase: "parked",
+      fence: 7,
+      worker: null,
+      feedback: null,
+      error: null,
+      grantedAt: 40,
+    });
+    expect(snapshotAt(10)).toMatchObject({ status: "running", open: 0 });
+    expect(snapshotAt(11)).toMatchObject({ status: "failed", endedAt: 110, error: { code: "E.RUNNER.FAILURE" } });
   });
 
   it("[C26] takes a task for ready since the first time it was told so, though it was told again in another line", () => {
     const again = facts(["run.created"], ["task.ready", { task }], ["task.ready", { task }]);
 
-    expect(taskIn(foldRun(null, again))).toMatchObject({ phase: "ready", readyAt: 20 });
+    expect(taskOf(foldRun(null, again))).toMatchObject({ phase: "ready", readyAt: 20 });
     const requeued = facts(
       ["run.created"],
       ["task.granted", { task, fence: 1, attempt: 1, worker: "t/w" }],
       ["task.requeued", { task, fence: 2 }],
       ["task.ready", { task }],
     );
-    expect(taskIn(foldRun(null, requeued))).toMatchObject({ phase: "ready", readyAt: 30, fence: 2 });
+    expect(taskOf(foldRun(null, requeued))).toMatchObject({ phase: "ready", readyAt: 30, fence: 2 });
   });
 
   it("[C26] lets nothing that is said after its end change a task", () => {
-    const ended = taskIn(upTo(10));
+    const ended = taskOf(snapshotAt(10));
 
     expect(ended).toMatchObject({ phase: "failed", endedAt: 100, error: { message: "broken" }, artifacts: [{ resource: "a" }] });
-    expect(taskIn(upTo(story.length))).toEqual(ended);
-    expect(upTo(story.length).removed.get("a")).toBe("expired");
+    expect(taskOf(snapshotAt(factsOfRun.length))).toEqual(ended);
+    expect(snapshotAt(factsOfRun.length).removed.get("a")).toBe("expired");
   });
 
   it("[C26] gives the same however the facts are cut, and leaves what it was given as it was", () => {
-    const whole = foldRun(null, story);
-    for (let cut = 0; cut <= story.length; cut++) {
-      const before = foldRun(null, story.slice(0, cut));
+    const whole = foldRun(null, factsOfRun);
+    for (let cut = 0; cut <= factsOfRun.length; cut++) {
+      const before = foldRun(null, factsOfRun.slice(0, cut));
       const seen = structuredClone(before);
 
-      expect(foldRun(before, story.slice(cut))).toEqual(whole);
+      expect(foldRun(before, factsOfRun.slice(cut))).toEqual(whole);
       expect(before).toEqual(seen);
     }
   });
 
   it("[C26] lets a container that tries an iteration again go on, and a frame end as it says", () => {
-    const moment = foldRun(
+    const snapshot = foldRun(
       null,
       facts(
         ["run.created"],
         ["task.hosting", { task }],
         ["frame.opened", { task: "r.0*0", index: 3 }],
         ["frame.ended", { task: "r.0*0", index: 3, status: "failed", error: { code: "E.TIMEOUT", message: "late" } }],
-        ["task.retrying", { task, fence: 0, frame: 3, delayMs: 10 }],
+        ["task.retrying", { task, fence: 0, iteration: 3, delayMs: 10 }],
       ),
     );
 
-    expect(taskIn(moment)).toMatchObject({ phase: "hosting", fence: 0 });
-    expect(moment.tasks.get("r.0*0")).toMatchObject({ phase: "failed", frame: 3, error: { code: "E.TIMEOUT" } });
+    expect(taskOf(snapshot)).toMatchObject({ phase: "hosting", fence: 0 });
+    expect(snapshot.tasks.get("r.0*0")).toMatchObject({ phase: "failed", iteration: 3, error: { code: "E.TIMEOUT" } });
   });
 
   it("[A291] the status that events say of a node is the one of its phase", () => {
     const words: Record<string, string> = { dispatching: "running", completed: "succeeded" };
     const types = ["waiting", "ready", "parked", "requeued", "retrying", "hosting", "granted", "running", "rebound"];
     const ends = ["succeeded", "failed", "cancelled", "skipped"];
-    const turns = [...types, ...ends].map((type) => ({ type, ...turnOf({ type: `task.${type}`, data: {} }) }));
+    const turns = [...types, ...ends].map((type) => ({ type, ...taskStateChangeOf({ type: `task.${type}`, data: {} }) }));
 
     for (const { type, status, phase } of turns)
-      expect([type, words[status ?? ""] ?? status]).toEqual([type, phase && statusOfPhase[phase]]);
-    expect(turnOf({ type: "task.retrying", data: { frame: 1, delayMs: 5 } })).toEqual({ phase: "hosting", status: "running" });
+      expect([type, words[status ?? ""] ?? status]).toEqual([type, phase && nodeStatusByPhase[phase]]);
+    expect(taskStateChangeOf({ type: "task.retrying", data: { frame: 1, delayMs: 5 } })).toEqual({
+      phase: "hosting",
+      status: "running",
+    });
   });
 });

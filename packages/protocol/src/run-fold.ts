@@ -16,7 +16,7 @@ export interface RunFact {
 /** Where a task stands; `leased` is with a worker, `hosting` carried out by other tasks. */
 export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "hosting" | "succeeded" | "failed" | "cancelled" | "skipped";
 
-export const statusOfPhase: Readonly<Record<TaskPhase, NodeStatus>> = {
+export const nodeStatusByPhase: Readonly<Record<TaskPhase, NodeStatus>> = {
   waiting: "queued",
   parked: "queued",
   ready: "queued",
@@ -29,15 +29,15 @@ export const statusOfPhase: Readonly<Record<TaskPhase, NodeStatus>> = {
 };
 
 /** What a node's stage is while it says none itself: why it waits, else its status. */
-export const stageOfPhase = (phase: TaskPhase): string => (statusOfPhase[phase] === "running" ? "running" : phase);
+export const defaultStageOfPhase = (phase: TaskPhase): string => (nodeStatusByPhase[phase] === "running" ? "running" : phase);
 
 /** What a fact makes of its task: its phase, and the status that events say of its node. Null: events say nothing of it. */
-export interface TaskTurn {
+export interface TaskStateChange {
   readonly phase: TaskPhase;
   readonly status: EventData<"node.status">["status"] | null;
 }
 
-const turns: Readonly<Record<string, TaskTurn>> = {
+const taskStateChanges: Readonly<Record<string, TaskStateChange>> = {
   "task.waiting": { phase: "waiting", status: "queued" },
   "task.ready": { phase: "ready", status: "queued" },
   "task.parked": { phase: "parked", status: "queued" },
@@ -54,18 +54,18 @@ const turns: Readonly<Record<string, TaskTurn>> = {
 };
 
 /** Null: the fact leaves its task where it is. */
-export function turnOf({ type, data }: Pick<RunFact, "type" | "data">): TaskTurn | null {
+export function taskStateChangeOf({ type, data }: Pick<RunFact, "type" | "data">): TaskStateChange | null {
   if (type === "task.retrying") {
     // A container that tries an iteration again stays what it is.
     if (data["frame"] !== undefined) return { phase: "hosting", status: "running" };
-    return { phase: numberIn(data, "delayMs") > 0 ? "parked" : "ready", status: "queued" };
+    return { phase: readNumber(data, "delayMs") > 0 ? "parked" : "ready", status: "queued" };
   }
   if (type === "frame.ended") return { phase: data["status"] as TaskPhase, status: null };
-  return Object.hasOwn(turns, type) ? (turns[type] ?? null) : null;
+  return Object.hasOwn(taskStateChanges, type) ? (taskStateChanges[type] ?? null) : null;
 }
 
 /** What a fact makes of its run; one that is ending still runs. */
-export const runStatusOf: Readonly<Record<string, RunStatus>> = {
+export const runStatusByFact: Readonly<Record<string, RunStatus>> = {
   "run.created": "queued",
   "run.started": "running",
   "run.cancelling": "running",
@@ -75,7 +75,7 @@ export const runStatusOf: Readonly<Record<string, RunStatus>> = {
   "run.cancelled": "cancelled",
 };
 
-export interface SaidMoment {
+export interface TaskFeedback {
   readonly stage?: string;
   readonly progress?: number;
   readonly message?: string;
@@ -83,7 +83,7 @@ export interface SaidMoment {
   readonly at: number;
 }
 
-export interface ArtifactMoment {
+export interface ArtifactSnapshot {
   readonly resource: string;
   readonly worker: string;
   readonly type: string;
@@ -92,7 +92,7 @@ export interface ArtifactMoment {
   readonly expiresAt?: number;
 }
 
-export interface TaskMoment {
+export interface TaskSnapshot {
   readonly id: string;
   readonly phase: TaskPhase;
   readonly fence: number;
@@ -106,14 +106,14 @@ export interface TaskMoment {
   readonly endedAt: number | null;
   readonly error: ResultError | null;
   /** What the present attempt has said of itself. */
-  readonly said: SaidMoment | null;
+  readonly feedback: TaskFeedback | null;
   /** Of a frame: which iteration. */
-  readonly frame: number | null;
+  readonly iteration: number | null;
   readonly why: string | null;
-  readonly artifacts: readonly ArtifactMoment[];
+  readonly artifacts: readonly ArtifactSnapshot[];
 }
 
-export interface RunMoment {
+export interface RunSnapshot {
   /** Position of the last fact that was folded. */
   readonly position: number;
   /** Null before the run was created. */
@@ -125,12 +125,12 @@ export interface RunMoment {
   readonly error: ResultError | null;
   /** Tasks that have not ended. */
   readonly open: number;
-  readonly tasks: ReadonlyMap<string, TaskMoment>;
+  readonly tasks: ReadonlyMap<string, TaskSnapshot>;
   /** Artifacts that are gone, by resource, with the reason. */
   readonly removed: ReadonlyMap<string, string>;
 }
 
-const nothing: RunMoment = {
+const emptyRunSnapshot: RunSnapshot = {
   position: 0,
   status: null,
   isEnding: false,
@@ -143,7 +143,7 @@ const nothing: RunMoment = {
   removed: new Map(),
 };
 
-const unborn: Omit<TaskMoment, "id"> = {
+const initialTaskSnapshot: Omit<TaskSnapshot, "id"> = {
   phase: "waiting",
   fence: 0,
   attempt: 0,
@@ -153,81 +153,81 @@ const unborn: Omit<TaskMoment, "id"> = {
   grantedAt: null,
   endedAt: null,
   error: null,
-  said: null,
-  frame: null,
+  feedback: null,
+  iteration: null,
   why: null,
   artifacts: [],
 };
 
 /** The run after these facts, which follow those of `before` in the order of their positions. `before` stays as it was. */
-export function foldRun(before: RunMoment | null, facts: Iterable<RunFact>): RunMoment {
-  const folding = beginFold(before);
-  folding.add(facts);
-  return folding.end();
+export function foldRun(before: RunSnapshot | null, facts: Iterable<RunFact>): RunSnapshot {
+  const fold = startRunFold(before);
+  fold.add(facts);
+  return fold.finish();
 }
 
 /** A fold that is fed page by page: a large run is copied once, and not once a page. */
-export interface RunFolding {
+export interface RunFold {
   add(facts: Iterable<RunFact>): void;
   /** The run after all that was added; nothing may be added afterwards. */
-  end(): RunMoment;
+  finish(): RunSnapshot;
   /** About how long the words are that its tasks have said of themselves and failed with: all else of a task is small. */
-  readonly chars: number;
+  readonly textChars: number;
 }
 
-export function beginFold(before: RunMoment | null): RunFolding {
-  const start = before ?? nothing;
+export function startRunFold(before: RunSnapshot | null): RunFold {
+  const start = before ?? emptyRunSnapshot;
   const tasks = new Map(start.tasks);
   const removed = new Map(start.removed);
-  let run: RunMoment = { ...start, tasks, removed };
+  let run: RunSnapshot = { ...start, tasks, removed };
   let { position, open } = start;
   let chars = 0;
-  for (const task of tasks.values()) chars += charsOf(task);
+  for (const task of tasks.values()) chars += textCharsOf(task);
 
-  const addOne = (fact: RunFact): void => {
+  const applyFact = (fact: RunFact): void => {
     ({ position } = fact);
-    run = foldOwn(run, fact);
+    run = applyRunFact(run, fact);
     if (fact.type === "artifact.removed")
-      removed.set(textIn(fact.data, "resource") ?? "", textIn(fact.data, "reason") ?? "removed");
-    const id = textIn(fact.data, "task");
+      removed.set(readString(fact.data, "resource") ?? "", readString(fact.data, "reason") ?? "removed");
+    const id = readString(fact.data, "task");
     if (id === null) return;
-    const seen = tasks.get(id);
-    const task = foldTask(seen ?? { ...unborn, id }, fact);
+    const known = tasks.get(id);
+    const task = applyTaskFact(known ?? { ...initialTaskSnapshot, id }, fact);
     if (task === null) return;
     tasks.set(id, task);
-    chars += charsOf(task) - (seen === undefined ? 0 : charsOf(seen));
-    if (seen === undefined) open += 1;
+    chars += textCharsOf(task) - (known === undefined ? 0 : textCharsOf(known));
+    if (known === undefined) open += 1;
     // What has ended is never folded again, so it is counted once.
     if (task.endedAt !== null) open -= 1;
   };
 
   return {
     add(facts) {
-      for (const fact of facts) addOne(fact);
+      for (const fact of facts) applyFact(fact);
     },
-    end: () => ({ ...run, position, open }),
-    get chars() {
+    finish: () => ({ ...run, position, open }),
+    get textChars() {
       return chars;
     },
   };
 }
 
-function charsOf({ said, error, artifacts }: TaskMoment): number {
-  if (said === null && error === null && artifacts.length === 0) return 0;
-  let chars = (said?.stage?.length ?? 0) + (said?.message?.length ?? 0) + artifacts.length * artifactChars;
-  if (said?.metrics !== undefined) for (const name of Object.keys(said.metrics)) chars += name.length;
+function textCharsOf({ feedback, error, artifacts }: TaskSnapshot): number {
+  if (feedback === null && error === null && artifacts.length === 0) return 0;
+  let chars = (feedback?.stage?.length ?? 0) + (feedback?.message?.length ?? 0) + artifacts.length * artifactCharsEstimate;
+  if (feedback?.metrics !== undefined) for (const name of Object.keys(feedback.metrics)) chars += name.length;
   return error === null ? chars : chars + JSON.stringify(error).length;
 }
 
 /** Of one artifact, names and all. */
-const artifactChars = 200;
+const artifactCharsEstimate = 200;
 
 /** What a fact says of the run itself. */
-function foldOwn(run: RunMoment, { type, at, data }: RunFact): RunMoment {
-  const status = Object.hasOwn(runStatusOf, type) ? (runStatusOf[type] ?? null) : null;
+function applyRunFact(run: RunSnapshot, { type, at, data }: RunFact): RunSnapshot {
+  const status = Object.hasOwn(runStatusByFact, type) ? (runStatusByFact[type] ?? null) : null;
   if (status === null) return run;
   const isOver = status === "succeeded" || status === "failed" || status === "cancelled";
-  const error = errorIn(data);
+  const error = readError(data);
   return {
     ...run,
     status,
@@ -240,28 +240,29 @@ function foldOwn(run: RunMoment, { type, at, data }: RunFact): RunMoment {
 }
 
 /** Null: the fact says nothing of what the task is. What is said after its end changes nothing any more. */
-function foldTask(task: TaskMoment, fact: RunFact): TaskMoment | null {
+function applyTaskFact(task: TaskSnapshot, fact: RunFact): TaskSnapshot | null {
   if (task.endedAt !== null) return null;
-  const turn = turnOf(fact);
+  const change = taskStateChangeOf(fact);
   // Told again where it stands in another line, as after a rebind: it is ready since the first time.
   if (fact.type === "task.ready" && task.phase === "ready") return task;
-  if (turn !== null) return turned({ ...task, phase: turn.phase }, fact);
-  if (fact.type === "task.feedback") return feedback(task, fact);
-  if (fact.type === "task.artifact") return { ...task, artifacts: [...task.artifacts, artifactIn(fact.data)] };
+  if (change !== null) return applyStateChange({ ...task, phase: change.phase }, fact);
+  if (fact.type === "task.feedback") return applyFeedback(task, fact);
+  if (fact.type === "task.artifact") return { ...task, artifacts: [...task.artifacts, readArtifact(fact.data)] };
   return null;
 }
 
-const ends: ReadonlySet<TaskPhase> = new Set<TaskPhase>(["succeeded", "failed", "cancelled", "skipped"]);
+const endPhases: ReadonlySet<TaskPhase> = new Set<TaskPhase>(["succeeded", "failed", "cancelled", "skipped"]);
 
-function turned(task: TaskMoment, { type, at, data }: RunFact): TaskMoment {
-  if (ends.has(task.phase)) return { ...task, endedAt: at, error: errorIn(data) ?? task.error, why: textIn(data, "why") };
+function applyStateChange(task: TaskSnapshot, { type, at, data }: RunFact): TaskSnapshot {
+  if (endPhases.has(task.phase))
+    return { ...task, endedAt: at, error: readError(data) ?? task.error, why: readString(data, "why") };
   switch (type) {
     case "task.granted":
       return {
         ...task,
-        fence: numberIn(data, "fence"),
-        attempt: numberIn(data, "attempt"),
-        worker: textIn(data, "worker"),
+        fence: readNumber(data, "fence"),
+        attempt: readNumber(data, "attempt"),
+        worker: readString(data, "worker"),
         isAcked: false,
         // Granted in the turn in which it became ready, it was never told as ready.
         readyAt: task.readyAt ?? at,
@@ -271,11 +272,11 @@ function turned(task: TaskMoment, { type, at, data }: RunFact): TaskMoment {
     case "task.rebound":
       return { ...task, isAcked: true };
     case "task.requeued":
-      return unheld(task, numberIn(data, "fence"), at);
+      return releaseTask(task, readNumber(data, "fence"), at);
     case "task.retrying":
-      return data["frame"] === undefined ? unheld(task, numberIn(data, "nextFence"), at) : task;
+      return data["frame"] === undefined ? releaseTask(task, readNumber(data, "nextFence"), at) : task;
     case "frame.opened":
-      return { ...task, readyAt: at, frame: numberIn(data, "index") };
+      return { ...task, readyAt: at, iteration: readNumber(data, "index") };
     case "task.waiting":
       return task;
     default:
@@ -284,61 +285,62 @@ function turned(task: TaskMoment, { type, at, data }: RunFact): TaskMoment {
 }
 
 /** Taken from its holder: the next attempt begins with nothing said. */
-const unheld = (task: TaskMoment, fence: number, at: number): TaskMoment => ({
+const releaseTask = (task: TaskSnapshot, fence: number, at: number): TaskSnapshot => ({
   ...task,
   fence: Math.max(fence, task.fence),
   worker: null,
   isAcked: false,
   readyAt: at,
-  said: null,
+  feedback: null,
 });
 
 /** What a node said while it ran; what a result has overtaken is told as late, and changes nothing. */
-function feedback(task: TaskMoment, { at, data }: RunFact): TaskMoment | null {
+function applyFeedback(task: TaskSnapshot, { at, data }: RunFact): TaskSnapshot | null {
   if (data["isLate"] === true) return null;
   const { stage, progress, message, metrics, metadata } = data;
-  if ([stage, progress, message, metrics, metadata].every((word) => word === undefined)) return task;
-  const numbers = metrics === undefined ? task.said?.metrics : withNumbers(task.said?.metrics, metrics as Numbers);
+  if ([stage, progress, message, metrics, metadata].every((field) => field === undefined)) return task;
+  const mergedMetrics =
+    metrics === undefined ? task.feedback?.metrics : mergeMetrics(task.feedback?.metrics, metrics as MetricValues);
   return {
     ...task,
-    said: {
-      ...task.said,
+    feedback: {
+      ...task.feedback,
       ...(typeof stage === "string" && { stage }),
       ...(typeof progress === "number" && { progress }),
       ...(typeof message === "string" && { message }),
-      ...(numbers !== undefined && { metrics: numbers }),
+      ...(mergedMetrics !== undefined && { metrics: mergedMetrics }),
       at,
     },
   };
 }
 
-type Numbers = Readonly<Record<string, number>>;
+type MetricValues = Readonly<Record<string, number>>;
 
 /** As many as the engine keeps. */
 const metricsMax = 256;
 
-function withNumbers(before: Numbers | undefined, more: Numbers): Numbers {
+function mergeMetrics(before: MetricValues | undefined, more: MetricValues): MetricValues {
   const all = Object.entries({ ...before, ...more });
   return Object.fromEntries(all.slice(0, metricsMax));
 }
 
-function artifactIn(data: RunFact["data"]): ArtifactMoment {
+function readArtifact(data: RunFact["data"]): ArtifactSnapshot {
   return {
-    resource: textIn(data, "resource") ?? "",
-    worker: textIn(data, "worker") ?? "",
-    type: textIn(data, "type") ?? "",
+    resource: readString(data, "resource") ?? "",
+    worker: readString(data, "worker") ?? "",
+    type: readString(data, "type") ?? "",
     ...(typeof data["sizeBytes"] === "number" && { sizeBytes: data["sizeBytes"] }),
     ...(typeof data["inline"] === "boolean" && { inline: data["inline"] }),
     ...(typeof data["expiresAt"] === "number" && { expiresAt: data["expiresAt"] }),
   };
 }
 
-const textIn = (data: RunFact["data"], name: string): string | null => {
+const readString = (data: RunFact["data"], name: string): string | null => {
   const value = data[name];
   return typeof value === "string" ? value : null;
 };
-const numberIn = (data: RunFact["data"], name: string): number => {
+const readNumber = (data: RunFact["data"], name: string): number => {
   const value = data[name];
   return typeof value === "number" ? value : 0;
 };
-const errorIn = (data: RunFact["data"]): ResultError | null => (data["error"] as ResultError | null | undefined) ?? null;
+const readError = (data: RunFact["data"]): ResultError | null => (data["error"] as ResultError | null | undefined) ?? null;

@@ -3,9 +3,9 @@
 
 import type { TSchema } from "typebox";
 
-export type PlainSchema = Record<string, unknown>;
+export type JsonSchemaObject = Record<string, unknown>;
 
-export interface References {
+export interface SchemaReferences {
   /** What a name is appended to, such as `#/components/schemas/`. */
   readonly root: string;
   readonly named: ReadonlyMap<TSchema, string>;
@@ -13,37 +13,38 @@ export interface References {
   readonly self?: TSchema;
 }
 
-export function plainSchema(schema: TSchema, refs?: References): PlainSchema {
+export function toJsonSchema(schema: TSchema, refs?: SchemaReferences): JsonSchemaObject {
   const name = schema === refs?.self ? undefined : refs?.named.get(schema);
   if (refs && name !== undefined) return { $ref: refs.root + name };
   const node = schema as Record<string, unknown>;
   // A recursive schema is one definition that refers to itself by name; the document's root, or its component, is that name.
   if (typeof node["$ref"] === "string" && typeof node["$defs"] === "object") {
     const definition = (node["$defs"] as Record<string, TSchema>)[node["$ref"]];
-    if (definition !== undefined) return printNode(definition, refs, `${node["$ref"]}`);
+    if (definition !== undefined) return printSchemaNode(definition, refs, `${node["$ref"]}`);
   }
-  return printNode(schema, refs);
+  return printSchemaNode(schema, refs);
 }
 
-function printNode(node: unknown, refs: References | undefined, recursive?: string): PlainSchema {
-  const plain: PlainSchema = {};
+function printSchemaNode(node: unknown, refs: SchemaReferences | undefined, recursive?: string): JsonSchemaObject {
+  const plain: JsonSchemaObject = {};
   for (const [key, value] of Object.entries(node as Record<string, unknown>)) {
     if (key === "$id") continue;
     if (key === "$ref") plain["$ref"] = refs ? refs.root + String(value) : value === recursive ? "#" : value;
-    else if (key === "properties") plain[key] = Object.fromEntries(entries(value).map(([name, child]) => [name, child_(child)]));
+    else if (key === "properties")
+      plain[key] = Object.fromEntries(entriesOf(value).map(([name, child]) => [name, child_(child)]));
     else if (key === "items" || (key === "additionalProperties" && typeof value === "object")) plain[key] = child_(value);
     else if (key === "anyOf" || key === "allOf") plain[key] = (value as unknown[]).map(child_);
     else plain[key] = value;
   }
   return plain;
 
-  function child_(child: unknown): PlainSchema {
+  function child_(child: unknown): JsonSchemaObject {
     const name = refs?.named.get(child as TSchema);
     if (refs && name !== undefined && child !== refs.self) return { $ref: refs.root + name };
     const inner = child as Record<string, unknown>;
-    if (inner["$defs"]) return plainSchema(child as TSchema, refs);
-    return printNode(child, refs, recursive);
+    if (inner["$defs"]) return toJsonSchema(child as TSchema, refs);
+    return printSchemaNode(child, refs, recursive);
   }
 }
 
-const entries = (value: unknown) => Object.entries(value as Record<string, unknown>);
+const entriesOf = (value: unknown) => Object.entries(value as Record<string, unknown>);

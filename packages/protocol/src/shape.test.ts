@@ -4,22 +4,22 @@ import { readEnvelope } from "./envelope.ts";
 import { Fault } from "./fault.ts";
 import { readPayload } from "./frames.ts";
 import { readManifest } from "./manifest.ts";
-import { shape } from "./shape.ts";
-import { bag, id, int, list, map, oneOf, optional } from "./words.ts";
+import { createSchemaReader } from "./shape.ts";
+import { idString, integer, listOf, mapOf, oneOf, openObject, optional } from "./words.ts";
 
 const Sample = Type.Object({
-  key: id(),
-  count: optional(int(0, 9)),
+  key: idString(),
+  count: optional(integer(0, 9)),
   kind: optional(oneOf(["a", "b"])),
   inner: optional(Type.Object({ flag: Type.Boolean(), note: optional(Type.String()) })),
-  many: optional(list(Type.Object({ n: int(0) }), 3)),
-  free: optional(bag()),
-  named: optional(map(Type.Object({ n: int(0) }))),
-  either: optional(Type.Union([int(0), Type.Object({ n: int(0) })])),
+  many: optional(listOf(Type.Object({ n: integer(0) }), 3)),
+  free: optional(openObject()),
+  named: optional(mapOf(Type.Object({ n: integer(0) }))),
+  either: optional(Type.Union([integer(0), Type.Object({ n: integer(0) })])),
 });
-const tolerant = shape(Sample, { code: "E.REQUEST.INVALID", what: "body", unknown: "drop" });
-const strict = shape(Sample, { code: "E.REQUEST.INVALID", what: "body", unknown: "refuse" });
-const told = (value: unknown) => {
+const tolerant = createSchemaReader(Sample, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "drop" });
+const strict = createSchemaReader(Sample, { code: "E.REQUEST.INVALID", subject: "body", unknownKeys: "refuse" });
+const messageOf = (value: unknown) => {
   const read = tolerant.read(value);
   return read instanceof Fault ? read.message : "ok";
 };
@@ -41,7 +41,7 @@ describe("shape", () => {
     [{ key: "k", either: "x" }, "body.either must be a whole number, or must be an object"],
     [7, "body must be an object"],
   ])("[C17] names the field and what was expected (case %#)", (value, message) => {
-    expect(told(value)).toBe(message);
+    expect(messageOf(value)).toBe(message);
   });
 
   it("[C17] never puts a value into a message, for it may be a secret", () => {

@@ -1,16 +1,16 @@
 // What other rooms' tests need of the protocol: dice that fall the same on every run, and texts spoiled by them.
 
 /** Small, seeded and good enough: numbers from 0 up to and without `sides`. */
-export function createDice(seed: number): (sides: number) => number {
+export function createSeededRandom(seed: number): (limit: number) => number {
   let state = seed;
-  return (sides) => {
+  return (limit) => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
-    return Math.floor((state / 2 ** 32) * sides);
+    return Math.floor((state / 2 ** 32) * limit);
   };
 }
 
 /** What readers of JSON have stumbled over. */
-const splices = [
+const hostileSnippets = [
   '"__proto__":{"polluted":1},',
   "\u0000",
   "\\u0000",
@@ -36,22 +36,22 @@ const splices = [
 ];
 
 /** One of: a character changed, a part cut out, a part doubled, something put in, one value or some swapped for one of another kind. */
-export function mutateText(text: string, roll: (sides: number) => number): string {
-  const at = roll(text.length);
-  const length = 1 + roll(24);
-  const splice = (): string => splices[roll(splices.length)] ?? "";
-  switch (roll(6)) {
+export function mutateText(text: string, random: (limit: number) => number): string {
+  const at = random(text.length);
+  const length = 1 + random(24);
+  const snippet = (): string => hostileSnippets[random(hostileSnippets.length)] ?? "";
+  switch (random(6)) {
     case 0:
-      return text.slice(0, at) + String.fromCharCode(roll(256)) + text.slice(at + 1);
+      return text.slice(0, at) + String.fromCharCode(random(256)) + text.slice(at + 1);
     case 1:
       return text.slice(0, at) + text.slice(at + length);
     case 2:
       return text.slice(0, at + length) + text.slice(at);
     case 3:
-      return text.slice(0, at) + splice() + text.slice(at);
+      return text.slice(0, at) + snippet() + text.slice(at);
     case 4:
-      return text.slice(0, at) + text.slice(at).replace(/"[^"]*"|\d+|true|false/, splice);
+      return text.slice(0, at) + text.slice(at).replace(/"[^"]*"|\d+|true|false/, snippet);
     default:
-      return text.replace(/:("[^"]*"|\d+|true|\{\}|\[\])/g, (value) => (roll(6) === 0 ? `:${splice()}` : value));
+      return text.replace(/:("[^"]*"|\d+|true|\{\}|\[\])/g, (value) => (random(6) === 0 ? `:${snippet()}` : value));
   }
 }

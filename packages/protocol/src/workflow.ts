@@ -4,19 +4,31 @@
 import Type, { type Static } from "typebox";
 import { type Fault, fault } from "./fault.ts";
 import { limits } from "./limits.ts";
-import { NodeSchemasSchema, NodeUiSchema, nodeStatuses, roles } from "./node-face.ts";
-import { shape } from "./shape.ts";
-import { bag, id, instant, int, list, map, name, oneOf, optional, text, uuid } from "./words.ts";
+import { NodeSchemasSchema, NodeUiSchema, nodeRoles, nodeStatuses } from "./node-face.ts";
+import { createSchemaReader } from "./shape.ts";
+import {
+  idString,
+  instantString,
+  integer,
+  listOf,
+  mapOf,
+  nameString,
+  oneOf,
+  openObject,
+  optional,
+  textString,
+  uuidString,
+} from "./words.ts";
 
-export const ResultErrorSchema = Type.Object({ code: id(), message: text(), details: optional(bag()) });
+export const ResultErrorSchema = Type.Object({ code: idString(), message: textString(), details: optional(openObject()) });
 export type ResultError = Static<typeof ResultErrorSchema>;
 
 export const WorkflowNodeStateSchema = Type.Object(
   {
-    stage: optional(name()),
+    stage: optional(nameString()),
     progress: optional(Type.Number({ minimum: 0, maximum: 1 })),
-    lastUpdatedAt: optional(instant()),
-    message: optional(text()),
+    lastUpdatedAt: optional(instantString()),
+    message: optional(textString()),
     error: optional(ResultErrorSchema),
   },
   { additionalProperties: true },
@@ -24,128 +36,131 @@ export const WorkflowNodeStateSchema = Type.Object(
 export type WorkflowNodeState = Static<typeof WorkflowNodeStateSchema>;
 
 /** How a node is to be run. Ours; absent means the defaults of the scheduler. */
-export const PolicySchema = Type.Object({
+export const NodePolicySchema = Type.Object({
   retry: optional(
     Type.Object({
-      maxAttempts: optional(int(1, 1_000)),
-      backoffMs: optional(int(0)),
+      maxAttempts: optional(integer(1, 1_000)),
+      backoffMs: optional(integer(0)),
       factor: optional(Type.Number({ minimum: 1, maximum: 100 })),
-      backoffMsMax: optional(int(0)),
+      backoffMsMax: optional(integer(0)),
     }),
   ),
-  timeoutMs: optional(int(1)),
-  queueTimeoutMs: optional(int(1)),
+  timeoutMs: optional(integer(1)),
+  queueTimeoutMs: optional(integer(1)),
   priority: optional(Type.Integer({ minimum: 0, maximum: 9, default: 5, description: "Lower is sooner." })),
-  concurrency: optional(Type.Object({ key: id(), limit: optional(int(1, 1_000_000)) })),
-  pool: optional(id()),
-  tags: optional(map(name())),
-  maxDeliveries: optional(int(1, 1_000)),
+  concurrency: optional(Type.Object({ key: idString(), limit: optional(integer(1, 1_000_000)) })),
+  pool: optional(idString()),
+  tags: optional(mapOf(nameString())),
+  maxDeliveries: optional(integer(1, 1_000)),
   affinity: optional(
     Type.Object({
-      key: id("Tasks of one tenant under one key go to one worker."),
+      key: idString("Tasks of one tenant under one key go to one worker."),
       mode: optional(oneOf(["sticky", "preferred"])),
-      ttlSeconds: optional(int(1, 31_536_000)),
+      ttlSeconds: optional(integer(1, 31_536_000)),
     }),
   ),
   resourceRefs: optional(
-    list(
+    listOf(
       Type.Object({
-        resourceId: id(),
-        workerName: optional(name()),
-        type: optional(name()),
-        scope: optional(name()),
-        metadata: optional(bag()),
+        resourceId: idString(),
+        workerName: optional(nameString()),
+        type: optional(nameString()),
+        scope: optional(nameString()),
+        metadata: optional(openObject()),
       }),
       256,
     ),
   ),
-  minVersion: optional(id("Any installed version of the node's package from this one on will do.")),
+  minVersion: optional(idString("Any installed version of the node's package from this one on will do.")),
 });
-export type Policy = Static<typeof PolicySchema>;
+export type NodePolicy = Static<typeof NodePolicySchema>;
 
-const nodeRest = {
-  id: uuid(),
-  type: id(),
-  package: Type.Object({ name: id(), version: id() }),
-  label: name(),
+const nodeFields = {
+  id: uuidString(),
+  type: idString(),
+  package: Type.Object({ name: idString(), version: idString() }),
+  label: nameString(),
   status: optional(oneOf(nodeStatuses)),
-  category: optional(name()),
-  description: optional(text()),
-  tags: optional(list(name(), 1_000)),
-  parameters: optional(bag("Passed to the node as authored, after edge values were written in.")),
-  results: optional(bag()),
+  category: optional(nameString()),
+  description: optional(textString()),
+  tags: optional(listOf(nameString(), 1_000)),
+  parameters: optional(openObject("Passed to the node as authored, after edge values were written in.")),
+  results: optional(openObject()),
   state: optional(WorkflowNodeStateSchema),
   schema: optional(NodeSchemasSchema),
   ui: optional(NodeUiSchema),
-  policy: optional(PolicySchema),
-  runtimes: optional(bag()),
-  conditions: optional(bag()),
-  extensions: optional(bag()),
-  metadata: optional(bag()),
+  policy: optional(NodePolicySchema),
+  runtimes: optional(openObject()),
+  conditions: optional(openObject()),
+  extensions: optional(openObject()),
+  metadata: optional(openObject()),
 };
 
-const MiddlewareSchema = Type.Object({ ...nodeRest, role: optional(oneOf(["middleware"])) });
+const MiddlewareSchema = Type.Object({ ...nodeFields, role: optional(oneOf(["middleware"])) });
 export type Middleware = Static<typeof MiddlewareSchema>;
 
 const WorkflowNodeSchema = Type.Object({
-  ...nodeRest,
-  role: optional(oneOf(roles)),
+  ...nodeFields,
+  role: optional(oneOf(nodeRoles)),
   position: Type.Object({ x: Type.Number(), y: Type.Number() }),
   layout: optional(Type.Object({ width: optional(Type.Number()), height: optional(Type.Number()) })),
-  middlewares: optional(list(MiddlewareSchema, 64)),
+  middlewares: optional(listOf(MiddlewareSchema, 64)),
 });
 export type WorkflowNode = Static<typeof WorkflowNodeSchema>;
 
-const end = Type.Object({ node: uuid(), port: id("A port key, or mw:<middleware id>:<input|output>:<key> at the host.") });
-const EdgeSchema = Type.Object({ id: id(), source: end, target: end });
+const edgeEndSchema = Type.Object({
+  node: uuidString(),
+  port: idString("A port key, or mw:<middleware id>:<input|output>:<key> at the host."),
+});
+const EdgeSchema = Type.Object({ id: idString(), source: edgeEndSchema, target: edgeEndSchema });
 export type Edge = Static<typeof EdgeSchema>;
 
 export const WorkflowSchema = Type.Cyclic(
   {
     Workflow: Type.Object({
-      id: uuid(),
+      id: uuidString(),
       schemaVersion: Type.String({ pattern: "^[0-9]{4}-[0-9]{2}$" }),
       metadata: Type.Object({
-        name: name(),
-        description: optional(text()),
-        tags: optional(list(name(), 1_000)),
-        environment: optional(name()),
-        namespace: optional(name()),
-        originId: optional(uuid()),
-        ownerId: optional(id()),
-        ownerName: optional(name()),
-        createdBy: optional(name()),
-        updatedBy: optional(name()),
+        name: nameString(),
+        description: optional(textString()),
+        tags: optional(listOf(nameString(), 1_000)),
+        environment: optional(nameString()),
+        namespace: optional(nameString()),
+        originId: optional(uuidString()),
+        ownerId: optional(idString()),
+        ownerName: optional(nameString()),
+        createdBy: optional(nameString()),
+        updatedBy: optional(nameString()),
       }),
       nodes: Type.Array(WorkflowNodeSchema, { minItems: 1, maxItems: limits.workflowNodesMax }),
-      edges: list(EdgeSchema, limits.workflowEdgesMax),
+      edges: listOf(EdgeSchema, limits.workflowEdgesMax),
       runtimes: optional(
-        map(
+        mapOf(
           Type.Object(
             {
               workerHints: optional(
-                Type.Object({ package: optional(id()), minVersion: optional(id()) }, { additionalProperties: true }),
+                Type.Object({ package: optional(idString()), minVersion: optional(idString()) }, { additionalProperties: true }),
               ),
             },
             { additionalProperties: true },
           ),
         ),
       ),
-      tags: optional(list(name(), 1_000)),
+      tags: optional(listOf(nameString(), 1_000)),
       previewImage: optional(Type.String({ maxLength: limits.requestBytesMax })),
       subgraphs: optional(
-        list(
+        listOf(
           Type.Object({
-            id: id(),
+            id: idString(),
             definition: Type.Ref("Workflow"),
             metadata: optional(
               Type.Object({
-                label: optional(name()),
-                description: optional(text()),
-                referenceWorkflowId: optional(id()),
-                referenceWorkflowName: optional(name()),
-                ownerId: optional(id()),
-                notes: optional(text()),
+                label: optional(nameString()),
+                description: optional(textString()),
+                referenceWorkflowId: optional(idString()),
+                referenceWorkflowName: optional(nameString()),
+                ownerId: optional(idString()),
+                notes: optional(textString()),
               }),
             ),
           }),
@@ -158,27 +173,31 @@ export const WorkflowSchema = Type.Cyclic(
 );
 export type Workflow = Static<typeof WorkflowSchema>;
 
-const workflowShape = shape(WorkflowSchema, { code: "E.WORKFLOW.INVALID", what: "workflow", unknown: "drop" });
+const workflowReader = createSchemaReader(WorkflowSchema, {
+  code: "E.WORKFLOW.INVALID",
+  subject: "workflow",
+  unknownKeys: "drop",
+});
 
 /** A workflow from outside: known fields only, or a fault that names the field. */
 export function readWorkflow(value: unknown): Workflow | Fault {
-  return isTooDeep(value, limits.subgraphDepthMax) ? tooDeep() : workflowShape.read(value);
+  return isNestedTooDeep(value, limits.subgraphDepthMax) ? nestingFault() : workflowReader.read(value);
 }
 
 /** All fields of a workflow from outside that are wrong, up to a number of them. */
-export function workflowFaults(value: unknown, max: number): Fault[] {
-  return isTooDeep(value, limits.subgraphDepthMax) ? [tooDeep()] : workflowShape.faults(value, max);
+export function findWorkflowFaults(value: unknown, max: number): Fault[] {
+  return isNestedTooDeep(value, limits.subgraphDepthMax) ? [nestingFault()] : workflowReader.findFaults(value, max);
 }
 
-const tooDeep = (): Fault =>
+const nestingFault = (): Fault =>
   fault("E.WORKFLOW.INVALID", `workflow.subgraphs must not nest deeper than ${limits.subgraphDepthMax}`, {
     path: "workflow.subgraphs",
   });
 
 /** Looked at before the check, which recurses into subgraphs. */
-function isTooDeep(value: unknown, depthLeft: number): boolean {
+function isNestedTooDeep(value: unknown, depthLeft: number): boolean {
   if (depthLeft < 0) return true;
   const subgraphs = (value as { subgraphs?: unknown } | null)?.subgraphs;
   if (!Array.isArray(subgraphs)) return false;
-  return subgraphs.some((subgraph: { definition?: unknown } | null) => isTooDeep(subgraph?.definition, depthLeft - 1));
+  return subgraphs.some((subgraph: { definition?: unknown } | null) => isNestedTooDeep(subgraph?.definition, depthLeft - 1));
 }

@@ -1,11 +1,11 @@
 // What the table names as held, attempt by attempt. Sessions that report it are in link.test.ts and work.test.ts.
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { Attempt } from "./attempt.ts";
 import { AttemptTable } from "./attempt-table.ts";
 
-const dispatch = (task: string, fence: number): Dispatch => ({
+const dispatch = (task: string, fence: number): DispatchPayload => ({
   run_id: "r",
   task_id: task,
   node_id: "n",

@@ -2,7 +2,7 @@
 // An attempt enters before its dispatch is acked, so the inventory never lacks what the scheduler believes to be here.
 // The table decides; calling handlers and speaking to the scheduler is the business of others.
 
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { type Attempt, makeAttempt } from "./attempt.ts";
 import { Fifo } from "./fifo.ts";
 
@@ -77,7 +77,7 @@ export class AttemptTable {
   }
 
   /** Takes a dispatch in, or says why not. */
-  offer(dispatch: Dispatch, now: number): Offer {
+  offer(dispatch: DispatchPayload, now: number): Offer {
     const current = this.#byTask.get(dispatch.task_id);
     const known = this.#fences.get(dispatch.task_id);
     // A scheduler without fences can only mean: the attempt you have, or else a new one.

@@ -1,7 +1,7 @@
 // One attempt as its worker sees it: what was asked, how far it is, and the way to stop it.
 // Which attempts a worker holds, and which it may start, is decided in attempt-table.ts.
 
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 
 /** waiting: taken, no slot yet. running: its handler was called. finished: its word waits for the scheduler's ack. dropped: nobody wants it. */
 export type AttemptPhase = "waiting" | "running" | "finished" | "dropped";
@@ -11,7 +11,7 @@ export interface Attempt {
   readonly task: string;
   readonly fence: number;
   readonly key: string | null;
-  readonly dispatch: Dispatch;
+  readonly dispatch: DispatchPayload;
   readonly stop: Stop;
   phase: AttemptPhase;
   /** The handler was called and has not come back: it takes a slot, whatever became of the attempt. */
@@ -24,7 +24,7 @@ export interface Attempt {
   readonly takenAt: number;
 }
 
-export function makeAttempt(dispatch: Dispatch, fence: number, waitEndsAt: number, takenAt = 0): Attempt {
+export function makeAttempt(dispatch: DispatchPayload, fence: number, waitEndsAt: number, takenAt = 0): Attempt {
   return {
     run: dispatch.run_id,
     task: dispatch.task_id,

@@ -1,7 +1,7 @@
 // Calls of middlewares that wait for an answer: asked once per session until acked, asked again in a new session, answered once. They end
 // with their attempt. That an attempt takes no slot while it waits is attempt-table.ts; what a handler sees of it, next.ts.
 
-import { type JsonObject, limits, type NextResponse } from "@astraflow/protocol";
+import { type JsonObject, limits, type NextResponsePayload } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import type { NextAnswer, NextDraft } from "./next.ts";
 
@@ -66,7 +66,7 @@ export class Calls {
   }
 
   /** An answer that nobody waits for any more, as a repeat, is let go. */
-  answered(response: NextResponse): void {
+  answered(response: NextResponsePayload): void {
     this.#end(response.requestId, answerOf(response));
   }
 
@@ -97,7 +97,7 @@ function payloadOf(requestId: string, { run, task, fence, dispatch }: Attempt, d
   return draft.words === "{}" ? names : `${names.slice(0, -1)},${draft.words.slice(1)}`;
 }
 
-function answerOf({ result, error, trace = {} }: NextResponse): NextAnswer {
+function answerOf({ result, error, trace = {} }: NextResponsePayload): NextAnswer {
   if (error === undefined) return { result: result ?? {} };
   return {
     error: { code: textIn(error, "code") ?? "next_failed", message: textIn(error, "message") ?? "no reason was given" },

@@ -1,6 +1,6 @@
 // What an executor makes of what a handler says and returns beyond its outputs: places in chains, artifacts, secrets, references.
 
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { bench } from "../test/executor-bench.ts";
 import type { Handler } from "./handler.ts";
@@ -9,7 +9,7 @@ describe("executor", () => {
   it("[W188] does the same whatever its place in a chain says; the fields are there to be read", () => {
     const trace = { host_node_id: "h", middleware_chain: ["n", "m"], chain_index: 0 };
     const handler: Handler = ({ params, attempt, signal }) => ({ params, attempt, isStopped: signal.aborted });
-    const places: Partial<Dispatch>[] = [{}, trace, { ...trace, chain_index: 7 }, { middleware_chain: [] }];
+    const places: Partial<DispatchPayload>[] = [{}, trace, { ...trace, chain_index: 7 }, { middleware_chain: [] }];
 
     const seen = places.map((part) => {
       const b = bench(handler, part);
@@ -66,7 +66,9 @@ describe("executor", () => {
 
   it("[W189] says nothing of the secrets that its task was granted: not while it runs, not in its result, not in its error", async () => {
     const secret = "open-sesame-9f2c";
-    const parameters = { __resourceBindings: { door: { resourceId: "r", value: secret } } } as unknown as Dispatch["parameters"];
+    const parameters = {
+      __resourceBindings: { door: { resourceId: "r", value: secret } },
+    } as unknown as DispatchPayload["parameters"];
     const b = bench(
       (context) => {
         context.feedback.send({ message: `it is ${secret}` });
@@ -104,7 +106,7 @@ describe("executor", () => {
       [7_200_000, 7_200_000],
       [1_000, 3_600_000],
     ] as const) {
-      const b = bench(() => ({}), { resource_refs: until(said) } as Partial<Dispatch>);
+      const b = bench(() => ({}), { resource_refs: until(said) } as Partial<DispatchPayload>);
       b.resources.register({ id: "m", type: "model" });
 
       b.executor.start(b.attempt);

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it, vi } from "vitest";
 import { bench } from "../test/executor-bench.ts";
 import type { Handler, HandlerContext } from "./handler.ts";
@@ -185,7 +185,7 @@ describe("executor", () => {
         await gate.promise;
         return {};
       },
-      { resource_refs: [ref] } as Partial<Dispatch>,
+      { resource_refs: [ref] } as Partial<DispatchPayload>,
     );
     b.resources.register({ id: "model", type: "model" });
 
@@ -196,7 +196,7 @@ describe("executor", () => {
     expect(b.resources.get("model")?.inUse).toBe(0);
 
     for (const wrong of [{ resource_id: "other" }, { worker_name: "elsewhere" }]) {
-      const c = bench(() => ({ never: "called" }), { resource_refs: [ref, { ...ref, ...wrong }] } as Partial<Dispatch>);
+      const c = bench(() => ({ never: "called" }), { resource_refs: [ref, { ...ref, ...wrong }] } as Partial<DispatchPayload>);
       c.resources.register({ id: "model", type: "model" });
       c.executor.start(c.attempt);
       expect(c.outcomes).toMatchObject([{ type: "error", code: "E.RESOURCE.MISSING", where: "worker.resources" }]);

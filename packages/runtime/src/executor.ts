@@ -2,7 +2,7 @@
 // Beside the link it serves the simulator and tests; in `astra worker` it runs in a thread of its own (host-thread.ts).
 
 import { rm } from "node:fs/promises";
-import { type Artifact, Fault, fault } from "@astraflow/protocol";
+import { Fault, fault, type ResultArtifact } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import { Context, type ContextPorts, type ContextSettings } from "./context.ts";
 import type { Handler, HandlerRegistry, RefWords } from "./handler.ts";
@@ -81,7 +81,7 @@ export class Executor {
   }
 
   #call(attempt: Attempt, handler: Handler, call: Call, context: Context): void {
-    let named: readonly Artifact[] = noResources;
+    let named: readonly ResultArtifact[] = noResources;
     const read = (value: unknown): KnownOutcome => {
       const outcome = outcomeOf(value, call.elapsedMs, this.#place);
       if (outcome.type === "result" && outcome.artifacts !== undefined) {

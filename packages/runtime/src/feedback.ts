@@ -1,12 +1,12 @@
 // What a handler says while it works: made fit for the wire, and merged per attempt for as long as it cannot leave.
 // When it leaves, and that a result may overtake it, is decided in link.ts.
 
-import type { Chunk, Feedback, JsonObject } from "@astraflow/protocol";
+import type { FeedbackPayload, JsonObject, OutputChunk } from "@astraflow/protocol";
 import { limits } from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 
 export interface FeedbackChunk {
-  readonly channel?: Chunk["channel"];
+  readonly channel?: OutputChunk["channel"];
   readonly text?: string;
   readonly data_base64?: string;
   readonly mime_type?: string;
@@ -28,8 +28,8 @@ const draftCharsMax = Math.floor(limits.feedbackBytesMax / 3);
 const channels: ReadonlySet<string> = new Set(["stdout", "stderr", "log", "llm", "metric", "custom"]);
 
 interface Draft {
-  body: Feedback;
-  chunks: Chunk[];
+  body: FeedbackPayload;
+  chunks: OutputChunk[];
   chars: number;
 }
 
@@ -95,7 +95,7 @@ export class FeedbackDrafts {
 }
 
 /** The newest word wins; results are merged key by key, as the scheduler would: two patches in one frame do what they would in two. */
-function mergeInto(body: Feedback, input: FeedbackInput): void {
+function mergeInto(body: FeedbackPayload, input: FeedbackInput): void {
   if (typeof input.stage === "string" && input.stage !== "") body.stage = input.stage.slice(0, limits.nameCharsMax);
   if (typeof input.progress === "number" && Number.isFinite(input.progress)) body.progress = clampShare(input.progress);
   if (typeof input.message === "string") body.message = input.message.slice(0, limits.textCharsMax);
@@ -138,7 +138,7 @@ const isObject = (value: unknown): value is JsonObject => typeof value === "obje
 const asObject = (value: unknown): JsonObject => (isObject(value) ? value : {});
 
 /** Chunks in the words of the wire; long ones in pieces that read on as if they were one. */
-function* piecesOf(chunks: readonly FeedbackChunk[]): Generator<Chunk> {
+function* piecesOf(chunks: readonly FeedbackChunk[]): Generator<OutputChunk> {
   for (const { channel, text, data_base64, ...rest } of chunks) {
     const about = { channel: channel !== undefined && channels.has(channel) ? channel : "log", ...rest } as const;
     if (typeof text === "string") for (const piece of cut(text, cutText)) yield { ...about, text: piece };

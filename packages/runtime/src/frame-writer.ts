@@ -1,6 +1,6 @@
 // Frames as they leave: ids that are unique in this boot, the time of day, one envelope around a payload that is text already or becomes it.
 
-import { encodeEnvelope, type FrameType, type WireEnd, wireEnd } from "@astraflow/protocol";
+import { createEnvelopeTemplate, type EnvelopeTemplate, encodeFrame, type FrameType } from "@astraflow/protocol";
 import type { Sent } from "@astraflow/session";
 import type { LinkIdentity, LinkPorts } from "./link-ports.ts";
 import type { Word } from "./outbox.ts";
@@ -8,13 +8,13 @@ import type { Word } from "./outbox.ts";
 export class FrameWriter {
   readonly #ports: Pick<LinkPorts, "send" | "stamp">;
   readonly #boot: string;
-  readonly #end: WireEnd;
+  readonly #end: EnvelopeTemplate;
   #count = 0;
 
   constructor(ports: Pick<LinkPorts, "send" | "stamp">, { boot, tenant, instance }: LinkIdentity) {
     this.#ports = ports;
     this.#boot = boot;
-    this.#end = wireEnd({ dialect: "v2", tenant, sender: { role: "worker", id: instance } });
+    this.#end = createEnvelopeTemplate({ dialect: "v2", tenant, sender: { role: "worker", id: instance } });
   }
 
   nextId(): string {
@@ -24,7 +24,7 @@ export class FrameWriter {
   /** Control frames carry no number. Gives the id, by which an answer will name it. */
   control(type: FrameType, payload: object, ask: { ackRequest?: boolean; ackFor?: string | undefined }): string {
     const id = this.nextId();
-    this.#ports.send(encodeEnvelope(this.#end, { type, id, ts: this.#ports.stamp(), payload, ...ask }));
+    this.#ports.send(encodeFrame(this.#end, { type, id, ts: this.#ports.stamp(), payload, ...ask }));
     return id;
   }
 
@@ -40,9 +40,9 @@ export class FrameWriter {
     const [only] = items;
     if (only !== undefined && items.length === 1) {
       const { type, corr, payload, kind } = only;
-      return encodeEnvelope(this.#end, { type, id, corr, payload, number, ackRequest: kind !== "feedback", ts });
+      return encodeFrame(this.#end, { type, id, corr, payload, number, ackRequest: kind !== "feedback", ts });
     }
     const payload = `{"items":[${items.map((word) => word.payload).join(",")}]}`;
-    return encodeEnvelope(this.#end, { type: "biz.exec.result.batch", id, payload, number, ackRequest: true, ts });
+    return encodeFrame(this.#end, { type: "biz.exec.result.batch", id, payload, number, ackRequest: true, ts });
   }
 }

@@ -3,7 +3,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { type HostThread, spawnHost } from "./host-spawn.ts";
 import type { FromHost, ToHost } from "./host-words.ts";
@@ -105,7 +105,7 @@ async function open(packagesDir = makePackages()): Promise<Ear> {
 function start(type: string, task = type, part: object = {}): ToHost {
   const [name, handler] = type.includes(".") ? [type.split(".")[0], type] : ["rough", `rough.${type}`];
   const names = { run_id: "r", task_id: task, node_id: "n", node_type: handler, package_name: name, package_version: "1.0.0" };
-  return { type: "start", fence: 3, dispatch: { ...names, parameters: {}, constraints: {}, ...part } as Dispatch };
+  return { type: "start", fence: 3, dispatch: { ...names, parameters: {}, constraints: {}, ...part } as DispatchPayload };
 }
 
 describe("the thread of the handlers", () => {

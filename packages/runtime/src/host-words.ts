@@ -1,7 +1,7 @@
 // What the link's thread and the handlers' thread say to each other: plain data, many words in one message. An attempt is named by task
 // and fence on both sides; what its handler returned crosses as text, because only that thread can read it.
 
-import type { Dispatch, JsonObject } from "@astraflow/protocol";
+import type { DispatchPayload, JsonObject } from "@astraflow/protocol";
 import type { ExtDraft } from "./ext.ts";
 import type { ExtFrame } from "./link-ports.ts";
 import type { NextAnswer, NextDraft } from "./next.ts";
@@ -14,7 +14,7 @@ export interface AttemptName {
 }
 
 export type ToHost =
-  | { readonly type: "start"; readonly fence: number; readonly dispatch: Dispatch }
+  | { readonly type: "start"; readonly fence: number; readonly dispatch: DispatchPayload }
   | ({ readonly type: "stop"; readonly reason: string } & AttemptName)
   | { readonly type: "ext"; readonly frame: ExtFrame }
   | { readonly type: "ext-answer"; readonly ticket: number; readonly isTaken: boolean }

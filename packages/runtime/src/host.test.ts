@@ -1,4 +1,4 @@
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { type Attempt, makeAttempt } from "./attempt.ts";
 import { Host, hostSettings } from "./host.ts";
@@ -88,7 +88,7 @@ function play() {
 
 function attemptOf(task: string): Attempt {
   const names = { run_id: "r", task_id: task, node_id: "n", node_type: "demo.x", package_name: "demo", package_version: "1.0.0" };
-  return makeAttempt({ ...names, parameters: {}, constraints: {} } as Dispatch, 1, 0);
+  return makeAttempt({ ...names, parameters: {}, constraints: {} } as DispatchPayload, 1, 0);
 }
 
 describe("the handlers' thread, seen from the link", () => {

@@ -1,7 +1,7 @@
 // How a link comes to a session and loses it: phases, dialling and its pauses, greeting, accept, resume, reset. What is said within a
 // session, and when a worker leaves for good, is link.ts.
 
-import type { Ack, Reset, SessionAccept } from "@astraflow/protocol";
+import type { AckPayload, ResetPayload, SessionAcceptPayload } from "@astraflow/protocol";
 import type { Greeting } from "./link-greeting.ts";
 import type { DialHint, LinkNote, LinkPorts, LinkSettings } from "./link-ports.ts";
 import type { Pulse } from "./link-pulse.ts";
@@ -116,7 +116,7 @@ export class Course {
   }
 
   /** An ack outside a session: of a handshake, a register or a resume. What must follow to the latter two is the accept. */
-  takeVerdict(ack: Ack): void {
+  takeVerdict(ack: AckPayload): void {
     const { greeting, pulse, work, settings } = this.#parts;
     if (ack.ok === false) this.endSession(1002, ack.info ?? "the scheduler refused");
     else if (this.isResuming) greeting.resumeAck = ack;
@@ -127,7 +127,7 @@ export class Course {
   }
 
   /** Null: taken. Else why it means nothing here. */
-  takeAccept(accept: SessionAccept): string | null {
+  takeAccept(accept: SessionAcceptPayload): string | null {
     const { session_id: id, worker_instance_id: instance = this.#parts.instance } = accept;
     const session = this.#session;
     if (instance !== this.#parts.instance)
@@ -141,7 +141,7 @@ export class Course {
     return null;
   }
 
-  obeyReset({ code, reason, retry_after_ms }: Reset): void {
+  obeyReset({ code, reason, retry_after_ms }: ResetPayload): void {
     const { ports, settings, work } = this.#parts;
     const isRefusedResume = this.isResuming;
     const event = isInSession(this.#phase) || isRefusedResume ? "reset" : "refused";
@@ -179,7 +179,7 @@ export class Course {
     this.#lose({ event: "lost", reason, hint });
   }
 
-  #open(accept: SessionAccept): void {
+  #open(accept: SessionAcceptPayload): void {
     const { pulse, greeting, work, note, isLeaving } = this.#parts;
     this.move("accept");
     this.#session = new LinkSession(accept, this.#parts.session);
@@ -190,7 +190,7 @@ export class Course {
   }
 
   /** The session goes on over a new socket. Nothing is registered again: what both ends hold is what it was. */
-  #resume(session: LinkSession, accept: SessionAccept): void {
+  #resume(session: LinkSession, accept: SessionAcceptPayload): void {
     const { pulse, greeting, work, note, isLeaving } = this.#parts;
     if (accept.resumed !== true || accept.session_id !== session.id)
       return this.endSession(1000, "the scheduler opened another session instead of resuming the old one");

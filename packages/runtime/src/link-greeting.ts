@@ -1,7 +1,7 @@
 // The frames that open a session, or ask for one to go on: handshake, register, resume. Each waits for an answer by its id.
 // What an answer leads to is decided in link.ts.
 
-import { type Ack, limits } from "@astraflow/protocol";
+import { type AckPayload, limits } from "@astraflow/protocol";
 import type { HeldAttempt } from "./attempt-table.ts";
 import type { FrameWriter } from "./frame-writer.ts";
 import { type LinkIdentity, type LinkOffer, type LinkPorts, linkFeatures, linkPayloadTypes } from "./link-ports.ts";
@@ -19,7 +19,7 @@ export class Greeting {
   /** When the last of them left: an accept counts as the answer to a renewal sent then. */
   askedAt = 0;
   /** How the scheduler answered the resume: the state of its window. */
-  resumeAck: Ack | null = null;
+  resumeAck: AckPayload | null = null;
 
   constructor(parts: GreetingParts) {
     this.#parts = parts;
@@ -84,7 +84,7 @@ export class Greeting {
 function keptWords(resources: Iterable<string> = []): { resources?: string[] } {
   const ids = [...resources];
   const chars = ids.reduce((sum, id) => sum + id.length, 0);
-  return ids.length > limits.resourcesMax || chars > keptCharsMax ? {} : { resources: ids };
+  return ids.length > limits.registeredResourcesMax || chars > keptCharsMax ? {} : { resources: ids };
 }
 
 /** A register has more to say than this. */

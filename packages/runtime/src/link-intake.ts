@@ -2,8 +2,8 @@
 // They come here in order and once (packages/session); that they are acked afterwards is the link's business.
 
 import {
-  type Cancel,
-  type Dispatch,
+  type CancelPayload,
+  type DispatchPayload,
   type Envelope,
   Fault,
   type JsonObject,
@@ -57,13 +57,13 @@ export class Intake {
     }
   }
 
-  #takeDispatch(dispatch: Dispatch): void {
+  #takeDispatch(dispatch: DispatchPayload): void {
     const refusal = this.#ports.refusal();
     if (refusal === null) this.#ports.work.takeDispatch(dispatch);
     else this.#ports.work.turnAway(dispatch, refusal);
   }
 
-  #takeCancel(cancel: Cancel): void {
+  #takeCancel(cancel: CancelPayload): void {
     this.#ports.work.cancel(cancel);
   }
 

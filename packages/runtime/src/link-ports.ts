@@ -1,6 +1,6 @@
 // What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
 
-import type { JsonObject, Register } from "@astraflow/protocol";
+import type { JsonObject, RegisterPayload } from "@astraflow/protocol";
 import type { Stream } from "@astraflow/session";
 import type { Attempt, AttemptPhase } from "./attempt.ts";
 import type { TableSettings } from "./attempt-table.ts";
@@ -120,8 +120,8 @@ export interface LinkOffer {
   readonly features: readonly string[];
   readonly pool?: string;
   readonly tags?: Readonly<Record<string, string>>;
-  readonly packages: NonNullable<Register["packages"]>;
-  readonly manifests: NonNullable<Register["manifests"]>;
+  readonly packages: NonNullable<RegisterPayload["packages"]>;
+  readonly manifests: NonNullable<RegisterPayload["manifests"]>;
   /** What is kept of what results have named. */
   readonly resources?: Iterable<string>;
 }

@@ -2,7 +2,7 @@
 // from a scheduler that does not answer, is decided in link.ts.
 
 import { createHash } from "node:crypto";
-import type { SessionAccept } from "@astraflow/protocol";
+import type { SessionAcceptPayload } from "@astraflow/protocol";
 import type { FrameWriter } from "./frame-writer.ts";
 import { Lease } from "./lease.ts";
 import type { Announced, LinkNote, LinkOffer, LinkPorts, LinkSettings } from "./link-ports.ts";
@@ -59,7 +59,7 @@ export class Pulse {
   }
 
   /** A fresh session: its register, sent at `from`, was the renewal. */
-  begin(accept: SessionAccept, from: number): void {
+  begin(accept: SessionAcceptPayload, from: number): void {
     this.lease.grant(accept.lease_ms, from);
     this.#periodMs = accept.heartbeat_interval_ms ?? this.#parts.settings.heartbeatMs;
     this.#announced = announcedBy(accept);
@@ -67,7 +67,7 @@ export class Pulse {
   }
 
   /** The same session goes on: its resume, sent at `from`, was a renewal. */
-  goOn(accept: SessionAccept, from: number): void {
+  goOn(accept: SessionAcceptPayload, from: number): void {
     this.lease.renew(accept.lease_ms, from);
     this.#periodMs = accept.heartbeat_interval_ms ?? this.#periodMs;
     this.#announced = announcedBy(accept);
@@ -141,7 +141,7 @@ function hashOf(installed: Installed): string {
   return createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 32);
 }
 
-const announcedBy = (accept: SessionAccept): Announced => ({
+const announcedBy = (accept: SessionAcceptPayload): Announced => ({
   memPct: accept.drain_mem_pct ?? null,
   diskPct: accept.drain_disk_pct ?? null,
 });

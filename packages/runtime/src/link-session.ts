@@ -1,7 +1,7 @@
 // One session as its worker sees it: names, token, windows, and how frames of work come and go in it. It outlives its sockets; what it
 // does not deliver moves to the next. Whether there is a socket, and which phase the link is in, is link.ts.
 
-import { type Ack, type Envelope, limits, type SessionAccept } from "@astraflow/protocol";
+import { type AckPayload, type Envelope, limits, type SessionAcceptPayload } from "@astraflow/protocol";
 import { type Due, dialectRules, type Sent, Stream, type StreamCounts } from "@astraflow/session";
 import type { FrameWriter } from "./frame-writer.ts";
 import type { Intake } from "./link-intake.ts";
@@ -26,7 +26,7 @@ export class LinkSession {
   readonly #stream: WordStream;
 
   /** A fresh one: numbers start at 0, and all that was not acked goes into it. */
-  constructor(accept: SessionAccept, parts: SessionParts) {
+  constructor(accept: SessionAcceptPayload, parts: SessionParts) {
     const { session_id, session_token, send_window, recv_window, features } = accept;
     const { windowDefault, outbox, bytesHeldMax } = parts.settings;
     this.id = session_id;
@@ -104,7 +104,7 @@ export class LinkSession {
   }
 
   /** A new socket; the scheduler's window is as this ack says. Gives the frames to be sent again; null: the two ends disagree. */
-  resume(ack: Ack | null): readonly Sent<Word>[] | null {
+  resume(ack: AckPayload | null): readonly Sent<Word>[] | null {
     const { ports, work } = this.#parts;
     if (ack !== null && !work.acked(ack, undefined)) return null;
     const again = this.#stream.resume(ack?.ack_seq ?? null, ports.now());

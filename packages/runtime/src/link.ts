@@ -2,7 +2,16 @@
 // How it comes to a session is link-course.ts, frames of work in it link-session.ts, heartbeats and lease link-pulse.ts, attempts and
 // unacked words work.ts. Here they meet; sockets and timers stay outside.
 
-import { type Ack, type Envelope, Fault, limits, prepareFrames, readEnvelope, readFrame, readJson } from "@astraflow/protocol";
+import {
+  type AckPayload,
+  compileFrameReaders,
+  type Envelope,
+  Fault,
+  limits,
+  readEnvelope,
+  readFrame,
+  readJson,
+} from "@astraflow/protocol";
 import type { Attempt } from "./attempt.ts";
 import type { FeedbackInput } from "./feedback.ts";
 import { FrameWriter } from "./frame-writer.ts";
@@ -114,7 +123,7 @@ export class Link {
   // ---- the operator
 
   begin(): void {
-    prepareFrames();
+    compileFrameReaders();
     this.#course.dial();
     this.#arm();
   }
@@ -316,7 +325,7 @@ export class Link {
     this.#beat();
   }
 
-  #takeAck(ack: Ack, envelope: Envelope): void {
+  #takeAck(ack: AckPayload, envelope: Envelope): void {
     const id = ack.for ?? envelope.ack?.for;
     if (this.#course.openSession === null) {
       if (this.#greeting.isAwaited(id)) this.#course.takeVerdict(ack);

@@ -1,10 +1,10 @@
 // What a middleware's handler sees of its call: the promise, its error, its end with the task and with its time.
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { type Attempt, makeAttempt } from "./attempt.ts";
 import { callNext, type NextAnswer, NextError } from "./next.ts";
 
-function play(part: Partial<Dispatch> = { chain_index: 0 }) {
+function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "x", package_name: "p", package_version: "1.0.0" };
   const attempt = makeAttempt({ ...names, parameters: {}, constraints: {}, ...part }, 1, 0);
   const asked: string[] = [];

@@ -1,4 +1,4 @@
-import type { Ack } from "@astraflow/protocol";
+import type { AckPayload } from "@astraflow/protocol";
 import { dialectRules, Stream } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
 import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } from "./outbox.ts";
@@ -31,7 +31,7 @@ function outbox(settings: Partial<OutboxSettings> = {}, stream: WordStream | nul
     );
     return sent;
   };
-  const acked = (ack: Ack) => {
+  const acked = (ack: AckPayload) => {
     const settled = box.acked(ack, undefined);
     return settled === "unsent" ? settled : settled.map((one) => one.id);
   };

@@ -2,7 +2,7 @@
 // Numbers, windows and repeats are the stream's (packages/session); here is what waits for one, and what moves from one to the next.
 // All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
-import type { Ack, Envelope, OutgoingFrame } from "@astraflow/protocol";
+import type { AckPayload, Envelope, OutgoingFrame } from "@astraflow/protocol";
 import type { Outgoing, Sent, Stream } from "@astraflow/session";
 import type { Attempt } from "./attempt.ts";
 import { Fifo } from "./fifo.ts";
@@ -145,7 +145,7 @@ export class Outbox {
   }
 
   /** What the scheduler has received. Gives the words that are settled by it; "unsent": it names what never left. */
-  acked(ack: Ack, envelopeFor: string | undefined): readonly Word[] | "unsent" {
+  acked(ack: AckPayload, envelopeFor: string | undefined): readonly Word[] | "unsent" {
     const settled = this.#stream?.heardAck(ack, envelopeFor) ?? [];
     if (settled === "unsent") return settled;
     for (const word of settled) this.#count(word, -1);

@@ -2,9 +2,17 @@
 // Calling handlers lives in executor.ts; keeping the word until it is acked in outbox.ts.
 
 import { createHash } from "node:crypto";
-import { type Artifact, Fault, type FaultCode, type JsonObject, limits, type Result, unboundText } from "@astraflow/protocol";
+import {
+  Fault,
+  type FaultCode,
+  type JsonObject,
+  limits,
+  type ResultArtifact,
+  type ResultPayload,
+  stringifyWithoutBindings,
+} from "@astraflow/protocol";
 
-export type Status = Result["status"];
+export type Status = ResultPayload["status"];
 
 /** What is said about an attempt: a result of the node, or an error of its worker. */
 export type Outcome =
@@ -19,7 +27,7 @@ export type KnownOutcome =
       readonly result: JsonObject;
       readonly durationMs: number;
       readonly metadata?: JsonObject;
-      readonly artifacts?: Artifact[];
+      readonly artifacts?: ResultArtifact[];
       readonly error?: { code: string; message: string };
     }
   | { readonly type: "error"; readonly code: FaultCode; readonly message: string; readonly where: string };
@@ -102,7 +110,7 @@ export interface AboutAttempt {
 export interface Spill {
   readonly inlineBytesMax: number;
   /** May throw a Fault: then nothing was put aside. */
-  keep(id: string, text: string, scope: string): Artifact;
+  keep(id: string, text: string, scope: string): ResultArtifact;
 }
 
 /** The frame's type and payload text. An outcome that cannot be written, or is too large to travel, becomes an error that can. */
@@ -114,7 +122,7 @@ export function encodeOutcome(
   if (outcome.type === "written") return { type: outcome.frame, payload: outcome.payload };
   if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(about, outcome) };
   try {
-    const payload = unboundText({
+    const payload = stringifyWithoutBindings({
       run_id: about.run,
       task_id: about.task,
       fence: about.fence,
@@ -147,7 +155,7 @@ function putAside(about: AboutAttempt, outcome: ResultOutcome, spill: Spill): Kn
   const result = { ...outcome.result };
   const artifacts = [...(outcome.artifacts ?? [])];
   const texts = Object.entries(result).flatMap(([key, value]) => {
-    const text = unboundText(value) as string | undefined;
+    const text = stringifyWithoutBindings(value) as string | undefined;
     return text === undefined ? [] : [{ key, text, bytes: Buffer.byteLength(text) }];
   });
   let bytes = texts.reduce((sum, one) => sum + one.bytes, 0);
@@ -231,7 +239,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** Entries that are none are left out; whose they are need not be said, nor that one is inline whose data nobody keeps. */
-function artifactOf(value: unknown, { workerName, isKept }: OutcomePlace): Artifact[] {
+function artifactOf(value: unknown, { workerName, isKept }: OutcomePlace): ResultArtifact[] {
   if (!isObject(value)) return [];
   const { resource_id: id, worker_name: owner = workerName, inline } = value;
   // The payload is all there is of it.
@@ -240,5 +248,5 @@ function artifactOf(value: unknown, { workerName, isKept }: OutcomePlace): Artif
   const isWhole = ["resource_id", "worker_name", "type"].every(
     (key) => typeof named[key as keyof typeof named] === "string" && named[key as keyof typeof named] !== "",
   );
-  return isWhole ? [named as unknown as Artifact] : [];
+  return isWhole ? [named as unknown as ResultArtifact] : [];
 }

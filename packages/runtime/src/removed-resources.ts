@@ -1,12 +1,12 @@
 // Resources that are gone and of which the scheduler has not been told, gathered into few frames. In which order they leave among the
 // outcomes is decided here; that they arrive is the outbox's business.
 
-import { type Artifact, limits, type ResourceRemoved } from "@astraflow/protocol";
+import { limits, type ResourceRemovedPayload, type ResultArtifact } from "@astraflow/protocol";
 
-type Item = ResourceRemoved["items"][number];
+type Item = ResourceRemovedPayload["items"][number];
 
 /** While there is no session more than this are not remembered, oldest first: a register says what is kept, and time ends the rest. */
-const waitingMax = limits.resourcesMax;
+const waitingMax = limits.registeredResourcesMax;
 
 export class RemovedResources {
   readonly #put: (payload: string) => void;
@@ -29,7 +29,7 @@ export class RemovedResources {
     const end = this.#waiting.findIndex(({ after }) => after > left);
     const due = this.#waiting.splice(0, end < 0 ? this.#waiting.length : end).map(({ item }) => item);
     for (let at = 0; at < due.length; at += limits.batchItemsMax)
-      this.#put(JSON.stringify({ items: due.slice(at, at + limits.batchItemsMax) } satisfies ResourceRemoved));
+      this.#put(JSON.stringify({ items: due.slice(at, at + limits.batchItemsMax) } satisfies ResourceRemovedPayload));
   }
 }
 
@@ -37,7 +37,7 @@ export class RemovedResources {
 export function lostWith(left: readonly { readonly payload: string }[], kept: ReadonlySet<string>): string[] {
   return left.flatMap(({ payload }) => {
     if (!payload.includes('"artifacts"')) return [];
-    const { artifacts = [] } = JSON.parse(payload) as { artifacts?: readonly Artifact[] };
+    const { artifacts = [] } = JSON.parse(payload) as { artifacts?: readonly ResultArtifact[] };
     return artifacts.flatMap(({ resource_id, inline }) => (inline === true || kept.has(resource_id) ? [] : [resource_id]));
   });
 }

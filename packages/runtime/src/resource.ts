@@ -1,7 +1,7 @@
 // One thing that a worker keeps under a name: how it is given, how it is seen, how it is counted, and what all of them may cost.
 // What becomes of them is resources.ts.
 
-import type { JsonObject, ResourceRemoved } from "@astraflow/protocol";
+import type { JsonObject, ResourceRemovedPayload } from "@astraflow/protocol";
 
 export interface ResourceSettings {
   /** How this worker is called in refs and artifacts. */
@@ -35,7 +35,7 @@ export interface ResourcePorts {
 }
 
 /** Why a resource went, in the words of the wire. */
-export type RemovedReason = ResourceRemoved["items"][number]["reason"];
+export type RemovedReason = ResourceRemovedPayload["items"][number]["reason"];
 
 /** What a handler may give a name to. */
 export interface ResourceDraft {

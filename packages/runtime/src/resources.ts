@@ -2,7 +2,7 @@
 // gives way, oldest first. It lives where the handlers run. Its files on disk are resource-folder.ts; what the scheduler makes of a name
 // is not decided here.
 
-import { type Artifact, type Fault, fault, limits } from "@astraflow/protocol";
+import { type Fault, fault, limits, type ResultArtifact } from "@astraflow/protocol";
 import {
   type Entry,
   type RemovedReason,
@@ -160,7 +160,7 @@ export class ResourceRegistry {
   }
 
   /** How a result names it. */
-  artifact(id: string, { inline = false }: { readonly inline?: boolean } = {}): Artifact {
+  artifact(id: string, { inline = false }: { readonly inline?: boolean } = {}): ResultArtifact {
     const entry = this.#live(id);
     if (entry === undefined) throw this.#missing(id);
     if (!inline) this.announce(id);

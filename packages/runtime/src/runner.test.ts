@@ -1,4 +1,4 @@
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { makeAttempt } from "./attempt.ts";
 import { ExtHub } from "./ext.ts";
@@ -36,7 +36,7 @@ function run(handler: Handler, ext?: ExtHub) {
     },
   );
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "p.x", package_name: "p", package_version: "1.0.0" };
-  runner.start(makeAttempt({ ...names, parameters: {}, constraints: {} } as Dispatch, 1, 0));
+  runner.start(makeAttempt({ ...names, parameters: {}, constraints: {} } as DispatchPayload, 1, 0));
   return { runner, log };
 }
 

@@ -2,16 +2,16 @@
 // It outlives connections and sessions. Phases, heartbeats and the numbers of frames are the business of link.ts and packages/session.
 
 import type {
-  Ack,
-  Cancel,
-  Dispatch,
+  AckPayload,
+  CancelPayload,
+  DispatchPayload,
   Fault,
   FaultCode,
   JsonObject,
   OutgoingFrame,
-  PkgEvent,
-  PkgUninstall,
-  Reset,
+  PkgEventPayload,
+  PkgUninstallPayload,
+  ResetPayload,
 } from "@astraflow/protocol";
 import type { Sent } from "@astraflow/session";
 import { type Attempt, recallAttempt } from "./attempt.ts";
@@ -119,7 +119,7 @@ export class Work {
 
   // ---- what the scheduler says
 
-  takeDispatch(dispatch: Dispatch): void {
+  takeDispatch(dispatch: DispatchPayload): void {
     const offer = this.#table.offer(dispatch, this.#ports.now());
     switch (offer.verdict) {
       case "start":
@@ -150,7 +150,7 @@ export class Work {
   }
 
   /** While no new work is taken only the repeat of what is already held is fine; anything else goes back to the scheduler. */
-  turnAway(dispatch: Dispatch, why: string): void {
+  turnAway(dispatch: DispatchPayload, why: string): void {
     if (this.#table.find(dispatch.task_id, dispatch.fence) !== undefined) return;
     this.#refuse(dispatch, dispatch.fence, "E.RUNNER.CANCELLED", why);
   }
@@ -164,20 +164,20 @@ export class Work {
     return true;
   }
 
-  refusePackage({ name, version = "*", command_id }: PkgUninstall, reason: string): void {
+  refusePackage({ name, version = "*", command_id }: PkgUninstallPayload, reason: string): void {
     const named = command_id === undefined ? {} : { command_id };
-    const payload = JSON.stringify({ name, version, status: "failed", ...named, details: { reason } } satisfies PkgEvent);
+    const payload = JSON.stringify({ name, version, status: "failed", ...named, details: { reason } } satisfies PkgEventPayload);
     this.#outbox.put(makeWord({ kind: "package", type: "biz.pkg.event", id: this.#ports.nextId(), corr: command_id, payload }));
     this.#ports.askFlush();
   }
 
-  cancel({ task_id, fence, reason }: Cancel): void {
+  cancel({ task_id, fence, reason }: CancelPayload): void {
     const attempt = this.#table.find(task_id, fence);
     if (attempt !== undefined) this.#drop(attempt, reason ?? "cancelled by the scheduler");
   }
 
   /** False: it names what never left. */
-  acked(ack: Ack, envelopeFor: string | undefined): boolean {
+  acked(ack: AckPayload, envelopeFor: string | undefined): boolean {
     const settled = this.#outbox.acked(ack, envelopeFor);
     if (settled === "unsent") return false;
     for (const { attempt, key, kind, id } of settled) {
@@ -189,7 +189,7 @@ export class Work {
   }
 
   /** The scheduler could not read a frame of ours and ended the session. Sent again as it is, it would end the next one too. */
-  distrust(reset: Reset): void {
+  distrust(reset: ResetPayload): void {
     const word = this.#outbox.distrust();
     if (word === undefined) return;
     this.#ports.note("error", "word-condemned", `the scheduler cannot read ${word.type} ${word.id}: ${reset.reason}`, {
@@ -311,7 +311,7 @@ export class Work {
   }
 
   #refuse(
-    dispatch: Pick<Dispatch, "run_id" | "task_id" | "node_id">,
+    dispatch: Pick<DispatchPayload, "run_id" | "task_id" | "node_id">,
     fence: number | undefined,
     code: FaultCode,
     message: string,

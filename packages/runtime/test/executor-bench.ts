@@ -4,7 +4,7 @@ import { mkdtempSync } from "node:fs";
 import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { Dispatch } from "@astraflow/protocol";
+import type { DispatchPayload } from "@astraflow/protocol";
 import { afterEach } from "vitest";
 import { type Attempt, makeAttempt } from "../src/attempt.ts";
 import { Executor } from "../src/executor.ts";
@@ -28,7 +28,7 @@ const registryIn = (dir: string, log: string[]) =>
     { ...resourceDefaults, workerName: "w" },
   );
 
-export function bench(handler: Handler, part: Partial<Dispatch> = {}) {
+export function bench(handler: Handler, part: Partial<DispatchPayload> = {}) {
   const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
   roots.push(workRoot);
   const handlers = new HandlerRegistry();

@@ -1,7 +1,7 @@
 // A link with a scripted scheduler, a hand-moved clock and no sockets: what the link sends is read back as frames.
 
 import {
-  type Dispatch,
+  type DispatchPayload,
   type Envelope,
   Fault,
   type FrameType,
@@ -69,7 +69,7 @@ export const succeeded = (result: Record<string, string> = {}): Outcome => ({
 });
 
 /** Fields that differ from the usual dispatch. */
-export type DispatchPart = Partial<Dispatch> & { readonly seq?: number };
+export type DispatchPart = Partial<DispatchPayload> & { readonly seq?: number };
 
 export class Rig {
   now = 0;

@@ -1,6 +1,6 @@
 // The acknowledgements that are owed: numbered frames together in one, frames that asked without a number each by name.
 
-import type { Ack } from "@astraflow/protocol";
+import type { AckPayload } from "@astraflow/protocol";
 import type { DialectRules } from "./dialect-rules.ts";
 import type { ReceiveWindow } from "./receive-window.ts";
 
@@ -33,8 +33,8 @@ export class AckDebt {
   }
 
   /** Everything owed. Acks by name carry the window too, so that one frame often suffices. */
-  take(): readonly Ack[] {
-    const acks: Ack[] = [];
+  take(): readonly AckPayload[] {
+    const acks: AckPayload[] = [];
     for (const [id, info] of this.named) acks.push(this.write(id, info));
     if (this.isDue && acks.length === 0) acks.push(this.write(this.only ?? undefined, null));
     if (this.named.size > 0) this.named = new Map();
@@ -43,8 +43,8 @@ export class AckDebt {
     return acks;
   }
 
-  write(id: string | undefined, info: string | null): Ack {
-    const ack: Ack = { ok: info === null };
+  write(id: string | undefined, info: string | null): AckPayload {
+    const ack: AckPayload = { ok: info === null };
     if (id !== undefined) ack.for = id;
     if (info !== null) ack.info = info;
     if (!this.rules.isNumbered) return ack;

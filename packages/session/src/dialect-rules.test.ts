@@ -1,4 +1,4 @@
-import { wireTypeOf } from "@astraflow/protocol";
+import { toWireType } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { dialectRules, voidType } from "./dialect-rules.ts";
 import { command, frame, openStream, takeAll } from "./testing/rig.ts";
@@ -50,7 +50,7 @@ describe("the rules of a dialect", () => {
   });
 
   it("[N22] an empty frame has a type that exactly the dialects with numbers can carry", () => {
-    const carriers = Object.values(dialectRules).filter(({ dialect }) => wireTypeOf(dialect, voidType) === voidType);
+    const carriers = Object.values(dialectRules).filter(({ dialect }) => toWireType(dialect, voidType) === voidType);
 
     expect(carriers).toEqual(Object.values(dialectRules).filter(({ isNumbered }) => isNumbered));
   });

@@ -1,6 +1,6 @@
 // What was sent and is not acknowledged: numbers, room, repeats. What waits for a number is in lane.ts, what it means is the caller's.
 
-import type { Ack } from "@astraflow/protocol";
+import type { AckPayload } from "@astraflow/protocol";
 import { bitsOf } from "./bitmap.ts";
 import type { DialectRules } from "./dialect-rules.ts";
 import type { Outgoing } from "./lane.ts";
@@ -84,7 +84,7 @@ export class SendWindow<O extends Outgoing> {
   }
 
   /** Everything the ack names that was not acknowledged before. "unsent": it names what never left. */
-  heardNumbers(ackSeq: number, bitmap: Ack["ack_bitmap"], peerWindow: number | undefined): readonly O[] | "unsent" {
+  heardNumbers(ackSeq: number, bitmap: AckPayload["ack_bitmap"], peerWindow: number | undefined): readonly O[] | "unsent" {
     const bits = bitsOf(bitmap);
     const top = bits.length === 0 ? ackSeq : ackSeq + 1 + (bits.at(-1) ?? 0);
     if (top >= this.next) return "unsent";

@@ -1,4 +1,4 @@
-import type { Ack } from "@astraflow/protocol";
+import type { AckPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { Stream } from "./stream.ts";
 import type { Parcel, TestStream } from "./testing/rig.ts";
@@ -30,7 +30,7 @@ describe("two streams and a network that drops, doubles, reorders and cuts as it
 
   it("[N25] and the search finds an ack that covers what is not settled", () => {
     class Hasty extends Stream<Parcel, string> {
-      override takeAcks(): readonly Ack[] {
+      override takeAcks(): readonly AckPayload[] {
         return super.takeAcks().map((ack) => ({ ...ack, ack_seq: this.lastSeen }));
       }
     }

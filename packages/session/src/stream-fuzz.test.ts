@@ -1,5 +1,5 @@
-import { type Ack, limits } from "@astraflow/protocol";
-import { createDice } from "@astraflow/protocol/testing";
+import { type AckPayload, limits } from "@astraflow/protocol";
+import { createSeededRandom } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
 import type { Delivered } from "./receive-window.ts";
 import { command, feedback, frame, openStream } from "./testing/rig.ts";
@@ -7,11 +7,11 @@ import { command, feedback, frame, openStream } from "./testing/rig.ts";
 const odd = [-1, 0, 1, 52, 53, 54, 1_023, 1_024, 2 ** 31, 2 ** 32, 2 ** 40, Number.MAX_SAFE_INTEGER];
 
 /** Anything that the schema of an ack lets through. */
-function wildAck(roll: (sides: number) => number, near: number): Ack {
+function wildAck(roll: (sides: number) => number, near: number): AckPayload {
   const number = () => (roll(4) === 0 ? (odd[roll(odd.length)] ?? 0) : Math.max(-1, near + roll(20) - 10));
   const hex = () =>
     Array.from({ length: 1 + roll(roll(20) === 0 ? limits.bitmapHexCharsMax : 4) }, () => roll(16).toString(16)).join("");
-  const ack: Ack = {};
+  const ack: AckPayload = {};
   if (roll(10) > 0) ack.ack_seq = number();
   if (roll(2) > 0) ack.ack_bitmap = roll(2) === 0 ? Math.abs(number()) : hex();
   if (roll(3) === 0) ack.recv_window = Math.max(1, number());
@@ -28,7 +28,7 @@ describe("whatever a peer says", () => {
     "[N26] a stream of %s neither throws nor keeps more than its windows allow",
     { timeout: 120_000 },
     (dialect) => {
-      const roll = createDice(dialect.length + dialect.charCodeAt(0));
+      const roll = createSeededRandom(dialect.length + dialect.charCodeAt(0));
       const stream = openStream({ sendFrames: window, recvFrames: window, recvBytes, batchMax: 4 }, dialect);
       const open: Delivered<string>[] = [];
       const most = { inFlight: 0, buffered: 0, bufferedBytes: 0, unsettled: 0, acks: 0 };

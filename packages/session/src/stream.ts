@@ -1,7 +1,7 @@
 // One end of a session: two windows, two lanes and the acks owed, for any dialect. It outlives its sockets. Time, chance and names
 // arrive as arguments; frames are written, read and sent by the caller, and what they mean is not known here.
 
-import type { Ack } from "@astraflow/protocol";
+import type { AckPayload } from "@astraflow/protocol";
 import { AckDebt } from "./ack-debt.ts";
 import type { DialectRules } from "./dialect-rules.ts";
 import { Lane, type Outgoing } from "./lane.ts";
@@ -139,7 +139,7 @@ export class Stream<O extends Outgoing, I> {
   }
 
   /** What is acknowledged now and was not before. Numbers count before the name; a late ack changes nothing. */
-  heardAck(ack: Ack, envelopeFor: string | undefined): readonly O[] | "unsent" {
+  heardAck(ack: AckPayload, envelopeFor: string | undefined): readonly O[] | "unsent" {
     if (this.rules.isNumbered && ack.ack_seq !== undefined)
       return this.sendWindow.heardNumbers(ack.ack_seq, ack.ack_bitmap, ack.recv_window);
     const id = envelopeFor ?? ack.for;
@@ -186,12 +186,12 @@ export class Stream<O extends Outgoing, I> {
   }
 
   /** Every ack owed, merged. None covers a frame that is not settled. */
-  takeAcks(): readonly Ack[] {
+  takeAcks(): readonly AckPayload[] {
     return this.debt.take();
   }
 
   /** The state of the window now, for the answer to a resume. */
-  windowAck(forId: string | undefined): Ack {
+  windowAck(forId: string | undefined): AckPayload {
     return this.debt.write(forId, null);
   }
 

@@ -3,14 +3,14 @@
 // What it is asked to do is in first-worker.ts.
 
 import {
-  type Ack,
-  type Dispatch,
+  type AckPayload,
+  type DispatchPayload,
   type Envelope,
   Fault,
-  type NextResponse,
+  type NextResponsePayload,
   readEnvelope,
   readPayload,
-  type SessionAccept,
+  type SessionAcceptPayload,
 } from "@astraflow/protocol";
 import { type RawData, WebSocket } from "ws";
 import { covers, FirstWindow, windowSize } from "./first-window.ts";
@@ -21,8 +21,8 @@ export interface FirstLinkOptions {
   readonly settings: Settings;
   readonly register: object;
   readonly inflight: () => number;
-  readonly dispatch: (envelope: Envelope, order: Dispatch) => void;
-  readonly answer: (response: NextResponse) => void;
+  readonly dispatch: (envelope: Envelope, order: DispatchPayload) => void;
+  readonly answer: (response: NextResponsePayload) => void;
   /** Nobody will answer what was asked on the socket that is gone. */
   readonly cut: () => void;
 }
@@ -202,7 +202,7 @@ export class FirstLink {
     return isAccepted;
   }
 
-  #hearAccept(accept: SessionAccept): void {
+  #hearAccept(accept: SessionAcceptPayload): void {
     this.#session = { id: accept.session_id, token: accept.session_token };
     // What asked for an ack by name is repeated on, under the number of the session before.
     if (accept.resumed !== true) {
@@ -262,8 +262,8 @@ export class FirstLink {
     }
     if (envelope.type === "control.drain") return say({ said: "draining" });
     if (envelope.type === "control.reset") return this.#hearReset(String(envelope.payload["code"]));
-    if (envelope.type === "control.session.accept") return this.#hearAccept(read as SessionAccept);
-    const ack = read as Ack;
+    if (envelope.type === "control.session.accept") return this.#hearAccept(read as SessionAcceptPayload);
+    const ack = read as AckPayload;
     const named = envelope.ack?.for ?? ack.for;
     this.#resends.acked(({ id, number }) => id === named || (number !== null && covers(ack, number)));
   }

@@ -1,7 +1,7 @@
 // A stand-in for the workers of the first generation, as a program of its own: it takes what it is given, runs a concurrency key once at a time,
 // reports by the id of the dispatch and forgets what it could not say. It knows no fence, no cancel and no inventory.
 
-import type { Dispatch, Envelope, JsonObject, NextResponse } from "@astraflow/protocol";
+import type { DispatchPayload, Envelope, JsonObject, NextResponsePayload } from "@astraflow/protocol";
 import { FirstLink } from "./first-link.ts";
 import { holdTether, readSettings, say } from "./settings.ts";
 import { execute, introduce } from "./trade.ts";
@@ -13,7 +13,7 @@ const cancelled = new Error("the task was cancelled");
 class FirstWorker {
   readonly #settings = readSettings(process.env);
   readonly #running = new Map<string, AbortController>();
-  readonly #asked = new Map<string, (response: NextResponse | null) => void>();
+  readonly #asked = new Map<string, (response: NextResponsePayload | null) => void>();
   readonly #link = new FirstLink({
     settings: this.#settings,
     register: {
@@ -41,7 +41,7 @@ class FirstWorker {
     this.#link.close(() => process.exit(130));
   }
 
-  async #run(envelope: Envelope, order: Dispatch): Promise<void> {
+  async #run(envelope: Envelope, order: DispatchPayload): Promise<void> {
     const { run_id, task_id, node_id, concurrency_key: key = `${run_id}:${task_id}` } = order;
     const more = { corr: envelope.id, ...(envelope.seq !== undefined && { seq: envelope.seq }), isAsked: true };
     const fail = async (code: string, message: string, where: string): Promise<boolean> => {
@@ -81,9 +81,9 @@ class FirstWorker {
     }
   }
 
-  async #next({ run_id, task_id, node_id }: Dispatch): Promise<JsonObject> {
+  async #next({ run_id, task_id, node_id }: DispatchPayload): Promise<JsonObject> {
     const requestId = `next-${this.#link.nextCount()}`;
-    const { promise, resolve } = Promise.withResolvers<NextResponse | null>();
+    const { promise, resolve } = Promise.withResolvers<NextResponsePayload | null>();
     this.#asked.set(requestId, resolve);
     const request = {
       requestId,

@@ -2,11 +2,11 @@
 // that name the task and its number within the run, errors called command.error. It never dials twice: a broken socket is its end.
 
 import {
-  type Dispatch,
+  type DispatchPayload,
   type Envelope,
   Fault,
   type JsonObject,
-  type NextResponse,
+  type NextResponsePayload,
   readEnvelope,
   readPayload,
 } from "@astraflow/protocol";
@@ -29,7 +29,7 @@ class V1Worker {
   readonly #socket = new WebSocket(this.#settings.url, { maxPayload: frameBytesMax });
   readonly #resends = new Resends((text) => this.#transmit(text));
   readonly #running = new Set<string>();
-  readonly #asked = new Map<string, (response: NextResponse) => void>();
+  readonly #asked = new Map<string, (response: NextResponsePayload) => void>();
   #count = 0;
 
   begin(): void {
@@ -69,11 +69,11 @@ class V1Worker {
     if (payload instanceof Fault) return drop(payload.message, text);
     switch (envelope.type) {
       case "cmd.dispatch":
-        return void this.#run(envelope, payload as unknown as Dispatch);
+        return void this.#run(envelope, payload as unknown as DispatchPayload);
       case "cmd.drain":
         return say({ said: "draining" });
       case "middleware.next_response":
-        return this.#asked.get(String(envelope.payload["requestId"]))?.(payload as unknown as NextResponse);
+        return this.#asked.get(String(envelope.payload["requestId"]))?.(payload as unknown as NextResponsePayload);
       case "error":
         return say({ said: "reset", code: String(envelope.payload["code"]) });
       default:
@@ -81,7 +81,7 @@ class V1Worker {
     }
   }
 
-  async #run({ seq }: Envelope, order: Dispatch): Promise<void> {
+  async #run({ seq }: Envelope, order: DispatchPayload): Promise<void> {
     const { run_id, task_id, node_id, concurrency_key: key = `${run_id}:${task_id}` } = order;
     const more = { corr: task_id, ...(seq !== undefined && { seq }) };
     const fail = (code: string, message: string, where: string): void =>
@@ -107,9 +107,9 @@ class V1Worker {
     }
   }
 
-  async #next({ run_id, task_id, node_id }: Dispatch): Promise<JsonObject> {
+  async #next({ run_id, task_id, node_id }: DispatchPayload): Promise<JsonObject> {
     const requestId = `next-${this.#count++}`;
-    const { promise, resolve } = Promise.withResolvers<NextResponse>();
+    const { promise, resolve } = Promise.withResolvers<NextResponsePayload>();
     this.#asked.set(requestId, resolve);
     const request = { requestId, runId: run_id, nodeId: node_id, middlewareId: node_id };
     this.#ask("middleware.next_request", request, undefined, { corr: task_id });

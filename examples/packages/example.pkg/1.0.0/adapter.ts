@@ -7,51 +7,51 @@ import type { HandlerContext } from "@astraflow/runtime";
 type Params = HandlerContext["params"];
 
 export function echo(ctx: HandlerContext) {
-  return { echo: text(valueOf(ctx, "message")) };
+  return { echo: toText(readParam(ctx, "message")) };
 }
 
 /** The config is JSON text, as an editor field holds it, or an object that an edge brought. Its template is filled in here. */
 export function loadConfig(ctx: HandlerContext) {
-  const config = readConfig(valueOf(ctx, "config"));
-  const message = text(config["template"] ?? config["message"]).replace(/\{\{\s*(\w+)\s*\}\}/g, (hole, key: string) =>
-    key in config ? text(config[key]) : hole,
+  const config = readConfig(readParam(ctx, "config"));
+  const message = toText(config["template"] ?? config["message"]).replace(/\{\{\s*(\w+)\s*\}\}/g, (hole, key: string) =>
+    key in config ? toText(config[key]) : hole,
   );
   return {
     config,
     message,
-    recipient: text(config["recipient"]),
-    subject: text(config["subject"]),
-    channel: text(config["channel"] ?? "email"),
-    delaySeconds: number(config["delaySeconds"], 0, "delaySeconds"),
-    tokenDelayMs: number(config["tokenDelayMs"], 50, "tokenDelayMs"),
+    recipient: toText(config["recipient"]),
+    subject: toText(config["subject"]),
+    channel: toText(config["channel"] ?? "email"),
+    delaySeconds: toNumber(config["delaySeconds"], 0, "delaySeconds"),
+    tokenDelayMs: toNumber(config["tokenDelayMs"], 50, "tokenDelayMs"),
   };
 }
 
-const modes: Readonly<Record<string, (words: string) => string>> = {
-  none: (words) => words,
-  uppercase: (words) => words.toUpperCase(),
-  lowercase: (words) => words.toLowerCase(),
-  title: (words) => words.toLowerCase().replace(/(^|\s)\S/gu, (start) => start.toUpperCase()),
-  reverse: (words) => [...words].reverse().join(""),
+const modes: Readonly<Record<string, (input: string) => string>> = {
+  none: (input) => input,
+  uppercase: (input) => input.toUpperCase(),
+  lowercase: (input) => input.toLowerCase(),
+  title: (input) => input.toLowerCase().replace(/(^|\s)\S/gu, (start) => start.toUpperCase()),
+  reverse: (input) => [...input].reverse().join(""),
 };
 
 /** Changes the text and hands on what later nodes need to deliver it. */
 export function transformText(ctx: HandlerContext) {
   const { params } = ctx;
-  const mode = text(params["mode"] ?? "uppercase");
+  const mode = toText(params["mode"] ?? "uppercase");
   if (!Object.hasOwn(modes, mode)) throw new Error(`mode must be one of ${Object.keys(modes).join(", ")}, not ${mode}`);
-  const output = modes[mode]?.(text(valueOf(ctx, "text"))) ?? "";
-  return { output, message: output, mode, length: output.length, ...handedOn(params) };
+  const output = modes[mode]?.(toText(readParam(ctx, "text"))) ?? "";
+  return { output, message: output, mode, length: output.length, ...passOnFields(params) };
 }
 
-const routing = ["recipient", "subject", "channel", "delaySeconds", "tokenDelayMs"];
+const deliveryKeys = ["recipient", "subject", "channel", "delaySeconds", "tokenDelayMs"];
 
-const handedOn = (params: Params) =>
-  Object.fromEntries(routing.flatMap((key) => (params[key] === undefined ? [] : [[key, params[key]]])));
+const passOnFields = (params: Params) =>
+  Object.fromEntries(deliveryKeys.flatMap((key) => (params[key] === undefined ? [] : [[key, params[key]]])));
 
 /** Takes its time, says how far it is, and stops at once when nobody waits any more. */
 export async function delay({ params, feedback, signal }: HandlerContext) {
-  const durationSeconds = number(params["durationSeconds"], 1, "durationSeconds");
+  const durationSeconds = toNumber(params["durationSeconds"], 1, "durationSeconds");
   const steps = Math.max(1, Math.min(20, Math.round(durationSeconds * 10)));
   for (let step = 0; step < steps; step++) {
     feedback.send({ stage: "waiting", progress: step / steps, message: `${step} of ${steps} parts of ${durationSeconds} s` });
@@ -64,11 +64,11 @@ export async function delay({ params, feedback, signal }: HandlerContext) {
 /** The id is the task's own: a second attempt of the same task sends the same notification and not another. */
 export function sendNotification(ctx: HandlerContext) {
   const { params, taskId, feedback } = ctx;
-  const recipient = text(params["recipient"]);
+  const recipient = toText(params["recipient"]);
   if (recipient === "") throw new Error("a notification needs a recipient");
-  const channel = text(params["channel"] ?? "email");
+  const channel = toText(params["channel"] ?? "email");
   const notificationId = `ntf-${createHash("sha256").update(taskId).digest("hex").slice(0, 16)}`;
-  feedback.emitText(`to ${recipient} by ${channel}: ${text(params["subject"])}\n${text(valueOf(ctx, "message"))}\n`, {
+  feedback.emitText(`to ${recipient} by ${channel}: ${toText(params["subject"])}\n${toText(readParam(ctx, "message"))}\n`, {
     channel: "stdout",
   });
   return {
@@ -82,10 +82,10 @@ export function sendNotification(ctx: HandlerContext) {
 
 export function auditLog({ params, runId, taskId, feedback }: HandlerContext) {
   const entry = {
-    event: text(params["event"] ?? "delivered"),
-    notificationId: text(params["notificationId"]),
-    recipient: text(params["recipient"]),
-    details: text(params["details"]),
+    event: toText(params["event"] ?? "delivered"),
+    notificationId: toText(params["notificationId"]),
+    recipient: toText(params["recipient"]),
+    details: toText(params["details"]),
     run: runId,
     task: taskId,
   };
@@ -96,8 +96,8 @@ export function auditLog({ params, runId, taskId, feedback }: HandlerContext) {
 /** Says a text word by word, as a language model does: each word as a chunk, and all so far as a result to look at. */
 export async function feedbackDemo(ctx: HandlerContext) {
   const { params, feedback, signal } = ctx;
-  const tokens = text(valueOf(ctx, "prompt")).match(/\S+\s*/g) ?? [];
-  const tokenDelayMs = number(params["tokenDelayMs"], 50, "tokenDelayMs");
+  const tokens = toText(readParam(ctx, "prompt")).match(/\S+\s*/g) ?? [];
+  const tokenDelayMs = toNumber(params["tokenDelayMs"], 50, "tokenDelayMs");
   let summary = "";
   feedback.send({ stage: "running", progress: 0, message: `${tokens.length} words to say` });
   for (const [index, token] of tokens.entries()) {
@@ -120,9 +120,9 @@ export async function feedbackDemo(ctx: HandlerContext) {
 
 /** Numbers as they come, and what they come to. */
 export function collectMetrics({ params, feedback }: HandlerContext) {
-  const given = params["samples"];
-  const samples = (Array.isArray(given) ? given : [1, 2, 3]).map((sample) => number(sample, 0, "samples"));
-  const name = text(params["name"] ?? "sample");
+  const value = params["samples"];
+  const samples = (Array.isArray(value) ? value : [1, 2, 3]).map((sample) => toNumber(sample, 0, "samples"));
+  const name = toText(params["name"] ?? "sample");
   for (const [index, sample] of samples.entries())
     feedback.send({ stage: "measuring", progress: (index + 1) / samples.length, metrics: { [name]: sample } });
   const sum = samples.reduce((total, sample) => total + sample, 0);
@@ -137,25 +137,25 @@ export function debugGate({ params }: HandlerContext) {
 }
 
 /** A value that was too large to travel stayed at this worker; a reference stands in its place. */
-function valueOf({ params, resources }: HandlerContext, key: string): unknown {
+function readParam({ params, resources }: HandlerContext, key: string): unknown {
   const value = params[key];
   const { resourceRef } = (value ?? {}) as { resourceRef?: { resourceId: string } };
   return resourceRef === undefined ? value : resources.readJson(resourceRef.resourceId);
 }
 
-function readConfig(given: unknown): Params {
-  const config: unknown = typeof given === "string" ? JSON.parse(given) : given;
+function readConfig(value: unknown): Params {
+  const config: unknown = typeof value === "string" ? JSON.parse(value) : value;
   if (typeof config !== "object" || config === null || Array.isArray(config)) throw new Error("config must be a JSON object");
   return config as Params;
 }
 
-function text(value: unknown): string {
+function toText(value: unknown): string {
   if (value === undefined || value === null) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-function number(value: unknown, otherwise: number, name: string): number {
-  const read = value === undefined || value === null || value === "" ? otherwise : Number(value);
+function toNumber(value: unknown, fallback: number, name: string): number {
+  const read = value === undefined || value === null || value === "" ? fallback : Number(value);
   if (!Number.isFinite(read) || read < 0) throw new Error(`${name} must be a number from 0 on, not ${JSON.stringify(value)}`);
   return read;
 }

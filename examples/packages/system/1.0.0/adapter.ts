@@ -8,8 +8,8 @@ type Params = HandlerContext["params"];
 
 /** Runs what is inside several times, one after the other, and keeps what each gave. */
 export async function loopMiddleware(ctx: HandlerContext) {
-  const times = whole(ctx.params["times"], 1, "times");
-  const delayMs = whole(ctx.params["delayMs"], 0, "delayMs");
+  const times = toWholeNumber(ctx.params["times"], 1, "times");
+  const delayMs = toWholeNumber(ctx.params["delayMs"], 0, "delayMs");
   const stopOnError = ctx.params["stopOnError"] !== false;
   const results: Params[] = [];
   const errors: { iteration: number; message: string }[] = [];
@@ -36,7 +36,7 @@ export async function caseMiddleware(ctx: HandlerContext) {
   return { enabled: true };
 }
 
-const makers: Readonly<Record<string, (value: unknown) => unknown>> = {
+const converters: Readonly<Record<string, (value: unknown) => unknown>> = {
   string: (value) => (typeof value === "string" ? value : JSON.stringify(value ?? "")),
   number: (value) => {
     const read = Number(value ?? 0);
@@ -50,17 +50,17 @@ const makers: Readonly<Record<string, (value: unknown) => unknown>> = {
 /** A value of the type that was asked for, from what an editor field holds. */
 export function inputGenerator({ params }: HandlerContext) {
   const type = String(params["type"] ?? "string");
-  if (!Object.hasOwn(makers, type)) throw new Error(`type must be one of ${Object.keys(makers).join(", ")}, not ${type}`);
-  return { value: makers[type]?.(params["value"]), type };
+  if (!Object.hasOwn(converters, type)) throw new Error(`type must be one of ${Object.keys(converters).join(", ")}, not ${type}`);
+  return { value: converters[type]?.(params["value"]), type };
 }
 
 /** Says what of its resources arrived: granted by an operator, uploaded, or kept at this worker by an earlier task. */
 export function uploadTest({ params, leased }: HandlerContext) {
   const bound = Object.entries(asObject(params["__resourceBindings"])).map(([key, binding]) => ({ key, ...asObject(binding) }));
   const listed = Array.isArray(params["resources"]) ? params["resources"] : [];
-  const kept = leased.map(({ id, type, sizeBytes }) => ({ resourceId: id, type, sizeBytes }));
+  const workerResources = leased.map(({ id, type, sizeBytes }) => ({ resourceId: id, type, sizeBytes }));
   // A value may be a secret: that it came is enough.
-  const received = [...bound, ...listed.map(asObject), ...kept].map(({ value, ...rest }: Params) => ({
+  const received = [...bound, ...listed.map(asObject), ...workerResources].map(({ value, ...rest }: Params) => ({
     ...rest,
     hasValue: value !== undefined,
   }));
@@ -70,8 +70,8 @@ export function uploadTest({ params, leased }: HandlerContext) {
 const asObject = (value: unknown): Params =>
   typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Params) : {};
 
-function whole(value: unknown, otherwise: number, name: string): number {
-  const read = value === undefined || value === null || value === "" ? otherwise : Number(value);
+function toWholeNumber(value: unknown, fallback: number, name: string): number {
+  const read = value === undefined || value === null || value === "" ? fallback : Number(value);
   if (!Number.isSafeInteger(read) || read < 0) throw new Error(`${name} must be a whole number from 0 on`);
   return read;
 }

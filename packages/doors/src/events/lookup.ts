@@ -2,7 +2,7 @@
 // is read when it is asked for.
 
 import { nodeAt, type Reader, slotOf, stateOf, type TaskState } from "@astraflow/engine";
-import { type Plan, planOf } from "@astraflow/graph";
+import { compilePlan, type Plan } from "@astraflow/graph";
 import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
 import { lastWords, viewNodes } from "../rest/runs/view-nodes.ts";
 import { viewRun } from "../rest/view.ts";
@@ -124,7 +124,7 @@ function artifactWords(artifact: NonNullable<TaskState["artifacts"]>[number], wo
 }
 
 function nameRun(client: string, id: string, workflow: Workflow): RunName {
-  const plan = namesIn(planOf(workflow));
+  const plan = namesIn(compilePlan(workflow));
   return {
     client,
     node(task) {

@@ -2,15 +2,15 @@
 // the log only points to. How events travel is stream.ts and ../rest/events.ts.
 
 import type { LogEntry } from "@astraflow/engine";
-import { changesOf } from "@astraflow/graph";
+import { listPatchChanges } from "@astraflow/graph";
 import {
+  defaultStageOfPhase,
   type EventData,
   type EventType,
   type JsonObject,
-  runStatusOf,
+  runStatusByFact,
   type ServerEvent,
-  stageOfPhase,
-  turnOf,
+  taskStateChangeOf,
 } from "@astraflow/protocol";
 import type { NodeName, RunName } from "./lookup.ts";
 
@@ -72,7 +72,7 @@ async function runEvents(entry: LogEntry, runId: string, lookup: Lookup, tenant:
   const run = await lookup.run(runId);
   if (run === null) return [];
   const said = sayer(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
-  const status = runStatusOf[entry.type];
+  const status = runStatusByFact[entry.type];
   if (status !== undefined) {
     said("run.status", { runId, status, ...statusWords(entry) });
     // A snapshot at the birth and at the end: whoever follows in between needs none, and one a change would cost the square.
@@ -125,7 +125,7 @@ async function nodeEvents(about: AboutNode): Promise<void> {
   const { entry, runId, task, node, said, lookup } = about;
   const { data } = entry;
   const names = nodeNames(runId, task, node);
-  const turn = turnOf(entry);
+  const turn = taskStateChangeOf(entry);
   if (turn !== null && turn.status !== null) {
     const { phase, status } = turn;
     const worker = textOf(data["worker"]);
@@ -140,7 +140,7 @@ async function nodeEvents(about: AboutNode): Promise<void> {
     const ended = taskEnds.has(entry.type) ? await lookup.ended(task) : null;
     const last = ended?.said ?? {};
     const state = {
-      stage: stageOfPhase(phase),
+      stage: defaultStageOfPhase(phase),
       ...last,
       lastUpdatedAt: iso(entry.at),
       ...whose,
@@ -180,7 +180,7 @@ function resultEvent({ entry, runId, task, node, said }: AboutNode, ended: Ended
 }
 
 /** Of a node that has not named one of its own. */
-const runningStage = stageOfPhase("leased");
+const runningStage = defaultStageOfPhase("leased");
 
 /** The node's state, then what it printed, then what changed in its results, then its numbers. */
 async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
@@ -203,7 +203,7 @@ async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutN
       said("node.result.delta", { ...names, revision, sequence: sequence++, ...chunkWords(chunk) }, node);
   const patch = data["results"] as Data | undefined;
   if (patch !== undefined)
-    for (const { op, path, value } of changesOf(patch)) {
+    for (const { op, path, value } of listPatchChanges(patch)) {
       const payload = op === "replace" ? { payload: { value } as JsonObject } : {};
       said(
         "node.result.delta",

@@ -69,7 +69,7 @@ const signatureOf = (body: string, { secret }: Pick<SessionKey, "secret">): stri
   createHmac("sha256", secret).update(body).digest("base64url");
 
 function recordOf(part: string): Record<string, unknown> {
-  const value = readJson(Buffer.from(part, "base64url"), limits.json.stranger);
+  const value = readJson(Buffer.from(part, "base64url"), limits.json.unauthenticated);
   const isRecord = typeof value === "object" && value !== null && !(value instanceof Fault) && !Array.isArray(value);
   return isRecord ? (value as Record<string, unknown>) : {};
 }

@@ -95,7 +95,7 @@ export function createRest(options: RestOptions): FastifyInstance {
 /** Of a stranger little, of a file as much as one request carries. */
 function bodyLimitOf(route: Route): number {
   if (route.takes !== undefined) return resourceLimits.chunkBytesMax + resourceLimits.multipartExtraBytesMax;
-  return route.isOpen === true ? limits.strangerFrameBytesMax : limits.requestBytesMax;
+  return route.isOpen === true ? limits.unauthenticatedFrameBytesMax : limits.requestBytesMax;
 }
 
 /** Null without the header; empty, which is nobody's token, where it holds anything but one. */

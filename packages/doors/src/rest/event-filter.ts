@@ -1,6 +1,6 @@
 // What a reader of events asks for, in its query: which events of the log pass, and what it wants besides of that which is in no log.
 
-import { eventData, fault, limits } from "@astraflow/protocol";
+import { eventDataSchemas, fault, limits } from "@astraflow/protocol";
 import type { Said } from "../events/words.ts";
 import { readCount } from "./call.ts";
 import type { VolatileWishes } from "./volatile-feed.ts";
@@ -8,7 +8,9 @@ import type { VolatileWishes } from "./volatile-feed.ts";
 export type Filter = (event: Pick<Said, "type" | "scope" | "node">) => boolean;
 
 const words = [
-  ...new Set(Object.keys(eventData).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join(".")))),
+  ...new Set(
+    Object.keys(eventDataSchemas).flatMap((type) => type.split(".").map((_, at, all) => all.slice(0, at + 1).join("."))),
+  ),
 ];
 
 /** Whatever is named must fit; events that are about no run pass the filter of a client's session, as worker events do. */

@@ -1,7 +1,7 @@
 // Orders under an Idempotency-Key: what makes a request the same one, and how a repeat is marked. The memory is the engine's.
 
 import type { Ask } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
 import type { Link } from "../link.ts";
 import { type Call, readIdempotencyKey } from "./call.ts";
@@ -9,7 +9,7 @@ import { type Call, readIdempotencyKey } from "./call.ts";
 /** The caller's key with what it was used for: who asked for what, of what, in which words. Null: there is none. */
 export function askOf(call: Call, type: string, request: object | null, digest: (text: string) => string): Ask | null {
   const key = readIdempotencyKey(call);
-  return key === null ? null : { key, digest: digest(canonicalText([call.identity.user, type, call.params, request])) };
+  return key === null ? null : { key, digest: digest(canonicalJson([call.identity.user, type, call.params, request])) };
 }
 
 /**

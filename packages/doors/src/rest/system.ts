@@ -1,6 +1,6 @@
 // The routes about the process itself: alive, ready, its numbers, its own description, and the demo page.
 
-import { type FaultCode, openapiDocument } from "@astraflow/protocol";
+import { buildOpenapiDocument, type FaultCode } from "@astraflow/protocol";
 import type { Handler } from "./call.ts";
 import { gatherNumbers, type NumbersOptions } from "./numbers.ts";
 
@@ -17,7 +17,7 @@ export function systemHandlers(
   let openapi: string | null = null;
   return {
     getOpenapi: () => {
-      openapi ??= JSON.stringify(openapiDocument());
+      openapi ??= JSON.stringify(buildOpenapiDocument());
       return { body: openapi, media: "application/json; charset=utf-8" };
     },
     getHealth: () => ({ body: { ok: true } }),

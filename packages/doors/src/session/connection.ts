@@ -2,16 +2,16 @@
 // What is said in a session is inbound.ts; sockets and their pressure are peer.ts. The moves between phases are in phase.ts.
 
 import {
-  type Ack,
+  type AckPayload,
   type Envelope,
   Fault,
   fault,
   faultCodes,
-  frameTypeOf,
-  type Resume,
+  type ResumePayload,
   readEnvelope,
   readJson,
   readPayload,
+  toFrameType,
   limits as wireLimits,
 } from "@astraflow/protocol";
 import { dialectRules } from "@astraflow/session";
@@ -95,7 +95,7 @@ export class Connection implements Line {
     if (isBinary) return fault("E.FRAME.INVALID", "frames are text, not binary");
     const { json } = wireLimits;
     // The socket library has checked that text is UTF-8.
-    const value = readJson(data.toString("utf8"), this.bound === null ? json.stranger : json.frame);
+    const value = readJson(data.toString("utf8"), this.bound === null ? json.unauthenticated : json.frame);
     return value instanceof Fault ? value : readEnvelope(value, this.bound?.dialect ?? "any");
   }
 
@@ -158,12 +158,12 @@ export class Connection implements Line {
     const rules = dialectRules[bound.dialect];
     const { recv } = windowsOf(this.around, bound.tenant, false);
     const window = { ack_seq: rules.firstNumber - 1, ack_bitmap: 0, recv_window: Math.min(recv, rules.framesMax) };
-    const ack: Ack = { ok: true, for: bound.greeting, ...(rules.isNumbered && window) };
+    const ack: AckPayload = { ok: true, for: bound.greeting, ...(rules.isNumbered && window) };
     this.wire.send(this.writer.ack(ack));
   }
 
   private hearGreeted(bound: Bound, envelope: Envelope, bytes: number): void {
-    const type = frameTypeOf(bound.dialect, envelope.type) ?? envelope.type;
+    const type = toFrameType(bound.dialect, envelope.type) ?? envelope.type;
     if (type === "control.register") return this.hearRegister(bound, envelope, bytes);
     // Repeated by those who heard no ack in time.
     if (type === "control.handshake" && envelope.id === bound.greeting) return this.ackGreeting(bound);
@@ -215,7 +215,7 @@ export class Connection implements Line {
   }
 
   /** Looked for again: while it waited the session may have ended, or gone on over another socket under a newer token. */
-  private takeUp(first: Envelope, resume: Resume): boolean {
+  private takeUp(first: Envelope, resume: ResumePayload): boolean {
     if (this.phase === "closed") return false;
     this.isPaced = false;
     const session = findSession(first, resume, this.wire.certificate, this.around);

@@ -1,8 +1,8 @@
 // What a worker says while it works, made fit for the engine: text or bytes, bounded, and marked where something is missing. Pure.
 
-import { type Chunk, type Feedback, limits } from "@astraflow/protocol";
+import { type FeedbackPayload, limits, type OutputChunk } from "@astraflow/protocol";
 
-type Said = Omit<Feedback, "run_id" | "task_id" | "fence">;
+type Said = Omit<FeedbackPayload, "run_id" | "task_id" | "fence">;
 
 /** `bytes`: of the whole frame. */
 export function boundedFeedback(said: Said, bytes: number): Readonly<Record<string, unknown>> {
@@ -11,7 +11,7 @@ export function boundedFeedback(said: Said, bytes: number): Readonly<Record<stri
 }
 
 /** Text or bytes, not both; and bytes that nobody could read again are none. */
-function plainChunk(chunk: Chunk): Chunk[] {
+function plainChunk(chunk: OutputChunk): OutputChunk[] {
   const { text, data_base64, ...rest } = chunk;
   if (data_base64 === undefined) return [chunk];
   if (text !== undefined) return [{ ...rest, text }];
@@ -46,7 +46,7 @@ function cutFeedback(data: Said): Record<string, unknown> {
 }
 
 /** A character may take six bytes in JSON. */
-function cutChunk({ text, data_base64: _, ...rest }: Chunk, roomBytes: number): Chunk | null {
+function cutChunk({ text, data_base64: _, ...rest }: OutputChunk, roomBytes: number): OutputChunk | null {
   const chars = Math.floor((roomBytes - JSON.stringify(rest).length) / 6);
   return text === undefined || chars < 1 ? null : { ...rest, text: text.slice(0, chars) };
 }

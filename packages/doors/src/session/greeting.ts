@@ -1,7 +1,7 @@
 // The first word of a connection, whether it may speak at all, and what it is told once it may work. Pure, apart from asking the gate.
 
 import type { AnswerBody } from "@astraflow/engine";
-import { type Dialect, dialectOf, type Envelope, Fault, fault, type SessionAccept } from "@astraflow/protocol";
+import { type Dialect, detectDialect, type Envelope, Fault, fault, type SessionAcceptPayload } from "@astraflow/protocol";
 import type { AdmittedWorker, Gate, IssuedToken, ShownCertificate } from "../gate.ts";
 import type { Outside } from "../outside.ts";
 import type { FrameCounters } from "./frame-counters.ts";
@@ -27,7 +27,7 @@ export function greet(
   certificate: ShownCertificate | null,
   around: { readonly gate: Gate; readonly outside: Outside; readonly frameCounters: FrameCounters },
 ): Bound | Fault {
-  const dialect = dialectOf(first);
+  const dialect = detectDialect(first);
   if (dialect === undefined)
     return fault("E.AUTH.HANDSHAKE_REQUIRED", "the first frame of a connection must be a handshake or control.resume");
   const handshake = readAs({ dialect }, "control.handshake", first);
@@ -66,7 +66,7 @@ export function acceptance(of: {
   readonly granted: Extract<AnswerBody, { of: "join" }>;
   readonly announced: ReadonlySet<string>;
   readonly windows: { readonly send: number; readonly recv: number };
-}): SessionAccept {
+}): SessionAcceptPayload {
   const features = sessionFeatures.filter((feature) => of.announced.has(feature));
   return {
     session_id: of.session,

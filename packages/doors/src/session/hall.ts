@@ -2,7 +2,7 @@
 // peer-socket.ts. What a socket goes through is connection.ts, what is said in a session session.ts; what it means, the engine.
 
 import type { Effect } from "@astraflow/engine";
-import { type Fault, fault, prepareFrames } from "@astraflow/protocol";
+import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";
 import type { VolatileEvents } from "../events/volatile.ts";
 import type { Gate } from "../gate.ts";
 import type { Link } from "../link.ts";
@@ -60,7 +60,7 @@ const goingAwayCode = 1001;
 
 export function createSessionHall(options: SessionHallOptions): SessionHall {
   // Before any stranger arrives: the first frame must not pay for compiling validators.
-  prepareFrames();
+  compileFrameReaders();
   return new Hall(options);
 }
 

@@ -2,7 +2,7 @@
 // repeats are the stream's business, what words of work lead to is work-ear.ts; how the session began and ends is in session.ts.
 
 import type { AnswerBody, FaultData, Held, SendOrder } from "@astraflow/engine";
-import { type Envelope, Fault, fault, frameTypeOf, type Payloads } from "@astraflow/protocol";
+import { type Envelope, Fault, type FramePayloads, fault, toFrameType } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
 import { isRetryable } from "../plain-fault.ts";
 import { tellBeat } from "./beat-words.ts";
@@ -52,7 +52,7 @@ export class Inbound {
   /** Its name in our own dialect, whatever it was called on the wire. */
   #typeOf(envelope: Envelope): string {
     const { dialect } = this.#session.bound;
-    return dialect === "v1" ? (frameTypeOf(dialect, envelope.type) ?? envelope.type) : envelope.type;
+    return dialect === "v1" ? (toFrameType(dialect, envelope.type) ?? envelope.type) : envelope.type;
   }
 
   // ---- control frames
@@ -296,7 +296,7 @@ export class Inbound {
       tellBeat(this.#around, session.bound, note.beat, body);
   }
 
-  #read<T extends Known>(type: T, envelope: Envelope): Payloads[T] | null {
+  #read<T extends Known>(type: T, envelope: Envelope): FramePayloads[T] | null {
     const payload = readAs(this.#session.bound, type, envelope);
     if (!(payload instanceof Fault)) return payload;
     this.#session.reset(payload, envelope);

@@ -1,4 +1,4 @@
-import { Fault, type PkgCatalog, readPayload } from "@astraflow/protocol";
+import { Fault, type PkgCatalogPayload, readPayload } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { handshake, register } from "../testing/fake-worker.ts";
 import { type House, openHouse } from "../testing/house.ts";
@@ -35,7 +35,9 @@ describe("what is kept of a worker's introduction", () => {
     if (read instanceof Fault) throw read;
     const introduction = new Introduction(read, null);
     const [listed] = introduction.join(bound, "s-1").about.packages;
-    introduction.catalog = { packages: [{ name: "b", version: "2.0.0", status: "installed", manifest: heavy }] } as PkgCatalog;
+    introduction.catalog = {
+      packages: [{ name: "b", version: "2.0.0", status: "installed", manifest: heavy }],
+    } as PkgCatalogPayload;
 
     expect(listed).toEqual({ name: "a", version: "1.0.0", status: "installed" });
     expect(introduction.describe(bound, speaker).about.packages).toEqual([{ name: "b", version: "2.0.0", status: "installed" }]);

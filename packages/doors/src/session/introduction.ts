@@ -3,12 +3,19 @@
 // Pure: it makes the commands that tell the engine; when they are sent is the session's business.
 
 import type { DescribeWorker, Held, JoinWorker, WorkerAbout } from "@astraflow/engine";
-import { type Fault, fault, type Heartbeat, type Inventory, type PkgCatalog, type Register } from "@astraflow/protocol";
+import {
+  type Fault,
+  fault,
+  type HeartbeatPayload,
+  type InventoryPayload,
+  type PkgCatalogPayload,
+  type RegisterPayload,
+} from "@astraflow/protocol";
 import { handlersIn } from "../handlers.ts";
 import type { Bound } from "./greeting.ts";
 import { heldOf, type Speaker } from "./words.ts";
 
-type Installed = NonNullable<NonNullable<Heartbeat["packages"]>["installed"]>;
+type Installed = NonNullable<NonNullable<HeartbeatPayload["packages"]>["installed"]>;
 type Packages = WorkerAbout["packages"];
 
 /** Packages as they were shown last, and what can be run with them. */
@@ -37,7 +44,7 @@ export class Introduction {
   private keeps: readonly string[] | null;
 
   /** `before`: what is known of an earlier catalogue. */
-  constructor(register: Register, before: Shown | null) {
+  constructor(register: RegisterPayload, before: Shown | null) {
     const { capabilities, packages, manifests, running, boot_id, payload_types, resources } = register;
     const { concurrency, runtimes, features, pool, tags } = capabilities;
     this.features = new Set(features);
@@ -70,11 +77,11 @@ export class Introduction {
     return this.shown;
   }
 
-  set catalog(catalog: PkgCatalog | null) {
+  set catalog(catalog: PkgCatalogPayload | null) {
     this.shown = catalog === null ? null : { packages: plain(catalog.packages), handlers: handlersIn(catalog.packages) };
   }
 
-  set inventory(inventory: Inventory | null) {
+  set inventory(inventory: InventoryPayload | null) {
     if (inventory === null) return;
     this.hasInventory = true;
     this.boot = inventory.boot_id ?? this.boot;
@@ -128,7 +135,7 @@ export class Introduction {
   }
 
   /** A newer catalogue stands for everything said before it. */
-  relearn(catalog: PkgCatalog): void {
+  relearn(catalog: PkgCatalogPayload): void {
     this.catalog = catalog;
     this.installed = null;
   }

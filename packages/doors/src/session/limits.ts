@@ -69,7 +69,7 @@ export const sessionLimits: SessionLimits = {
   connectionsMax: 20_000,
   connectionsPerTenantMax: 15_000,
   strangersMax: 1_000,
-  strangerBytesMax: limits.strangerFrameBytesMax,
+  strangerBytesMax: limits.unauthenticatedFrameBytesMax,
   strangerMs: 10_000,
   strangerGraceMs: 1_000,
   registerMs: 15_000,

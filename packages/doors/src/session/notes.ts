@@ -1,7 +1,7 @@
 // A worker's frames on their way through the engine, and how much of them is unanswered. Which ack an answer leads to is the stream's business.
 
 import type { BeatWorker } from "@astraflow/engine";
-import type { Envelope, NextRequest } from "@astraflow/protocol";
+import type { Envelope, NextRequestPayload } from "@astraflow/protocol";
 import type { Ticket } from "@astraflow/session";
 
 /** One frame that the engine will answer for. A batch is settled when all its items are. */
@@ -11,7 +11,7 @@ export interface Note {
   /** Why the frame is refused once all is answered; without one it is settled. */
   readonly refusal?: string;
   /** A question that must be answered even where the engine refuses it. */
-  readonly next?: NextRequest;
+  readonly next?: NextRequestPayload;
   /** Told, once it is stored, to whoever listens. */
   readonly beat?: BeatWorker;
   left: number;

@@ -87,9 +87,9 @@ describe("a worker that names attempts nobody gave it", () => {
       return withdraw(isUnwanted);
     };
 
-    for (let n = 0; n < limits.heldMax * 3; n += 1) outbound.offerStop(stopOf("s", `r.${n}`));
+    for (let n = 0; n < limits.heldTasksMax * 3; n += 1) outbound.offerStop(stopOf("s", `r.${n}`));
 
-    expect(stream.counts.waiting).toBe(limits.heldMax);
+    expect(stream.counts.waiting).toBe(limits.heldTasksMax);
     expect(scans).toBe(0);
   });
 });

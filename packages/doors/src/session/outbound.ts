@@ -82,7 +82,7 @@ export class Outbound {
     if (!this.#features.has("cancel")) return;
     const key = keyOf(stop);
     // More than a worker can name at once is no work of ours; what it still holds its next heartbeat says again.
-    if (this.#stopping.has(key) || this.#stopping.size >= limits.heldMax) return;
+    if (this.#stopping.has(key) || this.#stopping.size >= limits.heldTasksMax) return;
     this.#stopping.add(key);
     this.#put(stop, this.#writer.nextId("biz.exec.cancel"), "command", 0);
   }
@@ -194,7 +194,7 @@ const isDispatchOf = (send: Item["send"], { task, fence }: Held): boolean =>
 
 /** Older workers' libraries close the socket above a mebibyte, ours above 16; the rest of the frame gets 16 KiB of that. */
 function isTooLarge(dialect: Dialect, body: string, beside: string): boolean {
-  const bytesMax = (dialect === "v2" ? limits.frameBytesMax : limits.fieldFrameBytesMax) - 16 * 1024;
+  const bytesMax = (dialect === "v2" ? limits.frameBytesMax : limits.legacyFrameBytesMax) - 16 * 1024;
   const chars = body.length + beside.length;
   return chars > bytesMax || (chars > bytesMax / 3 && Buffer.byteLength(body) + Buffer.byteLength(beside) > bytesMax);
 }

@@ -1,7 +1,7 @@
 // Whether a resume finds the session it asks for. The token is judged first and alone: whoever has none of ours, or not the key it is bound to,
 // hears one answer whatever exists here. Only then the refusals follow in the order in which workers in the field know them. It changes nothing.
 
-import { type Envelope, Fault, fault, type Resume } from "@astraflow/protocol";
+import { type Envelope, Fault, fault, type ResumePayload } from "@astraflow/protocol";
 import type { SessionClaims, ShownCertificate } from "../gate.ts";
 import type { Session } from "./session.ts";
 import type { Surroundings } from "./surroundings.ts";
@@ -14,7 +14,7 @@ type Around = Pick<Surroundings, "book" | "gate" | "limits">;
  */
 export function findSession(
   first: Envelope,
-  resume: Resume,
+  resume: ResumePayload,
   certificate: ShownCertificate | null,
   around: Around,
 ): Session | Fault {
@@ -34,7 +34,13 @@ function sessionOf({ tenant, wid, sid, dialect }: SessionClaims, { book, limits 
   return session?.bound.dialect === "v2" ? session : undefined;
 }
 
-function refusal(first: Envelope, resume: Resume, claims: SessionClaims, session: Session, { gate }: Around): Fault | null {
+function refusal(
+  first: Envelope,
+  resume: ResumePayload,
+  claims: SessionClaims,
+  session: Session,
+  { gate }: Around,
+): Fault | null {
   const { bound, entrance } = session;
   if (first.tenant !== claims.tenant)
     return fault("E.SESSION.TENANT_MISMATCH", "the session belongs to another tenant than the frame says");

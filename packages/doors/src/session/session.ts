@@ -224,7 +224,7 @@ export class Session {
     const runSeq = dialect === "v2" ? undefined : this.around.runNumbers.next(run, fence, worker);
     this.heldNodes.granted(send.dispatch);
     if (this.outbound.offerDispatch(send, runSeq)) return;
-    const bytesMax = dialect === "v2" ? wireLimits.frameBytesMax : wireLimits.fieldFrameBytesMax;
+    const bytesMax = dialect === "v2" ? wireLimits.frameBytesMax : wireLimits.legacyFrameBytesMax;
     const message = `the parameters, with the resources bound to them, are larger than the ${bytesMax} bytes that a worker of this protocol takes`;
     this.post({ type: "task.error", tenant, worker, session, task, fence, code: "E.FRAME.TOO_LARGE", message }, null);
   }

@@ -2,13 +2,13 @@
 
 import type { ResourceRef, SendDispatch, SendNext, SendOrder, SendStop, VendorFrame } from "@astraflow/engine";
 import {
-  type Ack,
+  type AckPayload,
+  createEnvelopeTemplate,
   type Dialect,
-  encodeEnvelope,
+  type EnvelopeTemplate,
+  encodeFrame,
   type OutgoingFrame,
-  type SessionAccept,
-  type WireEnd,
-  wireEnd,
+  type SessionAcceptPayload,
 } from "@astraflow/protocol";
 import { voidType } from "@astraflow/session";
 import type { Carried } from "./frame-log.ts";
@@ -29,13 +29,13 @@ export class Writer {
   readonly dialect: Dialect;
   /** Sees every frame that is written; null where nobody looks. */
   trace: Trace | null = null;
-  private readonly end: WireEnd;
+  private readonly end: EnvelopeTemplate;
   private readonly stamp: () => string;
   private count = 0;
 
   constructor(dialect: Dialect, tenant: string, stamp: () => string) {
     this.dialect = dialect;
-    this.end = wireEnd({ dialect, tenant, sender: { role: "scheduler", id: schedulerId } });
+    this.end = createEnvelopeTemplate({ dialect, tenant, sender: { role: "scheduler", id: schedulerId } });
     this.stamp = stamp;
   }
 
@@ -43,11 +43,11 @@ export class Writer {
     return `${type}-${this.count++}`;
   }
 
-  ack(ack: Ack): string {
+  ack(ack: AckPayload): string {
     return this.control("control.ack", ack, ack.for === undefined ? {} : { ackFor: ack.for });
   }
 
-  accept(accept: SessionAccept): string {
+  accept(accept: SessionAcceptPayload): string {
     return this.control("control.session.accept", accept, {});
   }
 
@@ -149,7 +149,7 @@ export class Writer {
   }
 
   private write(frame: OutgoingFrame, carried: Carried): string {
-    const text = encodeEnvelope(this.end, frame);
+    const text = encodeFrame(this.end, frame);
     this.trace?.(frame, text, carried);
     return text;
   }

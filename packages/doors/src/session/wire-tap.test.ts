@@ -1,4 +1,4 @@
-import { EventSchema, type ServerEvent, shape } from "@astraflow/protocol";
+import { createSchemaReader, EventSchema, type ServerEvent } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { createTokens, type Identity } from "../identity.ts";
 import { dispatchTo } from "../testing/effects.ts";
@@ -6,7 +6,7 @@ import { handshake, handshakeV1, olderRegister, register } from "../testing/fake
 import { type House, openHouse } from "../testing/house.ts";
 
 const asks = { ack: { request: true } };
-const checked = shape(EventSchema, { code: "E.INTERNAL", what: "event", unknown: "refuse" });
+const checked = createSchemaReader(EventSchema, { code: "E.INTERNAL", subject: "event", unknownKeys: "refuse" });
 
 /** Reads events from a real socket, each by the published schema. */
 async function follow(house: House, query: string, token = "secret-a") {

@@ -2,7 +2,7 @@
 // workers that have shown who they are: what a stranger calls itself is nobody's. What of a frame may be shown is in frame-log.ts.
 
 import { runOf } from "@astraflow/engine";
-import { type Envelope, frameTypeOf, limits, type OutgoingFrame } from "@astraflow/protocol";
+import { type Envelope, limits, type OutgoingFrame, toFrameType } from "@astraflow/protocol";
 import type { VolatileEvents, WireFrame } from "../events/volatile.ts";
 import { type Carried, type FrameLog, type FrameWords, heardWords, isMany, type Receiver, saidWords } from "./frame-log.ts";
 import type { Trace } from "./texts.ts";
@@ -17,7 +17,7 @@ export function createWireTap(volatile: VolatileEvents): WireTap {
   return {
     heard(envelope, bytes, { tenant, workerName, dialect, session }) {
       if (workerName === null || !volatile.hearsFrames(tenant)) return;
-      const type = frameTypeOf(dialect, envelope.type) ?? envelope.type;
+      const type = toFrameType(dialect, envelope.type) ?? envelope.type;
       volatile.frame({ tenant, workerName, type }, () => ({
         ...shown({ ...heardWords(envelope), ...namedAck(type, envelope), type }, { workerName, session, direction: "in", bytes }),
         ...aboutHeard(envelope),

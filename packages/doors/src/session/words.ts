@@ -15,26 +15,26 @@ import type {
   ResultTask,
 } from "@astraflow/engine";
 import {
-  type Artifact,
-  type Chunk,
   type Dialect,
   type Envelope,
-  type ExecError,
+  type ExecErrorPayload,
   Fault,
-  type Feedback,
+  type FeedbackPayload,
+  type FramePayloads,
   type FrameType,
-  type Heartbeat,
+  type HeartbeatPayload,
   type JsonObject,
   limits,
-  type NextRequest,
-  type Payloads,
-  type PkgCatalog,
-  type PkgEvent,
-  type ResourceRemoved,
-  type Result,
+  type NextRequestPayload,
+  type OutputChunk,
+  type PkgCatalogPayload,
+  type PkgEventPayload,
+  type ResourceRemovedPayload,
+  type ResultArtifact,
+  type ResultPayload,
   readPayload,
-  unbound,
-  unboundText,
+  stringifyWithoutBindings,
+  withoutBindings,
 } from "@astraflow/protocol";
 import { boundedFeedback } from "./feedback-words.ts";
 
@@ -53,11 +53,11 @@ export interface Speaker {
  */
 export type Word =
   | { readonly of: "commands"; readonly commands: readonly Command[] }
-  | { readonly of: "catalog"; readonly catalog: PkgCatalog }
-  | { readonly of: "package"; readonly event: PkgEvent }
-  | { readonly of: "error"; readonly error: ExecError }
-  | { readonly of: "gap"; readonly error: ExecError }
-  | { readonly of: "next"; readonly request: NextRequest }
+  | { readonly of: "catalog"; readonly catalog: PkgCatalogPayload }
+  | { readonly of: "package"; readonly event: PkgEventPayload }
+  | { readonly of: "error"; readonly error: ExecErrorPayload }
+  | { readonly of: "gap"; readonly error: ExecErrorPayload }
+  | { readonly of: "next"; readonly request: NextRequestPayload }
   | { readonly of: "vendor"; readonly payload: JsonObject }
   | { readonly of: "unknown" };
 
@@ -118,16 +118,18 @@ export function readAs<T extends FrameType>(
   who: { readonly dialect: Dialect },
   type: T,
   envelope: Envelope,
-): Payloads[T] | Fault {
+): FramePayloads[T] | Fault {
   // v1 spells the type otherwise; the reader looks it up by the spelling of the wire.
-  return readPayload(who.dialect, who.dialect === "v1" ? (envelope.type as T) : type, envelope.payload) as Payloads[T] | Fault;
+  return readPayload(who.dialect, who.dialect === "v1" ? (envelope.type as T) : type, envelope.payload) as
+    | FramePayloads[T]
+    | Fault;
 }
 
 const told = (commands: readonly Command[]): Word => ({ of: "commands", commands });
 
 const statusOf = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
 
-export function resultCommand(who: Speaker, payload: Result, corr: string | undefined): ResultTask {
+export function resultCommand(who: Speaker, payload: ResultPayload, corr: string | undefined): ResultTask {
   const { error } = payload;
   return {
     type: "task.result",
@@ -137,7 +139,7 @@ export function resultCommand(who: Speaker, payload: Result, corr: string | unde
     task: payload.task_id,
     fence: payload.fence ?? fenceIn(corr, payload.task_id),
     status: statusOf[payload.status],
-    result: unboundText(payload.result),
+    result: stringifyWithoutBindings(payload.result),
     error:
       error === undefined
         ? null
@@ -153,14 +155,14 @@ export function resultCommand(who: Speaker, payload: Result, corr: string | unde
 }
 
 /** Whose it is, is who says so: the worker that the frame names is not believed. */
-function artifactWord({ resource_id, type, size_bytes, inline, expires_at, metadata }: Artifact): ArtifactWord {
+function artifactWord({ resource_id, type, size_bytes, inline, expires_at, metadata }: ResultArtifact): ArtifactWord {
   return {
     resource: resource_id,
     type,
     ...(size_bytes !== undefined && { sizeBytes: size_bytes }),
-    ...(inline !== undefined && { inline: unbound(inline) }),
+    ...(inline !== undefined && { inline: withoutBindings(inline) }),
     ...(expires_at !== undefined && { expiresAt: Date.parse(expires_at) }),
-    ...(metadata !== undefined && JSON.stringify(metadata).length <= artifactCharsMax && { metadata: unbound(metadata) }),
+    ...(metadata !== undefined && JSON.stringify(metadata).length <= artifactCharsMax && { metadata: withoutBindings(metadata) }),
   };
 }
 
@@ -168,15 +170,20 @@ function artifactWord({ resource_id, type, size_bytes, inline, expires_at, metad
 const artifactCharsMax = 4_096;
 
 function boundedText(value: JsonObject, charsMax: number): string {
-  const text = unboundText(value);
+  const text = stringifyWithoutBindings(value);
   return text.length <= charsMax ? text : '{"truncated":true}';
 }
 
 /** `held`: the attempt that asks, as far as this session can tell. Ours name it; the older ones name their task in `corr`. */
-export function nextCommand(who: Speaker, request: NextRequest, corr: string | undefined, held: Held | null): NextTask | null {
+export function nextCommand(
+  who: Speaker,
+  request: NextRequestPayload,
+  corr: string | undefined,
+  held: Held | null,
+): NextTask | null {
   const task = request.task_id ?? held?.task ?? taskIn(corr, who.dialect);
   if (task === null) return null;
-  const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : unboundText(value));
+  const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : stringifyWithoutBindings(value));
   return {
     type: "task.next",
     tenant: who.tenant,
@@ -192,11 +199,11 @@ export function nextCommand(who: Speaker, request: NextRequest, corr: string | u
   };
 }
 
-function removedCommand({ tenant, worker, session }: Speaker, item: ResourceRemoved["items"][number]): RemoveResource {
+function removedCommand({ tenant, worker, session }: Speaker, item: ResourceRemovedPayload["items"][number]): RemoveResource {
   return { type: "resource.removed", tenant, worker, session, resource: item.resource_id, reason: item.reason };
 }
 
-export function packageCommand(who: Speaker, event: PkgEvent): ReportPackage {
+export function packageCommand(who: Speaker, event: PkgEventPayload): ReportPackage {
   const details = {
     ...event.details,
     ...(event.log_url !== undefined && { logUrl: event.log_url }),
@@ -215,7 +222,7 @@ export function packageCommand(who: Speaker, event: PkgEvent): ReportPackage {
 }
 
 /** Null when the frame does not say which task it is about: then there is nothing to tell the engine. */
-function errorCommand(who: Speaker, payload: ExecError, corr: string | undefined): ErrorTask | null {
+function errorCommand(who: Speaker, payload: ExecErrorPayload, corr: string | undefined): ErrorTask | null {
   const named = payload.task_id ?? payload.context?.details?.["task_id"];
   const task = typeof named === "string" && named !== "" ? named : taskIn(corr, who.dialect);
   if (task === null) return null;
@@ -233,15 +240,15 @@ function errorCommand(who: Speaker, payload: ExecError, corr: string | undefined
     fence: payload.fence ?? fenceIn(corr, task),
     code: payload.code,
     message: payload.message,
-    ...(Object.keys(details).length > 0 && { details: unbound(details) }),
+    ...(Object.keys(details).length > 0 && { details: withoutBindings(details) }),
   };
 }
 
-function feedbackCommand(who: Speaker, payload: Feedback, corr: string | undefined, bytes: number): FeedbackTask {
+function feedbackCommand(who: Speaker, payload: FeedbackPayload, corr: string | undefined, bytes: number): FeedbackTask {
   const { run_id, task_id, fence, metadata, chunks, ...rest } = payload;
   const said = {
     ...rest,
-    ...(metadata !== undefined && { metadata: unbound(metadata) }),
+    ...(metadata !== undefined && { metadata: withoutBindings(metadata) }),
     ...(chunks !== undefined && { chunks: chunks.map(unboundChunk) }),
   };
   return {
@@ -255,11 +262,11 @@ function feedbackCommand(who: Speaker, payload: Feedback, corr: string | undefin
   };
 }
 
-const unboundChunk = (chunk: Chunk): Chunk =>
-  chunk.metadata === undefined ? chunk : { ...chunk, metadata: unbound(chunk.metadata) };
+const unboundChunk = (chunk: OutputChunk): OutputChunk =>
+  chunk.metadata === undefined ? chunk : { ...chunk, metadata: withoutBindings(chunk.metadata) };
 
 /** The numbers travel as text: shown to operators, never decided upon, so a text that is too long is left out. */
-export function beatCommand(who: Speaker, payload: Heartbeat, vitalsCharsMax: number): BeatWorker {
+export function beatCommand(who: Speaker, payload: HeartbeatPayload, vitalsCharsMax: number): BeatWorker {
   const { healthy, metrics, held } = payload;
   const vitals = JSON.stringify({
     healthy,

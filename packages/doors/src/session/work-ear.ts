@@ -2,7 +2,7 @@
 // In which order they come, and that they come once, is inbound.ts; what they say is read in words.ts.
 
 import type { Command, FaultData } from "@astraflow/engine";
-import type { Envelope, Fault, NextRequest, PkgEvent } from "@astraflow/protocol";
+import type { Envelope, Fault, NextRequestPayload, PkgEventPayload } from "@astraflow/protocol";
 import { type Ticket, voidType } from "@astraflow/session";
 import { packageOpOf } from "../package-op.ts";
 import { plainFault } from "../plain-fault.ts";
@@ -48,7 +48,7 @@ export class WorkEar {
     }
   }
 
-  #hearPackage(event: PkgEvent, envelope: Envelope, ticket: Ticket): void {
+  #hearPackage(event: PkgEventPayload, envelope: Envelope, ticket: Ticket): void {
     const session = this.#session;
     const { op, status } = packageOpOf(event);
     this.#around.meter.packageOp(session.bound.tenant, op, status);
@@ -62,7 +62,7 @@ export class WorkEar {
   }
 
   /** Whoever asks waits for the answer: one that the engine never hears of, or will not hear, is answered here. */
-  #hearNext(request: NextRequest, envelope: Envelope, ticket: Ticket): void {
+  #hearNext(request: NextRequestPayload, envelope: Envelope, ticket: Ticket): void {
     const session = this.#session;
     const { runId, middlewareId, nodeId } = request;
     const named = taskIn(envelope.corr, session.bound.dialect);
@@ -73,7 +73,7 @@ export class WorkEar {
     session.stream.settle(ticket);
   }
 
-  #refuseNext({ requestId, runId, middlewareId }: NextRequest, error: { code: string; message: string }): void {
+  #refuseNext({ requestId, runId, middlewareId }: NextRequestPayload, error: { code: string; message: string }): void {
     const { tenant, worker, session } = this.#session.speaker;
     const names = { tenant, worker, session, run: runId, task: "", node: middlewareId, request: requestId };
     this.#session.outbound.offerNext({ type: "next", ...names, result: null, error, trace: {} });
@@ -101,7 +101,7 @@ export class WorkEar {
   }
 
   /** Once the engine has answered everything the frame is settled, or refused where there is a reason to. */
-  tell(commands: readonly Command[], ticket: Ticket, refusal?: string, next?: NextRequest): void {
+  tell(commands: readonly Command[], ticket: Ticket, refusal?: string, next?: NextRequestPayload): void {
     const session = this.#session;
     if (commands.length === 0) return this.close(ticket, refusal);
     const note: Note = {

@@ -1,6 +1,6 @@
 // What every decision may use besides its board: settings, the floor, dice, ids, and two caches of immutable things.
 
-import { type Plan, type PlanNode, planOf } from "@astraflow/graph";
+import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import type { Millis, RouteId, RunRow, TaskRow } from "../rows.ts";
 import type { Settings } from "../world.ts";
@@ -69,7 +69,7 @@ export class Plans {
     if (found !== undefined) return found;
     const row = board.workflow(workflow);
     if (row === null) throw new Error(`workflow ${workflow} is not stored`);
-    const compiled = { plan: planOf(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
+    const compiled = { plan: compilePlan(JSON.parse(row.body) as Workflow), routes: new Map<PlanNode, RouteId>() };
     if (this.#compiled.size >= this.#max) this.#compiled.delete(this.#compiled.keys().next().value as string);
     this.#compiled.set(workflow, compiled);
     return compiled;

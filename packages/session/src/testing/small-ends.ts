@@ -2,7 +2,7 @@
 // Time stands still and a repeat may happen at any moment; the search decides when.
 
 import assert from "node:assert";
-import type { Ack } from "@astraflow/protocol";
+import type { AckPayload } from "@astraflow/protocol";
 import { bitsOf } from "../bitmap.ts";
 import { type DialectRules, dialectRules } from "../dialect-rules.ts";
 import type { Sent } from "../send-window.ts";
@@ -55,7 +55,7 @@ const openHonestly: OpenStream = (rules, frames) => new Stream<Parcel, string>(r
 const unlikeAcksMax = 255;
 
 export class SmallEnds {
-  readonly acks: Ack[] = [];
+  readonly acks: AckPayload[] = [];
   private readonly window: number;
   private readonly ackIds = new Map<string, number>();
   private readonly senders: Automaton<Sender, SenderOut>;
@@ -203,7 +203,7 @@ export class SmallEnds {
     }).next;
   }
 
-  private internAck(ack: Ack, { settled }: Receiver): number {
+  private internAck(ack: AckPayload, { settled }: Receiver): number {
     for (let number = 0; number <= (ack.ack_seq ?? -1); number += 1) assert(settled[number], "acked before it was settled");
     for (const bit of bitsOf(ack.ack_bitmap)) assert(settled[(ack.ack_seq ?? -1) + 1 + bit], "acked before it was settled");
     const print = JSON.stringify(ack);

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { keyOf, type Row, rootOf, splitKey, type TaskRow, type Unit } from "@astraflow/engine";
-import { createDice } from "@astraflow/protocol/testing";
+import { createSeededRandom } from "@astraflow/protocol/testing";
 import { Hand } from "./hand.ts";
 import { chunkRow, docRow, happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import type { Stage } from "./stage.ts";
@@ -122,7 +122,7 @@ async function pages({ store }: Hand) {
 
 /** Plays one random history on both stages and compares what they show after every turn. Both must begin at the same instant. */
 export async function compareTwins(stages: readonly [Stage, Stage], seed: number, turns: number): Promise<void> {
-  const roll = createDice(seed * 2_654_435_761 + 1);
+  const roll = createSeededRandom(seed * 2_654_435_761 + 1);
   const made = new Set<string>();
   try {
     const hands = [await Hand.open(stages[0]), await Hand.open(stages[1])] as const;

@@ -1,4 +1,4 @@
-import { routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { openScene, type RestScene } from "../../testing/rest-scene.ts";
 
@@ -37,7 +37,9 @@ describe("the audit", () => {
 
     const { body } = await scene.ask("listAudit");
 
-    expect(shape(routes.listAudit.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(body);
+    expect(
+      createSchemaReader(routes.listAudit.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body),
+    ).toEqual(body);
     expect(body).toEqual({
       items: [
         {

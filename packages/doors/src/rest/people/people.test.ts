@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { peopleLimits } from "../../people/people.ts";
 import { memoryLimits } from "../../people/people-memory.ts";
@@ -8,7 +8,7 @@ import { type Asking, openScene, password } from "../../testing/rest-scene.ts";
 
 /** The body, unless the route's own schema has something against it or does not know a part of it. */
 const fitting = (name: "login" | "listUsers" | "createUser" | "getOwnUser", body: unknown): unknown =>
-  shape(routes[name].response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body);
+  createSchemaReader(routes[name].response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body);
 
 describe("signing in", () => {
   it("[A80] gives a token for name and password that opens what the roles allow", async () => {

@@ -1,7 +1,7 @@
 // The routes about people: signing in and out, users and their roles. The audit is in audit.ts; who may come in is decided in ../people.ts.
 
-import { canonicalText } from "@astraflow/graph";
-import { Fault, fault, readPeopleRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
+import { canonicalJson } from "@astraflow/graph";
+import { Fault, fault, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
 import { type Identity, rolesOf } from "../../identity.ts";
 import type { Outside } from "../../outside.ts";
 import { newUser, type People } from "../../people/people.ts";
@@ -51,8 +51,8 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
    */
   const askWith = async (call: Call, key: string | null, words: object, password: string): Promise<UserAsk> => {
     if (key === null) return null;
-    const mark = await passwords.mark(password, options.digest(canonicalText(["salt", call.identity.tenant, key])));
-    return { key, digest: options.digest(canonicalText({ ...words, mark })) };
+    const mark = await passwords.mark(password, options.digest(canonicalJson(["salt", call.identity.tenant, key])));
+    return { key, digest: options.digest(canonicalJson({ ...words, mark })) };
   };
   const headOf = async (tenant: string, id: string): Promise<number> => (await store.find(tenant, id)).head;
 
@@ -122,7 +122,7 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
       const key = readIdempotencyKey(call);
       const { role } = read(call, "role");
       const id = userIn(call);
-      const asked = canonicalText({ of: "addUserRole", by: call.identity.user, id, role });
+      const asked = canonicalJson({ of: "addUserRole", by: call.identity.user, id, role });
       const ask = key === null ? null : { key, digest: options.digest(asked) };
       const words = { action: "user.role.add", data: { role }, ask };
       return replied(await alter(call, id, words, (user) => withRole(user, role, true)));
@@ -203,12 +203,12 @@ const viewUser = ({ id, username, displayName, roles, isActive }: User): UserSum
   isActive,
 });
 
-type PeopleBody = Parameters<typeof readPeopleRequest>[0];
+type PeopleBody = Parameters<typeof readUserRequest>[0];
 
-function read<K extends PeopleBody>(call: Call, of: K): Exclude<ReturnType<typeof readPeopleRequest<K>>, Fault> {
-  const body = readPeopleRequest(of, readBody(call));
+function read<K extends PeopleBody>(call: Call, of: K): Exclude<ReturnType<typeof readUserRequest<K>>, Fault> {
+  const body = readUserRequest(of, readBody(call));
   if (body instanceof Fault) throw body;
-  return body as Exclude<ReturnType<typeof readPeopleRequest<K>>, Fault>;
+  return body as Exclude<ReturnType<typeof readUserRequest<K>>, Fault>;
 }
 
 const userIn = (call: Call): string => call.params["userId"] ?? "";

@@ -1,4 +1,4 @@
-import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createDocBlobs } from "../../resources/blobs.ts";
 import { chooseGrant, createBindings, isShown, type ResourceRequirement } from "../../resources/resource-bindings.ts";
@@ -36,9 +36,11 @@ describe("grants", () => {
     scene.outside.advance(1);
     const other = await create(scene, { scope: "workflow", workflowId: "w1", packageName: "sms" });
 
-    expect(shape(routes.getResourceGrant.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(
-      body,
-    );
+    expect(
+      createSchemaReader(routes.getResourceGrant.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(
+        body,
+      ),
+    ).toEqual(body);
     expect([status, body]).toMatchObject([
       201,
       { ...wanted, packageVersion: "1.0.0", actions: ["use", "read"], createdBy: "ann" },

@@ -1,6 +1,6 @@
 // The routes of grants: which package may use which resource under which key. What a node is given by them is in ../resource-bindings.ts.
 
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, type ResourceGrant, type ResourceGrantCreateRequest, readResourceGrantCreate } from "@astraflow/protocol";
 import { type GrantRecord, grantPrefix, type Kept, putGrant } from "../../resources/resource-store.ts";
 import { type Call, type Handler, readBody, readIdempotencyKey, readLimit } from "../call.ts";
@@ -55,7 +55,7 @@ export function grantHandlers({ outside, digest }: ResourcesOptions, { store }: 
       const { tenant, user } = call.identity;
       const { actions = ["read"], packageVersion = null, workflowId = null, metadata = null, ...rest } = wanted;
       // Under a key the id follows from it, so that the answer to a repeat can name it.
-      const own = key === null ? ids.next() : digest(canonicalText({ of: "grant", user, key }));
+      const own = key === null ? ids.next() : digest(canonicalJson({ of: "grant", user, key }));
       const grant: GrantRecord = {
         id: `${grantPrefix(wanted.packageName)}${own}`,
         ...rest,
@@ -69,7 +69,7 @@ export function grantHandlers({ outside, digest }: ResourcesOptions, { store }: 
       const { repeated } = await store.write(doerOf(call), {
         puts: [putGrant(grant)],
         audit: { action: "grant.create", targetType: "grant", target: grant.id, data: { resource: grant.resourceId } },
-        ask: key === null ? null : { key, digest: digest(canonicalText({ of: "createResourceGrant", wanted })) },
+        ask: key === null ? null : { key, digest: digest(canonicalJson({ of: "createResourceGrant", wanted })) },
       });
       const { kept, head } = await store.find(tenant, "grant", grant.id);
       const there = repeated ? kept?.record : grant;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { request } from "node:http";
-import { routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, routes } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { createPeople } from "../../people/people.ts";
 import { type Blobs, createDocBlobs, measured } from "../../resources/blobs.ts";
@@ -34,9 +34,11 @@ describe("resources", () => {
     const { status, body, headers } = await post(scene, "hello", { fields: { sha256: sha("hello").toUpperCase() } });
 
     expect([status, headers["location"]]).toEqual([201, `/api/v1/resources/${body["resourceId"]}`]);
-    expect(shape(routes.getResource.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(
-      body,
-    );
+    expect(
+      createSchemaReader(routes.getResource.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(
+        body,
+      ),
+    ).toEqual(body);
     expect(body).toMatchObject({
       provider: "db",
       type: "file",

@@ -1,7 +1,7 @@
 // The routes about resources as such: list, look, download, remove, and a file that comes in one piece. Uploads in parts are in
 // upload-routes.ts, grants in grant-routes.ts; how bytes and documents stay together in resource-keeper.ts.
 
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readResourceForm, resourceLimits } from "@astraflow/protocol";
 import { measured, missingBytes } from "../../resources/blobs.ts";
 import type { Kept, ResourceRecord } from "../../resources/resource-store.ts";
@@ -55,7 +55,7 @@ export function resourcesHandlers(options: ResourcesOptions): Record<ResourceRou
       const key = readIdempotencyKey(call);
       await keeper.sweep(identity.tenant);
       // Under a key the id follows from it, so that a repeat finds what the first made.
-      const id = key === null ? null : options.digest(canonicalText({ of: "resource", user: identity.user, key }));
+      const id = key === null ? null : options.digest(canonicalJson({ of: "resource", user: identity.user, key }));
       const before = id === null ? null : (await store.find(identity.tenant, "resource", id)).kept;
       const record = await readForm(call.header("content-type"), stream ?? nothing(), {
         file(file, fields) {

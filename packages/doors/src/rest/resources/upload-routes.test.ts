@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
 import { keeperLimits } from "./resource-keeper.ts";
@@ -33,7 +33,9 @@ describe("an upload in parts", () => {
       body: { ...wanted, sha256: sha(text), mimeType: "text/plain", metadata: { a: 1 } },
     });
     const id = String(body["uploadId"]);
-    expect(shape(routes.getUpload.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(body);
+    expect(
+      createSchemaReader(routes.getUpload.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body),
+    ).toEqual(body);
     expect([status, body["status"], body["totalParts"], body["nextPart"]]).toEqual([201, "pending", 3, 0]);
 
     expect((await put(scene, id, 2)).body).toEqual({

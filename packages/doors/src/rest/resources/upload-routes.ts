@@ -1,6 +1,6 @@
 // The routes of uploads in parts: begun with a size, filled in any order, made into a resource at the end. Parts are bytes of their own until then.
 
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import {
   Fault,
   fault,
@@ -109,7 +109,7 @@ export function uploadHandlers({ outside, digest }: ResourcesOptions, keeper: Re
       const now = clock.now();
       const upload: UploadRecord = {
         // Under a key the id follows from it, so that the answer to a repeat can name it.
-        id: key === null ? ids.next() : digest(canonicalText({ of: "upload", user, key })),
+        id: key === null ? ids.next() : digest(canonicalJson({ of: "upload", user, key })),
         owner: user,
         provider,
         visibility: wanted.visibility ?? "private",
@@ -126,7 +126,7 @@ export function uploadHandlers({ outside, digest }: ResourcesOptions, keeper: Re
         parts: [],
       };
       const audit = { action: "upload.create", targetType: "upload", target: upload.id };
-      const ask = key === null ? null : { key, digest: digest(canonicalText({ of: "createUpload", wanted })) };
+      const ask = key === null ? null : { key, digest: digest(canonicalJson({ of: "createUpload", wanted })) };
       const { repeated } = await store.write(doerOf(call), { puts: [putUpload(upload, 0)], audit, ask });
       const { kept, head } = await store.find(tenant, "upload", upload.id);
       const there = repeated ? kept?.record : upload;

@@ -1,4 +1,4 @@
-import { type CheckCatalogue, type CheckOptions, canonicalText } from "@astraflow/graph";
+import { canonicalJson, type PackageCatalogue, type WorkflowCheckOptions } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createDefinitions, definitionLimits } from "./definitions.ts";
@@ -20,13 +20,13 @@ const workflow = (name: string, label = "one"): Workflow => ({
 });
 
 /** Nobody has brought anything. */
-const nothing: CheckCatalogue = { node: () => null, versions: () => [], names: [], isListed: () => false };
+const nothing: PackageCatalogue = { node: () => null, versions: () => [], names: [], isListed: () => false };
 
 /** Definitions with a digest that tells how often it was asked. */
 function counted() {
   const asked: string[] = [];
   const made = createDefinitions((text) => `d${asked.push(text)}`);
-  const define = (given: Workflow, catalogue: CheckCatalogue = nothing, options: CheckOptions = {}) =>
+  const define = (given: Workflow, catalogue: PackageCatalogue = nothing, options: WorkflowCheckOptions = {}) =>
     made(given, catalogue, options);
   return { asked, define };
 }
@@ -38,7 +38,7 @@ describe("definitions", () => {
     const first = define(workflow("a"));
     const again = define(workflow("a"));
 
-    expect(first).toMatchObject({ body: canonicalText(workflow("a")), digest: "d1", workflow: workflow("a") });
+    expect(first).toMatchObject({ body: canonicalJson(workflow("a")), digest: "d1", workflow: workflow("a") });
     expect(first.problems.map(({ severity }) => severity)).toEqual(["warning"]);
     expect(again).toEqual(first);
     expect(asked).toEqual([first.body]);
@@ -50,12 +50,12 @@ describe("definitions", () => {
     const [one, other] = [define(workflow("a", "one")), define(workflow("a", "onE"))];
 
     expect(one.digest).not.toBe(other.digest);
-    expect(other.body).toBe(canonicalText(workflow("a", "onE")));
+    expect(other.body).toBe(canonicalJson(workflow("a", "onE")));
   });
 
   it("[A212] looks at a definition anew when the catalogue is another", () => {
     const { asked, define } = counted();
-    const other: CheckCatalogue = { ...nothing, versions: () => ["9.9.9"], names: ["demo"] };
+    const other: PackageCatalogue = { ...nothing, versions: () => ["9.9.9"], names: ["demo"] };
     define(workflow("a"));
 
     expect(define(workflow("a"), other).problems).toMatchObject([{ severity: "error", path: "/nodes/0/package/version" }]);
@@ -65,7 +65,7 @@ describe("definitions", () => {
 
   it("[A254] is another for whoever allows unknown packages and for whoever does not, in either order", () => {
     const { define } = counted();
-    const others: CheckCatalogue = { ...nothing, names: ["mail"] };
+    const others: PackageCatalogue = { ...nothing, names: ["mail"] };
     const severities = (allowUnknown: boolean) =>
       define(workflow("a"), others, { allowUnknown }).problems.map(({ severity }) => severity);
 

@@ -3,18 +3,18 @@
 // knows runs or tenants.
 
 import {
-  type CheckCatalogue,
-  type CheckOptions,
-  canonicalText,
+  canonicalJson,
   checkWorkflow,
-  type Problem,
-  resolveWorkflow,
+  type GraphProblem,
+  type PackageCatalogue,
+  resolveFromCatalogue,
+  type WorkflowCheckOptions,
 } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 
 /** A workflow with errors may not run, so its text and digest are left empty. */
 export interface Definition {
-  readonly problems: readonly Problem[];
+  readonly problems: readonly GraphProblem[];
   readonly body: string;
   readonly digest: string;
   /** Digest of the workflow as it was sent, which no catalogue changes. */
@@ -32,7 +32,7 @@ export const definitionLimits = {
 interface Remembered {
   readonly definition: Definition;
   /** What it was checked against; another catalogue may say otherwise. */
-  readonly catalogue: CheckCatalogue;
+  readonly catalogue: PackageCatalogue;
   /** Decides how bad an unknown package is. */
   readonly allowUnknown: boolean;
 }
@@ -40,7 +40,7 @@ interface Remembered {
 /** Found again only where it is the same word for word: blanks are gone by then, another order of keys is another text. */
 export function createDefinitions(
   digest: (text: string) => string,
-): (workflow: Workflow, catalogue: CheckCatalogue, options?: CheckOptions) => Definition {
+): (workflow: Workflow, catalogue: PackageCatalogue, options?: WorkflowCheckOptions) => Definition {
   const known = new Map<string, Remembered>();
   return (workflow, catalogue, { allowUnknown = false } = {}) => {
     const text = JSON.stringify(workflow);
@@ -64,12 +64,17 @@ export function createDefinitions(
   };
 }
 
-function define(sent: Workflow, catalogue: CheckCatalogue, options: CheckOptions, digest: (text: string) => string): Definition {
-  const workflow = resolveWorkflow(sent, catalogue);
+function define(
+  sent: Workflow,
+  catalogue: PackageCatalogue,
+  options: WorkflowCheckOptions,
+  digest: (text: string) => string,
+): Definition {
+  const workflow = resolveFromCatalogue(sent, catalogue);
   const problems = checkWorkflow(workflow, catalogue, options);
   let known: string | null = null;
-  const sentDigest = (): string => (known ??= digest(canonicalText(sent)));
+  const sentDigest = (): string => (known ??= digest(canonicalJson(sent)));
   if (problems.some(({ severity }) => severity === "error")) return { problems, body: "", digest: "", workflow, sentDigest };
-  const body = canonicalText(workflow);
+  const body = canonicalJson(workflow);
   return { problems, body, digest: digest(body), workflow, sentDigest };
 }

@@ -1,7 +1,7 @@
 // The ledger over REST: figures that anybody can add up again from the same facts. What is counted is in protocol's ledger-fold.ts.
 
 import { type Reader, runKey } from "@astraflow/engine";
-import { beginLedger, fault, type Ledger, type LedgerBook, type RunLedger } from "@astraflow/protocol";
+import { fault, type Ledger, type LedgerState, type RunLedger, startLedgerFold } from "@astraflow/protocol";
 import { type Handler, readCount } from "../call.ts";
 import { momentLimits } from "./run-moment.ts";
 import { findRun } from "./runs.ts";
@@ -36,8 +36,8 @@ async function readRun(
   reader: Reader,
   tenant: string,
   run: string,
-): Promise<{ book: LedgerBook; from: number; to: number; head: number }> {
-  const folding = beginLedger(null);
+): Promise<{ book: LedgerState; from: number; to: number; head: number }> {
+  const folding = startLedgerFold(null);
   let first: number | null = null;
   let after = 0;
   for (let facts = 0; facts < momentLimits.factsMax; ) {
@@ -54,7 +54,7 @@ async function readRun(
     folding.add(page.items);
     after = page.items.at(-1)?.position ?? after;
     facts += page.items.length;
-    if (page.items.length < ledgerLimits.factsPage) return { book: folding.end(), from: first, to: after, head: page.head };
+    if (page.items.length < ledgerLimits.factsPage) return { book: folding.finish(), from: first, to: after, head: page.head };
   }
   throw fault(
     "E.REQUEST.TOO_LARGE",
@@ -72,8 +72,8 @@ async function readStretch(
   tenant: string,
   after: number,
   limit: number,
-): Promise<{ book: LedgerBook; to: number; head: number }> {
-  const folding = beginLedger(null);
+): Promise<{ book: LedgerState; to: number; head: number }> {
+  const folding = startLedgerFold(null);
   let to = after;
   for (let left = limit; ; ) {
     const page = await reader.events({ tenant, after: to, limit: Math.min(left, ledgerLimits.factsPage) });
@@ -90,6 +90,6 @@ async function readStretch(
     folding.add(page.items);
     left -= page.items.length;
     to = page.next;
-    if (left <= 0 || page.items.length === 0 || to >= page.head) return { book: folding.end(), to, head: page.head };
+    if (left <= 0 || page.items.length === 0 || to >= page.head) return { book: folding.finish(), to, head: page.head };
   }
 }

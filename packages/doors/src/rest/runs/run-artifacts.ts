@@ -1,7 +1,7 @@
 // What the nodes of a run left with their workers, over all of its tasks, however many pages those are, and whether it can still be had.
 
 import { type DocRow, type Reader, type RunDetail, stateOf, type TaskRow } from "@astraflow/engine";
-import type { RunArtifact, RunMoment } from "@astraflow/protocol";
+import type { RunArtifact, RunSnapshot } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
 import { instant } from "../view.ts";
 import { type ArtifactFate, type NodeContext, viewTasks } from "./view-nodes.ts";
@@ -93,7 +93,7 @@ const goneFor = (reason: string): ArtifactFate => ({ status: reason === "expired
 
 /** What the log had said of them by then. */
 export const fatesAt =
-  ({ removed }: Pick<RunMoment, "removed">): FateOf =>
+  ({ removed }: Pick<RunSnapshot, "removed">): FateOf =>
   ({ resource }) => {
     const reason = removed.get(resource);
     return reason === undefined ? { status: "ready" } : goneFor(reason);

@@ -2,7 +2,7 @@
 // was given stands in its row and never changes once it has ended, so that is shown for what had ended by then, and for nothing else.
 
 import { type Reader, type RunDetail, type RunRow, runKey, stateOf, type TaskRow } from "@astraflow/engine";
-import { beginFold, fault, type RunMoment, type TaskMoment } from "@astraflow/protocol";
+import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
 import { createTurnstile } from "../../turnstile.ts";
 import { missingRun } from "./run-start.ts";
 
@@ -27,7 +27,7 @@ export interface Moment {
   /** The run as its row was; the definition never changes. */
   readonly run: RunRow;
   readonly workflow: string;
-  readonly fold: RunMoment;
+  readonly fold: RunSnapshot;
   /** Ids of the tasks there were, in the order of rows. */
   readonly ids: readonly string[];
 }
@@ -44,7 +44,7 @@ interface Kept extends Folded {
 }
 
 interface Folded {
-  readonly fold: RunMoment;
+  readonly fold: RunSnapshot;
   readonly chars: number;
 }
 
@@ -104,7 +104,7 @@ interface Wish {
 /** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
 async function foldTo(reader: Reader, wish: Wish, before: Kept | null): Promise<Folded> {
   const { tenant, run, at, factsMax, charsMax } = wish;
-  const folding = beginFold(before?.fold ?? null);
+  const folding = startRunFold(before?.fold ?? null);
   let isBorn = before !== null;
   let after = before?.at ?? 0;
   for (let facts = 0; facts < factsMax; ) {
@@ -117,12 +117,12 @@ async function foldTo(reader: Reader, wish: Wish, before: Kept | null): Promise<
     if (!isBorn && page.items[0]?.type !== "run.created") throw expired(run, at, page);
     const known = page.items.filter(({ position }) => position <= at);
     folding.add(known);
-    if (folding.chars > charsMax)
+    if (folding.textChars > charsMax)
       throw tooMuch(`the tasks of run ${run} have said more than ${charsMax} characters up to ${at}`, { run, at, charsMax });
     isBorn ||= known.length > 0;
     facts += known.length;
     if (known.length < page.items.length || page.items.length < momentLimits.factsPage) {
-      if (isBorn) return { fold: folding.end(), chars: folding.chars };
+      if (isBorn) return { fold: folding.finish(), chars: folding.textChars };
       throw fault("E.NOT_FOUND", `run ${run} did not exist at ${at}; it was created later`, { run, at });
     }
     after = page.next;
@@ -139,7 +139,7 @@ const expired = (run: string, at: number, { floor, head }: { readonly floor: num
     head,
   });
 
-function runAt({ run }: Pick<RunDetail, "run">, fold: RunMoment): RunRow {
+function runAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
   return {
     ...run,
     phase: fold.isEnding ? "ending" : (fold.status ?? "queued"),
@@ -151,18 +151,18 @@ function runAt({ run }: Pick<RunDetail, "run">, fold: RunMoment): RunRow {
 }
 
 /** A row that has ended never changes in what is shown here; of any other only the fold knows what it was. */
-async function rowAt(reader: Reader, { id: run, tenant }: RunRow, moment: TaskMoment): Promise<TaskRow> {
+async function rowAt(reader: Reader, { id: run, tenant }: RunRow, moment: TaskSnapshot): Promise<TaskRow> {
   if (moment.endedAt === null && moment.grantedAt === null) return liveRow(run, moment, null);
   const { task } = await reader.page({ page: "task", tenant, task: moment.id });
   return moment.endedAt !== null && task !== null ? endedRow(task, moment) : liveRow(run, moment, task);
 }
 
 /** The same row, with the facts' word on what the facts tell. */
-function endedRow(row: TaskRow, moment: TaskMoment): TaskRow {
+function endedRow(row: TaskRow, moment: TaskSnapshot): TaskRow {
   return { ...row, phase: moment.phase, endedAt: moment.endedAt, error: errorText(moment) };
 }
 
-const errorText = ({ error }: TaskMoment): string | null => (error === null ? null : JSON.stringify(error));
+const errorText = ({ error }: TaskSnapshot): string | null => (error === null ? null : JSON.stringify(error));
 
 /** What a row must have and nobody is shown. */
 const unseen = {
@@ -181,8 +181,8 @@ const unseen = {
   due: null,
 } as const;
 
-function liveRow(run: string, moment: TaskMoment, row: TaskRow | null): TaskRow {
-  const { said, frame } = moment;
+function liveRow(run: string, moment: TaskSnapshot, row: TaskRow | null): TaskRow {
+  const { feedback: said, iteration: frame } = moment;
   const artifacts = moment.artifacts.length === 0 || row === null ? undefined : stateOf(row).artifacts;
   const state = { ...(said !== null && { said }), ...(frame !== null && { frame: { index: frame, tries: 0 } }), artifacts };
   const isTold = said !== null || frame !== null || artifacts !== undefined;

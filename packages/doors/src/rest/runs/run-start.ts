@@ -10,7 +10,7 @@ import {
   type RunRow,
   resultBytesMax,
 } from "@astraflow/engine";
-import { canonicalText, type Plan, planOf, planStart, type Reused, type Start } from "@astraflow/graph";
+import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
 import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
 import type { Catalogues } from "../../catalogue.ts";
 import type { Link } from "../../link.ts";
@@ -144,7 +144,7 @@ export function createStarter(options: StartOptions) {
     const definition = await definitionOf(call.identity.tenant, order);
     const refusal = refusalOf(definition.problems);
     if (refusal !== null || isWhole(order)) return { definition, refusal, start: null };
-    const plan = planOf(definition.workflow);
+    const plan = compilePlan(definition.workflow);
     return { definition, refusal, start: planStart(plan, startOptions(plan, order)) };
   };
 
@@ -175,7 +175,7 @@ export function createStarter(options: StartOptions) {
       about: JSON.stringify(about),
       ...(given !== null && Object.keys(given).length > 0 && { given }),
       ...(refusal !== null && { refusal: { code: refusal.code, message: refusal.message, details: refusal.details ?? {} } }),
-      ask: key === null ? null : { key, digest: digest(canonicalText({ workflow: asked ?? definition.sentDigest(), ...parts })) },
+      ask: key === null ? null : { key, digest: digest(canonicalJson({ workflow: asked ?? definition.sentDigest(), ...parts })) },
     });
     if (answer.of !== "run") throw fault("E.INTERNAL", `run.start was answered with ${answer.of}`);
     return answer;
@@ -185,7 +185,7 @@ export function createStarter(options: StartOptions) {
   const planRun = async (call: Asker, order: StartOrder): Promise<RunPlan> => {
     const { tenant } = call.identity;
     const definition = await definitionOf(tenant, order);
-    const plan = planOf(definition.workflow);
+    const plan = compilePlan(definition.workflow);
     const start = planStart(plan, startOptions(plan, order));
     const fitting = await workersFor(reader, tenant);
     return {
@@ -249,7 +249,7 @@ interface Prepared {
   readonly definition: Definition;
   readonly refusal: Fault | null;
   /** Null: everything runs. */
-  readonly start: Start | null;
+  readonly start: StartPlan | null;
 }
 
 const isWhole = ({ pins, from, to, reuse }: StartOrder): boolean =>
@@ -265,7 +265,7 @@ function startOptions(plan: Plan, { pins, from, to, reuse }: StartOrder): Parame
 }
 
 /** What the nodes of an earlier run returned. A node that is another now (type, package, parameters) has nothing to take over. */
-function resultsOf(plan: Plan, detail: RunDetail): (node: string) => Reused | null {
+function resultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResult | null {
   const before = planOfText(detail.workflow);
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
   const now = new Map(plan.nodes.map((node) => [node.id, node]));
@@ -281,9 +281,9 @@ function resultsOf(plan: Plan, detail: RunDetail): (node: string) => Reused | nu
 }
 
 const faceOf = (node: Plan["nodes"][number]): string =>
-  canonicalText({ type: node.type, package: node.packageName, params: node.params, chain: node.chain.length });
+  canonicalJson({ type: node.type, package: node.packageName, params: node.params, chain: node.chain.length });
 
-function refuseStart(start: Start | null): void {
+function refuseStart(start: StartPlan | null): void {
   const [first] = start?.problems ?? [];
   if (first === undefined) return;
   const problems = (start?.problems ?? []).slice(0, 100);

@@ -1,6 +1,6 @@
 // Values of a node by path: whole, or a stretch of their JSON text counted in bytes of UTF-8. Characters are never cut.
 
-import { readPath, valueAt } from "@astraflow/graph";
+import { parseBindingPath, valueAt } from "@astraflow/graph";
 import { type ByteRange, fault, type JsonValue } from "@astraflow/protocol";
 
 /** Bytes of one value that an answer shows; a caller who wants more asks for the stretch behind. */
@@ -14,7 +14,7 @@ export interface Values {
 
 /** The value at a path; the fault to answer where the path is none, or leads nowhere. */
 export function valueIn(values: Values, path: string, node: string): JsonValue {
-  const read = readPath(path);
+  const read = parseBindingPath(path);
   if (typeof read === "string") throw fault("E.REQUEST.INVALID", read, { path: "query.path" });
   const value = valueAt(values[read.root], read.steps) as JsonValue | undefined;
   if (value === undefined) throw fault("E.NOT_FOUND", `node ${node} has no value at ${path}`, { path: "query.path" });

@@ -1,4 +1,4 @@
-import { openapiDocument } from "@astraflow/protocol";
+import { buildOpenapiDocument } from "@astraflow/protocol";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type House, openHouse } from "../../testing/house.ts";
 import { chain, nodeIds, readerOf, runRow, taskRow, workerRow } from "../../testing/rows.ts";
@@ -356,6 +356,6 @@ describe("the API of runs", () => {
   it("[A11] serves the OpenAPI document of the same table", async () => {
     const response = await fetch(`${house.http}/api/v1/openapi.json`);
 
-    expect(JSON.parse(await response.text())).toEqual(JSON.parse(JSON.stringify(openapiDocument())));
+    expect(JSON.parse(await response.text())).toEqual(JSON.parse(JSON.stringify(buildOpenapiDocument())));
   });
 });

@@ -25,7 +25,7 @@ import { queueHandlers } from "./queues.ts";
 import { planReplay, planRetry, replayRun, retryRun, topNodeOf } from "./run-again.ts";
 import { missingNode } from "./run-parts.ts";
 import { createStarter, missingRun, type RunAnswer, type StartOptions } from "./run-start.ts";
-import { statusOfPhase } from "./view-nodes.ts";
+import { nodeStatusByPhase } from "./view-nodes.ts";
 
 export interface SteeringOptions extends StartOptions {
   readonly ackDeadlineMs: number;
@@ -156,7 +156,7 @@ function viewSteered(answer: Extract<AnswerBody, { of: "steered" }>, workers: re
       ...(task.from !== null && { from: nameOf(task.from) }),
       ...(task.to !== null && { to: nameOf(task.to) }),
       sent: task.sent,
-      status: statusOfPhase[task.phase as keyof typeof statusOfPhase] ?? task.phase,
+      status: nodeStatusByPhase[task.phase as keyof typeof nodeStatusByPhase] ?? task.phase,
     })),
   };
 }

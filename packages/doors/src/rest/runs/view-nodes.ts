@@ -13,20 +13,20 @@ import {
   type TaskRow,
   type TaskState,
 } from "@astraflow/engine";
-import { type Plan, type PlanNode, planOf } from "@astraflow/graph";
+import { compilePlan, type Plan, type PlanNode } from "@astraflow/graph";
 import {
+  defaultStageOfPhase,
   type JsonObject,
+  nodeStatusByPhase,
   type RunArtifact,
   type RunNodeStatus,
-  stageOfPhase,
-  statusOfPhase,
   type Workflow,
 } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
 import { instant, isAckPending } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 
-export { statusOfPhase } from "@astraflow/protocol";
+export { nodeStatusByPhase } from "@astraflow/protocol";
 
 type StoredArtifact = NonNullable<TaskState["artifacts"]>[number];
 
@@ -104,7 +104,7 @@ function viewNode(
   context: NodeContext,
   iterations: ReadonlyMap<string, number>,
 ): RunNodeStatus {
-  const status = statusOfPhase[task.phase];
+  const status = nodeStatusByPhase[task.phase];
   const isPending = isAckPending(task);
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
   const state = stateOf(task);
@@ -232,7 +232,7 @@ function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["er
   const message = error?.message ?? last;
   return {
     // What the node last called its stage says nothing once it is over.
-    stage: isOver ? task.phase : (said?.stage ?? stageOfPhase(task.phase)),
+    stage: isOver ? task.phase : (said?.stage ?? defaultStageOfPhase(task.phase)),
     ...(progress !== undefined && { progress }),
     ...(changedAt !== null && { lastUpdatedAt: instant(changedAt) }),
     ...(message !== undefined && { message }),
@@ -245,7 +245,7 @@ function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["er
 export function viewDefinition(detail: RunDetail, context: NodeContext): object {
   const definition = JSON.parse(detail.workflow) as Workflow;
   const states = new Map(viewNodes(detail, context).map((node) => [node.taskId, node]));
-  const plan = planOf(definition);
+  const plan = compilePlan(definition);
   const stateAt = (ordinal: number) => {
     const seen = states.get(`${detail.run.id}.${ordinal}`);
     return seen?.state ?? { stage: "waiting" };

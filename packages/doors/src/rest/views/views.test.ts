@@ -1,4 +1,4 @@
-import { type RouteName, routes, shape, viewLimits } from "@astraflow/protocol";
+import { createSchemaReader, type RouteName, routes, viewLimits } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createTokens } from "../../identity.ts";
 import { type Asking, openScene, password, type RestScene } from "../../testing/rest-scene.ts";
@@ -26,7 +26,9 @@ describe("saved views", () => {
       body: { ...late, columns: ["runId", "status"], shared: false, ownerId: "ann", revision: 1 },
     });
     const { body } = await scene.ask("getView", at(id));
-    expect(shape(routes.getView.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body)).toEqual(body);
+    expect(
+      createSchemaReader(routes.getView.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body),
+    ).toEqual(body);
     expect(body["asOf"]).toBe(2);
     expect(await namesOf(scene)).toEqual(["Busy", "late"]);
     expect(await namesOf(scene, { query: { page: "runs" } })).toEqual(["late"]);

@@ -1,6 +1,6 @@
 // The routes of saved views: own ones and those that are shared. How they are kept is view-store.ts; what a page makes of a query is the page's.
 
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readViewRequest, type SavedView, type ViewRequest } from "@astraflow/protocol";
 import type { Identity } from "../../identity.ts";
 import type { Outside } from "../../outside.ts";
@@ -76,10 +76,10 @@ function keptViews(options: ViewsOptions): Record<ViewRoutes, Handler> {
       const wanted = readWanted(call);
       const { tenant, user } = call.identity;
       // Under a key the id follows from it, so that the answer to a repeat can name it.
-      const id = key === null ? ids.next() : digest(canonicalText({ of: "view", user, key }));
+      const id = key === null ? ids.next() : digest(canonicalJson({ of: "view", user, key }));
       const now = clock.now();
       const record: ViewRecord = { id, ...wanted, ownerId: user, createdAt: now, updatedAt: now };
-      const ask = key === null ? null : { key, digest: digest(canonicalText({ of: "createView", user, wanted })) };
+      const ask = key === null ? null : { key, digest: digest(canonicalJson({ of: "createView", user, wanted })) };
       const { repeated } = await store.create(doerOf(call), record, ask);
       const { kept, head } = await store.find(tenant, id);
       if (repeated && kept === null) throw missing(id);
@@ -102,7 +102,7 @@ function keptViews(options: ViewsOptions): Record<ViewRoutes, Handler> {
       const own = { id, ownerId, createdAt };
       const { tenant } = call.identity;
       // The same again is no new revision: whoever saves on leaving must not outdate the ETags of others.
-      if (canonicalText({ ...wanted, ...own, updatedAt }) === canonicalText({ ...kept.record }))
+      if (canonicalJson({ ...wanted, ...own, updatedAt }) === canonicalJson({ ...kept.record }))
         return reply(kept, await headOf(tenant, id));
       const record: ViewRecord = { ...wanted, ...own, updatedAt: clock.now() };
       const { rev } = await store.replace(doerOf(call), kept, record);

@@ -2,7 +2,7 @@
 // business of the routes; the engine keeps them.
 
 import type { Ask, OrderBody, Reader } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
 import { isConflict } from "../../people/people-store.ts";
 import { type Call, type Reply, readIdempotencyKey } from "../call.ts";
@@ -50,7 +50,7 @@ export function createCommands({ reader, digest }: CommandsOptions): Commands {
     async once(call, wanted, carryOut) {
       const key = readIdempotencyKey(call);
       const { tenant } = call.identity;
-      const id = key === null ? wanted.newId() : digest(canonicalText({ of: "command", tenant, key }));
+      const id = key === null ? wanted.newId() : digest(canonicalJson({ of: "command", tenant, key }));
       const before = key === null ? null : await repeatOf(tenant, id, wanted);
       if (before !== null) return before;
       // The engine keeps for it that the key is a command's; whether of this one, the command itself says.

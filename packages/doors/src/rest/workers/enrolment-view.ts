@@ -1,14 +1,14 @@
 // Commands to workers as they are kept and shown. Pure.
 
 import { type OrderBody, shownOrder } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import type { CommandDetail, CommandRef, JsonObject } from "@astraflow/protocol";
 import { instant } from "../view.ts";
 import { instanceIn } from "./view-workers.ts";
 
 type Order = OrderBody["order"];
 
-export const isSameOrder = (order: Order, other: Order): boolean => canonicalText(order) === canonicalText(other);
+export const isSameOrder = (order: Order, other: Order): boolean => canonicalJson(order) === canonicalJson(other);
 
 export const viewCommandRef = (id: string, { workerName, sentAt }: Pick<OrderBody, "workerName" | "sentAt">): CommandRef => ({
   commandId: id,

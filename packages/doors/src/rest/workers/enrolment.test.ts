@@ -1,4 +1,4 @@
-import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
 import { taskRow, workerRow } from "../../testing/rows.ts";
@@ -141,9 +141,11 @@ describe("commands to workers", () => {
       { worker: "default/w-2", on: true },
     ]);
     const { body: detail } = await scene.ask("getCommand", { params: { commandId: String(body["commandId"]) } });
-    expect(shape(routes.getCommand.response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(detail)).toEqual(
-      detail,
-    );
+    expect(
+      createSchemaReader(routes.getCommand.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(
+        detail,
+      ),
+    ).toEqual(detail);
     expect(detail).toMatchObject({ type: "drain", status: "acked", workerId: "w-1", request: { type: "drain" } });
   });
 

@@ -2,13 +2,13 @@
 // another. What a command became is a document of the engine's.
 
 import type { Ask, Command, EnrolWorker, OrderBody, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
-import { canonicalText, compareVersions } from "@astraflow/graph";
+import { canonicalJson, compareVersions } from "@astraflow/graph";
 import {
   Fault,
   fault,
   readWorkerCommand,
-  readWorkerEnrol,
-  readWorkerSign,
+  readWorkerEnrolRequest,
+  readWorkerHeartbeatRequest,
   type WorkerCommand,
   type WorkerEnrolRequest,
 } from "@astraflow/protocol";
@@ -66,7 +66,7 @@ export function enrolmentHandlers(
       tenant,
       by: user,
       corr: call.requestId,
-      ask: key === null ? null : { key, digest: options.digest(canonicalText(["worker.enrol", user, said])) },
+      ask: key === null ? null : { key, digest: options.digest(canonicalJson(["worker.enrol", user, said])) },
       worker: `${tenant}/${workerId}`,
       ...rest,
     } as const;
@@ -152,7 +152,7 @@ export function enrolmentHandlers(
 
   return {
     async enrolWorker(call) {
-      const said = readWorkerEnrol(readBody(call));
+      const said = readWorkerEnrolRequest(readBody(call));
       if (said instanceof Fault) throw said;
       const about = aboutIn(said);
       return enrol(call, {
@@ -165,7 +165,7 @@ export function enrolmentHandlers(
     },
 
     async signWorker(call) {
-      const said = readWorkerSign(readBody(call));
+      const said = readWorkerHeartbeatRequest(readBody(call));
       if (said instanceof Fault) throw said;
       const packages = said.packages === undefined ? null : packagesIn(said.packages);
       return enrol(call, { workerId: said.workerId, name: said.workerId, about: null, status: said.status ?? null, packages });

@@ -1,6 +1,6 @@
 // The routes of vendors' frames: what workers send as a stream of events, and a frame to a worker. Who keeps frames for whom is ../extensions.ts.
 
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
 import { type Extensions, extensionLimits, isVendorType } from "../../extensions.ts";
 import type { Link } from "../../link.ts";
@@ -71,7 +71,7 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
         throw fault("E.REQUEST.TOO_LARGE", `a payload may have ${extensionLimits.frameBytesMax} bytes as JSON`);
       const { tenant, user } = call.identity;
       // Nothing is kept about the key: it names the frame, and a worker takes a frame of one name once.
-      const id = key === null ? `ext-${outside.ids.next()}` : `ext-${digest(canonicalText({ tenant, type, key, request }))}`;
+      const id = key === null ? `ext-${outside.ids.next()}` : `ext-${digest(canonicalJson({ tenant, type, key, request }))}`;
       await askAbout(link, {
         type: "worker.tell",
         tenant,

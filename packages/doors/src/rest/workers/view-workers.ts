@@ -11,7 +11,7 @@ import {
   type WorkerAbout,
   type WorkerRow,
 } from "@astraflow/engine";
-import type { HeldAttempt, JsonObject, Worker, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
+import type { JsonObject, Worker, WorkerAttemptSummary, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
 import { planOfText } from "../../plans.ts";
 import { isAckPending } from "../view.ts";
 
@@ -147,7 +147,7 @@ export function viewDiagnostics(parts: DiagnosticsParts, present: Present): Work
   };
 }
 
-function viewHeld(task: TaskRow, run: RunDetail | undefined): HeldAttempt {
+function viewHeld(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSummary {
   const node = run === undefined ? null : nodeAt(planOfText(run.workflow), slotOf(task));
   return {
     taskId: task.id,

@@ -1,6 +1,6 @@
 import type { TaskRow, WorkerRow } from "@astraflow/engine";
 import { sampleGauge } from "@astraflow/engine/testing";
-import { type RouteName, routes, shape } from "@astraflow/protocol";
+import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createMetrics } from "../../metrics.ts";
 import { createFakeEngine } from "../../testing/fake-engine.ts";
@@ -52,7 +52,7 @@ const busy = condition({
 });
 /** The body, unless the route's own schema has something against it or does not know a part of it. */
 const fitting = (name: "listWorkers" | "getWorkerDiagnostics" | "getScaling", body: unknown): unknown =>
-  shape(routes[name].response, { code: "E.INTERNAL", what: "answer", unknown: "refuse" }).read(body);
+  createSchemaReader(routes[name].response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body);
 
 describe("workers as they are", () => {
   it("[A22] are listed with status, liveness, why they drain, saturation and the numbers of their last heartbeat", async () => {

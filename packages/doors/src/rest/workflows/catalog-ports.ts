@@ -1,19 +1,19 @@
 // The types of a node's ports: where a port's binding leads in the node's schemas, and what stands there.
 
-import { readPath } from "@astraflow/graph";
-import type { CatalogPort, JsonValue, ManifestNode, Port } from "@astraflow/protocol";
+import { parseBindingPath } from "@astraflow/graph";
+import type { CatalogPort, JsonValue, ManifestNode, NodePort } from "@astraflow/protocol";
 
 type Schema = Readonly<Record<string, JsonValue>>;
 
 const isSchema = (value: unknown): value is Schema => typeof value === "object" && value !== null && !Array.isArray(value);
 
 export function portsOf(node: ManifestNode): { inputs: CatalogPort[]; outputs: CatalogPort[] } {
-  const view = (ports: readonly Port[] = []) => ports.map((port) => portOf(node, port));
+  const view = (ports: readonly NodePort[] = []) => ports.map((port) => portOf(node, port));
   return { inputs: view(node.ui?.inputPorts), outputs: view(node.ui?.outputPorts) };
 }
 
-function portOf(node: ManifestNode, { key, label, binding }: Port): CatalogPort {
-  const path = readPath(binding.path);
+function portOf(node: ManifestNode, { key, label, binding }: NodePort): CatalogPort {
+  const path = parseBindingPath(binding.path);
   // A binding into another node or graph has its type there, not here.
   const isElsewhere = binding.prefix !== undefined || (binding.scope !== undefined && binding.scope.kind !== "local");
   if (typeof path === "string" || isElsewhere) return { key, label, path: binding.path, type: "any" };

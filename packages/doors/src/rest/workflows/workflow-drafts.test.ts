@@ -1,4 +1,4 @@
-import { applyEdits, type Edit } from "@astraflow/graph";
+import { applyEdits, type WorkflowEdit } from "@astraflow/graph";
 import type { DraftChange, Workflow } from "@astraflow/protocol";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
@@ -7,8 +7,8 @@ import { openWorkflowBench, type WorkflowBench } from "../../testing/workflow-be
 
 const at = { workflowId: chain.id };
 const [first = "", second = "", third = ""] = nodeIds;
-const label = (id: string, value: string): Edit => ({ op: "setNode", id, path: "/label", value });
-const rename = (value: string): Edit => ({ op: "setMeta", path: "/metadata/name", value });
+const label = (id: string, value: string): WorkflowEdit => ({ op: "setNode", id, path: "/label", value });
+const rename = (value: string): WorkflowEdit => ({ op: "setMeta", path: "/metadata/name", value });
 
 describe("drafts", () => {
   let bench: WorkflowBench;
@@ -167,8 +167,8 @@ describe("drafts", () => {
     const edit = fc.oneof(
       fc.tuple(fc.constantFrom(...nodeIds), fc.constantFrom("x", "y")).map(([id, word]) => label(id, word)),
       fc.constantFrom("p", "q").map(rename),
-      fc.constantFrom(...nodeIds).map((id): Edit => ({ op: "setNode", id, path: "/description", value: id })),
-      fc.constantFrom(...nodeIds.slice(1)).map((id): Edit => ({ op: "removeNode", id })),
+      fc.constantFrom(...nodeIds).map((id): WorkflowEdit => ({ op: "setNode", id, path: "/description", value: id })),
+      fc.constantFrom(...nodeIds.slice(1)).map((id): WorkflowEdit => ({ op: "removeNode", id })),
     );
     /** Who saves, and whether the editor has looked at the newest draft before. */
     const save = fc.record({
@@ -189,7 +189,7 @@ describe("drafts", () => {
           const told = await patch(mine.base, edits, who);
           const isTaken = told.status === 200;
           const missed = ((told.body.between ?? []) as DraftChange[]).flatMap((change) => change.edits ?? []);
-          const own = [...(missed as unknown as Edit[]), ...edits];
+          const own = [...(missed as unknown as WorkflowEdit[]), ...edits];
           if (isTaken) Object.assign(mine, { base: told.body.revision, workflow: applyEdits(mine.workflow, own) });
           // Taken: the editor has what the scheduler has. Refused: the scheduler has what it had.
           expect((await draft()).workflow).toEqual(isTaken ? mine.workflow : before.workflow);

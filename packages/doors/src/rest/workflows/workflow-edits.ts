@@ -1,6 +1,6 @@
 // Edits of a draft, as the door uses them: read from strangers, put on top of those of others, or refused with what is in the way.
 
-import { applyEdits, conflictsOf, diffWorkflows, type Edit, readEdits } from "@astraflow/graph";
+import { applyEdits, diffWorkflows, findEditConflicts, readEdits, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type JsonValue, readWorkflow, type Workflow } from "@astraflow/protocol";
 import type { Change, Head } from "./workflow-heads.ts";
 import { sizedWorkflow } from "./workflow-problems.ts";
@@ -9,14 +9,14 @@ import { viewChange } from "./workflow-view.ts";
 /** More than this is not worth keeping as edits; whoever was working on the draft meanwhile reads it again. */
 const editsKeptMax = 2_000;
 
-export function readEditsIn(value: readonly JsonValue[]): readonly Edit[] {
+export function readEditsIn(value: readonly JsonValue[]): readonly WorkflowEdit[] {
   const edits = readEdits(value);
   if (typeof edits === "string") throw fault("E.REQUEST.INVALID", `body.${edits}`, { path: "body.edits" });
   return edits;
 }
 
 /** What leads from one workflow to another; null where it is too much to be kept. */
-export function editsBetween(from: Workflow, to: Workflow): readonly Edit[] | null {
+export function editsBetween(from: Workflow, to: Workflow): readonly WorkflowEdit[] | null {
   const { edits } = diffWorkflows(from, to);
   return edits.length <= editsKeptMax ? edits : null;
 }
@@ -25,7 +25,7 @@ export function editsBetween(from: Workflow, to: Workflow): readonly Edit[] | nu
 export function rebased(
   head: Head,
   base: number,
-  mine: readonly Edit[],
+  mine: readonly WorkflowEdit[],
 ): { readonly workflow: Workflow; readonly between: readonly Change[] } {
   const between = changesSince(head, base, mine);
   const edited = applyEdits(head.workflow, mine);
@@ -38,7 +38,7 @@ export function rebased(
   return { workflow: sizedWorkflow(workflow), between };
 }
 
-function changesSince(head: Head, base: number, mine: readonly Edit[]): readonly Change[] {
+function changesSince(head: Head, base: number, mine: readonly WorkflowEdit[]): readonly Change[] {
   if (base > head.revision)
     throw fault("E.REQUEST.INVALID", `body.base is ${base}, and workflow ${head.id} is only at revision ${head.revision}`, {
       path: "body.base",
@@ -52,7 +52,7 @@ function changesSince(head: Head, base: number, mine: readonly Edit[]): readonly
   }
   // Each of theirs with the revision it came by, in one list.
   const theirs = between.flatMap(({ revision, edits }) => (edits ?? []).map((edit, index) => ({ revision, index, edit })));
-  const clashes = conflictsOf(
+  const clashes = findEditConflicts(
     mine,
     theirs.map(({ edit }) => edit),
   );

@@ -1,6 +1,6 @@
 // The routes that hand a workflow out as one file and take it in again, with its versions.
 
-import { canonicalText, checkPackages, checkWorkflow } from "@astraflow/graph";
+import { canonicalJson, checkPackages, checkWorkflow } from "@astraflow/graph";
 import {
   Fault,
   fault,
@@ -130,13 +130,13 @@ function takeIn(call: Call, file: ReadFile, renewed: string | null, now: number,
       revision: 1,
       at: Math.min(Date.parse(one.publishedAt), now),
       by: renewed === null ? one.publishedBy : call.identity.user,
-      digest: digest(canonicalText(definition)),
+      digest: digest(canonicalJson(definition)),
       ...(one.note !== undefined && { note: one.note }),
       workflow: definition,
     });
   }
   const last = versions.at(-1);
-  const isPublished = last !== undefined && last.digest === digest(canonicalText(workflow));
+  const isPublished = last !== undefined && last.digest === digest(canonicalJson(workflow));
   return { workflow, versions, numbers: { version: last?.version ?? 0, publishedRevision: isPublished ? 1 : 0 } };
 }
 

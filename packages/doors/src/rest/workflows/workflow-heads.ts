@@ -2,7 +2,7 @@
 // here; what a route answers is in the files of the routes.
 
 import { type Ask, type DocPut, type DocRow, type Reader, wordsOf } from "@astraflow/engine";
-import { canonicalText, type Edit } from "@astraflow/graph";
+import { canonicalJson, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type Workflow } from "@astraflow/protocol";
 import type { Catalogues } from "../../catalogue.ts";
 import type { Identity } from "../../identity.ts";
@@ -50,7 +50,7 @@ export interface Change {
   readonly by: string;
   readonly at: number;
   /** Null: too many to be kept. */
-  readonly edits: readonly Edit[] | null;
+  readonly edits: readonly WorkflowEdit[] | null;
   /** Word of the key and request that made it. */
   readonly ask?: string;
 }
@@ -197,7 +197,7 @@ function putOf(head: Head, rev: number): DocPut {
 export function askOf(call: Call, digest: (text: string) => string, request: unknown): AskWords | null {
   const key = readIdempotencyKey(call);
   if (key === null) return null;
-  const sum = digest(canonicalText([call.identity.user, request]));
+  const sum = digest(canonicalJson([call.identity.user, request]));
   return { key, digest: sum, word: wordFor("ask", `${call.identity.tenant} ${key} ${sum}`) };
 }
 
@@ -233,7 +233,7 @@ export function nextHead(
   head: Head,
   call: Call,
   now: number,
-  next: { readonly workflow: Workflow; readonly edits: readonly Edit[] | null; readonly ask: AskWords | null },
+  next: { readonly workflow: Workflow; readonly edits: readonly WorkflowEdit[] | null; readonly ask: AskWords | null },
 ): Head {
   const { user: by } = call.identity;
   const { workflow, ask } = next;

@@ -1,6 +1,6 @@
 // What is wrong with a workflow, as a route says it: all of it in a list, or the first of it in a refusal.
 
-import { type CheckOptions, checkWorkflow, resolveWorkflow } from "@astraflow/graph";
+import { checkWorkflow, resolveFromCatalogue, type WorkflowCheckOptions } from "@astraflow/graph";
 import {
   Fault,
   fault,
@@ -16,8 +16,8 @@ import type { Catalogue, Catalogues } from "../../catalogue.ts";
 export const problemsMax = 100;
 
 /** Judged as it would run: with the catalogue's schemas, ports and roles where the author left them out. */
-export const problemsOf = (workflow: Workflow, catalogue: Catalogue, options?: CheckOptions): WorkflowProblem[] =>
-  checkWorkflow(resolveWorkflow(workflow, catalogue), catalogue, options);
+export const problemsOf = (workflow: Workflow, catalogue: Catalogue, options?: WorkflowCheckOptions): WorkflowProblem[] =>
+  checkWorkflow(resolveFromCatalogue(workflow, catalogue), catalogue, options);
 
 export const isError = ({ severity }: WorkflowProblem): boolean => severity === "error";
 

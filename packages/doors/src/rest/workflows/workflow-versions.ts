@@ -1,7 +1,7 @@
 // The routes about published versions. A version is written once, together with its workflow's document, and never again.
 
 import type { DocPut, DocRow } from "@astraflow/engine";
-import { canonicalText } from "@astraflow/graph";
+import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readPublishVersionRequest, type Workflow } from "@astraflow/protocol";
 import type { Catalogue } from "../../catalogue.ts";
 import { type Handler, readLimit } from "../call.ts";
@@ -135,7 +135,7 @@ function versionOf(head: Head, by: string, at: number, digest: (text: string) =>
     revision: head.revision,
     at,
     by,
-    digest: digest(canonicalText(head.workflow)),
+    digest: digest(canonicalJson(head.workflow)),
     ...(note !== undefined && { note }),
     workflow: head.workflow,
   };

@@ -1,6 +1,6 @@
 // The routes about workflows: kept, shown, replaced, deleted, checked. Drafts, versions, files and packages are in files of their own.
 
-import { Fault, fault, readWorkflow, readWorkflowPreview, type Workflow, workflowFaults } from "@astraflow/protocol";
+import { Fault, fault, findWorkflowFaults, readWorkflow, readWorkflowPreview, type Workflow } from "@astraflow/protocol";
 import type { Catalogue } from "../../catalogue.ts";
 import { type Call, type Handler, readBody, readLimit } from "../call.ts";
 import { draftHandlers } from "./workflow-drafts.ts";
@@ -71,7 +71,9 @@ function keepingHandlers({ catalogues }: WorkflowsOptions, heads: Heads): Record
       const workflow = readWorkflow(sent);
       const judge = (catalogue: Catalogue) => ({
         problems:
-          workflow instanceof Fault ? workflowFaults(sent, problemsMax).map(problemIn) : problemsOf(workflow, catalogue, options),
+          workflow instanceof Fault
+            ? findWorkflowFaults(sent, problemsMax).map(problemIn)
+            : problemsOf(workflow, catalogue, options),
         asOf: catalogue.asOf,
       });
       const { problems, asOf } = await judged(catalogues, call.identity.tenant, judge, (verdict) => verdict.problems);

@@ -1,7 +1,7 @@
 // Frames: one try of one iteration of a container. A frame is open while any node of its scope is; when the last has ended well its outputs
 // are its result, when one fails everything inside is cancelled first. What the container makes of that is loops.ts.
 
-import { type Container, frameOutputs, type PlanNode } from "@astraflow/graph";
+import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
@@ -17,7 +17,7 @@ import { spread } from "./spread.ts";
 /** A larger result of a container is refused: it would be carried in its row, and into the parameters of whoever follows. */
 export const resultBytesMax = 2 * 1024 * 1024;
 
-export function containerIn(node: PlanNode): Container {
+export function containerIn(node: PlanNode): ContainerPlan {
   if (node.container === null) throw new Error(`node ${node.id} is no container`);
   return node.container;
 }
@@ -92,7 +92,7 @@ function goOn(
 function succeedFrame(board: Board, tools: Tools, run: RunRow, frame: TaskRow, node: PlanNode, flow: Flow): void {
   const container = containerIn(node);
   const wanted = new Set(container.outputs.map((output) => output.node));
-  const result = JSON.stringify(frameOutputs(container, outcomesIn(board, tools, run, slotOf(frame), wanted)));
+  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(board, tools, run, slotOf(frame), wanted)));
   if (Buffer.byteLength(result) > resultBytesMax) {
     const error = tooLarge(frame, node, `the outputs of iteration ${frameIn(frame).index}`);
     return endHost(board, tools, run, frame, { verdict: "failed", error }, flow);

@@ -1,7 +1,7 @@
 // Containers: which iterations there are, how many of them are open at once, which are tried again, what comes out. The life of a single frame
 // is frames.ts, ending one early inside.ts; what follows from a container's end is settle.ts.
 
-import { holds, itemsOf, type Loop, type PlanNode } from "@astraflow/graph";
+import { type ContainerLoop, isConditionMet, type PlanNode, resolveLoopItems } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { Millis, RunRow, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
@@ -18,7 +18,7 @@ import { type Flow, hasRoom } from "./reach.ts";
 /** A container was reached: its row is `hosting`, its parameters are known. */
 export function openContainer(board: Board, tools: Tools, run: RunRow, row: TaskRow, node: PlanNode, flow: Flow): void {
   const { loop, timeoutMs } = containerIn(node);
-  const items = loop === null || loop.mode === "while" ? null : itemsOf(loop, paramsOfHost(row));
+  const items = loop === null || loop.mode === "while" ? null : resolveLoopItems(loop, paramsOfHost(row));
   if (typeof items === "string") {
     const error = faultOf(row, node, "E.PARAMS.INVALID", `container ${node.id} cannot begin: ${items}`);
     return endHost(board, tools, run, row, { verdict: "failed", error }, flow);
@@ -61,7 +61,8 @@ export function frameEnded(board: Board, tools: Tools, run: RunRow, host: TaskRo
 function iterated(board: Board, tools: Tools, run: RunRow, host: TaskRow, node: PlanNode, frame: TaskRow, flow: Flow): void {
   const { loop: form } = containerIn(node);
   const loop = { ...loopIn(host), lastFrame: lastStep(slotOf(frame)).frame ?? 0 };
-  const goesOn = form?.mode === "while" && form.condition !== null && holds(form.condition, JSON.parse(frame.result ?? "{}"));
+  const goesOn =
+    form?.mode === "while" && form.condition !== null && isConditionMet(form.condition, JSON.parse(frame.result ?? "{}"));
   const count = loop.count + (goesOn ? 1 : 0);
   const after = withState(host, { loop: { ...loop, count } });
   if (!goesOn || count <= form.maxIterations) return advance(board, tools, run, after, node, flow);
@@ -104,14 +105,14 @@ function nextIteration(loop: LoopState, most: number, now: Millis): { index: num
   return { index: loop.next, tries: 0, loop: { ...opened, next: loop.next + 1 } };
 }
 
-function itemAt(form: Loop | null, row: TaskRow, index: number): unknown {
+function itemAt(form: ContainerLoop | null, row: TaskRow, index: number): unknown {
   if (form === null || form.mode === "while") return undefined;
-  const items = itemsOf(form, paramsOfHost(row));
+  const items = resolveLoopItems(form, paramsOfHost(row));
   return typeof items === "string" ? undefined : items[index];
 }
 
 /** Outputs of the iteration before, where iterations follow each other. */
-function lastOf(board: Board, run: RunRow, row: TaskRow, loop: LoopState, form: Loop | null): unknown {
+function lastOf(board: Board, run: RunRow, row: TaskRow, loop: LoopState, form: ContainerLoop | null): unknown {
   if (form === null || form.mode === "map" || loop.lastFrame === undefined) return undefined;
   return JSON.parse(resultOf(board, run, row, loop.lastFrame)) as unknown;
 }

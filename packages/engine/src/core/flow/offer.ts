@@ -1,7 +1,7 @@
 // What a frame offers to the nodes inside: the parameters of its container, its item, its index, what the iteration before brought. Read
 // from rows, and only where a node asks.
 
-import type { FrameValues } from "@astraflow/graph";
+import type { IterationScope } from "@astraflow/graph";
 import type { RunRow, TaskId, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
 import { containerOf, type Slot, taskAt } from "../rows/slot.ts";
@@ -15,7 +15,7 @@ interface FrameParams {
 
 export const frameText = (values: FrameParams): string => JSON.stringify(values);
 
-export class FrameOffer implements FrameValues {
+export class FrameOffer implements IterationScope {
   readonly #board: Board;
   readonly #run: RunRow;
   readonly #scope: Slot;

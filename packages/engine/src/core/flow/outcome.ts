@@ -1,7 +1,7 @@
 // What a result brings besides its status: whether it is what the node promised, what it left with the worker, and what stays of the words
 // of an attempt that is over.
 
-import { type PlanNode, resultsProblem } from "@astraflow/graph";
+import { findResultsProblem, type PlanNode } from "@astraflow/graph";
 import type { ArtifactWord, ResultTask } from "../../command.ts";
 import type { FaultData } from "../../effect.ts";
 import type { Millis, TaskRow } from "../../rows.ts";
@@ -21,7 +21,7 @@ export function unfitResult(node: PlanNode, result: string): FaultData | null {
       details: { node: node.id, bytesMax: resultBytesMax },
     };
   if (node.schema.results === true) return null;
-  const problem = resultsProblem(node, JSON.parse(result));
+  const problem = findResultsProblem(node, JSON.parse(result));
   if (problem === null) return null;
   return { code: "E.RESULT.INVALID", message: problem.message, details: { node: node.id, field: problem.path } };
 }

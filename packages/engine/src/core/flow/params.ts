@@ -1,7 +1,14 @@
 // Parameters as a node gets them: those of a middleware or a call of a host, what a caller may change of them, and whether they are what
 // the node's schema asks for. Values along edges are graph's, those of frames frames.ts's.
 
-import { type KeptPart, keptPartIn, mergeResults, type Plan, type PlanNode, paramsProblem } from "@astraflow/graph";
+import {
+  findParamsProblem,
+  findRemoteValuePart,
+  mergeResults,
+  type Plan,
+  type PlanNode,
+  type RemoteValuePart,
+} from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
@@ -13,10 +20,10 @@ import { errorText } from "./sweep.ts";
 
 /** What is wrong with these parameters; null when nothing is. */
 export function unfitParams(node: PlanNode, params: string): FaultData | null {
-  const part = keptPartIn(params);
+  const part = findRemoteValuePart(params);
   if (part !== null) return unreachablePart(node, part);
   if (node.schema.parameters === true) return null;
-  const problem = paramsProblem(node, JSON.parse(params));
+  const problem = findParamsProblem(node, JSON.parse(params));
   if (problem === null) return null;
   return {
     code: "E.PARAMS.INVALID",
@@ -25,7 +32,7 @@ export function unfitParams(node: PlanNode, params: string): FaultData | null {
   };
 }
 
-const unreachablePart = (node: PlanNode, { field, inside, resourceId }: KeptPart): FaultData => ({
+const unreachablePart = (node: PlanNode, { field, inside, resourceId }: RemoteValuePart): FaultData => ({
   code: "E.PARAMS.INVALID",
   message: `node ${node.id} (${node.label}): ${field} is to be ${inside} of a value that was too large to travel and stayed with its worker; connect the whole value and read it there`,
   details: { node: node.id, field, resource: resourceId },

@@ -1,7 +1,7 @@
 // How a node is reached: its task is born, or the task that joins several branches counts down; a node that a worker runs enters its line,
 // one that other tasks carry out becomes a host and is put on the list of what follows. What an end leads to is settle.ts.
 
-import { frameParams, type Outcome, type Plan, type PlanNode, paramsOf } from "@astraflow/graph";
+import { type NodeOutcome, type Plan, type PlanNode, resolveIterationParams, resolveParams } from "@astraflow/graph";
 import type { RunRow, TaskRow } from "../../rows.ts";
 import type { Board } from "../board/board.ts";
 import { enterLine, keyName } from "../place/line.ts";
@@ -131,10 +131,10 @@ export function paramsIn(
   const outcome = isNear
     ? () => new TaskOutcome(from)
     : outcomesIn(board, tools, run, scope, new Set(node.inputs.map(({ source }) => source)), from);
-  if (scope === topLevel) return JSON.stringify(paramsOf(node, outcome));
+  if (scope === topLevel) return JSON.stringify(resolveParams(node, outcome));
   const { container } = tools.plans.nodeOf(board, run, { id: taskAt(run.id, containerOf(scope)), run: run.id });
   if (container === null) throw new Error(`run ${run.id} has no container for ${scope}`);
-  return JSON.stringify(frameParams(container, node, new FrameOffer(board, run, scope), outcome));
+  return JSON.stringify(resolveIterationParams(container, node, new FrameOffer(board, run, scope), outcome));
 }
 
 /** What nodes of a scope offer, by ordinal. Their rows are read together. */
@@ -145,7 +145,7 @@ export function outcomesIn(
   scope: Slot,
   ordinals: ReadonlySet<number>,
   from: TaskRow | null = null,
-): (ordinal: number) => Outcome | null {
+): (ordinal: number) => NodeOutcome | null {
   if (ordinals.size === 0) return () => null;
   const plan = planAt(board, tools, run, scope);
   const wanted = new Set<number>();
@@ -179,7 +179,7 @@ function sources(plan: Plan, ordinal: number): number[] {
 }
 
 /** Bodies are kept as text and only read where an edge carries a value out of them. */
-export class TaskOutcome implements Outcome {
+export class TaskOutcome implements NodeOutcome {
   readonly #task: TaskRow;
   constructor(task: TaskRow) {
     this.#task = task;

@@ -1,10 +1,10 @@
-import { type PlanNode, planOf } from "@astraflow/graph";
+import { compilePlan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { refsMax, refsOf } from "./refs.ts";
 
 const node = (policy: object = {}): PlanNode =>
-  planOf({
+  compilePlan({
     id: "00000000-0000-4000-8000-000000000999",
     schemaVersion: "2025-10",
     metadata: { name: "n" },

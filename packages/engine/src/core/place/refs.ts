@@ -2,7 +2,7 @@
 // them is found out in pins.ts.
 
 import type { PlanNode } from "@astraflow/graph";
-import { readInstant } from "@astraflow/protocol";
+import { parseInstant } from "@astraflow/protocol";
 import type { Millis } from "../../rows.ts";
 
 /** A resource as its user names it; the owner's name is a hint, the artifact's document knows better. */
@@ -67,6 +67,6 @@ function add(found: Map<string, WantedRef>, value: unknown): void {
 const text = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
 
 function instant(value: unknown): Millis | null {
-  if (typeof value === "string") return readInstant(value);
+  if (typeof value === "string") return parseInstant(value);
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }

@@ -1,6 +1,6 @@
 // What a task needs of a worker, and whether a worker has it. Interned by digest: thousands of tasks share a handful of routes.
 
-import { canonicalText, compareVersions, type PlanNode } from "@astraflow/graph";
+import { canonicalJson, compareVersions, type PlanNode } from "@astraflow/graph";
 import type { WorkerAbout } from "../../command.ts";
 import type { Line, RouteId, Tenant, WorkerId, WorkerRow } from "../../rows.ts";
 
@@ -29,7 +29,7 @@ export function needsOf(tenant: Tenant, node: PlanNode): Needs {
   };
 }
 
-export const needsText = (needs: Needs): string => canonicalText(needs);
+export const needsText = (needs: Needs): string => canonicalJson(needs);
 
 export const lineOf = (route: RouteId, pin: WorkerId | null): Line => (pin === null ? `r|${route}` : `r|${route}|${pin}`);
 
