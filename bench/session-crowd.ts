@@ -4,7 +4,7 @@
 import { randomUUID } from "node:crypto";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { createWorker, HandlerRegistry, type Worker } from "@astraflow/runtime";
+import { createWorker, HandlerRegistry, type SessionWorker } from "@astraflow/runtime";
 
 /** What the crowd is asked for. */
 export interface CrowdAsk {
@@ -19,7 +19,7 @@ export type CrowdWord =
   | { readonly say: "all-ready"; readonly readyAt: readonly number[]; readonly resumed: number }
   | { readonly say: "all-lost" };
 
-const crowd: Worker[] = [];
+const crowd: SessionWorker[] = [];
 const ready = new Set<number>();
 let readyAt: number[] = [];
 let since = performance.now();
@@ -39,26 +39,26 @@ function letIn(ask: CrowdAsk, at: number): void {
       boot: randomUUID(),
       auth: { mode: "token", token: "dev-token" },
     },
-    offer: { maxParallel: 1, runtimes: ["node"], features: [] },
-    shelf: { packages: [], problems: [], handlers: new HandlerRegistry() },
+    capabilities: { maxParallel: 1, runtimes: ["node"], features: [] },
+    loadedPackages: { packages: [], problems: [], handlers: new HandlerRegistry() },
     workRoot: join(tmpdir(), "astra-crowd"),
-    outside: {
+    environment: {
       now: () => performance.now(),
-      wall: () => Date.now(),
-      roll: () => Math.random(),
+      wallClock: () => Date.now(),
+      random: () => Math.random(),
       after(ms, call) {
         const timer = setTimeout(call, ms);
         return () => clearTimeout(timer);
       },
-      soon: (call) => void setImmediate(call),
+      defer: (call) => void setImmediate(call),
     },
-    note(note) {
+    log(note) {
       if (note.event === "ready") return enter(at, note.details?.["isResumed"] === true);
       if (note.event === "lost" || note.event === "reset") leave(at);
     },
   });
   crowd.push(worker);
-  worker.begin();
+  worker.start();
 }
 
 function enter(at: number, isResumed: boolean): void {

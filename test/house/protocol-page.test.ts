@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { sessionLimits } from "@astraflow/doors";
 import { faultCodes, limits } from "@astraflow/protocol";
-import { linkFeatures, linkMoves } from "@astraflow/runtime";
+import { linkFeatures, linkTransitions } from "@astraflow/runtime";
 import { dialectRules } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
 
@@ -28,7 +28,7 @@ describe("the page of the protocol", () => {
     const codes = new Set([...page.matchAll(/`(E\.[A-Z_.]+)`/g)].map(([, code = ""]) => code));
 
     expect(features.toSorted((a, b) => a.localeCompare(b))).toEqual([...linkFeatures].sort((a, b) => a.localeCompare(b)));
-    for (const state of Object.keys(linkMoves)) expect(section("4. The life of a session")).toContain(state);
+    for (const state of Object.keys(linkTransitions)) expect(section("4. The life of a session")).toContain(state);
     expect([...codes].filter((code) => !(code in faultCodes))).toEqual([]);
     expect(codes.size).toBeGreaterThan(10);
   });

@@ -1,10 +1,10 @@
-import type { LinkNote } from "@astraflow/runtime";
+import type { LinkLogEvent } from "@astraflow/runtime";
 import { describe, expect, it } from "vitest";
-import { adviseOn } from "./advice.ts";
+import { adviseOnConnectionFailure } from "./advice.ts";
 
 const known = { urls: ["ws://127.0.0.1:1/ws/worker"], tenant: "acme", tokenFile: "w.token" };
-const lost = (message: string): LinkNote => ({ level: "warn", event: "lost", message });
-const refused = (code: string): LinkNote => ({ level: "warn", event: "refused", message: "no", details: { code } });
+const lost = (message: string): LinkLogEvent => ({ level: "warn", event: "lost", message });
+const refused = (code: string): LinkLogEvent => ({ level: "warn", event: "refused", message: "no", details: { code } });
 
 describe("advice on a session that did not come up", () => {
   it.each([
@@ -17,19 +17,25 @@ describe("advice on a session that did not come up", () => {
     ["socket hang up", "wss://"],
     ["Unexpected server response: 404", "/ws/worker"],
   ])("[W145] names the flag for: %s", (reason, word) => {
-    expect(adviseOn(lost(reason), known)).toContain(word);
+    expect(adviseOnConnectionFailure(lost(reason), known)).toContain(word);
   });
 
   it("[W145] names the token's file and the tenant where the token was refused, and the certificate's name where one is demanded", () => {
-    expect(adviseOn(refused("E.AUTH.INVALID_TOKEN"), known)).toMatch(/"acme" into w\.token/);
-    expect(adviseOn(refused("E.AUTH.INVALID_TOKEN"), { ...known, tokenFile: undefined })).toMatch(/^start it with the token/);
-    expect(adviseOn(refused("E.AUTH.MTLS_REQUIRED"), known)).toMatch(/spiffe:\/\/TRUST-DOMAIN\/tenant\/acme.*--tls-cert/);
+    expect(adviseOnConnectionFailure(refused("E.AUTH.INVALID_TOKEN"), known)).toMatch(/"acme" into w\.token/);
+    expect(adviseOnConnectionFailure(refused("E.AUTH.INVALID_TOKEN"), { ...known, tokenFile: undefined })).toMatch(
+      /^start it with the token/,
+    );
+    expect(adviseOnConnectionFailure(refused("E.AUTH.MTLS_REQUIRED"), known)).toMatch(
+      /spiffe:\/\/TRUST-DOMAIN\/tenant\/acme.*--tls-cert/,
+    );
   });
 
   it("[W145] says nothing where the reason says it all, or where TLS was spoken already", () => {
-    expect(adviseOn(lost("connect ECONNREFUSED 127.0.0.1:1"), known)).toBeUndefined();
-    expect(adviseOn(lost("socket hang up"), { ...known, urls: ["wss://a.example/ws/worker"] })).toBeUndefined();
-    expect(adviseOn(refused("E.SESSION.DENIED"), known)).toBeUndefined();
-    expect(adviseOn({ level: "info", event: "ready", message: "self-signed certificate" }, known)).toBeUndefined();
+    expect(adviseOnConnectionFailure(lost("connect ECONNREFUSED 127.0.0.1:1"), known)).toBeUndefined();
+    expect(adviseOnConnectionFailure(lost("socket hang up"), { ...known, urls: ["wss://a.example/ws/worker"] })).toBeUndefined();
+    expect(adviseOnConnectionFailure(refused("E.SESSION.DENIED"), known)).toBeUndefined();
+    expect(
+      adviseOnConnectionFailure({ level: "info", event: "ready", message: "self-signed certificate" }, known),
+    ).toBeUndefined();
   });
 });

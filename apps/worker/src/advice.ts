@@ -1,13 +1,13 @@
 // What an operator can do about a session that did not come up: from what the link noted and how the worker was started to one
 // sentence for the log. The runtime knows the reason, not the flags.
 
-import type { LinkNote, WorkerNote } from "@astraflow/runtime";
+import type { LinkLogEvent, WorkerLogEvent } from "@astraflow/runtime";
 import type { WorkerConfig } from "./config.ts";
 
-type Known = Pick<WorkerConfig, "urls" | "tenant" | "tokenFile">;
+type AdviceContext = Pick<WorkerConfig, "urls" | "tenant" | "tokenFile">;
 
 /** Reasons as Node, OpenSSL and ws word them. */
-const reasons: readonly { readonly when: RegExp; readonly advice: (known: Known) => string | undefined }[] = [
+const adviceByReason: readonly { readonly when: RegExp; readonly advice: (context: AdviceContext) => string | undefined }[] = [
   { when: /altname|does not match/i, advice: () => "use a name in --url that the scheduler's certificate holds" },
   { when: /key values mismatch/, advice: () => "--tls-cert and --tls-key are not a pair; give a certificate and its own key" },
   {
@@ -30,16 +30,16 @@ const reasons: readonly { readonly when: RegExp; readonly advice: (known: Known)
 ];
 
 /** Undefined where the reason says it all. */
-export function adviseOn(note: LinkNote | WorkerNote, known: Known): string | undefined {
-  if (note.event === "lost") return reasons.find(({ when }) => when.test(note.message))?.advice(known);
-  if (note.event !== "refused") return undefined;
-  switch (note.details?.["code"]) {
+export function adviseOnConnectionFailure(event: LinkLogEvent | WorkerLogEvent, context: AdviceContext): string | undefined {
+  if (event.event === "lost") return adviceByReason.find(({ when }) => when.test(event.message))?.advice(context);
+  if (event.event !== "refused") return undefined;
+  switch (event.details?.["code"]) {
     case "E.AUTH.INVALID_TOKEN":
-      return known.tokenFile === undefined
-        ? `start it with the token that the scheduler knows for tenant "${known.tenant}"`
-        : `put the token that the scheduler knows for tenant "${known.tenant}" into ${known.tokenFile}, which is read again at each handshake`;
+      return context.tokenFile === undefined
+        ? `start it with the token that the scheduler knows for tenant "${context.tenant}"`
+        : `put the token that the scheduler knows for tenant "${context.tenant}" into ${context.tokenFile}, which is read again at each handshake`;
     case "E.AUTH.MTLS_REQUIRED":
-      return `show a certificate for spiffe://TRUST-DOMAIN/tenant/${known.tenant} of an authority that the scheduler trusts, with --tls-cert and --tls-key`;
+      return `show a certificate for spiffe://TRUST-DOMAIN/tenant/${context.tenant} of an authority that the scheduler trusts, with --tls-cert and --tls-key`;
     default:
       return undefined;
   }

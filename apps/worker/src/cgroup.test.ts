@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { Cgroup } from "./cgroup.ts";
+import { CgroupReader } from "./cgroup.ts";
 
 /** A system that consists of these files, and a clock that moves when told. */
 function systemOf(files: Record<string, string>) {
   let now = 0;
-  const cgroup = new Cgroup(
+  const cgroup = new CgroupReader(
     (file) => files[file] ?? null,
     () => now,
   );
@@ -29,7 +29,7 @@ describe("limits of the worker's process", () => {
       [`${v2}/pod/box/memory.stat`]: "anon 10\ninactive_file 300\nactive_file 5\n",
     });
 
-    expect(cgroup.look().memory).toEqual({ usedBytes: 600, limitBytes: 1_000 });
+    expect(cgroup.readUsage().memory).toEqual({ usedBytes: 600, limitBytes: 1_000 });
   });
 
   it("[W130] takes the fullest of the limits above it, wherever the group is mounted", () => {
@@ -43,8 +43,8 @@ describe("limits of the worker's process", () => {
     };
     const contained = { "/proc/self/cgroup": "0::/\n", [`${v2}/memory.max`]: "50\n", [`${v2}/memory.current`]: "10\n" };
 
-    expect(systemOf(nested).cgroup.look().memory).toEqual({ usedBytes: 1_800, limitBytes: 2_000 });
-    expect(systemOf(contained).cgroup.look().memory).toEqual({ usedBytes: 10, limitBytes: 50 });
+    expect(systemOf(nested).cgroup.readUsage().memory).toEqual({ usedBytes: 1_800, limitBytes: 2_000 });
+    expect(systemOf(contained).cgroup.readUsage().memory).toEqual({ usedBytes: 10, limitBytes: 50 });
   });
 
   it("[W130] reads the older interface too, where a huge number means no limit", () => {
@@ -60,11 +60,11 @@ describe("limits of the worker's process", () => {
     };
     const { cgroup, pass } = systemOf(files);
 
-    expect(cgroup.look()).toEqual({ memory: { usedBytes: 400, limitBytes: 800 }, cpu: { limitCores: 0.5 } });
+    expect(cgroup.readUsage()).toEqual({ memory: { usedBytes: 400, limitBytes: 800 }, cpu: { limitCores: 0.5 } });
     pass(1_000);
     files["/sys/fs/cgroup/cpuacct/cpuacct.usage"] = "250000000\n";
     files[`${memory}/memory.limit_in_bytes`] = "9223372036854771712\n";
-    expect(cgroup.look()).toEqual({ cpu: { limitCores: 0.5, usedCores: 0.25 } });
+    expect(cgroup.readUsage()).toEqual({ cpu: { limitCores: 0.5, usedCores: 0.25 } });
   });
 
   it("[W131] counts processor time between two looks against the tightest quota", () => {
@@ -76,16 +76,16 @@ describe("limits of the worker's process", () => {
       [`${v2}/pod/box/cpu.stat`]: "usage_usec 1000000\nuser_usec 1\n",
     });
 
-    expect(cgroup.look().cpu).toEqual({ limitCores: 1.5 });
+    expect(cgroup.readUsage().cpu).toEqual({ limitCores: 1.5 });
     pass(2_000);
     files[`${v2}/pod/box/cpu.stat`] = "usage_usec 2500000\n";
 
-    expect(cgroup.look().cpu).toEqual({ limitCores: 1.5, usedCores: 0.75 });
+    expect(cgroup.readUsage().cpu).toEqual({ limitCores: 1.5, usedCores: 0.75 });
   });
 
   it("[W130] says nothing where nothing is limited or nothing can be read", () => {
     const odd = { ...inGroup, [`${v2}/memory.max`]: "soon\n", [`${v2}/cpu.max`]: "" };
 
-    for (const files of [{}, inGroup, odd]) expect(systemOf(files).cgroup.look()).toEqual({});
+    for (const files of [{}, inGroup, odd]) expect(systemOf(files).cgroup.readUsage()).toEqual({});
   });
 });

@@ -4,40 +4,50 @@ import { readFileSync, statSync } from "node:fs";
 import { hostname } from "node:os";
 import { Fault, formatSettingsFault } from "@astraflow/protocol";
 import pino from "pino";
-import { readConfig } from "./config.ts";
-import { keepInstanceId } from "./instance-id.ts";
-import { type ExitCode, exitCodes, Life } from "./life.ts";
-import { Signals } from "./signals.ts";
-import { describeUsage } from "./usage.ts";
+import { readWorkerConfig } from "./config.ts";
+import { loadOrCreateInstanceId } from "./instance-id.ts";
+import { WorkerApp, type WorkerExitCode, workerExitCodes } from "./life.ts";
+import { ShutdownSignals } from "./signals.ts";
+import { renderHelp } from "./usage.ts";
 
-export async function runWorker(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<ExitCode> {
-  const reading = readConfig({ argv, env, hostname: hostname(), readFile: readText, readInput: () => readText(0), isFolder });
-  if ("problems" in reading) return complain(reading.problems, "astra worker --help");
+export async function runWorker(
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): Promise<WorkerExitCode> {
+  const reading = readWorkerConfig({
+    argv,
+    env,
+    hostname: hostname(),
+    readFile: readText,
+    readInput: () => readText(0),
+    isDirectory,
+  });
+  if ("problems" in reading) return reportProblems(reading.problems, "astra worker --help");
   if (reading.wantsHelp) {
-    process.stdout.write(describeUsage());
-    return exitCodes.ok;
+    process.stdout.write(renderHelp());
+    return workerExitCodes.ok;
   }
-  const { config, remarks } = reading;
-  const instance = keepInstanceId(config.dataDir);
-  if (instance instanceof Fault) return complain([instance.message], "astra worker --data-dir DIR");
+  const { config, warnings } = reading;
+  const instance = loadOrCreateInstanceId(config.dataDir);
+  if (instance instanceof Fault) return reportProblems([instance.message], "astra worker --data-dir DIR");
   const worker = config.instanceId ?? instance;
 
   const log = pino(
     { level: pinoLevel(config.logLevel), base: { tenant: config.tenant, sender: { id: worker }, pid: process.pid } },
     pino.destination({ dest: 2, sync: true }),
   );
-  for (const remark of remarks) log.warn({ event: "config" }, remark);
-  const signals = new Signals();
+  for (const warning of warnings) log.warn({ event: "config" }, warning);
+  const signals = new ShutdownSignals();
   try {
-    return await new Life({ config, instance: worker, log, signals }).run();
+    return await new WorkerApp({ config, instance: worker, log, signals }).run();
   } finally {
     signals.close();
   }
 }
 
-function complain(problems: readonly string[], next: string): ExitCode {
+function reportProblems(problems: readonly string[], next: string): WorkerExitCode {
   process.stderr.write(formatSettingsFault(problems, next));
-  return exitCodes.usage;
+  return workerExitCodes.usage;
 }
 
 function readText(file: string | 0): string | Error {
@@ -48,7 +58,7 @@ function readText(file: string | 0): string | Error {
   }
 }
 
-function isFolder(dir: string): boolean {
+function isDirectory(dir: string): boolean {
   try {
     return statSync(dir).isDirectory();
   } catch {

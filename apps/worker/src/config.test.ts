@@ -1,24 +1,24 @@
 import { describe, expect, it } from "vitest";
-import { readConfig, type Sources, type WorkerConfig } from "./config.ts";
+import { readWorkerConfig, type WorkerConfig, type WorkerSettingSources } from "./config.ts";
 
-const sources = (part: Partial<Sources>): Sources => ({
+const sources = (part: Partial<WorkerSettingSources>): WorkerSettingSources => ({
   argv: [],
   env: {},
   hostname: "box",
   readFile: () => new Error("no such file"),
   readInput: () => "",
-  isFolder: () => true,
+  isDirectory: () => true,
   ...part,
 });
 
-function configOf(part: Partial<Sources>): WorkerConfig {
-  const reading = readConfig(sources(part));
+function configOf(part: Partial<WorkerSettingSources>): WorkerConfig {
+  const reading = readWorkerConfig(sources(part));
   if ("problems" in reading) throw new Error(reading.problems.join("\n"));
   return reading.config;
 }
 
-function problemsOf(part: Partial<Sources>): readonly string[] {
-  const reading = readConfig(sources(part));
+function problemsOf(part: Partial<WorkerSettingSources>): readonly string[] {
+  const reading = readWorkerConfig(sources(part));
   return "problems" in reading ? reading.problems : [];
 }
 
@@ -108,10 +108,12 @@ describe("config of the worker", () => {
   });
 
   it("[W60] remarks on settings that are known and have no effect here", () => {
-    const reading = readConfig(sources({ env: { ASTRA_WORKER_AUTH_TOKEN: "t", ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION: "1" } }));
+    const reading = readWorkerConfig(
+      sources({ env: { ASTRA_WORKER_AUTH_TOKEN: "t", ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION: "1" } }),
+    );
 
     expect(reading).toMatchObject({
-      remarks: [expect.stringContaining("ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION has no effect")],
+      warnings: [expect.stringContaining("ASTRA_WORKER_HANDSHAKE_PROTOCOL_VERSION has no effect")],
     });
   });
 
@@ -197,10 +199,10 @@ describe("config of the worker", () => {
   it("[W61] refuses a packages directory that is named and not there; the default one may be missing", () => {
     const isFolder = () => false;
 
-    expect(problemsOf({ argv: ["--token", "dev-token", "--packages-dir", "pakages"], isFolder })).toEqual([
+    expect(problemsOf({ argv: ["--token", "dev-token", "--packages-dir", "pakages"], isDirectory: isFolder })).toEqual([
       "--packages-dir names pakages, which is no folder; make it, or correct the path",
     ]);
-    expect(problemsOf({ argv: ["--token", "dev-token"], isFolder })).toEqual([]);
+    expect(problemsOf({ argv: ["--token", "dev-token"], isDirectory: isFolder })).toEqual([]);
   });
 
   it("[W61] refuses pauses that contradict each other and files that hold no settings", () => {

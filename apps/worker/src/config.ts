@@ -3,10 +3,10 @@
 
 import { didYouMean, Fault, limits, readJson } from "@astraflow/protocol";
 import { type ResourceSettings, resourceDefaults } from "@astraflow/runtime";
-import { authModeOf, defaultUrl, devToken, findContradictions, type Values } from "./contradictions.ts";
-import { readSetting, type SettingValue } from "./setting-reader.ts";
-import { envPrefix, fileSetting, flagOf, type SettingName, settings } from "./settings.ts";
-import { firstSecret } from "./token-file.ts";
+import { defaultUrl, findSettingConflicts, publicDevToken, resolveAuthMode, type WorkerSettingValues } from "./contradictions.ts";
+import { readSetting, type SettingReadResult } from "./setting-reader.ts";
+import { configFileSetting, envPrefix, type WorkerSettingName, workerFlagOf, workerSettings } from "./settings.ts";
+import { readFirstSecret } from "./token-file.ts";
 
 export interface WorkerConfig {
   /** Replicas of one scheduler; each connection is to the next. */
@@ -45,7 +45,7 @@ export interface WorkerConfig {
   readonly logLevel: string;
 }
 
-export interface Sources {
+export interface WorkerSettingSources {
   readonly argv: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly hostname: string;
@@ -53,78 +53,82 @@ export interface Sources {
   readonly readFile: (file: string) => string | Error;
   /** All of stdin. */
   readonly readInput: () => string | Error;
-  readonly isFolder: (dir: string) => boolean;
+  readonly isDirectory: (dir: string) => boolean;
 }
 
-export type Reading =
+export type WorkerConfigResult =
   /** `remarks`: settings that were given and have no effect here. */
-  | { readonly config: WorkerConfig; readonly remarks: readonly string[]; readonly wantsHelp: boolean }
+  | { readonly config: WorkerConfig; readonly warnings: readonly string[]; readonly wantsHelp: boolean }
   | { readonly problems: readonly string[] };
 
-interface Given {
+interface GivenSetting {
   readonly value: unknown;
   /** How its giver knows it: `--url`, `ASTRA_WORKER_SCHEDULER_WS_URL`, `scheduler_ws_url in worker.json`. */
-  readonly where: string;
+  readonly origin: string;
   readonly isFlag?: boolean;
 }
 
-export function readConfig(sources: Sources): Reading {
+export function readWorkerConfig(sources: WorkerSettingSources): WorkerConfigResult {
   const problems: string[] = [];
   const flags = readFlags(sources.argv, problems);
   const env = readEnv(sources.env, problems);
   const file = readFileSettings(flags.file ?? env.file, sources, problems);
-  const given = new Map<SettingName, Given>([...file, ...env.given, ...flags.given]);
+  const given = new Map<WorkerSettingName, GivenSetting>([...file, ...env.given, ...flags.given]);
 
-  const values = new Map<SettingName, unknown>();
-  const remarks: string[] = [];
-  for (const setting of settings) {
+  const values = new Map<WorkerSettingName, unknown>();
+  const warnings: string[] = [];
+  for (const setting of workerSettings) {
     const one = given.get(setting.name);
     if (one === undefined) continue;
-    const read = readGiven(setting, one, sources);
-    if ("problem" in read) problems.push(`${one.where} ${read.problem}`);
-    else if ("without" in setting) remarks.push(`${one.where} has no effect: ${setting.without}`);
+    const read = readGivenSetting(setting, one, sources);
+    if ("problem" in read) problems.push(`${one.origin} ${read.problem}`);
+    else if ("without" in setting) warnings.push(`${one.origin} has no effect: ${setting.without}`);
     else values.set(setting.name, read.value);
   }
-  if (problems.length === 0) problems.push(...findContradictions(values));
-  const config = configOf(values, { hostname: sources.hostname, tokenFile: tokenFileOf(given.get("AUTH_TOKEN")) });
-  if (flags.wantsHelp) return { config, remarks, wantsHelp: true };
-  return problems.length > 0 ? { problems } : { config, remarks, wantsHelp: false };
+  if (problems.length === 0) problems.push(...findSettingConflicts(values));
+  const config = buildConfig(values, { hostname: sources.hostname, tokenFile: findTokenFile(given.get("AUTH_TOKEN")) });
+  if (flags.wantsHelp) return { config, warnings, wantsHelp: true };
+  return problems.length > 0 ? { problems } : { config, warnings, wantsHelp: false };
 }
 
 /** What the table alone cannot say: where a secret may come from, and whether a folder is there. */
-function readGiven(setting: (typeof settings)[number], { value, isFlag }: Given, sources: Sources): SettingValue {
+function readGivenSetting(
+  setting: (typeof workerSettings)[number],
+  { value, isFlag }: GivenSetting,
+  sources: WorkerSettingSources,
+): SettingReadResult {
   const isToken = setting.name === "AUTH_TOKEN" && isFlag === true && typeof value === "string";
-  const token = isToken ? readTokenWord(value, sources) : { value };
+  const token = isToken ? readTokenFlag(value, sources) : { value };
   const read = "problem" in token ? token : readSetting(setting, token.value);
   // Left to its default the folder may be missing: a worker without packages can still join.
-  if (setting.name === "PACKAGES_DIR" && "value" in read && !sources.isFolder(String(read.value)))
+  if (setting.name === "PACKAGES_DIR" && "value" in read && !sources.isDirectory(String(read.value)))
     return { problem: `names ${String(read.value)}, which is no folder; make it, or correct the path` };
   return read;
 }
 
 /** A command line is readable by everyone on the machine, so no secret is taken from it. */
-function readTokenWord(word: string, sources: Sources): SettingValue {
-  if (word === devToken) return { value: word };
+function readTokenFlag(word: string, sources: WorkerSettingSources): SettingReadResult {
+  if (word === publicDevToken) return { value: word };
   if (word !== "-" && !word.startsWith("@"))
     return {
       problem: `shows the secret to everyone who can list processes; pass @FILE, - for stdin, or set ${envPrefix}AUTH_TOKEN`,
     };
   const text = word === "-" ? sources.readInput() : sources.readFile(word.slice(1));
-  return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: firstSecret(text) };
+  return text instanceof Error ? { problem: `cannot be read: ${text.message}` } : { value: readFirstSecret(text) };
 }
 
-const tokenFileOf = (given: Given | undefined): string | undefined =>
+const findTokenFile = (given: GivenSetting | undefined): string | undefined =>
   given?.isFlag === true && typeof given.value === "string" && given.value.startsWith("@") ? given.value.slice(1) : undefined;
 
-interface Surroundings {
+interface ConfigDefaults {
   readonly hostname: string;
   readonly tokenFile: string | undefined;
 }
 
-function configOf(values: Values, { hostname, tokenFile }: Surroundings): WorkerConfig {
-  const get = <T>(name: SettingName, otherwise: T): T => (values.has(name) ? (values.get(name) as T) : otherwise);
-  const maybe = <T>(name: SettingName): T | undefined => values.get(name) as T | undefined;
-  const mode = authModeOf(values);
+function buildConfig(values: WorkerSettingValues, { hostname, tokenFile }: ConfigDefaults): WorkerConfig {
+  const get = <T>(name: WorkerSettingName, otherwise: T): T => (values.has(name) ? (values.get(name) as T) : otherwise);
+  const maybe = <T>(name: WorkerSettingName): T | undefined => values.get(name) as T | undefined;
+  const mode = resolveAuthMode(values);
   const fingerprint = maybe<string>("AUTH_FINGERPRINT");
   const secret = mode === "token" ? { token: get("AUTH_TOKEN", "") } : { ...(fingerprint !== undefined && { fingerprint }) };
   const [ca, cert, key] = [maybe<string>("CA"), maybe<string>("TLS_CERT"), maybe<string>("TLS_KEY")];
@@ -148,7 +152,7 @@ function configOf(values: Values, { hostname, tokenFile }: Surroundings): Worker
     resources: {
       diskBytesMax: get("RESOURCE_MAX_DISK_BYTES", resourceDefaults.diskBytesMax),
       memBytesMax: get("RESOURCE_MAX_MEM_BYTES", resourceDefaults.memBytesMax),
-      gcMs: get("RESOURCE_GC_INTERVAL_SECONDS", resourceDefaults.gcMs / 1_000) * 1_000,
+      gcIntervalMs: get("RESOURCE_GC_INTERVAL_SECONDS", resourceDefaults.gcIntervalMs / 1_000) * 1_000,
       ttlMs: get("RESOURCE_DEFAULT_TTL_SECONDS", resourceDefaults.ttlMs / 1_000) * 1_000,
       inlineBytesMax: get("INLINE_RESULT_LIMIT_BYTES", resourceDefaults.inlineBytesMax),
     },
@@ -172,14 +176,14 @@ function configOf(values: Values, { hostname, tokenFile }: Surroundings): Worker
   });
 }
 
-interface Flags {
-  readonly given: [SettingName, Given][];
+interface ParsedFlags {
+  readonly given: [WorkerSettingName, GivenSetting][];
   readonly file: string | undefined;
   readonly wantsHelp: boolean;
 }
 
-function readFlags(argv: readonly string[], problems: string[]): Flags {
-  const given: [SettingName, Given][] = [];
+function readFlags(argv: readonly string[], problems: string[]): ParsedFlags {
+  const given: [WorkerSettingName, GivenSetting][] = [];
   let file: string | undefined;
   let wantsHelp = false;
   for (let index = 0; index < argv.length; index++) {
@@ -189,7 +193,7 @@ function readFlags(argv: readonly string[], problems: string[]): Flags {
       wantsHelp = true;
       continue;
     }
-    const setting = settings.find((one) => flag === `--${flagOf(one)}` || flag === `--${kebab(one.name)}`);
+    const setting = workerSettings.find((one) => flag === `--${workerFlagOf(one)}` || flag === `--${toKebabCase(one.name)}`);
     if (setting === undefined && flag !== "--config") {
       problems.push(
         flag.startsWith("-")
@@ -200,33 +204,40 @@ function readFlags(argv: readonly string[], problems: string[]): Flags {
       if (flag.startsWith("-") && inline === undefined && argv[index + 1]?.startsWith("-") === false) index++;
       continue;
     }
-    const isSwitch = setting?.reading.as === "yes-no" && inline === undefined && !isValue(argv[index + 1]);
+    const isSwitch = setting?.reading.as === "yes-no" && inline === undefined && !isBooleanText(argv[index + 1]);
     const value = inline ?? (isSwitch ? "true" : argv[++index]);
     if (value === undefined) problems.push(`${flag} needs a value`);
     else if (setting === undefined) file = value;
-    else given.push([setting.name, { value, where: flag, isFlag: true }]);
+    else given.push([setting.name, { value, origin: flag, isFlag: true }]);
   }
   return { given, file, wantsHelp };
 }
 
-function readEnv(env: Sources["env"], problems: string[]): { given: [SettingName, Given][]; file: string | undefined } {
-  const given: [SettingName, Given][] = [];
+function readEnv(
+  env: WorkerSettingSources["env"],
+  problems: string[],
+): { given: [WorkerSettingName, GivenSetting][]; file: string | undefined } {
+  const given: [WorkerSettingName, GivenSetting][] = [];
   for (const [key, value] of Object.entries(env)) {
-    if (!key.startsWith(envPrefix) || value === undefined || key === `${envPrefix}${fileSetting}`) continue;
-    const setting = settings.find((one) => key === `${envPrefix}${one.name}`);
-    if (setting !== undefined) given.push([setting.name, { value, where: key }]);
+    if (!key.startsWith(envPrefix) || value === undefined || key === `${envPrefix}${configFileSetting}`) continue;
+    const setting = workerSettings.find((one) => key === `${envPrefix}${one.name}`);
+    if (setting !== undefined) given.push([setting.name, { value, origin: key }]);
     else
       problems.push(
         `${key} is not a setting of the worker${didYouMean(
           variableByFlag.get(key) ?? key,
-          settings.map((one) => `${envPrefix}${one.name}`),
+          workerSettings.map((one) => `${envPrefix}${one.name}`),
         )}`,
       );
   }
-  return { given, file: env[`${envPrefix}${fileSetting}`] };
+  return { given, file: env[`${envPrefix}${configFileSetting}`] };
 }
 
-function readFileSettings(file: string | undefined, sources: Sources, problems: string[]): [SettingName, Given][] {
+function readFileSettings(
+  file: string | undefined,
+  sources: WorkerSettingSources,
+  problems: string[],
+): [WorkerSettingName, GivenSetting][] {
   if (file === undefined) return [];
   const text = sources.readFile(file);
   if (text instanceof Error) {
@@ -238,15 +249,15 @@ function readFileSettings(file: string | undefined, sources: Sources, problems: 
     problems.push(`the config file ${file} must hold a JSON object`);
     return [];
   }
-  const given: [SettingName, Given][] = [];
+  const given: [WorkerSettingName, GivenSetting][] = [];
   for (const [key, one] of Object.entries(value)) {
-    const setting = settings.find((candidate) => plain(candidate.name) === plain(key));
-    if (setting !== undefined) given.push([setting.name, { value: one, where: `${key} in ${file}` }]);
+    const setting = workerSettings.find((candidate) => normalizeName(candidate.name) === normalizeName(key));
+    if (setting !== undefined) given.push([setting.name, { value: one, origin: `${key} in ${file}` }]);
     else
       problems.push(
         `${key} in ${file} is not a setting of the worker${didYouMean(
           key.toLowerCase(),
-          settings.map((candidate) => candidate.name.toLowerCase()),
+          workerSettings.map((candidate) => candidate.name.toLowerCase()),
         )}`,
       );
   }
@@ -255,13 +266,13 @@ function readFileSettings(file: string | undefined, sources: Sources, problems: 
 
 /** Whoever knows the flag --token looks for ASTRA_WORKER_TOKEN. */
 const variableByFlag = new Map(
-  settings.map((one) => [`${envPrefix}${flagOf(one).toUpperCase().replaceAll("-", "_")}`, `${envPrefix}${one.name}`]),
+  workerSettings.map((one) => [`${envPrefix}${workerFlagOf(one).toUpperCase().replaceAll("-", "_")}`, `${envPrefix}${one.name}`]),
 );
-const knownFlags = [...settings.map((one) => `--${flagOf(one)}`), "--config", "--help"];
-const kebab = (name: string) => name.toLowerCase().replaceAll("_", "-");
+const knownFlags = [...workerSettings.map((one) => `--${workerFlagOf(one)}`), "--config", "--help"];
+const toKebabCase = (name: string) => name.toLowerCase().replaceAll("_", "-");
 /** scheduler_ws_url, schedulerWsUrl and SCHEDULER_WS_URL are one name. */
-const plain = (name: string) => name.toLowerCase().replace(/[-_]/g, "");
-const isValue = (word: string | undefined) => word === "true" || word === "false";
+const normalizeName = (name: string) => name.toLowerCase().replace(/[-_]/g, "");
+const isBooleanText = (word: string | undefined) => word === "true" || word === "false";
 
 function splitOnce(text: string, mark: string): [string, string | undefined] {
   const at = text.indexOf(mark);

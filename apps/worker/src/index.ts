@@ -1,10 +1,10 @@
 // The worker program, for whoever starts it: the command line loads this by name. This is the only entrance.
 
 import { runWorker } from "./command.ts";
-import { flagOf, type Setting, settings } from "./settings.ts";
+import { type WorkerSetting, workerFlagOf, workerSettings } from "./settings.ts";
 
 /** A command of the `astra` program. */
-export interface Command {
+export interface WorkerProgram {
   readonly name: string;
   readonly flags: readonly {
     readonly flag: string;
@@ -16,12 +16,12 @@ export interface Command {
   run(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): Promise<number>;
 }
 
-export const workerCommand: Command = {
+export const workerCommand: WorkerProgram = {
   name: "worker",
-  flags: (settings as readonly Setting[])
+  flags: (workerSettings as readonly WorkerSetting[])
     .filter((setting) => setting.without === undefined)
     .map((setting) => ({
-      flag: `--${flagOf(setting)}`,
+      flag: `--${workerFlagOf(setting)}`,
       env: `ASTRA_WORKER_${setting.name}`,
       help: setting.help,
       ...(setting.reading.as === "one-of" && { values: setting.reading.words }),

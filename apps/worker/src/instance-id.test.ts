@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { Fault } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { instanceIdFile, keepInstanceId } from "./instance-id.ts";
+import { instanceIdFile, loadOrCreateInstanceId } from "./instance-id.ts";
 
 const roots: string[] = [];
 afterEach(async () => {
@@ -21,10 +21,10 @@ describe("identity of the worker", () => {
   it("[W62] is made once, kept in the data directory, and the same ever after", () => {
     const dir = path.join(makeRoot(), "deep", "var");
 
-    const made = keepInstanceId(dir);
+    const made = loadOrCreateInstanceId(dir);
 
     expect(made).toMatch(/^[0-9a-f-]{36}$/);
-    expect(keepInstanceId(dir)).toBe(made);
+    expect(loadOrCreateInstanceId(dir)).toBe(made);
     expect(readFileSync(path.join(dir, instanceIdFile), "utf8")).toBe(`${String(made)}\n`);
     expect(readdirSync(dir)).toEqual([instanceIdFile]);
   });
@@ -33,7 +33,7 @@ describe("identity of the worker", () => {
     const dir = makeRoot();
     writeFileSync(path.join(dir, instanceIdFile), "6b0e-c1\n");
 
-    expect(keepInstanceId(dir)).toBe("6b0e-c1");
+    expect(loadOrCreateInstanceId(dir)).toBe("6b0e-c1");
   });
 
   it("[W62] is never replaced behind the operator's back: a damaged file is named", () => {
@@ -41,7 +41,7 @@ describe("identity of the worker", () => {
     for (const damaged of ["", "two\nlines", "a".repeat(200), "../x"]) {
       writeFileSync(path.join(dir, instanceIdFile), damaged);
 
-      const problem = keepInstanceId(dir);
+      const problem = loadOrCreateInstanceId(dir);
 
       expect(problem).toBeInstanceOf(Fault);
       expect(String((problem as Fault).message)).toContain(path.join(dir, instanceIdFile));
@@ -53,7 +53,7 @@ describe("identity of the worker", () => {
     const file = path.join(makeRoot(), "file");
     writeFileSync(file, "");
 
-    const problem = keepInstanceId(path.join(file, "var"));
+    const problem = loadOrCreateInstanceId(path.join(file, "var"));
 
     expect((problem as Fault).message).toContain(`the data directory ${path.join(file, "var")} cannot be used`);
     expect(existsSync(path.join(file, "var"))).toBe(false);

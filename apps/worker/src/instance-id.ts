@@ -4,20 +4,20 @@ import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, linkSync, openSync, readFileSync, unlinkSync, writeSync } from "node:fs";
 import path from "node:path";
 import { type Fault, fault } from "@astraflow/protocol";
-import { makeFolder } from "@astraflow/runtime";
+import { createDirectory } from "@astraflow/runtime";
 
 export const instanceIdFile = "worker_instance_id";
-const form = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
+const instanceIdPattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$/;
 
 /** Reads the identity from the data directory, or makes it there. Two processes that start at once get the same one. */
-export function keepInstanceId(dataDir: string): string | Fault {
+export function loadOrCreateInstanceId(dataDir: string): string | Fault {
   const file = path.join(dataDir, instanceIdFile);
   try {
-    makeFolder(dataDir);
-    const kept = readKept(file);
-    if (kept === undefined) makeFile(dataDir, file, randomUUID());
-    const id = kept ?? readKept(file) ?? "";
-    if (form.test(id)) return id;
+    createDirectory(dataDir);
+    const kept = readInstanceId(file);
+    if (kept === undefined) createInstanceIdFile(dataDir, file, randomUUID());
+    const id = kept ?? readInstanceId(file) ?? "";
+    if (instanceIdPattern.test(id)) return id;
     return fault("E.CONFIG.INVALID", `${file} does not hold an identity; remove it to get a new one, or put the old one back`);
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
@@ -25,17 +25,17 @@ export function keepInstanceId(dataDir: string): string | Fault {
   }
 }
 
-function readKept(file: string): string | undefined {
+function readInstanceId(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").trim();
   } catch (thrown) {
-    if (codeOf(thrown) === "ENOENT") return undefined;
+    if (errorCodeOf(thrown) === "ENOENT") return undefined;
     throw thrown;
   }
 }
 
 /** Written aside, flushed, then given its name: a crash leaves the old state or the new one, and the first of two writers wins. */
-function makeFile(dataDir: string, file: string, id: string): void {
+function createInstanceIdFile(dataDir: string, file: string, id: string): void {
   const aside = `${file}.${randomUUID()}`;
   const handle = openSync(aside, "wx", 0o600);
   try {
@@ -47,7 +47,7 @@ function makeFile(dataDir: string, file: string, id: string): void {
   try {
     linkSync(aside, file);
   } catch (thrown) {
-    if (codeOf(thrown) !== "EEXIST") throw thrown;
+    if (errorCodeOf(thrown) !== "EEXIST") throw thrown;
   } finally {
     unlinkSync(aside);
   }
@@ -59,6 +59,6 @@ function makeFile(dataDir: string, file: string, id: string): void {
   }
 }
 
-function codeOf(thrown: unknown): unknown {
+function errorCodeOf(thrown: unknown): unknown {
   return thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
 }

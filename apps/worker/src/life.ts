@@ -7,50 +7,56 @@ import { hostname } from "node:os";
 import path from "node:path";
 import { performance } from "node:perf_hooks";
 import { type FaultSummary, formatFault } from "@astraflow/protocol";
-import { type Announced, type LinkNote, type Outside, openOutboxFolder, type WorkerNote } from "@astraflow/runtime";
+import {
+  type DrainThresholds,
+  type LinkLogEvent,
+  openOutboxFile,
+  type WorkerEnvironment,
+  type WorkerLogEvent,
+} from "@astraflow/runtime";
 import type { Logger } from "pino";
-import { adviseOn } from "./advice.ts";
-import { Cgroup } from "./cgroup.ts";
+import { adviseOnConnectionFailure } from "./advice.ts";
+import { CgroupReader } from "./cgroup.ts";
 import type { WorkerConfig } from "./config.ts";
-import { Meter } from "./meter.ts";
-import { NoteLevels } from "./note-level.ts";
-import type { Signals } from "./signals.ts";
-import { type Staffed, staff } from "./staff.ts";
-import { openStatusListener, type StatusListener } from "./status-listener.ts";
+import { WorkerMetrics } from "./meter.ts";
+import { LogLevelPolicy } from "./note-level.ts";
+import type { ShutdownSignals } from "./signals.ts";
+import { type LoadedWorker, loadWorker } from "./staff.ts";
+import { openStatusServer, type StatusServer } from "./status-listener.ts";
 import { readTlsFiles } from "./tls-files.ts";
 import { TokenFile } from "./token-file.ts";
-import { VitalsReader } from "./vitals.ts";
+import { WorkerHealthReader } from "./vitals.ts";
 
 /**
  * 0 all well, 1 what it found or loaded cannot be used, or cut short by a second signal, 2 wrong settings, 4 refused by the scheduler: what
  * these say of every other command.
  */
-export const exitCodes = { ok: 0, failed: 1, usage: 2, notAllowed: 4 } as const;
-export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+export const workerExitCodes = { ok: 0, failed: 1, usage: 2, notAllowed: 4 } as const;
+export type WorkerExitCode = (typeof workerExitCodes)[keyof typeof workerExitCodes];
 
 /** A handler that ignores its signal would keep the process alive after its worker has ended. */
-const lingerMs = 500;
+const exitDelayMs = 500;
 
-export interface LifeOptions {
+export interface WorkerAppOptions {
   readonly config: WorkerConfig;
   readonly instance: string;
   readonly log: Logger;
-  readonly signals: Signals;
+  readonly signals: ShutdownSignals;
 }
 
-export class Life {
-  readonly #options: LifeOptions;
+export class WorkerApp {
+  readonly #options: WorkerAppOptions;
   readonly #boot = randomUUID();
-  readonly #levels = new NoteLevels();
-  readonly #meter = new Meter();
-  readonly #vitals: VitalsReader;
+  readonly #logLevels = new LogLevelPolicy();
+  readonly #metrics = new WorkerMetrics();
+  readonly #health: WorkerHealthReader;
   readonly #token: TokenFile;
-  #staffed: Staffed | undefined;
-  #listener: StatusListener | undefined;
+  #loadedWorker: LoadedWorker | undefined;
+  #statusServer: StatusServer | undefined;
   #hasBeenReady = false;
-  #code: ExitCode = exitCodes.ok;
+  #exitCode: WorkerExitCode = workerExitCodes.ok;
 
-  constructor(options: LifeOptions) {
+  constructor(options: WorkerAppOptions) {
     this.#options = options;
     this.#token = new TokenFile({
       auth: options.config.auth,
@@ -59,86 +65,87 @@ export class Life {
       warn: (message) => options.log.warn({ event: "token" }, message),
     });
     const { dataDir, drainMemoryPct, drainDiskPct } = options.config;
-    this.#vitals = new VitalsReader({
+    this.#health = new WorkerHealthReader({
       dataDir,
       drainMemoryPct,
       drainDiskPct,
-      cgroup: new Cgroup(readSystemFile, realOutside.now),
-      now: realOutside.now,
-      heapPct: () => this.#staffed?.heapPct() ?? null,
-      lagMs: () => this.#staffed?.lagMs() ?? null,
+      cgroup: new CgroupReader(readSystemFile, realEnvironment.now),
+      now: realEnvironment.now,
+      heapPct: () => this.#loadedWorker?.heapPct() ?? null,
+      lagMs: () => this.#loadedWorker?.lagMs() ?? null,
     });
   }
 
-  async run(): Promise<ExitCode> {
-    const staffed = await this.#staff();
-    if (staffed === null) return this.#end();
-    this.#obeySignals(staffed);
-    if (!(await this.#listen(staffed))) staffed.worker.stop();
-    else if (staffed.worker.view.phase !== "CLOSED") staffed.worker.begin();
-    await staffed.worker.closed;
-    await this.#listener?.close();
-    if (staffed.isStuck()) {
+  async run(): Promise<WorkerExitCode> {
+    const loaded = await this.#loadWorker();
+    if (loaded === null) return this.#exit();
+    this.#handleSignals(loaded);
+    if (!(await this.#openStatusServer(loaded))) loaded.worker.stop();
+    else if (loaded.worker.status.phase !== "CLOSED") loaded.worker.start();
+    await loaded.worker.closed;
+    await this.#statusServer?.close();
+    if (loaded.isStuck()) {
       const message = "a handler sits in a call into the system and cannot be ended; the process kills itself";
       this.#options.log.error({ event: "stuck" }, message);
       process.kill(process.pid, "SIGKILL");
     }
-    return this.#end();
+    return this.#exit();
   }
 
   /** Null where a signal came first, for a package may take its time to load, or for ever; or where one ended the thread that loads. */
-  async #staff(): Promise<Staffed | null> {
+  async #loadWorker(): Promise<LoadedWorker | null> {
     const { config, instance, log, signals } = this.#options;
     const options = {
-      ...fixedOptions(config, { instance, boot: this.#boot, token: this.#token }),
-      vitals: (announced: Announced) => this.#vitals.read(announced),
-      count: (counter: Parameters<Meter["count"]>[0]) => this.#meter.count(counter),
-      ended: (nodeType: string, ms: number) => this.#meter.observe(nodeType, ms),
-      note: (note: LinkNote | WorkerNote) => this.#hear(note),
+      ...buildWorkerOptions(config, { instance, boot: this.#boot, token: this.#token }),
+      readHealth: (thresholds: DrainThresholds) => this.#health.read(thresholds),
+      incrementCounter: (counter: Parameters<WorkerMetrics["increment"]>[0]) => this.#metrics.increment(counter),
+      attemptEnded: (nodeType: string, ms: number) => this.#metrics.observeDuration(nodeType, ms),
+      log: (event: LinkLogEvent | WorkerLogEvent) => this.#handleLogEvent(event),
     };
     try {
-      this.#staffed = (await Promise.race([staff(config, options), signals.first()])) ?? undefined;
+      this.#loadedWorker = (await Promise.race([loadWorker(config, options), signals.waitForFirst()])) ?? undefined;
     } catch (problem) {
       const message = problem instanceof Error ? problem.message : String(problem);
-      this.#complain(exitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
+      this.#failWith(workerExitCodes.failed, { code: "E.PKG.INVALID", message, suggestion: "astra worker --packages-dir DIR" });
     }
-    if (this.#staffed === undefined) return null;
-    for (const { dir, code, message } of this.#staffed.packageProblems()) log.error({ event: "package", dir, code }, message);
-    const packages = this.#staffed.packages().map(({ name, version }) => `${name} ${version}`);
+    if (this.#loadedWorker === undefined) return null;
+    for (const { dir, code, message } of this.#loadedWorker.packageProblems())
+      log.error({ event: "package", dir, code }, message);
+    const packages = this.#loadedWorker.packages().map(({ name, version }) => `${name} ${version}`);
     log.info({ event: "packages", packages }, "packages are loaded");
-    return this.#staffed;
+    return this.#loadedWorker;
   }
 
-  #obeySignals({ worker }: Staffed): void {
+  #handleSignals({ worker }: LoadedWorker): void {
     const { config, log, signals } = this.#options;
-    signals.hear((count, signal) => {
+    signals.onSignal((count, signal) => {
       log.info({ event: "signal", signal }, count === 1 ? "draining; a second signal ends at once" : "ending at once");
-      if (count === 1) return worker.leave(config.graceMs);
-      this.#code = exitCodes.failed;
+      if (count === 1) return worker.drain(config.graceMs);
+      this.#exitCode = workerExitCodes.failed;
       worker.stop();
     });
   }
 
   /** False where it was asked to listen and cannot. */
-  async #listen({ worker, packages, packageProblems }: Staffed): Promise<boolean> {
+  async #openStatusServer({ worker, packages, packageProblems }: LoadedWorker): Promise<boolean> {
     const { config, instance } = this.#options;
     const { metricsListen, name, tenant, version } = config;
     if (metricsListen === undefined) return true;
     try {
-      this.#listener = await openStatusListener(metricsListen, {
-        about: { worker: instance, name, tenant, version, boot: this.#boot },
-        meter: this.#meter,
+      this.#statusServer = await openStatusServer(metricsListen, {
+        identity: { worker: instance, name, tenant, version, boot: this.#boot },
+        metrics: this.#metrics,
         packages,
         packageProblems,
         inventory: () => worker.inventory(),
         isOutboxWritable: () => worker.isOutboxWritable,
-        vitals: () => this.#vitals.read(),
+        readHealth: () => this.#health.read(),
       });
       return true;
     } catch (problem) {
       const reason = problem instanceof Error ? problem.message : String(problem);
       const message = `--metrics-listen ${metricsListen.host}:${metricsListen.port} cannot be used: ${reason}`;
-      this.#complain(exitCodes.usage, {
+      this.#failWith(workerExitCodes.usage, {
         code: "E.CONFIG.INVALID",
         message,
         suggestion: "astra worker --metrics-listen 127.0.0.1:0",
@@ -147,42 +154,46 @@ export class Life {
     }
   }
 
-  #hear(note: LinkNote | WorkerNote): void {
+  #handleLogEvent(event: LinkLogEvent | WorkerLogEvent): void {
     const { config, instance, log } = this.#options;
-    const url = note.event === "lost" || note.event === "refused" ? { url: config.urls.join(",") } : {};
-    const advice = adviseOn(note, config);
-    const details = { ...note.details, ...url, ...(advice !== undefined && { try: advice }) };
-    log[this.#levels.levelOf(note)]({ event: note.event, ...details }, note.message);
-    if (note.event === "ready" && !this.#hasBeenReady) {
+    const url = event.event === "lost" || event.event === "refused" ? { url: config.urls.join(",") } : {};
+    const advice = adviseOnConnectionFailure(event, config);
+    const details = { ...event.details, ...url, ...(advice !== undefined && { try: advice }) };
+    log[this.#logLevels.levelOf(event)]({ event: event.event, ...details }, event.message);
+    if (event.event === "ready" && !this.#hasBeenReady) {
       this.#hasBeenReady = true;
-      const metrics = this.#listener === undefined ? {} : { metrics: this.#listener.url };
+      const metrics = this.#statusServer === undefined ? {} : { metrics: this.#statusServer.url };
       const ready = { ready: true, worker: instance, name: config.name, pid: process.pid, ...metrics };
       process.stdout.write(`${JSON.stringify(ready)}\n`);
     }
-    if (note.event === "outbox-damaged") this.#complain(exitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: note.message });
-    const refusal = note.event === "refused" ? String(note.details?.["code"]) : "";
+    if (event.event === "outbox-damaged")
+      this.#failWith(workerExitCodes.failed, { code: "E.OUTBOX.DAMAGED", message: event.message });
+    const refusal = event.event === "refused" ? String(event.details?.["code"]) : "";
     if (config.endOnAuthError && refusal.startsWith("E.AUTH.")) {
-      const message = `the scheduler refused this worker: ${note.message}`;
-      this.#complain(exitCodes.notAllowed, { code: refusal, message, suggestion: advice });
+      const message = `the scheduler refused this worker: ${event.message}`;
+      this.#failWith(workerExitCodes.notAllowed, { code: refusal, message, suggestion: advice });
       // Not from inside the link's own move.
-      queueMicrotask(() => this.#staffed?.worker.stop());
+      queueMicrotask(() => this.#loadedWorker?.worker.stop());
     }
   }
 
-  #complain(code: ExitCode, words: FaultSummary): void {
-    this.#code = code;
+  #failWith(code: WorkerExitCode, words: FaultSummary): void {
+    this.#exitCode = code;
     process.stderr.write(formatFault(words));
   }
 
   /** The process ends by itself once nothing holds it, and by force where something does. */
-  #end(): ExitCode {
-    const code = this.#code;
-    setTimeout(() => process.exit(code), lingerMs).unref();
+  #exit(): WorkerExitCode {
+    const code = this.#exitCode;
+    setTimeout(() => process.exit(code), exitDelayMs).unref();
     return code;
   }
 }
 
-function fixedOptions(config: WorkerConfig, { instance, boot, token }: { instance: string; boot: string; token: TokenFile }) {
+function buildWorkerOptions(
+  config: WorkerConfig,
+  { instance, boot, token }: { instance: string; boot: string; token: TokenFile },
+) {
   const { tenant, name, version, maxParallel, runtimes, features, perNodeLimits, pool, tags } = config;
   return {
     url: config.urls,
@@ -198,7 +209,7 @@ function fixedOptions(config: WorkerConfig, { instance, boot, token }: { instanc
         return token.auth;
       },
     },
-    offer: {
+    capabilities: {
       maxParallel,
       runtimes,
       features,
@@ -206,15 +217,15 @@ function fixedOptions(config: WorkerConfig, { instance, boot, token }: { instanc
       ...(pool && { pool }),
       ...(tags && { tags }),
     },
-    outbox: openOutboxFolder(config.dataDir, `outbox-${identityDigest(tenant, instance)}.journal`),
+    outbox: openOutboxFile(config.dataDir, `outbox-${identityDigest(tenant, instance)}.journal`),
     workRoot: path.join(config.dataDir, "work"),
     resourceDir: path.join(config.dataDir, `resources-${identityDigest(tenant, instance)}`),
     resources: config.resources,
-    outside: realOutside,
+    environment: realEnvironment,
     tls: () => readTlsFiles(config.tls),
     settings: {
       backoff: config.backoff,
-      acceptWaitMs: config.acceptWaitMs,
+      acceptTimeoutMs: config.acceptWaitMs,
       heartbeatMs: config.heartbeatMs,
       windowDefault: config.window,
     },
@@ -229,15 +240,15 @@ function identityDigest(tenant: string, instance: string): string {
     .slice(0, 16);
 }
 
-const realOutside: Outside = {
+const realEnvironment: WorkerEnvironment = {
   now: () => performance.now(),
-  wall: () => Date.now(),
-  roll: () => Math.random(),
+  wallClock: () => Date.now(),
+  random: () => Math.random(),
   after(ms, call) {
     const timer = setTimeout(call, ms);
     return () => clearTimeout(timer);
   },
-  soon: (call) => void setImmediate(call),
+  defer: (call) => void setImmediate(call),
 };
 
 function readTextFile(file: string): string | Error {

@@ -7,7 +7,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
-import { TinyScheduler } from "../test/tiny-scheduler.ts";
+import { StubScheduler } from "../test/tiny-scheduler.ts";
 import { workerCommand } from "./index.ts";
 
 const main = fileURLToPath(new URL("./main.ts", import.meta.url));
@@ -74,8 +74,8 @@ function makePackage(code: string): string {
   return root;
 }
 
-async function scheduler(): Promise<TinyScheduler> {
-  const one = await TinyScheduler.open();
+async function scheduler(): Promise<StubScheduler> {
+  const one = await StubScheduler.open();
   endings.push(() => one.close());
   return one;
 }
@@ -90,7 +90,7 @@ describe("the worker program", () => {
     const instance = readFileSync(path.join(started.dataDir, "worker_instance_id"), "utf8").trim();
     expect(ready).toEqual({ ready: true, worker: instance, name: "box", pid: started.child.pid });
 
-    const feedback = door.next("biz.exec.feedback");
+    const feedback = door.nextFrame("biz.exec.feedback");
     door.dispatch("t1", "demo.delay", { durationMs: 150, text: "finished" });
     await feedback;
     started.child.kill("SIGTERM");
@@ -98,7 +98,7 @@ describe("the worker program", () => {
 
     expect(code).toBe(0);
     expect(stdout.trim().split("\n")).toHaveLength(1);
-    const result = door.seen.find((frame) => frame.type === "biz.exec.result");
+    const result = door.receivedFrames.find((frame) => frame.type === "biz.exec.result");
     expect(result?.payload).toMatchObject({ task_id: "t1", status: "SUCCEEDED", result: { text: "finished" } });
     const events = stderr
       .trim()
@@ -116,15 +116,15 @@ describe("the worker program", () => {
     const ways = [{ ASTRA_WORKER_TRANSPORT: "websocket" }, { ASTRA_WORKER_CONFIG_FILE: file }];
 
     for (const env of ways) {
-      door.seen.length = 0;
-      const beat = door.next("control.heartbeat");
+      door.receivedFrames.length = 0;
+      const beat = door.nextFrame("control.heartbeat");
       const started = start(usual(door.url), undefined, env);
       await started.line();
       await beat;
       started.child.kill("SIGTERM");
       await started.ended();
 
-      const types = door.seen.map(({ type }) => type).filter((type) => type !== "control.ack");
+      const types = door.receivedFrames.map(({ type }) => type).filter((type) => type !== "control.ack");
       expect(types.slice(0, 3)).toEqual(["control.handshake", "control.register", "control.heartbeat"]);
     }
     const { code, stderr } = await start(usual(door.url), undefined, { ASTRA_WORKER_TRANSPORT: "redis" }).ended();
@@ -136,7 +136,7 @@ describe("the worker program", () => {
     const door = await scheduler();
     const started = start([...usual(door.url), "--grace", "1"]);
     await started.line();
-    const feedback = door.next("biz.exec.feedback");
+    const feedback = door.nextFrame("biz.exec.feedback");
     door.dispatch("t1", "demo.delay", { durationMs: 600_000 });
     await feedback;
 
@@ -144,17 +144,17 @@ describe("the worker program", () => {
     const { code } = await started.ended();
 
     expect(code).toBe(0);
-    expect(door.seen.at(-1)).toMatchObject({ type: "biz.exec.error", payload: { code: "E.RUNNER.CANCELLED" } });
+    expect(door.receivedFrames.at(-1)).toMatchObject({ type: "biz.exec.error", payload: { code: "E.RUNNER.CANCELLED" } });
   });
 
   it("[W63] ends at once at the second signal", async () => {
     const door = await scheduler();
     const started = start(usual(door.url));
     await started.line();
-    const feedback = door.next("biz.exec.feedback");
+    const feedback = door.nextFrame("biz.exec.feedback");
     door.dispatch("t1", "demo.delay", { durationMs: 600_000 });
     await feedback;
-    const goodbye = door.next("control.heartbeat");
+    const goodbye = door.nextFrame("control.heartbeat");
     started.child.kill("SIGTERM");
     await goodbye;
 
@@ -164,7 +164,7 @@ describe("the worker program", () => {
   });
 
   it("[W63] ends at SIGTERM while the scheduler is not there", async () => {
-    const door = await TinyScheduler.open();
+    const door = await StubScheduler.open();
     await door.close();
     const started = start(usual(door.url));
     await once(started.child.stderr as NonNullable<ChildProcess["stderr"]>, "data");
@@ -217,26 +217,26 @@ describe("the worker program", () => {
 
   it("[W83] killed between a task's end and the ack, sends the result again after its next start and does not run the task again", async () => {
     const door = await scheduler();
-    door.isAckingWords = false;
+    door.isAckingResults = false;
     const first = start(usual(door.url));
     await first.line();
-    const result = door.next("biz.exec.result");
+    const result = door.nextFrame("biz.exec.result");
     door.dispatch("t1", "demo.delay", { durationMs: 1, text: "once" });
     const sent = await result;
     first.child.kill("SIGKILL");
     await first.ended();
-    const before = door.seen.length;
+    const before = door.receivedFrames.length;
 
-    door.isAckingWords = true;
-    const [register, again] = [door.next("control.register"), door.next("biz.exec.result")];
+    door.isAckingResults = true;
+    const [register, again] = [door.nextFrame("control.register"), door.nextFrame("biz.exec.result")];
     const second = start(usual(door.url), first.dataDir);
     expect((await register).payload["running"]).toEqual([{ task_id: "t1", fence: 1 }]);
     expect(await again).toMatchObject({ id: sent.id, payload: sent.payload });
     second.child.kill("SIGTERM");
     expect((await second.ended()).code).toBe(0);
 
-    expect(door.seen.slice(before).filter((frame) => frame.type.startsWith("biz."))).toHaveLength(1);
-    const third = door.next("control.register");
+    expect(door.receivedFrames.slice(before).filter((frame) => frame.type.startsWith("biz."))).toHaveLength(1);
+    const third = door.nextFrame("control.register");
     start(usual(door.url), first.dataDir);
     expect((await third).payload["running"]).toEqual([]);
   });
@@ -246,7 +246,7 @@ describe("the worker program", () => {
     const first = start(usual(door.url));
     await first.line();
     for (const task of ["t1", "t2"]) {
-      const result = door.next("biz.exec.result");
+      const result = door.nextFrame("biz.exec.result");
       door.dispatch(task, "demo.text", { text: "x" });
       await result;
     }

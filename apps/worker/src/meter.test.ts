@@ -1,14 +1,14 @@
 import { expect, it } from "vitest";
-import { Meter } from "./meter.ts";
+import { WorkerMetrics } from "./meter.ts";
 
 it("[W135] writes counters, gauges and the time tasks took by node type as Prometheus reads them", () => {
-  const meter = new Meter();
-  meter.count("heartbeat_sent_total");
-  meter.count("heartbeat_sent_total");
-  for (const ms of [0.5, 5, 20, 1e9]) meter.observe('demo."x"\\', ms);
+  const meter = new WorkerMetrics();
+  meter.increment("heartbeat_sent_total");
+  meter.increment("heartbeat_sent_total");
+  for (const ms of [0.5, 5, 20, 1e9]) meter.observeDuration('demo."x"\\', ms);
 
   const lines = meter
-    .text([
+    .render([
       { name: "inflight_tasks", help: "Now.", value: 3 },
       { name: "unknown", help: "Not known.", value: Number.NaN },
     ])
@@ -35,11 +35,11 @@ it("[W135] writes counters, gauges and the time tasks took by node type as Prome
 });
 
 it("[W135] keeps a bounded number of node types and puts the others together", () => {
-  const meter = new Meter();
-  for (let type = 0; type < 600; type++) meter.observe(`t.${type}`, 1);
+  const meter = new WorkerMetrics();
+  for (let type = 0; type < 600; type++) meter.observeDuration(`t.${type}`, 1);
 
   const counts = meter
-    .text([])
+    .render([])
     .split("\n")
     .filter((line) => line.startsWith("task_duration_ms_count"));
 

@@ -1,9 +1,9 @@
-import type { LinkNote } from "@astraflow/runtime";
+import type { LinkLogEvent } from "@astraflow/runtime";
 import { expect, it } from "vitest";
-import { NoteLevels } from "./note-level.ts";
+import { LogLevelPolicy } from "./note-level.ts";
 
-function levelAfter(from: string, note: Partial<LinkNote>): string {
-  const levels = new NoteLevels();
+function levelAfter(from: string, note: Partial<LinkLogEvent>): string {
+  const levels = new LogLevelPolicy();
   levels.levelOf({ level: "debug", event: "phase", message: "", details: { from, to: "BACKOFF", move: "lose" } });
   return levels.levelOf({ level: "warn", event: "reset", message: "", details: { code: "E.SESSION.UNKNOWN" }, ...note });
 }

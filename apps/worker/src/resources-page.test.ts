@@ -1,13 +1,13 @@
 // docs/resource-affinity-and-artifacts.md is where operators look for the limits of what tasks keep: it must name those that exist.
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { settings } from "./settings.ts";
+import { workerSettings } from "./settings.ts";
 
 const page = readFileSync(new URL("../../../docs/resource-affinity-and-artifacts.md", import.meta.url), "utf8");
 
 describe("the page about resources", () => {
   it("[W162] names every limit of what is kept, with its default, and no other", () => {
-    const known: readonly { name: string; otherwise?: string }[] = settings.filter(
+    const known: readonly { name: string; otherwise?: string }[] = workerSettings.filter(
       ({ name }) => name.startsWith("RESOURCE_") || name.startsWith("INLINE_"),
     );
     const named = [...page.matchAll(/^\| `([A-Z_]+)` \| (\d+) \|/gm)].map(([, name = "", otherwise = ""]) => ({

@@ -1,7 +1,7 @@
 // Every setting of the worker in one table: its name in the environment and on the command line, what it may be, what it is by default.
 // Names and meanings are those that workers in the field already use; reading them is config.ts.
 
-export type Reading =
+export type SettingType =
   | { readonly as: "text"; readonly pattern?: RegExp; readonly expected?: string }
   /** Addresses with commas between them. */
   | { readonly as: "urls" }
@@ -18,11 +18,11 @@ export type Reading =
   /** A JSON object whose values are texts. */
   | { readonly as: "tags" };
 
-export interface Setting {
+export interface WorkerSetting {
   /** Behind ASTRA_WORKER_ in the environment; its flag is the same in kebab-case unless `flag` says otherwise. */
   readonly name: string;
   readonly flag?: string;
-  readonly reading: Reading;
+  readonly reading: SettingType;
   readonly help: string;
   /** What holds when it is not given, as one would write it; absent where there is nothing, or `help` says where it comes from. */
   readonly otherwise?: string;
@@ -31,14 +31,14 @@ export interface Setting {
 }
 
 const printable = { as: "text", pattern: /^[^\p{Cc}]{1,256}$/u, expected: "1 to 256 printable characters" } as const;
-const whole = (min: number, max: number) => ({ as: "whole", min, max }) as const;
+const wholeNumber = (min: number, max: number) => ({ as: "whole", min, max }) as const;
 const text = { as: "text" } as const;
 const queueNote = "this worker takes no more than its slots, so there is no queue to bound";
 const retryNote = "how often and when unacked frames are sent again is fixed by the session protocol";
 
 const logLevels = ["trace", "debug", "info", "warn", "warning", "error", "fatal", "critical", "silent"] as const;
 
-export const settings = [
+export const workerSettings = [
   {
     name: "SCHEDULER_WS_URL",
     flag: "url",
@@ -92,7 +92,7 @@ export const settings = [
   {
     name: "CONCURRENCY_MAX_PARALLEL",
     flag: "max-parallel",
-    reading: whole(1, 2_048),
+    reading: wholeNumber(1, 2_048),
     help: "tasks that run at once",
     otherwise: "4",
   },
@@ -114,49 +114,49 @@ export const settings = [
   },
   {
     name: "RESOURCE_MAX_DISK_BYTES",
-    reading: whole(0, Number.MAX_SAFE_INTEGER),
+    reading: wholeNumber(0, Number.MAX_SAFE_INTEGER),
     help: "bytes of files that tasks may keep here for later ones; what is idle longest gives way",
     otherwise: "10737418240",
   },
   {
     name: "RESOURCE_MAX_MEM_BYTES",
-    reading: whole(0, Number.MAX_SAFE_INTEGER),
+    reading: wholeNumber(0, Number.MAX_SAFE_INTEGER),
     help: "the same for what they keep in memory, by their own word",
     otherwise: "1073741824",
   },
   {
     name: "RESOURCE_GC_INTERVAL_SECONDS",
-    reading: whole(1, 86_400),
+    reading: wholeNumber(1, 86_400),
     help: "how often what has expired is removed",
     otherwise: "60",
   },
   {
     name: "RESOURCE_DEFAULT_TTL_SECONDS",
-    reading: whole(1, 31_536_000),
+    reading: wholeNumber(1, 31_536_000),
     help: "how long something kept lives when its task does not say",
     otherwise: "3600",
   },
   {
     name: "INLINE_RESULT_LIMIT_BYTES",
-    reading: whole(16 * 1_024, 2 * 1_024 * 1_024),
+    reading: wholeNumber(16 * 1_024, 2 * 1_024 * 1_024),
     help: "the large parts of a result above this stay here as artifacts, and the result says where",
     otherwise: "2097152",
   },
   {
     name: "HEARTBEAT_INTERVAL_SECONDS",
-    reading: whole(1, 3_600),
+    reading: wholeNumber(1, 3_600),
     help: "used when the scheduler announces no period",
     otherwise: "10",
   },
   {
     name: "SESSION_ACCEPT_TIMEOUT_SECONDS",
-    reading: whole(1, 3_600),
+    reading: wholeNumber(1, 3_600),
     help: "how long the scheduler may take to accept",
     otherwise: "10",
   },
   {
     name: "SESSION_WINDOW_SIZE",
-    reading: whole(1, 1_024),
+    reading: wholeNumber(1, 1_024),
     help: "frames in flight when the scheduler announces no window",
     otherwise: "64",
   },
@@ -187,19 +187,19 @@ export const settings = [
   {
     name: "GRACE_MS",
     flag: "grace",
-    reading: whole(0, 86_400_000),
+    reading: wholeNumber(0, 86_400_000),
     help: "how long a drain may take after SIGTERM, in milliseconds",
     otherwise: "30000",
   },
   {
     name: "THREADS",
-    reading: whole(0, 1),
+    reading: wholeNumber(0, 1),
     help: "1: handlers run in a thread of their own, so that one that blocks never looks like a dead worker; 0: all in one thread",
     otherwise: "1",
   },
   {
     name: "HEAP_MB",
-    reading: whole(16, 1_048_576),
+    reading: wholeNumber(16, 1_048_576),
     help: "what the heap of the handlers' thread may grow to, in MiB; by default as Node decides; outgrown, the thread starts anew",
   },
   {
@@ -233,50 +233,50 @@ export const settings = [
   { name: "SCHEDULER_REST_BASE_URL", reading: text, help: "not needed", without: "this worker speaks over its session only" },
   {
     name: "HANDSHAKE_PROTOCOL_VERSION",
-    reading: whole(1, 1_000),
+    reading: wholeNumber(1, 1_000),
     help: "always 2",
     without: "this worker speaks session protocol 2",
   },
   {
     name: "HEARTBEAT_JITTER_SECONDS",
-    reading: whole(0, 3_600),
+    reading: wholeNumber(0, 3_600),
     help: "none",
     without: "the scheduler's own period is kept exactly",
   },
-  { name: "ACK_RETRY_BASE_MS", reading: whole(0, 3_600_000), help: "none", without: retryNote },
-  { name: "ACK_RETRY_MAX_MS", reading: whole(0, 3_600_000), help: "none", without: retryNote },
-  { name: "ACK_RETRY_ATTEMPTS", reading: whole(0, 1_000), help: "none", without: retryNote },
+  { name: "ACK_RETRY_BASE_MS", reading: wholeNumber(0, 3_600_000), help: "none", without: retryNote },
+  { name: "ACK_RETRY_MAX_MS", reading: wholeNumber(0, 3_600_000), help: "none", without: retryNote },
+  { name: "ACK_RETRY_ATTEMPTS", reading: wholeNumber(0, 1_000), help: "none", without: retryNote },
   {
     name: "RECONNECT_ABORT_ON_PROTOCOL_ERROR",
     reading: { as: "yes-no" },
     help: "none",
     without: "protocol errors lead to a new session",
   },
-  { name: "TRANSPORT_RECV_QUEUE_MAX", reading: whole(0, 1e9), help: "none", without: queueNote },
-  { name: "SESSION_APP_QUEUE_MAX", reading: whole(0, 1e9), help: "none", without: queueNote },
+  { name: "TRANSPORT_RECV_QUEUE_MAX", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
+  { name: "SESSION_APP_QUEUE_MAX", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
   { name: "SESSION_APP_QUEUE_OVERFLOW", reading: text, help: "none", without: queueNote },
-  { name: "DISPATCH_QUEUE_MAX", reading: whole(0, 1e9), help: "none", without: queueNote },
+  { name: "DISPATCH_QUEUE_MAX", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
   { name: "DISPATCH_QUEUE_OVERFLOW", reading: text, help: "none", without: queueNote },
-  { name: "DISPATCH_QUEUE_IDLE_SECONDS", reading: whole(0, 1e9), help: "none", without: queueNote },
-  { name: "DISPATCH_MAX_INFLIGHT", reading: whole(0, 1e9), help: "none", without: "CONCURRENCY_MAX_PARALLEL is the limit" },
-  { name: "DISPATCH_TIMEOUT_SECONDS", reading: whole(0, 1e9), help: "none", without: "time limits come with each task" },
-  { name: "DISPATCH_MAX_FAILURES", reading: whole(0, 1e9), help: "none", without: "retries are the scheduler's to decide" },
+  { name: "DISPATCH_QUEUE_IDLE_SECONDS", reading: wholeNumber(0, 1e9), help: "none", without: queueNote },
+  { name: "DISPATCH_MAX_INFLIGHT", reading: wholeNumber(0, 1e9), help: "none", without: "CONCURRENCY_MAX_PARALLEL is the limit" },
+  { name: "DISPATCH_TIMEOUT_SECONDS", reading: wholeNumber(0, 1e9), help: "none", without: "time limits come with each task" },
+  { name: "DISPATCH_MAX_FAILURES", reading: wholeNumber(0, 1e9), help: "none", without: "retries are the scheduler's to decide" },
   {
     name: "DISPATCH_FAILURE_COOLDOWN_SECONDS",
-    reading: whole(0, 1e9),
+    reading: wholeNumber(0, 1e9),
     help: "none",
     without: "retries are the scheduler's to decide",
   },
   { name: "EXEC_MODE_DEFAULT", reading: text, help: "none", without: "handlers run on the event loop" },
   { name: "PAYLOAD_TYPES", reading: { as: "words" }, help: "none", without: "the worker announces exactly what it understands" },
-] as const satisfies readonly Setting[];
+] as const satisfies readonly WorkerSetting[];
 
-export type SettingName = (typeof settings)[number]["name"];
+export type WorkerSettingName = (typeof workerSettings)[number]["name"];
 
 export const envPrefix = "ASTRA_WORKER_";
 /** Names a JSON file with more settings. */
-export const fileSetting = "CONFIG_FILE";
+export const configFileSetting = "CONFIG_FILE";
 
-export function flagOf(setting: Setting): string {
+export function workerFlagOf(setting: WorkerSetting): string {
   return setting.flag ?? setting.name.toLowerCase().replaceAll("_", "-");
 }

@@ -1,11 +1,11 @@
 // Signals from the operator, heard from the first moment on: one that comes while packages are still loading must not be lost.
 
-export class Signals {
+export class ShutdownSignals {
   #count = 0;
-  #hear: (count: number, signal: NodeJS.Signals) => void = () => {};
+  #onSignalCallback: (count: number, signal: NodeJS.Signals) => void = () => {};
   readonly #onSignal = (signal: NodeJS.Signals) => {
     this.#count++;
-    this.#hear(this.#count, signal);
+    this.#onSignalCallback(this.#count, signal);
   };
 
   constructor() {
@@ -13,19 +13,19 @@ export class Signals {
     process.on("SIGINT", this.#onSignal);
   }
 
-  get count(): number {
+  get receivedCount(): number {
     return this.#count;
   }
 
   /** Calls back with each signal from now on, and how many there were. */
-  hear(call: (count: number, signal: NodeJS.Signals) => void): void {
-    this.#hear = call;
+  onSignal(call: (count: number, signal: NodeJS.Signals) => void): void {
+    this.#onSignalCallback = call;
   }
 
   /** Resolves with the first signal, at once where it has come already. */
-  first(): Promise<void> {
+  waitForFirst(): Promise<void> {
     if (this.#count > 0) return Promise.resolve();
-    return new Promise((resolve) => this.hear(() => resolve()));
+    return new Promise((resolve) => this.onSignal(() => resolve()));
   }
 
   close(): void {

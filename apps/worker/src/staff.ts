@@ -1,29 +1,35 @@
 // The worker with its handlers, in their own thread or beside the link, as the rest of the program needs to know it.
 
 import { getHeapStatistics } from "node:v8";
-import { createThreadedWorker, createWorker, loadPackages, type Worker, type WorkerOptions } from "@astraflow/runtime";
+import {
+  createThreadedWorker,
+  createWorker,
+  loadPackages,
+  type SessionWorker,
+  type SessionWorkerOptions,
+} from "@astraflow/runtime";
 import type { WorkerConfig } from "./config.ts";
-import type { OfferedPackage, PackageTrouble } from "./status.ts";
+import type { OfferedPackage, PackageLoadProblem } from "./status.ts";
 
 /** A worker and what is known of its packages, wherever their code runs. */
-export interface Staffed {
-  readonly worker: Worker;
+export interface LoadedWorker {
+  readonly worker: SessionWorker;
   packages(): readonly OfferedPackage[];
-  packageProblems(): readonly PackageTrouble[];
+  packageProblems(): readonly PackageLoadProblem[];
   heapPct(): number | null;
   lagMs(): number | null;
   /** Only the end of the process ends its handlers. */
   isStuck(): boolean;
 }
 
-type Options = Omit<WorkerOptions, "shelf">;
+type LoadWorkerOptions = Omit<SessionWorkerOptions, "loadedPackages">;
 
 /** Resolves once the packages are loaded; rejects where that ended their thread. */
-export function staff(config: WorkerConfig, options: Options): Promise<Staffed> {
-  return config.hasThread ? staffThread(config, options) : staffHere(config, options);
+export function loadWorker(config: WorkerConfig, options: LoadWorkerOptions): Promise<LoadedWorker> {
+  return config.hasThread ? loadThreadedWorker(config, options) : loadInProcessWorker(config, options);
 }
 
-async function staffThread(config: WorkerConfig, options: Options): Promise<Staffed> {
+async function loadThreadedWorker(config: WorkerConfig, options: LoadWorkerOptions): Promise<LoadedWorker> {
   const worker = await createThreadedWorker({
     ...options,
     packagesDir: config.packagesDir,
@@ -31,20 +37,20 @@ async function staffThread(config: WorkerConfig, options: Options): Promise<Staf
   });
   return {
     worker,
-    packages: () => worker.shelf.packages,
-    packageProblems: () => worker.shelf.problems,
+    packages: () => worker.loadedPackages.packages,
+    packageProblems: () => worker.loadedPackages.problems,
     heapPct: () => worker.heapPct,
     lagMs: () => worker.lagMs,
     isStuck: () => worker.isStuck,
   };
 }
 
-async function staffHere(config: WorkerConfig, options: Options): Promise<Staffed> {
+async function loadInProcessWorker(config: WorkerConfig, options: LoadWorkerOptions): Promise<LoadedWorker> {
   const shelf = await loadPackages(config.packagesDir);
   const packages = shelf.packages.map((one) => ({ ...one, nodeTypes: one.handlers.map(({ nodeType }) => nodeType) }));
   const problems = shelf.problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message }));
   return {
-    worker: createWorker({ ...options, shelf }),
+    worker: createWorker({ ...options, loadedPackages: shelf }),
     packages: () => packages,
     packageProblems: () => problems,
     heapPct() {

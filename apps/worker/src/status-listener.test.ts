@@ -1,8 +1,8 @@
 import type { LinkInventory } from "@astraflow/runtime";
 import { afterEach, describe, expect, it } from "vitest";
-import { Meter } from "./meter.ts";
+import { WorkerMetrics } from "./meter.ts";
 import type { StatusSources } from "./status.ts";
-import { openStatusListener } from "./status-listener.ts";
+import { openStatusServer } from "./status-listener.ts";
 
 const endings: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -30,17 +30,17 @@ const link: LinkInventory = {
 };
 
 async function listen(part: Partial<StatusSources> = {}) {
-  const meter = new Meter();
-  const listener = await openStatusListener(
+  const meter = new WorkerMetrics();
+  const listener = await openStatusServer(
     { host: "127.0.0.1", port: 0 },
     {
-      about: { worker: "w-1", name: "box", tenant: "acme", version: "0.1.0", boot: "b" },
-      meter,
-      packages: () => [{ name: "tiny", version: "1.0.0", written, nodeTypes: ["tiny.a"] }],
+      identity: { worker: "w-1", name: "box", tenant: "acme", version: "0.1.0", boot: "b" },
+      metrics: meter,
+      packages: () => [{ name: "tiny", version: "1.0.0", manifestJson: written, nodeTypes: ["tiny.a"] }],
       packageProblems: () => [{ dir: "/p", code: "E.PKG.INVALID", message: "broken" }],
       inventory: () => link,
       isOutboxWritable: () => true,
-      vitals: () => ({ metrics: { mem_pct: 12.5 }, problems: ["memory is full"] }),
+      readHealth: () => ({ metrics: { mem_pct: 12.5 }, problems: ["memory is full"] }),
       ...part,
     },
   );
@@ -51,8 +51,8 @@ async function listen(part: Partial<StatusSources> = {}) {
 describe("the worker's own listener", () => {
   it("[W136] serves the numbers of link, machine and process", async () => {
     const { meter, get } = await listen();
-    meter.count("heartbeat_sent_total");
-    meter.observe("tiny.a", 3);
+    meter.increment("heartbeat_sent_total");
+    meter.observeDuration("tiny.a", 3);
 
     const answer = await get("/metrics");
     const text = await answer.text();
@@ -85,7 +85,7 @@ describe("the worker's own listener", () => {
   it("[W136] names as warnings what keeps work away and is no reason to restart it: a threshold, a scheduler that is away", async () => {
     const strained = await (await listen()).get("/healthz");
     const vitals = () => ({ metrics: {}, problems: [] });
-    const away = await (await listen({ vitals, inventory: () => ({ ...link, phase: "BACKOFF" }) })).get("/healthz");
+    const away = await (await listen({ readHealth: vitals, inventory: () => ({ ...link, phase: "BACKOFF" }) })).get("/healthz");
 
     expect(await strained.json()).toEqual({ ok: true, problems: [], warnings: ["memory is full"] });
     expect(await away.json()).toMatchObject({ ok: true, warnings: ["there is no session with the scheduler (BACKOFF)"] });

@@ -4,9 +4,9 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { type AddressInfo, isIPv6 } from "node:net";
-import { describeInventory, describeNumbers, listTroubles, listWarnings, type StatusSources } from "./status.ts";
+import { describeInventory, listHealthProblems, listWarnings, renderMetrics, type StatusSources } from "./status.ts";
 
-export interface StatusListener {
+export interface StatusServer {
   /** As the system gave it: `http://127.0.0.1:9464`. */
   readonly url: string;
   close(): Promise<void>;
@@ -20,9 +20,9 @@ export interface ListenAddress {
 const requestMsMax = 10_000;
 const connectionsMax = 64;
 
-export async function openStatusListener({ host, port }: ListenAddress, sources: StatusSources): Promise<StatusListener> {
+export async function openStatusServer({ host, port }: ListenAddress, sources: StatusSources): Promise<StatusServer> {
   const server = createServer({ requestTimeout: requestMsMax, headersTimeout: requestMsMax }, (request, response) => {
-    answer(request, response, sources);
+    handleRequest(request, response, sources);
   });
   server.maxConnections = connectionsMax;
   server.listen(port, host);
@@ -41,7 +41,7 @@ export async function openStatusListener({ host, port }: ListenAddress, sources:
   };
 }
 
-function answer(request: IncomingMessage, response: ServerResponse, sources: StatusSources): void {
+function handleRequest(request: IncomingMessage, response: ServerResponse, sources: StatusSources): void {
   const say = (status: number, type: string, text: string): void => {
     response.writeHead(status, { "content-type": type, "cache-control": "no-store" });
     response.end(request.method === "HEAD" ? undefined : text);
@@ -53,9 +53,9 @@ function answer(request: IncomingMessage, response: ServerResponse, sources: Sta
   }
   switch ((request.url ?? "").split("?", 1)[0]) {
     case "/metrics":
-      return say(200, "text/plain; version=0.0.4; charset=utf-8", describeNumbers(sources));
+      return say(200, "text/plain; version=0.0.4; charset=utf-8", renderMetrics(sources));
     case "/healthz": {
-      const troubles = listTroubles(sources);
+      const troubles = listHealthProblems(sources);
       const body = { ok: troubles.length === 0, problems: troubles, warnings: listWarnings(sources) };
       return sayJson(body.ok ? 200 : 503, body);
     }

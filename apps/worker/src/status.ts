@@ -2,44 +2,44 @@
 // How the question arrives is status-listener.ts.
 
 import { Fault, type JsonObject, readManifest } from "@astraflow/protocol";
-import type { LinkInventory, Vitals } from "@astraflow/runtime";
-import type { Gauge, Meter } from "./meter.ts";
+import type { LinkInventory, WorkerHealth } from "@astraflow/runtime";
+import type { Gauge, WorkerMetrics } from "./meter.ts";
 
 export interface OfferedPackage {
   readonly name: string;
   readonly version: string;
-  readonly written: JsonObject;
+  readonly manifestJson: JsonObject;
   /** Those that can be called here. */
   readonly nodeTypes: readonly string[];
 }
 
 /** A package that is not offered, or a node of it that cannot be run, and why. */
-export interface PackageTrouble {
+export interface PackageLoadProblem {
   readonly dir: string;
   readonly code: string;
   readonly message: string;
 }
 
 export interface StatusSources {
-  readonly about: {
+  readonly identity: {
     readonly worker: string;
     readonly name: string;
     readonly tenant: string;
     readonly version: string;
     readonly boot: string;
   };
-  readonly meter: Meter;
+  readonly metrics: WorkerMetrics;
   packages(): readonly OfferedPackage[];
-  packageProblems(): readonly PackageTrouble[];
+  packageProblems(): readonly PackageLoadProblem[];
   inventory(): LinkInventory;
   isOutboxWritable(): boolean;
-  vitals(): Vitals;
+  readHealth(): WorkerHealth;
 }
 
 /** Text for Prometheus. */
-export function describeNumbers(sources: StatusSources): string {
+export function renderMetrics(sources: StatusSources): string {
   const { counts, phase, leaseLeftMs } = sources.inventory();
-  const { metrics } = sources.vitals();
+  const { metrics } = sources.readHealth();
   const { user, system } = process.cpuUsage();
   const gauges: Gauge[] = [
     { name: "inflight_tasks", help: "Handlers that were called and have not come back.", value: counts.occupied },
@@ -58,11 +58,11 @@ export function describeNumbers(sources: StatusSources): string {
     { name: "process_cpu_seconds", help: "Processor time of the process so far.", value: (user + system) / 1e6 },
     { name: "process_uptime_seconds", help: "Age of the process.", value: process.uptime() },
   ];
-  return sources.meter.text(gauges);
+  return sources.metrics.render(gauges);
 }
 
 /** Reasons to take this worker out of service; empty: it is well. The session is no part of it: a scheduler may be away for a while. */
-export function listTroubles(sources: StatusSources): readonly string[] {
+export function listHealthProblems(sources: StatusSources): readonly string[] {
   const outbox = sources.isOutboxWritable() ? [] : ["the outbox cannot be written"];
   const closed = sources.inventory().phase === "CLOSED" ? ["the link is closed"] : [];
   return [...closed, ...outbox];
@@ -72,14 +72,14 @@ export function listTroubles(sources: StatusSources): readonly string[] {
 export function listWarnings(sources: StatusSources): readonly string[] {
   const { phase } = sources.inventory();
   const isInSession = phase === "READY" || phase === "DRAINING" || phase === "CLOSED";
-  return [...(isInSession ? [] : [`there is no session with the scheduler (${phase})`]), ...sources.vitals().problems];
+  return [...(isInSession ? [] : [`there is no session with the scheduler (${phase})`]), ...sources.readHealth().problems];
 }
 
 export function describeInventory(sources: StatusSources): object {
   const { phase, session, leaseLeftMs, attempts, counts, stream } = sources.inventory();
-  const { metrics, problems } = sources.vitals();
+  const { metrics, problems } = sources.readHealth();
   return {
-    ...sources.about,
+    ...sources.identity,
     pid: process.pid,
     session: { phase, id: session, leaseLeftMs },
     handlers: sources.packages().flatMap(listHandlers),
@@ -93,7 +93,7 @@ export function describeInventory(sources: StatusSources): object {
   };
 }
 
-function listHandlers({ name, version, written, nodeTypes }: OfferedPackage): object[] {
+function listHandlers({ name, version, manifestJson: written, nodeTypes }: OfferedPackage): object[] {
   const manifest = readManifest(written);
   if (manifest instanceof Fault) return [];
   return manifest.nodes

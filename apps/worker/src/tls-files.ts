@@ -1,10 +1,10 @@
 // The worker's certificates, read from their files at each dial: one that was replaced is used from the next connection on.
 
 import { readFileSync } from "node:fs";
-import type { TlsFiles } from "@astraflow/runtime";
+import type { TlsCredentials } from "@astraflow/runtime";
 
 /** Throws where a file cannot be read: the dial then fails with that reason and is tried again. */
-export function readTlsFiles(files: TlsFiles): TlsFiles {
+export function readTlsFiles(files: TlsCredentials): TlsCredentials {
   return Object.fromEntries(
     Object.entries(files).map(([name, file]: [string, string]) => {
       try {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { firstSecret, TokenFile } from "./token-file.ts";
+import { readFirstSecret, TokenFile } from "./token-file.ts";
 
 function open(texts: (string | Error)[], file: string | null = "w.token") {
   const warnings: string[] = [];
@@ -35,7 +35,7 @@ describe("the worker's token file", () => {
   });
 
   it("[W64] holds the secret to send in its first line that is not empty", () => {
-    expect(firstSecret("\n  new \r\nold\n")).toBe("new");
-    expect(firstSecret(" \n")).toBe("");
+    expect(readFirstSecret("\n  new \r\nold\n")).toBe("new");
+    expect(readFirstSecret(" \n")).toBe("");
   });
 });

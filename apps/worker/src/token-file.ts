@@ -7,7 +7,7 @@ import type { WorkerConfig } from "./config.ts";
  * The file may be the scheduler's own, which holds several secrets, one a line, while one is being replaced: the first is the newest,
  * and what callers send.
  */
-export function firstSecret(text: string): string {
+export function readFirstSecret(text: string): string {
   return (
     text
       .split("\n")
@@ -28,7 +28,7 @@ export interface TokenFileOptions {
 export class TokenFile {
   readonly #options: TokenFileOptions;
   #auth: WorkerConfig["auth"];
-  #isBroken = false;
+  #hasWarned = false;
 
   constructor(options: TokenFileOptions) {
     this.#options = options;
@@ -40,17 +40,17 @@ export class TokenFile {
     const { file, read } = this.#options;
     if (file === null || this.#auth.mode !== "token") return this.#auth;
     const text = read(file);
-    const token = text instanceof Error ? "" : firstSecret(text);
-    if (token === "") this.#complain(file, text instanceof Error ? text.message : "it is empty");
+    const token = text instanceof Error ? "" : readFirstSecret(text);
+    if (token === "") this.#warnOnce(file, text instanceof Error ? text.message : "it is empty");
     else {
-      this.#isBroken = false;
+      this.#hasWarned = false;
       this.#auth = { ...this.#auth, token };
     }
     return this.#auth;
   }
 
-  #complain(file: string, why: string): void {
-    if (!this.#isBroken) this.#options.warn(`the token file ${file} cannot be used (${why}); the last known token is sent`);
-    this.#isBroken = true;
+  #warnOnce(file: string, why: string): void {
+    if (!this.#hasWarned) this.#options.warn(`the token file ${file} cannot be used (${why}); the last known token is sent`);
+    this.#hasWarned = true;
   }
 }

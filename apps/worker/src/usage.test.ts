@@ -1,23 +1,23 @@
 import { expect, it } from "vitest";
-import { readConfig } from "./config.ts";
-import { flagOf, type Setting, settings } from "./settings.ts";
-import { describeUsage } from "./usage.ts";
+import { readWorkerConfig } from "./config.ts";
+import { type WorkerSetting, workerFlagOf, workerSettings } from "./settings.ts";
+import { renderHelp } from "./usage.ts";
 
-const rows = (settings as readonly Setting[]).filter((setting) => setting.without === undefined);
+const rows = (workerSettings as readonly WorkerSetting[]).filter((setting) => setting.without === undefined);
 const read = (env: Record<string, string>) =>
-  readConfig({
+  readWorkerConfig({
     argv: [],
     env: { ASTRA_WORKER_AUTH_TOKEN: "t", ...env },
     hostname: "box",
     readFile: () => new Error("no such file"),
     readInput: () => "",
-    isFolder: () => true,
+    isDirectory: () => true,
   });
 
 it("[W60] help names the flag and the variable of every setting that has an effect, with its default", () => {
-  const help = describeUsage();
+  const help = renderHelp();
 
-  for (const setting of rows) expect(help).toContain(`  --${flagOf(setting)}, ASTRA_WORKER_${setting.name}\n`);
+  for (const setting of rows) expect(help).toContain(`  --${workerFlagOf(setting)}, ASTRA_WORKER_${setting.name}\n`);
   expect(help).toContain("with commas between them (default ws://127.0.0.1:8080/ws/worker)");
   expect(help).toContain("tasks that run at once (default 4)");
 });

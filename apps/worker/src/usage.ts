@@ -1,9 +1,9 @@
 // What `--help` prints: every setting that has an effect, by flag and variable, with its default. The settings are in settings.ts.
 
-import { envPrefix, fileSetting, flagOf, type Setting, settings } from "./settings.ts";
+import { configFileSetting, envPrefix, type WorkerSetting, workerFlagOf, workerSettings } from "./settings.ts";
 
-export function describeUsage(): string {
-  const rows = (settings as readonly Setting[]).filter((setting) => setting.without === undefined);
+export function renderHelp(): string {
+  const rows = (workerSettings as readonly WorkerSetting[]).filter((setting) => setting.without === undefined);
   return [
     "astra worker: takes tasks from a scheduler and runs them",
     "",
@@ -11,10 +11,10 @@ export function describeUsage(): string {
     "  astra worker --url wss://scheduler.example/ws/worker --token @worker.token",
     "",
     ...rows.flatMap((setting) => [
-      `  --${flagOf(setting)}, ${envPrefix}${setting.name}`,
+      `  --${workerFlagOf(setting)}, ${envPrefix}${setting.name}`,
       `      ${setting.help}${setting.otherwise === undefined ? "" : ` (default ${setting.otherwise})`}`,
     ]),
-    `  --config FILE, ${envPrefix}${fileSetting}`,
+    `  --config FILE, ${envPrefix}${configFileSetting}`,
     "      JSON file with the same settings",
     "",
     "Flags win over the environment, that over the file.",

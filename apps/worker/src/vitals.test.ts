@@ -1,10 +1,10 @@
 import { availableParallelism, totalmem } from "node:os";
 import { describe, expect, it } from "vitest";
-import type { CgroupUse } from "./cgroup.ts";
-import { VitalsReader } from "./vitals.ts";
+import type { CgroupUsage } from "./cgroup.ts";
+import { WorkerHealthReader } from "./vitals.ts";
 
 function reader(
-  use: CgroupUse,
+  use: CgroupUsage,
   {
     disk = null as number | null,
     heap = null as number | null,
@@ -16,12 +16,12 @@ function reader(
 ) {
   let now = 0;
   let looks = 0;
-  const vitals = new VitalsReader({
+  const vitals = new WorkerHealthReader({
     dataDir: "/data",
     drainMemoryPct,
     drainDiskPct,
     cgroup: {
-      look: () => {
+      readUsage: () => {
         looks++;
         return use;
       },

@@ -3,15 +3,15 @@
 
 import { statfsSync } from "node:fs";
 import { availableParallelism, freemem, loadavg, totalmem } from "node:os";
-import type { Announced, Vitals } from "@astraflow/runtime";
-import type { Cgroup, CgroupUse } from "./cgroup.ts";
+import type { DrainThresholds, WorkerHealth } from "@astraflow/runtime";
+import type { CgroupReader, CgroupUsage } from "./cgroup.ts";
 
-export interface VitalsOptions {
+export interface WorkerHealthOptions {
   readonly dataDir: string;
   /** Percent from which on this worker takes no new work; null leaves that to what its scheduler announces. */
   readonly drainMemoryPct: number | null;
   readonly drainDiskPct: number | null;
-  readonly cgroup: Pick<Cgroup, "look">;
+  readonly cgroup: Pick<CgroupReader, "readUsage">;
   /** Milliseconds of a clock that never jumps. */
   readonly now: () => number;
   /** How full the memory of the handlers' thread is, in percent; null where nobody knows. */
@@ -25,31 +25,32 @@ export interface VitalsOptions {
 }
 
 /** Where neither this worker nor its scheduler says otherwise. */
-const usual = { memPct: 90, diskPct: 95 };
+const defaultThresholds = { memPct: 90, diskPct: 95 };
 /** What was read is good for so long: whoever scrapes does not change what the next heartbeat says. */
-const freshMs = 250;
+const cacheMs = 250;
 
-export class VitalsReader {
-  readonly #options: VitalsOptions;
-  #last: { readonly at: number; readonly vitals: Vitals } | null = null;
-  #announced: Announced = { memPct: null, diskPct: null };
+export class WorkerHealthReader {
+  readonly #options: WorkerHealthOptions;
+  #cached: { readonly at: number; readonly vitals: WorkerHealth } | null = null;
+  #drainThresholds: DrainThresholds = { memPct: null, diskPct: null };
 
-  constructor(options: VitalsOptions) {
+  constructor(options: WorkerHealthOptions) {
     this.#options = options;
   }
 
   /** `announced` is what the scheduler has said last; whoever only looks leaves it out. */
-  read(announced: Announced = this.#announced): Vitals {
+  read(thresholds: DrainThresholds = this.#drainThresholds): WorkerHealth {
     const at = this.#options.now();
-    if (announced.memPct !== this.#announced.memPct || announced.diskPct !== this.#announced.diskPct) this.#last = null;
-    this.#announced = announced;
-    if (this.#last === null || at - this.#last.at >= freshMs) this.#last = { at, vitals: this.#look() };
-    return this.#last.vitals;
+    if (thresholds.memPct !== this.#drainThresholds.memPct || thresholds.diskPct !== this.#drainThresholds.diskPct)
+      this.#cached = null;
+    this.#drainThresholds = thresholds;
+    if (this.#cached === null || at - this.#cached.at >= cacheMs) this.#cached = { at, vitals: this.#measure() };
+    return this.#cached.vitals;
   }
 
-  #look(): Vitals {
-    const { cgroup, dataDir, heapPct, lagMs, diskShare = shareOfDisk, load = () => loadavg()[0] ?? 0 } = this.#options;
-    const { memory, cpu } = cgroup.look();
+  #measure(): WorkerHealth {
+    const { cgroup, dataDir, heapPct, lagMs, diskShare = readDiskShare, load = () => loadavg()[0] ?? 0 } = this.#options;
+    const { memory, cpu } = cgroup.readUsage();
     // A limit above what the machine has limits nothing.
     const isLimited = memory !== undefined && memory.limitBytes < totalmem();
     const mem_pct = percent(isLimited ? memory.usedBytes / memory.limitBytes : 1 - freemem() / totalmem());
@@ -58,19 +59,19 @@ export class VitalsReader {
     const lag = lagMs();
     const metrics = {
       mem_pct,
-      ...cpuOf(cpu, load),
+      ...cpuMetrics(cpu, load),
       ...(share !== null && { disk_pct: percent(share) }),
       ...(heap !== null && { heap_pct: percent(heap / 100) }),
       ...(lag !== null && { handlers_lag_ms: Math.round(lag) }),
       ...(isLimited && { mem_limit_bytes: memory.limitBytes }),
       rss_bytes: process.memoryUsage.rss(),
     };
-    return { metrics, problems: this.#problems(metrics) };
+    return { metrics, problems: this.#findProblems(metrics) };
   }
 
-  #problems({ mem_pct, disk_pct, heap_pct }: { mem_pct: number; disk_pct?: number; heap_pct?: number }): string[] {
-    const drainMemoryPct = this.#options.drainMemoryPct ?? this.#announced.memPct ?? usual.memPct;
-    const drainDiskPct = this.#options.drainDiskPct ?? this.#announced.diskPct ?? usual.diskPct;
+  #findProblems({ mem_pct, disk_pct, heap_pct }: { mem_pct: number; disk_pct?: number; heap_pct?: number }): string[] {
+    const drainMemoryPct = this.#options.drainMemoryPct ?? this.#drainThresholds.memPct ?? defaultThresholds.memPct;
+    const drainDiskPct = this.#options.drainDiskPct ?? this.#drainThresholds.diskPct ?? defaultThresholds.diskPct;
     const rows = [
       { what: "memory", pct: mem_pct, max: drainMemoryPct },
       { what: "the heap of the handlers", pct: heap_pct, max: drainMemoryPct },
@@ -83,7 +84,7 @@ export class VitalsReader {
 }
 
 /** Without a limit of its own the process shares the machine, whose load then says how busy that is: at most wholly, however many wait. */
-function cpuOf(cpu: CgroupUse["cpu"], load: () => number): { cpu_pct?: number; cpu_limit_cores?: number } {
+function cpuMetrics(cpu: CgroupUsage["cpu"], load: () => number): { cpu_pct?: number; cpu_limit_cores?: number } {
   if (cpu === undefined || cpu.limitCores >= availableParallelism())
     return { cpu_pct: percent(Math.min(1, load() / availableParallelism())) };
   const cpu_limit_cores = Math.round(cpu.limitCores * 100) / 100;
@@ -92,7 +93,7 @@ function cpuOf(cpu: CgroupUse["cpu"], load: () => number): { cpu_pct?: number; c
     : { cpu_pct: percent(cpu.usedCores / cpu.limitCores), cpu_limit_cores };
 }
 
-function shareOfDisk(dir: string): number | null {
+function readDiskShare(dir: string): number | null {
   try {
     const disk = statfsSync(dir);
     return disk.blocks === 0 ? null : 1 - disk.bavail / disk.blocks;

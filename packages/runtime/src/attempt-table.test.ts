@@ -2,7 +2,7 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import type { Attempt } from "./attempt.ts";
+import type { LocalAttempt } from "./attempt.ts";
 import { AttemptTable } from "./attempt-table.ts";
 
 const dispatch = (task: string, fence: number): DispatchPayload => ({
@@ -19,20 +19,20 @@ const dispatch = (task: string, fence: number): DispatchPayload => ({
 
 describe("the inventory", () => {
   it("[W3] names what waits for a slot, what runs and what is finished and not acked, and nothing that was dropped", () => {
-    const table = new AttemptTable({ slotsMax: 1, slotWaitMs: 1_000, fencesMax: 100 });
-    const running = table.offer(dispatch("runs", 1), 0);
-    const waiting = table.offer(dispatch("waits", 2), 0);
+    const table = new AttemptTable({ slotsMax: 1, slotWaitMs: 1_000, rememberedFencesMax: 100 });
+    const running = table.admitDispatch(dispatch("runs", 1), 0);
+    const waiting = table.admitDispatch(dispatch("waits", 2), 0);
     if (running.verdict !== "start" || waiting.verdict !== "wait") throw new Error("the table has other ideas");
 
-    expect(table.held()).toEqual([
+    expect(table.heldAttempts()).toEqual([
       { task_id: "runs", fence: 1 },
       { task_id: "waits", fence: 2 },
     ]);
-    table.finish(running.attempt);
-    expect(table.held()).toHaveLength(2);
-    table.drop(waiting.attempt);
-    table.release(running.attempt);
-    expect(table.held()).toEqual([]);
+    table.markFinished(running.attempt);
+    expect(table.heldAttempts()).toHaveLength(2);
+    table.discardAttempt(waiting.attempt);
+    table.removeAttempt(running.attempt);
+    expect(table.heldAttempts()).toEqual([]);
   });
 });
 
@@ -45,10 +45,10 @@ const happenings = fc.array(
 it("[W152] whatever waits, wakes, ends and is dropped: a handler starts only where a slot is free, and in the end all slots are", () => {
   fc.assert(
     fc.property(happenings, fc.integer({ min: 1, max: 3 }), (all, slotsMax) => {
-      const table = new AttemptTable({ slotsMax, slotWaitMs: 1_000, fencesMax: 100 });
-      const out = new Set<Attempt>();
-      const active = () => [...out].filter(({ calls }) => calls === 0).length;
-      const start = (attempts: readonly Attempt[]) => {
+      const table = new AttemptTable({ slotsMax, slotWaitMs: 1_000, rememberedFencesMax: 100 });
+      const out = new Set<LocalAttempt>();
+      const active = () => [...out].filter(({ pendingCalls: calls }) => calls === 0).length;
+      const start = (attempts: readonly LocalAttempt[]) => {
         for (const attempt of attempts) {
           out.add(attempt);
           expect(active()).toBeLessThanOrEqual(slotsMax);
@@ -58,25 +58,25 @@ it("[W152] whatever waits, wakes, ends and is dropped: a handler starts only whe
       for (const { what, at } of all) {
         const one = [...out][at];
         if (what === "offer") {
-          const offer = table.offer(dispatch(`t${at}`, ++fence), 0);
+          const offer = table.admitDispatch(dispatch(`t${at}`, ++fence), 0);
           if (offer.verdict === "start") start([offer.attempt]);
         } else if (one === undefined) continue;
-        else if (what === "rest") start(table.rest(one));
-        else if (what === "wake") table.wake(one);
-        else if (what === "drop") table.drop(one);
+        else if (what === "rest") start(table.suspendAttempt(one));
+        else if (what === "wake") table.resumeAttempt(one);
+        else if (what === "drop") table.discardAttempt(one);
         else {
           out.delete(one);
-          start(table.settle(one));
+          start(table.releaseSlot(one));
         }
       }
       for (const one of out) {
         out.delete(one);
-        for (const next of table.settle(one)) out.add(next);
+        for (const next of table.releaseSlot(one)) out.add(next);
       }
 
-      expect(table.occupied).toBe(0);
-      for (let n = 0; n < slotsMax; n++) expect(table.offer(dispatch(`last${n}`, ++fence), 0).verdict).toBe("start");
-      expect(table.offer(dispatch("more", ++fence), 0).verdict).toBe("wait");
+      expect(table.occupiedSlots).toBe(0);
+      for (let n = 0; n < slotsMax; n++) expect(table.admitDispatch(dispatch(`last${n}`, ++fence), 0).verdict).toBe("start");
+      expect(table.admitDispatch(dispatch("more", ++fence), 0).verdict).toBe("wait");
     }),
   );
 });

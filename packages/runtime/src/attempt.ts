@@ -4,55 +4,55 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 
 /** waiting: taken, no slot yet. running: its handler was called. finished: its word waits for the scheduler's ack. dropped: nobody wants it. */
-export type AttemptPhase = "waiting" | "running" | "finished" | "dropped";
+export type LocalAttemptPhase = "waiting" | "running" | "finished" | "dropped";
 
-export interface Attempt {
+export interface LocalAttempt {
   readonly run: string;
   readonly task: string;
   readonly fence: number;
-  readonly key: string | null;
+  readonly concurrencyKey: string | null;
   readonly dispatch: DispatchPayload;
-  readonly stop: Stop;
-  phase: AttemptPhase;
+  readonly stopSignal: StopSignal;
+  phase: LocalAttemptPhase;
   /** The handler was called and has not come back: it takes a slot, whatever became of the attempt. */
-  isOccupying: boolean;
+  isOccupyingSlot: boolean;
   /** Calls of the next of its chain that it waits for: while there are any it takes no slot. */
-  calls: number;
+  pendingCalls: number;
   /** While waiting: when the wait for a slot ends in a refusal. */
-  waitEndsAt: number;
+  slotWaitEndsAt: number;
   /** When it was taken. */
-  readonly takenAt: number;
+  readonly acceptedAt: number;
 }
 
-export function makeAttempt(dispatch: DispatchPayload, fence: number, waitEndsAt: number, takenAt = 0): Attempt {
+export function createAttempt(dispatch: DispatchPayload, fence: number, waitEndsAt: number, takenAt = 0): LocalAttempt {
   return {
     run: dispatch.run_id,
     task: dispatch.task_id,
     fence,
-    key: dispatch.concurrency_key ?? null,
+    concurrencyKey: dispatch.concurrency_key ?? null,
     dispatch,
-    stop: new Stop(),
+    stopSignal: new StopSignal(),
     phase: "waiting",
-    isOccupying: false,
-    calls: 0,
-    waitEndsAt,
-    takenAt,
+    isOccupyingSlot: false,
+    pendingCalls: 0,
+    slotWaitEndsAt: waitEndsAt,
+    acceptedAt: takenAt,
   };
 }
 
 /** An attempt of an earlier process. Its handler has come back there, so of what was asked only the names are still of use. */
-export function recallAttempt(names: { run: string; task: string; node: string; fence: number }, now: number): Attempt {
+export function restoreAttempt(names: { run: string; task: string; node: string; fence: number }, now: number): LocalAttempt {
   const { run, task, node, fence } = names;
   const asked = { run_id: run, task_id: task, node_id: node, fence, node_type: "", package_name: "", package_version: "" };
-  return makeAttempt({ ...asked, parameters: {}, constraints: {} }, fence, 0, now);
+  return createAttempt({ ...asked, parameters: {}, constraints: {} }, fence, 0, now);
 }
 
 /** An AbortController that costs nothing until a handler asks for its signal. Most light handlers never do. */
-export class Stop {
+export class StopSignal {
   #controller: AbortController | undefined;
   #reason: Error | undefined;
   /** Told once, when it is stopped: for a host in which the signal cannot be seen. */
-  heard: ((reason: Error) => void) | null = null;
+  onStop: ((reason: Error) => void) | null = null;
 
   get isStopped(): boolean {
     return this.#reason !== undefined;
@@ -70,6 +70,6 @@ export class Stop {
     if (this.#reason !== undefined) return;
     this.#reason = reason;
     this.#controller?.abort(reason);
-    this.heard?.(reason);
+    this.onStop?.(reason);
   }
 }

@@ -3,25 +3,25 @@
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 
-export interface ChildrenPorts {
+export interface ChildProcessPorts {
   after(ms: number, call: () => void): () => void;
   /** For whoever ends what is left where this thread cannot; said again when the first process of a group leaves others behind. */
-  spawned?(pid: number): void;
-  reaped?(pid: number): void;
+  groupStarted?(pid: number): void;
+  groupEnded?(pid: number): void;
 }
 
-const childSettings = {
+const terminationSettings = {
   /** Between the polite signal and the other one. */
   graceMs: 2_000,
 } as const;
 
-export class Children {
-  readonly #ports: ChildrenPorts;
+export class ChildProcesses {
+  readonly #ports: ChildProcessPorts;
   readonly #signal: AbortSignal;
   readonly #groups = new Set<number>();
-  #isWatching = false;
+  #isAbortHooked = false;
 
-  constructor(signal: AbortSignal, ports: ChildrenPorts) {
+  constructor(signal: AbortSignal, ports: ChildProcessPorts) {
     this.#signal = signal;
     this.#ports = ports;
   }
@@ -33,41 +33,41 @@ export class Children {
     const { pid } = child;
     if (pid === undefined) return child;
     this.#groups.add(pid);
-    this.#ports.spawned?.(pid);
-    this.#watch();
+    this.#ports.groupStarted?.(pid);
+    this.#terminateOnAbort();
     child.once("exit", () => {
       // Its own children may still be there; then the group is.
-      if (!isAlive(pid)) this.#forget(pid);
-      else if (this.#groups.has(pid)) this.#ports.spawned?.(pid);
+      if (!isGroupAlive(pid)) this.#removeGroup(pid);
+      else if (this.#groups.has(pid)) this.#ports.groupStarted?.(pid);
     });
     return child;
   }
 
   /** The handler has come back. */
-  end(): void {
+  killAll(): void {
     for (const pid of this.#groups) {
-      endGroup(pid, "SIGKILL");
-      this.#forget(pid);
+      killProcessGroup(pid, "SIGKILL");
+      this.#removeGroup(pid);
     }
   }
 
-  #watch(): void {
-    if (this.#isWatching) return;
-    this.#isWatching = true;
-    this.#signal.addEventListener("abort", () => this.#stop(), { once: true });
+  #terminateOnAbort(): void {
+    if (this.#isAbortHooked) return;
+    this.#isAbortHooked = true;
+    this.#signal.addEventListener("abort", () => this.#terminateAll(), { once: true });
   }
 
-  #stop(): void {
-    for (const pid of this.#groups) endGroup(pid, "SIGTERM");
-    if (this.#groups.size > 0) this.#ports.after(childSettings.graceMs, () => this.end());
+  #terminateAll(): void {
+    for (const pid of this.#groups) killProcessGroup(pid, "SIGTERM");
+    if (this.#groups.size > 0) this.#ports.after(terminationSettings.graceMs, () => this.killAll());
   }
 
-  #forget(pid: number): void {
-    if (this.#groups.delete(pid)) this.#ports.reaped?.(pid);
+  #removeGroup(pid: number): void {
+    if (this.#groups.delete(pid)) this.#ports.groupEnded?.(pid);
   }
 }
 
-export function endGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
+export function killProcessGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
   try {
     process.kill(-pid, signal);
   } catch (problem) {
@@ -76,7 +76,7 @@ export function endGroup(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
   }
 }
 
-function isAlive(pid: number): boolean {
+function isGroupAlive(pid: number): boolean {
   try {
     process.kill(-pid, 0);
     return true;

@@ -1,15 +1,15 @@
 import type { JsonObject } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { Context, type ContextGiven } from "./context.ts";
+import { AttemptContext, type AttemptContextOptions } from "./context.ts";
 
-const contextOf = (parameters: JsonObject): Context =>
-  new Context({
+const contextOf = (parameters: JsonObject): AttemptContext =>
+  new AttemptContext({
     attempt: { dispatch: { parameters } },
     settings: {},
     config: {},
     leased: [],
     ports: {},
-  } as unknown as ContextGiven);
+  } as unknown as AttemptContextOptions);
 
 describe("what a handler is given of granted resources", () => {
   it("[D136] is what the dispatch says, by key, and which of them are missing", () => {

@@ -5,38 +5,38 @@ import type { ChildProcess, SpawnOptions } from "node:child_process";
 import { createHash } from "node:crypto";
 import path from "node:path";
 import type { JsonObject } from "@astraflow/protocol";
-import type { Attempt } from "./attempt.ts";
-import { Children, type ChildrenPorts } from "./children.ts";
-import type { ExtFace } from "./ext.ts";
+import type { LocalAttempt } from "./attempt.ts";
+import { ChildProcesses, type ChildProcessPorts } from "./children.ts";
+import type { HandlerVendorFrames } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
-import { makeFolder } from "./folder.ts";
-import type { FeedbackSender, HandlerContext, RefWords, ResourceFace } from "./handler.ts";
-import { callNext, type NextPorts } from "./next.ts";
-import type { Resource } from "./resource.ts";
+import { createDirectory } from "./folder.ts";
+import type { DispatchedResourceRef, FeedbackSender, HandlerContext, HandlerResources } from "./handler.ts";
+import { callNext, type NextCallPorts } from "./next.ts";
+import type { KeptResource } from "./resource.ts";
 
-export interface ContextPorts extends NextPorts, ChildrenPorts {
-  feedback(attempt: Attempt, input: FeedbackInput): void;
+export interface AttemptContextPorts extends NextCallPorts, ChildProcessPorts {
+  sendFeedback(attempt: LocalAttempt, input: FeedbackInput): void;
 }
 
-export interface ContextSettings {
+export interface AttemptContextSettings {
   readonly tenant: string;
-  readonly ext: ExtFace;
-  readonly resources: ResourceFace;
+  readonly ext: HandlerVendorFrames;
+  readonly resources: HandlerResources;
   /** Parent of the attempts' own directories. */
   readonly workRoot: string;
 }
 
-export interface ContextGiven {
-  readonly attempt: Attempt;
-  readonly settings: ContextSettings;
+export interface AttemptContextOptions {
+  readonly attempt: LocalAttempt;
+  readonly settings: AttemptContextSettings;
   readonly config: JsonObject;
-  readonly leased: readonly Resource[];
-  readonly ports: ContextPorts;
+  readonly leased: readonly KeptResource[];
+  readonly ports: AttemptContextPorts;
 }
 
-const dirNameCharsMax = 120;
+const workDirNameCharsMax = 120;
 
-export class Context implements HandlerContext {
+export class AttemptContext implements HandlerContext {
   readonly runId: string;
   readonly taskId: string;
   readonly nodeId: string;
@@ -51,17 +51,17 @@ export class Context implements HandlerContext {
   readonly middlewareChain: readonly string[];
   readonly chainIndex: number | undefined;
   readonly resourceRefs: HandlerContext["resourceRefs"];
-  readonly leased: readonly Resource[];
-  readonly resources: ResourceFace;
+  readonly leased: readonly KeptResource[];
+  readonly resources: HandlerResources;
   readonly feedback: FeedbackSender;
-  readonly ext: ExtFace;
-  readonly #attempt: Attempt;
-  readonly #ports: ContextPorts;
+  readonly ext: HandlerVendorFrames;
+  readonly #attempt: LocalAttempt;
+  readonly #ports: AttemptContextPorts;
   readonly #workRoot: string;
-  #madeDir: string | undefined;
-  #children: Children | undefined;
+  #createdWorkDir: string | undefined;
+  #childProcesses: ChildProcesses | undefined;
 
-  constructor({ attempt, settings, config, leased, ports }: ContextGiven) {
+  constructor({ attempt, settings, config, leased, ports }: AttemptContextOptions) {
     const { dispatch } = attempt;
     this.runId = dispatch.run_id;
     this.taskId = dispatch.task_id;
@@ -74,9 +74,9 @@ export class Context implements HandlerContext {
     this.params = dispatch.parameters;
     this.config = config;
     this.hostNodeId = dispatch.host_node_id;
-    this.middlewareChain = dispatch.middleware_chain ?? none;
+    this.middlewareChain = dispatch.middleware_chain ?? emptyList;
     this.chainIndex = dispatch.chain_index;
-    this.resourceRefs = (dispatch.resource_refs as readonly RefWords[] | undefined) ?? none;
+    this.resourceRefs = (dispatch.resource_refs as readonly DispatchedResourceRef[] | undefined) ?? emptyList;
     this.leased = leased;
     this.resources = settings.resources;
     this.ext = settings.ext;
@@ -84,23 +84,24 @@ export class Context implements HandlerContext {
     this.#ports = ports;
     this.#workRoot = settings.workRoot;
     this.feedback = {
-      send: (input) => ports.feedback(attempt, input),
-      emitText: (text, { channel = "log", ...rest } = {}) => ports.feedback(attempt, { ...rest, chunks: [{ channel, text }] }),
+      send: (input) => ports.sendFeedback(attempt, input),
+      emitText: (text, { channel = "log", ...rest } = {}) =>
+        ports.sendFeedback(attempt, { ...rest, chunks: [{ channel, text }] }),
     };
   }
 
   get resourceBindings(): HandlerContext["resourceBindings"] {
     const bound = this.params["__resourceBindings"];
-    return isObject(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : nothing;
+    return isObject(bound) ? (bound as unknown as HandlerContext["resourceBindings"]) : emptyRecord;
   }
 
   get resourceBindingErrors(): HandlerContext["resourceBindingErrors"] {
     const errors = this.params["__resourceBindingErrors"];
-    return Array.isArray(errors) ? (errors as unknown as HandlerContext["resourceBindingErrors"]) : none;
+    return Array.isArray(errors) ? (errors as unknown as HandlerContext["resourceBindingErrors"]) : emptyList;
   }
 
   get signal(): AbortSignal {
-    return this.#attempt.stop.signal;
+    return this.#attempt.stopSignal.signal;
   }
 
   next(payload?: JsonObject, hostCtx?: JsonObject, middlewareCtx?: JsonObject, timeoutMs?: number): Promise<JsonObject> {
@@ -108,36 +109,36 @@ export class Context implements HandlerContext {
   }
 
   spawn(command: string, args: readonly string[] = [], options: SpawnOptions = {}): ChildProcess {
-    this.#children ??= new Children(this.signal, this.#ports);
-    return this.#children.spawn(command, args, options);
+    this.#childProcesses ??= new ChildProcesses(this.signal, this.#ports);
+    return this.#childProcesses.spawn(command, args, options);
   }
 
   get workDir(): string {
-    if (this.#madeDir === undefined) {
-      const dir = path.join(this.#workRoot, dirNameOf(this.#attempt));
-      makeFolder(dir);
-      this.#madeDir = dir;
+    if (this.#createdWorkDir === undefined) {
+      const dir = path.join(this.#workRoot, workDirName(this.#attempt));
+      createDirectory(dir);
+      this.#createdWorkDir = dir;
     }
-    return this.#madeDir;
+    return this.#createdWorkDir;
   }
 
-  get madeDir(): string | undefined {
-    return this.#madeDir;
+  get createdWorkDir(): string | undefined {
+    return this.#createdWorkDir;
   }
 
   /** The handler has come back: what it started and did not wait for ends now. */
-  endChildren(): void {
-    this.#children?.end();
+  killChildProcesses(): void {
+    this.#childProcesses?.killAll();
   }
 }
 
-const none: readonly never[] = [];
-const nothing: Readonly<Record<string, never>> = Object.freeze({});
+const emptyList: readonly never[] = [];
+const emptyRecord: Readonly<Record<string, never>> = Object.freeze({});
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value);
 
 /** One plain name inside the work root, whatever a scheduler put into the ids; long ones are told apart by a digest. */
-function dirNameOf(attempt: Attempt): string {
+function workDirName(attempt: LocalAttempt): string {
   const exact = `${attempt.run}/${attempt.task}/${attempt.fence}`;
   const digest = createHash("sha256").update(exact).digest("hex").slice(0, 16);
-  return `${attempt.task.replace(/[^A-Za-z0-9-]/g, "_").slice(0, dirNameCharsMax)}_${digest}`;
+  return `${attempt.task.replace(/[^A-Za-z0-9-]/g, "_").slice(0, workDirNameCharsMax)}_${digest}`;
 }

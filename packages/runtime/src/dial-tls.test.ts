@@ -8,7 +8,7 @@ import path from "node:path";
 import type { TLSSocket } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { WebSocketServer } from "ws";
-import { Dialler, type TlsFiles } from "./dial.ts";
+import { type TlsCredentials, WebSocketDialer } from "./dial.ts";
 
 // Certificates are made by the openssl program, which every system that runs TLS can install (package `openssl`).
 const folder = mkdtempSync(path.join(tmpdir(), "dial-tls-"));
@@ -109,27 +109,27 @@ async function door(server = "server") {
 }
 
 /** Dials and says how that went. */
-function caller(urls: readonly string[], tls: () => TlsFiles) {
+function caller(urls: readonly string[], tls: () => TlsCredentials) {
   let hear: (word: string) => void = () => {};
-  const dialler = new Dialler(
+  const dialer = new WebSocketDialer(
     urls,
-    { opened: () => hear("opened"), received: () => {}, lost: (reason) => hear(reason) },
+    { connectionOpened: () => hear("opened"), messageReceived: () => {}, connectionLost: (reason) => hear(reason) },
     {
       after(ms, call) {
         const timer = setTimeout(call, ms);
         return () => clearTimeout(timer);
       },
-      soon: setImmediate,
+      defer: setImmediate,
     },
     { tls },
   );
-  endings.push(() => dialler.hangUp(1000, "done"));
+  endings.push(() => dialer.closeConnection(1000, "done"));
   return {
-    dialler,
-    dial: (hint: "same" | "next" = "same") =>
+    dialler: dialer,
+    dial: (target: "same" | "next" = "same") =>
       new Promise<string>((resolve) => {
         hear = resolve;
-        dialler.dial(hint);
+        dialer.dial(target);
       }),
   };
 }
@@ -155,7 +155,7 @@ describe("dialling over TLS", () => {
       own("key", worker);
 
       expect(await call.dial()).toBe("opened");
-      call.dialler.hangUp(1000, "next");
+      call.dialler.closeConnection(1000, "next");
     }
 
     expect(shown).toEqual(["w-1", "w-2"]);
@@ -179,11 +179,11 @@ describe("dialling over TLS", () => {
     const [one, two] = [await door(), await door()];
     const call = caller([one.url, two.url], () => ({ ca: read("ca.pem") }));
     const seen: string[] = [];
-    for (const hint of ["next", "same", "next", "same", "next"] as const) {
+    for (const target of ["next", "same", "next", "same", "next"] as const) {
       const before = one.shown.length;
-      await call.dial(hint);
+      await call.dial(target);
       seen.push(one.shown.length > before ? "one" : "two");
-      call.dialler.hangUp(1000, "again");
+      call.dialler.closeConnection(1000, "again");
     }
 
     expect(seen).toEqual(["one", "one", "two", "two", "one"]);

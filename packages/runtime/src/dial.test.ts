@@ -2,7 +2,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { afterEach, expect, it } from "vitest";
 import { type WebSocket, WebSocketServer } from "ws";
-import { Dialler } from "./dial.ts";
+import { WebSocketDialer } from "./dial.ts";
 
 const endings: (() => void)[] = [];
 afterEach(() => {
@@ -18,20 +18,20 @@ async function connect(manner: { autoPong: boolean }) {
   const opened = Promise.withResolvers<void>();
   const lost = Promise.withResolvers<[reason: string, hint: string | undefined]>();
   const events = {
-    opened: opened.resolve,
-    received: () => undefined,
-    lost: (...how: [string, string?]) => lost.resolve([how[0], how[1]]),
+    connectionOpened: opened.resolve,
+    messageReceived: () => undefined,
+    connectionLost: (...how: [string, string?]) => lost.resolve([how[0], how[1]]),
   };
-  const dialler = new Dialler([`ws://127.0.0.1:${(server.address() as AddressInfo).port}`], events, {
+  const dialer = new WebSocketDialer([`ws://127.0.0.1:${(server.address() as AddressInfo).port}`], events, {
     after(_ms, call) {
       timers.add(call);
       return () => timers.delete(call);
     },
-    soon: setImmediate,
+    defer: setImmediate,
   });
-  endings.push(() => dialler.hangUp(1000, "done"));
+  endings.push(() => dialer.closeConnection(1000, "done"));
   const connection = once(server, "connection") as Promise<[WebSocket]>;
-  dialler.dial("next");
+  dialer.dial("next");
   const [peer] = await connection;
   endings.push(() => peer.terminate());
   await opened.promise;
@@ -40,11 +40,11 @@ async function connect(manner: { autoPong: boolean }) {
     timers.clear();
     for (const call of due) call();
   };
-  return { dialler, peer, lost: lost.promise, fire, timers };
+  return { dialler: dialer, peer, connectionLost: lost.promise, fire, timers };
 }
 
 it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silence with the reason", async () => {
-  const { peer, lost, fire, timers } = await connect({ autoPong: false });
+  const { peer, connectionLost: lost, fire, timers } = await connect({ autoPong: false });
   const pinged = once(peer, "ping");
 
   for (let second = 1; second <= 9; second++) fire();
@@ -57,7 +57,7 @@ it("[W66] a scheduler that hangs is pinged, and left after ten seconds of silenc
 });
 
 it("[W66] a scheduler that says nothing but answers pings is stayed with", async () => {
-  const { peer, lost, fire } = await connect({ autoPong: true });
+  const { peer, connectionLost: lost, fire } = await connect({ autoPong: true });
   let isLost = false;
   void lost.then(() => {
     isLost = true;
@@ -77,10 +77,10 @@ it("[W66] a scheduler that says nothing but answers pings is stayed with", async
 });
 
 it("[W66] a socket that was hung up is watched no longer", async () => {
-  const { dialler, timers } = await connect({ autoPong: true });
+  const { dialler: dialer, timers } = await connect({ autoPong: true });
 
-  dialler.hangUp(1000, "done");
-  await dialler.closed();
+  dialer.closeConnection(1000, "done");
+  await dialer.whenClosed();
 
   expect(timers.size).toBe(0);
 });

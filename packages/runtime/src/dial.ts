@@ -4,32 +4,32 @@
 import type { Socket } from "node:net";
 import { limits } from "@astraflow/protocol";
 import WebSocket from "ws";
-import type { DialHint } from "./link-ports.ts";
-import type { Outside } from "./outside.ts";
+import type { DialTarget } from "./link-ports.ts";
+import type { WorkerEnvironment } from "./outside.ts";
 
-export interface DialEvents {
-  opened(): void;
-  received(text: string): void;
+export interface DialerEvents {
+  connectionOpened(): void;
+  messageReceived(text: string): void;
   /** The socket is gone, or never came up; `hint` where one address is the better next try. Said once per dial, unless it was hung up here. */
-  lost(reason: string, hint?: DialHint): void;
+  connectionLost(reason: string, target?: DialTarget): void;
 }
 
 /** A line to the scheduler that can be opened again and again. */
-export interface Dialling {
+export interface SchedulerDialer {
   /** Opens a socket to the last address or to the next one; `opened` or `lost` must follow, never before this has returned. */
-  dial(hint: DialHint): void;
+  dial(target: DialTarget): void;
   /** Lost silently where no socket is open. */
   send(text: string): void;
   /** Ends the current socket; nothing more is heard of it. */
-  hangUp(code: number, reason: string): void;
+  closeConnection(code: number, reason: string): void;
   /** Bytes that wait in the socket, where that is known. */
-  buffered?(): number;
+  bufferedBytes?(): number;
   /** Resolves once the last socket that was hung up is really gone, so that what it was given has left. */
-  closed(): Promise<void>;
+  whenClosed(): Promise<void>;
 }
 
 /** What `wss:` needs beside the system's own authorities: texts in PEM. */
-export interface TlsFiles {
+export interface TlsCredentials {
   readonly ca?: string;
   readonly cert?: string;
   readonly key?: string;
@@ -42,18 +42,18 @@ const closeWaitMs = 1_000;
  * Whether the other end lives is another question than whether the lease was renewed. A scheduler that hangs must be left while there
  * is time to reach the next before the lease ends; one that only waits for its store answers pings and is stayed with.
  */
-const lookMs = 1_000;
-const looksPerPing = 5;
-const silentLooksMax = 10;
+const livenessCheckMs = 1_000;
+const checksPerPing = 5;
+const silentChecksMax = 10;
 
-export class Dialler implements Dialling {
+export class WebSocketDialer implements SchedulerDialer {
   readonly #urls: readonly string[];
-  readonly #events: DialEvents;
-  readonly #outside: Pick<Outside, "after" | "soon">;
-  readonly #tls: () => TlsFiles;
-  #at = -1;
+  readonly #events: DialerEvents;
+  readonly #environment: Pick<WorkerEnvironment, "after" | "defer">;
+  readonly #tls: () => TlsCredentials;
+  #urlIndex = -1;
   #socket: WebSocket | undefined;
-  #closing: Promise<void> = Promise.resolve();
+  #pendingClose: Promise<void> = Promise.resolve();
 
   /**
    * Several addresses are those of one scheduler's replicas. `tls` is asked at each dial, so that a certificate that was replaced is
@@ -61,36 +61,36 @@ export class Dialler implements Dialling {
    */
   constructor(
     urls: readonly string[],
-    events: DialEvents,
-    outside: Pick<Outside, "after" | "soon">,
-    { tls = () => ({}) }: { readonly tls?: () => TlsFiles } = {},
+    events: DialerEvents,
+    environment: Pick<WorkerEnvironment, "after" | "defer">,
+    { tls = () => ({}) }: { readonly tls?: () => TlsCredentials } = {},
   ) {
     this.#urls = urls;
     this.#events = events;
-    this.#outside = outside;
+    this.#environment = environment;
     this.#tls = tls;
   }
 
-  dial(hint: DialHint): void {
-    if (hint === "next" || this.#at < 0) this.#at = (this.#at + 1) % this.#urls.length;
-    const url = this.#urls[this.#at] ?? "";
-    const socket = this.#open(url);
-    if (socket instanceof Error) return this.#outside.soon(() => this.#events.lost(socket.message));
+  dial(target: DialTarget): void {
+    if (target === "next" || this.#urlIndex < 0) this.#urlIndex = (this.#urlIndex + 1) % this.#urls.length;
+    const url = this.#urls[this.#urlIndex] ?? "";
+    const socket = this.#openSocket(url);
+    if (socket instanceof Error) return this.#environment.defer(() => this.#events.connectionLost(socket.message));
     this.#socket = socket;
     let problem = "";
     // A scheduler that hangs would let the lease run out if it were asked first again.
-    let whereNext: DialHint = "same";
+    let whereNext: DialTarget = "same";
     let stopWatch = () => {};
     socket.on("upgrade", (response) => {
-      stopWatch = this.#watch(socket, response.socket, (why) => {
+      stopWatch = this.#watchLiveness(socket, response.socket, (why) => {
         problem = why;
         whereNext = "next";
         socket.terminate();
       });
     });
-    socket.on("open", () => this.#isCurrent(socket) && this.#events.opened());
+    socket.on("open", () => this.#isCurrent(socket) && this.#events.connectionOpened());
     // Workers of the field also take binary messages that hold the same text, so a scheduler may send either.
-    socket.on("message", (data) => this.#isCurrent(socket) && this.#events.received(String(data)));
+    socket.on("message", (data) => this.#isCurrent(socket) && this.#events.messageReceived(String(data)));
     socket.on("error", (error) => {
       problem = error.message;
     });
@@ -98,7 +98,7 @@ export class Dialler implements Dialling {
       stopWatch();
       if (!this.#isCurrent(socket)) return;
       this.#socket = undefined;
-      this.#events.lost(
+      this.#events.connectionLost(
         problem || `the connection was closed (${code}${reason.length > 0 ? ` ${String(reason)}` : ""})`,
         whereNext,
       );
@@ -106,7 +106,7 @@ export class Dialler implements Dialling {
   }
 
   /** The other end's certificate must be that of the host in the address: nothing here switches that off. */
-  #open(url: string): WebSocket | Error {
+  #openSocket(url: string): WebSocket | Error {
     try {
       const tls = url.startsWith("wss:") ? { ...this.#tls(), minVersion: "TLSv1.2" as const } : {};
       // Compression costs ten times what it saves on small frames; it stays off.
@@ -117,7 +117,7 @@ export class Dialler implements Dialling {
     }
   }
 
-  buffered(): number {
+  bufferedBytes(): number {
     return this.#socket?.bufferedAmount ?? 0;
   }
 
@@ -125,25 +125,25 @@ export class Dialler implements Dialling {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(text);
   }
 
-  hangUp(code: number, reason: string): void {
+  closeConnection(code: number, reason: string): void {
     const socket = this.#socket;
     if (socket === undefined) return;
     this.#socket = undefined;
     const gone = new Promise<void>((resolve) => socket.once("close", () => resolve()));
-    const cancel = this.#outside.after(closeWaitMs, () => socket.terminate());
-    this.#closing = gone.finally(cancel);
-    socket.close(code, cutUtf8(reason));
+    const cancel = this.#environment.after(closeWaitMs, () => socket.terminate());
+    this.#pendingClose = gone.finally(cancel);
+    socket.close(code, truncateCloseReason(reason));
   }
 
-  closed(): Promise<void> {
-    return this.#closing;
+  whenClosed(): Promise<void> {
+    return this.#pendingClose;
   }
 
   /**
    * Any byte is a sign of life, so a large frame on a slow line is one too. Looks are counted and not milliseconds: a process that was
    * itself stopped for a minute has looked once, and has not yet read what came meanwhile.
    */
-  #watch(socket: WebSocket, stream: Socket, dead: (why: string) => void): () => void {
+  #watchLiveness(socket: WebSocket, stream: Socket, dead: (why: string) => void): () => void {
     let bytes = stream.bytesRead;
     let looks = 0;
     let silentLooks = 0;
@@ -152,12 +152,14 @@ export class Dialler implements Dialling {
       looks++;
       silentLooks = stream.bytesRead === bytes ? silentLooks + 1 : 0;
       bytes = stream.bytesRead;
-      if (silentLooks >= silentLooksMax)
-        return dead(`the scheduler has not been heard for ${(silentLooks * lookMs) / 1_000} s and leaves pings unanswered`);
-      if (looks % looksPerPing === 0 && socket.readyState === WebSocket.OPEN) socket.ping();
-      cancel = this.#outside.after(lookMs, look);
+      if (silentLooks >= silentChecksMax)
+        return dead(
+          `the scheduler has not been heard for ${(silentLooks * livenessCheckMs) / 1_000} s and leaves pings unanswered`,
+        );
+      if (looks % checksPerPing === 0 && socket.readyState === WebSocket.OPEN) socket.ping();
+      cancel = this.#environment.after(livenessCheckMs, look);
     };
-    cancel = this.#outside.after(lookMs, look);
+    cancel = this.#environment.after(livenessCheckMs, look);
     return () => cancel();
   }
 
@@ -167,7 +169,7 @@ export class Dialler implements Dialling {
 }
 
 /** A close reason may have 123 bytes. */
-function cutUtf8(reason: string): string {
+function truncateCloseReason(reason: string): string {
   let cut = reason.slice(0, 123);
   while (Buffer.byteLength(cut) > 123) cut = cut.slice(0, -1);
   return cut;

@@ -4,24 +4,24 @@ import { realpath, stat } from "node:fs/promises";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Handler, Setup } from "./handler.ts";
+import type { NodeHandler, PackageSetup } from "./handler.ts";
 
-const scriptFile = /\.[cm]?[jt]s$/;
+const scriptFilePattern = /\.[cm]?[jt]s$/;
 /** A module path without an ending is tried with these, in this order. */
-const endings = [".mjs", ".js", ".cjs", ".ts", "/index.mjs", "/index.js"];
+const moduleSuffixes = [".mjs", ".js", ".cjs", ".ts", "/index.mjs", "/index.js"];
 
 /** An adapter's code once imported. */
-export interface Adapter {
+export interface ImportedAdapter {
   /** The handler of this name, or undefined. */
-  handler(name: string): Handler | undefined;
+  findHandler(name: string): NodeHandler | undefined;
   /** What the module wants to be called with when it is loaded. */
-  readonly setup?: Setup;
+  readonly setup?: PackageSetup;
 }
 
 /** Imports `file`, `file:Export`, or a dotted module path, relative to the package. */
-export async function importAdapter(packageDir: string, entrypoint: string): Promise<Adapter | Fault> {
+export async function importAdapter(packageDir: string, entrypoint: string): Promise<ImportedAdapter | Fault> {
   const [module = "", exportName] = entrypoint.split(":");
-  const file = await findFile(packageDir, module);
+  const file = await resolveModuleFile(packageDir, module);
   if (file === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} names no file inside the package`);
   let exports: Record<string, unknown>;
   try {
@@ -30,52 +30,54 @@ export async function importAdapter(packageDir: string, entrypoint: string): Pro
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
     return fault("E.PKG.INVALID", `entrypoint ${entrypoint} cannot be imported: ${reason}`, undefined, thrown);
   }
-  const setup = setupOf(exports);
+  const setup = readSetup(exports);
   if (exportName === undefined)
-    return { handler: (name) => callable(exports, name) ?? callable(exports["default"], name), ...setup };
+    return { findHandler: (name) => findCallable(exports, name) ?? findCallable(exports["default"], name), ...setup };
   const exported = exports[exportName];
   if (exported === undefined) return fault("E.PKG.INVALID", `entrypoint ${entrypoint} names an export that does not exist`);
-  return { ...adapterOf(exported, exportName), ...setup };
+  return { ...toAdapter(exported, exportName), ...setup };
 }
 
 /** `setup` belongs to the module, whatever of it the entrypoint names. */
-function setupOf(exports: Record<string, unknown>): { setup?: Setup } {
+function readSetup(exports: Record<string, unknown>): { setup?: PackageSetup } {
   const { setup } = exports;
-  return typeof setup === "function" ? { setup: setup as Setup } : {};
+  return typeof setup === "function" ? { setup: setup as PackageSetup } : {};
 }
 
 /** An export may be one handler, an object of handlers, or a class whose methods are handlers. */
-function adapterOf(exported: unknown, exportName: string): Adapter {
-  if (typeof exported !== "function") return { handler: (name) => callable(exported, name) };
+function toAdapter(exported: unknown, exportName: string): ImportedAdapter {
+  if (typeof exported !== "function") return { findHandler: (name) => findCallable(exported, name) };
   const methods: unknown = exported.prototype;
   let instance: unknown;
   return {
-    handler(name) {
-      if (callable(methods, name) !== undefined) {
+    findHandler(name) {
+      if (findCallable(methods, name) !== undefined) {
         instance ??= Reflect.construct(exported, []);
-        return callable(instance, name);
+        return findCallable(instance, name);
       }
-      return callable(exported, name) ?? (name === exportName ? (exported as Handler) : undefined);
+      return findCallable(exported, name) ?? (name === exportName ? (exported as NodeHandler) : undefined);
     },
   };
 }
 
-function callable(owner: unknown, name: string): Handler | undefined {
+function findCallable(owner: unknown, name: string): NodeHandler | undefined {
   if ((typeof owner !== "object" && typeof owner !== "function") || owner === null) return undefined;
   const member = (owner as Record<string, unknown>)[name];
-  if (typeof member === "function" && name !== "constructor") return (context) => (member as Handler).call(owner, context);
+  if (typeof member === "function" && name !== "constructor") return (context) => (member as NodeHandler).call(owner, context);
   if (typeof member === "object" && member !== null && "run" in member && typeof member.run === "function") {
-    const runner = member as { run: Handler };
+    const runner = member as { run: NodeHandler };
     return (context) => runner.run(context);
   }
   return undefined;
 }
 
-async function findFile(packageDir: string, module: string): Promise<string | undefined> {
+async function resolveModuleFile(packageDir: string, module: string): Promise<string | undefined> {
   const home = await realpath(packageDir);
-  const candidates = scriptFile.test(module) ? [module] : endings.map((ending) => `${module.replaceAll(".", "/")}${ending}`);
+  const candidates = scriptFilePattern.test(module)
+    ? [module]
+    : moduleSuffixes.map((ending) => `${module.replaceAll(".", "/")}${ending}`);
   for (const candidate of candidates) {
-    const file = await realFile(path.resolve(home, candidate));
+    const file = await resolveRealFile(path.resolve(home, candidate));
     // A link may point anywhere: what counts is where the file really is.
     if (file?.startsWith(`${home}${path.sep}`)) return file;
   }
@@ -83,16 +85,16 @@ async function findFile(packageDir: string, module: string): Promise<string | un
 }
 
 /** Where the file really is, or undefined if there is none. */
-async function realFile(file: string): Promise<string | undefined> {
+async function resolveRealFile(file: string): Promise<string | undefined> {
   try {
     return (await stat(file)).isFile() ? await realpath(file) : undefined;
   } catch (thrown) {
-    if (isAbsent(thrown)) return undefined;
+    if (isFileMissing(thrown)) return undefined;
     throw thrown;
   }
 }
 
-export function isAbsent(thrown: unknown): boolean {
+export function isFileMissing(thrown: unknown): boolean {
   const code = thrown instanceof Error && "code" in thrown ? thrown.code : undefined;
   return code === "ENOENT" || code === "ENOTDIR";
 }

@@ -2,24 +2,24 @@
 
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { bench } from "../test/executor-bench.ts";
-import type { Handler } from "./handler.ts";
+import { executorHarness } from "../test/executor-bench.ts";
+import type { NodeHandler } from "./handler.ts";
 
 describe("executor", () => {
   it("[W188] does the same whatever its place in a chain says; the fields are there to be read", () => {
     const trace = { host_node_id: "h", middleware_chain: ["n", "m"], chain_index: 0 };
-    const handler: Handler = ({ params, attempt, signal }) => ({ params, attempt, isStopped: signal.aborted });
+    const handler: NodeHandler = ({ params, attempt, signal }) => ({ params, attempt, isStopped: signal.aborted });
     const places: Partial<DispatchPayload>[] = [{}, trace, { ...trace, chain_index: 7 }, { middleware_chain: [] }];
 
     const seen = places.map((part) => {
-      const b = bench(handler, part);
+      const b = executorHarness(handler, part);
       b.executor.start(b.attempt);
-      return { log: b.log, outcomes: b.outcomes, timers: b.timers.length, key: b.attempt.key };
+      return { log: b.log, outcomes: b.outcomes, timers: b.timers.length, key: b.attempt.concurrencyKey };
     });
 
     for (const one of seen) expect(one).toEqual(seen[0]);
     let place: unknown;
-    const b = bench(({ hostNodeId, middlewareChain, chainIndex }) => {
+    const b = executorHarness(({ hostNodeId, middlewareChain, chainIndex }) => {
       place = { hostNodeId, middlewareChain, chainIndex };
       return {};
     }, trace);
@@ -28,7 +28,7 @@ describe("executor", () => {
   });
 
   it("[W187] an artifact whose data nobody keeps is inline: the result is all there is of it", () => {
-    const b = bench(({ resources }) => {
+    const b = executorHarness(({ resources }) => {
       resources.register({ id: "kept", type: "model" });
       const said = [
         { resource_id: "elsewhere", worker_name: "other", type: "t" },
@@ -48,11 +48,11 @@ describe("executor", () => {
       ],
     });
     expect((b.outcomes[0] as { artifacts?: object[] }).artifacts?.filter((one) => "inline" in one)).toHaveLength(2);
-    expect(b.resources.announced()).toEqual(["kept"]);
+    expect(b.resources.referencedIds()).toEqual(["kept"]);
   });
 
   it("[W182] what went before its result was said is told of again behind it", () => {
-    const b = bench(({ resources }) => {
+    const b = executorHarness(({ resources }) => {
       resources.register({ id: "m", type: "model" });
       const artifact = resources.artifact("m");
       resources.drop("m");
@@ -69,7 +69,7 @@ describe("executor", () => {
     const parameters = {
       __resourceBindings: { door: { resourceId: "r", value: secret } },
     } as unknown as DispatchPayload["parameters"];
-    const b = bench(
+    const b = executorHarness(
       (context) => {
         context.feedback.send({ message: `it is ${secret}` });
         context.feedback.emitText("it is open-");
@@ -79,7 +79,7 @@ describe("executor", () => {
       { parameters },
     );
     b.executor.start(b.attempt);
-    const thrower = bench(
+    const thrower = executorHarness(
       async () => {
         throw new Error(`refused ${secret}`);
       },
@@ -106,7 +106,7 @@ describe("executor", () => {
       [7_200_000, 7_200_000],
       [1_000, 3_600_000],
     ] as const) {
-      const b = bench(() => ({}), { resource_refs: until(said) } as Partial<DispatchPayload>);
+      const b = executorHarness(() => ({}), { resource_refs: until(said) } as Partial<DispatchPayload>);
       b.resources.register({ id: "m", type: "model" });
 
       b.executor.start(b.attempt);

@@ -2,13 +2,13 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it, vi } from "vitest";
-import { bench } from "../test/executor-bench.ts";
-import type { Handler, HandlerContext } from "./handler.ts";
+import { executorHarness } from "../test/executor-bench.ts";
+import type { HandlerContext, NodeHandler } from "./handler.ts";
 
 describe("executor", () => {
   it("[W32] gives a handler its context and says what it returned", () => {
     let seen: HandlerContext | undefined;
-    const b = bench(
+    const b = executorHarness(
       (context) => {
         seen = context;
         b.pass(12);
@@ -37,7 +37,7 @@ describe("executor", () => {
 
   it("[W32] waits for handlers that take their time", async () => {
     const { promise, resolve } = Promise.withResolvers<object>();
-    const b = bench(() => promise);
+    const b = executorHarness(() => promise);
     b.executor.start(b.attempt);
     expect(b.log).toEqual([]);
 
@@ -48,14 +48,14 @@ describe("executor", () => {
   });
 
   it("[W31] turns throwing and rejecting into an error, and frees the slot", async () => {
-    const handlers: Handler[] = [
+    const handlers: NodeHandler[] = [
       () => {
         throw new Error("boom");
       },
       () => Promise.reject(new Error("boom")),
     ];
     for (const handler of handlers) {
-      const b = bench(handler);
+      const b = executorHarness(handler);
       b.executor.start(b.attempt);
       await b.settled;
 
@@ -65,7 +65,7 @@ describe("executor", () => {
   });
 
   it("[W31] survives a returned object that throws when it is looked at", () => {
-    const b = bench(() => ({
+    const b = executorHarness(() => ({
       get status() {
         throw new Error("hands off");
       },
@@ -79,7 +79,7 @@ describe("executor", () => {
 
   it("[W33] says E.CMD.UNKNOWN where package, version or node type has no handler", () => {
     for (const part of [{ node_type: "demo.y" }, { package_version: "1.0.1" }, { package_name: "other" }]) {
-      const b = bench(() => ({}), part);
+      const b = executorHarness(() => ({}), part);
 
       b.executor.start(b.attempt);
 
@@ -90,14 +90,14 @@ describe("executor", () => {
 
   it("[W34] ends an attempt at its time limit, stops it, and keeps its slot until the handler is back", async () => {
     const { promise, resolve } = Promise.withResolvers<object>();
-    const b = bench(() => promise, { constraints: { timeout_ms: 250 } });
+    const b = executorHarness(() => promise, { constraints: { timeout_ms: 250 } });
     b.executor.start(b.attempt);
     const [timer] = b.timers;
 
     expect(timer?.ms).toBe(250);
     timer?.call();
     expect(b.outcomes).toMatchObject([{ type: "error", code: "E.TIMEOUT" }]);
-    expect(b.attempt.stop.signal.aborted).toBe(true);
+    expect(b.attempt.stopSignal.signal.aborted).toBe(true);
     expect(b.log).toEqual(["finished"]);
     resolve({ text: "too late" });
     await b.settled;
@@ -107,7 +107,7 @@ describe("executor", () => {
   });
 
   it("[W34] takes the time limit back when the handler was quicker", () => {
-    const b = bench(() => ({}), { constraints: { timeout_ms: 250 } });
+    const b = executorHarness(() => ({}), { constraints: { timeout_ms: 250 } });
 
     b.executor.start(b.attempt);
 
@@ -116,7 +116,7 @@ describe("executor", () => {
 
   it("[W35] gives each attempt a directory of its own when it asks, inside the root whatever its ids, and removes it", async () => {
     let dir = "";
-    const b = bench(
+    const b = executorHarness(
       async (context) => {
         dir = context.workDir;
         writeFileSync(path.join(dir, "note.txt"), "x");
@@ -134,7 +134,7 @@ describe("executor", () => {
   });
 
   it("[W35] makes no directory that nobody asked for", () => {
-    const b = bench(() => ({}));
+    const b = executorHarness(() => ({}));
 
     b.executor.start(b.attempt);
 
@@ -142,7 +142,7 @@ describe("executor", () => {
   });
 
   it("[W32] hands feedback on as it is said", () => {
-    const b = bench((context) => {
+    const b = executorHarness((context) => {
       context.feedback.send({ progress: 0.5 });
       context.feedback.emitText("hello", { channel: "llm", stage: "streaming" });
       context.feedback.emitText("plain");
@@ -161,14 +161,14 @@ describe("executor", () => {
   it("[W32] shows a signal that is already aborted to a handler that asks late", async () => {
     const { promise, resolve } = Promise.withResolvers<void>();
     let isAborted: boolean | undefined;
-    const b = bench(async (context) => {
+    const b = executorHarness(async (context) => {
       await promise;
       isAborted = context.signal.aborted;
       return {};
     });
     b.executor.start(b.attempt);
 
-    b.attempt.stop.stop(new Error("not wanted"));
+    b.attempt.stopSignal.stop(new Error("not wanted"));
     resolve();
     await b.settled;
 
@@ -179,7 +179,7 @@ describe("executor", () => {
     const gate = Promise.withResolvers<void>();
     let leased = 0;
     const ref = { resource_id: "model", worker_name: "w", type: "model" };
-    const b = bench(
+    const b = executorHarness(
       async (context) => {
         leased = context.leased.length;
         await gate.promise;
@@ -196,7 +196,9 @@ describe("executor", () => {
     expect(b.resources.get("model")?.inUse).toBe(0);
 
     for (const wrong of [{ resource_id: "other" }, { worker_name: "elsewhere" }]) {
-      const c = bench(() => ({ never: "called" }), { resource_refs: [ref, { ...ref, ...wrong }] } as Partial<DispatchPayload>);
+      const c = executorHarness(() => ({ never: "called" }), {
+        resource_refs: [ref, { ...ref, ...wrong }],
+      } as Partial<DispatchPayload>);
       c.resources.register({ id: "model", type: "model" });
       c.executor.start(c.attempt);
       expect(c.outcomes).toMatchObject([{ type: "error", code: "E.RESOURCE.MISSING", where: "worker.resources" }]);
@@ -207,7 +209,7 @@ describe("executor", () => {
 
   it("[W165] processes of a handler end as a group: when the task is stopped, and when the handler has come back", async () => {
     const pids: number[] = [];
-    const b = bench(
+    const b = executorHarness(
       (context) =>
         new Promise((_, reject) => {
           const child = context.spawn("sh", ["-c", "sleep 600 & sleep 600"], { stdio: "ignore" });
@@ -218,19 +220,19 @@ describe("executor", () => {
     b.executor.start(b.attempt);
     expect(isGroupAlive(pids[0])).toBe(true);
 
-    b.attempt.stop.stop(new Error("cancelled"));
+    b.attempt.stopSignal.stop(new Error("cancelled"));
     await b.settled;
     await vi.waitFor(() => expect(isGroupAlive(pids[0])).toBe(false), 10_000);
     expect(b.timers).toMatchObject([{ ms: 2_000 }]);
-    const c = bench((context) => ({ pid: pids.push(context.spawn("sleep", ["600"], { stdio: "ignore" }).pid ?? 0) }));
+    const c = executorHarness((context) => ({ pid: pids.push(context.spawn("sleep", ["600"], { stdio: "ignore" }).pid ?? 0) }));
     c.executor.start(c.attempt);
 
     await vi.waitFor(() => expect(isGroupAlive(pids[1])).toBe(false), 10_000);
     expect(c.outcomes).toMatchObject([{ type: "result", status: "SUCCEEDED" }]);
-    const late = bench((context) => {
+    const late = executorHarness((context) => {
       context.spawn("sleep", ["600"]);
     });
-    late.attempt.stop.stop(new Error("too late"));
+    late.attempt.stopSignal.stop(new Error("too late"));
     late.executor.start(late.attempt);
     expect(late.outcomes).toMatchObject([{ type: "error", message: "too late" }]);
   });

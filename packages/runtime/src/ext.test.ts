@@ -1,19 +1,19 @@
 import { limits } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { type ExtDraft, ExtHub } from "./ext.ts";
+import { type VendorFrameDraft, VendorFrameHub } from "./ext.ts";
 
 function connected(isTaken = true) {
-  const hub = new ExtHub();
-  const sent: ExtDraft[] = [];
+  const hub = new VendorFrameHub();
+  const sent: VendorFrameDraft[] = [];
   const listening: (readonly string[])[] = [];
   const reports: string[] = [];
   hub.connect({
-    send: async (draft) => {
+    sendFrame: async (draft) => {
       sent.push(draft);
       return isTaken;
     },
-    listening: (types) => listening.push(types),
-    report: ({ message, cause }) => reports.push(`${message}: ${(cause as Error).message}`),
+    listenedTypesChanged: (types) => listening.push(types),
+    reportProblem: ({ message, cause }) => reports.push(`${message}: ${(cause as Error).message}`),
   });
   return { hub, sent, listening, reports };
 }
@@ -24,19 +24,19 @@ describe("vendors' frames in package code", () => {
   it("[W126] hands a frame to the link as text, with its correlation, and says whether it was taken", async () => {
     const { hub, sent } = connected();
 
-    expect(await hub.face.send("ext.vendor.acme.hello", { n: 1 }, { corr: "c-1" })).toBe(true);
-    expect(await connected(false).hub.face.send("ext.vendor.acme.hello", {})).toBe(false);
+    expect(await hub.handlerApi.send("ext.vendor.acme.hello", { n: 1 }, { corr: "c-1" })).toBe(true);
+    expect(await connected(false).hub.handlerApi.send("ext.vendor.acme.hello", {})).toBe(false);
 
     expect(sent).toEqual([{ type: "ext.vendor.acme.hello", corr: "c-1", payload: '{"n":1}' }]);
   });
 
   it("[W126] takes nothing before there is a link, and then says what is listened to already", async () => {
-    const hub = new ExtHub();
-    hub.face.on("ext.vendor.acme.early", () => {});
+    const hub = new VendorFrameHub();
+    hub.handlerApi.on("ext.vendor.acme.early", () => {});
 
-    expect(await hub.face.send("ext.vendor.acme.hello", {})).toBe(false);
+    expect(await hub.handlerApi.send("ext.vendor.acme.hello", {})).toBe(false);
     const told: (readonly string[])[] = [];
-    hub.connect({ send: async () => true, listening: (types) => told.push(types), report: () => {} });
+    hub.connect({ sendFrame: async () => true, listenedTypesChanged: (types) => told.push(types), reportProblem: () => {} });
 
     expect(told).toEqual([["ext.vendor.acme.early"]]);
   });
@@ -44,15 +44,15 @@ describe("vendors' frames in package code", () => {
   it("[W126] gives a frame to every listener of its type and to no other, until they are taken back", () => {
     const { hub, listening } = connected();
     const heard: string[] = [];
-    const hear = () => heard.push("a");
-    const stops = [hub.face.on("ext.vendor.acme.a", hear), hub.face.on("ext.vendor.acme.a", hear)];
-    hub.face.on("ext.vendor.acme.b", () => heard.push("b"));
+    const listener = () => heard.push("a");
+    const stops = [hub.handlerApi.on("ext.vendor.acme.a", listener), hub.handlerApi.on("ext.vendor.acme.a", listener)];
+    hub.handlerApi.on("ext.vendor.acme.b", () => heard.push("b"));
 
-    expect(hub.hear(frame("ext.vendor.acme.a"))).toBe(true);
-    expect(hub.hear(frame("ext.vendor.acme.none"))).toBe(false);
+    expect(hub.deliver(frame("ext.vendor.acme.a"))).toBe(true);
+    expect(hub.deliver(frame("ext.vendor.acme.none"))).toBe(false);
     for (const stop of [...stops, ...stops]) stop();
 
-    expect(hub.hear(frame("ext.vendor.acme.a"))).toBe(false);
+    expect(hub.deliver(frame("ext.vendor.acme.a"))).toBe(false);
     expect(heard).toEqual(["a", "a"]);
     expect(listening.at(-1)).toEqual(["ext.vendor.acme.b"]);
   });
@@ -60,15 +60,15 @@ describe("vendors' frames in package code", () => {
   it("[W126] reports a listener that throws or whose promise fails, and lets the others hear", async () => {
     const { hub, reports } = connected();
     const heard: string[] = [];
-    hub.face.on("ext.vendor.acme.a", () => {
+    hub.handlerApi.on("ext.vendor.acme.a", () => {
       throw new Error("broken");
     });
-    hub.face.on("ext.vendor.acme.a", (async () => {
+    hub.handlerApi.on("ext.vendor.acme.a", (async () => {
       throw new Error("rejected");
     }) as () => void);
-    hub.face.on("ext.vendor.acme.a", ({ id }) => void heard.push(id));
+    hub.handlerApi.on("ext.vendor.acme.a", ({ id }) => void heard.push(id));
 
-    hub.hear(frame("ext.vendor.acme.a"));
+    hub.deliver(frame("ext.vendor.acme.a"));
     await Promise.resolve();
     await Promise.resolve();
 
@@ -98,9 +98,9 @@ describe("vendors' frames in package code", () => {
     ];
 
     for (const [type, payload, options] of bad)
-      await expect(hub.face.send(type, payload as never, options)).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
-    await expect(hub.face.send("ext.vendor.acme.a", large)).rejects.toMatchObject({ code: "E.FRAME.TOO_LARGE" });
-    expect(() => hub.face.on("control.ack", () => {})).toThrow("begins with ext.vendor.");
+      await expect(hub.handlerApi.send(type, payload as never, options)).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
+    await expect(hub.handlerApi.send("ext.vendor.acme.a", large)).rejects.toMatchObject({ code: "E.FRAME.TOO_LARGE" });
+    expect(() => hub.handlerApi.on("control.ack", () => {})).toThrow("begins with ext.vendor.");
 
     expect(sent).toEqual([]);
   });

@@ -2,17 +2,17 @@
 // leave, its numbers and its repeats are the link's business; the other end is whoever subscribed at the scheduler.
 
 import { Fault, fault, type JsonObject, limits } from "@astraflow/protocol";
-import type { ExtFrame } from "./link-ports.ts";
+import type { IncomingVendorFrame } from "./link-ports.ts";
 
 /** A frame that wants to leave: the payload is the text of a JSON object. */
-export interface ExtDraft {
+export interface VendorFrameDraft {
   readonly type: string;
   readonly corr: string | undefined;
   readonly payload: string;
 }
 
 /** What handlers and `setup` are given. */
-export interface ExtFace {
+export interface HandlerVendorFrames {
   /**
    * Hands a frame to the session; it is delivered at least once, over new connections if it must. False: too much waits already, or
    * the worker is not connected to anything yet; try again later. Rejects where the type or the payload can never be sent.
@@ -22,84 +22,84 @@ export interface ExtFace {
    * Hears frames of exactly this type until the answer is called. A type nobody listens to is refused to its sender. One may come
    * twice across a new session: its id tells.
    */
-  on(type: string, hear: (frame: ExtFrame) => void): () => void;
+  on(type: string, listener: (frame: IncomingVendorFrame) => void): () => void;
 }
 
-export interface ExtPorts {
-  send(draft: ExtDraft): Promise<boolean>;
+export interface VendorFramePorts {
+  sendFrame(draft: VendorFrameDraft): Promise<boolean>;
   /** All types that are listened to now; said after each change. */
-  listening(types: readonly string[]): void;
+  listenedTypesChanged(types: readonly string[]): void;
   /** A listener failed; nobody else hears of it. */
-  report(problem: { message: string; cause: unknown }): void;
+  reportProblem(problem: { message: string; cause: unknown }): void;
 }
 
-const vendorType = /^ext\.vendor\.[^\p{Cc}]+$/u;
+const vendorTypePattern = /^ext\.vendor\.[^\p{Cc}]+$/u;
 
-export class ExtHub {
-  readonly #listeners = new Map<string, Set<(frame: ExtFrame) => void>>();
-  #ports: ExtPorts | null = null;
+export class VendorFrameHub {
+  readonly #listeners = new Map<string, Set<(frame: IncomingVendorFrame) => void>>();
+  #ports: VendorFramePorts | null = null;
 
-  readonly face: ExtFace = {
+  readonly handlerApi: HandlerVendorFrames = {
     send: async (type, payload, { corr } = {}) => {
-      const draft = readDraft(type, payload, corr);
+      const draft = validateDraft(type, payload, corr);
       if (draft instanceof Fault) throw draft;
-      return this.#ports === null ? false : await this.#ports.send(draft);
+      return this.#ports === null ? false : await this.#ports.sendFrame(draft);
     },
-    on: (type, hear) => {
-      const problem = problemOfType(type);
+    on: (type, listener) => {
+      const problem = validateFrameType(type);
       if (problem !== null) throw problem;
-      return this.#listen(type, hear);
+      return this.#addListener(type, listener);
     },
   };
 
   /** There is a link from now on. */
-  connect(ports: ExtPorts): void {
+  connect(ports: VendorFramePorts): void {
     this.#ports = ports;
-    if (this.#listeners.size > 0) this.#tell();
+    if (this.#listeners.size > 0) this.#publishListenedTypes();
   }
 
-  get types(): readonly string[] {
+  get listenedTypes(): readonly string[] {
     return [...this.#listeners.keys()];
   }
 
   /** Gives false where nobody listens. Listeners that throw, or whose promise fails, are reported and disturb nobody else. */
-  hear(frame: ExtFrame): boolean {
+  deliver(frame: IncomingVendorFrame): boolean {
     const listeners = this.#listeners.get(frame.type);
     if (listeners === undefined) return false;
-    for (const hear of [...listeners]) void this.#call(hear, frame);
+    for (const listener of [...listeners]) void this.#callListener(listener, frame);
     return true;
   }
 
-  async #call(hear: (frame: ExtFrame) => unknown, frame: ExtFrame): Promise<void> {
+  async #callListener(listener: (frame: IncomingVendorFrame) => unknown, frame: IncomingVendorFrame): Promise<void> {
     try {
-      await hear(frame);
+      await listener(frame);
     } catch (cause) {
-      this.#ports?.report({ message: `a listener to ${frame.type} failed on frame ${frame.id}`, cause });
+      this.#ports?.reportProblem({ message: `a listener to ${frame.type} failed on frame ${frame.id}`, cause });
     }
   }
 
-  #listen(type: string, hear: (frame: ExtFrame) => void): () => void {
+  #addListener(type: string, listener: (frame: IncomingVendorFrame) => void): () => void {
     const listeners = this.#listeners.get(type) ?? new Set();
     const isNew = listeners.size === 0;
     // Wrapped, so that the same function may listen twice and be taken back one by one.
-    const one = (frame: ExtFrame): unknown => hear(frame);
+    const one = (frame: IncomingVendorFrame): unknown => listener(frame);
     listeners.add(one);
     this.#listeners.set(type, listeners);
-    if (isNew) this.#tell();
+    if (isNew) this.#publishListenedTypes();
     return () => {
       if (!listeners.delete(one) || listeners.size > 0) return;
       this.#listeners.delete(type);
-      this.#tell();
+      this.#publishListenedTypes();
     };
   }
 
-  #tell(): void {
-    this.#ports?.listening(this.types);
+  #publishListenedTypes(): void {
+    this.#ports?.listenedTypesChanged(this.listenedTypes);
   }
 }
 
-function readDraft(type: string, payload: unknown, corr: string | undefined): ExtDraft | Fault {
-  const problem = problemOfType(type);
+function validateDraft(type: string, payload: unknown, corr: string | undefined): VendorFrameDraft | Fault {
+  const problem = validateFrameType(type);
   if (problem !== null) return problem;
   if (corr !== undefined && (typeof corr !== "string" || corr === "" || corr.length > limits.idCharsMax))
     return fault("E.FRAME.INVALID", `corr must be a text of 1 to ${limits.idCharsMax} characters`);
@@ -119,8 +119,8 @@ function readDraft(type: string, payload: unknown, corr: string | undefined): Ex
   return { type, corr, payload: text };
 }
 
-function problemOfType(type: unknown): Fault | null {
-  if (typeof type === "string" && vendorType.test(type) && type.length <= limits.idCharsMax) return null;
+function validateFrameType(type: unknown): Fault | null {
+  if (typeof type === "string" && vendorTypePattern.test(type) && type.length <= limits.idCharsMax) return null;
   return fault(
     "E.FRAME.INVALID",
     `the type of a vendor's frame begins with ext.vendor. and has at most ${limits.idCharsMax} characters`,

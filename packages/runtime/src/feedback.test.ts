@@ -1,13 +1,13 @@
 import type { DispatchPayload, FeedbackPayload } from "@astraflow/protocol";
 import { limits, readPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { makeAttempt } from "./attempt.ts";
-import { FeedbackDrafts, type FeedbackInput } from "./feedback.ts";
+import { createAttempt } from "./attempt.ts";
+import { FeedbackBuffer, type FeedbackInput } from "./feedback.ts";
 
-const attempt = makeAttempt({ run_id: "r", task_id: "t", node_id: "n" } as DispatchPayload, 4, 0);
+const attempt = createAttempt({ run_id: "r", task_id: "t", node_id: "n" } as DispatchPayload, 4, 0);
 
 function said(...inputs: FeedbackInput[]): FeedbackPayload[] {
-  const drafts = new FeedbackDrafts();
+  const drafts = new FeedbackBuffer();
   const texts = inputs.flatMap((input) => drafts.add(attempt, input));
   texts.push(drafts.take(attempt) ?? "null");
   return texts.map((text) => JSON.parse(text) as FeedbackPayload);

@@ -1,8 +1,8 @@
 // A first-in-first-out list that stays cheap however long it grows: taking from an array's front moves every other element.
 
-const compactAt = 1_024;
+const compactThreshold = 1_024;
 
-export class Fifo<T> {
+export class FifoQueue<T> {
   #items: (T | undefined)[] = [];
   #head = 0;
 
@@ -26,7 +26,7 @@ export class Fifo<T> {
     if (this.#head === this.#items.length) {
       this.#items = [];
       this.#head = 0;
-    } else if (this.#head >= compactAt && this.#head * 2 >= this.#items.length) {
+    } else if (this.#head >= compactThreshold && this.#head * 2 >= this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
     }
@@ -38,7 +38,7 @@ export class Fifo<T> {
   }
 
   /** Puts older items in front of all that wait. */
-  putBack(older: readonly T[]): void {
+  putInFront(older: readonly T[]): void {
     if (older.length === 0) return;
     this.#items = [...older, ...this.#items.slice(this.#head)];
     this.#head = 0;

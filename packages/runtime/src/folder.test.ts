@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, rmSync, statSync, writeFileSync } from "node:f
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { makeFolder } from "./folder.ts";
+import { createDirectory } from "./folder.ts";
 
 let root = "";
 beforeEach(() => {
@@ -21,12 +21,12 @@ describe("a folder for the worker's files", () => {
   it("[W35] is made with those above it, and left alone where it is there", () => {
     const dir = path.join(root, "a", "b", "c");
 
-    makeFolder(dir);
+    createDirectory(dir);
     writeFileSync(path.join(dir, "kept"), "");
-    makeFolder(dir);
+    createDirectory(dir);
 
     expect(statSync(path.join(dir, "kept")).isFile()).toBe(true);
-    expect(() => makeFolder(path.join(dir, "kept", "below"))).toThrow("ENOTDIR");
+    expect(() => createDirectory(path.join(dir, "kept", "below"))).toThrow("ENOTDIR");
   });
 
   it("[W35] is refused at once where the system lets nobody make one", (ctx) => {

@@ -4,7 +4,7 @@ import { existsSync, mkdirSync } from "node:fs";
 import { dirname } from "node:path";
 
 /** Makes a folder and those above it. Part by part: the recursive `mkdirSync` of Node never returns where the system answers a mkdir with ENOENT, as below /proc. */
-export function makeFolder(dir: string): void {
+export function createDirectory(dir: string): void {
   const missing: string[] = [];
   for (let part = dir; !existsSync(part) && dirname(part) !== part; part = dirname(part)) missing.unshift(part);
   for (const part of missing) {

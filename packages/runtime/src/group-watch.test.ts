@@ -1,13 +1,13 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { afterEach, describe, expect, it } from "vitest";
-import { endGroup } from "./children.ts";
-import { createGroupWatch } from "./group-watch.ts";
-import { KnownGroups, membersOf, nameOfProcess, readStat } from "./process-groups.ts";
+import { killProcessGroup } from "./children.ts";
+import { createProcessWatchdog } from "./group-watch.ts";
+import { identifyProcess, listGroupMembers, parseProcStat, WatchedGroups } from "./process-groups.ts";
 
 const children: ChildProcess[] = [];
 afterEach(() => {
-  for (const { pid } of children.splice(0)) if (pid !== undefined) endGroup(pid, "SIGKILL");
+  for (const { pid } of children.splice(0)) if (pid !== undefined) killProcessGroup(pid, "SIGKILL");
 });
 
 /** A group whose first process says a line once it runs. */
@@ -24,27 +24,27 @@ async function group(
 describe("the watcher of the handlers' processes", () => {
   it("[W185] ends the groups that are left once nobody holds its pipe, and no other", async () => {
     const reports: string[] = [];
-    const watch = createGroupWatch(({ message }) => reports.push(message));
+    const watch = createProcessWatchdog(({ message }) => reports.push(message));
     const [left, over] = [await group(), await group()];
-    for (const { pid } of [left, over]) watch.look(pid);
-    watch.forget(over.pid);
+    for (const { pid } of [left, over]) watch.watchGroup(pid);
+    watch.unwatchGroup(over.pid);
 
     watch.close();
     const [, signal] = await once(left, "exit");
 
     expect(signal).toBe("SIGKILL");
-    expect(nameOfProcess(over.pid)).not.toBeNull();
+    expect(identifyProcess(over.pid)).not.toBeNull();
     expect(reports).toEqual([]);
   });
 
   it("[W185] ends what the first process of a group has left behind", async () => {
-    const watch = createGroupWatch(() => undefined);
+    const watch = createProcessWatchdog(() => undefined);
     const { pid, stdout, stdin } = await group("sleep 600 & echo up; read line", "pipe");
     stdin?.end("go\n");
     await once(children[0] as ChildProcess, "exit");
-    expect(membersOf(pid)).toHaveLength(1);
+    expect(listGroupMembers(pid)).toHaveLength(1);
 
-    watch.look(pid);
+    watch.watchGroup(pid);
     watch.close();
 
     // It was held by whoever was left.
@@ -59,24 +59,24 @@ describe("the watcher of the handlers' processes", () => {
     ]);
     const membersNow = (id: number) => present.get(id) ?? [];
     const nameOf = (id: number) => membersNow(id).find((name) => name.startsWith(`${id}:`)) ?? null;
-    const groups = new KnownGroups({ nameOf, membersOf: membersNow });
-    for (const id of [7, 9, 11]) groups.look(id);
+    const groups = new WatchedGroups({ identify: nameOf, listMembers: membersNow });
+    for (const id of [7, 9, 11]) groups.watch(id);
 
     // The first of 7 leaves another behind, which is looked at; 9 is another process by now; of 11 nobody is left.
     present.set(7, ["8:101"]);
-    groups.look(7);
+    groups.watch(7);
     present.set(7, ["8:101", "12:900"]);
     present.set(9, ["9:500"]);
     present.delete(11);
 
-    expect(groups.left()).toEqual([7]);
-    groups.forget(7);
-    expect(groups.left()).toEqual([]);
+    expect(groups.survivingGroups()).toEqual([7]);
+    groups.unwatch(7);
+    expect(groups.survivingGroups()).toEqual([]);
   });
 
   it("[W185] reads the words of the system, whatever a process calls itself", () => {
     const rest = "S 1 42 42 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
-    expect(readStat(`57 (a) b (c) ${rest}`)).toEqual({ group: 42, name: "57:987654" });
-    expect(nameOfProcess(2 ** 22 + 1)).toBeNull();
+    expect(parseProcStat(`57 (a) b (c) ${rest}`)).toEqual({ group: 42, identity: "57:987654" });
+    expect(identifyProcess(2 ** 22 + 1)).toBeNull();
   });
 });

@@ -5,17 +5,17 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 
-export interface GroupWatch {
+export interface ProcessWatchdog {
   /** A group began, or lost its first process: whoever is in it is looked at. */
-  look(group: number): void;
+  watchGroup(group: number): void;
   /** Nobody of it is left. */
-  forget(group: number): void;
+  unwatchGroup(group: number): void;
   /** Ends the watcher; what is not forgotten ends with it. */
   close(): void;
 }
 
 /** `report`: it could not be started, or ended too soon; handlers go on without. */
-export function createGroupWatch(report: (problem: { message: string; cause: unknown }) => void): GroupWatch {
+export function createProcessWatchdog(report: (problem: { message: string; cause: unknown }) => void): ProcessWatchdog {
   const groups = new Set<number>();
   let watcher: ChildProcess | null = null;
   let isClosed = false;
@@ -47,13 +47,13 @@ export function createGroupWatch(report: (problem: { message: string; cause: unk
   };
 
   return {
-    look(group) {
+    watchGroup(group) {
       groups.add(group);
-      if (isClosed || !hasProc) return;
+      if (isClosed || !hasProcFs) return;
       if (watcher === null) start();
       else watcher.stdin?.write(`+${group}\n`);
     },
-    forget(group) {
+    unwatchGroup(group) {
       if (groups.delete(group)) watcher?.stdin?.write(`-${group}\n`);
     },
     close() {
@@ -64,4 +64,4 @@ export function createGroupWatch(report: (problem: { message: string; cause: unk
 }
 
 /** Without it nobody can tell whether a group is still the one that was meant. */
-const hasProc = existsSync("/proc/self/stat");
+const hasProcFs = existsSync("/proc/self/stat");

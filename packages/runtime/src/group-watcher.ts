@@ -2,21 +2,21 @@
 // once the worker is gone, however that went. It is told nothing else, holds nothing else, and ends by itself. Started by group-watch.ts.
 
 import { createInterface } from "node:readline";
-import { endGroup } from "./children.ts";
-import { KnownGroups } from "./process-groups.ts";
+import { killProcessGroup } from "./children.ts";
+import { WatchedGroups } from "./process-groups.ts";
 
-const groups = new KnownGroups();
+const watchedGroups = new WatchedGroups();
 
-const hear = (word: string): void => {
+const handleLine = (word: string): void => {
   const group = Number(word.slice(1));
   if (!Number.isSafeInteger(group) || group <= 1) return;
-  if (word.startsWith("+")) groups.look(group);
-  else if (word.startsWith("-")) groups.forget(group);
+  if (word.startsWith("+")) watchedGroups.watch(group);
+  else if (word.startsWith("-")) watchedGroups.unwatch(group);
 };
 
-for (const word of process.argv.slice(2)) hear(word);
+for (const word of process.argv.slice(2)) handleLine(word);
 createInterface({ input: process.stdin })
-  .on("line", hear)
+  .on("line", handleLine)
   .on("close", () => {
-    for (const group of groups.left()) endGroup(group, "SIGKILL");
+    for (const group of watchedGroups.survivingGroups()) killProcessGroup(group, "SIGKILL");
   });

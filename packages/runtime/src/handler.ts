@@ -2,9 +2,9 @@
 
 import type { ChildProcess, SpawnOptions } from "node:child_process";
 import type { JsonObject } from "@astraflow/protocol";
-import type { ExtFace } from "./ext.ts";
+import type { HandlerVendorFrames } from "./ext.ts";
 import type { FeedbackChunk, FeedbackInput } from "./feedback.ts";
-import type { Resource } from "./resource.ts";
+import type { KeptResource } from "./resource.ts";
 import type { ResourceRegistry } from "./resources.ts";
 
 export interface FeedbackSender {
@@ -15,7 +15,7 @@ export interface FeedbackSender {
 }
 
 /** A resource as a dispatch refers to it. */
-export interface RefWords {
+export interface DispatchedResourceRef {
   readonly resource_id: string;
   readonly worker_name: string;
   readonly type: string;
@@ -25,7 +25,7 @@ export interface RefWords {
 }
 
 /** What this worker keeps under a name, for this task and for others to come. */
-export type ResourceFace = Pick<
+export type HandlerResources = Pick<
   ResourceRegistry,
   | "register"
   | "registerFile"
@@ -90,9 +90,9 @@ export interface HandlerContext {
    */
   next(payload?: JsonObject, hostCtx?: JsonObject, middlewareCtx?: JsonObject, timeoutMs?: number): Promise<JsonObject>;
   /** What the task refers to, as it was asked; `leased` is the same as it lies here, held until the handler has come back. */
-  readonly resourceRefs: readonly RefWords[];
-  readonly leased: readonly Resource[];
-  readonly resources: ResourceFace;
+  readonly resourceRefs: readonly DispatchedResourceRef[];
+  readonly leased: readonly KeptResource[];
+  readonly resources: HandlerResources;
   /** What the scheduler's operators granted of the resources that the package asks for, by its key. Never returned or printed: may be secret. */
   readonly resourceBindings: Readonly<Record<string, ResourceBinding>>;
   /** Which of them are not there, and why; a handler that cannot do without fails with that. */
@@ -100,46 +100,46 @@ export interface HandlerContext {
   /** Starts a process in a group of its own. The group ends when the task is stopped, and at the latest when the handler comes back. */
   spawn(command: string, args?: readonly string[], options?: SpawnOptions): ChildProcess;
   /** Frames of one's own (`ext.vendor.*`), to and from whoever subscribed to them at the scheduler. */
-  readonly ext: ExtFace;
+  readonly ext: HandlerVendorFrames;
 }
 
 /** What a package's `setup` is given, once, when its module was loaded: no task need be running to listen. */
 export interface SetupContext {
   readonly packageName: string;
   readonly packageVersion: string;
-  readonly ext: ExtFace;
+  readonly ext: HandlerVendorFrames;
 }
 
 /** A module may export this beside its handlers. It may be asynchronous; throwing makes its handlers unavailable. */
-export type Setup = (context: SetupContext) => unknown;
+export type PackageSetup = (context: SetupContext) => unknown;
 
 /** Returns the outputs, or `{status, outputs, metadata, artifacts}`; throwing fails the attempt. */
-export type Handler = (context: HandlerContext) => unknown;
+export type NodeHandler = (context: HandlerContext) => unknown;
 
-export interface FoundHandler {
-  readonly handler: Handler;
+export interface RegisteredHandler {
+  readonly handler: NodeHandler;
   readonly config: JsonObject;
   /** Keys of what its package asks for that is no secret; absent: all may be. */
-  readonly openKeys?: ReadonlySet<string>;
+  readonly nonSecretKeys?: ReadonlySet<string>;
 }
 
 /** Handlers by package, version and type of node: versions live side by side. */
 export class HandlerRegistry {
-  readonly #found = new Map<string, FoundHandler>();
+  readonly #handlers = new Map<string, RegisteredHandler>();
 
-  add(of: { packageName: string; packageVersion: string; nodeType: string }, found: FoundHandler): void {
-    this.#found.set(keyOf(of.packageName, of.packageVersion, of.nodeType), found);
+  add(of: { packageName: string; packageVersion: string; nodeType: string }, found: RegisteredHandler): void {
+    this.#handlers.set(handlerKey(of.packageName, of.packageVersion, of.nodeType), found);
   }
 
-  find(packageName: string, packageVersion: string, nodeType: string): FoundHandler | undefined {
-    return this.#found.get(keyOf(packageName, packageVersion, nodeType));
+  findHandler(packageName: string, packageVersion: string, nodeType: string): RegisteredHandler | undefined {
+    return this.#handlers.get(handlerKey(packageName, packageVersion, nodeType));
   }
 
   get size(): number {
-    return this.#found.size;
+    return this.#handlers.size;
   }
 }
 
-function keyOf(packageName: string, packageVersion: string, nodeType: string): string {
+function handlerKey(packageName: string, packageVersion: string, nodeType: string): string {
   return `${packageName}\n${packageVersion}\n${nodeType}`;
 }

@@ -1,23 +1,23 @@
 // Starts the handlers' thread and listens to it. What it says, and what to do when it ends, is host.ts.
 
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
-import type { FromHost, HostSettings, ToHost } from "./host-words.ts";
+import type { FromHandlerThread, HandlerThreadSettings, ToHandlerThread } from "./host-words.ts";
 
-export interface HostThread {
-  post(words: readonly ToHost[]): void;
+export interface HandlerThreadHandle {
+  sendMessages(messages: readonly ToHandlerThread[]): void;
   /** Ends the thread whatever it does, also in the middle of a loop. Resolves once it is gone; a call into the system is waited for. */
-  kill(): Promise<void>;
+  terminate(): Promise<void>;
   /** How full its memory is, in percent of what it may have; null where it does not answer, as while it is blocked. */
   heapPct(): Promise<number | null>;
 }
 
-export interface ThreadEars {
-  heard(words: readonly FromHost[]): void;
+export interface HandlerThreadListener {
+  messagesReceived(messages: readonly FromHandlerThread[]): void;
   /** It is gone, and why. Said once, after its last words. */
-  ended(reason: string): void;
+  threadExited(reason: string): void;
 }
 
-export function spawnHost(settings: HostSettings, ears: ThreadEars): HostThread {
+export function spawnHandlerThread(settings: HandlerThreadSettings, listener: HandlerThreadListener): HandlerThreadHandle {
   const { port1: near, port2: far } = new MessageChannel();
   const thread = new Worker(new URL("./host-thread.ts", import.meta.url), {
     workerData: { port: far, settings },
@@ -27,20 +27,21 @@ export function spawnHost(settings: HostSettings, ears: ThreadEars): HostThread 
   });
   const gone = Promise.withResolvers<void>();
   let reason = "";
-  near.on("message", (words: readonly FromHost[]) => ears.heard(words));
+  near.on("message", (messages: readonly FromHandlerThread[]) => listener.messagesReceived(messages));
   thread.on("error", (cause: unknown) => {
     reason = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
   });
   thread.on("exit", (code) => {
     // Its end may overtake its last words, among them results that must not be lost.
-    for (let last = receiveMessageOnPort(near); last; last = receiveMessageOnPort(near)) ears.heard(last.message as FromHost[]);
+    for (let last = receiveMessageOnPort(near); last; last = receiveMessageOnPort(near))
+      listener.messagesReceived(last.message as FromHandlerThread[]);
     near.close();
     gone.resolve();
-    ears.ended(reason === "" ? `it ended with code ${code}` : reason);
+    listener.threadExited(reason === "" ? `it ended with code ${code}` : reason);
   });
   return {
-    post: (words) => near.postMessage(words),
-    kill: async () => {
+    sendMessages: (messages) => near.postMessage(messages),
+    terminate: async () => {
       void thread.terminate();
       await gone.promise;
     },

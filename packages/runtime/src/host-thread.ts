@@ -2,174 +2,193 @@
 // of memory; the link lives in another thread and notices. Started by host-spawn.ts; no room imports this file.
 
 import { type MessagePort, workerData } from "node:worker_threads";
-import { type Attempt, makeAttempt } from "./attempt.ts";
-import { Executor } from "./executor.ts";
-import { type ExtDraft, ExtHub } from "./ext.ts";
-import { type AttemptName, type FromHost, type HostSettings, type HostShelf, Mail, nameOf, type ToHost } from "./host-words.ts";
-import type { NextAnswer, NextDraft } from "./next.ts";
-import { encodeOutcome, type Outcome, type Spill } from "./outcome.ts";
-import { loadPackages, type PackageShelf } from "./packages.ts";
-import type { RemovedReason } from "./resource.ts";
-import { ResourceFolder } from "./resource-folder.ts";
+import { createAttempt, type LocalAttempt } from "./attempt.ts";
+import { HandlerExecutor } from "./executor.ts";
+import { type VendorFrameDraft, VendorFrameHub } from "./ext.ts";
+import {
+  type AttemptKey,
+  attemptKeyText,
+  type FromHandlerThread,
+  type HandlerThreadSettings,
+  type LoadedPackagesSummary,
+  MessageBatcher,
+  type ToHandlerThread,
+} from "./host-words.ts";
+import type { NextCallAnswer, NextCallDraft } from "./next.ts";
+import { type AttemptOutcome, encodeOutcome, type ResultSpill } from "./outcome.ts";
+import { type LoadedPackages, loadPackages } from "./packages.ts";
+import type { ResourceRemovedReason } from "./resource.ts";
+import { ResourceFiles } from "./resource-folder.ts";
 import { ResourceRegistry } from "./resources.ts";
-import { spillTo } from "./runner.ts";
+import { spillToResources } from "./runner.ts";
 
 /** A handler that keeps the thread for longer than this before it returns is one that blocks: what others have said leaves before it. */
-const blockingMs = 2;
+const blockingThresholdMs = 2;
 
 class HandlerThread {
-  readonly #mail: Mail<FromHost>;
-  readonly #executor: Executor;
-  readonly #ext: ExtHub;
-  readonly #attempts = new Map<string, Attempt>();
-  readonly #asked = new Map<number, (isTaken: boolean) => void>();
-  readonly #calls = new Map<number, (answer: NextAnswer) => void>();
+  readonly #outgoing: MessageBatcher<FromHandlerThread>;
+  readonly #executor: HandlerExecutor;
+  readonly #vendorFrames: VendorFrameHub;
+  readonly #attempts = new Map<string, LocalAttempt>();
+  readonly #pendingVendorSends = new Map<number, (isTaken: boolean) => void>();
+  readonly #pendingNextCalls = new Map<number, (answer: NextCallAnswer) => void>();
   readonly #resources: ResourceRegistry;
-  readonly #spill: Spill;
-  #tickets = 0;
+  readonly #resultSpill: ResultSpill;
+  #requestCount = 0;
   /** Types of nodes that were seen blocking. */
-  readonly #blocking = new Set<string>();
+  readonly #blockingNodeTypes = new Set<string>();
   /** Said and not yet in the mail: a handler that comes back with its outcome says both in one word. */
-  #finished: (AttemptName & { outcome: Outcome; attempt: Attempt }) | null = null;
+  #pendingOutcome: (AttemptKey & { outcome: AttemptOutcome; attempt: LocalAttempt }) | null = null;
 
-  constructor(port: MessagePort, settings: HostSettings, shelf: PackageShelf) {
-    this.#mail = new Mail((words) => port.postMessage(words), setImmediate);
-    this.#ext = shelf.ext ?? new ExtHub();
-    const folder = new ResourceFolder(settings.resourceDir, settings.workRoot);
-    const report = (problem: { message: string; cause: unknown }) => this.#report(problem);
-    const announced = (resource: string) => this.#mail.push({ type: "announced", resource });
-    const removed = (resource: string, reason: RemovedReason) => this.#mail.push({ type: "removed", resource, reason });
+  constructor(port: MessagePort, settings: HandlerThreadSettings, loadedPackages: LoadedPackages) {
+    this.#outgoing = new MessageBatcher((messages) => port.postMessage(messages), setImmediate);
+    this.#vendorFrames = loadedPackages.vendorFrames ?? new VendorFrameHub();
+    const folder = new ResourceFiles(settings.resourceDir, settings.workRoot);
+    const report = (problem: { message: string; cause: unknown }) => this.#reportProblem(problem);
+    const announced = (resource: string) => this.#outgoing.add({ type: "announced", resource });
+    const removed = (resource: string, reason: ResourceRemovedReason) =>
+      this.#outgoing.add({ type: "removed", resource, reason });
     this.#resources = new ResourceRegistry(
-      { wall: () => Date.now(), after: afterUnheld, report, announced, removed },
+      {
+        wallClock: () => Date.now(),
+        after: afterUnref,
+        reportProblem: report,
+        resourceReferenced: announced,
+        resourceRemoved: removed,
+      },
       folder,
       settings.resources,
     );
-    this.#resources.recall();
-    this.#spill = spillTo(this.#resources);
-    this.#executor = new Executor(
+    this.#resources.restoreFiles();
+    this.#resultSpill = spillToResources(this.#resources);
+    this.#executor = new HandlerExecutor(
       {
         now: () => performance.now(),
         after,
-        next: (attempt, draft, answer) => this.#next(attempt, draft, answer),
-        spawned: (pid) => this.#mail.pushUrgent({ type: "spawned", pid }),
-        reaped: (pid) => this.#mail.push({ type: "reaped", pid }),
-        finished: (attempt, outcome) => {
-          this.#tellFinished(false);
-          this.#finished = { task: attempt.task, fence: attempt.fence, attempt, outcome };
+        callNext: (attempt, draft, answer) => this.#callNext(attempt, draft, answer),
+        groupStarted: (pid) => this.#outgoing.addUrgent({ type: "spawned", pid }),
+        groupEnded: (pid) => this.#outgoing.add({ type: "reaped", pid }),
+        attemptFinished: (attempt, outcome) => {
+          this.#sendPendingOutcome(false);
+          this.#pendingOutcome = { task: attempt.task, fence: attempt.fence, attempt, outcome };
           // One that is out of time is said although its handler is not back.
-          queueMicrotask(() => this.#tellFinished(false));
+          queueMicrotask(() => this.#sendPendingOutcome(false));
         },
-        settled: (attempt) => this.#settled(attempt),
-        feedback: (attempt, input) => this.#feedback(attempt, input),
-        report,
+        handlerReturned: (attempt) => this.#handlerReturned(attempt),
+        sendFeedback: (attempt, input) => this.#sendFeedback(attempt, input),
+        reportProblem: report,
       },
       {
         tenant: settings.tenant,
-        handlers: shelf.handlers,
-        ext: this.#ext.face,
+        handlers: loadedPackages.handlers,
+        ext: this.#vendorFrames.handlerApi,
         resources: this.#resources,
         workRoot: settings.workRoot,
       },
     );
-    this.#mail.push({ type: "loaded", shelf: describeShelf(shelf), kept: this.#resources.announced() });
-    this.#ext.connect({
-      send: (draft) => this.#sendExt(draft),
-      listening: (types) => this.#mail.push({ type: "listening", types }),
-      report: (problem) => this.#report(problem),
+    this.#outgoing.add({
+      type: "loaded",
+      packages: summarizePackages(loadedPackages),
+      referencedResources: this.#resources.referencedIds(),
     });
-    port.on("message", (words: readonly ToHost[]) => this.#hear(words, port));
+    this.#vendorFrames.connect({
+      sendFrame: (draft) => this.#sendVendorFrame(draft),
+      listenedTypesChanged: (types) => this.#outgoing.add({ type: "listening", types }),
+      reportProblem: (problem) => this.#reportProblem(problem),
+    });
+    port.on("message", (messages: readonly ToHandlerThread[]) => this.#handleMessages(messages, port));
     // A handler that ends the thread must not take along what others have said.
-    process.on("exit", () => this.#mail.flush());
+    process.on("exit", () => this.#outgoing.flush());
   }
 
-  #hear(words: readonly ToHost[], port: MessagePort): void {
-    for (const word of words) {
-      switch (word.type) {
+  #handleMessages(messages: readonly ToHandlerThread[], port: MessagePort): void {
+    for (const message of messages) {
+      switch (message.type) {
         case "start":
-          this.#start(makeAttempt(word.dispatch, word.fence, 0));
+          this.#startAttempt(createAttempt(message.dispatch, message.fence, 0));
           break;
         case "stop":
-          this.#attempts.get(nameOf(word))?.stop.stop(new Error(word.reason));
+          this.#attempts.get(attemptKeyText(message))?.stopSignal.stop(new Error(message.reason));
           break;
         case "ext":
-          this.#ext.hear(word.frame);
+          this.#vendorFrames.deliver(message.frame);
           break;
         case "ext-answer":
-          this.#asked.get(word.ticket)?.(word.isTaken);
-          this.#asked.delete(word.ticket);
+          this.#pendingVendorSends.get(message.ticket)?.(message.isTaken);
+          this.#pendingVendorSends.delete(message.ticket);
           break;
         case "next-answer": {
-          const answer = this.#calls.get(word.ticket);
-          this.#calls.delete(word.ticket);
-          answer?.(word.answer);
+          const answer = this.#pendingNextCalls.get(message.ticket);
+          this.#pendingNextCalls.delete(message.ticket);
+          answer?.(message.answer);
           break;
         }
         case "ping":
-          this.#mail.push({ type: "pong", ping: word.ping, resources: this.#resources.numbers() });
+          this.#outgoing.add({ type: "pong", ping: message.ping, resources: this.#resources.metrics() });
           break;
         case "end":
-          this.#mail.flush();
+          this.#outgoing.flush();
           port.close();
       }
     }
   }
 
-  #start(attempt: Attempt): void {
+  #startAttempt(attempt: LocalAttempt): void {
     const { node_type } = attempt.dispatch;
-    if (this.#blocking.has(node_type)) this.#mail.flush();
+    if (this.#blockingNodeTypes.has(node_type)) this.#outgoing.flush();
     attempt.phase = "running";
-    this.#attempts.set(nameOf(attempt), attempt);
+    this.#attempts.set(attemptKeyText(attempt), attempt);
     const since = performance.now();
     this.#executor.start(attempt);
-    this.#tellFinished(false);
-    if (performance.now() - since < blockingMs) return;
-    this.#blocking.add(node_type);
-    this.#mail.flush();
+    this.#sendPendingOutcome(false);
+    if (performance.now() - since < blockingThresholdMs) return;
+    this.#blockingNodeTypes.add(node_type);
+    this.#outgoing.flush();
   }
 
-  #settled({ task, fence }: Attempt): void {
-    this.#attempts.delete(nameOf({ task, fence }));
-    if (this.#finished?.task === task && this.#finished.fence === fence) this.#tellFinished(true);
-    else this.#mail.push({ type: "settled", task, fence });
+  #handlerReturned({ task, fence }: LocalAttempt): void {
+    this.#attempts.delete(attemptKeyText({ task, fence }));
+    if (this.#pendingOutcome?.task === task && this.#pendingOutcome.fence === fence) this.#sendPendingOutcome(true);
+    else this.#outgoing.add({ type: "settled", task, fence });
   }
 
-  #tellFinished(isSettled: boolean): void {
-    if (this.#finished === null) return;
-    const { task, fence, attempt, outcome } = this.#finished;
-    this.#finished = null;
-    const { type, payload } = encodeOutcome(attempt, outcome, this.#spill);
-    this.#mail.push({ type: "finished", task, fence, written: { frame: type, payload }, isSettled });
+  #sendPendingOutcome(isSettled: boolean): void {
+    if (this.#pendingOutcome === null) return;
+    const { task, fence, attempt, outcome } = this.#pendingOutcome;
+    this.#pendingOutcome = null;
+    const { type, payload } = encodeOutcome(attempt, outcome, this.#resultSpill);
+    this.#outgoing.add({ type: "finished", task, fence, outcome: { frameType: type, payload }, isSettled });
   }
 
-  #feedback({ task, fence }: Attempt, input: object): void {
+  #sendFeedback({ task, fence }: LocalAttempt, input: object): void {
     let text: string | undefined;
     try {
       text = JSON.stringify(input);
     } catch (cause) {
-      return this.#report({ message: `feedback of task ${task} cannot be written as JSON and was dropped`, cause });
+      return this.#reportProblem({ message: `feedback of task ${task} cannot be written as JSON and was dropped`, cause });
     }
-    if (text !== undefined) this.#mail.pushUrgent({ type: "feedback", task, fence, input: text });
+    if (text !== undefined) this.#outgoing.addUrgent({ type: "feedback", task, fence, input: text });
   }
 
-  #next({ task, fence }: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void {
-    const ticket = this.#tickets++;
-    this.#calls.set(ticket, answer);
-    this.#mail.pushUrgent({ type: "next", ticket, task, fence, draft });
+  #callNext({ task, fence }: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void {
+    const ticket = this.#requestCount++;
+    this.#pendingNextCalls.set(ticket, answer);
+    this.#outgoing.addUrgent({ type: "next", ticket, task, fence, draft });
     return () => {
-      if (this.#calls.delete(ticket)) this.#mail.push({ type: "next-forget", ticket });
+      if (this.#pendingNextCalls.delete(ticket)) this.#outgoing.add({ type: "next-forget", ticket });
     };
   }
 
-  #sendExt(draft: ExtDraft): Promise<boolean> {
-    const ticket = this.#tickets++;
+  #sendVendorFrame(draft: VendorFrameDraft): Promise<boolean> {
+    const ticket = this.#requestCount++;
     return new Promise((resolve) => {
-      this.#asked.set(ticket, resolve);
-      this.#mail.pushUrgent({ type: "ext", ticket, draft });
+      this.#pendingVendorSends.set(ticket, resolve);
+      this.#outgoing.addUrgent({ type: "ext", ticket, draft });
     });
   }
 
-  #report({ message, cause }: { message: string; cause: unknown }): void {
-    this.#mail.push({ type: "report", message, cause: String(cause) });
+  #reportProblem({ message, cause }: { message: string; cause: unknown }): void {
+    this.#outgoing.add({ type: "report", message, cause: String(cause) });
   }
 }
 
@@ -179,24 +198,24 @@ function after(ms: number, call: () => void): () => void {
 }
 
 /** A look at what is kept is no reason for the thread to stay. */
-function afterUnheld(ms: number, call: () => void): () => void {
+function afterUnref(ms: number, call: () => void): () => void {
   const timer = setTimeout(call, ms).unref();
   return () => clearTimeout(timer);
 }
 
-function describeShelf(shelf: PackageShelf): HostShelf {
+function summarizePackages(loadedPackages: LoadedPackages): LoadedPackagesSummary {
   return {
-    packages: shelf.packages.map(({ name, version, dir, written, handlers }) => ({
+    packages: loadedPackages.packages.map(({ name, version, dir, manifestJson: written, handlers }) => ({
       name,
       version,
       dir,
-      written,
+      manifestJson: written,
       nodeTypes: handlers.map(({ nodeType }) => nodeType),
     })),
-    problems: shelf.problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message })),
+    problems: loadedPackages.problems.map(({ dir, fault }) => ({ dir, code: fault.code, message: fault.message })),
   };
 }
 
-const { port, settings } = workerData as { port: MessagePort; settings: HostSettings };
+const { port, settings } = workerData as { port: MessagePort; settings: HandlerThreadSettings };
 // Listening only once all is loaded: what comes meanwhile waits in the port.
 new HandlerThread(port, settings, await loadPackages(settings.packagesDir));

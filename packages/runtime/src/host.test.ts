@@ -1,72 +1,72 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { type Attempt, makeAttempt } from "./attempt.ts";
-import { Host, hostSettings } from "./host.ts";
-import type { ThreadEars } from "./host-spawn.ts";
-import type { FromHost, HostShelf, ToHost } from "./host-words.ts";
-import type { NextAnswer, NextDraft } from "./next.ts";
-import type { Outcome } from "./outcome.ts";
+import { createAttempt, type LocalAttempt } from "./attempt.ts";
+import { ThreadRunner, threadRestartPolicy } from "./host.ts";
+import type { HandlerThreadListener } from "./host-spawn.ts";
+import type { FromHandlerThread, LoadedPackagesSummary, ToHandlerThread } from "./host-words.ts";
+import type { NextCallAnswer, NextCallDraft } from "./next.ts";
+import type { AttemptOutcome } from "./outcome.ts";
 
-const shelf: HostShelf = { packages: [], problems: [] };
-const finished = (task: string, isSettled = true): FromHost => ({
+const shelf: LoadedPackagesSummary = { packages: [], problems: [] };
+const finished = (task: string, isSettled = true): FromHandlerThread => ({
   type: "finished",
   task,
   fence: 1,
-  written: { frame: "biz.exec.result", payload: `{"of":"${task}"}` },
+  outcome: { frameType: "biz.exec.result", payload: `{"of":"${task}"}` },
   isSettled,
 });
 
 /** A host whose threads are played by the test, on a clock that moves when told. */
 function play() {
-  const threads: { ears: ThreadEars; heard: ToHost[]; isKilled: boolean; die(reason: string): void }[] = [];
+  const threads: { ears: HandlerThreadListener; heard: ToHandlerThread[]; isKilled: boolean; die(reason: string): void }[] = [];
   const timers = new Map<() => void, number>();
   const log: string[] = [];
-  const outcomes: Outcome[] = [];
-  const calls: { task: string; draft: NextDraft; answer: (answer: NextAnswer) => void }[] = [];
+  const outcomes: AttemptOutcome[] = [];
+  const calls: { task: string; draft: NextCallDraft; answer: (answer: NextCallAnswer) => void }[] = [];
   let now = 0;
   const soon: (() => void)[] = [];
-  const host = new Host({
-    outside: {
+  const host = new ThreadRunner({
+    environment: {
       now: () => now,
       after(ms, call) {
         timers.set(call, now + ms);
         return () => timers.delete(call);
       },
-      soon: (call) => void soon.push(call),
+      defer: (call) => void soon.push(call),
     },
-    spawn(ears) {
+    spawnThread(listener) {
       const thread = {
-        ears,
-        heard: [] as ToHost[],
+        ears: listener,
+        heard: [] as ToHandlerThread[],
         isKilled: false,
-        die: (reason: string) => ears.ended(reason),
+        die: (reason: string) => listener.threadExited(reason),
       };
       threads.push(thread);
       return {
-        post: (words) => thread.heard.push(...words),
-        kill: async () => {
+        sendMessages: (messages) => thread.heard.push(...messages),
+        terminate: async () => {
           thread.isKilled = true;
-          ears.ended("killed");
+          listener.threadExited("killed");
         },
         heapPct: async () => 40,
       };
     },
   });
-  host.listen({
-    finished(attempt, outcome) {
+  host.setListener({
+    attemptFinished(attempt, outcome) {
       log.push(`finished ${attempt.task}`);
       outcomes.push(outcome);
     },
-    settled: (attempt) => log.push(`settled ${attempt.task}`),
-    feedback: (attempt, input) => log.push(`feedback ${attempt.task} ${JSON.stringify(input)}`),
-    next: (attempt, draft, answer) => {
+    handlerReturned: (attempt) => log.push(`settled ${attempt.task}`),
+    feedbackReceived: (attempt, input) => log.push(`feedback ${attempt.task} ${JSON.stringify(input)}`),
+    nextCalled: (attempt, draft, answer) => {
       calls.push({ task: attempt.task, draft, answer });
       return () => log.push(`forgot ${attempt.task}`);
     },
-    ext: ({ type }) => type !== "ext.vendor.full",
-    removed: (resource, reason) => log.push(`removed ${resource} ${reason}`),
-    report: ({ cause }) => log.push(`report ${String(cause)}`),
-    changed: () => log.push("changed"),
+    vendorFrameSent: ({ type }) => type !== "ext.vendor.full",
+    resourceRemoved: (resource, reason) => log.push(`removed ${resource} ${reason}`),
+    problemReported: ({ cause }) => log.push(`report ${String(cause)}`),
+    healthChanged: () => log.push("changed"),
   });
   return {
     host,
@@ -86,19 +86,19 @@ function play() {
   };
 }
 
-function attemptOf(task: string): Attempt {
+function attemptOf(task: string): LocalAttempt {
   const names = { run_id: "r", task_id: task, node_id: "n", node_type: "demo.x", package_name: "demo", package_version: "1.0.0" };
-  return makeAttempt({ ...names, parameters: {}, constraints: {} } as DispatchPayload, 1, 0);
+  return createAttempt({ ...names, parameters: {}, constraints: {} } as DispatchPayload, 1, 0);
 }
 
 describe("the handlers' thread, seen from the link", () => {
   it("[W121] hands attempts over by task and fence, all of a tick in one message, once the packages are loaded", () => {
     const { host, last, tick } = play();
-    void host.open();
+    void host.startThread();
     host.start(attemptOf("early"));
     expect(last().heard).toEqual([]);
 
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     host.start(attemptOf("t2"));
     expect(last().heard).toEqual([]);
     tick();
@@ -111,11 +111,11 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W121] passes on outcomes as written, settled handlers and feedback, and forgets whom it does not know", () => {
     const { host, last, log, outcomes } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
 
-    last().ears.heard([
+    last().ears.messagesReceived([
       { type: "feedback", task: "t1", fence: 1, input: '{"progress":0.5}' },
       finished("t1"),
       finished("t2", false),
@@ -125,20 +125,20 @@ describe("the handlers' thread, seen from the link", () => {
     ]);
 
     expect(log).toEqual(['feedback t1 {"progress":0.5}', "finished t1", "settled t1", "finished t2", "settled t2"]);
-    expect(outcomes[0]).toEqual({ type: "written", frame: "biz.exec.result", payload: '{"of":"t1"}' });
+    expect(outcomes[0]).toEqual({ type: "written", frameType: "biz.exec.result", payload: '{"of":"t1"}' });
   });
 
   it("[W121] tells the thread when an attempt is stopped, until its handler is back", () => {
     const { host, last, tick } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const [one, other] = [attemptOf("t1"), attemptOf("t2")];
     host.start(one);
     host.start(other);
-    last().ears.heard([finished("t2")]);
+    last().ears.messagesReceived([finished("t2")]);
 
-    one.stop.stop(new Error("cancelled"));
-    other.stop.stop(new Error("late"));
+    one.stopSignal.stop(new Error("cancelled"));
+    other.stopSignal.stop(new Error("late"));
     tick();
 
     expect(last().heard.filter(({ type }) => type === "stop")).toEqual([
@@ -148,17 +148,17 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W126] gives vendors' frames to the thread for types it listens to, and answers what it sends", () => {
     const { host, last, tick } = play();
-    void host.open();
+    void host.startThread();
     const frame = { type: "ext.vendor.a", id: "f", corr: undefined, payload: {} };
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
-    expect(host.hearExt(frame)).toBe(false);
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
+    expect(host.deliverVendorFrame(frame)).toBe(false);
 
-    last().ears.heard([
+    last().ears.messagesReceived([
       { type: "listening", types: ["ext.vendor.a"] },
       { type: "ext", ticket: 1, draft: { type: "ext.vendor.b", corr: undefined, payload: "{}" } },
       { type: "ext", ticket: 2, draft: { type: "ext.vendor.full", corr: undefined, payload: "{}" } },
     ]);
-    expect(host.hearExt(frame)).toBe(true);
+    expect(host.deliverVendorFrame(frame)).toBe(true);
     tick();
 
     expect(last().heard).toEqual([
@@ -170,15 +170,15 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W122] fails the attempt that was alone in a thread that died, and goes on in a new one at once", () => {
     const { host, threads, last, log, outcomes, pass, tick } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     host.start(attemptOf("t1"));
     tick();
 
     last().die("Error: boom");
     host.start(attemptOf("t2"));
     pass(0);
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     tick();
 
     expect(log).toEqual(["report Error: boom", "finished t1", "settled t1"]);
@@ -191,16 +191,16 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W122] hands back all that were together in a thread that died, and keeps those that had not begun", () => {
     const { host, last, log, outcomes, pass, tick } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
     last().die("Error: boom");
     host.start(attemptOf("t3"));
     pass(0);
     // The next one dies while it loads: t3 was never in it.
     last().die("Error: again");
-    pass(hostSettings.pauseMs);
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    pass(threadRestartPolicy.restartDelayMs);
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     tick();
 
     expect(outcomes.map((outcome) => (outcome.type === "error" ? outcome.code : ""))).toEqual([
@@ -213,8 +213,8 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W123] starts a thread that keeps dying with pauses that double, and is a problem at five within a minute", () => {
     const { host, last, log, nextTimer, pass } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const pauses: number[] = [];
     const problems: number[] = [];
     for (let crash = 1; crash <= 6; crash++) {
@@ -228,13 +228,13 @@ describe("the handlers' thread, seen from the link", () => {
     expect(problems).toEqual([0, 0, 0, 0, 1, 1]);
     expect(host.problems[0]).toBe("the thread of the handlers ended 6 times within 60 s");
     expect(log.filter((line) => line === "changed")).toHaveLength(1);
-    pass(hostSettings.crashWindowMs);
+    pass(threadRestartPolicy.crashWindowMs);
     expect(host.problems).toEqual([]);
   });
 
   it("[W125] says why where the thread dies over the first loading", async () => {
     const { host, last } = play();
-    const opened = host.open();
+    const opened = host.startThread();
 
     last().die("it ended with code 7");
 
@@ -244,16 +244,16 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W124] lets handlers let go, then ends the thread; stops that were on their way come first", async () => {
     const { host, last, pass } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const attempt = attemptOf("t1");
     host.start(attempt);
-    attempt.stop.stop(new Error("given back"));
+    attempt.stopSignal.stop(new Error("given back"));
 
     const closed = host.close();
     expect(last().heard.map(({ type }) => type)).toEqual(["start", "stop", "end"]);
     expect(last().isKilled).toBe(false);
-    pass(hostSettings.endMs);
+    pass(threadRestartPolicy.shutdownWaitMs);
     await closed;
 
     expect(last().isKilled).toBe(true);
@@ -262,9 +262,9 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W120] tells for how long the thread has not got to a question", () => {
     const { host, last, pass, tick } = play();
-    void host.open();
+    void host.startThread();
     expect(host.lagMs).toBe(0);
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     const lags = [host.lagMs];
     tick();
     for (const ms of [500, 700]) {
@@ -273,7 +273,7 @@ describe("the handlers' thread, seen from the link", () => {
     }
     tick();
     expect(last().heard).toEqual([{ type: "ping", ping: 0 }]);
-    last().ears.heard([{ type: "pong", ping: 0, resources: { "resource.disk_bytes_in_use": 7 } }]);
+    last().ears.messagesReceived([{ type: "pong", ping: 0, resources: { "resource.disk_bytes_in_use": 7 } }]);
     lags.push(host.lagMs);
 
     expect(host.metrics).toEqual({ "resource.disk_bytes_in_use": 7 });
@@ -282,8 +282,8 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W132] tells how full the memory of the thread is, as it was last heard", async () => {
     const { host, last } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
 
     expect(host.heapPct).toBeNull();
     expect(host.heapPct).toBeNull();
@@ -295,21 +295,21 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W158] carries calls into a chain and their answers, and takes back what a handler no longer waits for", () => {
     const { host, last, calls, log, tick } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: [] }]);
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: [] }]);
     for (const task of ["t1", "t2"]) host.start(attemptOf(task));
     tick();
     last().heard.length = 0;
-    const draft = { words: "{}" };
+    const draft = { argumentsJson: "{}" };
 
-    last().ears.heard([
+    last().ears.messagesReceived([
       { type: "next", ticket: 0, task: "t1", fence: 1, draft },
       { type: "next", ticket: 1, task: "t2", fence: 1, draft },
       { type: "next", ticket: 2, task: "t9", fence: 1, draft },
       { type: "next-forget", ticket: 1 },
     ]);
     calls[0]?.answer({ result: { echo: "hi" } });
-    last().ears.heard([{ type: "next-forget", ticket: 0 }]);
+    last().ears.messagesReceived([{ type: "next-forget", ticket: 0 }]);
     tick();
 
     expect(calls.map(({ task }) => task)).toEqual(["t1", "t2"]);
@@ -319,20 +319,20 @@ describe("the handlers' thread, seen from the link", () => {
 
   it("[W183] knows what the thread keeps of what results have named; what only its memory held is lost with it", () => {
     const { host, last, log, pass } = play();
-    void host.open();
-    last().ears.heard([{ type: "loaded", shelf, kept: ["file"] }]);
-    last().ears.heard([
+    void host.startThread();
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);
+    last().ears.messagesReceived([
       { type: "announced", resource: "model" },
       { type: "announced", resource: "session" },
       { type: "removed", resource: "session", reason: "evicted" },
     ]);
-    expect([...host.kept]).toEqual(["file", "model"]);
+    expect([...host.referencedResources]).toEqual(["file", "model"]);
 
     last().die("out of memory");
     pass(0);
-    last().ears.heard([{ type: "loaded", shelf, kept: ["file"] }]);
+    last().ears.messagesReceived([{ type: "loaded", packages: shelf, referencedResources: ["file"] }]);
 
-    expect([...host.kept]).toEqual(["file"]);
+    expect([...host.referencedResources]).toEqual(["file"]);
     expect(log.filter((line) => line.startsWith("removed"))).toEqual(["removed session evicted", "removed model lost"]);
   });
 });

@@ -3,17 +3,17 @@
 
 export interface LeaseSettings {
   /** Share of the lease that is given up for safety: clocks drift and stopping takes time. */
-  readonly marginShare: number;
+  readonly safetyMargin: number;
   /** Heartbeats that may go unanswered before the link counts as dead. */
-  readonly missesMax: number;
+  readonly missedHeartbeatsMax: number;
 }
 
 export class Lease {
   readonly #settings: LeaseSettings;
   /** Unanswered renewals by frame id, oldest first. */
-  readonly #asked = new Map<string, number>();
+  readonly #unanswered = new Map<string, number>();
   #leaseMs = Number.POSITIVE_INFINITY;
-  #from = Number.POSITIVE_INFINITY;
+  #renewedAt = Number.POSITIVE_INFINITY;
 
   constructor(settings: LeaseSettings) {
     this.#settings = settings;
@@ -22,8 +22,8 @@ export class Lease {
   /** A session began: its register, sent at `from`, was the renewal. */
   grant(leaseMs: number | undefined, from: number): void {
     this.#leaseMs = leaseMs ?? Number.POSITIVE_INFINITY;
-    this.#from = from;
-    this.#asked.clear();
+    this.#renewedAt = from;
+    this.#unanswered.clear();
   }
 
   /** The session goes on: its resume, sent at `from`, was a renewal of what was granted. */
@@ -32,35 +32,35 @@ export class Lease {
   }
 
   /** A heartbeat left. */
-  ask(id: string, at: number): void {
-    this.#asked.set(id, at);
+  heartbeatSent(id: string, at: number): void {
+    this.#unanswered.set(id, at);
   }
 
   /** The answer to a heartbeat came. Older ones need none any more. Gives when it was sent; undefined: it answers no heartbeat. */
-  answer(id: string): number | undefined {
-    const sentAt = this.#asked.get(id);
+  heartbeatAnswered(id: string): number | undefined {
+    const sentAt = this.#unanswered.get(id);
     if (sentAt === undefined) return undefined;
-    for (const [older, at] of this.#asked) if (at <= sentAt) this.#asked.delete(older);
-    this.#from = Math.max(this.#from, sentAt);
+    for (const [older, at] of this.#unanswered) if (at <= sentAt) this.#unanswered.delete(older);
+    this.#renewedAt = Math.max(this.#renewedAt, sentAt);
     return sentAt;
   }
 
   /** The connection is gone: answers to what was asked on it will not come, the lease itself runs on. */
-  forgetAsked(): void {
-    this.#asked.clear();
+  clearUnanswered(): void {
+    this.#unanswered.clear();
   }
 
-  get isSilent(): boolean {
-    return this.#asked.size >= this.#settings.missesMax;
+  get isSchedulerSilent(): boolean {
+    return this.#unanswered.size >= this.#settings.missedHeartbeatsMax;
   }
 
   /** It is over; only a new grant begins another. */
   expire(): void {
-    this.#from = Number.POSITIVE_INFINITY;
+    this.#renewedAt = Number.POSITIVE_INFINITY;
   }
 
   /** From here on nothing may be done in the name of this lease. */
-  get fenceAt(): number {
-    return this.#from + this.#leaseMs * (1 - this.#settings.marginShare);
+  get selfFenceAt(): number {
+    return this.#renewedAt + this.#leaseMs * (1 - this.#settings.safetyMargin);
   }
 }

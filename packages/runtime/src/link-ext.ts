@@ -5,33 +5,33 @@ import type { Envelope } from "@astraflow/protocol";
 import { voidType } from "@astraflow/session";
 import type { LinkPorts } from "./link-ports.ts";
 
-const rememberedMax = 1_024;
+const rememberedIdsMax = 1_024;
 
-export class ExtEar {
-  readonly #hear: LinkPorts["ext"];
+export class VendorFrameReceiver {
+  readonly #deliver: LinkPorts["deliverVendorFrame"];
   /** In the order they came; a Map would walk over the holes its oldest entries leave. */
-  readonly #ring: string[] = [];
-  readonly #heard = new Set<string>();
-  #next = 0;
+  readonly #idRing: string[] = [];
+  readonly #seenIds = new Set<string>();
+  #ringIndex = 0;
 
-  constructor(hear: LinkPorts["ext"]) {
-    this.#hear = hear;
+  constructor(deliver: LinkPorts["deliverVendorFrame"]) {
+    this.#deliver = deliver;
   }
 
   /** Null: heard, now or before. Else why not. */
-  take({ type, id, corr, payload }: Envelope): string | null {
+  handleFrame({ type, id, corr, payload }: Envelope): string | null {
     // The number of a frame whose content was taken back.
-    if (type === voidType || this.#heard.has(id)) return null;
-    if (!this.#hear({ type, id, corr, payload })) return `E.CMD.UNKNOWN: nobody on this worker listens to ${type}`;
-    this.#remember(id);
+    if (type === voidType || this.#seenIds.has(id)) return null;
+    if (!this.#deliver({ type, id, corr, payload })) return `E.CMD.UNKNOWN: nobody on this worker listens to ${type}`;
+    this.#rememberId(id);
     return null;
   }
 
-  #remember(id: string): void {
-    const oldest = this.#ring[this.#next];
-    if (oldest !== undefined) this.#heard.delete(oldest);
-    this.#ring[this.#next] = id;
-    this.#heard.add(id);
-    this.#next = (this.#next + 1) % rememberedMax;
+  #rememberId(id: string): void {
+    const oldest = this.#idRing[this.#ringIndex];
+    if (oldest !== undefined) this.#seenIds.delete(oldest);
+    this.#idRing[this.#ringIndex] = id;
+    this.#seenIds.add(id);
+    this.#ringIndex = (this.#ringIndex + 1) % rememberedIdsMax;
   }
 }

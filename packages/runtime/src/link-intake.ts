@@ -11,76 +11,77 @@ import {
   readFrame,
   readPayload,
 } from "@astraflow/protocol";
-import type { ExtEar } from "./link-ext.ts";
-import type { Work } from "./work.ts";
+import type { VendorFrameReceiver } from "./link-ext.ts";
+import type { AttemptManager } from "./work.ts";
 
-export interface IntakePorts {
-  readonly work: Work;
-  readonly ext: ExtEar;
+export interface WorkFrameDispatcherPorts {
+  readonly attempts: AttemptManager;
+  readonly vendorFrames: VendorFrameReceiver;
   /** Why no new work is taken just now; null: it is. */
-  refusal(): string | null;
+  refusalReason(): string | null;
 }
 
-export class Intake {
-  readonly #ports: IntakePorts;
+export class WorkFrameDispatcher {
+  readonly #ports: WorkFrameDispatcherPorts;
 
-  constructor(ports: IntakePorts) {
+  constructor(ports: WorkFrameDispatcherPorts) {
     this.#ports = ports;
   }
 
   /** Null: understood, or answered by a word of its own. Else why not, for whoever asked. Never fatal. */
-  take(envelope: Envelope): string | null {
+  handleFrame(envelope: Envelope): string | null {
     const frame = readFrame("v2", envelope);
-    if (frame instanceof Fault) return this.#takeUnread(envelope, frame);
+    if (frame instanceof Fault) return this.#handleUnreadable(envelope, frame);
     switch (frame.type) {
       case "biz.exec.dispatch":
-        this.#takeDispatch(frame.payload);
+        this.#handleDispatch(frame.payload);
         return null;
       case "biz.exec.dispatch.batch":
-        for (const item of frame.payload.items) this.#takeDispatch(item);
+        for (const item of frame.payload.items) this.#handleDispatch(item);
         return null;
       case "biz.exec.cancel":
-        this.#takeCancel(frame.payload);
+        this.#handleCancel(frame.payload);
         return null;
       case "biz.exec.next.response":
-        this.#ports.work.calls.answered(frame.payload);
+        this.#ports.attempts.nextCalls.handleResponse(frame.payload);
         return null;
       case "ext":
-        return this.#ports.ext.take(envelope);
+        return this.#ports.vendorFrames.handleFrame(envelope);
       case "biz.pkg.install":
       case "biz.pkg.uninstall":
         // By a word that is said until it is acked: an ack that says no may be lost with its socket, and the next ack covers it.
-        this.#ports.work.refusePackage(frame.payload, `${envelope.type} is not handled by this worker`);
+        this.#ports.attempts.refusePackageCommand(frame.payload, `${envelope.type} is not handled by this worker`);
         return null;
       default:
         return `${envelope.type} is not handled by this worker`;
     }
   }
 
-  #takeDispatch(dispatch: DispatchPayload): void {
-    const refusal = this.#ports.refusal();
-    if (refusal === null) this.#ports.work.takeDispatch(dispatch);
-    else this.#ports.work.turnAway(dispatch, refusal);
+  #handleDispatch(dispatch: DispatchPayload): void {
+    const refusal = this.#ports.refusalReason();
+    if (refusal === null) this.#ports.attempts.handleDispatch(dispatch);
+    else this.#ports.attempts.refuseDispatch(dispatch, refusal);
   }
 
-  #takeCancel(cancel: CancelPayload): void {
-    this.#ports.work.cancel(cancel);
+  #handleCancel(cancel: CancelPayload): void {
+    this.#ports.attempts.handleCancel(cancel);
   }
 
   /** Whoever can be named is told; in a batch one bad item must not take the others with it. */
-  #takeUnread(envelope: Envelope, problem: Fault): string | null {
+  #handleUnreadable(envelope: Envelope, problem: Fault): string | null {
     const { items } = envelope.payload;
-    if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items)) return this.#takeItems(items);
-    const isTold = envelope.type === "biz.exec.dispatch" && this.#ports.work.refuseUnread(envelope.payload, problem);
+    if (envelope.type === "biz.exec.dispatch.batch" && Array.isArray(items)) return this.#handleBatchItems(items);
+    const isTold =
+      envelope.type === "biz.exec.dispatch" && this.#ports.attempts.refuseUnreadableDispatch(envelope.payload, problem);
     return isTold ? null : problem.message;
   }
 
-  #takeItems(items: readonly JsonValue[]): string | null {
+  #handleBatchItems(items: readonly JsonValue[]): string | null {
     let untold: string | null = null;
     for (const item of items) {
       const dispatch = readPayload("v2", "biz.exec.dispatch", item);
-      if (!(dispatch instanceof Fault)) this.#takeDispatch(dispatch);
-      else if (!this.#ports.work.refuseUnread(asObject(item), dispatch)) untold = dispatch.message;
+      if (!(dispatch instanceof Fault)) this.#handleDispatch(dispatch);
+      else if (!this.#ports.attempts.refuseUnreadableDispatch(asObject(item), dispatch)) untold = dispatch.message;
     }
     return untold;
   }

@@ -2,8 +2,8 @@
 
 import type { JsonObject, RegisterPayload } from "@astraflow/protocol";
 import type { Stream } from "@astraflow/session";
-import type { Attempt, AttemptPhase } from "./attempt.ts";
-import type { TableSettings } from "./attempt-table.ts";
+import type { LocalAttempt, LocalAttemptPhase } from "./attempt.ts";
+import type { AttemptTableSettings } from "./attempt-table.ts";
 import type { LeaseSettings } from "./lease.ts";
 import type { OutboxSettings } from "./outbox.ts";
 import type { BackoffSettings, LinkPhase } from "./phase.ts";
@@ -13,48 +13,48 @@ export interface LinkPorts {
   /** Milliseconds of a clock that never jumps. */
   now(): number;
   /** The time of day for the envelope; shown, never used for a decision. */
-  stamp(): string;
+  timestamp(): string;
   /** 0 <= n < 1 */
-  roll(): number;
+  random(): number;
   /** Opens a socket; `opened` or `lost` of the link must follow. same: where the last dial went; next: the address after it. */
-  dial(hint: DialHint): void;
+  dial(target: DialTarget): void;
   send(text: string): void;
   /** Bytes that wait in the socket; absent where nobody can say. */
-  buffered?(): number;
+  bufferedBytes?(): number;
   /** Ends the current socket; the link will hear no more of it. */
-  hangUp(code: number, reason: string): void;
+  closeConnection(code: number, reason: string): void;
   /** `tick` is wanted at this instant; a later call replaces an earlier one. */
-  wake(at: number): void;
+  wakeAt(at: number): void;
   /** `flush` is wanted once all that has arrived by now was taken in. */
-  soon(): void;
+  requestFlush(): void;
   /** Calls the handler of an attempt that has a slot. `finished` and then `settled` of the link follow, exactly once each. */
-  start(attempt: Attempt): void;
+  startHandler(attempt: LocalAttempt): void;
   /** How the worker is, asked for at every heartbeat, judged by what its scheduler announced. Cheap, and never throws. */
-  vitals(announced: Announced): Vitals;
+  readHealth(thresholds: DrainThresholds): WorkerHealth;
   /** A vendor frame of the scheduler. False: nobody listens to its type. */
-  ext(frame: ExtFrame): boolean;
-  count(name: LinkCounter): void;
-  note(note: LinkNote): void;
+  deliverVendorFrame(frame: IncomingVendorFrame): boolean;
+  incrementCounter(name: LinkCounter): void;
+  log(event: LinkLogEvent): void;
 }
 
-export type DialHint = "same" | "next";
+export type DialTarget = "same" | "next";
 
 export type LinkCounter = "heartbeat_sent_total" | "heartbeat_degraded_total";
 
 /** From so many percent on the scheduler gives this worker nothing new; null where it has not said. */
-export interface Announced {
+export interface DrainThresholds {
   readonly memPct: number | null;
   readonly diskPct: number | null;
 }
 
-export interface Vitals {
+export interface WorkerHealth {
   readonly metrics: Readonly<Record<string, number>>;
   /** Why this worker should get no new work, in sentences; empty: it is well. */
   readonly problems: readonly string[];
 }
 
 /** A vendor frame as it was read. */
-export interface ExtFrame {
+export interface IncomingVendorFrame {
   readonly type: string;
   readonly id: string;
   readonly corr: string | undefined;
@@ -62,7 +62,7 @@ export interface ExtFrame {
 }
 
 /** A vendor frame to be sent. */
-export interface ExtWord {
+export interface OutgoingVendorFrame {
   /** Begins with `ext.vendor.` */
   readonly type: string;
   /** The other end knows a repeat by it; made here where absent. */
@@ -73,14 +73,14 @@ export interface ExtWord {
 }
 
 /** Something worth a line in the log, or worth acting on. */
-export interface LinkNote {
+export interface LinkLogEvent {
   readonly level: "debug" | "info" | "warn" | "error";
-  readonly event: LinkEvent;
+  readonly event: LinkEventName;
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-export type LinkEvent =
+export type LinkEventName =
   | "phase"
   | "ready"
   | "resumed"
@@ -101,7 +101,7 @@ export type LinkEvent =
   | "word-refused";
 
 /** Who this worker is, as it says in handshake and register. */
-export interface LinkIdentity {
+export interface WorkerIdentity {
   readonly tenant: string;
   readonly instance: string;
   readonly name: string;
@@ -113,7 +113,7 @@ export interface LinkIdentity {
 }
 
 /** What this worker can do. Asked for at every register, so that packages which came and went are told. */
-export interface LinkOffer {
+export interface WorkerCapabilities {
   readonly maxParallel: number;
   readonly perNodeLimits?: Readonly<Record<string, number>>;
   readonly runtimes: readonly string[];
@@ -130,38 +130,38 @@ export interface LinkSettings {
   readonly backoff: BackoffSettings;
   readonly lease: LeaseSettings;
   readonly outbox: OutboxSettings;
-  readonly table: Omit<TableSettings, "slotsMax">;
+  readonly attemptTable: Omit<AttemptTableSettings, "slotsMax">;
   /** How long the socket may take to open, and the handshake to be acked: a scheduler paces crowds by acking late. */
-  readonly handshakeWaitMs: number;
+  readonly handshakeTimeoutMs: number;
   /** How long the accept may take after the register, or the resume, left. */
-  readonly acceptWaitMs: number;
+  readonly acceptTimeoutMs: number;
   /** Used when the scheduler does not announce its own. */
   readonly heartbeatMs: number;
   /** A session that lived this long has proved itself: the next loss starts with an immediate retry again. */
-  readonly provenMs: number;
+  readonly stableSessionMs: number;
   /** Pause after another process took this identity over, so that two of them do not throw each other out in a loop. */
-  readonly supersededMs: number;
+  readonly supersededDelayMs: number;
   /** Used when the scheduler does not announce how much it takes. */
   readonly windowDefault: number;
   /** Bytes of the scheduler's frames that may wait here for an earlier one. */
-  readonly bytesHeldMax: number;
+  readonly reorderBytesMax: number;
   /** While so many bytes wait in the socket no further frame of work gets its number. */
-  readonly bufferedBytesMax: number;
+  readonly socketBufferBytesMax: number;
 }
 
 export const linkDefaults: LinkSettings = {
   backoff: { baseMs: 1_000, maxMs: 30_000, jitter: 0.2 },
-  lease: { marginShare: 0.1, missesMax: 2 },
-  outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024, extMax: 1_024, extBytesMax: 1024 * 1024 },
-  table: { slotWaitMs: 5_000, fencesMax: 65_536 },
-  handshakeWaitMs: 30_000,
-  acceptWaitMs: 10_000,
+  lease: { safetyMargin: 0.1, missedHeartbeatsMax: 2 },
+  outbox: { bytesInFlightMax: 8 * 1024 * 1024, feedbackWaitingMax: 1_024, vendorFramesMax: 1_024, vendorBytesMax: 1024 * 1024 },
+  attemptTable: { slotWaitMs: 5_000, rememberedFencesMax: 65_536 },
+  handshakeTimeoutMs: 30_000,
+  acceptTimeoutMs: 10_000,
   heartbeatMs: 10_000,
-  provenMs: 1_000,
-  supersededMs: 5_000,
+  stableSessionMs: 1_000,
+  supersededDelayMs: 5_000,
   windowDefault: 64,
-  bytesHeldMax: 8 * 1024 * 1024,
-  bufferedBytesMax: 256 * 1024,
+  reorderBytesMax: 8 * 1024 * 1024,
+  socketBufferBytesMax: 256 * 1024,
 };
 
 /** Extensions of the protocol that this link understands; the scheduler uses them only with workers that say so. */
@@ -183,7 +183,7 @@ export const linkPayloadTypes = [
 ] as const;
 
 /** What is seen of a link from outside. */
-export interface LinkView {
+export interface LinkStatus {
   readonly phase: LinkPhase;
   readonly held: number;
   readonly occupied: number;
@@ -207,7 +207,7 @@ export interface InventoryAttempt {
   readonly task: string;
   readonly node: string;
   readonly fence: number;
-  readonly phase: AttemptPhase;
+  readonly phase: LocalAttemptPhase;
   /** How long ago it was taken. */
   readonly ageMs: number;
 }

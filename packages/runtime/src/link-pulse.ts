@@ -5,143 +5,143 @@ import { createHash } from "node:crypto";
 import type { SessionAcceptPayload } from "@astraflow/protocol";
 import type { FrameWriter } from "./frame-writer.ts";
 import { Lease } from "./lease.ts";
-import type { Announced, LinkNote, LinkOffer, LinkPorts, LinkSettings } from "./link-ports.ts";
-import type { Keeping } from "./outbox-keeper.ts";
-import type { Work } from "./work.ts";
+import type { DrainThresholds, LinkLogEvent, LinkPorts, LinkSettings, WorkerCapabilities } from "./link-ports.ts";
+import type { DurableOutbox } from "./outbox-keeper.ts";
+import type { AttemptManager } from "./work.ts";
 
-export interface PulseParts {
-  readonly ports: Pick<LinkPorts, "now" | "vitals" | "count" | "note">;
-  readonly offer: () => LinkOffer;
+export interface HeartbeatsParts {
+  readonly ports: Pick<LinkPorts, "now" | "readHealth" | "incrementCounter" | "log">;
+  readonly capabilities: () => WorkerCapabilities;
   readonly settings: Pick<LinkSettings, "lease" | "heartbeatMs">;
-  readonly keeping: Keeping | null;
+  readonly durableOutbox: DurableOutbox | null;
   readonly writer: FrameWriter;
-  readonly work: Work;
+  readonly attempts: AttemptManager;
 }
 
-type Installed = LinkOffer["packages"];
+type InstalledPackages = WorkerCapabilities["packages"];
 
-export class Pulse {
-  readonly #parts: PulseParts;
+export class Heartbeats {
+  readonly #parts: HeartbeatsParts;
   readonly lease: Lease;
   /** When the next beat is due; Infinity while there is no session. */
-  beatAt = Number.POSITIVE_INFINITY;
-  #periodMs: number;
+  nextHeartbeatAt = Number.POSITIVE_INFINITY;
+  #intervalMs: number;
   #latencyMs: number | null = null;
   /** Digest of what the scheduler knows to be installed. */
-  #toldHash = "";
+  #ackedPackagesHash = "";
   /** A beat that told more, and is not answered yet. */
-  #telling: { readonly id: string; readonly hash: string } | null = null;
-  #wasWell = true;
-  #announced: Announced = { memPct: null, diskPct: null };
+  #unackedPackages: { readonly id: string; readonly hash: string } | null = null;
+  #wasHealthy = true;
+  #drainThresholds: DrainThresholds = { memPct: null, diskPct: null };
 
-  constructor(parts: PulseParts) {
+  constructor(parts: HeartbeatsParts) {
     this.#parts = parts;
     this.lease = new Lease(parts.settings.lease);
-    this.#periodMs = parts.settings.heartbeatMs;
+    this.#intervalMs = parts.settings.heartbeatMs;
   }
 
   /** Whether outcomes of new work could be kept. */
-  get canKeep(): boolean {
-    const { keeping } = this.#parts;
-    return keeping === null || keeping.isHealthy;
+  get canPersistOutcomes(): boolean {
+    const { durableOutbox } = this.#parts;
+    return durableOutbox === null || durableOutbox.isHealthy;
   }
 
   /** Whether the scheduler should hear, as soon as there is a session, how the worker is: it is not well, or was not when last asked. */
-  isHealthNews(): boolean {
-    const wasWell = this.#wasWell;
-    return this.#look().problems.length > 0 || !wasWell;
+  shouldReportHealth(): boolean {
+    const wasWell = this.#wasHealthy;
+    return this.#readHealth().problems.length > 0 || !wasWell;
   }
 
   /** A register told all that is installed. */
-  registered(installed: Installed): void {
-    this.#toldHash = hashOf(installed);
-    this.#telling = null;
+  packagesRegistered(installed: InstalledPackages): void {
+    this.#ackedPackagesHash = digestPackages(installed);
+    this.#unackedPackages = null;
   }
 
   /** A fresh session: its register, sent at `from`, was the renewal. */
-  begin(accept: SessionAcceptPayload, from: number): void {
+  startSession(accept: SessionAcceptPayload, from: number): void {
     this.lease.grant(accept.lease_ms, from);
-    this.#periodMs = accept.heartbeat_interval_ms ?? this.#parts.settings.heartbeatMs;
-    this.#announced = announcedBy(accept);
-    this.beatAt = this.#parts.ports.now() + this.#periodMs;
+    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#parts.settings.heartbeatMs;
+    this.#drainThresholds = readDrainThresholds(accept);
+    this.nextHeartbeatAt = this.#parts.ports.now() + this.#intervalMs;
   }
 
   /** The same session goes on: its resume, sent at `from`, was a renewal. */
-  goOn(accept: SessionAcceptPayload, from: number): void {
+  resumeSession(accept: SessionAcceptPayload, from: number): void {
     this.lease.renew(accept.lease_ms, from);
-    this.#periodMs = accept.heartbeat_interval_ms ?? this.#periodMs;
-    this.#announced = announcedBy(accept);
-    this.beatAt = this.#parts.ports.now() + this.#periodMs;
+    this.#intervalMs = accept.heartbeat_interval_ms ?? this.#intervalMs;
+    this.#drainThresholds = readDrainThresholds(accept);
+    this.nextHeartbeatAt = this.#parts.ports.now() + this.#intervalMs;
   }
 
   /** The socket is gone. The lease runs on. */
   pause(): void {
-    this.lease.forgetAsked();
-    this.beatAt = Number.POSITIVE_INFINITY;
+    this.lease.clearUnanswered();
+    this.nextHeartbeatAt = Number.POSITIVE_INFINITY;
   }
 
   /** Sends a beat and gives its id. */
-  beat({ isLeaving, isDraining }: { readonly isLeaving: boolean; readonly isDraining: boolean }): string {
-    const { ports, offer, work, writer } = this.#parts;
-    const { metrics, problems } = this.#look();
-    const { occupied: inflight, unacked, outbox } = work.counts;
-    const installed = offer().packages;
-    const hash = hashOf(installed);
-    const isNews = hash !== this.#toldHash;
+  sendHeartbeat({ isLeaving, isDraining }: { readonly isLeaving: boolean; readonly isDraining: boolean }): string {
+    const { ports, capabilities, attempts, writer } = this.#parts;
+    const { metrics, problems } = this.#readHealth();
+    const { occupied: inflight, unacked, outbox } = attempts.counts;
+    const installed = capabilities().packages;
+    const hash = digestPackages(installed);
+    const isNews = hash !== this.#ackedPackagesHash;
     const payload = {
       healthy: !isLeaving && problems.length === 0,
       metrics: { ...metrics, ...(this.#latencyMs !== null && { latency_ms: this.#latencyMs }), inflight, unacked, outbox },
       packages: isNews ? { hash, installed } : { hash },
-      held: work.held(),
+      held: attempts.held(),
       ...(isDraining && { draining: true }),
     };
     const now = ports.now();
-    const id = writer.control("control.heartbeat", payload, { ackRequest: true });
-    this.lease.ask(id, now);
-    this.beatAt = now + this.#periodMs;
-    if (isNews) this.#telling = { id, hash };
-    ports.count("heartbeat_sent_total");
-    if (problems.length > 0) ports.count("heartbeat_degraded_total");
+    const id = writer.sendControl("control.heartbeat", payload, { ackRequest: true });
+    this.lease.heartbeatSent(id, now);
+    this.nextHeartbeatAt = now + this.#intervalMs;
+    if (isNews) this.#unackedPackages = { id, hash };
+    ports.incrementCounter("heartbeat_sent_total");
+    if (problems.length > 0) ports.incrementCounter("heartbeat_degraded_total");
     return id;
   }
 
   /** An ack names a frame, perhaps a beat. */
-  answered(id: string): void {
-    const sentAt = this.lease.answer(id);
+  handleAck(id: string): void {
+    const sentAt = this.lease.heartbeatAnswered(id);
     if (sentAt === undefined) return;
     this.#latencyMs = Math.max(0, Math.round(this.#parts.ports.now() - sentAt));
-    if (this.#telling?.id !== id) return;
-    this.#toldHash = this.#telling.hash;
-    this.#telling = null;
+    if (this.#unackedPackages?.id !== id) return;
+    this.#ackedPackagesHash = this.#unackedPackages.hash;
+    this.#unackedPackages = null;
   }
 
-  #look(): { metrics: Record<string, number>; problems: readonly string[] } {
-    const vitals = this.#parts.ports.vitals(this.#announced);
-    const problems = this.canKeep ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
+  #readHealth(): { metrics: Record<string, number>; problems: readonly string[] } {
+    const vitals = this.#parts.ports.readHealth(this.#drainThresholds);
+    const problems = this.canPersistOutcomes ? vitals.problems : ["the outbox cannot be written", ...vitals.problems];
     // What is no number would be written as null, and a beat that cannot be read ends the session.
     const metrics = Object.fromEntries(Object.entries(vitals.metrics).filter(([, value]) => Number.isFinite(value)));
-    this.#noteHealth(problems);
+    this.#logHealthChange(problems);
     return { metrics, problems };
   }
 
-  #noteHealth(problems: readonly string[]): void {
+  #logHealthChange(problems: readonly string[]): void {
     const isWell = problems.length === 0;
-    if (isWell === this.#wasWell) return;
-    this.#wasWell = isWell;
-    const note: LinkNote = isWell
+    if (isWell === this.#wasHealthy) return;
+    this.#wasHealthy = isWell;
+    const event: LinkLogEvent = isWell
       ? { level: "info", event: "healthy", message: "the worker is well again" }
       : { level: "warn", event: "unhealthy", message: `the worker should get no new work: ${problems.join("; ")}` };
-    this.#parts.ports.note(note);
+    this.#parts.ports.log(event);
   }
 }
 
 /** Short, and the same however the list is ordered. */
-function hashOf(installed: Installed): string {
+function digestPackages(installed: InstalledPackages): string {
   const lines = installed.map(({ name, version, status }) => JSON.stringify([name, version, status])).sort();
   return createHash("sha256").update(lines.join("\n")).digest("hex").slice(0, 32);
 }
 
-const announcedBy = (accept: SessionAcceptPayload): Announced => ({
+const readDrainThresholds = (accept: SessionAcceptPayload): DrainThresholds => ({
   memPct: accept.drain_mem_pct ?? null,
   diskPct: accept.drain_disk_pct ?? null,
 });

@@ -4,31 +4,31 @@
 import { type AckPayload, type Envelope, limits, type SessionAcceptPayload } from "@astraflow/protocol";
 import { type Due, dialectRules, type Sent, Stream, type StreamCounts } from "@astraflow/session";
 import type { FrameWriter } from "./frame-writer.ts";
-import type { Intake } from "./link-intake.ts";
+import type { WorkFrameDispatcher } from "./link-intake.ts";
 import type { LinkPorts, LinkSettings } from "./link-ports.ts";
-import type { Word, WordStream } from "./outbox.ts";
-import type { Work } from "./work.ts";
+import type { OutboxMessage, OutboxStream } from "./outbox.ts";
+import type { AttemptManager } from "./work.ts";
 
-export interface SessionParts {
-  readonly ports: Pick<LinkPorts, "now" | "roll" | "buffered">;
+export interface SchedulerSessionParts {
+  readonly ports: Pick<LinkPorts, "now" | "random" | "bufferedBytes">;
   readonly settings: LinkSettings;
   readonly writer: FrameWriter;
-  readonly work: Work;
-  readonly intake: Intake;
-  noteIgnored(envelope: Envelope, problem: string): void;
+  readonly attempts: AttemptManager;
+  readonly dispatcher: WorkFrameDispatcher;
+  logIgnoredFrame(envelope: Envelope, problem: string): void;
 }
 
-export class LinkSession {
+export class SchedulerSession {
   readonly id: string;
   /** Shown at a resume. Every accept brings another and ends the one before. */
   token: string;
-  readonly #parts: SessionParts;
-  readonly #stream: WordStream;
+  readonly #parts: SchedulerSessionParts;
+  readonly #stream: OutboxStream;
 
   /** A fresh one: numbers start at 0, and all that was not acked goes into it. */
-  constructor(accept: SessionAcceptPayload, parts: SessionParts) {
+  constructor(accept: SessionAcceptPayload, parts: SchedulerSessionParts) {
     const { session_id, session_token, send_window, recv_window, features } = accept;
-    const { windowDefault, outbox, bytesHeldMax } = parts.settings;
+    const { windowDefault, outbox, reorderBytesMax: bytesHeldMax } = parts.settings;
     this.id = session_id;
     this.token = session_token;
     this.#parts = parts;
@@ -40,10 +40,10 @@ export class LinkSession {
       batchMax: features?.includes("batch") ? limits.batchItemsMax : 1,
       batchBytesMax: limits.resultInlineBytesMax,
     });
-    parts.work.attach(this.#stream);
+    parts.attempts.attachStream(this.#stream);
   }
 
-  get lastSeen(): number {
+  get lastSeenSeq(): number {
     return this.#stream.lastSeen;
   }
 
@@ -51,50 +51,50 @@ export class LinkSession {
     return this.#stream.counts;
   }
 
-  get nextDue(): number {
+  get nextDueAt(): number {
     return this.#stream.nextDue;
   }
 
-  get isOwing(): boolean {
+  get hasPendingAcks(): boolean {
     return this.#stream.isOwing;
   }
 
   /** A frame of work. The stream puts them in order and drops repeats; each is acked once it was taken in. */
-  arrive(envelope: Envelope, bytes: number): void {
-    const { ports, intake, noteIgnored } = this.#parts;
+  receiveFrame(envelope: Envelope, bytes: number): void {
+    const { ports, dispatcher, logIgnoredFrame } = this.#parts;
     const { seq: number, id, corr, ack } = envelope;
     const frame = { number, id, corr, isAsked: ack?.request === true, bytes };
     for (const { ticket, item } of this.#stream.arrive(frame, envelope, ports.now()).deliver) {
-      const problem = intake.take(item);
+      const problem = dispatcher.handleFrame(item);
       if (problem === null) {
         this.#stream.settle(ticket);
         continue;
       }
-      noteIgnored(item, problem);
+      logIgnoredFrame(item, problem);
       this.#stream.refuse(ticket, problem);
     }
   }
 
   /** One ack for all that came, then the words that may travel. */
   flush(): void {
-    const { writer, work } = this.#parts;
+    const { writer, attempts } = this.#parts;
     if (this.#stream.isOwing) {
-      for (const ack of this.#stream.takeAcks()) writer.control("control.ack", ack, { ackFor: ack.for });
+      for (const ack of this.#stream.takeAcks()) writer.sendControl("control.ack", ack, { ackFor: ack.for });
     }
-    if (this.#isCrowded) return;
-    work.pump((sent) => {
-      writer.words(sent);
-      return !this.#isCrowded;
+    if (this.#isSocketBacklogged) return;
+    attempts.sendPending((sent) => {
+      writer.sendWork(sent);
+      return !this.#isSocketBacklogged;
     });
   }
 
   /** Sends again what was not acked in time; says whether the session can go on. */
-  repeatDue(): Due<Word>["verdict"] {
+  retransmitDue(): Due<OutboxMessage>["verdict"] {
     const { ports, writer } = this.#parts;
     const now = ports.now();
     if (this.#stream.nextDue > now) return "alive";
-    const { repeat, verdict } = this.#stream.due(now, () => ports.roll());
-    for (const sent of repeat) writer.words(sent);
+    const { repeat, verdict } = this.#stream.due(now, () => ports.random());
+    for (const sent of repeat) writer.sendWork(sent);
     return verdict;
   }
 
@@ -104,20 +104,20 @@ export class LinkSession {
   }
 
   /** A new socket; the scheduler's window is as this ack says. Gives the frames to be sent again; null: the two ends disagree. */
-  resume(ack: AckPayload | null): readonly Sent<Word>[] | null {
-    const { ports, work } = this.#parts;
-    if (ack !== null && !work.acked(ack, undefined)) return null;
+  resume(ack: AckPayload | null): readonly Sent<OutboxMessage>[] | null {
+    const { ports, attempts } = this.#parts;
+    if (ack !== null && !attempts.handleAck(ack, undefined)) return null;
     const again = this.#stream.resume(ack?.ack_seq ?? null, ports.now());
     return again === "unsent" ? null : again;
   }
 
-  send(frames: readonly Sent<Word>[]): void {
-    for (const sent of frames) this.#parts.writer.words(sent);
+  resend(frames: readonly Sent<OutboxMessage>[]): void {
+    for (const sent of frames) this.#parts.writer.sendWork(sent);
   }
 
   /** So much waits in the socket that another frame would only wait there, with a number that nothing can overtake any more. */
-  get #isCrowded(): boolean {
+  get #isSocketBacklogged(): boolean {
     const { ports, settings } = this.#parts;
-    return ports.buffered !== undefined && ports.buffered() >= settings.bufferedBytesMax;
+    return ports.bufferedBytes !== undefined && ports.bufferedBytes() >= settings.socketBufferBytesMax;
   }
 }

@@ -1,15 +1,15 @@
 // What a middleware's handler sees of its call: the promise, its error, its end with the task and with its time.
 import type { DispatchPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { type Attempt, makeAttempt } from "./attempt.ts";
-import { callNext, type NextAnswer, NextError } from "./next.ts";
+import { createAttempt, type LocalAttempt } from "./attempt.ts";
+import { callNext, type NextCallAnswer, NextError } from "./next.ts";
 
 function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "x", package_name: "p", package_version: "1.0.0" };
-  const attempt = makeAttempt({ ...names, parameters: {}, constraints: {}, ...part }, 1, 0);
+  const attempt = createAttempt({ ...names, parameters: {}, constraints: {}, ...part }, 1, 0);
   const asked: string[] = [];
   const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
-  let answer: (answer: NextAnswer) => void = () => {};
+  let answer: (answer: NextCallAnswer) => void = () => {};
   let forgotten = 0;
   const ports = {
     after(ms: number, call: () => void) {
@@ -19,15 +19,15 @@ function play(part: Partial<DispatchPayload> = { chain_index: 0 }) {
         timer.isCancelled = true;
       };
     },
-    next(_: Attempt, draft: { words: string }, hear: typeof answer) {
-      asked.push(draft.words);
+    callNext(_: LocalAttempt, draft: { argumentsJson: string }, hear: typeof answer) {
+      asked.push(draft.argumentsJson);
       answer = hear;
       return () => {
         forgotten++;
       };
     },
   };
-  return { attempt, ports, asked, timers, answer: (one: NextAnswer) => answer(one), forgotten: () => forgotten };
+  return { attempt, ports, asked, timers, answer: (one: NextCallAnswer) => answer(one), forgotten: () => forgotten };
 }
 
 describe("next", () => {
@@ -40,7 +40,7 @@ describe("next", () => {
     expect(await result).toEqual({ echo: "hi" });
     expect(p.asked).toEqual(['{"payload":{"a":1},"timeoutMs":100}']);
     expect(p.timers).toMatchObject([{ ms: 5_100, isCancelled: true }]);
-    p.attempt.stop.stop(new Error("late"));
+    p.attempt.stopSignal.stop(new Error("late"));
     expect(p.forgotten()).toBe(0);
   });
 
@@ -55,20 +55,20 @@ describe("next", () => {
   });
 
   it("[W156] is for middlewares, takes objects only, and a whole number of milliseconds", async () => {
-    const outside = play({});
-    await expect(callNext(outside.attempt, outside.ports, {})).rejects.toMatchObject({ code: "next_no_chain" });
+    const environment = play({});
+    await expect(callNext(environment.attempt, environment.ports, {})).rejects.toMatchObject({ code: "next_no_chain" });
     const p = play();
     await expect(callNext(p.attempt, p.ports, { payload: [] as never })).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
     await expect(callNext(p.attempt, p.ports, { timeoutMs: 0.5 })).rejects.toMatchObject({ code: "E.FRAME.INVALID" });
 
-    expect([...outside.asked, ...p.asked]).toEqual([]);
+    expect([...environment.asked, ...p.asked]).toEqual([]);
   });
 
   it("[W154] ends when the task is stopped, and is never begun afterwards", async () => {
     const p = play();
     const result = callNext(p.attempt, p.ports, { timeoutMs: 100 });
 
-    p.attempt.stop.stop(new Error("cancelled by the scheduler"));
+    p.attempt.stopSignal.stop(new Error("cancelled by the scheduler"));
     p.answer({ result: {} });
 
     await expect(result).rejects.toThrow("cancelled by the scheduler");

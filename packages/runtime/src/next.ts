@@ -2,14 +2,14 @@
 // travels and when it is asked again is calls.ts; what is run for it, the scheduler decides.
 
 import { fault, type JsonObject, limits } from "@astraflow/protocol";
-import type { Attempt } from "./attempt.ts";
+import type { LocalAttempt } from "./attempt.ts";
 
 /** A question that wants to leave: the text of a JSON object with all that is not a name. */
-export interface NextDraft {
-  readonly words: string;
+export interface NextCallDraft {
+  readonly argumentsJson: string;
 }
 
-export type NextAnswer =
+export type NextCallAnswer =
   | { readonly result: JsonObject }
   | { readonly error: { readonly code: string; readonly message: string }; readonly trace: JsonObject };
 
@@ -27,13 +27,13 @@ export class NextError extends Error {
   }
 }
 
-export interface NextPorts {
+export interface NextCallPorts {
   after(ms: number, call: () => void): () => void;
   /** Asks; the answer is said at most once. What is returned takes the question back. */
-  next(attempt: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void;
+  callNext(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
 }
 
-export interface NextWords {
+export interface NextCallArguments {
   readonly payload?: JsonObject | undefined;
   readonly hostCtx?: JsonObject | undefined;
   readonly middlewareCtx?: JsonObject | undefined;
@@ -41,18 +41,18 @@ export interface NextWords {
 }
 
 /** The scheduler keeps the time; only one that cannot be reached is not waited for longer than this beyond it. */
-const lateMs = 5_000;
+const schedulerLatenessMs = 5_000;
 const timerMsMax = 2 ** 31 - 1;
 /** Room for the envelope and the names. */
-const wordsBytesMax = limits.frameBytesMax - 16 * 1024;
+const argumentsBytesMax = limits.frameBytesMax - 16 * 1024;
 
-export function callNext(attempt: Attempt, ports: NextPorts, words: NextWords): Promise<JsonObject> {
+export function callNext(attempt: LocalAttempt, ports: NextCallPorts, args: NextCallArguments): Promise<JsonObject> {
   const { chain_index, node_id } = attempt.dispatch;
   if (chain_index === undefined)
     return Promise.reject(new NextError("next_no_chain", `node ${node_id} is no middleware of a chain, so nothing comes next`));
   return new Promise((resolve, reject) => {
-    const draft = draftOf(words);
-    const { signal } = attempt.stop;
+    const draft = encodeArguments(args);
+    const { signal } = attempt.stopSignal;
     signal.throwIfAborted();
     let isDone = false;
     let cancelTimer = (): void => {};
@@ -71,30 +71,33 @@ export function callNext(attempt: Attempt, ports: NextPorts, words: NextWords): 
       forget();
     };
     signal.addEventListener("abort", stop, { once: true });
-    const takeBack = ports.next(attempt, draft, (answer) =>
+    const takeBack = ports.callNext(attempt, draft, (answer) =>
       done(() =>
         "error" in answer ? reject(new NextError(answer.error.code, answer.error.message, answer.trace)) : resolve(answer.result),
       ),
     );
     if (signal.aborted) takeBack();
     else forget = takeBack;
-    const { timeoutMs } = words;
+    const { timeoutMs } = args;
     if (timeoutMs === undefined || isDone) return;
-    cancelTimer = ports.after(Math.min(timeoutMs + lateMs, timerMsMax), () =>
+    cancelTimer = ports.after(Math.min(timeoutMs + schedulerLatenessMs, timerMsMax), () =>
       giveUp(new NextError("next_timeout", `nothing came back within ${timeoutMs} ms, nor word of it from the scheduler`)),
     );
   });
 }
 
-function draftOf({ payload, hostCtx, middlewareCtx, timeoutMs }: NextWords): NextDraft {
+function encodeArguments({ payload, hostCtx, middlewareCtx, timeoutMs }: NextCallArguments): NextCallDraft {
   for (const [name, value] of Object.entries({ payload, hostCtx, middlewareCtx }))
     if (value !== undefined && (typeof value !== "object" || value === null || Array.isArray(value)))
       throw fault("E.FRAME.INVALID", `${name} of next must be an object`);
   if (timeoutMs !== undefined && !(Number.isSafeInteger(timeoutMs) && timeoutMs >= 1))
     throw fault("E.FRAME.INVALID", "timeoutMs of next must be a whole number of milliseconds above 0");
-  const words = JSON.stringify({ payload, hostCtx, middlewareCtx, timeoutMs });
-  const bytes = Buffer.byteLength(words);
-  if (bytes > wordsBytesMax)
-    throw fault("E.FRAME.TOO_LARGE", `${bytes} bytes for the next of the chain are more than the ${wordsBytesMax} of a frame`);
-  return { words };
+  const json = JSON.stringify({ payload, hostCtx, middlewareCtx, timeoutMs });
+  const bytes = Buffer.byteLength(json);
+  if (bytes > argumentsBytesMax)
+    throw fault(
+      "E.FRAME.TOO_LARGE",
+      `${bytes} bytes for the next of the chain are more than the ${argumentsBytesMax} of a frame`,
+    );
+  return { argumentsJson: json };
 }

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import type { OutboxDisk } from "./outbox-disk.ts";
-import { openOutboxFolder } from "./outbox-folder.ts";
+import { openOutboxFile } from "./outbox-folder.ts";
 
 const endings: (() => Promise<unknown>)[] = [];
 afterEach(async () => {
@@ -18,7 +18,7 @@ function makeDir(): string {
 }
 
 function openDisk(dir: string): OutboxDisk {
-  const disk = openOutboxFolder(dir, "outbox");
+  const disk = openOutboxFile(dir, "outbox");
   endings.push(async () => disk.close?.());
   return disk;
 }

@@ -4,19 +4,19 @@ import { constants } from "node:fs";
 import { type FileHandle, open, readFile, rename, rm } from "node:fs/promises";
 import path from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { makeFolder } from "./folder.ts";
+import { createDirectory } from "./folder.ts";
 import type { OutboxDisk } from "./outbox-disk.ts";
 
 /** One file with this name in a folder, which is made where it is missing. One process at a time may read and write it. */
-export function openOutboxFolder(dir: string, name: string): OutboxDisk {
-  return new OutboxFolder(dir, path.join(dir, name));
+export function openOutboxFile(dir: string, name: string): OutboxDisk {
+  return new OutboxFile(dir, path.join(dir, name));
 }
 
-class OutboxFolder implements OutboxDisk {
+class OutboxFile implements OutboxDisk {
   readonly #dir: string;
   readonly #file: string;
   #handle: FileHandle | null = null;
-  #claim: DatabaseSync | null = null;
+  #lock: DatabaseSync | null = null;
 
   constructor(dir: string, file: string) {
     this.#dir = dir;
@@ -24,10 +24,10 @@ class OutboxFolder implements OutboxDisk {
   }
 
   async read(): Promise<Uint8Array | null> {
-    this.#claim ??= claim(this.#dir, this.#file);
+    this.#lock ??= acquireLock(this.#dir, this.#file);
     await this.#close();
     // Left by a replacement that did not come to its end; the file itself is as it was.
-    await rm(this.#fresh, { force: true });
+    await rm(this.#tempFile, { force: true });
     try {
       return await readFile(this.#file);
     } catch (problem) {
@@ -50,30 +50,30 @@ class OutboxFolder implements OutboxDisk {
 
   async replace(bytes: Uint8Array): Promise<void> {
     await this.#close();
-    const fresh = await open(this.#fresh, "w", 0o600);
+    const fresh = await open(this.#tempFile, "w", 0o600);
     try {
       await writeAll(fresh, bytes);
       await fresh.sync();
     } finally {
       await fresh.close();
     }
-    await rename(this.#fresh, this.#file);
-    await this.#syncFolder();
+    await rename(this.#tempFile, this.#file);
+    await this.#syncDirectory();
   }
 
   async setAside(suffix: string): Promise<void> {
     await this.#close();
     await rename(this.#file, `${this.#file}.${suffix}`);
-    await this.#syncFolder();
+    await this.#syncDirectory();
   }
 
   async close(): Promise<void> {
     await this.#close();
-    this.#claim?.close();
-    this.#claim = null;
+    this.#lock?.close();
+    this.#lock = null;
   }
 
-  get #fresh(): string {
+  get #tempFile(): string {
     return `${this.#file}.new`;
   }
 
@@ -83,7 +83,7 @@ class OutboxFolder implements OutboxDisk {
     const handle = await open(this.#file, O_RDWR | O_CREAT | O_APPEND, 0o600);
     try {
       // The name of a new file is on disk only once its folder is.
-      await this.#syncFolder();
+      await this.#syncDirectory();
     } catch (problem) {
       await handle.close();
       throw problem;
@@ -98,7 +98,7 @@ class OutboxFolder implements OutboxDisk {
     await handle?.close();
   }
 
-  async #syncFolder(): Promise<void> {
+  async #syncDirectory(): Promise<void> {
     const folder = await open(this.#dir, "r");
     try {
       await folder.sync();
@@ -114,8 +114,8 @@ const sqliteBusy = 5;
  * Two processes that write one journal would each take the other's records for damage. An open transaction on an empty database is
  * a lock that the system takes back when its holder is killed; a number in a file could outlive its process.
  */
-function claim(dir: string, file: string): DatabaseSync {
-  makeFolder(dir);
+function acquireLock(dir: string, file: string): DatabaseSync {
+  createDirectory(dir);
   const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 });
   try {
     lock.exec("BEGIN EXCLUSIVE");

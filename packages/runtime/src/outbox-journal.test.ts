@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { crc32c } from "./crc32c.ts";
-import { encodeJournal, encodeRecord, type JournalEntry, type KeptWord, readJournal } from "./outbox-journal.ts";
+import { encodeJournal, encodeRecord, type JournalEntry, type JournaledOutcome, readJournal } from "./outbox-journal.ts";
 
-const word = (key: number, text = "x", fence = 7): KeptWord => ({
+const word = (key: number, text = "x", fence = 7): JournaledOutcome => ({
   key,
   type: "biz.exec.result",
   id: `b1-${key}`,
@@ -15,8 +15,8 @@ const word = (key: number, text = "x", fence = 7): KeptWord => ({
 });
 
 const write = (...entries: JournalEntry[]): Buffer => Buffer.concat(entries.map((entry, number) => encodeRecord(number, entry)));
-const keep = (...words: KeptWord[]): JournalEntry => ({ words, acked: [] });
-const ack = (...acked: number[]): JournalEntry => ({ words: [], acked });
+const keep = (...words: JournaledOutcome[]): JournalEntry => ({ outcomes: words, ackedKeys: [] });
+const ack = (...acked: number[]): JournalEntry => ({ outcomes: [], ackedKeys: acked });
 
 /** Words of any text, acked or not, in any grouping. */
 const entries = fc
@@ -30,13 +30,13 @@ const entries = fc
     return plan.map(({ texts, acks }): JournalEntry => {
       const words = texts.map((text) => word(key++, text));
       const done = Array.from({ length: Math.min(acks, key - acked) }, () => acked++);
-      return { words, acked: done };
+      return { outcomes: words, ackedKeys: done };
     });
   });
 
-const livingOf = (list: readonly JournalEntry[]): KeptWord[] => {
-  const acked = new Set(list.flatMap((entry) => entry.acked));
-  return list.flatMap((entry) => entry.words).filter(({ key }) => !acked.has(key));
+const livingOf = (list: readonly JournalEntry[]): JournaledOutcome[] => {
+  const acked = new Set(list.flatMap((entry) => entry.ackedKeys));
+  return list.flatMap((entry) => entry.outcomes).filter(({ key }) => !acked.has(key));
 };
 
 describe("the outbox as bytes", () => {
@@ -52,11 +52,11 @@ describe("the outbox as bytes", () => {
 
         expect(readJournal(file)).toMatchObject({
           outcome: "clean",
-          words: livingOf(list),
+          outcomes: livingOf(list),
           records: list.length,
           bytes: file.length,
         });
-        expect(readJournal(encodeJournal(livingOf(list)).bytes)).toMatchObject({ outcome: "clean", words: livingOf(list) });
+        expect(readJournal(encodeJournal(livingOf(list)).bytes)).toMatchObject({ outcome: "clean", outcomes: livingOf(list) });
       }),
     );
   });
@@ -71,7 +71,7 @@ describe("the outbox as bytes", () => {
 
           expect(readJournal(file.subarray(0, cut))).toMatchObject({
             outcome: cut === (ends[whole - 1] ?? 0) ? "clean" : "torn",
-            words: livingOf(list.slice(0, whole)),
+            outcomes: livingOf(list.slice(0, whole)),
             records: whole,
             bytes: ends[whole - 1] ?? 0,
           });
@@ -90,7 +90,7 @@ describe("the outbox as bytes", () => {
       harmed[bit >> 3] = (harmed[bit >> 3] as number) ^ (1 << (bit & 7));
 
       const isLast = bit >> 3 >= lastAt;
-      const expected = isLast ? { outcome: "torn", words: livingOf(list.slice(0, 3)), bytes: lastAt } : { outcome: "damaged" };
+      const expected = isLast ? { outcome: "torn", outcomes: livingOf(list.slice(0, 3)), bytes: lastAt } : { outcome: "damaged" };
       expect({ bit, ...readJournal(harmed) }).toMatchObject({ bit, ...expected });
     }
   });

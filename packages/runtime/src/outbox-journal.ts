@@ -9,7 +9,7 @@ import type { FrameType } from "@astraflow/protocol";
 import { crc32c } from "./crc32c.ts";
 
 /** A result or an error as it is kept: all that a later process needs to say it again. */
-export interface KeptWord {
+export interface JournaledOutcome {
   /** Its name in the journal; acks name it by this. */
   readonly key: number;
   readonly type: FrameType;
@@ -24,7 +24,7 @@ export interface KeptWord {
 
 export interface JournalContent {
   /** Words that no ack was written for, oldest first. */
-  readonly words: readonly KeptWord[];
+  readonly outcomes: readonly JournaledOutcome[];
   /** Records, and the bytes they take. What lies behind is torn. */
   readonly records: number;
   readonly bytes: number;
@@ -38,8 +38,8 @@ export type JournalReading =
 
 /** One append: words to be kept, and keys of words that were acked. */
 export interface JournalEntry {
-  readonly words: readonly KeptWord[];
-  readonly acked: readonly number[];
+  readonly outcomes: readonly JournaledOutcome[];
+  readonly ackedKeys: readonly number[];
 }
 
 export const journalLimits = {
@@ -49,12 +49,12 @@ export const journalLimits = {
   recordBytesMax: 64 * 1024 * 1024,
 } as const;
 
-const headBytes = 15;
-const crcAt = 11;
-const typeAt = 10;
-const typeOfEntry = 1;
+const headerBytes = 15;
+const crcOffset = 11;
+const typeOffset = 10;
+const entryType = 1;
 
-type WordRow = readonly [
+type OutcomeRow = readonly [
   key: number,
   type: string,
   id: string,
@@ -66,36 +66,45 @@ type WordRow = readonly [
 ];
 
 export function encodeRecord(number: number, entry: JournalEntry): Uint8Array {
-  const sizes = entry.words.map((word) => Buffer.byteLength(word.payload));
-  const rows = entry.words.map(
-    (word, index): WordRow => [word.key, word.type, word.id, word.run, word.task, word.node, word.fence, sizes[index] ?? 0],
+  const sizes = entry.outcomes.map((outcome) => Buffer.byteLength(outcome.payload));
+  const rows = entry.outcomes.map(
+    (outcome, index): OutcomeRow => [
+      outcome.key,
+      outcome.type,
+      outcome.id,
+      outcome.run,
+      outcome.task,
+      outcome.node,
+      outcome.fence,
+      sizes[index] ?? 0,
+    ],
   );
   // One line about all of them, then their payloads as they are: escaping JSON inside JSON would cost more than the rest.
-  const about = `${JSON.stringify({ words: rows, acked: entry.acked })}\n`;
+  const about = `${JSON.stringify({ words: rows, acked: entry.ackedKeys })}\n`;
   const length = Buffer.byteLength(about) + sizes.reduce((sum, size) => sum + size, 0);
-  const record = Buffer.allocUnsafe(headBytes + length);
+  const record = Buffer.allocUnsafe(headerBytes + length);
   record.writeUInt32LE(length, 0);
   record.writeUIntLE(number, 4, 6);
-  record[typeAt] = typeOfEntry;
-  let at = headBytes + record.write(about, headBytes);
-  for (const word of entry.words) at += record.write(word.payload, at);
-  record.writeUInt32LE(checksum(record, 0, length), crcAt);
+  record[typeOffset] = entryType;
+  let at = headerBytes + record.write(about, headerBytes);
+  for (const outcome of entry.outcomes) at += record.write(outcome.payload, at);
+  record.writeUInt32LE(checksum(record, 0, length), crcOffset);
   return record;
 }
 
 /** A whole file that holds these words and nothing else. */
-export function encodeJournal(words: readonly KeptWord[]): { bytes: Uint8Array; records: number } {
+export function encodeJournal(words: readonly JournaledOutcome[]): { bytes: Uint8Array; records: number } {
   const records: Uint8Array[] = [];
-  let batch: KeptWord[] = [];
+  let batch: JournaledOutcome[] = [];
   let size = 0;
   const close = () => {
-    if (batch.length > 0) records.push(encodeRecord(records.length, { words: batch, acked: [] }));
+    if (batch.length > 0) records.push(encodeRecord(records.length, { outcomes: batch, ackedKeys: [] }));
     batch = [];
     size = 0;
   };
-  for (const word of words) {
-    batch.push(word);
-    size += word.payload.length;
+  for (const outcome of words) {
+    batch.push(outcome);
+    size += outcome.payload.length;
     if (size >= journalLimits.recordBytesSoft) close();
   }
   close();
@@ -104,72 +113,72 @@ export function encodeJournal(words: readonly KeptWord[]): { bytes: Uint8Array; 
 
 export function readJournal(file: Uint8Array): JournalReading {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
-  const words = new Map<number, KeptWord>();
+  const words = new Map<number, JournaledOutcome>();
   let at = 0;
   let records = 0;
   let nextKey = 0;
   while (at < bytes.length) {
-    const length = lengthOfRecord(bytes, at, records);
+    const length = validRecordLength(bytes, at, records);
     if (length === null) break;
-    const entry = readEntry(bytes.subarray(at + headBytes, at + headBytes + length));
-    if (entry === null || bytes[at + typeAt] !== typeOfEntry) {
+    const entry = readEntry(bytes.subarray(at + headerBytes, at + headerBytes + length));
+    if (entry === null || bytes[at + typeOffset] !== entryType) {
       return { outcome: "damaged", at, message: `record ${records} is whole but says nothing known here` };
     }
-    for (const word of entry.words) {
-      words.set(word.key, word);
-      nextKey = Math.max(nextKey, word.key + 1);
+    for (const outcome of entry.outcomes) {
+      words.set(outcome.key, outcome);
+      nextKey = Math.max(nextKey, outcome.key + 1);
     }
-    for (const key of entry.acked) words.delete(key);
-    at += headBytes + length;
+    for (const key of entry.ackedKeys) words.delete(key);
+    at += headerBytes + length;
     records++;
   }
-  const whole = at === bytes.length ? null : findWhole(bytes, at, records);
+  const whole = at === bytes.length ? null : findValidRecord(bytes, at, records);
   if (whole !== null) {
     return { outcome: "damaged", at, message: `record ${records} cannot be read, but record ${whole} behind it can` };
   }
-  return { outcome: at === bytes.length ? "clean" : "torn", words: [...words.values()], records, bytes: at, nextKey };
+  return { outcome: at === bytes.length ? "clean" : "torn", outcomes: [...words.values()], records, bytes: at, nextKey };
 }
 
 /** The payload's length of the record that begins here, if it is whole, unharmed and has this number. */
-function lengthOfRecord(bytes: Buffer, at: number, number: number): number | null {
-  if (bytes.length - at < headBytes) return null;
+function validRecordLength(bytes: Buffer, at: number, number: number): number | null {
+  if (bytes.length - at < headerBytes) return null;
   const length = bytes.readUInt32LE(at);
-  if (length > journalLimits.recordBytesMax || length > bytes.length - at - headBytes) return null;
+  if (length > journalLimits.recordBytesMax || length > bytes.length - at - headerBytes) return null;
   if (bytes.readUIntLE(at + 4, 6) !== number) return null;
-  return checksum(bytes, at, length) === bytes.readUInt32LE(at + crcAt) ? length : null;
+  return checksum(bytes, at, length) === bytes.readUInt32LE(at + crcOffset) ? length : null;
 }
 
 /** A torn append leaves nothing whole behind itself. JSON text holds no zero bytes, so no payload can look like a record. */
-function findWhole(bytes: Buffer, from: number, expected: number): number | null {
-  for (let at = from; at <= bytes.length - headBytes; at++) {
-    if (bytes[at + typeAt] !== typeOfEntry) continue;
+function findValidRecord(bytes: Buffer, from: number, expected: number): number | null {
+  for (let at = from; at <= bytes.length - headerBytes; at++) {
+    if (bytes[at + typeOffset] !== entryType) continue;
     const number = bytes.readUIntLE(at + 4, 6);
     // There cannot be more records than bytes: spares most checksums where the end of a file is noise.
-    if (number <= expected + bytes.length && lengthOfRecord(bytes, at, number) !== null) return number;
+    if (number <= expected + bytes.length && validRecordLength(bytes, at, number) !== null) return number;
   }
   return null;
 }
 
 function checksum(bytes: Buffer, at: number, length: number): number {
-  const head = crc32c(bytes.subarray(at, at + crcAt));
-  return crc32c(bytes.subarray(at + headBytes, at + headBytes + length), head);
+  const head = crc32c(bytes.subarray(at, at + crcOffset));
+  return crc32c(bytes.subarray(at + headerBytes, at + headerBytes + length), head);
 }
 
 function readEntry(payload: Buffer): JournalEntry | null {
   const lineEnd = payload.indexOf(10);
   if (lineEnd < 0) return null;
-  const about = parse(payload.toString("utf8", 0, lineEnd));
-  if (about === null || !about.words.every(isWordRow) || !about.acked.every(Number.isSafeInteger)) return null;
-  const words: KeptWord[] = [];
+  const about = parseEntryHeader(payload.toString("utf8", 0, lineEnd));
+  if (about === null || !about.words.every(isOutcomeRow) || !about.acked.every(Number.isSafeInteger)) return null;
+  const words: JournaledOutcome[] = [];
   let at = lineEnd + 1;
   for (const [key, type, id, run, task, node, fence, size] of about.words) {
     words.push({ key, type: type as FrameType, id, run, task, node, fence, payload: payload.toString("utf8", at, at + size) });
     at += size;
   }
-  return at === payload.length ? { words, acked: about.acked as number[] } : null;
+  return at === payload.length ? { outcomes: words, ackedKeys: about.acked as number[] } : null;
 }
 
-function parse(text: string): { words: unknown[]; acked: unknown[] } | null {
+function parseEntryHeader(text: string): { words: unknown[]; acked: unknown[] } | null {
   try {
     const { words, acked } = JSON.parse(text) as { words?: unknown; acked?: unknown };
     return Array.isArray(words) && Array.isArray(acked) ? { words, acked } : null;
@@ -179,7 +188,7 @@ function parse(text: string): { words: unknown[]; acked: unknown[] } | null {
   }
 }
 
-function isWordRow(row: unknown): row is WordRow {
+function isOutcomeRow(row: unknown): row is OutcomeRow {
   if (!Array.isArray(row) || row.length !== 8) return false;
   const isNumber = (at: number) => Number.isSafeInteger(row[at]) && (row[at] as number) >= 0;
   return [0, 6, 7].every(isNumber) && [1, 2, 3, 4, 5].every((at) => typeof row[at] === "string");

@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { PlainDisk } from "../test/plain-disk.ts";
-import { encodeRecord, type KeptWord, readJournal } from "./outbox-journal.ts";
-import { type KeeperNote, type KeeperSettings, OutboxKeeper } from "./outbox-keeper.ts";
+import { InMemoryOutboxDisk } from "../test/plain-disk.ts";
+import { encodeRecord, type JournaledOutcome, readJournal } from "./outbox-journal.ts";
+import { JournaledOutbox, type JournaledOutboxSettings, type OutboxLogEvent } from "./outbox-keeper.ts";
 
-const word = (task: string, text = "x"): Omit<KeptWord, "key"> => ({
+const word = (task: string, text = "x"): Omit<JournaledOutcome, "key"> => ({
   type: "biz.exec.result",
   id: `b1-${task}`,
   run: "r",
@@ -14,26 +14,26 @@ const word = (task: string, text = "x"): Omit<KeptWord, "key"> => ({
 });
 
 /** A keeper whose clock stands still until it is told to ring. */
-function bench(disk = new PlainDisk(), settings: Partial<KeeperSettings> = {}) {
-  const notes: KeeperNote[] = [];
+function bench(disk = new InMemoryOutboxDisk(), settings: Partial<JournaledOutboxSettings> = {}) {
+  const notes: OutboxLogEvent[] = [];
   const said: string[] = [];
   const health: boolean[] = [];
   const timers = new Map<number, { ms: number; call: () => void }>();
   let count = 0;
-  const keeper: OutboxKeeper = new OutboxKeeper(
+  const keeper: JournaledOutbox = new JournaledOutbox(
     {
       disk,
-      outside: {
-        wall: () => 1_700_000_000_000,
-        soon: (call) => queueMicrotask(call),
+      environment: {
+        wallClock: () => 1_700_000_000_000,
+        defer: (call) => queueMicrotask(call),
         after(ms, call) {
           const id = count++;
           timers.set(id, { ms, call });
           return () => timers.delete(id);
         },
       },
-      note: (note) => notes.push(note),
-      changed: () => health.push(keeper.isHealthy),
+      log: (event) => notes.push(event),
+      healthChanged: () => health.push(keeper.isHealthy),
     },
     settings,
   );
@@ -46,7 +46,7 @@ function bench(disk = new PlainDisk(), settings: Partial<KeeperSettings> = {}) {
     await idle();
     return timer.ms;
   };
-  const keep = (task: string, text?: string): number => keeper.keep(word(task, text), () => said.push(task));
+  const keep = (task: string, text?: string): number => keeper.persist(word(task, text), () => said.push(task));
   return { disk, keeper, notes, said, health, timers, ring, keep };
 }
 
@@ -54,37 +54,37 @@ function bench(disk = new PlainDisk(), settings: Partial<KeeperSettings> = {}) {
 const idle = () => new Promise<void>((resolve) => setImmediate(resolve));
 const tasksIn = (file: Buffer | null): string[] => {
   const reading = readJournal(file ?? Buffer.alloc(0));
-  return reading.outcome === "damaged" ? ["damaged"] : reading.words.map(({ task }) => task);
+  return reading.outcome === "damaged" ? ["damaged"] : reading.outcomes.map(({ task }) => task);
 };
 
 describe("keeping the outbox on disk", () => {
   it("[W73] writes the words of one tick with one append and one sync, and says each is kept only after that, in order", async () => {
     const { disk, said, keep } = bench();
-    const release = disk.hold("sync");
+    const release = disk.blockCalls("sync");
 
     for (const task of ["a", "b", "c"]) keep(task);
     await idle();
-    expect([disk.done, said, tasksIn(disk.file)]).toEqual([["append"], [], ["a", "b", "c"]]);
+    expect([disk.finishedCalls, said, tasksIn(disk.file)]).toEqual([["append"], [], ["a", "b", "c"]]);
     release();
     await idle();
 
-    expect(disk.done).toEqual(["append", "sync"]);
+    expect(disk.finishedCalls).toEqual(["append", "sync"]);
     expect(said).toEqual(["a", "b", "c"]);
   });
 
   it("[W73] has one sync in flight; what comes meanwhile gathers and shares the next", async () => {
     const { disk, said, keep } = bench();
-    const release = disk.hold("sync");
+    const release = disk.blockCalls("sync");
     keep("a");
     await idle();
 
     for (const task of ["b", "c"]) keep(task);
     await idle();
-    expect([disk.done, said]).toEqual([["append"], []]);
+    expect([disk.finishedCalls, said]).toEqual([["append"], []]);
     release();
     await idle();
 
-    expect(disk.done).toEqual(["append", "sync", "append", "sync"]);
+    expect(disk.finishedCalls).toEqual(["append", "sync", "append", "sync"]);
     expect(said).toEqual(["a", "b", "c"]);
     expect(tasksIn(disk.durable)).toEqual(["a", "b", "c"]);
   });
@@ -95,44 +95,44 @@ describe("keeping the outbox on disk", () => {
     keep("c");
     await idle();
 
-    keeper.forget(a);
+    keeper.remove(a);
     await idle();
-    expect(disk.done).toHaveLength(2);
+    expect(disk.finishedCalls).toHaveLength(2);
     keep("d");
     await idle();
-    expect([disk.done.length, tasksIn(disk.durable)]).toEqual([4, ["b", "c", "d"]]);
-    keeper.forget(b);
+    expect([disk.finishedCalls.length, tasksIn(disk.durable)]).toEqual([4, ["b", "c", "d"]]);
+    keeper.remove(b);
     expect(await ring()).toBe(1_000);
 
     expect(tasksIn(disk.durable)).toEqual(["c", "d"]);
-    expect((await bench(disk).keeper.open())?.map(({ task }) => task)).toEqual(["c", "d"]);
+    expect((await bench(disk).keeper.load())?.map(({ task }) => task)).toEqual(["c", "d"]);
   });
 
   it("[W75] writes the file anew once it is large and mostly acked, and goes on behind it", async () => {
-    const { disk, keeper, keep } = bench(new PlainDisk(), { compactBytesMin: 4_096 });
+    const { disk, keeper, keep } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 4_096 });
     const keys = Array.from({ length: 20 }, (_, index) => keep(`t${index}`, "x".repeat(300)));
     await idle();
     const before = disk.file?.length ?? 0;
 
-    for (const key of keys.slice(0, 19)) keeper.forget(key);
+    for (const key of keys.slice(0, 19)) keeper.remove(key);
     keep("next");
     await idle();
 
-    expect(disk.done).toEqual(["append", "sync", "replace", "append", "sync"]);
+    expect(disk.finishedCalls).toEqual(["append", "sync", "replace", "append", "sync"]);
     expect(disk.file?.length).toBeLessThan(before / 4);
     expect(tasksIn(disk.durable)).toEqual(["t19", "next"]);
   });
 
   it("[W75] forgets nothing that is acked while the file is written anew", async () => {
-    const { disk, keeper, keep } = bench(new PlainDisk(), { compactBytesMin: 1_024 });
+    const { disk, keeper, keep } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 1_024 });
     const keys = Array.from({ length: 20 }, (_, index) => keep(`t${index}`, "x".repeat(300)));
     await idle();
-    for (const key of keys.slice(0, 18)) keeper.forget(key);
-    const release = disk.hold("replace");
+    for (const key of keys.slice(0, 18)) keeper.remove(key);
+    const release = disk.blockCalls("replace");
     keep("next");
     await idle();
 
-    keeper.forget(keys[18] as number);
+    keeper.remove(keys[18] as number);
     release();
     await idle();
 
@@ -145,7 +145,7 @@ describe("keeping the outbox on disk", () => {
       const { disk, keeper, notes, said, health, keep, ring } = bench();
       keep("a");
       await idle();
-      disk.fail("append", code, 3);
+      disk.failNextCalls("append", code, 3);
 
       keep("b");
       await idle();
@@ -163,15 +163,15 @@ describe("keeping the outbox on disk", () => {
     const { disk, said, keep, ring } = bench();
     keep("a");
     await idle();
-    disk.fail("sync", "EIO");
+    disk.failNextCalls("sync", "EIO");
     keep("b");
     await idle();
     expect(said).toEqual(["a"]);
-    disk.done.length = 0;
+    disk.finishedCalls.length = 0;
 
     await ring();
 
-    expect(disk.done).toEqual(["read", "truncate", "sync", "append", "sync"]);
+    expect(disk.finishedCalls).toEqual(["read", "truncate", "sync", "append", "sync"]);
     expect(said).toEqual(["a", "b"]);
     expect(tasksIn(disk.durable)).toEqual(["a", "b"]);
   });
@@ -180,7 +180,7 @@ describe("keeping the outbox on disk", () => {
     const { disk, said, keep, ring } = bench();
     keep("a");
     await idle();
-    disk.fail("sync", "EIO");
+    disk.failNextCalls("sync", "EIO");
     keep("b");
     await idle();
 
@@ -201,16 +201,16 @@ describe("keeping the outbox on disk", () => {
       ["replace", true],
     ] as const) {
       for (let left = 1; left <= 4; left++) {
-        const { disk, keeper, said, timers, ring } = bench(new PlainDisk(), { compactBytesMin: 1_000 });
-        disk.fail(call, "EIO", left, isDone);
-        if (call === "truncate") disk.fail("append", "EIO");
+        const { disk, keeper, said, timers, ring } = bench(new InMemoryOutboxDisk(), { compactBytesMin: 1_000 });
+        disk.failNextCalls(call, "EIO", left, isDone);
+        if (call === "truncate") disk.failNextCalls("append", "EIO");
         const check = (task: string) => () => said.push(tasksIn(disk.durable).includes(task) ? task : `${task} is not on disk`);
 
-        const keys = ["a", "b", "c", "d"].map((task) => keeper.keep(word(task, "x".repeat(500)), check(task)));
+        const keys = ["a", "b", "c", "d"].map((task) => keeper.persist(word(task, "x".repeat(500)), check(task)));
         await idle();
         while (!keeper.isHealthy) await ring();
-        for (const key of keys.slice(0, 3)) keeper.forget(key);
-        keeper.keep(word("e", "x".repeat(500)), check("e"));
+        for (const key of keys.slice(0, 3)) keeper.remove(key);
+        keeper.persist(word("e", "x".repeat(500)), check("e"));
         await idle();
         while (timers.size > 0) await ring();
 
@@ -225,11 +225,11 @@ describe("keeping the outbox on disk", () => {
     first.keep("a");
     await idle();
     const { disk } = first;
-    const torn = encodeRecord(1, { words: [{ ...word("b"), key: 1 }], acked: [] });
+    const torn = encodeRecord(1, { outcomes: [{ ...word("b"), key: 1 }], ackedKeys: [] });
     disk.file = Buffer.concat([disk.file as Buffer, torn.subarray(0, torn.length - 3)]);
 
     const { keeper, keep, notes } = bench(disk);
-    const left = await keeper.open();
+    const left = await keeper.load();
     keep("c");
     await idle();
 
@@ -249,11 +249,11 @@ describe("keeping the outbox on disk", () => {
 
     const { keeper, notes } = bench(disk);
 
-    expect(await keeper.open()).toBe(null);
+    expect(await keeper.load()).toBe(null);
     expect(notes).toMatchObject([{ level: "error", event: "outbox-damaged" }]);
     expect(notes[0]?.message).toMatch(/damaged at byte 0: .*damaged-1700000000000/);
-    expect([...disk.aside.keys()]).toEqual(["damaged-1700000000000"]);
-    expect(await bench(disk).keeper.open()).toEqual([]);
+    expect([...disk.movedAside.keys()]).toEqual(["damaged-1700000000000"]);
+    expect(await bench(disk).keeper.load()).toEqual([]);
   });
 
   it("[W78] waits for a disk that cannot be read, and syncs what it read before it gives it", async () => {
@@ -262,10 +262,10 @@ describe("keeping the outbox on disk", () => {
     await idle();
     const { disk } = first;
     disk.durable = null;
-    disk.fail("read", "EIO", 2);
+    disk.failNextCalls("read", "EIO", 2);
 
     const { keeper, ring, health } = bench(disk);
-    const opening = keeper.open();
+    const opening = keeper.load();
     await idle();
     expect([await ring(), await ring()]).toEqual([100, 200]);
 
@@ -281,7 +281,7 @@ describe("keeping the outbox on disk", () => {
     expect(tasksIn(disk.durable)).toEqual(["a"]);
 
     const sick = bench();
-    sick.disk.fail("append", "ENOSPC", 99);
+    sick.disk.failNextCalls("append", "ENOSPC", 99);
     sick.keep("b");
     await idle();
     await sick.keeper.close();

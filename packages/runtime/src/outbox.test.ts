@@ -1,7 +1,7 @@
 import type { AckPayload } from "@astraflow/protocol";
 import { dialectRules, Stream } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
-import { makeWord, Outbox, type OutboxSettings, type Word, type WordStream } from "./outbox.ts";
+import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxSettings, type OutboxStream } from "./outbox.ts";
 
 const types = {
   outcome: "biz.exec.result",
@@ -11,20 +11,26 @@ const types = {
   removed: "biz.resource.removed",
   package: "biz.pkg.event",
 } as const;
-const word = (id: string, kind: Word["kind"] = "outcome", payload = "{}"): Word =>
-  makeWord({ kind, type: types[kind], id, corr: id, payload });
+const word = (id: string, kind: OutboxMessage["kind"] = "outcome", payload = "{}"): OutboxMessage =>
+  createOutboxMessage({ kind, type: types[kind], id, corr: id, payload });
 
-function openStream(sendFrames = 64, batchMax = 1, sendBytes = 1_000_000): WordStream {
+function openStream(sendFrames = 64, batchMax = 1, sendBytes = 1_000_000): OutboxStream {
   const batchBytesMax = 256 * 1024;
   return new Stream(dialectRules.v2, { sendFrames, sendBytes, recvFrames: 64, recvBytes: 1_000_000, batchMax, batchBytesMax });
 }
 
-function outbox(settings: Partial<OutboxSettings> = {}, stream: WordStream | null = openStream()) {
-  const box = new Outbox({ bytesInFlightMax: 1_000, feedbackWaitingMax: 3, extMax: 2, extBytesMax: 100, ...settings });
-  if (stream !== null) box.attach(stream);
+function outbox(settings: Partial<OutboxSettings> = {}, stream: OutboxStream | null = openStream()) {
+  const box = new Outbox({
+    bytesInFlightMax: 1_000,
+    feedbackWaitingMax: 3,
+    vendorFramesMax: 2,
+    vendorBytesMax: 100,
+    ...settings,
+  });
+  if (stream !== null) box.attachStream(stream);
   const pump = (max = Number.POSITIVE_INFINITY) => {
     const sent: string[] = [];
-    box.pump(
+    box.sendPending(
       0,
       () => "batch",
       ({ items, number }) => sent.push(`${number}:${items.map((one) => one.id).join("+")}`) < max,
@@ -32,7 +38,7 @@ function outbox(settings: Partial<OutboxSettings> = {}, stream: WordStream | nul
     return sent;
   };
   const acked = (ack: AckPayload) => {
-    const settled = box.acked(ack, undefined);
+    const settled = box.handleAck(ack, undefined);
     return settled === "unsent" ? settled : settled.map((one) => one.id);
   };
   return { box, pump, acked };
@@ -41,146 +47,146 @@ function outbox(settings: Partial<OutboxSettings> = {}, stream: WordStream | nul
 describe("outbox", () => {
   it("[W6] keeps a word until it is acked, by number or by bitmap, whichever comes", () => {
     const { box, pump, acked } = outbox();
-    for (const name of ["a", "b", "c", "d"]) box.put(word(name));
+    for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
     pump();
 
     expect(acked({ ack_seq: 0, ack_bitmap: 0b100 })).toEqual(["a", "d"]);
-    expect([box.size, box.outcomes]).toEqual([2, 2]);
-    box.detach();
-    box.attach(openStream());
+    expect([box.messageCount, box.outcomeCount]).toEqual([2, 2]);
+    box.detachStream();
+    box.attachStream(openStream());
 
     expect(pump()).toEqual(["0:b", "1:c"]);
   });
 
   it("[W91] releases nothing for an ack of numbers that were never sent", () => {
     const { box, pump, acked } = outbox();
-    box.put(word("a"));
+    box.addMessage(word("a"));
     pump();
 
     expect(acked({ ack_seq: 7 })).toBe("unsent");
     expect(acked({ ack_seq: -1, ack_bitmap: 0b1000 })).toBe("unsent");
-    expect(box.size).toBe(1);
+    expect(box.messageCount).toBe(1);
   });
 
   it("[W101] moves what one session did not deliver into the next: outcomes first, each kind in its order, behind nothing newer", () => {
-    const { box, pump } = outbox({ feedbackWaitingMax: 10, extMax: 10 }, openStream(4));
-    for (const name of ["f0", "f1"]) box.put(word(name, "feedback"));
-    box.put(word("e0", "ext"));
+    const { box, pump } = outbox({ feedbackWaitingMax: 10, vendorFramesMax: 10 }, openStream(4));
+    for (const name of ["f0", "f1"]) box.addMessage(word(name, "feedback"));
+    box.addMessage(word("e0", "ext"));
     expect(pump()).toEqual(["0:e0", "1:f0", "2:f1"]);
-    for (const name of ["r0", "r1"]) box.put(word(name));
-    for (const name of ["f2", "f3"]) box.put(word(name, "feedback"));
-    box.put(word("e1", "ext"));
+    for (const name of ["r0", "r1"]) box.addMessage(word(name));
+    for (const name of ["f2", "f3"]) box.addMessage(word(name, "feedback"));
+    box.addMessage(word("e1", "ext"));
     expect(pump()).toEqual(["3:r0"]);
 
-    box.detach();
-    box.put(word("r2"));
+    box.detachStream();
+    box.addMessage(word("r2"));
     expect(pump()).toEqual([]);
-    box.attach(openStream());
+    box.attachStream(openStream());
 
     expect(pump()).toEqual(["0:r0", "1:r1", "2:r2", "3:e0", "4:e1", "5:f0", "6:f1", "7:f2", "8:f3"]);
-    expect(box.size).toBe(9);
+    expect(box.messageCount).toBe(9);
   });
 
   it("[W23] lets results pass feedback that waits and keeps a quarter of the window for them", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 100 }, openStream(4));
-    for (let index = 0; index < 5; index++) box.put(word(`f${index}`, "feedback"));
+    for (let index = 0; index < 5; index++) box.addMessage(word(`f${index}`, "feedback"));
     expect(pump()).toEqual(["0:f0", "1:f1", "2:f2"]);
 
-    box.put(word("r"));
+    box.addMessage(word("r"));
 
     expect(pump()).toEqual(["3:r"]);
   });
 
   it("[W23] drops the oldest feedback when too much waits, never a result or a vendor frame", () => {
     const { box } = outbox({ feedbackWaitingMax: 1 }, null);
-    for (let index = 0; index < 100; index++) expect(box.put(word(`r${index}`))).toBeUndefined();
-    expect(box.put(word("e0", "ext"))).toBeUndefined();
+    for (let index = 0; index < 100; index++) expect(box.addMessage(word(`r${index}`))).toBeUndefined();
+    expect(box.addMessage(word("e0", "ext"))).toBeUndefined();
 
-    expect(box.put(word("f0", "feedback"))).toBeUndefined();
-    expect(box.put(word("f1", "feedback"))?.id).toBe("f0");
-    expect(box.size).toBe(102);
+    expect(box.addMessage(word("f0", "feedback"))).toBeUndefined();
+    expect(box.addMessage(word("f1", "feedback"))?.id).toBe("f0");
+    expect(box.messageCount).toBe(102);
   });
 
   it("[W169] what an attempt said last passes the feedback of others, never its own, also in the next session", () => {
     const { box, pump } = outbox({ feedbackWaitingMax: 10 }, null);
     const said = (id: string, corr: string, isUrgent = false) =>
-      box.put(makeWord({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent }));
+      box.addMessage(createOutboxMessage({ kind: "feedback", type: types.feedback, id, corr, payload: "{}", isUrgent }));
     said("other", "t2");
     said("first", "t1");
     said("second", "t1");
     said("last", "t1", true);
-    box.put(word("result"));
-    box.attach(openStream());
+    box.addMessage(word("result"));
+    box.attachStream(openStream());
 
     expect(pump()).toEqual(["0:first", "1:second", "2:last", "3:result", "4:other"]);
-    box.detach();
-    box.attach(openStream());
+    box.detachStream();
+    box.attachStream(openStream());
 
     expect(pump()).toEqual(["0:first", "1:second", "2:last", "3:result", "4:other"]);
   });
 
   it("[W95] takes no more vendor frames than it may keep, in number and in bytes, until some are acked", () => {
     const { box, pump, acked } = outbox();
-    expect([box.hasRoomForExt(100), box.hasRoomForExt(101)]).toEqual([true, false]);
-    box.put(word("e0", "ext", `"${"x".repeat(58)}"`));
-    expect([box.hasRoomForExt(40), box.hasRoomForExt(41)]).toEqual([true, false]);
-    box.put(word("e1", "ext"));
-    expect(box.hasRoomForExt(1)).toBe(false);
+    expect([box.hasRoomForVendorFrame(100), box.hasRoomForVendorFrame(101)]).toEqual([true, false]);
+    box.addMessage(word("e0", "ext", `"${"x".repeat(58)}"`));
+    expect([box.hasRoomForVendorFrame(40), box.hasRoomForVendorFrame(41)]).toEqual([true, false]);
+    box.addMessage(word("e1", "ext"));
+    expect(box.hasRoomForVendorFrame(1)).toBe(false);
     pump();
     acked({ ack_seq: 0 });
 
-    expect(box.hasRoomForExt(98)).toBe(true);
+    expect(box.hasRoomForVendorFrame(98)).toBe(true);
   });
 
   it("[W25] packs results that wait together, and only those, as many as the session allows", () => {
     const { box, pump } = outbox({}, openStream(64, 3));
-    for (const name of ["a", "b", "c", "d"]) box.put(word(name));
-    box.put(makeWord({ kind: "outcome", type: "biz.exec.error", id: "e", corr: "e", payload: "{}" }));
-    for (const name of ["f", "g"]) box.put(word(name));
-    for (const name of ["x", "y"]) box.put(word(name, "feedback"));
+    for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
+    box.addMessage(createOutboxMessage({ kind: "outcome", type: "biz.exec.error", id: "e", corr: "e", payload: "{}" }));
+    for (const name of ["f", "g"]) box.addMessage(word(name));
+    for (const name of ["x", "y"]) box.addMessage(word(name, "feedback"));
 
     expect(pump()).toEqual(["0:a+b+c", "1:d", "2:e", "3:f+g", "4:x", "5:y"]);
   });
 
   it("[W25] settles all words of a frame together, and sends all of an unacked one again", () => {
     const { box, pump, acked } = outbox({}, openStream(64, 2));
-    for (const name of ["a", "b", "c", "d"]) box.put(word(name));
+    for (const name of ["a", "b", "c", "d"]) box.addMessage(word(name));
     pump();
 
     expect(acked({ ack_seq: -1, ack_bitmap: 0b10 })).toEqual(["c", "d"]);
-    expect(box.size).toBe(2);
-    box.detach();
-    box.attach(openStream());
+    expect(box.messageCount).toBe(2);
+    box.detachStream();
+    box.attachStream(openStream());
 
     expect(pump()).toEqual(["0:a", "1:b"]);
   });
 
   it("[W18] sends what was refused together one by one, takes out the one that is refused alone, and then goes on as before", () => {
     const { box, pump, acked } = outbox({}, openStream(64, 8));
-    for (const name of ["good", "bad", "fine"]) box.put(word(name));
+    for (const name of ["good", "bad", "fine"]) box.addMessage(word(name));
     expect(pump()).toEqual(["0:good+bad+fine"]);
 
-    expect(box.distrust()).toBeUndefined();
-    box.attach(openStream(64, 8));
-    box.put(word("later"));
+    expect(box.isolateRejected()).toBeUndefined();
+    box.attachStream(openStream(64, 8));
+    box.addMessage(word("later"));
     expect(pump()).toEqual(["0:good"]);
     expect(pump()).toEqual([]);
     acked({ ack_seq: 0 });
     expect(pump()).toEqual(["1:bad"]);
-    expect(box.distrust()?.id).toBe("bad");
-    box.attach(openStream(64, 8));
+    expect(box.isolateRejected()?.id).toBe("bad");
+    box.attachStream(openStream(64, 8));
     expect(pump()).toEqual(["0:fine"]);
     acked({ ack_seq: 0 });
-    for (const name of ["x", "y"]) box.put(word(name));
+    for (const name of ["x", "y"]) box.addMessage(word(name));
 
     expect(pump()).toEqual(["1:later+x+y"]);
-    expect(box.size).toBe(3);
+    expect(box.messageCount).toBe(3);
   });
 
   it("[W24] bounds the bytes in flight as well as the frames", () => {
     const heavy = "x".repeat(400);
     const { box, pump, acked } = outbox({}, openStream(64, 1, 1_500));
-    for (const name of ["a", "b", "c"]) box.put(word(name, "outcome", `"${heavy}"`));
+    for (const name of ["a", "b", "c"]) box.addMessage(word(name, "outcome", `"${heavy}"`));
 
     expect(pump()).toEqual(["0:a", "1:b"]);
     acked({ ack_seq: 0 });
@@ -190,7 +196,7 @@ describe("outbox", () => {
 
   it("[W99] hands out no further frame once whoever sends them has enough", () => {
     const { box, pump } = outbox();
-    for (const name of ["a", "b", "c"]) box.put(word(name));
+    for (const name of ["a", "b", "c"]) box.addMessage(word(name));
 
     expect(pump(2)).toEqual(["0:a", "1:b"]);
     expect(pump()).toEqual(["2:c"]);

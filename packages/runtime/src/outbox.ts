@@ -4,23 +4,23 @@
 
 import type { AckPayload, Envelope, OutgoingFrame } from "@astraflow/protocol";
 import type { Outgoing, Sent, Stream } from "@astraflow/session";
-import type { Attempt } from "./attempt.ts";
-import { Fifo } from "./fifo.ts";
+import type { LocalAttempt } from "./attempt.ts";
+import { FifoQueue } from "./fifo.ts";
 
-export interface Word extends Outgoing {
+export interface OutboxMessage extends Outgoing {
   readonly kind: "outcome" | "feedback" | "ext" | "next" | "removed" | "package";
   readonly type: OutgoingFrame["type"];
   readonly corr: string | undefined;
   /** JSON text of the payload, built once. */
   readonly payload: string;
   /** The attempt that this word ends, if it ends one. */
-  readonly attempt: Attempt | null;
+  readonly attempt: LocalAttempt | null;
   /** Its key in the outbox on disk; null where it is not kept there. */
   readonly key: number | null;
 }
 
 /** The numbered frames of one session, both ways. */
-export type WordStream = Stream<Word, Envelope>;
+export type OutboxStream = Stream<OutboxMessage, Envelope>;
 
 export interface OutboxSettings {
   /** Bytes that may be under way unacked. */
@@ -28,204 +28,204 @@ export interface OutboxSettings {
   /** Feedback words that may wait to be sent; the oldest gives way. */
   readonly feedbackWaitingMax: number;
   /** Vendor frames, and their bytes, that may be unacked; what is more is not taken. */
-  readonly extMax: number;
-  readonly extBytesMax: number;
+  readonly vendorFramesMax: number;
+  readonly vendorBytesMax: number;
 }
 
 /** About what the envelope around a payload weighs. */
-const envelopeBytes = 250;
+const envelopeBytesEstimate = 250;
 
-export function makeWord(given: {
-  readonly kind: Word["kind"];
-  readonly type: Word["type"];
+export function createOutboxMessage(options: {
+  readonly kind: OutboxMessage["kind"];
+  readonly type: OutboxMessage["type"];
   readonly id: string;
   readonly corr: string | undefined;
   readonly payload: string;
   /** The last words of an attempt travel with its outcome, not behind everybody's feedback. */
   readonly isUrgent?: boolean;
-  readonly attempt?: Attempt | null;
+  readonly attempt?: LocalAttempt | null;
   readonly key?: number | null;
-}): Word {
-  const { kind, type, id, corr, payload, isUrgent = kind !== "feedback" && kind !== "ext", attempt = null, key = null } = given;
+}): OutboxMessage {
+  const { kind, type, id, corr, payload, isUrgent = kind !== "feedback" && kind !== "ext", attempt = null, key = null } = options;
   const lane = isUrgent ? "command" : "feedback";
   const batch = type === "biz.exec.result" ? "result" : null;
-  return { lane, bytes: payload.length + envelopeBytes, batch, id, kind, type, corr, payload, attempt, key };
+  return { lane, bytes: payload.length + envelopeBytesEstimate, batch, id, kind, type, corr, payload, attempt, key };
 }
 
 export class Outbox {
   readonly #settings: OutboxSettings;
-  #stream: WordStream | null = null;
+  #stream: OutboxStream | null = null;
   /** Words that no stream has yet: there is none, it has no room for the lower lane, or one word at a time is on trial. */
-  readonly #urgent = new Fifo<Word>();
-  readonly #ext = new Fifo<Word>();
-  readonly #feedback = new Fifo<Word>();
+  readonly #urgentQueue = new FifoQueue<OutboxMessage>();
+  readonly #vendorQueue = new FifoQueue<OutboxMessage>();
+  readonly #feedbackQueue = new FifoQueue<OutboxMessage>();
   /** Words that left in the stream's frames and are not acked. */
-  #inFlight = 0;
-  #size = 0;
-  #outcomes = 0;
-  #extCount = 0;
-  #extBytes = 0;
+  #inFlightCount = 0;
+  #messageCount = 0;
+  #outcomeCount = 0;
+  #vendorCount = 0;
+  #vendorBytes = 0;
   /** Words still to be sent one by one, because the scheduler choked on one of them. */
-  #suspects = 0;
+  #suspectCount = 0;
 
   constructor(settings: OutboxSettings) {
     this.#settings = settings;
   }
 
   /** Words that the scheduler has not acked. */
-  get size(): number {
-    return this.#size;
+  get messageCount(): number {
+    return this.#messageCount;
   }
 
-  get outcomes(): number {
-    return this.#outcomes;
+  get outcomeCount(): number {
+    return this.#outcomeCount;
   }
 
   /** Whether feedback would leave now; while it would not, it is better merged than queued. */
   get hasRoomForFeedback(): boolean {
-    return this.#feedback.size === 0 && this.#suspects === 0 && this.#stream?.hasRoomFor("feedback") === true;
+    return this.#feedbackQueue.size === 0 && this.#suspectCount === 0 && this.#stream?.hasRoomFor("feedback") === true;
   }
 
   /** Whether a vendor frame of so many characters is taken. */
-  hasRoomForExt(chars: number): boolean {
-    return this.#extCount < this.#settings.extMax && this.#extBytes + chars <= this.#settings.extBytesMax;
+  hasRoomForVendorFrame(chars: number): boolean {
+    return this.#vendorCount < this.#settings.vendorFramesMax && this.#vendorBytes + chars <= this.#settings.vendorBytesMax;
   }
 
   /** Keeps a word. Gives back the feedback that had to go to make room. */
-  put(word: Word): Word | undefined {
-    this.#count(word, 1);
-    if (word.lane === "command") {
-      if (word.kind === "feedback") this.#bringForward(word.corr);
-      this.#enterUrgent(word);
-    } else if (word.kind === "ext") this.#ext.push(word);
+  addMessage(message: OutboxMessage): OutboxMessage | undefined {
+    this.#adjustCounts(message, 1);
+    if (message.lane === "command") {
+      if (message.kind === "feedback") this.#promoteFeedback(message.corr);
+      this.#enqueueUrgent(message);
+    } else if (message.kind === "ext") this.#vendorQueue.push(message);
     else {
-      this.#feedback.push(word);
-      if (this.#feedback.size > this.#settings.feedbackWaitingMax) return this.#dropOldest();
+      this.#feedbackQueue.push(message);
+      if (this.#feedbackQueue.size > this.#settings.feedbackWaitingMax) return this.#dropOldestFeedback();
     }
     return undefined;
   }
 
   /** A new session: all that was not acked goes into its stream, outcomes first, each kind in its old order. */
-  attach(stream: WordStream): void {
+  attachStream(stream: OutboxStream): void {
     this.#stream = stream;
-    if (this.#suspects === 0) this.#offerUrgent(stream);
+    if (this.#suspectCount === 0) this.#offerUrgentMessages(stream);
   }
 
   /** The session is over: what it did not deliver waits for the next. */
-  detach(): void {
-    const { flown, waiting } = this.#takeBack();
-    this.#putBack([...flown, ...waiting]);
+  detachStream(): void {
+    const { inFlight: flown, waiting } = this.#reclaimFromStream();
+    this.#requeue([...flown, ...waiting]);
   }
 
   /**
    * The scheduler refused a frame as malformed, and with it the session. It did not say which, so what was under way goes again one by
    * one; a word that is refused alone is taken out and given back, or it would end every session from now on.
    */
-  distrust(): Word | undefined {
-    const { flown, waiting } = this.#takeBack();
-    const culprit = this.#suspects > 0 && flown.length === 1 ? flown.pop() : undefined;
+  isolateRejected(): OutboxMessage | undefined {
+    const { inFlight: flown, waiting } = this.#reclaimFromStream();
+    const culprit = this.#suspectCount > 0 && flown.length === 1 ? flown.pop() : undefined;
     if (culprit !== undefined) {
-      this.#suspects--;
-      this.#count(culprit, -1);
-    } else this.#suspects = Math.max(this.#suspects, flown.length);
-    this.#putBack([...flown, ...waiting]);
+      this.#suspectCount--;
+      this.#adjustCounts(culprit, -1);
+    } else this.#suspectCount = Math.max(this.#suspectCount, flown.length);
+    this.#requeue([...flown, ...waiting]);
     return culprit;
   }
 
   /** Hands every frame that may leave now to `send`, for as long as that says that it takes more. */
-  pump(now: number, nameOf: () => string, send: (sent: Sent<Word>) => boolean): void {
+  sendPending(now: number, nameOf: () => string, send: (sent: Sent<OutboxMessage>) => boolean): void {
     const stream = this.#stream;
     if (stream === null) return;
     for (;;) {
-      const sent = stream.take(now, nameOf) ?? (this.#offerNext(stream) ? stream.take(now, nameOf) : null);
+      const sent = stream.take(now, nameOf) ?? (this.#offerNextMessage(stream) ? stream.take(now, nameOf) : null);
       if (sent === null) return;
-      this.#inFlight += sent.items.length;
+      this.#inFlightCount += sent.items.length;
       if (!send(sent)) return;
     }
   }
 
   /** What the scheduler has received. Gives the words that are settled by it; "unsent": it names what never left. */
-  acked(ack: AckPayload, envelopeFor: string | undefined): readonly Word[] | "unsent" {
+  handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly OutboxMessage[] | "unsent" {
     const settled = this.#stream?.heardAck(ack, envelopeFor) ?? [];
     if (settled === "unsent") return settled;
-    for (const word of settled) this.#count(word, -1);
-    this.#inFlight -= settled.length;
-    if (this.#suspects > 0) {
-      this.#suspects = Math.max(0, this.#suspects - settled.length);
-      if (this.#suspects === 0 && this.#stream !== null) this.#offerUrgent(this.#stream);
+    for (const message of settled) this.#adjustCounts(message, -1);
+    this.#inFlightCount -= settled.length;
+    if (this.#suspectCount > 0) {
+      this.#suspectCount = Math.max(0, this.#suspectCount - settled.length);
+      if (this.#suspectCount === 0 && this.#stream !== null) this.#offerUrgentMessages(this.#stream);
     }
     return settled;
   }
 
-  #enterUrgent(word: Word): void {
-    if (this.#stream !== null && this.#suspects === 0) this.#stream.offer(word);
-    else this.#urgent.push(word);
+  #enqueueUrgent(message: OutboxMessage): void {
+    if (this.#stream !== null && this.#suspectCount === 0) this.#stream.offer(message);
+    else this.#urgentQueue.push(message);
   }
 
   /** What the attempt said before its last words goes before them: chunks that come after a later one are taken for repeats. */
-  #bringForward(task: string | undefined): void {
-    for (const word of this.#feedback.drain())
-      if (word.corr === task) this.#enterUrgent({ ...word, lane: "command" });
-      else this.#feedback.push(word);
+  #promoteFeedback(task: string | undefined): void {
+    for (const message of this.#feedbackQueue.drain())
+      if (message.corr === task) this.#enqueueUrgent({ ...message, lane: "command" });
+      else this.#feedbackQueue.push(message);
   }
 
-  #offerUrgent(stream: WordStream): void {
-    for (let word = this.#nextUrgent(); word !== undefined; word = this.#nextUrgent()) stream.offer(word);
+  #offerUrgentMessages(stream: OutboxStream): void {
+    for (let message = this.#takeNextUrgent(); message !== undefined; message = this.#takeNextUrgent()) stream.offer(message);
   }
 
   /**
    * What an attempt said last may pass everybody's feedback but its own: pieces of what it printed are counted, and one that came after
    * a later one would be taken for a repeat.
    */
-  #nextUrgent(): Word | undefined {
-    const word = this.#urgent.shift();
-    if (word?.kind !== "feedback" || this.#feedback.size === 0) return word;
-    const isOlder = (one: Word): boolean => one.corr === word.corr;
-    const all = this.#feedback.drain();
-    const [first, ...older] = all.filter(isOlder).map((one): Word => ({ ...one, lane: "command" }));
-    this.#feedback.putBack(all.filter((one) => !isOlder(one)));
-    if (first === undefined) return word;
-    this.#urgent.putBack([...older, word]);
+  #takeNextUrgent(): OutboxMessage | undefined {
+    const message = this.#urgentQueue.shift();
+    if (message?.kind !== "feedback" || this.#feedbackQueue.size === 0) return message;
+    const isOlder = (one: OutboxMessage): boolean => one.corr === message.corr;
+    const all = this.#feedbackQueue.drain();
+    const [first, ...older] = all.filter(isOlder).map((one): OutboxMessage => ({ ...one, lane: "command" }));
+    this.#feedbackQueue.putInFront(all.filter((one) => !isOlder(one)));
+    if (first === undefined) return message;
+    this.#urgentQueue.putInFront([...older, message]);
     return first;
   }
 
   /** The lower lane enters the stream only where it would leave at once: in here it can still give way, or be overtaken. */
-  #offerNext(stream: WordStream): boolean {
-    const isOnTrial = this.#suspects > 0;
-    if (isOnTrial ? this.#inFlight > 0 || stream.counts.waiting > 0 : !stream.hasRoomFor("feedback")) return false;
-    const word = this.#nextUrgent() ?? this.#ext.shift() ?? this.#feedback.shift();
-    if (word === undefined) return false;
-    stream.offer(word);
+  #offerNextMessage(stream: OutboxStream): boolean {
+    const isOnTrial = this.#suspectCount > 0;
+    if (isOnTrial ? this.#inFlightCount > 0 || stream.counts.waiting > 0 : !stream.hasRoomFor("feedback")) return false;
+    const message = this.#takeNextUrgent() ?? this.#vendorQueue.shift() ?? this.#feedbackQueue.shift();
+    if (message === undefined) return false;
+    stream.offer(message);
     return true;
   }
 
-  #takeBack(): { flown: Word[]; waiting: Word[] } {
+  #reclaimFromStream(): { inFlight: OutboxMessage[]; waiting: OutboxMessage[] } {
     const left = this.#stream?.takeLeft() ?? [];
-    const flown = left.slice(0, this.#inFlight);
-    const waiting = left.slice(this.#inFlight);
+    const flown = left.slice(0, this.#inFlightCount);
+    const waiting = left.slice(this.#inFlightCount);
     this.#stream = null;
-    this.#inFlight = 0;
-    return { flown, waiting };
+    this.#inFlightCount = 0;
+    return { inFlight: flown, waiting };
   }
 
-  #putBack(older: readonly Word[]): void {
-    this.#urgent.putBack(older.filter((word) => word.lane === "command"));
-    this.#ext.putBack(older.filter((word) => word.kind === "ext"));
-    this.#feedback.putBack(older.filter((word) => word.lane === "feedback" && word.kind === "feedback"));
+  #requeue(older: readonly OutboxMessage[]): void {
+    this.#urgentQueue.putInFront(older.filter((message) => message.lane === "command"));
+    this.#vendorQueue.putInFront(older.filter((message) => message.kind === "ext"));
+    this.#feedbackQueue.putInFront(older.filter((message) => message.lane === "feedback" && message.kind === "feedback"));
   }
 
-  #dropOldest(): Word | undefined {
-    const oldest = this.#feedback.shift();
-    if (oldest !== undefined) this.#count(oldest, -1);
+  #dropOldestFeedback(): OutboxMessage | undefined {
+    const oldest = this.#feedbackQueue.shift();
+    if (oldest !== undefined) this.#adjustCounts(oldest, -1);
     return oldest;
   }
 
-  #count(word: Word, by: 1 | -1): void {
-    this.#size += by;
-    if (word.kind === "outcome") this.#outcomes += by;
-    else if (word.kind === "ext") {
-      this.#extCount += by;
-      this.#extBytes += by * word.payload.length;
+  #adjustCounts(message: OutboxMessage, by: 1 | -1): void {
+    this.#messageCount += by;
+    if (message.kind === "outcome") this.#outcomeCount += by;
+    else if (message.kind === "ext") {
+      this.#vendorCount += by;
+      this.#vendorBytes += by * message.payload.length;
     }
   }
 }

@@ -1,11 +1,11 @@
 import { Fault, fault, limits, readPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { encodeOutcome, failure, type Outcome, outcomeOf, outcomeOfThrown } from "./outcome.ts";
+import { type AttemptOutcome, encodeOutcome, errorOutcome, readReturnedOutcome, readThrownOutcome } from "./outcome.ts";
 
 const about = { run: "r", task: "t", fence: 3, dispatch: { node_id: "n" } };
 
 const statusOf = (status: unknown) => {
-  const outcome = outcomeOf({ status }, 1);
+  const outcome = readReturnedOutcome({ status }, 1);
   return outcome.type === "result" ? outcome.status : outcome.code;
 };
 
@@ -23,7 +23,10 @@ describe("what a handler returns", () => {
     const artifact = { resource_id: "x", worker_name: "w", type: "file" };
 
     expect(
-      outcomeOf({ status: "ok", outputs: { a: 1 }, b: 2, metadata: { m: 1 }, artifacts: [artifact, { type: "file" }, "x"] }, 5),
+      readReturnedOutcome(
+        { status: "ok", outputs: { a: 1 }, b: 2, metadata: { m: 1 }, artifacts: [artifact, { type: "file" }, "x"] },
+        5,
+      ),
     ).toEqual({
       type: "result",
       status: "SUCCEEDED",
@@ -32,7 +35,7 @@ describe("what a handler returns", () => {
       metadata: { m: 1 },
       artifacts: [artifact],
     });
-    expect(outcomeOf({ status: "ok", b: 2, c: null, metadata: "no", artifacts: [] }, 5)).toEqual({
+    expect(readReturnedOutcome({ status: "ok", b: 2, c: null, metadata: "no", artifacts: [] }, 5)).toEqual({
       type: "result",
       status: "SUCCEEDED",
       result: { b: 2, c: null },
@@ -46,7 +49,7 @@ describe("what a handler returns", () => {
       { status: "failed", error: { code: "X.Y", message: "m" } },
       { status: "odd" },
     ]
-      .map((returned) => outcomeOf(returned, 1))
+      .map((returned) => readReturnedOutcome(returned, 1))
       .map((outcome) => (outcome.type === "result" ? outcome.error : undefined));
 
     expect(errors).toEqual([
@@ -58,7 +61,7 @@ describe("what a handler returns", () => {
 
   it("[W30] refuses what is not an object", () => {
     for (const returned of [undefined, null, "text", 7, ["a"], true]) {
-      expect(outcomeOf(returned, 1)).toMatchObject({ type: "error", code: "E.RUNNER.FAILURE", where: "worker.runner" });
+      expect(readReturnedOutcome(returned, 1)).toMatchObject({ type: "error", code: "E.RUNNER.FAILURE", where: "worker.runner" });
     }
   });
 
@@ -73,16 +76,16 @@ describe("what a handler returns", () => {
       Object.assign(new Error("x"), { message: 7 }),
     ];
 
-    const messages = thrown.map((one) => outcomeOfThrown(one).message);
+    const messages = thrown.map((one) => readThrownOutcome(one).message);
 
     expect(messages.slice(0, 3)).toEqual(["boom", "Error", 'the handler threw "text"']);
     for (const message of messages) expect(message.length).toBeGreaterThan(0);
-    expect(outcomeOfThrown(fault("E.RESOURCE.MISSING", "gone")).code).toBe("E.RESOURCE.MISSING");
+    expect(readThrownOutcome(fault("E.RESOURCE.MISSING", "gone")).code).toBe("E.RESOURCE.MISSING");
   });
 });
 
 describe("the word about an outcome", () => {
-  const read = (outcome: Outcome) => {
+  const read = (outcome: AttemptOutcome) => {
     const { type, payload } = encodeOutcome(about, outcome);
     const value = readPayload("v2", type, JSON.parse(payload));
     if (value instanceof Fault) throw value;
@@ -90,7 +93,7 @@ describe("the word about an outcome", () => {
   };
 
   it("[W31] names run, task, fence and node in an error, also where older readers look for them", () => {
-    expect(read(failure("no", "worker.runner"))).toEqual({
+    expect(read(errorOutcome("no", "worker.runner"))).toEqual({
       type: "biz.exec.error",
       value: {
         run_id: "r",
@@ -140,10 +143,13 @@ describe("the word about an outcome", () => {
     const about = { run: "r", task: "r.4*2/7", fence: 3, dispatch: { node_id: "n" } };
     const result = { image: "x".repeat(30_000), table: "y".repeat(15_000), "odd key": "z".repeat(40_000), width: 3 };
 
-    const small = encodeOutcome(about, outcomeOf({ width: 3 }, 1), spill);
+    const small = encodeOutcome(about, readReturnedOutcome({ width: 3 }, 1), spill);
     const large = encodeOutcome(
       about,
-      outcomeOf({ outputs: result, artifacts: [{ resource_id: "a", type: "t" }] }, 1, { workerName: "box", isKept: () => true }),
+      readReturnedOutcome({ outputs: result, artifacts: [{ resource_id: "a", type: "t" }] }, 1, {
+        workerName: "box",
+        isKeptResource: () => true,
+      }),
       spill,
     );
 
@@ -173,7 +179,7 @@ describe("the word about an outcome", () => {
     };
     const about = { run: "r", task: "t", fence: 3, dispatch: { node_id: "n" } };
 
-    const { type, payload } = encodeOutcome(about, outcomeOf({ text: "x".repeat(200) }, 1), spill);
+    const { type, payload } = encodeOutcome(about, readReturnedOutcome({ text: "x".repeat(200) }, 1), spill);
 
     expect(type).toBe("biz.exec.error");
     expect(JSON.parse(payload)).toMatchObject({ code: "E.RESOURCE.FULL", context: { where: "worker.resources" } });

@@ -12,18 +12,18 @@ import {
   stringifyWithoutBindings,
 } from "@astraflow/protocol";
 
-export type Status = ResultPayload["status"];
+export type ResultStatus = ResultPayload["status"];
 
 /** What is said about an attempt: a result of the node, or an error of its worker. */
-export type Outcome =
-  | KnownOutcome
+export type AttemptOutcome =
+  | HandlerOutcome
   /** Written where the handler ran: only text crosses from its thread. */
-  | ({ readonly type: "written" } & WrittenOutcome);
+  | ({ readonly type: "written" } & EncodedOutcome);
 
-export type KnownOutcome =
+export type HandlerOutcome =
   | {
       readonly type: "result";
-      readonly status: Status;
+      readonly status: ResultStatus;
       readonly result: JsonObject;
       readonly durationMs: number;
       readonly metadata?: JsonObject;
@@ -33,14 +33,14 @@ export type KnownOutcome =
   | { readonly type: "error"; readonly code: FaultCode; readonly message: string; readonly where: string };
 
 /** An outcome as it travels: the frame's type and the text of its payload. */
-export interface WrittenOutcome {
-  readonly frame: "biz.exec.result" | "biz.exec.error";
+export interface EncodedOutcome {
+  readonly frameType: "biz.exec.result" | "biz.exec.error";
   readonly payload: string;
 }
 
-export type ErrorOutcome = Extract<KnownOutcome, { type: "error" }>;
+export type ErrorOutcome = Extract<HandlerOutcome, { type: "error" }>;
 
-const statusWords: Readonly<Record<string, Status>> = {
+const statusAliases: Readonly<Record<string, ResultStatus>> = {
   success: "SUCCEEDED",
   succeed: "SUCCEEDED",
   succeeded: "SUCCEEDED",
@@ -58,22 +58,26 @@ const statusWords: Readonly<Record<string, Status>> = {
 };
 
 /** Where a handler ran: how its worker is called in artifacts, and what that keeps under a name. */
-export interface OutcomePlace {
+export interface OutcomeContext {
   readonly workerName: string;
-  isKept(resource: string): boolean;
+  isKeptResource(resource: string): boolean;
 }
 
-const nowhere: OutcomePlace = { workerName: "", isKept: () => true };
+const defaultOutcomeContext: OutcomeContext = { workerName: "", isKeptResource: () => true };
 
 /** Reads what a handler returned. */
-export function outcomeOf(returned: unknown, durationMs: number, place: OutcomePlace = nowhere): KnownOutcome {
+export function readReturnedOutcome(
+  returned: unknown,
+  durationMs: number,
+  context: OutcomeContext = defaultOutcomeContext,
+): HandlerOutcome {
   if (!isObject(returned)) {
-    return failure(`the handler returned ${describe(returned)}; it must return an object`, "worker.runner");
+    return errorOutcome(`the handler returned ${describeValue(returned)}; it must return an object`, "worker.runner");
   }
   const { status, outputs, metadata, artifacts, ...others } = returned;
-  const word = readStatus(status);
+  const word = parseStatus(status);
   const result = (isObject(outputs) ? outputs : others) as JsonObject;
-  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => artifactOf(one, place)) : [];
+  const listed = Array.isArray(artifacts) ? artifacts.flatMap((one) => readArtifact(one, context)) : [];
   return {
     type: "result",
     status: word,
@@ -81,25 +85,25 @@ export function outcomeOf(returned: unknown, durationMs: number, place: OutcomeP
     durationMs,
     ...(isObject(metadata) && { metadata: metadata as JsonObject }),
     ...(listed.length > 0 && { artifacts: listed }),
-    ...(word === "FAILED" && { error: reasonOf(status, result) }),
+    ...(word === "FAILED" && { error: readFailureReason(status, result) }),
   };
 }
 
 /** Reads what a handler threw. */
-export function outcomeOfThrown(thrown: unknown): ErrorOutcome {
+export function readThrownOutcome(thrown: unknown): ErrorOutcome {
   if (thrown instanceof Fault)
-    return { type: "error", code: thrown.code, message: sayable(thrown.message), where: "worker.runner" };
-  return failure(
-    thrown instanceof Error ? String(thrown.message) || String(thrown.name) : `the handler threw ${describe(thrown)}`,
+    return { type: "error", code: thrown.code, message: limitMessage(thrown.message), where: "worker.runner" };
+  return errorOutcome(
+    thrown instanceof Error ? String(thrown.message) || String(thrown.name) : `the handler threw ${describeValue(thrown)}`,
     "worker.runner",
   );
 }
 
-export function failure(message: string, where: string, code: FaultCode = "E.RUNNER.FAILURE"): ErrorOutcome {
-  return { type: "error", code, message: sayable(message), where };
+export function errorOutcome(message: string, where: string, code: FaultCode = "E.RUNNER.FAILURE"): ErrorOutcome {
+  return { type: "error", code, message: limitMessage(message), where };
 }
 
-export interface AboutAttempt {
+export interface AttemptIdentity {
   readonly run: string;
   readonly task: string;
   readonly fence: number;
@@ -107,7 +111,7 @@ export interface AboutAttempt {
 }
 
 /** Puts a large value aside and gives what stands for it. */
-export interface Spill {
+export interface ResultSpill {
   readonly inlineBytesMax: number;
   /** May throw a Fault: then nothing was put aside. */
   keep(id: string, text: string, scope: string): ResultArtifact;
@@ -115,17 +119,17 @@ export interface Spill {
 
 /** The frame's type and payload text. An outcome that cannot be written, or is too large to travel, becomes an error that can. */
 export function encodeOutcome(
-  about: AboutAttempt,
-  outcome: Outcome,
-  spill: Spill | null = null,
+  attempt: AttemptIdentity,
+  outcome: AttemptOutcome,
+  spill: ResultSpill | null = null,
 ): { type: "biz.exec.result" | "biz.exec.error"; payload: string } {
-  if (outcome.type === "written") return { type: outcome.frame, payload: outcome.payload };
-  if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(about, outcome) };
+  if (outcome.type === "written") return { type: outcome.frameType, payload: outcome.payload };
+  if (outcome.type === "error") return { type: "biz.exec.error", payload: encodeError(attempt, outcome) };
   try {
     const payload = stringifyWithoutBindings({
-      run_id: about.run,
-      task_id: about.task,
-      fence: about.fence,
+      run_id: attempt.run,
+      task_id: attempt.task,
+      fence: attempt.fence,
       status: outcome.status,
       result: outcome.result,
       duration_ms: Math.max(0, Math.round(outcome.durationMs)),
@@ -135,23 +139,23 @@ export function encodeOutcome(
     });
     // A character may take three bytes; measured exactly only when that could matter.
     if (spill !== null && payload.length * 3 > spill.inlineBytesMax && Buffer.byteLength(payload) > spill.inlineBytesMax)
-      return encodeOutcome(about, putAside(about, outcome, spill));
+      return encodeOutcome(attempt, spillLargeValues(attempt, outcome, spill));
     if (payload.length * 3 <= frameBytesMax || Buffer.byteLength(payload) <= frameBytesMax)
       return { type: "biz.exec.result", payload };
     const message = `the result of ${Buffer.byteLength(payload)} bytes is larger than the ${frameBytesMax} that a frame may carry`;
-    return encodeOutcome(about, failure(message, "worker.runner", "E.FRAME.TOO_LARGE"));
+    return encodeOutcome(attempt, errorOutcome(message, "worker.runner", "E.FRAME.TOO_LARGE"));
   } catch (thrown) {
     return encodeOutcome(
-      about,
-      failure(`the result cannot be written as JSON: ${outcomeOfThrown(thrown).message}`, "worker.runner"),
+      attempt,
+      errorOutcome(`the result cannot be written as JSON: ${readThrownOutcome(thrown).message}`, "worker.runner"),
     );
   }
 }
 
-type ResultOutcome = Extract<KnownOutcome, { type: "result" }>;
+type ResultOutcome = Extract<HandlerOutcome, { type: "result" }>;
 
 /** The largest values of the result stay at this worker, one by one, until the rest may travel; edges then carry where they are. */
-function putAside(about: AboutAttempt, outcome: ResultOutcome, spill: Spill): KnownOutcome {
+function spillLargeValues(attempt: AttemptIdentity, outcome: ResultOutcome, spill: ResultSpill): HandlerOutcome {
   const result = { ...outcome.result };
   const artifacts = [...(outcome.artifacts ?? [])];
   const texts = Object.entries(result).flatMap(([key, value]) => {
@@ -161,15 +165,15 @@ function putAside(about: AboutAttempt, outcome: ResultOutcome, spill: Spill): Kn
   let bytes = texts.reduce((sum, one) => sum + one.bytes, 0);
   try {
     for (const { key, text, bytes: size } of texts.sort((a, b) => b.bytes - a.bytes)) {
-      if (bytes <= spill.inlineBytesMax - asideRoomBytes) break;
-      const kept = spill.keep(asideId(about, key), text, about.run);
+      if (bytes <= spill.inlineBytesMax - spillReserveBytes) break;
+      const kept = spill.keep(spillResourceId(attempt, key), text, attempt.run);
       artifacts.push(kept);
       result[key] = { resourceRef: { resourceId: kept.resource_id, workerName: kept.worker_name, type: kept.type } };
       bytes -= size;
     }
   } catch (thrown) {
-    const reason = outcomeOfThrown(thrown);
-    return failure(
+    const reason = readThrownOutcome(thrown);
+    return errorOutcome(
       `the result is too large to travel and could not be kept here: ${reason.message}`,
       "worker.resources",
       reason.code,
@@ -179,9 +183,9 @@ function putAside(about: AboutAttempt, outcome: ResultOutcome, spill: Spill): Kn
 }
 
 /** For the references themselves. */
-const asideRoomBytes = 4_096;
+const spillReserveBytes = 4_096;
 
-function asideId({ task, fence }: AboutAttempt, key: string): string {
+function spillResourceId({ task, fence }: AttemptIdentity, key: string): string {
   const exact = `${task}#${fence}/results.${key}`;
   return /^[\w./#*~-]{1,200}$/.test(exact) ? exact : `${createHash("sha256").update(exact).digest("hex").slice(0, 32)}#${fence}`;
 }
@@ -189,42 +193,42 @@ function asideId({ task, fence }: AboutAttempt, key: string): string {
 /** Room for the envelope around the payload. */
 const frameBytesMax = limits.frameBytesMax - 16 * 1024;
 
-function encodeError(about: AboutAttempt, outcome: ErrorOutcome): string {
-  const details = { run_id: about.run, task_id: about.task, node_id: about.dispatch.node_id };
+function encodeError(attempt: AttemptIdentity, outcome: ErrorOutcome): string {
+  const details = { run_id: attempt.run, task_id: attempt.task, node_id: attempt.dispatch.node_id };
   return JSON.stringify({
-    run_id: about.run,
-    task_id: about.task,
-    fence: about.fence,
+    run_id: attempt.run,
+    task_id: attempt.task,
+    fence: attempt.fence,
     code: outcome.code,
     message: outcome.message,
     context: { where: outcome.where, details },
   });
 }
 
-function readStatus(status: unknown): Status {
+function parseStatus(status: unknown): ResultStatus {
   if (status === undefined || status === null) return "SUCCEEDED";
   if (typeof status !== "string") return "FAILED";
   const word = status.trim().toLowerCase();
-  return Object.hasOwn(statusWords, word) ? (statusWords[word] as Status) : "FAILED";
+  return Object.hasOwn(statusAliases, word) ? (statusAliases[word] as ResultStatus) : "FAILED";
 }
 
 /** A failed result says why: in the field the reason sits in `result.error`. */
-function reasonOf(status: unknown, result: JsonObject): { code: string; message: string } {
+function readFailureReason(status: unknown, result: JsonObject): { code: string; message: string } {
   const stated = result["error"];
-  if (typeof stated === "string" && stated !== "") return { code: "E.RUNNER.FAILURE", message: sayable(stated) };
+  if (typeof stated === "string" && stated !== "") return { code: "E.RUNNER.FAILURE", message: limitMessage(stated) };
   if (isObject(stated) && typeof stated["message"] === "string" && stated["message"] !== "") {
     const code = typeof stated["code"] === "string" && stated["code"] !== "" ? stated["code"] : "E.RUNNER.FAILURE";
-    return { code: code.slice(0, limits.idCharsMax), message: sayable(stated["message"]) };
+    return { code: code.slice(0, limits.idCharsMax), message: limitMessage(stated["message"]) };
   }
   return { code: "E.RUNNER.FAILURE", message: `the handler returned status ${JSON.stringify(status)}` };
 }
 
 /** A message that may travel: never empty, never endless. */
-function sayable(message: string): string {
+function limitMessage(message: string): string {
   return message === "" ? "no reason was given" : message.slice(0, limits.textCharsMax);
 }
 
-function describe(value: unknown): string {
+function describeValue(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "an array";
   return typeof value === "string"
@@ -239,7 +243,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** Entries that are none are left out; whose they are need not be said, nor that one is inline whose data nobody keeps. */
-function artifactOf(value: unknown, { workerName, isKept }: OutcomePlace): ResultArtifact[] {
+function readArtifact(value: unknown, { workerName, isKeptResource: isKept }: OutcomeContext): ResultArtifact[] {
   if (!isObject(value)) return [];
   const { resource_id: id, worker_name: owner = workerName, inline } = value;
   // The payload is all there is of it.

@@ -7,7 +7,7 @@ import { Fault, readWorkflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import type { FeedbackInput } from "./feedback.ts";
 import type { HandlerContext } from "./handler.ts";
-import { loadPackages, offerPackages, type PackageShelf } from "./packages.ts";
+import { describePackagesForRegister, type LoadedPackages, loadPackages } from "./packages.ts";
 
 const examples = fileURLToPath(new URL("../../../examples/packages", import.meta.url));
 const roots: string[] = [];
@@ -51,8 +51,8 @@ const manifest = (part: object = {}) => ({
 });
 
 const code = "export const a = () => ({ from: 'a' });";
-const call = (shelf: PackageShelf, type: string, version = "1.0.0") =>
-  shelf.handlers.find("tiny", version, type)?.handler({} as HandlerContext);
+const call = (loadedPackages: LoadedPackages, type: string, version = "1.0.0") =>
+  loadedPackages.handlers.findHandler("tiny", version, type)?.handler({} as HandlerContext);
 
 describe("packages on disk", () => {
   it("[W40] loads versions side by side and offers what their manifests say", async () => {
@@ -60,12 +60,12 @@ describe("packages on disk", () => {
     await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
     await put(root, "tiny/2.0.0", { "manifest.json": manifest({ version: "2.0.0" }), "main.mjs": code.replace("'a'", "'b'") });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.problems).toEqual([]);
-    expect(call(shelf, "tiny.a")).toEqual({ from: "a" });
-    expect(call(shelf, "tiny.a", "2.0.0")).toEqual({ from: "b" });
-    expect(offerPackages(shelf)).toEqual({
+    expect(loadedPackages.problems).toEqual([]);
+    expect(call(loadedPackages, "tiny.a")).toEqual({ from: "a" });
+    expect(call(loadedPackages, "tiny.a", "2.0.0")).toEqual({ from: "b" });
+    expect(describePackagesForRegister(loadedPackages)).toEqual({
       packages: [
         { name: "tiny", version: "1.0.0", status: "installed" },
         { name: "tiny", version: "2.0.0", status: "installed" },
@@ -81,9 +81,9 @@ describe("packages on disk", () => {
     const root = makeRoot();
     await put(root, "some_folder", { "manifest.json": manifest(), "main.mjs": code });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.packages.map(({ name, version }) => `${name} ${version}`)).toEqual(["tiny 1.0.0"]);
+    expect(loadedPackages.packages.map(({ name, version }) => `${name} ${version}`)).toEqual(["tiny 1.0.0"]);
   });
 
   it("[W40] holds nothing where the folder does not exist", async () => {
@@ -105,10 +105,10 @@ describe("packages on disk", () => {
     await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
     await put(root, "twin/1.0.0", { "manifest.json": manifest(), "main.mjs": code });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.packages.map(({ name }) => name)).toEqual(["tiny"]);
-    const reasons = shelf.problems.map(({ dir, fault }) => [path.relative(root, dir), fault.code, fault.message]);
+    expect(loadedPackages.packages.map(({ name }) => name)).toEqual(["tiny"]);
+    const reasons = loadedPackages.problems.map(({ dir, fault }) => [path.relative(root, dir), fault.code, fault.message]);
     expect(reasons).toEqual([
       ["a/1", "E.MANIFEST.INVALID", expect.stringContaining("JSON")],
       ["b/1", "E.MANIFEST.INVALID", expect.stringContaining("manifest.name")],
@@ -126,11 +126,11 @@ describe("packages on disk", () => {
     const nodes = [node("tiny.a", "a"), node("tiny.b", "missing")];
     await put(root, "tiny/1.0.0", { "manifest.json": manifest({ nodes }), "main.mjs": code });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(call(shelf, "tiny.a")).toEqual({ from: "a" });
-    expect(shelf.handlers.find("tiny", "1.0.0", "tiny.b")).toBeUndefined();
-    expect(shelf.problems).toHaveLength(1);
+    expect(call(loadedPackages, "tiny.a")).toEqual({ from: "a" });
+    expect(loadedPackages.handlers.findHandler("tiny", "1.0.0", "tiny.b")).toBeUndefined();
+    expect(loadedPackages.problems).toHaveLength(1);
   });
 
   it("[W41] does not follow an entrypoint out of its package", async () => {
@@ -139,10 +139,10 @@ describe("packages on disk", () => {
     await put(root, "shelf/tiny/1.0.0", { "manifest.json": manifest() });
     await symlink(path.join(root, "outside/evil.mjs"), path.join(root, "shelf/tiny/1.0.0/main.mjs"));
 
-    const shelf = await loadPackages(path.join(root, "shelf"));
+    const loadedPackages = await loadPackages(path.join(root, "shelf"));
 
-    expect(shelf.packages).toEqual([]);
-    expect(shelf.problems[0]?.fault.message).toContain("names no file inside the package");
+    expect(loadedPackages.packages).toEqual([]);
+    expect(loadedPackages.problems[0]?.fault.message).toContain("names no file inside the package");
   });
 
   it("[W42] finds handlers in a module, in its default, in a named object, in a class, as one function, and by module path", async () => {
@@ -173,10 +173,10 @@ describe("packages on disk", () => {
       "deep/inner.mjs": "export const go = () => 'dotted';",
     });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.problems).toEqual([]);
-    for (const { type } of nodes) expect(call(shelf, type)).toBe(type.slice(5));
+    expect(loadedPackages.problems).toEqual([]);
+    for (const { type } of nodes) expect(call(loadedPackages, type)).toBe(type.slice(5));
   });
 
   it("[W42] loads a manifest of the older form, where nodes are bound by runtime", async () => {
@@ -186,9 +186,9 @@ describe("packages on disk", () => {
     const adapters = [{ name: "main", runtime: "node", entrypoint: "main.mjs", capabilities: ["tiny.a"] }];
     await put(root, "tiny/1.0.0", { "manifest.json": manifest({ adapters, nodes }), "main.mjs": code });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.handlers.find("tiny", "1.0.0", "tiny.a")?.config).toEqual({ deep: true });
+    expect(loadedPackages.handlers.findHandler("tiny", "1.0.0", "tiny.a")?.config).toEqual({ deep: true });
   });
 
   it("[W128] calls the setup of a module once, before its handlers, with the way to listen", async () => {
@@ -202,11 +202,11 @@ describe("packages on disk", () => {
     const nodes = [node("tiny.a", "a"), node("tiny.b", "a", "other")];
     await put(root, "tiny/1.0.0", { "manifest.json": manifest({ adapters, nodes }), "main.mjs": listening });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.problems).toEqual([]);
-    expect(call(shelf, "tiny.a")).toEqual({ calls: 1 });
-    expect(shelf.ext?.types).toEqual(["ext.vendor.tiny.x"]);
+    expect(loadedPackages.problems).toEqual([]);
+    expect(call(loadedPackages, "tiny.a")).toEqual({ calls: 1 });
+    expect(loadedPackages.vendorFrames?.listenedTypes).toEqual(["ext.vendor.tiny.x"]);
   });
 
   it("[W128] does not offer the handlers of a module whose setup fails, and says why", async () => {
@@ -215,10 +215,10 @@ describe("packages on disk", () => {
     await put(root, "tiny/1.0.0", { "manifest.json": manifest(), "main.mjs": failing });
     await put(root, "tiny/2.0.0", { "manifest.json": manifest({ version: "2.0.0" }), "main.mjs": code });
 
-    const shelf = await loadPackages(root);
+    const loadedPackages = await loadPackages(root);
 
-    expect(shelf.problems.map(({ fault }) => fault.message)).toEqual(["setup of main.mjs failed: no licence"]);
-    expect(shelf.packages.map(({ version }) => version)).toEqual(["2.0.0"]);
+    expect(loadedPackages.problems.map(({ fault }) => fault.message)).toEqual(["setup of main.mjs failed: no licence"]);
+    expect(loadedPackages.packages.map(({ version }) => version)).toEqual(["2.0.0"]);
   });
 
   it("[W128] takes a node's handler that is called setup for a handler", async () => {
@@ -232,8 +232,8 @@ describe("packages on disk", () => {
 
 describe("the example workflows", () => {
   it("[W44] are valid, use nodes that exist, and every edge of theirs carries a value from port to port", async () => {
-    const shelf = await loadPackages(examples);
-    const types = new Set(shelf.packages.flatMap((one) => one.manifest.nodes.map((each) => each.type)));
+    const loadedPackages = await loadPackages(examples);
+    const types = new Set(loadedPackages.packages.flatMap((one) => one.manifest.nodes.map((each) => each.type)));
     const documents = ["run-request", "welcome-journey", "loop", "map"].map((name) => `../../docs/examples/${name}.json`);
     for (const name of ["welcome.json", "hello-chain.json", ...documents]) {
       const document: unknown = JSON.parse(await readFile(path.join(examples, "../workflows", name), "utf8"));
@@ -254,10 +254,10 @@ describe("the example workflows", () => {
 
 describe("the demo package", () => {
   const run = async (type: string, params: object, part: object = {}) => {
-    const shelf = await loadPackages(examples);
-    expect(shelf.problems).toEqual([]);
+    const loadedPackages = await loadPackages(examples);
+    expect(loadedPackages.problems).toEqual([]);
     const context = { params, attempt: 1, signal: new AbortController().signal, feedback: { send() {} }, ...part };
-    return shelf.handlers.find("demo", "1.0.0", type)?.handler(context as unknown as HandlerContext);
+    return loadedPackages.handlers.findHandler("demo", "1.0.0", type)?.handler(context as unknown as HandlerContext);
   };
 
   it("[W43] does what its table says, node by node", async () => {
@@ -293,13 +293,15 @@ describe("the demo package", () => {
 
 describe("the packages of the welcome journey", () => {
   const run = async (type: string, params: object, part: object = {}) => {
-    const shelf = await loadPackages(examples);
+    const loadedPackages = await loadPackages(examples);
     const said: FeedbackInput[] = [];
     const send = (input: FeedbackInput) => void said.push(input);
     const feedback = { send, emitText: (text: string) => send({ chunks: [{ text }] }) };
     const context = { params, runId: "r", taskId: "r.4", signal: new AbortController().signal, feedback, leased: [], ...part };
     const name = type.startsWith("system.") ? "system" : "example.pkg";
-    const returned: unknown = await shelf.handlers.find(name, "1.0.0", type)?.handler(context as unknown as HandlerContext);
+    const returned: unknown = await loadedPackages.handlers
+      .findHandler(name, "1.0.0", type)
+      ?.handler(context as unknown as HandlerContext);
     return { returned, said };
   };
   const given = async (type: string, params: object, part: object = {}) => (await run(type, params, part)).returned;
@@ -321,9 +323,9 @@ describe("the packages of the welcome journey", () => {
     const kept: Record<string, unknown> = { big: "hello ada", config: { template: "Dear Ada" } };
     const resources = { readJson: (id: string) => kept[id] };
     const stayed = (resourceId: string) => ({ resourceRef: { resourceId, workerName: "w", type: "json" } });
-    const shelf = await loadPackages(examples);
+    const loadedPackages = await loadPackages(examples);
     const demo = (type: string, params: object) =>
-      shelf.handlers.find("demo", "1.0.0", type)?.handler({ params, resources } as unknown as HandlerContext);
+      loadedPackages.handlers.findHandler("demo", "1.0.0", type)?.handler({ params, resources } as unknown as HandlerContext);
     const big = stayed("big");
 
     expect(await demo("demo.transform", { text: big })).toMatchObject({ text: "HELLO ADA" });
@@ -429,13 +431,13 @@ describe("the packages of the welcome journey", () => {
   });
 
   it("[W168] every node is there but the container, which is the scheduler's", async () => {
-    const shelf = await loadPackages(examples);
+    const loadedPackages = await loadPackages(examples);
 
-    const missing = shelf.packages.flatMap(({ manifest, handlers }) =>
+    const missing = loadedPackages.packages.flatMap(({ manifest, handlers }) =>
       manifest.nodes.filter(({ type }) => !handlers.some(({ nodeType }) => nodeType === type)).map(({ type }) => type),
     );
 
-    expect(shelf.problems).toEqual([]);
+    expect(loadedPackages.problems).toEqual([]);
     expect(missing).toEqual(["workflow.container"]);
   });
 });

@@ -4,19 +4,19 @@
 import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { Fault, fault, isSecretType, type JsonObject, limits, type Manifest, readJson, readManifest } from "@astraflow/protocol";
-import { importAdapter, isAbsent } from "./entrypoint.ts";
-import { ExtHub } from "./ext.ts";
-import { type FoundHandler, HandlerRegistry, type Setup } from "./handler.ts";
-import type { LinkOffer } from "./link-ports.ts";
+import { importAdapter, isFileMissing } from "./entrypoint.ts";
+import { VendorFrameHub } from "./ext.ts";
+import { HandlerRegistry, type PackageSetup, type RegisteredHandler } from "./handler.ts";
+import type { WorkerCapabilities } from "./link-ports.ts";
 
 export interface LoadedPackage {
   readonly name: string;
   readonly version: string;
   readonly dir: string;
   /** The manifest as it was written: this is what the scheduler is told. */
-  readonly written: JsonObject;
+  readonly manifestJson: JsonObject;
   readonly manifest: Manifest;
-  readonly handlers: readonly { readonly nodeType: string; readonly found: FoundHandler }[];
+  readonly handlers: readonly { readonly nodeType: string; readonly registration: RegisteredHandler }[];
 }
 
 /** A package that is not offered, or a node of it that cannot be run, and why. */
@@ -25,26 +25,26 @@ export interface PackageProblem {
   readonly fault: Fault;
 }
 
-export interface PackageShelf {
+export interface LoadedPackages {
   readonly packages: readonly LoadedPackage[];
   readonly problems: readonly PackageProblem[];
   readonly handlers: HandlerRegistry;
   /** Where the packages listen to vendors' frames; absent where none of them can. */
-  readonly ext?: ExtHub;
+  readonly vendorFrames?: VendorFrameHub;
 }
 
 /** How long a `setup` may take before its handlers are offered without it having ended. */
-const setupMsMax = 10_000;
+const setupTimeoutMs = 10_000;
 const manifestName = "manifest.json";
 
 /** Loads `<root>/<name>/<version>/manifest.json` and `<root>/<name>/manifest.json`. Names come from the manifests. */
-export async function loadPackages(root: string): Promise<PackageShelf> {
+export async function loadPackages(root: string): Promise<LoadedPackages> {
   const packages: LoadedPackage[] = [];
   const problems: PackageProblem[] = [];
   const handlers = new HandlerRegistry();
-  const ext = new ExtHub();
+  const vendorFrames = new VendorFrameHub();
   for (const dir of await findPackageDirs(root)) {
-    const loaded = await loadPackage(dir, ext);
+    const loaded = await loadPackage(dir, vendorFrames);
     if (loaded instanceof Fault) {
       problems.push({ dir, fault: loaded });
       continue;
@@ -57,48 +57,52 @@ export async function loadPackages(root: string): Promise<PackageShelf> {
     problems.push(...loaded.problems.map((one) => ({ dir, fault: one })));
     packages.push(loaded.package);
     const { name: packageName, version: packageVersion } = loaded.package;
-    for (const { nodeType, found } of loaded.package.handlers) handlers.add({ packageName, packageVersion, nodeType }, found);
+    for (const { nodeType, registration: found } of loaded.package.handlers)
+      handlers.add({ packageName, packageVersion, nodeType }, found);
   }
-  return { packages, problems, handlers, ext };
+  return { packages, problems, handlers, vendorFrames };
 }
 
 /** What register says about the packages. */
-export function offerPackages(shelf: {
-  readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "written">[];
-}): Pick<LinkOffer, "packages" | "manifests"> {
+export function describePackagesForRegister(loadedPackages: {
+  readonly packages: readonly Pick<LoadedPackage, "name" | "version" | "manifestJson">[];
+}): Pick<WorkerCapabilities, "packages" | "manifests"> {
   return {
-    packages: shelf.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
-    manifests: shelf.packages.map(({ name, version, written }) => ({ name, version, manifest: written })),
+    packages: loadedPackages.packages.map(({ name, version }) => ({ name, version, status: "installed" })),
+    manifests: loadedPackages.packages.map(({ name, version, manifestJson: written }) => ({ name, version, manifest: written })),
   };
 }
 
 /** One package, or why it cannot be offered. Nodes without a handler are problems of a package that is otherwise fine. */
 export async function loadPackage(
   dir: string,
-  ext: ExtHub = new ExtHub(),
+  vendorFrames: VendorFrameHub = new VendorFrameHub(),
 ): Promise<{ package: LoadedPackage; problems: Fault[] } | Fault> {
-  const written = await readWritten(path.join(dir, manifestName));
+  const written = await readManifestFile(path.join(dir, manifestName));
   if (written instanceof Fault) return written;
   const manifest = readManifest(written);
   if (manifest instanceof Fault) return manifest;
-  const loaded = await loadHandlers(dir, manifest, ext);
+  const loaded = await loadHandlers(dir, manifest, vendorFrames);
   if (loaded.handlers.length === 0) {
     return loaded.problems[0] ?? fault("E.PKG.INVALID", `package ${manifest.name} ${manifest.version} has no adapter for Node`);
   }
   const { name, version } = manifest;
-  return { package: { name, version, dir, written, manifest, handlers: loaded.handlers }, problems: loaded.problems };
+  return {
+    package: { name, version, dir, manifestJson: written, manifest, handlers: loaded.handlers },
+    problems: loaded.problems,
+  };
 }
 
 async function loadHandlers(
   dir: string,
   manifest: Manifest,
-  ext: ExtHub,
+  vendorFrames: VendorFrameHub,
 ): Promise<{ handlers: LoadedPackage["handlers"]; problems: Fault[] }> {
-  const handlers: { nodeType: string; found: FoundHandler }[] = [];
+  const handlers: { nodeType: string; registration: RegisteredHandler }[] = [];
   const problems: Fault[] = [];
-  const setups = new Set<Setup>();
+  const setups = new Set<PackageSetup>();
   const needs = manifest.requirements.resources.filter(({ type }) => !isSecretType(type));
-  const openKeys = new Set(needs.map(({ key }) => key));
+  const nonSecretKeys = new Set(needs.map(({ key }) => key));
   for (const adapter of manifest.adapters.filter((one) => isForNode(one, manifest))) {
     const imported = await importAdapter(dir, adapter.entrypoint);
     if (imported instanceof Fault) {
@@ -111,15 +115,16 @@ async function loadHandlers(
     const setup = nodes.some((one) => one.handler === "setup") ? undefined : imported.setup;
     if (setup !== undefined && !setups.has(setup)) {
       setups.add(setup);
-      const failed = await runSetup(setup, manifest, ext, adapter.entrypoint);
+      const failed = await runSetup(setup, manifest, vendorFrames, adapter.entrypoint);
       if (failed !== null) {
         problems.push(failed);
         continue;
       }
     }
     for (const node of nodes) {
-      const handler = imported.handler(node.handler);
-      if (handler !== undefined) handlers.push({ nodeType: node.type, found: { handler, config: node.config, openKeys } });
+      const handler = imported.findHandler(node.handler);
+      if (handler !== undefined)
+        handlers.push({ nodeType: node.type, registration: { handler, config: node.config, nonSecretKeys } });
       else
         problems.push(
           fault("E.PKG.INVALID", `${node.type} names handler ${node.handler}, which ${adapter.entrypoint} does not export`),
@@ -130,12 +135,17 @@ async function loadHandlers(
 }
 
 /** Gives why the package cannot work without it. One that takes too long goes on by itself. */
-async function runSetup(setup: Setup, manifest: Manifest, ext: ExtHub, entrypoint: string): Promise<Fault | null> {
+async function runSetup(
+  setup: PackageSetup,
+  manifest: Manifest,
+  vendorFrames: VendorFrameHub,
+  entrypoint: string,
+): Promise<Fault | null> {
   const { name: packageName, version: packageVersion } = manifest;
   const late = Promise.withResolvers<void>();
-  const timer = setTimeout(late.resolve, setupMsMax);
+  const timer = setTimeout(late.resolve, setupTimeoutMs);
   try {
-    await Promise.race([setup({ packageName, packageVersion, ext: ext.face }), late.promise]);
+    await Promise.race([setup({ packageName, packageVersion, ext: vendorFrames.handlerApi }), late.promise]);
     return null;
   } catch (thrown) {
     const reason = thrown instanceof Error ? thrown.message : String(thrown);
@@ -152,7 +162,7 @@ function isForNode(adapter: Manifest["adapters"][number], manifest: Manifest): b
   return manifest.node !== undefined && /\.[cm]?[jt]s(:|$)/.test(adapter.entrypoint);
 }
 
-async function readWritten(file: string): Promise<JsonObject | Fault> {
+async function readManifestFile(file: string): Promise<JsonObject | Fault> {
   let bytes: Uint8Array;
   try {
     bytes = await readFile(file);
@@ -181,21 +191,21 @@ async function listDirs(dir: string): Promise<string[]> {
     const dirs = entries.filter((entry) => (entry.isDirectory() || entry.isSymbolicLink()) && !entry.name.startsWith("."));
     return dirs.map((entry) => path.join(dir, entry.name)).sort();
   } catch (thrown) {
-    if (isAbsent(thrown)) return [];
+    if (isFileMissing(thrown)) return [];
     throw thrown;
   }
 }
 
 async function hasManifest(dir: string): Promise<boolean> {
-  const entries = await listNames(dir);
+  const entries = await listFileNames(dir);
   return entries.includes(manifestName);
 }
 
-async function listNames(dir: string): Promise<string[]> {
+async function listFileNames(dir: string): Promise<string[]> {
   try {
     return await readdir(dir);
   } catch (thrown) {
-    if (isAbsent(thrown)) return [];
+    if (isFileMissing(thrown)) return [];
     throw thrown;
   }
 }

@@ -8,7 +8,7 @@ export type LinkPhase = "NEW" | "HANDSHAKING" | "REGISTERED" | "READY" | "DRAINI
  * here on. undrain: it is welcome again. lose: socket gone, reset, or silence. retry: the pause is over. stop: the process is done
  * with this link for good.
  */
-export type LinkMove =
+export type LinkTransition =
   | "open"
   | "welcome"
   | "accept"
@@ -21,7 +21,7 @@ export type LinkMove =
   | "stop";
 
 /** Every move a link can make; a move that is not here does not exist. */
-export const linkMoves = {
+export const linkTransitions = {
   NEW: { open: "HANDSHAKING", lose: "BACKOFF", stop: "CLOSED" },
   HANDSHAKING: { welcome: "REGISTERED", resume: "READY", resumeDraining: "DRAINING", lose: "BACKOFF", stop: "CLOSED" },
   REGISTERED: { accept: "READY", lose: "BACKOFF", stop: "CLOSED" },
@@ -29,11 +29,11 @@ export const linkMoves = {
   DRAINING: { undrain: "READY", lose: "BACKOFF", stop: "CLOSED" },
   BACKOFF: { retry: "NEW", stop: "CLOSED" },
   CLOSED: {},
-} as const satisfies Record<LinkPhase, Partial<Record<LinkMove, LinkPhase>>>;
+} as const satisfies Record<LinkPhase, Partial<Record<LinkTransition, LinkPhase>>>;
 
 /** The phase after a move, or undefined if the phase has no such move. */
-export function stepPhase(phase: LinkPhase, move: LinkMove): LinkPhase | undefined {
-  const moves: Partial<Record<LinkMove, LinkPhase>> = linkMoves[phase];
+export function nextPhase(phase: LinkPhase, move: LinkTransition): LinkPhase | undefined {
+  const moves: Partial<Record<LinkTransition, LinkPhase>> = linkTransitions[phase];
   return moves[move];
 }
 
@@ -53,7 +53,7 @@ export interface BackoffSettings {
  * How long to wait before dialling again: the first time not at all, then doubling. The longest pause with the unluckiest dice is the
  * cap; cut off only there, half of a crowd would come back in step.
  */
-export function backoffMs(settings: BackoffSettings, failures: number, roll: number): number {
+export function computeBackoffMs(settings: BackoffSettings, failures: number, roll: number): number {
   if (failures === 0) return 0;
   const delay = Math.min(settings.maxMs / (1 + settings.jitter), settings.baseMs * 2 ** Math.min(failures - 1, 30));
   return delay * (1 - settings.jitter + 2 * settings.jitter * roll);

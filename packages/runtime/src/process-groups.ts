@@ -4,38 +4,38 @@
 import { readdirSync, readFileSync } from "node:fs";
 
 /** `<pid>:<start>`: one process, however often its id is used. */
-export type ProcessName = string;
+export type ProcessIdentity = string;
 
-interface Stat {
+interface ProcessStat {
   readonly group: number;
-  readonly name: ProcessName;
+  readonly identity: ProcessIdentity;
 }
 
 /** The name of a process may hold blanks and brackets, so fields are counted behind its last bracket. */
-export function readStat(text: string): Stat | null {
+export function parseProcStat(text: string): ProcessStat | null {
   const pid = Number.parseInt(text, 10);
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const group = Number(fields[2]);
   const start = fields[19];
-  return Number.isInteger(pid) && Number.isInteger(group) && start !== undefined ? { group, name: `${pid}:${start}` } : null;
+  return Number.isInteger(pid) && Number.isInteger(group) && start !== undefined ? { group, identity: `${pid}:${start}` } : null;
 }
 
 /** Null where there is no such process, or nothing that could tell. */
-export function nameOfProcess(pid: number): ProcessName | null {
-  return statOf(pid)?.name ?? null;
+export function identifyProcess(pid: number): ProcessIdentity | null {
+  return readProcStat(pid)?.identity ?? null;
 }
 
 /** Everybody who is in the group now. */
-export function membersOf(group: number): ProcessName[] {
+export function listGroupMembers(group: number): ProcessIdentity[] {
   return readdirSync("/proc").flatMap((entry) => {
-    const stat = /^\d+$/.test(entry) ? statOf(Number(entry)) : null;
-    return stat?.group === group ? [stat.name] : [];
+    const stat = /^\d+$/.test(entry) ? readProcStat(Number(entry)) : null;
+    return stat?.group === group ? [stat.identity] : [];
   });
 }
 
-function statOf(pid: number): Stat | null {
+function readProcStat(pid: number): ProcessStat | null {
   try {
-    return readStat(readFileSync(`/proc/${pid}/stat`, "latin1"));
+    return parseProcStat(readFileSync(`/proc/${pid}/stat`, "latin1"));
   } catch {
     // It has just ended.
     return null;
@@ -43,36 +43,36 @@ function statOf(pid: number): Stat | null {
 }
 
 /** How the groups are looked at. */
-export interface ProcessView {
-  nameOf(pid: number): ProcessName | null;
-  membersOf(group: number): ProcessName[];
+export interface ProcessTable {
+  identify(pid: number): ProcessIdentity | null;
+  listMembers(group: number): ProcessIdentity[];
 }
 
 /** The groups that somebody answers for. */
-export class KnownGroups {
-  readonly #groups = new Map<number, Set<ProcessName>>();
-  readonly #view: ProcessView;
+export class WatchedGroups {
+  readonly #groups = new Map<number, Set<ProcessIdentity>>();
+  readonly #processes: ProcessTable;
 
-  constructor(view: ProcessView = { nameOf: nameOfProcess, membersOf }) {
-    this.#view = view;
+  constructor(view: ProcessTable = { identify: identifyProcess, listMembers: listGroupMembers }) {
+    this.#processes = view;
   }
 
   /** A group began: its first process is known by name. One whose first process has gone: whoever is in it now. */
-  look(group: number): void {
-    const first = this.#view.nameOf(group);
+  watch(group: number): void {
+    const first = this.#processes.identify(group);
     const known = this.#groups.get(group) ?? new Set();
-    for (const name of first === null ? this.#view.membersOf(group) : [first]) known.add(name);
+    for (const name of first === null ? this.#processes.listMembers(group) : [first]) known.add(name);
     this.#groups.set(group, known);
   }
 
-  forget(group: number): void {
+  unwatch(group: number): void {
     this.#groups.delete(group);
   }
 
   /** Those in which one is left that was known: an id that others use by now is not touched. */
-  left(): number[] {
+  survivingGroups(): number[] {
     return [...this.#groups].flatMap(([group, known]) =>
-      this.#view.membersOf(group).some((name) => known.has(name)) ? [group] : [],
+      this.#processes.listMembers(group).some((name) => known.has(name)) ? [group] : [],
     );
   }
 }

@@ -5,9 +5,9 @@ import { createHash } from "node:crypto";
 import { copyFileSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { type JsonObject, limits, readJson } from "@astraflow/protocol";
-import { makeFolder } from "./folder.ts";
+import { createDirectory } from "./folder.ts";
 
-export interface KeptWords {
+export interface ResourceMetadata {
   readonly id: string;
   readonly type: string;
   readonly scope?: string | undefined;
@@ -16,7 +16,7 @@ export interface KeptWords {
   readonly expiresAt: number;
 }
 
-export interface KeptFile {
+export interface StoredResourceFile {
   readonly id: string;
   readonly type: string;
   readonly scope?: string;
@@ -27,9 +27,9 @@ export interface KeptFile {
   readonly sizeBytes: number;
 }
 
-const noteEnding = ".note.json";
+const metadataSuffix = ".note.json";
 
-export class ResourceFolder {
+export class ResourceFiles {
   readonly #dir: string;
   /** Files below this are moved in, as their directories go with their attempts. */
   readonly #workRoot: string;
@@ -40,62 +40,71 @@ export class ResourceFolder {
   }
 
   /** Notes that cannot be read, and files without a note, are nobody's any more and go. */
-  recall(): KeptFile[] {
-    const found: KeptFile[] = [];
-    for (const name of this.#names()) {
-      if (name.endsWith(noteEnding)) continue;
+  loadStoredFiles(): StoredResourceFile[] {
+    const found: StoredResourceFile[] = [];
+    for (const name of this.#listNames()) {
+      if (name.endsWith(metadataSuffix)) continue;
       const file = path.join(this.#dir, name);
-      const kept = readNote(file);
-      if (kept === null) this.remove(file);
+      const kept = readMetadata(file);
+      if (kept === null) this.removeFile(file);
       else found.push(kept);
     }
     return found;
   }
 
-  take(words: KeptWords, given: string): { readonly file: KeptFile; readonly isOwn: boolean } {
+  storeFile(details: ResourceMetadata, given: string): { readonly file: StoredResourceFile; readonly isFileOwned: boolean } {
     const from = path.resolve(given);
     const sizeBytes = statSync(from).size;
-    if (!from.startsWith(`${this.#workRoot}${path.sep}`)) return { file: fileOf(words, from, sizeBytes), isOwn: false };
-    const to = this.#placeOf(words.id);
+    if (!from.startsWith(`${this.#workRoot}${path.sep}`))
+      return { file: toStoredFile(details, from, sizeBytes), isFileOwned: false };
+    const to = this.#pathFor(details.id);
     try {
       renameSync(from, to);
     } catch {
       // Another disk, or a file that somebody else holds: a copy is as good, and the original goes with its directory.
       copyFileSync(from, to);
     }
-    const file = fileOf(words, to, sizeBytes);
-    this.note(file);
-    return { file, isOwn: true };
+    const file = toStoredFile(details, to, sizeBytes);
+    this.writeMetadata(file);
+    return { file, isFileOwned: true };
   }
 
-  write(words: KeptWords, text: string): KeptFile {
-    const place = this.#placeOf(words.id);
+  storeText(details: ResourceMetadata, text: string): StoredResourceFile {
+    const place = this.#pathFor(details.id);
     writeFileSync(place, text);
-    const file = fileOf(words, place, Buffer.byteLength(text));
-    this.note(file);
+    const file = toStoredFile(details, place, Buffer.byteLength(text));
+    this.writeMetadata(file);
     return file;
   }
 
-  note({ id, type, scope, metadata, createdAt, expiresAt, path: file }: KeptWords & { readonly path: string }): void {
-    writeFileSync(file + noteEnding, JSON.stringify({ id, type, scope, metadata, createdAt, expiresAt }));
+  writeMetadata({
+    id,
+    type,
+    scope,
+    metadata,
+    createdAt,
+    expiresAt,
+    path: file,
+  }: ResourceMetadata & { readonly path: string }): void {
+    writeFileSync(file + metadataSuffix, JSON.stringify({ id, type, scope, metadata, createdAt, expiresAt }));
   }
 
-  read(file: string): string {
+  readText(file: string): string {
     return readFileSync(file, "utf8");
   }
 
-  remove(file: string): void {
+  removeFile(file: string): void {
     rmSync(file, { force: true });
-    rmSync(file + noteEnding, { force: true });
+    rmSync(file + metadataSuffix, { force: true });
   }
 
   /** A plain name, whatever an id holds. */
-  #placeOf(id: string): string {
-    makeFolder(this.#dir);
+  #pathFor(id: string): string {
+    createDirectory(this.#dir);
     return path.join(this.#dir, createHash("sha256").update(id).digest("hex").slice(0, 32));
   }
 
-  #names(): string[] {
+  #listNames(): string[] {
     try {
       return readdirSync(this.#dir);
     } catch (thrown) {
@@ -105,20 +114,20 @@ export class ResourceFolder {
   }
 }
 
-function fileOf(words: KeptWords, file: string, sizeBytes: number): KeptFile {
-  const { id, type, scope, metadata = {}, createdAt, expiresAt } = words;
+function toStoredFile(details: ResourceMetadata, file: string, sizeBytes: number): StoredResourceFile {
+  const { id, type, scope, metadata = {}, createdAt, expiresAt } = details;
   return { id, type, ...(scope !== undefined && { scope }), metadata, createdAt, expiresAt, path: file, sizeBytes };
 }
 
-function readNote(file: string): KeptFile | null {
+function readMetadata(file: string): StoredResourceFile | null {
   try {
-    const note = readJson(readFileSync(file + noteEnding), limits.json.manifest);
+    const note = readJson(readFileSync(file + metadataSuffix), limits.json.manifest);
     if (note instanceof Error || typeof note !== "object" || note === null || Array.isArray(note)) return null;
     const { id, type, scope, metadata, createdAt, expiresAt } = note;
     if (typeof id !== "string" || typeof type !== "string") return null;
     if (typeof createdAt !== "number" || typeof expiresAt !== "number") return null;
     const more = isObject(metadata) ? { metadata } : {};
-    return fileOf(
+    return toStoredFile(
       { id, type, createdAt, expiresAt, ...(typeof scope === "string" && { scope }), ...more },
       file,
       statSync(file).size,

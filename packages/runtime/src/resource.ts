@@ -10,7 +10,7 @@ export interface ResourceSettings {
   readonly memBytesMax: number;
   /** How long a resource stays that nobody said more about. */
   readonly ttlMs: number;
-  readonly gcMs: number;
+  readonly gcIntervalMs: number;
   /** A result above this leaves its large parts here. */
   readonly inlineBytesMax: number;
 }
@@ -19,23 +19,23 @@ export const resourceDefaults: Omit<ResourceSettings, "workerName"> = {
   diskBytesMax: 10 * 1024 ** 3,
   memBytesMax: 1024 ** 3,
   ttlMs: 3_600_000,
-  gcMs: 60_000,
+  gcIntervalMs: 60_000,
   inlineBytesMax: 2 * 1024 ** 2,
 };
 
 export interface ResourcePorts {
   /** Milliseconds of the time of day: a resource's end is told to others. */
-  wall(): number;
+  wallClock(): number;
   after(ms: number, call: () => void): () => void;
-  report(problem: { message: string; cause: unknown }): void;
+  reportProblem(problem: { message: string; cause: unknown }): void;
   /** A result names it, so the scheduler will send tasks here for it. Said once. */
-  announced?(id: string): void;
+  resourceReferenced?(id: string): void;
   /** One of those is gone for everybody who does not hold it. */
-  removed?(id: string, reason: RemovedReason): void;
+  resourceRemoved?(id: string, reason: ResourceRemovedReason): void;
 }
 
 /** Why a resource went, in the words of the wire. */
-export type RemovedReason = ResourceRemovedPayload["items"][number]["reason"];
+export type ResourceRemovedReason = ResourceRemovedPayload["items"][number]["reason"];
 
 /** What a handler may give a name to. */
 export interface ResourceDraft {
@@ -54,7 +54,7 @@ export interface ResourceDraft {
   readonly onDrop?: (reason: string) => void;
 }
 
-export interface Resource {
+export interface KeptResource {
   readonly id: string;
   readonly type: string;
   readonly scope: string | undefined;
@@ -70,22 +70,22 @@ export interface Resource {
 }
 
 /** As the registry holds it. */
-export interface Entry extends ResourceDraft {
+export interface ResourceEntry extends ResourceDraft {
   readonly metadata: JsonObject;
   readonly sizeBytes: number;
   readonly createdAt: number;
   readonly isOnDisk: boolean;
   /** The file is the registry's own and goes with its entry. */
-  readonly isOwn: boolean;
+  readonly isFileOwned: boolean;
   expiresAt: number;
   usedAt: number;
   inUse: number;
   isDropped: boolean;
   /** The scheduler knows of it, or is about to. */
-  isAnnounced: boolean;
+  isReferenced: boolean;
 }
 
-export function viewOf(entry: Entry): Resource {
+export function toKeptResource(entry: ResourceEntry): KeptResource {
   const { id, type, scope, path, value, metadata, sizeBytes, createdAt, expiresAt, inUse, isDropped } = entry;
   const state = isDropped ? "dropped" : inUse > 0 ? "leased" : "idle";
   return { id, type, scope, path, value, metadata, sizeBytes, createdAt, expiresAt, inUse, state };

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { type ResourceSettings, resourceDefaults } from "./resource.ts";
-import { ResourceFolder } from "./resource-folder.ts";
+import { ResourceFiles } from "./resource-folder.ts";
 import { ResourceRegistry } from "./resources.ts";
 
 const roots: string[] = [];
@@ -21,16 +21,16 @@ function open(settings: Partial<ResourceSettings> = {}, root = mkdtempSync(path.
   const told: string[] = [];
   const registry = new ResourceRegistry(
     {
-      wall: () => time.now,
+      wallClock: () => time.now,
       after(ms, call) {
         timers.push({ ms, call });
         return () => {};
       },
-      report: ({ message }) => reports.push(message),
-      announced: (id) => told.push(`announced ${id}`),
-      removed: (id, reason) => told.push(`${id} ${reason}`),
+      reportProblem: ({ message }) => reports.push(message),
+      resourceReferenced: (id) => told.push(`announced ${id}`),
+      resourceRemoved: (id, reason) => told.push(`${id} ${reason}`),
     },
-    new ResourceFolder(path.join(root, "kept"), path.join(root, "work")),
+    new ResourceFiles(path.join(root, "kept"), path.join(root, "work")),
     { ...resourceDefaults, workerName: "box", ...settings },
   );
   const makeFile = (name: string, text: string, dir = workDir) => {
@@ -58,7 +58,7 @@ describe("the resources of a worker", () => {
   });
 
   it("[W160] end with their time, unless leased or touched; the look for that is asked for only while there are any", () => {
-    const { registry, time, timers } = open({ ttlMs: 100, gcMs: 60 });
+    const { registry, time, timers } = open({ ttlMs: 100, gcIntervalMs: 60 });
     expect(timers).toEqual([]);
     const gone: string[] = [];
     for (const id of ["idle", "leased", "touched"])
@@ -116,7 +116,7 @@ describe("the resources of a worker", () => {
 
     const next = open({}, root);
     next.time.now = 2_000_000;
-    next.registry.recall();
+    next.registry.restoreFiles();
 
     expect(
       next.registry
@@ -168,13 +168,13 @@ describe("the resources of a worker", () => {
 
   it("[W163] are told in numbers, and not at all where there are none", () => {
     const { registry, time, makeFile } = open();
-    expect(registry.numbers()).toEqual({});
+    expect(registry.metrics()).toEqual({});
     registry.register({ id: "m", type: "model", sizeBytes: 50 });
     registry.registerFile("f", makeFile("f", "12345"));
     registry.lease("m");
     time.now += 7_000;
 
-    expect(registry.numbers()).toEqual({
+    expect(registry.metrics()).toEqual({
       "resource.disk_bytes_in_use": 5,
       "resource.mem_bytes_in_use": 50,
       "resource.sessions_active": 1,
@@ -195,9 +195,9 @@ describe("the resources of a worker", () => {
     registry.register({ id: "c", type: "model", sizeBytes: 2 });
     time.now += 1;
     registry.register({ id: "large", type: "model", sizeBytes: 6 });
-    expect(registry.announced()).toEqual(["c"]);
+    expect(registry.referencedIds()).toEqual(["c"]);
     time.now += 100;
-    registry.gc();
+    registry.collectExpired();
 
     expect(told).toEqual(["announced a", "announced b", "announced c", "b released", "a evicted", "c expired"]);
   });
@@ -208,9 +208,9 @@ describe("the resources of a worker", () => {
 
     registry.registerFile("old", makeFile("old.txt", "text"), { expiresAt: 1 });
     const again = open({}, root);
-    again.registry.recall();
+    again.registry.restoreFiles();
 
-    expect(again.registry.announced()).toEqual(["f"]);
+    expect(again.registry.referencedIds()).toEqual(["f"]);
     again.registry.drop("f");
     expect(again.told).toEqual(["f released"]);
   });

@@ -1,42 +1,42 @@
 import type { DispatchPayload } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { makeAttempt } from "./attempt.ts";
-import { ExtHub } from "./ext.ts";
-import { type Handler, HandlerRegistry } from "./handler.ts";
+import { createAttempt } from "./attempt.ts";
+import { VendorFrameHub } from "./ext.ts";
+import { HandlerRegistry, type NodeHandler } from "./handler.ts";
 import { resourceDefaults } from "./resource.ts";
-import { createLocalRunner } from "./runner.ts";
+import { createInProcessRunner } from "./runner.ts";
 
-function run(handler: Handler, ext?: ExtHub) {
+function run(handler: NodeHandler, ext?: VendorFrameHub) {
   const handlers = new HandlerRegistry();
   handlers.add({ packageName: "p", packageVersion: "1.0.0", nodeType: "p.x" }, { handler, config: {} });
   const log: string[] = [];
-  const runner = createLocalRunner(
+  const runner = createInProcessRunner(
     {
-      finished: (_, outcome) => log.push(`finished ${outcome.type}`),
-      settled: () => log.push("settled"),
-      feedback: (_, { stage }) => log.push(`feedback ${stage}`),
-      next: () => () => {},
-      ext: ({ type }) => log.push(`ext ${type}`) > 0,
-      removed: (resource, reason) => log.push(`removed ${resource} ${reason}`),
-      report: ({ message }) => log.push(message),
-      changed: () => {},
+      attemptFinished: (_, outcome) => log.push(`finished ${outcome.type}`),
+      handlerReturned: () => log.push("settled"),
+      feedbackReceived: (_, { stage }) => log.push(`feedback ${stage}`),
+      nextCalled: () => () => {},
+      vendorFrameSent: ({ type }) => log.push(`ext ${type}`) > 0,
+      resourceRemoved: (resource, reason) => log.push(`removed ${resource} ${reason}`),
+      problemReported: ({ message }) => log.push(message),
+      healthChanged: () => {},
     },
     {
       tenant: "acme",
-      shelf: { packages: [], problems: [], handlers, ...(ext && { ext }) },
+      loadedPackages: { packages: [], problems: [], handlers, ...(ext && { vendorFrames: ext }) },
       workRoot: "/nowhere",
       resources: { ...resourceDefaults, workerName: "w" },
       resourceDir: "/nowhere/kept",
-      outside: { now: () => 0, wall: () => 0, after: () => () => {} },
-      watch: {
-        look: () => log.push("group looked at"),
-        forget: () => log.push("group forgotten"),
+      environment: { now: () => 0, wallClock: () => 0, after: () => () => {} },
+      watchdog: {
+        watchGroup: () => log.push("group looked at"),
+        unwatchGroup: () => log.push("group forgotten"),
         close: () => log.push("watch closed"),
       },
     },
   );
   const names = { run_id: "r", task_id: "t", node_id: "n", node_type: "p.x", package_name: "p", package_version: "1.0.0" };
-  runner.start(makeAttempt({ ...names, parameters: {}, constraints: {} } as DispatchPayload, 1, 0));
+  runner.start(createAttempt({ ...names, parameters: {}, constraints: {} } as DispatchPayload, 1, 0));
   return { runner, log };
 }
 
@@ -56,14 +56,14 @@ it("[W121] beside the link too, feedback that cannot be written is reported, and
 });
 
 it("[W126] beside the link too, handlers send vendors' frames and packages hear them", async () => {
-  const hub = new ExtHub();
+  const hub = new VendorFrameHub();
   const heard: string[] = [];
-  hub.face.on("ext.vendor.a", ({ id }) => void heard.push(id));
+  hub.handlerApi.on("ext.vendor.a", ({ id }) => void heard.push(id));
   const { runner, log } = run(async ({ ext }) => ({ isTaken: await ext.send("ext.vendor.b", {}) }), hub);
   const frame = { id: "f", corr: undefined, payload: {} };
 
-  expect(runner.hearExt({ ...frame, type: "ext.vendor.a" })).toBe(true);
-  expect(runner.hearExt({ ...frame, type: "ext.vendor.c" })).toBe(false);
+  expect(runner.deliverVendorFrame({ ...frame, type: "ext.vendor.a" })).toBe(true);
+  expect(runner.deliverVendorFrame({ ...frame, type: "ext.vendor.c" })).toBe(false);
 
   expect(heard).toEqual(["f"]);
   expect(log).toContain("ext ext.vendor.b");

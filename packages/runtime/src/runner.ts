@@ -1,116 +1,128 @@
 // Who calls the handlers, as the link's side of the worker sees it: in the same thread (here) or in one of its own (host.ts).
 
-import type { Attempt } from "./attempt.ts";
-import { Executor } from "./executor.ts";
-import { type ExtDraft, ExtHub } from "./ext.ts";
+import type { LocalAttempt } from "./attempt.ts";
+import { HandlerExecutor } from "./executor.ts";
+import { type VendorFrameDraft, VendorFrameHub } from "./ext.ts";
 import type { FeedbackInput } from "./feedback.ts";
-import type { GroupWatch } from "./group-watch.ts";
-import type { ExtFrame } from "./link-ports.ts";
-import type { NextAnswer, NextDraft } from "./next.ts";
-import { encodeOutcome, type Outcome, type Spill } from "./outcome.ts";
-import type { Outside } from "./outside.ts";
-import type { PackageShelf } from "./packages.ts";
-import type { RemovedReason, ResourceSettings } from "./resource.ts";
-import { ResourceFolder } from "./resource-folder.ts";
+import type { ProcessWatchdog } from "./group-watch.ts";
+import type { IncomingVendorFrame } from "./link-ports.ts";
+import type { NextCallAnswer, NextCallDraft } from "./next.ts";
+import { type AttemptOutcome, encodeOutcome, type ResultSpill } from "./outcome.ts";
+import type { WorkerEnvironment } from "./outside.ts";
+import type { LoadedPackages } from "./packages.ts";
+import type { ResourceRemovedReason, ResourceSettings } from "./resource.ts";
+import { ResourceFiles } from "./resource-folder.ts";
 import { ResourceRegistry } from "./resources.ts";
 
 /** What a runner says. None of it is said before the worker has begun. */
-export interface RunnerEars {
+export interface HandlerRunnerListener {
   /** The outcome of an attempt is known. Exactly once per start. */
-  finished(attempt: Attempt, outcome: Outcome): void;
+  attemptFinished(attempt: LocalAttempt, outcome: AttemptOutcome): void;
   /** Its handler has come back, after `finished` or at once. */
-  settled(attempt: Attempt): void;
-  feedback(attempt: Attempt, input: FeedbackInput): void;
+  handlerReturned(attempt: LocalAttempt): void;
+  feedbackReceived(attempt: LocalAttempt, input: FeedbackInput): void;
   /** A middleware calls the next of its chain; the answer is said at most once. What is returned takes the call back. */
-  next(attempt: Attempt, draft: NextDraft, answer: (answer: NextAnswer) => void): () => void;
+  nextCalled(attempt: LocalAttempt, draft: NextCallDraft, answer: (answer: NextCallAnswer) => void): () => void;
   /** Gives false where the link takes no more. */
-  ext(draft: ExtDraft): boolean;
+  vendorFrameSent(draft: VendorFrameDraft): boolean;
   /** A resource that a result has named is no longer kept. */
-  removed(resource: string, reason: RemovedReason): void;
-  report(problem: { readonly message: string; readonly cause: unknown }): void;
+  resourceRemoved(resource: string, reason: ResourceRemovedReason): void;
+  problemReported(problem: { readonly message: string; readonly cause: unknown }): void;
   /** `problems` are others now. */
-  changed(): void;
+  healthChanged(): void;
 }
 
-export interface Runner {
-  start(attempt: Attempt): void;
+export interface HandlerRunner {
+  start(attempt: LocalAttempt): void;
   /** A vendor's frame. False: nobody listens to its type. */
-  hearExt(frame: ExtFrame): boolean;
+  deliverVendorFrame(frame: IncomingVendorFrame): boolean;
   /** Why nothing should be started here now, in sentences. */
   readonly problems: readonly string[];
   /** Numbers for the heartbeat. */
   readonly metrics: Readonly<Record<string, number>>;
   /** Resources that results have named and that are still kept. */
-  readonly kept: Iterable<string>;
+  readonly referencedResources: Iterable<string>;
   /** Ends what still runs, one way or the other; resolves once it is gone. */
   close(): Promise<void>;
 }
 
-export interface LocalRunnerOptions {
+export interface InProcessRunnerOptions {
   readonly tenant: string;
-  readonly shelf: PackageShelf;
+  readonly loadedPackages: LoadedPackages;
   readonly workRoot: string;
   readonly resources: ResourceSettings;
   readonly resourceDir: string;
-  readonly outside: Pick<Outside, "now" | "after" | "wall">;
+  readonly environment: Pick<WorkerEnvironment, "now" | "after" | "wallClock">;
   /** Ends the handlers' processes where this process cannot any more. */
-  readonly watch?: GroupWatch;
+  readonly watchdog?: ProcessWatchdog;
 }
 
 /** Handlers beside the link: one that blocks the loop blocks the heartbeat too. */
-export function createLocalRunner(ears: RunnerEars, options: LocalRunnerOptions): Runner {
-  const { tenant, shelf, workRoot, outside, watch } = options;
-  const folder = new ResourceFolder(options.resourceDir, workRoot);
+export function createInProcessRunner(listener: HandlerRunnerListener, options: InProcessRunnerOptions): HandlerRunner {
+  const { tenant, loadedPackages, workRoot, environment, watchdog } = options;
+  const folder = new ResourceFiles(options.resourceDir, workRoot);
   const resources = new ResourceRegistry(
-    { wall: outside.wall, after: outside.after, report: ears.report, removed: ears.removed },
+    {
+      wallClock: environment.wallClock,
+      after: environment.after,
+      reportProblem: listener.problemReported,
+      resourceRemoved: listener.resourceRemoved,
+    },
     folder,
     options.resources,
   );
-  resources.recall();
-  const spill = spillTo(resources);
-  const hub = shelf.ext ?? new ExtHub();
-  hub.connect({ send: async (draft) => ears.ext(draft), listening: () => {}, report: ears.report });
-  const executor = new Executor(
+  resources.restoreFiles();
+  const spill = spillToResources(resources);
+  const hub = loadedPackages.vendorFrames ?? new VendorFrameHub();
+  hub.connect({
+    sendFrame: async (draft) => listener.vendorFrameSent(draft),
+    listenedTypesChanged: () => {},
+    reportProblem: listener.problemReported,
+  });
+  const executor = new HandlerExecutor(
     {
-      now: outside.now,
-      after: outside.after,
-      finished(attempt, outcome) {
+      now: environment.now,
+      after: environment.after,
+      attemptFinished(attempt, outcome) {
         const { type: frame, payload } = encodeOutcome(attempt, outcome, spill);
-        ears.finished(attempt, { type: "written", frame, payload });
+        listener.attemptFinished(attempt, { type: "written", frameType: frame, payload });
       },
-      next: ears.next,
-      spawned: (pid) => watch?.look(pid),
-      reaped: (pid) => watch?.forget(pid),
-      settled: ears.settled,
-      feedback(attempt, input) {
+      callNext: listener.nextCalled,
+      groupStarted: (pid) => watchdog?.watchGroup(pid),
+      groupEnded: (pid) => watchdog?.unwatchGroup(pid),
+      handlerReturned: listener.handlerReturned,
+      sendFeedback(attempt, input) {
         // Merged with others and written later, where nobody could tell whose it was.
         try {
           JSON.stringify(input);
         } catch (cause) {
-          return ears.report({ message: `feedback of task ${attempt.task} cannot be written as JSON and was dropped`, cause });
+          return listener.problemReported({
+            message: `feedback of task ${attempt.task} cannot be written as JSON and was dropped`,
+            cause,
+          });
         }
-        ears.feedback(attempt, input);
+        listener.feedbackReceived(attempt, input);
       },
-      report: ears.report,
+      reportProblem: listener.problemReported,
     },
-    { tenant, handlers: shelf.handlers, ext: hub.face, resources, workRoot },
+    { tenant, handlers: loadedPackages.handlers, ext: hub.handlerApi, resources, workRoot },
   );
   return {
     start: (attempt) => executor.start(attempt),
-    hearExt: (frame) => hub.hear(frame),
+    deliverVendorFrame: (frame) => hub.deliver(frame),
     problems: [],
     get metrics() {
-      return resources.numbers();
+      return resources.metrics();
     },
-    get kept() {
-      return resources.announced();
+    get referencedResources() {
+      return resources.referencedIds();
     },
-    close: async () => watch?.close(),
+    close: async () => watchdog?.close(),
   };
 }
 
 /** Large values of results become resources of the run. */
-export function spillTo(resources: ResourceRegistry): Spill {
+export function spillToResources(resources: ResourceRegistry): ResultSpill {
   return {
     inlineBytesMax: resources.settings.inlineBytesMax,
     keep: (id, text, scope) => resources.artifact(resources.registerJson(id, text, { scope }).id),

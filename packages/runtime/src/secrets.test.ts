@@ -1,36 +1,36 @@
 import { describe, expect, it } from "vitest";
-import { maskFeedback, maskFor, maskOutcome, type SecretMask } from "./secrets.ts";
+import { createSecretMask, maskFeedback, maskOutcome, type SecretMask } from "./secrets.ts";
 
 const secret = 'open-"sesame"/9f2c';
 const bound = (value: unknown, key = "door") => ({ __resourceBindings: { [key]: { resourceId: "r", value } } }) as never;
-const mask = (value = secret): SecretMask => maskFor(bound(value)) as SecretMask;
+const mask = (value = secret): SecretMask => createSecretMask(bound(value)) as SecretMask;
 
 /** What becomes of a stream that arrives in these pieces. */
 function stream(one: SecretMask, pieces: readonly string[]): string {
-  const said = pieces.map((piece) => one.piece("log", piece));
-  return [...said, ...one.takeHeld().map(({ text }) => text ?? "")].join("");
+  const said = pieces.map((piece) => one.maskStreamText("log", piece));
+  return [...said, ...one.takeHeldChunks().map(({ text }) => text ?? "")].join("");
 }
 
 describe("secrets in what a handler says", () => {
   it("[W189] are only looked for where there are some: values of eight characters or more that were granted as secrets", () => {
-    expect(maskFor({})).toBeNull();
-    expect(maskFor(bound("short"))).toBeNull();
-    expect(maskFor(bound(undefined))).toBeNull();
-    expect(maskFor(bound(12_345_678))).toBeNull();
-    expect(maskFor(bound(secret), new Set(["door"]))).toBeNull();
-    expect(maskFor(bound(secret), new Set(["window"]))).not.toBeNull();
+    expect(createSecretMask({})).toBeNull();
+    expect(createSecretMask(bound("short"))).toBeNull();
+    expect(createSecretMask(bound(undefined))).toBeNull();
+    expect(createSecretMask(bound(12_345_678))).toBeNull();
+    expect(createSecretMask(bound(secret), new Set(["door"]))).toBeNull();
+    expect(createSecretMask(bound(secret), new Set(["window"]))).not.toBeNull();
   });
 
   it("[W189] are found as they are, in JSON, in addresses and in base64", () => {
     const base64 = Buffer.from(secret).toString("base64");
     const said = [secret, JSON.stringify({ secret }), `?key=${encodeURIComponent(secret)}&`, base64].map((text) =>
-      mask().text(text),
+      mask().maskText(text),
     );
 
     expect(said.slice(0, 3)).toEqual(["***", '{"secret":"***"}', "?key=***&"]);
     expect(said[3]).toMatch(/^\*{3}=*$/);
-    expect(Buffer.from(mask().base64(Buffer.from(`a ${secret} b`).toString("base64")), "base64").toString()).toBe("a *** b");
-    expect(mask().base64("AAEC/w==")).toBe("AAEC/w==");
+    expect(Buffer.from(mask().maskBase64(Buffer.from(`a ${secret} b`).toString("base64")), "base64").toString()).toBe("a *** b");
+    expect(mask().maskBase64("AAEC/w==")).toBe("AAEC/w==");
   });
 
   it("[W189] are found wherever a stream is cut, and nothing else of it is lost", () => {
@@ -45,10 +45,10 @@ describe("secrets in what a handler says", () => {
   it("[W189] hold up only what may be their beginning, each channel by itself", () => {
     const one = mask();
 
-    expect(one.piece("log", "a line\nop")).toBe("a line\n");
-    expect(one.piece("llm", "en-")).toBe("en-");
-    expect(one.piece("log", "tions")).toBe("options");
-    expect(one.takeHeld()).toEqual([]);
+    expect(one.maskStreamText("log", "a line\nop")).toBe("a line\n");
+    expect(one.maskStreamText("llm", "en-")).toBe("en-");
+    expect(one.maskStreamText("log", "tions")).toBe("options");
+    expect(one.takeHeldChunks()).toEqual([]);
   });
 
   it("[W189] are taken out of messages, stages, metadata and chunks; numbers stay, and what says nothing else is not said", () => {

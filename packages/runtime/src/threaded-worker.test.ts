@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
-import { realOutside, sampleIdentity } from "../test/sample-worker.ts";
+import { realEnvironment, sampleIdentity } from "../test/sample-worker.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
-import type { LinkNote } from "./link-ports.ts";
-import { createThreadedWorker, type WorkerNote } from "./worker.ts";
+import type { LinkLogEvent } from "./link-ports.ts";
+import { createThreadedWorker, type WorkerLogEvent } from "./worker.ts";
 
 const examples = fileURLToPath(new URL("../../../examples", import.meta.url));
 const endings: (() => Promise<void>)[] = [];
@@ -44,38 +44,38 @@ function makePackages(): string {
 async function open() {
   const scheduler = await ScriptedScheduler.open();
   endings.push(() => scheduler.close());
-  const notes: (LinkNote | WorkerNote)[] = [];
+  const notes: (LinkLogEvent | WorkerLogEvent)[] = [];
   const packagesDir = makePackages();
   const durations: string[] = [];
   const worker = await createThreadedWorker({
     url: scheduler.url,
     identity: sampleIdentity,
-    offer: { maxParallel: 4, runtimes: ["node"], features: [] },
+    capabilities: { maxParallel: 4, runtimes: ["node"], features: [] },
     packagesDir,
     workRoot: packagesDir,
-    outside: realOutside,
-    ended: (nodeType) => durations.push(nodeType),
-    note: (note) => notes.push(note),
+    environment: realEnvironment,
+    attemptEnded: (nodeType) => durations.push(nodeType),
+    log: (event) => notes.push(event),
   });
   endings.push(async () => {
     worker.stop();
     await worker.closed;
   });
-  worker.begin();
+  worker.start();
   return { scheduler, worker, notes, durations };
 }
 
 describe("a worker whose handlers have a thread of their own", () => {
   it("[W120] goes through the whole exchange: register, dispatch, feedback, result, cancel, heartbeats, farewell", async () => {
     const { scheduler, worker, durations } = await open();
-    const register = await scheduler.welcome({ heartbeat_interval_ms: 20 });
+    const register = await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
     scheduler.dispatch("t1", "demo.transform", { text: "hello", mode: "uppercase" });
-    const result = await scheduler.next("biz.exec.result");
+    const result = await scheduler.nextFrame("biz.exec.result");
     scheduler.dispatch("t2", "demo.delay", { durationMs: 3_600_000 });
-    const feedback = await scheduler.next("biz.exec.feedback");
-    scheduler.say("biz.exec.cancel", { run_id: "r", task_id: "t2", fence: 1 }, { seq: 2 });
-    await scheduler.next("control.heartbeat", ({ payload }) => (payload["metrics"] as { inflight: number }).inflight === 0);
-    worker.leave(10_000);
+    const feedback = await scheduler.nextFrame("biz.exec.feedback");
+    scheduler.sendFrame("biz.exec.cancel", { run_id: "r", task_id: "t2", fence: 1 }, { seq: 2 });
+    await scheduler.nextFrame("control.heartbeat", ({ payload }) => (payload["metrics"] as { inflight: number }).inflight === 0);
+    worker.drain(10_000);
     await worker.closed;
 
     expect(register.payload["packages"]).toMatchObject(["demo", "example.pkg", "mortal", "system"].map((name) => ({ name })));
@@ -87,24 +87,26 @@ describe("a worker whose handlers have a thread of their own", () => {
 
   it("[W123] with a package that cannot be loaded is well, and says what it left out", async () => {
     const { scheduler, worker } = await open();
-    await scheduler.welcome({ heartbeat_interval_ms: 20 });
+    await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
 
-    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({ healthy: true });
-    expect(worker.shelf.problems).toMatchObject([
+    expect((await scheduler.nextFrame("control.heartbeat")).payload).toMatchObject({ healthy: true });
+    expect(worker.loadedPackages.problems).toMatchObject([
       { code: "E.PKG.INVALID", message: expect.stringContaining("cannot be imported: no") as string },
     ]);
   });
 
   it("[W123] says that it is not well once its thread has ended five times in a row, in the same session", async () => {
     const { scheduler, notes } = await open();
-    await scheduler.welcome({ heartbeat_interval_ms: 3_600_000, lease_ms: 7_200_000 });
+    await scheduler.acceptSession({ heartbeat_interval_ms: 3_600_000, lease_ms: 7_200_000 });
 
     for (let crash = 1; crash <= 5; crash++) {
       scheduler.dispatch(`t${crash}`, "mortal.x", {}, { package_name: "mortal" });
-      expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.FAILURE" });
+      expect((await scheduler.nextFrame("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.FAILURE" });
     }
 
-    const beats = scheduler.seen.filter(({ type }) => type === "control.heartbeat").map(({ payload }) => payload["healthy"]);
+    const beats = scheduler.receivedFrames
+      .filter(({ type }) => type === "control.heartbeat")
+      .map(({ payload }) => payload["healthy"]);
     expect(beats).toEqual([false]);
     expect(notes.filter(({ event }) => event === "executor")).toHaveLength(5);
     expect(scheduler.connections).toBe(1);

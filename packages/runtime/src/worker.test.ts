@@ -4,13 +4,13 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterEach, describe, expect, it } from "vitest";
-import { PlainDisk } from "../test/plain-disk.ts";
-import { realOutside, sampleIdentity } from "../test/sample-worker.ts";
+import { InMemoryOutboxDisk } from "../test/plain-disk.ts";
+import { realEnvironment, sampleIdentity } from "../test/sample-worker.ts";
 import { ScriptedScheduler } from "../test/scripted-scheduler.ts";
-import type { DialEvents } from "./dial.ts";
-import type { LinkNote } from "./link-ports.ts";
+import type { DialerEvents } from "./dial.ts";
+import type { LinkLogEvent } from "./link-ports.ts";
 import { loadPackages } from "./packages.ts";
-import { createWorker, type Worker, type WorkerNote, type WorkerOptions } from "./worker.ts";
+import { createWorker, type SessionWorker, type SessionWorkerOptions, type WorkerLogEvent } from "./worker.ts";
 
 const examples = fileURLToPath(new URL("../../../examples/packages", import.meta.url));
 const endings: (() => Promise<void>)[] = [];
@@ -20,11 +20,11 @@ afterEach(async () => {
 
 interface Scene {
   readonly scheduler: ScriptedScheduler;
-  readonly worker: Worker;
-  readonly notes: (LinkNote | WorkerNote)[];
+  readonly worker: SessionWorker;
+  readonly notes: (LinkLogEvent | WorkerLogEvent)[];
 }
 
-async function open(more: Partial<WorkerOptions> = {}): Promise<Scene> {
+async function open(more: Partial<SessionWorkerOptions> = {}): Promise<Scene> {
   const scheduler = await ScriptedScheduler.open();
   endings.push(() => scheduler.close());
   const workRoot = mkdtempSync(path.join(tmpdir(), "worker-"));
@@ -33,36 +33,36 @@ async function open(more: Partial<WorkerOptions> = {}): Promise<Scene> {
   const worker = createWorker({
     url: scheduler.url,
     identity: sampleIdentity,
-    offer: { maxParallel: 4, runtimes: ["node"], features: [] },
-    shelf: await loadPackages(examples),
+    capabilities: { maxParallel: 4, runtimes: ["node"], features: [] },
+    loadedPackages: await loadPackages(examples),
     workRoot,
-    outside: realOutside,
-    note: (note) => notes.push(note),
+    environment: realEnvironment,
+    log: (event) => notes.push(event),
     ...more,
   });
   endings.push(async () => {
     worker.stop();
     await worker.closed;
   });
-  worker.begin();
+  worker.start();
   return { scheduler, worker, notes };
 }
 
 describe("a worker on a real socket", () => {
   it("[W50] goes through the whole exchange: handshake, register, accept, heartbeat, dispatch, ack, feedback, result", async () => {
     const { scheduler, worker } = await open();
-    const register = await scheduler.welcome({ heartbeat_interval_ms: 20 });
+    const register = await scheduler.acceptSession({ heartbeat_interval_ms: 20 });
     expect(register.payload["packages"]).toEqual(
       ["demo", "example.pkg", "system"].map((name) => ({ name, version: "1.0.0", status: "installed" })),
     );
 
-    await scheduler.next("control.heartbeat");
+    await scheduler.nextFrame("control.heartbeat");
     scheduler.dispatch("t1", "demo.transform", { text: "hello", mode: "uppercase" });
-    const ack = await scheduler.next("control.ack");
-    const result = await scheduler.next("biz.exec.result");
+    const ack = await scheduler.nextFrame("control.ack");
+    const result = await scheduler.nextFrame("biz.exec.result");
     scheduler.dispatch("t2", "demo.delay", { durationMs: 1, text: "x" });
-    const feedback = await scheduler.next("biz.exec.feedback", ({ payload }) => payload["stage"] === "done");
-    await scheduler.next("biz.exec.result");
+    const feedback = await scheduler.nextFrame("biz.exec.feedback", ({ payload }) => payload["stage"] === "done");
+    await scheduler.nextFrame("biz.exec.result");
 
     expect(ack.payload).toMatchObject({ ok: true, ack_seq: 0 });
     expect(result).toMatchObject({
@@ -71,31 +71,31 @@ describe("a worker on a real socket", () => {
       payload: { task_id: "t1", fence: 1, status: "SUCCEEDED", result: { text: "HELLO" } },
     });
     expect(feedback.payload).toMatchObject({ task_id: "t2", progress: 1 });
-    expect(worker.view.phase).toBe("READY");
+    expect(worker.status.phase).toBe("READY");
   });
 
   it("[W50] answers a node it does not know and a handler that fails", async () => {
     const { scheduler } = await open();
-    await scheduler.welcome();
+    await scheduler.acceptSession();
 
     scheduler.dispatch("t1", "demo.nothing");
     scheduler.dispatch("t2", "demo.fail", { times: 1 });
 
-    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ task_id: "t1", code: "E.CMD.UNKNOWN" });
-    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ task_id: "t2", code: "E.RUNNER.FAILURE" });
+    expect((await scheduler.nextFrame("biz.exec.error")).payload).toMatchObject({ task_id: "t1", code: "E.CMD.UNKNOWN" });
+    expect((await scheduler.nextFrame("biz.exec.error")).payload).toMatchObject({ task_id: "t2", code: "E.RUNNER.FAILURE" });
   });
 
   it("[W50] keeps its work over a cut connection and delivers the result on the next one", async () => {
     const { scheduler } = await open();
     scheduler.isAcking = false;
-    await scheduler.welcome();
+    await scheduler.acceptSession();
     scheduler.dispatch("t1", "demo.text", { text: "kept" });
     scheduler.dispatch("t2", "demo.delay", { durationMs: 3_600_000 });
-    const first = await scheduler.next("biz.exec.result");
+    const first = await scheduler.nextFrame("biz.exec.result");
 
-    scheduler.cut();
-    const register = await scheduler.welcome();
-    const again = await scheduler.next("biz.exec.result");
+    scheduler.dropConnection();
+    const register = await scheduler.acceptSession();
+    const again = await scheduler.nextFrame("biz.exec.result");
 
     expect(register.payload["running"]).toEqual([
       { task_id: "t1", fence: 1 },
@@ -111,63 +111,67 @@ describe("a worker on a real socket", () => {
     endings.push(() => other.close());
     const first = await ScriptedScheduler.open();
     await open({ url: [first.url, other.url] });
-    await first.welcome();
+    await first.acceptSession();
     first.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
-    await first.next("biz.exec.feedback");
+    await first.nextFrame("biz.exec.feedback");
 
     await first.close();
-    const register = await other.welcome();
+    const register = await other.acceptSession();
 
     expect(register.payload["running"]).toEqual([{ task_id: "t1", fence: 1 }]);
     // It asked first whether the session could go on there.
-    expect(other.seen.map(({ type }) => type).slice(0, 3)).toEqual(["control.resume", "control.handshake", "control.register"]);
+    expect(other.receivedFrames.map(({ type }) => type).slice(0, 3)).toEqual([
+      "control.resume",
+      "control.handshake",
+      "control.register",
+    ]);
   });
 
   it("[W51] leaves with a normal close once it has finished, and gives back at once what it must not finish", async () => {
     const { scheduler, worker } = await open();
-    await scheduler.welcome();
+    await scheduler.acceptSession();
     scheduler.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
-    await scheduler.next("biz.exec.feedback");
+    await scheduler.nextFrame("biz.exec.feedback");
 
-    worker.leave(3_600_000);
-    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({ healthy: false, draining: true });
-    expect(worker.view.phase).toBe("DRAINING");
+    worker.drain(3_600_000);
+    expect((await scheduler.nextFrame("control.heartbeat")).payload).toMatchObject({ healthy: false, draining: true });
+    expect(worker.status.phase).toBe("DRAINING");
     worker.stop();
     await worker.closed;
 
-    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ task_id: "t1", code: "E.RUNNER.CANCELLED" });
-    await scheduler.ended(1);
-    expect(scheduler.closes).toEqual([1000]);
+    expect((await scheduler.nextFrame("biz.exec.error")).payload).toMatchObject({ task_id: "t1", code: "E.RUNNER.CANCELLED" });
+    await scheduler.connectionsEnded(1);
+    expect(scheduler.closeCodes).toEqual([1000]);
   });
 
   it("[W51] ends a drain at its grace", async () => {
     const { scheduler, worker } = await open();
-    await scheduler.welcome();
+    await scheduler.acceptSession();
     scheduler.dispatch("t1", "demo.delay", { durationMs: 3_600_000 });
-    await scheduler.next("biz.exec.feedback");
+    await scheduler.nextFrame("biz.exec.feedback");
 
-    worker.leave(1);
+    worker.drain(1);
     await worker.closed;
 
-    expect((await scheduler.next("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.CANCELLED" });
+    expect((await scheduler.nextFrame("biz.exec.error")).payload).toMatchObject({ code: "E.RUNNER.CANCELLED" });
   });
 });
 
 describe("a worker with an outbox on disk", () => {
   it("[W84] sends nothing that the disk did not take, says so in heartbeats, and goes on when it does", async () => {
-    const outbox = new PlainDisk();
-    outbox.fail("append", "ENOSPC", 2);
+    const outbox = new InMemoryOutboxDisk();
+    outbox.failNextCalls("append", "ENOSPC", 2);
     const { scheduler, notes } = await open({ outbox });
-    await scheduler.welcome();
+    await scheduler.acceptSession();
 
     scheduler.dispatch("t1", "demo.text", { text: "kept" });
-    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({
+    expect((await scheduler.nextFrame("control.heartbeat")).payload).toMatchObject({
       healthy: false,
       held: [{ task_id: "t1", fence: 1 }],
     });
-    expect(scheduler.seen.filter(({ type }) => type === "biz.exec.result")).toEqual([]);
-    expect((await scheduler.next("control.heartbeat")).payload).toMatchObject({ healthy: true });
-    const result = await scheduler.next("biz.exec.result");
+    expect(scheduler.receivedFrames.filter(({ type }) => type === "biz.exec.result")).toEqual([]);
+    expect((await scheduler.nextFrame("control.heartbeat")).payload).toMatchObject({ healthy: true });
+    const result = await scheduler.nextFrame("biz.exec.result");
 
     expect(result.payload).toMatchObject({ task_id: "t1", result: { text: "kept" } });
     expect(notes.map(({ event }) => event).filter((event) => event.startsWith("outbox"))).toEqual([
@@ -178,12 +182,12 @@ describe("a worker with an outbox on disk", () => {
   });
 
   it("[W84] ends before it has dialled when what an earlier process left is damaged", async () => {
-    const outbox = new PlainDisk();
+    const outbox = new InMemoryOutboxDisk();
     const first = await open({ outbox });
-    await first.scheduler.welcome();
+    await first.scheduler.acceptSession();
     for (const task of ["t1", "t2"]) {
       first.scheduler.dispatch(task, "demo.text", { text: "x" });
-      await first.scheduler.next("biz.exec.result");
+      await first.scheduler.nextFrame("biz.exec.result");
     }
     first.worker.stop();
     await first.worker.closed;
@@ -199,20 +203,20 @@ describe("a worker with an outbox on disk", () => {
   it("[W84] speaks over whatever line it is given", async () => {
     const said: string[] = [];
     const done: string[] = [];
-    let ears: DialEvents | undefined;
+    let listener: DialerEvents | undefined;
     const { worker, scheduler } = await open({
-      dial: (events) => {
-        ears = events;
+      createDialer: (events) => {
+        listener = events;
         return {
           dial: () => void done.push("dial"),
           send: (text) => void said.push(text),
-          hangUp: (code, reason) => void done.push(`hang up ${code} ${reason}`),
-          closed: () => Promise.resolve(),
+          closeConnection: (code, reason) => void done.push(`hang up ${code} ${reason}`),
+          whenClosed: () => Promise.resolve(),
         };
       },
     });
 
-    ears?.opened();
+    listener?.connectionOpened();
     worker.stop();
     await worker.closed;
 

@@ -2,38 +2,38 @@
 // app. createWorker keeps all in one thread, for the simulator and tests; createThreadedWorker gives the handlers a thread of their own.
 
 import path from "node:path";
-import type { Attempt } from "./attempt.ts";
-import { type DialEvents, Dialler, type Dialling, type TlsFiles } from "./dial.ts";
-import { createGroupWatch, type GroupWatch } from "./group-watch.ts";
-import { Host } from "./host.ts";
-import { spawnHost } from "./host-spawn.ts";
-import type { HostShelf } from "./host-words.ts";
-import { Link } from "./link.ts";
+import type { LocalAttempt } from "./attempt.ts";
+import { type DialerEvents, type SchedulerDialer, type TlsCredentials, WebSocketDialer } from "./dial.ts";
+import { createProcessWatchdog, type ProcessWatchdog } from "./group-watch.ts";
+import { ThreadRunner } from "./host.ts";
+import { spawnHandlerThread } from "./host-spawn.ts";
+import type { LoadedPackagesSummary } from "./host-words.ts";
+import { SchedulerLink } from "./link.ts";
 import {
-  type Announced,
+  type DrainThresholds,
   type LinkCounter,
-  type LinkIdentity,
   type LinkInventory,
-  type LinkNote,
-  type LinkOffer,
+  type LinkLogEvent,
   type LinkSettings,
-  type LinkView,
+  type LinkStatus,
   linkDefaults,
-  type Vitals,
+  type WorkerCapabilities,
+  type WorkerHealth,
+  type WorkerIdentity,
 } from "./link-ports.ts";
 import type { OutboxDisk } from "./outbox-disk.ts";
-import { type KeeperNote, OutboxKeeper } from "./outbox-keeper.ts";
-import type { Outside } from "./outside.ts";
-import { offerPackages, type PackageShelf } from "./packages.ts";
-import { lostWith } from "./removed-resources.ts";
+import { JournaledOutbox, type OutboxLogEvent } from "./outbox-keeper.ts";
+import type { WorkerEnvironment } from "./outside.ts";
+import { describePackagesForRegister, type LoadedPackages } from "./packages.ts";
+import { findLostResources } from "./removed-resources.ts";
 import { type ResourceSettings, resourceDefaults } from "./resource.ts";
-import { createLocalRunner, type Runner, type RunnerEars } from "./runner.ts";
+import { createInProcessRunner, type HandlerRunner, type HandlerRunnerListener } from "./runner.ts";
 
-interface CommonOptions {
+interface SharedWorkerOptions {
   /** Where the scheduler is; of several replicas each new session dials the next. */
   readonly url: string | readonly string[];
-  readonly identity: LinkIdentity;
-  readonly offer: Omit<LinkOffer, "packages" | "manifests">;
+  readonly identity: WorkerIdentity;
+  readonly capabilities: Omit<WorkerCapabilities, "packages" | "manifests">;
   /** Results are kept here until they are acked, and survive this process; absent: they are kept in memory only. */
   readonly outbox?: OutboxDisk;
   /** Attempts get directories of their own below this. */
@@ -41,34 +41,34 @@ interface CommonOptions {
   /** What handlers keep for later lies here; absent: beside the attempts' directories. */
   readonly resourceDir?: string;
   readonly resources?: Partial<Omit<ResourceSettings, "workerName">>;
-  readonly outside: Outside;
+  readonly environment: WorkerEnvironment;
   readonly settings?: Partial<LinkSettings>;
   /** The line to the scheduler; a WebSocket to `url` where absent. */
-  readonly dial?: (events: DialEvents) => Dialling;
+  readonly createDialer?: (events: DialerEvents) => SchedulerDialer;
   /** Certificates for `wss:`, read anew at each dial. */
-  readonly tls?: () => TlsFiles;
+  readonly tls?: () => TlsCredentials;
   /** Numbers for the heartbeat, and what is wrong with this worker. Cheap, and never throws. */
-  readonly vitals?: (announced: Announced) => Vitals;
-  readonly count?: (name: LinkCounter) => void;
+  readonly readHealth?: (thresholds: DrainThresholds) => WorkerHealth;
+  readonly incrementCounter?: (name: LinkCounter) => void;
   /** The outcome of an attempt is known, so many milliseconds after its handler was to be called. */
-  readonly ended?: (nodeType: string, durationMs: number) => void;
+  readonly attemptEnded?: (nodeType: string, durationMs: number) => void;
   /** Every note of the link, and problems of runner and outbox. Must not throw. */
-  readonly note: (note: LinkNote | WorkerNote) => void;
+  readonly log: (event: LinkLogEvent | WorkerLogEvent) => void;
 }
 
-export interface WorkerOptions extends CommonOptions {
-  readonly shelf: PackageShelf;
+export interface SessionWorkerOptions extends SharedWorkerOptions {
+  readonly loadedPackages: LoadedPackages;
 }
 
-export interface ThreadedWorkerOptions extends CommonOptions {
+export interface ThreadedWorkerOptions extends SharedWorkerOptions {
   /** Packages are read and imported by the thread that will call them. */
   readonly packagesDir: string;
   /** What the heap of that thread may grow to; absent: as Node decides. */
   readonly heapMbMax?: number;
 }
 
-export type WorkerNote =
-  | KeeperNote
+export type WorkerLogEvent =
+  | OutboxLogEvent
   | {
       readonly level: "warn";
       readonly event: "executor";
@@ -76,24 +76,24 @@ export type WorkerNote =
       readonly details: Readonly<Record<string, unknown>>;
     };
 
-export interface Worker {
+export interface SessionWorker {
   /** Dials, once it has read what an earlier process left in the outbox. One that is damaged ends the worker before it began. */
-  begin(): void;
+  start(): void;
   /** Takes no new work and ends when all is finished and acked; at the latest after so long. */
-  leave(graceMs: number): void;
+  drain(graceMs: number): void;
   /** Ends now; what runs is given back. */
   stop(): void;
   /** Resolves once the link is closed for good, its socket is gone and its handlers were told to let go. */
   readonly closed: Promise<void>;
-  readonly view: LinkView;
+  readonly status: LinkStatus;
   inventory(): LinkInventory;
   /** Whether results can be kept; true where they are kept in memory only. */
   readonly isOutboxWritable: boolean;
 }
 
-export interface ThreadedWorker extends Worker {
+export interface ThreadedWorker extends SessionWorker {
   /** What the handlers' thread has loaded. */
-  readonly shelf: HostShelf;
+  readonly loadedPackages: LoadedPackagesSummary;
   /** How full the memory of the handlers' thread is, in percent; null where it is not known. */
   readonly heapPct: number | null;
   /** For how long the handlers' thread has not got to a question: the sign that a handler blocks it. */
@@ -102,15 +102,15 @@ export interface ThreadedWorker extends Worker {
   readonly isStuck: boolean;
 }
 
-const tickMsMax = 60_000;
+const tickDelayMsMax = 60_000;
 
-export function createWorker(options: WorkerOptions): Worker {
-  const { shelf, outside } = options;
-  const settings = { ...handlerSettings(options), shelf, outside, watch: watchFor(options) };
-  return assemble(
+export function createWorker(options: SessionWorkerOptions): SessionWorker {
+  const { loadedPackages, environment } = options;
+  const settings = { ...buildHandlerSettings(options), loadedPackages, environment, watchdog: createWatchdog(options) };
+  return assembleWorker(
     options,
-    (ears) => createLocalRunner(ears, settings),
-    () => offerPackages(shelf),
+    (listener) => createInProcessRunner(listener, settings),
+    () => describePackagesForRegister(loadedPackages),
   );
 }
 
@@ -120,37 +120,37 @@ export function createWorker(options: WorkerOptions): Worker {
  */
 export async function createThreadedWorker(options: ThreadedWorkerOptions): Promise<ThreadedWorker> {
   const { packagesDir, heapMbMax } = options;
-  const settings = { ...handlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };
-  const host = new Host({
-    outside: options.outside,
-    spawn: (ears) => spawnHost(settings, ears),
-    watch: watchFor(options),
+  const settings = { ...buildHandlerSettings(options), packagesDir, ...(heapMbMax !== undefined && { heapMbMax }) };
+  const host = new ThreadRunner({
+    environment: options.environment,
+    spawnThread: (listener) => spawnHandlerThread(settings, listener),
+    watchdog: createWatchdog(options),
   });
   try {
-    await host.open();
+    await host.startThread();
   } catch (problem) {
     await host.close();
     throw problem;
   }
-  const begin = (ears: RunnerEars) => {
-    host.listen(ears);
+  const begin = (listener: HandlerRunnerListener) => {
+    host.setListener(listener);
     return host;
   };
-  const worker = assemble(options, begin, () => offerPackages(host.shelf));
+  const worker = assembleWorker(options, begin, () => describePackagesForRegister(host.loadedPackages));
   return Object.defineProperties(worker, {
-    shelf: { get: () => host.shelf },
+    loadedPackages: { get: () => host.loadedPackages },
     heapPct: { get: () => host.heapPct },
     lagMs: { get: () => host.lagMs },
     isStuck: { get: () => host.isStuck },
   }) as ThreadedWorker;
 }
 
-const watchFor = ({ note }: CommonOptions): GroupWatch =>
-  createGroupWatch(({ message, cause }) =>
-    note({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
+const createWatchdog = ({ log }: SharedWorkerOptions): ProcessWatchdog =>
+  createProcessWatchdog(({ message, cause }) =>
+    log({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
   );
 
-function handlerSettings({ workRoot, identity, resources, resourceDir = path.join(workRoot, "kept") }: CommonOptions) {
+function buildHandlerSettings({ workRoot, identity, resources, resourceDir = path.join(workRoot, "kept") }: SharedWorkerOptions) {
   return {
     tenant: identity.tenant,
     workRoot: path.join(workRoot, identity.boot),
@@ -159,121 +159,125 @@ function handlerSettings({ workRoot, identity, resources, resourceDir = path.joi
   };
 }
 
-function assemble(
-  options: CommonOptions,
-  makeRunner: (ears: RunnerEars) => Runner,
-  offered: () => Pick<LinkOffer, "packages" | "manifests">,
-): Worker {
-  const { outside } = options;
+function assembleWorker(
+  options: SharedWorkerOptions,
+  makeRunner: (listener: HandlerRunnerListener) => HandlerRunner,
+  offered: () => Pick<WorkerCapabilities, "packages" | "manifests">,
+): SessionWorker {
+  const { environment } = options;
   let cancelTick = () => {};
   let cancelGrace = () => {};
   const { promise: closed, resolve: resolveClosed } = Promise.withResolvers<void>();
 
-  const startedAt = new Map<Attempt, number>();
+  const startedAt = new Map<LocalAttempt, number>();
   const runner = makeRunner({
-    finished(attempt, outcome) {
+    attemptFinished(attempt, outcome) {
       const at = startedAt.get(attempt);
-      if (at !== undefined && startedAt.delete(attempt)) options.ended?.(attempt.dispatch.node_type, outside.now() - at);
-      link.finished(attempt, outcome);
+      if (at !== undefined && startedAt.delete(attempt))
+        options.attemptEnded?.(attempt.dispatch.node_type, environment.now() - at);
+      link.handleOutcome(attempt, outcome);
     },
-    settled: (attempt) => link.settled(attempt),
-    feedback: (attempt, input) => link.feedback(attempt, input),
-    next: (attempt, draft, answer) => link.next(attempt, draft, answer),
-    ext: (draft) => link.sendExt(draft),
-    removed: (resource, reason) => link.removed(resource, reason),
-    report: ({ message, cause }) =>
-      options.note({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
-    changed: () => link.healthChanged(),
+    handlerReturned: (attempt) => link.handleHandlerReturned(attempt),
+    feedbackReceived: (attempt, input) => link.handleFeedback(attempt, input),
+    nextCalled: (attempt, draft, answer) => link.callNext(attempt, draft, answer),
+    vendorFrameSent: (draft) => link.sendVendorFrame(draft),
+    resourceRemoved: (resource, reason) => link.reportRemovedResource(resource, reason),
+    problemReported: ({ message, cause }) =>
+      options.log({ level: "warn", event: "executor", message, details: { cause: String(cause) } }),
+    healthChanged: () => link.reportHealth(),
   });
 
-  const events: DialEvents = {
-    opened: () => link.opened(),
-    received: (text) => link.received(text),
-    lost: (reason, hint) => link.lost(reason, hint),
+  const events: DialerEvents = {
+    connectionOpened: () => link.handleOpen(),
+    messageReceived: (text) => link.handleMessage(text),
+    connectionLost: (reason, target) => link.handleConnectionLost(reason, target),
   };
-  const dialler =
-    options.dial?.(events) ??
-    new Dialler([options.url].flat(), events, outside, options.tls === undefined ? {} : { tls: options.tls });
+  const dialer =
+    options.createDialer?.(events) ??
+    new WebSocketDialer([options.url].flat(), events, environment, options.tls === undefined ? {} : { tls: options.tls });
 
-  const keeper =
+  const durableOutbox =
     options.outbox === undefined
       ? null
-      : new OutboxKeeper({ disk: options.outbox, outside, note: options.note, changed: () => link.healthChanged() });
+      : new JournaledOutbox({ disk: options.outbox, environment, log: options.log, healthChanged: () => link.reportHealth() });
 
-  const link: Link = new Link({
+  const link: SchedulerLink = new SchedulerLink({
     ports: {
-      now: outside.now,
-      stamp: createStamp(outside.wall),
-      roll: outside.roll,
-      dial: (hint) => dialler.dial(hint),
-      send: (text) => dialler.send(text),
-      buffered: () => dialler.buffered?.() ?? 0,
-      hangUp: (code, reason) => dialler.hangUp(code, reason),
-      wake(at) {
+      now: environment.now,
+      timestamp: createTimestamp(environment.wallClock),
+      random: environment.random,
+      dial: (target) => dialer.dial(target),
+      send: (text) => dialer.send(text),
+      bufferedBytes: () => dialer.bufferedBytes?.() ?? 0,
+      closeConnection: (code, reason) => dialer.closeConnection(code, reason),
+      wakeAt(at) {
         cancelTick();
         // A tick too early only asks again, so the cap costs nothing and no timer overflows.
-        cancelTick = outside.after(Math.min(Math.max(0, Math.ceil(at - outside.now())), tickMsMax), () => link.tick());
+        cancelTick = environment.after(Math.min(Math.max(0, Math.ceil(at - environment.now())), tickDelayMsMax), () =>
+          link.tick(),
+        );
       },
       // After all that one poll of the sockets brought in: frames that came together are acked together.
-      soon: () => outside.soon(() => link.flush()),
-      start(attempt) {
-        if (options.ended !== undefined) startedAt.set(attempt, outside.now());
+      requestFlush: () => environment.defer(() => link.flush()),
+      startHandler(attempt) {
+        if (options.attemptEnded !== undefined) startedAt.set(attempt, environment.now());
         runner.start(attempt);
       },
-      vitals(announced) {
-        const { metrics, problems } = options.vitals?.(announced) ?? { metrics: {}, problems: [] };
+      readHealth(thresholds) {
+        const { metrics, problems } = options.readHealth?.(thresholds) ?? { metrics: {}, problems: [] };
         const all = runner.problems.length === 0 ? problems : [...problems, ...runner.problems];
         return { metrics: { ...metrics, ...runner.metrics }, problems: all };
       },
-      ext: (frame) => runner.hearExt(frame),
-      count: options.count ?? (() => {}),
-      note(note) {
-        options.note(note);
-        if (note.event === "closed") end();
+      deliverVendorFrame: (frame) => runner.deliverVendorFrame(frame),
+      incrementCounter: options.incrementCounter ?? (() => {}),
+      log(event) {
+        options.log(event);
+        if (event.event === "closed") end();
       },
     },
     identity: options.identity,
-    offer: () => ({ ...options.offer, ...offered(), resources: runner.kept }),
+    capabilities: () => ({ ...options.capabilities, ...offered(), resources: runner.referencedResources }),
     settings: { ...linkDefaults, ...options.settings },
-    keeping: keeper,
+    durableOutbox: durableOutbox,
   });
 
-  const begin = async (outbox: OutboxKeeper): Promise<void> => {
-    const left = await outbox.open();
-    if (link.view.phase === "CLOSED") return;
-    if (left === null) return link.stop();
-    link.recall(left);
-    for (const resource of lostWith(left, new Set(runner.kept))) link.removed(resource, "lost");
-    link.begin();
+  const begin = async (outbox: JournaledOutbox): Promise<void> => {
+    const restored = await outbox.load();
+    if (link.status.phase === "CLOSED") return;
+    if (restored === null) return link.stop();
+    link.restoreOutcomes(restored);
+    for (const resource of findLostResources(restored, new Set(runner.referencedResources)))
+      link.reportRemovedResource(resource, "lost");
+    link.start();
   };
 
   function end(): void {
     cancelTick();
     cancelGrace();
     // What was sent last must leave before the process does.
-    void Promise.all([dialler.closed(), keeper?.close(), runner.close()]).then(() => resolveClosed());
+    void Promise.all([dialer.whenClosed(), durableOutbox?.close(), runner.close()]).then(() => resolveClosed());
   }
 
   return {
-    begin: () => (keeper === null ? link.begin() : void begin(keeper)),
-    leave(graceMs) {
-      link.leave();
-      if (link.view.phase !== "CLOSED") cancelGrace = outside.after(graceMs, () => link.stop());
+    start: () => (durableOutbox === null ? link.start() : void begin(durableOutbox)),
+    drain(graceMs) {
+      link.drainAndClose();
+      if (link.status.phase !== "CLOSED") cancelGrace = environment.after(graceMs, () => link.stop());
     },
     stop: () => link.stop(),
     closed,
-    get view() {
-      return link.view;
+    get status() {
+      return link.status;
     },
     inventory: () => link.inventory(),
     get isOutboxWritable() {
-      return keeper?.isHealthy ?? true;
+      return durableOutbox?.isHealthy ?? true;
     },
   };
 }
 
 /** Writing a date costs more than the rest of an envelope; within one millisecond it is the same text. */
-function createStamp(wallNow: () => number): () => string {
+function createTimestamp(wallNow: () => number): () => string {
   let at = -1;
   let text = "";
   return () => {

@@ -6,14 +6,14 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import type { DispatchPayload } from "@astraflow/protocol";
 import { afterEach } from "vitest";
-import { type Attempt, makeAttempt } from "../src/attempt.ts";
-import { Executor } from "../src/executor.ts";
-import { ExtHub } from "../src/ext.ts";
+import { createAttempt, type LocalAttempt } from "../src/attempt.ts";
+import { HandlerExecutor } from "../src/executor.ts";
+import { VendorFrameHub } from "../src/ext.ts";
 import type { FeedbackInput } from "../src/feedback.ts";
-import { type Handler, HandlerRegistry } from "../src/handler.ts";
-import type { Outcome } from "../src/outcome.ts";
+import { HandlerRegistry, type NodeHandler } from "../src/handler.ts";
+import type { AttemptOutcome } from "../src/outcome.ts";
 import { resourceDefaults } from "../src/resource.ts";
-import { ResourceFolder } from "../src/resource-folder.ts";
+import { ResourceFiles } from "../src/resource-folder.ts";
 import { ResourceRegistry } from "../src/resources.ts";
 
 const roots: string[] = [];
@@ -21,14 +21,19 @@ afterEach(async () => {
   for (const root of roots.splice(0)) await rm(root, { recursive: true, force: true });
 });
 
-const registryIn = (dir: string, log: string[]) =>
+const createRegistry = (dir: string, log: string[]) =>
   new ResourceRegistry(
-    { wall: () => 0, after: () => () => {}, report: () => {}, removed: (id, reason) => log.push(`${id} ${reason}`) },
-    new ResourceFolder(path.join(dir, "kept"), dir),
+    {
+      wallClock: () => 0,
+      after: () => () => {},
+      reportProblem: () => {},
+      resourceRemoved: (id, reason) => log.push(`${id} ${reason}`),
+    },
+    new ResourceFiles(path.join(dir, "kept"), dir),
     { ...resourceDefaults, workerName: "w" },
   );
 
-export function bench(handler: Handler, part: Partial<DispatchPayload> = {}) {
+export function executorHarness(handler: NodeHandler, part: Partial<DispatchPayload> = {}) {
   const workRoot = mkdtempSync(path.join(tmpdir(), "executor-"));
   roots.push(workRoot);
   const handlers = new HandlerRegistry();
@@ -41,9 +46,9 @@ export function bench(handler: Handler, part: Partial<DispatchPayload> = {}) {
     package_name: "demo",
     package_version: "1.0.0",
   };
-  const attempt = makeAttempt({ ...usual, parameters: { a: 1 }, constraints: {}, ...part }, 5, 0);
+  const attempt = createAttempt({ ...usual, parameters: { a: 1 }, constraints: {}, ...part }, 5, 0);
   const log: string[] = [];
-  const outcomes: Outcome[] = [];
+  const outcomes: AttemptOutcome[] = [];
   const said: FeedbackInput[] = [];
   const timers: { ms: number; call: () => void; isCancelled: boolean }[] = [];
   let now = 0;
@@ -51,8 +56,8 @@ export function bench(handler: Handler, part: Partial<DispatchPayload> = {}) {
   const settled = new Promise<void>((resolve) => {
     signalSettled = resolve;
   });
-  const resources = registryIn(workRoot, log);
-  const executor = new Executor(
+  const resources = createRegistry(workRoot, log);
+  const executor = new HandlerExecutor(
     {
       now: () => now,
       after(ms, call) {
@@ -62,19 +67,19 @@ export function bench(handler: Handler, part: Partial<DispatchPayload> = {}) {
           timer.isCancelled = true;
         };
       },
-      finished(_: Attempt, outcome) {
+      attemptFinished(_: LocalAttempt, outcome) {
         log.push("finished");
         outcomes.push(outcome);
       },
-      settled() {
+      handlerReturned() {
         log.push("settled");
         signalSettled();
       },
-      feedback: (_, input) => said.push(input),
-      next: () => () => {},
-      report: ({ message }) => log.push(message),
+      sendFeedback: (_, input) => said.push(input),
+      callNext: () => () => {},
+      reportProblem: ({ message }) => log.push(message),
     },
-    { tenant: "acme", handlers, ext: new ExtHub().face, resources, workRoot },
+    { tenant: "acme", handlers, ext: new VendorFrameHub().handlerApi, resources, workRoot },
   );
   const pass = (ms: number) => {
     now += ms;

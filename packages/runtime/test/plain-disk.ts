@@ -2,34 +2,34 @@
 
 import type { OutboxDisk } from "../src/outbox-disk.ts";
 
-type Call = keyof OutboxDisk;
+type DiskCall = keyof OutboxDisk;
 
-export class PlainDisk implements OutboxDisk {
+export class InMemoryOutboxDisk implements OutboxDisk {
   /** As a reader sees it, and as it survives a power cut. */
   file: Buffer | null = null;
   durable: Buffer | null = null;
-  readonly aside = new Map<string, Buffer>();
+  readonly movedAside = new Map<string, Buffer>();
   /** Finished calls, in order. */
-  readonly done: Call[] = [];
-  readonly #failures = new Map<Call, { problem: Error; left: number; isDone: boolean }>();
-  readonly #gates = new Map<Call, Promise<void>>();
+  readonly finishedCalls: DiskCall[] = [];
+  readonly #failures = new Map<DiskCall, { problem: Error; left: number; isDone: boolean }>();
+  readonly #blocked = new Map<DiskCall, Promise<void>>();
 
   /** So many calls of this kind fail. A failing append writes half; with `isDone` the call does its work and fails all the same. */
-  fail(call: Call, code: string, left = 1, isDone = false): void {
+  failNextCalls(call: DiskCall, code: string, left = 1, isDone = false): void {
     const problem = Object.assign(new Error(`${code}: ${call}`), { code });
     this.#failures.set(call, { problem, left, isDone });
   }
 
-  heal(): void {
+  stopFailing(): void {
     this.#failures.clear();
   }
 
   /** Calls of this kind wait until the answer is called. */
-  hold(call: Call): () => void {
+  blockCalls(call: DiskCall): () => void {
     const { promise, resolve } = Promise.withResolvers<void>();
-    this.#gates.set(call, promise);
+    this.#blocked.set(call, promise);
     return () => {
-      this.#gates.delete(call);
+      this.#blocked.delete(call);
       resolve();
     };
   }
@@ -39,34 +39,34 @@ export class PlainDisk implements OutboxDisk {
     this.file = this.durable === null ? null : Buffer.from(this.durable);
   }
 
-  read = () => this.#do("read", () => (this.file === null ? null : new Uint8Array(this.file)));
+  read = () => this.#runCall("read", () => (this.file === null ? null : new Uint8Array(this.file)));
 
   append = (bytes: Uint8Array) =>
-    this.#do(
+    this.#runCall(
       "append",
       () => this.#write(bytes),
       () => this.#write(bytes.subarray(0, bytes.length >> 1)),
     );
 
   sync = () =>
-    this.#do("sync", () => {
+    this.#runCall("sync", () => {
       this.durable = this.file;
     });
 
   truncate = (bytes: number) =>
-    this.#do("truncate", () => {
+    this.#runCall("truncate", () => {
       this.file = Buffer.from((this.file ?? Buffer.alloc(0)).subarray(0, bytes));
     });
 
   replace = (bytes: Uint8Array) =>
-    this.#do("replace", () => {
+    this.#runCall("replace", () => {
       this.file = Buffer.from(bytes);
       this.durable = this.file;
     });
 
   setAside = (suffix: string) =>
-    this.#do("setAside", () => {
-      this.aside.set(suffix, this.file ?? Buffer.alloc(0));
+    this.#runCall("setAside", () => {
+      this.movedAside.set(suffix, this.file ?? Buffer.alloc(0));
       this.file = null;
       this.durable = null;
     });
@@ -75,8 +75,8 @@ export class PlainDisk implements OutboxDisk {
     this.file = Buffer.concat([this.file ?? Buffer.alloc(0), bytes]);
   }
 
-  async #do<T>(call: Call, work: () => T, half: () => void = () => {}): Promise<T> {
-    await this.#gates.get(call);
+  async #runCall<T>(call: DiskCall, work: () => T, half: () => void = () => {}): Promise<T> {
+    await this.#blocked.get(call);
     const failure = this.#failures.get(call);
     if (failure !== undefined && failure.left > 0) {
       failure.left--;
@@ -85,7 +85,7 @@ export class PlainDisk implements OutboxDisk {
       throw failure.problem;
     }
     const answer = work();
-    this.done.push(call);
+    this.finishedCalls.push(call);
     return answer;
   }
 }

@@ -1,9 +1,9 @@
 // Who a worker of the tests is, and the real time around it. Its scheduler is scripted or left out.
 
-import type { LinkIdentity } from "../src/link-ports.ts";
-import type { Outside } from "../src/outside.ts";
+import type { WorkerIdentity } from "../src/link-ports.ts";
+import type { WorkerEnvironment } from "../src/outside.ts";
 
-export const sampleIdentity: LinkIdentity = {
+export const sampleIdentity: WorkerIdentity = {
   tenant: "default",
   instance: "w-1",
   name: "box",
@@ -13,13 +13,13 @@ export const sampleIdentity: LinkIdentity = {
   auth: { mode: "token", token: "t" },
 };
 
-export const realOutside: Outside = {
+export const realEnvironment: WorkerEnvironment = {
   now: () => performance.now(),
-  wall: () => Date.now(),
-  roll: () => 0,
+  wallClock: () => Date.now(),
+  random: () => 0,
   after(ms, call) {
     const timer = setTimeout(call, ms);
     return () => clearTimeout(timer);
   },
-  soon: (call) => void setImmediate(call),
+  defer: (call) => void setImmediate(call),
 };

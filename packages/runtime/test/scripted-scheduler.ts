@@ -4,7 +4,7 @@ import { once } from "node:events";
 import type { AddressInfo } from "node:net";
 import { type WebSocket, WebSocketServer } from "ws";
 
-export interface SeenFrame {
+export interface ReceivedFrame {
   readonly type: string;
   readonly id: string;
   readonly seq?: number;
@@ -12,13 +12,13 @@ export interface SeenFrame {
   readonly payload: Readonly<Record<string, unknown>>;
 }
 
-type Wanted = (frame: SeenFrame) => boolean;
+type FrameFilter = (frame: ReceivedFrame) => boolean;
 
 export class ScriptedScheduler {
   readonly url: string;
-  readonly seen: SeenFrame[] = [];
+  readonly receivedFrames: ReceivedFrame[] = [];
   /** Close codes of the connections that have ended. */
-  readonly closes: number[] = [];
+  readonly closeCodes: number[] = [];
   connections = 0;
   /** Whether heartbeats and words of the worker are acked without being told to. */
   isAcking = true;
@@ -26,8 +26,8 @@ export class ScriptedScheduler {
   isRefusingResume = true;
   readonly #server: WebSocketServer;
   #socket: WebSocket | undefined;
-  #waiting: { wanted: Wanted; resolve: (frame: SeenFrame) => void }[] = [];
-  #taken = 0;
+  #waiters: { wanted: FrameFilter; resolve: (frame: ReceivedFrame) => void }[] = [];
+  #readIndex = 0;
   #frameCount = 0;
   #seq = 0;
 
@@ -37,10 +37,10 @@ export class ScriptedScheduler {
     server.on("connection", (socket) => {
       this.connections++;
       this.#socket = socket;
-      socket.on("message", (data) => this.#hear(JSON.parse(String(data)) as SeenFrame));
+      socket.on("message", (data) => this.#handleFrame(JSON.parse(String(data)) as ReceivedFrame));
       socket.on("close", (code) => {
-        this.closes.push(code);
-        this.#settle();
+        this.closeCodes.push(code);
+        this.#notifyClose();
       });
     });
   }
@@ -51,20 +51,20 @@ export class ScriptedScheduler {
     return new ScriptedScheduler(server);
   }
 
-  say(type: string, payload: object, envelope: object = {}): void {
+  sendFrame(type: string, payload: object, envelope: object = {}): void {
     const frame = { type, id: `s-${this.#frameCount++}`, ts: new Date().toISOString(), tenant: "default", payload, ...envelope };
     this.#socket?.send(JSON.stringify({ sender: { role: "scheduler", id: "scheduler-control" }, ...frame }));
   }
 
-  ack(frame: SeenFrame): void {
+  ack(frame: ReceivedFrame): void {
     const numbers = { ack_seq: frame.seq ?? -1, ack_bitmap: 0, recv_window: 64 };
-    this.say("control.ack", { ok: true, for: frame.id, ...numbers }, { ack: { for: frame.id } });
+    this.sendFrame("control.ack", { ok: true, for: frame.id, ...numbers }, { ack: { for: frame.id } });
   }
 
   /** The exchange that opens a session: handshake, ack, register, ack, accept. Gives the register. */
-  async welcome(accept: object = {}): Promise<SeenFrame> {
-    this.ack(await this.next("control.handshake"));
-    const register = await this.next("control.register");
+  async acceptSession(accept: object = {}): Promise<ReceivedFrame> {
+    this.ack(await this.nextFrame("control.handshake"));
+    const register = await this.nextFrame("control.register");
     this.ack(register);
     this.#seq = 0;
     const usual = {
@@ -75,16 +75,16 @@ export class ScriptedScheduler {
       send_window: 64,
       recv_window: 64,
     };
-    this.say("control.session.accept", { ...usual, ...accept });
+    this.sendFrame("control.session.accept", { ...usual, ...accept });
     return register;
   }
 
   /** The exchange by which a session goes on: resume, ack with the window's state, accept. Gives the resume. */
-  async resume(ackSeq: number, accept: object = {}): Promise<SeenFrame> {
-    const frame = await this.next("control.resume");
+  async resumeSession(ackSeq: number, accept: object = {}): Promise<ReceivedFrame> {
+    const frame = await this.nextFrame("control.resume");
     const numbers = { ack_seq: ackSeq, ack_bitmap: 0, recv_window: 64 };
-    this.say("control.ack", { ok: true, for: frame.id, ...numbers }, { ack: { for: frame.id } });
-    this.say("control.session.accept", { session_id: "s", session_token: "t2", resumed: true, ...accept });
+    this.sendFrame("control.ack", { ok: true, for: frame.id, ...numbers }, { ack: { for: frame.id } });
+    this.sendFrame("control.session.accept", { session_id: "s", session_token: "t2", resumed: true, ...accept });
     return frame;
   }
 
@@ -98,31 +98,31 @@ export class ScriptedScheduler {
       package_version: "1.0.0",
     };
     const payload = { ...usual, parameters, constraints: {}, fence: 1, attempt: 1, ...part };
-    this.say("biz.exec.dispatch", payload, { seq: this.#seq++, corr: task, ack: { request: true } });
+    this.sendFrame("biz.exec.dispatch", payload, { seq: this.#seq++, corr: task, ack: { request: true } });
   }
 
   /** The next frame of this type that no call has taken yet. */
-  next(type: string, isWanted: Wanted = () => true): Promise<SeenFrame> {
-    const wanted: Wanted = (frame) => frame.type === type && isWanted(frame);
-    for (let index = this.#taken; index < this.seen.length; index++) {
-      const frame = this.seen[index] as SeenFrame;
+  nextFrame(type: string, isWanted: FrameFilter = () => true): Promise<ReceivedFrame> {
+    const wanted: FrameFilter = (frame) => frame.type === type && isWanted(frame);
+    for (let index = this.#readIndex; index < this.receivedFrames.length; index++) {
+      const frame = this.receivedFrames[index] as ReceivedFrame;
       if (!wanted(frame)) continue;
-      this.#taken = index + 1;
+      this.#readIndex = index + 1;
       return Promise.resolve(frame);
     }
-    return new Promise((resolve) => this.#waiting.push({ wanted, resolve }));
+    return new Promise((resolve) => this.#waiters.push({ wanted, resolve }));
   }
 
   /** Breaks the connection without a goodbye. */
-  cut(): void {
+  dropConnection(): void {
     this.#socket?.terminate();
   }
 
-  #closed: (() => void)[] = [];
+  #closeWaiters: (() => void)[] = [];
 
   /** Resolves when so many connections have ended. */
-  async ended(count: number): Promise<void> {
-    while (this.closes.length < count) await new Promise<void>((resolve) => this.#closed.push(resolve));
+  async connectionsEnded(count: number): Promise<void> {
+    while (this.closeCodes.length < count) await new Promise<void>((resolve) => this.#closeWaiters.push(resolve));
   }
 
   async close(): Promise<void> {
@@ -130,18 +130,18 @@ export class ScriptedScheduler {
     await new Promise((resolve) => this.#server.close(resolve));
   }
 
-  #settle(): void {
-    for (const resolve of this.#closed.splice(0)) resolve();
+  #notifyClose(): void {
+    for (const resolve of this.#closeWaiters.splice(0)) resolve();
   }
 
-  #hear(frame: SeenFrame): void {
-    this.seen.push(frame);
+  #handleFrame(frame: ReceivedFrame): void {
+    this.receivedFrames.push(frame);
     if (this.isRefusingResume && frame.type === "control.resume")
-      this.say("control.reset", { code: "E.SESSION.UNKNOWN", reason: "no such session here" });
+      this.sendFrame("control.reset", { code: "E.SESSION.UNKNOWN", reason: "no such session here" });
     if (this.isAcking && (frame.seq !== undefined || frame.type === "control.heartbeat")) this.ack(frame);
-    const index = this.#waiting.findIndex(({ wanted }) => wanted(frame));
+    const index = this.#waiters.findIndex(({ wanted }) => wanted(frame));
     if (index < 0) return;
-    this.#taken = this.seen.length;
-    this.#waiting.splice(index, 1)[0]?.resolve(frame);
+    this.#readIndex = this.receivedFrames.length;
+    this.#waiters.splice(index, 1)[0]?.resolve(frame);
   }
 }

@@ -1,7 +1,7 @@
 // The handlers of the simulated package: each does what its node's mood says, by the clock of its process, and is seen doing it.
 
 import { type JsonObject, readManifest } from "@astraflow/protocol";
-import { type Handler, type HandlerContext, HandlerRegistry, NextError, type PackageShelf } from "@astraflow/runtime";
+import { type HandlerContext, HandlerRegistry, type LoadedPackages, NextError, type NodeHandler } from "@astraflow/runtime";
 import type { Life } from "./life.ts";
 import { type Mood, type MoodSheet, moodOf, readMood, type Wrap } from "./mood.ts";
 import type { HandlerSeen, WorkerFace } from "./observation.ts";
@@ -44,15 +44,15 @@ export class Troupe {
     return this.#starts;
   }
 
-  shelf(types: readonly string[]): PackageShelf {
+  shelf(types: readonly string[]): LoadedPackages {
     const handlers = new HandlerRegistry();
-    const handler: Handler = (context) => this.play(context);
+    const handler: NodeHandler = (context) => this.play(context);
     for (const nodeType of withAround(types))
       handlers.add({ packageName: simPackage.name, packageVersion: simPackage.version, nodeType }, { handler, config: {} });
     const written = manifestOf(types);
     const manifest = readManifest(written);
     if (manifest instanceof Error) throw manifest;
-    return { packages: [{ ...simPackage, dir: "", written, manifest, handlers: [] }], problems: [], handlers };
+    return { packages: [{ ...simPackage, dir: "", manifestJson: written, manifest, handlers: [] }], problems: [], handlers };
   }
 
   /** The process is dead. */

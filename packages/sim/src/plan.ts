@@ -209,10 +209,10 @@ function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; 
     },
     link: {
       backoff: { ...linkDefaults.backoff, baseMs: 200 * scale, maxMs: 3_000 * scale },
-      table: { ...linkDefaults.table, slotWaitMs: 2_000 * scale },
-      handshakeWaitMs: 5_000 * scale,
-      acceptWaitMs: 4_000 * scale,
-      supersededMs: 1_200 * scale,
+      attemptTable: { ...linkDefaults.attemptTable, slotWaitMs: 2_000 * scale },
+      handshakeTimeoutMs: 5_000 * scale,
+      acceptTimeoutMs: 4_000 * scale,
+      supersededDelayMs: 1_200 * scale,
     },
   };
 }
@@ -261,8 +261,8 @@ function convergeMs(
   orders: readonly Order[],
 ): number {
   const noticeMs =
-    engine.ackDeadlineMs + 2 * engine.leaseMs + engine.quietLeaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeWaitMs ?? 0);
-  const reconnectMs = 3 * (link.backoff?.maxMs ?? 0) + (link.acceptWaitMs ?? 0);
+    engine.ackDeadlineMs + 2 * engine.leaseMs + engine.quietLeaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeTimeoutMs ?? 0);
+  const reconnectMs = 3 * (link.backoff?.maxMs ?? 0) + (link.acceptTimeoutMs ?? 0);
   const workMs = orders.reduce((sum, order) => sum + (order.what === "start" ? order.workMs : 0), 0);
   return Math.round(engine.maxDeliveries * (noticeMs + reconnectMs) + workMs + 30_000);
 }

@@ -1,7 +1,7 @@
 // A worker's line to the schedulers: dials one after the other through the simulated network, as its WebSocket would. It also keeps the
 // dispatches that came over it, because a handler is not told the fence under which it runs.
 
-import type { DialEvents, DialHint, Dialling } from "@astraflow/runtime";
+import type { DialerEvents, DialTarget, SchedulerDialer } from "@astraflow/runtime";
 import type { Connection } from "./connection.ts";
 import type { Life } from "./life.ts";
 import type { Network } from "./network.ts";
@@ -11,11 +11,11 @@ import type { WorkerFace } from "./observation.ts";
 const openWaitMs = 10_000;
 const closeWaitMs = 1_000;
 
-export class WorkerLine implements Dialling {
+export class WorkerLine implements SchedulerDialer {
   readonly #face: WorkerFace;
   readonly #life: Life;
   readonly #network: Network;
-  readonly #events: DialEvents;
+  readonly #events: DialerEvents;
   readonly #choose: (last: string | null) => string;
   readonly #fences = new Map<string, number>();
   #current: Connection | null = null;
@@ -26,7 +26,7 @@ export class WorkerLine implements Dialling {
     face: WorkerFace;
     life: Life;
     network: Network;
-    events: DialEvents;
+    events: DialerEvents;
     choose: (last: string | null) => string;
   }) {
     this.#face = given.face;
@@ -36,18 +36,18 @@ export class WorkerLine implements Dialling {
     this.#choose = given.choose;
   }
 
-  dial(hint: DialHint): void {
+  dial(hint: DialTarget): void {
     const scheduler = this.#choose(hint === "same" ? this.#scheduler : null);
     this.#scheduler = scheduler;
     const isCurrent = (): boolean => this.#current === connection;
     const connection: Connection = this.#network.dial(this.#face, this.#life, scheduler, {
       opened: () => {
         stopWaiting();
-        if (isCurrent()) this.#events.opened();
+        if (isCurrent()) this.#events.connectionOpened();
       },
       text: (text) => {
         this.#note(text);
-        if (isCurrent()) this.#events.received(text);
+        if (isCurrent()) this.#events.messageReceived(text);
       },
       ping: () => connection.worker.pong(),
       pong: () => undefined,
@@ -56,7 +56,7 @@ export class WorkerLine implements Dialling {
         stopWaiting();
         if (!isCurrent()) return;
         this.#current = null;
-        this.#events.lost(`the connection was closed (${code} ${reason})`);
+        this.#events.connectionLost(`the connection was closed (${code} ${reason})`);
       },
     });
     const stopWaiting = this.#life.after(openWaitMs, () => connection.worker.terminate());
@@ -67,7 +67,7 @@ export class WorkerLine implements Dialling {
     if (!this.#life.isOver) this.#current?.worker.send(text);
   }
 
-  hangUp(code: number, reason: string): void {
+  closeConnection(code: number, reason: string): void {
     const connection = this.#current;
     if (connection === null) return;
     this.#current = null;
@@ -87,11 +87,11 @@ export class WorkerLine implements Dialling {
     end.close(code, reason);
   }
 
-  buffered(): number {
+  bufferedBytes(): number {
     return this.#current?.worker.out.bufferedBytes ?? 0;
   }
 
-  closed(): Promise<void> {
+  whenClosed(): Promise<void> {
     return this.#closing;
   }
 

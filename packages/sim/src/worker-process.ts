@@ -1,7 +1,7 @@
 // A worker's process: the real worker (link, executor, outbox) on the simulated outside. One object per life; what makes it live, die
 // and live again is worker-machine.ts.
 
-import { createWorker, type LinkSettings, linkDefaults, type Outside, type Worker } from "@astraflow/runtime";
+import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
 import type { Dice } from "./dice.ts";
 import { Troupe } from "./handlers.ts";
 import type { Life } from "./life.ts";
@@ -34,18 +34,18 @@ export interface WorkerProcessOptions {
 
 export class WorkerProcess {
   readonly troupe: Troupe;
-  readonly #worker: Worker;
+  readonly #worker: SessionWorker;
 
   constructor(options: WorkerProcessOptions) {
     const { shape, face, life, timeline, trace, dice, network } = options;
     const rolls = dice.fork("worker");
-    const outside: Outside = {
+    const outside: WorkerEnvironment = {
       now: () => life.clock.mono(),
-      wall: () => life.clock.wall(),
-      roll: () => rolls.roll(),
+      wallClock: () => life.clock.wall(),
+      random: () => rolls.roll(),
       after: (ms, call) => life.after(ms, call),
       // As setImmediate: after all that has arrived by now.
-      soon: (call) => void timeline.after(0, () => life.hear(call)),
+      defer: (call) => void timeline.after(0, () => life.hear(call)),
     };
     let line: WorkerLine | null = null;
     this.troupe = new Troupe({
@@ -66,39 +66,39 @@ export class WorkerProcess {
         boot: face.boot,
         auth: { mode: "token", token: tokenOf(shape.tenant) },
       },
-      offer: {
+      capabilities: {
         maxParallel: shape.slots,
         ...(shape.perNodeLimits !== undefined && { perNodeLimits: shape.perNodeLimits }),
         runtimes: ["node"],
         features: [],
         ...(shape.pool !== null && { pool: shape.pool }),
       },
-      shelf: this.troupe.shelf(shape.nodeTypes),
+      loadedPackages: this.troupe.shelf(shape.nodeTypes),
       workRoot: "/nowhere",
-      outside,
+      environment: outside,
       settings: { ...linkDefaults, ...options.settings },
-      dial: (events) => {
+      createDialer: (events) => {
         line = new WorkerLine({ face, life, network, events, choose: options.choose });
         return line;
       },
       ...(options.drive !== null && { outbox: options.drive.open(life) }),
-      note: (note) => {
+      log: (note) => {
         if (note.event === "outbox-damaged") options.damaged(note.message);
       },
     });
   }
 
   begin(): void {
-    this.#worker.begin();
+    this.#worker.start();
   }
 
   /** Resolves once it has finished what it holds and is gone. */
   async leave(graceMs: number): Promise<void> {
-    this.#worker.leave(graceMs);
+    this.#worker.drain(graceMs);
     await this.#worker.closed;
   }
 
   get phase(): string {
-    return this.#worker.view.phase;
+    return this.#worker.status.phase;
   }
 }
