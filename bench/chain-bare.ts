@@ -6,12 +6,12 @@ import { randomBytes, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import {
-  createGate,
-  createLink,
-  createMetrics,
+  createEngineClient,
+  createMetricsRegistry,
   createSessionDoor,
-  createTokenBook,
-  type Outside,
+  createTokenRegistry,
+  createWorkerAuthenticator,
+  type DoorEnvironment,
   sessionPath,
   tenantGrants,
 } from "@astraflow/doors";
@@ -33,8 +33,8 @@ let left = 0;
 let startedAt = 0;
 let run = "";
 
-const outside: Outside = {
-  clock: { now: () => Date.now(), ticks: () => performance.now() },
+const environment: DoorEnvironment = {
+  clock: { now: () => Date.now(), monotonic: () => performance.now() },
   timers: {
     every(ms, work) {
       const timer = setInterval(work, ms);
@@ -51,11 +51,14 @@ const outside: Outside = {
   },
 };
 
-const link = createLink((items) => void setImmediate(() => link.deliver(items.flatMap(effectsOf))), {
-  report: (problem) => {
-    throw problem;
+const engineClient = createEngineClient(
+  (items) => void setImmediate(() => engineClient.handleEffects(items.flatMap(effectsOf))),
+  {
+    report: (problem) => {
+      throw problem;
+    },
   },
-});
+);
 
 function effectsOf({ ref, command }: Inbound): Effect[] {
   const answer: Effect = { type: "answer", ref, body: bodyOf(command), fault: null };
@@ -116,15 +119,15 @@ function dispatch(before: string | null): Effect {
 
 const key = { kid: "bench", secret: randomBytes(32), madeAt: Date.now() };
 const door = createSessionDoor({
-  link,
-  outside,
-  metrics: createMetrics(),
-  gate: createGate({
-    tokens: createTokenBook([{ token: "dev-token", tenant, user: "bench", grants: tenantGrants }]),
+  engineClient,
+  environment,
+  metrics: createMetricsRegistry(),
+  authenticator: createWorkerAuthenticator({
+    tokens: createTokenRegistry([{ token: "dev-token", tenant, user: "bench", grants: tenantGrants }]),
     keys: { keys: () => [key] },
     audience: "bench",
     sessionTokenMs: 3_600_000,
-    outside,
+    environment,
   }),
 });
 const server = createServer();
@@ -139,5 +142,5 @@ process.on("message", (word) => {
   left = (word as BareAsk).steps;
   run = randomUUID();
   startedAt = performance.now();
-  link.deliver([dispatch(null)]);
+  engineClient.handleEffects([dispatch(null)]);
 });

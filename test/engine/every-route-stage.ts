@@ -2,8 +2,21 @@
 // can be asked about. Each tenant has the same things under ids of its own.
 
 import { createHash } from "node:crypto";
-import { allGrants, createMetrics, createPeople, createRest, createTokens, type Link } from "@astraflow/doors";
-import { cheapCost, createFakeOutside, createManifestNotes, type FakeOutside, manifestOf } from "@astraflow/doors/testing";
+import {
+  allGrants,
+  createMetricsRegistry,
+  createPeople,
+  createRest,
+  createTokenAuthenticator,
+  type EngineClient,
+} from "@astraflow/doors";
+import {
+  cheapPasswordCost,
+  createFakeEnvironment,
+  createManifestRecorder,
+  type FakeEnvironment,
+  sampleManifest,
+} from "@astraflow/doors/testing";
 import type { Permission, RouteName } from "@astraflow/protocol";
 import type { Stage } from "@astraflow/store/testing";
 import { bodyOf, type Things, urlOf } from "./every-route-examples.ts";
@@ -38,7 +51,7 @@ export interface Told {
 
 export interface Town {
   readonly world: Harness;
-  readonly outside: FakeOutside;
+  readonly outside: FakeEnvironment;
   readonly mine: Things;
   readonly theirs: Things;
   /** The example of this route, but for what is said here. */
@@ -52,17 +65,17 @@ const digest = (text: string): string => createHash("sha256").update(text).diges
 
 export async function openTown(stage: Stage): Promise<Town> {
   const world = await new Harness({ store: stage.handle() }).start();
-  const link = linkTo(world);
-  const outside = createFakeOutside();
+  const engineClient = linkTo(world);
+  const environment = createFakeEnvironment();
   const reader = world.store;
   const app = createRest({
-    link,
+    engineClient,
     reader,
-    outside,
+    environment,
     digest,
-    people: createPeople({ link, reader, outside, passwordCost: cheapCost }),
-    authenticate: createTokens(tokens),
-    metrics: createMetrics(),
+    people: createPeople({ engineClient, reader, environment, passwordCost: cheapPasswordCost }),
+    authenticate: createTokenAuthenticator(tokens),
+    metrics: createMetricsRegistry(),
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,
@@ -82,11 +95,11 @@ export async function openTown(stage: Stage): Promise<Town> {
     const isText = answer.body === "" || !String(answer.headers["content-type"]).startsWith("application/json");
     return { status: answer.statusCode, headers: answer.headers, body: isText ? answer.body : JSON.parse(answer.body) };
   };
-  const mine = await furnish(world, link, outside, send, "t1");
-  const theirs = await furnish(world, link, outside, send, "t2");
+  const mine = await furnish(world, engineClient, environment, send, "t1");
+  const theirs = await furnish(world, engineClient, environment, send, "t2");
   return {
     world,
-    outside,
+    outside: environment,
     mine,
     theirs,
     ask(name, { url, ...asked } = {}) {
@@ -135,7 +148,13 @@ async function traceOf({ store }: Harness): Promise<string> {
 type Send = (method: string, url: string, asked: Asked) => Promise<Told>;
 
 /** One of each thing, made the way that a caller makes it. */
-async function furnish(world: Harness, link: Link, outside: FakeOutside, send: Send, tenant: "t1" | "t2"): Promise<Things> {
+async function furnish(
+  world: Harness,
+  engineClient: EngineClient,
+  environment: FakeEnvironment,
+  send: Send,
+  tenant: "t1" | "t2",
+): Promise<Things> {
   const token = `${tenant}-all`;
   const n = tenant === "t1" ? 700 : 800;
   const post = async (url: string, body: unknown, headers: Record<string, string> = {}) => {
@@ -143,10 +162,10 @@ async function furnish(world: Harness, link: Link, outside: FakeOutside, send: S
     if (told.status >= 300) throw new Error(`${url} answered ${told.status} ${JSON.stringify(told.body)}`);
     return told.body;
   };
-  const manifests = createManifestNotes({ link, reader: world.store, digest, outside });
+  const manifests = createManifestRecorder({ engineClient, reader: world.store, digest, environment });
   const name = `pkg-${tenant}`;
-  manifests.noteManifests(tenant, [{ name, version: "1.0.0", manifest: manifestOf(name, "1.0.0") }]);
-  await manifests.settled();
+  manifests.recordManifests(tenant, [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
+  await manifests.whenIdle();
   const workerId = `w-${tenant}`;
   const crew = await world.join(workerId, { tenant, features: ["fence", "cancel", "held", "pkg", "ext"] });
   const workflow = { ...chain(3), id: nodeId(n) };

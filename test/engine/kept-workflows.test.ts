@@ -1,7 +1,7 @@
 // Workflows over REST on the real engine and real stores: that what the doors write is what the engine takes and the stores find again.
 
-import { type Link } from "@astraflow/doors";
-import { createManifestNotes, manifestOf, openWorkflowBench, type WorkflowBench } from "@astraflow/doors/testing";
+import { type EngineClient } from "@astraflow/doors";
+import { createManifestRecorder, openWorkflowFixture, sampleManifest, type WorkflowFixture } from "@astraflow/doors/testing";
 import type { Reader } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
 import {
@@ -32,14 +32,14 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-async function open(stage: Stage): Promise<{ bench: WorkflowBench; link: Link; reader: Reader; world: Harness }> {
+async function open(stage: Stage): Promise<{ bench: WorkflowFixture; link: EngineClient; reader: Reader; world: Harness }> {
   const world = await new Harness({ store: stage.handle() }).start();
   ends.push(
     () => stage.close(),
     () => world.engine.stop(),
   );
-  const link = linkTo(world);
-  return { bench: openWorkflowBench({ link, reader: world.store }), link, reader: world.store, world };
+  const engineClient = linkTo(world);
+  return { bench: openWorkflowFixture({ engineClient, reader: world.store }), link: engineClient, reader: world.store, world };
 }
 
 const stages: readonly [string, () => Promise<Stage>][] = [
@@ -52,42 +52,52 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
   it("[A28] [A37] [A40] are saved, edited by two, published, compared and rolled back", async () => {
     const { bench } = await open(await stageOf());
     const patch = (base: number, label: string, n: number, as = "ann") =>
-      bench.ask("editDraft", {
+      bench.callRoute("editDraft", {
         as,
         params: at,
         body: { base, edits: [{ op: "setNode", id: nodeId(n), path: "/label", value: label }] },
       });
 
-    expect((await bench.ask("saveWorkflow", { body: chain })).body).toEqual({ workflowId: chain.id, revision: 1 });
+    expect((await bench.callRoute("saveWorkflow", { body: chain })).body).toEqual({ workflowId: chain.id, revision: 1 });
     const told = await Promise.all([patch(1, "a", 0), patch(1, "b", 1, "eve"), patch(1, "c", 2)]);
     expect(told.map(({ status }) => status)).toEqual([200, 200, 200]);
     expect(await patch(1, "z", 0)).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
-    const first = await bench.ask("publishVersion", { params: at, headers: key("one") });
+    const first = await bench.callRoute("publishVersion", { params: at, headers: key("one") });
     expect(first).toMatchObject({ status: 201, body: { version: 1, revision: 4 } });
     await patch(4, "later", 0);
-    expect((await bench.ask("publishVersion", { params: at, headers: key("one") })).body).toEqual(first.body);
-    expect((await bench.ask("diffWorkflow", { params: at })).body.edits).toEqual([
+    expect((await bench.callRoute("publishVersion", { params: at, headers: key("one") })).body).toEqual(first.body);
+    expect((await bench.callRoute("diffWorkflow", { params: at })).body.edits).toEqual([
       { op: "setNode", id: nodeId(0), path: "/label", value: "later" },
     ]);
-    expect((await bench.ask("rollbackWorkflow", { params: at, body: { version: 1 } })).body.revision).toBe(6);
-    const { body } = await bench.ask("getDraft", { params: at });
+    expect((await bench.callRoute("rollbackWorkflow", { params: at, body: { version: 1 } })).body.revision).toBe(6);
+    const { body } = await bench.callRoute("getDraft", { params: at });
     expect((body.workflow as Workflow).nodes.map((node) => node.label)).toEqual(["a", "b", "c"]);
     expect(body.isPublished).toBe(true);
   });
 
   it("[A376] their runs name the version as it was published, whatever the catalogue adds to what runs", async () => {
-    const { bench, link, reader } = await open(await stageOf());
-    const notes = createManifestNotes({ link, reader, digest: (text) => text, outside: bench.outside });
-    await bench.ask("saveWorkflow", { body: chain });
-    const { versionHash } = (await bench.ask("publishVersion", { params: at })).body;
-    notes.noteManifests("default", [{ name: "test", version: "1.0.0", manifest: manifestOf("test", "1.0.0") }]);
-    await notes.settled();
+    const { bench, link: engineClient, reader } = await open(await stageOf());
+    const manifestRecorder = createManifestRecorder({
+      engineClient,
+      reader,
+      digest: (text) => text,
+      environment: bench.environment,
+    });
+    await bench.callRoute("saveWorkflow", { body: chain });
+    const { versionHash } = (await bench.callRoute("publishVersion", { params: at })).body;
+    manifestRecorder.recordManifests("default", [{ name: "test", version: "1.0.0", manifest: sampleManifest("test", "1.0.0") }]);
+    await manifestRecorder.whenIdle();
     const start = async (body: object) =>
-      (await bench.ask("getRun", { as: "wes", params: { runId: (await bench.ask("startRun", { body })).body.runId } })).body;
+      (
+        await bench.callRoute("getRun", {
+          as: "wes",
+          params: { runId: (await bench.callRoute("startRun", { body })).body.runId },
+        })
+      ).body;
 
     const run = await start({ workflowId: chain.id, version: 1, clientId: "c" });
     const draft = await start({ workflowId: chain.id, version: "draft", clientId: "c" });
-    const shown = (await bench.ask("getVersion", { params: { ...at, version: "1" } })).body;
+    const shown = (await bench.callRoute("getVersion", { params: { ...at, version: "1" } })).body;
 
     expect(run).toMatchObject({ version: 1, versionHash });
     expect(shown.versionHash).toBe(versionHash);
@@ -98,53 +108,62 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
     const { bench } = await open(await stageOf());
     for (let n = 0; n < 5; n += 1) {
       const metadata = { name: `workflow number ${n}`, tags: [n % 2 === 0 ? "even" : "odd"] };
-      await bench.ask("saveWorkflow", { as: n === 4 ? "bob" : "ann", body: { ...chain, id: nodeId(100 + n), metadata } });
-      bench.outside.advance(5);
+      await bench.callRoute("saveWorkflow", { as: n === 4 ? "bob" : "ann", body: { ...chain, id: nodeId(100 + n), metadata } });
+      bench.environment.advance(5);
     }
-    await bench.ask("deleteWorkflow", { params: { workflowId: nodeId(102) } });
+    await bench.callRoute("deleteWorkflow", { params: { workflowId: nodeId(102) } });
     const names = async (as: string, query: Record<string, string> = {}) =>
-      (await bench.ask("listWorkflows", { as, query })).body.items.map((one: Workflow) => one.metadata.name.slice(-1)).join("");
+      (await bench.callRoute("listWorkflows", { as, query })).body.items
+        .map((one: Workflow) => one.metadata.name.slice(-1))
+        .join("");
 
     expect(await names("ann")).toBe("310");
     expect(await names("eve")).toBe("4310");
     expect(await names("eve", { search: "EVEN work" })).toBe("40");
-    const page = await bench.ask("listWorkflows", { as: "eve", query: { limit: "3" } });
+    const page = await bench.callRoute("listWorkflows", { as: "eve", query: { limit: "3" } });
     expect(await names("eve", { limit: "3", cursor: page.body.nextCursor })).toBe("0");
-    expect(await bench.ask("listWorkflows", { query: { cursor: Buffer.from("[1]").toString("base64url") } })).toMatchObject({
-      status: 400,
-      body: { error: "E.REQUEST.INVALID" },
-    });
+    expect(await bench.callRoute("listWorkflows", { query: { cursor: Buffer.from("[1]").toString("base64url") } })).toMatchObject(
+      {
+        status: 400,
+        body: { error: "E.REQUEST.INVALID" },
+      },
+    );
   });
 
   it("[A46] [A48] [A51] are exported, taken in, published as packages and cloned, each once under its key", async () => {
     const { bench, world } = await open(await stageOf());
-    await bench.ask("saveWorkflow", { body: chain });
-    await bench.ask("publishVersion", { params: at });
-    const { body: file } = await bench.ask("exportWorkflow", { params: at });
-    const taken = await bench.ask("importWorkflow", { body: file, query: { ids: "renew" }, headers: key("in") });
-    const again = await bench.ask("importWorkflow", { body: file, query: { ids: "renew" }, headers: key("in") });
+    await bench.callRoute("saveWorkflow", { body: chain });
+    await bench.callRoute("publishVersion", { params: at });
+    const { body: file } = await bench.callRoute("exportWorkflow", { params: at });
+    const taken = await bench.callRoute("importWorkflow", { body: file, query: { ids: "renew" }, headers: key("in") });
+    const again = await bench.callRoute("importWorkflow", { body: file, query: { ids: "renew" }, headers: key("in") });
     expect([taken.status, again.body]).toEqual([201, taken.body]);
-    expect(await bench.ask("importWorkflow", { body: file })).toMatchObject({ status: 409, body: { error: "E.CONFLICT" } });
+    expect(await bench.callRoute("importWorkflow", { body: file })).toMatchObject({ status: 409, body: { error: "E.CONFLICT" } });
 
     const publish = { params: at, body: { version: "1.0.0", visibility: "public" } };
-    const { body } = await bench.ask("publishWorkflow", publish);
-    expect(await bench.ask("publishWorkflow", publish)).toMatchObject({ status: 409, body: { error: "E.VERSION.EXISTS" } });
+    const { body } = await bench.callRoute("publishWorkflow", publish);
+    expect(await bench.callRoute("publishWorkflow", publish)).toMatchObject({ status: 409, body: { error: "E.VERSION.EXISTS" } });
     const clone = () =>
-      bench.ask("cloneWorkflowPackage", { as: "bob", params: { packageId: body.packageId }, headers: key("c") });
+      bench.callRoute("cloneWorkflowPackage", { as: "bob", params: { packageId: body.packageId }, headers: key("c") });
     const cloned = await clone();
     expect((await clone()).body).toEqual(cloned.body);
-    expect((await bench.ask("listWorkflows", { as: "bob" })).body.items).toHaveLength(1);
+    expect((await bench.callRoute("listWorkflows", { as: "bob" })).body.items).toHaveLength(1);
     expect(await world.facts("default")).toContain("audit.workflow.clone");
   });
 
   it("[A52] [A53] [A34] are checked against the manifests that workers brought", async () => {
-    const { bench, link, reader } = await open(await stageOf());
-    const notes = createManifestNotes({ link, reader, digest: (text) => text, outside: bench.outside });
-    notes.noteManifests("default", [{ name: "test", version: "1.0.0", manifest: manifestOf("test", "1.0.0") }]);
-    await notes.settled();
+    const { bench, link: engineClient, reader } = await open(await stageOf());
+    const manifestRecorder = createManifestRecorder({
+      engineClient,
+      reader,
+      digest: (text) => text,
+      environment: bench.environment,
+    });
+    manifestRecorder.recordManifests("default", [{ name: "test", version: "1.0.0", manifest: sampleManifest("test", "1.0.0") }]);
+    await manifestRecorder.whenIdle();
 
-    expect((await bench.ask("listPackages")).body.items).toMatchObject([{ name: "test", versions: ["1.0.0"] }]);
-    const told = await bench.ask("saveWorkflow", { body: chain });
+    expect((await bench.callRoute("listPackages")).body.items).toMatchObject([{ name: "test", versions: ["1.0.0"] }]);
+    const told = await bench.callRoute("saveWorkflow", { body: chain });
     expect(told).toMatchObject({
       status: 400,
       body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/type" } },

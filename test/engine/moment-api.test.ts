@@ -1,12 +1,12 @@
 // Runs as they were, ledgers, logs and artifacts over REST on the real engine.
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import { memoryCluster } from "@astraflow/store";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Crew, chain, graph, Harness, nodeId, type Options } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([
+const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
   { token: "mallory", tenant: "other", user: "mal", grants: ["read", "edit", "view", "operate"] },
 ]);
@@ -19,9 +19,13 @@ afterEach(async () => {
 async function open(options: Options = {}) {
   const world = await new Harness(options).start();
   ends.push(() => world.engine.stop());
-  const bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
-  const get = (name: Parameters<typeof bench.ask>[0], runId: string, query: Record<string, string> = {}, more: object = {}) =>
-    bench.ask(name, { params: { runId, ...more }, query });
+  const bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
+  const get = (
+    name: Parameters<typeof bench.callRoute>[0],
+    runId: string,
+    query: Record<string, string> = {},
+    more: object = {},
+  ) => bench.callRoute(name, { params: { runId, ...more }, query });
   return { world, bench, get };
 }
 
@@ -96,17 +100,17 @@ describe("a run as it was", () => {
     expect((await get("getRun", run, { at: String(asOf) })).status).toBe(200);
     expect((await get("getRunLedger", run)).status).toBe(200);
     cluster.trim("t1", born);
-    const fresh = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+    const fresh = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
     for (const at of [born - 1, asOf]) {
-      const { status, body } = await fresh.ask("getRun", { params: { runId: run }, query: { at: String(at) } });
+      const { status, body } = await fresh.callRoute("getRun", { params: { runId: run }, query: { at: String(at) } });
       expect([status, body.error]).toEqual([410, "E.CURSOR.EXPIRED"]);
     }
-    expect((await fresh.ask("getRunLedger", { params: { runId: run } })).body.error).toBe("E.CURSOR.EXPIRED");
-    expect((await fresh.ask("getLedger")).body).toMatchObject({ error: "E.CURSOR.EXPIRED", details: { floor: born } });
+    expect((await fresh.callRoute("getRunLedger", { params: { runId: run } })).body.error).toBe("E.CURSOR.EXPIRED");
+    expect((await fresh.callRoute("getLedger")).body).toMatchObject({ error: "E.CURSOR.EXPIRED", details: { floor: born } });
     cluster.trim("t1", asOf);
-    expect((await fresh.ask("getRun", { params: { runId: run }, query: { at: String(asOf) } })).status).toBe(410);
-    const foreign = await bench.ask("getRun", { as: "mallory", params: { runId: run }, query: { at: "1" } });
-    const missing = await bench.ask("getRun", { as: "mallory", params: { runId: "nobody" }, query: { at: "1" } });
+    expect((await fresh.callRoute("getRun", { params: { runId: run }, query: { at: String(asOf) } })).status).toBe(410);
+    const foreign = await bench.callRoute("getRun", { as: "mallory", params: { runId: run }, query: { at: "1" } });
+    const missing = await bench.callRoute("getRun", { as: "mallory", params: { runId: "nobody" }, query: { at: "1" } });
     expect(foreign.body.message.replace(run, "nobody")).toBe(missing.body.message);
   });
 
@@ -254,12 +258,12 @@ describe("the ledger", () => {
       await worker.done({ out: 1 });
       await worker.done({ out: 2 });
     }
-    const whole = (await bench.ask("getLedger")).body;
+    const whole = (await bench.callRoute("getLedger")).body;
 
     const sums: Record<string, number> = {};
     let after: number | null = 0;
     while (after !== null) {
-      const { body } = await bench.ask("getLedger", { query: { after: String(after), limit: "7" } });
+      const { body } = await bench.callRoute("getLedger", { query: { after: String(after), limit: "7" } });
       expect(body.from).toBe(after + 1);
       expect(body.to - after).toBeLessThanOrEqual(7);
       for (const [name, figure] of Object.entries(body.figures)) sums[name] = (sums[name] ?? 0) + Number(figure);
@@ -269,8 +273,8 @@ describe("the ledger", () => {
     expect(whole).toMatchObject({ figures: { accepted: 6, finished: 6, open: 0, lost: 0, twice: 0 }, next: null });
     expect(sums).toEqual(whole.figures);
     for (const query of [{ limit: "0" }, { limit: "10001" }, { after: String(whole.asOf + 1) }] as Record<string, string>[])
-      expect((await bench.ask("getLedger", { query })).body.error).toBe("E.REQUEST.INVALID");
-    expect((await bench.ask("getLedger", { as: "mallory" })).body.figures.accepted).toBe(0);
+      expect((await bench.callRoute("getLedger", { query })).body.error).toBe("E.REQUEST.INVALID");
+    expect((await bench.callRoute("getLedger", { as: "mallory" })).body.figures.accepted).toBe(0);
   });
 });
 
@@ -341,7 +345,7 @@ describe("artifacts of a run", () => {
     const before = (await get("getRun", run)).body;
     await leave("late", world.now + 3_600_000);
     await world.advance(1_001);
-    bench.outside.clock.now = () => world.now;
+    bench.environment.clock.now = () => world.now;
 
     const { artifacts } = (await get("getRun", run)).body;
     const listed = async (query: Record<string, string>) =>

@@ -1,12 +1,12 @@
 // Looks at runs as they go on over REST, and afterwards asks for each look again, as the run was then.
 
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench, type WorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture, type WorkflowFixture } from "@astraflow/doors/testing";
 import { foldRun, type Run, type RunNodeStatus } from "@astraflow/protocol";
 import type { Harness } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["view"] }]);
+const tokens = createTokenAuthenticator([{ token: "ann", tenant: "t1", user: "ann", grants: ["view"] }]);
 export const over = ["succeeded", "failed", "cancelled"];
 
 /** What only the row of a node that has ended tells of a moment. */
@@ -38,17 +38,17 @@ const parsed = (text: string | null): unknown => (text === null ? null : JSON.pa
 
 export class Watch {
   readonly #world: Harness;
-  readonly #bench: WorkflowBench;
+  readonly #bench: WorkflowFixture;
   readonly #looks: Run[] = [];
 
   constructor(world: Harness) {
     this.#world = world;
-    this.#bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+    this.#bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
   }
 
   /** Its status as the detail says it. */
   async look(runId: string): Promise<string> {
-    const { body } = await this.#bench.ask("getRun", { as: "ann", params: { runId } });
+    const { body } = await this.#bench.callRoute("getRun", { as: "ann", params: { runId } });
     this.#looks.push(body);
     return body.status;
   }
@@ -57,7 +57,7 @@ export class Watch {
   async again(): Promise<{ seen: object[]; shown: object[] }> {
     const shown: object[] = [];
     for (const { runId, asOf } of this.#looks) {
-      const { body } = await this.#bench.ask("getRun", { as: "ann", params: { runId }, query: { at: String(asOf) } });
+      const { body } = await this.#bench.callRoute("getRun", { as: "ann", params: { runId }, query: { at: String(asOf) } });
       shown.push(bare(body));
     }
     return { seen: this.#looks.map(bare), shown };

@@ -1,14 +1,14 @@
 // Orders over REST on the real engine that are refused, asked for twice, or read back: what the audit, the log and the routes say of them.
 
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { chain, graph, Harness, nodeId } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([
+const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
   { token: "eve", tenant: "t1", user: "eve", grants: ["admin"] },
   { token: "mallory", tenant: "t2", user: "mal", grants: ["read", "edit", "view", "operate", "admin"] },
@@ -32,9 +32,9 @@ describe.each(stages)("orders on %s", (_name, make) => {
       await world.engine.stop();
       await stage.close();
     });
-    const bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+    const bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
     const start = async (workflow: object): Promise<string> => {
-      const { body } = await bench.ask("startRun", { body: { workflow, clientId: "c" } });
+      const { body } = await bench.callRoute("startRun", { body: { workflow, clientId: "c" } });
       await world.settle();
       return body.runId;
     };
@@ -55,9 +55,9 @@ describe.each(stages)("orders on %s", (_name, make) => {
     await world.join("w");
     const run = await start(chain(2));
 
-    const retry = await bench.ask("retryRun", { ...params(run), body: { reason: "again" } });
-    const replay = await bench.ask("replayRun", { ...params(run), body: { from: nodeId(77) } });
-    const rebind = await bench.ask("rebindRun", { ...params(run), body: { worker: "nobody", mode: "drain" } });
+    const retry = await bench.callRoute("retryRun", { ...params(run), body: { reason: "again" } });
+    const replay = await bench.callRoute("replayRun", { ...params(run), body: { from: nodeId(77) } });
+    const rebind = await bench.callRoute("rebindRun", { ...params(run), body: { worker: "nobody", mode: "drain" } });
 
     expect([retry.body.error, replay.body.error, rebind.body.error]).toEqual(["E.RUN.ACTIVE", "E.NOT_FOUND", "E.NOT_FOUND"]);
     const words = { subject: `run/${run}`, target: run, targetType: "run", by: "ann", corr: expect.any(String) };
@@ -66,7 +66,7 @@ describe.each(stages)("orders on %s", (_name, make) => {
       { ...words, action: "run.replay", outcome: "E.NOT_FOUND", from: nodeId(77) },
       { ...words, action: "run.rebind", outcome: "E.NOT_FOUND", node: null, worker: "nobody", mode: "drain" },
     ]);
-    const { body } = await bench.ask("listAudit", { as: "eve", query: { action: "run.retry" } });
+    const { body } = await bench.callRoute("listAudit", { as: "eve", query: { action: "run.retry" } });
     expect(body.items).toMatchObject([{ actorId: "ann", targetId: run, metadata: { outcome: "E.RUN.ACTIVE" } }]);
   });
 
@@ -80,13 +80,13 @@ describe.each(stages)("orders on %s", (_name, make) => {
 
     const told = [];
     for (const runId of [run, "none"]) {
-      told.push(await bench.ask("retryRun", { ...one, ...params(runId) }));
-      told.push(await bench.ask("replayRun", { as: "mallory", body: {}, ...params(runId) }));
-      told.push(await bench.ask("rebindRun", { as: "mallory", body: { worker: "w" }, ...params(runId) }));
+      told.push(await bench.callRoute("retryRun", { ...one, ...params(runId) }));
+      told.push(await bench.callRoute("replayRun", { as: "mallory", body: {}, ...params(runId) }));
+      told.push(await bench.callRoute("rebindRun", { as: "mallory", body: { worker: "w" }, ...params(runId) }));
     }
     for (const name of ["requeueDeadLetter", "dismissDeadLetter"] as const)
-      told.push(await bench.ask(name, { ...one, params: { taskId: task } }));
-    told.push(await bench.ask("requeueDeadLetter", { params: { taskId: "none.0" } }));
+      told.push(await bench.callRoute(name, { ...one, params: { taskId: task } }));
+    told.push(await bench.callRoute("requeueDeadLetter", { params: { taskId: "none.0" } }));
 
     expect(new Set(told.map(({ status }) => status))).toEqual(new Set([404]));
     expect([await refused(), await refused("t2")]).toEqual([[], []]);
@@ -103,11 +103,11 @@ describe.each(stages)("orders on %s", (_name, make) => {
       await world.settle();
     }
     const [left = "", taken = ""] = letters;
-    await bench.ask("dismissDeadLetter", { params: { taskId: left } });
-    await bench.ask("requeueDeadLetter", { params: { taskId: taken } });
+    await bench.callRoute("dismissDeadLetter", { params: { taskId: left } });
+    await bench.callRoute("requeueDeadLetter", { params: { taskId: taken } });
 
-    const requeue = await bench.ask("requeueDeadLetter", { params: { taskId: left }, body: { reason: "after all" } });
-    const dismiss = await bench.ask("dismissDeadLetter", { params: { taskId: taken } });
+    const requeue = await bench.callRoute("requeueDeadLetter", { params: { taskId: left }, body: { reason: "after all" } });
+    const dismiss = await bench.callRoute("dismissDeadLetter", { params: { taskId: taken } });
 
     expect([requeue.body.error, dismiss.body.error]).toEqual(["E.CONFLICT", "E.CONFLICT"]);
     const words = { targetType: "task", outcome: "E.CONFLICT", by: "ann", corr: expect.any(String) };
@@ -123,23 +123,23 @@ describe.each(stages)("orders on %s", (_name, make) => {
     const asked = { params: { workerId: "w" }, headers: { "idempotency-key": "k1" } };
     await world.join("w");
 
-    const first = await bench.ask("kickWorker", asked);
+    const first = await bench.callRoute("kickWorker", asked);
     await world.join("w", { boot: "boot-2" });
-    const again = await bench.ask("kickWorker", asked);
+    const again = await bench.callRoute("kickWorker", asked);
 
     expect(again.headers["idempotent-replayed"]).toBe("true");
     expect(again.body).toEqual(first.body);
     expect((await world.workerRow("t1/w")).phase).toBe("online");
     expect(await world.told("t1/w", "worker.kicked")).toHaveLength(1);
     for (const name of ["drainWorker", "undrainWorker"] as const) {
-      const { commandId } = (await bench.ask(name, { params: { workerId: "w" } })).body;
-      expect((await bench.ask("getCommand", { params: { commandId } })).body).toMatchObject({
+      const { commandId } = (await bench.callRoute(name, { params: { workerId: "w" } })).body;
+      expect((await bench.callRoute("getCommand", { params: { commandId } })).body).toMatchObject({
         type: name.slice(0, -"Worker".length),
         status: "acked",
         workerId: "w",
         finishedAt: expect.any(String),
       });
-      expect((await bench.ask("getCommand", { as: "mallory", params: { commandId } })).status).toBe(404);
+      expect((await bench.callRoute("getCommand", { as: "mallory", params: { commandId } })).status).toBe(404);
     }
   });
 
@@ -150,12 +150,12 @@ describe.each(stages)("orders on %s", (_name, make) => {
     await world.join("bare", { packages: [] });
     await world.join("heir");
     const order = async (queue: string) =>
-      (await bench.ask("commandWorker", { params: { workerName: "w" }, body: { type: "rebind", queue } })).body.commandId;
+      (await bench.callRoute("commandWorker", { params: { workerName: "w" }, body: { type: "rebind", queue } })).body.commandId;
 
     const good = await order("worker.heir");
     const bad = await order("worker.bare");
 
-    const shown = async (commandId: string) => (await bench.ask("getCommand", { params: { commandId } })).body;
+    const shown = async (commandId: string) => (await bench.callRoute("getCommand", { params: { commandId } })).body;
     expect(await shown(good)).toMatchObject({ type: "rebind", status: "acked", result: { attempts: 1 } });
     expect(await shown(bad)).toMatchObject({
       status: "failed",
@@ -176,8 +176,8 @@ describe.each(stages)("orders on %s", (_name, make) => {
     const run = await start(chain(2));
     const skip = { params: { runId: run, nodeId: nodeId(0) }, headers: { "idempotency-key": "k1" } };
 
-    const one = await bench.ask("skipNode", skip);
-    const two = await bench.ask("skipNode", skip);
+    const one = await bench.callRoute("skipNode", skip);
+    const two = await bench.callRoute("skipNode", skip);
 
     expect([one.headers["idempotent-replayed"], two.headers["idempotent-replayed"]]).toEqual([undefined, "true"]);
     expect(two.body).toEqual(one.body);
@@ -199,9 +199,9 @@ describe.each(stages)("orders on %s", (_name, make) => {
       audit: { action: "run.bulk.cancel", targetType: "bulk", target: "b1" },
     });
 
-    const status = async () => (await bench.ask("getBulk", { params: { bulkId: "b1" } })).body?.status;
+    const status = async () => (await bench.callRoute("getBulk", { params: { bulkId: "b1" } })).body?.status;
     for (let looks = 0; looks < 8 && (await status()) === "running"; looks++) {
-      bench.outside.advance(5_000);
+      bench.environment.advance(5_000);
       for (let ticks = 0; ticks < 20; ticks++) await new Promise((resolve) => setImmediate(resolve));
     }
 
@@ -211,7 +211,7 @@ describe.each(stages)("orders on %s", (_name, make) => {
     expect(await status()).toBe("done");
     stage.advance(2);
     await world.settle();
-    expect((await bench.ask("getBulk", { params: { bulkId: "b1" } })).status).toBe(404);
+    expect((await bench.callRoute("getBulk", { params: { bulkId: "b1" } })).status).toBe(404);
   });
 
   it("[A268] [A375] a task that waits for a concurrency key names up to five who hold it, and counts the others", async () => {
@@ -222,7 +222,7 @@ describe.each(stages)("orders on %s", (_name, make) => {
     for (let n = 0; n < 7; n++) holders.push(await start(keyed(7)));
     const waiter = await start(keyed(7));
 
-    const { body } = await bench.ask("getPlacement", { params: { runId: waiter, nodeId: nodeId(0) } });
+    const { body } = await bench.callRoute("getPlacement", { params: { runId: waiter, nodeId: nodeId(0) } });
 
     const [reason] = body.reasons;
     expect(reason).toMatchObject({ code: "key", facts: { key: "press", limit: 7, held: 7 } });

@@ -1,8 +1,8 @@
 // Attacks on the REST door that a table of routes does not know: pages that end early, lines without an end, keys that come again after the world
 // has moved on, cursors of another log. The real engine and stores, without HTTP.
 
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Reader } from "@astraflow/engine";
 import { limits, type Workflow } from "@astraflow/protocol";
 import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
@@ -11,7 +11,7 @@ import { flow, row } from "./flow-graph.ts";
 import { chain, graph, Harness, nodeId } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([
+const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
   { token: "mallory", tenant: "other", user: "mal", grants: ["read", "edit", "view", "operate"] },
 ]);
@@ -24,10 +24,10 @@ async function open(stage?: Stage, readerOf: (reader: Reader) => Reader = (reade
   const world = await new Harness(stage === undefined ? {} : { store: stage.handle() }).start();
   if (stage !== undefined) ends.push(() => stage.close());
   ends.push(() => world.engine.stop());
-  const link = linkTo(world);
-  const bench = openWorkflowBench({ link, reader: readerOf(world.store), authenticate: tokens });
+  const engineClient = linkTo(world);
+  const bench = openWorkflowFixture({ engineClient, reader: readerOf(world.store), authenticate: tokens });
   const start = async (workflow: object, more: object = {}, headers: Record<string, string> = {}) => {
-    const told = await bench.ask("startRun", { body: { workflow, clientId: "c", ...more }, headers });
+    const told = await bench.callRoute("startRun", { body: { workflow, clientId: "c", ...more }, headers });
     await world.settle();
     return told;
   };
@@ -61,7 +61,7 @@ describe("lists", () => {
     let cursor: string | null = "";
     for (let pages = 0; cursor !== null && pages < 50; pages++) {
       const query = { status: "succeeded,failed", limit: "2", ...(cursor !== "" && { cursor }) };
-      const { body } = await bench.ask("listRuns", { query });
+      const { body } = await bench.callRoute("listRuns", { query });
       found.push(...body.items.map((run: { runId: string }) => run.runId));
       cursor = body.nextCursor;
     }
@@ -77,7 +77,7 @@ describe("lists", () => {
     const named = (name: string) => start({ ...chain(1), metadata: { name } });
     await named('plain "quoted" AND words');
     await named("😀 héllo *star*");
-    const found = async (q: string) => (await bench.ask("listRuns", { query: { q } })).body.items?.length;
+    const found = async (q: string) => (await bench.callRoute("listRuns", { query: { q } })).body.items?.length;
 
     for (const q of [
       '"',
@@ -107,12 +107,12 @@ describe("lists", () => {
       expect([q, await found(q)]).toEqual([q, expect.any(Number)]);
     expect(await found("PLAIN and")).toBe(1);
     expect(await found("h\u00e9llo")).toBe(1);
-    expect((await bench.ask("listRuns", { query: { q: "a\u0000b" } })).body.error).toBe("E.REQUEST.INVALID");
+    expect((await bench.callRoute("listRuns", { query: { q: "a\u0000b" } })).body.error).toBe("E.REQUEST.INVALID");
   });
 
   it("[A224] odd instants are refused or mean what they say", async () => {
     const { bench } = await open();
-    const status = async (since: string) => (await bench.ask("listRuns", { query: { since } })).status;
+    const status = async (since: string) => (await bench.callRoute("listRuns", { query: { since } })).status;
 
     for (const fine of ["2026-01-31", "2026-01-31T12:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"])
       expect(await status(fine)).toBe(200);
@@ -129,7 +129,8 @@ describe("what was printed", () => {
     const { task, fence } = worker.last;
     const about = { tenant: "t1", worker: "t1/w", session: worker.session, task, fence };
     const say = (chunks: object[]) => world.ask({ type: "task.feedback", ...about, data: { chunks } });
-    const read = async (query: Record<string, string>) => (await bench.ask("getRunLogs", { params: { runId }, query })).body;
+    const read = async (query: Record<string, string>) =>
+      (await bench.callRoute("getRunLogs", { params: { runId }, query })).body;
     /** All pages, one after the other. */
     const readAll = async (query: Record<string, string>) => {
       const items: { line: number; text: string; channel: string }[] = [];
@@ -191,10 +192,10 @@ describe("keys that come again", () => {
     const { world, bench, start } = await open();
     const worker = await world.join("w");
     const four = chain(4) as unknown as Workflow;
-    await bench.ask("saveWorkflow", { body: four });
-    const latest = () => bench.ask("startRun", { body: { workflowId: four.id, clientId: "c" }, headers: key("a") });
+    await bench.callRoute("saveWorkflow", { body: four });
+    const latest = () => bench.callRoute("startRun", { body: { workflowId: four.id, clientId: "c" }, headers: key("a") });
     const first = await latest();
-    await bench.ask("publishVersion", { params: { workflowId: four.id } });
+    await bench.callRoute("publishVersion", { params: { workflowId: four.id } });
     expect((await latest()).body.runId).toBe(first.body.runId);
 
     await world.settle();
@@ -210,7 +211,7 @@ describe("keys that come again", () => {
     const { world, bench, start } = await open();
     const worker = await world.join("w");
     const { runId } = (await start(chain(2))).body;
-    const retry = (word: string) => bench.ask("retryNode", { params: { runId, nodeId: nodeId(0) }, headers: key(word) });
+    const retry = (word: string) => bench.callRoute("retryNode", { params: { runId, nodeId: nodeId(0) }, headers: key(word) });
     const first = await retry("a");
     await world.settle();
     const { fence } = worker.last;
@@ -222,7 +223,7 @@ describe("keys that come again", () => {
     const anew = (await retry("b")).body.newRun.runId;
     expect((await retry("b")).body.newRun.runId).toBe(anew);
     expect((await retry("a")).body).toEqual(first.body);
-    expect((await bench.ask("skipNode", { params: { runId, nodeId: nodeId(0) }, headers: key("a") })).body.error).toBe(
+    expect((await bench.callRoute("skipNode", { params: { runId, nodeId: nodeId(0) }, headers: key("a") })).body.error).toBe(
       "E.IDEMPOTENCY.MISMATCH",
     );
   });
@@ -233,11 +234,11 @@ describe("keys that come again", () => {
     await start(chain(2));
     const params = { taskId: worker.last.task };
     await worker.error("E.RUNNER.FAILURE");
-    const told = await Promise.all(Array.from({ length: 5 }, () => bench.ask("requeueDeadLetter", { params })));
+    const told = await Promise.all(Array.from({ length: 5 }, () => bench.callRoute("requeueDeadLetter", { params })));
 
     const runs = new Set(told.filter(({ status }) => status === 202).map(({ body }) => body.runId));
     expect(runs.size).toBe(1);
-    expect((await bench.ask("requeueDeadLetter", { params })).body.runId).toBe([...runs][0]);
+    expect((await bench.callRoute("requeueDeadLetter", { params })).body.runId).toBe([...runs][0]);
     expect((await world.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(2);
   });
 });
@@ -256,16 +257,18 @@ describe("a node inside a container", () => {
     await worker.done({ out: 1 });
     const inner = worker.last;
     await worker.error("E.RUNNER.FAILURE");
-    const { nodes } = (await bench.ask("getRun", { params: { runId } })).body;
+    const { nodes } = (await bench.callRoute("getRun", { params: { runId } })).body;
     expect(inner.task).toContain("*0/");
 
-    const taken = await bench.ask("requeueDeadLetter", { params: { taskId: inner.task } });
+    const taken = await bench.callRoute("requeueDeadLetter", { params: { taskId: inner.task } });
     expect(taken).toMatchObject({ status: 202 });
-    const again = (await bench.ask("getRun", { params: { runId: taken.body.runId } })).body;
+    const again = (await bench.callRoute("getRun", { params: { runId: taken.body.runId } })).body;
     expect(again.nodes[0]).toMatchObject({ nodeId: nodes[0].nodeId, why: "reuse" });
     for (const name of [inner.task, inner.task.slice(runId.length + 1), inner.node])
-      expect((await bench.ask("retryNode", { params: { runId, nodeId: name } })).body.newRun?.runId).toEqual(expect.any(String));
-    expect((await bench.ask("retryNode", { params: { runId, nodeId: "1*0/9" } })).status).toBe(404);
+      expect((await bench.callRoute("retryNode", { params: { runId, nodeId: name } })).body.newRun?.runId).toEqual(
+        expect.any(String),
+      );
+    expect((await bench.callRoute("retryNode", { params: { runId, nodeId: "1*0/9" } })).status).toBe(404);
   });
 });
 
@@ -286,7 +289,7 @@ describe("starts that are too much", () => {
 
     const odd = await start(chain(2), { pins: { nobody: {} } });
     expect(odd).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", message: expect.stringContaining("nobody") } });
-    const theirs = await bench.ask("startRun", { as: "mallory", body: { workflow: chain(2), clientId: "c", reuse: mine } });
+    const theirs = await bench.callRoute("startRun", { as: "mallory", body: { workflow: chain(2), clientId: "c", reuse: mine } });
     expect(theirs).toMatchObject({ status: 404, body: { error: "E.NOT_FOUND", message: `there is no run ${mine}` } });
     const other = await start(graph([{ type: "test.other" }, {}], [[0, 1]]), { reuse: mine, from: nodeId(1) });
     expect(other).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID" } });

@@ -1,13 +1,15 @@
 // Runs started anew over REST on the real engine: rehearsed, and many at once. What a single retry or replay does is in runs-api.test.ts.
 
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { chain, Harness, nodeId } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] }]);
+const tokens = createTokenAuthenticator([
+  { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
+]);
 
 const ends: (() => Promise<void>)[] = [];
 afterEach(async () => {
@@ -19,10 +21,10 @@ const two = chain(2) as unknown as Workflow;
 async function open() {
   const world = await new Harness().start();
   ends.push(() => world.engine.stop());
-  const bench = openWorkflowBench({ link: linkTo(world), reader: world.store, authenticate: tokens });
+  const bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
   const worker = await world.join("w");
   const start = async (more: object = {}): Promise<string> => {
-    const { body } = await bench.ask("startRun", { body: { workflow: two, clientId: "c", ...more } });
+    const { body } = await bench.callRoute("startRun", { body: { workflow: two, clientId: "c", ...more } });
     await world.settle();
     return body.runId;
   };
@@ -42,10 +44,10 @@ async function open() {
   const runs = async () => (await world.store.page({ page: "runs", tenant: "t1", limit: 100 })).items;
   /** Each look lets the work go on, and it is over after a bounded number of them. */
   const change = async (order: object) => {
-    const { body: begun } = await bench.ask("changeRuns", { body: order });
+    const { body: begun } = await bench.callRoute("changeRuns", { body: order });
     for (let looks = 0; looks < 500; looks++) {
       await new Promise<void>((resolve) => setImmediate(resolve));
-      const { body } = await bench.ask("getBulk", { params: { bulkId: begun.bulkId } });
+      const { body } = await bench.callRoute("getBulk", { params: { bulkId: begun.bulkId } });
       if (body.status !== "running") return body;
     }
     throw new Error(`bulk change ${begun.bulkId} does not end`);
@@ -64,13 +66,18 @@ describe("a retry or replay that is rehearsed", () => {
     });
 
     const key = { "idempotency-key": "k1" };
-    expect(await bench.ask("retryRun", { params, body: { dryRun: true }, headers: key })).toMatchObject(plan("reuse", "run"));
-    expect(await bench.ask("replayRun", { params, body: { dryRun: true } })).toMatchObject(plan("reuse", "run"));
-    const fromFirst = await bench.ask("replayRun", { params, body: { from: nodeId(0), dryRun: true } });
+    expect(await bench.callRoute("retryRun", { params, body: { dryRun: true }, headers: key })).toMatchObject(
+      plan("reuse", "run"),
+    );
+    expect(await bench.callRoute("replayRun", { params, body: { dryRun: true } })).toMatchObject(plan("reuse", "run"));
+    const fromFirst = await bench.callRoute("replayRun", { params, body: { from: nodeId(0), dryRun: true } });
     expect(fromFirst).toMatchObject(plan("run", "run"));
 
     expect(await runs()).toHaveLength(1);
-    expect(await bench.ask("retryRun", { params, headers: key })).toMatchObject({ status: 202, body: { status: "queued" } });
+    expect(await bench.callRoute("retryRun", { params, headers: key })).toMatchObject({
+      status: 202,
+      body: { status: "queued" },
+    });
   });
 
   it("[A360] is refused as the order itself would be", async () => {
@@ -79,9 +86,9 @@ describe("a retry or replay that is rehearsed", () => {
     const active = await start();
     const dryRun = { body: { dryRun: true } };
 
-    expect((await bench.ask("retryRun", { params: { runId: done }, ...dryRun })).body.error).toBe("E.RUN.TERMINAL");
-    expect((await bench.ask("retryRun", { params: { runId: active }, ...dryRun })).body.error).toBe("E.RUN.ACTIVE");
-    const astray = await bench.ask("replayRun", { params: { runId: done }, body: { from: nodeId(77), dryRun: true } });
+    expect((await bench.callRoute("retryRun", { params: { runId: done }, ...dryRun })).body.error).toBe("E.RUN.TERMINAL");
+    expect((await bench.callRoute("retryRun", { params: { runId: active }, ...dryRun })).body.error).toBe("E.RUN.ACTIVE");
+    const astray = await bench.callRoute("replayRun", { params: { runId: done }, body: { from: nodeId(77), dryRun: true } });
     expect(astray.body.error).toBe("E.NOT_FOUND");
   });
 });
@@ -96,7 +103,7 @@ describe("many runs at once", () => {
     expect(again).toMatchObject({ status: "done", matched: 3, changed: 2, unchanged: 1, refused: 0 });
     expect(again.started.map(({ runId }: { runId: string }) => runId)).toEqual([succeeded, failed]);
     for (const { runId, newRun } of again.started) {
-      const { body } = await bench.ask("getRun", { params: { runId: newRun } });
+      const { body } = await bench.callRoute("getRun", { params: { runId: newRun } });
       expect(body).toMatchObject({ repeatOf: runId, nodes: [{ why: "reuse" }, { nodeId: nodeId(1) }] });
     }
 
@@ -112,7 +119,7 @@ describe("many runs at once", () => {
     const { bench, fail } = await open();
     const runId = await fail();
     for (const wrong of [{ from: nodeId(0) }, { version: "latest" }]) {
-      const { status, body } = await bench.ask("changeRuns", {
+      const { status, body } = await bench.callRoute("changeRuns", {
         body: { action: "retry", filter: { runIds: [runId] }, ...wrong },
       });
       expect([status, body.details.path]).toEqual([400, `body.${Object.keys(wrong)[0]}`]);
@@ -125,7 +132,9 @@ describe("many runs at once", () => {
     await succeed();
     await start();
     const plan = async (action: string, more: object = {}) => {
-      const { body } = await bench.ask("changeRuns", { body: { action, filter: { clientId: "c" }, dryRun: true, ...more } });
+      const { body } = await bench.callRoute("changeRuns", {
+        body: { action, filter: { clientId: "c" }, dryRun: true, ...more },
+      });
       return [body.matched, body.changed, body.unchanged];
     };
 

@@ -1,13 +1,13 @@
 // Runs over REST on the real engine: started in part, looked at, steered, taken up again. Every answer is held against its route's schema.
 
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { type Crew, chain, graph, Harness, nodeId } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([
+const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
   { token: "eve", tenant: "t1", user: "eve", grants: ["admin"] },
   { token: "vic", tenant: "t1", user: "vic", grants: ["view"] },
@@ -22,15 +22,15 @@ afterEach(async () => {
 async function open() {
   const world = await new Harness().start();
   ends.push(() => world.engine.stop());
-  const link = linkTo(world);
-  const bench = openWorkflowBench({ link, reader: world.store, authenticate: tokens });
+  const engineClient = linkTo(world);
+  const bench = openWorkflowFixture({ engineClient, reader: world.store, authenticate: tokens });
   /** What is started is also given to whoever can take it. */
   const start = async (workflow: object, more: object = {}, headers: Record<string, string> = {}) => {
-    const told = await bench.ask("startRun", { body: { workflow, clientId: "c", ...more }, headers });
+    const told = await bench.callRoute("startRun", { body: { workflow, clientId: "c", ...more }, headers });
     await world.settle();
     return told;
   };
-  const run = async (id: string) => (await bench.ask("getRun", { params: { runId: id } })).body;
+  const run = async (id: string) => (await bench.callRoute("getRun", { params: { runId: id } })).body;
   return { world, bench, start, run };
 }
 
@@ -72,7 +72,7 @@ describe("starting a run in part", () => {
     expect(await run(second)).toMatchObject({ status: "succeeded", repeatOf: first });
     const missing = await start(four, { from: nodeId(2) });
     expect(missing).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { node: nodeId(1) } } });
-    expect((await bench.ask("startRun", { body: { workflow: four, clientId: "c", reuse: "nobody" } })).body.error).toBe(
+    expect((await bench.callRoute("startRun", { body: { workflow: four, clientId: "c", reuse: "nobody" } })).body.error).toBe(
       "E.NOT_FOUND",
     );
   });
@@ -96,19 +96,19 @@ describe("starting a run in part", () => {
   it("[A142] a kept workflow is started by its id, in the version that is asked for", async () => {
     const { world, bench, run } = await open();
     await world.join("w");
-    await bench.ask("saveWorkflow", { body: four });
-    await bench.ask("publishVersion", { params: { workflowId: four.id } });
+    await bench.callRoute("saveWorkflow", { body: four });
+    await bench.callRoute("publishVersion", { params: { workflowId: four.id } });
     const edits = [{ op: "setNode", id: nodeId(0), path: "/label", value: "later" }];
-    await bench.ask("editDraft", { params: { workflowId: four.id }, body: { base: 1, edits } });
+    await bench.callRoute("editDraft", { params: { workflowId: four.id }, body: { base: 1, edits } });
     const begin = async (version?: number | string) =>
-      bench.ask("startRun", { body: { workflowId: four.id, clientId: "c", ...(version !== undefined && { version }) } });
+      bench.callRoute("startRun", { body: { workflowId: four.id, clientId: "c", ...(version !== undefined && { version }) } });
 
     const latest = await run((await begin()).body.runId);
     expect(latest).toMatchObject({ version: 1, workflowId: four.id, name: "test", startedBy: "ann" });
     expect(latest.nodes[0].label).toBe("node 0");
     expect((await run((await begin("draft")).body.runId)).nodes[0].label).toBe("later");
     expect((await begin(7)).body.error).toBe("E.NOT_FOUND");
-    expect((await bench.ask("startRun", { body: { clientId: "c" } })).body.error).toBe("E.REQUEST.INVALID");
+    expect((await bench.callRoute("startRun", { body: { clientId: "c" } })).body.error).toBe("E.REQUEST.INVALID");
   });
 });
 
@@ -124,7 +124,7 @@ describe("finding runs", () => {
     await worker.leave();
     const waiting = await begin();
     const found = async (query: Record<string, string>) =>
-      (await bench.ask("listRuns", { query })).body.items.map((run: { runId: string }) => run.runId);
+      (await bench.callRoute("listRuns", { query })).body.items.map((run: { runId: string }) => run.runId);
 
     expect(await found({})).toEqual([waiting, failed, done]);
     expect(await found({ worker: "w" })).toEqual([failed, done]);
@@ -140,7 +140,7 @@ describe("finding runs", () => {
     world.now += 60_000;
     const two = (await start({ ...chain(1), id: nodeId(500), metadata: { name: "Second journey" } })).body.runId;
     const ids = async (query: Record<string, string>) =>
-      (await bench.ask("listRuns", { query })).body.items.map((run: { runId: string }) => run.runId);
+      (await bench.callRoute("listRuns", { query })).body.items.map((run: { runId: string }) => run.runId);
 
     expect(await ids({})).toEqual([two, one]);
     expect(await ids({ q: "reyk" })).toEqual([one]);
@@ -150,7 +150,7 @@ describe("finding runs", () => {
     expect(await ids({ since: new Date(world.now - 1_000).toISOString() })).toEqual([two]);
     expect(await ids({ until: new Date(world.now - 1_000).toISOString(), status: "running" })).toEqual([]);
     for (const query of [{ since: "yesterday" }, { status: "odd" }, { limit: "0" }] as Record<string, string>[])
-      expect((await bench.ask("listRuns", { query })).body.error).toBe("E.REQUEST.INVALID");
+      expect((await bench.callRoute("listRuns", { query })).body.error).toBe("E.REQUEST.INVALID");
   });
 });
 
@@ -160,7 +160,7 @@ describe("parts of a run", () => {
     const worker = await world.join("w");
     const { runId } = (await start(four)).body;
     await worker.done({ out: "x".repeat(10), deep: { list: [1, 2] } });
-    const get = (query: Record<string, string>) => bench.ask("getRunNode", { ...at(runId, 0), query });
+    const get = (query: Record<string, string>) => bench.callRoute("getRunNode", { ...at(runId, 0), query });
 
     expect((await get({ path: "results.deep.list.1" })).body.value).toBe(2);
     const piece = (await get({ path: "/results/out", offset: "2", length: "3" })).body;
@@ -168,11 +168,11 @@ describe("parts of a run", () => {
     expect(piece).not.toHaveProperty("value");
     expect((await get({ path: "results.nothing" })).status).toBe(404);
     expect((await get({ path: "secrets" })).status).toBe(400);
-    expect((await bench.ask("getRunNode", at(runId, 9))).body.error).toBe("E.NOT_FOUND");
-    const page = await bench.ask("listRunNodes", { params: { runId }, query: { limit: "1" } });
+    expect((await bench.callRoute("getRunNode", at(runId, 9))).body.error).toBe("E.NOT_FOUND");
+    const page = await bench.callRoute("listRunNodes", { params: { runId }, query: { limit: "1" } });
     expect(page.body.items).toHaveLength(1);
     expect(page.body.nextCursor).not.toBeNull();
-    const bound = await bench.ask("listRunBindings", { params: { runId } });
+    const bound = await bench.callRoute("listRunBindings", { params: { runId } });
     expect(bound.body.items).toMatchObject([{ package: "test", workerId: "w", queue: "worker.w" }]);
   });
 
@@ -181,12 +181,12 @@ describe("parts of a run", () => {
     await world.join("w");
     const { runId } = (await start(four)).body;
     const order = { action: "cancel", filter: { runIds: [runId] } };
-    const { bulkId } = (await bench.ask("changeRuns", { body: order })).body;
+    const { bulkId } = (await bench.callRoute("changeRuns", { body: order })).body;
     await world.settle();
     const answers = [
-      await bench.ask("getRunDefinition", { params: { runId } }),
-      await bench.ask("getBulk", { params: { bulkId } }),
-      await bench.ask("getKedaMetric"),
+      await bench.callRoute("getRunDefinition", { params: { runId } }),
+      await bench.callRoute("getBulk", { params: { bulkId } }),
+      await bench.callRoute("getKedaMetric"),
     ];
 
     const { asOf } = await run(runId);
@@ -199,9 +199,9 @@ describe("parts of a run", () => {
     const { bench, start } = await open();
     const { runId } = (await start(four)).body;
 
-    const nodes = await bench.ask("listRunNodes", { params: { runId }, query: { status: "done" } });
+    const nodes = await bench.callRoute("listRunNodes", { params: { runId }, query: { status: "done" } });
     expect(nodes).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path: "query.status" } } });
-    const letters = await bench.ask("listDeadLetters", { query: { status: "closed" } });
+    const letters = await bench.callRoute("listDeadLetters", { query: { status: "closed" } });
     expect(letters).toMatchObject({ status: 400, body: { message: "query.status must be one of open, requeued, dismissed" } });
   });
 
@@ -213,7 +213,9 @@ describe("parts of a run", () => {
     const nodes = four.nodes.map((node, n) => (n === 0 ? { ...node, middlewares: [{ ...like, id: middleware }] } : node));
     const { runId } = (await start({ ...four, nodes })).body;
     const found = async (query: Record<string, string>) =>
-      (await bench.ask("listRunNodes", { params: { runId }, query })).body.items.map((node: { nodeId: string }) => node.nodeId);
+      (await bench.callRoute("listRunNodes", { params: { runId }, query })).body.items.map(
+        (node: { nodeId: string }) => node.nodeId,
+      );
 
     expect(await found({ hostNodeId: nodeId(0) })).toEqual([middleware]);
     expect(await found({ chainIndex: "0" })).toEqual([middleware]);
@@ -234,7 +236,7 @@ describe("parts of a run", () => {
       { channel: "stderr", text: "oh no\n" },
     ]);
     const read = async (query: Record<string, string>, headers: Record<string, string> = {}) =>
-      bench.ask("getRunLogs", { params: { runId }, query, headers });
+      bench.callRoute("getRunLogs", { params: { runId }, query, headers });
     const texts = async (query: Record<string, string>) =>
       (await read(query)).body.items.map((line: { text: string }) => line.text);
 
@@ -252,7 +254,7 @@ describe("parts of a run", () => {
     const { runId } = (await start(graph([{}, {}], [[0, 1]]))).body;
     await world.join("other", { packages: [{ name: "else", version: "1.0.0", status: "installed" }] });
     await world.join("later", { packages: [{ name: "test", version: "2.0.0", status: "installed" }] });
-    const why = async (node: number) => (await bench.ask("getPlacement", at(runId, node))).body;
+    const why = async (node: number) => (await bench.callRoute("getPlacement", at(runId, node))).body;
 
     expect(await why(0)).toMatchObject({
       status: "queued",
@@ -264,7 +266,7 @@ describe("parts of a run", () => {
     });
     expect((await why(0)).fixes).toContain("install-package");
     expect(await why(1)).toMatchObject({ reasons: [{ code: "not-reached", facts: { waitsFor: [{ node: nodeId(0) }] } }] });
-    const queues = await bench.ask("listQueues");
+    const queues = await bench.callRoute("listQueues");
     expect(queues.body.items).toMatchObject([
       {
         waiting: 1,
@@ -272,12 +274,12 @@ describe("parts of a run", () => {
         workers: { fitting: 0, blocked: { "package-missing": 1, "package-version": 1 } },
       },
     ]);
-    expect((await bench.ask("getKedaMetric", { query: { package: "test" } })).body).toMatchObject({
+    expect((await bench.callRoute("getKedaMetric", { query: { package: "test" } })).body).toMatchObject({
       value: 1,
       queued: 1,
       running: 0,
     });
-    expect((await bench.ask("getKedaMetric", { query: { pool: "gpu" } })).body.value).toBe(0);
+    expect((await bench.callRoute("getKedaMetric", { query: { pool: "gpu" } })).body.value).toBe(0);
   });
 });
 
@@ -286,15 +288,15 @@ describe("steering a run", () => {
     const { world, bench, start, run } = await open();
     const worker = await world.join("w");
     const { runId } = (await start(four)).body;
-    const skipped = await bench.ask("skipNode", { ...at(runId, 0), body: { reason: "not today" } });
+    const skipped = await bench.callRoute("skipNode", { ...at(runId, 0), body: { reason: "not today" } });
 
     expect(skipped).toMatchObject({ status: 202, body: { runId, tasks: [{ nodeId: nodeId(0), from: "w", sent: "stop" }] } });
     expect(statuses(await run(runId))).toEqual(["skipped", "running", "queued", "queued"]);
-    const again = await bench.ask("retryNode", { ...at(runId, 1) });
+    const again = await bench.callRoute("retryNode", { ...at(runId, 1) });
     expect(again.body.tasks).toMatchObject([{ nodeId: nodeId(1), from: "w", sent: "stop" }]);
     expect(worker.last.node).toBe(nodeId(1));
-    expect((await bench.ask("skipNode", at(runId, 0))).body.error).toBe("E.TASK.ENDED");
-    expect((await bench.ask("skipNode", { ...at(runId, 1), as: "vic" })).status).toBe(403);
+    expect((await bench.callRoute("skipNode", at(runId, 0))).body.error).toBe("E.TASK.ENDED");
+    expect((await bench.callRoute("skipNode", { ...at(runId, 1), as: "vic" })).status).toBe(403);
   });
 
   it("[A148] rebinds to another worker by name, and names who cannot be had", async () => {
@@ -302,7 +304,7 @@ describe("steering a run", () => {
     const worker = await world.join("w");
     const { runId } = (await start(four)).body;
     const other = await world.join("spare");
-    const rebind = (body: object) => bench.ask("rebindSchedulerRun", { params: { runId }, body });
+    const rebind = (body: object) => bench.callRoute("rebindSchedulerRun", { params: { runId }, body });
 
     const moved = await rebind({ worker: "spare", mode: "switch" });
     expect(moved.body.tasks).toMatchObject([{ from: "w", to: "spare", sent: "stop" }]);
@@ -318,33 +320,33 @@ describe("steering a run", () => {
     const { world, bench, start, run } = await open();
     const worker = await world.join("w");
     const { runId } = (await start(four)).body;
-    expect((await bench.ask("retryRun", { params: { runId } })).body.error).toBe("E.RUN.ACTIVE");
+    expect((await bench.callRoute("retryRun", { params: { runId } })).body.error).toBe("E.RUN.ACTIVE");
     await worker.done({ out: "kept" });
     await worker.error("E.RUNNER.FAILURE");
     const key = { "idempotency-key": "k1" };
-    const retried = await bench.ask("retryRun", { params: { runId }, headers: key });
+    const retried = await bench.callRoute("retryRun", { params: { runId }, headers: key });
 
     expect(retried.status).toBe(202);
     expect(worker.last.node).toBe(nodeId(1));
     expect(JSON.parse(worker.last.params)).toEqual({ in: "kept" });
-    expect((await bench.ask("retryRun", { params: { runId }, headers: key })).body.runId).toBe(retried.body.runId);
+    expect((await bench.callRoute("retryRun", { params: { runId }, headers: key })).body.runId).toBe(retried.body.runId);
     await work(worker, 3);
     expect(await run(retried.body.runId)).toMatchObject({ status: "succeeded", repeatOf: runId });
     expect(await run(runId)).toMatchObject({ status: "failed" });
-    expect((await bench.ask("retryRun", { params: { runId: retried.body.runId } })).body.error).toBe("E.RUN.TERMINAL");
-    const node = await bench.ask("retryNode", at(runId, 1));
+    expect((await bench.callRoute("retryRun", { params: { runId: retried.body.runId } })).body.error).toBe("E.RUN.TERMINAL");
+    const node = await bench.callRoute("retryNode", at(runId, 1));
     expect(node.body.newRun.runId).not.toBe(runId);
   });
 
   it("[A150] replays from a node with the same version or a newer one", async () => {
     const { world, bench, start } = await open();
     const worker = await world.join("w");
-    await bench.ask("saveWorkflow", { body: four });
+    await bench.callRoute("saveWorkflow", { body: four });
     const { runId } = (await start(four)).body;
     await work(worker, 4);
     const edits = [{ op: "setNode", id: nodeId(3), path: "/parameters", value: { newer: true } }];
-    await bench.ask("editDraft", { params: { workflowId: four.id }, body: { base: 1, edits } });
-    const replay = (body: object) => bench.ask("replayRun", { params: { runId }, body });
+    await bench.callRoute("editDraft", { params: { workflowId: four.id }, body: { base: 1, edits } });
+    const replay = (body: object) => bench.callRoute("replayRun", { params: { runId }, body });
 
     await replay({ from: nodeId(3) });
     expect(JSON.parse(worker.last.params)).toEqual({ in: "02" });
@@ -360,30 +362,33 @@ describe("steering a run", () => {
     const { runId } = (await start(chain(2))).body;
     await worker.done({ out: 1 });
     await worker.error("E.RUNNER.FAILURE", "no such page");
-    const list = async (query: Record<string, string> = {}) => (await bench.ask("listDeadLetters", { query })).body.items;
+    const list = async (query: Record<string, string> = {}) => (await bench.callRoute("listDeadLetters", { query })).body.items;
 
     const [letter] = await list();
     expect(letter).toMatchObject({ runId, nodeId: nodeId(1), code: "E.RUNNER.FAILURE", status: "open", attempts: 1 });
     expect(await list({ q: "page" })).toHaveLength(1);
     expect(await list({ q: "elsewhere" })).toHaveLength(0);
     const { taskId } = letter;
-    const first = await bench.ask("requeueDeadLetter", { params: { taskId } });
+    const first = await bench.callRoute("requeueDeadLetter", { params: { taskId } });
     expect(first.status).toBe(202);
     expect(worker.last.node).toBe(nodeId(1));
     expect(await list()).toEqual([]);
     expect(await list({ status: "requeued" })).toMatchObject([{ newRun: first.body.runId }]);
-    expect((await bench.ask("dismissDeadLetter", { params: { taskId } })).body.error).toBe("E.CONFLICT");
+    expect((await bench.callRoute("dismissDeadLetter", { params: { taskId } })).body.error).toBe("E.CONFLICT");
     await worker.error("E.RUNNER.FAILURE", "still not");
     const [second] = await list();
-    const dismissed = await bench.ask("dismissDeadLetter", { params: { taskId: second.taskId }, body: { reason: "known" } });
+    const dismissed = await bench.callRoute("dismissDeadLetter", {
+      params: { taskId: second.taskId },
+      body: { reason: "known" },
+    });
     expect(dismissed.body.status).toBe("dismissed");
-    const audit = await bench.ask("listAudit", { as: "eve", query: { action: "letter.dismiss" } });
+    const audit = await bench.callRoute("listAudit", { as: "eve", query: { action: "letter.dismiss" } });
     expect(audit.body.items).toMatchObject([
       { targetId: second.taskId, metadata: { reason: "known", outcome: "ok" } },
       { metadata: { outcome: "E.CONFLICT" } },
     ]);
-    expect((await bench.ask("requeueDeadLetter", { params: { taskId: second.taskId } })).body.error).toBe("E.CONFLICT");
-    expect((await bench.ask("dismissDeadLetter", { params: { taskId: "none" } })).body.error).toBe("E.NOT_FOUND");
+    expect((await bench.callRoute("requeueDeadLetter", { params: { taskId: second.taskId } })).body.error).toBe("E.CONFLICT");
+    expect((await bench.callRoute("dismissDeadLetter", { params: { taskId: "none" } })).body.error).toBe("E.NOT_FOUND");
   });
 
   it("[E112] the audit of a run started anew says which run it repeats, from where, why and under which request", async () => {
@@ -392,10 +397,10 @@ describe("steering a run", () => {
     const { runId } = (await start(chain(2))).body;
     await worker.done({ out: 1 });
     await worker.error("E.RUNNER.FAILURE", "no such page");
-    const retried = await bench.ask("retryRun", { params: { runId }, body: { reason: "page is back" } });
-    const replayed = await bench.ask("replayRun", { params: { runId }, body: { from: nodeId(1) } });
+    const retried = await bench.callRoute("retryRun", { params: { runId }, body: { reason: "page is back" } });
+    const replayed = await bench.callRoute("replayRun", { params: { runId }, body: { from: nodeId(1) } });
 
-    const { items } = (await bench.ask("listAudit", { as: "eve", query: { action: "run.start" } })).body;
+    const { items } = (await bench.callRoute("listAudit", { as: "eve", query: { action: "run.start" } })).body;
     const corr = expect.any(String);
     expect(items).toMatchObject([
       { actorId: "ann", targetId: replayed.body.runId, metadata: { repeatOf: runId, from: nodeId(1), corr, outcome: "ok" } },
@@ -410,8 +415,8 @@ describe("steering a run", () => {
     await world.join("w");
     const told = [];
     for (const name of ["drainWorker", "undrainWorker", "kickWorker"] as const)
-      told.push((await bench.ask(name, { params: { workerId: "w" } })).body.commandId);
-    const audit = async (action: string) => (await bench.ask("listAudit", { as: "eve", query: { action } })).body.items;
+      told.push((await bench.callRoute(name, { params: { workerId: "w" } })).body.commandId);
+    const audit = async (action: string) => (await bench.callRoute("listAudit", { as: "eve", query: { action } })).body.items;
 
     for (const [n, action] of ["worker.drain", "worker.undrain", "worker.kick"].entries())
       expect(await audit(action)).toMatchObject([{ actorId: "ann", targetId: "w", metadata: { corr: told[n], outcome: "ok" } }]);
@@ -423,8 +428,8 @@ describe("steering a run", () => {
     const { world, bench, start } = await open();
     await world.join("w");
     const { runId } = (await start(four)).body;
-    await bench.ask("skipNode", at(runId, 0));
-    const audit = async (action: string) => (await bench.ask("listAudit", { as: "eve", query: { action } })).body.items;
+    await bench.callRoute("skipNode", at(runId, 0));
+    const audit = async (action: string) => (await bench.callRoute("listAudit", { as: "eve", query: { action } })).body.items;
 
     const [started] = await audit("run.start");
     const dispatches = await audit("task.dispatch");
@@ -445,7 +450,7 @@ describe("steering a run", () => {
     const { runId } = (await start(chain(2))).body;
     await worker.done({ out: 1 });
     await worker.error("E.RUNNER.FAILURE");
-    const [letter] = (await bench.ask("listDeadLetters")).body.items;
+    const [letter] = (await bench.callRoute("listDeadLetters")).body.items;
     const routes = [
       "getRun",
       "getRunDefinition",
@@ -461,28 +466,28 @@ describe("steering a run", () => {
     ] as const;
     const onNodes = ["getRunNode", "getPlacement", "skipNode", "retryNode"] as const;
     const refusal = async (name: (typeof routes)[number] | (typeof onNodes)[number], id: string) => {
-      const { status, body } = await bench.ask(name, { as: "mallory", params: { runId: id, nodeId: nodeId(0) } });
+      const { status, body } = await bench.callRoute(name, { as: "mallory", params: { runId: id, nodeId: nodeId(0) } });
       return [status, body.error, body.message?.replace(id, "?")];
     };
     const missing = runId.replace(/.$/, (last: string) => (last === "0" ? "1" : "0"));
     for (const name of [...routes, ...onNodes])
       expect([name, ...(await refusal(name, runId))]).toEqual([name, ...(await refusal(name, missing))]);
     for (const name of ["requeueDeadLetter", "dismissDeadLetter"] as const)
-      expect((await bench.ask(name, { as: "mallory", params: { taskId: letter.taskId } })).status).toBe(404);
-    expect((await bench.ask("listDeadLetters", { as: "mallory" })).body.items).toEqual([]);
+      expect((await bench.callRoute(name, { as: "mallory", params: { taskId: letter.taskId } })).status).toBe(404);
+    expect((await bench.callRoute("listDeadLetters", { as: "mallory" })).body.items).toEqual([]);
   });
 });
 
 describe("many runs at once", () => {
   const bulkOf = async (bench: Awaited<ReturnType<typeof open>>["bench"], body: object) => {
-    const { body: begun, status } = await bench.ask("changeRuns", { body });
+    const { body: begun, status } = await bench.callRoute("changeRuns", { body });
     return { status, last: await finished(bench, begun.bulkId) };
   };
   /** Looks again and again: each look lets the work go on, and it is over after a bounded number of them. */
   const finished = async (bench: Awaited<ReturnType<typeof open>>["bench"], bulkId: string) => {
     for (let looks = 0; looks < 500; looks++) {
       await new Promise<void>((resolve) => setImmediate(resolve));
-      const { body } = await bench.ask("getBulk", { params: { bulkId } });
+      const { body } = await bench.callRoute("getBulk", { params: { bulkId } });
       if (body.status !== "running") return body;
     }
     throw new Error(`bulk change ${bulkId} does not end`);
@@ -492,7 +497,7 @@ describe("many runs at once", () => {
     const { world, bench, start } = await open();
     for (let n = 0; n < 60; n++) await start(chain(1), { labels: { batch: n < 55 ? "old" : "new" } });
     const filter = { q: "old", status: ["queued"] };
-    const planned = await bench.ask("changeRuns", { body: { action: "cancel", filter, dryRun: true } });
+    const planned = await bench.callRoute("changeRuns", { body: { action: "cancel", filter, dryRun: true } });
     expect(planned).toMatchObject({ status: 200, body: { status: "planned", matched: 55, changed: 0 } });
 
     const { status, last } = await bulkOf(bench, { action: "cancel", filter });
@@ -500,8 +505,10 @@ describe("many runs at once", () => {
     expect(last).toMatchObject({ status: "done", matched: 55, changed: 55, refused: 0 });
     const left = await world.store.page({ page: "runs", tenant: "t1", limit: 100, phase: "queued" });
     expect(left.items).toHaveLength(5);
-    expect((await bench.ask("changeRuns", { body: { action: "cancel", filter: {} } })).body.error).toBe("E.REQUEST.INVALID");
-    expect((await bench.ask("getBulk", { as: "mallory", params: { bulkId: last.bulkId } })).status).toBe(404);
+    expect((await bench.callRoute("changeRuns", { body: { action: "cancel", filter: {} } })).body.error).toBe(
+      "E.REQUEST.INVALID",
+    );
+    expect((await bench.callRoute("getBulk", { as: "mallory", params: { bulkId: last.bulkId } })).status).toBe(404);
   });
 
   it("[A154] retries each run once, although the work is taken up again in the middle", async () => {
@@ -529,7 +536,7 @@ describe("many runs at once", () => {
     });
     // A look that is under way takes the place of the next, so each gets its turn.
     for (let looks = 0; looks < 12; looks++) {
-      bench.outside.advance(5_000);
+      bench.environment.advance(5_000);
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
     const again = await finished(bench, last.bulkId);
@@ -537,6 +544,6 @@ describe("many runs at once", () => {
     expect(await runs()).toBe(6);
     const dismissed = await bulkOf(bench, { action: "dismiss", filter: { status: ["failed"] } });
     expect(dismissed.last).toMatchObject({ changed: 3 });
-    expect((await bench.ask("listDeadLetters")).body.items).toEqual([]);
+    expect((await bench.callRoute("listDeadLetters")).body.items).toEqual([]);
   });
 });

@@ -1,8 +1,8 @@
 // The specification's sample: a page is opened, then clicked, wired by two edges. It is read, checked and run on the real engine as its
 // author wrote it, by a worker that brings the package it names.
 
-import { createTokens } from "@astraflow/doors";
-import { openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { openWorkflowFixture } from "@astraflow/doors/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { Harness } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
@@ -101,11 +101,11 @@ afterEach(async () => {
 async function scene() {
   const world = await new Harness().start();
   ends.push(() => world.engine.stop());
-  const link = linkTo(world);
-  const authenticate = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view"] }]);
-  const bench = openWorkflowBench({ link, reader: world.store, authenticate });
+  const engineClient = linkTo(world);
+  const authenticate = createTokenAuthenticator([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view"] }]);
+  const bench = openWorkflowFixture({ engineClient, reader: world.store, authenticate });
   const start = async (workflow: object) => {
-    const told = await bench.ask("startRun", { body: { workflow, clientId: "c" } });
+    const told = await bench.callRoute("startRun", { body: { workflow, clientId: "c" } });
     await world.settle();
     return told;
   };
@@ -144,10 +144,10 @@ describe("the sample workflow", () => {
     });
     await worker.done({ status: "SUCCEEDED", done: true, metadata: { clicks: 1 } });
 
-    const run = (await bench.ask("getRun", { params: { runId: body.runId } })).body;
+    const run = (await bench.callRoute("getRun", { params: { runId: body.runId } })).body;
     expect(run).toMatchObject({ status: "succeeded", name: "Playwright Smoke Check" });
     expect(run.nodes[1].result).toEqual({ status: "SUCCEEDED", done: true, metadata: { clicks: 1 } });
-    const definition = (await bench.ask("getRunDefinition", { params: { runId: body.runId } })).body;
+    const definition = (await bench.callRoute("getRunDefinition", { params: { runId: body.runId } })).body;
     expect(definition.nodes[1]).toMatchObject({ parameters: sample().nodes[1]?.parameters, state: { stage: "succeeded" } });
   });
 
@@ -170,7 +170,7 @@ describe("the sample workflow", () => {
     await worker.done({ status: "SUCCEEDED", page: {}, done: true });
     await world.settle();
     await worker.done({ status: "PERHAPS" });
-    const run = (await bench.ask("getRun", { params: { runId: body.runId } })).body;
+    const run = (await bench.callRoute("getRun", { params: { runId: body.runId } })).body;
     expect(run).toMatchObject({ status: "failed", error: { code: "E.RESULT.INVALID", details: { node: click } } });
     expect(run.error.message).toContain("status");
   });

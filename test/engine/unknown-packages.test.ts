@@ -1,13 +1,15 @@
 // Runs of workflows that name a package nobody has brought, over REST on the real engine: refused, allowed, repeated, replayed.
 
-import { createTokens } from "@astraflow/doors";
-import { createManifestNotes, manifestOf, openWorkflowBench } from "@astraflow/doors/testing";
+import { createTokenAuthenticator } from "@astraflow/doors";
+import { createManifestRecorder, openWorkflowFixture, sampleManifest } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { chain, Harness, nodeId } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
 
-const tokens = createTokens([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] }]);
+const tokens = createTokenAuthenticator([
+  { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
+]);
 const two = chain(2) as unknown as Workflow;
 
 const ends: (() => Promise<void>)[] = [];
@@ -18,18 +20,23 @@ afterEach(async () => {
 async function open() {
   const world = await new Harness().start();
   ends.push(() => world.engine.stop());
-  const link = linkTo(world);
-  const bench = openWorkflowBench({ link, reader: world.store, authenticate: tokens });
-  const notes = createManifestNotes({ link, reader: world.store, digest: (text) => text, outside: bench.outside });
+  const engineClient = linkTo(world);
+  const bench = openWorkflowFixture({ engineClient, reader: world.store, authenticate: tokens });
+  const manifestRecorder = createManifestRecorder({
+    engineClient,
+    reader: world.store,
+    digest: (text) => text,
+    environment: bench.environment,
+  });
   /** Somebody has been here and brought this package; he need not be here any more. */
   const bring = async (name: string) => {
-    notes.noteManifests("t1", [{ name, version: "1.0.0", manifest: manifestOf(name, "1.0.0") }]);
-    await notes.settled();
-    bench.outside.advance(1_001);
+    manifestRecorder.recordManifests("t1", [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
+    await manifestRecorder.whenIdle();
+    bench.environment.advance(1_001);
   };
   const start = async (more: object = {}, key?: string) => {
     const headers = key === undefined ? {} : { "idempotency-key": key };
-    const told = await bench.ask("startRun", { body: { workflow: two, clientId: "c", ...more }, headers });
+    const told = await bench.callRoute("startRun", { body: { workflow: two, clientId: "c", ...more }, headers });
     await world.settle();
     return told;
   };
@@ -97,9 +104,9 @@ describe("runs of packages that nobody has brought", () => {
   it("[A257] are retried and replayed as they were, though the package is not known any more", async () => {
     const { bench, bring, start } = await open();
     const { runId } = (await start()).body;
-    await bench.ask("cancelRun", { params: { runId } });
+    await bench.callRoute("cancelRun", { params: { runId } });
     await bring("mail");
-    const again = (name: "retryRun" | "replayRun", body: object) => bench.ask(name, { params: { runId }, body });
+    const again = (name: "retryRun" | "replayRun", body: object) => bench.callRoute(name, { params: { runId }, body });
 
     expect((await again("retryRun", {})).status).toBe(202);
     expect((await again("replayRun", {})).status).toBe(202);
@@ -108,13 +115,13 @@ describe("runs of packages that nobody has brought", () => {
 
   it("[A257] are replayed with another version only where that is allowed, or the run was", async () => {
     const { bench, bring, start } = await open();
-    await bench.ask("saveWorkflow", { body: two });
+    await bench.callRoute("saveWorkflow", { body: two });
     const plain = (await start()).body.runId;
     await bring("mail");
     const allowed = (await start({ allowUnknown: true })).body.runId;
-    for (const runId of [plain, allowed]) await bench.ask("cancelRun", { params: { runId } });
+    for (const runId of [plain, allowed]) await bench.callRoute("cancelRun", { params: { runId } });
     const replay = async (runId: string, more: object = {}) =>
-      (await bench.ask("replayRun", { params: { runId }, body: { version: "draft", ...more } })).status;
+      (await bench.callRoute("replayRun", { params: { runId }, body: { version: "draft", ...more } })).status;
 
     expect([await replay(plain), await replay(plain, { allowUnknown: true }), await replay(allowed)]).toEqual([400, 202, 202]);
   });

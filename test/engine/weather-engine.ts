@@ -43,31 +43,32 @@ export class Mortal {
   #wakeAfter = 0;
   #idleSince = 0;
 
-  constructor(replica: string, store: Store, outside: Outside, plant: Plant | null = null) {
+  constructor(replica: string, store: Store, environment: Outside, plant: Plant | null = null) {
     this.replica = replica;
-    this.#outside = outside;
+    this.#outside = environment;
     this.#store = store;
     const world: World = {
       store: this.#cutOff(store),
-      ids: { next: (now) => outside.nextId(now) },
-      dice: { roll: () => outside.roll() },
+      ids: { next: (now) => environment.nextId(now) },
+      dice: { roll: () => environment.roll() },
       digest,
       out: (effects) => {
-        if (!this.isDead) outside.hear(this, effects);
+        if (!this.isDead) environment.hear(this, effects);
       },
       idle: (wakeAt, now) => {
         this.isIdle = true;
         this.#wakeAfter = wakeAt - now;
-        this.#idleSince = outside.mono();
+        this.#idleSince = environment.mono();
       },
       failpoint: (name) => {
         if (name === this.diesAt) this.die();
       },
       report: (problem) => {
-        if (!this.isDead) outside.reported(this, problem);
+        if (!this.isDead) environment.reported(this, problem);
       },
     };
-    this.engine = plant === null ? createEngine(world, outside.settings) : createPlantedEngine(world, outside.settings, plant);
+    this.engine =
+      plant === null ? createEngine(world, environment.settings) : createPlantedEngine(world, environment.settings, plant);
   }
 
   /** Asks for a turn; whoever gives the engine something to do goes through here, so that the world knows it is busy. */

@@ -1,7 +1,7 @@
 // What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
 
-import { allGrants, createMetrics, createRestCalls, createTokens } from "@astraflow/doors";
-import { createFakeOutside } from "@astraflow/doors/testing";
+import { allGrants, createMetricsRegistry, createRestCalls, createTokenAuthenticator } from "@astraflow/doors";
+import { createFakeEnvironment } from "@astraflow/doors/testing";
 import { describe, expect, it } from "vitest";
 import { Harness } from "./harness.ts";
 import { linkTo } from "./rest-link.ts";
@@ -16,14 +16,14 @@ interface Heard {
 
 async function openStage() {
   const world = await new Harness().start();
-  const outside = createFakeOutside();
+  const environment = createFakeEnvironment();
   const rest = createRestCalls({
-    link: linkTo(world),
+    engineClient: linkTo(world),
     reader: world.store,
-    outside,
+    environment,
     digest: (text) => text,
-    authenticate: createTokens([{ token: "all", tenant: "t1", user: "ann", grants: allGrants }]),
-    metrics: createMetrics(),
+    authenticate: createTokenAuthenticator([{ token: "all", tenant: "t1", user: "ann", grants: allGrants }]),
+    metrics: createMetricsRegistry(),
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,
@@ -43,7 +43,7 @@ async function openStage() {
     await settle();
     /** What was heard since the last time. */
     const heard = async (): Promise<Heard[]> => {
-      outside.advance(1_000);
+      environment.advance(1_000);
       await settle();
       const blocks = text.split("\n\n").filter((block) => block.includes("data: "));
       text = "";
@@ -56,7 +56,7 @@ async function openStage() {
   };
   /** Everything that other schedulers' workers have done is looked for. */
   const look = async () => {
-    outside.advance(10_000);
+    environment.advance(10_000);
     await settle();
   };
   return { world, ask, follow, look };

@@ -36,8 +36,8 @@ describe("the page of the protocol", () => {
   it("[C20] says the limits that hold", () => {
     const text = section("10. Limits") + section("5. Numbers, windows, acks");
     const words = {
-      [`${sessionLimits.strangerBytesMax / 1024} KiB and ${sessionLimits.strangerMs / 1000} s`]: "strangers",
-      [`${sessionLimits.registerMs / 1000} s to register`]: "register",
+      [`${sessionLimits.unauthenticatedBytesMax / 1024} KiB and ${sessionLimits.handshakeTimeoutMs / 1000} s`]: "strangers",
+      [`${sessionLimits.registerTimeoutMs / 1000} s to register`]: "register",
       [`${limits.frameBytesMax / 2 ** 20} MiB in`]: "frames",
       [`${sessionLimits.sendWindow} frames, ${limits.windowMax.toLocaleString("en-US")} with \`wide\`, ${dialectRules.first.framesMax}`]:
         "windows",
@@ -45,10 +45,10 @@ describe("the page of the protocol", () => {
       [`${sessionLimits.waitingBytesMax / 2 ** 20} MiB; a peer that does not read is cut off at ${sessionLimits.socketBytesMax / 2 ** 20} MiB`]:
         "sockets",
       [`${sessionLimits.handshakesPerSecondMax} a second`]: "handshakes",
-      [`${sessionLimits.resumeMs / 1000} s after the socket broke`]: "resume",
-      [`unacked for ${dialectRules.v2.retry.firstMs / 1000} s`]: "repeats",
-      [`after ${dialectRules.v2.retry.sendsMax} sends`]: "tries",
-      [`open for ${dialectRules.v2.gapMs / 1000} s`]: "gaps",
+      [`${sessionLimits.resumeTimeoutMs / 1000} s after the socket broke`]: "resume",
+      [`unacked for ${dialectRules.v2.resend.firstMs / 1000} s`]: "repeats",
+      [`after ${dialectRules.v2.resend.sendsMax} sends`]: "tries",
+      [`open for ${dialectRules.v2.gapTimeoutMs / 1000} s`]: "gaps",
     };
     for (const word of Object.keys(words)) expect(text).toContain(word);
     expect(rowsOf(section("10. Limits")).length).toBeGreaterThan(6);

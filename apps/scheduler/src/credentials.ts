@@ -3,7 +3,13 @@
 
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { type Authenticate, createGate, createTokenBook, type GateKeeper, type Outside } from "@astraflow/doors";
+import {
+  type AuthenticateToken,
+  createTokenRegistry,
+  createWorkerAuthenticator,
+  type DoorEnvironment,
+  type RefreshableAuthenticator,
+} from "@astraflow/doors";
 import type { Config } from "./config.ts";
 import type { Log } from "./log.ts";
 import { openSessionKeys, sessionKeysFile } from "./session-keys.ts";
@@ -11,9 +17,9 @@ import { compareTokens, devToken, readTokens, type Token } from "./token-files.t
 
 export interface Credentials {
   /** For REST. */
-  readonly authenticate: Authenticate;
+  readonly authenticate: AuthenticateToken;
   /** For workers. */
-  readonly gate: GateKeeper;
+  readonly gate: RefreshableAuthenticator;
   /** Looks at the files. `isSure`: they are as they should be, so that what is missing is revoked at once. */
   look(isSure: boolean): Promise<void>;
   /** Turns the ring of session keys if it is time. */
@@ -23,27 +29,27 @@ export interface Credentials {
 export interface CredentialsOptions {
   readonly config: Config;
   readonly replica: string;
-  readonly outside: Outside;
+  readonly outside: DoorEnvironment;
   readonly log: Log;
 }
 
 /** Throws a StartRefusal where the session keys cannot be kept. */
-export function openCredentials({ config, replica, outside, log }: CredentialsOptions): Credentials {
-  const book = createTokenBook(entriesOf(config.tokens));
-  const zero = outside.clock.now() - outside.clock.ticks();
+export function openCredentials({ config, replica, outside: environment, log }: CredentialsOptions): Credentials {
+  const tokenRegistry = createTokenRegistry(entriesOf(config.tokens));
+  const zero = environment.clock.now() - environment.clock.monotonic();
   const keys = openSessionKeys({
     file: join(config.dataDir, sessionKeysFile),
     ageMs: config.sessionKeyAgeMs,
     lifeMs: config.sessionTokenMs,
-    now: () => zero + outside.clock.ticks(),
+    now: () => zero + environment.clock.monotonic(),
     log,
   });
-  const gate = createGate({
-    tokens: book,
+  const gate = createWorkerAuthenticator({
+    tokens: tokenRegistry,
     keys,
     audience: `${config.cluster}/${replica}`,
     sessionTokenMs: config.sessionTokenMs,
-    outside,
+    environment,
     trustDomain: config.trustDomain,
     isCertificateRequired: (tenant) => config.tenants[tenant]?.isCertificateRequired ?? false,
   });
@@ -54,7 +60,7 @@ export function openCredentials({ config, replica, outside, log }: CredentialsOp
   let lastProblems = "";
 
   return {
-    authenticate: book.authenticate,
+    authenticate: tokenRegistry.authenticate,
     gate,
     turnKeys: keys.turn,
     async look(isSure) {
@@ -67,10 +73,10 @@ export function openCredentials({ config, replica, outside, log }: CredentialsOp
       missing = change.missing;
       if (change.added.length === 0 && change.removed.length === 0) return;
       used = change.tokens;
-      book.replace(entriesOf(used));
+      tokenRegistry.replace(entriesOf(used));
       for (const { name, tenant } of change.added) log.warn({ audit: true, name, tenant }, "token.added");
       for (const { name, tenant } of change.removed) log.warn({ audit: true, name, tenant }, "token.revoked");
-      gate.changed();
+      gate.notifyTokensChanged();
     },
   };
 }

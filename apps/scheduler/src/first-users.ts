@@ -1,7 +1,7 @@
 // What a scheduler does at its start for people and their files: the first user of a tenant without any, and a folder without the remains
 // of a crash. Neither keeps it from starting: the log says what could not be done.
 
-import { type Blobs, createFolderBlobs, type Outside, type People, tidyBlobs } from "@astraflow/doors";
+import { type Blobs, createFolderBlobs, type DoorEnvironment, type People, tidyBlobs } from "@astraflow/doors";
 import type { AdminPassword } from "./admin-passwords.ts";
 import type { Log } from "./log.ts";
 
@@ -18,10 +18,13 @@ export async function foundUsers(people: Pick<People, "found">, admins: readonly
   }
 }
 
-export function openBlobs(folder: string, { outside, log }: { readonly outside: Outside; readonly log: Log }): Blobs {
-  tidyBlobs(folder, outside.clock.now() - remainsMs).then(
+export function openBlobs(
+  folder: string,
+  { outside: environment, log }: { readonly outside: DoorEnvironment; readonly log: Log },
+): Blobs {
+  tidyBlobs(folder, environment.clock.now() - remainsMs).then(
     (removed) => void (removed > 0 && log.info({ folder, removed }, "blobs.tidied")),
     (cause: unknown) => log.error({ folder, problem: String(cause) }, "blobs.untidied"),
   );
-  return createFolderBlobs({ folder, ids: outside.ids });
+  return createFolderBlobs({ folder, ids: environment.ids });
 }

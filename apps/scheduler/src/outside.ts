@@ -1,12 +1,12 @@
 // The real outside of the doors: the machine's clocks and timers, unguessable names, the log.
 
 import { randomBytes } from "node:crypto";
-import type { Outside } from "@astraflow/doors";
+import type { DoorEnvironment } from "@astraflow/doors";
 import type { Log } from "./log.ts";
 
-export function createOutside(log: Log, isDebug = false): Outside {
+export function createOutside(log: Log, isDebug = false): DoorEnvironment {
   return {
-    clock: { now: () => Date.now(), ticks: () => performance.now() },
+    clock: { now: () => Date.now(), monotonic: () => performance.now() },
     timers: {
       every(ms, run) {
         const timer = setInterval(run, ms);

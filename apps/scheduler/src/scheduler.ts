@@ -5,8 +5,8 @@ import { hostname } from "node:os";
 import {
   createDocBlobs,
   createDoors,
-  createLink,
-  createMetrics,
+  createEngineClient,
+  createMetricsRegistry,
   createPeople,
   type SessionLimits,
   sessionPath,
@@ -78,7 +78,7 @@ interface Beginning {
 
 async function startBehind(bound: BoundServer, { config, material, log }: Beginning): Promise<Scheduler> {
   const readiness = createReadiness(() => performance.now());
-  const link = createLink((items) => host.push(items), {
+  const engineClient = createEngineClient((items) => host.push(items), {
     report: (problem) => log.error({ problem: describe(problem) }, "door.bug"),
   });
   const store = nameStore(config.store);
@@ -86,7 +86,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
   const engine = { ...config, tenants: thresholdsByTenant(config), replica };
   const start = () =>
     startHost(engine, {
-      hear: (effects) => link.deliver(effects),
+      hear: (effects) => engineClient.handleEffects(effects),
       report: (problem: Problem) =>
         log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
     });
@@ -94,26 +94,26 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
     ...startPatience,
     tell: ({ message }) => log.warn({ store, waitMs: startPatience.waitMs, message }, "store.away"),
   });
-  const outside = createOutside(log, config.logLevel === "debug" || config.logLevel === "trace");
-  const credentials = await withCredentials({ config, replica, outside, log }, host);
+  const environment = createOutside(log, config.logLevel === "debug" || config.logLevel === "trace");
+  const credentials = await withCredentials({ config, replica, outside: environment, log }, host);
   const endPulse = feelPulse({ host, readiness, log, store });
   const reader = openReader(config.store);
   const watch = await watchPlace(config.store);
   const settings = engineSettings(engine);
-  const people = createPeople({ link, reader, outside, userTokenMs: config.userTokenMs });
+  const people = createPeople({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const doors = createDoors({
-    link,
+    engineClient,
     reader,
     people,
-    blobs: { local: openBlobs(config.blobDir, { outside, log }), db: createDocBlobs({ link, reader }) },
+    blobs: { local: openBlobs(config.blobDir, { outside: environment, log }), db: createDocBlobs({ engineClient, reader }) },
     isSecure: bound.isSecure,
     authenticate: credentials.authenticate,
-    gate: credentials.gate,
+    authenticator: credentials.gate,
     tenants: config.tenants,
     limits: windowsOf(config),
     isAlone: config.store.of === "sqlite",
-    outside,
-    metrics: createMetrics(),
+    environment,
+    metrics: createMetricsRegistry(),
     isMetricsOpen: config.isDev,
     digest: digestText,
     ackDeadlineMs: config.ackDeadlineMs,
@@ -141,7 +141,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
       await host.stop();
       endPulse();
       watch.stop();
-      link.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
+      engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
       await doors.close();
       await bound.close();
       await reader.close();
@@ -176,7 +176,7 @@ function watchCredentials(
           log,
           now: Date.now,
           use: bound.renew,
-          distrust: gate.distrust,
+          distrust: gate.distrustCertificates,
         });
   return keepLooking(
     async (isSure) => {

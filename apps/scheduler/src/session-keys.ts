@@ -4,7 +4,7 @@
 import { randomBytes } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, renameSync, rmSync, statSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { type KeyRing, type SessionKey, turnRing } from "@astraflow/doors";
+import { type KeyRing, rotateKeys, type SessionKey } from "@astraflow/doors";
 import type { Log } from "./log.ts";
 import { StartRefusal } from "./start-refusal.ts";
 
@@ -26,7 +26,7 @@ export interface SessionKeys extends KeyRing {
 
 /** Throws a StartRefusal where the keys cannot be kept. */
 export function openSessionKeys({ file, ageMs, lifeMs, now, log }: SessionKeysOptions): SessionKeys {
-  const next = (keys: readonly SessionKey[]): readonly SessionKey[] => turnRing(keys, now(), { ageMs, lifeMs, make: makeKey });
+  const next = (keys: readonly SessionKey[]): readonly SessionKey[] => rotateKeys(keys, now(), { ageMs, lifeMs, make: makeKey });
   let keys = next(readKeys(file, log));
   try {
     writeKeys(file, keys);

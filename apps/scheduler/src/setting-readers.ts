@@ -1,7 +1,7 @@
 // How the words of settings are read, kind by kind: addresses, names, switches, numbers, tokens. Which settings there are is in
 // setting-table.ts and tenant-settings.ts.
 
-import { allGrants, type Grant, grantsOf, tenantGrants } from "@astraflow/doors";
+import { allGrants, type Grant, grantsForRoles, tenantGrants } from "@astraflow/doors";
 import { limits, userRoles } from "@astraflow/protocol";
 
 /** Why a value cannot be used, as the end of a sentence that begins with the setting's name. */
@@ -120,7 +120,7 @@ function readGrants(words: string): readonly Grant[] | null {
   const given = parts.map((part) => {
     const grant = allGrants.find((one) => one === part);
     const role = userRoles.find((one) => one === part);
-    return grant !== undefined ? [grant] : role !== undefined ? grantsOf([role]) : null;
+    return grant !== undefined ? [grant] : role !== undefined ? grantsForRoles([role]) : null;
   });
   return given.includes(null) ? null : allGrants.filter((grant) => given.some((some) => some?.includes(grant)));
 }

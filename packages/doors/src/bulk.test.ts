@@ -2,8 +2,8 @@
 import type { PageQuery, Reader } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { bulkLimits, createBulk } from "./bulk.ts";
-import { createFakeDocs } from "./testing/docs.ts";
-import { createFakeOutside } from "./testing/fake-outside.ts";
+import { createFakeDocumentStore } from "./testing/docs.ts";
+import { createFakeEnvironment } from "./testing/fake-outside.ts";
 
 const blank = { request: { action: "cancel", filter: { runIds: [] } }, identity: { tenant: "t1", user: "ada" }, requestId: "r" };
 const counts = { cursor: null, matched: 0, changed: 0, unchanged: 0, refused: 0, refusals: [] };
@@ -11,8 +11,8 @@ const counts = { cursor: null, matched: 0, changed: 0, unchanged: 0, refused: 0,
 const written = { createdAt: 1_760_086_400_000, updatedAt: 1_760_086_400_000 };
 
 function scene(tenants: readonly string[] = ["t1"]) {
-  const kept = createFakeDocs();
-  const outside = createFakeOutside();
+  const kept = createFakeDocumentStore();
+  const environment = createFakeEnvironment();
   const page = async (query: PageQuery) => {
     if (query.page !== "tenants") return await kept.reader.page(query);
     const { after = "", limit } = query;
@@ -21,9 +21,9 @@ function scene(tenants: readonly string[] = ["t1"]) {
   };
   const reader = { ...kept.reader, page } as Reader;
   const bulk = createBulk({
-    link: kept.link,
+    engineClient: kept.engineClient,
     reader,
-    outside,
+    environment,
     act: () => Promise.resolve({ isChanged: true }),
     needsChange: () => true,
     digest: (text) => text,
@@ -34,7 +34,7 @@ function scene(tenants: readonly string[] = ["t1"]) {
   };
   /** Time passes, and what is found is worked off; the timers' own looks are not waited for, ours is. */
   const pass = async (ms: number) => {
-    outside.advance(ms);
+    environment.advance(ms);
     await bulk.look();
     await new Promise((resolve) => setImmediate(resolve));
   };
@@ -95,20 +95,20 @@ describe("a change of many runs whose scheduler is gone", () => {
 
   it("[A354] is looked for by one look at a time, however long that takes", async () => {
     let looks = 0;
-    const outside = createFakeOutside();
-    const { link, reader: docs } = createFakeDocs();
+    const environment = createFakeEnvironment();
+    const { engineClient, reader: docs } = createFakeDocumentStore();
     const never = () => new Promise<never>(() => void looks++);
     const reader = { ...docs, page: never } as unknown as Reader;
     const bulk = createBulk({
-      link,
+      engineClient,
       reader,
-      outside,
+      environment,
       act: () => Promise.resolve({ isChanged: true }),
       needsChange: () => true,
       digest: (text) => text,
     });
 
-    for (let at = 0; at < 10; at++) outside.advance(bulkLimits.lookMs);
+    for (let at = 0; at < 10; at++) environment.advance(bulkLimits.lookMs);
 
     expect(looks).toBe(1);
     bulk.close();

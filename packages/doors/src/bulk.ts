@@ -5,9 +5,9 @@ import type { Ask, DocRow, Reader, RunRow } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
 import { pageMax, pageOf } from "./bulk-runs.ts";
-import type { Identity } from "./identity.ts";
-import type { Link } from "./link.ts";
-import type { Outside } from "./outside.ts";
+import type { CallerIdentity } from "./identity.ts";
+import type { EngineClient } from "./link.ts";
+import type { DoorEnvironment } from "./outside.ts";
 
 const bulkCollection = "bulk";
 
@@ -40,13 +40,13 @@ export interface BulkDeed {
 }
 
 export interface BulkAsker {
-  readonly identity: Identity;
+  readonly identity: CallerIdentity;
   readonly requestId: string;
 }
 
 interface Body {
   readonly request: BulkRequest;
-  readonly identity: Identity;
+  readonly identity: CallerIdentity;
   readonly requestId: string;
   readonly status: "running" | "done";
   /** Runs before this one are still to be looked at; null at the beginning. */
@@ -63,9 +63,9 @@ interface Body {
 }
 
 export interface BulkOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly act: BulkAct;
   /** Whether there is something to do to a run, as far as its state tells. */
   readonly needsChange: (request: BulkRequest, run: RunRow) => boolean;
@@ -82,7 +82,7 @@ export interface Bulk {
   close(): void;
 }
 
-export function createBulk({ link, reader, outside, act, needsChange, digest }: BulkOptions): Bulk {
+export function createBulk({ engineClient, reader, environment, act, needsChange, digest }: BulkOptions): Bulk {
   const busy = new Set<string>();
   /** Which revision of what runs was seen, and since when by the clock here: those of other schedulers may go differently. */
   const seen = new Map<string, { readonly tenant: string; readonly rev: number; readonly at: number }>();
@@ -91,7 +91,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
   let isClosed = false;
 
   const write = async (tenant: string, id: string, rev: number, body: Body, action?: string, ask: Ask | null = null) => {
-    const answer = await link.ask({
+    const answer = await engineClient.request({
       type: "docs.write",
       tenant,
       by: body.identity.user,
@@ -121,7 +121,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
     while (!isClosed && body.status === "running") {
       const { items, next } = await pageOf(reader, tenant, body.request, body.cursor);
       for (const run of items) body = await change(act, id, body, run);
-      body = { ...body, cursor: next, status: next === null ? "done" : "running", updatedAt: outside.clock.now() };
+      body = { ...body, cursor: next, status: next === null ? "done" : "running", updatedAt: environment.clock.now() };
       const action = body.status === "done" ? `run.bulk.${body.request.action}.done` : undefined;
       ({ rev } = await write(tenant, id, rev, body, action));
     }
@@ -135,7 +135,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
     void work(tenant, id, rev, body)
       .catch((problem: unknown) => {
         const isTaken = problem instanceof Fault && problem.code === "E.CONFLICT";
-        if (!isTaken) outside.log({ level: "warn", event: "bulk.paused", tenant, bulk: id, problem: String(problem) });
+        if (!isTaken) environment.log({ level: "warn", event: "bulk.paused", tenant, bulk: id, problem: String(problem) });
       })
       .finally(() => busy.delete(name));
   };
@@ -143,7 +143,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
   const takeOver = async (tenant: string, doc: DocRow): Promise<void> => {
     const body = JSON.parse(doc.body) as Body;
     const id = nameOf(doc);
-    const taken = { ...body, updatedAt: outside.clock.now() };
+    const taken = { ...body, updatedAt: environment.clock.now() };
     const written = await write(tenant, id, doc.rev, taken).catch((why: unknown) => {
       if (why instanceof Fault && why.code === "E.CONFLICT") return null;
       throw why;
@@ -152,7 +152,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
   };
 
   const look = async (): Promise<void> => {
-    const now = outside.clock.ticks();
+    const now = environment.clock.monotonic();
     const found = new Set<string>();
     const after = lookedAt === null ? {} : { after: lookedAt };
     const { items: tenants, next } = await reader.page({ page: "tenants", limit: bulkLimits.tenantsMax, ...after });
@@ -173,7 +173,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
     for (const [id, { tenant }] of seen) if (looked.has(tenant) && !found.has(id)) seen.delete(id);
   };
   let isLooking = false;
-  const endLooking = outside.timers.every(bulkLimits.lookMs, () => {
+  const endLooking = environment.timers.every(bulkLimits.lookMs, () => {
     // On a slow store a look takes longer than this; another beside it would make it slower still.
     if (isLooking) return;
     isLooking = true;
@@ -183,7 +183,7 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
         isLooking = false;
       });
   });
-  const complain = (problem: unknown): void => outside.log({ level: "warn", event: "bulk.look", problem: String(problem) });
+  const complain = (problem: unknown): void => environment.log({ level: "warn", event: "bulk.look", problem: String(problem) });
 
   const find = async (tenant: string, id: string): Promise<Shown | null> => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
@@ -196,9 +196,9 @@ export function createBulk({ link, reader, outside, act, needsChange, digest }: 
     find,
     async start(asker, request, key) {
       const { tenant } = asker.identity;
-      const now = outside.clock.now();
+      const now = environment.clock.now();
       // By its key the document is found again when the key comes again.
-      const id = key === null ? outside.ids.next() : `bulk-${digest(canonicalJson([tenant, key]))}`;
+      const id = key === null ? environment.ids.next() : `bulk-${digest(canonicalJson([tenant, key]))}`;
       const ask = key === null ? null : { key, digest: digest(canonicalJson(["changeRuns", request])) };
       const blank: Body = {
         request,

@@ -2,28 +2,28 @@
 
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Catalogues, createCatalogues } from "./catalogue.ts";
-import { createFakeDocs, type FakeDocs } from "./testing/docs.ts";
-import { createFakeOutside, type FakeOutside } from "./testing/fake-outside.ts";
-import { manifestOf } from "./testing/manifest.ts";
+import { createFakeDocumentStore, type FakeDocumentStore } from "./testing/docs.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./testing/fake-outside.ts";
+import { sampleManifest } from "./testing/manifest.ts";
 import { workerRow } from "./testing/rows.ts";
 
 describe("packages that workers list", () => {
-  let outside: FakeOutside;
-  let docs: FakeDocs;
+  let environment: FakeEnvironment;
+  let docs: FakeDocumentStore;
   let catalogues: Catalogues;
   beforeEach(() => {
-    outside = createFakeOutside();
+    environment = createFakeEnvironment();
     const worker = workerRow("w1");
     const packages = [
       { name: "bare", version: "1.0.0", status: "installed" },
       { name: "demo", version: "2.0.0", status: "installed" },
     ];
     const about = JSON.stringify({ ...JSON.parse(worker.about), packages });
-    docs = createFakeDocs({ now: () => outside.clock.now(), rows: { workers: [{ ...worker, about }] } });
-    const manifest = manifestOf("demo", "1.0.0");
+    docs = createFakeDocumentStore({ now: () => environment.clock.now(), rows: { workers: [{ ...worker, about }] } });
+    const manifest = sampleManifest("demo", "1.0.0");
     const body = JSON.stringify({ manifest, digest: "d" });
     docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
-    catalogues = createCatalogues({ reader: docs.reader, outside });
+    catalogues = createCatalogues({ reader: docs.reader, environment });
   });
   const looks = () => docs.queries.filter(({ page }) => page === "workers").length;
 
@@ -39,7 +39,7 @@ describe("packages that workers list", () => {
     ]);
     // A manifest says more than a list.
     expect([catalogue.isListed("demo", "1.0.0"), catalogue.names]).toEqual([false, ["demo"]]);
-    outside.advance(1_001);
+    environment.advance(1_001);
     expect((await catalogues.of("default")).isListed("bare")).toBe(true);
     expect((await catalogues.anew("other")).isListed("bare")).toBe(false);
   });

@@ -5,7 +5,7 @@ import type { DocRow, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
 import type { Manifest, ManifestNode } from "@astraflow/protocol";
 import { type PackageDoc, packageCollection } from "./manifests.ts";
-import type { Outside } from "./outside.ts";
+import type { DoorEnvironment } from "./outside.ts";
 
 /** One tenant's catalogue at one instant; it never changes. */
 export interface Catalogue extends PackageCatalogue {
@@ -33,7 +33,7 @@ export interface Catalogues {
 
 export interface CataloguesOptions {
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
 }
 
 const catalogueLimits = {
@@ -62,7 +62,7 @@ interface Shelf {
   readWholeAt: number;
 }
 
-export function createCatalogues({ reader, outside }: CataloguesOptions): Catalogues {
+export function createCatalogues({ reader, environment }: CataloguesOptions): Catalogues {
   const shelves = new Map<string, Shelf>();
   const looking = new Map<string, Promise<Shelf>>();
 
@@ -99,7 +99,7 @@ export function createCatalogues({ reader, outside }: CataloguesOptions): Catalo
   };
 
   const refresh = async (tenant: string): Promise<Shelf> => {
-    const now = outside.clock.ticks();
+    const now = environment.clock.monotonic();
     const shelf = shelves.get(tenant) ?? emptyShelf();
     const isWhole = now - shelf.readWholeAt >= catalogueLimits.wholeMs;
     const asOf = await look(tenant, shelf, isWhole);
@@ -133,7 +133,7 @@ export function createCatalogues({ reader, outside }: CataloguesOptions): Catalo
   return {
     async of(tenant) {
       const shelf = shelves.get(tenant);
-      if (shelf !== undefined && outside.clock.ticks() - shelf.lookedAt < catalogueLimits.freshMs) return shelf.catalogue;
+      if (shelf !== undefined && environment.clock.monotonic() - shelf.lookedAt < catalogueLimits.freshMs) return shelf.catalogue;
       return (await looked(tenant)).catalogue;
     },
     anew: oneAtATime(renew),

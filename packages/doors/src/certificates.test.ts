@@ -1,29 +1,29 @@
 import { PassThrough } from "node:stream";
 import { expect, it } from "vitest";
-import { certificateOf, readCertifiedName, readUris } from "./certificates.ts";
+import { parseCertificateSubject, parseUriNames, readPeerCertificate } from "./certificates.ts";
 
 it("[D86] a plain socket shows no certificate", () => {
-  expect(certificateOf(new PassThrough())).toBeNull();
+  expect(readPeerCertificate(new PassThrough())).toBeNull();
 });
 
 it("[D86] the URI names of a certificate are read, and one with a comma inside cannot pose as two", () => {
-  expect(readUris("DNS:a.example, URI:spiffe://a/tenant/x, IP Address:0:0:0:0:0:0:0:1, othername:<unsupported>")).toEqual([
+  expect(parseUriNames("DNS:a.example, URI:spiffe://a/tenant/x, IP Address:0:0:0:0:0:0:0:1, othername:<unsupported>")).toEqual([
     "spiffe://a/tenant/x",
   ]);
-  expect(readUris(`URI:"spiffe://a/x, URI:spiffe://a/tenant/x", DNS:"b, URI:spiffe://a/tenant/y"`)).toEqual([
+  expect(parseUriNames(`URI:"spiffe://a/x, URI:spiffe://a/tenant/x", DNS:"b, URI:spiffe://a/tenant/y"`)).toEqual([
     "spiffe://a/x, URI:spiffe://a/tenant/x",
   ]);
-  expect(readUris("URI:spiffe://a/1, URI:spiffe://a/2")).toHaveLength(2);
-  expect(readUris("")).toEqual([]);
+  expect(parseUriNames("URI:spiffe://a/1, URI:spiffe://a/2")).toHaveLength(2);
+  expect(parseUriNames("")).toEqual([]);
 });
 
 it("[D86] a list of names that cannot be read whole names nobody", () => {
   for (const broken of [`URI:"spiffe://a`, `URI:spiffe://a/x, "`, `URI:spiffe://a/x, URI:"\\q"`, "URI"])
-    expect(readUris(broken)).toEqual([]);
+    expect(parseUriNames(broken)).toEqual([]);
 });
 
 it("[D86] a worker's name is exactly one URI of the trust domain, for one worker or any of its tenant", () => {
-  const read = (...uris: string[]) => readCertifiedName({ uris }, "prod.example");
+  const read = (...uris: string[]) => parseCertificateSubject({ uris }, "prod.example");
 
   expect(read("spiffe://prod.example/tenant/acme/worker/w-1")).toEqual({ tenant: "acme", instance: "w-1" });
   expect(read("spiffe://prod.example/tenant/acme")).toEqual({ tenant: "acme", instance: null });

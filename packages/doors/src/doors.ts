@@ -5,18 +5,18 @@ import type { Server as TlsServer } from "node:https";
 import type { Duplex } from "node:stream";
 import { fault } from "@astraflow/protocol";
 import { createVolatileEvents } from "./events/volatile.ts";
-import { createExtensions } from "./extensions.ts";
-import { createManifestNotes } from "./manifests.ts";
+import { createVendorFrameRelay } from "./extensions.ts";
+import { createManifestRecorder } from "./manifests.ts";
 import { createDocBlobs } from "./resources/blobs.ts";
 import { createBindings } from "./resources/resource-bindings.ts";
 import { createResourceNeeds } from "./resources/resource-needs.ts";
 import { createRest, type RestOptions } from "./rest/app.ts";
 import { restLimits } from "./rest/call.ts";
-import { createDispatchBinder, type DispatchBinder } from "./session/dispatch-bindings.ts";
+import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/dispatch-bindings.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
-import { createKeptComparison } from "./session/kept-resources.ts";
+import { createLostResourceFinder } from "./session/kept-resources.ts";
 import { refuseUpgrade } from "./session/upgrade.ts";
-import { logWorkerNews } from "./worker-news.ts";
+import { logWorkerEvents } from "./worker-news.ts";
 
 export type DoorsOptions = SessionDoorOptions & RestOptions;
 
@@ -31,16 +31,16 @@ export interface Doors {
 
 export function createDoors(options: DoorsOptions): Doors {
   // What workers send to vendors comes in at one door and leaves by the other.
-  const extensions = options.extensions ?? createExtensions({ outside: options.outside });
-  const notes = createManifestNotes(options);
-  const noteManifests = options.noteManifests ?? notes.noteManifests;
-  const binder = options.binder ?? createBinder(options, () => notes.settled());
-  const compareKept = options.compareKept ?? createKeptComparison(options);
+  const extensions = options.extensions ?? createVendorFrameRelay({ environment: options.environment });
+  const manifestRecorder = createManifestRecorder(options);
+  const recordManifests = options.recordManifests ?? manifestRecorder.recordManifests;
+  const binder = options.binder ?? createDefaultBinder(options, () => manifestRecorder.whenIdle());
+  const findLostResources = options.findLostResources ?? createLostResourceFinder(options);
   // Heartbeats and frames come in at one door too, and are told at the other.
   const volatile = options.volatile ?? createVolatileEvents();
-  const session = createSessionDoor({ ...options, extensions, noteManifests, binder, compareKept, volatile });
+  const session = createSessionDoor({ ...options, extensions, recordManifests, binder, findLostResources, volatile });
   const rest = createRest({ ...options, extensions, volatile });
-  const endNews = logWorkerNews(options.link, options.outside);
+  const stopWorkerLog = logWorkerEvents(options.engineClient, options.environment);
   return {
     async attach(server) {
       await rest.ready();
@@ -57,7 +57,7 @@ export function createDoors(options: DoorsOptions): Doors {
     },
     async close() {
       extensions.close();
-      endNews();
+      stopWorkerLog();
       await Promise.all([session.close(), rest.close()]);
     },
     get connections() {
@@ -67,9 +67,13 @@ export function createDoors(options: DoorsOptions): Doors {
 }
 
 /** Resources are found where the routes keep them. */
-function createBinder(options: DoorsOptions, settled: () => Promise<void>): DispatchBinder {
-  const { outside } = options;
+function createDefaultBinder(options: DoorsOptions, manifestsWritten: () => Promise<void>): DispatchResourceBinder {
+  const { environment } = options;
   const blobs = options.blobs ?? { db: createDocBlobs(options) };
   const bindings = createBindings({ ...options, blobs });
-  return createDispatchBinder({ needs: createResourceNeeds({ ...options, settled }), bindings, outside });
+  return createDispatchResourceBinder({
+    needs: createResourceNeeds({ ...options, settled: manifestsWritten }),
+    bindings,
+    environment,
+  });
 }

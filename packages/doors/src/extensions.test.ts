@@ -1,23 +1,23 @@
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import {
-  createExtensions,
-  type ExtensionLimits,
-  extensionLimits,
+  type BufferedVendorFrame,
+  createVendorFrameRelay,
   isVendorType,
-  type KeptFrame,
-  type Subscription,
+  type VendorFrameSubscription,
+  type VendorRelayLimits,
+  vendorRelayLimits,
 } from "./extensions.ts";
-import { createFakeOutside } from "./testing/fake-outside.ts";
+import { createFakeEnvironment } from "./testing/fake-outside.ts";
 
 const type = "ext.vendor.acme.ping";
 
-function openRing(limits: Partial<ExtensionLimits> = {}) {
-  const outside = createFakeOutside();
-  const extensions = createExtensions({ outside, limits });
+function openRelay(limits: Partial<VendorRelayLimits> = {}) {
+  const environment = createFakeEnvironment();
+  const extensions = createVendorFrameRelay({ environment, limits });
   let count = 0;
   const send = (more: { tenant?: string; type?: string; payload?: object } = {}): boolean =>
-    extensions.fromWorker({
+    extensions.publish({
       tenant: "default",
       worker: "default/w-1",
       instance: "w-1",
@@ -28,28 +28,29 @@ function openRing(limits: Partial<ExtensionLimits> = {}) {
       ...more,
     });
   const listen = (after: number | null = null, tenant = "default", of = type) => {
-    const heard: KeptFrame[] = [];
+    const heard: BufferedVendorFrame[] = [];
     let isClosed = false;
     const subscription = extensions.subscribe(tenant, of, after, {
-      frame: (frame) => void heard.push(frame),
-      closed: () => {
+      onFrame: (frame) => void heard.push(frame),
+      onClosed: () => {
         isClosed = true;
       },
     });
     return { heard, subscription, isClosed: () => isClosed };
   };
-  const taken = (subscription: Subscription | Fault): Subscription => {
+  const taken = (subscription: VendorFrameSubscription | Fault): VendorFrameSubscription => {
     if (subscription instanceof Fault) throw subscription;
     return subscription;
   };
-  return { outside, extensions, send, listen, taken };
+  return { outside: environment, extensions, send, listen, taken };
 }
 
-const idsIn = (frames: readonly KeptFrame[]): string[] => frames.map(({ data }) => (JSON.parse(data) as { id: string }).id);
+const idsIn = (frames: readonly BufferedVendorFrame[]): string[] =>
+  frames.map(({ data }) => (JSON.parse(data) as { id: string }).id);
 
 describe("frames of vendors on their way to readers", () => {
   it("[A18] reach every reader of their tenant and type, and nobody else", () => {
-    const { send, listen } = openRing();
+    const { send, listen } = openRelay();
     const [one, two, foreign, other] = [
       listen(),
       listen(),
@@ -67,66 +68,66 @@ describe("frames of vendors on their way to readers", () => {
   });
 
   it("[A18] are taken by nobody where nobody asked for their type", () => {
-    const { send, listen } = openRing();
+    const { send, listen } = openRelay();
     listen(null, "other");
 
     expect(send()).toBe(false);
   });
 
   it("[A19] wait for a reader that comes back with its last number, in order and without a gap", () => {
-    const { send, listen, taken } = openRing();
+    const { send, listen, taken } = openRelay();
     const first = listen();
     send();
-    taken(first.subscription).end();
+    taken(first.subscription).unsubscribe();
     expect([send(), send()]).toEqual([true, true]);
 
-    const { kept, hasGap } = taken(listen(first.heard[0]?.number ?? null).subscription);
+    const { buffered: kept, hasGap } = taken(listen(first.heard[0]?.number ?? null).subscription);
 
     expect([idsIn(kept), hasGap]).toEqual([["f-2", "f-3"], false]);
     expect(first.heard).toHaveLength(1);
   });
 
   it("[A19] are kept from the first reader on: one that heard nothing has a number to come back with", () => {
-    const { send, listen, taken } = openRing();
-    const { from, end } = taken(listen().subscription);
+    const { send, listen, taken } = openRelay();
+    const { from, unsubscribe: end } = taken(listen().subscription);
     end();
     send();
 
-    expect(idsIn(taken(listen(from).subscription).kept)).toEqual(["f-1"]);
+    expect(idsIn(taken(listen(from).subscription).buffered)).toEqual(["f-1"]);
   });
 
   it("[A19] are no longer kept, and no longer taken, five minutes after the last reader has left", () => {
-    const { outside, send, listen, taken } = openRing();
-    const { from, end } = taken(listen().subscription);
+    const { outside: environment, send, listen, taken } = openRelay();
+    const { from, unsubscribe: end } = taken(listen().subscription);
     end();
-    outside.advance(extensionLimits.keepMs - 1);
+    environment.advance(vendorRelayLimits.keepMs - 1);
     expect(send()).toBe(true);
 
-    outside.advance(1);
+    environment.advance(1);
 
     expect(send()).toBe(false);
     expect(taken(listen(from).subscription)).toMatchObject({ hasGap: true, kept: [] });
   });
 
   it("[A19] older than five minutes, beyond a thousand or beyond 1 MiB are dropped, and a cursor before them shows the gap", () => {
-    const { outside, send, listen, taken } = openRing({ framesMax: 3, bytesMax: 1_000 });
+    const { outside: environment, send, listen, taken } = openRelay({ framesMax: 3, bytesMax: 1_000 });
     const { from } = taken(listen().subscription);
     for (let n = 0; n < 5; n++) send();
     const byCount = taken(listen(from).subscription);
-    expect([byCount.hasGap, idsIn(byCount.kept)]).toEqual([true, ["f-3", "f-4", "f-5"]]);
+    expect([byCount.hasGap, idsIn(byCount.buffered)]).toEqual([true, ["f-3", "f-4", "f-5"]]);
     expect(taken(listen(byCount.from).subscription).hasGap).toBe(false);
 
     send({ payload: { text: "x".repeat(800) } });
-    expect(idsIn(taken(listen(from).subscription).kept)).toEqual(["f-6"]);
+    expect(idsIn(taken(listen(from).subscription).buffered)).toEqual(["f-6"]);
 
-    outside.advance(extensionLimits.keepMs);
+    environment.advance(vendorRelayLimits.keepMs);
     expect(taken(listen(from).subscription)).toMatchObject({ hasGap: true, kept: [] });
   });
 
   it("[A19] of another life of the process are never mistaken for these: such a cursor shows a gap", () => {
-    const early = openRing();
+    const early = openRelay();
     early.listen();
-    const late = openRing();
+    const late = openRelay();
     late.outside.advance(10);
     const { from } = late.taken(late.listen().subscription);
     early.send();
@@ -136,20 +137,20 @@ describe("frames of vendors on their way to readers", () => {
   });
 
   it("[A19] larger than 256 KiB are not taken", () => {
-    const { send, listen } = openRing();
+    const { send, listen } = openRelay();
     const { heard } = listen();
 
-    expect(send({ payload: { text: "x".repeat(extensionLimits.frameBytesMax) } })).toBe(false);
+    expect(send({ payload: { text: "x".repeat(vendorRelayLimits.frameBytesMax) } })).toBe(false);
     expect(heard).toEqual([]);
   });
 
   it("[A18] have a bounded number of types and readers; a type that only waits for a reader makes room", () => {
-    const { listen, taken } = openRing({ ringsPerTenantMax: 2, readersPerTenantMax: 3 });
+    const { listen, taken } = openRelay({ ringsPerTenantMax: 2, readersPerTenantMax: 3 });
     const waiting = taken(listen(null, "default", "ext.vendor.acme.a").subscription);
     listen(null, "default", "ext.vendor.acme.b");
 
     expect(listen(null, "default", "ext.vendor.acme.c").subscription).toMatchObject({ code: "E.OVERLOADED" });
-    waiting.end();
+    waiting.unsubscribe();
     expect(listen(null, "default", "ext.vendor.acme.c").subscription).toHaveProperty("kept");
     listen(null, "default", "ext.vendor.acme.c");
     expect(listen(null, "default", "ext.vendor.acme.c").subscription).toMatchObject({ code: "E.OVERLOADED" });
@@ -157,7 +158,7 @@ describe("frames of vendors on their way to readers", () => {
   });
 
   it("[A18] end with the house: readers hear it, and nothing is taken any more", () => {
-    const { extensions, send, listen } = openRing();
+    const { extensions, send, listen } = openRelay();
     const { isClosed } = listen();
 
     extensions.close();

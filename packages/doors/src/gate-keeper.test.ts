@@ -1,26 +1,34 @@
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import type { AdmittedWorker, ShownCertificate, WorkerClaim } from "./gate.ts";
-import { createGate, type GateOptions } from "./gate-keeper.ts";
-import { allGrants, createTokenBook, type TokenEntry } from "./identity.ts";
-import { createFakeOutside } from "./testing/fake-outside.ts";
+import type { AuthenticatedWorker, PeerCertificate, WorkerCredentials } from "./gate.ts";
+import { createWorkerAuthenticator, type WorkerAuthenticatorOptions } from "./gate-keeper.ts";
+import { allGrants, createTokenRegistry, type TokenEntry } from "./identity.ts";
+import { createFakeEnvironment } from "./testing/fake-outside.ts";
 
 const ann: TokenEntry = { token: "secret-a", tenant: "acme", user: "ann", grants: allGrants };
 const viewer: TokenEntry = { token: "viewer", tenant: "acme", user: "vic", grants: ["view"] };
 
-function stage(options: Partial<GateOptions> = {}) {
-  const outside = createFakeOutside();
-  const tokens = createTokenBook([ann, viewer]);
+function createFixture(options: Partial<WorkerAuthenticatorOptions> = {}) {
+  const environment = createFakeEnvironment();
+  const tokens = createTokenRegistry([ann, viewer]);
   const keys = { keys: () => [{ kid: "k", secret: Buffer.from("a key of this test"), madeAt: 0 }] };
-  const gate = createGate({ tokens, keys, audience: "c/r", sessionTokenMs: 60_000, outside, trustDomain: "prod", ...options });
-  const shown = (more: Partial<ShownCertificate> = {}): ShownCertificate => ({
+  const authenticator = createWorkerAuthenticator({
+    tokens,
+    keys,
+    audience: "c/r",
+    sessionTokenMs: 60_000,
+    environment,
+    trustDomain: "prod",
+    ...options,
+  });
+  const shown = (more: Partial<PeerCertificate> = {}): PeerCertificate => ({
     thumbprint: "thumb",
     problem: null,
     uris: ["spiffe://prod/tenant/acme/worker/w-1"],
-    expiresAt: outside.clock.now() + 60_000,
+    expiresAt: environment.clock.now() + 60_000,
     ...more,
   });
-  const claim = (more: Partial<WorkerClaim> = {}): WorkerClaim => ({
+  const credentials = (more: Partial<WorkerCredentials> = {}): WorkerCredentials => ({
     tenant: "acme",
     instance: "w-1",
     mode: "token",
@@ -28,23 +36,23 @@ function stage(options: Partial<GateOptions> = {}) {
     certificate: null,
     ...more,
   });
-  const code = (more: Partial<WorkerClaim>): string => {
-    const answer = gate.admit(claim(more));
+  const code = (more: Partial<WorkerCredentials>): string => {
+    const answer = authenticator.authenticate(credentials(more));
     return answer instanceof Fault ? answer.code : "admitted";
   };
-  const admitted = (more: Partial<WorkerClaim> = {}): AdmittedWorker => {
-    const answer = gate.admit(claim(more));
+  const authenticated = (more: Partial<WorkerCredentials> = {}): AuthenticatedWorker => {
+    const answer = authenticator.authenticate(credentials(more));
     if (answer instanceof Fault) throw answer;
     return answer;
   };
-  return { gate, tokens, outside, shown, code, admitted };
+  return { gate: authenticator, tokens, outside: environment, shown, code, admitted: authenticated };
 }
 
 describe("the gate and tokens", () => {
   it("[D87] lets a worker in by a token of its tenant, and nobody by none, a wrong one, another tenant's or one for readers", () => {
-    const { code, admitted } = stage();
+    const { code, admitted: authenticated } = createFixture();
 
-    expect(admitted()).toMatchObject({ tenant: "acme", user: "ann", thumbprint: null });
+    expect(authenticated()).toMatchObject({ tenant: "acme", user: "ann", thumbprint: null });
     expect(code({ token: null })).toBe("E.AUTH.MISSING_TOKEN");
     expect(code({ token: "" })).toBe("E.AUTH.MISSING_TOKEN");
     expect(code({ token: "wrong" })).toBe("E.AUTH.INVALID_TOKEN");
@@ -53,33 +61,33 @@ describe("the gate and tokens", () => {
   });
 
   it("[D88] tells its listeners of a change, and a session is good exactly as long as its own token is in the book", () => {
-    const { gate, tokens, admitted } = stage();
+    const { gate: authenticator, tokens, admitted: authenticated } = createFixture();
     const heard: boolean[] = [];
-    const before = admitted();
-    const stop = gate.onChange(() => heard.push(gate.isGood(before)));
+    const before = authenticated();
+    const stop = authenticator.onChange(() => heard.push(authenticator.isStillValid(before)));
 
     tokens.replace([ann, { ...ann, token: "secret-b" }]);
-    gate.changed();
-    const after = admitted({ token: "secret-b" });
+    authenticator.notifyTokensChanged();
+    const after = authenticated({ token: "secret-b" });
     tokens.replace([{ ...ann, token: "secret-b" }]);
-    gate.changed();
+    authenticator.notifyTokensChanged();
     stop();
-    gate.changed();
+    authenticator.notifyTokensChanged();
 
     expect(heard).toEqual([true, false]);
-    expect(gate.isGood(after)).toBe(true);
-    expect(gate.isGood({ ...after, credential: "" })).toBe(false);
-    expect(gate.isGood({ ...after, credential: "|x|y|z" })).toBe(false);
+    expect(authenticator.isStillValid(after)).toBe(true);
+    expect(authenticator.isStillValid({ ...after, credential: "" })).toBe(false);
+    expect(authenticator.isStillValid({ ...after, credential: "|x|y|z" })).toBe(false);
   });
 });
 
 describe("the gate and certificates", () => {
   it("[D86] in mode mtls a trusted certificate that names this worker or its tenant is proof, and its key is noted", () => {
-    const { admitted, shown } = stage();
+    const { admitted: authenticated, shown } = createFixture();
 
-    const one = admitted({ mode: "mtls", token: null, certificate: shown() });
+    const one = authenticated({ mode: "mtls", token: null, certificate: shown() });
     expect(one).toMatchObject({ tenant: "acme", user: "spiffe://prod/tenant/acme/worker/w-1", thumbprint: "thumb" });
-    const any = admitted({
+    const any = authenticated({
       mode: "mtls",
       token: null,
       instance: "w-9",
@@ -89,13 +97,13 @@ describe("the gate and certificates", () => {
   });
 
   it("[D86] in mode mtls no certificate, an untrusted or expired one, other names, and a token instead are refused", () => {
-    const { code, shown, outside } = stage();
-    const mtls = (certificate: ShownCertificate | null, more: Partial<WorkerClaim> = {}) =>
+    const { code, shown, outside: environment } = createFixture();
+    const mtls = (certificate: PeerCertificate | null, more: Partial<WorkerCredentials> = {}) =>
       code({ mode: "mtls", certificate, ...more });
 
     expect(mtls(null)).toBe("E.AUTH.MTLS_REQUIRED");
     expect(mtls(shown({ problem: "self-signed" }))).toBe("E.AUTH.MTLS_REQUIRED");
-    expect(mtls(shown({ expiresAt: outside.clock.now() }))).toBe("E.AUTH.MTLS_REQUIRED");
+    expect(mtls(shown({ expiresAt: environment.clock.now() }))).toBe("E.AUTH.MTLS_REQUIRED");
     expect(mtls(shown({ expiresAt: Number.NaN, problem: "no dates" }))).toBe("E.AUTH.MTLS_REQUIRED");
     expect(mtls(shown({ uris: ["spiffe://test/tenant/acme"] }))).toBe("E.AUTH.MTLS_REQUIRED");
     expect(mtls(shown({ uris: [] }))).toBe("E.AUTH.MTLS_REQUIRED");
@@ -104,13 +112,13 @@ describe("the gate and certificates", () => {
   });
 
   it("[D87] where certificates are not asked for, mode mtls is not offered", () => {
-    const { code, shown } = stage({ trustDomain: null });
+    const { code, shown } = createFixture({ trustDomain: null });
 
     expect(code({ mode: "mtls", token: null, certificate: shown() })).toBe("E.AUTH.MODE_UNSUPPORTED");
   });
 
   it("[D87] a tenant that demands a certificate gets E.AUTH.MTLS_REQUIRED without a trusted one, whatever the mode and the token", () => {
-    const { code, shown } = stage({ isCertificateRequired: (tenant) => tenant === "acme" });
+    const { code, shown } = createFixture({ isCertificateRequired: (tenant) => tenant === "acme" });
 
     expect(code({})).toBe("E.AUTH.MTLS_REQUIRED");
     expect(code({ token: "wrong" })).toBe("E.AUTH.MTLS_REQUIRED");
@@ -123,41 +131,53 @@ describe("the gate and certificates", () => {
   });
 
   it("[D88] who came in by a certificate is good until it ends, or until its authority is no longer trusted", () => {
-    const { gate, outside, shown, admitted } = stage();
+    const { gate: authenticator, outside: environment, shown, admitted: authenticated } = createFixture();
     let heard = 0;
-    gate.onChange(() => (heard += 1));
-    const byCertificate = admitted({ mode: "mtls", token: null, certificate: shown() });
-    const byToken = admitted({ certificate: shown() });
+    authenticator.onChange(() => (heard += 1));
+    const byCertificate = authenticated({ mode: "mtls", token: null, certificate: shown() });
+    const byToken = authenticated({ certificate: shown() });
 
-    outside.advance(59_999);
-    expect([byCertificate, byToken].map(gate.isGood)).toEqual([true, true]);
-    outside.advance(1);
-    expect([byCertificate, byToken].map(gate.isGood)).toEqual([false, true]);
+    environment.advance(59_999);
+    expect([byCertificate, byToken].map(authenticator.isStillValid)).toEqual([true, true]);
+    environment.advance(1);
+    expect([byCertificate, byToken].map(authenticator.isStillValid)).toEqual([false, true]);
 
-    const fresh = admitted({ mode: "mtls", token: null, certificate: shown() });
-    expect(gate.isGood(fresh)).toBe(true);
-    gate.distrust();
-    expect([gate.isGood(fresh), gate.isGood(byToken), heard]).toEqual([false, true, 1]);
-    expect(gate.isGood(admitted({ mode: "mtls", token: null, certificate: shown() }))).toBe(true);
+    const fresh = authenticated({ mode: "mtls", token: null, certificate: shown() });
+    expect(authenticator.isStillValid(fresh)).toBe(true);
+    authenticator.distrustCertificates();
+    expect([authenticator.isStillValid(fresh), authenticator.isStillValid(byToken), heard]).toEqual([false, true, 1]);
+    expect(authenticator.isStillValid(authenticated({ mode: "mtls", token: null, certificate: shown() }))).toBe(true);
   });
 
   it("[D88] with a token and a certificate that is demanded, both must stay good", () => {
-    const { gate, tokens, outside, shown, admitted } = stage({ isCertificateRequired: () => true });
-    const both = admitted({ certificate: shown() });
-    const shorter = admitted({ certificate: shown({ expiresAt: outside.clock.now() + 10 }) });
+    const {
+      gate: authenticator,
+      tokens,
+      outside: environment,
+      shown,
+      admitted: authenticated,
+    } = createFixture({ isCertificateRequired: () => true });
+    const both = authenticated({ certificate: shown() });
+    const shorter = authenticated({ certificate: shown({ expiresAt: environment.clock.now() + 10 }) });
 
-    outside.advance(10);
-    expect([both, shorter].map(gate.isGood)).toEqual([true, false]);
+    environment.advance(10);
+    expect([both, shorter].map(authenticator.isStillValid)).toEqual([true, false]);
     tokens.replace([viewer]);
-    expect(gate.isGood(both)).toBe(false);
+    expect(authenticator.isStillValid(both)).toBe(false);
   });
 
   it("[D82] a session token is bound to the key that was shown, and read back under the gate's own keys only", () => {
-    const { gate } = stage();
+    const { gate: authenticator } = createFixture();
 
-    const { token, jti } = gate.issue({ sid: "s", wid: "w-1", tenant: "acme", dialect: "v2", thumbprint: "thumb" });
+    const { token, jti } = authenticator.issueSessionToken({
+      sid: "s",
+      wid: "w-1",
+      tenant: "acme",
+      dialect: "v2",
+      thumbprint: "thumb",
+    });
 
-    expect(gate.read(token)).toMatchObject({ jti, cnf: "thumb", aud: "c/r" });
-    expect(gate.read(`${token}x`)).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
+    expect(authenticator.readSessionToken(token)).toMatchObject({ jti, cnf: "thumb", aud: "c/r" });
+    expect(authenticator.readSessionToken(`${token}x`)).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
   });
 });

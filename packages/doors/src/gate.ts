@@ -4,7 +4,7 @@
 import type { Dialect, Fault } from "@astraflow/protocol";
 
 /** The certificate a peer has shown on its TLS connection. */
-export interface ShownCertificate {
+export interface PeerCertificate {
   /** base64url of the SHA-256 of its DER form. */
   readonly thumbprint: string;
   /** Why it is not trusted; null where the chain, the dates and the purpose are in order. */
@@ -16,15 +16,15 @@ export interface ShownCertificate {
 }
 
 /** Who a peer says it is, and what it brings as proof. */
-export interface WorkerClaim {
+export interface WorkerCredentials {
   readonly tenant: string;
   readonly instance: string;
   readonly mode: "token" | "mtls";
   readonly token: string | null;
-  readonly certificate: ShownCertificate | null;
+  readonly certificate: PeerCertificate | null;
 }
 
-export interface AdmittedWorker {
+export interface AuthenticatedWorker {
   readonly tenant: string;
   /** For the log and the audit: the name of the token or certificate, never its secret. */
   readonly user: string;
@@ -35,7 +35,7 @@ export interface AdmittedWorker {
 }
 
 /** What a session token says once its signature and times were checked. Times in seconds. */
-export interface SessionClaims {
+export interface SessionTokenClaims {
   readonly sid: string;
   readonly wid: string;
   readonly tenant: string;
@@ -49,7 +49,7 @@ export interface SessionClaims {
   readonly cnf?: string;
 }
 
-export interface IssuedToken {
+export interface IssuedSessionToken {
   readonly token: string;
   readonly jti: string;
   /** Wall time in ms. */
@@ -57,14 +57,20 @@ export interface IssuedToken {
 }
 
 /** The keeper of the session door's credentials. Nothing here waits or throws. */
-export interface Gate {
+export interface WorkerAuthenticator {
   /** E.AUTH.MISSING_TOKEN, E.AUTH.INVALID_TOKEN, E.AUTH.MTLS_REQUIRED, E.AUTH.MODE_UNSUPPORTED or E.SESSION.DENIED where not. */
-  admit(claim: WorkerClaim): AdmittedWorker | Fault;
+  authenticate(credentials: WorkerCredentials): AuthenticatedWorker | Fault;
   /** Still true of someone who was admitted earlier? Asked after every `changed`, and for certificates at their end. */
-  isGood(admitted: AdmittedWorker): boolean;
+  isStillValid(authenticated: AuthenticatedWorker): boolean;
   /** Credentials were revoked or rotated: live sessions are looked at again. The returned function ends the listening. */
-  onChange(hear: () => void): () => void;
-  issue(of: { sid: string; wid: string; tenant: string; dialect: Dialect; thumbprint: string | null }): IssuedToken;
+  onChange(listener: () => void): () => void;
+  issueSessionToken(of: {
+    sid: string;
+    wid: string;
+    tenant: string;
+    dialect: Dialect;
+    thumbprint: string | null;
+  }): IssuedSessionToken;
   /** E.SESSION.INVALID_TOKEN where signature, key, audience or time is wrong. */
-  read(token: string): SessionClaims | Fault;
+  readSessionToken(token: string): SessionTokenClaims | Fault;
 }

@@ -11,17 +11,17 @@ const handlerLimits = {
   capabilitiesMax: 16,
 } as const;
 
-export interface ShownPackage {
+export interface ReportedPackage {
   readonly name: string;
   readonly version: string;
   readonly manifest?: unknown;
 }
 
 /** As many as fit into the bound, in the order shown. A manifest that is none is left out: the package is listed all the same. */
-export function handlersIn(shown: readonly ShownPackage[]): Handlers {
+export function readHandlers(reported: readonly ReportedPackage[]): Handlers {
   const handlers: Handlers[number][] = [];
   let bytes = 0;
-  for (const { name, version, manifest: written } of shown) {
+  for (const { name, version, manifest: written } of reported) {
     const manifest = readManifest(written);
     if (manifest instanceof Fault) continue;
     const adapters = new Map(manifest.adapters.map((adapter) => [adapter.name, adapter]));

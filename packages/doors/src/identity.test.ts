@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { allGrants, createTokenBook, createTokens } from "./identity.ts";
+import { allGrants, createTokenAuthenticator, createTokenRegistry } from "./identity.ts";
 
 describe("tokens", () => {
-  const book = createTokens([
+  const book = createTokenAuthenticator([
     { token: "alpha", tenant: "a", user: "ann", grants: allGrants },
     { token: "beta", tenant: "b", user: "bob", grants: ["view"] },
   ]);
@@ -18,8 +18,8 @@ describe("tokens", () => {
   });
 
   it("[D3] does not take an empty token or a tenant whose name could run into a worker's", () => {
-    expect(() => createTokens([{ token: "", tenant: "a", user: "u", grants: [] }])).toThrow(/token/);
-    expect(() => createTokens([{ token: "x", tenant: "a/b", user: "u", grants: [] }])).toThrow(/slash/);
+    expect(() => createTokenAuthenticator([{ token: "", tenant: "a", user: "u", grants: [] }])).toThrow(/token/);
+    expect(() => createTokenAuthenticator([{ token: "x", tenant: "a/b", user: "u", grants: [] }])).toThrow(/slash/);
   });
 });
 
@@ -27,7 +27,7 @@ describe("a book of tokens that changes", () => {
   const entry = (token: string, user = "ann", tenant = "a") => ({ token, tenant, user, grants: allGrants });
 
   it("[D81] lets two tokens of one user in at once, and each has a name of its own that says nothing of its secret", () => {
-    const book = createTokenBook([entry("old-secret"), entry("new-secret")]);
+    const book = createTokenRegistry([entry("old-secret"), entry("new-secret")]);
 
     const old = book.find("old-secret", "a");
     const fresh = book.find("new-secret", "a");
@@ -38,30 +38,30 @@ describe("a book of tokens that changes", () => {
   });
 
   it("[D81] knows after a change what was added, not what was removed, and by the same name what has stayed", () => {
-    const book = createTokenBook([entry("stays"), entry("goes")]);
+    const book = createTokenRegistry([entry("stays"), entry("goes")]);
     const stays = book.find("stays", null)?.credential ?? "";
     const goes = book.find("goes", null)?.credential ?? "";
 
     book.replace([entry("comes"), entry("stays")]);
 
     expect(book.find("stays", null)?.credential).toBe(stays);
-    expect([book.has(stays), book.has(goes), book.has("")]).toEqual([true, false, false]);
+    expect([book.hasCredential(stays), book.hasCredential(goes), book.hasCredential("")]).toEqual([true, false, false]);
     expect(book.authenticate("goes", null)).toBeNull();
     expect(book.authenticate("comes", null)).toMatchObject({ user: "ann" });
   });
 
   it("[D81] takes a secret that was given to another tenant, or comes back later, for another token", () => {
-    const book = createTokenBook([entry("secret")]);
+    const book = createTokenRegistry([entry("secret")]);
     const first = book.find("secret", null)?.credential ?? "";
 
     book.replace([entry("secret", "ann", "b")]);
-    expect(book.has(first)).toBe(false);
+    expect(book.hasCredential(first)).toBe(false);
     book.replace([entry("secret")]);
-    expect(book.has(first)).toBe(false);
+    expect(book.hasCredential(first)).toBe(false);
   });
 
   it("[D81] stays as it was when a new entry cannot be one", () => {
-    const book = createTokenBook([entry("good")]);
+    const book = createTokenRegistry([entry("good")]);
 
     expect(() => book.replace([entry("other"), entry("")])).toThrow(/token/);
     expect(book.authenticate("good", null)).not.toBeNull();

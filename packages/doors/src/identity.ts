@@ -16,14 +16,14 @@ const grantsByRole: Readonly<Record<UserRole, readonly Permission[]>> = {
   "run.viewer": ["view"],
 };
 
-export const grantsOf = (roles: readonly UserRole[]): readonly Permission[] =>
+export const grantsForRoles = (roles: readonly UserRole[]): readonly Permission[] =>
   allGrants.filter((grant) => roles.some((role) => grantsByRole[role].includes(grant)));
 
 /** The roles that these grants amount to, for showing a token of the configuration as a user. */
-export const rolesOf = (grants: readonly Permission[]): UserRole[] =>
+export const rolesForGrants = (grants: readonly Permission[]): UserRole[] =>
   (Object.keys(grantsByRole) as UserRole[]).filter((role) => grantsByRole[role].every((grant) => grants.includes(grant)));
 
-export interface Identity {
+export interface CallerIdentity {
   readonly tenant: string;
   /** Who asked, for the log and as the owner of things: the name of a token, or the id of a person. */
   readonly user: string;
@@ -33,73 +33,73 @@ export interface Identity {
 }
 
 /** `tenant` is what the peer claims; null where the wire has no such claim. A claim that is not the token's tenant is refused. */
-export type Authenticate = (token: string, tenant: string | null) => Identity | null;
+export type AuthenticateToken = (token: string, tenant: string | null) => CallerIdentity | null;
 
-export interface TokenEntry extends Identity {
+export interface TokenEntry extends CallerIdentity {
   readonly token: string;
 }
 
-export interface TokenBook {
-  readonly authenticate: Authenticate;
+export interface TokenRegistry {
+  readonly authenticate: AuthenticateToken;
   /** As `authenticate`, with a name for the very token that was shown. It says nothing of the secret. */
-  find(token: string, tenant: string | null): { readonly identity: Identity; readonly credential: string } | null;
+  find(token: string, tenant: string | null): { readonly identity: CallerIdentity; readonly credential: string } | null;
   /** Is the token that once had this name still in the book? */
-  has(credential: string): boolean;
+  hasCredential(credential: string): boolean;
   /** From now on exactly these. Entries that stay keep their names; one user may have several, as when a secret is replaced. */
   replace(entries: readonly TokenEntry[]): void;
 }
 
-interface BookLine {
+interface RegisteredToken {
   readonly digest: Buffer;
-  readonly identity: Identity;
+  readonly identity: CallerIdentity;
   readonly credential: string;
 }
 
 /** Throws where an entry cannot be one; then the book stays as it was. */
-export function createTokenBook(first: readonly TokenEntry[]): TokenBook {
-  let lines: readonly BookLine[] = [];
-  let made = 0;
-  const enter = ({ token, ...identity }: TokenEntry): BookLine => {
+export function createTokenRegistry(first: readonly TokenEntry[]): TokenRegistry {
+  let registered: readonly RegisteredToken[] = [];
+  let credentialCount = 0;
+  const register = ({ token, ...identity }: TokenEntry): RegisteredToken => {
     // `<tenant>/<instance>` names a worker: a slash in the tenant would let two of them meet.
     if (identity.tenant === "" || identity.tenant.includes("/"))
       throw new Error("a tenant's name must not be empty or contain a slash");
     if (token === "") throw new Error("a token must not be empty");
-    const digest = digestOf(token);
-    const before = lines.find((line) => line.digest.equals(digest) && isSame(line.identity, identity));
-    if (before !== undefined) return before;
-    made += 1;
-    return { digest, identity, credential: `token:${made}` };
+    const digest = hashToken(token);
+    const existing = registered.find((entry) => entry.digest.equals(digest) && isSameIdentity(entry.identity, identity));
+    if (existing !== undefined) return existing;
+    credentialCount += 1;
+    return { digest, identity, credential: `token:${credentialCount}` };
   };
   /** Every line is compared, as equally long digests: neither length nor prefix nor position of a token shows in the time it takes. */
-  const find = (token: string, tenant: string | null): BookLine | null => {
-    const given = digestOf(token);
-    let found: BookLine | null = null;
-    for (const line of lines) {
-      const isEqual = timingSafeEqual(line.digest, given);
-      if (isEqual && (tenant === null || line.identity.tenant === tenant)) found = line;
+  const find = (token: string, tenant: string | null): RegisteredToken | null => {
+    const digest = hashToken(token);
+    let found: RegisteredToken | null = null;
+    for (const entry of registered) {
+      const isEqual = timingSafeEqual(entry.digest, digest);
+      if (isEqual && (tenant === null || entry.identity.tenant === tenant)) found = entry;
     }
     return found;
   };
-  const book: TokenBook = {
+  const registry: TokenRegistry = {
     find,
     authenticate: (token, tenant) => find(token, tenant)?.identity ?? null,
-    has: (credential) => lines.some((line) => line.credential === credential),
+    hasCredential: (credential) => registered.some((entry) => entry.credential === credential),
     replace(entries) {
-      lines = entries.map(enter);
+      registered = entries.map(register);
     },
   };
-  book.replace(first);
-  return book;
+  registry.replace(first);
+  return registry;
 }
 
 /** A book that never changes. */
-export function createTokens(entries: readonly TokenEntry[]): Authenticate {
-  return createTokenBook(entries).authenticate;
+export function createTokenAuthenticator(entries: readonly TokenEntry[]): AuthenticateToken {
+  return createTokenRegistry(entries).authenticate;
 }
 
-const digestOf = (token: string): Buffer => createHash("sha256").update(token, "utf8").digest();
+const hashToken = (token: string): Buffer => createHash("sha256").update(token, "utf8").digest();
 
 /** A token that was given to somebody else, or may do other things now, is another credential. */
-function isSame(one: Identity, other: Identity): boolean {
+function isSameIdentity(one: CallerIdentity, other: CallerIdentity): boolean {
   return one.tenant === other.tenant && one.user === other.user && one.grants.join() === other.grants.join();
 }

@@ -1,26 +1,41 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
 
 export { type Catalogue, type Catalogues, catalogueOf, createCatalogues } from "./catalogue.ts";
-export { certificateOf } from "./certificates.ts";
+export { readPeerCertificate } from "./certificates.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
-export { createExtensions, type Extensions, type WorkerFrame } from "./extensions.ts";
-export type { AdmittedWorker, Gate, IssuedToken, SessionClaims, ShownCertificate, WorkerClaim } from "./gate.ts";
-export { createGate, type GateKeeper, type GateOptions } from "./gate-keeper.ts";
+export { createVendorFrameRelay, type ReceivedVendorFrame, type VendorFrameRelay } from "./extensions.ts";
+export type {
+  AuthenticatedWorker,
+  IssuedSessionToken,
+  PeerCertificate,
+  SessionTokenClaims,
+  WorkerAuthenticator,
+  WorkerCredentials,
+} from "./gate.ts";
+export { createWorkerAuthenticator, type RefreshableAuthenticator, type WorkerAuthenticatorOptions } from "./gate-keeper.ts";
 export {
-  type Authenticate,
+  type AuthenticateToken,
   allGrants,
-  createTokenBook,
-  createTokens,
+  type CallerIdentity,
+  createTokenAuthenticator,
+  createTokenRegistry,
   type Grant,
-  grantsOf,
-  type Identity,
-  type TokenBook,
+  grantsForRoles,
   type TokenEntry,
+  type TokenRegistry,
   tenantGrants,
 } from "./identity.ts";
-export { createLink, faultOf, type Hear, type Link, type LinkOptions, type News, type NewsOf } from "./link.ts";
-export { createMetrics, type Family, type Metrics, type Series } from "./metrics.ts";
-export type { LogLine, Outside } from "./outside.ts";
+export {
+  type AnswerHandler,
+  createEngineClient,
+  type EngineClient,
+  type EngineClientOptions,
+  faultFromData,
+  type PushedEffect,
+  type PushedEffectType,
+} from "./link.ts";
+export { createMetricsRegistry, type MetricFamily, type MetricSeries, type MetricsRegistry } from "./metrics.ts";
+export type { DoorEnvironment, LogRecord } from "./outside.ts";
 export { createPeople, type People, type PeopleOptions } from "./people/people.ts";
 export { type Blobs, type BlobsByProvider, createDocBlobs } from "./resources/blobs.ts";
 export { createFolderBlobs, tidyBlobs } from "./resources/blobs-folder.ts";
@@ -34,9 +49,9 @@ export {
   type RestRequest,
 } from "./rest/calls.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
-export { createSessionHall, type SessionHall, type SessionHallOptions } from "./session/hall.ts";
-export { createKeptComparison } from "./session/kept-resources.ts";
+export { createSessionServer, type SessionServer, type SessionServerOptions } from "./session/hall.ts";
+export { createLostResourceFinder } from "./session/kept-resources.ts";
 export { type SessionLimits, sessionLimits } from "./session/limits.ts";
-export type { PeerEars, PeerSocket } from "./session/peer-socket.ts";
-export type { ExtensionEar, TenantWindows } from "./session/surroundings.ts";
-export { type KeyRing, type SessionKey, sessionTokenMsMax, turnRing } from "./session-tokens.ts";
+export type { WorkerSocket, WorkerSocketEvents } from "./session/peer-socket.ts";
+export type { TenantWindows, VendorFrameSink } from "./session/surroundings.ts";
+export { type KeyRing, rotateKeys, type SessionKey, sessionTokenMsMax } from "./session-tokens.ts";

@@ -1,14 +1,14 @@
 import type { Command, Inbound, LeaveWorker } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { createLink, type Link } from "./link.ts";
+import { createEngineClient, type EngineClient } from "./link.ts";
 
 const leave = (session: string): LeaveWorker => ({ type: "worker.leave", tenant: "t", worker: "t/w", session, reason: "gone" });
 
-function openLink(): { link: Link; pushed: (readonly Inbound[])[]; problems: unknown[] } {
+function openClient(): { engineClient: EngineClient; pushed: (readonly Inbound[])[]; problems: unknown[] } {
   const pushed: (readonly Inbound[])[] = [];
   const problems: unknown[] = [];
   return {
-    link: createLink((items) => void pushed.push(items), { report: (problem) => void problems.push(problem) }),
+    engineClient: createEngineClient((items) => void pushed.push(items), { report: (problem) => void problems.push(problem) }),
     pushed,
     problems,
   };
@@ -18,42 +18,42 @@ const tick = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 describe("link", () => {
   it("[D1] sends all commands of one tick as one batch, in order", async () => {
-    const { link, pushed } = openLink();
+    const { engineClient, pushed } = openClient();
 
-    for (const session of ["a", "b", "c"]) link.post(leave(session), () => undefined);
+    for (const session of ["a", "b", "c"]) engineClient.send(leave(session), () => undefined);
     await tick();
-    link.post(leave("d"), () => undefined);
+    engineClient.send(leave("d"), () => undefined);
     await tick();
 
     expect(pushed.map((batch) => batch.map(({ command }) => (command as LeaveWorker).session))).toEqual([["a", "b", "c"], ["d"]]);
   });
 
   it("[D1] gives each answer to whoever asked, in whatever order answers come", async () => {
-    const { link, pushed } = openLink();
+    const { engineClient, pushed } = openClient();
     const heard: string[] = [];
-    link.post(leave("a"), (body) => void heard.push(`a ${body?.of}`));
-    link.post(leave("b"), (_body, why) => void heard.push(`b ${why?.code}`));
+    engineClient.send(leave("a"), (body) => void heard.push(`a ${body?.of}`));
+    engineClient.send(leave("b"), (_body, why) => void heard.push(`b ${why?.code}`));
     await tick();
     const [a, b] = pushed[0] ?? [];
 
-    link.deliver([
+    engineClient.handleEffects([
       { type: "answer", ref: b?.ref ?? 0, body: null, fault: { code: "E.NOT_FOUND", message: "no" } },
       { type: "answer", ref: a?.ref ?? 0, body: { of: "word", applied: true }, fault: null },
       { type: "answer", ref: a?.ref ?? 0, body: { of: "word", applied: true }, fault: null },
     ]);
 
     expect(heard).toEqual(["b E.NOT_FOUND", "a word"]);
-    expect(link.pending).toBe(0);
+    expect(engineClient.pendingCount).toBe(0);
   });
 
   it("[D1] rejects a question with the fault it was answered with, and an unknown code with E.INTERNAL", async () => {
-    const { link, pushed } = openLink();
-    const known = link.ask(leave("a"));
-    const strange = link.ask(leave("b"));
+    const { engineClient, pushed } = openClient();
+    const known = engineClient.request(leave("a"));
+    const strange = engineClient.request(leave("b"));
     await tick();
     const [a, b] = pushed[0] ?? [];
 
-    link.deliver([
+    engineClient.handleEffects([
       { type: "answer", ref: a?.ref ?? 0, body: null, fault: { code: "E.RUN.TERMINAL", message: "over", details: { run: "r" } } },
       { type: "answer", ref: b?.ref ?? 0, body: null, fault: { code: "E.FROM.TOMORROW", message: "?" } },
     ]);
@@ -63,12 +63,12 @@ describe("link", () => {
   });
 
   it("[D2] answers everything pending and everything later with a fault once the engine is gone", async () => {
-    const { link, pushed } = openLink();
-    const early = link.ask(leave("a"));
+    const { engineClient, pushed } = openClient();
+    const early = engineClient.request(leave("a"));
     await tick();
 
-    link.close({ code: "E.SHUTTING_DOWN", message: "going" });
-    const late = link.ask(leave("b"));
+    engineClient.close({ code: "E.SHUTTING_DOWN", message: "going" });
+    const late = engineClient.request(leave("b"));
 
     await expect(early).rejects.toMatchObject({ code: "E.SHUTTING_DOWN" });
     await expect(late).rejects.toMatchObject({ code: "E.SHUTTING_DOWN" });
@@ -78,40 +78,40 @@ describe("link", () => {
   it("[D2] answers a batch that could not be pushed", async () => {
     const problems: unknown[] = [];
     const broken = new Error("thread has ended");
-    const link = createLink(
+    const engineClient = createEngineClient(
       () => {
         throw broken;
       },
       { report: (problem) => void problems.push(problem) },
     );
 
-    await expect(link.ask(leave("a"))).rejects.toMatchObject({ code: "E.INTERNAL" });
+    await expect(engineClient.request(leave("a"))).rejects.toMatchObject({ code: "E.INTERNAL" });
     expect(problems).toEqual([broken]);
   });
 
   it("[D1] keeps telling the others when one listener throws, and reports it", () => {
-    const { link, problems } = openLink();
+    const { engineClient, problems } = openClient();
     const heard: (number | null)[] = [];
-    link.on("log", () => {
+    engineClient.on("log", () => {
       throw new Error("a bug");
     });
-    const stop = link.on("log", ({ head }) => void heard.push(head));
+    const stop = engineClient.on("log", ({ head }) => void heard.push(head));
 
-    link.deliver([{ type: "log", tenant: "t", head: 7 }]);
+    engineClient.handleEffects([{ type: "log", tenant: "t", head: 7 }]);
     stop();
-    link.deliver([{ type: "log", tenant: "t", head: 8 }]);
+    engineClient.handleEffects([{ type: "log", tenant: "t", head: 8 }]);
 
     expect(heard).toEqual([7]);
     expect(problems).toHaveLength(2);
   });
 
   it("[D1] never calls back before post has returned", async () => {
-    const { link } = openLink();
+    const { engineClient } = openClient();
     let hasReturned = false;
     const order: boolean[] = [];
-    link.close({ code: "E.SHUTTING_DOWN", message: "going" });
+    engineClient.close({ code: "E.SHUTTING_DOWN", message: "going" });
 
-    link.post(leave("a") satisfies Command, () => void order.push(hasReturned));
+    engineClient.send(leave("a") satisfies Command, () => void order.push(hasReturned));
     hasReturned = true;
     await tick();
 

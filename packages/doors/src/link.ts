@@ -5,120 +5,120 @@ import type { AnswerBody, Command, Effect, FaultData, Inbound } from "@astraflow
 import { type Fault, fault, isFaultCode } from "@astraflow/protocol";
 
 /** Hears the one answer to a command. Exactly one of the two is not null. */
-export type Hear = (body: AnswerBody | null, fault: FaultData | null) => void;
+export type AnswerHandler = (body: AnswerBody | null, fault: FaultData | null) => void;
 
 /** What the engine says without having been asked. */
-export type News = Exclude<Effect["type"], "answer">;
-export type NewsOf<K extends News> = Extract<Effect, { type: K }>;
+export type PushedEffectType = Exclude<Effect["type"], "answer">;
+export type PushedEffect<K extends PushedEffectType> = Extract<Effect, { type: K }>;
 
-export interface Link {
+export interface EngineClient {
   /** For the hot path: no promise. `hear` is never called before `post` has returned. */
-  post(command: Command, hear: Hear): void;
+  send(command: Command, handler: AnswerHandler): void;
   /** Rejects with a Fault. */
-  ask(command: Command): Promise<AnswerBody>;
+  request(command: Command): Promise<AnswerBody>;
   /** The engine's side: effects of one turn, after its commit. Never throws. */
-  deliver(effects: readonly Effect[]): void;
+  handleEffects(effects: readonly Effect[]): void;
   /** Listens to one kind of news; the returned function ends that. */
-  on<K extends News>(kind: K, hear: (news: NewsOf<K>) => void): () => void;
+  on<K extends PushedEffectType>(kind: K, handler: (effect: PushedEffect<K>) => void): () => void;
   /** The engine is gone: everything pending is answered with this fault, and so is everything posted later. */
-  close(why: FaultData): void;
-  readonly pending: number;
+  close(fault: FaultData): void;
+  readonly pendingCount: number;
 }
 
-export interface LinkOptions {
+export interface EngineClientOptions {
   /** A listener threw: a bug of a door, which must not keep the others from hearing. */
   readonly report: (problem: unknown) => void;
 }
 
-type Ear = (news: never) => void;
+type EffectListener = (effect: never) => void;
 
-export function createLink(push: (items: readonly Inbound[]) => void, options: LinkOptions): Link {
-  const asked = new Map<number, Hear>();
-  const ears = new Map<News, Set<Ear>>();
+export function createEngineClient(push: (items: readonly Inbound[]) => void, options: EngineClientOptions): EngineClient {
+  const pendingAnswers = new Map<number, AnswerHandler>();
+  const listeners = new Map<PushedEffectType, Set<EffectListener>>();
   let batch: Inbound[] = [];
   let nextRef = 1;
-  let gone: FaultData | null = null;
+  let closedWith: FaultData | null = null;
 
-  const answer = (ref: number, body: AnswerBody | null, why: FaultData | null): void => {
-    const hear = asked.get(ref);
+  const resolveAnswer = (ref: number, body: AnswerBody | null, fault: FaultData | null): void => {
+    const handler = pendingAnswers.get(ref);
     // An answer nobody waits for: the engine answered after `close` had already spoken for it.
-    if (hear === undefined) return;
-    asked.delete(ref);
+    if (handler === undefined) return;
+    pendingAnswers.delete(ref);
     try {
-      hear(body, why);
+      handler(body, fault);
     } catch (problem) {
       options.report(problem);
     }
   };
 
-  const tell = (effect: Exclude<Effect, { type: "answer" }>): void => {
-    const hearing = ears.get(effect.type);
-    if (hearing === undefined) return;
-    for (const ear of hearing) {
+  const notifyListeners = (effect: Exclude<Effect, { type: "answer" }>): void => {
+    const listening = listeners.get(effect.type);
+    if (listening === undefined) return;
+    for (const listener of listening) {
       try {
-        ear(effect as never);
+        listener(effect as never);
       } catch (problem) {
         options.report(problem);
       }
     }
   };
 
-  const answerAll = (why: FaultData): void => {
-    for (const ref of [...asked.keys()]) answer(ref, null, why);
+  const failAllPending = (fault: FaultData): void => {
+    for (const ref of [...pendingAnswers.keys()]) resolveAnswer(ref, null, fault);
   };
 
   // What is posted in one tick leaves as one batch: a socket's chunk often holds many frames.
   const flush = (): void => {
     const items = batch;
     batch = [];
-    if (gone !== null) return answerAll(gone);
+    if (closedWith !== null) return failAllPending(closedWith);
     try {
       push(items);
     } catch (problem) {
       options.report(problem);
-      for (const item of items) answer(item.ref, null, lost);
+      for (const item of items) resolveAnswer(item.ref, null, unreachableFault);
     }
   };
 
-  const post = (command: Command, hear: Hear): void => {
+  const send = (command: Command, handler: AnswerHandler): void => {
     const ref = nextRef++;
-    asked.set(ref, hear);
+    pendingAnswers.set(ref, handler);
     batch.push({ ref, command });
     if (batch.length === 1) queueMicrotask(flush);
   };
 
   return {
-    post,
-    ask: (command) =>
+    send,
+    request: (command) =>
       new Promise((resolve, reject) => {
-        post(command, (body, why) => (body === null ? reject(faultOf(why ?? lost)) : resolve(body)));
+        send(command, (body, fault) => (body === null ? reject(faultFromData(fault ?? unreachableFault)) : resolve(body)));
       }),
-    deliver(effects) {
+    handleEffects(effects) {
       for (const effect of effects) {
-        if (effect.type === "answer") answer(effect.ref, effect.body, effect.fault);
-        else tell(effect);
+        if (effect.type === "answer") resolveAnswer(effect.ref, effect.body, effect.fault);
+        else notifyListeners(effect);
       }
     },
-    on(kind, hear) {
-      const hearing = ears.get(kind) ?? new Set<Ear>();
-      ears.set(kind, hearing);
-      hearing.add(hear as Ear);
-      return () => hearing.delete(hear as Ear);
+    on(kind, handler) {
+      const listening = listeners.get(kind) ?? new Set<EffectListener>();
+      listeners.set(kind, listening);
+      listening.add(handler as EffectListener);
+      return () => listening.delete(handler as EffectListener);
     },
-    close(why) {
-      gone ??= why;
-      answerAll(why);
+    close(fault) {
+      closedWith ??= fault;
+      failAllPending(fault);
     },
-    get pending() {
-      return asked.size;
+    get pendingCount() {
+      return pendingAnswers.size;
     },
   };
 }
 
-const lost: FaultData = { code: "E.INTERNAL", message: "the engine could not be reached" };
+const unreachableFault: FaultData = { code: "E.INTERNAL", message: "the engine could not be reached" };
 
 /** A fault that crossed threads as data, as the error it was. A code nobody knows becomes E.INTERNAL. */
-export function faultOf(data: FaultData): Fault {
+export function faultFromData(data: FaultData): Fault {
   return isFaultCode(data.code)
     ? fault(data.code, data.message, data.details)
     : fault("E.INTERNAL", `unknown fault code ${data.code}: ${data.message}`, data.details);

@@ -1,31 +1,36 @@
 import type { Manifest } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
 import { type Catalogues, createCatalogues } from "./catalogue.ts";
-import { createManifestNotes, type ManifestNotes } from "./manifests.ts";
-import { createFakeDocs, type FakeDocs } from "./testing/docs.ts";
-import { createFakeOutside, type FakeOutside } from "./testing/fake-outside.ts";
-import { manifestOf } from "./testing/manifest.ts";
+import { createManifestRecorder, type ManifestRecorder } from "./manifests.ts";
+import { createFakeDocumentStore, type FakeDocumentStore } from "./testing/docs.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./testing/fake-outside.ts";
+import { sampleManifest } from "./testing/manifest.ts";
 
 const shown = (name: string, version: string, more: object = {}) => ({
   name,
   version,
-  manifest: { ...manifestOf(name, version), ...more },
+  manifest: { ...sampleManifest(name, version), ...more },
 });
 
 describe("manifests that workers bring", () => {
-  let docs: FakeDocs;
-  let outside: FakeOutside;
-  let notes: ManifestNotes;
+  let docs: FakeDocumentStore;
+  let environment: FakeEnvironment;
+  let manifestRecorder: ManifestRecorder;
   let catalogues: Catalogues;
   beforeEach(() => {
-    outside = createFakeOutside();
-    docs = createFakeDocs({ now: () => outside.clock.now() });
-    notes = createManifestNotes({ link: docs.link, reader: docs.reader, digest: (text) => text, outside });
-    catalogues = createCatalogues({ reader: docs.reader, outside });
+    environment = createFakeEnvironment();
+    docs = createFakeDocumentStore({ now: () => environment.clock.now() });
+    manifestRecorder = createManifestRecorder({
+      engineClient: docs.engineClient,
+      reader: docs.reader,
+      digest: (text) => text,
+      environment,
+    });
+    catalogues = createCatalogues({ reader: docs.reader, environment });
   });
-  const note = async (...list: Parameters<ManifestNotes["noteManifests"]>[1]) => {
-    notes.noteManifests("default", list);
-    await notes.settled();
+  const note = async (...list: Parameters<ManifestRecorder["recordManifests"]>[1]) => {
+    manifestRecorder.recordManifests("default", list);
+    await manifestRecorder.whenIdle();
   };
   const writes = () => docs.engine.commands.length;
 
@@ -46,9 +51,14 @@ describe("manifests that workers bring", () => {
 
   it("[A52] are not written by a scheduler that finds them kept by another", async () => {
     await note(shown("demo", "1.0.0"));
-    const second = createManifestNotes({ link: docs.link, reader: docs.reader, digest: (text) => text, outside });
-    second.noteManifests("default", [shown("demo", "1.0.0")]);
-    await second.settled();
+    const second = createManifestRecorder({
+      engineClient: docs.engineClient,
+      reader: docs.reader,
+      digest: (text) => text,
+      environment,
+    });
+    second.recordManifests("default", [shown("demo", "1.0.0")]);
+    await second.whenIdle();
 
     expect(writes()).toBe(1);
   });
@@ -65,28 +75,33 @@ describe("manifests that workers bring", () => {
   });
 
   it("[A52] that the store does not take are in the log, and are kept when they come again", async () => {
-    docs.engine.answer("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
+    docs.engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
     await note(shown("demo", "1.0.0"));
 
-    expect(outside.lines).toMatchObject([{ level: "warn", event: "manifests.not_kept", packages: ["demo/1.0.0"] }]);
-    const again = createFakeDocs();
-    notes = createManifestNotes({ link: again.link, reader: again.reader, digest: (text) => text, outside });
+    expect(environment.logRecords).toMatchObject([{ level: "warn", event: "manifests.not_kept", packages: ["demo/1.0.0"] }]);
+    const again = createFakeDocumentStore();
+    manifestRecorder = createManifestRecorder({
+      engineClient: again.engineClient,
+      reader: again.reader,
+      digest: (text) => text,
+      environment,
+    });
     await note(shown("demo", "1.0.0"));
     expect(again.docs.size).toBe(1);
   });
 
   it("[A52] are written on top of what another scheduler wrote at the same moment", async () => {
     const { manifest } = shown("demo", "1.0.0", { description: "theirs" });
-    docs.engine.hold("docs.write");
-    notes.noteManifests("default", [shown("demo", "1.0.0")]);
-    await docs.engine.next("docs.write");
+    docs.engine.holdAnswers("docs.write");
+    manifestRecorder.recordManifests("default", [shown("demo", "1.0.0")]);
+    await docs.engine.nextCommand("docs.write");
     docs.write({
       tenant: "default",
       puts: [{ collection: "package", name: "demo/1.0.0", body: JSON.stringify({ manifest, digest: "theirs" }) }],
     });
-    docs.engine.unhold("docs.write");
-    docs.engine.release("docs.write");
-    await notes.settled();
+    docs.engine.stopHolding("docs.write");
+    docs.engine.releaseAnswers("docs.write");
+    await manifestRecorder.whenIdle();
 
     expect(docs.docs.get("default/package/demo/1.0.0")?.rev).toBe(2);
   });
@@ -106,13 +121,13 @@ describe("manifests that workers bring", () => {
     const versions = async (): Promise<readonly string[]> => (await catalogues.of("default")).versions("demo");
     await note(shown("demo", "1.0.0"));
     expect(await versions()).toEqual(["1.0.0"]);
-    outside.advance(5);
+    environment.advance(5);
     await note(shown("demo", "1.1.0"));
     expect(await versions()).toEqual(["1.0.0"]);
-    outside.advance(1_000);
+    environment.advance(1_000);
     expect(await versions()).toEqual(["1.1.0", "1.0.0"]);
     docs.docs.delete("default/package/demo/1.0.0");
-    outside.advance(300_000);
+    environment.advance(300_000);
     expect(await versions()).toEqual(["1.1.0"]);
   });
 
@@ -120,7 +135,7 @@ describe("manifests that workers bring", () => {
     await note(...Array.from({ length: 250 }, (_, n) => shown("demo", `1.${n}.0`)));
     await Promise.all([catalogues.of("default"), catalogues.of("default"), catalogues.of("default")]);
     const whole = docs.queries.filter(({ page }) => page === "docs").length;
-    outside.advance(2_000);
+    environment.advance(2_000);
     await catalogues.of("default");
 
     expect(whole).toBe(10);

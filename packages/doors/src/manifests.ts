@@ -4,9 +4,9 @@
 import { type DocPut, type DocRow, type Reader, wordsOf } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, type Manifest, readManifest } from "@astraflow/protocol";
-import type { ShownPackage } from "./handlers.ts";
-import type { Link } from "./link.ts";
-import type { Outside } from "./outside.ts";
+import type { ReportedPackage } from "./handlers.ts";
+import type { EngineClient } from "./link.ts";
+import type { DoorEnvironment } from "./outside.ts";
 
 export const packageCollection = "package";
 
@@ -16,22 +16,22 @@ export interface PackageDoc {
   readonly digest: string;
 }
 
-export interface ManifestNotesOptions {
-  readonly link: Link;
+export interface ManifestRecorderOptions {
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
   /** Collision-resistant digest of a text. */
   readonly digest: (text: string) => string;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
 }
 
-export interface ManifestNotes {
+export interface ManifestRecorder {
   /** Keeps what is new of them, some time later. Never throws. */
-  noteManifests(tenant: string, shown: readonly ShownPackage[]): void;
+  recordManifests(tenant: string, reported: readonly ReportedPackage[]): void;
   /** Resolves when all that was noted so far is kept, or refused and in the log. */
-  settled(): Promise<void>;
+  whenIdle(): Promise<void>;
 }
 
-const noteLimits = {
+const recorderLimits = {
   /** Manifests in one write. */
   batchMax: 50,
   /** Manifests that wait; a fleet that joins at once mostly shows the same ones. */
@@ -42,7 +42,7 @@ const noteLimits = {
   triesMax: 3,
 } as const;
 
-interface Noted {
+interface ReportedManifest {
   readonly tenant: string;
   /** `<name>/<version>`, the document's name. */
   readonly name: string;
@@ -50,90 +50,96 @@ interface Noted {
   readonly raw: string;
 }
 
-export function createManifestNotes({ link, reader, digest, outside }: ManifestNotesOptions): ManifestNotes {
+export function createManifestRecorder({ engineClient, reader, digest, environment }: ManifestRecorderOptions): ManifestRecorder {
   /** By tenant and document: digest of the text that was shown last and is kept. */
-  const known = new Map<string, string>();
-  const waiting: Noted[] = [];
-  let working: Promise<void> | null = null;
+  const recordedDigests = new Map<string, string>();
+  const queue: ReportedManifest[] = [];
+  let writing: Promise<void> | null = null;
 
-  const remember = ({ tenant, name, raw }: Noted): void => {
-    if (known.size >= noteLimits.knownMax) known.clear();
-    known.set(`${tenant}/${name}`, raw);
+  const remember = ({ tenant, name, raw }: ReportedManifest): void => {
+    if (recordedDigests.size >= recorderLimits.knownMax) recordedDigests.clear();
+    recordedDigests.set(`${tenant}/${name}`, raw);
   };
 
-  const read = (tenant: string, shown: ShownPackage): Noted | null => {
-    if (shown.manifest === undefined || shown.manifest === null) return null;
-    const raw = digest(JSON.stringify(shown.manifest));
-    const name = `${shown.name}/${shown.version}`;
-    if (known.get(`${tenant}/${name}`) === raw) return null;
-    const manifest = readManifest(shown.manifest);
-    const isItsOwn = !(manifest instanceof Fault) && manifest.name === shown.name && manifest.version === shown.version;
+  const parseReported = (tenant: string, reported: ReportedPackage): ReportedManifest | null => {
+    if (reported.manifest === undefined || reported.manifest === null) return null;
+    const raw = digest(JSON.stringify(reported.manifest));
+    const name = `${reported.name}/${reported.version}`;
+    if (recordedDigests.get(`${tenant}/${name}`) === raw) return null;
+    const manifest = readManifest(reported.manifest);
+    const isItsOwn = !(manifest instanceof Fault) && manifest.name === reported.name && manifest.version === reported.version;
     return isItsOwn ? { tenant, name, manifest, raw } : null;
   };
 
-  const keep = async (tenant: string, batch: readonly Noted[]): Promise<void> => {
+  const writeBatch = async (tenant: string, batch: readonly ReportedManifest[]): Promise<void> => {
     const { items } = await reader.page({
       page: "doc",
       tenant,
       collection: packageCollection,
-      names: batch.map((noted) => noted.name),
+      names: batch.map((reported) => reported.name),
     });
-    const sort = String(outside.clock.now()).padStart(15, "0");
-    const puts = batch.flatMap((noted, index) => putOf(noted, items[index] ?? null, sort, digest));
-    if (puts.length > 0) await link.ask({ type: "docs.write", tenant, by: "scheduler", puts });
+    const sort = String(environment.clock.now()).padStart(15, "0");
+    const puts = batch.flatMap((reported, index) => toDocPut(reported, items[index] ?? null, sort, digest));
+    if (puts.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts });
     batch.forEach(remember);
   };
 
-  const keepOrLog = async (tenant: string, batch: readonly Noted[]): Promise<void> => {
-    for (let tries = 1; ; tries += 1)
+  const writeWithRetry = async (tenant: string, batch: readonly ReportedManifest[]): Promise<void> => {
+    for (let attempts = 1; ; attempts += 1)
       try {
-        return await keep(tenant, batch);
+        return await writeBatch(tenant, batch);
       } catch (problem) {
-        if (problem instanceof Fault && problem.code === "E.CONFLICT" && tries < noteLimits.triesMax) continue;
+        if (problem instanceof Fault && problem.code === "E.CONFLICT" && attempts < recorderLimits.triesMax) continue;
         // They come again with the next worker that shows them.
         const why = problem instanceof Error ? problem.message : String(problem);
-        return outside.log({ level: "warn", event: "manifests.not_kept", tenant, packages: batch.map(({ name }) => name), why });
+        return environment.log({
+          level: "warn",
+          event: "manifests.not_kept",
+          tenant,
+          packages: batch.map(({ name }) => name),
+          why,
+        });
       }
   };
 
-  const work = async (): Promise<void> => {
-    for (let first = waiting[0]; first !== undefined; first = waiting[0]) {
+  const writeQueued = async (): Promise<void> => {
+    for (let first = queue[0]; first !== undefined; first = queue[0]) {
       const { tenant } = first;
       // Each document once in a write; a repeat waits for the next one.
-      const batch = new Map<string, Noted>();
-      while (waiting[0]?.tenant === tenant && !batch.has(waiting[0].name) && batch.size < noteLimits.batchMax) {
-        const noted = waiting.shift() as Noted;
-        batch.set(noted.name, noted);
+      const batch = new Map<string, ReportedManifest>();
+      while (queue[0]?.tenant === tenant && !batch.has(queue[0].name) && batch.size < recorderLimits.batchMax) {
+        const reported = queue.shift() as ReportedManifest;
+        batch.set(reported.name, reported);
       }
-      await keepOrLog(tenant, [...batch.values()]);
+      await writeWithRetry(tenant, [...batch.values()]);
     }
-    working = null;
+    writing = null;
   };
 
   return {
-    noteManifests(tenant, shown) {
-      for (const one of shown) {
-        const noted = read(tenant, one);
-        if (noted === null) continue;
-        if (waiting.length >= noteLimits.waitingMax)
-          return outside.log({ level: "warn", event: "manifests.too_many", tenant, waiting: waiting.length });
-        waiting.push(noted);
+    recordManifests(tenant, reported) {
+      for (const one of reported) {
+        const reported = parseReported(tenant, one);
+        if (reported === null) continue;
+        if (queue.length >= recorderLimits.waitingMax)
+          return environment.log({ level: "warn", event: "manifests.too_many", tenant, waiting: queue.length });
+        queue.push(reported);
       }
       // Never in the caller's own tick: it has a worker to answer.
-      if (waiting.length > 0) working ??= Promise.resolve().then(work);
+      if (queue.length > 0) writing ??= Promise.resolve().then(writeQueued);
     },
-    settled: async () => {
-      while (working !== null) await working;
+    whenIdle: async () => {
+      while (writing !== null) await writing;
     },
   };
 }
 
 /** Nothing where the document says the same already. Who shows another manifest under a version replaces it: the newest word counts. */
-function putOf(noted: Noted, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
-  const { name, manifest } = noted;
+function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
+  const { name, manifest } = reported;
   const body: PackageDoc = { manifest, digest: digest(canonicalJson(manifest)) };
   if (before !== null && (JSON.parse(before.body) as PackageDoc).digest === body.digest) return [];
-  const words = new Set(wordsOf([manifest.name, manifest.version, manifest.description].join(" ")));
-  const terms = [...words].slice(0, 96).join(" ");
+  const searchTerms = new Set(wordsOf([manifest.name, manifest.version, manifest.description].join(" ")));
+  const terms = [...searchTerms].slice(0, 96).join(" ");
   return [{ collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms }];
 }

@@ -1,14 +1,14 @@
 import { readFileSync } from "node:fs";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { describe, expect, it } from "vitest";
-import { createMetrics } from "./metrics.ts";
+import { createMetricsRegistry } from "./metrics.ts";
 import { createRestCalls } from "./rest/calls.ts";
-import { createMeters } from "./session/meters.ts";
-import { dispatchTo } from "./testing/effects.ts";
+import { createSessionMetrics } from "./session/meters.ts";
+import { sampleDispatch } from "./testing/effects.ts";
 import { createFakeEngine } from "./testing/fake-engine.ts";
-import { createFakeOutside } from "./testing/fake-outside.ts";
-import { openHouse, tokens } from "./testing/house.ts";
-import { readerOf, runRow, taskRow, workerRow } from "./testing/rows.ts";
+import { createFakeEnvironment } from "./testing/fake-outside.ts";
+import { openDoorsFixture, sampleTokens } from "./testing/house.ts";
+import { createFakeReader, runRow, taskRow, workerRow } from "./testing/rows.ts";
 
 interface Row {
   readonly name: string;
@@ -32,9 +32,9 @@ function rowsOfPage(): Row[] {
 
 function openScrape() {
   const engine = createFakeEngine();
-  const metrics = createMetrics();
-  const outside = createFakeOutside();
-  const reader = readerOf({
+  const metrics = createMetricsRegistry();
+  const environment = createFakeEnvironment();
+  const reader = createFakeReader({
     runs: [runRow("r1"), runRow("x1", { tenant: "other" })],
     tasks: [taskRow("r1.0"), taskRow("r1.1"), taskRow("r1.2", { phase: "leased" }), taskRow("x1.0", { phase: "waiting" })],
     workers: [
@@ -53,11 +53,11 @@ function openScrape() {
       return reader.page(query);
     }) as typeof reader.page,
   };
-  const meters = createMeters(metrics, engine.link);
+  const meters = createSessionMetrics(metrics, engine.client);
   const calls = createRestCalls({
-    link: engine.link,
-    authenticate: tokens,
-    outside,
+    engineClient: engine.client,
+    authenticate: sampleTokens,
+    environment,
     metrics,
     reader: guarded,
     digest: (text) => text,
@@ -76,26 +76,26 @@ function openScrape() {
     expect(status).toBe(200);
     return body;
   };
-  return { engine, meters, outside, reader, scrape, setAway: (to: boolean) => (isAway = to) };
+  return { engine, meters, outside: environment, reader, scrape, setAway: (to: boolean) => (isAway = to) };
 }
 
 describe("what /metrics shows", () => {
   it("[A26] is what docs/metrics.md lists: the same families, kinds and labels, and nothing else", async () => {
-    const house = await openHouse();
+    const fixture = await openDoorsFixture();
     const byName = (a: Row, b: Row) => (a.name < b.name ? -1 : 1);
     // A worker comes, is refused a word and works, so that what is only made when it is needed is seen too.
-    const worker = await house.worker();
-    worker.work("biz.unknown", {});
-    house.engine.say(dispatchTo((await house.engine.next("worker.join")).session, "r1.0", 1));
-    await worker.next("biz.exec.dispatch");
-    await worker.settle();
+    const worker = await fixture.openSession();
+    worker.sendWorkFrame("biz.unknown", {});
+    fixture.engine.emitEffects(sampleDispatch((await fixture.engine.nextCommand("worker.join")).session, "r1.0", 1));
+    await worker.nextFrame("biz.exec.dispatch");
+    await worker.untilProcessed();
 
     const headers = { authorization: "Bearer secret-a" };
-    const text = await (await fetch(`${house.http}/metrics`, { headers })).text();
-    await house.stop();
+    const text = await (await fetch(`${fixture.http}/metrics`, { headers })).text();
+    await fixture.stop();
 
     const listed = rowsOfPage();
-    expect(house.metrics.families().toSorted(byName)).toEqual(listed.toSorted(byName));
+    expect(fixture.metrics.families().toSorted(byName)).toEqual(listed.toSorted(byName));
     expect(text).toContain('cmd_dispatch_total{tenant="default",node_type="demo.noop"} 1');
     const shown = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, kind]) => `${name} ${kind}`);
     expect(shown.toSorted()).toEqual(listed.map(({ name, kind }) => `${name} ${kind}`).toSorted());
@@ -117,7 +117,7 @@ describe("what /metrics shows", () => {
       ["result_latency_ms", { tenant: "t", node_type: "demo.noop" }, 7],
       ["heartbeat_latency_ms", { tenant: "t" }, 7],
     ];
-    engine.say(...counted.map(([name, labels, value]) => ({ type: "count", name, labels, values: [value] }) as const));
+    engine.emitEffects(...counted.map(([name, labels, value]) => ({ type: "count", name, labels, values: [value] }) as const));
 
     const text = await scrape();
 
@@ -156,31 +156,31 @@ describe("what /metrics shows", () => {
   });
 
   it("[A27] asks the store at most every 2 s, and leaves its numbers out while it does not answer", async () => {
-    const { outside, reader, scrape, setAway } = openScrape();
+    const { outside: environment, reader, scrape, setAway } = openScrape();
     await Promise.all([scrape(), scrape()]);
     await scrape();
     expect(reader.queries).toHaveLength(2);
 
     setAway(true);
-    outside.advance(2_000);
+    environment.advance(2_000);
     const text = await scrape();
 
     expect(text).not.toMatch(/^(workers|queue_depth)\{/m);
     expect(text).toMatch(/^process_resident_memory_bytes \d+$/m);
-    expect(outside.lines).toContainEqual(expect.objectContaining({ event: "metrics.unread" }));
+    expect(environment.logRecords).toContainEqual(expect.objectContaining({ event: "metrics.unread" }));
     setAway(false);
-    outside.advance(2_000);
+    environment.advance(2_000);
     expect(await scrape()).toMatch(/^queue_depth\{/m);
   });
 
   it("[A27] does not wait longer than 2 s for a store that hangs", async () => {
-    const { outside, reader, scrape } = openScrape();
+    const { outside: environment, reader, scrape } = openScrape();
     const { promise: never } = Promise.withResolvers<never>();
     Object.assign(reader, { page: () => never });
     const waiting = scrape();
     await new Promise(setImmediate);
 
-    outside.advance(2_000);
+    environment.advance(2_000);
 
     expect(await waiting).toMatch(/^engine_turns 0$/m);
   });

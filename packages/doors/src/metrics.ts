@@ -10,34 +10,34 @@ import {
 } from "@astraflow/protocol";
 
 /** One line of a family: the values of its labels are fixed. */
-export interface Series {
+export interface MetricSeries {
   add(value: number): void;
   set(value: number): void;
   /** Histograms only: one observation. */
   observe(value: number): void;
 }
 
-export interface Family {
-  at(...labels: readonly string[]): Series;
+export interface MetricFamily {
+  withLabels(...labels: readonly string[]): MetricSeries;
   /** Forgets all series, for gauges that are filled anew at each scrape. */
   clear(): void;
 }
 
-export interface Metrics {
-  counter(name: string, help: string, labels: readonly string[]): Family;
-  gauge(name: string, help: string, labels: readonly string[]): Family;
-  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): Family;
+export interface MetricsRegistry {
+  counter(name: string, help: string, labels: readonly string[]): MetricFamily;
+  gauge(name: string, help: string, labels: readonly string[]): MetricFamily;
+  histogram(name: string, help: string, labels: readonly string[], buckets: readonly number[]): MetricFamily;
   /** A number that arrives as data; its family is made on first sight. */
-  count(name: string, labels: Readonly<Record<string, string>>, value: number): void;
+  addByName(name: string, labels: Readonly<Record<string, string>>, value: number): void;
   /** Called before each scrape, for numbers that are read rather than counted. */
-  onScrape(fill: () => void): void;
+  onScrape(collect: () => void): void;
   /** Every family that was declared or counted so far. */
-  families(): readonly FamilyName[];
+  families(): readonly MetricFamilyInfo[];
   /** Families without a number yet show their name and kind, so that whoever scrapes sees all there is. */
-  text(): string;
+  render(): string;
 }
 
-export interface FamilyName {
+export interface MetricFamilyInfo {
   readonly name: string;
   readonly kind: Kind;
   readonly labels: readonly string[];
@@ -50,17 +50,17 @@ export const metricsLimits = {
   labelCharsMax: 128,
 } as const;
 
-class Line implements Series {
+class SeriesValues implements MetricSeries {
   readonly labels: readonly string[];
   readonly buckets: readonly number[];
-  readonly hits: number[];
+  readonly bucketCounts: number[];
   value = 0;
   observations = 0;
 
   constructor(labels: readonly string[], buckets: readonly number[]) {
     this.labels = labels;
     this.buckets = buckets;
-    this.hits = buckets.map(() => 0);
+    this.bucketCounts = buckets.map(() => 0);
   }
 
   add(value: number): void {
@@ -75,17 +75,17 @@ class Line implements Series {
     this.value += value;
     this.observations += 1;
     const index = this.buckets.findIndex((bound) => value <= bound);
-    if (index >= 0) this.hits[index] = (this.hits[index] ?? 0) + 1;
+    if (index >= 0) this.bucketCounts[index] = (this.bucketCounts[index] ?? 0) + 1;
   }
 }
 
-class Group implements Family {
+class SeriesFamily implements MetricFamily {
   readonly name: string;
   readonly kind: Kind;
   readonly help: string;
   readonly labels: readonly string[];
   readonly buckets: readonly number[];
-  readonly lines = new Map<string, Line>();
+  readonly series = new Map<string, SeriesValues>();
 
   constructor(name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[]) {
     this.name = name;
@@ -95,70 +95,77 @@ class Group implements Family {
     this.buckets = buckets;
   }
 
-  at(...values: readonly string[]): Series {
+  withLabels(...values: readonly string[]): MetricSeries {
     const key = values.join("\u0000");
-    const known = this.lines.get(key);
-    if (known !== undefined) return known;
+    const existing = this.series.get(key);
+    if (existing !== undefined) return existing;
     // Cut before they are compared: two long names that begin alike are one series, as no series may be shown twice.
     const labels = values.map((value) => value.slice(0, metricsLimits.labelCharsMax));
-    if (labels.some((label, index) => label !== values[index])) return this.at(...labels);
+    if (labels.some((label, index) => label !== values[index])) return this.withLabels(...labels);
     // Tenants are those of our own tokens, so they are few: what one of them overflows with is still counted as its own.
     const others = values.map((value, index) => (this.labels[index] === "tenant" ? value : "other"));
-    if (this.lines.size >= metricsLimits.seriesPerFamilyMax && others.some((other, index) => other !== values[index]))
-      return this.at(...others);
-    const line = new Line(labels, this.buckets);
-    this.lines.set(key, line);
-    return line;
+    if (this.series.size >= metricsLimits.seriesPerFamilyMax && others.some((other, index) => other !== values[index]))
+      return this.withLabels(...others);
+    const series = new SeriesValues(labels, this.buckets);
+    this.series.set(key, series);
+    return series;
   }
 
   clear(): void {
-    this.lines.clear();
+    this.series.clear();
   }
 
-  text(): string {
+  render(): string {
     return (
-      formatMetricHeader(this.name, this.kind, this.help) + [...this.lines.values()].map((line) => this.lineText(line)).join("")
+      formatMetricHeader(this.name, this.kind, this.help) +
+      [...this.series.values()].map((series) => this.renderSeries(series)).join("")
     );
   }
 
-  private lineText(line: Line): string {
-    const labels: MetricLabels = this.labels.map((label, index) => [label, line.labels[index] ?? ""]);
-    if (this.kind !== "histogram") return formatMetricLine(this.name, labels, line.value);
-    const { buckets: bounds, hits, value: sum, observations: count } = line;
+  private renderSeries(series: SeriesValues): string {
+    const labels: MetricLabels = this.labels.map((label, index) => [label, series.labels[index] ?? ""]);
+    if (this.kind !== "histogram") return formatMetricLine(this.name, labels, series.value);
+    const { buckets: bounds, bucketCounts: hits, value: sum, observations: count } = series;
     return formatHistogram(this.name, labels, { bounds, hits, sum, count });
   }
 }
 
-export function createMetrics(): Metrics {
-  const groups = new Map<string, Group>();
-  const fills: (() => void)[] = [];
+export function createMetricsRegistry(): MetricsRegistry {
+  const families = new Map<string, SeriesFamily>();
+  const collectors: (() => void)[] = [];
 
-  const group = (name: string, kind: Kind, help: string, labels: readonly string[], buckets: readonly number[] = []): Family => {
-    const known = groups.get(name);
-    if (known !== undefined) return known;
-    const made = new Group(name, kind, help, labels, buckets);
+  const defineFamily = (
+    name: string,
+    kind: Kind,
+    help: string,
+    labels: readonly string[],
+    buckets: readonly number[] = [],
+  ): MetricFamily => {
+    const existing = families.get(name);
+    if (existing !== undefined) return existing;
+    const created = new SeriesFamily(name, kind, help, labels, buckets);
     // Names come from our own code; a runaway one must not grow the registry for ever.
-    if (groups.size < metricsLimits.familiesMax) groups.set(name, made);
-    return made;
+    if (families.size < metricsLimits.familiesMax) families.set(name, created);
+    return created;
   };
 
   return {
-    counter: (name, help, labels) => group(name, "counter", help, labels),
-    gauge: (name, help, labels) => group(name, "gauge", help, labels),
-    histogram: (name, help, labels, buckets) => group(name, "histogram", help, labels, buckets),
-    count(name, labels, value) {
-      const known = groups.get(name);
-      const names = known?.labels ?? Object.keys(labels).sort();
-      const family = known ?? group(name, "counter", "Counted by the engine.", names);
-      const series = family.at(...names.map((label) => labels[label] ?? ""));
-      if (known?.kind === "histogram") series.observe(value);
+    counter: (name, help, labels) => defineFamily(name, "counter", help, labels),
+    gauge: (name, help, labels) => defineFamily(name, "gauge", help, labels),
+    histogram: (name, help, labels, buckets) => defineFamily(name, "histogram", help, labels, buckets),
+    addByName(name, labels, value) {
+      const existing = families.get(name);
+      const names = existing?.labels ?? Object.keys(labels).sort();
+      const family = existing ?? defineFamily(name, "counter", "Counted by the engine.", names);
+      const series = family.withLabels(...names.map((label) => labels[label] ?? ""));
+      if (existing?.kind === "histogram") series.observe(value);
       else series.add(value);
     },
-    onScrape: (fill) => void fills.push(fill),
-    families: () => [...groups.values()].map(({ name, kind, labels }) => ({ name, kind, labels })),
-    text() {
-      for (const fill of fills) fill();
-      return [...groups.values()].map((one) => one.text()).join("");
+    onScrape: (collect) => void collectors.push(collect),
+    families: () => [...families.values()].map(({ name, kind, labels }) => ({ name, kind, labels })),
+    render() {
+      for (const collect of collectors) collect();
+      return [...families.values()].map((one) => one.render()).join("");
     },
   };
 }

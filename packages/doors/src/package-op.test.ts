@@ -1,6 +1,6 @@
 import type { JsonObject, PkgEventPayload } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { packageOpOf } from "./package-op.ts";
+import { toPackageOperation } from "./package-op.ts";
 
 it.each<[PkgEventPayload["status"], JsonObject | undefined, string]>([
   ["installed", undefined, "install"],
@@ -9,5 +9,5 @@ it.each<[PkgEventPayload["status"], JsonObject | undefined, string]>([
   ["failed", { op: "uninstall" }, "uninstall"],
   ["failed", { op: "anything" }, "install"],
 ])("[A26] a worker's word %s %j counts as %s", (status, details, op) => {
-  expect(packageOpOf({ status, ...(details !== undefined && { details }) })).toEqual({ op, status });
+  expect(toPackageOperation({ status, ...(details !== undefined && { details }) })).toEqual({ op, status });
 });

@@ -6,19 +6,19 @@ import type { Workflow } from "@astraflow/protocol";
 
 const planLimits = { entriesMax: 32, charsMax: 32 * 1024 * 1024 } as const;
 
-const known = new Map<string, Plan>();
-let chars = 0;
+const cachedPlans = new Map<string, Plan>();
+let cachedChars = 0;
 
 /** The plan of a definition's JSON text. */
-export function planOfText(text: string): Plan {
-  const plan = known.get(text) ?? compilePlan(JSON.parse(text) as Workflow);
-  if (known.delete(text)) chars -= text.length;
-  known.set(text, plan);
-  chars += text.length;
-  for (const oldest of known.keys()) {
-    if (known.size <= planLimits.entriesMax && chars <= planLimits.charsMax) break;
-    known.delete(oldest);
-    chars -= oldest.length;
+export function cachedPlanOf(text: string): Plan {
+  const plan = cachedPlans.get(text) ?? compilePlan(JSON.parse(text) as Workflow);
+  if (cachedPlans.delete(text)) cachedChars -= text.length;
+  cachedPlans.set(text, plan);
+  cachedChars += text.length;
+  for (const oldest of cachedPlans.keys()) {
+    if (cachedPlans.size <= planLimits.entriesMax && cachedChars <= planLimits.charsMax) break;
+    cachedPlans.delete(oldest);
+    cachedChars -= oldest.length;
   }
   return plan;
 }

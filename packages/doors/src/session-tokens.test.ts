@@ -1,13 +1,13 @@
 import { createHmac } from "node:crypto";
 import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { createSessionTokens, type SessionKey, turnRing } from "./session-tokens.ts";
+import { createSessionTokens, rotateKeys, type SessionKey } from "./session-tokens.ts";
 
 const hourMs = 3_600_000;
 const key = (kid: string, secret = kid.repeat(32), madeAt = 0): SessionKey => ({ kid, secret: Buffer.from(secret), madeAt });
 
 /** Wall and monotonic time that a test moves one by one. */
-function stage({ keys = [key("k1")], audience = "prod/east", lifeMs = hourMs } = {}) {
+function createFixture({ keys = [key("k1")], audience = "prod/east", lifeMs = hourMs } = {}) {
   const time = { wall: 1_760_000_000_000, ticks: 5_000 };
   let names = 0;
   const ring = { now: keys };
@@ -15,8 +15,8 @@ function stage({ keys = [key("k1")], audience = "prod/east", lifeMs = hourMs } =
     keys: { keys: () => ring.now },
     audience,
     lifeMs,
-    outside: {
-      clock: { now: () => time.wall, ticks: () => time.ticks },
+    environment: {
+      clock: { now: () => time.wall, monotonic: () => time.ticks },
       ids: { next: () => `jti-${++names}` },
     },
   });
@@ -40,7 +40,7 @@ function forge(token: string, change: Record<string, unknown>, secret = "k1".rep
 
 describe("a session token", () => {
   it("[D82] says session, worker, tenant, dialect and its own name, times, key and audience, and nothing else", () => {
-    const { tokens, time } = stage();
+    const { tokens, time } = createFixture();
 
     const issued = tokens.issue(session);
 
@@ -53,7 +53,7 @@ describe("a session token", () => {
   });
 
   it("[D82] names the certificate it is bound to, where there is one", () => {
-    const { tokens } = stage();
+    const { tokens } = createFixture();
 
     const issued = tokens.issue({ ...session, thumbprint: "thumb" });
 
@@ -62,7 +62,7 @@ describe("a session token", () => {
   });
 
   it("[D83] is refused with any bit of any character flipped, and cut or lengthened anywhere", () => {
-    const { tokens } = stage();
+    const { tokens } = createFixture();
     const { token } = tokens.issue(session);
 
     const accepted: string[] = [];
@@ -81,7 +81,7 @@ describe("a session token", () => {
   });
 
   it("[D83] is refused without a signature, with another algorithm's header, under another key and when it is no token at all", () => {
-    const { tokens } = stage();
+    const { tokens } = createFixture();
     const { token } = tokens.issue(session);
     const [body = ""] = token.split(".");
     const header = Buffer.from(`{"alg":"none"}`).toString("base64url");
@@ -117,7 +117,7 @@ describe("a session token", () => {
     ["a beginning that is not yet", { iat: 1_760_000_066 }],
     ["a binding that is no text", { cnf: {} }],
   ])("[D83] is refused with %s, though its signature is right", (_what, change) => {
-    const { tokens } = stage();
+    const { tokens } = createFixture();
     const { token } = tokens.issue(session);
 
     expect(isRefused(tokens.read(forge(token, change)))).toBe(true);
@@ -125,7 +125,7 @@ describe("a session token", () => {
   });
 
   it("[D83] lives until its end to the second", () => {
-    const { tokens, pass } = stage();
+    const { tokens, pass } = createFixture();
     const { token } = tokens.issue(session);
 
     pass(hourMs - 1);
@@ -137,7 +137,7 @@ describe("a session token", () => {
   it.each([hourMs, -hourMs, -1_760_000_000_000])(
     "[D84] is judged by time that goes on evenly when the wall clock jumps by %d ms",
     (jumpMs) => {
-      const { tokens, time, pass } = stage();
+      const { tokens, time, pass } = createFixture();
       const { token } = tokens.issue(session);
 
       time.wall += jumpMs;
@@ -152,19 +152,19 @@ describe("a session token", () => {
   );
 
   it("[D84] of a process whose clock was ahead by no more than a minute is still read", () => {
-    const before = stage();
+    const before = createFixture();
     before.pass(59_000);
 
-    expect(isRefused(stage().tokens.read(before.tokens.issue(session).token))).toBe(false);
+    expect(isRefused(createFixture().tokens.read(before.tokens.issue(session).token))).toBe(false);
     before.pass(2_000);
-    expect(isRefused(stage().tokens.read(before.tokens.issue(session).token))).toBe(true);
+    expect(isRefused(createFixture().tokens.read(before.tokens.issue(session).token))).toBe(true);
   });
 });
 
 describe("the ring of session keys", () => {
   const dayMs = 24 * hourMs;
   const turn = (keys: readonly SessionKey[], now: number) =>
-    turnRing(keys, now, { ageMs: dayMs, lifeMs: hourMs, make: () => ({ kid: `at-${now}`, secret: Buffer.from(String(now)) }) });
+    rotateKeys(keys, now, { ageMs: dayMs, lifeMs: hourMs, make: () => ({ kid: `at-${now}`, secret: Buffer.from(String(now)) }) });
 
   it("[D85] gets a new key when the last one is old enough, and loses an old one when its last token is over", () => {
     const first = turn([], 0);
@@ -178,7 +178,7 @@ describe("the ring of session keys", () => {
   });
 
   it("[D85] signs with the newest and reads under both while they overlap; afterwards the old key opens nothing", () => {
-    const { tokens, ring, pass } = stage();
+    const { tokens, ring, pass } = createFixture();
     const old = tokens.issue(session).token;
     pass(60_000);
 

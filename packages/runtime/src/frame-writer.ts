@@ -1,7 +1,7 @@
 // Frames as they leave: ids that are unique in this boot, the time of day, one envelope around a payload that is text already or becomes it.
 
 import { createEnvelopeTemplate, type EnvelopeTemplate, encodeFrame, type FrameType } from "@astraflow/protocol";
-import type { Sent } from "@astraflow/session";
+import type { SentFrame } from "@astraflow/session";
 import type { LinkPorts, WorkerIdentity } from "./link-ports.ts";
 import type { OutboxMessage } from "./outbox.ts";
 
@@ -29,13 +29,13 @@ export class FrameWriter {
   }
 
   /** A frame of work. Sent again it is the same to the letter. */
-  sendWork(sent: Sent<OutboxMessage>): void {
+  sendWork(sent: SentFrame<OutboxMessage>): void {
     sent.text ??= this.#encodeWork(sent);
     this.#ports.send(sent.text);
   }
 
   /** Several results share a frame with an id of its own; a word that travels alone keeps its id through every session. */
-  #encodeWork({ items, id, number }: Sent<OutboxMessage>): string {
+  #encodeWork({ items, id, number }: SentFrame<OutboxMessage>): string {
     const ts = this.#ports.timestamp();
     const [only] = items;
     if (only !== undefined && items.length === 1) {

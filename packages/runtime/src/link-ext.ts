@@ -2,7 +2,7 @@
 // the scheduler may say the last ones again, so the ids of the latest are remembered across sessions.
 
 import type { Envelope } from "@astraflow/protocol";
-import { voidType } from "@astraflow/session";
+import { fillerFrameType } from "@astraflow/session";
 import type { LinkPorts } from "./link-ports.ts";
 
 const rememberedIdsMax = 1_024;
@@ -21,7 +21,7 @@ export class VendorFrameReceiver {
   /** Null: heard, now or before. Else why not. */
   handleFrame({ type, id, corr, payload }: Envelope): string | null {
     // The number of a frame whose content was taken back.
-    if (type === voidType || this.#seenIds.has(id)) return null;
+    if (type === fillerFrameType || this.#seenIds.has(id)) return null;
     if (!this.#deliver({ type, id, corr, payload })) return `E.CMD.UNKNOWN: nobody on this worker listens to ${type}`;
     this.#rememberId(id);
     return null;

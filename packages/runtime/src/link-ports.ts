@@ -1,7 +1,7 @@
 // What the link asks of the outside, what it is told about its worker, and how it can be set. The machine itself is link.ts.
 
 import type { JsonObject, RegisterPayload } from "@astraflow/protocol";
-import type { Stream } from "@astraflow/session";
+import type { ReliableStream } from "@astraflow/session";
 import type { LocalAttempt, LocalAttemptPhase } from "./attempt.ts";
 import type { AttemptTableSettings } from "./attempt-table.ts";
 import type { LeaseSettings } from "./lease.ts";
@@ -199,7 +199,7 @@ export interface LinkInventory {
   readonly attempts: readonly InventoryAttempt[];
   readonly counts: WorkCounts;
   /** Null while there is no session. */
-  readonly stream: Stream<never, never>["counts"] | null;
+  readonly stream: ReliableStream<never, never>["counts"] | null;
 }
 
 export interface InventoryAttempt {

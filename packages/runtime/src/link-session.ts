@@ -2,7 +2,7 @@
 // does not deliver moves to the next. Whether there is a socket, and which phase the link is in, is link.ts.
 
 import { type AckPayload, type Envelope, limits, type SessionAcceptPayload } from "@astraflow/protocol";
-import { type Due, dialectRules, type Sent, Stream, type StreamCounts } from "@astraflow/session";
+import { dialectRules, ReliableStream, type SentFrame, type StreamCounts, type TimeoutResult } from "@astraflow/session";
 import type { FrameWriter } from "./frame-writer.ts";
 import type { WorkFrameDispatcher } from "./link-intake.ts";
 import type { LinkPorts, LinkSettings } from "./link-ports.ts";
@@ -32,7 +32,7 @@ export class SchedulerSession {
     this.id = session_id;
     this.token = session_token;
     this.#parts = parts;
-    this.#stream = new Stream(dialectRules.v2, {
+    this.#stream = new ReliableStream(dialectRules.v2, {
       sendFrames: recv_window ?? windowDefault,
       sendBytes: outbox.bytesInFlightMax,
       recvFrames: send_window ?? windowDefault,
@@ -52,11 +52,11 @@ export class SchedulerSession {
   }
 
   get nextDueAt(): number {
-    return this.#stream.nextDue;
+    return this.#stream.nextTimeoutAt;
   }
 
   get hasPendingAcks(): boolean {
-    return this.#stream.isOwing;
+    return this.#stream.hasPendingAcks;
   }
 
   /** A frame of work. The stream puts them in order and drops repeats; each is acked once it was taken in. */
@@ -64,21 +64,21 @@ export class SchedulerSession {
     const { ports, dispatcher, logIgnoredFrame } = this.#parts;
     const { seq: number, id, corr, ack } = envelope;
     const frame = { number, id, corr, isAsked: ack?.request === true, bytes };
-    for (const { ticket, item } of this.#stream.arrive(frame, envelope, ports.now()).deliver) {
+    for (const { tag, item } of this.#stream.receive(frame, envelope, ports.now()).deliver) {
       const problem = dispatcher.handleFrame(item);
       if (problem === null) {
-        this.#stream.settle(ticket);
+        this.#stream.settle(tag);
         continue;
       }
       logIgnoredFrame(item, problem);
-      this.#stream.refuse(ticket, problem);
+      this.#stream.refuse(tag, problem);
     }
   }
 
   /** One ack for all that came, then the words that may travel. */
   flush(): void {
     const { writer, attempts } = this.#parts;
-    if (this.#stream.isOwing) {
+    if (this.#stream.hasPendingAcks) {
       for (const ack of this.#stream.takeAcks()) writer.sendControl("control.ack", ack, { ackFor: ack.for });
     }
     if (this.#isSocketBacklogged) return;
@@ -89,11 +89,11 @@ export class SchedulerSession {
   }
 
   /** Sends again what was not acked in time; says whether the session can go on. */
-  retransmitDue(): Due<OutboxMessage>["verdict"] {
+  retransmitDue(): TimeoutResult<OutboxMessage>["verdict"] {
     const { ports, writer } = this.#parts;
     const now = ports.now();
-    if (this.#stream.nextDue > now) return "alive";
-    const { repeat, verdict } = this.#stream.due(now, () => ports.random());
+    if (this.#stream.nextTimeoutAt > now) return "alive";
+    const { resend: repeat, verdict } = this.#stream.checkTimeouts(now, () => ports.random());
     for (const sent of repeat) writer.sendWork(sent);
     return verdict;
   }
@@ -104,14 +104,14 @@ export class SchedulerSession {
   }
 
   /** A new socket; the scheduler's window is as this ack says. Gives the frames to be sent again; null: the two ends disagree. */
-  resume(ack: AckPayload | null): readonly Sent<OutboxMessage>[] | null {
+  resume(ack: AckPayload | null): readonly SentFrame<OutboxMessage>[] | null {
     const { ports, attempts } = this.#parts;
     if (ack !== null && !attempts.handleAck(ack, undefined)) return null;
     const again = this.#stream.resume(ack?.ack_seq ?? null, ports.now());
     return again === "unsent" ? null : again;
   }
 
-  resend(frames: readonly Sent<OutboxMessage>[]): void {
+  resend(frames: readonly SentFrame<OutboxMessage>[]): void {
     for (const sent of frames) this.#parts.writer.sendWork(sent);
   }
 

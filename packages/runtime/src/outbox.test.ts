@@ -1,5 +1,5 @@
 import type { AckPayload } from "@astraflow/protocol";
-import { dialectRules, Stream } from "@astraflow/session";
+import { dialectRules, ReliableStream } from "@astraflow/session";
 import { describe, expect, it } from "vitest";
 import { createOutboxMessage, Outbox, type OutboxMessage, type OutboxSettings, type OutboxStream } from "./outbox.ts";
 
@@ -16,7 +16,14 @@ const word = (id: string, kind: OutboxMessage["kind"] = "outcome", payload = "{}
 
 function openStream(sendFrames = 64, batchMax = 1, sendBytes = 1_000_000): OutboxStream {
   const batchBytesMax = 256 * 1024;
-  return new Stream(dialectRules.v2, { sendFrames, sendBytes, recvFrames: 64, recvBytes: 1_000_000, batchMax, batchBytesMax });
+  return new ReliableStream(dialectRules.v2, {
+    sendFrames,
+    sendBytes,
+    recvFrames: 64,
+    recvBytes: 1_000_000,
+    batchMax,
+    batchBytesMax,
+  });
 }
 
 function outbox(settings: Partial<OutboxSettings> = {}, stream: OutboxStream | null = openStream()) {

@@ -3,11 +3,11 @@
 // All in memory: where outcomes are kept on disk too, they come here only once they are (work.ts, outbox-keeper.ts).
 
 import type { AckPayload, Envelope, OutgoingFrame } from "@astraflow/protocol";
-import type { Outgoing, Sent, Stream } from "@astraflow/session";
+import type { OutgoingItem, ReliableStream, SentFrame } from "@astraflow/session";
 import type { LocalAttempt } from "./attempt.ts";
 import { FifoQueue } from "./fifo.ts";
 
-export interface OutboxMessage extends Outgoing {
+export interface OutboxMessage extends OutgoingItem {
   readonly kind: "outcome" | "feedback" | "ext" | "next" | "removed" | "package";
   readonly type: OutgoingFrame["type"];
   readonly corr: string | undefined;
@@ -20,7 +20,7 @@ export interface OutboxMessage extends Outgoing {
 }
 
 /** The numbered frames of one session, both ways. */
-export type OutboxStream = Stream<OutboxMessage, Envelope>;
+export type OutboxStream = ReliableStream<OutboxMessage, Envelope>;
 
 export interface OutboxSettings {
   /** Bytes that may be under way unacked. */
@@ -83,7 +83,7 @@ export class Outbox {
 
   /** Whether feedback would leave now; while it would not, it is better merged than queued. */
   get hasRoomForFeedback(): boolean {
-    return this.#feedbackQueue.size === 0 && this.#suspectCount === 0 && this.#stream?.hasRoomFor("feedback") === true;
+    return this.#feedbackQueue.size === 0 && this.#suspectCount === 0 && this.#stream?.canSendNow("feedback") === true;
   }
 
   /** Whether a vendor frame of so many characters is taken. */
@@ -133,11 +133,12 @@ export class Outbox {
   }
 
   /** Hands every frame that may leave now to `send`, for as long as that says that it takes more. */
-  sendPending(now: number, nameOf: () => string, send: (sent: Sent<OutboxMessage>) => boolean): void {
+  sendPending(now: number, nameOf: () => string, send: (sent: SentFrame<OutboxMessage>) => boolean): void {
     const stream = this.#stream;
     if (stream === null) return;
     for (;;) {
-      const sent = stream.take(now, nameOf) ?? (this.#offerNextMessage(stream) ? stream.take(now, nameOf) : null);
+      const sent =
+        stream.takeNextFrame(now, nameOf) ?? (this.#offerNextMessage(stream) ? stream.takeNextFrame(now, nameOf) : null);
       if (sent === null) return;
       this.#inFlightCount += sent.items.length;
       if (!send(sent)) return;
@@ -146,7 +147,7 @@ export class Outbox {
 
   /** What the scheduler has received. Gives the words that are settled by it; "unsent": it names what never left. */
   handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly OutboxMessage[] | "unsent" {
-    const settled = this.#stream?.heardAck(ack, envelopeFor) ?? [];
+    const settled = this.#stream?.handleAck(ack, envelopeFor) ?? [];
     if (settled === "unsent") return settled;
     for (const message of settled) this.#adjustCounts(message, -1);
     this.#inFlightCount -= settled.length;
@@ -158,7 +159,7 @@ export class Outbox {
   }
 
   #enqueueUrgent(message: OutboxMessage): void {
-    if (this.#stream !== null && this.#suspectCount === 0) this.#stream.offer(message);
+    if (this.#stream !== null && this.#suspectCount === 0) this.#stream.enqueue(message);
     else this.#urgentQueue.push(message);
   }
 
@@ -170,7 +171,7 @@ export class Outbox {
   }
 
   #offerUrgentMessages(stream: OutboxStream): void {
-    for (let message = this.#takeNextUrgent(); message !== undefined; message = this.#takeNextUrgent()) stream.offer(message);
+    for (let message = this.#takeNextUrgent(); message !== undefined; message = this.#takeNextUrgent()) stream.enqueue(message);
   }
 
   /**
@@ -192,15 +193,15 @@ export class Outbox {
   /** The lower lane enters the stream only where it would leave at once: in here it can still give way, or be overtaken. */
   #offerNextMessage(stream: OutboxStream): boolean {
     const isOnTrial = this.#suspectCount > 0;
-    if (isOnTrial ? this.#inFlightCount > 0 || stream.counts.waiting > 0 : !stream.hasRoomFor("feedback")) return false;
+    if (isOnTrial ? this.#inFlightCount > 0 || stream.counts.waiting > 0 : !stream.canSendNow("feedback")) return false;
     const message = this.#takeNextUrgent() ?? this.#vendorQueue.shift() ?? this.#feedbackQueue.shift();
     if (message === undefined) return false;
-    stream.offer(message);
+    stream.enqueue(message);
     return true;
   }
 
   #reclaimFromStream(): { inFlight: OutboxMessage[]; waiting: OutboxMessage[] } {
-    const left = this.#stream?.takeLeft() ?? [];
+    const left = this.#stream?.takeUnacked() ?? [];
     const flown = left.slice(0, this.#inFlightCount);
     const waiting = left.slice(this.#inFlightCount);
     this.#stream = null;

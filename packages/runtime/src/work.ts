@@ -13,7 +13,7 @@ import type {
   PkgUninstallPayload,
   ResetPayload,
 } from "@astraflow/protocol";
-import type { Sent } from "@astraflow/session";
+import type { SentFrame } from "@astraflow/session";
 import { type LocalAttempt, restoreAttempt } from "./attempt.ts";
 import { AttemptTable, type AttemptTableSettings, type HeldAttemptRef } from "./attempt-table.ts";
 import { PendingNextCalls } from "./calls.ts";
@@ -281,7 +281,7 @@ export class AttemptManager {
   }
 
   /** Hands every frame that may leave to `send`, for as long as that takes more. */
-  sendPending(send: (sent: Sent<OutboxMessage>) => boolean): void {
+  sendPending(send: (sent: SentFrame<OutboxMessage>) => boolean): void {
     this.#removedResources.sendDue(this.#outcomeCount - this.#unpersistedCount);
     if (this.#feedbackBuffer.size > 0 && this.#outbox.hasRoomForFeedback) {
       for (const attempt of this.#feedbackBuffer.attemptsWithFeedback())

@@ -3,16 +3,16 @@
 
 import { limits } from "@astraflow/protocol";
 
-const none: readonly number[] = [];
-const half = 2 ** 32;
+const noPositions: readonly number[] = [];
+const twoTo32 = 2 ** 32;
 
 /** Positions of the set bits, ascending. */
-export function bitsOf(bitmap: number | string | undefined): readonly number[] {
-  if (bitmap === undefined || bitmap === 0) return none;
+export function bitmapPositions(bitmap: number | string | undefined): readonly number[] {
+  if (bitmap === undefined || bitmap === 0) return noPositions;
   const positions: number[] = [];
   if (typeof bitmap === "number") {
-    collectBits(bitmap % half, 0, positions);
-    collectBits(Math.floor(bitmap / half), 32, positions);
+    collectBits(bitmap % twoTo32, 0, positions);
+    collectBits(Math.floor(bitmap / twoTo32), 32, positions);
     return positions;
   }
   for (let at = bitmap.length - 1, offset = 0; at >= 0; at -= 1, offset += 4)
@@ -20,12 +20,12 @@ export function bitsOf(bitmap: number | string | undefined): readonly number[] {
   return positions;
 }
 
-function collectBits(word: number, offset: number, positions: number[]): void {
-  for (let bits = word, bit = 0; bits !== 0; bits >>>= 1, bit += 1) if ((bits & 1) === 1) positions.push(offset + bit);
+function collectBits(value: number, offset: number, positions: number[]): void {
+  for (let bits = value, bit = 0; bits !== 0; bits >>>= 1, bit += 1) if ((bits & 1) === 1) positions.push(offset + bit);
 }
 
 /** The bitmap of the numbers above `base`: bit i stands for base + 1 + i. */
-export function bitmapOf(base: number, numbers: ReadonlySet<number>): number | string {
+export function buildBitmap(base: number, numbers: ReadonlySet<number>): number | string {
   let top = -1;
   for (const number of numbers) top = Math.max(top, number - base - 1);
   if (top < limits.bitmapNumberBitsMax) {

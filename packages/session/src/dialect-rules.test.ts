@@ -1,14 +1,14 @@
 import { toWireType } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { dialectRules, voidType } from "./dialect-rules.ts";
-import { command, frame, openStream, takeAll } from "./testing/rig.ts";
+import { dialectRules, fillerFrameType } from "./dialect-rules.ts";
+import { command, frame, openStream, takeAllFrames } from "./testing/rig.ts";
 
 describe("the rules of a dialect", () => {
   it("[N1] number from 0 in v2 and from 1 in the first generation; only v2 resumes and only v1 goes without numbers", () => {
     for (const [dialect, first] of [["v2", 0] as const, ["first", 1] as const]) {
       const stream = openStream({}, dialect);
-      stream.offer(command("a"));
-      expect(takeAll(stream).map(({ number }) => number)).toEqual([first]);
+      stream.enqueue(command("a"));
+      expect(takeAllFrames(stream).map(({ number }) => number)).toEqual([first]);
     }
 
     expect(Object.values(dialectRules).map(({ dialect, canResume, isNumbered }) => [dialect, canResume, isNumbered])).toEqual([
@@ -21,24 +21,24 @@ describe("the rules of a dialect", () => {
   it("[N1] a window is at least 1, at most 1024 in v2 and at most 53 in the older dialects, whatever was asked for", () => {
     const inFlight = (dialect: "v1" | "first" | "v2", frames: number) => {
       const stream = openStream({ sendFrames: frames, recvFrames: frames }, dialect);
-      for (let at = 0; at < 2_000; at += 1) stream.offer(command(`${at}`));
-      return takeAll(stream).length;
+      for (let at = 0; at < 2_000; at += 1) stream.enqueue(command(`${at}`));
+      return takeAllFrames(stream).length;
     };
 
     expect([0, 64, 5_000].map((frames) => inFlight("v2", frames))).toEqual([1, 64, 1_024]);
     expect([0, 64, 5_000].map((frames) => inFlight("first", frames))).toEqual([1, 53, 53]);
     expect([0, 64, 5_000].map((frames) => inFlight("v1", frames))).toEqual([1, 53, 53]);
-    expect(openStream({ recvFrames: 5_000 }).windowAck(undefined).recv_window).toBe(1_024);
-    expect(openStream({ recvFrames: 5_000 }, "first").windowAck(undefined).recv_window).toBe(53);
+    expect(openStream({ recvFrames: 5_000 }).buildWindowAck(undefined).recv_window).toBe(1_024);
+    expect(openStream({ recvFrames: 5_000 }, "first").buildWindowAck(undefined).recv_window).toBe(53);
   });
 
   it("[N3] nothing received is the number before the first, and the first frame is no repeat", () => {
     for (const [dialect, first] of [["v2", 0] as const, ["first", 1] as const]) {
       const stream = openStream({}, dialect);
-      expect(stream.windowAck(undefined).ack_seq).toBe(first - 1);
+      expect(stream.buildWindowAck(undefined).ack_seq).toBe(first - 1);
       expect(stream.lastSeen).toBe(first - 1);
 
-      const arrival = stream.arrive(frame(first), "a", 0);
+      const arrival = stream.receive(frame(first), "a", 0);
 
       expect(arrival.verdict).toBe("taken");
       expect(stream.lastSeen).toBe(first);
@@ -46,11 +46,13 @@ describe("the rules of a dialect", () => {
   });
 
   it("[N3] number 0 of the first generation is always a repeat", () => {
-    expect(openStream({}, "first").arrive(frame(0), "a", 0).verdict).toBe("repeat");
+    expect(openStream({}, "first").receive(frame(0), "a", 0).verdict).toBe("repeat");
   });
 
   it("[N22] an empty frame has a type that exactly the dialects with numbers can carry", () => {
-    const carriers = Object.values(dialectRules).filter(({ dialect }) => toWireType(dialect, voidType) === voidType);
+    const carriers = Object.values(dialectRules).filter(
+      ({ dialect }) => toWireType(dialect, fillerFrameType) === fillerFrameType,
+    );
 
     expect(carriers).toEqual(Object.values(dialectRules).filter(({ isNumbered }) => isNumbered));
   });

@@ -1,7 +1,7 @@
 // How each dialect counts, acknowledges and repeats: one table. How its frames are spelled is the protocol's business.
 
 import { type Dialect, limits } from "@astraflow/protocol";
-import type { RetryPolicy } from "./retry.ts";
+import type { ResendPolicy } from "./retry.ts";
 
 export interface DialectRules {
   readonly dialect: Dialect;
@@ -10,28 +10,36 @@ export interface DialectRules {
   readonly firstNumber: number;
   /** Frames that either window may have at most. */
   readonly framesMax: number;
-  readonly retry: RetryPolicy;
+  readonly resend: ResendPolicy;
   /** A hole among the numbers of the peer that stays open so long ends in a reset. */
-  readonly gapMs: number;
+  readonly gapTimeoutMs: number;
   readonly canResume: boolean;
 }
 
 /** On a live socket TCP delivers; a hasty repeat would only make a storm while a store stalls. */
-const patient: RetryPolicy = { firstMs: 5_000, factor: 2, capMs: 30_000, jitter: 0.2, sendsMax: 6 };
-const hasty: RetryPolicy = { firstMs: 200, factor: 2, capMs: 5_000, jitter: 0.2, sendsMax: 6 };
+const slowResend: ResendPolicy = { firstMs: 5_000, factor: 2, capMs: 30_000, jitter: 0.2, sendsMax: 6 };
+const fastResend: ResendPolicy = { firstMs: 200, factor: 2, capMs: 5_000, jitter: 0.2, sendsMax: 6 };
 /** The oldest workers give a frame up after this time, so a hole that is older is never filled. */
-const gapMs = 16_000;
+const gapTimeoutMs = 16_000;
 
 export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
-  v2: { dialect: "v2", isNumbered: true, firstNumber: 0, framesMax: limits.windowMax, retry: patient, gapMs, canResume: true },
+  v2: {
+    dialect: "v2",
+    isNumbered: true,
+    firstNumber: 0,
+    framesMax: limits.windowMax,
+    resend: slowResend,
+    gapTimeoutMs,
+    canResume: true,
+  },
   // Its bitmap is always a number and its worker burns numbers when offline: a window that a double holds, and no resume.
   first: {
     dialect: "first",
     isNumbered: true,
     firstNumber: 1,
     framesMax: limits.bitmapNumberBitsMax,
-    retry: patient,
-    gapMs,
+    resend: slowResend,
+    gapTimeoutMs,
     canResume: false,
   },
   v1: {
@@ -39,8 +47,8 @@ export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
     isNumbered: false,
     firstNumber: 0,
     framesMax: limits.bitmapNumberBitsMax,
-    retry: hasty,
-    gapMs,
+    resend: fastResend,
+    gapTimeoutMs,
     canResume: false,
   },
 };
@@ -49,4 +57,4 @@ export const dialectRules: Readonly<Record<Dialect, DialectRules>> = {
  * What is sent under the number of a frame whose content was taken back: a number that never comes would stop the stream. Its
  * payload is empty; the receiver settles it and does nothing.
  */
-export const voidType = "ext.vendor.astraflow.void";
+export const fillerFrameType = "ext.vendor.astraflow.void";

@@ -1,7 +1,7 @@
 // What waits to be sent, first in first out, with its weight. Numbers are given when an item leaves, not here.
 
 /** What an end wants to send under a number. */
-export interface Outgoing {
+export interface OutgoingItem {
   /** Commands (dispatches, results) pass feedback that waits and keep a quarter of the window for themselves. */
   readonly lane: "command" | "feedback";
   /** About what it weighs on the wire. */
@@ -12,9 +12,9 @@ export interface Outgoing {
   readonly id: string;
 }
 
-const compactAt = 1_024;
+const compactThreshold = 1_024;
 
-export class Lane<O extends Outgoing> {
+export class SendLane<O extends OutgoingItem> {
   bytes = 0;
   private items: (O | undefined)[] = [];
   private head = 0;
@@ -39,7 +39,7 @@ export class Lane<O extends Outgoing> {
     this.head += 1;
     this.bytes -= item.bytes;
     if (this.head === this.items.length) this.items = [];
-    else if (this.head < compactAt || this.head * 2 < this.items.length) return item;
+    else if (this.head < compactThreshold || this.head * 2 < this.items.length) return item;
     else this.items = this.items.slice(this.head);
     this.head = 0;
     return item;
@@ -48,17 +48,17 @@ export class Lane<O extends Outgoing> {
   /** Takes out what is not wanted any more; how many that were. */
   remove(isUnwanted: (item: O) => boolean): number {
     const before = this.size;
-    const kept = this.drain().filter((item) => !isUnwanted(item));
+    const kept = this.takeAll().filter((item) => !isUnwanted(item));
     for (const item of kept) this.push(item);
     return before - kept.length;
   }
 
-  each(visit: (item: O) => void): void {
+  forEach(visit: (item: O) => void): void {
     for (let at = this.head; at < this.items.length; at += 1) visit(this.items[at] as O);
   }
 
   /** Takes everything out, oldest first. */
-  drain(): O[] {
+  takeAll(): O[] {
     const all = this.items.slice(this.head) as O[];
     this.items = [];
     this.head = 0;

@@ -1,10 +1,10 @@
 // The numbers of what the peer sends: put in order, handed up once, settled in any order. Acks are written in ack-debt.ts.
 
 import assert from "node:assert";
-import { bitmapOf } from "./bitmap.ts";
+import { buildBitmap } from "./bitmap.ts";
 
 /** What the upper layer holds of a frame until its effect is durable. */
-export interface Ticket {
+export interface DeliveryTag {
   /** Null where the frame had none. */
   readonly number: number | null;
   readonly id: string;
@@ -13,21 +13,21 @@ export interface Ticket {
   readonly bytes: number;
 }
 
-export interface Delivered<I> {
-  readonly ticket: Ticket;
+export interface DeliveredFrame<I> {
+  readonly tag: DeliveryTag;
   readonly item: I;
 }
 
 /** taken: deliver now. held: waits for a hole. repeat: was here before. outside: beyond the window, dropped, the peer sends it again. */
-export type Verdict = "taken" | "held" | "repeat" | "outside";
+export type ReceiveVerdict = "taken" | "held" | "repeat" | "outside";
 
-export interface Arrival<I> {
-  readonly verdict: Verdict;
+export interface ReceiveResult<I> {
+  readonly verdict: ReceiveVerdict;
   /** In the order of their numbers; several when a hole was filled. */
-  readonly deliver: readonly Delivered<I>[];
+  readonly deliver: readonly DeliveredFrame<I>[];
 }
 
-const nothing: readonly never[] = [];
+const noFrames: readonly never[] = [];
 
 export class ReceiveWindow<I> {
   readonly frames: number;
@@ -37,11 +37,11 @@ export class ReceiveWindow<I> {
   delivered: number;
   bufferedBytes = 0;
   private readonly bytesMax: number;
-  private readonly buffer = new Map<number, Delivered<I>>();
+  private readonly buffer = new Map<number, DeliveredFrame<I>>();
   /** Settled above the contiguous part; never more than were handed up. */
-  private readonly ahead = new Set<number>();
+  private readonly settledAhead = new Set<number>();
   /** Since when the first hole is open; null when there is none, or no socket that could fill it. */
-  private openSince: number | null = null;
+  private gapOpenSince: number | null = null;
 
   constructor(firstNumber: number, frames: number, bytesMax: number) {
     this.frames = frames;
@@ -55,20 +55,20 @@ export class ReceiveWindow<I> {
   }
 
   get unsettled(): number {
-    return this.delivered - this.settled - this.ahead.size;
+    return this.delivered - this.settled - this.settledAhead.size;
   }
 
   /** Bit i: number settled + 1 + i is settled too. */
   get bitmap(): number | string {
-    return this.ahead.size === 0 ? 0 : bitmapOf(this.settled, this.ahead);
+    return this.settledAhead.size === 0 ? 0 : buildBitmap(this.settled, this.settledAhead);
   }
 
-  get holeSince(): number | null {
-    return this.openSince;
+  get gapSince(): number | null {
+    return this.gapOpenSince;
   }
 
   isSettled(number: number): boolean {
-    return number <= this.settled || this.ahead.has(number);
+    return number <= this.settled || this.settledAhead.has(number);
   }
 
   /** A frame under this number was here. */
@@ -77,22 +77,21 @@ export class ReceiveWindow<I> {
   }
 
   /** `now` is null while there is no socket. */
-  arrive(number: number, ticket: Ticket, item: I, now: number | null): Arrival<I> {
-    if (this.hasSeen(number)) return { verdict: "repeat", deliver: nothing };
+  receive(number: number, tag: DeliveryTag, item: I, now: number | null): ReceiveResult<I> {
+    if (this.hasSeen(number)) return { verdict: "repeat", deliver: noFrames };
     if (number - this.settled > this.frames) {
       // Somebody who passes the window over a number that he no longer has would never be heard again: that hole grows older too.
       // Not while the window is full of what we have not settled: then the number that is next could not have been taken.
-      if (number > this.delivered + 1 && this.delivered - this.settled < this.frames) this.openSince ??= now;
-      return { verdict: "outside", deliver: nothing };
+      if (number > this.delivered + 1 && this.delivered - this.settled < this.frames) this.gapOpenSince ??= now;
+      return { verdict: "outside", deliver: noFrames };
     }
-    if (number === this.delivered + 1) return { verdict: "taken", deliver: this.handUp({ ticket, item }, now) };
+    if (number === this.delivered + 1) return { verdict: "taken", deliver: this.deliverInOrder({ tag, item }, now) };
     // One frame may be heavier than the whole buffer: while nothing else is held it is, or it would have to come again in order.
-    if (this.buffer.size > 0 && this.bufferedBytes + ticket.bytes > this.bytesMax)
-      return { verdict: "outside", deliver: nothing };
-    this.buffer.set(number, { ticket, item });
-    this.bufferedBytes += ticket.bytes;
-    this.openSince ??= now;
-    return { verdict: "held", deliver: nothing };
+    if (this.buffer.size > 0 && this.bufferedBytes + tag.bytes > this.bytesMax) return { verdict: "outside", deliver: noFrames };
+    this.buffer.set(number, { tag, item });
+    this.bufferedBytes += tag.bytes;
+    this.gapOpenSince ??= now;
+    return { verdict: "held", deliver: noFrames };
   }
 
   /** Its effect is durable. False if that was known. */
@@ -100,38 +99,38 @@ export class ReceiveWindow<I> {
     assert(number <= this.delivered, `frame ${number} is settled before it was handed up (${this.delivered})`);
     if (this.isSettled(number)) return false;
     if (number !== this.settled + 1) {
-      this.ahead.add(number);
+      this.settledAhead.add(number);
       return true;
     }
     this.settled = number;
-    while (this.ahead.size > 0 && this.ahead.delete(this.settled + 1)) this.settled += 1;
+    while (this.settledAhead.size > 0 && this.settledAhead.delete(this.settled + 1)) this.settled += 1;
     return true;
   }
 
   /** No socket: nothing can fill a hole, so none grows older. */
   pause(): void {
-    this.openSince = null;
+    this.gapOpenSince = null;
   }
 
   resume(now: number): void {
-    this.openSince = this.buffer.size === 0 ? null : now;
+    this.gapOpenSince = this.buffer.size === 0 ? null : now;
   }
 
-  private handUp(first: Delivered<I>, now: number | null): Delivered<I>[] {
+  private deliverInOrder(first: DeliveredFrame<I>, now: number | null): DeliveredFrame<I>[] {
     const deliver = [first];
     this.delivered += 1;
     if (this.buffer.size === 0) {
-      this.openSince = null;
+      this.gapOpenSince = null;
       return deliver;
     }
     for (let next = this.buffer.get(this.delivered + 1); next !== undefined; next = this.buffer.get(this.delivered + 1)) {
       this.delivered += 1;
       this.buffer.delete(this.delivered);
-      this.bufferedBytes -= next.ticket.bytes;
+      this.bufferedBytes -= next.tag.bytes;
       deliver.push(next);
     }
     // The hole that is first now counts from here: its peer may have begun to fill it only after the one before.
-    this.openSince = this.buffer.size === 0 ? null : now;
+    this.gapOpenSince = this.buffer.size === 0 ? null : now;
     return deliver;
   }
 }

@@ -1,26 +1,26 @@
 // Which of the peer's frames were refused, and why: a frame that comes again because its ack was lost must not hear that it was taken.
 // Acks are written in ack-debt.ts.
 
-import type { Ticket } from "./receive-window.ts";
+import type { DeliveryTag } from "./receive-window.ts";
 
 /** As many as the widest window: a peer repeats nothing that lies further back. */
 const refusalsMax = 1_024;
 
-export class Refusals {
+export class RefusedFrames {
   /** By number, or by the ticket of the first arrival where there is none; oldest first. */
-  private readonly reasons = new Map<number | Ticket, string>();
+  private readonly reasons = new Map<number | DeliveryTag, string>();
 
-  keep(frame: number | Ticket, reason: string): void {
-    if (this.reasons.size >= refusalsMax) this.forgetOldest();
+  remember(frame: number | DeliveryTag, reason: string): void {
+    if (this.reasons.size >= refusalsMax) this.evictOldest();
     this.reasons.set(frame, reason);
   }
 
   /** Null where it was not refused. */
-  find(frame: number | Ticket): string | null {
+  findReason(frame: number | DeliveryTag): string | null {
     return this.reasons.get(frame) ?? null;
   }
 
-  private forgetOldest(): void {
+  private evictOldest(): void {
     const [oldest] = this.reasons.keys();
     if (oldest !== undefined) this.reasons.delete(oldest);
   }

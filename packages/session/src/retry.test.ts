@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { dialectRules } from "./dialect-rules.ts";
-import { delayAfter } from "./retry.ts";
+import { resendDelayMs } from "./retry.ts";
 
 const plainDelays = (dialect: "v1" | "first" | "v2") =>
-  [1, 2, 3, 4, 5, 6].map((sends) => delayAfter(dialectRules[dialect].retry, sends, 0.5));
+  [1, 2, 3, 4, 5, 6].map((sends) => resendDelayMs(dialectRules[dialect].resend, sends, 0.5));
 
 describe("the policy of repeats", () => {
   it("[N18] waits five seconds first where TCP delivers, doubling up to half a minute", () => {
@@ -16,8 +16,8 @@ describe("the policy of repeats", () => {
   });
 
   it("[N18] spreads a delay by a fifth to either side", () => {
-    const { retry } = dialectRules.v2;
+    const { resend: retry } = dialectRules.v2;
 
-    expect([0, 0.25, 0.5, 1].map((roll) => delayAfter(retry, 2, roll))).toEqual([8_000, 9_000, 10_000, 12_000]);
+    expect([0, 0.25, 0.5, 1].map((roll) => resendDelayMs(retry, 2, roll))).toEqual([8_000, 9_000, 10_000, 12_000]);
   });
 });

@@ -1,6 +1,6 @@
 // When a frame that nobody acknowledged is sent again, and when to stop trying on this socket. Clock and dice belong to the caller.
 
-export interface RetryPolicy {
+export interface ResendPolicy {
   /** From the first send to the first repeat. */
   readonly firstMs: number;
   readonly factor: number;
@@ -12,15 +12,15 @@ export interface RetryPolicy {
 }
 
 /** How long to wait after the so-manieth send on this socket. `roll` is from 0 up to 1; a half is the middle. */
-export function delayAfter(policy: RetryPolicy, sends: number, roll: number): number {
+export function resendDelayMs(policy: ResendPolicy, sends: number, random: number): number {
   const plain = Math.min(policy.capMs, policy.firstMs * policy.factor ** (sends - 1));
-  return Math.round(plain * (1 + policy.jitter * (2 * roll - 1)));
+  return Math.round(plain * (1 + policy.jitter * (2 * random - 1)));
 }
 
-const golden = 0.6180339887498949;
+const goldenRatio = 0.6180339887498949;
 
 /**
  * The roll of a delay that begins with the sending itself: multiples of the golden section fall evenly between 0 and 1, over the numbers
  * of one end and over the microseconds at which ends send. So frames that left together do not come again together, without dice.
  */
-export const spreadOf = (number: number, now: number): number => ((number + now * 1_000) * golden) % 1;
+export const spreadJitter = (number: number, now: number): number => ((number + now * 1_000) * goldenRatio) % 1;

@@ -2,9 +2,9 @@ import { describe, expect, it } from "vitest";
 import { frame, openStream, type TestStream } from "./testing/rig.ts";
 
 const ticketOf = (stream: TestStream, ...args: Parameters<typeof frame>) => {
-  const [delivered] = stream.arrive(frame(...args), "item", 0).deliver;
+  const [delivered] = stream.receive(frame(...args), "item", 0).deliver;
   if (delivered === undefined) throw new Error("nothing was delivered");
-  return delivered.ticket;
+  return delivered.tag;
 };
 const asked = { isAsked: true };
 
@@ -23,16 +23,16 @@ describe("acks", () => {
   it("[N8] by name carry the window too, so that numbered frames need none of their own", () => {
     const stream = openStream();
     stream.settle(ticketOf(stream, 0, asked));
-    stream.name("heartbeat-1");
-    stream.name("heartbeat-1");
-    stream.name("unheard-of", "E.CMD.UNKNOWN");
-    expect(stream.isOwing).toBe(true);
+    stream.queueNamedAck("heartbeat-1");
+    stream.queueNamedAck("heartbeat-1");
+    stream.queueNamedAck("unheard-of", "E.CMD.UNKNOWN");
+    expect(stream.hasPendingAcks).toBe(true);
 
     expect(stream.takeAcks()).toEqual([
       { ok: true, for: "heartbeat-1", ack_seq: 0, ack_bitmap: 0, recv_window: 8 },
       { ok: false, for: "unheard-of", info: "E.CMD.UNKNOWN", ack_seq: 0, ack_bitmap: 0, recv_window: 8 },
     ]);
-    expect(stream.isOwing).toBe(false);
+    expect(stream.hasPendingAcks).toBe(false);
   });
 
   it("[N8] of v1 go by name only, one for each frame that asked", () => {
@@ -44,7 +44,7 @@ describe("acks", () => {
       { ok: true, for: "a" },
       { ok: true, for: "b" },
     ]);
-    expect(stream.windowAck("d")).toEqual({ ok: true, for: "d" });
+    expect(stream.buildWindowAck("d")).toEqual({ ok: true, for: "d" });
   });
 
   it("[N8] a control frame can be settled by a ticket made for it", () => {
@@ -76,16 +76,16 @@ describe("acks", () => {
     numbered.takeAcks();
     const refused = { ok: false, for: "in-0", info: "E.CMD.UNKNOWN: nobody" };
     for (let more = 0; more < 2; more += 1) {
-      expect(numbered.arrive(frame(0, asked), "again", 0).verdict).toBe("repeat");
+      expect(numbered.receive(frame(0, asked), "again", 0).verdict).toBe("repeat");
       expect(numbered.takeAcks()).toEqual([{ ...refused, ack_seq: 1, ack_bitmap: 0, recv_window: 8 }]);
     }
-    numbered.arrive(frame(1, asked), "again", 0);
+    numbered.receive(frame(1, asked), "again", 0);
     expect(numbered.takeAcks()).toMatchObject([{ ok: true, for: "in-1" }]);
 
     const named = openStream({}, "v1");
     named.refuse(ticketOf(named, undefined, { id: "a", isAsked: true }), "E.CMD.UNKNOWN: nobody");
     named.takeAcks();
-    expect(named.arrive(frame(undefined, { id: "a", isAsked: true }), "again", 0).verdict).toBe("repeat");
+    expect(named.receive(frame(undefined, { id: "a", isAsked: true }), "again", 0).verdict).toBe("repeat");
     expect(named.takeAcks()).toEqual([{ ok: false, for: "a", info: "E.CMD.UNKNOWN: nobody" }]);
   });
 
@@ -94,7 +94,7 @@ describe("acks", () => {
     for (let number = 0; number < 1_025; number += 1) stream.refuse(ticketOf(stream, number, asked), `reason ${number}`);
     stream.takeAcks();
 
-    for (const number of [0, 1]) stream.arrive(frame(number, asked), "again", 0);
+    for (const number of [0, 1]) stream.receive(frame(number, asked), "again", 0);
 
     expect(stream.takeAcks()).toMatchObject([{ ok: false, for: "in-1", info: "reason 1" }]);
   });
@@ -102,7 +102,7 @@ describe("acks", () => {
   it("[N5] a number that was here can be told from one that was not, wherever its frame is now", () => {
     const stream = openStream();
     ticketOf(stream, 0);
-    stream.arrive(frame(2), "held", 0);
+    stream.receive(frame(2), "held", 0);
 
     expect([0, 1, 2, 3].map((number) => stream.hasSeen(number))).toEqual([true, false, true, false]);
     expect(openStream({}, "v1").hasSeen(-1)).toBe(false);
@@ -110,14 +110,14 @@ describe("acks", () => {
 
   it("[N11] a repeated (id, corr) of v1 is not handed up, and acked again once the first is settled", () => {
     const stream = openStream({}, "v1");
-    const send = (id: string, corr: string | undefined) => stream.arrive(frame(undefined, { id, corr, isAsked: true }), id, 0);
+    const send = (id: string, corr: string | undefined) => stream.receive(frame(undefined, { id, corr, isAsked: true }), id, 0);
     const [first] = send("a", "task").deliver;
 
     expect(send("a", "task")).toEqual({ verdict: "repeat", deliver: [] });
-    expect(stream.isOwing).toBe(false);
+    expect(stream.hasPendingAcks).toBe(false);
     expect(send("a", "other").verdict).toBe("taken");
     expect(send("a", undefined).verdict).toBe("taken");
-    if (first) stream.settle(first.ticket);
+    if (first) stream.settle(first.tag);
     expect(stream.takeAcks()).toEqual([{ ok: true, for: "a" }]);
     expect(send("a", "task").verdict).toBe("repeat");
     expect(stream.takeAcks()).toEqual([{ ok: true, for: "a" }]);
@@ -125,7 +125,7 @@ describe("acks", () => {
 
   it("[N11] the memory of v1 keeps the last 4096 pairs and tells apart pairs that read alike", () => {
     const stream = openStream({}, "v1");
-    const send = (id: string, corr?: string) => stream.arrive(frame(undefined, { id, corr }), id, 0).verdict;
+    const send = (id: string, corr?: string) => stream.receive(frame(undefined, { id, corr }), id, 0).verdict;
     expect([send("a:b", "c"), send("a", "b:c"), send("3:a:b:c")]).toEqual(["taken", "taken", "taken"]);
     for (let at = 0; at < 4_094; at += 1) send(`${at}`);
 

@@ -1,9 +1,9 @@
 import type { AckPayload } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { Stream } from "./stream.ts";
-import type { Parcel, TestStream } from "./testing/rig.ts";
-import { type OpenStream, sizesOf } from "./testing/small-ends.ts";
-import { SmallWorld } from "./testing/small-world.ts";
+import { ReliableStream } from "./stream.ts";
+import type { TestItem, TestStream } from "./testing/rig.ts";
+import { type CreateStream, streamSizes } from "./testing/small-ends.ts";
+import { ExhaustiveSearch } from "./testing/small-world.ts";
 
 const scopes = [
   { window: 1, frames: 6, acksMax: 2, refusalsMax: 2 },
@@ -19,46 +19,47 @@ describe("two streams and a network that drops, doubles, reorders and cuts as it
     "[N25] keep every promise in every state that a window of %i can reach, and can come to the end from each",
     { timeout: 180_000 },
     (window, scope, atLeast) => {
-      const explored = new SmallWorld(scope).explore();
+      const statistics = new ExhaustiveSearch(scope).explore();
 
-      process.stdout.write(`window ${window}, ${scope.frames} frames: ${explored.states} states, ${explored.moves} moves\n`);
-      expect(explored.states).toBeGreaterThan(atLeast);
+      process.stdout.write(`window ${window}, ${scope.frames} frames: ${statistics.states} states, ${statistics.moves} moves\n`);
+      expect(statistics.states).toBeGreaterThan(atLeast);
     },
   );
 
-  const search = (open: OpenStream) => () => new SmallWorld({ window: 2, frames: 4, acksMax: 2, refusalsMax: 1 }, open).explore();
+  const search = (open: CreateStream) => () =>
+    new ExhaustiveSearch({ window: 2, frames: 4, acksMax: 2, refusalsMax: 1 }, open).explore();
 
   it("[N25] and the search finds an ack that covers what is not settled", () => {
-    class Hasty extends Stream<Parcel, string> {
+    class Hasty extends ReliableStream<TestItem, string> {
       override takeAcks(): readonly AckPayload[] {
         return super.takeAcks().map((ack) => ({ ...ack, ack_seq: this.lastSeen }));
       }
     }
 
-    expect(search((rules, frames) => new Hasty(rules, sizesOf(frames)))).toThrow("acked before it was settled");
+    expect(search((rules, frames) => new Hasty(rules, streamSizes(frames)))).toThrow("acked before it was settled");
   });
 
   it("[N25] and the search finds an end that takes what was seen for settled", () => {
-    class Trusting extends Stream<Parcel, string> {
-      override resume(peerSaw: number | null, now: number): ReturnType<TestStream["resume"]> {
-        if (peerSaw !== null) this.heardAck({ ack_seq: peerSaw }, undefined);
-        return super.resume(peerSaw, now);
+    class Trusting extends ReliableStream<TestItem, string> {
+      override resume(peerLastSeen: number | null, now: number): ReturnType<TestStream["resume"]> {
+        if (peerLastSeen !== null) this.handleAck({ ack_seq: peerLastSeen }, undefined);
+        return super.resume(peerLastSeen, now);
       }
     }
 
-    expect(search((rules, frames) => new Trusting(rules, sizesOf(frames)))).toThrow("something was not settled");
+    expect(search((rules, frames) => new Trusting(rules, streamSizes(frames)))).toThrow("something was not settled");
   });
 
   it("[N25] and the search finds a window that is one too wide, and repeats that never leave", () => {
-    class Mute extends Stream<Parcel, string> {
-      override due(): ReturnType<TestStream["due"]> {
-        return { repeat: [], verdict: "alive" };
+    class Mute extends ReliableStream<TestItem, string> {
+      override checkTimeouts(): ReturnType<TestStream["checkTimeouts"]> {
+        return { resend: [], verdict: "alive" };
       }
     }
 
-    expect(search((rules, frames) => new Stream(rules, { ...sizesOf(frames), sendFrames: frames + 1 }))).toThrow(
+    expect(search((rules, frames) => new ReliableStream(rules, { ...streamSizes(frames), sendFrames: frames + 1 }))).toThrow(
       "more in flight than the window allows",
     );
-    expect(search((rules, frames) => new Mute(rules, sizesOf(frames)))).toThrow("goes round in circles");
+    expect(search((rules, frames) => new Mute(rules, streamSizes(frames)))).toThrow("goes round in circles");
   });
 });

@@ -1,22 +1,22 @@
 import { type AckPayload, limits } from "@astraflow/protocol";
 import { createSeededRandom } from "@astraflow/protocol/testing";
 import { describe, expect, it } from "vitest";
-import type { Delivered } from "./receive-window.ts";
+import type { DeliveredFrame } from "./receive-window.ts";
 import { command, feedback, frame, openStream } from "./testing/rig.ts";
 
 const odd = [-1, 0, 1, 52, 53, 54, 1_023, 1_024, 2 ** 31, 2 ** 32, 2 ** 40, Number.MAX_SAFE_INTEGER];
 
 /** Anything that the schema of an ack lets through. */
-function wildAck(roll: (sides: number) => number, near: number): AckPayload {
-  const number = () => (roll(4) === 0 ? (odd[roll(odd.length)] ?? 0) : Math.max(-1, near + roll(20) - 10));
+function wildAck(random: (sides: number) => number, near: number): AckPayload {
+  const number = () => (random(4) === 0 ? (odd[random(odd.length)] ?? 0) : Math.max(-1, near + random(20) - 10));
   const hex = () =>
-    Array.from({ length: 1 + roll(roll(20) === 0 ? limits.bitmapHexCharsMax : 4) }, () => roll(16).toString(16)).join("");
+    Array.from({ length: 1 + random(random(20) === 0 ? limits.bitmapHexCharsMax : 4) }, () => random(16).toString(16)).join("");
   const ack: AckPayload = {};
-  if (roll(10) > 0) ack.ack_seq = number();
-  if (roll(2) > 0) ack.ack_bitmap = roll(2) === 0 ? Math.abs(number()) : hex();
-  if (roll(3) === 0) ack.recv_window = Math.max(1, number());
-  if (roll(3) === 0) ack.for = `id-${number()}`;
-  if (roll(9) === 0) ack.ok = false;
+  if (random(10) > 0) ack.ack_seq = number();
+  if (random(2) > 0) ack.ack_bitmap = random(2) === 0 ? Math.abs(number()) : hex();
+  if (random(3) === 0) ack.recv_window = Math.max(1, number());
+  if (random(3) === 0) ack.for = `id-${number()}`;
+  if (random(9) === 0) ack.ok = false;
   return ack;
 }
 
@@ -28,35 +28,39 @@ describe("whatever a peer says", () => {
     "[N26] a stream of %s neither throws nor keeps more than its windows allow",
     { timeout: 120_000 },
     (dialect) => {
-      const roll = createSeededRandom(dialect.length + dialect.charCodeAt(0));
+      const random = createSeededRandom(dialect.length + dialect.charCodeAt(0));
       const stream = openStream({ sendFrames: window, recvFrames: window, recvBytes, batchMax: 4 }, dialect);
-      const open: Delivered<string>[] = [];
+      const open: DeliveredFrame<string>[] = [];
       const most = { inFlight: 0, buffered: 0, bufferedBytes: 0, unsettled: 0, acks: 0 };
       let sent = 0;
       let last = -1;
       let acked = 0;
       for (let at = 0; at < 350_000; at += 1) {
-        if (at % 4 === 0) stream.offer((at % 8 === 0 ? command : feedback)(`${sent++}`, { batch: at % 3 === 0 ? "w" : null }));
-        for (let left = stream.take(at, () => `batch-${at}`); left !== null; left = stream.take(at, () => `batch-${at}`))
+        if (at % 4 === 0) stream.enqueue((at % 8 === 0 ? command : feedback)(`${sent++}`, { batch: at % 3 === 0 ? "w" : null }));
+        for (
+          let left = stream.takeNextFrame(at, () => `batch-${at}`);
+          left !== null;
+          left = stream.takeNextFrame(at, () => `batch-${at}`)
+        )
           last = left.number;
-        const heard = stream.heardAck(wildAck(roll, last), roll(9) === 0 ? `id-${sent - roll(30)}` : undefined);
+        const heard = stream.handleAck(wildAck(random, last), random(9) === 0 ? `id-${sent - random(30)}` : undefined);
         if (heard !== "unsent") acked += heard.length;
         const number =
-          roll(20) === 0
+          random(20) === 0
             ? undefined
-            : roll(10) === 0
-              ? Math.abs(odd[roll(odd.length)] ?? 0)
-              : Math.max(0, stream.lastSeen + roll(24) - 6);
-        const over = {
-          id: `in-${roll(50)}`,
-          corr: roll(2) === 0 ? `${roll(3)}` : undefined,
-          isAsked: roll(2) === 0,
-          bytes: 1 + roll(300),
+            : random(10) === 0
+              ? Math.abs(odd[random(odd.length)] ?? 0)
+              : Math.max(0, stream.lastSeen + random(24) - 6);
+        const overrides = {
+          id: `in-${random(50)}`,
+          corr: random(2) === 0 ? `${random(3)}` : undefined,
+          isAsked: random(2) === 0,
+          bytes: 1 + random(300),
         };
-        open.push(...stream.arrive(frame(number, over), "item", at).deliver);
-        while (open.length > 12) for (const { ticket } of open.splice(roll(open.length), 1)) stream.settle(ticket);
+        open.push(...stream.receive(frame(number, overrides), "item", at).deliver);
+        while (open.length > 12) for (const { tag } of open.splice(random(open.length), 1)) stream.settle(tag);
         if (at % 7 === 0) most.acks = Math.max(most.acks, stream.takeAcks().length);
-        if (at % 50 === 0 && stream.due(at, () => roll(100) / 100).verdict !== "alive") {
+        if (at % 50 === 0 && stream.checkTimeouts(at, () => random(100) / 100).verdict !== "alive") {
           stream.pause();
           stream.resume(null, at);
         }

@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { bitmapOf } from "./bitmap.ts";
-import { ReceiveModel } from "./testing/receive-model.ts";
-import { command, frame, labelsOf, openStream, type Parcel, type TestStream, takeAll } from "./testing/rig.ts";
-import { SendModel } from "./testing/send-model.ts";
+import { buildBitmap } from "./bitmap.ts";
+import { ReceiveWindowModel } from "./testing/receive-model.ts";
+import { command, frame, labelsOf, openStream, type TestItem, type TestStream, takeAllFrames } from "./testing/rig.ts";
+import { SendWindowModel } from "./testing/send-model.ts";
 
 const windows = fc.oneof(fc.integer({ min: 1, max: 8 }), fc.integer({ min: 1, max: 1_024 }));
 const bytes = fc.integer({ min: 1, max: 60 });
 
 /** What the stream did, and what the model says it should have done. */
 type Pair = readonly [got: unknown, wanted: unknown];
-type SendAct = (stream: TestStream, model: SendModel) => Pair;
-type ReceiveAct = (stream: TestStream, model: ReceiveModel) => Pair;
+type SendAct = (stream: TestStream, model: SendWindowModel) => Pair;
+type ReceiveAct = (stream: TestStream, model: ReceiveWindowModel) => Pair;
 const same: Pair = [null, null];
 
 const offer = fc
@@ -22,13 +22,13 @@ const offer = fc
     batch: fc.constantFrom(null, "w", "v"),
   })
   .map(
-    ({ many, ...over }): SendAct =>
+    ({ many, ...overrides }): SendAct =>
       (stream, model) => {
-        const base = model.base + model.flight.length + model.waiting.length;
+        const base = model.base + model.inFlight.length + model.waiting.length;
         for (let at = 0; at < many; at += 1) {
-          const item = command(`${base + at}`, over);
+          const item = command(`${base + at}`, overrides);
           model.waiting.push(item);
-          stream.offer(item);
+          stream.enqueue(item);
         }
         return same;
       },
@@ -41,18 +41,18 @@ const ack = fc
     ({ ahead, bits, window, isNear }): SendAct =>
       (stream, model) => {
         // Near ones are acks that an honest peer could send; the others mostly name what was never sent.
-        const among = isNear ? model.flight.length + 1 : 2_000;
+        const among = isNear ? model.inFlight.length + 1 : 2_000;
         const ackSeq = Math.max(-1, model.base + (ahead % among));
         const ackBits = bits.map((bit) => bit % among);
-        const word = { ack_seq: ackSeq, ack_bitmap: bitmapOf(-1, new Set(ackBits)), recv_window: window };
-        return [labelsOf(stream.heardAck(word, undefined)), labelsOf(model.ack(ackSeq, ackBits, window))];
+        const peerAck = { ack_seq: ackSeq, ack_bitmap: buildBitmap(-1, new Set(ackBits)), recv_window: window };
+        return [labelsOf(stream.handleAck(peerAck, undefined)), labelsOf(model.ack(ackSeq, ackBits, window))];
       },
   );
 
 const withdraw = fc.nat(4).map(
   (rest): SendAct =>
     (stream, model) => {
-      const isUnwanted = ({ label }: Parcel) => Number(label) % 5 === rest;
+      const isUnwanted = ({ label }: TestItem) => Number(label) % 5 === rest;
       stream.withdraw(isUnwanted);
       model.withdraw(isUnwanted);
       return same;
@@ -62,20 +62,20 @@ const withdraw = fc.nat(4).map(
 const resume = fc.nat(3).map(
   (ahead): SendAct =>
     (stream, model) => {
-      const saw = model.base + Math.min(ahead, model.flight.length);
+      const saw = model.base + Math.min(ahead, model.inFlight.length);
       stream.pause();
       const again = stream.resume(saw, 0);
-      return [again === "unsent" ? again : again.map(shown), model.flight.filter(({ number }) => number > saw).map(shown)];
+      return [again === "unsent" ? again : again.map(shown), model.inFlight.filter(({ number }) => number > saw).map(shown)];
     },
 );
 
-const shown = ({ number, items }: { number: number; items: readonly Parcel[] }) => `${number}: ${String(labelsOf(items))}`;
+const shown = ({ number, items }: { number: number; items: readonly TestItem[] }) => `${number}: ${String(labelsOf(items))}`;
 
 const nothing = { number: -1, items: [] };
 
-const arrive = (stream: TestStream, model: ReceiveModel, number: number, weight: number): Pair => {
-  const { verdict, deliver } = stream.arrive(frame(number, { bytes: weight }), "item", 0);
-  return [{ verdict, numbers: deliver.map(({ ticket }) => ticket.number) }, model.arrive({ number, bytes: weight })];
+const arrive = (stream: TestStream, model: ReceiveWindowModel, number: number, weight: number): Pair => {
+  const { verdict, deliver } = stream.receive(frame(number, { bytes: weight }), "item", 0);
+  return [{ verdict, numbers: deliver.map(({ tag }) => tag.number) }, model.receive({ number, bytes: weight })];
 };
 
 const arriveNear = (max: number) =>
@@ -117,15 +117,15 @@ describe("a stream and a model of it", () => {
     });
     fc.assert(
       fc.property(shape, fc.array(act, { maxLength: 40 }), (sizes, acts) => {
-        const model = new SendModel(sizes);
+        const model = new SendWindowModel(sizes);
         const stream = openStream({ sendFrames: sizes.frames, sendBytes: sizes.bytes, batchMax: sizes.batch });
         for (const play of acts) {
           const [got, wanted] = play(stream, model);
 
           expect(got).toEqual(wanted);
-          for (const sent of takeAll(stream)) expect(shown(sent)).toBe(shown(model.take() ?? nothing));
+          for (const sent of takeAllFrames(stream)) expect(shown(sent)).toBe(shown(model.take() ?? nothing));
           expect(model.take()).toBeNull();
-          expect(stream.counts).toMatchObject({ inFlight: model.flight.length, inFlightBytes: model.bytes });
+          expect(stream.counts).toMatchObject({ inFlight: model.inFlight.length, inFlightBytes: model.bytes });
           expect(stream.counts.waiting).toBe(model.waiting.length);
         }
       }),
@@ -137,13 +137,13 @@ describe("a stream and a model of it", () => {
     const act = fc.oneof(arriveNear(6), arriveNear(1_100), fill, settle);
     fc.assert(
       fc.property(windows, fc.integer({ min: 1, max: 2_000 }), fc.array(act, { maxLength: 60 }), (frames, bytesMax, acts) => {
-        const model = new ReceiveModel(frames, bytesMax);
+        const model = new ReceiveWindowModel(frames, bytesMax);
         const stream = openStream({ recvFrames: frames, recvBytes: bytesMax });
         for (const play of acts) {
           const [got, wanted] = play(stream, model);
 
           expect(got).toEqual(wanted);
-          const { ack_seq, ack_bitmap = 0 } = stream.windowAck(undefined);
+          const { ack_seq, ack_bitmap = 0 } = stream.buildWindowAck(undefined);
           expect(ack_seq).toBe(model.ackSeq);
           expect(BigInt(typeof ack_bitmap === "string" ? `0x${ack_bitmap}` : ack_bitmap)).toBe(model.bitmap);
           expect(stream.lastSeen).toBe(model.delivered.size - 1);

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { frame, openStream, type TestStream } from "./testing/rig.ts";
 
-const arrive = (stream: TestStream, number: number, over: Parameters<typeof frame>[1] = {}) => {
-  const { verdict, deliver } = stream.arrive(frame(number, over), `item ${number}`, 0);
-  return { verdict, deliver, numbers: deliver.map(({ ticket }) => ticket.number) };
+const arrive = (stream: TestStream, number: number, overrides: Parameters<typeof frame>[1] = {}) => {
+  const { verdict, deliver } = stream.receive(frame(number, overrides), `item ${number}`, 0);
+  return { verdict, deliver, numbers: deliver.map(({ tag }) => tag.number) };
 };
 const windowOf = (stream: TestStream) => {
-  const { ack_seq, ack_bitmap } = stream.windowAck(undefined);
+  const { ack_seq, ack_bitmap } = stream.buildWindowAck(undefined);
   return [ack_seq, ack_bitmap];
 };
 
@@ -43,9 +43,9 @@ describe("frames of the peer", () => {
   it("[N5] that come again have no effect and are acked again", () => {
     const stream = openStream();
     const [first] = arrive(stream, 0).deliver;
-    if (first) stream.settle(first.ticket);
+    if (first) stream.settle(first.tag);
     expect(stream.takeAcks()).toHaveLength(1);
-    expect(stream.isOwing).toBe(false);
+    expect(stream.hasPendingAcks).toBe(false);
 
     expect(arrive(stream, 0)).toMatchObject({ verdict: "repeat", numbers: [] });
 
@@ -58,12 +58,12 @@ describe("frames of the peer", () => {
     arrive(stream, 0, { isAsked: true });
     expect(stream.takeAcks()).toEqual([{ ok: true, ack_seq: -1, ack_bitmap: 0, recv_window: 8 }]);
     arrive(stream, 2, { isAsked: true });
-    expect(stream.isOwing).toBe(false);
+    expect(stream.hasPendingAcks).toBe(false);
 
     expect(arrive(stream, 2, { isAsked: true }).verdict).toBe("repeat");
 
     expect(stream.takeAcks()).toEqual([{ ok: true, ack_seq: -1, ack_bitmap: 0, recv_window: 8 }]);
-    if (first) stream.settle(first.ticket);
+    if (first) stream.settle(first.tag);
     arrive(stream, 0, { isAsked: true });
     expect(stream.takeAcks()).toEqual([{ ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 8 }]);
     arrive(stream, 0, { isAsked: true });
@@ -76,9 +76,9 @@ describe("frames of the peer", () => {
     const [first] = arrive(stream, 0).deliver;
     arrive(stream, 1);
     expect(arrive(stream, 2).verdict).toBe("outside");
-    expect(stream.isOwing).toBe(false);
+    expect(stream.hasPendingAcks).toBe(false);
 
-    if (first) stream.settle(first.ticket);
+    if (first) stream.settle(first.tag);
 
     expect(arrive(stream, 2).verdict).toBe("taken");
     expect(arrive(stream, 3).verdict).toBe("outside");
@@ -87,10 +87,9 @@ describe("frames of the peer", () => {
 
   it("[N7] become durable in any order: the contiguous part and a bitmap of the rest, which never names what is only held", () => {
     const stream = openStream();
-    const tickets = [0, 1, 2].flatMap((number) => arrive(stream, number).deliver.map(({ ticket }) => ticket));
+    const tickets = [0, 1, 2].flatMap((number) => arrive(stream, number).deliver.map(({ tag }) => tag));
     arrive(stream, 4);
-    const settle = (number: number) =>
-      tickets.filter((ticket) => ticket.number === number).forEach((ticket) => stream.settle(ticket));
+    const settle = (number: number) => tickets.filter((tag) => tag.number === number).forEach((tag) => stream.settle(tag));
 
     expect(windowOf(stream)).toEqual([-1, 0]);
     settle(2);
@@ -114,12 +113,12 @@ describe("frames of the peer", () => {
   it("[N10] without a number are handed up at once and acked by name once settled, if they asked", () => {
     const stream = openStream();
     arrive(stream, 1);
-    const [asked] = stream.arrive(frame(undefined, { id: "a", isAsked: true }), "a", 0).deliver;
-    const [silent] = stream.arrive(frame(undefined, { id: "b" }), "b", 0).deliver;
-    expect(stream.isOwing).toBe(false);
+    const [asked] = stream.receive(frame(undefined, { id: "a", isAsked: true }), "a", 0).deliver;
+    const [silent] = stream.receive(frame(undefined, { id: "b" }), "b", 0).deliver;
+    expect(stream.hasPendingAcks).toBe(false);
     expect(stream.counts.unsettled).toBe(2);
 
-    for (const one of [asked, silent]) if (one) stream.settle(one.ticket);
+    for (const one of [asked, silent]) if (one) stream.settle(one.tag);
 
     expect(stream.takeAcks()).toEqual([{ ok: true, for: "a", ack_seq: -1, ack_bitmap: 0, recv_window: 8 }]);
     expect(stream.counts.unsettled).toBe(0);
@@ -127,36 +126,36 @@ describe("frames of the peer", () => {
 
   it("[N19] leave a hole that is given up after 16 seconds, counted for each hole and only while there is a socket", () => {
     const stream = openStream();
-    const verdictAt = (now: number) => stream.due(now, () => 0.5).verdict;
-    stream.arrive(frame(1), "1", 1_000);
-    stream.arrive(frame(3), "3", 9_000);
-    expect(stream.nextDue).toBe(17_000);
+    const verdictAt = (now: number) => stream.checkTimeouts(now, () => 0.5).verdict;
+    stream.receive(frame(1), "1", 1_000);
+    stream.receive(frame(3), "3", 9_000);
+    expect(stream.nextTimeoutAt).toBe(17_000);
     expect([16_999, 17_000].map(verdictAt)).toEqual(["alive", "gap"]);
 
-    stream.arrive(frame(0), "0", 17_000);
+    stream.receive(frame(0), "0", 17_000);
     expect([32_999, 33_000].map(verdictAt)).toEqual(["alive", "gap"]);
 
     stream.pause();
-    expect(stream.nextDue).toBe(Number.POSITIVE_INFINITY);
+    expect(stream.nextTimeoutAt).toBe(Number.POSITIVE_INFINITY);
     expect(verdictAt(99_000)).toBe("alive");
-    expect(stream.arrive(frame(4), "4", 99_000).verdict).toBe("held");
+    expect(stream.receive(frame(4), "4", 99_000).verdict).toBe("held");
     stream.resume(null, 100_000);
     expect([115_999, 116_000].map(verdictAt)).toEqual(["alive", "gap"]);
 
-    stream.arrive(frame(2), "2", 116_000);
-    expect(stream.nextDue).toBe(Number.POSITIVE_INFINITY);
+    stream.receive(frame(2), "2", 116_000);
+    expect(stream.nextTimeoutAt).toBe(Number.POSITIVE_INFINITY);
     expect(verdictAt(999_000)).toBe("alive");
   });
 
   it("[N19] give up a hole above which everything lies beyond the window, and never one that is our own slowness", () => {
     const lost = openStream();
-    expect(lost.arrive(frame(9), "9", 1_000).verdict).toBe("outside");
-    expect(lost.due(16_999, () => 0.5).verdict).toBe("alive");
-    expect(lost.due(17_000, () => 0.5).verdict).toBe("gap");
+    expect(lost.receive(frame(9), "9", 1_000).verdict).toBe("outside");
+    expect(lost.checkTimeouts(16_999, () => 0.5).verdict).toBe("alive");
+    expect(lost.checkTimeouts(17_000, () => 0.5).verdict).toBe("gap");
 
     const slow = openStream();
-    for (let number = 0; number < 8; number++) slow.arrive(frame(number), String(number), 1_000);
-    expect(slow.arrive(frame(9), "9", 1_000).verdict).toBe("outside");
-    expect(slow.due(99_000, () => 0.5).verdict).toBe("alive");
+    for (let number = 0; number < 8; number++) slow.receive(frame(number), String(number), 1_000);
+    expect(slow.receive(frame(9), "9", 1_000).verdict).toBe("outside");
+    expect(slow.checkTimeouts(99_000, () => 0.5).verdict).toBe("alive");
   });
 });

@@ -1,20 +1,29 @@
 import { describe, expect, it } from "vitest";
-import type { Due } from "./stream.ts";
-import { command, feedback, labelsOf, numbersOf, openStream, type Parcel, type TestStream, takeAll } from "./testing/rig.ts";
+import type { TimeoutResult } from "./stream.ts";
+import {
+  command,
+  feedback,
+  labelsOf,
+  numbersOf,
+  openStream,
+  type TestItem,
+  type TestStream,
+  takeAllFrames,
+} from "./testing/rig.ts";
 
-const offerAll = (stream: TestStream, labels: string) => [...labels].forEach((label) => stream.offer(command(label)));
+const offerAll = (stream: TestStream, labels: string) => [...labels].forEach((label) => stream.enqueue(command(label)));
 const ackUpTo = (stream: TestStream, ack_seq: number, more: object = {}) =>
-  labelsOf(stream.heardAck({ ack_seq, ...more }, undefined));
+  labelsOf(stream.handleAck({ ack_seq, ...more }, undefined));
 const shown = (stream: TestStream, now = 0) =>
-  takeAll(stream, now).map(({ number, items }) => `${number}${String(labelsOf(items))}`);
+  takeAllFrames(stream, now).map(({ number, items }) => `${number}${String(labelsOf(items))}`);
 
 describe("frames that leave", () => {
   it("[N12] get their number when they leave, and commands pass the feedback that waits", () => {
     const stream = openStream({ sendFrames: 1 });
-    stream.offer(feedback("f"));
+    stream.enqueue(feedback("f"));
     expect(shown(stream)).toEqual(["0f"]);
-    stream.offer(feedback("g"));
-    stream.offer(command("c"));
+    stream.enqueue(feedback("g"));
+    stream.enqueue(command("c"));
     expect(shown(stream)).toEqual([]);
 
     ackUpTo(stream, 0);
@@ -26,24 +35,24 @@ describe("frames that leave", () => {
 
   it("[N13] a quarter of the window's frames is left to commands", () => {
     const stream = openStream({ sendFrames: 8 });
-    for (const label of "abcdefgh") stream.offer(feedback(label));
+    for (const label of "abcdefgh") stream.enqueue(feedback(label));
     expect(shown(stream)).toHaveLength(6);
-    expect(stream.hasRoomFor("feedback")).toBe(false);
-    expect(stream.hasRoomFor("command")).toBe(true);
+    expect(stream.canSendNow("feedback")).toBe(false);
+    expect(stream.canSendNow("command")).toBe(true);
 
     offerAll(stream, "xyz");
 
     expect(shown(stream)).toEqual(["6x", "7y"]);
-    expect(stream.hasRoomFor("command")).toBe(false);
+    expect(stream.canSendNow("command")).toBe(false);
     expect(stream.counts).toMatchObject({ inFlight: 8, waiting: 3 });
   });
 
   it("[N13] a quarter of the window's bytes is left to commands, and feedback does not take room that a command waits for", () => {
     const stream = openStream({ sendBytes: 100 });
-    for (const label of "ab") stream.offer(feedback(label, { bytes: 40 }));
+    for (const label of "ab") stream.enqueue(feedback(label, { bytes: 40 }));
     expect(shown(stream)).toEqual(["0a"]);
-    stream.offer(command("x", { bytes: 50 }));
-    stream.offer(command("y", { bytes: 20 }));
+    stream.enqueue(command("x", { bytes: 50 }));
+    stream.enqueue(command("y", { bytes: 20 }));
     expect(shown(stream)).toEqual(["1x"]);
 
     ackUpTo(stream, 0);
@@ -55,7 +64,7 @@ describe("frames that leave", () => {
   it("[N13] small windows are shared: feedback can always leave when nothing else is under way", () => {
     for (const sendFrames of [1, 2, 3, 4]) {
       const stream = openStream({ sendFrames, sendBytes: 1 });
-      stream.offer(feedback("f"));
+      stream.enqueue(feedback("f"));
       expect(shown(stream)).toEqual(["0f"]);
     }
   });
@@ -78,9 +87,9 @@ describe("frames that leave", () => {
 
   it("[N14] a frame heavier than the window goes alone", () => {
     const stream = openStream({ sendBytes: 100 });
-    stream.offer(command("a"));
-    stream.offer(command("heavy", { bytes: 5_000 }));
-    stream.offer(command("b"));
+    stream.enqueue(command("a"));
+    stream.enqueue(command("heavy", { bytes: 5_000 }));
+    stream.enqueue(command("b"));
     expect(shown(stream)).toEqual(["0a"]);
 
     ackUpTo(stream, 0);
@@ -93,14 +102,14 @@ describe("frames that leave", () => {
 
   it("[N15] carry several items of one batch word, up to so many and so heavy, in order; the frame has a name of its own", () => {
     const stream = openStream({ batchMax: 3, batchBytesMax: 35 });
-    for (const label of "abcd") stream.offer(command(label, { batch: "results" }));
-    stream.offer(command("e", { batch: "errors" }));
-    stream.offer(command("f"));
-    stream.offer(command("g"));
-    stream.offer(command("h", { batch: "results", bytes: 20 }));
-    stream.offer(command("i", { batch: "results", bytes: 20 }));
+    for (const label of "abcd") stream.enqueue(command(label, { batch: "results" }));
+    stream.enqueue(command("e", { batch: "errors" }));
+    stream.enqueue(command("f"));
+    stream.enqueue(command("g"));
+    stream.enqueue(command("h", { batch: "results", bytes: 20 }));
+    stream.enqueue(command("i", { batch: "results", bytes: 20 }));
 
-    const sent = takeAll(stream);
+    const sent = takeAllFrames(stream);
 
     expect(sent.map(({ id, items }) => `${id}: ${items.map(({ label }) => label).join("")}`)).toEqual([
       "batch-0: abc",
@@ -116,8 +125,8 @@ describe("frames that leave", () => {
 
   it("[N15] a batch does not grow beyond the room that is left", () => {
     const stream = openStream({ batchMax: 64, sendBytes: 45 });
-    stream.offer(command("a"));
-    for (const label of "bcdef") stream.offer(command(label, { batch: "w" }));
+    stream.enqueue(command("a"));
+    for (const label of "bcdef") stream.enqueue(command(label, { batch: "w" }));
 
     expect(shown(stream)).toEqual(["0a", "1b,c,d"]);
   });
@@ -126,8 +135,8 @@ describe("frames that leave", () => {
 describe("acks of the peer", () => {
   it("[N16] count up to ack_seq and by bitmap, beyond 53 bits too, each item once", () => {
     const stream = openStream({ sendFrames: 1_024 });
-    for (let at = 0; at < 1_024; at += 1) stream.offer(command(`${at}`));
-    takeAll(stream);
+    for (let at = 0; at < 1_024; at += 1) stream.enqueue(command(`${at}`));
+    takeAllFrames(stream);
 
     expect(ackUpTo(stream, 1, { ack_bitmap: 0b100 })).toEqual(["0", "1", "4"]);
     expect(ackUpTo(stream, 1, { ack_bitmap: `2${"0".repeat(253)}14` })).toEqual(["6", "1023"]);
@@ -136,7 +145,7 @@ describe("acks of the peer", () => {
   it("[N16] that were overtaken by later ones change nothing, not even the window", () => {
     const stream = openStream({ sendFrames: 4 });
     offerAll(stream, "abcdef");
-    takeAll(stream);
+    takeAllFrames(stream);
     ackUpTo(stream, 1);
 
     expect(ackUpTo(stream, 0, { ack_bitmap: 0b100, recv_window: 1 })).toEqual([]);
@@ -149,7 +158,7 @@ describe("acks of the peer", () => {
   it("[N16] for what was never sent are told apart and change nothing", () => {
     const stream = openStream();
     offerAll(stream, "ab");
-    takeAll(stream);
+    takeAllFrames(stream);
     offerAll(stream, "c");
 
     expect(ackUpTo(stream, 2)).toBe("unsent");
@@ -164,13 +173,13 @@ describe("acks of the peer", () => {
   it("[N17] go by number where they have one, whatever they name; without one the name closes its frame", () => {
     const stream = openStream();
     offerAll(stream, "abc");
-    takeAll(stream);
+    takeAllFrames(stream);
 
-    expect(labelsOf(stream.heardAck({ for: "id-b", ack_seq: -1 }, "id-b"))).toEqual([]);
-    expect(labelsOf(stream.heardAck({ for: "id-b" }, undefined))).toEqual(["b"]);
-    expect(labelsOf(stream.heardAck({ ok: false }, "id-a"))).toEqual(["a"]);
-    expect(labelsOf(stream.heardAck({ for: "id-a" }, "register-1"))).toEqual([]);
-    expect(labelsOf(stream.heardAck({}, undefined))).toEqual([]);
+    expect(labelsOf(stream.handleAck({ for: "id-b", ack_seq: -1 }, "id-b"))).toEqual([]);
+    expect(labelsOf(stream.handleAck({ for: "id-b" }, undefined))).toEqual(["b"]);
+    expect(labelsOf(stream.handleAck({ ok: false }, "id-a"))).toEqual(["a"]);
+    expect(labelsOf(stream.handleAck({ for: "id-a" }, "register-1"))).toEqual([]);
+    expect(labelsOf(stream.handleAck({}, undefined))).toEqual([]);
 
     expect(stream.counts).toMatchObject({ inFlight: 1, inFlightBytes: 10 });
   });
@@ -178,12 +187,12 @@ describe("acks of the peer", () => {
   it("[N17] of v1 go by name only", () => {
     const stream = openStream({ sendFrames: 2 }, "v1");
     offerAll(stream, "abc");
-    takeAll(stream);
+    takeAllFrames(stream);
 
-    expect(labelsOf(stream.heardAck({ ok: true, for: "id-b", ack_seq: 1 }, undefined))).toEqual(["b"]);
+    expect(labelsOf(stream.handleAck({ ok: true, for: "id-b", ack_seq: 1 }, undefined))).toEqual(["b"]);
     expect(shown(stream)).toEqual([]);
-    expect(labelsOf(stream.heardAck({ ok: true, for: "id-a" }, undefined))).toEqual(["a"]);
-    expect(takeAll(stream)).toHaveLength(1);
+    expect(labelsOf(stream.handleAck({ ok: true, for: "id-a" }, undefined))).toEqual(["a"]);
+    expect(takeAllFrames(stream)).toHaveLength(1);
   });
 });
 
@@ -191,15 +200,15 @@ describe("frames that nobody acks", () => {
   it("[N18] are sent again after about five seconds, then later and later, with jitter, never more than six times", () => {
     const stream = openStream();
     offerAll(stream, "a");
-    takeAll(stream, 1_000);
+    takeAllFrames(stream, 1_000);
     const repeats: [number, number][] = [];
     let verdict = "alive";
     while (verdict === "alive") {
-      const now = stream.nextDue;
-      expect(stream.due(now - 1, () => 0)).toEqual({ repeat: [], verdict: "alive" });
-      const due = stream.due(now, () => 1);
+      const now = stream.nextTimeoutAt;
+      expect(stream.checkTimeouts(now - 1, () => 0)).toEqual({ repeat: [], verdict: "alive" });
+      const due = stream.checkTimeouts(now, () => 1);
       verdict = due.verdict;
-      repeats.push([now, due.repeat.length]);
+      repeats.push([now, due.resend.length]);
     }
 
     const [[first] = [0]] = repeats;
@@ -227,11 +236,11 @@ describe("frames that nobody acks", () => {
       const firstRepeats = (sentAt: number, labels: string) => {
         const stream = openStream({}, dialect);
         offerAll(stream, labels);
-        takeAll(stream, sentAt);
+        takeAllFrames(stream, sentAt);
         const waits: number[] = [];
         while (waits.length < labels.length) {
-          const now = stream.nextDue;
-          for (const _ of stream.due(now, () => 0.5).repeat) waits.push(now - sentAt);
+          const now = stream.nextTimeoutAt;
+          for (const _ of stream.checkTimeouts(now, () => 0.5).resend) waits.push(now - sentAt);
         }
         return waits;
       };
@@ -251,29 +260,29 @@ describe("frames that nobody acks", () => {
   it("[N18] count for themselves: an ack ends the repeats of its frames only", () => {
     const stream = openStream();
     offerAll(stream, "a");
-    takeAll(stream, 0);
+    takeAllFrames(stream, 0);
     offerAll(stream, "b");
-    takeAll(stream, 3_000);
-    const firstDue = stream.nextDue;
+    takeAllFrames(stream, 3_000);
+    const firstDue = stream.nextTimeoutAt;
     expect(firstDue).toBeLessThanOrEqual(6_000);
 
     ackUpTo(stream, 0);
 
-    expect(stream.due(firstDue, () => 0.5).repeat).toEqual([]);
-    const secondDue = stream.nextDue;
+    expect(stream.checkTimeouts(firstDue, () => 0.5).resend).toEqual([]);
+    const secondDue = stream.nextTimeoutAt;
     expect(secondDue).toBeGreaterThanOrEqual(7_000);
-    expect(numbersOf(stream.due(secondDue, () => 0.5).repeat)).toEqual([1]);
+    expect(numbersOf(stream.checkTimeouts(secondDue, () => 0.5).resend)).toEqual([1]);
     ackUpTo(stream, 1);
-    expect(stream.nextDue).toBe(Number.POSITIVE_INFINITY);
+    expect(stream.nextTimeoutAt).toBe(Number.POSITIVE_INFINITY);
   });
 
   it("[N18] keep their number, their name and the text that the caller left on them", () => {
     const stream = openStream();
     offerAll(stream, "a");
-    const [sent] = takeAll(stream, 0);
+    const [sent] = takeAllFrames(stream, 0);
     if (sent) sent.text = "the text";
 
-    const [again] = stream.due(6_000, () => 0.5).repeat;
+    const [again] = stream.checkTimeouts(6_000, () => 0.5).resend;
 
     expect(again).toMatchObject({ number: 0, id: "id-a", text: "the text", sends: 2 });
   });
@@ -281,21 +290,22 @@ describe("frames that nobody acks", () => {
   it("[N27] leave again at once, all and in order, when the peer says that it misses something; each time is one of their six", () => {
     const stream = openStream({}, "v1");
     offerAll(stream, "abcd");
-    takeAll(stream, 0);
-    stream.heardAck({ ok: true, for: "id-b" }, undefined);
+    takeAllFrames(stream, 0);
+    stream.handleAck({ ok: true, for: "id-b" }, undefined);
     offerAll(stream, "e");
-    const labels = ({ repeat }: Due<Parcel>) => repeat.flatMap(({ items }) => items.map(({ label }) => label));
+    const labels = ({ resend: repeat }: TimeoutResult<TestItem>) =>
+      repeat.flatMap(({ items }) => items.map(({ label }) => label));
 
-    const again = stream.repeatAll(10, () => 0.5);
+    const again = stream.resendAll(10, () => 0.5);
     expect([again.verdict, ...labels(again)]).toEqual(["alive", "a", "c", "d"]);
-    expect(stream.nextDue).toBe(410);
+    expect(stream.nextTimeoutAt).toBe(410);
     // Said of every frame behind the missing one: once is enough.
-    expect(stream.repeatAll(209, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
-    for (let now = 210; now < 1_000; now += 200) expect(stream.repeatAll(now, () => 0.5).repeat).toHaveLength(3);
+    expect(stream.resendAll(209, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
+    for (let now = 210; now < 1_000; now += 200) expect(stream.resendAll(now, () => 0.5).resend).toHaveLength(3);
 
-    expect(stream.repeatAll(1_010, () => 0.5)).toEqual({ repeat: [], verdict: "exhausted" });
+    expect(stream.resendAll(1_010, () => 0.5)).toEqual({ repeat: [], verdict: "exhausted" });
     expect(stream.counts).toMatchObject({ inFlight: 3, waiting: 1 });
     stream.pause();
-    expect(stream.repeatAll(2_000, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
+    expect(stream.resendAll(2_000, () => 0.5)).toEqual({ repeat: [], verdict: "alive" });
   });
 });

@@ -2,13 +2,13 @@
 // arrive as arguments; frames are written, read and sent by the caller, and what they mean is not known here.
 
 import type { AckPayload } from "@astraflow/protocol";
-import { AckDebt } from "./ack-debt.ts";
+import { PendingAcks } from "./ack-debt.ts";
 import type { DialectRules } from "./dialect-rules.ts";
-import { Lane, type Outgoing } from "./lane.ts";
-import { PairMemory } from "./pair-memory.ts";
-import { type Arrival, ReceiveWindow, type Ticket } from "./receive-window.ts";
-import { Refusals } from "./refusals.ts";
-import { SendWindow, type Sent } from "./send-window.ts";
+import { type OutgoingItem, SendLane } from "./lane.ts";
+import { DuplicateFilter } from "./pair-memory.ts";
+import { type DeliveryTag, type ReceiveResult, ReceiveWindow } from "./receive-window.ts";
+import { RefusedFrames } from "./refusals.ts";
+import { SendWindow, type SentFrame } from "./send-window.ts";
 
 export interface StreamSizes {
   readonly sendFrames: number;
@@ -31,7 +31,7 @@ export interface StreamCounts {
 }
 
 /** A frame of the peer, as far as this room must know it. */
-export interface ArrivedFrame {
+export interface ReceivedFrameHeader {
   readonly number: number | undefined;
   readonly id: string;
   readonly corr: string | undefined;
@@ -40,25 +40,25 @@ export interface ArrivedFrame {
 }
 
 /** alive: go on. exhausted: end the socket, keep the session. gap: end the session with a reset. */
-export interface Due<O> {
-  readonly repeat: readonly Sent<O>[];
+export interface TimeoutResult<O> {
+  readonly resend: readonly SentFrame<O>[];
   readonly verdict: "alive" | "exhausted" | "gap";
 }
 
-const never = Number.POSITIVE_INFINITY;
+const noTimeout = Number.POSITIVE_INFINITY;
 
-export class Stream<O extends Outgoing, I> {
+export class ReliableStream<O extends OutgoingItem, I> {
   private readonly rules: DialectRules;
   private readonly sizes: StreamSizes;
-  private readonly commands = new Lane<O>();
-  private readonly feedback = new Lane<O>();
+  private readonly commands = new SendLane<O>();
+  private readonly feedback = new SendLane<O>();
   private readonly sendWindow: SendWindow<O>;
   private readonly receiveWindow: ReceiveWindow<I>;
-  private readonly debt: AckDebt;
+  private readonly pendingAcks: PendingAcks;
   /** Handed up without a number and not settled yet. */
-  private readonly openNames = new Set<Ticket>();
-  private readonly pairs: PairMemory | null;
-  private readonly refusals = new Refusals();
+  private readonly unsettledUnnumbered = new Set<DeliveryTag>();
+  private readonly duplicates: DuplicateFilter | null;
+  private readonly refusedFrames = new RefusedFrames();
   private isPaused = false;
 
   constructor(rules: DialectRules, sizes: StreamSizes) {
@@ -66,8 +66,8 @@ export class Stream<O extends Outgoing, I> {
     this.sizes = sizes;
     this.sendWindow = new SendWindow(rules, clampFrames(rules, sizes.sendFrames));
     this.receiveWindow = new ReceiveWindow(rules.firstNumber, clampFrames(rules, sizes.recvFrames), sizes.recvBytes);
-    this.debt = new AckDebt(rules, this.receiveWindow);
-    this.pairs = rules.isNumbered ? null : new PairMemory();
+    this.pendingAcks = new PendingAcks(rules, this.receiveWindow);
+    this.duplicates = rules.isNumbered ? null : new DuplicateFilter();
   }
 
   /** Highest number up to which everything was handed up: `last_seen_seq` of a resume. */
@@ -75,8 +75,8 @@ export class Stream<O extends Outgoing, I> {
     return this.receiveWindow.delivered;
   }
 
-  get isOwing(): boolean {
-    return this.debt.isOwing;
+  get hasPendingAcks(): boolean {
+    return this.pendingAcks.hasAny;
   }
 
   get counts(): StreamCounts {
@@ -88,42 +88,42 @@ export class Stream<O extends Outgoing, I> {
       waitingBytes: commands.bytes + feedback.bytes,
       buffered: receiveWindow.buffered,
       bufferedBytes: receiveWindow.bufferedBytes,
-      unsettled: receiveWindow.unsettled + this.openNames.size,
+      unsettled: receiveWindow.unsettled + this.unsettledUnnumbered.size,
     };
   }
 
   /** Time from which `due` is worth asking; Infinity when nothing can become due. It may come before anything is. */
-  get nextDue(): number {
-    if (this.isPaused) return never;
-    const since = this.receiveWindow.holeSince;
-    return Math.min(this.sendWindow.earliestDue, since === null ? never : since + this.rules.gapMs);
+  get nextTimeoutAt(): number {
+    if (this.isPaused) return noTimeout;
+    const since = this.receiveWindow.gapSince;
+    return Math.min(this.sendWindow.earliestResendAt, since === null ? noTimeout : since + this.rules.gapTimeoutMs);
   }
 
-  offer(item: O): void {
+  enqueue(item: O): void {
     (item.lane === "command" ? this.commands : this.feedback).push(item);
   }
 
   /** The next frame that may leave now, with its number. `nameOf` gives the id of a frame that holds several items. */
-  take(now: number, nameOf: () => string): Sent<O> | null {
+  takeNextFrame(now: number, nextId: () => string): SentFrame<O> | null {
     // While a command waits for room, feedback must not take the room that becomes free.
     const lane = this.commands.size > 0 ? this.commands : this.feedback;
     const first = lane.peek();
-    if (first === undefined || this.isPaused || !this.hasRoom(first.lane, first.bytes)) return null;
+    if (first === undefined || this.isPaused || !this.hasWindowRoom(first.lane, first.bytes)) return null;
     const items: O[] = [];
     let bytes = 0;
     for (let item = lane.peek(); item !== undefined; item = lane.peek()) {
-      if (items.length > 0 && !this.mayJoin(items, bytes, item)) break;
+      if (items.length > 0 && !this.canBatch(items, bytes, item)) break;
       lane.shift();
       items.push(item);
       bytes += item.bytes;
     }
-    return this.sendWindow.open(items, bytes, items.length === 1 ? first.id : nameOf(), now);
+    return this.sendWindow.addFrame(items, bytes, items.length === 1 ? first.id : nextId(), now);
   }
 
   /** Whether an item of that lane, offered now, would leave at once. */
-  hasRoomFor(lane: Outgoing["lane"]): boolean {
+  canSendNow(lane: OutgoingItem["lane"]): boolean {
     const isFirst = this.commands.size === 0 && (lane === "command" || this.feedback.size === 0);
-    return isFirst && !this.isPaused && this.hasRoom(lane, 1);
+    return isFirst && !this.isPaused && this.hasWindowRoom(lane, 1);
   }
 
   /** Items no longer wanted: waiting ones vanish, those in flight leave their frames, whose numbers stay. How many that were. */
@@ -132,18 +132,18 @@ export class Stream<O extends Outgoing, I> {
   }
 
   /** Shows every item that is not acknowledged: in flight by number, then waiting commands, then feedback. */
-  unacked(visit: (item: O) => void): void {
-    this.sendWindow.each(visit);
-    this.commands.each(visit);
-    this.feedback.each(visit);
+  forEachUnacked(visit: (item: O) => void): void {
+    this.sendWindow.forEachItem(visit);
+    this.commands.forEach(visit);
+    this.feedback.forEach(visit);
   }
 
   /** What is acknowledged now and was not before. Numbers count before the name; a late ack changes nothing. */
-  heardAck(ack: AckPayload, envelopeFor: string | undefined): readonly O[] | "unsent" {
+  handleAck(ack: AckPayload, envelopeFor: string | undefined): readonly O[] | "unsent" {
     if (this.rules.isNumbered && ack.ack_seq !== undefined)
-      return this.sendWindow.heardNumbers(ack.ack_seq, ack.ack_bitmap, ack.recv_window);
+      return this.sendWindow.handleNumberedAck(ack.ack_seq, ack.ack_bitmap, ack.recv_window);
     const id = envelopeFor ?? ack.for;
-    return id === undefined ? [] : this.sendWindow.heardName(id);
+    return id === undefined ? [] : this.sendWindow.handleNamedAck(id);
   }
 
   /** A frame under this number came before, whatever its name was. */
@@ -152,63 +152,63 @@ export class Stream<O extends Outgoing, I> {
   }
 
   /** A work frame of the peer. Without a number it is delivered at once. */
-  arrive(frame: ArrivedFrame, item: I, now: number): Arrival<I> {
+  receive(frame: ReceivedFrameHeader, item: I, now: number): ReceiveResult<I> {
     const number = this.rules.isNumbered ? (frame.number ?? null) : null;
-    const ticket: Ticket = { number, id: frame.id, isAsked: frame.isAsked, bytes: frame.bytes };
-    if (number === null) return this.arriveByName(ticket, frame.corr, item);
-    const arrival = this.receiveWindow.arrive(number, ticket, item, this.isPaused ? null : now);
-    if (arrival.verdict === "repeat") this.answerAgain(ticket, number);
+    const tag: DeliveryTag = { number, id: frame.id, isAsked: frame.isAsked, bytes: frame.bytes };
+    if (number === null) return this.receiveUnnumbered(tag, frame.corr, item);
+    const arrival = this.receiveWindow.receive(number, tag, item, this.isPaused ? null : now);
+    if (arrival.verdict === "repeat") this.reackDuplicate(tag, number);
     return arrival;
   }
 
   /** The frame's effect is durable, or it was decided that it has none. In any order. */
-  settle(ticket: Ticket): void {
-    if (ticket.number === null) {
-      this.openNames.delete(ticket);
-      if (ticket.isAsked) this.debt.name(ticket.id, null);
-    } else if (this.receiveWindow.settle(ticket.number)) this.debt.owe(ticket.isAsked ? ticket.id : null);
+  settle(tag: DeliveryTag): void {
+    if (tag.number === null) {
+      this.unsettledUnnumbered.delete(tag);
+      if (tag.isAsked) this.pendingAcks.addNamed(tag.id, null);
+    } else if (this.receiveWindow.settle(tag.number)) this.pendingAcks.requestWindowAck(tag.isAsked ? tag.id : null);
   }
 
   /** Read as a frame, not understood as a word: settled, and said by name if it asked. */
-  refuse(ticket: Ticket, info: string): void {
-    const { number } = ticket;
+  refuse(tag: DeliveryTag, info: string): void {
+    const { number } = tag;
     // Without a number only what this dialect recognises when it comes again is worth remembering.
-    const canComeAgain = number === null ? this.openNames.delete(ticket) && this.pairs !== null : true;
-    if (number !== null && this.receiveWindow.settle(number)) this.debt.owe(null);
-    if (!ticket.isAsked) return;
-    if (canComeAgain) this.refusals.keep(number ?? ticket, info);
-    this.debt.name(ticket.id, info);
+    const canComeAgain = number === null ? this.unsettledUnnumbered.delete(tag) && this.duplicates !== null : true;
+    if (number !== null && this.receiveWindow.settle(number)) this.pendingAcks.requestWindowAck(null);
+    if (!tag.isAsked) return;
+    if (canComeAgain) this.refusedFrames.remember(number ?? tag, info);
+    this.pendingAcks.addNamed(tag.id, info);
   }
 
   /** A control frame asked for an ack; with `info` it is refused. */
-  name(id: string, info?: string): void {
-    this.debt.name(id, info ?? null);
+  queueNamedAck(id: string, info?: string): void {
+    this.pendingAcks.addNamed(id, info ?? null);
   }
 
   /** Every ack owed, merged. None covers a frame that is not settled. */
   takeAcks(): readonly AckPayload[] {
-    return this.debt.take();
+    return this.pendingAcks.takeAll();
   }
 
   /** The state of the window now, for the answer to a resume. */
-  windowAck(forId: string | undefined): AckPayload {
-    return this.debt.write(forId, null);
+  buildWindowAck(forId: string | undefined): AckPayload {
+    return this.pendingAcks.buildAck(forId, null);
   }
 
-  due(now: number, roll: () => number): Due<O> {
-    if (this.isPaused) return { repeat: [], verdict: "alive" };
+  checkTimeouts(now: number, random: () => number): TimeoutResult<O> {
+    if (this.isPaused) return { resend: [], verdict: "alive" };
     // Before the gap: a new socket of the same session may fill the hole.
-    const repeat = this.sendWindow.takeDue(now, roll);
-    if (repeat === null) return { repeat: [], verdict: "exhausted" };
-    const since = this.receiveWindow.holeSince;
-    if (since !== null && now >= since + this.rules.gapMs) return { repeat: [], verdict: "gap" };
-    return { repeat, verdict: "alive" };
+    const repeat = this.sendWindow.takeDueResends(now, random);
+    if (repeat === null) return { resend: [], verdict: "exhausted" };
+    const since = this.receiveWindow.gapSince;
+    if (since !== null && now >= since + this.rules.gapTimeoutMs) return { resend: [], verdict: "gap" };
+    return { resend: repeat, verdict: "alive" };
   }
 
   /** The peer says that it misses something: everything unacked, again and in order. It counts as one of the sends of each frame. */
-  repeatAll(now: number, roll: () => number): Due<O> {
-    const repeat = this.isPaused ? [] : this.sendWindow.takeAll(now, roll);
-    return repeat === null ? { repeat: [], verdict: "exhausted" } : { repeat, verdict: "alive" };
+  resendAll(now: number, random: () => number): TimeoutResult<O> {
+    const repeat = this.isPaused ? [] : this.sendWindow.takeAllForResend(now, random);
+    return repeat === null ? { resend: [], verdict: "exhausted" } : { resend: repeat, verdict: "alive" };
   }
 
   /** The socket is gone: nothing leaves, nothing is due, until `resume`. */
@@ -221,57 +221,58 @@ export class Stream<O extends Outgoing, I> {
    * A new socket for the same session; the peer has seen everything up to `peerSaw` (null: it did not say). What is unacked above it,
    * to be sent at once, in order. "unsent": its numbers and ours cannot both be true, so the session cannot go on.
    */
-  resume(peerSaw: number | null, now: number): readonly Sent<O>[] | "unsent" {
-    const again = this.sendWindow.resume(peerSaw, now);
-    if (again === "unsent") return again;
+  resume(peerLastSeen: number | null, now: number): readonly SentFrame<O>[] | "unsent" {
+    const resend = this.sendWindow.resume(peerLastSeen, now);
+    if (resend === "unsent") return resend;
     this.isPaused = false;
     this.receiveWindow.resume(now);
     // Acks that were on their way are lost, and what the peer knows to be seen it does not send again.
-    if (this.rules.isNumbered) this.debt.owe(null);
-    return again;
+    if (this.rules.isNumbered) this.pendingAcks.requestWindowAck(null);
+    return resend;
   }
 
   /** All that was not acked: in flight by number, then waiting commands, then feedback. The stream is empty afterwards. */
-  takeLeft(): O[] {
-    return [...this.sendWindow.drain(), ...this.commands.drain(), ...this.feedback.drain()];
+  takeUnacked(): O[] {
+    return [...this.sendWindow.takeUnacked(), ...this.commands.takeAll(), ...this.feedback.takeAll()];
   }
 
-  private hasRoom(lane: Outgoing["lane"], bytes: number): boolean {
+  private hasWindowRoom(lane: OutgoingItem["lane"], bytes: number): boolean {
     const { sendWindow, sizes } = this;
-    const frames = lane === "command" ? sendWindow.width : withoutReserve(sendWindow.width);
-    const bytesMax = lane === "command" ? sizes.sendBytes : withoutReserve(sizes.sendBytes);
+    const frames = lane === "command" ? sendWindow.width : withoutCommandReserve(sendWindow.width);
+    const bytesMax = lane === "command" ? sizes.sendBytes : withoutCommandReserve(sizes.sendBytes);
     // A frame heavier than the whole window goes alone, or it would never go.
     return sendWindow.span < frames && (sendWindow.size === 0 || sendWindow.bytes + bytes <= bytesMax);
   }
 
-  private mayJoin(items: readonly O[], bytes: number, item: O): boolean {
+  private canBatch(items: readonly O[], bytes: number, item: O): boolean {
     const { batchMax, batchBytesMax } = this.sizes;
-    const word = items[0]?.batch ?? null;
-    if (word === null || item.batch !== word) return false;
-    return items.length < batchMax && bytes + item.bytes <= batchBytesMax && this.hasRoom(item.lane, bytes + item.bytes);
+    const batchKey = items[0]?.batch ?? null;
+    if (batchKey === null || item.batch !== batchKey) return false;
+    return items.length < batchMax && bytes + item.bytes <= batchBytesMax && this.hasWindowRoom(item.lane, bytes + item.bytes);
   }
 
   /** The first ack may be lost; by name only what is settled, as a name is an ack too, and what was refused stays refused. */
-  private answerAgain({ id, isAsked }: Ticket, number: number): void {
+  private reackDuplicate({ id, isAsked }: DeliveryTag, number: number): void {
     const isNamed = isAsked && this.receiveWindow.isSettled(number);
-    const info = isNamed ? this.refusals.find(number) : null;
-    this.debt.owe(isNamed && info === null ? id : null);
-    if (info !== null) this.debt.name(id, info);
+    const info = isNamed ? this.refusedFrames.findReason(number) : null;
+    this.pendingAcks.requestWindowAck(isNamed && info === null ? id : null);
+    if (info !== null) this.pendingAcks.addNamed(id, info);
   }
 
-  private arriveByName(ticket: Ticket, corr: string | undefined, item: I): Arrival<I> {
-    const known = this.pairs?.find(ticket.id, corr);
+  private receiveUnnumbered(tag: DeliveryTag, corr: string | undefined, item: I): ReceiveResult<I> {
+    const known = this.duplicates?.findFirstArrival(tag.id, corr);
     if (known !== undefined) {
-      if (ticket.isAsked && !this.openNames.has(known)) this.debt.name(ticket.id, this.refusals.find(known));
+      if (tag.isAsked && !this.unsettledUnnumbered.has(known))
+        this.pendingAcks.addNamed(tag.id, this.refusedFrames.findReason(known));
       return { verdict: "repeat", deliver: [] };
     }
-    this.pairs?.keep(ticket, corr);
-    this.openNames.add(ticket);
-    return { verdict: "taken", deliver: [{ ticket, item }] };
+    this.duplicates?.remember(tag, corr);
+    this.unsettledUnnumbered.add(tag);
+    return { verdict: "taken", deliver: [{ tag, item }] };
   }
 }
 
 /** A quarter of the window belongs to commands; a window of one is shared. */
-const withoutReserve = (window: number): number => Math.max(1, window - Math.ceil(window / 4));
+const withoutCommandReserve = (window: number): number => Math.max(1, window - Math.ceil(window / 4));
 
 const clampFrames = (rules: DialectRules, frames: number): number => Math.max(1, Math.min(rules.framesMax, frames));

@@ -1,7 +1,7 @@
 // The gate of the simulated world: who may open a session, and tokens that are good for a while. What makes real tokens hard to forge is tested
 // elsewhere; here they only have to run out, and to be of the process that made them.
 
-import type { AdmittedWorker, Gate, SessionClaims } from "@astraflow/doors";
+import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "@astraflow/doors";
 import { fault } from "@astraflow/protocol";
 import { tokenOf } from "./tenants.ts";
 
@@ -13,18 +13,18 @@ export interface GateOptions {
   readonly nextId: () => string;
 }
 
-export function createGate({ audience, tokenMs, now, nextId }: GateOptions): Gate {
+export function createGate({ audience, tokenMs, now, nextId }: GateOptions): WorkerAuthenticator {
   return {
-    admit({ tenant, token }): AdmittedWorker | ReturnType<typeof fault> {
+    authenticate({ tenant, token }): AuthenticatedWorker | ReturnType<typeof fault> {
       if (token !== tokenOf(tenant)) return fault("E.AUTH.INVALID_TOKEN", "this token is none of this world's");
       return { tenant, user: `workers of ${tenant}`, credential: token, thumbprint: null };
     },
-    isGood: () => true,
+    isStillValid: () => true,
     onChange: () => () => undefined,
-    issue({ sid, wid, tenant, dialect }) {
+    issueSessionToken({ sid, wid, tenant, dialect }) {
       const jti = nextId();
       const expiresAt = now() + tokenMs;
-      const claims: SessionClaims = {
+      const claims: SessionTokenClaims = {
         sid,
         wid,
         tenant,
@@ -37,8 +37,8 @@ export function createGate({ audience, tokenMs, now, nextId }: GateOptions): Gat
       };
       return { token: JSON.stringify(claims), jti, expiresAt };
     },
-    read(token) {
-      const claims = JSON.parse(token) as SessionClaims;
+    readSessionToken(token) {
+      const claims = JSON.parse(token) as SessionTokenClaims;
       if (claims.aud !== audience) return fault("E.SESSION.INVALID_TOKEN", "this token was made by another process");
       return claims.exp * 1_000 >= now() ? claims : fault("E.SESSION.INVALID_TOKEN", "this token has run out");
     },

@@ -78,7 +78,7 @@ describe("the plan of a world", () => {
     expect(values(({ doors }) => doors.wideSendWindow).size).toBeGreaterThan(20);
     expect(values(({ isLoose }) => isLoose)).toEqual(new Set([true, false]));
     expect(Math.min(...plans.map(({ tokenMs, stormMs }) => tokenMs / stormMs))).toBeLessThan(0.2);
-    expect(values(({ doors }) => doors.resumeMs === 0)).toEqual(new Set([true, false]));
+    expect(values(({ doors }) => doors.resumeTimeoutMs === 0)).toEqual(new Set([true, false]));
     const hasOlder = plans.filter(({ workers }) => workers.some(({ dialect }) => dialect !== undefined));
     expect(hasOlder.length).toBeGreaterThan(20);
     expect(new Set(hasOlder.flatMap(({ workers }) => workers.map(({ dialect }) => dialect)))).toEqual(
@@ -122,10 +122,10 @@ describe("the plan of a world", () => {
     const { doors, ...rest } = drawWorld(7, "session");
     const { doors: refusing, ...same } = drawWorld(7, "session", { isResumeRefused: true });
 
-    expect(refusing).toEqual({ ...doors, resumeMs: 0 });
-    expect(doors.resumeMs).toBeGreaterThan(0);
+    expect(refusing).toEqual({ ...doors, resumeTimeoutMs: 0 });
+    expect(doors.resumeTimeoutMs).toBeGreaterThan(0);
     expect(same).toEqual(rest);
     // Some worlds of the older profiles refuse as well.
-    expect(seeds.filter((seed) => drawWorld(seed, "default").doors.resumeMs === 0).length).toBeGreaterThan(20);
+    expect(seeds.filter((seed) => drawWorld(seed, "default").doors.resumeTimeoutMs === 0).length).toBeGreaterThan(20);
   });
 });

@@ -195,9 +195,9 @@ function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; 
   const [sendWindow, recvWindow] = [window(), window()];
   return {
     doors: {
-      strangerMs: 4_000 * scale,
-      registerMs: 4_000 * scale,
-      inventoryMs: 1_500 * scale,
+      handshakeTimeoutMs: 4_000 * scale,
+      registerTimeoutMs: 4_000 * scale,
+      inventoryTimeoutMs: 1_500 * scale,
       pingMs: 2_500 * scale,
       closeMs: 1_000 * scale,
       sweepMs: 500 * scale,
@@ -229,13 +229,13 @@ function drawSessions(dice: Dice, profile: Profile, scale: number, isResumeRefus
   const isLoose = dice.chance(isSession ? 0.5 : 0.2) && profile !== "calm";
   const isRefused = dice.chance(isSession ? 0.05 : 0.15);
   const keptMs = dice.pick([2_000 * scale, 10_000 * scale, 120_000, 120_000]);
-  const resumeMs = isRefused || isResumeRefused ? 0 : keptMs;
+  const resumeTimeoutMs = isRefused || isResumeRefused ? 0 : keptMs;
   const tokenMs = dice.pick(isSession ? [1_500 * scale, 8_000 * scale, 3_600_000] : [8_000 * scale, 3_600_000, 3_600_000]);
-  if (!isSession) return { isLoose, tokenMs, doors: { resumeMs } };
+  if (!isSession) return { isLoose, tokenMs, doors: { resumeTimeoutMs } };
   const window = (): number => dice.pick([1, 2, 3, 4, dice.between(5, 64), 64]);
   // Workers that cannot be told of a window keep the usual one: they would not look at a smaller.
   const windows = { sendWindow: 64, recvWindow: 64, wideSendWindow: window(), wideRecvWindow: window() };
-  return { isLoose, tokenMs, doors: { resumeMs, ...windows } };
+  return { isLoose, tokenMs, doors: { resumeTimeoutMs, ...windows } };
 }
 
 function drawClocks(dice: Dice, machines: readonly string[]): Record<string, ClockShape> {

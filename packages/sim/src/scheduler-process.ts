@@ -3,21 +3,21 @@
 
 import { createHash } from "node:crypto";
 import {
-  createKeptComparison,
-  createLink,
-  createMetrics,
+  createEngineClient,
+  createLostResourceFinder,
+  createMetricsRegistry,
   createRestCalls,
-  createSessionHall,
-  type LogLine,
-  type Outside,
-  type PeerEars,
-  type PeerSocket,
+  createSessionServer,
+  type DoorEnvironment,
+  type LogRecord,
   type RestAnswer,
   type RestCalls,
-  type SessionHall,
   type SessionLimits,
+  type SessionServer,
+  type WorkerSocket,
+  type WorkerSocketEvents,
 } from "@astraflow/doors";
-import { createManifestNotes } from "@astraflow/doors/testing";
+import { createManifestRecorder } from "@astraflow/doors/testing";
 import {
   createEngine,
   type Engine,
@@ -74,7 +74,7 @@ export class SchedulerProcess implements Listener {
   readonly life: Life;
   readonly #options: SchedulerOptions;
   readonly #engine: Engine;
-  readonly #hall: SessionHall;
+  readonly #hall: SessionServer;
   readonly #rest: RestCalls;
   readonly #closeLink: () => void;
   readonly #planted: PlantedPeers | null;
@@ -93,7 +93,7 @@ export class SchedulerProcess implements Listener {
       dice: { roll: () => rolls.roll() },
       digest,
       out: (effects) => {
-        if (!life.isOver) link.deliver(plantedEffects(effects, workflowPlant));
+        if (!life.isOver) engineClient.handleEffects(plantedEffects(effects, workflowPlant));
       },
       idle: (wakeAt, now) => {
         cancelWake();
@@ -111,40 +111,40 @@ export class SchedulerProcess implements Listener {
     };
     const rolls = dice.fork("engine");
     this.#engine = plant === null ? createEngine(world, settings) : createPlantedEngine(world, settings, plant);
-    const link = createLink(
+    const engineClient = createEngineClient(
       (items) => {
         if (!life.isOver) this.#engine.push(this.#planted?.commands(items) ?? items);
       },
       { report: (problem) => this.#report(`a door threw: ${describeCause(problem)}`) },
     );
     this.#closeLink = () =>
-      link.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
-    const outside: Outside = {
-      clock: { now: () => life.clock.wall(), ticks: () => life.clock.mono() },
+      engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
+    const environment: DoorEnvironment = {
+      clock: { now: () => life.clock.wall(), monotonic: () => life.clock.mono() },
       timers: { every: (ms, run) => life.every(ms, run), after: (ms, run) => life.after(ms, run) },
       ids: { next: () => ids.next() },
       log: (line) => this.#log(line),
     };
-    const metrics = createMetrics();
+    const metrics = createMetricsRegistry();
     const who = authenticate(options.tenants);
-    const notes = createManifestNotes({ link, reader: access.store, digest, outside });
-    this.#hall = createSessionHall({
-      link,
-      outside,
+    const manifestRecorder = createManifestRecorder({ engineClient, reader: access.store, digest, environment });
+    this.#hall = createSessionServer({
+      engineClient,
+      environment,
       metrics,
-      gate: createGate({
+      authenticator: createGate({
         audience: life.name,
         tokenMs: options.tokenMs,
         now: () => life.clock.wall(),
         nextId: () => ids.next(),
       }),
       limits: options.limits,
-      noteManifests: notes.noteManifests,
-      compareKept: createKeptComparison({ reader: access.store }),
+      recordManifests: manifestRecorder.recordManifests,
+      findLostResources: createLostResourceFinder({ reader: access.store }),
     });
     this.#rest = createRestCalls({
-      link,
-      outside,
+      engineClient,
+      environment,
       metrics,
       authenticate: who,
       reader: access.store,
@@ -169,22 +169,22 @@ export class SchedulerProcess implements Listener {
   }
 
   accept(connection: Connection): EndEars | string {
-    const why = this.#hall.refusal();
+    const why = this.#hall.refusalReason();
     if (why !== null) return why.code;
     const socket = socketOf(connection.scheduler, connection.laneFrom("worker"));
-    const welcome = (one: PeerSocket): PeerEars => this.#hall.welcome(one);
-    const ears = this.#planted?.welcome(socket, welcome) ?? welcome(socket);
+    const welcome = (one: WorkerSocket): WorkerSocketEvents => this.#hall.acceptSocket(one);
+    const socketEvents = this.#planted?.welcome(socket, welcome) ?? welcome(socket);
     return {
       opened: () => undefined,
       text: (text) => {
         const data = Buffer.from(text, "utf8");
-        ears.weigh(data.length);
-        ears.message(data, false);
+        socketEvents.bytesReceived(data.length);
+        socketEvents.message(data, false);
       },
-      ping: () => ears.ping(nothing),
-      pong: () => ears.pong(),
-      drained: () => ears.drained(),
-      closed: (code) => ears.closed(code),
+      ping: () => socketEvents.ping(nothing),
+      pong: () => socketEvents.pong(),
+      drained: () => socketEvents.drained(),
+      closed: (code) => socketEvents.closed(code),
     };
   }
 
@@ -216,7 +216,7 @@ export class SchedulerProcess implements Listener {
     return { items: items.map(({ first, count, body }) => ({ first, count, chunks: JSON.parse(body) as unknown[] })) };
   }
 
-  #log(line: LogLine): void {
+  #log(line: LogRecord): void {
     // What a door logs as an error is a bug of the house; a caller that was told of a fault is not.
     if (line.level === "error" && line.event === "session.bug") this.#report(JSON.stringify(line));
   }
@@ -230,7 +230,7 @@ const nothing = new Uint8Array(0);
 /** More than any attempt of a simulated afternoon prints. */
 const chunkRowsMax = 1_000;
 
-function socketOf(end: End, incoming: { read(isRead: boolean): void }): PeerSocket {
+function socketOf(end: End, incoming: { read(isRead: boolean): void }): WorkerSocket {
   return {
     certificate: null,
     get isOpen() {
@@ -246,8 +246,8 @@ function socketOf(end: End, incoming: { read(isRead: boolean): void }): PeerSock
     resume: () => incoming.read(true),
     close: (code, reason) => end.close(code, reason),
     terminate: () => end.terminate(),
-    together: (work) => work(),
-    trust: () => undefined,
+    batchWrites: (work) => work(),
+    markAuthenticated: () => undefined,
   };
 }
 

@@ -1,7 +1,7 @@
 // Known bugs of the session door that can be switched on: each sits around the hall's sockets or its way to the engine and makes it look as if
 // the hall had that bug. A judge that does not find them is too weak.
 
-import type { PeerEars, PeerSocket } from "@astraflow/doors";
+import type { WorkerSocket, WorkerSocketEvents } from "@astraflow/doors";
 import type { Inbound } from "@astraflow/engine";
 
 /** Where each of them sits. */
@@ -37,7 +37,7 @@ class Memory {
   shift = 0;
   feedback: string | null = null;
   earlyAck = -1;
-  ears: PeerEars | null = null;
+  ears: WorkerSocketEvents | null = null;
 }
 
 interface Seat {
@@ -64,21 +64,21 @@ export class PlantedPeers {
   }
 
   /** Stands between the hall and one socket. */
-  welcome(socket: PeerSocket, welcome: (socket: PeerSocket) => PeerEars): PeerEars {
+  welcome(socket: WorkerSocket, welcome: (socket: WorkerSocket) => WorkerSocketEvents): WorkerSocketEvents {
     const seat: Seat = { memory: new Memory(), isAccepted: false, isEchoDue: false };
-    const planted: PeerSocket = Object.create(socket, {
+    const planted: WorkerSocket = Object.create(socket, {
       send: { value: (text: string) => this.#send(text, seat, ears, socket) },
       close: {
         value: (code: number, reason: string) => {
           if (this.#plant !== "old-socket-heard" || !reason.includes("superseded")) socket.close(code, reason);
         },
       },
-    }) as PeerSocket;
+    }) as WorkerSocket;
     const ears = welcome(planted);
     return { ...ears, message: (data, isBinary) => this.#hear(data, isBinary, seat, ears, socket) };
   }
 
-  #send(text: string, seat: Seat, ears: PeerEars, socket: PeerSocket): void {
+  #send(text: string, seat: Seat, ears: WorkerSocketEvents, socket: WorkerSocket): void {
     const frame = read(text);
     if (frame.type === "control.session.accept") this.#accept(frame, seat, ears);
     const { memory } = seat;
@@ -91,7 +91,7 @@ export class PlantedPeers {
     socket.send(JSON.stringify({ ...frame, seq: seq - memory.shift }));
   }
 
-  #accept({ payload }: Frame, seat: Seat, ears: PeerEars): void {
+  #accept({ payload }: Frame, seat: Seat, ears: WorkerSocketEvents): void {
     if (seat.isAccepted) return;
     seat.isAccepted = true;
     const session = String(payload["session_id"]);
@@ -107,10 +107,10 @@ export class PlantedPeers {
     memory.acked = memory.top;
   }
 
-  #hear(data: Buffer, isBinary: boolean, seat: Seat, ears: PeerEars, socket: PeerSocket): void {
+  #hear(data: Buffer, isBinary: boolean, seat: Seat, ears: WorkerSocketEvents, socket: WorkerSocket): void {
     const frame = read(data.toString("utf8"));
     const { memory } = seat;
-    const pass = (text: string, to: PeerEars = ears): void => to.message(Buffer.from(text, "utf8"), isBinary);
+    const pass = (text: string, to: WorkerSocketEvents = ears): void => to.message(Buffer.from(text, "utf8"), isBinary);
     switch (this.#plant) {
       case "resume-forgets-unacked":
         return pass(this.#shiftAcks(frame, seat));

@@ -1,6 +1,6 @@
 import type { Reader, WorkerRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { createFakeOutside } from "../testing/fake-outside.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
 import { workerRow } from "../testing/rows.ts";
 import { createBeatWatch } from "./beats.ts";
 import { createVolatileEvents, type VolatileEar } from "./volatile.ts";
@@ -10,7 +10,7 @@ const beaten = (id: string, at: number, more: Partial<WorkerRow> = {}): WorkerRo
 
 /** Rows that another scheduler writes, and one listener. */
 function openScene(options: { isAlone?: boolean } = {}) {
-  const outside = createFakeOutside();
+  const environment = createFakeEnvironment();
   const volatile = createVolatileEvents();
   const rows = new Map<string, WorkerRow>();
   const reads: string[] = [];
@@ -23,19 +23,19 @@ function openScene(options: { isAlone?: boolean } = {}) {
       return { items: [...rows.values()], head: 0 };
     },
   } as unknown as Reader;
-  const watch = createBeatWatch({ reader, outside, volatile, heartbeatMsOf: () => 10_000, ...options });
+  const watch = createBeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
   const heard: { workerName: string; text: string }[] = [];
   const ear: VolatileEar = { beat: { wants: () => true, hear: (beat) => heard.push(beat) }, frame: null };
   const names = () => heard.splice(0).map(({ workerName }) => workerName);
   const put = (...some: WorkerRow[]) => some.forEach((row) => rows.set(row.id, row));
   const look = async (): Promise<void> => {
-    outside.advance(10_000);
+    environment.advance(10_000);
     await settle();
   };
   const fail = (why: Error | null) => {
     problem = why;
   };
-  return { outside, volatile, watch, ear, heard, names, put, look, reads, fail };
+  return { outside: environment, volatile, watch, ear, heard, names, put, look, reads, fail };
 }
 
 const settle = async (): Promise<void> => {
@@ -124,7 +124,7 @@ describe("heartbeats that other schedulers have taken", () => {
     scene.put(beaten("w-1", 2_000));
     scene.fail(new Error("away"));
     await scene.look();
-    expect(scene.outside.lines).toMatchObject([{ level: "warn", event: "events.beats", problem: "Error: away" }]);
+    expect(scene.outside.logRecords).toMatchObject([{ level: "warn", event: "events.beats", problem: "Error: away" }]);
 
     scene.fail(null);
     await scene.look();

@@ -3,7 +3,7 @@
 
 import { defaultSettings, paceOf, type Reader, readCondition, type WorkerRow } from "@astraflow/engine";
 import type { EventData, Worker } from "@astraflow/protocol";
-import type { Outside } from "../outside.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import { viewWorker } from "../rest/workers/view-workers.ts";
 import type { VolatileEvents } from "./volatile.ts";
 
@@ -25,7 +25,7 @@ export function heartbeatData(seen: Worker): HeartbeatData {
 
 export interface BeatWatchOptions {
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly volatile: VolatileEvents;
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
   /** All workers are here: no row shows a beat that was not told. */
@@ -45,15 +45,15 @@ export const usualHeartbeatMs = (tenant: string, dialect: string): number => pac
 const lookMsMin = 1_000;
 
 export function createBeatWatch(options: BeatWatchOptions): BeatWatch {
-  const { reader, outside, volatile, heartbeatMsOf = usualHeartbeatMs } = options;
+  const { reader, environment, volatile, heartbeatMsOf = usualHeartbeatMs } = options;
   const watched = new Map<string, { readers: number; end(): void }>();
 
   const tell = (row: WorkerRow, at: number): void =>
     volatile.beat({ tenant: row.tenant, worker: row.id, workerName: row.name, at }, () =>
-      heartbeatData(viewWorker(row, { now: outside.clock.now(), heartbeatMsOf })),
+      heartbeatData(viewWorker(row, { now: environment.clock.now(), heartbeatMsOf })),
     );
   const complain = (tenant: string) => (problem: unknown) =>
-    outside.log({ level: "warn", event: "events.beats", tenant, problem: String(problem) });
+    environment.log({ level: "warn", event: "events.beats", tenant, problem: String(problem) });
 
   const watch = (tenant: string): (() => void) => {
     // Null before the first look: what was so before anybody listened is no news.
@@ -82,7 +82,7 @@ export function createBeatWatch(options: BeatWatchOptions): BeatWatch {
         });
     };
     look();
-    const endTimer = outside.timers.every(Math.max(lookMsMin, heartbeatMsOf(tenant, "v2")), look);
+    const endTimer = environment.timers.every(Math.max(lookMsMin, heartbeatMsOf(tenant, "v2")), look);
     return () => {
       isOver = true;
       endTimer();

@@ -2,8 +2,8 @@
 // read. Readers that are further behind read the log themselves until they have caught up.
 
 import type { LogEntry, Reader } from "@astraflow/engine";
-import type { Outside } from "../outside.ts";
-import { createTurnstile } from "../turnstile.ts";
+import type { DoorEnvironment } from "../outside.ts";
+import { createSemaphore } from "../turnstile.ts";
 import { eventsOf, type Lookup, type Said } from "./words.ts";
 
 /** One fact's events; a fact that says nothing to readers moves their cursor all the same. */
@@ -48,7 +48,7 @@ export interface TailOptions {
   readonly tenant: string;
   readonly reader: Reader;
   readonly lookup: Lookup;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
 }
 
 export function createTail(options: TailOptions, start: number): Tail & { wake(): void } {
@@ -80,7 +80,7 @@ export function createTail(options: TailOptions, start: number): Tail & { wake()
     return { position: entry.position, events, chars: events.reduce((sum, event) => sum + charsOf(event), 0) };
   };
 
-  const replay = createTurnstile(tailLimits.replaysMax);
+  const replay = createSemaphore(tailLimits.replaysMax);
 
   const keep = (told: readonly Told[], next: number): void => {
     kept.push(...told);
@@ -114,7 +114,7 @@ export function createTail(options: TailOptions, start: number): Tail & { wake()
           // Nobody listened while the log was cut: those who come now have their own cursors.
           [from, position, kept] = [problem.floor, problem.floor, []];
           isAsked = true;
-        } else options.outside.log({ level: "warn", event: "events.tail", tenant, problem: String(problem) });
+        } else options.environment.log({ level: "warn", event: "events.tail", tenant, problem: String(problem) });
       })
       .finally(() => {
         reading = null;

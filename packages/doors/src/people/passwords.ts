@@ -32,19 +32,19 @@ const atOnceMax = 2;
 const waitingMax = 64;
 
 export function createPasswords({ ids, cost = usualCost }: PasswordsOptions): Passwords {
-  const inTurn = createTurns();
+  const runLimited = createTurns();
   const nobody = spell(cost, "nobody", Buffer.alloc(digestBytes));
   return {
     async hash(password) {
       const salt = ids.next();
-      return spell(cost, salt, await inTurn(() => compute(password, salt, cost)));
+      return spell(cost, salt, await runLimited(() => compute(password, salt, cost)));
     },
     async mark(password, salt) {
-      return (await inTurn(() => compute(password, salt, cost))).toString("base64url");
+      return (await runLimited(() => compute(password, salt, cost))).toString("base64url");
     },
     async isRight(password, kept) {
       const { cost: of, salt, digest } = parse(kept ?? nobody);
-      const given = await inTurn(() => compute(password, salt, of));
+      const given = await runLimited(() => compute(password, salt, of));
       return timingSafeEqual(given, digest) && kept !== null;
     },
   };

@@ -1,6 +1,6 @@
 // What is remembered of documents that every request needs: a second old at most where somebody asks, older only while the store is away.
 
-import type { Outside } from "../outside.ts";
+import type { DoorEnvironment } from "../outside.ts";
 
 export const memoryLimits = {
   /** How old what is remembered may be when it is asked for. */
@@ -19,14 +19,14 @@ interface Remembered<T> {
 const looksMax = 3;
 
 /** Answers of the store by name, the oldest forgotten first; one look at a time for each name. */
-export function createMemory<T>(look: (name: string) => Promise<T>, clock: Outside["clock"]) {
+export function createMemory<T>(look: (name: string) => Promise<T>, clock: DoorEnvironment["clock"]) {
   const known = new Map<string, Remembered<T>>();
   const looking = new Map<string, Promise<void>>();
   const load = (name: string): Promise<void> => {
     const under = looking.get(name);
     if (under !== undefined) return under;
     // As old as the moment it was asked for: what changes meanwhile is not in it.
-    const at = clock.ticks();
+    const at = clock.monotonic();
     const mine: Promise<void> = look(name)
       .then((value) => {
         // Forgotten while we looked: what we saw may be from before the change.
@@ -51,7 +51,7 @@ export function createMemory<T>(look: (name: string) => Promise<T>, clock: Outsi
     async refresh(name: string): Promise<void> {
       for (let looks = 0; looks < looksMax; looks += 1) {
         const seen = known.get(name);
-        if (seen !== undefined && clock.ticks() - seen.at <= memoryLimits.freshMs) return;
+        if (seen !== undefined && clock.monotonic() - seen.at <= memoryLimits.freshMs) return;
         await load(name).catch((problem: unknown) => {
           if (seen === undefined) throw problem;
         });

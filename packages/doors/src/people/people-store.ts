@@ -3,7 +3,7 @@
 
 import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
 import { Fault, fault, type UserRole } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 import type { SessionKey } from "../session-tokens.ts";
 
 export interface User {
@@ -66,7 +66,13 @@ export interface Changed {
 const changesTriedMax = 8;
 const nameOf = (username: string): string => username.normalize("NFC").toLowerCase();
 
-export function createPeopleStore({ link, reader }: { readonly link: Link; readonly reader: Reader }): PeopleStore {
+export function createPeopleStore({
+  engineClient,
+  reader,
+}: {
+  readonly engineClient: EngineClient;
+  readonly reader: Reader;
+}): PeopleStore {
   const docOf = async (tenant: string, collection: string, name: string): Promise<{ doc: DocRow | null; head: number }> => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [name] });
     return { doc: items[0] ?? null, head };
@@ -76,7 +82,7 @@ export function createPeopleStore({ link, reader }: { readonly link: Link; reado
     return { user: doc === null ? null : readUser(doc), rev: doc?.rev ?? 0, head };
   };
   const write = (doer: Doer, puts: readonly DocPut[], audit?: AuditWords, ask: UserAsk = null) =>
-    link.ask({ type: "docs.write", ...doer, puts, ...(audit !== undefined && { audit }), ask });
+    engineClient.request({ type: "docs.write", ...doer, puts, ...(audit !== undefined && { audit }), ask });
   /** What changes nothing is remembered under its key all the same. */
   const isRepeat = async (doer: Doer, ask: UserAsk): Promise<boolean> => {
     const answer = await write(doer, [], undefined, ask);

@@ -4,10 +4,10 @@
 import { createHash } from "node:crypto";
 import type { Reader } from "@astraflow/engine";
 import { type Fault, fault, type UserRole } from "@astraflow/protocol";
-import { grantsOf, type Identity } from "../identity.ts";
-import type { Link } from "../link.ts";
-import type { Outside } from "../outside.ts";
-import { type SessionKey, turnRing } from "../session-tokens.ts";
+import { type CallerIdentity, grantsForRoles } from "../identity.ts";
+import type { EngineClient } from "../link.ts";
+import type { DoorEnvironment } from "../outside.ts";
+import { rotateKeys, type SessionKey } from "../session-tokens.ts";
 import { createPasswords, type PasswordCost, type Passwords } from "./passwords.ts";
 import { createMemory, memoryLimits } from "./people-memory.ts";
 import { createPeopleStore, type Doer, isConflict, type PeopleStore, type User } from "./people-store.ts";
@@ -18,13 +18,13 @@ export interface People {
   readonly store: PeopleStore;
   readonly passwords: Passwords;
   /** From what is remembered; `warm` before it makes that true. */
-  authenticate(token: string): Identity | null;
+  authenticate(token: string): CallerIdentity | null;
   /** Looks up what `authenticate` needs to know about this token, where it is not known or too old. */
   warm(token: string): Promise<void>;
   login(attempt: LoginAttempt): Promise<{ readonly token: string; readonly expiresIn: number; readonly user: User }>;
   /** Whether this is the password of a person that has signed in; counts against the brake like a login. */
-  confirm(identity: Identity, password: string, address: string): Promise<User>;
-  logout(identity: Identity, corr: string): Promise<void>;
+  confirm(identity: CallerIdentity, password: string, address: string): Promise<User>;
+  logout(identity: CallerIdentity, corr: string): Promise<void>;
   /** Something about this user was changed here: it counts at once. */
   forget(tenant: string, id: string): void;
   /** The first user of a tenant that has none. False: it has users already. */
@@ -40,9 +40,9 @@ export interface LoginAttempt {
 }
 
 export interface PeopleOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly userTokenMs?: number;
   readonly passwordCost?: PasswordCost;
 }
@@ -54,11 +54,11 @@ export const peopleLimits = {
 } as const;
 
 export function createPeople(options: PeopleOptions): People {
-  const { outside, userTokenMs = peopleLimits.tokenMs } = options;
-  const { clock, ids } = outside;
+  const { environment, userTokenMs = peopleLimits.tokenMs } = options;
+  const { clock, ids } = environment;
   const store = createPeopleStore(options);
   const passwords = createPasswords({ ids, ...(options.passwordCost !== undefined && { cost: options.passwordCost }) });
-  const brake = createBrake(() => clock.ticks());
+  const brake = createBrake(() => clock.monotonic());
   const users = createMemory((key) => store.find(...splitName(key)).then(({ user }) => user), clock);
   const keys = createMemory((tenant) => store.keys(tenant).then(({ keys: kept }) => kept), clock);
 
@@ -70,7 +70,7 @@ export function createPeople(options: PeopleOptions): People {
   const keyFor = async (tenant: string): Promise<SessionKey> => {
     for (;;) {
       const { keys: kept, rev } = await store.keys(tenant);
-      const ring = turnRing(kept, clock.now(), { ageMs: peopleLimits.keyAgeMs, lifeMs: userTokenMs, make: () => makeKey(ids) });
+      const ring = rotateKeys(kept, clock.now(), { ageMs: peopleLimits.keyAgeMs, lifeMs: userTokenMs, make: () => makeKey(ids) });
       const signing = ring.at(-1);
       if (signing === undefined) throw new Error("a ring of keys is empty");
       if (ring === kept || (await store.keepKeys({ tenant, by: "scheduler", corr: ids.next() }, ring, rev))) return signing;
@@ -96,16 +96,16 @@ export function createPeople(options: PeopleOptions): People {
       const key = `${claims.tenant}/${claims.sub}`;
       const known = users.get(key);
       // A stream that was opened long ago asks without warming: it hears of a change the next time it asks.
-      if (known !== undefined && clock.ticks() - known.at > memoryLimits.freshMs)
+      if (known !== undefined && clock.monotonic() - known.at > memoryLimits.freshMs)
         users
           .load(key)
-          .catch((problem: unknown) => outside.log({ level: "warn", event: "people.unread", problem: String(problem) }));
-      const user = known === undefined || clock.ticks() - known.at > memoryLimits.staleMsMax ? null : known.value;
+          .catch((problem: unknown) => environment.log({ level: "warn", event: "people.unread", problem: String(problem) }));
+      const user = known === undefined || clock.monotonic() - known.at > memoryLimits.staleMsMax ? null : known.value;
       if (user === null || !user.isActive || user.gen !== claims.gen) return null;
       if (user.revoked.some(({ jti }) => jti === claims.jti)) return null;
       const { username, displayName, roles } = user;
       const person = { username, displayName, jti: claims.jti, expiresAt: claims.exp * 1_000 };
-      return { tenant: claims.tenant, user: user.id, grants: grantsOf(roles), person };
+      return { tenant: claims.tenant, user: user.id, grants: grantsForRoles(roles), person };
     },
     async warm(token) {
       const peeked = peekUserToken(token);
@@ -120,7 +120,7 @@ export function createPeople(options: PeopleOptions): People {
       const user = tenant === "" || tenant.includes("/") ? null : await store.findByName(tenant, username);
       const isRight = await passwords.isRight(password, user?.password ?? null);
       if (user === null || !isRight || !user.isActive) {
-        noteFailure({ store, outside }, { tenant, by: user?.id ?? "unknown", corr }, user, address);
+        noteFailure({ store, environment }, { tenant, by: user?.id ?? "unknown", corr }, user, address);
         throw wrongCredentials();
       }
       brake.release(pressed);
@@ -166,7 +166,7 @@ export function createPeople(options: PeopleOptions): People {
       const first = newUser(
         { username: "admin", displayName: "Administrator", roles: ["admin"] },
         await passwords.hash(password),
-        outside,
+        environment,
       );
       try {
         await store.create(doer, first, null);
@@ -183,7 +183,7 @@ export function createPeople(options: PeopleOptions): People {
 export function newUser(
   named: { readonly username: string; readonly displayName: string; readonly roles: readonly UserRole[] },
   password: string,
-  { clock, ids }: Pick<Outside, "clock" | "ids">,
+  { clock, ids }: Pick<DoorEnvironment, "clock" | "ids">,
 ): User {
   return { id: ids.next(), ...named, isActive: true, password, gen: 1, revoked: [], createdAt: clock.now() };
 }
@@ -209,16 +209,18 @@ const throttled = (waitMs: number): Fault =>
  * time an answer takes would tell which users there are.
  */
 function noteFailure(
-  { store, outside }: { readonly store: PeopleStore; readonly outside: Outside },
+  { store, environment }: { readonly store: PeopleStore; readonly environment: DoorEnvironment },
   doer: Doer,
   user: User | null,
   address: string,
 ): void {
-  outside.log({ level: "warn", event: "auth.login.failure", audit: true, ...doer, address });
+  environment.log({ level: "warn", event: "auth.login.failure", audit: true, ...doer, address });
   if (user === null) return;
   store
     .note(doer, { action: "auth.login.failure", targetType: "user", target: user.id, data: { address } })
-    .catch((problem: unknown) => outside.log({ level: "error", event: "auth.login.unnoted", ...doer, problem: String(problem) }));
+    .catch((problem: unknown) =>
+      environment.log({ level: "error", event: "auth.login.unnoted", ...doer, problem: String(problem) }),
+    );
 }
 
 const makeKey = (ids: { next(): string }): Omit<SessionKey, "madeAt"> => ({

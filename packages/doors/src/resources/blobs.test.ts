@@ -2,8 +2,8 @@ import { mkdtempSync, readdirSync, rmSync, statSync, utimesSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
-import { createFakeDocs } from "../testing/docs.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
+import { createFakeDocumentStore } from "../testing/docs.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
 import { type Blobs, createDocBlobs, docBlobLimits } from "./blobs.ts";
 import { createFolderBlobs, tidyBlobs } from "./blobs-folder.ts";
 
@@ -12,7 +12,7 @@ afterAll(() => rmSync(home, { recursive: true, force: true }));
 let folders = 0;
 const openFolder = () => {
   const folder = join(home, String(++folders));
-  return { folder, blobs: createFolderBlobs({ folder, ids: createFakeOutside().ids }) };
+  return { folder, blobs: createFolderBlobs({ folder, ids: createFakeEnvironment().ids }) };
 };
 
 const place = { tenant: "default", name: "abc" };
@@ -28,7 +28,7 @@ const all = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
 
 const providers: [string, string, () => Blobs][] = [
   ["A109", "local", () => openFolder().blobs],
-  ["A110", "db", () => createDocBlobs(createFakeDocs())],
+  ["A110", "db", () => createDocBlobs(createFakeDocumentStore())],
 ];
 for (const [rule, provider, open] of providers)
   describe(`bytes of provider ${provider}`, () => {
@@ -127,7 +127,7 @@ describe("a folder of bytes", () => {
 
 describe("bytes in the store", () => {
   it("[A110] are small files", async () => {
-    const blobs = createDocBlobs(createFakeDocs());
+    const blobs = createDocBlobs(createFakeDocumentStore());
 
     await expect(blobs.write(place, cut(Buffer.alloc(docBlobLimits.bytesMax + 1)), 1e9)).rejects.toMatchObject({
       code: "E.REQUEST.TOO_LARGE",

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import type { Reader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 
 /** Whose bytes, under which name. Names are ids that were made here, and parts of them a number. */
 export interface BlobPlace {
@@ -75,7 +75,13 @@ export const docBlobLimits = { bytesMax: 4 * 1024 * 1024, pieceBytes: 256 * 1024
 const piecesMax = docBlobLimits.bytesMax / docBlobLimits.pieceBytes;
 
 /** Small files as documents, in pieces behind a head that is written last: every scheduler of the store has them. */
-export function createDocBlobs({ link, reader }: { readonly link: Link; readonly reader: Reader }): Blobs {
+export function createDocBlobs({
+  engineClient,
+  reader,
+}: {
+  readonly engineClient: EngineClient;
+  readonly reader: Reader;
+}): Blobs {
   const { pieceBytes } = docBlobLimits;
   const pieceName = (name: string, piece: number): string => `${name}/${String(piece).padStart(4, "0")}`;
   const bodyOf = async <T>({ tenant }: BlobPlace, name: string): Promise<T | null> => {
@@ -84,7 +90,12 @@ export function createDocBlobs({ link, reader }: { readonly link: Link; readonly
     return doc === null ? null : (JSON.parse(doc.body) as T);
   };
   const put = ({ tenant }: BlobPlace, name: string, body: object) =>
-    link.ask({ type: "docs.write", tenant, by: "scheduler", puts: [{ collection: "blob", name, body: JSON.stringify(body) }] });
+    engineClient.request({
+      type: "docs.write",
+      tenant,
+      by: "scheduler",
+      puts: [{ collection: "blob", name, body: JSON.stringify(body) }],
+    });
 
   const blobs: Blobs = {
     bytesMax: docBlobLimits.bytesMax,
@@ -124,7 +135,7 @@ export function createDocBlobs({ link, reader }: { readonly link: Link; readonly
       const drops = items.flatMap((doc, at) =>
         doc === null ? [] : [{ collection: "blob", name: names[at] ?? "", rev: doc.rev }],
       );
-      if (drops.length > 0) await link.ask({ type: "docs.write", tenant, by: "scheduler", puts: [], drops });
+      if (drops.length > 0) await engineClient.request({ type: "docs.write", tenant, by: "scheduler", puts: [], drops });
     },
   };
   return blobs;

@@ -4,7 +4,7 @@
 
 import type { Reader } from "@astraflow/engine";
 import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 import type { BlobsByProvider } from "./blobs.ts";
 import { createResourceStore, type GrantRecord, grantPrefix, type ResourceRecord } from "./resource-store.ts";
 
@@ -77,7 +77,7 @@ function bindingOf(resource: ResourceRecord, value: string | null | undefined): 
 }
 
 export interface BindingsOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
   readonly blobs: BlobsByProvider;
 }
@@ -86,8 +86,8 @@ export interface Bindings {
   bindingsFor(query: BindingsQuery): Promise<ResourceBindings>;
 }
 
-export function createBindings({ link, reader, blobs }: BindingsOptions): Bindings {
-  const store = createResourceStore({ link, reader });
+export function createBindings({ engineClient, reader, blobs }: BindingsOptions): Bindings {
+  const store = createResourceStore({ engineClient, reader });
 
   const grantsFor = async (tenant: string, packageName: string): Promise<readonly GrantRecord[]> => {
     const grants: GrantRecord[] = [];

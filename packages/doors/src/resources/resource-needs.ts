@@ -3,14 +3,14 @@
 
 import { createHash } from "node:crypto";
 import type { Reader } from "@astraflow/engine";
-import type { ShownPackage } from "../handlers.ts";
+import type { ReportedPackage } from "../handlers.ts";
 import { type PackageDoc, packageCollection } from "../manifests.ts";
-import type { Outside } from "../outside.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import type { ResourceRequirement } from "./resource-bindings.ts";
 
 export interface ResourceNeedsOptions {
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   /** Resolves when the manifests that were shown so far are kept. */
   readonly settled: () => Promise<void>;
 }
@@ -21,7 +21,7 @@ export interface ResourceNeeds {
   /** As of now, or of a second ago. */
   read(tenant: string, name: string, version: string): Promise<Needs>;
   /** A worker shows these: what they ask for is read before the first task of theirs is sent. Never throws. */
-  note(tenant: string, shown: readonly ShownPackage[]): void;
+  note(tenant: string, reported: readonly ReportedPackage[]): void;
 }
 
 export type Needs = readonly ResourceRequirement[];
@@ -42,7 +42,7 @@ interface Entry {
 
 const nothing: Needs = [];
 
-export function createResourceNeeds({ reader, outside, settled }: ResourceNeedsOptions): ResourceNeeds {
+export function createResourceNeeds({ reader, environment, settled }: ResourceNeedsOptions): ResourceNeeds {
   const entries = new Map<string, Entry>();
   const reading = new Map<string, Promise<Needs>>();
   /** By package: a word for the requirements that a worker showed last, where it showed some. */
@@ -54,7 +54,7 @@ export function createResourceNeeds({ reader, outside, settled }: ResourceNeedsO
     for (;;) {
       const shown = shownLast.get(key);
       if (unkept.has(key)) await settled();
-      const readAt = outside.clock.ticks();
+      const readAt = environment.clock.monotonic();
       const { items } = await reader.page({ page: "doc", tenant, collection: packageCollection, names: [document] });
       // Another manifest was shown meanwhile: what was read may be the one before it.
       if (shownLast.get(key) !== shown) continue;
@@ -73,10 +73,10 @@ export function createResourceNeeds({ reader, outside, settled }: ResourceNeedsO
   };
   const readQuietly = (key: string, tenant: string, document: string): void => {
     readAnew(key, tenant, document).catch((problem: unknown) =>
-      outside.log({ level: "warn", event: "bindings.needs_unread", tenant, package: document, why: whyOf(problem) }),
+      environment.log({ level: "warn", event: "bindings.needs_unread", tenant, package: document, why: whyOf(problem) }),
     );
   };
-  const isFresh = ({ readAt }: Entry): boolean => outside.clock.ticks() - readAt < needsLimits.freshMs;
+  const isFresh = ({ readAt }: Entry): boolean => environment.clock.monotonic() - readAt < needsLimits.freshMs;
 
   return {
     known(tenant, name, version) {
@@ -92,12 +92,12 @@ export function createResourceNeeds({ reader, outside, settled }: ResourceNeedsO
       const entry = entries.get(key);
       return entry !== undefined && isFresh(entry) ? Promise.resolve(entry.needs) : readAnew(key, tenant, document);
     },
-    note(tenant, shown) {
+    note(tenant, reported) {
       if (shownLast.size >= needsLimits.knownMax) {
         shownLast.clear();
         unkept.clear();
       }
-      for (const { name, version, manifest } of shown) {
+      for (const { name, version, manifest } of reported) {
         const document = `${name}/${version}`;
         const key = `${tenant}/${document}`;
         const word = requirementsWord(manifest);

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
 import { fault, type JsonObject } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 
 export type Visibility = "private" | "public" | "owner";
 
@@ -98,7 +98,13 @@ export interface ResourceStore {
   write(doer: Doer, write: RecordWrite): Promise<{ readonly revs: readonly number[]; readonly repeated: boolean }>;
 }
 
-export function createResourceStore({ link, reader }: { readonly link: Link; readonly reader: Reader }): ResourceStore {
+export function createResourceStore({
+  engineClient,
+  reader,
+}: {
+  readonly engineClient: EngineClient;
+  readonly reader: Reader;
+}): ResourceStore {
   return {
     async find(tenant, collection, id) {
       const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [id] });
@@ -110,7 +116,14 @@ export function createResourceStore({ link, reader }: { readonly link: Link; rea
       return { items: items.map((doc) => keptOf(doc)), next, head };
     },
     async write(doer, { puts = [], drops = [], audit, ask = null }) {
-      const answer = await link.ask({ type: "docs.write", ...doer, puts, drops, ...(audit !== undefined && { audit }), ask });
+      const answer = await engineClient.request({
+        type: "docs.write",
+        ...doer,
+        puts,
+        drops,
+        ...(audit !== undefined && { audit }),
+        ask,
+      });
       if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
       return { revs: answer.revs, repeated: answer.repeated };
     },

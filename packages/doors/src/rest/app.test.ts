@@ -3,22 +3,22 @@ import { connect } from "node:net";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { fault } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { emptyReader, type House, openHouse } from "../testing/house.ts";
-import { chain } from "../testing/rows.ts";
+import { type DoorsFixture, emptyReader, openDoorsFixture } from "../testing/house.ts";
+import { sampleChain } from "../testing/rows.ts";
 
 describe("what every route has in common", () => {
-  let house: House;
-  afterEach(() => house.stop());
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
 
   const call = async (method: string, path: string, headers: Record<string, string> = {}, body?: string) => {
-    const response = await fetch(`${house.http}${path}`, { method, headers, ...(body !== undefined && { body }) });
+    const response = await fetch(`${fixture.http}${path}`, { method, headers, ...(body !== undefined && { body }) });
     const text = await response.text();
     return { status: response.status, headers: response.headers, text, body: text === "" ? null : JSON.parse(text) };
   };
   const bearer = { authorization: "Bearer secret-a" };
 
   it("[A12] asks for a token on every route but the open ones, before anything is read", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     const guarded = [
       ["POST", "/api/v1/runs"],
       ["GET", "/api/v1/runs"],
@@ -52,11 +52,11 @@ describe("what every route has in common", () => {
       }
     }
     for (const path of ["/healthz", "/readyz", "/api/v1/openapi.json"]) expect((await call("GET", path)).status).toBe(200);
-    expect(house.engine.commands).toEqual([]);
+    expect(fixture.engine.commands).toEqual([]);
   });
 
   it("[A12] lets a token do only what it was given", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     const viewer = { authorization: "Bearer viewer" };
 
     expect((await call("GET", "/api/v1/runs", viewer)).status).toBe(200);
@@ -69,21 +69,21 @@ describe("what every route has in common", () => {
       ["GET", "/metrics"],
     ] as const)
       expect((await call(method, path, viewer)).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
-    expect(house.engine.commands).toEqual([]);
+    expect(fixture.engine.commands).toEqual([]);
   });
 
   it("[A12] shows the numbers without a token only where they were opened", async () => {
-    house = await openHouse({ isMetricsOpen: true });
+    fixture = await openDoorsFixture({ isMetricsOpen: true });
 
-    expect((await fetch(`${house.http}/metrics`)).status).toBe(200);
+    expect((await fetch(`${fixture.http}/metrics`)).status).toBe(200);
     expect((await call("GET", "/api/v1/runs")).status).toBe(401);
   });
 
   it("[A12] answers a stranger's large body before having read it", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
 
     const status = await new Promise<number>((resolve, reject) => {
-      const sending = request(`${house.http}/api/v1/runs`, {
+      const sending = request(`${fixture.http}/api/v1/runs`, {
         method: "POST",
         headers: { "content-length": "8000000", "content-type": "application/json" },
       });
@@ -97,7 +97,7 @@ describe("what every route has in common", () => {
   });
 
   it("[A13] has one error body with a stable code for unknown routes, wrong methods and malformed addresses", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     const unknown = await call("GET", "/api/v1/nothing", bearer);
     expect(unknown.body).toEqual({
       error: "E.ROUTE.UNKNOWN",
@@ -114,7 +114,7 @@ describe("what every route has in common", () => {
   });
 
   it("[A13] refuses bodies of another type and bodies that are too large", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     const json = { ...bearer, "content-type": "application/json" };
 
     expect((await call("POST", "/api/v1/runs", { ...bearer, "content-type": "text/plain" }, "{}")).body).toMatchObject({
@@ -126,7 +126,7 @@ describe("what every route has in common", () => {
 
   it("[A14] shows nothing of what broke inside, and logs it under the request id", async () => {
     const secret = "SELECT * FROM runs at /var/lib/astra/secret.db";
-    house = await openHouse({
+    fixture = await openDoorsFixture({
       reader: {
         ...emptyReader,
         page: async () => {
@@ -145,34 +145,34 @@ describe("what every route has in common", () => {
     expect(busy.body).toMatchObject({ message: expect.stringMatching(/store is away.*nothing was changed\. Try again/) });
     expect([broken, busy].map(({ headers }) => headers.get("retry-after"))).toEqual([null, "1"]);
     for (const { text } of [broken, busy]) expect(text).not.toMatch(/SELECT|secret|\.ts|\n/);
-    const logged = house.outside.lines.filter((line) => line.event === "rest.failed");
+    const logged = fixture.environment.logRecords.filter((line) => line.event === "rest.failed");
     expect(logged).toMatchObject([{ requestId: broken.body.requestId }, { requestId: busy.body.requestId }]);
     expect(JSON.stringify(logged)).toContain("SELECT");
   });
 
   it("[A14] answers with the engine's fault, and with 503 when the engine is gone", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     const json = { ...bearer, "content-type": "application/json" };
-    const body = JSON.stringify({ workflow: chain, clientId: "c" });
-    house.engine.answer("run.start", () => ({ fault: { code: "E.OVERLOADED", message: "the inbox is full" } }));
+    const body = JSON.stringify({ workflow: sampleChain, clientId: "c" });
+    fixture.engine.answerWith("run.start", () => ({ fault: { code: "E.OVERLOADED", message: "the inbox is full" } }));
     expect((await call("POST", "/api/v1/runs", json, body)).body).toMatchObject({
       error: "E.OVERLOADED",
       message: "the inbox is full",
     });
 
-    house.engine.hold("run.start");
-    house.engine.answer("run.start", () => ({ fault: { code: "E.INTERNAL", message: "never said" } }));
+    fixture.engine.holdAnswers("run.start");
+    fixture.engine.answerWith("run.start", () => ({ fault: { code: "E.INTERNAL", message: "never said" } }));
     const waiting = call("POST", "/api/v1/runs", json, body);
-    await house.engine.next("run.start");
-    await house.engine.next("run.start");
-    house.engine.link.close({ code: "E.SHUTTING_DOWN", message: "the engine has stopped" });
+    await fixture.engine.nextCommand("run.start");
+    await fixture.engine.nextCommand("run.start");
+    fixture.engine.client.close({ code: "E.SHUTTING_DOWN", message: "the engine has stopped" });
 
     expect(await waiting).toMatchObject({ status: 503, body: { error: "E.SHUTTING_DOWN" } });
   });
 
   it("[A15] is healthy while the process lives and ready only while it can take work", async () => {
     let why: { code: "E.STORE.BUSY"; reason: string } | null = null;
-    house = await openHouse({ unready: () => why });
+    fixture = await openDoorsFixture({ unready: () => why });
 
     expect((await call("GET", "/readyz")).body).toEqual({ ok: true });
     why = { code: "E.STORE.BUSY", reason: "the engine has not made a turn for 7 s" };
@@ -185,11 +185,11 @@ describe("what every route has in common", () => {
   });
 
   it("[A1] shows the engine's numbers and the process's beside those of the doors, to operators", async () => {
-    house = await openHouse({
+    fixture = await openDoorsFixture({
       gauge: () => sampleGauge({ waiting: 3, turns: 40, commands: 5, grants: 6, quarantined: 1, sessions: 2, held: 9 }),
     });
 
-    const text = await (await fetch(`${house.http}/metrics`, { headers: bearer })).text();
+    const text = await (await fetch(`${fixture.http}/metrics`, { headers: bearer })).text();
 
     expect(text).toContain("engine_commands_waiting 3");
     expect(text).toContain("engine_attempts_held 9");
@@ -197,26 +197,26 @@ describe("what every route has in common", () => {
   });
 
   it("[A16] serves the page it was given at the root, allowed to talk to this server only", async () => {
-    house = await openHouse({ page: "<!doctype html><title>demo</title>" });
-    const response = await fetch(`${house.http}/`);
+    fixture = await openDoorsFixture({ page: "<!doctype html><title>demo</title>" });
+    const response = await fetch(`${fixture.http}/`);
     expect([response.status, await response.text()]).toEqual([200, "<!doctype html><title>demo</title>"]);
     expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8");
     expect(response.headers.get("content-security-policy")).toContain("connect-src 'self'");
-    await house.stop();
+    await fixture.stop();
 
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     expect((await call("GET", "/")).status).toBe(404);
   });
 
   it("[A13] survives what is no HTTP at all", async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
     for (const noise of [
       "\u0000\u0001\u0002\r\n\r\n",
       "GET / HTTP/9.9\r\n\r\n",
       "POST /api/v1/runs HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
       "GET /x HTTP/1.1\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n",
     ]) {
-      const socket = connect(house.port, "127.0.0.1");
+      const socket = connect(fixture.port, "127.0.0.1");
       socket.on("error", () => socket.destroy());
       socket.on("data", () => undefined);
       socket.end(Buffer.from(noise, "latin1"));

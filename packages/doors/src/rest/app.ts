@@ -4,8 +4,8 @@
 import { Readable } from "node:stream";
 import { fault, limits, type Route, type RouteName, resourceLimits, routes } from "@astraflow/protocol";
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
-import type { Identity } from "../identity.ts";
-import type { Outside } from "../outside.ts";
+import type { CallerIdentity } from "../identity.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import { restLimits } from "./call.ts";
 import { commonHeaders, createRestCalls, type RestAnswer, type RestCallsOptions } from "./calls.ts";
 import { methodsAt } from "./errors.ts";
@@ -17,7 +17,7 @@ export interface RestOptions extends RestCallsOptions {
 }
 
 export function createRest(options: RestOptions): FastifyInstance {
-  const { outside } = options;
+  const { environment } = options;
   const calls = createRestCalls(options);
   const refuse = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
     write(calls.refuse(problem, request.id), reply);
@@ -29,7 +29,7 @@ export function createRest(options: RestOptions): FastifyInstance {
     requestIdHeader: false,
     // While closing, requests that still come are answered by the engine's own refusal, in our own body.
     return503OnClosing: false,
-    genReqId: () => outside.ids.next(),
+    genReqId: () => environment.ids.next(),
     frameworkErrors: (problem, request, reply) => void refuse(problem, request, reply),
   });
   // Bodies are read by the protocol's own reader, which bounds them before it builds anything.
@@ -47,7 +47,7 @@ export function createRest(options: RestOptions): FastifyInstance {
   });
 
   const serve = (scope: FastifyInstance, name: RouteName, route: Route): void => {
-    const identities = new WeakMap<FastifyRequest, Identity>();
+    const identities = new WeakMap<FastifyRequest, CallerIdentity>();
     scope.route({
       method: route.method,
       url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
@@ -72,7 +72,7 @@ export function createRest(options: RestOptions): FastifyInstance {
         // Who asks with HEAD for a stream, or for bytes, gets the head.
         if (request.method === "HEAD" && bytes !== undefined) return writeHead(head, request, reply);
         if (request.method === "HEAD" || (stream === undefined && bytes === undefined)) return write(head, reply);
-        if (stream !== undefined) return pour(stream, answer, request, reply, outside);
+        if (stream !== undefined) return pour(stream, answer, request, reply, environment);
         return reply
           .code(head.status)
           .headers(head.headers)
@@ -143,7 +143,7 @@ function pour(
   { status, headers }: RestAnswer,
   request: FastifyRequest,
   reply: FastifyReply,
-  outside: Outside,
+  environment: DoorEnvironment,
 ): FastifyReply {
   reply.hijack();
   const { raw } = reply;
@@ -156,7 +156,7 @@ function pour(
     end() {
       raw.end();
       // One who does not even take the last words keeps their bytes here no longer than this.
-      const endFarewell = outside.timers.after(streamLimits.farewellMs, () => raw.destroy());
+      const endFarewell = environment.timers.after(streamLimits.farewellMs, () => raw.destroy());
       raw.once("close", endFarewell);
     },
   });

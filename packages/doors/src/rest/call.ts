@@ -1,12 +1,12 @@
 // What a handler sees of a request, and what it gives back: plain data, so that handlers know nothing of the HTTP library.
 
 import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@astraflow/protocol";
-import type { Grant, Identity } from "../identity.ts";
+import type { CallerIdentity, Grant } from "../identity.ts";
 import type { OpenStream } from "./event-stream.ts";
 
 export interface Call {
   readonly requestId: string;
-  readonly identity: Identity;
+  readonly identity: CallerIdentity;
   readonly params: Readonly<Record<string, string>>;
   readonly query: Readonly<Record<string, string>>;
   header(name: string): string | undefined;

@@ -1,18 +1,18 @@
 import { limits, type RouteName } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { createLink } from "../link.ts";
-import { createMetrics } from "../metrics.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
-import { emptyReader, tokens } from "../testing/house.ts";
-import { chain } from "../testing/rows.ts";
+import { createEngineClient } from "../link.ts";
+import { createMetricsRegistry } from "../metrics.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
+import { emptyReader, sampleTokens } from "../testing/house.ts";
+import { sampleChain } from "../testing/rows.ts";
 import { createRestCalls, type RestRequest } from "./calls.ts";
 
 /** Answers in a microtask, as a simulated engine may. */
 function openCalls() {
-  const link = createLink(
+  const engineClient = createEngineClient(
     (items) =>
       queueMicrotask(() =>
-        link.deliver(
+        engineClient.handleEffects(
           items.map(({ ref }) => ({
             type: "answer",
             ref,
@@ -24,10 +24,10 @@ function openCalls() {
     { report: (problem) => expect(problem).toBeUndefined() },
   );
   return createRestCalls({
-    link,
-    authenticate: tokens,
-    outside: createFakeOutside(),
-    metrics: createMetrics(),
+    engineClient,
+    authenticate: sampleTokens,
+    environment: createFakeEnvironment(),
+    metrics: createMetricsRegistry(),
     reader: emptyReader,
     digest: (text) => `digest-${text.length}`,
     ackDeadlineMs: 5_000,
@@ -48,7 +48,7 @@ const request = (more: Partial<RestRequest> = {}): RestRequest => ({
 describe("calls without HTTP", () => {
   it("[A17] answers a call with the status, headers and body that HTTP would carry, in microtasks alone", async () => {
     const calls = openCalls();
-    const body = Buffer.from(JSON.stringify({ clientId: "c", workflow: chain }));
+    const body = Buffer.from(JSON.stringify({ clientId: "c", workflow: sampleChain }));
     let isLate = false;
     setImmediate(() => {
       isLate = true;

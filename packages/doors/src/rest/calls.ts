@@ -6,9 +6,9 @@ import { createBulk } from "../bulk.ts";
 import { type Catalogues, createCatalogues } from "../catalogue.ts";
 import { createBeatWatch } from "../events/beats.ts";
 import { createVolatileEvents, type VolatileEvents } from "../events/volatile.ts";
-import { createExtensions, type Extensions } from "../extensions.ts";
-import type { Authenticate, Identity } from "../identity.ts";
-import type { Outside } from "../outside.ts";
+import { createVendorFrameRelay, type VendorFrameRelay } from "../extensions.ts";
+import type { AuthenticateToken, CallerIdentity } from "../identity.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import { createPeople, type People } from "../people/people.ts";
 import { type BlobsByProvider, createDocBlobs } from "../resources/blobs.ts";
 import { type Call, type Handler, readParams, readQuery } from "./call.ts";
@@ -34,10 +34,10 @@ import { catalogHandlers } from "./workflows/catalog.ts";
 import { workflowsHandlers } from "./workflows/workflows.ts";
 
 export interface RestCallsOptions extends Omit<RunsOptions, "catalogues" | "moments">, SystemOptions, WorkersOptions {
-  readonly authenticate: Authenticate;
-  readonly outside: Outside;
+  readonly authenticate: AuthenticateToken;
+  readonly environment: DoorEnvironment;
   /** Fed by the session door. Without it nobody sends: readers wait in vain. */
-  readonly extensions?: Extensions;
+  readonly extensions?: VendorFrameRelay;
   /** Fed by the session door. Without it heartbeats are found in the workers' rows alone, and there are no frames. */
   readonly volatile?: VolatileEvents;
   /** This is the only scheduler on its store. */
@@ -87,7 +87,7 @@ export interface RestCalls {
   /** The whole way of one request. Never rejects, and waits for nothing but the engine and the reader. */
   call(name: RouteName, request: RestRequest): Promise<RestAnswer>;
   /** Who asks, if they may; throws the fault. Its own step, because a transport must not read a stranger's body. */
-  admit(name: RouteName, token: string | null): Promise<Identity>;
+  admit(name: RouteName, token: string | null): Promise<CallerIdentity>;
   /** Rejects with whatever a handler throws; `refuse` has the words for it. */
   answer(name: RouteName, request: AdmittedRequest): Promise<RestAnswer>;
   refuse(problem: unknown, requestId: string): RestAnswer;
@@ -95,7 +95,7 @@ export interface RestCalls {
   close(): void;
 }
 
-const nobody: Identity = { tenant: "", user: "", grants: [] };
+const nobody: CallerIdentity = { tenant: "", user: "", grants: [] };
 /** Seconds after which a caller that was told 503 may come back. */
 const retryAfter = { "retry-after": "1" };
 const json = "application/json; charset=utf-8";
@@ -108,7 +108,7 @@ export const commonHeaders = (requestId: string): Readonly<Record<string, string
 });
 
 export function createRestCalls(options: RestCallsOptions): RestCalls {
-  const { outside } = options;
+  const { environment } = options;
   const people = options.people ?? createPeople(options);
   const blobs = options.blobs ?? { db: createDocBlobs(options) };
   const catalogues = options.catalogues ?? createCatalogues(options);
@@ -127,7 +127,10 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     ...ledgerHandlers(options),
     ...workerHandlers(options),
     ...scalingHandlers(options),
-    ...extensionHandlers({ ...options, extensions: options.extensions ?? createExtensions({ outside: options.outside }) }),
+    ...extensionHandlers({
+      ...options,
+      extensions: options.extensions ?? createVendorFrameRelay({ environment: options.environment }),
+    }),
     ...systemHandlers(options),
     ...steeringHandlers(given),
     ...enrolmentHandlers({ ...given, signed: beats.signed }),
@@ -139,7 +142,7 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     ...viewsHandlers(given),
   };
 
-  const judge = (name: RouteName, token: string | null): Identity | Fault => {
+  const judge = (name: RouteName, token: string | null): CallerIdentity | Fault => {
     const { grant, isOpen }: Route = routes[name];
     if (isOpen === true || (name === "getMetrics" && options.isMetricsOpen === true)) return nobody;
     if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
@@ -149,7 +152,7 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     const isGranted = grant === undefined || identity.grants.includes(grant);
     return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
   };
-  const admit = async (name: RouteName, token: string | null): Promise<Identity> => {
+  const admit = async (name: RouteName, token: string | null): Promise<CallerIdentity> => {
     if (token !== null) await people.warm(token);
     const verdict = judge(name, token);
     if (verdict instanceof Fault) throw verdict;
@@ -187,7 +190,7 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     const waitMs = body.details?.["retryAfterMs"];
     // A crowd that is turned away is no failure of ours, and must not fill the log.
     if (status >= 500 && body.error !== "E.OVERLOADED")
-      outside.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
+      environment.log({ level: "error", event: "rest.failed", requestId, code: body.error, problem: stackOf(problem) });
     const headers = {
       "content-type": json,
       ...(status === 401 && { "www-authenticate": "Bearer" }),
@@ -206,7 +209,7 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
       for (const sayGoodbye of [...farewells]) sayGoodbye();
     },
     async call(name, { token, headers, ...rest }) {
-      const requestId = outside.ids.next();
+      const requestId = environment.ids.next();
       const dress = (bare: RestAnswer): RestAnswer => ({ ...bare, headers: { ...commonHeaders(requestId), ...bare.headers } });
       try {
         const identity = await admit(name, token);

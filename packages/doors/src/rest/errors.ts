@@ -1,7 +1,7 @@
 // Every refusal of the REST door as one body with a stable code. Stacks, statements and paths stay in the log, under the request id.
 
 import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, type Route, routes } from "@astraflow/protocol";
-import { plainFault } from "../plain-fault.ts";
+import { toPublicFault } from "../plain-fault.ts";
 
 export interface Refusal {
   readonly status: number;
@@ -10,7 +10,7 @@ export interface Refusal {
 
 export function refusalOf(problem: unknown, requestId: string): Refusal {
   const why = problem instanceof Fault ? problem : faultOfLibrary(problem);
-  const { code, message, details } = plainFault({
+  const { code, message, details } = toPublicFault({
     code: why.code,
     message: why.message,
     ...(why.details !== undefined && { details: why.details }),

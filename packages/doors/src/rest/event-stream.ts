@@ -2,7 +2,7 @@
 // how bytes reach the reader the transport's.
 
 import type { Fault } from "@astraflow/protocol";
-import type { Outside } from "../outside.ts";
+import type { DoorEnvironment } from "../outside.ts";
 
 /** The transport's end of an answer that goes on. */
 export interface EventSink {
@@ -45,7 +45,7 @@ export interface EventStream {
 }
 
 export interface EventStreamOptions {
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   /** Asked again and again: null, or why the reader may not listen any longer. */
   readonly objection: () => Fault | null;
   /** The reader was slower than what came; it was told so and sent away. */
@@ -74,7 +74,7 @@ export function openEventStream(sink: EventSink, options: EventStreamOptions): E
     if (sink.waitingBytes > streamLimits.waitingBytesMax) refuse(options.overloaded());
     else sink.write(text);
   };
-  const { timers } = options.outside;
+  const { timers } = options.environment;
   const endKeepAlive = timers.every(streamLimits.keepAliveMs, () => write(": alive\n\n"));
   const endLooking = timers.every(streamLimits.objectionMs, () => {
     const why = options.objection();

@@ -7,17 +7,17 @@ import { type BeatWatch, usualHeartbeatMs } from "../events/beats.ts";
 import { createLookup } from "../events/lookup.ts";
 import { createTail, Expired, type Tail, type Told } from "../events/tail.ts";
 import type { VolatileEvents } from "../events/volatile.ts";
-import type { Link } from "../link.ts";
-import type { Outside } from "../outside.ts";
+import type { EngineClient } from "../link.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import type { Call, Handler } from "./call.ts";
 import { type Filter, namesWire, readFilter, readWishes } from "./event-filter.ts";
 import { type EventSink, type EventStream, openEventStream } from "./event-stream.ts";
 import { feedVolatile, type VolatileWishes } from "./volatile-feed.ts";
 
 export interface EventsOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
   readonly volatile: VolatileEvents;
@@ -38,10 +38,10 @@ export const eventLimits = {
 } as const;
 
 export function eventsHandlers(options: EventsOptions): Record<"streamEvents", Handler> {
-  const { link, reader, outside, volatile, farewells = new Set() } = options;
+  const { engineClient, reader, environment, volatile, farewells = new Set() } = options;
   const tails = new Map<string, Promise<Tail & { wake(): void }>>();
   const open = new Map<string, { readers: number; wires: number; endLooking(): void }>();
-  link.on("log", ({ tenant }) => void tails.get(tenant)?.then((tail) => tail.wake(), ignoreBroken));
+  engineClient.on("log", ({ tenant }) => void tails.get(tenant)?.then((tail) => tail.wake(), ignoreBroken));
 
   /** A tail that could not be made is made anew by whoever asks next. */
   const ignoreBroken = (): void => undefined;
@@ -50,8 +50,8 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
     const known = tails.get(tenant);
     if (known !== undefined) return known;
     const { ackDeadlineMs, heartbeatMsOf = usualHeartbeatMs } = options;
-    const lookup = createLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => outside.clock.now() });
-    const made = headOf(reader, tenant).then((head) => createTail({ tenant, reader, lookup, outside }, head));
+    const lookup = createLookup({ reader, tenant, ackDeadlineMs, heartbeatMsOf, now: () => environment.clock.now() });
+    const made = headOf(reader, tenant).then((head) => createTail({ tenant, reader, lookup, environment }, head));
     tails.set(tenant, made);
     made.catch(() => tails.delete(tenant));
     return made;
@@ -60,7 +60,7 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
   /** Log and workers are looked at only while somebody reads: a timer without readers would keep a scheduler that stops from ending. */
   const enter = (tenant: string, tail: { wake(): void }, wishes: VolatileWishes): (() => void) => {
     const endBeats = wishes.beat === null ? null : options.beats.enter(tenant);
-    const begin = () => outside.timers.every(eventLimits.lookMs, () => tail.wake());
+    const begin = () => environment.timers.every(eventLimits.lookMs, () => tail.wake());
     const here = open.get(tenant) ?? { readers: 0, wires: 0, endLooking: begin() };
     const wires = wishes.frame === null ? 0 : 1;
     here.readers += 1;
@@ -106,9 +106,9 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
         headers: { "x-accel-buffering": "no" },
         stream: (sink) => {
           const late = crowd(tenant, wishes);
-          if (late !== null) return sendAway(sink, outside, late);
+          if (late !== null) return sendAway(sink, environment, late);
           return feed(
-            { call, sink, tail, filter, wishes, start, outside, head, farewells, volatile },
+            { call, sink, tail, filter, wishes, start, environment, head, farewells, volatile },
             enter(tenant, tail, wishes),
           );
         },
@@ -117,8 +117,8 @@ export function eventsHandlers(options: EventsOptions): Record<"streamEvents", H
   };
 }
 
-function sendAway(sink: EventSink, outside: Outside, why: Fault): () => void {
-  const stream = openEventStream(sink, { outside, objection: () => null, overloaded: () => why, ended: () => undefined });
+function sendAway(sink: EventSink, environment: DoorEnvironment, why: Fault): () => void {
+  const stream = openEventStream(sink, { environment, objection: () => null, overloaded: () => why, ended: () => undefined });
   stream.refuse(why);
   return () => stream.stop();
 }
@@ -136,7 +136,7 @@ interface Feeding {
   readonly filter: Filter;
   readonly wishes: VolatileWishes;
   readonly start: Cursor;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   /** Of the log when the reader came: what it is told up to there is a replay. */
   readonly head: number;
   readonly farewells: Set<() => void>;
@@ -145,7 +145,7 @@ interface Feeding {
 
 /** Feeds one reader until it goes: what it missed first, as fast as it reads, then what comes. */
 function feed(feeding: Feeding, ended: () => void): () => void {
-  const { call, sink, tail, filter, wishes, start, outside, head, farewells, volatile } = feeding;
+  const { call, sink, tail, filter, wishes, start, environment, head, farewells, volatile } = feeding;
   // A cursor ahead of the log is of another one, such as that of a store before it was restored.
   const isStrange = start.position > head;
   let { position, place } = isStrange ? { position: head, place: null } : start;
@@ -158,7 +158,7 @@ function feed(feeding: Feeding, ended: () => void): () => void {
   let endVolatile = (): void => undefined;
   const grant = wishes.frame === null ? undefined : "operate";
   const stream = openEventStream(sink, {
-    outside,
+    environment,
     objection: () => (call.isStillAdmitted(grant) ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
     overloaded: () => fault("E.OVERLOADED", "events came faster than they were read; come back with the last event's id"),
     ended: () => {
@@ -176,7 +176,7 @@ function feed(feeding: Feeding, ended: () => void): () => void {
   const pause = (): boolean => {
     if (sink.waitingBytes <= eventLimits.feedBytesMax) return false;
     isPaused = true;
-    outside.timers.after(eventLimits.pauseMs, () => {
+    environment.timers.after(eventLimits.pauseMs, () => {
       isPaused = false;
       look();
     });
@@ -222,7 +222,7 @@ function feed(feeding: Feeding, ended: () => void): () => void {
   else stream.send({ id: spell(position, place) });
   endListening = tail.listen(look);
   const { tenant } = call.identity;
-  endVolatile = feedVolatile({ tenant, volatile, outside, sink, stream, wishes, isCaughtUp: () => position >= head });
+  endVolatile = feedVolatile({ tenant, volatile, environment, sink, stream, wishes, isCaughtUp: () => position >= head });
   look();
   return () => stream.stop();
 }

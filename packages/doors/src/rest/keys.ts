@@ -3,7 +3,7 @@
 import type { Ask } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 import { type Call, readIdempotencyKey } from "./call.ts";
 
 /** The caller's key with what it was used for: who asked for what, of what, in which words. Null: there is none. */
@@ -16,10 +16,10 @@ export function askOf(call: Call, type: string, request: object | null, digest: 
  * Remembers a key for an order that does nothing the second time by itself; true where it has come before. Asked once the order is known to be
  * good, and before it is carried out: a crash in between costs nothing, the repeat carries it out.
  */
-export async function hasCome(link: Link, call: Call, ask: Ask | null): Promise<boolean> {
+export async function hasCome(engineClient: EngineClient, call: Call, ask: Ask | null): Promise<boolean> {
   if (ask === null) return false;
   const { tenant, user: by } = call.identity;
-  const answer = await link.ask({ type: "docs.write", tenant, by, corr: call.requestId, puts: [], ask });
+  const answer = await engineClient.request({ type: "docs.write", tenant, by, corr: call.requestId, puts: [], ask });
   if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
   return answer.repeated;
 }

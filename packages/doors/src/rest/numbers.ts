@@ -2,14 +2,14 @@
 // knows of all schedulers together. Numbers of sessions are counted by their door.
 
 import type { EngineGauge, Reader } from "@astraflow/engine";
-import type { Metrics } from "../metrics.ts";
-import type { Outside } from "../outside.ts";
+import type { MetricsRegistry } from "../metrics.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import { depthMax } from "./workers/scaling.ts";
 
 export interface NumbersOptions {
-  readonly metrics: Metrics;
+  readonly metrics: MetricsRegistry;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   /** The engine's own numbers; null while it cannot be asked. */
   readonly gauge: () => EngineGauge | null;
 }
@@ -37,7 +37,7 @@ const engineGauges: readonly (readonly [name: string, help: string, field: Exclu
 const latenessBucketsMs = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 35_000, 70_000];
 
 /** Counted by the engine as data; their names and labels are promised here. */
-function declareCounts(metrics: Metrics): void {
+function declareCounts(metrics: MetricsRegistry): void {
   metrics.counter("heartbeat_degraded_total", "Heartbeats that said the worker is not healthy.", ["tenant", "worker"]);
   metrics.histogram("heartbeat_latency_ms", "How late heartbeats came, by their period.", ["tenant"], latenessBucketsMs);
   metrics.counter("worker_saturated_total", "Times that a worker had no free slot for too long.", ["tenant"]);
@@ -56,15 +56,15 @@ export function gatherNumbers(options: NumbersOptions): () => Promise<void> {
   declareCounts(metrics);
   metrics.onScrape(() => {
     const now = gauge();
-    if (now !== null) for (const { family, field } of families) family.at().set(now[field]);
+    if (now !== null) for (const { family, field } of families) family.withLabels().set(now[field]);
     const { user, system } = process.cpuUsage();
-    cpu.at().set((user + system) / 1_000_000);
-    memory.at().set(process.memoryUsage.rss());
+    cpu.withLabels().set((user + system) / 1_000_000);
+    memory.withLabels().set(process.memoryUsage.rss());
   });
   return readStore(options);
 }
 
-function readStore({ metrics, reader, outside, gauge }: NumbersOptions): () => Promise<void> {
+function readStore({ metrics, reader, environment, gauge }: NumbersOptions): () => Promise<void> {
   const workers = metrics.gauge("workers", "Workers by state; draining and saturated ones are online too.", ["tenant", "state"]);
   const depth = metrics.gauge("queue_depth", `Tasks that could run and have no worker, among ${depthMax} open ones.`, ["tenant"]);
   let readAt = Number.NEGATIVE_INFINITY;
@@ -76,30 +76,30 @@ function readStore({ metrics, reader, outside, gauge }: NumbersOptions): () => P
     depth.clear();
     for (const { tenant, phase, draining, workers: count } of crew.items) {
       // Every state of a tenant that has workers is shown, so that one that falls to zero is seen to.
-      for (const state of ["online", "away", "lost", "draining", "saturated"]) workers.at(tenant, state).add(0);
-      workers.at(tenant, phase).add(count);
-      if (draining && phase === "online") workers.at(tenant, "draining").add(count);
-      depth.at(tenant).add(0);
+      for (const state of ["online", "away", "lost", "draining", "saturated"]) workers.withLabels(tenant, state).add(0);
+      workers.withLabels(tenant, phase).add(count);
+      if (draining && phase === "online") workers.withLabels(tenant, "draining").add(count);
+      depth.withLabels(tenant).add(0);
     }
-    for (const [tenant, count] of Object.entries(gauge()?.saturated ?? {})) workers.at(tenant, "saturated").set(count);
+    for (const [tenant, count] of Object.entries(gauge()?.saturated ?? {})) workers.withLabels(tenant, "saturated").set(count);
     for (const { tenant, phase, tasks } of depths.items) {
-      depth.at(tenant).add(0);
-      if (phase === "ready") depth.at(tenant).set(tasks);
+      depth.withLabels(tenant).add(0);
+      if (phase === "ready") depth.withLabels(tenant).set(tasks);
     }
   };
   // Numbers of a minute ago would pass for those of now: without the store there are none.
   const forget = (why: unknown): void => {
     workers.clear();
     depth.clear();
-    outside.log({ level: "warn", event: "metrics.unread", problem: why instanceof Error ? why.message : String(why) });
+    environment.log({ level: "warn", event: "metrics.unread", problem: why instanceof Error ? why.message : String(why) });
   };
   return () => {
     if (reading !== null) return reading;
-    if (outside.clock.ticks() - readAt < numbersLimits.storeMsMin) return Promise.resolve();
-    readAt = outside.clock.ticks();
+    if (environment.clock.monotonic() - readAt < numbersLimits.storeMsMin) return Promise.resolve();
+    readAt = environment.clock.monotonic();
     let endWaiting = (): void => undefined;
     const late = new Promise<never>((_resolve, reject) => {
-      endWaiting = outside.timers.after(numbersLimits.waitMsMax, () => reject(new Error("the store did not answer in time")));
+      endWaiting = environment.timers.after(numbersLimits.waitMsMax, () => reject(new Error("the store did not answer in time")));
     });
     reading = Promise.race([read(), late])
       .catch(forget)

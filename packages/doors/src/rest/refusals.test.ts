@@ -1,6 +1,6 @@
 import { fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { createFakeDocs } from "../testing/docs.ts";
+import { createFakeDocumentStore } from "../testing/docs.ts";
 import { runRow } from "../testing/rows.ts";
 import { aboutRun, keepRefusal } from "./refusals.ts";
 import { createBulkAct } from "./runs/bulk-routes.ts";
@@ -14,40 +14,46 @@ const refuse = (code: "E.RUN.ACTIVE" | "E.STORE.BUSY"): never => {
 
 describe("orders that a door refuses", () => {
   it("[A260] are told to the engine with the code, and refused all the same; what was taken is not told", async () => {
-    const { link, engine } = createFakeDocs();
+    const { engineClient, engine } = createFakeDocumentStore();
 
-    expect(await keepRefusal(link, asker, words, () => "taken")).toBe("taken");
-    await expect(keepRefusal(link, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({ code: "E.RUN.ACTIVE" });
+    expect(await keepRefusal(engineClient, asker, words, () => "taken")).toBe("taken");
+    await expect(keepRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
+      code: "E.RUN.ACTIVE",
+    });
 
     const audit = { action: "run.retry", targetType: "run", target: "r1", data: { reason: "again" }, outcome: "E.RUN.ACTIVE" };
     expect(engine.commands).toEqual([{ type: "docs.write", tenant: "default", by: "ann", corr: "req-1", puts: [], audit }]);
   });
 
   it("[A260] are no refusals where the house itself was not able, nor where something broke", async () => {
-    const { link, engine } = createFakeDocs();
+    const { engineClient, engine } = createFakeDocumentStore();
 
-    await expect(keepRefusal(link, asker, words, () => refuse("E.STORE.BUSY"))).rejects.toMatchObject({ code: "E.STORE.BUSY" });
-    await expect(keepRefusal(link, asker, words, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    await expect(keepRefusal(engineClient, asker, words, () => refuse("E.STORE.BUSY"))).rejects.toMatchObject({
+      code: "E.STORE.BUSY",
+    });
+    await expect(keepRefusal(engineClient, asker, words, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
 
     expect(engine.commands).toEqual([]);
   });
 
   it("[A260] are heard of again where the refusal could not be kept", async () => {
-    const { link, engine } = createFakeDocs();
-    engine.answer("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
+    const { engineClient, engine } = createFakeDocumentStore();
+    engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
 
-    await expect(keepRefusal(link, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({ code: "E.STORE.BUSY" });
+    await expect(keepRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
+      code: "E.STORE.BUSY",
+    });
   });
 
   it("[A260] are kept for each run of a change of many that is refused", async () => {
-    const { link, engine } = createFakeDocs();
+    const { engineClient, engine } = createFakeDocumentStore();
     const run = runRow("r1", { phase: "failed", endedAt: 5 });
     const starter = {
       detailOf: async () => ({ run, tasks: [], workflow: JSON.stringify({ nodes: [] }) }),
       versionOf: async () => null,
       start: () => Promise.reject(fault("E.WORKFLOW.INVALID", "a package is gone")),
     } as unknown as Starter;
-    const act = createBulkAct({ link, digest: (text: string) => text } as unknown as StartOptions, starter);
+    const act = createBulkAct({ engineClient, digest: (text: string) => text } as unknown as StartOptions, starter);
 
     const done = act(asker, { action: "retry", filter: {}, reason: "all of them" }, run, "bulk-7:r1");
 

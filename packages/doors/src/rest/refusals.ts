@@ -3,18 +3,23 @@
 
 import type { AuditWords } from "@astraflow/engine";
 import { Fault, faultCodes } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 import type { Asker } from "./call.ts";
 
 /** Does the work; where it is refused the audit gets the order with the refusal's code. Such as failed for want of a store is no verdict. */
-export async function keepRefusal<T>(link: Link, asker: Asker, words: AuditWords, work: () => T | Promise<T>): Promise<T> {
+export async function keepRefusal<T>(
+  engineClient: EngineClient,
+  asker: Asker,
+  words: AuditWords,
+  work: () => T | Promise<T>,
+): Promise<T> {
   try {
     return await work();
   } catch (why) {
     if (!(why instanceof Fault) || faultCodes[why.code].http >= 500) throw why;
     const { tenant, user: by } = asker.identity;
     // Where this cannot be stored the caller hears that instead, and asks again: a refusal that nobody can find later was none.
-    await link.ask({
+    await engineClient.request({
       type: "docs.write",
       tenant,
       by,

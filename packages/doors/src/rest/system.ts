@@ -28,7 +28,7 @@ export function systemHandlers(
     },
     async getMetrics() {
       await refresh();
-      return { body: metrics.text(), media: "text/plain; version=0.0.4; charset=utf-8" };
+      return { body: metrics.render(), media: "text/plain; version=0.0.4; charset=utf-8" };
     },
   };
 }

@@ -1,7 +1,7 @@
 import type { EventData } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createVolatileEvents, type WireFrame } from "../events/volatile.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
 import { feedVolatile, type VolatileWishes, volatileLimits } from "./volatile-feed.ts";
 
 const beatData = (workerName: string, at: number): EventData<"worker.heartbeat"> => ({
@@ -26,7 +26,7 @@ const frameOf = (id: string, more: Partial<WireFrame> = {}): WireFrame => ({
 });
 
 function openScene() {
-  const outside = createFakeOutside();
+  const environment = createFakeEnvironment();
   const volatile = createVolatileEvents();
   const counts = { built: 0 };
   const beat = (workerName: string, at: number): void =>
@@ -39,7 +39,7 @@ function openScene() {
       counts.built += 1;
       return words;
     });
-  return { outside, volatile, counts, beat, frame };
+  return { outside: environment, volatile, counts, beat, frame };
 }
 
 const allBeats: VolatileWishes = { beat: () => true, frame: null };
@@ -53,7 +53,7 @@ function open(scene: ReturnType<typeof openScene>, wishes: VolatileWishes, tenan
   const end = feedVolatile({
     tenant,
     volatile: scene.volatile,
-    outside: scene.outside,
+    environment: scene.outside,
     sink,
     stream: {
       send(event) {

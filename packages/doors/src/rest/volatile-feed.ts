@@ -4,7 +4,7 @@
 import { runOf } from "@astraflow/engine";
 import type { ToldBeat, VolatileEar, VolatileEvents, WireFrame } from "../events/volatile.ts";
 import { volatileText } from "../events/volatile.ts";
-import type { Outside } from "../outside.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import type { EventSink, EventStream } from "./event-stream.ts";
 
 export const volatileLimits = {
@@ -30,7 +30,7 @@ export interface FrameWishes {
 export interface VolatileFeedOptions {
   readonly tenant: string;
   readonly volatile: VolatileEvents;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly sink: Pick<EventSink, "waitingBytes">;
   readonly stream: Pick<EventStream, "send">;
   readonly wishes: VolatileWishes;
@@ -56,7 +56,7 @@ export function feedVolatile(options: VolatileFeedOptions): () => void {
 }
 
 function beatFeed(
-  { tenant, volatile, outside, stream, isCaughtUp }: VolatileFeedOptions,
+  { tenant, volatile, environment, stream, isCaughtUp }: VolatileFeedOptions,
   wants: (workerName: string) => boolean,
   isSlow: () => boolean,
 ): { hear(beat: ToldBeat): void; end(): void } {
@@ -68,7 +68,7 @@ function beatFeed(
     stream.send({ type: "worker.heartbeat", data: text });
   };
   const pause = (): void => {
-    endPause ??= outside.timers.after(volatileLimits.pauseMs, () => {
+    endPause ??= environment.timers.after(volatileLimits.pauseMs, () => {
       endPause = null;
       catchUp();
     });
@@ -93,7 +93,7 @@ function beatFeed(
 }
 
 function frameFeed(
-  { tenant, outside, stream }: VolatileFeedOptions,
+  { tenant, environment, stream }: VolatileFeedOptions,
   { workerName: only, runId, frameType }: FrameWishes,
   isSlow: () => boolean,
 ): NonNullable<VolatileEar["frame"]> {
@@ -101,7 +101,7 @@ function frameFeed(
   let sent = 0;
   let skipped = 0;
   const hasRoom = (): boolean => {
-    const now = outside.clock.ticks();
+    const now = environment.clock.monotonic();
     if (now - second >= 1_000) [second, sent] = [now, 0];
     return sent < volatileLimits.framesPerSecondMax && !isSlow();
   };
@@ -115,7 +115,7 @@ function frameFeed(
         skipped += 1;
         return;
       }
-      const text = skipped === 0 ? sharedText(frame, tenant, outside) : frameText({ ...frame, skipped }, tenant, outside);
+      const text = skipped === 0 ? sharedText(frame, tenant, environment) : frameText({ ...frame, skipped }, tenant, environment);
       sent += 1;
       skipped = 0;
       stream.send({ type: "wire.frame", data: text });
@@ -123,7 +123,7 @@ function frameFeed(
   };
 }
 
-function frameText(data: Parameters<typeof volatileText<"wire.frame">>[1], tenant: string, { clock }: Outside): string {
+function frameText(data: Parameters<typeof volatileText<"wire.frame">>[1], tenant: string, { clock }: DoorEnvironment): string {
   const { workerName, run } = data;
   const scope = { tenant, workerName, ...(run !== undefined && { runId: run }) };
   return volatileText("wire.frame", data, { occurredAt: new Date(clock.now()).toISOString(), scope });
@@ -131,8 +131,8 @@ function frameText(data: Parameters<typeof volatileText<"wire.frame">>[1], tenan
 
 /** Written once for all readers that have missed nothing. */
 const sharedTexts = new WeakMap<WireFrame, string>();
-function sharedText(frame: WireFrame, tenant: string, outside: Outside): string {
-  const text = sharedTexts.get(frame) ?? frameText(frame, tenant, outside);
+function sharedText(frame: WireFrame, tenant: string, environment: DoorEnvironment): string {
+  const text = sharedTexts.get(frame) ?? frameText(frame, tenant, environment);
   sharedTexts.set(frame, text);
   return text;
 }

@@ -3,24 +3,28 @@
 import { type AnswerBody, type BeatWorker, readCondition } from "@astraflow/engine";
 import { type HeartbeatData, heartbeatData } from "../events/beats.ts";
 import { heartbeatOf, queueOf } from "../rest/workers/view-workers.ts";
-import type { Bound } from "./greeting.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { HandshakeIdentity } from "./greeting.ts";
+import type { SessionContext } from "./surroundings.ts";
 
 /** `body`: what the engine answered; the beat counts from that instant. */
-export function tellBeat(
-  { volatile, outside }: Pick<Surroundings, "volatile" | "outside">,
-  bound: Bound,
-  beat: BeatWorker,
+export function publishHeartbeat(
+  { volatile, environment }: Pick<SessionContext, "volatile" | "environment">,
+  identity: HandshakeIdentity,
+  heartbeat: BeatWorker,
   body: AnswerBody | null,
 ): void {
-  const { tenant, worker, label } = bound;
+  const { tenant, worker, displayInfo: label } = identity;
   if (volatile?.hearsBeats(tenant) !== true) return;
-  const at = (body?.of === "worker" ? body.at : undefined) ?? outside.clock.now();
-  volatile.beat({ tenant, worker, workerName: label.name, at }, () => sessionBeat(bound, beat, at));
+  const at = (body?.of === "worker" ? body.at : undefined) ?? environment.clock.now();
+  volatile.beat({ tenant, worker, workerName: label.name, at }, () => buildHeartbeat(identity, heartbeat, at));
 }
 
-function sessionBeat({ worker, tenant, instance, label }: Bound, beat: BeatWorker, at: number): HeartbeatData {
-  const { vitals } = readCondition(`{"vitals":${beat.vitals ?? "null"}}`);
+function buildHeartbeat(
+  { worker, tenant, instance, displayInfo: label }: HandshakeIdentity,
+  heartbeat: BeatWorker,
+  at: number,
+): HeartbeatData {
+  const { vitals } = readCondition(`{"vitals":${heartbeat.vitals ?? "null"}}`);
   return heartbeatData({
     id: label.name,
     tenant,
@@ -32,6 +36,6 @@ function sessionBeat({ worker, tenant, instance, label }: Bound, beat: BeatWorke
     status: "online",
     connected: true,
     registered: true,
-    heartbeat: heartbeatOf({ healthy: beat.healthy, vitals }),
+    heartbeat: heartbeatOf({ healthy: heartbeat.healthy, vitals }),
   });
 }

@@ -1,38 +1,38 @@
 import type { SendNext } from "@astraflow/engine";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { dispatchTo } from "../testing/effects.ts";
-import { type FakeWorker, handshake, handshakeV1, olderRegister } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
-import { HeldNodes } from "./held-nodes.ts";
+import { sampleDispatch } from "../testing/effects.ts";
+import { type FakeWorker, handshakePayload, handshakePayloadV1, olderRegisterPayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
+import { ChainAttempts } from "./held-nodes.ts";
 
-const asks = { ack: { request: true } };
+const ackRequested = { ack: { request: true } };
 const run = "0199c84e-a000-7000-8000-000000000001";
 const task = `${run}.9`;
 const request = { requestId: "next-3", runId: run, nodeId: "m-1", middlewareId: "m-1", timeoutMs: 500 };
 const chain = { node: "m-1", hostNode: "h-1", chain: ["m-1", "m-2"], chainIndex: 0 };
 
-let house: House;
+let fixture: DoorsFixture;
 beforeEach(async () => {
-  house = await openHouse({ isAlone: true });
+  fixture = await openDoorsFixture({ isAlone: true });
 });
-afterEach(() => house.stop());
+afterEach(() => fixture.stop());
 
 const opening = {
-  v2: async () => await house.worker(),
+  v2: async () => await fixture.openSession(),
   first: async () => {
-    const worker = await house.dial({ dialect: "first" });
-    worker.say("control.handshake", handshake({ protocol: 1 }), asks);
-    await worker.next("control.ack");
-    worker.say("control.register", olderRegister(), asks);
-    await worker.next("control.session.accept");
+    const worker = await fixture.connectWorker({ dialect: "first" });
+    worker.sendFrame("control.handshake", handshakePayload({ protocol: 1 }), ackRequested);
+    await worker.nextFrame("control.ack");
+    worker.sendFrame("control.register", olderRegisterPayload(), ackRequested);
+    await worker.nextFrame("control.session.accept");
     return worker;
   },
   v1: async () => {
-    const worker = await house.dial({ dialect: "v1" });
-    worker.say("handshake", handshakeV1(), asks);
-    worker.say("register", olderRegister(), asks);
-    await worker.next("ack");
-    await worker.next("ack");
+    const worker = await fixture.connectWorker({ dialect: "v1" });
+    worker.sendFrame("handshake", handshakePayloadV1(), ackRequested);
+    worker.sendFrame("register", olderRegisterPayload(), ackRequested);
+    await worker.nextFrame("ack");
+    await worker.nextFrame("ack");
     return worker;
   },
 } as const;
@@ -40,7 +40,7 @@ type DialectName = keyof typeof opening;
 
 const open = async (dialect: DialectName): Promise<{ worker: FakeWorker; session: string }> => {
   const worker = await opening[dialect]();
-  const { session } = await house.engine.next("worker.join");
+  const { session } = await fixture.engine.nextCommand("worker.join");
   return { worker, session };
 };
 
@@ -75,9 +75,9 @@ describe("dispatches into a chain", () => {
       const { worker, session } = await open(dialect);
       const affinity = { key: "model-7", mode: "sticky", expiresAt: 1_000 } as const;
 
-      house.engine.say(dispatchTo(session, task, 7, { ...chain, resourceRefs: refs, affinity }));
+      fixture.engine.emitEffects(sampleDispatch(session, task, 7, { ...chain, resourceRefs: refs, affinity }));
 
-      const { payload } = await worker.next(words[dialect].dispatch);
+      const { payload } = await worker.nextFrame(words[dialect].dispatch);
       expect(payload).toMatchObject({ host_node_id: "h-1", middleware_chain: ["m-1", "m-2"], chain_index: 0 });
       expect(payload["affinity"]).toEqual({ key: "model-7", mode: "sticky", expires_at: "1970-01-01T00:00:01.000Z" });
       const whose = dialect === "v1" ? { worker_id: "painter" } : { worker_name: "painter" };
@@ -88,9 +88,9 @@ describe("dispatches into a chain", () => {
   it("[D99] without company are as they were: no field is there in vain", async () => {
     const { worker, session } = await open("first");
 
-    house.engine.say(dispatchTo(session, task, 7));
+    fixture.engine.emitEffects(sampleDispatch(session, task, 7));
 
-    const { payload } = await worker.next("biz.exec.dispatch");
+    const { payload } = await worker.nextFrame("biz.exec.dispatch");
     const company = ["host_node_id", "middleware_chain", "chain_index", "resource_refs", "affinity"];
     expect(Object.keys(payload).filter((key) => company.includes(key))).toEqual([]);
   });
@@ -99,11 +99,11 @@ describe("dispatches into a chain", () => {
     const { session } = await open("first");
     const large = refs.map((ref) => ({ ...ref, metadata: { text: "x".repeat(600_000) } }));
 
-    house.engine.say(
-      dispatchTo(session, task, 7, { params: JSON.stringify({ text: "y".repeat(600_000) }), resourceRefs: large }),
+    fixture.engine.emitEffects(
+      sampleDispatch(session, task, 7, { params: JSON.stringify({ text: "y".repeat(600_000) }), resourceRefs: large }),
     );
 
-    expect(await house.engine.next("task.error")).toMatchObject({ task, fence: 7, code: "E.FRAME.TOO_LARGE" });
+    expect(await fixture.engine.nextCommand("task.error")).toMatchObject({ task, fence: 7, code: "E.FRAME.TOO_LARGE" });
   });
 });
 
@@ -112,9 +112,9 @@ describe("calls into a chain", () => {
     const { worker, session } = await open("v2");
     const more = { task_id: task, fence: 7, payload: { text: "x" }, hostCtx: { h: 1 }, middlewareCtx: { m: 2 } };
 
-    worker.work("biz.exec.next.request", { ...request, ...more }, { corr: task });
+    worker.sendWorkFrame("biz.exec.next.request", { ...request, ...more }, { corr: task });
 
-    expect(await house.engine.next("task.next")).toEqual({
+    expect(await fixture.engine.nextCommand("task.next")).toEqual({
       type: "task.next",
       tenant: "default",
       worker: "default/w-1",
@@ -127,20 +127,20 @@ describe("calls into a chain", () => {
       middlewareCtx: '{"m":2}',
       timeoutMs: 500,
     });
-    expect((await worker.next("control.ack")).payload).toMatchObject({ ack_seq: 0 });
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 0 });
   });
 
   for (const dialect of ["first", "v1"] as const)
     it(`[D101] of ${dialect} are known by their run and node among what the session was granted, and answered in its words`, async () => {
       const { worker, session } = await open(dialect);
-      house.engine.say(dispatchTo(session, task, 7, chain));
-      await worker.next(words[dialect].dispatch);
+      fixture.engine.emitEffects(sampleDispatch(session, task, 7, chain));
+      await worker.nextFrame(words[dialect].dispatch);
 
-      worker.work(words[dialect].request, request);
-      expect(await house.engine.next("task.next")).toMatchObject({ task, fence: 7, request: "next-3", payload: null });
-      house.engine.say(answerTo(session));
+      worker.sendWorkFrame(words[dialect].request, request);
+      expect(await fixture.engine.nextCommand("task.next")).toMatchObject({ task, fence: 7, request: "next-3", payload: null });
+      fixture.engine.emitEffects(answerTo(session));
 
-      const { payload, corr } = await worker.next(words[dialect].response);
+      const { payload, corr } = await worker.nextFrame(words[dialect].response);
       expect(corr).toBe("next-3");
       const names = { requestId: "next-3", runId: run, nodeId: "m-1", middlewareId: "m-1" };
       expect(payload).toEqual({ ...names, result: { echo: "hi" }, trace: { target: "h-1" } });
@@ -149,36 +149,36 @@ describe("calls into a chain", () => {
   it("[D101] of a node that runs several times at once are told apart by the task in corr", async () => {
     const { worker, session } = await open("first");
     const other = `${run}.4*1/9`;
-    house.engine.say(dispatchTo(session, task, 7, chain), dispatchTo(session, other, 8, chain));
-    await worker.next("biz.exec.dispatch");
+    fixture.engine.emitEffects(sampleDispatch(session, task, 7, chain), sampleDispatch(session, other, 8, chain));
+    await worker.nextFrame("biz.exec.dispatch");
 
-    worker.work("biz.exec.next.request", request, { corr: task });
+    worker.sendWorkFrame("biz.exec.next.request", request, { corr: task });
 
-    expect(await house.engine.next("task.next")).toMatchObject({ task, fence: 7 });
+    expect(await fixture.engine.nextCommand("task.next")).toMatchObject({ task, fence: 7 });
   });
 
   it("[D102] that belong to no attempt are answered next_no_chain at once, and acked", async () => {
     const { worker } = await open("v2");
 
-    worker.work("biz.exec.next.request", request);
+    worker.sendWorkFrame("biz.exec.next.request", request);
 
-    expect((await worker.next("biz.exec.next.response")).payload).toMatchObject({ error: { code: "next_no_chain" } });
-    expect((await worker.next("control.ack")).payload).toMatchObject({ ack_seq: 0 });
-    expect(house.engine.commands.filter((command) => command.type === "task.next")).toEqual([]);
+    expect((await worker.nextFrame("biz.exec.next.response")).payload).toMatchObject({ error: { code: "next_no_chain" } });
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 0 });
+    expect(fixture.engine.commands.filter((command) => command.type === "task.next")).toEqual([]);
   });
 
   it("[D102] that the engine will not hear are answered next_unavailable; those it could not store come again in a new session", async () => {
     const { worker } = await open("v1");
-    house.engine.answer("task.next", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "not yours any more" } }));
-    worker.work("middleware.next_request", request, { corr: task });
-    expect((await worker.next("middleware.next_response")).payload).toMatchObject({
+    fixture.engine.answerWith("task.next", () => ({ fault: { code: "E.SESSION.STALE_BINDING", message: "not yours any more" } }));
+    worker.sendWorkFrame("middleware.next_request", request, { corr: task });
+    expect((await worker.nextFrame("middleware.next_response")).payload).toMatchObject({
       error: { code: "next_unavailable", message: "not yours any more" },
     });
-    house.engine.answer("task.next", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
+    fixture.engine.answerWith("task.next", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
 
-    worker.work("middleware.next_request", { ...request, requestId: "next-4" }, { corr: task });
+    worker.sendWorkFrame("middleware.next_request", { ...request, requestId: "next-4" }, { corr: task });
 
-    expect((await worker.next("error")).payload).toMatchObject({ code: "E.STORE.BUSY" });
+    expect((await worker.nextFrame("error")).payload).toMatchObject({ code: "E.STORE.BUSY" });
     await worker.closed;
     expect(worker.frames.filter(({ type }) => type === "middleware.next_response")).toHaveLength(1);
   });
@@ -186,25 +186,27 @@ describe("calls into a chain", () => {
   it("[D103] are answered with an error where the result is larger than a frame of the dialect", async () => {
     const { worker, session } = await open("first");
 
-    house.engine.say(answerTo(session, { result: JSON.stringify({ text: "é".repeat(600_000) }) }));
-    house.engine.say(answerTo(session, { request: "next-4", result: null, error: { code: "next_failed", message: "it threw" } }));
+    fixture.engine.emitEffects(answerTo(session, { result: JSON.stringify({ text: "é".repeat(600_000) }) }));
+    fixture.engine.emitEffects(
+      answerTo(session, { request: "next-4", result: null, error: { code: "next_failed", message: "it threw" } }),
+    );
 
-    expect((await worker.next("biz.exec.next.response")).payload).toMatchObject({ error: { code: "E.FRAME.TOO_LARGE" } });
-    const second = (await worker.next("biz.exec.next.response")).payload;
+    expect((await worker.nextFrame("biz.exec.next.response")).payload).toMatchObject({ error: { code: "E.FRAME.TOO_LARGE" } });
+    const second = (await worker.nextFrame("biz.exec.next.response")).payload;
     expect(second).toMatchObject({ requestId: "next-4", error: { code: "next_failed", message: "it threw" } });
     expect(second).not.toHaveProperty("result");
   });
 
   it("[D101] remember only middlewares, and none that has ended", () => {
-    const held = new HeldNodes();
-    held.granted({ ...dispatchTo("s", "r.1", 3).dispatch, ...chain });
-    held.granted({ ...dispatchTo("s", "r.2", 4).dispatch, node: "h-1" });
+    const held = new ChainAttempts();
+    held.add({ ...sampleDispatch("s", "r.1", 3).dispatch, ...chain });
+    held.add({ ...sampleDispatch("s", "r.2", 4).dispatch, node: "h-1" });
 
     expect(held.find("r", ["m-1"], null)).toEqual({ task: "r.1", fence: 3 });
     expect(held.find("r", ["h-1"], null)).toBeNull();
-    held.granted({ ...dispatchTo("s", "r.1", 5).dispatch, ...chain });
+    held.add({ ...sampleDispatch("s", "r.1", 5).dispatch, ...chain });
     expect(held.find("r", ["m-1"], null)).toEqual({ task: "r.1", fence: 5 });
-    held.ended("r.1");
+    held.remove("r.1");
     expect(held.find("r", ["m-1"], null)).toBeNull();
   });
 });
@@ -217,9 +219,9 @@ describe("what results and feedback bring along", () => {
     const { worker } = await open("v2");
     const artifacts = [{ ...artifact, worker_name: "somebody else", metadata: { text: "x".repeat(5_000) } }];
 
-    worker.work("biz.exec.result", { ...result, fence: 7, artifacts, metadata: { tokens: 3 } });
+    worker.sendWorkFrame("biz.exec.result", { ...result, fence: 7, artifacts, metadata: { tokens: 3 } });
 
-    const command = await house.engine.next("task.result");
+    const command = await fixture.engine.nextCommand("task.result");
     expect(command.artifacts).toEqual([{ resource: "file-1", type: "file", sizeBytes: 9, expiresAt: 2_000 }]);
     expect(command.metadata).toBe('{"tokens":3}');
   });
@@ -227,9 +229,13 @@ describe("what results and feedback bring along", () => {
   it("[D104] v1's artifacts are read alike, and metadata that is too large is marked as cut", async () => {
     const { worker } = await open("v1");
 
-    worker.work("result", { ...result, artifacts: [{ ...artifact, worker_id: "w" }], metadata: { text: "x".repeat(70_000) } });
+    worker.sendWorkFrame("result", {
+      ...result,
+      artifacts: [{ ...artifact, worker_id: "w" }],
+      metadata: { text: "x".repeat(70_000) },
+    });
 
-    const command = await house.engine.next("task.result");
+    const command = await fixture.engine.nextCommand("task.result");
     expect(command.artifacts).toMatchObject([{ resource: "file-1" }]);
     expect(command.metadata).toBe('{"truncated":true}');
   });
@@ -239,7 +245,7 @@ describe("what results and feedback bring along", () => {
     const said = { run_id: run, task_id: task, fence: 7 };
     const base = { channel: "stdout", mime_type: "image/png" };
 
-    worker.work("biz.exec.feedback", {
+    worker.sendWorkFrame("biz.exec.feedback", {
       ...said,
       chunks: [
         { ...base, index: 0, data_base64: "aGk=" },
@@ -247,18 +253,18 @@ describe("what results and feedback bring along", () => {
         { ...base, index: 2, data_base64: "%%%" },
       ],
     });
-    expect((await house.engine.next("task.feedback")).data["chunks"]).toEqual([
+    expect((await fixture.engine.nextCommand("task.feedback")).data["chunks"]).toEqual([
       { ...base, index: 0, data_base64: "aGk=" },
       { ...base, index: 1, text: "hi" },
     ]);
-    worker.work("biz.exec.feedback", {
+    worker.sendWorkFrame("biz.exec.feedback", {
       ...said,
       metrics: { loss: 0.5 },
       metadata: { results: { a: 1 } },
       chunks: [{ ...base, index: 3, data_base64: "A".repeat(80_000) }],
     });
 
-    const { data } = await house.engine.next("task.feedback");
+    const { data } = await fixture.engine.nextCommand("task.feedback");
     expect(data).toEqual({ metrics: { loss: 0.5 }, metadata: { results: { a: 1 } }, truncated: true });
   });
 });
@@ -270,43 +276,43 @@ describe("commands about packages", () => {
       const { worker, session } = await open(dialect);
       const to = { session, worker: "default/w-1", tenant: "default" };
 
-      house.engine.say({ type: "order", ...to, id: "c-1", order });
-      house.engine.say({ type: "order", ...to, id: "c-2", order: { type: "pkg.uninstall", name: "p", version: null } });
+      fixture.engine.emitEffects({ type: "order", ...to, id: "c-1", order });
+      fixture.engine.emitEffects({ type: "order", ...to, id: "c-2", order: { type: "pkg.uninstall", name: "p", version: null } });
 
       const { type: _, ...said } = order;
       const own = (id: string) => (dialect === "v2" ? { command_id: id } : {});
-      const install = await worker.next(dialect === "v2" ? "biz.pkg.install" : "pkg.install");
+      const install = await worker.nextFrame(dialect === "v2" ? "biz.pkg.install" : "pkg.install");
       expect(install).toMatchObject({ id: "c-1", corr: "c-1" });
       expect(install.payload).toEqual({ ...said, ...own("c-1") });
-      const uninstall = await worker.next(dialect === "v2" ? "biz.pkg.uninstall" : "pkg.uninstall");
+      const uninstall = await worker.nextFrame(dialect === "v2" ? "biz.pkg.uninstall" : "pkg.uninstall");
       expect(uninstall.payload).toEqual({ name: "p", ...own("c-2") });
       worker.socket.terminate();
-      await house.engine.next("worker.leave");
+      await fixture.engine.nextCommand("worker.leave");
     }
   });
 
   it("[D107] what a worker says of a package is told to the engine, and so is that it refuses a command", async () => {
     const { worker, session } = await open("v2");
-    worker.work("biz.pkg.event", {
+    worker.sendWorkFrame("biz.pkg.event", {
       name: "p",
       version: "1.0.0",
       status: "removed",
       command_id: "c-9",
       details: { why: "asked" },
     });
-    expect(await house.engine.next("worker.package")).toMatchObject({
+    expect(await fixture.engine.nextCommand("worker.package")).toMatchObject({
       name: "p",
       version: "1.0.0",
       status: "removed",
       details: { why: "asked", command: "c-9" },
     });
     const order = { type: "pkg.install", name: "p", version: "2.0.0" } as const;
-    house.engine.say({ type: "order", session, worker: "default/w-1", tenant: "default", id: "c-1", order });
-    await worker.next("biz.pkg.install");
+    fixture.engine.emitEffects({ type: "order", session, worker: "default/w-1", tenant: "default", id: "c-1", order });
+    await worker.nextFrame("biz.pkg.install");
 
-    worker.say("control.ack", { ok: false, for: "c-1", info: "not handled here", ack_seq: 0 }, { ack: { for: "c-1" } });
+    worker.sendFrame("control.ack", { ok: false, for: "c-1", info: "not handled here", ack_seq: 0 }, { ack: { for: "c-1" } });
 
-    expect(await house.engine.next("worker.package")).toMatchObject({
+    expect(await fixture.engine.nextCommand("worker.package")).toMatchObject({
       version: "2.0.0",
       status: "failed",
       details: { command: "c-1", reason: "not handled here" },
@@ -315,18 +321,18 @@ describe("commands about packages", () => {
 
   it("[D108] manifests that a worker brings are shown to whoever keeps them", async () => {
     const shown: string[] = [];
-    await house.stop();
-    house = await openHouse({
-      noteManifests: (tenant, all) => void shown.push(...all.map(({ name, version }) => `${tenant} ${name} ${version}`)),
+    await fixture.stop();
+    fixture = await openDoorsFixture({
+      recordManifests: (tenant, all) => void shown.push(...all.map(({ name, version }) => `${tenant} ${name} ${version}`)),
     });
     const { worker } = await open("first");
     const manifests = [{ name: "p", version: "1.0.0", manifest: { name: "p" } }];
 
-    worker.say("control.register", olderRegister({ manifests }), asks);
-    await house.engine.next("worker.describe");
+    worker.sendFrame("control.register", olderRegisterPayload({ manifests }), ackRequested);
+    await fixture.engine.nextCommand("worker.describe");
     const { worker: ours } = await open("v2");
-    ours.work("biz.pkg.catalog", { packages: [{ name: "q", version: "2.0.0", status: "installed", manifest: {} }] });
-    await house.engine.next("worker.describe");
+    ours.sendWorkFrame("biz.pkg.catalog", { packages: [{ name: "q", version: "2.0.0", status: "installed", manifest: {} }] });
+    await fixture.engine.nextCommand("worker.describe");
 
     expect(shown).toEqual(["default p 1.0.0", "default q 2.0.0"]);
   });

@@ -15,32 +15,32 @@ import {
   limits as wireLimits,
 } from "@astraflow/protocol";
 import { dialectRules } from "@astraflow/session";
-import type { ShownCertificate } from "../gate.ts";
-import { type Receiver, receiverOf } from "./frame-log.ts";
-import { type Bound, greet, isBound } from "./greeting.ts";
-import { Introduction } from "./introduction.ts";
-import { ticketOf } from "./notes.ts";
-import { movePhase, type Phase } from "./phase.ts";
-import { findSession } from "./resumption.ts";
+import type { PeerCertificate } from "../gate.ts";
+import { type FramePeer, peerWithoutSession } from "./frame-log.ts";
+import { authenticateHandshake, type HandshakeIdentity, isSentBy } from "./greeting.ts";
+import { Registration } from "./introduction.ts";
+import { controlFrameTag } from "./notes.ts";
+import { type ConnectionPhase, transitionConnection } from "./phase.ts";
+import { findResumableSession } from "./resumption.ts";
 import { Session } from "./session.ts";
-import { frameFields, type Line, type Surroundings, windowsOf } from "./surroundings.ts";
-import { Writer } from "./texts.ts";
-import { traceFor } from "./wire-tap.ts";
-import { readAs } from "./words.ts";
+import { frameLogFields, type SessionContext, type SessionTransport, windowSizesFor } from "./surroundings.ts";
+import { SchedulerFrameWriter } from "./texts.ts";
+import { createFrameTracer } from "./wire-tap.ts";
+import { readFramePayload } from "./words.ts";
 
 /** What a connection asks of its socket. */
-export interface Wire {
-  readonly certificate: ShownCertificate | null;
+export interface ConnectionTransport {
+  readonly certificate: PeerCertificate | null;
   send(text: string): void;
   close(code: number, reason: string): void;
   terminate(): void;
   /** The peer has shown who it is. False: there are too many of its tenant already. */
-  trust(tenant: string): boolean;
+  markAuthenticated(tenant: string): boolean;
   /** Runs it when it is this peer's turn among all that come at once; false when the turn was not needed any more. */
-  pace(tenant: string, run: () => boolean): void;
+  scheduleJoin(tenant: string, run: () => boolean): void;
 }
 
-interface Waiting {
+interface BufferedFrame {
   readonly data: Buffer;
   readonly isBinary: boolean;
 }
@@ -48,128 +48,128 @@ interface Waiting {
 /** Close code of the sockets whose session was reset; the older workers expect exactly this one. */
 const resetCloseCode = 1011;
 /** Try again later. Not a reset: of that the older workers die at their first handshake, while a socket that is lost is dialled again. */
-const crowdedCloseCode = 1013;
+const overCapacityCloseCode = 1013;
 /** What a frame that waits weighs besides its bytes. */
-const waitingOverheadBytes = 512;
+const bufferedOverheadBytes = 512;
 
-export class Connection implements Line {
-  phase: Phase = "new";
+export class SessionConnection implements SessionTransport {
+  phase: ConnectionPhase = "new";
   session: Session | null = null;
   /** It waits for its turn. */
-  isPaced = false;
-  private readonly around: Surroundings;
-  private readonly wire: Wire;
-  private bound: Bound | null = null;
-  private writer: Writer;
+  isWaitingToJoin = false;
+  private readonly context: SessionContext;
+  private readonly transport: ConnectionTransport;
+  private identity: HandshakeIdentity | null = null;
+  private writer: SchedulerFrameWriter;
   private deadline: number;
-  private waiting: Waiting[] = [];
-  private waitingBytes = 0;
+  private buffered: BufferedFrame[] = [];
+  private bufferedBytes = 0;
 
-  constructor(around: Surroundings, wire: Wire) {
-    this.around = around;
-    this.wire = wire;
-    this.writer = new Writer("v2", "unknown", around.stamp);
-    this.deadline = this.in(around.limits.strangerMs);
+  constructor(context: SessionContext, transport: ConnectionTransport) {
+    this.context = context;
+    this.transport = transport;
+    this.writer = new SchedulerFrameWriter("v2", "unknown", context.timestamp);
+    this.deadline = this.deadlineIn(context.limits.handshakeTimeoutMs);
   }
 
   /** Bytes that were read and not answered: above a limit the socket is not read. */
-  get pressure(): number {
-    return this.waitingBytes + (this.session?.notes.bytes ?? 0);
+  get unansweredBytes(): number {
+    return this.bufferedBytes + (this.session?.unanswered.bytes ?? 0);
   }
 
   // ---- frames
 
-  hear(data: Buffer, isBinary: boolean): void {
+  handleMessage(data: Buffer, isBinary: boolean): void {
     if (this.phase === "closed") return;
-    if (this.isPaced || this.phase === "resuming") {
-      this.waiting.push({ data, isBinary });
-      this.waitingBytes += data.length + waitingOverheadBytes;
+    if (this.isWaitingToJoin || this.phase === "resuming") {
+      this.buffered.push({ data, isBinary });
+      this.bufferedBytes += data.length + bufferedOverheadBytes;
       return;
     }
-    const envelope = this.read(data, isBinary);
+    const envelope = this.parseFrame(data, isBinary);
     if (envelope instanceof Fault) this.fail(envelope);
-    else this.receive(envelope, data.length);
+    else this.handleFrame(envelope, data.length);
   }
 
-  private read(data: Buffer, isBinary: boolean): Envelope | Fault {
+  private parseFrame(data: Buffer, isBinary: boolean): Envelope | Fault {
     if (isBinary) return fault("E.FRAME.INVALID", "frames are text, not binary");
     const { json } = wireLimits;
     // The socket library has checked that text is UTF-8.
-    const value = readJson(data.toString("utf8"), this.bound === null ? json.unauthenticated : json.frame);
-    return value instanceof Fault ? value : readEnvelope(value, this.bound?.dialect ?? "any");
+    const value = readJson(data.toString("utf8"), this.identity === null ? json.unauthenticated : json.frame);
+    return value instanceof Fault ? value : readEnvelope(value, this.identity?.dialect ?? "any");
   }
 
-  private receive(envelope: Envelope, bytes: number): void {
+  private handleFrame(envelope: Envelope, bytes: number): void {
     // From then on its session writes down what it hears.
-    if (this.session === null) this.around.frameLog?.heard(envelope, null);
-    if (this.bound === null)
-      return envelope.type === "control.resume" ? this.resume(envelope, bytes) : this.greet(envelope, bytes);
-    if (!isBound(this.bound, envelope)) {
-      this.audit("session.mismatch", { code: "E.SESSION.TENANT_MISMATCH", ...frameFields(envelope) });
+    if (this.session === null) this.context.frameLog?.logReceived(envelope, null);
+    if (this.identity === null)
+      return envelope.type === "control.resume" ? this.handleResume(envelope, bytes) : this.handleHandshake(envelope, bytes);
+    if (!isSentBy(this.identity, envelope)) {
+      this.audit("session.mismatch", { code: "E.SESSION.TENANT_MISMATCH", ...frameLogFields(envelope) });
       return this.fail(fault("E.SESSION.TENANT_MISMATCH", "tenant and sender must stay those of the handshake"), envelope);
     }
-    if (this.session !== null) this.session.inbound.receive(envelope, bytes);
+    if (this.session !== null) this.session.inbound.handleFrame(envelope, bytes);
     else {
-      this.show(this.bound, envelope, bytes);
-      this.hearGreeted(this.bound, envelope, bytes);
+      this.traceFrame(this.identity, envelope, bytes);
+      this.handleBeforeSession(this.identity, envelope, bytes);
     }
   }
 
   /** To whoever looks on, once it is known from whom it is. */
-  private show(bound: Bound, envelope: Envelope, bytes: number): void {
-    this.around.wireTap?.heard(envelope, bytes, receiverOf(bound, bound.label.name));
+  private traceFrame(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
+    this.context.frameTap?.publishReceived(envelope, bytes, peerWithoutSession(identity, identity.displayInfo.name));
   }
 
   /** Heard now what came too early, in order. */
-  private release(): void {
-    const waiting = this.waiting;
-    this.waiting = [];
-    this.waitingBytes = 0;
-    for (const { data, isBinary } of waiting) this.hear(data, isBinary);
+  private replayBuffered(): void {
+    const buffered = this.buffered;
+    this.buffered = [];
+    this.bufferedBytes = 0;
+    for (const { data, isBinary } of buffered) this.handleMessage(data, isBinary);
   }
 
   // ---- from stranger to session
 
-  private greet(first: Envelope, bytes: number): void {
-    const bound = greet(first, this.wire.certificate, this.around);
-    if (bound instanceof Fault) return this.turnAway(first, bound);
-    this.bound = bound;
-    this.speakTo(receiverOf(bound, bound.label.name));
-    this.show(bound, first, bytes);
-    this.move("greeted");
+  private handleHandshake(first: Envelope, bytes: number): void {
+    const identity = authenticateHandshake(first, this.transport.certificate, this.context);
+    if (identity instanceof Fault) return this.rejectFirstFrame(first, identity);
+    this.identity = identity;
+    this.openWriter(peerWithoutSession(identity, identity.displayInfo.name));
+    this.traceFrame(identity, first, bytes);
+    this.setPhase("greeted");
     this.deadline = Number.POSITIVE_INFINITY;
-    if (!this.wire.trust(bound.tenant)) return this.sendBack(bound.tenant);
-    this.around.book.startOver(bound.worker);
-    this.isPaced = true;
-    this.wire.pace(bound.tenant, () => this.admit(bound));
+    if (!this.transport.markAuthenticated(identity.tenant)) return this.rejectOverCapacity(identity.tenant);
+    this.context.registry.endDetachedOf(identity.worker);
+    this.isWaitingToJoin = true;
+    this.transport.scheduleJoin(identity.tenant, () => this.acceptHandshake(identity));
   }
 
   /** Its turn has come: only now it hears that it was understood, and goes on. */
-  private admit(bound: Bound): boolean {
+  private acceptHandshake(identity: HandshakeIdentity): boolean {
     if (this.phase === "closed") return false;
-    this.isPaced = false;
-    this.deadline = this.in(this.around.limits.registerMs);
-    this.ackGreeting(bound);
-    this.release();
+    this.isWaitingToJoin = false;
+    this.deadline = this.deadlineIn(this.context.limits.registerTimeoutMs);
+    this.ackHandshake(identity);
+    this.replayBuffered();
     return true;
   }
 
-  private ackGreeting(bound: Bound): void {
-    const rules = dialectRules[bound.dialect];
-    const { recv } = windowsOf(this.around, bound.tenant, false);
+  private ackHandshake(identity: HandshakeIdentity): void {
+    const rules = dialectRules[identity.dialect];
+    const { recv } = windowSizesFor(this.context, identity.tenant, false);
     const window = { ack_seq: rules.firstNumber - 1, ack_bitmap: 0, recv_window: Math.min(recv, rules.framesMax) };
-    const ack: AckPayload = { ok: true, for: bound.greeting, ...(rules.isNumbered && window) };
-    this.wire.send(this.writer.ack(ack));
+    const ack: AckPayload = { ok: true, for: identity.handshakeFrameId, ...(rules.isNumbered && window) };
+    this.transport.send(this.writer.encodeAck(ack));
   }
 
-  private hearGreeted(bound: Bound, envelope: Envelope, bytes: number): void {
-    const type = toFrameType(bound.dialect, envelope.type) ?? envelope.type;
-    if (type === "control.register") return this.hearRegister(bound, envelope, bytes);
+  private handleBeforeSession(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
+    const type = toFrameType(identity.dialect, envelope.type) ?? envelope.type;
+    if (type === "control.register") return this.handleRegister(identity, envelope, bytes);
     // Repeated by those who heard no ack in time.
-    if (type === "control.handshake" && envelope.id === bound.greeting) return this.ackGreeting(bound);
+    if (type === "control.handshake" && envelope.id === identity.handshakeFrameId) return this.ackHandshake(identity);
     // The older ones repeat that of an earlier socket too, when they dialled anew at once, and would die of a reset.
-    if (type === "control.handshake" && bound.dialect !== "v2")
-      return this.wire.send(this.writer.ack({ ok: true, for: envelope.id }));
+    if (type === "control.handshake" && identity.dialect !== "v2")
+      return this.transport.send(this.writer.encodeAck({ ok: true, for: envelope.id }));
     if (type === "control.handshake" || type === "control.resume")
       return this.fail(fault("E.FRAME.INVALID", `${envelope.type} is only possible as the first frame`), envelope);
     if (!type.startsWith("control."))
@@ -178,101 +178,101 @@ export class Connection implements Line {
     if (envelope.ack?.request !== true || type === "control.ack") return;
     const isKnown = type === "control.heartbeat";
     const info = `E.CMD.UNKNOWN: nobody here takes frames of type ${envelope.type.slice(0, 100)}`;
-    this.wire.send(this.writer.ack({ ok: isKnown, for: envelope.id, ...(!isKnown && { info }) }));
+    this.transport.send(this.writer.encodeAck({ ok: isKnown, for: envelope.id, ...(!isKnown && { info }) }));
   }
 
-  private hearRegister(bound: Bound, envelope: Envelope, bytes: number): void {
-    const register = readAs(bound, "control.register", envelope);
+  private handleRegister(identity: HandshakeIdentity, envelope: Envelope, bytes: number): void {
+    const register = readFramePayload(identity, "control.register", envelope);
     if (register instanceof Fault) return this.fail(register, envelope);
-    const introduction = new Introduction(register, null);
-    const session = new Session(this.around, bound, introduction, this.writer, this);
+    const registration = new Registration(register, null);
+    const session = new Session(this.context, identity, registration, this.writer, this);
     this.session = session;
-    session.inbound.registered(envelope);
-    session.showManifests(register.manifests ?? []);
-    session.showPackages(register.packages ?? []);
-    const ticket = ticketOf(envelope, bytes);
-    if (introduction.isComplete(bound)) {
-      session.entrance.answerFor(ticket);
-      return this.described();
+    session.inbound.rememberRegister(envelope);
+    session.recordManifests(register.manifests ?? []);
+    session.prefetchRequirements(register.packages ?? []);
+    const tag = controlFrameTag(envelope, bytes);
+    if (registration.isComplete(identity)) {
+      session.handshake.settleAfterJoin(tag);
+      return this.startJoin();
     }
     // Acknowledged as received, or the rest would not come; that it counts is said by accept, after the join is stored.
-    session.stream.settle(ticket);
-    this.move("describing");
-    this.deadline = this.in(this.around.limits.inventoryMs);
+    session.stream.settle(tag);
+    this.setPhase("describing");
+    this.deadline = this.deadlineIn(this.context.limits.inventoryTimeoutMs);
   }
 
   /** Refused at once where it must be; else it waits for its turn as a handshake does: a crowd that was cut off comes back all at once. */
-  private resume(first: Envelope, bytes: number): void {
+  private handleResume(first: Envelope, bytes: number): void {
     const resume = readPayload("v2", "control.resume", first.payload);
-    if (resume instanceof Fault) return this.turnAway(first, resume);
-    const session = findSession(first, resume, this.wire.certificate, this.around);
-    if (session instanceof Fault) return this.turnAway(first, session);
-    this.around.wireTap?.heard(first, bytes, session.receiver);
+    if (resume instanceof Fault) return this.rejectFirstFrame(first, resume);
+    const session = findResumableSession(first, resume, this.transport.certificate, this.context);
+    if (session instanceof Fault) return this.rejectFirstFrame(first, session);
+    this.context.frameTap?.publishReceived(first, bytes, session.framePeer);
     this.deadline = Number.POSITIVE_INFINITY;
-    if (!this.wire.trust(session.bound.tenant)) return this.sendBack(session.bound.tenant);
-    this.isPaced = true;
-    this.wire.pace(session.bound.tenant, () => this.takeUp(first, resume));
+    if (!this.transport.markAuthenticated(session.identity.tenant)) return this.rejectOverCapacity(session.identity.tenant);
+    this.isWaitingToJoin = true;
+    this.transport.scheduleJoin(session.identity.tenant, () => this.resumeSession(first, resume));
   }
 
   /** Looked for again: while it waited the session may have ended, or gone on over another socket under a newer token. */
-  private takeUp(first: Envelope, resume: ResumePayload): boolean {
+  private resumeSession(first: Envelope, resume: ResumePayload): boolean {
     if (this.phase === "closed") return false;
-    this.isPaced = false;
-    const session = findSession(first, resume, this.wire.certificate, this.around);
-    if (session instanceof Fault) this.turnAway(first, session);
-    else this.rebind(session, { id: first.id, lastSeen: resume.last_seen_seq ?? null });
+    this.isWaitingToJoin = false;
+    const session = findResumableSession(first, resume, this.transport.certificate, this.context);
+    if (session instanceof Fault) this.rejectFirstFrame(first, session);
+    else this.attachSession(session, { id: first.id, lastSeen: resume.last_seen_seq ?? null });
     return true;
   }
 
-  private rebind(session: Session, resume: Parameters<Session["rebind"]>[1]): void {
-    this.bound = session.bound;
+  private attachSession(session: Session, resume: Parameters<Session["attachConnection"]>[1]): void {
+    this.identity = session.identity;
     this.session = session;
     this.writer = session.writer;
-    this.move("resuming");
-    session.rebind(this, resume);
+    this.setPhase("resuming");
+    session.attachConnection(this, resume);
   }
 
   /** No fault of its own: there are too many of its tenant. The others are not to suffer from that. */
-  private sendBack(tenant: string): void {
-    this.around.meter.reset(tenant, "E.OVERLOADED");
-    this.close("too many connections of this tenant; come back later", crowdedCloseCode);
+  private rejectOverCapacity(tenant: string): void {
+    this.context.metrics.reset(tenant, "E.OVERLOADED");
+    this.close("too many connections of this tenant; come back later", overCapacityCloseCode);
   }
 
   /** Refused at its first frame. */
-  private turnAway(first: Envelope, why: Fault): void {
+  private rejectFirstFrame(first: Envelope, why: Fault): void {
     const { tenant, sender } = first;
     const dialect = first.type === "handshake" ? "v1" : "v2";
-    this.speakTo(receiverOf({ dialect, tenant, instance: sender.id }, null));
-    this.audit("session.refused", { code: why.code, tenant, sender: { id: sender.id }, ...frameFields(first) });
+    this.openWriter(peerWithoutSession({ dialect, tenant, instance: sender.id }, null));
+    this.audit("session.refused", { code: why.code, tenant, sender: { id: sender.id }, ...frameLogFields(first) });
     this.fail(why, first);
   }
 
-  private speakTo(to: Receiver): void {
-    this.writer = new Writer(to.dialect, to.tenant, this.around.stamp);
-    this.writer.trace = traceFor(this.around, to);
+  private openWriter(to: FramePeer): void {
+    this.writer = new SchedulerFrameWriter(to.dialect, to.tenant, this.context.timestamp);
+    this.writer.tracer = createFrameTracer(this.context, to);
   }
 
   // ---- what the session asks of its line
 
   send(text: string): void {
-    this.wire.send(text);
+    this.transport.send(text);
   }
 
-  described(): void {
-    const why = this.bound === null ? null : (this.session?.introduction.objection(this.bound) ?? null);
+  startJoin(): void {
+    const why = this.identity === null ? null : (this.session?.registration.sizeFault(this.identity) ?? null);
     if (why !== null) return this.fail(why);
-    this.move("joining");
+    this.setPhase("joining");
     this.deadline = Number.POSITIVE_INFINITY;
-    this.session?.join();
+    this.session?.startJoin();
   }
 
-  opened(): void {
-    this.move("live");
-    this.release();
+  markLive(): void {
+    this.setPhase("live");
+    this.replayBuffered();
   }
 
-  refuse(text: string, reason: string): void {
-    this.wire.send(text);
+  sendAndClose(text: string, reason: string): void {
+    this.transport.send(text);
     this.close(reason);
   }
 
@@ -281,65 +281,65 @@ export class Connection implements Line {
   }
 
   terminate(): void {
-    this.wire.terminate();
+    this.transport.terminate();
   }
 
   // ---- time and the end
 
-  tick(now: number): void {
+  checkDeadline(now: number): void {
     if (this.phase === "closed" || now < this.deadline) return;
-    if (this.phase === "describing") return this.described();
+    if (this.phase === "describing") return this.startJoin();
     this.fail(fault("E.TIMEOUT", this.phase === "new" ? "no handshake in time" : "no register in time"));
   }
 
   /** No frame at all has come for so long. */
   isIdle(silentMs: number): boolean {
-    return this.phase === "live" && silentMs > (this.session?.idleMs ?? Number.POSITIVE_INFINITY);
+    return this.phase === "live" && silentMs > (this.session?.idleTimeoutMs ?? Number.POSITIVE_INFINITY);
   }
 
   /** Says why and ends, with the session if there is one. */
   fail(why: Fault, about?: Envelope): void {
     if (this.phase === "closed") return;
     if (this.session !== null) return this.session.reset(why, about);
-    const names = this.bound === null ? {} : { tenant: this.bound.tenant, sender: { id: this.bound.instance } };
-    this.around.meter.reset(this.bound?.tenant ?? "unknown", why.code);
-    this.around.outside.log({ level: "warn", event: "session.reset", ...names, code: why.code, reason: why.message });
-    this.refuse(this.writer.refusal(faultCodes[why.code].frame, why.message, { corr: about?.id }), why.message);
+    const names = this.identity === null ? {} : { tenant: this.identity.tenant, sender: { id: this.identity.instance } };
+    this.context.metrics.reset(this.identity?.tenant ?? "unknown", why.code);
+    this.context.environment.log({ level: "warn", event: "session.reset", ...names, code: why.code, reason: why.message });
+    this.sendAndClose(this.writer.encodeRefusal(faultCodes[why.code].frame, why.message, { corr: about?.id }), why.message);
   }
 
   /** The credentials of the house changed. */
-  reconsider(): void {
-    if (this.bound === null || this.phase === "closed") return;
-    if (this.session !== null) this.session.reconsider();
-    else if (!this.around.gate.isGood(this.bound.admitted))
+  recheckCredentials(): void {
+    if (this.identity === null || this.phase === "closed") return;
+    if (this.session !== null) this.session.recheckCredentials();
+    else if (!this.context.authenticator.isStillValid(this.identity.authenticated))
       this.fail(fault("E.AUTH.INVALID_TOKEN", "the credential of this worker is no longer good"));
   }
 
   /** The socket is gone. */
-  ended(reason: string): void {
+  handleDisconnect(reason: string): void {
     this.phase = "closed";
-    this.waiting = [];
-    this.waitingBytes = 0;
-    this.session?.lost(this, reason);
+    this.buffered = [];
+    this.bufferedBytes = 0;
+    this.session?.handleDisconnect(this, reason);
   }
 
   private close(reason: string, code = resetCloseCode): void {
-    this.move("closed");
-    this.waiting = [];
-    this.waitingBytes = 0;
-    this.wire.close(code, reason);
+    this.setPhase("closed");
+    this.buffered = [];
+    this.bufferedBytes = 0;
+    this.transport.close(code, reason);
   }
 
-  private in(ms: number): number {
-    return this.around.outside.clock.ticks() + ms;
+  private deadlineIn(ms: number): number {
+    return this.context.environment.clock.monotonic() + ms;
   }
 
-  private move(to: Phase): void {
-    this.phase = movePhase(this.phase, to);
+  private setPhase(to: ConnectionPhase): void {
+    this.phase = transitionConnection(this.phase, to);
   }
 
   private audit(event: string, fields: Readonly<Record<string, unknown>>): void {
-    const names = this.bound === null ? {} : { tenant: this.bound.tenant, sender: { id: this.bound.instance } };
-    this.around.outside.log({ level: "warn", event, audit: true, ...names, ...fields });
+    const names = this.identity === null ? {} : { tenant: this.identity.tenant, sender: { id: this.identity.instance } };
+    this.context.environment.log({ level: "warn", event, audit: true, ...names, ...fields });
   }
 }

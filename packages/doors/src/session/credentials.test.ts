@@ -1,91 +1,95 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { ShownCertificate } from "../gate.ts";
-import { createMetrics } from "../metrics.ts";
+import type { PeerCertificate } from "../gate.ts";
+import { createMetricsRegistry } from "../metrics.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
-import { createFakeGate } from "../testing/fake-gate.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
-import { handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
-import { type House, openHouse, tokens } from "../testing/house.ts";
-import { PlainSocket, say, turn } from "../testing/plain-socket.ts";
-import { createSessionHall } from "./hall.ts";
+import { createFakeAuthenticator } from "../testing/fake-gate.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
+import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture, sampleTokens } from "../testing/house.ts";
+import { encodeFrame, nextLoopTurn, RecordingSocket } from "../testing/plain-socket.ts";
+import { createSessionServer } from "./hall.ts";
 import { sessionLimits } from "./limits.ts";
 
-const asks = { ack: { request: true } };
+const ackRequested = { ack: { request: true } };
 
 describe("credentials that end", () => {
-  let house: House;
-  afterEach(() => house.stop());
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
 
   it("[D30] revoked: every session under them hears a reset before its socket closes, at once, and cannot be resumed", async () => {
-    house = await openHouse();
-    const { engine } = house;
-    const live = await house.worker({ instance: "w-1" });
-    const gone = await house.worker({ instance: "w-2" });
-    await engine.next("worker.join");
-    const { session } = await engine.next("worker.join");
+    fixture = await openDoorsFixture();
+    const { engine } = fixture;
+    const live = await fixture.openSession({ instance: "w-1" });
+    const gone = await fixture.openSession({ instance: "w-2" });
+    await engine.nextCommand("worker.join");
+    const { session } = await engine.nextCommand("worker.join");
     gone.socket.terminate();
-    await engine.next("worker.leave");
-    const greeted = await house.dial({ instance: "w-3" });
-    greeted.say("control.handshake", handshake({ worker: { ...handshake().worker, worker_instance_id: "w-3" } }), asks);
-    await greeted.next("control.ack");
-    const older = await house.dial({ instance: "w-4", dialect: "v1" });
-    older.say("handshake", handshakeV1({ worker: { id: "w-4", version: "1", hostname: "box" } }), asks);
-    older.say("register", olderRegister(), asks);
-    await older.next("ack");
-    await older.next("ack");
+    await engine.nextCommand("worker.leave");
+    const greeted = await fixture.connectWorker({ instance: "w-3" });
+    greeted.sendFrame(
+      "control.handshake",
+      handshakePayload({ worker: { ...handshakePayload().worker, worker_instance_id: "w-3" } }),
+      ackRequested,
+    );
+    await greeted.nextFrame("control.ack");
+    const older = await fixture.connectWorker({ instance: "w-4", dialect: "v1" });
+    older.sendFrame("handshake", handshakePayloadV1({ worker: { id: "w-4", version: "1", hostname: "box" } }), ackRequested);
+    older.sendFrame("register", olderRegisterPayload(), ackRequested);
+    await older.nextFrame("ack");
+    await older.nextFrame("ack");
 
-    house.gate.revoke("ann");
+    fixture.authenticator.revoke("ann");
 
     for (const worker of [live, greeted]) {
-      expect((await worker.next("control.reset")).payload).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
+      expect((await worker.nextFrame("control.reset")).payload).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
       expect((await worker.closed).code).toBe(1011);
     }
-    expect((await older.next("error")).payload).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
-    const back = await house.dial({ instance: "w-2" });
-    back.say("control.resume", { session_id: session, session_token: "session-token-1" }, asks);
-    expect((await back.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
+    expect((await older.nextFrame("error")).payload).toMatchObject({ code: "E.AUTH.INVALID_TOKEN" });
+    const back = await fixture.connectWorker({ instance: "w-2" });
+    back.sendFrame("control.resume", { session_id: session, session_token: "session-token-1" }, ackRequested);
+    expect((await back.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.UNKNOWN" });
   });
 
   it("[D30] leave those alone who came with others", async () => {
-    house = await openHouse();
-    const other = await house.dial({ tenant: "other", instance: "w-1" });
-    other.say("control.handshake", handshake({ auth: { mode: "token", token: "secret-b" } }), asks);
-    other.say("control.register", register(), asks);
-    await other.next("control.session.accept");
+    fixture = await openDoorsFixture();
+    const other = await fixture.connectWorker({ tenant: "other", instance: "w-1" });
+    other.sendFrame("control.handshake", handshakePayload({ auth: { mode: "token", token: "secret-b" } }), ackRequested);
+    other.sendFrame("control.register", registerPayload(), ackRequested);
+    await other.nextFrame("control.session.accept");
 
-    house.gate.revoke("ann");
-    await other.settle();
+    fixture.authenticator.revoke("ann");
+    await other.untilProcessed();
 
     expect(other.socket.readyState).toBe(other.socket.OPEN);
   });
 
   it("[D31] renews the session token at half its life for workers that announced renew, and for nobody else", async () => {
-    house = await openHouse({ tokenMs: 60_000 });
-    const able = await house.worker({ instance: "w-1", features: ["renew"] });
-    const plain = await house.worker({ instance: "w-2", features: [] });
+    fixture = await openDoorsFixture({ tokenMs: 60_000 });
+    const able = await fixture.openSession({ instance: "w-1", features: ["renew"] });
+    const plain = await fixture.openSession({ instance: "w-2", features: [] });
     const beat = { healthy: true, metrics: { inflight: 0 } };
 
-    house.outside.advance(29_000);
-    await able.settle();
+    fixture.environment.advance(29_000);
+    await able.untilProcessed();
     expect(able.frames).toHaveLength(3);
-    house.outside.advance(1_000);
+    fixture.environment.advance(1_000);
 
-    const { payload } = await able.next("control.session.accept");
+    const { payload } = await able.nextFrame("control.session.accept");
     expect(payload).toMatchObject({ resumed: true, session_token: "session-token-2" });
     for (const worker of [able, plain]) {
-      worker.say("control.heartbeat", beat, asks);
-      await worker.next("control.ack");
+      worker.sendFrame("control.heartbeat", beat, ackRequested);
+      await worker.nextFrame("control.ack");
     }
     expect(plain.frames.filter((frame) => frame.type === "control.session.accept")).toHaveLength(1);
-    const thief = await house.dial();
-    thief.say("control.resume", { session_id: payload["session_id"], session_token: "session-token-0" }, asks);
-    expect((await thief.next("control.reset")).payload).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
+    const thief = await fixture.connectWorker();
+    thief.sendFrame("control.resume", { session_id: payload["session_id"], session_token: "session-token-0" }, ackRequested);
+    expect((await thief.nextFrame("control.reset")).payload).toMatchObject({ code: "E.SESSION.INVALID_TOKEN" });
   });
 });
 
 describe("certificates", () => {
-  const now = createFakeOutside().clock.now();
-  const shown = (thumbprint: string, more: Partial<ShownCertificate> = {}): ShownCertificate => ({
+  const now = createFakeEnvironment().clock.now();
+  const shown = (thumbprint: string, more: Partial<PeerCertificate> = {}): PeerCertificate => ({
     thumbprint,
     problem: null,
     uris: [],
@@ -94,68 +98,81 @@ describe("certificates", () => {
   });
   const openHall = () => {
     const engine = createFakeEngine();
-    const outside = createFakeOutside();
-    const gate = createFakeGate({ authenticate: tokens, now: () => outside.clock.now() });
-    const hall = createSessionHall({ link: engine.link, gate, outside, metrics: createMetrics() });
-    return { engine, outside, gate, hall };
+    const environment = createFakeEnvironment();
+    const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
+    const sessionServer = createSessionServer({
+      engineClient: engine.client,
+      authenticator,
+      environment,
+      metrics: createMetricsRegistry(),
+    });
+    return { engine, outside: environment, gate: authenticator, hall: sessionServer };
   };
-  const join = async (hall: ReturnType<typeof openHall>["hall"], certificate: ShownCertificate | null, hello = handshake()) => {
-    const socket = new PlainSocket(certificate);
-    const ears = hall.welcome(socket);
-    ears.message(say("control.handshake", hello), false);
-    await turn();
-    ears.message(say("control.register", register()), false);
-    await turn();
-    await turn();
-    return { socket, ears };
+  const join = async (
+    sessionServer: ReturnType<typeof openHall>["hall"],
+    certificate: PeerCertificate | null,
+    hello = handshakePayload(),
+  ) => {
+    const socket = new RecordingSocket(certificate);
+    const socketEvents = sessionServer.acceptSocket(socket);
+    socketEvents.message(encodeFrame("control.handshake", hello), false);
+    await nextLoopTurn();
+    socketEvents.message(encodeFrame("control.register", registerPayload()), false);
+    await nextLoopTurn();
+    await nextLoopTurn();
+    return { socket, ears: socketEvents };
   };
 
   it("[D32] demanded by a tenant and not shown, or not trusted, end in E.AUTH.MTLS_REQUIRED, whatever the mode", async () => {
-    const { hall, gate } = openHall();
-    gate.demandCertificate("default");
+    const { hall: sessionServer, gate: authenticator } = openHall();
+    authenticator.requireCertificate("default");
 
-    const none = await join(hall, null);
-    const bad = await join(hall, shown("t", { problem: "self-signed" }), handshake({ auth: { mode: "mtls" } }));
-    const good = await join(hall, shown("t"), handshake({ auth: { mode: "mtls" } }));
+    const none = await join(sessionServer, null);
+    const bad = await join(sessionServer, shown("t", { problem: "self-signed" }), handshakePayload({ auth: { mode: "mtls" } }));
+    const good = await join(sessionServer, shown("t"), handshakePayload({ auth: { mode: "mtls" } }));
 
     for (const { socket } of [none, bad]) {
       expect(socket.sent[0]).toMatchObject({ type: "control.reset", payload: { code: "E.AUTH.MTLS_REQUIRED" } });
-      expect(socket.done).toContain("close 1011");
+      expect(socket.calls).toContain("close 1011");
     }
     expect(good.socket.types).toContain("control.session.accept");
   });
 
   it("[D32] bind the session token: a copy of it shown with another key, or with none, resumes nothing", async () => {
-    const { hall, engine } = openHall();
-    const { socket, ears } = await join(hall, shown("mine"));
-    const { session } = await engine.next("worker.join");
+    const { hall: sessionServer, engine } = openHall();
+    const { socket, ears: socketEvents } = await join(sessionServer, shown("mine"));
+    const { session } = await engine.nextCommand("worker.join");
     expect(socket.types).toContain("control.session.accept");
-    ears.closed(1006);
-    const resume = say("control.resume", { session_id: session, session_token: "session-token-0" });
+    socketEvents.closed(1006);
+    const resume = encodeFrame("control.resume", { session_id: session, session_token: "session-token-0" });
 
     for (const other of [shown("stolen"), null]) {
-      const thief = new PlainSocket(other);
-      hall.welcome(thief).message(resume, false);
+      const thief = new RecordingSocket(other);
+      sessionServer.acceptSocket(thief).message(resume, false);
       expect(thief.sent[0]).toMatchObject({ type: "control.reset", payload: { code: "E.SESSION.INVALID_TOKEN" } });
     }
-    const back = new PlainSocket(shown("mine"));
-    hall.welcome(back).message(resume, false);
-    await turn();
-    await turn();
+    const back = new RecordingSocket(shown("mine"));
+    sessionServer.acceptSocket(back).message(resume, false);
+    await nextLoopTurn();
+    await nextLoopTurn();
     expect(back.types).toEqual(["control.ack", "control.session.accept"]);
   });
 
   it("[D32] are looked at again when they run out", async () => {
-    const { hall, gate, outside } = openHall();
+    const { hall: sessionServer, gate: authenticator, outside: environment } = openHall();
     let isOver = false;
-    const isGood = gate.isGood;
-    gate.isGood = (admitted) => isGood(admitted) && !isOver;
-    const { socket } = await join(hall, shown("t", { expiresAt: now + 5_000 }), handshake({ auth: { mode: "mtls" } }));
+    const isGood = authenticator.isStillValid;
+    authenticator.isStillValid = (admitted) => isGood(admitted) && !isOver;
+    const { socket } = await join(
+      sessionServer,
+      shown("t", { expiresAt: now + 5_000 }),
+      handshakePayload({ auth: { mode: "mtls" } }),
+    );
     isOver = true;
 
-    outside.advance(4_000);
+    environment.advance(4_000);
     expect(socket.types).not.toContain("control.reset");
-    outside.advance(1_000 + sessionLimits.sweepMs);
+    environment.advance(1_000 + sessionLimits.sweepMs);
 
     expect(socket.sent.at(-1)).toMatchObject({ type: "control.reset", payload: { code: "E.AUTH.INVALID_TOKEN" } });
   });

@@ -3,24 +3,30 @@ import { readManifest } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { createDocBlobs } from "../resources/blobs.ts";
 import { type GrantRecord, grantPrefix, putGrant, putResource } from "../resources/resource-store.ts";
-import { createFakeDocs, type FakeDocs } from "../testing/docs.ts";
-import { dispatchTo } from "../testing/effects.ts";
-import { type FakeWorker, handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
-import { grantOf } from "../testing/grant.ts";
-import { type House, openHouse } from "../testing/house.ts";
-import { manifestOf } from "../testing/manifest.ts";
+import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/docs.ts";
+import { sampleDispatch } from "../testing/effects.ts";
+import {
+  type FakeWorker,
+  handshakePayload,
+  handshakePayloadV1,
+  olderRegisterPayload,
+  registerPayload,
+} from "../testing/fake-worker.ts";
+import { sampleGrant } from "../testing/grant.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
+import { sampleManifest } from "../testing/manifest.ts";
 import { binderLimits } from "./dispatch-bindings.ts";
 
 const secret = "hunter2-of-the-house";
 const needing = { packageName: "mail", packageVersion: "1.0.0" };
 const needs = { requirements: { resources: [{ key: "smtp", type: "secret" }] } };
-const mail = () => ({ ...manifestOf("mail", "1.0.0"), ...needs });
-const grant: GrantRecord = grantOf(`${grantPrefix("mail")}g1`);
+const mail = () => ({ ...sampleManifest("mail", "1.0.0"), ...needs });
+const grant: GrantRecord = sampleGrant(`${grantPrefix("mail")}g1`);
 const bound = { __resourceBindings: { smtp: expect.objectContaining({ resourceId: "r1", value: secret }) } };
 
-interface Scene {
-  readonly house: House;
-  readonly docs: FakeDocs;
+interface BinderFixture {
+  readonly house: DoorsFixture;
+  readonly docs: FakeDocumentStore;
   readonly worker: FakeWorker;
   readonly session: string;
   /** Reads of this collection wait from now on, until the returned function is called. */
@@ -32,9 +38,9 @@ interface Scene {
   dispatched(): string[];
 }
 
-const houses: House[] = [];
+const fixtures: DoorsFixture[] = [];
 afterEach(async () => {
-  for (const house of houses.splice(0)) await house.stop();
+  for (const fixture of fixtures.splice(0)) await fixture.stop();
 });
 
 async function* once(text: string): AsyncGenerator<Buffer> {
@@ -42,9 +48,11 @@ async function* once(text: string): AsyncGenerator<Buffer> {
 }
 
 /** A house where `mail` asks for a secret that is granted, `demo` for nothing, and of one worker. */
-async function openBound(options: { grants?: readonly GrantRecord[]; value?: string; isKept?: boolean } = {}): Promise<Scene> {
+async function openWithResources(
+  options: { grants?: readonly GrantRecord[]; value?: string; isKept?: boolean } = {},
+): Promise<BinderFixture> {
   const { grants = [grant], value = secret, isKept = true } = options;
-  const docs = createFakeDocs();
+  const docs = createFakeDocumentStore();
   const { engine } = docs;
   const manifest = readManifest(mail());
   const kept = { collection: "package", name: "mail/1.0.0", body: JSON.stringify({ manifest, digest: "" }) };
@@ -60,12 +68,12 @@ async function openBound(options: { grants?: readonly GrantRecord[]; value?: str
       return docs.reader.page(query as never);
     }) as typeof docs.reader.page,
   };
-  const house = await openHouse({ link: docs.link, reader });
-  houses.push(house);
-  const worker = await house.worker();
-  const { session } = await engine.next("worker.join");
+  const fixture = await openDoorsFixture({ engineClient: docs.engineClient, reader });
+  fixtures.push(fixture);
+  const worker = await fixture.openSession();
+  const { session } = await engine.nextCommand("worker.join");
   return {
-    house,
+    house: fixture,
     docs,
     worker,
     session,
@@ -77,10 +85,10 @@ async function openBound(options: { grants?: readonly GrantRecord[]; value?: str
         gate.resolve();
       };
     },
-    send: (task, fence, more = {}) => engine.say(dispatchTo(session, task, fence, { ...needing, ...more })),
-    nextParams: async () => (await worker.next("biz.exec.dispatch")).payload["parameters"] as Record<string, unknown>,
+    send: (task, fence, more = {}) => engine.emitEffects(sampleDispatch(session, task, fence, { ...needing, ...more })),
+    nextParams: async () => (await worker.nextFrame("biz.exec.dispatch")).payload["parameters"] as Record<string, unknown>,
     async settle() {
-      for (let n = 0; n < 3; n += 1) await worker.settle();
+      for (let n = 0; n < 3; n += 1) await worker.untilProcessed();
     },
     dispatched: () =>
       worker.frames
@@ -91,7 +99,7 @@ async function openBound(options: { grants?: readonly GrantRecord[]; value?: str
 
 describe("resources for a task on its way to a worker", () => {
   it("[D130] go into the parameters of its dispatch, in place of whatever stands under their names", async () => {
-    const { send, nextParams } = await openBound();
+    const { send, nextParams } = await openWithResources();
 
     send("r.0", 7, { params: '{"to":"ann","__resourceBindings":{"smtp":"mine"},"__resourceBindingErrors":[]}' });
 
@@ -100,7 +108,7 @@ describe("resources for a task on its way to a worker", () => {
 
   it("[D130] are those granted to a workflow only for its own runs, before those for all", async () => {
     const own = { ...grant, id: `${grantPrefix("mail")}g2`, scope: "workflow", workflowId: "w-1", resourceId: "gone" } as const;
-    const { send, nextParams } = await openBound({ grants: [grant, own] });
+    const { send, nextParams } = await openWithResources({ grants: [grant, own] });
 
     send("r.0", 1, { workflow: "w-1" });
     const first = await nextParams();
@@ -114,7 +122,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D131] are no reason to wait for packages that ask for none, and the others let them pass", async () => {
-    const { send, docs, hold, settle, dispatched } = await openBound();
+    const { send, docs, hold, settle, dispatched } = await openWithResources();
     send("r.0", 1, { packageName: "demo" });
     await settle();
     const release = hold("grant");
@@ -132,41 +140,43 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D131] are known of a manifest that a worker has only just brought, before its first task leaves", async () => {
-    const { house, docs, hold } = await openBound({ isKept: false });
+    const { house: fixture, docs, hold } = await openWithResources({ isKept: false });
     const release = hold("package");
-    const worker = await house.dial({ instance: "w-2" });
-    const greeting = handshake();
-    worker.say("control.handshake", { ...greeting, worker: { ...greeting.worker, worker_instance_id: "w-2" } });
-    worker.say("control.register", register({ manifests: [{ name: "mail", version: "1.0.0", manifest: mail() }] }));
-    await worker.next("control.session.accept");
-    const { session } = await docs.engine.next("worker.join");
+    const worker = await fixture.connectWorker({ instance: "w-2" });
+    const greeting = handshakePayload();
+    worker.sendFrame("control.handshake", { ...greeting, worker: { ...greeting.worker, worker_instance_id: "w-2" } });
+    worker.sendFrame("control.register", registerPayload({ manifests: [{ name: "mail", version: "1.0.0", manifest: mail() }] }));
+    await worker.nextFrame("control.session.accept");
+    const { session } = await docs.engine.nextCommand("worker.join");
 
-    docs.engine.say(dispatchTo(session, "r.0", 1, needing));
+    docs.engine.emitEffects(sampleDispatch(session, "r.0", 1, needing));
     release();
 
-    expect((await worker.next("biz.exec.dispatch")).payload["parameters"]).toMatchObject(bound);
+    expect((await worker.nextFrame("biz.exec.dispatch")).payload["parameters"]).toMatchObject(bound);
   });
 
   it("[D132] that are not found in time are said to be missing, and the task is sent all the same", async () => {
-    const { send, house, hold, settle, dispatched, nextParams } = await openBound();
+    const { send, house: fixture, hold, settle, dispatched, nextParams } = await openWithResources();
     hold("grant");
 
     send("r.0", 1);
     await settle();
-    house.outside.advance(binderLimits.lookupMs - 1);
+    fixture.environment.advance(binderLimits.lookupMs - 1);
     await settle();
     expect(dispatched()).toEqual([]);
-    house.outside.advance(1);
+    fixture.environment.advance(1);
 
     expect(await nextParams()).toEqual({
       text: "hi",
       __resourceBindingErrors: [{ key: "smtp", error: "resource_value_unavailable" }],
     });
-    expect(house.outside.lines).toContainEqual(expect.objectContaining({ event: "bindings.unavailable", task: "r.0" }));
+    expect(fixture.environment.logRecords).toContainEqual(
+      expect.objectContaining({ event: "bindings.unavailable", task: "r.0" }),
+    );
   });
 
   it("[D132] that nobody granted are named as errors, and the task is sent all the same", async () => {
-    const { send, nextParams } = await openBound({ grants: [] });
+    const { send, nextParams } = await openWithResources({ grants: [] });
 
     send("r.0", 1);
 
@@ -174,19 +184,19 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D133] of an attempt that is stopped meanwhile never leave, those of the next one do", async () => {
-    const { send, docs, session, hold, settle, dispatched } = await openBound();
+    const { send, docs, session, hold, settle, dispatched } = await openWithResources();
     const release = hold("grant");
     const why = { code: "E.SESSION.STALE_BINDING", reason: "taken back" };
     const names = { session, worker: "default/w-1", tenant: "default", run: "r", task: "r.0" };
 
     send("r.0", 1);
     send("r.1", 1);
-    docs.engine.say({ type: "stop", ...names, fence: 1, ...why });
-    docs.engine.say({ type: "stop", ...names, task: "r.1", fence: 1, ...why });
+    docs.engine.emitEffects({ type: "stop", ...names, fence: 1, ...why });
+    docs.engine.emitEffects({ type: "stop", ...names, task: "r.1", fence: 1, ...why });
     send("r.0", 2);
     send("r.0", 2);
     // Late word of the attempt before: not about this one.
-    docs.engine.say({ type: "stop", ...names, fence: 1, ...why });
+    docs.engine.emitEffects({ type: "stop", ...names, fence: 1, ...why });
     release();
     await settle();
 
@@ -194,13 +204,13 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D133] of an attempt that the worker ends meanwhile never leave", async () => {
-    const { send, worker, hold, settle, dispatched } = await openBound();
+    const { send, worker, hold, settle, dispatched } = await openWithResources();
     const release = hold("grant");
 
     send("r.0", 1);
     send("r.1", 2);
     for (const task_id of ["r.0", "r.1"])
-      worker.work("biz.exec.result", { run_id: "r", task_id, status: "SUCCEEDED", result: {}, fence: 1 });
+      worker.sendWorkFrame("biz.exec.result", { run_id: "r", task_id, status: "SUCCEEDED", result: {}, fence: 1 });
     await settle();
     release();
     await settle();
@@ -210,34 +220,40 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D133] of a session that has ended go nowhere", async () => {
-    const { send, worker, docs, session, house, hold } = await openBound();
+    const { send, worker, docs, session, house: fixture, hold } = await openWithResources();
     const release = hold("grant");
     send("r.0", 1);
-    docs.engine.say({ type: "reset", session, worker: "default/w-1", code: "E.SESSION.REPLACED", reason: "another came" });
+    docs.engine.emitEffects({
+      type: "reset",
+      session,
+      worker: "default/w-1",
+      code: "E.SESSION.REPLACED",
+      reason: "another came",
+    });
     await worker.closed;
 
     release();
-    const other = await house.worker({ instance: "w-2" });
-    await other.settle();
+    const other = await fixture.openSession({ instance: "w-2" });
+    await other.untilProcessed();
 
     expect([...worker.frames, ...other.frames].filter((frame) => frame.type === "biz.exec.dispatch")).toEqual([]);
-    expect(house.outside.lines.filter((line) => line.level === "error")).toEqual([]);
+    expect(fixture.environment.logRecords.filter((connection) => connection.level === "error")).toEqual([]);
   });
 
   it("[D133] stay in a repeat of the frame as they were, also when the grant is gone", async () => {
-    const { send, house, docs, worker, nextParams } = await openBound();
+    const { send, house: fixture, docs, worker, nextParams } = await openWithResources();
     send("r.0", 1);
     const first = await nextParams();
 
     docs.write({ tenant: "default", puts: [], drops: [{ collection: "grant", name: grant.id, rev: 1 }] });
-    house.outside.advance(10_000);
-    const again = await worker.next("biz.exec.dispatch");
+    fixture.environment.advance(10_000);
+    const again = await worker.nextFrame("biz.exec.dispatch");
 
     expect(again.payload["parameters"]).toEqual(first);
   });
 
   it("[D134] are shared by tasks that leave within a second, and a revoked grant serves none after that", async () => {
-    const { send, house, docs, nextParams } = await openBound();
+    const { send, house: fixture, docs, nextParams } = await openWithResources();
     const grantReads = () => docs.queries.filter((query) => query.page === "docs" && query.collection === "grant").length;
     send("r.0", 1);
     await nextParams();
@@ -246,7 +262,7 @@ describe("resources for a task on its way to a worker", () => {
     expect(grantReads()).toBe(1);
 
     docs.write({ tenant: "default", puts: [], drops: [{ collection: "grant", name: grant.id, rev: 1 }] });
-    house.outside.advance(binderLimits.shareMs);
+    fixture.environment.advance(binderLimits.shareMs);
     send("r.2", 1);
 
     expect(await nextParams()).toMatchObject({ __resourceBindingErrors: [{ key: "smtp", error: "missing_grant" }] });
@@ -254,39 +270,44 @@ describe("resources for a task on its way to a worker", () => {
 
   it("[D135] count against what a frame of the dialect may hold", async () => {
     const value = "x".repeat(60_000);
-    const { house, docs } = await openBound({ value });
-    const worker = await house.dial({ instance: "w-9", dialect: "v1" });
-    worker.say("handshake", handshakeV1({ worker: { id: "w-9", version: "0.1.0", hostname: "box" } }));
-    worker.say("register", olderRegister());
-    const { session } = await docs.engine.next("worker.join");
+    const { house: fixture, docs } = await openWithResources({ value });
+    const worker = await fixture.connectWorker({ instance: "w-9", dialect: "v1" });
+    worker.sendFrame("handshake", handshakePayloadV1({ worker: { id: "w-9", version: "0.1.0", hostname: "box" } }));
+    worker.sendFrame("register", olderRegisterPayload());
+    const { session } = await docs.engine.nextCommand("worker.join");
     const params = JSON.stringify({ text: "y".repeat(1024 * 1024 - 16 * 1024 - 30_000) });
 
-    docs.engine.say(dispatchTo(session, "r.0", 1, { ...needing, params }));
+    docs.engine.emitEffects(sampleDispatch(session, "r.0", 1, { ...needing, params }));
 
-    expect(await docs.engine.next("task.error")).toMatchObject({ task: "r.0", fence: 1, code: "E.FRAME.TOO_LARGE" });
+    expect(await docs.engine.nextCommand("task.error")).toMatchObject({ task: "r.0", fence: 1, code: "E.FRAME.TOO_LARGE" });
   });
 
   it("[D137] are left out of whatever a worker sends back, at any depth", async () => {
-    const { worker, docs } = await openBound();
+    const { worker, docs } = await openWithResources();
     const given = { to: "ann", __resourceBindings: { smtp: { value: secret } }, __resourceBindingErrors: [] };
     const names = { run_id: "r", task_id: "r.0", fence: 1 };
 
-    worker.work("biz.exec.result", { ...names, status: "SUCCEEDED", result: { echo: [given] }, metadata: { params: given } });
-    worker.work("biz.exec.feedback", {
+    worker.sendWorkFrame("biz.exec.result", {
+      ...names,
+      status: "SUCCEEDED",
+      result: { echo: [given] },
+      metadata: { params: given },
+    });
+    worker.sendWorkFrame("biz.exec.feedback", {
       ...names,
       metadata: { results: given },
       chunks: [{ channel: "log", text: "hi", metadata: { given } }],
     });
-    worker.work("biz.exec.error", { ...names, code: "E.X", message: "no", context: { details: { params: given } } });
-    worker.work("biz.exec.next.request", {
+    worker.sendWorkFrame("biz.exec.error", { ...names, code: "E.X", message: "no", context: { details: { params: given } } });
+    worker.sendWorkFrame("biz.exec.next.request", {
       ...{ requestId: "q", runId: "r", nodeId: "n", middlewareId: "n", task_id: "r.0", fence: 1 },
       ...{ payload: given, hostCtx: { given }, middlewareCtx: given },
     });
     const heard = [
-      await docs.engine.next("task.result"),
-      await docs.engine.next("task.feedback"),
-      await docs.engine.next("task.error"),
-      await docs.engine.next("task.next"),
+      await docs.engine.nextCommand("task.result"),
+      await docs.engine.nextCommand("task.feedback"),
+      await docs.engine.nextCommand("task.error"),
+      await docs.engine.nextCommand("task.next"),
     ];
 
     expect(heard[0]).toMatchObject({ result: '{"echo":[{"to":"ann"}]}' });

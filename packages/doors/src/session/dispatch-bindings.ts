@@ -3,22 +3,22 @@
 
 import type { SendDispatch } from "@astraflow/engine";
 import type { JsonObject } from "@astraflow/protocol";
-import type { ShownPackage } from "../handlers.ts";
-import type { Outside } from "../outside.ts";
+import type { ReportedPackage } from "../handlers.ts";
+import type { DoorEnvironment } from "../outside.ts";
 import { type Bindings, type ResourceBindings, unavailable } from "../resources/resource-bindings.ts";
 import type { ResourceNeeds } from "../resources/resource-needs.ts";
 
-export interface DispatchBinder {
+export interface DispatchResourceBinder {
   /** False: its package asks for nothing, so it leaves as it is. True: `hear` is called once, later, with what is to leave instead. */
-  bind(send: SendDispatch, hear: (bound: SendDispatch) => void): boolean;
+  bind(send: SendDispatch, onBound: (bound: SendDispatch) => void): boolean;
   /** Packages that a worker shows. Neither waits nor throws. */
-  note(tenant: string, shown: readonly ShownPackage[]): void;
+  prefetch(tenant: string, reported: readonly ReportedPackage[]): void;
 }
 
-export interface DispatchBinderOptions {
+export interface DispatchResourceBinderOptions {
   readonly needs: ResourceNeeds;
   readonly bindings: Bindings;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
 }
 
 export const binderLimits = {
@@ -28,14 +28,18 @@ export const binderLimits = {
   shareMs: 1_000,
 } as const;
 
-interface Lookup {
+interface BindingLookup {
   readonly startedAt: number;
   /** Never rejects; null where the package turned out to ask for nothing. */
   readonly found: Promise<ResourceBindings | null>;
 }
 
-export function createDispatchBinder({ needs, bindings, outside }: DispatchBinderOptions): DispatchBinder {
-  const lookups = new Map<string, Lookup>();
+export function createDispatchResourceBinder({
+  needs,
+  bindings,
+  environment,
+}: DispatchResourceBinderOptions): DispatchResourceBinder {
+  const lookups = new Map<string, BindingLookup>();
 
   const find = async ({ tenant, dispatch }: SendDispatch): Promise<ResourceBindings | null> => {
     const { packageName, packageVersion: version, workflow } = dispatch;
@@ -45,56 +49,65 @@ export function createDispatchBinder({ needs, bindings, outside }: DispatchBinde
   };
 
   /** What is known of the package decides what can be said where nothing was found in time. */
-  const giveUp = ({ tenant, dispatch }: SendDispatch, why: string): ResourceBindings | null => {
+  const bindingsOnFailure = ({ tenant, dispatch }: SendDispatch, why: string): ResourceBindings | null => {
     const { packageName, packageVersion, task } = dispatch;
-    outside.log({ level: "warn", event: "bindings.unavailable", tenant, package: `${packageName}/${packageVersion}`, task, why });
+    environment.log({
+      level: "warn",
+      event: "bindings.unavailable",
+      tenant,
+      package: `${packageName}/${packageVersion}`,
+      task,
+      why,
+    });
     const requirements = needs.known(tenant, packageName, packageVersion);
     return requirements === undefined || requirements.length === 0 ? null : unavailable(requirements);
   };
 
-  const findInTime = (send: SendDispatch): Promise<ResourceBindings | null> =>
+  const findWithTimeout = (send: SendDispatch): Promise<ResourceBindings | null> =>
     new Promise((resolve) => {
-      const late = `not found within ${binderLimits.lookupMs} ms`;
-      const endWait = outside.timers.after(binderLimits.lookupMs, () => resolve(giveUp(send, late)));
+      const timeoutMessage = `not found within ${binderLimits.lookupMs} ms`;
+      const cancelTimeout = environment.timers.after(binderLimits.lookupMs, () =>
+        resolve(bindingsOnFailure(send, timeoutMessage)),
+      );
       find(send).then(
         (found) => {
-          endWait();
+          cancelTimeout();
           resolve(found);
         },
         (problem: unknown) => {
-          endWait();
-          resolve(giveUp(send, problem instanceof Error ? problem.message : String(problem)));
+          cancelTimeout();
+          resolve(bindingsOnFailure(send, problem instanceof Error ? problem.message : String(problem)));
         },
       );
     });
 
   /** Tasks of one package and workflow that leave together share a lookup; secrets are not held longer than that. */
-  const lookUp = (send: SendDispatch): Promise<ResourceBindings | null> => {
+  const findShared = (send: SendDispatch): Promise<ResourceBindings | null> => {
     const { packageName, packageVersion, workflow } = send.dispatch;
     const key = JSON.stringify([send.tenant, packageName, packageVersion, workflow ?? null]);
-    const now = outside.clock.ticks();
+    const now = environment.clock.monotonic();
     const shared = lookups.get(key);
     if (shared !== undefined && now - shared.startedAt < binderLimits.shareMs) return shared.found;
-    const lookup: Lookup = { startedAt: now, found: findInTime(send) };
+    const lookup: BindingLookup = { startedAt: now, found: findWithTimeout(send) };
     lookups.set(key, lookup);
-    outside.timers.after(binderLimits.shareMs, () => {
+    environment.timers.after(binderLimits.shareMs, () => {
       if (lookups.get(key) === lookup) lookups.delete(key);
     });
     return lookup.found;
   };
 
   return {
-    bind(send, hear) {
+    bind(send, onBound) {
       const { packageName, packageVersion } = send.dispatch;
       if (needs.known(send.tenant, packageName, packageVersion)?.length === 0) return false;
-      void lookUp(send).then((found) => hear(found === null ? send : boundSend(send, found)));
+      void findShared(send).then((found) => onBound(found === null ? send : withBoundParams(send, found)));
       return true;
     },
-    note: (tenant, shown) => needs.note(tenant, shown),
+    prefetch: (tenant, reported) => needs.note(tenant, reported),
   };
 }
 
-function boundSend(send: SendDispatch, found: ResourceBindings): SendDispatch {
+function withBoundParams(send: SendDispatch, found: ResourceBindings): SendDispatch {
   const { dispatch } = send;
   return { ...send, dispatch: { ...dispatch, params: withBindings(dispatch.params, found) } };
 }

@@ -4,15 +4,15 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type Fault, fault, limits as wireLimits } from "@astraflow/protocol";
 import { WebSocket, WebSocketServer } from "ws";
-import { certificateOf } from "../certificates.ts";
-import type { ShownCertificate } from "../gate.ts";
-import { createSessionHall, type SessionHallOptions } from "./hall.ts";
-import type { PeerSocket } from "./peer-socket.ts";
+import { readPeerCertificate } from "../certificates.ts";
+import type { PeerCertificate } from "../gate.ts";
+import { createSessionServer, type SessionServerOptions } from "./hall.ts";
+import type { WorkerSocket } from "./peer-socket.ts";
 import { refuseUpgrade } from "./upgrade.ts";
 
 export const sessionPath = "/ws/worker";
 
-export interface SessionDoorOptions extends SessionHallOptions {
+export interface SessionDoorOptions extends SessionServerOptions {
   /** Origins that browsers may come from; workers send none. */
   readonly origins?: readonly string[];
 }
@@ -25,9 +25,9 @@ export interface SessionDoor {
 }
 
 export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
-  const { outside } = options;
-  const hall = createSessionHall(options);
-  const server = new WebSocketServer({
+  const { environment } = options;
+  const sessionServer = createSessionServer(options);
+  const webSocketServer = new WebSocketServer({
     noServer: true,
     perMessageDeflate: false,
     maxPayload: wireLimits.frameBytesMax,
@@ -36,44 +36,44 @@ export function createSessionDoor(options: SessionDoorOptions): SessionDoor {
     clientTracking: false,
   });
 
-  const lead = (ws: WebSocket, raw: Duplex): void => {
+  const attachSocket = (ws: WebSocket, raw: Duplex): void => {
     // What came with the upgrade is put back by the library and heard as data like the rest.
-    const weigh = (chunk: Buffer): void => ears.weigh(chunk.length);
-    const ears = hall.welcome(new WsPeerSocket(ws, raw, () => raw.off("data", weigh)));
-    raw.on("data", weigh);
-    raw.on("drain", ears.drained);
-    ws.on("message", (data, isBinary) => ears.message(data as Buffer, isBinary));
-    ws.on("pong", ears.pong);
-    ws.on("ping", ears.ping);
+    const countBytes = (chunk: Buffer): void => socketEvents.bytesReceived(chunk.length);
+    const socketEvents = sessionServer.acceptSocket(new WebSocketWorkerSocket(ws, raw, () => raw.off("data", countBytes)));
+    raw.on("data", countBytes);
+    raw.on("drain", socketEvents.drained);
+    ws.on("message", (data, isBinary) => socketEvents.message(data as Buffer, isBinary));
+    ws.on("pong", socketEvents.pong);
+    ws.on("ping", socketEvents.ping);
     // The close that follows every error is what counts; this keeps the error from being uncaught, and says why.
-    ws.on("error", (problem) => outside.log({ level: "info", event: "session.socket", problem: problem.message }));
-    ws.on("close", ears.closed);
+    ws.on("error", (problem) => environment.log({ level: "info", event: "session.socket", problem: problem.message }));
+    ws.on("close", socketEvents.closed);
   };
 
   return {
     upgrade(request, socket, head) {
-      const why = hall.refusal() ?? refusedOrigin(request, options.origins ?? []);
+      const why = sessionServer.refusalReason() ?? originFault(request, options.origins ?? []);
       if (why !== null) return refuseUpgrade(socket, why);
-      server.handleUpgrade(request, socket, head, (ws) => lead(ws, socket));
+      webSocketServer.handleUpgrade(request, socket, head, (ws) => attachSocket(ws, socket));
     },
-    close: () => hall.close(),
+    close: () => sessionServer.close(),
     get connections() {
-      return hall.connections;
+      return sessionServer.connections;
     },
   };
 }
 
-class WsPeerSocket implements PeerSocket {
+class WebSocketWorkerSocket implements WorkerSocket {
   readonly #ws: WebSocket;
   readonly #raw: Duplex;
-  readonly trust: () => void;
-  readonly certificate: ShownCertificate | null;
+  readonly markAuthenticated: () => void;
+  readonly certificate: PeerCertificate | null;
 
   constructor(ws: WebSocket, raw: Duplex, trust: () => void) {
     this.#ws = ws;
     this.#raw = raw;
-    this.trust = trust;
-    this.certificate = certificateOf(raw);
+    this.markAuthenticated = trust;
+    this.certificate = readPeerCertificate(raw);
   }
 
   get isOpen(): boolean {
@@ -112,7 +112,7 @@ class WsPeerSocket implements PeerSocket {
     this.#ws.terminate();
   }
 
-  together(work: () => void): void {
+  batchWrites(work: () => void): void {
     this.#raw.cork();
     work();
     this.#raw.uncork();
@@ -120,7 +120,7 @@ class WsPeerSocket implements PeerSocket {
 }
 
 /** A page in a browser must not be able to pose as a worker with the browser's network reach. */
-function refusedOrigin(request: IncomingMessage, origins: readonly string[]): Fault | null {
+function originFault(request: IncomingMessage, origins: readonly string[]): Fault | null {
   const { origin } = request.headers;
   return origin === undefined || origins.includes(origin)
     ? null

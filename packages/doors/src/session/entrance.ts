@@ -3,153 +3,161 @@
 
 import type { AnswerBody, FaultData, Held, JoinWorker } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
-import type { Ticket } from "@astraflow/session";
+import type { DeliveryTag } from "@astraflow/session";
 import { isRetryable } from "../plain-fault.ts";
-import { acceptance } from "./greeting.ts";
-import type { Note } from "./notes.ts";
+import { buildAccept } from "./greeting.ts";
+import type { UnansweredFrame } from "./notes.ts";
 import type { Session } from "./session.ts";
-import type { Line, Surroundings } from "./surroundings.ts";
+import type { SessionContext, SessionTransport } from "./surroundings.ts";
 
-type Granted = Extract<AnswerBody, { of: "join" }>;
+type JoinAnswer = Extract<AnswerBody, { of: "join" }>;
 
-const noTicket: Ticket = { number: null, id: "", isAsked: false, bytes: 0 };
+const noTag: DeliveryTag = { number: null, id: "", isAsked: false, bytes: 0 };
 
-export class Entrance {
+export class JoinHandshake {
   /** Of the token that can resume the session; every accept ends the one before. */
   jti: string | null = null;
   /** Id of the last resume's frame, which may be repeated until it is acked. */
-  resumeId: string | null = null;
+  resumeFrameId: string | null = null;
   readonly #session: Session;
-  readonly #around: Surroundings;
+  readonly #context: SessionContext;
   /** Frames that are answered for by the join. */
-  readonly #tickets: Ticket[] = [];
-  #granted: Granted | null = null;
-  #renewAt = Number.POSITIVE_INFINITY;
-  #joinAgainAt = Number.POSITIVE_INFINITY;
-  #joins = 0;
+  readonly #tagsToSettle: DeliveryTag[] = [];
+  #joinAnswer: JoinAnswer | null = null;
+  #renewTokenAt = Number.POSITIVE_INFINITY;
+  #retryJoinAt = Number.POSITIVE_INFINITY;
+  #joinAttempts = 0;
   /** The join whose answer counts; a resume that overtakes another makes that one's answer worthless. */
-  #awaited: Note | null = null;
+  #pendingJoin: UnansweredFrame | null = null;
   #lastSeen: number | null = null;
 
-  constructor(session: Session, around: Surroundings) {
+  constructor(session: Session, context: SessionContext) {
     this.#session = session;
-    this.#around = around;
+    this.#context = context;
   }
 
   /** Settled once the engine has stored the join. How many wait for that. */
-  answerFor(ticket: Ticket): number {
-    return this.#tickets.push(ticket);
+  settleAfterJoin(tag: DeliveryTag): number {
+    return this.#tagsToSettle.push(tag);
   }
 
-  join(): void {
-    const { introduction, bound, id } = this.#session;
-    this.#post(introduction.join(bound, id));
+  sendJoin(): void {
+    const { registration, identity, id } = this.#session;
+    this.#postJoin(registration.buildJoin(identity, id));
   }
 
   /** Whether the session goes on is the engine's word: it may have given its seat and its attempts away. */
-  resume(resume: { readonly id: string; readonly lastSeen: number | null }): void {
-    const { introduction, bound, id, stream } = this.#session;
-    this.resumeId = resume.id;
+  sendRejoin(resume: { readonly id: string; readonly lastSeen: number | null }): void {
+    const { registration, identity, id, stream } = this.#session;
+    this.resumeFrameId = resume.id;
     this.#lastSeen = resume.lastSeen;
     const unacked: Held[] = [];
-    stream.unacked(({ send }) => {
+    stream.forEachUnacked(({ send }) => {
       if (send.type === "dispatch") unacked.push({ task: send.dispatch.task, fence: send.dispatch.fence });
     });
-    this.#post(introduction.rejoin(bound, id, unacked));
+    this.#postJoin(registration.buildRejoin(identity, id, unacked));
   }
 
-  #post(join: JoinWorker): void {
-    this.#joins += 1;
-    this.#joinAgainAt = Number.POSITIVE_INFINITY;
-    this.#awaited = { what: "join", ticket: noTicket, left: 1 };
-    this.#session.post(join, this.#awaited);
+  #postJoin(join: JoinWorker): void {
+    this.#joinAttempts += 1;
+    this.#retryJoinAt = Number.POSITIVE_INFINITY;
+    this.#pendingJoin = { kind: "join", tag: noTag, answersLeft: 1 };
+    this.#session.postCommand(join, this.#pendingJoin);
   }
 
   /** No answer counts any more. */
-  giveUp(): void {
-    this.#awaited = null;
-    this.#joinAgainAt = Number.POSITIVE_INFINITY;
+  cancel(): void {
+    this.#pendingJoin = null;
+    this.#retryJoinAt = Number.POSITIVE_INFINITY;
   }
 
-  answered(note: Note, body: AnswerBody | null, why: FaultData | null): void {
+  handleAnswer(frame: UnansweredFrame, body: AnswerBody | null, why: FaultData | null): void {
     const session = this.#session;
-    if (note !== this.#awaited) return;
-    if (body?.of !== "join") return this.#refused(why);
-    this.#granted = body;
-    session.idleMs = body.leaseMs * this.#around.limits.idleLeasesMax;
-    const { line } = session;
-    if (line === null) return;
-    if (session.phase === "resuming") this.#resumed(line, body);
-    else this.#joined(line, body);
+    if (frame !== this.#pendingJoin) return;
+    if (body?.of !== "join") return this.#handleRefusal(why);
+    this.#joinAnswer = body;
+    session.idleTimeoutMs = body.leaseMs * this.#context.limits.idleLeasesMax;
+    const { connection } = session;
+    if (connection === null) return;
+    if (session.phase === "resuming") this.#handleResumed(connection, body);
+    else this.#handleJoined(connection, body);
   }
 
   /** The older workers die of a reset at their first handshake: what can be tried again is tried again in their stead. */
-  #refused(why: FaultData | null): void {
-    const { joinsMax, retryAfterMs } = this.#around.limits;
-    const isOlder = this.#session.bound.dialect !== "v2";
+  #handleRefusal(why: FaultData | null): void {
+    const { joinAttemptsMax, retryAfterMs } = this.#context.limits;
+    const isOlder = this.#session.identity.dialect !== "v2";
     const canWait = isOlder && why !== null && isRetryable(why) && !why.code.startsWith("E.SESSION.");
-    if (!canWait || this.#joins >= joinsMax) return this.#session.sendAway(why);
-    this.#joinAgainAt = this.#around.outside.clock.ticks() + retryAfterMs;
+    if (!canWait || this.#joinAttempts >= joinAttemptsMax) return this.#session.resetWithFault(why);
+    this.#retryJoinAt = this.#context.environment.clock.monotonic() + retryAfterMs;
   }
 
-  #joined(line: Line, body: Granted): void {
+  #handleJoined(connection: SessionTransport, body: JoinAnswer): void {
     const session = this.#session;
-    session.opened();
-    session.introduction.joined();
-    for (const ticket of this.#tickets) session.stream.settle(ticket);
-    this.#tickets.length = 0;
-    this.#welcome(line, body, false);
+    session.markLive();
+    session.registration.markJoined();
+    for (const tag of this.#tagsToSettle) session.stream.settle(tag);
+    this.#tagsToSettle.length = 0;
+    this.#sendOpening(connection, body, false);
     session.log("info", "session.open", {
       epoch: body.epoch,
-      dialect: session.bound.dialect,
-      features: [...session.introduction.features],
+      dialect: session.identity.dialect,
+      features: [...session.registration.features],
     });
-    session.kept.compare();
-    line.opened();
+    session.resources.reconcile();
+    connection.markLive();
   }
 
-  #resumed(line: Line, body: Granted): void {
+  #handleResumed(connection: SessionTransport, body: JoinAnswer): void {
     const session = this.#session;
-    const again = session.stream.resume(this.#lastSeen, this.#around.outside.clock.ticks());
-    if (again === "unsent")
+    const resend = session.stream.resume(this.#lastSeen, this.#context.environment.clock.monotonic());
+    if (resend === "unsent")
       return session.reset(
         fault("E.SESSION.ACK_UNSENT", "the resume names a frame that was never sent, or forgets one that was acked"),
       );
-    session.opened();
-    if (this.resumeId !== null) session.stream.name(this.resumeId);
-    this.#welcome(line, body, true);
-    session.sendAgain(again);
-    this.#around.meter.resumed(session.bound.tenant);
-    session.log("info", "session.resumed", { epoch: body.epoch, again: again.length });
-    line.opened();
+    session.markLive();
+    if (this.resumeFrameId !== null) session.stream.queueNamedAck(this.resumeFrameId);
+    this.#sendOpening(connection, body, true);
+    session.resendLater(resend);
+    this.#context.metrics.resumed(session.identity.tenant);
+    session.log("info", "session.resumed", { epoch: body.epoch, again: resend.length });
+    connection.markLive();
   }
 
-  #welcome(line: Line, body: Granted, isResumed: boolean): void {
+  #sendOpening(connection: SessionTransport, body: JoinAnswer, isResumed: boolean): void {
     const session = this.#session;
-    session.flushAcks(line);
-    this.#accept(line, isResumed);
+    session.flushAcks(connection);
+    this.#sendAccept(connection, isResumed);
     // Told with every accept: the frame of an earlier socket may be lost.
-    if (body.draining) line.send(session.writer.drain("this worker is being drained"));
+    if (body.draining) connection.send(session.writer.encodeDrain("this worker is being drained"));
   }
 
   /** v1 knows no accept: its session has begun with the ack of its register. */
-  #accept(line: Line, isResumed: boolean): void {
-    const { bound, id, windows, introduction, writer } = this.#session;
-    const granted = this.#granted;
-    if (bound.dialect === "v1" || granted === null) return;
-    const { tenant, instance: wid, dialect, admitted } = bound;
-    const token = this.#around.gate.issue({ sid: id, wid, tenant, dialect, thumbprint: admitted.thumbprint });
+  #sendAccept(connection: SessionTransport, isResumed: boolean): void {
+    const { identity, id, windows, registration, writer } = this.#session;
+    const joinAnswer = this.#joinAnswer;
+    if (identity.dialect === "v1" || joinAnswer === null) return;
+    const { tenant, instance: wid, dialect, authenticated: admitted } = identity;
+    const token = this.#context.authenticator.issueSessionToken({
+      sid: id,
+      wid,
+      tenant,
+      dialect,
+      thumbprint: admitted.thumbprint,
+    });
     this.jti = token.jti;
-    const { clock } = this.#around.outside;
-    const canRenew = dialect === "v2" && introduction.features.has("renew");
-    this.#renewAt = canRenew ? clock.ticks() + (token.expiresAt - clock.now()) / 2 : Number.POSITIVE_INFINITY;
-    const announced = introduction.features;
-    line.send(writer.accept(acceptance({ bound, session: id, token, isResumed, granted, announced, windows })));
+    const { clock } = this.#context.environment;
+    const canRenew = dialect === "v2" && registration.features.has("renew");
+    this.#renewTokenAt = canRenew ? clock.monotonic() + (token.expiresAt - clock.now()) / 2 : Number.POSITIVE_INFINITY;
+    const announced = registration.features;
+    connection.send(
+      writer.encodeAccept(buildAccept({ identity, session: id, token, isResumed, joinAnswer, announced, windows })),
+    );
   }
 
-  tick(now: number): void {
-    const { phase, line } = this.#session;
-    if (phase === "joining" && now >= this.#joinAgainAt) this.join();
-    if (phase === "live" && line !== null && now >= this.#renewAt) this.#accept(line, true);
+  checkTimers(now: number): void {
+    const { phase, connection } = this.#session;
+    if (phase === "joining" && now >= this.#retryJoinAt) this.sendJoin();
+    if (phase === "live" && connection !== null && now >= this.#renewTokenAt) this.#sendAccept(connection, true);
   }
 }

@@ -2,16 +2,16 @@
 
 import { type FeedbackPayload, limits, type OutputChunk } from "@astraflow/protocol";
 
-type Said = Omit<FeedbackPayload, "run_id" | "task_id" | "fence">;
+type FeedbackBody = Omit<FeedbackPayload, "run_id" | "task_id" | "fence">;
 
 /** `bytes`: of the whole frame. */
-export function boundedFeedback(said: Said, bytes: number): Readonly<Record<string, unknown>> {
-  const data = { ...said, ...(said.chunks !== undefined && { chunks: said.chunks.flatMap(plainChunk) }) };
-  return bytes <= limits.feedbackBytesMax ? data : cutFeedback(data);
+export function limitFeedback(feedback: FeedbackBody, bytes: number): Readonly<Record<string, unknown>> {
+  const data = { ...feedback, ...(feedback.chunks !== undefined && { chunks: feedback.chunks.flatMap(normalizeChunk) }) };
+  return bytes <= limits.feedbackBytesMax ? data : truncateFeedback(data);
 }
 
 /** Text or bytes, not both; and bytes that nobody could read again are none. */
-function plainChunk(chunk: OutputChunk): OutputChunk[] {
+function normalizeChunk(chunk: OutputChunk): OutputChunk[] {
   const { text, data_base64, ...rest } = chunk;
   if (data_base64 === undefined) return [chunk];
   if (text !== undefined) return [{ ...rest, text }];
@@ -19,34 +19,34 @@ function plainChunk(chunk: OutputChunk): OutputChunk[] {
 }
 
 /** Keeps the small words and as much of the chunks, in their order, as fits, and says that something is missing. */
-function cutFeedback(data: Said): Record<string, unknown> {
+function truncateFeedback(data: FeedbackBody): Record<string, unknown> {
   const { stage, progress, message, chunks = [], metrics, metadata } = data;
-  let room: number = limits.feedbackBytesMax;
+  let bytesLeft: number = limits.feedbackBytesMax;
   const fits = (value: unknown): boolean => {
     const bytes = Buffer.byteLength(JSON.stringify(value) ?? "");
-    if (bytes > room) return false;
-    room -= bytes;
+    if (bytes > bytesLeft) return false;
+    bytesLeft -= bytes;
     return true;
   };
-  const small = {
+  const smallFields = {
     ...(stage !== undefined && { stage }),
     ...(progress !== undefined && { progress }),
     ...(message !== undefined && { message: message.slice(0, 4_096) }),
     ...(metrics !== undefined && fits(metrics) && { metrics }),
     ...(metadata !== undefined && fits(metadata) && { metadata }),
   };
-  const kept: object[] = [];
+  const includedChunks: object[] = [];
   for (const chunk of chunks) {
     // Bytes that are cut are no longer what they were; a text is still its beginning. What follows a hole would be out of order.
-    const whole = fits(chunk) ? chunk : cutChunk(chunk, room);
-    if (whole !== null) kept.push(whole);
+    const whole = fits(chunk) ? chunk : truncateChunk(chunk, bytesLeft);
+    if (whole !== null) includedChunks.push(whole);
     if (whole !== chunk) break;
   }
-  return { ...small, ...(kept.length > 0 && { chunks: kept }), truncated: true };
+  return { ...smallFields, ...(includedChunks.length > 0 && { chunks: includedChunks }), truncated: true };
 }
 
 /** A character may take six bytes in JSON. */
-function cutChunk({ text, data_base64: _, ...rest }: OutputChunk, roomBytes: number): OutputChunk | null {
+function truncateChunk({ text, data_base64: _, ...rest }: OutputChunk, roomBytes: number): OutputChunk | null {
   const chars = Math.floor((roomBytes - JSON.stringify(rest).length) / 6);
   return text === undefined || chars < 1 ? null : { ...rest, text: text.slice(0, chars) };
 }

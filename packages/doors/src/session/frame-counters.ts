@@ -3,37 +3,37 @@
 
 const workersMax = 20_000;
 
-export class FrameCounters {
+export class RestartDetector {
   /** Highest number heard, by worker; the one heard least recently at a handshake first. */
-  readonly #heard = new Map<string, number>();
+  readonly #highestCounters = new Map<string, number>();
 
   /** A handshake. True when it must be of another process than what was heard before: a process only counts up. */
-  restarts(worker: string, id: string): boolean {
-    const count = countIn(id);
+  isRestart(worker: string, id: string): boolean {
+    const count = parseCounter(id);
     if (count === null) return false;
-    const before = this.#heard.get(worker);
-    this.#heard.delete(worker);
-    this.#heard.set(worker, count);
-    if (this.#heard.size > workersMax) this.#forgetOldest();
+    const before = this.#highestCounters.get(worker);
+    this.#highestCounters.delete(worker);
+    this.#highestCounters.set(worker, count);
+    if (this.#highestCounters.size > workersMax) this.#evictOldest();
     return count === 0 || (before !== undefined && count < before);
   }
 
   /** Any later frame of a worker whose handshake was heard. */
-  hear(worker: string, id: string): void {
-    const count = countIn(id);
-    const before = this.#heard.get(worker);
-    if (count !== null && before !== undefined && count > before) this.#heard.set(worker, count);
+  recordFrame(worker: string, id: string): void {
+    const count = parseCounter(id);
+    const before = this.#highestCounters.get(worker);
+    if (count !== null && before !== undefined && count > before) this.#highestCounters.set(worker, count);
   }
 
-  #forgetOldest(): void {
-    for (const worker of this.#heard.keys()) {
-      this.#heard.delete(worker);
+  #evictOldest(): void {
+    for (const worker of this.#highestCounters.keys()) {
+      this.#highestCounters.delete(worker);
       return;
     }
   }
 }
 
-function countIn(id: string): number | null {
+function parseCounter(id: string): number | null {
   const digits = /-(0|[1-9][0-9]{0,14})$/.exec(id)?.[1];
   return digits === undefined ? null : Number(digits);
 }

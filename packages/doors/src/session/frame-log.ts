@@ -3,12 +3,12 @@
 
 import type { Held, SendDispatch } from "@astraflow/engine";
 import { type Dialect, type Envelope, limits, type OutgoingFrame } from "@astraflow/protocol";
-import type { Outside } from "../outside.ts";
-import { frameFields } from "./surroundings.ts";
+import type { DoorEnvironment } from "../outside.ts";
+import { frameLogFields } from "./surroundings.ts";
 import { schedulerId } from "./texts.ts";
 
 /** The worker at the other end, and how frames are spelled for it. */
-export interface Receiver {
+export interface FramePeer {
   readonly dialect: Dialect;
   readonly tenant: string;
   readonly instance: string;
@@ -19,21 +19,21 @@ export interface Receiver {
 }
 
 /** Before it has a session. */
-export const receiverOf = (
-  { dialect, tenant, instance }: Pick<Receiver, "dialect" | "tenant" | "instance">,
+export const peerWithoutSession = (
+  { dialect, tenant, instance }: Pick<FramePeer, "dialect" | "tenant" | "instance">,
   workerName: string | null,
-): Receiver => ({ dialect, tenant, instance, workerName, session: null });
+): FramePeer => ({ dialect, tenant, instance, workerName, session: null });
 
 /** The work in a frame that we send; null where it carries none. */
-export type Carried = readonly SendDispatch[] | { readonly run: string; readonly task: string } | null;
+export type CarriedWork = readonly SendDispatch[] | { readonly run: string; readonly task: string } | null;
 
 export interface FrameLog {
-  heard(envelope: Envelope, session: string | null): void;
-  said(frame: OutgoingFrame, carried: Carried, to: Receiver): void;
+  logReceived(envelope: Envelope, session: string | null): void;
+  logSent(frame: OutgoingFrame, work: CarriedWork, to: FramePeer): void;
 }
 
 /** Of a frame only its names, its number and the verdict: all else may be secret, or long. */
-export interface FrameWords {
+export interface FrameSummary {
   readonly type: string;
   readonly id: string;
   readonly corr?: string;
@@ -45,38 +45,45 @@ export interface FrameWords {
   readonly tasks?: readonly string[];
 }
 
-export function createFrameLog(outside: Pick<Outside, "isDebug" | "log">): FrameLog | null {
-  if (outside.isDebug !== true) return null;
+export function createFrameLog(environment: Pick<DoorEnvironment, "isDebug" | "log">): FrameLog | null {
+  if (environment.isDebug !== true) return null;
   return {
-    heard(envelope, session) {
+    logReceived(envelope, session) {
       const { tenant, sender } = envelope;
-      outside.log({ level: "debug", event: "frame.in", tenant, sender: { id: sender.id }, session, ...heardWords(envelope) });
+      environment.log({
+        level: "debug",
+        event: "frame.in",
+        tenant,
+        sender: { id: sender.id },
+        session,
+        ...summarizeReceived(envelope),
+      });
     },
-    said(frame, carried, to) {
-      outside.log({
+    logSent(frame, work, to) {
+      environment.log({
         level: "debug",
         event: "frame.out",
         tenant: to.tenant,
         sender: { id: schedulerId },
         receiver: { id: to.instance },
         session: to.session,
-        ...saidWords(frame, carried, to.dialect),
+        ...summarizeSent(frame, work, to.dialect),
       });
     },
   };
 }
 
-export function heardWords(envelope: Envelope): FrameWords {
+export function summarizeReceived(envelope: Envelope): FrameSummary {
   const { type, ack, payload } = envelope;
   return {
-    ...(frameFields(envelope) as unknown as FrameWords),
+    ...(frameLogFields(envelope) as unknown as FrameSummary),
     ...(ack !== undefined && { ack }),
-    ...verdictOf(type, payload),
-    ...(type.endsWith(".batch") && tasksOf(payload["items"])),
+    ...outcomeFields(type, payload),
+    ...(type.endsWith(".batch") && batchTasks(payload["items"])),
   };
 }
 
-export function saidWords(frame: OutgoingFrame, carried: Carried, dialect: Dialect): FrameWords {
+export function summarizeSent(frame: OutgoingFrame, work: CarriedWork, dialect: Dialect): FrameSummary {
   const { type, id, corr, number, runSeq, ackFor, ackRequest, payload } = frame;
   const seq = dialect === "v1" ? runSeq : number;
   return {
@@ -87,15 +94,15 @@ export function saidWords(frame: OutgoingFrame, carried: Carried, dialect: Diale
     ...(ackFor !== undefined && { ack: { for: ackFor } }),
     ...(ackRequest === true && { ack: { request: true } }),
     // A payload that is text already is work, which has no code.
-    ...(typeof payload === "object" && verdictOf(type, payload)),
-    ...(type.endsWith(".batch") && isMany(carried) && { tasks: carried.map(({ dispatch }) => spell(dispatch)) }),
+    ...(typeof payload === "object" && outcomeFields(type, payload)),
+    ...(type.endsWith(".batch") && isDispatchBatch(work) && { tasks: work.map(({ dispatch }) => formatAttempt(dispatch)) }),
   };
 }
 
-export const isMany = (carried: Carried): carried is readonly SendDispatch[] => Array.isArray(carried);
+export const isDispatchBatch = (work: CarriedWork): work is readonly SendDispatch[] => Array.isArray(work);
 
 /** What a vendor means by these words is not known here: it may be secret. */
-function verdictOf(type: string, payload: object): Pick<FrameWords, "code" | "ok" | "ackSeq"> {
+function outcomeFields(type: string, payload: object): Pick<FrameSummary, "code" | "ok" | "ackSeq"> {
   if (type.startsWith("ext.")) return {};
   const { code, ok, ack_seq } = payload as Record<string, unknown>;
   return {
@@ -106,14 +113,14 @@ function verdictOf(type: string, payload: object): Pick<FrameWords, "code" | "ok
 }
 
 /** A batch points to no single task: those in it are named as their dispatches are, or they could not be found. */
-function tasksOf(items: unknown): { tasks?: string[] } {
-  return Array.isArray(items) ? { tasks: items.slice(0, limits.batchItemsMax).map(nameOf) } : {};
+function batchTasks(items: unknown): { tasks?: string[] } {
+  return Array.isArray(items) ? { tasks: items.slice(0, limits.batchItemsMax).map(attemptNameOf) } : {};
 }
 
-function nameOf(item: unknown): string {
+function attemptNameOf(item: unknown): string {
   const { task_id: task, fence } = (typeof item === "object" && item !== null ? item : {}) as Record<string, unknown>;
   if (typeof task !== "string") return "?";
-  return typeof fence === "number" ? spell({ task: task.slice(0, 200), fence }) : task.slice(0, 200);
+  return typeof fence === "number" ? formatAttempt({ task: task.slice(0, 200), fence }) : task.slice(0, 200);
 }
 
-const spell = ({ task, fence }: Held): string => `${task}#${fence}`;
+const formatAttempt = ({ task, fence }: Held): string => `${task}#${fence}`;

@@ -2,84 +2,103 @@
 
 import type { AnswerBody } from "@astraflow/engine";
 import { type Dialect, detectDialect, type Envelope, Fault, fault, type SessionAcceptPayload } from "@astraflow/protocol";
-import type { AdmittedWorker, Gate, IssuedToken, ShownCertificate } from "../gate.ts";
-import type { Outside } from "../outside.ts";
-import type { FrameCounters } from "./frame-counters.ts";
-import { readAs } from "./words.ts";
+import type { AuthenticatedWorker, IssuedSessionToken, PeerCertificate, WorkerAuthenticator } from "../gate.ts";
+import type { DoorEnvironment } from "../outside.ts";
+import type { RestartDetector } from "./frame-counters.ts";
+import { readFramePayload } from "./words.ts";
 
 /** Who a connection is bound to from its handshake on. */
-export interface Bound {
+export interface HandshakeIdentity {
   readonly tenant: string;
   readonly instance: string;
   readonly worker: string;
   readonly dialect: Dialect;
   /** What it calls itself and where it runs: shown to people, never compared. No more of the handshake is kept, least of all its token. */
-  readonly label: { readonly name: string; readonly version: string; readonly hostname: string };
+  readonly displayInfo: { readonly name: string; readonly version: string; readonly hostname: string };
   /** Id of the handshake's frame: the older workers repeat it until it is acked. */
-  readonly greeting: string;
-  readonly admitted: AdmittedWorker;
+  readonly handshakeFrameId: string;
+  readonly authenticated: AuthenticatedWorker;
   /** For dialects without a boot id: a fresh one when the frame shows a new process, else null. */
-  readonly boot: string | null;
+  readonly freshBootId: string | null;
 }
 
-export function greet(
+export function authenticateHandshake(
   first: Envelope,
-  certificate: ShownCertificate | null,
-  around: { readonly gate: Gate; readonly outside: Outside; readonly frameCounters: FrameCounters },
-): Bound | Fault {
+  certificate: PeerCertificate | null,
+  context: {
+    readonly authenticator: WorkerAuthenticator;
+    readonly environment: DoorEnvironment;
+    readonly restartDetector: RestartDetector;
+  },
+): HandshakeIdentity | Fault {
   const dialect = detectDialect(first);
   if (dialect === undefined)
     return fault("E.AUTH.HANDSHAKE_REQUIRED", "the first frame of a connection must be a handshake or control.resume");
-  const handshake = readAs({ dialect }, "control.handshake", first);
+  const handshake = readFramePayload({ dialect }, "control.handshake", first);
   if (handshake instanceof Fault) return handshake;
   const { auth } = handshake;
   const instance = handshake.worker.worker_instance_id ?? first.sender.id;
   const { tenant, sender } = first;
-  const admitted = around.gate.admit({ tenant, instance, mode: auth.mode, token: auth.token ?? null, certificate });
+  const admitted = context.authenticator.authenticate({
+    tenant,
+    instance,
+    mode: auth.mode,
+    token: auth.token ?? null,
+    certificate,
+  });
   if (admitted instanceof Fault) return admitted;
   // A valid token of another tenant answers exactly as a wrong one: neither tells what exists.
   if (admitted.tenant !== tenant) return fault("E.AUTH.INVALID_TOKEN", "the token is not valid for this tenant");
   if (sender.role !== "worker" || sender.id !== instance)
     return fault("E.SESSION.TENANT_MISMATCH", "sender must be the worker that the handshake names");
   const worker = `${tenant}/${instance}`;
-  const isNewProcess = dialect !== "v2" && around.frameCounters.restarts(worker, first.id);
-  const boot = isNewProcess ? around.outside.ids.next() : null;
+  const isNewProcess = dialect !== "v2" && context.restartDetector.isRestart(worker, first.id);
+  const boot = isNewProcess ? context.environment.ids.next() : null;
   const { worker_name, version, hostname } = handshake.worker;
   const label = { name: worker_name || instance, version, hostname };
-  return { tenant, instance, worker, dialect, label, greeting: first.id, admitted, boot };
+  return {
+    tenant,
+    instance,
+    worker,
+    dialect,
+    displayInfo: label,
+    handshakeFrameId: first.id,
+    authenticated: admitted,
+    freshBootId: boot,
+  };
 }
 
 /** Every later frame must come from whom the first one came from. */
-export function isBound(bound: Bound, envelope: Envelope): boolean {
-  return envelope.tenant === bound.tenant && envelope.sender.id === bound.instance && envelope.sender.role === "worker";
+export function isSentBy(identity: HandshakeIdentity, envelope: Envelope): boolean {
+  return envelope.tenant === identity.tenant && envelope.sender.id === identity.instance && envelope.sender.role === "worker";
 }
 
 /** Extensions of the protocol that this door uses with workers that announce them. */
-const sessionFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
+const supportedFeatures = ["fence", "cancel", "held", "batch", "wide", "undrain", "renew", "resources"];
 
 /** What a worker needs to know of its session: its name, its token, its lease, both windows, and what both ends understand. */
-export function acceptance(of: {
-  readonly bound: Bound;
+export function buildAccept(from: {
+  readonly identity: HandshakeIdentity;
   readonly session: string;
-  readonly token: IssuedToken;
+  readonly token: IssuedSessionToken;
   readonly isResumed: boolean;
-  readonly granted: Extract<AnswerBody, { of: "join" }>;
+  readonly joinAnswer: Extract<AnswerBody, { of: "join" }>;
   readonly announced: ReadonlySet<string>;
   readonly windows: { readonly send: number; readonly recv: number };
 }): SessionAcceptPayload {
-  const features = sessionFeatures.filter((feature) => of.announced.has(feature));
+  const features = supportedFeatures.filter((feature) => from.announced.has(feature));
   return {
-    session_id: of.session,
-    session_token: of.token.token,
-    worker_instance_id: of.bound.instance,
-    expires_at: new Date(of.token.expiresAt).toISOString(),
-    resumed: of.isResumed,
-    heartbeat_interval_ms: of.granted.heartbeatMs,
-    lease_ms: of.granted.leaseMs,
-    send_window: of.windows.send,
-    recv_window: of.windows.recv,
-    drain_mem_pct: of.granted.drainMemPct,
-    drain_disk_pct: of.granted.drainDiskPct,
+    session_id: from.session,
+    session_token: from.token.token,
+    worker_instance_id: from.identity.instance,
+    expires_at: new Date(from.token.expiresAt).toISOString(),
+    resumed: from.isResumed,
+    heartbeat_interval_ms: from.joinAnswer.heartbeatMs,
+    lease_ms: from.joinAnswer.leaseMs,
+    send_window: from.windows.send,
+    recv_window: from.windows.recv,
+    drain_mem_pct: from.joinAnswer.drainMemPct,
+    drain_disk_pct: from.joinAnswer.drainDiskPct,
     // Workers that announced nothing of ours are told nothing they do not know.
     ...(features.length > 0 && { features }),
   };

@@ -1,103 +1,109 @@
 import { describe, expect, it } from "vitest";
-import { createMetrics } from "../metrics.ts";
+import { createMetricsRegistry } from "../metrics.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
-import { createFakeGate } from "../testing/fake-gate.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
-import { handshake, register } from "../testing/fake-worker.ts";
-import { tokens } from "../testing/house.ts";
-import { PlainSocket, say, turn } from "../testing/plain-socket.ts";
-import { createSessionHall } from "./hall.ts";
+import { createFakeAuthenticator } from "../testing/fake-gate.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
+import { handshakePayload, registerPayload } from "../testing/fake-worker.ts";
+import { sampleTokens } from "../testing/house.ts";
+import { encodeFrame, nextLoopTurn, RecordingSocket } from "../testing/plain-socket.ts";
+import { createSessionServer } from "./hall.ts";
 import { sessionLimits } from "./limits.ts";
 
-function openHall() {
+function openServer() {
   const engine = createFakeEngine();
-  const outside = createFakeOutside();
-  const hall = createSessionHall({
-    link: engine.link,
-    gate: createFakeGate({ authenticate: tokens, now: () => outside.clock.now() }),
-    outside,
-    metrics: createMetrics(),
+  const environment = createFakeEnvironment();
+  const sessionServer = createSessionServer({
+    engineClient: engine.client,
+    authenticator: createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() }),
+    environment,
+    metrics: createMetricsRegistry(),
   });
-  return { engine, outside, hall };
+  return { engine, outside: environment, hall: sessionServer };
 }
 
 describe("the hall", () => {
   it("[D21] leads a session from handshake to accept and to its end over any socket", async () => {
-    const { engine, hall } = openHall();
-    const socket = new PlainSocket();
-    const ears = hall.welcome(socket);
+    const { engine, hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
 
-    ears.message(say("control.handshake", handshake()), false);
-    await turn();
-    ears.message(say("control.register", register()), false);
-    const join = await engine.next("worker.join");
-    await turn();
-    ears.closed(1006);
+    socketEvents.message(encodeFrame("control.handshake", handshakePayload()), false);
+    await nextLoopTurn();
+    socketEvents.message(encodeFrame("control.register", registerPayload()), false);
+    const join = await engine.nextCommand("worker.join");
+    await nextLoopTurn();
+    socketEvents.closed(1006);
 
     expect(socket.types).toEqual(["control.ack", "control.ack", "control.session.accept"]);
-    expect(socket.done).toEqual(["trust"]);
-    expect(await engine.next("worker.leave")).toMatchObject({ session: join.session, reason: "socket closed with 1006" });
-    expect(hall.connections).toBe(0);
+    expect(socket.calls).toEqual(["trust"]);
+    expect(await engine.nextCommand("worker.leave")).toMatchObject({ session: join.session, reason: "socket closed with 1006" });
+    expect(sessionServer.connections).toBe(0);
   });
 
   it("[D21] weighs a stranger's bytes, and ends a socket that stays silent for two pings", async () => {
-    const { outside, hall } = openHall();
-    const flood = new PlainSocket();
-    const quiet = new PlainSocket();
-    const ears = hall.welcome(quiet);
-    ears.message(say("control.handshake", handshake()), false);
-    ears.message(say("control.register", register()), false);
-    await turn();
+    const { outside: environment, hall: sessionServer } = openServer();
+    const flood = new RecordingSocket();
+    const quiet = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(quiet);
+    socketEvents.message(encodeFrame("control.handshake", handshakePayload()), false);
+    socketEvents.message(encodeFrame("control.register", registerPayload()), false);
+    await nextLoopTurn();
 
-    hall.welcome(flood).weigh(sessionLimits.strangerBytesMax + 1);
-    ears.weigh(sessionLimits.strangerBytesMax + 1);
-    outside.advance(sessionLimits.pingMs * sessionLimits.pingsMissedMax);
-    expect(quiet.done).toEqual(["trust", "ping", "ping"]);
-    outside.advance(sessionLimits.pingMs);
+    sessionServer.acceptSocket(flood).bytesReceived(sessionLimits.unauthenticatedBytesMax + 1);
+    socketEvents.bytesReceived(sessionLimits.unauthenticatedBytesMax + 1);
+    environment.advance(sessionLimits.pingMs * sessionLimits.pingsMissedMax);
+    expect(quiet.calls).toEqual(["trust", "ping", "ping"]);
+    environment.advance(sessionLimits.pingMs);
 
-    expect(flood.done).toContain("terminate");
-    expect(quiet.done.at(-1)).toBe("terminate");
+    expect(flood.calls).toContain("terminate");
+    expect(quiet.calls.at(-1)).toBe("terminate");
   });
 
   it("[D21] answers pings while the engine answers nothing, except to a peer that does not read", async () => {
-    const { hall } = openHall();
-    const socket = new PlainSocket();
-    const ears = hall.welcome(socket);
+    const { hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
 
-    ears.ping(Buffer.from("a"));
-    expect(socket.done).toEqual(["pong"]);
+    socketEvents.ping(Buffer.from("a"));
+    expect(socket.calls).toEqual(["pong"]);
     socket.bufferedAmount = sessionLimits.socketBytesSoft;
-    ears.ping(Buffer.from("b"));
+    socketEvents.ping(Buffer.from("b"));
 
-    expect(socket.done).toEqual(["pong"]);
+    expect(socket.calls).toEqual(["pong"]);
   });
 
   it("[D21] takes nobody new once it closes, and is closed when the last socket is gone", async () => {
-    const { hall } = openHall();
-    const socket = new PlainSocket();
-    const ears = hall.welcome(socket);
-    expect(hall.refusal()).toBe(null);
+    const { hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+    expect(sessionServer.refusalReason()).toBe(null);
 
-    const closing = hall.close();
-    expect(hall.refusal()?.code).toBe("E.SHUTTING_DOWN");
-    expect(socket.done).toEqual(["close 1001"]);
-    ears.closed(1001);
+    const closing = sessionServer.close();
+    expect(sessionServer.refusalReason()?.code).toBe("E.SHUTTING_DOWN");
+    expect(socket.calls).toEqual(["close 1001"]);
+    socketEvents.closed(1001);
 
     await expect(closing).resolves.toBeUndefined();
   });
 
   it("[D27] acks a handshake that a worker of the first generation still repeats from its last socket, before it registers", async () => {
-    const { hall } = openHall();
-    const socket = new PlainSocket();
-    const ears = hall.welcome(socket);
-    ears.message(say("control.handshake", handshake({ protocol: 1 }), { id: "control.handshake-7" }), false);
-    ears.message(say("control.handshake", handshake({ protocol: 1 }), { id: "control.handshake-4" }), false);
-    await turn();
+    const { hall: sessionServer } = openServer();
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+    socketEvents.message(
+      encodeFrame("control.handshake", handshakePayload({ protocol: 1 }), { id: "control.handshake-7" }),
+      false,
+    );
+    socketEvents.message(
+      encodeFrame("control.handshake", handshakePayload({ protocol: 1 }), { id: "control.handshake-4" }),
+      false,
+    );
+    await nextLoopTurn();
 
     expect(socket.sent.map(({ type, payload }) => [type, payload["ok"], payload["for"]])).toEqual([
       ["control.ack", true, "control.handshake-7"],
       ["control.ack", true, "control.handshake-4"],
     ]);
-    expect(socket.done).toEqual(["trust"]);
+    expect(socket.calls).toEqual(["trust"]);
   });
 });

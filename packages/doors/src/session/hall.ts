@@ -4,53 +4,53 @@
 import type { Effect } from "@astraflow/engine";
 import { compileFrameReaders, type Fault, fault } from "@astraflow/protocol";
 import type { VolatileEvents } from "../events/volatile.ts";
-import type { Gate } from "../gate.ts";
-import type { Link } from "../link.ts";
-import type { Metrics } from "../metrics.ts";
-import type { Outside } from "../outside.ts";
-import { Admission } from "./admission.ts";
-import type { DispatchBinder } from "./dispatch-bindings.ts";
-import { FrameCounters } from "./frame-counters.ts";
+import type { WorkerAuthenticator } from "../gate.ts";
+import type { EngineClient } from "../link.ts";
+import type { MetricsRegistry } from "../metrics.ts";
+import type { DoorEnvironment } from "../outside.ts";
+import { AdmissionControl } from "./admission.ts";
+import type { DispatchResourceBinder } from "./dispatch-bindings.ts";
+import { RestartDetector } from "./frame-counters.ts";
 import { createFrameLog } from "./frame-log.ts";
-import type { CompareKept } from "./kept-resources.ts";
+import type { FindLostResources } from "./kept-resources.ts";
 import { type SessionLimits, sessionLimits } from "./limits.ts";
-import { createMeters } from "./meters.ts";
-import { Peer, type PeerHome } from "./peer.ts";
-import type { PeerEars, PeerSocket } from "./peer-socket.ts";
-import { RunNumbers } from "./run-numbers.ts";
+import { createSessionMetrics } from "./meters.ts";
+import { MonitoredSocket, type SocketOwner } from "./peer.ts";
+import type { WorkerSocket, WorkerSocketEvents } from "./peer-socket.ts";
+import { RunSequence } from "./run-numbers.ts";
 import type { Session } from "./session.ts";
-import { SessionBook } from "./session-book.ts";
-import type { ExtensionEar, NoteManifests, Surroundings, TenantWindows } from "./surroundings.ts";
-import { createStamp } from "./texts.ts";
-import { createWireTap } from "./wire-tap.ts";
+import { SessionRegistry } from "./session-book.ts";
+import type { RecordManifests, SessionContext, TenantWindows, VendorFrameSink } from "./surroundings.ts";
+import { createTimestamp } from "./texts.ts";
+import { createFrameTap } from "./wire-tap.ts";
 
-export interface SessionHallOptions {
-  readonly link: Link;
-  readonly gate: Gate;
-  readonly outside: Outside;
-  readonly metrics: Metrics;
+export interface SessionServerOptions {
+  readonly engineClient: EngineClient;
+  readonly authenticator: WorkerAuthenticator;
+  readonly environment: DoorEnvironment;
+  readonly metrics: MetricsRegistry;
   readonly limits?: Partial<SessionLimits>;
   /** What single tenants have of their own. */
   readonly tenants?: Readonly<Record<string, TenantWindows>>;
   /** Who takes vendors' frames of workers; without one they are refused. */
-  readonly extensions?: ExtensionEar;
+  readonly extensions?: VendorFrameSink;
   /** Who keeps the manifests that workers bring; without one nobody does. */
-  readonly noteManifests?: NoteManifests;
+  readonly recordManifests?: RecordManifests;
   /** Who finds the resources that packages ask for; without one tasks are sent without. */
-  readonly binder?: DispatchBinder;
+  readonly binder?: DispatchResourceBinder;
   /** Who finds what results have left with a worker; without one what it lost ends by its time to live. */
-  readonly compareKept?: CompareKept;
+  readonly findLostResources?: FindLostResources;
   /** Where heartbeats and frames are told that stand in no log; without it they are not told. */
   readonly volatile?: VolatileEvents;
   /** This is the only scheduler on its store. */
   readonly isAlone?: boolean;
 }
 
-export interface SessionHall {
+export interface SessionServer {
   /** Why nobody may come in at this moment; null when they may. Asked before `welcome`. */
-  refusal(): Fault | null;
+  refusalReason(): Fault | null;
   /** Takes an open socket in; all that happens on it must be told to the ears. */
-  welcome(socket: PeerSocket): PeerEars;
+  acceptSocket(socket: WorkerSocket): WorkerSocketEvents;
   /** Says goodbye to everyone; resolves when the last socket is gone. */
   close(): Promise<void>;
   readonly connections: number;
@@ -58,153 +58,153 @@ export interface SessionHall {
 
 const goingAwayCode = 1001;
 
-export function createSessionHall(options: SessionHallOptions): SessionHall {
+export function createSessionServer(options: SessionServerOptions): SessionServer {
   // Before any stranger arrives: the first frame must not pay for compiling validators.
   compileFrameReaders();
-  return new Hall(options);
+  return new DefaultSessionServer(options);
 }
 
-class Hall implements SessionHall, PeerHome {
-  readonly around: Surroundings;
-  readonly meters: Surroundings["meter"];
-  readonly #outside: Outside;
+class DefaultSessionServer implements SessionServer, SocketOwner {
+  readonly context: SessionContext;
+  readonly metrics: SessionContext["metrics"];
+  readonly #environment: DoorEnvironment;
   readonly #limits: SessionLimits;
-  readonly #admission: Admission<Peer>;
-  readonly #book: SessionBook;
+  readonly #admission: AdmissionControl<MonitoredSocket>;
+  readonly #registry: SessionRegistry;
   /** By connection, so that a session finds the socket it is on. */
-  readonly #peers = new Map<unknown, Peer>();
-  readonly #stops: (() => void)[];
-  #owing = new Set<Session>();
+  readonly #sockets = new Map<unknown, MonitoredSocket>();
+  readonly #unsubscribers: (() => void)[];
+  #flushQueue = new Set<Session>();
   #isClosing = false;
-  #isHasty = false;
-  #allGone: (() => void) | null = null;
+  #isFastSweepScheduled = false;
+  #onAllClosed: (() => void) | null = null;
 
-  constructor(options: SessionHallOptions) {
-    const { link, outside, gate } = options;
-    this.#outside = outside;
+  constructor(options: SessionServerOptions) {
+    const { engineClient, environment, authenticator } = options;
+    this.#environment = environment;
     this.#limits = { ...sessionLimits, ...options.limits };
-    this.meters = createMeters(options.metrics, link);
-    this.#book = new SessionBook(this.#limits);
-    this.#admission = new Admission(this.#limits, outside);
-    this.around = {
-      gate,
-      outside,
-      frameLog: createFrameLog(outside),
-      wireTap: options.volatile === undefined ? null : createWireTap(options.volatile),
+    this.metrics = createSessionMetrics(options.metrics, engineClient);
+    this.#registry = new SessionRegistry(this.#limits);
+    this.#admission = new AdmissionControl(this.#limits, environment);
+    this.context = {
+      authenticator,
+      environment,
+      frameLog: createFrameLog(environment),
+      frameTap: options.volatile === undefined ? null : createFrameTap(options.volatile),
       volatile: options.volatile ?? null,
       limits: this.#limits,
-      stamp: createStamp(() => outside.clock.now()),
-      meter: this.meters,
-      book: this.#book,
-      runNumbers: new RunNumbers(options.isAlone === true, outside.clock.now()),
-      frameCounters: new FrameCounters(),
+      timestamp: createTimestamp(() => environment.clock.now()),
+      metrics: this.metrics,
+      registry: this.#registry,
+      runSequence: new RunSequence(options.isAlone === true, environment.clock.now()),
+      restartDetector: new RestartDetector(),
       extensions: options.extensions ?? null,
-      noteManifests: options.noteManifests ?? null,
+      recordManifests: options.recordManifests ?? null,
       tenants: options.tenants ?? {},
-      roll: createRoll(),
+      jitter: createJitterSequence(),
       binder: options.binder ?? null,
-      compareKept: options.compareKept ?? null,
-      step: (session, step) => this.#step(session, step),
-      post: (session, command, note) =>
-        link.post(command, (body, why) => {
-          if (note !== null) this.#step(session, () => session.answered(note, body, why));
+      findLostResources: options.findLostResources ?? null,
+      runStep: (session, step) => this.#runSessionStep(session, step),
+      postCommand: (session, command, note) =>
+        engineClient.send(command, (body, why) => {
+          if (note !== null) this.#runSessionStep(session, () => session.handleAnswer(note, body, why));
         }),
     };
-    this.#stops = [
-      link.on("dispatch", (effect) => this.#reach(effect, (session) => session.hearDispatch(effect))),
-      link.on("stop", (effect) => this.#reach(effect, (session) => session.hearStop(effect))),
-      link.on("next", (effect) => this.#reach(effect, (session) => session.hearNext(effect))),
-      link.on("order", (effect) => this.#reach(effect, (session) => session.hearOrder(effect))),
-      link.on("tell", (effect) => this.#reach(effect, (session) => session.hearTell(effect))),
-      link.on("reset", (effect) => this.#reach(effect, (session) => session.hearReset(effect))),
-      link.on("drain", (effect) => this.#reach(effect, (session) => session.hearDrain(effect))),
-      gate.onChange(() => this.#reconsider()),
-      outside.timers.every(this.#limits.sweepMs, () => this.#sweep()),
+    this.#unsubscribers = [
+      engineClient.on("dispatch", (effect) => this.#routeEffect(effect, (session) => session.handleDispatch(effect))),
+      engineClient.on("stop", (effect) => this.#routeEffect(effect, (session) => session.handleStop(effect))),
+      engineClient.on("next", (effect) => this.#routeEffect(effect, (session) => session.handleNextResponse(effect))),
+      engineClient.on("order", (effect) => this.#routeEffect(effect, (session) => session.handleCommand(effect))),
+      engineClient.on("tell", (effect) => this.#routeEffect(effect, (session) => session.handleVendorFrame(effect))),
+      engineClient.on("reset", (effect) => this.#routeEffect(effect, (session) => session.handleReset(effect))),
+      engineClient.on("drain", (effect) => this.#routeEffect(effect, (session) => session.handleDrain(effect))),
+      authenticator.onChange(() => this.#recheckCredentials()),
+      environment.timers.every(this.#limits.sweepMs, () => this.#checkAllTimers()),
     ];
   }
 
   get connections(): number {
-    return this.#peers.size;
+    return this.#sockets.size;
   }
 
-  refusal(): Fault | null {
+  refusalReason(): Fault | null {
     if (this.#isClosing) return fault("E.SHUTTING_DOWN", "this scheduler is going away");
-    if (this.#peers.size < this.#limits.connectionsMax && this.#admission.hasRoom()) return null;
+    if (this.#sockets.size < this.#limits.connectionsMax && this.#admission.hasCapacity()) return null;
     return fault("E.OVERLOADED", "too many connections; come back later");
   }
 
-  welcome(socket: PeerSocket): PeerEars {
-    const idler = this.#admission.makeRoom();
-    if (idler !== null) {
-      this.meters.reset("unknown", "E.OVERLOADED");
-      idler.socket.terminate();
+  acceptSocket(socket: WorkerSocket): WorkerSocketEvents {
+    const evicted = this.#admission.evictIdle();
+    if (evicted !== null) {
+      this.metrics.reset("unknown", "E.OVERLOADED");
+      evicted.socket.terminate();
     }
-    const peer = new Peer(socket, this);
-    this.#peers.set(peer.connection, peer);
-    this.#admission.enter(peer);
+    const peer = new MonitoredSocket(socket, this);
+    this.#sockets.set(peer.connection, peer);
+    this.#admission.add(peer);
     return {
       message: (data, isBinary) => {
-        this.#guard(peer, () => peer.hear(data, isBinary));
-        this.#owe(peer.connection.session);
-        peer.press();
+        this.#runGuarded(peer, () => peer.handleMessage(data, isBinary));
+        this.#scheduleFlush(peer.connection.session);
+        peer.pauseIfOverloaded();
       },
       ping: (data) => peer.answerPing(data),
-      pong: () => peer.heard(),
-      drained: () => this.#owe(peer.connection.session),
-      weigh: (bytes) => peer.weigh(bytes),
-      closed: (code) => this.#leave(peer, code),
+      pong: () => peer.recordActivity(),
+      drained: () => this.#scheduleFlush(peer.connection.session),
+      bytesReceived: (bytes) => peer.countBytes(bytes),
+      closed: (code) => this.#removeSocket(peer, code),
     };
   }
 
-  trusted(peer: Peer, tenant: string): boolean {
-    return this.#admission.trust(peer, tenant);
+  markAuthenticated(peer: MonitoredSocket, tenant: string): boolean {
+    return this.#admission.markAuthenticated(peer, tenant);
   }
 
-  pace(peer: Peer, tenant: string, run: () => boolean): void {
-    this.#admission.pace(tenant, () => {
-      let isUsed = true;
-      this.#guard(peer, () => {
-        isUsed = run();
+  scheduleJoin(peer: MonitoredSocket, tenant: string, run: () => boolean): void {
+    this.#admission.scheduleJoin(tenant, () => {
+      let isSlotUsed = true;
+      this.#runGuarded(peer, () => {
+        isSlotUsed = run();
       });
-      this.#owe(peer.connection.session);
-      peer.relieve();
-      return isUsed;
+      this.#scheduleFlush(peer.connection.session);
+      peer.resumeIfDrained();
+      return isSlotUsed;
     });
   }
 
   async close(): Promise<void> {
     this.#isClosing = true;
     const gone = new Promise<void>((resolve) => {
-      this.#allGone = resolve;
+      this.#onAllClosed = resolve;
     });
-    const end = this.#outside.clock.ticks() + this.#limits.closeMs;
-    for (const peer of this.#peers.values()) {
-      peer.closeBy = end;
+    const closeDeadline = this.#environment.clock.monotonic() + this.#limits.closeMs;
+    for (const peer of this.#sockets.values()) {
+      peer.closeDeadline = closeDeadline;
       peer.socket.close(goingAwayCode, "going away");
     }
-    const stopTimer = this.#outside.timers.after(this.#limits.closeMs, () => {
-      for (const peer of this.#peers.values()) peer.socket.terminate();
+    const stopTimer = this.#environment.timers.after(this.#limits.closeMs, () => {
+      for (const peer of this.#sockets.values()) peer.socket.terminate();
     });
-    if (this.#peers.size > 0) await gone;
+    if (this.#sockets.size > 0) await gone;
     stopTimer();
-    for (const stop of this.#stops) stop();
+    for (const stop of this.#unsubscribers) stop();
   }
 
-  #leave(peer: Peer, code: number): void {
-    this.#peers.delete(peer.connection);
-    this.#admission.leave(peer, peer.tenant);
-    peer.gone();
-    this.#guard(peer, () => peer.connection.ended(`socket closed with ${code}`));
-    if (this.#peers.size === 0) this.#allGone?.();
+  #removeSocket(peer: MonitoredSocket, code: number): void {
+    this.#sockets.delete(peer.connection);
+    this.#admission.remove(peer, peer.tenant);
+    peer.handleDisconnect();
+    this.#runGuarded(peer, () => peer.connection.handleDisconnect(`socket closed with ${code}`));
+    if (this.#sockets.size === 0) this.#onAllClosed?.();
   }
 
   /** Runs one step on a socket. One that throws ends that socket and its session, never the process. */
-  #guard(peer: Peer, step: () => void): void {
+  #runGuarded(peer: MonitoredSocket, step: () => void): void {
     try {
       step();
     } catch (problem) {
       const { session } = peer.connection;
-      this.#report(session, problem);
+      this.#logBug(session, problem);
       peer.socket.terminate();
       // Where its state is in doubt, nobody may go on with it.
       session?.end("a bug of this scheduler");
@@ -212,83 +212,89 @@ class Hall implements SessionHall, PeerHome {
   }
 
   /** The same for what a session hears from elsewhere than its socket. */
-  #step(session: Session, step: () => void): void {
-    const { line } = session;
+  #runSessionStep(session: Session, step: () => void): void {
+    const { connection } = session;
     try {
       step();
     } catch (problem) {
-      this.#report(session, problem);
-      line?.terminate();
+      this.#logBug(session, problem);
+      connection?.terminate();
       session.end("a bug of this scheduler");
     }
-    this.#owe(session);
-    this.#peers.get(session.line)?.relieve();
+    this.#scheduleFlush(session);
+    this.#sockets.get(session.connection)?.resumeIfDrained();
   }
 
-  #report(session: Session | null, problem: unknown): void {
-    this.#outside.log({ level: "error", event: "session.bug", session: session?.id ?? null, problem: describeProblem(problem) });
+  #logBug(session: Session | null, problem: unknown): void {
+    this.#environment.log({
+      level: "error",
+      event: "session.bug",
+      session: session?.id ?? null,
+      problem: describeError(problem),
+    });
   }
 
-  #reach(effect: Extract<Effect, { session: string }>, step: (session: Session) => void): void {
-    const session = this.#book.find(effect.session);
+  #routeEffect(effect: Extract<Effect, { session: string }>, step: (session: Session) => void): void {
+    const session = this.#registry.findById(effect.session);
     // The session has gone meanwhile; its leave is on the way to the engine.
-    if (session !== undefined) this.#step(session, () => step(session));
+    if (session !== undefined) this.#runSessionStep(session, () => step(session));
   }
 
   // Everything owed at the end of a tick leaves together: one ack for all that one turn of the engine answered.
-  #owe(session: Session | null): void {
-    if (session === null || session.line === null) return;
-    if (this.#owing.size === 0) queueMicrotask(() => this.#flush());
-    this.#owing.add(session);
+  #scheduleFlush(session: Session | null): void {
+    if (session === null || session.connection === null) return;
+    if (this.#flushQueue.size === 0) queueMicrotask(() => this.#flushQueued());
+    this.#flushQueue.add(session);
   }
 
-  #flush(): void {
-    const due = this.#owing;
-    this.#owing = new Set();
-    for (const session of due) {
-      const peer = this.#peers.get(session.line);
+  #flushQueued(): void {
+    const sessions = this.#flushQueue;
+    this.#flushQueue = new Set();
+    for (const session of sessions) {
+      const peer = this.#sockets.get(session.connection);
       if (peer === undefined) continue;
       const { socket } = peer;
       // All frames of one turn in one write: about a fifth less processor time per task than a write per frame.
-      socket.together(() => this.#guard(peer, () => session.flush(this.#limits.socketBytesSoft - socket.bufferedAmount)));
-      if (session.bound.dialect === "v1" && session.stream.nextDue < Number.POSITIVE_INFINITY) this.#hurry();
+      socket.batchWrites(() => this.#runGuarded(peer, () => session.flush(this.#limits.socketBytesSoft - socket.bufferedAmount)));
+      if (session.identity.dialect === "v1" && session.stream.nextTimeoutAt < Number.POSITIVE_INFINITY) this.#scheduleFastSweep();
     }
   }
 
   /** v1 repeats within fractions of a second, so it is looked at more often; nobody else pays for that. */
-  #hurry(): void {
-    if (this.#isHasty || this.#isClosing) return;
-    this.#isHasty = true;
-    this.#outside.timers.after(this.#limits.hastySweepMs, () => {
-      this.#isHasty = false;
-      const now = this.#outside.clock.ticks();
-      for (const session of this.#book.all())
-        if (session.bound.dialect === "v1") {
-          this.#step(session, () => session.tick(now));
-          if (session.stream.nextDue < Number.POSITIVE_INFINITY) this.#hurry();
+  #scheduleFastSweep(): void {
+    if (this.#isFastSweepScheduled || this.#isClosing) return;
+    this.#isFastSweepScheduled = true;
+    this.#environment.timers.after(this.#limits.fastSweepMs, () => {
+      this.#isFastSweepScheduled = false;
+      const now = this.#environment.clock.monotonic();
+      for (const session of this.#registry.all())
+        if (session.identity.dialect === "v1") {
+          this.#runSessionStep(session, () => session.checkTimers(now));
+          if (session.stream.nextTimeoutAt < Number.POSITIVE_INFINITY) this.#scheduleFastSweep();
         }
     });
   }
 
-  #sweep(): void {
-    const now = this.#outside.clock.ticks();
-    for (const peer of this.#peers.values()) {
-      this.#guard(peer, () => peer.tick(now));
+  #checkAllTimers(): void {
+    const now = this.#environment.clock.monotonic();
+    for (const peer of this.#sockets.values()) {
+      this.#runGuarded(peer, () => peer.checkTimers(now));
       const { session } = peer.connection;
-      if (session !== null && session.line === peer.connection) this.#step(session, () => session.tick(now));
+      if (session !== null && session.connection === peer.connection)
+        this.#runSessionStep(session, () => session.checkTimers(now));
     }
-    this.#book.sweep(now);
+    this.#registry.endExpired(now);
   }
 
   /** Credentials were revoked or rotated: everybody is looked at again, also those who wait for their worker. */
-  #reconsider(): void {
-    for (const peer of this.#peers.values()) this.#guard(peer, () => peer.connection.reconsider());
-    for (const session of this.#book.all()) this.#step(session, () => session.reconsider());
+  #recheckCredentials(): void {
+    for (const peer of this.#sockets.values()) this.#runGuarded(peer, () => peer.connection.recheckCredentials());
+    for (const session of this.#registry.all()) this.#runSessionStep(session, () => session.recheckCredentials());
   }
 }
 
 /** Spreads repeats: a sequence that fills the unit evenly, so no chance is needed. */
-function createRoll(): () => number {
+function createJitterSequence(): () => number {
   let at = 0;
   return () => {
     at = (at + 0.6180339887498949) % 1;
@@ -296,5 +302,5 @@ function createRoll(): () => number {
   };
 }
 
-const describeProblem = (problem: unknown): string =>
+const describeError = (problem: unknown): string =>
   problem instanceof Error ? (problem.stack ?? problem.message) : String(problem);

@@ -3,20 +3,20 @@
 
 import type { Held, SendDispatch } from "@astraflow/engine";
 
-export class HeldNodes {
+export class ChainAttempts {
   readonly #byNode = new Map<string, Held[]>();
   readonly #nodeOf = new Map<string, string>();
 
   /** Only those in a chain can ask for the next of it. */
-  granted({ run, node, task, fence, chainIndex }: SendDispatch["dispatch"]): void {
+  add({ run, node, task, fence, chainIndex }: SendDispatch["dispatch"]): void {
     if (chainIndex === undefined) return;
-    this.ended(task);
-    const name = nameOf(run, node);
+    this.remove(task);
+    const name = nodeKey(run, node);
     this.#byNode.set(name, [...(this.#byNode.get(name) ?? []), { task, fence }]);
     this.#nodeOf.set(task, name);
   }
 
-  ended(task: string): void {
+  remove(task: string): void {
     const name = this.#nodeOf.get(task);
     if (name === undefined) return;
     this.#nodeOf.delete(task);
@@ -28,7 +28,7 @@ export class HeldNodes {
   /** `task`: as the frame names it, which counts where this session holds it. Else the last one granted of that node. */
   find(run: string, nodes: readonly string[], task: string | null): Held | null {
     for (const node of nodes) {
-      const held = this.#byNode.get(nameOf(run, node)) ?? [];
+      const held = this.#byNode.get(nodeKey(run, node)) ?? [];
       const one = held.find((candidate) => candidate.task === task) ?? held.at(-1);
       if (one !== undefined) return one;
     }
@@ -36,4 +36,4 @@ export class HeldNodes {
   }
 }
 
-const nameOf = (run: string, node: string): string => JSON.stringify([run, node]);
+const nodeKey = (run: string, node: string): string => JSON.stringify([run, node]);

@@ -11,44 +11,44 @@ import {
   type PkgCatalogPayload,
   type RegisterPayload,
 } from "@astraflow/protocol";
-import { handlersIn } from "../handlers.ts";
-import type { Bound } from "./greeting.ts";
-import { heldOf, type Speaker } from "./words.ts";
+import { readHandlers } from "../handlers.ts";
+import type { HandshakeIdentity } from "./greeting.ts";
+import { type CommandOrigin, toAttempts } from "./words.ts";
 
-type Installed = NonNullable<NonNullable<HeartbeatPayload["packages"]>["installed"]>;
+type HeartbeatPackages = NonNullable<NonNullable<HeartbeatPayload["packages"]>["installed"]>;
 type Packages = WorkerAbout["packages"];
 
 /** Packages as they were shown last, and what can be run with them. */
-interface Shown {
+interface PackageListing {
   readonly packages: Packages;
   readonly handlers: NonNullable<WorkerAbout["handlers"]>;
 }
 
 /** About a thousand packages under usual names. The engine writes it with every change of the worker's row. */
-const aboutCharsMax = 256 * 1024;
+const descriptionCharsMax = 256 * 1024;
 
-export class Introduction {
+export class Registration {
   readonly features: ReadonlySet<string>;
-  private readonly said: Omit<WorkerAbout, "packages" | "handlers" | "hostname" | "version" | "dialect">;
+  private readonly capabilities: Omit<WorkerAbout, "packages" | "handlers" | "hostname" | "version" | "dialect">;
   /** A register that names no part of the inventory leaves it to the two frames that follow. */
-  private readonly isNamed: boolean;
-  private readonly registered: Shown;
-  private shown: Shown | null;
+  private readonly hasInventoryFields: boolean;
+  private readonly registeredListing: PackageListing;
+  private catalogListing: PackageListing | null;
   /** What a heartbeat said later. */
-  private installed: Packages | null = null;
-  private boot: string | null;
+  private heartbeatPackages: Packages | null = null;
+  private reportedBootId: string | null;
   /** What runs there; null once the engine knows it. */
   private running: readonly Held[] | null;
   private hasInventory = false;
   /** What it keeps under names; null where it does not say, and once that was compared. */
-  private keeps: readonly string[] | null;
+  private reportedResources: readonly string[] | null;
 
   /** `before`: what is known of an earlier catalogue. */
-  constructor(register: RegisterPayload, before: Shown | null) {
+  constructor(register: RegisterPayload, before: PackageListing | null) {
     const { capabilities, packages, manifests, running, boot_id, payload_types, resources } = register;
     const { concurrency, runtimes, features, pool, tags } = capabilities;
     this.features = new Set(features);
-    this.said = {
+    this.capabilities = {
       slots: concurrency.max_parallel,
       ...(concurrency.per_node_limits !== undefined && { perNodeLimits: concurrency.per_node_limits }),
       runtimes,
@@ -57,99 +57,103 @@ export class Introduction {
       pool: pool ?? "default",
       tags: tags ?? {},
     };
-    this.isNamed = packages !== undefined || manifests !== undefined || running !== undefined || boot_id !== undefined;
+    this.hasInventoryFields = packages !== undefined || manifests !== undefined || running !== undefined || boot_id !== undefined;
     const listed = packages ?? manifests?.map(({ name, version }) => ({ name, version, status: "installed" })) ?? [];
-    this.registered = { packages: plain(listed), handlers: handlersIn(manifests ?? []) };
-    this.shown = before;
-    this.boot = boot_id ?? null;
-    this.running = heldOf(running ?? []);
-    this.keeps = this.features.has("resources") ? (resources ?? null) : null;
+    this.registeredListing = { packages: withoutExtraFields(listed), handlers: readHandlers(manifests ?? []) };
+    this.catalogListing = before;
+    this.reportedBootId = boot_id ?? null;
+    this.running = toAttempts(running ?? []);
+    this.reportedResources = this.features.has("resources") ? (resources ?? null) : null;
   }
 
   /** Asked once: what it keeps changes with every task. */
-  takeKept(): readonly string[] | null {
-    const { keeps } = this;
-    this.keeps = null;
+  takeReportedResources(): readonly string[] | null {
+    const { reportedResources: keeps } = this;
+    this.reportedResources = null;
     return keeps;
   }
 
-  get catalog(): Shown | null {
-    return this.shown;
+  get catalog(): PackageListing | null {
+    return this.catalogListing;
   }
 
   set catalog(catalog: PkgCatalogPayload | null) {
-    this.shown = catalog === null ? null : { packages: plain(catalog.packages), handlers: handlersIn(catalog.packages) };
+    this.catalogListing =
+      catalog === null ? null : { packages: withoutExtraFields(catalog.packages), handlers: readHandlers(catalog.packages) };
   }
 
   set inventory(inventory: InventoryPayload | null) {
     if (inventory === null) return;
     this.hasInventory = true;
-    this.boot = inventory.boot_id ?? this.boot;
-    this.running = heldOf(inventory.running);
+    this.reportedBootId = inventory.boot_id ?? this.reportedBootId;
+    this.running = toAttempts(inventory.running);
   }
 
   /** The older dialects know no frames that could follow. */
-  isComplete({ dialect }: Bound): boolean {
-    return this.isNamed || dialect !== "v2" || (this.shown !== null && this.hasInventory);
+  isComplete({ dialect }: HandshakeIdentity): boolean {
+    return this.hasInventoryFields || dialect !== "v2" || (this.catalogListing !== null && this.hasInventory);
   }
 
   /** Without a boot id the reported inventory alone tells what survived; the instance then stands for its boot. */
-  bootOf(bound: Bound): string | null {
-    return bound.dialect === "v2" ? (this.boot ?? bound.instance) : bound.boot;
+  bootIdFor(identity: HandshakeIdentity): string | null {
+    return identity.dialect === "v2" ? (this.reportedBootId ?? identity.instance) : identity.freshBootId;
   }
 
   /** Why this is more than a worker may say of itself; null where it is not. */
-  objection(bound: Bound): Fault | null {
-    return JSON.stringify(this.about(bound)).length <= aboutCharsMax
+  sizeFault(identity: HandshakeIdentity): Fault | null {
+    return JSON.stringify(this.about(identity)).length <= descriptionCharsMax
       ? null
-      : fault("E.FRAME.TOO_LARGE", `what a worker says of itself may have ${aboutCharsMax} characters, without its manifests`);
+      : fault(
+          "E.FRAME.TOO_LARGE",
+          `what a worker says of itself may have ${descriptionCharsMax} characters, without its manifests`,
+        );
   }
 
   /** What did not come counts as empty: nothing is kept that nobody reported. The older dialects cannot report. */
-  join(bound: Bound, session: string): JoinWorker {
-    const running = bound.dialect === "v2" ? (this.running ?? []) : null;
-    return { ...this.joinAs(bound, session), running };
+  buildJoin(identity: HandshakeIdentity, session: string): JoinWorker {
+    const running = identity.dialect === "v2" ? (this.running ?? []) : null;
+    return { ...this.joinFields(identity, session), running };
   }
 
   /** The same session over a new socket: what it runs the engine knows. */
-  rejoin(bound: Bound, session: string, unacked: readonly Held[]): JoinWorker {
-    return { ...this.joinAs(bound, session), running: null, resumed: { unacked } };
+  buildRejoin(identity: HandshakeIdentity, session: string, unacked: readonly Held[]): JoinWorker {
+    return { ...this.joinFields(identity, session), running: null, resumed: { unacked } };
   }
 
   /** The engine has stored the join: what ran at that moment is its business from now on. */
-  joined(): void {
+  markJoined(): void {
     this.running = null;
   }
 
   /** In a session that the engine knows already, and with it what runs there. */
-  describe(bound: Bound, { tenant, worker, session }: Speaker): DescribeWorker {
-    this.joined();
-    return { type: "worker.describe", tenant, worker, session, about: this.about(bound) };
+  buildDescribe(identity: HandshakeIdentity, { tenant, worker, session }: CommandOrigin): DescribeWorker {
+    this.markJoined();
+    return { type: "worker.describe", tenant, worker, session, about: this.about(identity) };
   }
 
   /** True when a list in a heartbeat says something new. */
-  learn(installed: Installed): boolean {
+  updateInstalled(installed: HeartbeatPackages): boolean {
     const before = JSON.stringify(this.packages());
-    this.installed = plain(installed);
+    this.heartbeatPackages = withoutExtraFields(installed);
     return JSON.stringify(this.packages()) !== before;
   }
 
   /** A newer catalogue stands for everything said before it. */
-  relearn(catalog: PkgCatalogPayload): void {
+  replaceCatalog(catalog: PkgCatalogPayload): void {
     this.catalog = catalog;
-    this.installed = null;
+    this.heartbeatPackages = null;
   }
 
-  private joinAs(bound: Bound, session: string): Omit<JoinWorker, "running"> {
-    const { tenant, worker, label } = bound;
-    const boot = this.bootOf(bound);
-    return { type: "worker.join", tenant, worker, name: label.name, boot, session, about: this.about(bound) };
+  private joinFields(identity: HandshakeIdentity, session: string): Omit<JoinWorker, "running"> {
+    const { tenant, worker, displayInfo: label } = identity;
+    const boot = this.bootIdFor(identity);
+    return { type: "worker.join", tenant, worker, name: label.name, boot, session, about: this.about(identity) };
   }
 
-  private about({ label, dialect }: Bound): WorkerAbout {
-    const { handlers } = this.shown ?? this.registered;
+  private about({ displayInfo: label, dialect }: HandshakeIdentity): WorkerAbout {
+    const { handlers } = this.catalogListing ?? this.registeredListing;
     return {
-      ...this.said,
+      ...this.capabilities,
       packages: this.packages(),
       hostname: label.hostname,
       version: label.version,
@@ -160,9 +164,10 @@ export class Introduction {
 
   /** The list, else what the manifests show; a catalogue or a heartbeat that came later stands for both. */
   private packages(): Packages {
-    return this.installed ?? (this.shown ?? this.registered).packages;
+    return this.heartbeatPackages ?? (this.catalogListing ?? this.registeredListing).packages;
   }
 }
 
 /** Without all that a frame may carry besides. */
-const plain = (packages: Packages): Packages => packages.map(({ name, version, status }) => ({ name, version, status }));
+const withoutExtraFields = (packages: Packages): Packages =>
+  packages.map(({ name, version, status }) => ({ name, version, status }));

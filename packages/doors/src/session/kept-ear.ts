@@ -3,48 +3,48 @@
 
 import type { LostResource } from "./kept-resources.ts";
 import type { Session } from "./session.ts";
-import type { Surroundings } from "./surroundings.ts";
+import type { SessionContext } from "./surroundings.ts";
 
-export class KeptEar {
+export class ResourceReconciler {
   readonly #session: Session;
-  readonly #around: Surroundings;
+  readonly #context: SessionContext;
   /** While it is compared: what is kept, and what results have left since, which was not there to be named. */
-  #kept: Set<string> | null = null;
+  #present: Set<string> | null = null;
 
-  constructor(session: Session, around: Surroundings) {
+  constructor(session: Session, context: SessionContext) {
     this.#session = session;
-    this.#around = around;
+    this.#context = context;
   }
 
   /** A result names something that it leaves with the worker. */
-  left(resource: string): void {
-    this.#kept?.add(resource);
+  addPresent(resource: string): void {
+    this.#present?.add(resource);
   }
 
   /** A register was heard. */
-  compare(): void {
-    const { compareKept } = this.#around;
-    const { tenant, worker, label, dialect } = this.#session.bound;
-    const named = this.#session.introduction.takeKept();
-    if (compareKept === null || named === null || dialect !== "v2") return;
-    const kept = new Set(named);
-    this.#kept = kept;
-    compareKept({ tenant, worker, name: label.name, kept }).then(
-      (gone) => this.#around.step(this.#session, () => this.#compared(kept, gone)),
+  reconcile(): void {
+    const { findLostResources } = this.#context;
+    const { tenant, worker, displayInfo: label, dialect } = this.#session.identity;
+    const reported = this.#session.registration.takeReportedResources();
+    if (findLostResources === null || reported === null || dialect !== "v2") return;
+    const present = new Set(reported);
+    this.#present = present;
+    findLostResources({ tenant, worker, name: label.name, present }).then(
+      (missing) => this.#context.runStep(this.#session, () => this.#reportLost(present, missing)),
       (problem: unknown) => {
         this.#session.log("warn", "session.uncompared", { why: String(problem) });
-        this.#compared(kept, []);
+        this.#reportLost(present, []);
       },
     );
   }
 
-  #compared(kept: ReadonlySet<string>, gone: readonly LostResource[]): void {
-    if (this.#kept === kept) this.#kept = null;
-    const lost = gone.filter(({ resource }) => !kept.has(resource));
+  #reportLost(present: ReadonlySet<string>, missing: readonly LostResource[]): void {
+    if (this.#present === present) this.#present = null;
+    const lost = missing.filter(({ resource }) => !present.has(resource));
     if (this.#session.isEnded || lost.length === 0) return;
-    const { tenant, worker, session } = this.#session.speaker;
+    const { tenant, worker, session } = this.#session.origin;
     this.#session.log("info", "session.resources.lost", { count: lost.length });
     for (const { resource, seenAt } of lost)
-      this.#session.post({ type: "resource.removed", tenant, worker, session, resource, reason: "lost", seenAt }, null);
+      this.#session.postCommand({ type: "resource.removed", tenant, worker, session, resource, reason: "lost", seenAt }, null);
   }
 }

@@ -1,20 +1,20 @@
 import type { Reader, RemoveResource } from "@astraflow/engine";
 import { afterEach, describe, expect, it } from "vitest";
-import { createFakeDocs } from "../testing/docs.ts";
-import { handshake, register } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
-import { createKeptComparison } from "./kept-resources.ts";
+import { createFakeDocumentStore } from "../testing/docs.ts";
+import { handshakePayload, registerPayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
+import { createLostResourceFinder } from "./kept-resources.ts";
 
-const houses: House[] = [];
+const fixtures: DoorsFixture[] = [];
 afterEach(async () => {
-  for (const house of houses.splice(0)) await house.stop();
+  for (const fixture of fixtures.splice(0)) await fixture.stop();
 });
 
-const named = handshake().worker.worker_name;
+const named = handshakePayload().worker.worker_name;
 
 /** A house whose documents say that worker w-1 keeps `file` and `model`, and another of the same name something else. */
 async function open(hold: Promise<void> = Promise.resolve()) {
-  const docs = createFakeDocs();
+  const docs = createFakeDocumentStore();
   const put = (name: string, worker: string, more: object = {}) => ({
     collection: "artifact",
     name,
@@ -28,18 +28,18 @@ async function open(hold: Promise<void> = Promise.resolve()) {
     await hold;
     return docs.reader.page(query);
   };
-  const house = await openHouse({ link: docs.link, reader: { ...docs.reader, page } });
-  houses.push(house);
+  const fixture = await openDoorsFixture({ engineClient: docs.engineClient, reader: { ...docs.reader, page } });
+  fixtures.push(fixture);
   const join = async (more: object, features: readonly string[] = ["fence", "resources"]) => {
-    const worker = await house.dial();
-    worker.say("control.handshake", handshake(), { ack: { request: true } });
-    await worker.next("control.ack");
-    worker.say("control.register", register({ ...more }, features), { ack: { request: true } });
-    await worker.next("control.ack");
-    await worker.next("control.session.accept");
+    const worker = await fixture.connectWorker();
+    worker.sendFrame("control.handshake", handshakePayload(), { ack: { request: true } });
+    await worker.nextFrame("control.ack");
+    worker.sendFrame("control.register", registerPayload({ ...more }, features), { ack: { request: true } });
+    await worker.nextFrame("control.ack");
+    await worker.nextFrame("control.session.accept");
     return worker;
   };
-  return { docs, house, join };
+  return { docs, house: fixture, join };
 }
 
 const removals = (commands: readonly { type: string }[]) =>
@@ -54,9 +54,9 @@ describe("what a worker keeps", () => {
       { resource_id: "file", reason: "evicted" },
       { resource_id: "model", reason: "released" },
     ];
-    const id = worker.work("biz.resource.removed", { items });
+    const id = worker.sendWorkFrame("biz.resource.removed", { items });
 
-    expect((await worker.next("control.ack")).payload).toMatchObject({ ok: true, for: id, ack_seq: 0 });
+    expect((await worker.nextFrame("control.ack")).payload).toMatchObject({ ok: true, for: id, ack_seq: 0 });
     expect(removals(docs.engine.commands).map(({ resource, reason, worker: by }) => [resource, reason, by])).toEqual([
       ["file", "evicted", "default/w-1"],
       ["model", "released", "default/w-1"],
@@ -67,7 +67,7 @@ describe("what a worker keeps", () => {
     const { docs, join } = await open();
 
     await join({ resources: ["file"] });
-    const told = await docs.engine.next("resource.removed");
+    const told = await docs.engine.nextCommand("resource.removed");
 
     expect(told).toMatchObject({ resource: "model", reason: "lost", worker: "default/w-1", seenAt: 1_760_000_000_000 });
     expect(removals(docs.engine.commands)).toHaveLength(1);
@@ -78,7 +78,7 @@ describe("what a worker keeps", () => {
 
     const older = await join({ resources: [] }, ["fence"]);
     const silent = await join({});
-    for (const worker of [older, silent]) await worker.settle();
+    for (const worker of [older, silent]) await worker.untilProcessed();
 
     expect(docs.queries.filter((query) => query.page === "docs" && query.collection === "artifact")).toEqual([]);
   });
@@ -88,11 +88,18 @@ describe("what a worker keeps", () => {
     const { docs, join } = await open(gate.promise);
     const worker = await join({ resources: ["file"] });
     const artifacts = [{ resource_id: "model", worker_name: named, type: "model" }];
-    worker.work("biz.exec.result", { run_id: "r", task_id: "r.1", fence: 1, status: "SUCCEEDED", result: {}, artifacts });
-    await docs.engine.next("task.result");
+    worker.sendWorkFrame("biz.exec.result", {
+      run_id: "r",
+      task_id: "r.1",
+      fence: 1,
+      status: "SUCCEEDED",
+      result: {},
+      artifacts,
+    });
+    await docs.engine.nextCommand("task.result");
 
     gate.resolve();
-    for (let n = 0; n < 3; n++) await worker.settle();
+    for (let n = 0; n < 3; n++) await worker.untilProcessed();
 
     expect(removals(docs.engine.commands)).toEqual([]);
   });
@@ -105,9 +112,9 @@ describe("what a worker keeps", () => {
       await one.promise;
       return { items: [], next: null, head: 0 };
     }) as unknown as Reader["page"];
-    const compare = createKeptComparison({ reader: { page } as Reader });
+    const compare = createLostResourceFinder({ reader: { page } as Reader });
     const ends = Array.from({ length: 6 }, (_, n) =>
-      compare({ tenant: "t", worker: `t/w${n}`, name: "w", kept: new Set() }).then(
+      compare({ tenant: "t", worker: `t/w${n}`, name: "w", present: new Set() }).then(
         () => "compared",
         () => "failed",
       ),

@@ -9,16 +9,16 @@ export interface SessionLimits {
   /** Sockets at once, how many of them may be of one tenant, and how many may not have authenticated yet. */
   readonly connectionsMax: number;
   readonly connectionsPerTenantMax: number;
-  readonly strangersMax: number;
+  readonly unauthenticatedMax: number;
   /** All bytes a peer may send before it has authenticated, and the time it has for that. */
-  readonly strangerBytesMax: number;
-  readonly strangerMs: number;
+  readonly unauthenticatedBytesMax: number;
+  readonly handshakeTimeoutMs: number;
   /** From when on one that has said nothing is sent away where there are too many. */
-  readonly strangerGraceMs: number;
+  readonly unauthenticatedGraceMs: number;
   /** From the handshake's ack to register. */
-  readonly registerMs: number;
+  readonly registerTimeoutMs: number;
   /** How long a register that names no inventory waits for catalogue and inventory. */
-  readonly inventoryMs: number;
+  readonly inventoryTimeoutMs: number;
   /** Handshakes and resumes taken up in a second; later ones hear of it later, in order. */
   readonly handshakesPerSecondMax: number;
   /** Numbered frames in flight towards the worker, and from it; for workers that announced `wide` the two after them. */
@@ -29,7 +29,7 @@ export interface SessionLimits {
   /** Bytes of such frames, in each direction. */
   readonly windowBytes: number;
   /** How long a session without a socket can be resumed; 0: never. What it and all of them together may hold meanwhile. */
-  readonly resumeMs: number;
+  readonly resumeTimeoutMs: number;
   readonly detachedBytesMax: number;
   readonly detachedMax: number;
   readonly detachedBytesTotalMax: number;
@@ -43,10 +43,10 @@ export interface SessionLimits {
   /** Bytes of frames the engine has not answered; above this the socket is not read until it has. */
   readonly unansweredBytesMax: number;
   /** The same for what follows a handshake or resume that waits for its turn: there may be thousands of them. */
-  readonly pacedBytesMax: number;
+  readonly waitingToJoinBytesMax: number;
   /** Heartbeats and other unnumbered frames the engine has not answered. */
   readonly unnumberedMax: number;
-  readonly beatsMax: number;
+  readonly unansweredHeartbeatsMax: number;
   readonly pingMs: number;
   /** While we do not read a socket its peer's pings stay unanswered; ours, this often, show it that we live. */
   readonly pingPausedMs: number;
@@ -56,31 +56,31 @@ export interface SessionLimits {
   readonly closeMs: number;
   /** How often deadlines are looked at, and how often while a v1 worker owes an ack: its frames are repeated from 200 ms on. */
   readonly sweepMs: number;
-  readonly hastySweepMs: number;
+  readonly fastSweepMs: number;
   /** JSON text of a heartbeat's numbers that is passed on. */
   readonly vitalsCharsMax: number;
   /** Told to workers that a fault sends away although their word was fine. */
   readonly retryAfterMs: number;
   /** How often the join of a worker that takes a reset for a death sentence is tried again in its stead. */
-  readonly joinsMax: number;
+  readonly joinAttemptsMax: number;
 }
 
 export const sessionLimits: SessionLimits = {
   connectionsMax: 20_000,
   connectionsPerTenantMax: 15_000,
-  strangersMax: 1_000,
-  strangerBytesMax: limits.unauthenticatedFrameBytesMax,
-  strangerMs: 10_000,
-  strangerGraceMs: 1_000,
-  registerMs: 15_000,
-  inventoryMs: 5_000,
+  unauthenticatedMax: 1_000,
+  unauthenticatedBytesMax: limits.unauthenticatedFrameBytesMax,
+  handshakeTimeoutMs: 10_000,
+  unauthenticatedGraceMs: 1_000,
+  registerTimeoutMs: 15_000,
+  inventoryTimeoutMs: 5_000,
   handshakesPerSecondMax: 200,
   sendWindow: 64,
   recvWindow: 64,
   wideSendWindow: limits.windowMax,
   wideRecvWindow: limits.windowMax,
   windowBytes: 8 * MiB,
-  resumeMs: 120_000,
+  resumeTimeoutMs: 120_000,
   detachedBytesMax: 8 * MiB,
   detachedMax: 20_000,
   detachedBytesTotalMax: 512 * MiB,
@@ -89,16 +89,16 @@ export const sessionLimits: SessionLimits = {
   socketBytesMax: 8 * MiB + limits.frameBytesMax,
   waitingBytesMax: 64 * MiB,
   unansweredBytesMax: 8 * MiB,
-  pacedBytesMax: 64 * KiB,
+  waitingToJoinBytesMax: 64 * KiB,
   unnumberedMax: 256,
-  beatsMax: 4,
+  unansweredHeartbeatsMax: 4,
   pingMs: 20_000,
   pingPausedMs: 3_000,
   pingsMissedMax: 2,
   closeMs: 2_000,
   sweepMs: 1_000,
-  hastySweepMs: 100,
+  fastSweepMs: 100,
   vitalsCharsMax: 4 * KiB,
   retryAfterMs: 1_000,
-  joinsMax: 10,
+  joinAttemptsMax: 10,
 };

@@ -1,11 +1,11 @@
 // The numbers of the session door, under the names the protocol promises to operators.
 
-import type { Link } from "../link.ts";
-import type { Metrics, Series } from "../metrics.ts";
+import type { EngineClient } from "../link.ts";
+import type { MetricSeries, MetricsRegistry } from "../metrics.ts";
 
-export interface Meters {
-  readonly connections: (tenant: string) => Series;
-  readonly bytes: (tenant: string, dir: "in" | "out") => Series;
+export interface SessionMetrics {
+  readonly connections: (tenant: string) => MetricSeries;
+  readonly bytes: (tenant: string, dir: "in" | "out") => MetricSeries;
   refused(tenant: string, code: string): void;
   resumed(tenant: string): void;
   reset(tenant: string, code: string): void;
@@ -16,7 +16,7 @@ export interface Meters {
 
 const latencyBucketsMs = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 1_800_000];
 
-export function createMeters(metrics: Metrics, link: Link): Meters {
+export function createSessionMetrics(metrics: MetricsRegistry, engineClient: EngineClient): SessionMetrics {
   const active = metrics.gauge("ws_conn_active", "Worker connections that have authenticated.", ["tenant"]);
   const bytes = metrics.counter("ws_frame_bytes_total", "Bytes of session frames.", ["tenant", "dir"]);
   const dispatches = metrics.counter("cmd_dispatch_total", "Dispatches handed to a worker connection.", ["tenant", "node_type"]);
@@ -33,17 +33,17 @@ export function createMeters(metrics: Metrics, link: Link): Meters {
   ]);
   const packageOps = metrics.counter("pkg_ops_total", "Package operations that workers reported.", ["tenant", "op", "status"]);
 
-  link.on("dispatch", ({ tenant, dispatch }) => dispatches.at(tenant, dispatch.nodeType).add(1));
-  link.on("count", ({ name, labels, values }) => {
-    for (const value of values) metrics.count(name, labels, value);
+  engineClient.on("dispatch", ({ tenant, dispatch }) => dispatches.withLabels(tenant, dispatch.nodeType).add(1));
+  engineClient.on("count", ({ name, labels, values }) => {
+    for (const value of values) metrics.addByName(name, labels, value);
   });
   return {
-    connections: (tenant) => active.at(tenant),
-    bytes: (tenant, dir) => bytes.at(tenant, dir),
-    refused: (tenant, code) => refusals.at(tenant, code).add(1),
-    resumed: (tenant) => resumes.at(tenant).add(1),
-    reset: (tenant, code) => resets.at(tenant, code).add(1),
-    repeated: (tenant, dir, frames) => repeats.at(tenant, dir).add(frames),
-    packageOp: (tenant, op, status) => packageOps.at(tenant, op, status).add(1),
+    connections: (tenant) => active.withLabels(tenant),
+    bytes: (tenant, dir) => bytes.withLabels(tenant, dir),
+    refused: (tenant, code) => refusals.withLabels(tenant, code).add(1),
+    resumed: (tenant) => resumes.withLabels(tenant).add(1),
+    reset: (tenant, code) => resets.withLabels(tenant, code).add(1),
+    repeated: (tenant, dir, frames) => repeats.withLabels(tenant, dir).add(frames),
+    packageOp: (tenant, op, status) => packageOps.withLabels(tenant, op, status).add(1),
   };
 }

@@ -3,9 +3,9 @@
 
 import type { Command, ErrorTask } from "@astraflow/engine";
 import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
-import { fenceIn, resultCommand, type Speaker, taskIn } from "./words.ts";
+import { type CommandOrigin, fenceFromCorr, taskFromCorr, toResultCommand } from "./words.ts";
 
-export interface Misfit {
+export interface SalvagedFrame {
   /** What the good parts of the frame say, and that the others could not be read. Whether this worker holds those tasks, the engine knows. */
   readonly commands: readonly Command[];
   /** Which field is wrong, and how. */
@@ -15,41 +15,48 @@ export interface Misfit {
 /** Of one sentence in an ack or an error. */
 const reasonCharsMax = 300;
 
-export function readMisfit(who: Speaker, type: string, envelope: Envelope, why: Fault): Misfit {
+export function salvageInvalidFrame(origin: CommandOrigin, type: string, envelope: Envelope, why: Fault): SalvagedFrame {
   const { payload, corr } = envelope;
   const reason = why.message.slice(0, reasonCharsMax);
-  if (type === "biz.exec.result.batch") return readItems(who, payload["items"], corr, reason);
+  if (type === "biz.exec.result.batch") return salvageBatch(origin, payload["items"], corr, reason);
   const isOutcome = type === "biz.exec.result" || type === "biz.exec.error";
-  return { commands: isOutcome ? unreadable(who, payload, corr, reason) : [], reason };
+  return { commands: isOutcome ? unreadableOutcome(origin, payload, corr, reason) : [], reason };
 }
 
 /** One bad item must not take the others with it. A list that is longer than it may be is not looked into. */
-function readItems(who: Speaker, items: JsonValue | undefined, corr: string | undefined, reason: string): Misfit {
+function salvageBatch(
+  origin: CommandOrigin,
+  items: JsonValue | undefined,
+  corr: string | undefined,
+  reason: string,
+): SalvagedFrame {
   if (!Array.isArray(items) || items.length > limits.batchItemsMax) return { commands: [], reason };
   const commands: Command[] = [];
   for (const item of items) {
-    const result = readPayload(who.dialect, "biz.exec.result", item);
-    if (result instanceof Fault) commands.push(...unreadable(who, item, corr, result.message.slice(0, reasonCharsMax)));
-    else commands.push(resultCommand(who, result, corr));
+    const result = readPayload(origin.dialect, "biz.exec.result", item);
+    if (result instanceof Fault) commands.push(...unreadableOutcome(origin, item, corr, result.message.slice(0, reasonCharsMax)));
+    else commands.push(toResultCommand(origin, result, corr));
   }
   return { commands, reason };
 }
 
 /** Nothing where no task is named. */
-function unreadable(who: Speaker, payload: JsonValue, corr: string | undefined, reason: string): ErrorTask[] {
+function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: string | undefined, reason: string): ErrorTask[] {
   const task =
-    idIn(payload, "task_id") ?? idIn(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ?? taskIn(corr, who.dialect);
+    readIdField(payload, "task_id") ??
+    readIdField(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ??
+    taskFromCorr(corr, origin.dialect);
   if (task === null) return [];
   const fence = fieldOf(payload, "fence");
   const message = `the outcome of this task could not be read: ${reason}`;
   return [
     {
       type: "task.error",
-      tenant: who.tenant,
-      worker: who.worker,
-      session: who.session,
+      tenant: origin.tenant,
+      worker: origin.worker,
+      session: origin.session,
       task,
-      fence: isFence(fence) ? fence : fenceIn(corr, task),
+      fence: isFence(fence) ? fence : fenceFromCorr(corr, task),
       code: "E.FRAME.INVALID",
       message,
     },
@@ -61,7 +68,7 @@ function fieldOf(value: JsonValue | undefined, key: string): JsonValue | undefin
   return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
-function idIn(value: JsonValue | undefined, key: string): string | null {
+function readIdField(value: JsonValue | undefined, key: string): string | null {
   const id = fieldOf(value, key);
   return typeof id === "string" && id !== "" && id.length <= limits.idCharsMax ? id : null;
 }

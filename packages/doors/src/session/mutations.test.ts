@@ -1,7 +1,14 @@
 import { createSeededRandom, mutateText } from "@astraflow/protocol/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { dial, type FakeWorker, handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
+import {
+  connectFakeWorker,
+  type FakeWorker,
+  handshakePayload,
+  handshakePayloadV1,
+  olderRegisterPayload,
+  registerPayload,
+} from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
 
 const envelope = (type: string, payload: object, more: object = {}) => ({
   type,
@@ -15,8 +22,8 @@ const envelope = (type: string, payload: object, more: object = {}) => ({
 });
 
 const v2Samples = [
-  envelope("control.handshake", handshake()),
-  envelope("control.register", register()),
+  envelope("control.handshake", handshakePayload()),
+  envelope("control.register", registerPayload()),
   envelope("control.heartbeat", { healthy: true, metrics: { inflight: 1 }, held: [{ task_id: "r.0", fence: 1 }] }),
   envelope("control.ack", { ok: true, ack_seq: 0, ack_bitmap: "ff", recv_window: 8, for: "x" }),
   envelope("control.resume", { session_id: "s", session_token: "t", last_seen_seq: 1 }),
@@ -41,8 +48,8 @@ const v2Samples = [
 const result = { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: { a: [1, { b: null }] } };
 const beat = { healthy: true, metrics: { inflight: 1 } };
 const firstSamples = [
-  envelope("control.handshake", handshake({ protocol: 1 })),
-  envelope("control.register", olderRegister()),
+  envelope("control.handshake", handshakePayload({ protocol: 1 })),
+  envelope("control.register", olderRegisterPayload()),
   envelope("control.heartbeat", beat),
   envelope("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 5, recv_window: 8, for: "x" }),
   envelope("control.resume", { session_id: "s", session_token: "t", last_seen_seq: 1 }),
@@ -50,8 +57,8 @@ const firstSamples = [
   envelope("biz.exec.error", { code: "E.X", message: "m", context: { details: { task_id: "r.0" } } }, { session_seq: 1 }),
 ];
 const v1Samples = [
-  envelope("handshake", handshakeV1()),
-  envelope("register", olderRegister()),
+  envelope("handshake", handshakePayloadV1()),
+  envelope("register", olderRegisterPayload()),
   envelope("heartbeat", beat),
   envelope("ack", { ok: true, for: "x" }),
   envelope("result", result, { seq: 3, corr: "r.0" }),
@@ -62,23 +69,23 @@ const v1Samples = [
 const corpora = { v2: v2Samples, first: firstSamples, v1: v1Samples };
 
 describe("a corpus of mutated frames", () => {
-  let house: House;
+  let fixture: DoorsFixture;
   beforeAll(async () => {
     // The clock of this house stands still, so nobody must have to wait for a turn.
-    house = await openHouse({ limits: { handshakesPerSecondMax: 1_000_000 } });
+    fixture = await openDoorsFixture({ limits: { handshakesPerSecondMax: 1_000_000 } });
   });
-  afterAll(() => house.stop());
+  afterAll(() => fixture.stop());
 
   /** A worker whose session is accepted, in any dialect. */
   const join = async (dialect: keyof typeof corpora): Promise<FakeWorker> => {
-    if (dialect === "v2") return house.worker();
-    const worker = await dial(house.ws, { dialect, isUnchecked: true });
+    if (dialect === "v2") return fixture.openSession();
+    const worker = await connectFakeWorker(fixture.ws, { dialect, isUnchecked: true });
     const [hello, introduction] = corpora[dialect];
-    worker.raw(JSON.stringify(hello));
-    worker.raw(JSON.stringify(introduction));
+    worker.sendRaw(JSON.stringify(hello));
+    worker.sendRaw(JSON.stringify(introduction));
     // v1 hears of its session by the ack of its register.
     const [seen, times] = dialect === "v1" ? ["ack", 2] : ["control.session.accept", 1];
-    for (let n = 0; n < times; n += 1) await worker.next(seen);
+    for (let n = 0; n < times; n += 1) await worker.nextFrame(seen);
     return worker;
   };
 
@@ -92,13 +99,13 @@ describe("a corpus of mutated frames", () => {
         const sample = samples[roll(samples.length)] ?? "";
         const text = mutateText(sample, roll);
         const phase = roll(3);
-        const worker = phase === 2 ? await join(dialect) : await dial(house.ws, { isUnchecked: true });
-        if (phase === 1) worker.raw(samples[0] ?? "");
+        const worker = phase === 2 ? await join(dialect) : await connectFakeWorker(fixture.ws, { isUnchecked: true });
+        if (phase === 1) worker.sendRaw(samples[0] ?? "");
 
-        worker.raw(text);
+        worker.sendRaw(text);
         // Either the connection still answers, or it was ended with a word that names a code.
         const ending = await Promise.race([
-          worker.settle().then(
+          worker.untilProcessed().then(
             () => "open",
             () => "closed",
           ),
@@ -114,12 +121,12 @@ describe("a corpus of mutated frames", () => {
 
       expect(silent).toEqual([]);
       expect(refused).toBeGreaterThan(200);
-      expect(house.outside.lines.filter((line) => line.event === "session.bug")).toEqual([]);
-      expect(house.engine.problems).toEqual([]);
+      expect(fixture.environment.logRecords.filter((connection) => connection.event === "session.bug")).toEqual([]);
+      expect(fixture.engine.problems).toEqual([]);
       expect(({} as Record<string, unknown>)["polluted"]).toBeUndefined();
-      const survivor = await house.worker({ instance: "w-after" });
-      survivor.work("biz.exec.result", { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: {} });
-      expect((await survivor.next("control.ack")).payload).toMatchObject({ ack_seq: 0 });
+      const survivor = await fixture.openSession({ instance: "w-after" });
+      survivor.sendWorkFrame("biz.exec.result", { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: {} });
+      expect((await survivor.nextFrame("control.ack")).payload).toMatchObject({ ack_seq: 0 });
       survivor.socket.terminate();
     }, 60_000);
 });

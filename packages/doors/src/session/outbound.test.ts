@@ -1,13 +1,13 @@
 import type { SendStop } from "@astraflow/engine";
 import { limits } from "@astraflow/protocol";
-import { dialectRules, Stream } from "@astraflow/session";
+import { dialectRules, ReliableStream } from "@astraflow/session";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type House, openHouse } from "../testing/house.ts";
-import { type Item, Outbound } from "./outbound.ts";
-import type { Line } from "./surroundings.ts";
-import { Writer } from "./texts.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
+import { OutboundFrames, type OutboundItem } from "./outbound.ts";
+import type { SessionTransport } from "./surroundings.ts";
+import { SchedulerFrameWriter } from "./texts.ts";
 
-const stopOf = (session: string, task: string): SendStop => ({
+const stopFor = (session: string, task: string): SendStop => ({
   type: "stop",
   session,
   worker: "default/w-1",
@@ -20,24 +20,24 @@ const stopOf = (session: string, task: string): SendStop => ({
 });
 
 describe("stops on their way to a worker", () => {
-  let house: House;
+  let fixture: DoorsFixture;
   beforeEach(async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
   });
-  afterEach(() => house.stop());
+  afterEach(() => fixture.stop());
 
   it("[D98] are said once while they are not acknowledged, and again when they are needed after that", async () => {
-    const worker = await house.worker();
-    const { session } = await house.engine.next("worker.join");
-    house.engine.say(stopOf(session, "r.0"), stopOf(session, "r.0"), stopOf(session, "r.1"));
-    house.engine.say(stopOf(session, "r.0"));
-    await worker.next("biz.exec.cancel");
-    await worker.next("biz.exec.cancel");
+    const worker = await fixture.openSession();
+    const { session } = await fixture.engine.nextCommand("worker.join");
+    fixture.engine.emitEffects(stopFor(session, "r.0"), stopFor(session, "r.0"), stopFor(session, "r.1"));
+    fixture.engine.emitEffects(stopFor(session, "r.0"));
+    await worker.nextFrame("biz.exec.cancel");
+    await worker.nextFrame("biz.exec.cancel");
 
-    worker.say("control.ack", { ok: true, ack_seq: 1, ack_bitmap: 0 });
-    await worker.settle();
-    house.engine.say(stopOf(session, "r.0"));
-    await worker.next("biz.exec.cancel");
+    worker.sendFrame("control.ack", { ok: true, ack_seq: 1, ack_bitmap: 0 });
+    await worker.untilProcessed();
+    fixture.engine.emitEffects(stopFor(session, "r.0"));
+    await worker.nextFrame("biz.exec.cancel");
 
     const cancels = worker.frames.filter((frame) => frame.type === "biz.exec.cancel");
     expect(cancels.map((frame) => frame.payload["task_id"])).toEqual(["r.0", "r.1", "r.0"]);
@@ -47,10 +47,10 @@ describe("stops on their way to a worker", () => {
 describe("commands on their way to a worker", () => {
   it("[E126] are sent once a session, however often the engine says that they are open", () => {
     const sizes = { sendFrames: 256, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
-    const stream = new Stream<Item, unknown>(dialectRules.v2, sizes);
-    const outbound = new Outbound(stream, new Writer("v2", "default", () => ""), new Set());
+    const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
+    const outbound = new OutboundFrames(stream, new SchedulerFrameWriter("v2", "default", () => ""), new Set());
     const give = (id: string): void =>
-      outbound.offerOrder({
+      outbound.enqueueCommand({
         type: "order",
         session: "s",
         worker: "default/w-1",
@@ -60,7 +60,11 @@ describe("commands on their way to a worker", () => {
       });
     const sent: string[] = [];
     const flush = (): void =>
-      outbound.flush({ send: (text: string) => sent.push((JSON.parse(text) as { id: string }).id) } as unknown as Line, 1e6, 0);
+      outbound.flush(
+        { send: (text: string) => sent.push((JSON.parse(text) as { id: string }).id) } as unknown as SessionTransport,
+        1e6,
+        0,
+      );
 
     give("c-0");
     give("c-1");
@@ -78,8 +82,8 @@ describe("commands on their way to a worker", () => {
 describe("a worker that names attempts nobody gave it", () => {
   it("[D98] is told of no more of them at once than it may name in a heartbeat, and looking for them costs nothing", () => {
     const sizes = { sendFrames: 64, sendBytes: 1e6, recvFrames: 64, recvBytes: 1e6, batchMax: 1, batchBytesMax: 1e6 };
-    const stream = new Stream<Item, unknown>(dialectRules.v2, sizes);
-    const outbound = new Outbound(stream, new Writer("v2", "default", () => ""), new Set(["cancel"]));
+    const stream = new ReliableStream<OutboundItem, unknown>(dialectRules.v2, sizes);
+    const outbound = new OutboundFrames(stream, new SchedulerFrameWriter("v2", "default", () => ""), new Set(["cancel"]));
     let scans = 0;
     const withdraw = stream.withdraw.bind(stream);
     stream.withdraw = (isUnwanted) => {
@@ -87,7 +91,7 @@ describe("a worker that names attempts nobody gave it", () => {
       return withdraw(isUnwanted);
     };
 
-    for (let n = 0; n < limits.heldTasksMax * 3; n += 1) outbound.offerStop(stopOf("s", `r.${n}`));
+    for (let n = 0; n < limits.heldTasksMax * 3; n += 1) outbound.enqueueStop(stopFor("s", `r.${n}`));
 
     expect(stream.counts.waiting).toBe(limits.heldTasksMax);
     expect(scans).toBe(0);

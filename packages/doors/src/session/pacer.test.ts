@@ -1,26 +1,28 @@
 import { describe, expect, it } from "vitest";
-import { createMetrics } from "../metrics.ts";
+import { createMetricsRegistry } from "../metrics.ts";
 import { createFakeEngine } from "../testing/fake-engine.ts";
-import { createFakeGate } from "../testing/fake-gate.ts";
-import { createFakeOutside } from "../testing/fake-outside.ts";
-import { handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
-import { tokens } from "../testing/house.ts";
-import { PlainSocket, say, turn } from "../testing/plain-socket.ts";
-import { createSessionHall } from "./hall.ts";
-import { Pacer } from "./pacer.ts";
+import { createFakeAuthenticator } from "../testing/fake-gate.ts";
+import { createFakeEnvironment } from "../testing/fake-outside.ts";
+import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../testing/fake-worker.ts";
+import { sampleTokens } from "../testing/house.ts";
+import { encodeFrame, nextLoopTurn, RecordingSocket } from "../testing/plain-socket.ts";
+import { createSessionServer } from "./hall.ts";
+import { JoinRateLimiter } from "./pacer.ts";
 
 describe("turns of a crowd", () => {
   it("[D36] are given in order, at once while there is room and never more than the rate in any second", () => {
-    const outside = createFakeOutside();
-    const pacer = new Pacer(200, outside);
-    const start = outside.clock.ticks();
+    const environment = createFakeEnvironment();
+    const pacer = new JoinRateLimiter(200, environment);
+    const start = environment.clock.monotonic();
     const given: { n: number; at: number }[] = [];
-    for (let n = 0; n < 1_000; n += 1) pacer.queue("a", () => given.push({ n, at: outside.clock.ticks() - start }) > 0);
+    for (let n = 0; n < 1_000; n += 1)
+      pacer.schedule("a", () => given.push({ n, at: environment.clock.monotonic() - start }) > 0);
 
     expect(given).toHaveLength(20);
-    outside.advance(500);
-    for (let n = 1_000; n < 1_100; n += 1) pacer.queue("a", () => given.push({ n, at: outside.clock.ticks() - start }) > 0);
-    outside.advance(10_000);
+    environment.advance(500);
+    for (let n = 1_000; n < 1_100; n += 1)
+      pacer.schedule("a", () => given.push({ n, at: environment.clock.monotonic() - start }) > 0);
+    environment.advance(10_000);
 
     expect(given.map(({ n }) => n)).toEqual(Array.from({ length: 1_100 }, (_, n) => n));
     const most = Math.max(...given.map(({ at }) => given.filter((other) => other.at >= at && other.at < at + 1_000).length));
@@ -30,44 +32,46 @@ describe("turns of a crowd", () => {
   });
 
   it("[D36] come one by one at a low rate, and cost no wait where nobody else is", () => {
-    const outside = createFakeOutside();
-    const pacer = new Pacer(2, outside);
-    const start = outside.clock.ticks();
+    const environment = createFakeEnvironment();
+    const pacer = new JoinRateLimiter(2, environment);
+    const start = environment.clock.monotonic();
     const given: number[] = [];
-    const ask = () => pacer.queue("a", () => given.push(outside.clock.ticks() - start) > 0);
+    const ask = () => pacer.schedule("a", () => given.push(environment.clock.monotonic() - start) > 0);
 
     ask();
     ask();
     ask();
-    outside.advance(3_000);
+    environment.advance(3_000);
     ask();
 
     expect(given).toEqual([0, 500, 1_000, 3_000]);
   });
 
   it("[D96] go from tenant to tenant: a crowd of one does not keep the others waiting", () => {
-    const outside = createFakeOutside();
-    const pacer = new Pacer(2, outside);
+    const environment = createFakeEnvironment();
+    const pacer = new JoinRateLimiter(2, environment);
     const given: string[] = [];
-    for (let n = 0; n < 100; n += 1) pacer.queue("a", () => given.push(`a${n}`) > 0);
-    for (const name of ["b0", "b1", "c0"]) pacer.queue(name.slice(0, 1), () => given.push(name) > 0);
+    for (let n = 0; n < 100; n += 1) pacer.schedule("a", () => given.push(`a${n}`) > 0);
+    for (const name of ["b0", "b1", "c0"]) pacer.schedule(name.slice(0, 1), () => given.push(name) > 0);
 
-    expect([pacer.waiting, pacer.waitingOf("a"), pacer.waitingOf("b"), pacer.waitingOf("d")]).toEqual([102, 99, 2, 0]);
-    outside.advance(4_000);
+    expect([pacer.waiting, pacer.waitingOfTenant("a"), pacer.waitingOfTenant("b"), pacer.waitingOfTenant("d")]).toEqual([
+      102, 99, 2, 0,
+    ]);
+    environment.advance(4_000);
 
     expect(given).toEqual(["a0", "a1", "b0", "c0", "a2", "b1", "a3", "a4", "a5"]);
   });
 
   it("[D92] that nobody needs any more cost no time: the next one has them", () => {
-    const outside = createFakeOutside();
-    const pacer = new Pacer(2, outside);
-    const start = outside.clock.ticks();
+    const environment = createFakeEnvironment();
+    const pacer = new JoinRateLimiter(2, environment);
+    const start = environment.clock.monotonic();
     const given: number[] = [];
-    pacer.queue("a", () => given.push(0) > 0);
-    for (let n = 0; n < 100; n += 1) pacer.queue("a", () => false);
-    pacer.queue("a", () => given.push(outside.clock.ticks() - start) > 0);
+    pacer.schedule("a", () => given.push(0) > 0);
+    for (let n = 0; n < 100; n += 1) pacer.schedule("a", () => false);
+    pacer.schedule("a", () => given.push(environment.clock.monotonic() - start) > 0);
 
-    outside.advance(500);
+    environment.advance(500);
 
     expect(given).toEqual([0, 500]);
     expect(pacer.waiting).toBe(0);
@@ -77,92 +81,109 @@ describe("turns of a crowd", () => {
 describe("a storm of handshakes", () => {
   /** The engine's answer comes in a turn of its own. */
   const turns = async (): Promise<void> => {
-    for (let n = 0; n < 3; n += 1) await turn();
+    for (let n = 0; n < 3; n += 1) await nextLoopTurn();
   };
   const openHall = (limits: object) => {
     const engine = createFakeEngine();
-    const outside = createFakeOutside();
-    const gate = createFakeGate({ authenticate: tokens, now: () => outside.clock.now() });
-    return { engine, outside, hall: createSessionHall({ link: engine.link, gate, outside, metrics: createMetrics(), limits }) };
+    const environment = createFakeEnvironment();
+    const authenticator = createFakeAuthenticator({ authenticate: sampleTokens, now: () => environment.clock.now() });
+    return {
+      engine,
+      outside: environment,
+      hall: createSessionServer({
+        engineClient: engine.client,
+        authenticator,
+        environment,
+        metrics: createMetricsRegistry(),
+        limits,
+      }),
+    };
   };
   const greet = (instance: string) =>
-    say("control.handshake", handshake({ worker: { ...handshake().worker, worker_instance_id: instance } }), {
-      sender: { role: "worker", id: instance },
-    });
-  const greetOther = (instance: string) =>
-    say(
+    encodeFrame(
       "control.handshake",
-      handshake({
+      handshakePayload({ worker: { ...handshakePayload().worker, worker_instance_id: instance } }),
+      {
+        sender: { role: "worker", id: instance },
+      },
+    );
+  const greetOther = (instance: string) =>
+    encodeFrame(
+      "control.handshake",
+      handshakePayload({
         auth: { mode: "token", token: "secret-b" },
-        worker: { ...handshake().worker, worker_instance_id: instance },
+        worker: { ...handshakePayload().worker, worker_instance_id: instance },
       }),
       { tenant: "other", sender: { role: "worker", id: instance } },
     );
 
   it("[D36] is acked late and in order, never reset; crowds of several tenants keep strangers out", async () => {
-    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 4 });
-    const sockets = Array.from({ length: 6 }, () => new PlainSocket());
+    const { hall: sessionServer, outside: environment } = openHall({ handshakesPerSecondMax: 10, unauthenticatedMax: 4 });
+    const sockets = Array.from({ length: 6 }, () => new RecordingSocket());
 
     sockets.forEach((socket, n) => {
-      hall.welcome(socket).message(n % 2 === 0 ? greet(`w-${n}`) : greetOther(`w-${n}`), false);
+      sessionServer.acceptSocket(socket).message(n % 2 === 0 ? greet(`w-${n}`) : greetOther(`w-${n}`), false);
     });
-    await turn();
+    await nextLoopTurn();
     expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 0, 0, 0, 0, 0]);
-    expect(hall.refusal()?.code).toBe("E.OVERLOADED");
-    outside.advance(200);
+    expect(sessionServer.refusalReason()?.code).toBe("E.OVERLOADED");
+    environment.advance(200);
     expect(sockets.map((socket) => socket.sent.length)).toEqual([1, 1, 1, 0, 0, 0]);
-    expect(hall.refusal()).toBe(null);
-    outside.advance(300);
+    expect(sessionServer.refusalReason()).toBe(null);
+    environment.advance(300);
 
     expect(sockets.map((socket) => socket.types)).toEqual(sockets.map(() => ["control.ack"]));
   });
 
   it("[D36] makes what follows the handshake on its socket wait behind its ack, and forgets those who hang up", async () => {
-    const { hall, outside, engine } = openHall({ handshakesPerSecondMax: 10 });
-    hall.welcome(new PlainSocket()).message(greet("w-0"), false);
-    const impatient = new PlainSocket();
-    const ears = hall.welcome(impatient);
-    const gone = new PlainSocket();
-    const goneEars = hall.welcome(gone);
+    const { hall: sessionServer, outside: environment, engine } = openHall({ handshakesPerSecondMax: 10 });
+    sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-0"), false);
+    const impatient = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(impatient);
+    const gone = new RecordingSocket();
+    const goneEars = sessionServer.acceptSocket(gone);
 
-    ears.message(say("handshake", handshakeV1()), false);
-    ears.message(say("register", olderRegister()), false);
+    socketEvents.message(encodeFrame("handshake", handshakePayloadV1()), false);
+    socketEvents.message(encodeFrame("register", olderRegisterPayload()), false);
     goneEars.message(greet("w-2"), false);
     goneEars.closed(1006);
-    await turn();
+    await nextLoopTurn();
     expect(engine.commands).toEqual([]);
-    outside.advance(100);
-    await turn();
-    await turn();
+    environment.advance(100);
+    await nextLoopTurn();
+    await nextLoopTurn();
 
     expect(impatient.sent.map((frame) => frame.payload["for"])).toEqual(["handshake", "register"]);
-    outside.advance(1_000);
+    environment.advance(1_000);
     expect(gone.sent).toEqual([]);
   });
 
   it("[D92] is no other than a storm of resumes: each is taken up in its turn", async () => {
-    const { hall, outside, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const { hall: sessionServer, outside: environment, engine } = openHall({ handshakesPerSecondMax: 10 });
     const seats: { session: string; token: string }[] = [];
     for (let n = 0; n < 4; n += 1) {
-      const socket = new PlainSocket();
-      const ears = hall.welcome(socket);
+      const socket = new RecordingSocket();
+      const socketEvents = sessionServer.acceptSocket(socket);
       const from = { sender: { role: "worker", id: `w-${n}` } };
-      ears.message(greet(`w-${n}`), false);
-      ears.message(say("control.register", register(), from), false);
+      socketEvents.message(greet(`w-${n}`), false);
+      socketEvents.message(encodeFrame("control.register", registerPayload(), from), false);
       await turns();
       const accept = socket.sent.find((frame) => frame.type === "control.session.accept");
       seats.push({ session: String(accept?.payload["session_id"]), token: String(accept?.payload["session_token"]) });
-      ears.closed(1006);
-      outside.advance(100);
+      socketEvents.closed(1006);
+      environment.advance(100);
     }
     await turns();
     const before = engine.commands.length;
     const sockets = seats.map(({ session, token }, n) => {
-      const socket = new PlainSocket();
+      const socket = new RecordingSocket();
       const from = { sender: { role: "worker", id: `w-${n}` } };
-      const ears = hall.welcome(socket);
-      ears.message(say("control.resume", { session_id: session, session_token: token }, from), false);
-      ears.message(say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, { ...from, id: "beat" }), false);
+      const socketEvents = sessionServer.acceptSocket(socket);
+      socketEvents.message(encodeFrame("control.resume", { session_id: session, session_token: token }, from), false);
+      socketEvents.message(
+        encodeFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, { ...from, id: "beat" }),
+        false,
+      );
       return socket;
     });
     await turns();
@@ -171,7 +192,7 @@ describe("a storm of handshakes", () => {
     expect(joins()).toBe(1);
     expect(sockets.map((socket) => socket.types.length > 0)).toEqual([true, false, false, false]);
     for (let n = 2; n <= 4; n += 1) {
-      outside.advance(100);
+      environment.advance(100);
       await turns();
       expect(joins()).toBe(n);
     }
@@ -182,77 +203,84 @@ describe("a storm of handshakes", () => {
   });
 
   it("[D92] leaves a resume nothing to take up once its session went on elsewhere or ended while it waited", async () => {
-    const { hall, outside, engine } = openHall({ handshakesPerSecondMax: 10 });
-    const first = hall.welcome(new PlainSocket());
+    const { hall: sessionServer, outside: environment, engine } = openHall({ handshakesPerSecondMax: 10 });
+    const first = sessionServer.acceptSocket(new RecordingSocket());
     first.message(greet("w-1"), false);
-    first.message(say("control.register", register()), false);
+    first.message(encodeFrame("control.register", registerPayload()), false);
     await turns();
     const [join] = engine.commands;
     if (join?.type !== "worker.join") throw new Error("nobody joined");
     first.closed(1006);
-    const late = new PlainSocket();
-    hall.welcome(late).message(say("control.resume", { session_id: join.session, session_token: "session-token-0" }), false);
+    const late = new RecordingSocket();
+    sessionServer
+      .acceptSocket(late)
+      .message(encodeFrame("control.resume", { session_id: join.session, session_token: "session-token-0" }), false);
     await turns();
     expect(late.sent).toEqual([]);
 
-    hall.welcome(new PlainSocket()).message(greet("w-1"), false);
-    outside.advance(100);
+    sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-1"), false);
+    environment.advance(100);
     await turns();
 
     expect(late.sent.map(({ type, payload }) => [type, payload["code"]])).toEqual([["control.reset", "E.SESSION.UNKNOWN"]]);
-    expect(late.done).toContain("close 1011");
+    expect(late.calls).toContain("close 1011");
   });
 
   it("[D96] of one tenant keeps no other out, and is sent back without a word where its own line is full", async () => {
-    const { hall, outside } = openHall({ handshakesPerSecondMax: 10, strangersMax: 2 });
-    const sockets = Array.from({ length: 5 }, () => new PlainSocket());
+    const { hall: sessionServer, outside: environment } = openHall({ handshakesPerSecondMax: 10, unauthenticatedMax: 2 });
+    const sockets = Array.from({ length: 5 }, () => new RecordingSocket());
     sockets.slice(0, 4).forEach((socket, n) => {
-      expect(hall.refusal()).toBe(null);
-      hall.welcome(socket).message(greet(`w-${n}`), false);
+      expect(sessionServer.refusalReason()).toBe(null);
+      sessionServer.acceptSocket(socket).message(greet(`w-${n}`), false);
     });
-    expect(hall.refusal()).toBe(null);
-    hall.welcome(sockets[4] ?? new PlainSocket()).message(greetOther("w-4"), false);
-    await turn();
+    expect(sessionServer.refusalReason()).toBe(null);
+    sessionServer.acceptSocket(sockets[4] ?? new RecordingSocket()).message(greetOther("w-4"), false);
+    await nextLoopTurn();
 
     // The first had its turn at once, two wait, the fourth found its line full; the last is of another tenant.
-    const closes = sockets.map((socket) => socket.done.filter((word) => word.startsWith("close")));
+    const closes = sockets.map((socket) => socket.calls.filter((word) => word.startsWith("close")));
     expect(closes).toEqual([[], [], [], ["close 1013"], []]);
     expect(sockets[3]?.sent).toEqual([]);
-    outside.advance(200);
+    environment.advance(200);
     expect(sockets.map((socket) => socket.types.length)).toEqual([1, 1, 0, 0, 1]);
   });
 
   it("[D96] leaves room for other tenants among the connections, and gives a place back when a socket is gone", async () => {
-    const { hall } = openHall({ connectionsPerTenantMax: 1 });
-    const [first, second, other, third] = [new PlainSocket(), new PlainSocket(), new PlainSocket(), new PlainSocket()];
-    const ears = hall.welcome(first);
-    ears.message(greet("w-1"), false);
-    hall.welcome(second).message(greet("w-2"), false);
-    hall.welcome(other).message(greetOther("w-1"), false);
-    expect(second.done).toContain("close 1013");
+    const { hall: sessionServer } = openHall({ connectionsPerTenantMax: 1 });
+    const [first, second, other, third] = [
+      new RecordingSocket(),
+      new RecordingSocket(),
+      new RecordingSocket(),
+      new RecordingSocket(),
+    ];
+    const socketEvents = sessionServer.acceptSocket(first);
+    socketEvents.message(greet("w-1"), false);
+    sessionServer.acceptSocket(second).message(greet("w-2"), false);
+    sessionServer.acceptSocket(other).message(greetOther("w-1"), false);
+    expect(second.calls).toContain("close 1013");
     expect([first, other].map((socket) => socket.types)).toEqual([["control.ack"], ["control.ack"]]);
 
-    ears.closed(1006);
-    hall.welcome(third).message(greet("w-3"), false);
+    socketEvents.closed(1006);
+    sessionServer.acceptSocket(third).message(greet("w-3"), false);
 
     expect(third.types).toEqual(["control.ack"]);
   });
 
   it("[D92] is not read on while much follows a handshake that waits for its turn, and is read again after it", async () => {
-    const { hall, outside } = openHall({ handshakesPerSecondMax: 10 });
-    hall.welcome(new PlainSocket()).message(greet("w-0"), false);
-    const socket = new PlainSocket();
-    const ears = hall.welcome(socket);
-    ears.message(greet("w-1"), false);
-    expect(socket.done).not.toContain("pause");
+    const { hall: sessionServer, outside: environment } = openHall({ handshakesPerSecondMax: 10 });
+    sessionServer.acceptSocket(new RecordingSocket()).message(greet("w-0"), false);
+    const socket = new RecordingSocket();
+    const socketEvents = sessionServer.acceptSocket(socket);
+    socketEvents.message(greet("w-1"), false);
+    expect(socket.calls).not.toContain("pause");
     const blob = { name: "a", version: "1.0.0", manifest: { readme: "r".repeat(100_000) } };
-    ears.message(say("control.register", { ...register(), manifests: [blob] }), false);
-    expect(socket.done.slice(-1)).toEqual(["pause"]);
+    socketEvents.message(encodeFrame("control.register", { ...registerPayload(), manifests: [blob] }), false);
+    expect(socket.calls.slice(-1)).toEqual(["pause"]);
 
-    outside.advance(100);
+    environment.advance(100);
     await turns();
 
-    expect(socket.done.slice(-1)).toEqual(["resume"]);
+    expect(socket.calls.slice(-1)).toEqual(["resume"]);
     expect(socket.types).toEqual(["control.ack", "control.ack", "control.session.accept"]);
   });
 });

@@ -2,29 +2,29 @@
 // in the order they came; the lines take turns, so that nobody waits for another's crowd.
 // It knows turns and times; what somebody does with a turn is not its business.
 
-import type { Outside } from "../outside.ts";
+import type { DoorEnvironment } from "../outside.ts";
 
-const sharesPerSecond = 10;
+const intervalsPerSecond = 10;
 
 /** False when whoever waited has gone: then the turn is the next one's. */
-export type Turn = () => boolean;
+export type QueuedJoin = () => boolean;
 
-export class Pacer {
-  readonly #outside: Outside;
-  readonly #spanMs: number;
+export class JoinRateLimiter {
+  readonly #environment: DoorEnvironment;
+  readonly #intervalMs: number;
   /** When the last turns were given, oldest at `#at`: none sooner than a span after the one it takes the place of. */
-  readonly #given: number[];
-  #at = 0;
+  readonly #recentStarts: number[];
+  #oldestIndex = 0;
   /** By tenant, whose turn is next first: a Map keeps the order of entering. None is empty. */
-  readonly #lines = new Map<string, Turn[]>();
+  readonly #queues = new Map<string, QueuedJoin[]>();
   #waiting = 0;
-  #isTimed = false;
+  #isTimerSet = false;
 
-  constructor(perSecondMax: number, outside: Outside) {
-    this.#outside = outside;
-    const share = Math.max(1, Math.floor(perSecondMax / sharesPerSecond));
-    this.#spanMs = (share * 1_000) / perSecondMax;
-    this.#given = Array.from({ length: Math.min(share, turnsKeptMax) }, () => Number.NEGATIVE_INFINITY);
+  constructor(perSecondMax: number, environment: DoorEnvironment) {
+    this.#environment = environment;
+    const startsPerInterval = Math.max(1, Math.floor(perSecondMax / intervalsPerSecond));
+    this.#intervalMs = (startsPerInterval * 1_000) / perSecondMax;
+    this.#recentStarts = Array.from({ length: Math.min(startsPerInterval, startsRememberedMax) }, () => Number.NEGATIVE_INFINITY);
   }
 
   get waiting(): number {
@@ -32,65 +32,65 @@ export class Pacer {
   }
 
   /** How many wait, of each tenant no more counted than so many. */
-  crowd(perTenantMax: number): number {
+  countWaiting(perTenantMax: number): number {
     let sum = 0;
-    for (const line of this.#lines.values()) sum += Math.min(line.length, perTenantMax);
+    for (const tenantQueue of this.#queues.values()) sum += Math.min(tenantQueue.length, perTenantMax);
     return sum;
   }
 
-  waitingOf(tenant: string): number {
-    return this.#lines.get(tenant)?.length ?? 0;
+  waitingOfTenant(tenant: string): number {
+    return this.#queues.get(tenant)?.length ?? 0;
   }
 
   /** Runs it now if nobody waits and a turn is free, else in its turn. */
-  queue(tenant: string, run: Turn): void {
-    const now = this.#outside.clock.ticks();
-    if (this.#waiting === 0 && this.#freeAt() <= now) {
-      if (run()) this.#give(now);
+  schedule(tenant: string, run: QueuedJoin): void {
+    const now = this.#environment.clock.monotonic();
+    if (this.#waiting === 0 && this.#nextSlotAt() <= now) {
+      if (run()) this.#recordStart(now);
       return;
     }
-    const line = this.#lines.get(tenant);
-    if (line === undefined) this.#lines.set(tenant, [run]);
-    else line.push(run);
+    const tenantQueue = this.#queues.get(tenant);
+    if (tenantQueue === undefined) this.#queues.set(tenant, [run]);
+    else tenantQueue.push(run);
     this.#waiting += 1;
-    this.#time(now);
+    this.#setTimer(now);
   }
 
   /** The first of the line whose turn it is; that line is last then. */
-  #next(): Turn | undefined {
-    for (const [tenant, line] of this.#lines) {
-      const run = line.shift();
+  #takeNext(): QueuedJoin | undefined {
+    for (const [tenant, tenantQueue] of this.#queues) {
+      const run = tenantQueue.shift();
       this.#waiting -= 1;
-      this.#lines.delete(tenant);
-      if (line.length > 0) this.#lines.set(tenant, line);
+      this.#queues.delete(tenant);
+      if (tenantQueue.length > 0) this.#queues.set(tenant, tenantQueue);
       return run;
     }
     return undefined;
   }
 
-  #freeAt(): number {
-    return (this.#given[this.#at] ?? Number.NEGATIVE_INFINITY) + this.#spanMs;
+  #nextSlotAt(): number {
+    return (this.#recentStarts[this.#oldestIndex] ?? Number.NEGATIVE_INFINITY) + this.#intervalMs;
   }
 
-  #give(now: number): void {
-    this.#given[this.#at] = now;
-    this.#at = (this.#at + 1) % this.#given.length;
+  #recordStart(now: number): void {
+    this.#recentStarts[this.#oldestIndex] = now;
+    this.#oldestIndex = (this.#oldestIndex + 1) % this.#recentStarts.length;
   }
 
-  #time(now: number): void {
-    if (this.#isTimed) return;
-    this.#isTimed = true;
-    this.#outside.timers.after(Math.max(1, Math.ceil(this.#freeAt() - now)), () => {
-      this.#isTimed = false;
-      this.#release(this.#outside.clock.ticks());
+  #setTimer(now: number): void {
+    if (this.#isTimerSet) return;
+    this.#isTimerSet = true;
+    this.#environment.timers.after(Math.max(1, Math.ceil(this.#nextSlotAt() - now)), () => {
+      this.#isTimerSet = false;
+      this.#runDue(this.#environment.clock.monotonic());
     });
   }
 
-  #release(now: number): void {
-    while (this.#waiting > 0 && this.#freeAt() <= now) if (this.#next()?.() === true) this.#give(now);
-    if (this.#waiting > 0) this.#time(now);
+  #runDue(now: number): void {
+    while (this.#waiting > 0 && this.#nextSlotAt() <= now) if (this.#takeNext()?.() === true) this.#recordStart(now);
+    if (this.#waiting > 0) this.#setTimer(now);
   }
 }
 
 /** A rate so high that this many turns fit in a tenth of a second is no limit worth remembering more of. */
-const turnsKeptMax = 10_000;
+const startsRememberedMax = 10_000;

@@ -1,13 +1,20 @@
 import { describe, expect, it } from "vitest";
-import { connectionMoves, movePhase, moveSession, type Phase, type SessionPhase, sessionMoves } from "./phase.ts";
+import {
+  type ConnectionPhase,
+  connectionTransitions,
+  type SessionPhase,
+  sessionTransitions,
+  transitionConnection,
+  transitionSession,
+} from "./phase.ts";
 
-const phases = Object.keys(connectionMoves) as Phase[];
-const movesFrom = (from: Phase): readonly Phase[] => connectionMoves[from];
+const phases = Object.keys(connectionTransitions) as ConnectionPhase[];
+const movesFrom = (from: ConnectionPhase): readonly ConnectionPhase[] => connectionTransitions[from];
 
 describe("phases of a connection", () => {
   it("[D4] change only as the table says; any other move is a bug and throws", () => {
     const made = phases.flatMap((from) =>
-      phases.filter((to) => !throws(() => movePhase(from, to))).map((to) => `${from} > ${to}`),
+      phases.filter((to) => !throws(() => transitionConnection(from, to))).map((to) => `${from} > ${to}`),
     );
 
     expect(made).toEqual(
@@ -27,15 +34,15 @@ describe("phases of a connection", () => {
 });
 
 describe("phases of a session", () => {
-  const sessionPhases = Object.keys(sessionMoves) as SessionPhase[];
+  const sessionPhases = Object.keys(sessionTransitions) as SessionPhase[];
 
   it("[D22] change only as the table says; one that has ended stays so, and only one that was accepted can be detached", () => {
     const made = sessionPhases.flatMap((from) =>
-      sessionPhases.filter((to) => !throws(() => moveSession(from, to))).map((to) => [from, to] as const),
+      sessionPhases.filter((to) => !throws(() => transitionSession(from, to))).map((to) => [from, to] as const),
     );
 
     expect(made.map(([from, to]) => `${from} > ${to}`).sort()).toEqual(
-      sessionPhases.flatMap((from) => sessionMoves[from].map((to) => `${from} > ${to}`)).sort(),
+      sessionPhases.flatMap((from) => sessionTransitions[from].map((to) => `${from} > ${to}`)).sort(),
     );
     expect(made.filter(([from]) => from === "ended")).toEqual([]);
     expect(made.filter(([, to]) => to === "detached").map(([from]) => from)).toEqual(["live", "resuming"]);
@@ -43,7 +50,7 @@ describe("phases of a session", () => {
 });
 
 const byPhase = (a: string, b: string): number =>
-  phases.indexOf(a.split(" > ")[1] as Phase) - phases.indexOf(b.split(" > ")[1] as Phase);
+  phases.indexOf(a.split(" > ")[1] as ConnectionPhase) - phases.indexOf(b.split(" > ")[1] as ConnectionPhase);
 
 function throws(run: () => unknown): boolean {
   try {

@@ -4,9 +4,9 @@
  * new: a stranger. greeted: authenticated. describing: inventory awaited. joining: the engine decides.
  * resuming: a known session asked for, the engine decides. live: work flows.
  */
-export type Phase = "new" | "greeted" | "describing" | "joining" | "resuming" | "live" | "closed";
+export type ConnectionPhase = "new" | "greeted" | "describing" | "joining" | "resuming" | "live" | "closed";
 
-export const connectionMoves = {
+export const connectionTransitions = {
   new: ["greeted", "resuming", "closed"],
   greeted: ["describing", "joining", "closed"],
   describing: ["joining", "closed"],
@@ -14,12 +14,12 @@ export const connectionMoves = {
   resuming: ["live", "closed"],
   live: ["closed"],
   closed: [],
-} as const satisfies Record<Phase, readonly Phase[]>;
+} as const satisfies Record<ConnectionPhase, readonly ConnectionPhase[]>;
 
 /** describing, joining: not accepted yet. detached: its socket is gone, it can be resumed. resuming: on a new socket, the engine decides. */
 export type SessionPhase = "describing" | "joining" | "live" | "detached" | "resuming" | "ended";
 
-export const sessionMoves = {
+export const sessionTransitions = {
   describing: ["joining", "ended"],
   joining: ["live", "ended"],
   live: ["detached", "resuming", "ended"],
@@ -29,14 +29,14 @@ export const sessionMoves = {
 } as const satisfies Record<SessionPhase, readonly SessionPhase[]>;
 
 /** A move that is not in the table is a bug of ours, never the peer's doing. */
-export function movePhase(from: Phase, to: Phase): Phase {
-  const allowed: readonly Phase[] = connectionMoves[from];
+export function transitionConnection(from: ConnectionPhase, to: ConnectionPhase): ConnectionPhase {
+  const allowed: readonly ConnectionPhase[] = connectionTransitions[from];
   if (!allowed.includes(to)) throw new Error(`a connection cannot go from ${from} to ${to}`);
   return to;
 }
 
-export function moveSession(from: SessionPhase, to: SessionPhase): SessionPhase {
-  const allowed: readonly SessionPhase[] = sessionMoves[from];
+export function transitionSession(from: SessionPhase, to: SessionPhase): SessionPhase {
+  const allowed: readonly SessionPhase[] = sessionTransitions[from];
   if (!allowed.includes(to)) throw new Error(`a session cannot go from ${from} to ${to}`);
   return to;
 }

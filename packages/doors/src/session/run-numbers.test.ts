@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { RunNumbers } from "./run-numbers.ts";
+import { RunSequence } from "./run-numbers.ts";
 
 const startedAt = Date.UTC(2026, 0, 1);
 /** A run born so many ms after the process started. */
@@ -10,32 +10,40 @@ function runAt(afterMs: number, suffix = 0): string {
 
 describe("numbers within a run", () => {
   it("[D37] count from 1 per run, over all its workers, and know which of them each number went to", () => {
-    const numbers = new RunNumbers(true, startedAt);
+    const numbers = new RunSequence(true, startedAt);
     const run = runAt(5);
 
-    expect([numbers.next(run, 40, "a"), numbers.next(run, 41, "b"), numbers.next(runAt(6), 42, "a")]).toEqual([1, 2, 1]);
-    expect([1, 2, 3, 0].map((number) => numbers.isFalse(run, number, "a"))).toEqual([false, true, true, true]);
+    expect([
+      numbers.assignNumber(run, 40, "a"),
+      numbers.assignNumber(run, 41, "b"),
+      numbers.assignNumber(runAt(6), 42, "a"),
+    ]).toEqual([1, 2, 1]);
+    expect([1, 2, 3, 0].map((number) => numbers.isKnownWrong(run, number, "a"))).toEqual([false, true, true, true]);
   });
 
   it("[D37] only rise, and are never called false, for runs that others may have counted: older ones, or where others share the store", () => {
     for (const [numbers, run] of [
-      [new RunNumbers(true, startedAt), runAt(-5)],
-      [new RunNumbers(true, startedAt), "no-uuid"],
-      [new RunNumbers(false, startedAt), runAt(5)],
+      [new RunSequence(true, startedAt), runAt(-5)],
+      [new RunSequence(true, startedAt), "no-uuid"],
+      [new RunSequence(false, startedAt), runAt(5)],
     ] as const) {
-      expect([numbers.next(run, 40, "a"), numbers.next(run, 12, "a"), numbers.next(run, 90, "a")]).toEqual([40, 41, 90]);
-      expect(numbers.isFalse(run, 7, "a")).toBe(false);
+      expect([
+        numbers.assignNumber(run, 40, "a"),
+        numbers.assignNumber(run, 12, "a"),
+        numbers.assignNumber(run, 90, "a"),
+      ]).toEqual([40, 41, 90]);
+      expect(numbers.isKnownWrong(run, 7, "a")).toBe(false);
     }
   });
 
   it("[D37] are kept for so many runs; those forgotten are not counted from 1 again", () => {
-    const numbers = new RunNumbers(true, startedAt);
+    const numbers = new RunSequence(true, startedAt);
     const first = runAt(1);
-    numbers.next(first, 3, "a");
-    for (let n = 0; n < 10_000; n += 1) numbers.next(runAt(2, n), 3, "a");
+    numbers.assignNumber(first, 3, "a");
+    for (let n = 0; n < 10_000; n += 1) numbers.assignNumber(runAt(2, n), 3, "a");
 
-    expect(numbers.isFalse(first, 9, "a")).toBe(false);
-    expect(numbers.next(first, 8, "a")).toBe(8);
-    expect(numbers.next(runAt(2, 10_001), 8, "a")).toBe(1);
+    expect(numbers.isKnownWrong(first, 9, "a")).toBe(false);
+    expect(numbers.assignNumber(first, 8, "a")).toBe(8);
+    expect(numbers.assignNumber(runAt(2, 10_001), 8, "a")).toBe(1);
   });
 });

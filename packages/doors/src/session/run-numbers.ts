@@ -4,62 +4,62 @@
 const runsMax = 10_000;
 const numbersMax = 200_000;
 
-export class RunNumbers {
-  readonly #isAlone: boolean;
+export class RunSequence {
+  readonly #isOnlyScheduler: boolean;
   readonly #startedAt: number;
   /** By run, the worker of each number from 1 on; oldest run first. */
   readonly #runs = new Map<string, string[]>();
   /** Last number of runs that are not counted from their first dispatch on. */
-  readonly #guesses = new Map<string, number>();
-  #numbers = 0;
+  readonly #estimates = new Map<string, number>();
+  #numberCount = 0;
   /** Youngest run that had to be forgotten: it and all older ones are no longer exact. */
-  #forgottenAt: number;
+  #evictedUpTo: number;
 
   /** `isAlone`: this is the only scheduler on its store. `startedAt`: wall time. */
   constructor(isAlone: boolean, startedAt: number) {
-    this.#isAlone = isAlone;
+    this.#isOnlyScheduler = isAlone;
     this.#startedAt = startedAt;
-    this.#forgottenAt = Number.NEGATIVE_INFINITY;
+    this.#evictedUpTo = Number.NEGATIVE_INFINITY;
   }
 
-  next(run: string, fence: number, worker: string): number {
+  assignNumber(run: string, fence: number, worker: string): number {
     if (!this.#isExact(run)) {
-      const number = Math.max((this.#guesses.get(run) ?? 0) + 1, fence);
-      this.#guesses.delete(run);
-      this.#guesses.set(run, number);
-      if (this.#guesses.size > runsMax) forgetOldest(this.#guesses);
+      const number = Math.max((this.#estimates.get(run) ?? 0) + 1, fence);
+      this.#estimates.delete(run);
+      this.#estimates.set(run, number);
+      if (this.#estimates.size > runsMax) evictOldest(this.#estimates);
       return number;
     }
     const workers = this.#runs.get(run) ?? [];
     if (workers.length === 0) this.#runs.set(run, workers);
     workers.push(worker);
-    this.#numbers += 1;
-    if (this.#runs.size > runsMax || this.#numbers > numbersMax) this.#forget();
+    this.#numberCount += 1;
+    if (this.#runs.size > runsMax || this.#numberCount > numbersMax) this.#evictOldestRun();
     return workers.length;
   }
 
   /** Certain that no dispatch under this number went to that worker. */
-  isFalse(run: string, number: number, worker: string): boolean {
+  isKnownWrong(run: string, number: number, worker: string): boolean {
     if (!this.#isExact(run)) return false;
     return this.#runs.get(run)?.[number - 1] !== worker;
   }
 
   #isExact(run: string): boolean {
-    const bornAt = bornAtOf(run);
-    return this.#isAlone && bornAt > this.#startedAt && bornAt > this.#forgottenAt;
+    const bornAt = runCreatedAt(run);
+    return this.#isOnlyScheduler && bornAt > this.#startedAt && bornAt > this.#evictedUpTo;
   }
 
-  #forget(): void {
+  #evictOldestRun(): void {
     for (const [run, workers] of this.#runs) {
       this.#runs.delete(run);
-      this.#numbers -= workers.length;
-      this.#forgottenAt = Math.max(this.#forgottenAt, bornAtOf(run));
+      this.#numberCount -= workers.length;
+      this.#evictedUpTo = Math.max(this.#evictedUpTo, runCreatedAt(run));
       return;
     }
   }
 }
 
-function forgetOldest(guesses: Map<string, number>): void {
+function evictOldest(guesses: Map<string, number>): void {
   for (const run of guesses.keys()) {
     guesses.delete(run);
     return;
@@ -67,7 +67,7 @@ function forgetOldest(guesses: Map<string, number>): void {
 }
 
 /** Run ids are UUIDs whose first 48 bits are the wall time in ms; any other name counts as old. */
-function bornAtOf(run: string): number {
+function runCreatedAt(run: string): number {
   const match = /^([0-9a-f]{8})-([0-9a-f]{4})-7/.exec(run);
   return match === null ? Number.NEGATIVE_INFINITY : Number.parseInt(`${match[1]}${match[2]}`, 16);
 }

@@ -3,36 +3,36 @@
 
 import type { Session } from "./session.ts";
 
-export interface BookLimits {
-  readonly resumeMs: number;
+export interface SessionRegistryLimits {
+  readonly resumeTimeoutMs: number;
   readonly detachedMax: number;
   readonly detachedBytesTotalMax: number;
 }
 
-interface Waiting {
+interface DetachedSession {
   readonly since: number;
   readonly bytes: number;
 }
 
-export class SessionBook {
-  readonly #limits: BookLimits;
+export class SessionRegistry {
+  readonly #limits: SessionRegistryLimits;
   readonly #byId = new Map<string, Session>();
   /** The one that was accepted last. */
   readonly #byWorker = new Map<string, Session>();
   /** Longest waiting first: a Map keeps the order of entering. */
-  readonly #detached = new Map<Session, Waiting>();
+  readonly #detached = new Map<Session, DetachedSession>();
   #detachedBytes = 0;
 
-  constructor(limits: BookLimits) {
+  constructor(limits: SessionRegistryLimits) {
     this.#limits = limits;
   }
 
-  find(id: string): Session | undefined {
+  findById(id: string): Session | undefined {
     return this.#byId.get(id);
   }
 
   /** The session of a worker: the one accepted last, else one that is being accepted. */
-  of(worker: string): Session | undefined {
+  findByWorker(worker: string): Session | undefined {
     return this.#byWorker.get(worker);
   }
 
@@ -41,31 +41,31 @@ export class SessionBook {
   }
 
   /** Effects may be addressed to it from now on. */
-  open(session: Session): void {
+  add(session: Session): void {
     this.#byId.set(session.id, session);
-    if (!this.#byWorker.has(session.bound.worker)) this.#byWorker.set(session.bound.worker, session);
+    if (!this.#byWorker.has(session.identity.worker)) this.#byWorker.set(session.identity.worker, session);
   }
 
   /** It is now the worker's session; an earlier one that waits has waited in vain. One that is live is ended by the engine. */
-  accepted(session: Session): void {
-    const { worker } = session.bound;
+  markCurrent(session: Session): void {
+    const { worker } = session.identity;
     const earlier = this.#byWorker.get(worker);
     this.#byWorker.set(worker, session);
     if (earlier !== undefined && earlier !== session && this.#detached.has(earlier)) earlier.end("the worker has a new session");
   }
 
   isCurrent(session: Session): boolean {
-    return this.#byWorker.get(session.bound.worker) === session;
+    return this.#byWorker.get(session.identity.worker) === session;
   }
 
   /** The worker starts over: what waits for it will not be asked for. */
-  startOver(worker: string): void {
+  endDetachedOf(worker: string): void {
     const session = this.#byWorker.get(worker);
     if (session !== undefined && this.#detached.has(session)) session.end("the worker starts over");
   }
 
-  wait(session: Session, now: number): void {
-    const bytes = session.weight;
+  detach(session: Session, now: number): void {
+    const bytes = session.heldBytes;
     this.#detached.set(session, { since: now, bytes });
     this.#detachedBytes += bytes;
     while (this.#detached.size > this.#limits.detachedMax || this.#detachedBytes > this.#limits.detachedBytesTotalMax) {
@@ -76,23 +76,23 @@ export class SessionBook {
   }
 
   /** Its worker is back. */
-  rejoin(session: Session): void {
-    const waiting = this.#detached.get(session);
-    if (waiting === undefined) return;
+  reattach(session: Session): void {
+    const detached = this.#detached.get(session);
+    if (detached === undefined) return;
     this.#detached.delete(session);
-    this.#detachedBytes -= waiting.bytes;
+    this.#detachedBytes -= detached.bytes;
   }
 
   remove(session: Session): void {
-    this.rejoin(session);
+    this.reattach(session);
     this.#byId.delete(session.id);
-    if (this.isCurrent(session)) this.#byWorker.delete(session.bound.worker);
+    if (this.isCurrent(session)) this.#byWorker.delete(session.identity.worker);
   }
 
   /** Gives up those that waited long enough. */
-  sweep(now: number): void {
+  endExpired(now: number): void {
     for (const [session, { since }] of this.#detached) {
-      if (now - since < this.#limits.resumeMs) return;
+      if (now - since < this.#limits.resumeTimeoutMs) return;
       session.end("its worker did not come back in time");
     }
   }

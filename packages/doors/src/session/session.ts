@@ -13,77 +13,83 @@ import type {
   SendTell,
 } from "@astraflow/engine";
 import { type Envelope, type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
-import { type Due, dialectRules, type Sent, Stream } from "@astraflow/session";
-import type { ShownPackage } from "../handlers.ts";
-import { isRetryable, plainFault } from "../plain-fault.ts";
-import { Entrance } from "./entrance.ts";
-import type { Receiver } from "./frame-log.ts";
-import type { Bound } from "./greeting.ts";
-import { HeldNodes } from "./held-nodes.ts";
-import { Inbound } from "./inbound.ts";
-import type { Introduction } from "./introduction.ts";
-import { KeptEar } from "./kept-ear.ts";
-import { type Note, Notes } from "./notes.ts";
-import { type Item, Outbound } from "./outbound.ts";
-import { moveSession, type SessionPhase } from "./phase.ts";
-import { frameFields, type Line, type Surroundings, windowsOf } from "./surroundings.ts";
-import type { Writer } from "./texts.ts";
-import { traceFor } from "./wire-tap.ts";
-import type { Speaker } from "./words.ts";
+import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
+import type { ReportedPackage } from "../handlers.ts";
+import { isRetryable, toPublicFault } from "../plain-fault.ts";
+import { JoinHandshake } from "./entrance.ts";
+import type { FramePeer } from "./frame-log.ts";
+import type { HandshakeIdentity } from "./greeting.ts";
+import { ChainAttempts } from "./held-nodes.ts";
+import { InboundFrames } from "./inbound.ts";
+import type { Registration } from "./introduction.ts";
+import { ResourceReconciler } from "./kept-ear.ts";
+import { type UnansweredFrame, UnansweredFrames } from "./notes.ts";
+import { OutboundFrames, type OutboundItem } from "./outbound.ts";
+import { type SessionPhase, transitionSession } from "./phase.ts";
+import { frameLogFields, type SessionContext, type SessionTransport, windowSizesFor } from "./surroundings.ts";
+import type { SchedulerFrameWriter } from "./texts.ts";
+import { createFrameTracer } from "./wire-tap.ts";
+import type { CommandOrigin } from "./words.ts";
 
 export class Session {
   readonly id: string;
-  readonly bound: Bound;
-  readonly speaker: Speaker;
-  readonly stream: Stream<Item, Envelope>;
-  readonly writer: Writer;
-  readonly notes = new Notes();
-  readonly heldNodes = new HeldNodes();
-  readonly outbound: Outbound;
-  readonly inbound: Inbound;
-  readonly kept: KeptEar;
-  readonly entrance: Entrance;
+  readonly identity: HandshakeIdentity;
+  readonly origin: CommandOrigin;
+  readonly stream: ReliableStream<OutboundItem, Envelope>;
+  readonly writer: SchedulerFrameWriter;
+  readonly unanswered = new UnansweredFrames();
+  readonly chainAttempts = new ChainAttempts();
+  readonly outbound: OutboundFrames;
+  readonly inbound: InboundFrames;
+  readonly resources: ResourceReconciler;
+  readonly handshake: JoinHandshake;
   readonly windows: { readonly send: number; readonly recv: number };
   /** Its worker, as frames are shown. */
-  readonly receiver: Receiver;
-  introduction: Introduction;
+  readonly framePeer: FramePeer;
+  registration: Registration;
   phase: SessionPhase = "describing";
   /** Its socket; null while it waits for its worker to come back. */
-  line: Line | null;
+  connection: SessionTransport | null;
   /** Silence of so long ends it. */
-  idleMs = Number.POSITIVE_INFINITY;
-  private readonly around: Surroundings;
+  idleTimeoutMs = Number.POSITIVE_INFINITY;
+  private readonly context: SessionContext;
   /** To be sent again at the end of the tick: what the engine takes back in the turn of the join must not go out once more. */
-  private again: readonly Sent<Item>[] = [];
+  private resendOnFlush: readonly SentFrame<OutboundItem>[] = [];
   /** The engine was told that it is here and not yet that it has gone. */
-  private isSeated = false;
+  private isJoinedToEngine = false;
 
-  constructor(around: Surroundings, bound: Bound, introduction: Introduction, writer: Writer, line: Line) {
-    this.around = around;
-    this.bound = bound;
-    this.introduction = introduction;
+  constructor(
+    context: SessionContext,
+    identity: HandshakeIdentity,
+    registration: Registration,
+    writer: SchedulerFrameWriter,
+    connection: SessionTransport,
+  ) {
+    this.context = context;
+    this.identity = identity;
+    this.registration = registration;
     this.writer = writer;
-    this.line = line;
-    this.id = around.outside.ids.next();
-    this.speaker = { tenant: bound.tenant, worker: bound.worker, session: this.id, dialect: bound.dialect };
-    const rules = dialectRules[bound.dialect];
-    const sizes = windowsOf(around, bound.tenant, introduction.features.has("wide"));
+    this.connection = connection;
+    this.id = context.environment.ids.next();
+    this.origin = { tenant: identity.tenant, worker: identity.worker, session: this.id, dialect: identity.dialect };
+    const rules = dialectRules[identity.dialect];
+    const sizes = windowSizesFor(context, identity.tenant, registration.features.has("wide"));
     this.windows = { send: Math.min(sizes.send, rules.framesMax), recv: Math.min(sizes.recv, rules.framesMax) };
-    this.stream = new Stream(rules, {
+    this.stream = new ReliableStream(rules, {
       sendFrames: this.windows.send,
-      sendBytes: around.limits.windowBytes,
+      sendBytes: context.limits.windowBytes,
       recvFrames: this.windows.recv,
-      recvBytes: around.limits.windowBytes,
-      batchMax: introduction.features.has("batch") && bound.dialect === "v2" ? wireLimits.batchItemsMax : 1,
+      recvBytes: context.limits.windowBytes,
+      batchMax: registration.features.has("batch") && identity.dialect === "v2" ? wireLimits.batchItemsMax : 1,
       batchBytesMax: wireLimits.resultInlineBytesMax,
     });
-    this.outbound = new Outbound(this.stream, writer, bound.dialect === "v2" ? introduction.features : new Set());
-    this.inbound = new Inbound(this, around);
-    this.kept = new KeptEar(this, around);
-    this.entrance = new Entrance(this, around);
-    const { dialect, tenant, instance, label } = bound;
-    this.receiver = { dialect, tenant, instance, workerName: label.name, session: this.id };
-    writer.trace = traceFor(around, this.receiver);
+    this.outbound = new OutboundFrames(this.stream, writer, identity.dialect === "v2" ? registration.features : new Set());
+    this.inbound = new InboundFrames(this, context);
+    this.resources = new ResourceReconciler(this, context);
+    this.handshake = new JoinHandshake(this, context);
+    const { dialect, tenant, instance, displayInfo: label } = identity;
+    this.framePeer = { dialect, tenant, instance, workerName: label.name, session: this.id };
+    writer.tracer = createFrameTracer(context, this.framePeer);
   }
 
   get isEnded(): boolean {
@@ -91,255 +97,262 @@ export class Session {
   }
 
   /** What it holds, for the limits of those that wait. */
-  get weight(): number {
+  get heldBytes(): number {
     const { inFlightBytes, waitingBytes, bufferedBytes } = this.stream.counts;
-    return inFlightBytes + waitingBytes + bufferedBytes + this.notes.bytes;
+    return inFlightBytes + waitingBytes + bufferedBytes + this.unanswered.bytes;
   }
 
   // ---- its sockets
 
-  join(): void {
-    this.move("joining");
+  startJoin(): void {
+    this.setPhase("joining");
     // The engine may grant in the very turn of the join: effects for this session must find it.
-    this.around.book.open(this);
-    this.isSeated = true;
-    this.entrance.join();
+    this.context.registry.add(this);
+    this.isJoinedToEngine = true;
+    this.handshake.sendJoin();
   }
 
   /** A new socket of the same worker. Until the engine has spoken nothing leaves. */
-  rebind(line: Line, resume: { readonly id: string; readonly lastSeen: number | null }): void {
-    const old = this.line;
-    this.line = line;
+  attachConnection(connection: SessionTransport, resume: { readonly id: string; readonly lastSeen: number | null }): void {
+    const old = this.connection;
+    this.connection = connection;
     old?.supersede();
-    this.around.book.rejoin(this);
+    this.context.registry.reattach(this);
     this.stream.pause();
-    this.again = [];
-    this.inbound.forgetStuck();
-    this.move("resuming");
-    this.isSeated = true;
-    this.entrance.resume(resume);
+    this.resendOnFlush = [];
+    this.inbound.clearStall();
+    this.setPhase("resuming");
+    this.isJoinedToEngine = true;
+    this.handshake.sendRejoin(resume);
   }
 
   /** The engine has stored it: work flows. */
-  opened(): void {
-    this.move("live");
-    this.around.book.accepted(this);
+  markLive(): void {
+    this.setPhase("live");
+    this.context.registry.markCurrent(this);
   }
 
-  sendAgain(frames: readonly Sent<Item>[]): void {
-    this.again = frames;
+  resendLater(frames: readonly SentFrame<OutboundItem>[]): void {
+    this.resendOnFlush = frames;
   }
 
   /** The socket is gone. What can be resumed waits for its worker; the engine hears that it is away either way. */
-  lost(line: Line, reason: string): void {
-    if (this.line !== line) return;
-    this.line = null;
+  handleDisconnect(connection: SessionTransport, reason: string): void {
+    if (this.connection !== connection) return;
+    this.connection = null;
     if (this.isEnded) return;
-    const canWait =
+    const canDetach =
       (this.phase === "live" || this.phase === "resuming") &&
-      dialectRules[this.bound.dialect].canResume &&
-      this.around.limits.resumeMs > 0 &&
-      this.around.book.isCurrent(this) &&
-      this.weight <= this.around.limits.detachedBytesMax;
-    if (!canWait) return this.end(reason);
-    this.entrance.giveUp();
-    this.again = [];
-    this.move("detached");
+      dialectRules[this.identity.dialect].canResume &&
+      this.context.limits.resumeTimeoutMs > 0 &&
+      this.context.registry.isCurrent(this) &&
+      this.heldBytes <= this.context.limits.detachedBytesMax;
+    if (!canDetach) return this.end(reason);
+    this.handshake.cancel();
+    this.resendOnFlush = [];
+    this.setPhase("detached");
     this.stream.pause();
-    this.leave(reason);
+    this.reportLeave(reason);
     this.log("info", "session.detached", { reason });
-    this.around.book.wait(this, this.now());
+    this.context.registry.detach(this, this.now());
   }
 
   /** Over for good, without a word to the worker. */
   end(reason: string): void {
     if (this.isEnded) return;
-    this.move("ended");
-    this.entrance.giveUp();
-    this.leave(reason);
-    this.around.book.remove(this);
+    this.setPhase("ended");
+    this.handshake.cancel();
+    this.reportLeave(reason);
+    this.context.registry.remove(this);
     this.log("info", "session.ended", { reason });
   }
 
-  private leave(reason: string): void {
-    if (!this.isSeated) return;
-    this.isSeated = false;
-    const { tenant, worker, session } = this.speaker;
-    this.post({ type: "worker.leave", tenant, worker, session, reason }, null);
+  private reportLeave(reason: string): void {
+    if (!this.isJoinedToEngine) return;
+    this.isJoinedToEngine = false;
+    const { tenant, worker, session } = this.origin;
+    this.postCommand({ type: "worker.leave", tenant, worker, session, reason }, null);
   }
 
   /** Says why and ends the session. The worker starts over with a handshake; nothing it holds is lost by that. */
   reset(why: Fault, about?: Envelope, retryAfterMs?: number): void {
     if (this.isEnded) return;
-    const { line } = this;
-    this.log("warn", "session.reset", { code: why.code, reason: why.message, ...(about !== undefined && frameFields(about)) });
-    this.around.meter.reset(this.bound.tenant, why.code);
+    const { connection } = this;
+    this.log("warn", "session.reset", { code: why.code, reason: why.message, ...(about !== undefined && frameLogFields(about)) });
+    this.context.metrics.reset(this.identity.tenant, why.code);
     this.end(why.message);
-    this.line = null;
-    line?.refuse(this.writer.refusal(faultCodes[why.code].frame, why.message, { corr: about?.id, retryAfterMs }), why.message);
+    this.connection = null;
+    connection?.sendAndClose(
+      this.writer.encodeRefusal(faultCodes[why.code].frame, why.message, { corr: about?.id, retryAfterMs }),
+      why.message,
+    );
   }
 
   /** Manifests as the worker shows them; whoever keeps them decides which are new. */
-  showManifests(shown: readonly ShownPackage[]): void {
-    if (shown.length > 0) this.around.noteManifests?.(this.bound.tenant, shown);
-    this.showPackages(shown);
+  recordManifests(reported: readonly ReportedPackage[]): void {
+    if (reported.length > 0) this.context.recordManifests?.(this.identity.tenant, reported);
+    this.prefetchRequirements(reported);
   }
 
   /** Work of these packages may follow: what they ask for is read ahead. */
-  showPackages(shown: readonly ShownPackage[]): void {
-    this.around.binder?.note(this.bound.tenant, shown);
+  prefetchRequirements(reported: readonly ReportedPackage[]): void {
+    this.context.binder?.prefetch(this.identity.tenant, reported);
   }
 
   // ---- what the engine says
 
-  answered(note: Note, body: AnswerBody | null, why: FaultData | null): void {
-    if (note.what === "join") this.entrance.answered(note, body, why);
-    else this.inbound.answered(note, body, why);
+  handleAnswer(frame: UnansweredFrame, body: AnswerBody | null, why: FaultData | null): void {
+    if (frame.kind === "join") this.handshake.handleAnswer(frame, body, why);
+    else this.inbound.handleAnswer(frame, body, why);
   }
 
-  sendAway(why: FaultData | null): void {
+  resetWithFault(why: FaultData | null): void {
     const data = why ?? { code: "E.INTERNAL", message: "the engine gave no answer" };
-    const { code, message } = plainFault(data);
-    this.reset(fault(code, message), undefined, isRetryable(data) ? this.around.limits.retryAfterMs : undefined);
+    const { code, message } = toPublicFault(data);
+    this.reset(fault(code, message), undefined, isRetryable(data) ? this.context.limits.retryAfterMs : undefined);
   }
 
-  hearDispatch(send: SendDispatch): void {
+  handleDispatch(send: SendDispatch): void {
     const { outbound } = this;
     // Sent again while the first one waits for its resources: one of them leaves.
-    if (this.isEnded || outbound.isUnbound(send.dispatch)) return;
-    const isLater = this.around.binder?.bind(send, (bound) =>
-      this.around.step(this, () => {
-        if (outbound.endBinding(send.dispatch)) this.offerDispatch(bound);
+    if (this.isEnded || outbound.isAwaitingResources(send.dispatch)) return;
+    const isDeferred = this.context.binder?.bind(send, (boundDispatch) =>
+      this.context.runStep(this, () => {
+        if (outbound.finishAwaiting(send.dispatch)) this.enqueueDispatch(boundDispatch);
       }),
     );
-    if (isLater === true) outbound.awaitBinding(send.dispatch);
-    else this.offerDispatch(send);
+    if (isDeferred === true) outbound.awaitResources(send.dispatch);
+    else this.enqueueDispatch(send);
   }
 
   /** Numbered only as it leaves: one that is taken back before leaves no gap. */
-  private offerDispatch(send: SendDispatch): void {
+  private enqueueDispatch(send: SendDispatch): void {
     if (this.isEnded) return;
     const { run, task, fence } = send.dispatch;
-    const { tenant, worker, session, dialect } = this.speaker;
-    const runSeq = dialect === "v2" ? undefined : this.around.runNumbers.next(run, fence, worker);
-    this.heldNodes.granted(send.dispatch);
-    if (this.outbound.offerDispatch(send, runSeq)) return;
+    const { tenant, worker, session, dialect } = this.origin;
+    const runSeq = dialect === "v2" ? undefined : this.context.runSequence.assignNumber(run, fence, worker);
+    this.chainAttempts.add(send.dispatch);
+    if (this.outbound.enqueueDispatch(send, runSeq)) return;
     const bytesMax = dialect === "v2" ? wireLimits.frameBytesMax : wireLimits.legacyFrameBytesMax;
     const message = `the parameters, with the resources bound to them, are larger than the ${bytesMax} bytes that a worker of this protocol takes`;
-    this.post({ type: "task.error", tenant, worker, session, task, fence, code: "E.FRAME.TOO_LARGE", message }, null);
+    this.postCommand({ type: "task.error", tenant, worker, session, task, fence, code: "E.FRAME.TOO_LARGE", message }, null);
   }
 
-  hearStop(stop: SendStop): void {
+  handleStop(stop: SendStop): void {
     if (this.isEnded) return;
-    this.heldNodes.ended(stop.task);
-    this.outbound.offerStop(stop);
+    this.chainAttempts.remove(stop.task);
+    this.outbound.enqueueStop(stop);
   }
 
-  hearNext(next: SendNext): void {
-    if (!this.isEnded) this.outbound.offerNext(next);
+  handleNextResponse(next: SendNext): void {
+    if (!this.isEnded) this.outbound.enqueueNextResponse(next);
   }
 
-  hearOrder(order: SendOrder): void {
-    if (!this.isEnded) this.outbound.offerOrder(order);
+  handleCommand(order: SendOrder): void {
+    if (!this.isEnded) this.outbound.enqueueCommand(order);
   }
 
-  hearTell(tell: SendTell): void {
+  handleVendorFrame(vendorFrame: SendTell): void {
     if (this.isEnded) return;
     const { waitingBytes } = this.stream.counts;
     // v1 has no frames of vendors; and a worker that reads nothing must not fill the house with them.
-    if (this.bound.dialect === "v1" || waitingBytes + tell.frame.payload.length > this.around.limits.waitingBytesMax)
-      return this.log("warn", "session.untold", { type: tell.frame.type, id: tell.frame.id });
-    this.outbound.offerTell(tell);
+    if (this.identity.dialect === "v1" || waitingBytes + vendorFrame.frame.payload.length > this.context.limits.waitingBytesMax)
+      return this.log("warn", "session.untold", { type: vendorFrame.frame.type, id: vendorFrame.frame.id });
+    this.outbound.enqueueVendorFrame(vendorFrame);
   }
 
-  hearReset(effect: SendReset): void {
-    const { code, message } = plainFault({ code: effect.code, message: effect.reason });
+  handleReset(effect: SendReset): void {
+    const { code, message } = toPublicFault({ code: effect.code, message: effect.reason });
     this.reset(fault(code, message));
   }
 
-  hearDrain({ on, reason }: SendDrain): void {
-    const { line } = this;
+  handleDrain({ on, reason }: SendDrain): void {
+    const { connection } = this;
     // Whoever is not here is told when it comes back.
-    if (this.phase !== "live" || line === null) return;
-    if (on || this.introduction.features.has("undrain")) return this.outbound.tellDrain(line, on, reason);
+    if (this.phase !== "live" || connection === null) return;
+    if (on || this.registration.features.has("undrain")) return this.outbound.sendDrain(connection, on, reason);
     // The older dialects cannot be told, and need not: they take work while they drain. Others take it after a fresh start.
-    if (this.bound.dialect === "v2") this.reset(fault("E.SESSION.UNKNOWN", "the drain has ended; send a new handshake"));
+    if (this.identity.dialect === "v2") this.reset(fault("E.SESSION.UNKNOWN", "the drain has ended; send a new handshake"));
   }
 
   // ---- the end of a tick, and time
 
   /** One merged ack, then as much work as window and socket take. */
   flush(roomBytes: number): void {
-    const { line } = this;
-    if (line === null || this.isEnded || this.phase === "resuming") return;
-    this.flushAcks(line);
+    const { connection } = this;
+    if (connection === null || this.isEnded || this.phase === "resuming") return;
+    this.flushAcks(connection);
     if (this.phase !== "live") return;
-    if (this.again.length > 0) this.repeat(line, this.again);
-    this.again = [];
-    this.outbound.flush(line, roomBytes, this.now());
-    if (this.stream.counts.waitingBytes > this.around.limits.waitingBytesMax)
+    if (this.resendOnFlush.length > 0) this.resend(connection, this.resendOnFlush);
+    this.resendOnFlush = [];
+    this.outbound.flush(connection, roomBytes, this.now());
+    if (this.stream.counts.waitingBytes > this.context.limits.waitingBytesMax)
       this.reset(fault("E.OVERLOADED", "more work waits for this worker than the door holds"));
   }
 
-  flushAcks(line: Line): void {
-    if (!this.stream.isOwing) return;
-    for (const ack of this.stream.takeAcks()) line.send(this.writer.ack(ack));
+  flushAcks(connection: SessionTransport): void {
+    if (!this.stream.hasPendingAcks) return;
+    for (const ack of this.stream.takeAcks()) connection.send(this.writer.encodeAck(ack));
   }
 
-  tick(now: number): void {
-    if (this.phase === "live" && this.line !== null && now >= this.stream.nextDue) this.repeatDue(this.line, now);
-    if (this.phase === "live" && now - this.inbound.stuckSince >= dialectRules[this.bound.dialect].gapMs) this.reset(gap());
-    this.entrance.tick(now);
+  checkTimers(now: number): void {
+    if (this.phase === "live" && this.connection !== null && now >= this.stream.nextTimeoutAt)
+      this.resendDue(this.connection, now);
+    if (this.phase === "live" && now - this.inbound.stalledSince >= dialectRules[this.identity.dialect].gapTimeoutMs)
+      this.reset(gapFault());
+    this.handshake.checkTimers(now);
   }
 
-  private repeatDue(line: Line, now: number): void {
-    this.repeatOrEnd(line, this.stream.due(now, this.around.roll));
+  private resendDue(connection: SessionTransport, now: number): void {
+    this.resendOrEnd(connection, this.stream.checkTimeouts(now, this.context.jitter));
   }
 
   /** The worker misses frames: all that it has not acked, without waiting for their time. */
-  repeatAll(): void {
-    const { line } = this;
-    if (this.phase === "live" && line !== null) this.repeatOrEnd(line, this.stream.repeatAll(this.now(), this.around.roll));
+  resendAll(): void {
+    const { connection } = this;
+    if (this.phase === "live" && connection !== null)
+      this.resendOrEnd(connection, this.stream.resendAll(this.now(), this.context.jitter));
   }
 
-  private repeatOrEnd(line: Line, { repeat, verdict }: Due<Item>): void {
-    if (verdict === "gap") return this.reset(gap());
+  private resendOrEnd(connection: SessionTransport, { resend: repeat, verdict }: TimeoutResult<OutboundItem>): void {
+    if (verdict === "gap") return this.reset(gapFault());
     if (verdict === "exhausted") {
       this.log("warn", "session.unacked", { frames: this.stream.counts.inFlight });
       // The data stays: a worker that can resume finds it all, the others start over.
-      if (dialectRules[this.bound.dialect].canResume) return line.terminate();
+      if (dialectRules[this.identity.dialect].canResume) return connection.terminate();
       return this.reset(fault("E.TIMEOUT", "frames were sent as often as they may be and never acknowledged"));
     }
-    this.repeat(line, repeat);
+    this.resend(connection, repeat);
   }
 
-  private repeat(line: Line, frames: readonly Sent<Item>[]): void {
-    this.outbound.again(line, frames);
-    this.around.meter.repeated(this.bound.tenant, "out", frames.length);
+  private resend(connection: SessionTransport, frames: readonly SentFrame<OutboundItem>[]): void {
+    this.outbound.resend(connection, frames);
+    this.context.metrics.repeated(this.identity.tenant, "out", frames.length);
   }
 
   /** Asked when credentials changed or ran out. */
-  reconsider(): void {
-    if (!this.isEnded && !this.around.gate.isGood(this.bound.admitted))
+  recheckCredentials(): void {
+    if (!this.isEnded && !this.context.authenticator.isStillValid(this.identity.authenticated))
       this.reset(fault("E.AUTH.INVALID_TOKEN", "the credential of this worker is no longer good"));
   }
 
-  post(command: Parameters<Surroundings["post"]>[1], note: Note | null): void {
-    this.around.post(this, command, note);
+  postCommand(command: Parameters<SessionContext["postCommand"]>[1], note: UnansweredFrame | null): void {
+    this.context.postCommand(this, command, note);
   }
 
   log(level: "info" | "warn", event: string, fields: Readonly<Record<string, unknown>>): void {
-    const { tenant, instance } = this.bound;
-    this.around.outside.log({ level, event, tenant, sender: { id: instance }, session: this.id, ...fields });
+    const { tenant, instance } = this.identity;
+    this.context.environment.log({ level, event, tenant, sender: { id: instance }, session: this.id, ...fields });
   }
 
   private now(): number {
-    return this.around.outside.clock.ticks();
+    return this.context.environment.clock.monotonic();
   }
 
-  private move(to: SessionPhase): void {
-    this.phase = moveSession(this.phase, to);
+  private setPhase(to: SessionPhase): void {
+    this.phase = transitionSession(this.phase, to);
   }
 }
 
-const gap = (): Fault => fault("E.SESSION.GAP", "frames of this worker are missing and did not come within the time allowed");
+const gapFault = (): Fault =>
+  fault("E.SESSION.GAP", "frames of this worker are missing and did not come within the time allowed");

@@ -10,81 +10,81 @@ import {
   type OutgoingFrame,
   type SessionAcceptPayload,
 } from "@astraflow/protocol";
-import { voidType } from "@astraflow/session";
-import type { Carried } from "./frame-log.ts";
+import { fillerFrameType } from "@astraflow/session";
+import type { CarriedWork } from "./frame-log.ts";
 
 export const schedulerId = "scheduler-control";
 
 /** What a numbered frame carries besides its words. */
-export interface Numbered {
+export interface FrameNumberAndId {
   readonly number: number;
   readonly id: string;
 }
 
 /** Sees a frame, its text, and the work in it. */
-export type Trace = (frame: OutgoingFrame, text: string, carried: Carried) => void;
+export type FrameTracer = (frame: OutgoingFrame, text: string, work: CarriedWork) => void;
 
 /** The scheduler's end of one session: counts its messages and writes them in the worker's dialect. */
-export class Writer {
+export class SchedulerFrameWriter {
   readonly dialect: Dialect;
   /** Sees every frame that is written; null where nobody looks. */
-  trace: Trace | null = null;
+  tracer: FrameTracer | null = null;
   private readonly end: EnvelopeTemplate;
-  private readonly stamp: () => string;
+  private readonly timestamp: () => string;
   private count = 0;
 
-  constructor(dialect: Dialect, tenant: string, stamp: () => string) {
+  constructor(dialect: Dialect, tenant: string, timestamp: () => string) {
     this.dialect = dialect;
     this.end = createEnvelopeTemplate({ dialect, tenant, sender: { role: "scheduler", id: schedulerId } });
-    this.stamp = stamp;
+    this.timestamp = timestamp;
   }
 
   nextId(type: string): string {
     return `${type}-${this.count++}`;
   }
 
-  ack(ack: AckPayload): string {
-    return this.control("control.ack", ack, ack.for === undefined ? {} : { ackFor: ack.for });
+  encodeAck(ack: AckPayload): string {
+    return this.encodeControl("control.ack", ack, ack.for === undefined ? {} : { ackFor: ack.for });
   }
 
-  accept(accept: SessionAcceptPayload): string {
-    return this.control("control.session.accept", accept, {});
+  encodeAccept(accept: SessionAcceptPayload): string {
+    return this.encodeControl("control.session.accept", accept, {});
   }
 
   /** Why a session ends or never begins; v1 knows no reset and is told in an error. */
-  refusal(code: string, reason: string, more: { corr?: string | undefined; retryAfterMs?: number | undefined }): string {
-    if (this.dialect === "v1") return this.error(code, reason, more.corr);
+  encodeRefusal(code: string, reason: string, more: { corr?: string | undefined; retryAfterMs?: number | undefined }): string {
+    if (this.dialect === "v1") return this.encodeError(code, reason, more.corr);
     const payload = { code, reason, ...(more.retryAfterMs !== undefined && { retry_after_ms: more.retryAfterMs }) };
-    return this.control("control.reset", payload, { corr: more.corr });
+    return this.encodeControl("control.reset", payload, { corr: more.corr });
   }
 
   /** A fault in answer to one frame, for v1 only: the others hear of it in an ack. */
-  error(code: string, message: string, corr: string | undefined): string {
-    return this.control("biz.exec.error", { code, message }, { corr });
+  encodeError(code: string, message: string, corr: string | undefined): string {
+    return this.encodeControl("biz.exec.error", { code, message }, { corr });
   }
 
   /** `ask`: the id under which the worker is to say that it has heard it. */
-  drain(reason: string, ask?: string): string {
-    return this.control("control.drain", { reason }, { ask });
+  encodeDrain(reason: string, ackId?: string): string {
+    return this.encodeControl("control.drain", { reason }, { ask: ackId });
   }
 
-  undrain(reason: string, ask?: string): string {
-    return this.control("control.undrain", { reason }, { ask });
+  encodeUndrain(reason: string, ackId?: string): string {
+    return this.encodeControl("control.undrain", { reason }, { ask: ackId });
   }
 
   /** One dispatch keeps its own id, the same for every repeat; several share a frame. */
-  dispatch(at: Numbered, sends: readonly SendDispatch[], hasFence: boolean, runSeq: number | undefined): string {
+  encodeDispatch(at: FrameNumberAndId, sends: readonly SendDispatch[], hasFence: boolean, runSeq: number | undefined): string {
     const first = sends[0];
     if (first !== undefined && sends.length === 1)
-      return this.work(at, {
+      return this.encodeNumbered(at, {
         type: "biz.exec.dispatch",
-        payload: this.dialect === "v2" ? dispatchText(first, hasFence) : olderDispatchText(first, this.dialect),
+        payload: this.dialect === "v2" ? dispatchPayload(first, hasFence) : olderDispatchPayload(first, this.dialect),
         corr: first.dispatch.task,
         runSeq,
         carried: sends,
       });
-    const items = sends.map((send) => dispatchText(send, hasFence)).join(",");
-    return this.work(at, {
+    const items = sends.map((send) => dispatchPayload(send, hasFence)).join(",");
+    return this.encodeNumbered(at, {
       type: "biz.exec.dispatch.batch",
       payload: `{"items":[${items}]}`,
       corr: undefined,
@@ -93,134 +93,141 @@ export class Writer {
     });
   }
 
-  stop(at: Numbered, stop: SendStop): string {
+  encodeStop(at: FrameNumberAndId, stop: SendStop): string {
     const payload = { run_id: stop.run, task_id: stop.task, fence: stop.fence, reason: `${stop.code}: ${stop.reason}` };
-    return this.work(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined, carried: stop });
+    return this.encodeNumbered(at, { type: "biz.exec.cancel", payload, corr: stop.task, runSeq: undefined, carried: stop });
   }
 
   /** What a middleware waits for. The result is JSON text already and leaves as it was stored. */
-  next(at: Numbered, next: SendNext): string {
-    const words = { payload: nextText(next), corr: next.request, runSeq: undefined };
-    return this.work(at, { type: "biz.exec.next.response", ...words, carried: next });
+  encodeNextResponse(at: FrameNumberAndId, next: SendNext): string {
+    const fields = { payload: nextResponsePayload(next), corr: next.request, runSeq: undefined };
+    return this.encodeNumbered(at, { type: "biz.exec.next.response", ...fields, carried: next });
   }
 
   /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
-  order(at: Numbered, { id, order }: SendOrder): string {
-    const { type, ...words } = order;
-    const said = Object.fromEntries(Object.entries(words).filter(([, value]) => value !== null && value !== undefined));
-    const payload = this.dialect === "v2" ? { ...said, command_id: id } : said;
-    return this.work(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined, carried: null });
+  encodeCommand(at: FrameNumberAndId, { id, order }: SendOrder): string {
+    const { type, ...fields } = order;
+    const presentFields = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
+    const payload = this.dialect === "v2" ? { ...presentFields, command_id: id } : presentFields;
+    return this.encodeNumbered(at, { type: `biz.${type}`, payload, corr: id, runSeq: undefined, carried: null });
   }
 
-  vendor(at: Numbered, frame: VendorFrame): string {
+  encodeVendorFrame(at: FrameNumberAndId, frame: VendorFrame): string {
     const type = frame.type as `ext.vendor.${string}`;
-    return this.work(at, { type, payload: frame.payload, corr: frame.corr ?? undefined, runSeq: undefined, carried: null });
+    return this.encodeNumbered(at, {
+      type,
+      payload: frame.payload,
+      corr: frame.corr ?? undefined,
+      runSeq: undefined,
+      carried: null,
+    });
   }
 
   /** In the place of what was taken back: the number must come, or all that follows waits for it. */
-  filler(at: Numbered): string {
-    return this.work(at, { type: voidType, payload: "{}", corr: undefined, runSeq: undefined, carried: null });
+  encodeFiller(at: FrameNumberAndId): string {
+    return this.encodeNumbered(at, { type: fillerFrameType, payload: "{}", corr: undefined, runSeq: undefined, carried: null });
   }
 
-  private work(
-    at: Numbered,
-    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq"> & { readonly carried: Carried },
+  private encodeNumbered(
+    at: FrameNumberAndId,
+    frame: Pick<OutgoingFrame, "type" | "payload" | "corr" | "runSeq"> & { readonly carried: CarriedWork },
   ): string {
-    const words: OutgoingFrame = {
+    const fields: OutgoingFrame = {
       type: frame.type,
       id: at.id,
-      ts: this.stamp(),
+      ts: this.timestamp(),
       payload: frame.payload,
       corr: frame.corr,
       number: at.number,
       runSeq: frame.runSeq,
       ackRequest: true,
     };
-    return this.write(words, frame.carried);
+    return this.encode(fields, frame.carried);
   }
 
-  private control(
+  private encodeControl(
     type: OutgoingFrame["type"],
     payload: object,
-    { ask, ...more }: { corr?: string | undefined; ackFor?: string | undefined; ask?: string | undefined },
+    { ask: ackId, ...more }: { corr?: string | undefined; ackFor?: string | undefined; ask?: string | undefined },
   ): string {
-    const asking = ask === undefined ? {} : { ackRequest: true };
-    return this.write({ type, id: ask ?? this.nextId(type), ts: this.stamp(), payload, ...more, ...asking }, null);
+    const asking = ackId === undefined ? {} : { ackRequest: true };
+    return this.encode({ type, id: ackId ?? this.nextId(type), ts: this.timestamp(), payload, ...more, ...asking }, null);
   }
 
-  private write(frame: OutgoingFrame, carried: Carried): string {
+  private encode(frame: OutgoingFrame, work: CarriedWork): string {
     const text = encodeFrame(this.end, frame);
-    this.trace?.(frame, text, carried);
+    this.tracer?.(frame, text, work);
     return text;
   }
 }
 
-const q = JSON.stringify;
+const json = JSON.stringify;
 
 /** Parameters are JSON text already and leave as they were stored. */
-function dispatchHead({ dispatch: d }: SendDispatch): string {
-  const text = `{"run_id":${q(d.run)},"task_id":${q(d.task)},"node_id":${q(d.node)},"node_type":${q(d.nodeType)}`;
+function dispatchFields({ dispatch: d }: SendDispatch): string {
+  const text = `{"run_id":${json(d.run)},"task_id":${json(d.task)},"node_id":${json(d.node)},"node_type":${json(d.nodeType)}`;
   const constraints = d.timeoutMs === null ? "{}" : `{"timeout_ms":${d.timeoutMs}}`;
-  return `${text},"package_name":${q(d.packageName)},"package_version":${q(d.packageVersion)},"parameters":${d.params},"constraints":${constraints}`;
+  return `${text},"package_name":${json(d.packageName)},"package_version":${json(d.packageVersion)},"parameters":${d.params},"constraints":${constraints}`;
 }
 
 /** Fence and attempt only for those who announced that they read them. */
-function dispatchText(send: SendDispatch, hasFence: boolean): string {
+function dispatchPayload(send: SendDispatch, hasFence: boolean): string {
   const d = send.dispatch;
-  let text = dispatchHead(send);
-  if (d.concurrencyKey !== "") text += `,"concurrency_key":${q(d.concurrencyKey)}`;
+  let text = dispatchFields(send);
+  if (d.concurrencyKey !== "") text += `,"concurrency_key":${json(d.concurrencyKey)}`;
   text += `,"priority":${d.priority}`;
   if (hasFence) text += `,"fence":${d.fence},"attempt":${d.attempt}`;
-  return `${text}${companyText(send, "v2")}}`;
+  return `${text}${chainAndResourceFields(send, "v2")}}`;
 }
 
 /**
  * The key is the task's own: it keeps such a worker from running a task twice, and makes it say that it still runs it.
  * Keys of users are kept by the engine for all workers alike.
  */
-function olderDispatchText(send: SendDispatch, dialect: Dialect): string {
+function olderDispatchPayload(send: SendDispatch, dialect: Dialect): string {
   const d = send.dispatch;
-  const key = q(`${d.run}:${d.task}`);
-  return `${dispatchHead(send)},"concurrency_key":${key},"priority":${d.priority}${companyText(send, dialect)}}`;
+  const key = json(`${d.run}:${d.task}`);
+  return `${dispatchFields(send)},"concurrency_key":${key},"priority":${d.priority}${chainAndResourceFields(send, dialect)}}`;
 }
 
 /** With whom a task runs and what it needs there: nothing for most, so nothing is built for them. */
-export function companyText({ dispatch: d }: SendDispatch, dialect: Dialect): string {
+export function chainAndResourceFields({ dispatch: d }: SendDispatch, dialect: Dialect): string {
   let text = "";
-  if (d.hostNode !== undefined) text += `,"host_node_id":${q(d.hostNode)}`;
-  if (d.chain !== undefined) text += `,"middleware_chain":${q(d.chain)}`;
+  if (d.hostNode !== undefined) text += `,"host_node_id":${json(d.hostNode)}`;
+  if (d.chain !== undefined) text += `,"middleware_chain":${json(d.chain)}`;
   if (d.chainIndex !== undefined) text += `,"chain_index":${d.chainIndex}`;
-  if (d.resourceRefs !== undefined) text += `,"resource_refs":${q(d.resourceRefs.map((ref) => refWords(ref, dialect)))}`;
+  if (d.resourceRefs !== undefined)
+    text += `,"resource_refs":${json(d.resourceRefs.map((ref) => resourceRefFields(ref, dialect)))}`;
   if (d.affinity !== undefined) {
     const { key, mode, expiresAt } = d.affinity;
-    text += `,"affinity":${q({ key, mode, ...until(expiresAt) })}`;
+    text += `,"affinity":${json({ key, mode, ...expiryField(expiresAt) })}`;
   }
   return text;
 }
 
 /** v1 calls by `worker_id` what the others call `worker_name`. */
-function refWords({ resource, workerName, type, scope, expiresAt, metadata }: ResourceRef, dialect: Dialect): object {
+function resourceRefFields({ resource, workerName, type, scope, expiresAt, metadata }: ResourceRef, dialect: Dialect): object {
   return {
     resource_id: resource,
     ...(dialect === "v1" ? { worker_id: workerName } : { worker_name: workerName }),
     type,
     ...(scope !== undefined && { scope }),
-    ...until(expiresAt),
+    ...expiryField(expiresAt),
     ...(metadata !== undefined && { metadata }),
   };
 }
 
-const until = (at: number | undefined) => (at === undefined ? {} : { expires_at: new Date(at).toISOString() });
+const expiryField = (at: number | undefined) => (at === undefined ? {} : { expires_at: new Date(at).toISOString() });
 
 /** The caller knows its question by `requestId`; `nodeId` and `middlewareId` are its own node. */
-function nextText({ request, run, node, result, error, trace }: SendNext): string {
-  const names = `{"requestId":${q(request)},"runId":${q(run)},"nodeId":${q(node)},"middlewareId":${q(node)}`;
-  const outcome = error === null ? `"result":${result ?? "{}"}` : `"error":${q(error)}`;
-  return `${names},${outcome},"trace":${q(trace)}}`;
+function nextResponsePayload({ request, run, node, result, error, trace }: SendNext): string {
+  const names = `{"requestId":${json(request)},"runId":${json(run)},"nodeId":${json(node)},"middlewareId":${json(node)}`;
+  const outcome = error === null ? `"result":${result ?? "{}"}` : `"error":${json(error)}`;
+  return `${names},${outcome},"trace":${json(trace)}}`;
 }
 
 /** ISO time, written anew at most once a millisecond. */
-export function createStamp(now: () => number): () => string {
+export function createTimestamp(now: () => number): () => string {
   let at = Number.NaN;
   let text = "";
   return () => {

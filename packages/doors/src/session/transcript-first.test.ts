@@ -1,25 +1,25 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { dispatchTo } from "../testing/effects.ts";
-import { handshake, olderRegister } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
+import { sampleDispatch } from "../testing/effects.ts";
+import { handshakePayload, olderRegisterPayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
 
-const asks = { ack: { request: true } };
+const ackRequested = { ack: { request: true } };
 const scheduler = { tenant: "default", sender: { role: "scheduler", id: "scheduler-control" } };
-const greeting = handshake({ protocol: 1 });
+const greeting = handshakePayload({ protocol: 1 });
 
 describe("one exchange in full with a worker of the first generation", () => {
-  let house: House;
+  let fixture: DoorsFixture;
   beforeEach(async () => {
-    house = await openHouse({ isAlone: true });
+    fixture = await openDoorsFixture({ isAlone: true });
   });
-  afterEach(() => house.stop());
+  afterEach(() => fixture.stop());
 
   it("[D27] goes from handshake to result with numbers from 1, fields it knows and no other, and ends a resume with a reset", async () => {
-    const { engine } = house;
-    const worker = await house.dial({ dialect: "first" });
+    const { engine } = fixture;
+    const worker = await fixture.connectWorker({ dialect: "first" });
 
-    worker.say("control.handshake", greeting, asks);
-    expect(await worker.next("control.ack")).toEqual({
+    worker.sendFrame("control.handshake", greeting, ackRequested);
+    expect(await worker.nextFrame("control.ack")).toEqual({
       ...scheduler,
       type: "control.ack",
       id: expect.any(String),
@@ -27,15 +27,15 @@ describe("one exchange in full with a worker of the first generation", () => {
       ack: { for: "control.handshake-0" },
       payload: { ok: true, for: "control.handshake-0", ack_seq: 0, ack_bitmap: 0, recv_window: 53 },
     });
-    worker.say(
+    worker.sendFrame(
       "control.register",
-      olderRegister({ manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }] }),
-      asks,
+      olderRegisterPayload({ manifests: [{ name: "demo", version: "1.0.0", manifest: { name: "demo" } }] }),
+      ackRequested,
     );
-    const join = await engine.next("worker.join");
+    const join = await engine.nextCommand("worker.join");
     expect(join).toMatchObject({ boot: expect.stringContaining("name-"), running: null, about: { slots: 1, dialect: "first" } });
-    expect(await worker.next("control.ack")).toMatchObject({ ack: { for: "control.register-1" }, payload: { ok: true } });
-    expect((await worker.next("control.session.accept")).payload).toEqual({
+    expect(await worker.nextFrame("control.ack")).toMatchObject({ ack: { for: "control.register-1" }, payload: { ok: true } });
+    expect((await worker.nextFrame("control.session.accept")).payload).toEqual({
       session_id: join.session,
       session_token: "session-token-0",
       worker_instance_id: "w-1",
@@ -43,8 +43,8 @@ describe("one exchange in full with a worker of the first generation", () => {
       resumed: false,
     });
 
-    engine.say(dispatchTo(join.session, "r.0", 7));
-    expect(await worker.next("biz.exec.dispatch")).toEqual({
+    engine.emitEffects(sampleDispatch(join.session, "r.0", 7));
+    expect(await worker.nextFrame("biz.exec.dispatch")).toEqual({
       ...scheduler,
       type: "biz.exec.dispatch",
       id: "r.0#7",
@@ -67,14 +67,14 @@ describe("one exchange in full with a worker of the first generation", () => {
         priority: 5,
       },
     });
-    worker.say(
+    worker.sendFrame(
       "control.ack",
       { ok: true, for: "r.0#7", ack_seq: 1, ack_bitmap: 0, recv_window: 64 },
       { corr: "r.0", seq: 7, ack: { for: "r.0#7" } },
     );
-    expect((await engine.next("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
+    expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
 
-    worker.work(
+    worker.sendWorkFrame(
       "biz.exec.feedback",
       {
         run_id: "r",
@@ -86,12 +86,12 @@ describe("one exchange in full with a worker of the first generation", () => {
       },
       { corr: "r.0", ack: undefined },
     );
-    expect(await engine.next("task.feedback")).toMatchObject({ task: "r.0", fence: null });
-    const feedbackAck = await worker.next("control.ack");
+    expect(await engine.nextCommand("task.feedback")).toMatchObject({ task: "r.0", fence: null });
+    const feedbackAck = await worker.nextFrame("control.ack");
     expect(feedbackAck.payload).toEqual({ ok: true, ack_seq: 1, ack_bitmap: 0, recv_window: 53 });
     expect(feedbackAck.ack).toBe(undefined);
 
-    const done = worker.work(
+    const done = worker.sendWorkFrame(
       "biz.exec.result",
       {
         run_id: "r",
@@ -103,25 +103,29 @@ describe("one exchange in full with a worker of the first generation", () => {
       },
       { corr: "r.0#7", seq: 7 },
     );
-    expect(await engine.next("task.result")).toMatchObject({ task: "r.0", fence: 7, status: "succeeded", durationMs: 3 });
-    expect(await worker.next("control.ack")).toMatchObject({
+    expect(await engine.nextCommand("task.result")).toMatchObject({ task: "r.0", fence: 7, status: "succeeded", durationMs: 3 });
+    expect(await worker.nextFrame("control.ack")).toMatchObject({
       ack: { for: done },
       payload: { ok: true, for: done, ack_seq: 2, ack_bitmap: 0, recv_window: 53 },
     });
 
     worker.socket.terminate();
-    expect(await engine.next("worker.leave")).toMatchObject({ session: join.session });
-    const back = await house.dial({ dialect: "first", count: 5 });
-    back.say("control.resume", { session_id: join.session, session_token: "session-token-0", last_seen_seq: 1 }, asks);
-    expect((await back.next("control.reset")).payload).toEqual({ code: "E.SESSION.UNKNOWN", reason: expect.any(String) });
+    expect(await engine.nextCommand("worker.leave")).toMatchObject({ session: join.session });
+    const back = await fixture.connectWorker({ dialect: "first", count: 5 });
+    back.sendFrame(
+      "control.resume",
+      { session_id: join.session, session_token: "session-token-0", last_seen_seq: 1 },
+      ackRequested,
+    );
+    expect((await back.nextFrame("control.reset")).payload).toEqual({ code: "E.SESSION.UNKNOWN", reason: expect.any(String) });
     expect((await back.closed).code).toBe(1011);
 
-    const again = await house.dial({ dialect: "first", count: 6 });
-    again.say("control.handshake", greeting, asks);
-    await again.next("control.ack");
-    again.say("control.register", olderRegister(), asks);
+    const again = await fixture.connectWorker({ dialect: "first", count: 6 });
+    again.sendFrame("control.handshake", greeting, ackRequested);
+    await again.nextFrame("control.ack");
+    again.sendFrame("control.register", olderRegisterPayload(), ackRequested);
     // Its counter has gone on: the same process, which keeps what it runs.
-    expect(await engine.next("worker.join")).toMatchObject({ boot: null, running: null });
-    expect((await again.next("control.session.accept")).payload).toMatchObject({ resumed: false });
+    expect(await engine.nextCommand("worker.join")).toMatchObject({ boot: null, running: null });
+    expect((await again.nextFrame("control.session.accept")).payload).toMatchObject({ resumed: false });
   });
 });

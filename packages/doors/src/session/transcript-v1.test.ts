@@ -1,27 +1,27 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { dispatchTo } from "../testing/effects.ts";
-import { handshakeV1, olderRegister } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
+import { sampleDispatch } from "../testing/effects.ts";
+import { handshakePayloadV1, olderRegisterPayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
 
-const asks = { ack: { request: true } };
+const ackRequested = { ack: { request: true } };
 const scheduler = { tenant: "default", sender: { role: "scheduler", id: "scheduler-control" } };
 /** A run whose id says that it was born a minute after the clock of the house started. */
 const run = "0199c84e-a000-7000-8000-000000000001";
 
 describe("the exchange of protocol 1 in the order of its description", () => {
-  let house: House;
+  let fixture: DoorsFixture;
   beforeEach(async () => {
-    house = await openHouse({ isAlone: true });
+    fixture = await openDoorsFixture({ isAlone: true });
   });
-  afterEach(() => house.stop());
+  afterEach(() => fixture.stop());
 
   it("[D28] handshake, ack, register, dispatch with the run's number, ack, result, ack, heartbeat", async () => {
-    const { engine } = house;
-    const worker = await house.dial({ dialect: "v1" });
+    const { engine } = fixture;
+    const worker = await fixture.connectWorker({ dialect: "v1" });
 
     // 1, 2
-    const greeting = worker.say("handshake", handshakeV1(), asks);
-    expect(await worker.next("ack")).toEqual({
+    const greeting = worker.sendFrame("handshake", handshakePayloadV1(), ackRequested);
+    expect(await worker.nextFrame("ack")).toEqual({
       ...scheduler,
       type: "ack",
       id: expect.any(String),
@@ -31,14 +31,14 @@ describe("the exchange of protocol 1 in the order of its description", () => {
     });
 
     // 3: nothing was asked, so nothing is acked, and there is no accept.
-    worker.say("register", olderRegister());
-    const join = await engine.next("worker.join");
+    worker.sendFrame("register", olderRegisterPayload());
+    const join = await engine.nextCommand("worker.join");
     expect(join).toMatchObject({ worker: "default/w-1", running: null, about: { dialect: "v1" } });
 
     // 4
     const task = `${run}.0`;
-    engine.say(dispatchTo(join.session, task, 7));
-    expect(await worker.next("cmd.dispatch")).toEqual({
+    engine.emitEffects(sampleDispatch(join.session, task, 7));
+    expect(await worker.nextFrame("cmd.dispatch")).toEqual({
       ...scheduler,
       type: "cmd.dispatch",
       id: `${task}#7`,
@@ -61,21 +61,21 @@ describe("the exchange of protocol 1 in the order of its description", () => {
     });
 
     // 5
-    worker.say("ack", { for: `${task}#7` }, { ack: { for: `${task}#7` } });
-    expect((await engine.next("task.ack")).held).toEqual([{ task, fence: 7 }]);
+    worker.sendFrame("ack", { for: `${task}#7` }, { ack: { for: `${task}#7` } });
+    expect((await engine.nextCommand("task.ack")).held).toEqual([{ task, fence: 7 }]);
 
     // 6, 7
-    const done = worker.say(
+    const done = worker.sendFrame(
       "result",
       { run_id: run, task_id: task, status: "SUCCEEDED", result: { n: 1 } },
-      { corr: task, seq: 1, ...asks },
+      { corr: task, seq: 1, ...ackRequested },
     );
-    expect(await engine.next("task.result")).toMatchObject({ task, fence: null, status: "succeeded", result: '{"n":1}' });
-    expect(await worker.next("ack")).toMatchObject({ ack: { for: done }, payload: { ok: true, for: done } });
+    expect(await engine.nextCommand("task.result")).toMatchObject({ task, fence: null, status: "succeeded", result: '{"n":1}' });
+    expect(await worker.nextFrame("ack")).toMatchObject({ ack: { for: done }, payload: { ok: true, for: done } });
 
     // 8
-    worker.say("heartbeat", { healthy: true, metrics: { inflight: 0 } });
-    expect(await engine.next("worker.beat")).toMatchObject({ healthy: true, held: null });
+    worker.sendFrame("heartbeat", { healthy: true, metrics: { inflight: 0 } });
+    expect(await engine.nextCommand("worker.beat")).toMatchObject({ healthy: true, held: null });
     expect(worker.frames.map((frame) => frame.type)).toEqual(["ack", "cmd.dispatch", "ack"]);
   });
 });

@@ -1,25 +1,25 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { dispatchTo } from "../testing/effects.ts";
-import { handshake } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
+import { sampleDispatch } from "../testing/effects.ts";
+import { handshakePayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
 
-const asks = { ack: { request: true } };
+const ackRequested = { ack: { request: true } };
 const scheduler = { tenant: "default", sender: { role: "scheduler", id: "scheduler-control" } };
 
 describe("the exchange of protocol 2 in the order of its description", () => {
-  let house: House;
+  let fixture: DoorsFixture;
   beforeEach(async () => {
-    house = await openHouse();
+    fixture = await openDoorsFixture();
   });
-  afterEach(() => house.stop());
+  afterEach(() => fixture.stop());
 
   it("[D26] handshake, ack, register with capabilities only, ack, accept with windows, heartbeat, numbered work and its acks", async () => {
-    const { engine } = house;
-    const worker = await house.dial();
+    const { engine } = fixture;
+    const worker = await fixture.connectWorker();
 
     // 1, 2
-    const greeting = worker.say("control.handshake", handshake(), asks);
-    expect(await worker.next("control.ack")).toEqual({
+    const greeting = worker.sendFrame("control.handshake", handshakePayload(), ackRequested);
+    expect(await worker.nextFrame("control.ack")).toEqual({
       ...scheduler,
       type: "control.ack",
       id: "control.ack-0",
@@ -29,7 +29,7 @@ describe("the exchange of protocol 2 in the order of its description", () => {
     });
 
     // 3, 4: what the worker has and runs follows in two frames of its own, the first under number 0.
-    const introduction = worker.say(
+    const introduction = worker.sendFrame(
       "control.register",
       {
         capabilities: { concurrency: { max_parallel: 2 } },
@@ -37,24 +37,26 @@ describe("the exchange of protocol 2 in the order of its description", () => {
         features: ["fence"],
         payload_types: ["biz.exec.dispatch"],
       },
-      asks,
+      ackRequested,
     );
-    expect(await worker.next("control.ack")).toMatchObject({
+    expect(await worker.nextFrame("control.ack")).toMatchObject({
       ack: { for: introduction },
       payload: { ok: true, for: introduction },
     });
-    worker.work("biz.pkg.catalog", { packages: [{ name: "demo", version: "1.0.0", status: "installed", manifest: {} }] });
-    worker.work("biz.exec.inventory", { boot_id: "boot-1", running: [] });
-    const join = await engine.next("worker.join");
+    worker.sendWorkFrame("biz.pkg.catalog", {
+      packages: [{ name: "demo", version: "1.0.0", status: "installed", manifest: {} }],
+    });
+    worker.sendWorkFrame("biz.exec.inventory", { boot_id: "boot-1", running: [] });
+    const join = await engine.nextCommand("worker.join");
     expect(join).toMatchObject({
       boot: "boot-1",
       running: [],
       about: { features: ["fence"], payloadTypes: ["biz.exec.dispatch"] },
     });
-    expect((await worker.next("control.ack")).payload).toEqual({ ok: true, ack_seq: 1, ack_bitmap: 0, recv_window: 64 });
+    expect((await worker.nextFrame("control.ack")).payload).toEqual({ ok: true, ack_seq: 1, ack_bitmap: 0, recv_window: 64 });
 
     // 5
-    expect(await worker.next("control.session.accept")).toEqual({
+    expect(await worker.nextFrame("control.session.accept")).toEqual({
       ...scheduler,
       type: "control.session.accept",
       id: expect.any(String),
@@ -76,12 +78,12 @@ describe("the exchange of protocol 2 in the order of its description", () => {
     });
 
     // 6
-    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } });
-    await engine.next("worker.beat");
+    worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 } });
+    await engine.nextCommand("worker.beat");
 
     // 7
-    engine.say(dispatchTo(join.session, "r.0", 7));
-    expect(await worker.next("biz.exec.dispatch")).toEqual({
+    engine.emitEffects(sampleDispatch(join.session, "r.0", 7));
+    expect(await worker.nextFrame("biz.exec.dispatch")).toEqual({
       ...scheduler,
       type: "biz.exec.dispatch",
       id: "r.0#7",
@@ -104,15 +106,20 @@ describe("the exchange of protocol 2 in the order of its description", () => {
         attempt: 1,
       },
     });
-    worker.say("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 64 });
-    expect((await engine.next("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
-    const done = worker.work(
+    worker.sendFrame("control.ack", { ok: true, ack_seq: 0, ack_bitmap: 0, recv_window: 64 });
+    expect((await engine.nextCommand("task.ack")).held).toEqual([{ task: "r.0", fence: 7 }]);
+    const done = worker.sendWorkFrame(
       "biz.exec.result",
       { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: { a: 1 }, fence: 7 },
       { corr: "r.0#7" },
     );
-    expect(await engine.next("task.result")).toMatchObject({ task: "r.0", fence: 7, status: "succeeded", result: '{"a":1}' });
-    expect(await worker.next("control.ack")).toMatchObject({
+    expect(await engine.nextCommand("task.result")).toMatchObject({
+      task: "r.0",
+      fence: 7,
+      status: "succeeded",
+      result: '{"a":1}',
+    });
+    expect(await worker.nextFrame("control.ack")).toMatchObject({
       ack: { for: done },
       payload: { ok: true, for: done, ack_seq: 2, ack_bitmap: 0, recv_window: 64 },
     });

@@ -1,16 +1,16 @@
 import { createSchemaReader, EventSchema, type ServerEvent } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { createTokens, type Identity } from "../identity.ts";
-import { dispatchTo } from "../testing/effects.ts";
-import { handshake, handshakeV1, olderRegister, register } from "../testing/fake-worker.ts";
-import { type House, openHouse } from "../testing/house.ts";
+import { type CallerIdentity, createTokenAuthenticator } from "../identity.ts";
+import { sampleDispatch } from "../testing/effects.ts";
+import { handshakePayload, handshakePayloadV1, olderRegisterPayload, registerPayload } from "../testing/fake-worker.ts";
+import { type DoorsFixture, openDoorsFixture } from "../testing/house.ts";
 
-const asks = { ack: { request: true } };
+const ackRequested = { ack: { request: true } };
 const checked = createSchemaReader(EventSchema, { code: "E.INTERNAL", subject: "event", unknownKeys: "refuse" });
 
 /** Reads events from a real socket, each by the published schema. */
-async function follow(house: House, query: string, token = "secret-a") {
-  const reply = await fetch(`${house.http}/api/v1/events?${query}`, { headers: { authorization: `Bearer ${token}` } });
+async function follow(fixture: DoorsFixture, query: string, token = "secret-a") {
+  const reply = await fetch(`${fixture.http}/api/v1/events?${query}`, { headers: { authorization: `Bearer ${token}` } });
   const texts = reply.status === 200 ? reply.body?.pipeThrough(new TextDecoderStream()).getReader() : undefined;
   let text = "";
   const read = async (isEnough: (text: string) => boolean): Promise<string> => {
@@ -52,20 +52,20 @@ async function follow(house: House, query: string, token = "secret-a") {
 }
 
 describe("frames for who looks on", () => {
-  let house: House;
-  afterEach(() => house.stop());
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
 
   it("[W170] are told from the handshake on, both ways, with names, numbers, bytes, run and task, never with a payload", async () => {
-    house = await openHouse();
-    const reader = await follow(house, "topics=wire");
-    const worker = await house.worker();
-    const { session } = await house.engine.next("worker.join");
-    house.engine.say(dispatchTo(session, "r.0", 7, { params: '{"key":"hidden"}' }));
-    await worker.next("biz.exec.dispatch");
-    worker.say("control.ack", { ok: true, for: "r.0#7", ack_seq: 0, ack_bitmap: 0 }, { id: "ack-1" });
+    fixture = await openDoorsFixture();
+    const reader = await follow(fixture, "topics=wire");
+    const worker = await fixture.openSession();
+    const { session } = await fixture.engine.nextCommand("worker.join");
+    fixture.engine.emitEffects(sampleDispatch(session, "r.0", 7, { params: '{"key":"hidden"}' }));
+    await worker.nextFrame("biz.exec.dispatch");
+    worker.sendFrame("control.ack", { ok: true, for: "r.0#7", ack_seq: 0, ack_bitmap: 0 }, { id: "ack-1" });
     const payload = { run_id: "r", task_id: "r.0", status: "SUCCEEDED", result: { key: "hidden" }, fence: 7 };
-    const result = worker.work("biz.exec.result", payload, { corr: "r.0#7" });
-    await worker.next("control.ack");
+    const result = worker.sendWorkFrame("biz.exec.result", payload, { corr: "r.0#7" });
+    await worker.nextFrame("control.ack");
     const frames = (await reader.until(`"for":"${result}"`)).map(({ type, scope, meta, data }) => {
       expect([type, scope.tenant, scope.workerName, meta]).toEqual(["wire.frame", "default", "painter", { volatile: true }]);
       expect(data).toMatchObject({ kind: "wire.frame", workerName: "painter", bytes: expect.any(Number) });
@@ -99,20 +99,20 @@ describe("frames for who looks on", () => {
   });
 
   it("[W170] name what a batch carries, and older workers' frames as the present protocol does", async () => {
-    house = await openHouse({ isAlone: true });
-    const reader = await follow(house, "topics=wire.frame&frameType=biz");
-    const worker = await house.worker({ features: ["batch", "fence"] });
-    const { session } = await house.engine.next("worker.join");
-    house.engine.say(dispatchTo(session, "r.0", 7), dispatchTo(session, "s.1", 8));
-    await worker.next("biz.exec.dispatch.batch");
-    const older = await house.dial({ dialect: "v1", instance: "w-9" });
-    const greeting = handshakeV1();
-    older.say("handshake", { ...greeting, worker: { ...greeting.worker, id: "w-9" } }, asks);
-    older.say("register", olderRegister(), asks);
-    for (let n = 0; n < 2; n += 1) await older.next("ack");
-    const { session: second } = await house.engine.next("worker.join");
-    house.engine.say(dispatchTo(second, "t.0", 9, { run: "t" }));
-    await older.next("cmd.dispatch");
+    fixture = await openDoorsFixture({ isAlone: true });
+    const reader = await follow(fixture, "topics=wire.frame&frameType=biz");
+    const worker = await fixture.openSession({ features: ["batch", "fence"] });
+    const { session } = await fixture.engine.nextCommand("worker.join");
+    fixture.engine.emitEffects(sampleDispatch(session, "r.0", 7), sampleDispatch(session, "s.1", 8));
+    await worker.nextFrame("biz.exec.dispatch.batch");
+    const older = await fixture.connectWorker({ dialect: "v1", instance: "w-9" });
+    const greeting = handshakePayloadV1();
+    older.sendFrame("handshake", { ...greeting, worker: { ...greeting.worker, id: "w-9" } }, ackRequested);
+    older.sendFrame("register", olderRegisterPayload(), ackRequested);
+    for (let n = 0; n < 2; n += 1) await older.nextFrame("ack");
+    const { session: second } = await fixture.engine.nextCommand("worker.join");
+    fixture.engine.emitEffects(sampleDispatch(second, "t.0", 9, { run: "t" }));
+    await older.nextFrame("cmd.dispatch");
 
     expect((await reader.until('"task":"t.0"')).map(({ data }) => data)).toMatchObject([
       { type: "biz.exec.dispatch.batch", tasks: ["r.0#7", "s.1#8"] },
@@ -122,11 +122,11 @@ describe("frames for who looks on", () => {
   });
 
   it("[A351] of vendors are told without a word of their payload, also one that the protocol has a meaning for elsewhere", async () => {
-    house = await openHouse();
-    const reader = await follow(house, "topics=wire&frameType=ext");
-    const worker = await house.worker();
-    await house.engine.next("worker.join");
-    worker.work("ext.vendor.acme.login", { code: "hidden", ok: false, ack_seq: 7 });
+    fixture = await openDoorsFixture();
+    const reader = await follow(fixture, "topics=wire&frameType=ext");
+    const worker = await fixture.openSession();
+    await fixture.engine.nextCommand("worker.join");
+    worker.sendWorkFrame("ext.vendor.acme.login", { code: "hidden", ok: false, ack_seq: 7 });
 
     const [frame] = await reader.until("ext.vendor.acme.login");
     expect(frame?.data).toMatchObject({ type: "ext.vendor.acme.login", direction: "in" });
@@ -135,12 +135,12 @@ describe("frames for who looks on", () => {
   });
 
   it("[W171] of strangers are told to nobody, whatever tenant they name", async () => {
-    house = await openHouse();
-    const reader = await follow(house, "topics=wire");
-    const stranger = await house.dial();
-    stranger.say("control.handshake", handshake({ auth: { mode: "token", token: "wrong" } }), asks);
+    fixture = await openDoorsFixture();
+    const reader = await follow(fixture, "topics=wire");
+    const stranger = await fixture.connectWorker();
+    stranger.sendFrame("control.handshake", handshakePayload({ auth: { mode: "token", token: "wrong" } }), ackRequested);
     await stranger.closed;
-    await house.worker();
+    await fixture.openSession();
 
     const [first] = await reader.until("control.session.accept");
     expect(first?.data).toMatchObject({ type: "control.handshake", id: "control.handshake-0" });
@@ -149,15 +149,15 @@ describe("frames for who looks on", () => {
   });
 
   it("[A307] are for those who name the topic and may operate; a viewer who names it is refused, one who does not hears none", async () => {
-    house = await openHouse();
-    const refused = await follow(house, "topics=run,wire", "viewer");
+    fixture = await openDoorsFixture();
+    const refused = await follow(fixture, "topics=run,wire", "viewer");
     expect([refused.status, await refused.reply.json()]).toMatchObject([403, { error: "E.AUTH.FORBIDDEN" }]);
-    const plain = await follow(house, "", "viewer");
-    const other = await follow(house, "topics=wire", "secret-b");
-    const worker = await house.worker();
+    const plain = await follow(fixture, "", "viewer");
+    const other = await follow(fixture, "topics=wire", "secret-b");
+    const worker = await fixture.openSession();
 
-    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, asks);
-    await worker.next("control.ack");
+    worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, ackRequested);
+    await worker.nextFrame("control.ack");
 
     expect((await plain.until("worker.heartbeat")).map(({ type }) => type)).toEqual(["worker.heartbeat"]);
     expect(other.text()).not.toContain("data:");
@@ -165,22 +165,22 @@ describe("frames for who looks on", () => {
   });
 
   it("[A307] end for a reader whose token may no longer operate", async () => {
-    const identity: { grants: Identity["grants"] } = { grants: ["view", "operate"] };
-    const known = createTokens([{ token: "secret-a", tenant: "default", user: "ann", grants: ["worker"] }]);
+    const identity: { grants: CallerIdentity["grants"] } = { grants: ["view", "operate"] };
+    const known = createTokenAuthenticator([{ token: "secret-a", tenant: "default", user: "ann", grants: ["worker"] }]);
     const authenticate: typeof known = (token, worker) =>
       token === "changing" ? { tenant: "default", user: "ann", grants: identity.grants } : known(token, worker);
-    house = await openHouse({ authenticate });
-    const reader = await follow(house, "topics=wire", "changing");
+    fixture = await openDoorsFixture({ authenticate });
+    const reader = await follow(fixture, "topics=wire", "changing");
 
     identity.grants = ["view"];
-    house.outside.advance(2_000);
+    fixture.environment.advance(2_000);
 
     expect(await reader.ended()).toMatchObject([{ error: "E.AUTH.INVALID_TOKEN" }]);
   });
 
   it("[A310] of one type are not asked for without their topic", async () => {
-    house = await openHouse();
-    const refused = await follow(house, "frameType=control.ack");
+    fixture = await openDoorsFixture();
+    const refused = await follow(fixture, "frameType=control.ack");
 
     expect([refused.status, await refused.reply.json()]).toMatchObject([
       400,
@@ -190,22 +190,24 @@ describe("frames for who looks on", () => {
 });
 
 describe("heartbeats for who listens", () => {
-  let house: House;
-  afterEach(() => house.stop());
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
 
   it("[A301] are told one by one once they are stored, with what the worker said", async () => {
-    house = await openHouse();
-    const worker = await house.worker();
-    const reader = await follow(house, "topics=worker&workerName=painter");
-    house.engine.hold("worker.beat");
-    house.engine.answer("worker.beat", ({ worker: id }) => ({ body: { of: "worker", worker: id, draining: false, at: 5_000 } }));
+    fixture = await openDoorsFixture();
+    const worker = await fixture.openSession();
+    const reader = await follow(fixture, "topics=worker&workerName=painter");
+    fixture.engine.holdAnswers("worker.beat");
+    fixture.engine.answerWith("worker.beat", ({ worker: id }) => ({
+      body: { of: "worker", worker: id, draining: false, at: 5_000 },
+    }));
     for (const cpu_pct of [1, 2]) {
-      worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 0, cpu_pct } }, asks);
-      await house.engine.next("worker.beat");
+      worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0, cpu_pct } }, ackRequested);
+      await fixture.engine.nextCommand("worker.beat");
     }
-    await worker.settle();
+    await worker.untilProcessed();
     expect(reader.text()).not.toContain("data:");
-    house.engine.release("worker.beat");
+    fixture.engine.releaseAnswers("worker.beat");
 
     const events = await reader.until('"cpuPct":2');
     expect(events).toHaveLength(2);
@@ -232,28 +234,28 @@ describe("heartbeats for who listens", () => {
   });
 
   it("[A301] that could not be stored are not told, nor those of other workers than were asked for", async () => {
-    house = await openHouse();
-    const reader = await follow(house, "topics=worker.heartbeat&workerName=painter");
-    const worker = await house.worker();
-    const other = await house.dial({ instance: "w-2" });
-    const named = { ...handshake().worker, worker_name: "other", worker_instance_id: "w-2" };
-    other.say("control.handshake", handshake({ worker: named }), asks);
-    other.say("control.register", register(), asks);
-    await other.next("control.session.accept");
-    other.say("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, asks);
-    await house.engine.next("worker.beat");
-    await other.settle();
+    fixture = await openDoorsFixture();
+    const reader = await follow(fixture, "topics=worker.heartbeat&workerName=painter");
+    const worker = await fixture.openSession();
+    const other = await fixture.connectWorker({ instance: "w-2" });
+    const named = { ...handshakePayload().worker, worker_name: "other", worker_instance_id: "w-2" };
+    other.sendFrame("control.handshake", handshakePayload({ worker: named }), ackRequested);
+    other.sendFrame("control.register", registerPayload(), ackRequested);
+    await other.nextFrame("control.session.accept");
+    other.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 0 } }, ackRequested);
+    await fixture.engine.nextCommand("worker.beat");
+    await other.untilProcessed();
     let isBusy = true;
-    house.engine.answer("worker.beat", ({ worker: id }) =>
+    fixture.engine.answerWith("worker.beat", ({ worker: id }) =>
       isBusy
         ? { fault: { code: "E.STORE.BUSY", message: "later" } }
         : { body: { of: "worker", worker: id, draining: false, at: 9_000 } },
     );
-    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 1 } }, asks);
-    await house.engine.next("worker.beat");
-    await worker.settle();
+    worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 1 } }, ackRequested);
+    await fixture.engine.nextCommand("worker.beat");
+    await worker.untilProcessed();
     isBusy = false;
-    worker.say("control.heartbeat", { healthy: true, metrics: { inflight: 2 } }, asks);
+    worker.sendFrame("control.heartbeat", { healthy: true, metrics: { inflight: 2 } }, ackRequested);
 
     expect((await reader.until('"inflight":2')).map(({ scope }) => scope.workerName)).toEqual(["painter"]);
     await reader.close();

@@ -4,54 +4,65 @@
 import { runOf } from "@astraflow/engine";
 import { type Envelope, limits, type OutgoingFrame, toFrameType } from "@astraflow/protocol";
 import type { VolatileEvents, WireFrame } from "../events/volatile.ts";
-import { type Carried, type FrameLog, type FrameWords, heardWords, isMany, type Receiver, saidWords } from "./frame-log.ts";
-import type { Trace } from "./texts.ts";
-import { dispatchIn } from "./words.ts";
+import {
+  type CarriedWork,
+  type FrameLog,
+  type FramePeer,
+  type FrameSummary,
+  isDispatchBatch,
+  summarizeReceived,
+  summarizeSent,
+} from "./frame-log.ts";
+import type { FrameTracer } from "./texts.ts";
+import { parseDispatchId } from "./words.ts";
 
-export interface WireTap {
-  heard(envelope: Envelope, bytes: number, from: Receiver): void;
-  said(frame: OutgoingFrame, text: string, carried: Carried, to: Receiver): void;
+export interface FrameTap {
+  publishReceived(envelope: Envelope, bytes: number, from: FramePeer): void;
+  publishSent(frame: OutgoingFrame, text: string, work: CarriedWork, to: FramePeer): void;
 }
 
-export function createWireTap(volatile: VolatileEvents): WireTap {
+export function createFrameTap(volatile: VolatileEvents): FrameTap {
   return {
-    heard(envelope, bytes, { tenant, workerName, dialect, session }) {
+    publishReceived(envelope, bytes, { tenant, workerName, dialect, session }) {
       if (workerName === null || !volatile.hearsFrames(tenant)) return;
       const type = toFrameType(dialect, envelope.type) ?? envelope.type;
       volatile.frame({ tenant, workerName, type }, () => ({
-        ...shown({ ...heardWords(envelope), ...namedAck(type, envelope), type }, { workerName, session, direction: "in", bytes }),
-        ...aboutHeard(envelope),
+        ...toWireFrame(
+          { ...summarizeReceived(envelope), ...ackField(type, envelope), type },
+          { workerName, session, direction: "in", bytes },
+        ),
+        ...runAndTaskReceived(envelope),
       }));
     },
-    said(frame, text, carried, { tenant, workerName, dialect, session }) {
+    publishSent(frame, text, work, { tenant, workerName, dialect, session }) {
       if (workerName === null || !volatile.hearsFrames(tenant)) return;
       volatile.frame({ tenant, workerName, type: frame.type }, () => ({
-        ...shown(saidWords(frame, carried, dialect), {
+        ...toWireFrame(summarizeSent(frame, work, dialect), {
           workerName,
           session,
           direction: "out",
           bytes: Buffer.byteLength(text),
         }),
-        ...aboutSaid(frame, carried),
+        ...runAndTaskSent(frame, work),
       }));
     },
   };
 }
 
 /** What sees every frame that is written for this worker; null where nobody ever looks. */
-export function traceFor(
-  { frameLog, wireTap }: { readonly frameLog: FrameLog | null; readonly wireTap: WireTap | null },
-  to: Receiver,
-): Trace | null {
+export function createFrameTracer(
+  { frameLog, frameTap: wireTap }: { readonly frameLog: FrameLog | null; readonly frameTap: FrameTap | null },
+  to: FramePeer,
+): FrameTracer | null {
   if (frameLog === null && wireTap === null) return null;
-  return (frame, text, carried) => {
-    frameLog?.said(frame, carried, to);
-    wireTap?.said(frame, text, carried, to);
+  return (frame, text, work) => {
+    frameLog?.logSent(frame, work, to);
+    wireTap?.publishSent(frame, text, work, to);
   };
 }
 
-function shown(
-  { type, id, corr, seq, ack, code, ok, ackSeq, tasks }: FrameWords,
+function toWireFrame(
+  { type, id, corr, seq, ack, code, ok, ackSeq, tasks }: FrameSummary,
   { workerName, session, direction, bytes }: Pick<WireFrame, "workerName" | "direction" | "bytes"> & { session: string | null },
 ): WireFrame {
   const verdict = {
@@ -76,31 +87,31 @@ function shown(
 }
 
 /** Which frame an ack is for stands in the envelope, in the payload, or in both. */
-function namedAck(type: string, { ack, payload }: Envelope): Pick<FrameWords, "ack"> {
-  const named = type === "control.ack" ? (ack?.for ?? idIn(payload["for"])) : undefined;
+function ackField(type: string, { ack, payload }: Envelope): Pick<FrameSummary, "ack"> {
+  const named = type === "control.ack" ? (ack?.for ?? readId(payload["for"])) : undefined;
   return named === undefined ? {} : { ack: { ...ack, for: named } };
 }
 
-type About = Pick<WireFrame, "run" | "task">;
+type RunAndTask = Pick<WireFrame, "run" | "task">;
 
 /** Named in the payload, or else by the dispatch that the frame answers. */
-function aboutHeard({ payload, corr, ack }: Envelope): About {
-  const run = idIn(payload["run_id"]) ?? idIn(payload["runId"]);
-  const named = idIn(payload["task_id"]) ?? idIn(payload["taskId"]);
-  return about(run, named ?? dispatchIn(corr)?.task ?? dispatchIn(ack?.for ?? idIn(payload["for"]))?.task);
+function runAndTaskReceived({ payload, corr, ack }: Envelope): RunAndTask {
+  const run = readId(payload["run_id"]) ?? readId(payload["runId"]);
+  const named = readId(payload["task_id"]) ?? readId(payload["taskId"]);
+  return runAndTaskFields(run, named ?? parseDispatchId(corr)?.task ?? parseDispatchId(ack?.for ?? readId(payload["for"]))?.task);
 }
 
-function aboutSaid({ corr, ackFor }: OutgoingFrame, carried: Carried): About {
-  if (carried === null) return about(undefined, dispatchIn(corr)?.task ?? dispatchIn(ackFor)?.task);
-  if (!isMany(carried)) return about(carried.run, carried.task);
-  const [only] = carried;
-  return only === undefined || carried.length > 1 ? {} : about(only.dispatch.run, only.dispatch.task);
+function runAndTaskSent({ corr, ackFor }: OutgoingFrame, work: CarriedWork): RunAndTask {
+  if (work === null) return runAndTaskFields(undefined, parseDispatchId(corr)?.task ?? parseDispatchId(ackFor)?.task);
+  if (!isDispatchBatch(work)) return runAndTaskFields(work.run, work.task);
+  const [only] = work;
+  return only === undefined || work.length > 1 ? {} : runAndTaskFields(only.dispatch.run, only.dispatch.task);
 }
 
-function about(run: string | undefined, task: string | undefined): About {
+function runAndTaskFields(run: string | undefined, task: string | undefined): RunAndTask {
   const named = run ?? (task === undefined ? undefined : runOf(task));
   return { ...(named !== undefined && { run: named }), ...(task !== undefined && { task }) };
 }
 
-const idIn = (value: unknown): string | undefined =>
+const readId = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value.slice(0, limits.idCharsMax) : undefined;

@@ -36,10 +36,10 @@ import {
   stringifyWithoutBindings,
   withoutBindings,
 } from "@astraflow/protocol";
-import { boundedFeedback } from "./feedback-words.ts";
+import { limitFeedback } from "./feedback-words.ts";
 
 /** Who the connection was authenticated as, and how it speaks. */
-export interface Speaker {
+export interface CommandOrigin {
   readonly tenant: string;
   /** `<tenant>/<instance>` */
   readonly worker: string;
@@ -51,7 +51,7 @@ export interface Speaker {
  * `commands`: what to tell the engine, maybe nothing. `unknown`: no such word. `catalog`: the inventory changed. `gap`: the worker misses
  * frames of ours.
  */
-export type Word =
+export type ParsedWorkFrame =
   | { readonly of: "commands"; readonly commands: readonly Command[] }
   | { readonly of: "catalog"; readonly catalog: PkgCatalogPayload }
   | { readonly of: "package"; readonly event: PkgEventPayload }
@@ -62,83 +62,83 @@ export type Word =
   | { readonly of: "unknown" };
 
 /** A work frame of a live session, read. `type` is its v2 name, whatever the dialect calls it. */
-export function readWord(who: Speaker, type: string, envelope: Envelope, bytes: number): Word | Fault {
+export function parseWorkFrame(origin: CommandOrigin, type: string, envelope: Envelope, bytes: number): ParsedWorkFrame | Fault {
   const { corr } = envelope;
   switch (type) {
     case "biz.exec.result": {
-      const result = readAs(who, "biz.exec.result", envelope);
-      return result instanceof Fault ? result : told([resultCommand(who, result, corr)]);
+      const result = readFramePayload(origin, "biz.exec.result", envelope);
+      return result instanceof Fault ? result : asCommands([toResultCommand(origin, result, corr)]);
     }
     case "biz.exec.result.batch": {
-      const batch = readAs(who, "biz.exec.result.batch", envelope);
-      return batch instanceof Fault ? batch : told(batch.items.map((item) => resultCommand(who, item, corr)));
+      const batch = readFramePayload(origin, "biz.exec.result.batch", envelope);
+      return batch instanceof Fault ? batch : asCommands(batch.items.map((item) => toResultCommand(origin, item, corr)));
     }
     case "biz.exec.error": {
-      const error = readAs(who, "biz.exec.error", envelope);
+      const error = readFramePayload(origin, "biz.exec.error", envelope);
       if (error instanceof Fault) return error;
       // Of v1 alone, whose numbers are those of runs: it says nothing about the task, only that dispatches before it did not arrive.
-      if (who.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
-      const command = errorCommand(who, error, corr);
-      return command === null ? { of: "error", error } : told([command]);
+      if (origin.dialect === "v1" && error.code === "E.RESULT.SEQ_GAP") return { of: "gap", error };
+      const command = toErrorCommand(origin, error, corr);
+      return command === null ? { of: "error", error } : asCommands([command]);
     }
     case "biz.exec.feedback": {
-      const feedback = readAs(who, "biz.exec.feedback", envelope);
-      return feedback instanceof Fault ? feedback : told([feedbackCommand(who, feedback, corr, bytes)]);
+      const feedback = readFramePayload(origin, "biz.exec.feedback", envelope);
+      return feedback instanceof Fault ? feedback : asCommands([toFeedbackCommand(origin, feedback, corr, bytes)]);
     }
     case "biz.exec.inventory": {
-      const inventory = readAs(who, "biz.exec.inventory", envelope);
+      const inventory = readFramePayload(origin, "biz.exec.inventory", envelope);
       if (inventory instanceof Fault) return inventory;
-      const { tenant, worker, session } = who;
-      return told([{ type: "worker.beat", tenant, worker, session, healthy: true, held: heldOf(inventory.running) }]);
+      const { tenant, worker, session } = origin;
+      return asCommands([{ type: "worker.beat", tenant, worker, session, healthy: true, held: toAttempts(inventory.running) }]);
     }
     case "biz.exec.next.request": {
-      const request = readAs(who, "biz.exec.next.request", envelope);
+      const request = readFramePayload(origin, "biz.exec.next.request", envelope);
       return request instanceof Fault ? request : { of: "next", request };
     }
     case "biz.resource.removed": {
-      const removed = readAs(who, "biz.resource.removed", envelope);
-      return removed instanceof Fault ? removed : told(removed.items.map((item) => removedCommand(who, item)));
+      const removed = readFramePayload(origin, "biz.resource.removed", envelope);
+      return removed instanceof Fault ? removed : asCommands(removed.items.map((item) => toRemovedCommand(origin, item)));
     }
     case "biz.pkg.catalog": {
-      const catalog = readAs(who, "biz.pkg.catalog", envelope);
+      const catalog = readFramePayload(origin, "biz.pkg.catalog", envelope);
       return catalog instanceof Fault ? catalog : { of: "catalog", catalog };
     }
     case "biz.pkg.event": {
-      const event = readAs(who, "biz.pkg.event", envelope);
+      const event = readFramePayload(origin, "biz.pkg.event", envelope);
       return event instanceof Fault ? event : { of: "package", event };
     }
     default:
-      if (type.startsWith("ext.vendor.") && who.dialect !== "v1") return { of: "vendor", payload: envelope.payload };
+      if (type.startsWith("ext.vendor.") && origin.dialect !== "v1") return { of: "vendor", payload: envelope.payload };
       return { of: "unknown" };
   }
 }
 
 /** The payload in our words; a frame that the dialect does not have reads as E.CMD.UNKNOWN. */
-export function readAs<T extends FrameType>(
-  who: { readonly dialect: Dialect },
+export function readFramePayload<T extends FrameType>(
+  origin: { readonly dialect: Dialect },
   type: T,
   envelope: Envelope,
 ): FramePayloads[T] | Fault {
   // v1 spells the type otherwise; the reader looks it up by the spelling of the wire.
-  return readPayload(who.dialect, who.dialect === "v1" ? (envelope.type as T) : type, envelope.payload) as
+  return readPayload(origin.dialect, origin.dialect === "v1" ? (envelope.type as T) : type, envelope.payload) as
     | FramePayloads[T]
     | Fault;
 }
 
-const told = (commands: readonly Command[]): Word => ({ of: "commands", commands });
+const asCommands = (commands: readonly Command[]): ParsedWorkFrame => ({ of: "commands", commands });
 
-const statusOf = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
+const taskStatuses = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
 
-export function resultCommand(who: Speaker, payload: ResultPayload, corr: string | undefined): ResultTask {
+export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, corr: string | undefined): ResultTask {
   const { error } = payload;
   return {
     type: "task.result",
-    tenant: who.tenant,
-    worker: who.worker,
-    session: who.session,
+    tenant: origin.tenant,
+    worker: origin.worker,
+    session: origin.session,
     task: payload.task_id,
-    fence: payload.fence ?? fenceIn(corr, payload.task_id),
-    status: statusOf[payload.status],
+    fence: payload.fence ?? fenceFromCorr(corr, payload.task_id),
+    status: taskStatuses[payload.status],
     result: stringifyWithoutBindings(payload.result),
     error:
       error === undefined
@@ -149,13 +149,13 @@ export function resultCommand(who: Speaker, payload: ResultPayload, corr: string
             ...(error.remediation !== undefined && { details: { remediation: error.remediation } }),
           },
     durationMs: payload.duration_ms ?? null,
-    ...(payload.artifacts !== undefined && { artifacts: payload.artifacts.map(artifactWord) }),
-    ...(payload.metadata !== undefined && { metadata: boundedText(payload.metadata, limits.feedbackBytesMax) }),
+    ...(payload.artifacts !== undefined && { artifacts: payload.artifacts.map(toArtifact) }),
+    ...(payload.metadata !== undefined && { metadata: truncatedJson(payload.metadata, limits.feedbackBytesMax) }),
   };
 }
 
 /** Whose it is, is who says so: the worker that the frame names is not believed. */
-function artifactWord({ resource_id, type, size_bytes, inline, expires_at, metadata }: ResultArtifact): ArtifactWord {
+function toArtifact({ resource_id, type, size_bytes, inline, expires_at, metadata }: ResultArtifact): ArtifactWord {
   return {
     resource: resource_id,
     type,
@@ -169,28 +169,28 @@ function artifactWord({ resource_id, type, size_bytes, inline, expires_at, metad
 /** What is said of one artifact is kept with the task and with the resource. */
 const artifactCharsMax = 4_096;
 
-function boundedText(value: JsonObject, charsMax: number): string {
+function truncatedJson(value: JsonObject, charsMax: number): string {
   const text = stringifyWithoutBindings(value);
   return text.length <= charsMax ? text : '{"truncated":true}';
 }
 
 /** `held`: the attempt that asks, as far as this session can tell. Ours name it; the older ones name their task in `corr`. */
-export function nextCommand(
-  who: Speaker,
+export function toNextCommand(
+  origin: CommandOrigin,
   request: NextRequestPayload,
   corr: string | undefined,
   held: Held | null,
 ): NextTask | null {
-  const task = request.task_id ?? held?.task ?? taskIn(corr, who.dialect);
+  const task = request.task_id ?? held?.task ?? taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
   const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : stringifyWithoutBindings(value));
   return {
     type: "task.next",
-    tenant: who.tenant,
-    worker: who.worker,
-    session: who.session,
+    tenant: origin.tenant,
+    worker: origin.worker,
+    session: origin.session,
     task,
-    fence: request.fence ?? (held?.task === task ? held.fence : fenceIn(corr, task)),
+    fence: request.fence ?? (held?.task === task ? held.fence : fenceFromCorr(corr, task)),
     request: request.requestId,
     payload: textOf(request.payload),
     hostCtx: textOf(request.hostCtx),
@@ -199,11 +199,14 @@ export function nextCommand(
   };
 }
 
-function removedCommand({ tenant, worker, session }: Speaker, item: ResourceRemovedPayload["items"][number]): RemoveResource {
+function toRemovedCommand(
+  { tenant, worker, session }: CommandOrigin,
+  item: ResourceRemovedPayload["items"][number],
+): RemoveResource {
   return { type: "resource.removed", tenant, worker, session, resource: item.resource_id, reason: item.reason };
 }
 
-export function packageCommand(who: Speaker, event: PkgEventPayload): ReportPackage {
+export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload): ReportPackage {
   const details = {
     ...event.details,
     ...(event.log_url !== undefined && { logUrl: event.log_url }),
@@ -211,9 +214,9 @@ export function packageCommand(who: Speaker, event: PkgEventPayload): ReportPack
   };
   return {
     type: "worker.package",
-    tenant: who.tenant,
-    worker: who.worker,
-    session: who.session,
+    tenant: origin.tenant,
+    worker: origin.worker,
+    session: origin.session,
     name: event.name,
     version: event.version,
     status: event.status,
@@ -222,9 +225,9 @@ export function packageCommand(who: Speaker, event: PkgEventPayload): ReportPack
 }
 
 /** Null when the frame does not say which task it is about: then there is nothing to tell the engine. */
-function errorCommand(who: Speaker, payload: ExecErrorPayload, corr: string | undefined): ErrorTask | null {
-  const named = payload.task_id ?? payload.context?.details?.["task_id"];
-  const task = typeof named === "string" && named !== "" ? named : taskIn(corr, who.dialect);
+function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ErrorTask | null {
+  const namedTask = payload.task_id ?? payload.context?.details?.["task_id"];
+  const task = typeof namedTask === "string" && namedTask !== "" ? namedTask : taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
   const details = {
     ...payload.context?.details,
@@ -233,40 +236,45 @@ function errorCommand(who: Speaker, payload: ExecErrorPayload, corr: string | un
   };
   return {
     type: "task.error",
-    tenant: who.tenant,
-    worker: who.worker,
-    session: who.session,
+    tenant: origin.tenant,
+    worker: origin.worker,
+    session: origin.session,
     task,
-    fence: payload.fence ?? fenceIn(corr, task),
+    fence: payload.fence ?? fenceFromCorr(corr, task),
     code: payload.code,
     message: payload.message,
     ...(Object.keys(details).length > 0 && { details: withoutBindings(details) }),
   };
 }
 
-function feedbackCommand(who: Speaker, payload: FeedbackPayload, corr: string | undefined, bytes: number): FeedbackTask {
+function toFeedbackCommand(
+  origin: CommandOrigin,
+  payload: FeedbackPayload,
+  corr: string | undefined,
+  bytes: number,
+): FeedbackTask {
   const { run_id, task_id, fence, metadata, chunks, ...rest } = payload;
-  const said = {
+  const feedback = {
     ...rest,
     ...(metadata !== undefined && { metadata: withoutBindings(metadata) }),
-    ...(chunks !== undefined && { chunks: chunks.map(unboundChunk) }),
+    ...(chunks !== undefined && { chunks: chunks.map(stripChunkBindings) }),
   };
   return {
     type: "task.feedback",
-    tenant: who.tenant,
-    worker: who.worker,
-    session: who.session,
+    tenant: origin.tenant,
+    worker: origin.worker,
+    session: origin.session,
     task: task_id,
-    fence: fence ?? fenceIn(corr, task_id),
-    data: boundedFeedback(said, bytes),
+    fence: fence ?? fenceFromCorr(corr, task_id),
+    data: limitFeedback(feedback, bytes),
   };
 }
 
-const unboundChunk = (chunk: OutputChunk): OutputChunk =>
+const stripChunkBindings = (chunk: OutputChunk): OutputChunk =>
   chunk.metadata === undefined ? chunk : { ...chunk, metadata: withoutBindings(chunk.metadata) };
 
 /** The numbers travel as text: shown to operators, never decided upon, so a text that is too long is left out. */
-export function beatCommand(who: Speaker, payload: HeartbeatPayload, vitalsCharsMax: number): BeatWorker {
+export function toHeartbeatCommand(origin: CommandOrigin, payload: HeartbeatPayload, vitalsCharsMax: number): BeatWorker {
   const { healthy, metrics, held } = payload;
   const vitals = JSON.stringify({
     healthy,
@@ -275,22 +283,22 @@ export function beatCommand(who: Speaker, payload: HeartbeatPayload, vitalsChars
   });
   return {
     type: "worker.beat",
-    tenant: who.tenant,
-    worker: who.worker,
-    session: who.session,
+    tenant: origin.tenant,
+    worker: origin.worker,
+    session: origin.session,
     healthy,
-    held: held === undefined ? null : heldOf(held),
+    held: held === undefined ? null : toAttempts(held),
     ...(metrics.mem_pct !== undefined && { memPct: metrics.mem_pct }),
     ...(metrics.disk_pct !== undefined && { diskPct: metrics.disk_pct }),
     ...(vitals.length <= vitalsCharsMax && { vitals }),
   };
 }
 
-export const heldOf = (held: readonly { task_id: string; fence: number }[]): Held[] =>
+export const toAttempts = (held: readonly { task_id: string; fence: number }[]): Held[] =>
   held.map(({ task_id, fence }) => ({ task: task_id, fence }));
 
 /** Workers that do not echo the fence point back to their dispatch, whose id is `<task>#<fence>`. */
-export function fenceIn(corr: string | undefined, task: string): number | null {
+export function fenceFromCorr(corr: string | undefined, task: string): number | null {
   if (corr === undefined || corr[task.length] !== "#" || !corr.startsWith(task)) return null;
   const digits = corr.slice(task.length + 1);
   // Written as we write it: an empty text, "1e3" and " 7" are numbers to the language.
@@ -299,16 +307,16 @@ export function fenceIn(corr: string | undefined, task: string): number | null {
 }
 
 /** The older dialects may name the task itself. */
-export function taskIn(corr: string | undefined, dialect: Dialect): string | null {
+export function taskFromCorr(corr: string | undefined, dialect: Dialect): string | null {
   if (corr === undefined) return null;
-  const mark = corr.lastIndexOf("#");
-  if (mark > 0) return corr.slice(0, mark);
+  const hashIndex = corr.lastIndexOf("#");
+  if (hashIndex > 0) return corr.slice(0, hashIndex);
   return dialect === "v2" ? null : corr;
 }
 
 /** The attempt whose dispatch has this id; null where it is the id of another frame. */
-export function dispatchIn(id: string | undefined): Held | null {
+export function parseDispatchId(id: string | undefined): Held | null {
   const task = id === undefined ? "" : id.slice(0, Math.max(0, id.lastIndexOf("#")));
-  const fence = task === "" ? null : fenceIn(id, task);
+  const fence = task === "" ? null : fenceFromCorr(id, task);
   return fence === null ? null : { task, fence };
 }

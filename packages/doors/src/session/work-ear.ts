@@ -3,142 +3,146 @@
 
 import type { Command, FaultData } from "@astraflow/engine";
 import type { Envelope, Fault, NextRequestPayload, PkgEventPayload } from "@astraflow/protocol";
-import { type Ticket, voidType } from "@astraflow/session";
-import { packageOpOf } from "../package-op.ts";
-import { plainFault } from "../plain-fault.ts";
-import { readMisfit } from "./misfits.ts";
-import type { Note } from "./notes.ts";
+import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
+import { toPackageOperation } from "../package-op.ts";
+import { toPublicFault } from "../plain-fault.ts";
+import { salvageInvalidFrame } from "./misfits.ts";
+import type { UnansweredFrame } from "./notes.ts";
 import type { Session } from "./session.ts";
-import { frameFields, type Surroundings } from "./surroundings.ts";
-import { nextCommand, packageCommand, taskIn, type Word } from "./words.ts";
+import { frameLogFields, type SessionContext } from "./surroundings.ts";
+import { type ParsedWorkFrame, taskFromCorr, toNextCommand, toPackageCommand } from "./words.ts";
 
-export class WorkEar {
+export class WorkFrameHandler {
   readonly #session: Session;
-  readonly #around: Surroundings;
+  readonly #context: SessionContext;
 
-  constructor(session: Session, around: Surroundings) {
+  constructor(session: Session, context: SessionContext) {
     this.#session = session;
-    this.#around = around;
+    this.#context = context;
   }
 
-  hear(word: Exclude<Word, { of: "catalog" }>, type: string, envelope: Envelope, ticket: Ticket): void {
+  handle(parsed: Exclude<ParsedWorkFrame, { of: "catalog" }>, type: string, envelope: Envelope, tag: DeliveryTag): void {
     const session = this.#session;
-    switch (word.of) {
+    switch (parsed.of) {
       case "commands":
-        return this.tell(word.commands, ticket);
+        return this.postCommands(parsed.commands, tag);
       case "package":
-        return this.#hearPackage(word.event, envelope, ticket);
+        return this.#handlePackageEvent(parsed.event, envelope, tag);
       case "error":
         session.log("warn", "session.error", {
-          ...frameFields(envelope),
-          code: word.error.code,
-          message: word.error.message.slice(0, 500),
+          ...frameLogFields(envelope),
+          code: parsed.error.code,
+          message: parsed.error.message.slice(0, 500),
         });
-        return session.stream.settle(ticket);
+        return session.stream.settle(tag);
       case "gap":
-        session.log("warn", "session.missing", { ...frameFields(envelope), code: word.error.code });
-        session.stream.settle(ticket);
-        return session.repeatAll();
+        session.log("warn", "session.missing", { ...frameLogFields(envelope), code: parsed.error.code });
+        session.stream.settle(tag);
+        return session.resendAll();
       case "next":
-        return this.#hearNext(word.request, envelope, ticket);
+        return this.#handleNextRequest(parsed.request, envelope, tag);
       case "vendor":
-        return this.#hearVendor(type, envelope, word.payload, ticket);
+        return this.#handleVendorFrame(type, envelope, parsed.payload, tag);
       case "unknown":
-        return this.unknown(envelope, ticket);
+        return this.refuseUnknown(envelope, tag);
     }
   }
 
-  #hearPackage(event: PkgEventPayload, envelope: Envelope, ticket: Ticket): void {
+  #handlePackageEvent(event: PkgEventPayload, envelope: Envelope, tag: DeliveryTag): void {
     const session = this.#session;
-    const { op, status } = packageOpOf(event);
-    this.#around.meter.packageOp(session.bound.tenant, op, status);
+    const { op, status } = toPackageOperation(event);
+    this.#context.metrics.packageOp(session.identity.tenant, op, status);
     session.log("info", "session.package", {
-      ...frameFields(envelope),
+      ...frameLogFields(envelope),
       package: event.name,
       version: event.version,
       status: event.status,
     });
-    this.tell([packageCommand(session.speaker, event)], ticket);
+    this.postCommands([toPackageCommand(session.origin, event)], tag);
   }
 
   /** Whoever asks waits for the answer: one that the engine never hears of, or will not hear, is answered here. */
-  #hearNext(request: NextRequestPayload, envelope: Envelope, ticket: Ticket): void {
+  #handleNextRequest(request: NextRequestPayload, envelope: Envelope, tag: DeliveryTag): void {
     const session = this.#session;
     const { runId, middlewareId, nodeId } = request;
-    const named = taskIn(envelope.corr, session.bound.dialect);
-    const held = session.heldNodes.find(runId, [middlewareId, nodeId], request.task_id ?? named);
-    const command = nextCommand(session.speaker, request, envelope.corr, held);
-    if (command !== null) return this.tell([command], ticket, undefined, request);
-    this.#refuseNext(request, { code: "next_no_chain", message: `node ${middlewareId} of run ${runId} is in no chain here` });
-    session.stream.settle(ticket);
+    const named = taskFromCorr(envelope.corr, session.identity.dialect);
+    const held = session.chainAttempts.find(runId, [middlewareId, nodeId], request.task_id ?? named);
+    const command = toNextCommand(session.origin, request, envelope.corr, held);
+    if (command !== null) return this.postCommands([command], tag, undefined, request);
+    this.#refuseNextRequest(request, {
+      code: "next_no_chain",
+      message: `node ${middlewareId} of run ${runId} is in no chain here`,
+    });
+    session.stream.settle(tag);
   }
 
-  #refuseNext({ requestId, runId, middlewareId }: NextRequestPayload, error: { code: string; message: string }): void {
-    const { tenant, worker, session } = this.#session.speaker;
+  #refuseNextRequest({ requestId, runId, middlewareId }: NextRequestPayload, error: { code: string; message: string }): void {
+    const { tenant, worker, session } = this.#session.origin;
     const names = { tenant, worker, session, run: runId, task: "", node: middlewareId, request: requestId };
-    this.#session.outbound.offerNext({ type: "next", ...names, result: null, error, trace: {} });
+    this.#session.outbound.enqueueNextResponse({ type: "next", ...names, result: null, error, trace: {} });
   }
 
-  #hearVendor(type: string, envelope: Envelope, payload: object, ticket: Ticket): void {
+  #handleVendorFrame(type: string, envelope: Envelope, payload: object, tag: DeliveryTag): void {
     const session = this.#session;
-    if (type === voidType) return session.stream.settle(ticket);
-    const { tenant, worker, instance } = session.bound;
+    if (type === fillerFrameType) return session.stream.settle(tag);
+    const { tenant, worker, instance } = session.identity;
     const { id, corr } = envelope;
-    const isTaken = this.#around.extensions?.fromWorker({ tenant, worker, instance, type, id, corr, payload }) === true;
-    if (isTaken) return session.stream.settle(ticket);
-    this.unknown(envelope, ticket);
+    const isTaken = this.#context.extensions?.publish({ tenant, worker, instance, type, id, corr, payload }) === true;
+    if (isTaken) return session.stream.settle(tag);
+    this.refuseUnknown(envelope, tag);
   }
 
   /** A payload that does not fit costs its own frame and the attempt it names, never the session: the worker's other work goes on. */
-  misfit(type: string, envelope: Envelope, ticket: Ticket, why: Fault): void {
-    if (why.code === "E.CMD.UNKNOWN") return this.unknown(envelope, ticket);
+  handleInvalid(type: string, envelope: Envelope, tag: DeliveryTag, why: Fault): void {
+    if (why.code === "E.CMD.UNKNOWN") return this.refuseUnknown(envelope, tag);
     const session = this.#session;
-    const { commands, reason } = readMisfit(session.speaker, type, envelope, why);
-    this.#around.meter.refused(session.bound.tenant, why.code);
-    session.log("warn", "session.misfit", { ...frameFields(envelope), code: why.code, reason });
-    if (session.bound.dialect === "v1") session.line?.send(session.writer.error(why.code, reason, envelope.id));
-    this.tell(commands, ticket, `${why.code}: ${reason}`);
+    const { commands, reason } = salvageInvalidFrame(session.origin, type, envelope, why);
+    this.#context.metrics.refused(session.identity.tenant, why.code);
+    session.log("warn", "session.misfit", { ...frameLogFields(envelope), code: why.code, reason });
+    if (session.identity.dialect === "v1") session.connection?.send(session.writer.encodeError(why.code, reason, envelope.id));
+    this.postCommands(commands, tag, `${why.code}: ${reason}`);
   }
 
   /** Once the engine has answered everything the frame is settled, or refused where there is a reason to. */
-  tell(commands: readonly Command[], ticket: Ticket, refusal?: string, next?: NextRequestPayload): void {
+  postCommands(commands: readonly Command[], tag: DeliveryTag, refusal?: string, next?: NextRequestPayload): void {
     const session = this.#session;
-    if (commands.length === 0) return this.close(ticket, refusal);
-    const note: Note = {
-      what: "word",
-      ticket,
-      left: commands.length,
+    if (commands.length === 0) return this.settleOrRefuse(tag, refusal);
+    const frame: UnansweredFrame = {
+      kind: "word",
+      tag,
+      answersLeft: commands.length,
       ...(refusal !== undefined && { refusal }),
-      ...(next !== undefined && { next }),
+      ...(next !== undefined && { nextRequest: next }),
     };
-    session.notes.enter(note);
+    session.unanswered.add(frame);
     for (const command of commands) {
-      if (command.type === "task.result") for (const { resource } of command.artifacts ?? []) session.kept.left(resource);
+      if (command.type === "task.result")
+        for (const { resource } of command.artifacts ?? []) session.resources.addPresent(resource);
       if (command.type === "task.result" || command.type === "task.error") {
-        session.heldNodes.ended(command.task);
-        session.outbound.heardEnd(command.task, command.fence);
+        session.chainAttempts.remove(command.task);
+        session.outbound.handleTaskEnd(command.task, command.fence);
       }
-      session.post(command, note);
+      session.postCommand(command, frame);
     }
   }
 
   /** The engine will not have this word. Most are over with that; whoever asked for the next of a chain still waits. */
-  refused(note: Note, why: FaultData): void {
-    if (note.next === undefined) return;
-    const { message } = plainFault(why);
-    this.#refuseNext(note.next, { code: "next_unavailable", message });
+  handleRefusal(frame: UnansweredFrame, why: FaultData): void {
+    if (frame.nextRequest === undefined) return;
+    const { message } = toPublicFault(why);
+    this.#refuseNextRequest(frame.nextRequest, { code: "next_unavailable", message });
   }
 
-  close(ticket: Ticket, refusal: string | undefined): void {
+  settleOrRefuse(tag: DeliveryTag, refusal: string | undefined): void {
     const { stream } = this.#session;
-    if (refusal === undefined) stream.settle(ticket);
-    else stream.refuse(ticket, refusal);
+    if (refusal === undefined) stream.settle(tag);
+    else stream.refuse(tag, refusal);
   }
 
   /** Never fatal: a newer worker may know more words than we do. */
-  unknown(envelope: Envelope, ticket: Ticket): void {
+  refuseUnknown(envelope: Envelope, tag: DeliveryTag): void {
     const session = this.#session;
-    this.#around.meter.refused(session.bound.tenant, "E.CMD.UNKNOWN");
-    session.stream.refuse(ticket, `E.CMD.UNKNOWN: nobody here takes frames of type ${envelope.type.slice(0, 100)}`);
+    this.#context.metrics.refused(session.identity.tenant, "E.CMD.UNKNOWN");
+    session.stream.refuse(tag, `E.CMD.UNKNOWN: nobody here takes frames of type ${envelope.type.slice(0, 100)}`);
   }
 }

@@ -17,13 +17,13 @@ import {
   wordsOf,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
-import type { Link } from "../link.ts";
+import type { EngineClient } from "../link.ts";
 import { createFakeEngine, type FakeEngine } from "./fake-engine.ts";
-import { type Rows, readerOf } from "./rows.ts";
+import { createFakeReader, type SampleRows } from "./rows.ts";
 
-export interface FakeDocs {
+export interface FakeDocumentStore {
   readonly engine: FakeEngine;
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
   /** Every query that was asked. */
   readonly queries: PageQuery[];
@@ -34,77 +34,79 @@ export interface FakeDocs {
   /** The body of a document, or null. */
   body(tenant: string, collection: string, name: string): Record<string, unknown> | null;
   /** Writes as another would, between two commands of the door under test. */
-  write(order: Omit<WriteDocs, "type" | "by"> & { readonly by?: string }): void;
+  write(command: Omit<WriteDocs, "type" | "by"> & { readonly by?: string }): void;
 }
 
-export interface FakeDocsOptions {
+export interface FakeDocumentStoreOptions {
   /** The store's clock; stands still at 1,760,000,000,000 without one. */
   readonly now?: () => number;
   /** Runs, tasks and workers that the reader shows besides. */
-  readonly rows?: Partial<Rows>;
+  readonly rows?: Partial<SampleRows>;
   readonly engine?: FakeEngine;
 }
 
-type Written = { readonly revs: readonly number[]; readonly repeated: boolean };
+type WriteResult = { readonly revs: readonly number[]; readonly repeated: boolean };
 
-export function createFakeDocs(options: FakeDocsOptions = {}): FakeDocs {
+export function createFakeDocumentStore(options: FakeDocumentStoreOptions = {}): FakeDocumentStore {
   const { now = () => 1_760_000_000_000, engine = createFakeEngine() } = options;
   const docs = new Map<string, DocRow>();
-  const log: FakeDocs["log"] = [];
-  const asks = new Map<string, { digest: string; revs: readonly number[] }>();
-  const others = readerOf({ runs: [], tasks: [], workers: [], log: [], ...options.rows });
+  const log: FakeDocumentStore["log"] = [];
+  const idempotencyRecords = new Map<string, { digest: string; revs: readonly number[] }>();
+  const otherRows = createFakeReader({ runs: [], tasks: [], workers: [], log: [], ...options.rows });
 
-  const write = (order: WriteDocs): Written | FaultData => {
-    const { ask = null } = order;
-    const key = ask === null ? null : `${order.tenant}/${ask.key}`;
-    const asked = key === null ? undefined : asks.get(key);
-    if (asked !== undefined)
-      return asked.digest === ask?.digest ? { revs: asked.revs, repeated: true } : otherRequest(ask?.key ?? "");
-    const clash = clashOf(docs, order);
-    if (clash !== null) return clash;
+  const write = (command: WriteDocs): WriteResult | FaultData => {
+    const { ask: idempotencyKey = null } = command;
+    const key = idempotencyKey === null ? null : `${command.tenant}/${idempotencyKey.key}`;
+    const earlier = key === null ? undefined : idempotencyRecords.get(key);
+    if (earlier !== undefined)
+      return earlier.digest === idempotencyKey?.digest
+        ? { revs: earlier.revs, repeated: true }
+        : idempotencyMismatch(idempotencyKey?.key ?? "");
+    const conflict = revisionConflict(docs, command);
+    if (conflict !== null) return conflict;
 
-    const revs = order.puts.map((put) => {
-      const row = rowOf(docs, order.tenant, put, now());
+    const revs = command.puts.map((put) => {
+      const row = toDocRow(docs, command.tenant, put, now());
       docs.set(row.id, row);
       return row.rev;
     });
-    for (const { collection, name } of order.drops ?? []) docs.delete(docId(order.tenant, collection, name));
-    if (key !== null) asks.set(key, { digest: ask?.digest ?? "", revs });
-    noteIn(log, order, now());
+    for (const { collection, name } of command.drops ?? []) docs.delete(docId(command.tenant, collection, name));
+    if (key !== null) idempotencyRecords.set(key, { digest: idempotencyKey?.digest ?? "", revs });
+    appendAuditEntry(log, command, now());
     return { revs, repeated: false };
   };
-  const grown = (tenant: string): void => {
+  const announceLogGrowth = (tenant: string): void => {
     // As the engine: after the answer, and only of a log that has grown.
-    setImmediate(() => engine.say({ type: "log", tenant, head: headOf(log, tenant) }));
+    setImmediate(() => engine.emitEffects({ type: "log", tenant, head: logHead(log, tenant) }));
   };
 
-  engine.answer("docs.write", (order) => {
-    const written = write(order);
+  engine.answerWith("docs.write", (command) => {
+    const written = write(command);
     if ("code" in written) return { fault: written };
-    if (order.audit !== undefined && !written.repeated) grown(order.tenant);
+    if (command.audit !== undefined && !written.repeated) announceLogGrowth(command.tenant);
     return { body: { of: "docs", ...written } };
   });
 
   const queries: PageQuery[] = [];
   const reader: Reader = {
-    events: async (query) => eventsOf(log, query),
+    events: async (query) => queryEvents(log, query),
     async page(query) {
       queries.push(query);
-      const head = "tenant" in query && query.tenant !== undefined ? headOf(log, query.tenant) : 0;
-      if (query.page === "docs") return { ...docsOf(docs, query), head } as never;
+      const head = "tenant" in query && query.tenant !== undefined ? logHead(log, query.tenant) : 0;
+      if (query.page === "docs") return { ...queryDocs(docs, query), head } as never;
       if (query.page === "doc")
         return {
           items: query.names.map((name) => docs.get(docId(query.tenant, query.collection, name)) ?? null),
           head,
         } as never;
-      return others.page(query);
+      return otherRows.page(query);
     },
     close: async () => undefined,
   };
 
   return {
     engine,
-    link: engine.link,
+    engineClient: engine.client,
     reader,
     queries,
     docs,
@@ -113,18 +115,18 @@ export function createFakeDocs(options: FakeDocsOptions = {}): FakeDocs {
       const doc = docs.get(docId(tenant, collection, name));
       return doc === undefined ? null : (JSON.parse(doc.body) as Record<string, unknown>);
     },
-    write(order) {
-      const written = write({ type: "docs.write", by: "somebody else", ...order });
+    write(command) {
+      const written = write({ type: "docs.write", by: "somebody else", ...command });
       if ("code" in written) throw new Error(`${written.code}: ${written.message}`);
-      if (order.audit !== undefined) grown(order.tenant);
+      if (command.audit !== undefined) announceLogGrowth(command.tenant);
     },
   };
 }
 
 /** The first document that is not at the revision its writer names. Nothing is written where there is one. */
-function clashOf(docs: ReadonlyMap<string, DocRow>, order: WriteDocs): FaultData | null {
-  for (const { collection, name, rev } of [...order.puts, ...(order.drops ?? [])]) {
-    const present = docs.get(docId(order.tenant, collection, name))?.rev ?? 0;
+function revisionConflict(docs: ReadonlyMap<string, DocRow>, command: WriteDocs): FaultData | null {
+  for (const { collection, name, rev } of [...command.puts, ...(command.drops ?? [])]) {
+    const present = docs.get(docId(command.tenant, collection, name))?.rev ?? 0;
     if (rev === undefined || rev === present) continue;
     const message = `${collection} ${name} is at revision ${present}, not ${rev}; read it again`;
     return { code: "E.CONFLICT", message, details: { collection, name, rev: present, expected: rev } };
@@ -132,11 +134,11 @@ function clashOf(docs: ReadonlyMap<string, DocRow>, order: WriteDocs): FaultData
   return null;
 }
 
-function otherRequest(key: string): FaultData {
+function idempotencyMismatch(key: string): FaultData {
   return { code: "E.IDEMPOTENCY.MISMATCH", message: `the idempotency key ${key} was used with another body` };
 }
 
-function rowOf(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut, at: number): DocRow {
+function toDocRow(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut, at: number): DocRow {
   const id = docId(tenant, put.collection, put.name);
   const before = docs.get(id);
   return {
@@ -154,14 +156,14 @@ function rowOf(docs: ReadonlyMap<string, DocRow>, tenant: string, put: DocPut, a
   };
 }
 
-function noteIn(log: FakeDocs["log"], order: WriteDocs, at: number): void {
-  const { tenant, by, corr, audit } = order;
+function appendAuditEntry(log: FakeDocumentStore["log"], command: WriteDocs, at: number): void {
+  const { tenant, by, corr, audit } = command;
   if (audit === undefined) return;
   const { action, target, targetType, data } = audit;
-  const about = order.puts[0] ?? order.drops?.[0] ?? { collection: targetType, name: target };
+  const about = command.puts[0] ?? command.drops?.[0] ?? { collection: targetType, name: target };
   log.push({
     tenant,
-    position: headOf(log, tenant) + 1,
+    position: logHead(log, tenant) + 1,
     at,
     subject: docKey(tenant, about.collection, about.name),
     type: `audit.${action}`,
@@ -169,9 +171,10 @@ function noteIn(log: FakeDocs["log"], order: WriteDocs, at: number): void {
   });
 }
 
-const headOf = (log: FakeDocs["log"], tenant: string): number => log.findLast((entry) => entry.tenant === tenant)?.position ?? 0;
+const logHead = (log: FakeDocumentStore["log"], tenant: string): number =>
+  log.findLast((entry) => entry.tenant === tenant)?.position ?? 0;
 
-function eventsOf(log: FakeDocs["log"], query: EventQuery): EventPage {
+function queryEvents(log: FakeDocumentStore["log"], query: EventQuery): EventPage {
   const { tenant, after, before, subject, types, limit } = query;
   const wanted = log.filter(
     (entry) =>
@@ -186,19 +189,19 @@ function eventsOf(log: FakeDocs["log"], query: EventQuery): EventPage {
   // Backwards, a page that holds all there was has looked down to the end of the stretch.
   const end = ordered.length > limit ? items.at(-1)?.position : undefined;
   const next = before === undefined ? (items.at(-1)?.position ?? after) : (end ?? after);
-  return { items, next, head: headOf(log, tenant), floor: 0 };
+  return { items, next, head: logHead(log, tenant), floor: 0 };
 }
 
-function docsOf(docs: ReadonlyMap<string, DocRow>, query: Extract<PageQuery, { page: "docs" }>) {
+function queryDocs(docs: ReadonlyMap<string, DocRow>, query: Extract<PageQuery, { page: "docs" }>) {
   const { tenant, collection, prefix = "", search = "", order = "asc", after, limit } = query;
   const from = docId(tenant, collection, prefix);
   const words = wordsOf(search);
   const sign = order === "desc" ? -1 : 1;
-  const compare = (a: Place, b: Place): number => sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
-  const place = after === undefined ? null : placeOf(after);
+  const compare = (a: ListPosition, b: ListPosition): number => sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
+  const position = after === undefined ? null : parseCursor(after);
   const found = [...docs.values()]
     .filter((doc) => doc.tenant === tenant && doc.collection === collection && doc.id.startsWith(from))
-    .filter((doc) => hasWords(wordsOf(doc.terms), words) && (place === null || compare(doc, place) > 0))
+    .filter((doc) => hasWords(wordsOf(doc.terms), words) && (position === null || compare(doc, position) > 0))
     .sort(compare);
   const items = found.slice(0, limit);
   const last = items.at(-1);
@@ -206,15 +209,15 @@ function docsOf(docs: ReadonlyMap<string, DocRow>, query: Extract<PageQuery, { p
   return { items, next };
 }
 
-interface Place {
+interface ListPosition {
   readonly sort: string;
   readonly id: string;
 }
 
-function placeOf(cursor: string): Place {
-  const place: unknown = /^\[".*"\]$/.test(cursor) ? JSON.parse(cursor) : null;
-  if (!Array.isArray(place)) throw fault("E.REQUEST.INVALID", "the cursor is none of this list", { cursor });
-  return { sort: String(place[0]), id: String(place[1]) };
+function parseCursor(cursor: string): ListPosition {
+  const position: unknown = /^\[".*"\]$/.test(cursor) ? JSON.parse(cursor) : null;
+  if (!Array.isArray(position)) throw fault("E.REQUEST.INVALID", "the cursor is none of this list", { cursor });
+  return { sort: String(position[0]), id: String(position[1]) };
 }
 
 const compareText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);

@@ -2,7 +2,7 @@
 
 import type { SendDispatch } from "@astraflow/engine";
 
-export function dispatchTo(
+export function sampleDispatch(
   session: string,
   task: string,
   fence: number,

@@ -3,46 +3,46 @@
 import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader, TaskPhase, TaskState } from "@astraflow/engine";
 import { createBeatWatch } from "../events/beats.ts";
 import { createVolatileEvents } from "../events/volatile.ts";
-import type { Identity } from "../identity.ts";
+import type { CallerIdentity } from "../identity.ts";
 import type { Call } from "../rest/call.ts";
 import { eventsHandlers } from "../rest/events.ts";
 import { createFakeEngine } from "./fake-engine.ts";
-import { createFakeOutside } from "./fake-outside.ts";
+import { createFakeEnvironment } from "./fake-outside.ts";
 import { runRow, taskRow, workerRow } from "./rows.ts";
 
-export const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+export const sampleUuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
 const port = (key: string) => ({ key, label: key, binding: { path: `parameters.${key}`, mode: "write" } });
 const workflow = {
-  id: uuid(99),
+  id: sampleUuid(99),
   schemaVersion: "2025-10",
   metadata: { name: "w" },
   nodes: [0, 1].map((n) => ({
-    id: uuid(n),
+    id: sampleUuid(n),
     type: "demo.step",
     package: { name: "demo", version: "1.0.0" },
     label: `n${n}`,
     position: { x: 0, y: 0 },
     ui: { inputPorts: [port("in")], outputPorts: [] },
     ...(n === 1 && {
-      middlewares: [{ id: uuid(7), type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "mw" }],
+      middlewares: [{ id: sampleUuid(7), type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "mw" }],
     }),
   })),
   edges: [],
 };
 
-interface Fact {
+interface SampleFact {
   readonly type: string;
   readonly data?: Record<string, unknown>;
   readonly subject?: string;
 }
 
 /** A log and the few rows that events look up, all in hand. */
-export function openScene(
-  facts: Fact[],
+export function openEventStreamFixture(
+  facts: SampleFact[],
   more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskPhase; farewells?: Set<() => void> } = {},
 ) {
   const entries: LogEntry[] = [];
-  const add = ({ type, data = {}, subject = "run/r1" }: Fact): void => {
+  const add = ({ type, data = {}, subject = "run/r1" }: SampleFact): void => {
     entries.push({
       position: entries.length + 1,
       at: 1_000 + entries.length,
@@ -83,35 +83,43 @@ export function openScene(
     },
     close: async () => undefined,
   };
-  const outside = createFakeOutside();
+  const environment = createFakeEnvironment();
   const engine = createFakeEngine();
   const { farewells = new Set() } = more;
   const volatile = createVolatileEvents();
-  const beats = createBeatWatch({ reader, outside, volatile, isAlone: true });
-  const handlers = eventsHandlers({ link: engine.link, reader, outside, volatile, beats, ackDeadlineMs: 5_000, farewells });
-  const grow = (fact: Fact): void => {
+  const beats = createBeatWatch({ reader, environment, volatile, isAlone: true });
+  const handlers = eventsHandlers({
+    engineClient: engine.client,
+    reader,
+    environment,
+    volatile,
+    beats,
+    ackDeadlineMs: 5_000,
+    farewells,
+  });
+  const grow = (fact: SampleFact): void => {
     add(fact);
-    engine.link.deliver([{ type: "log", tenant: "default", head: entries.length }]);
+    engine.client.handleEffects([{ type: "log", tenant: "default", head: entries.length }]);
   };
-  return { outside, counts, grow, handlers, volatile };
+  return { outside: environment, counts, grow, handlers, volatile };
 }
 
-export type Scene = ReturnType<typeof openScene>;
+export type EventStreamFixture = ReturnType<typeof openEventStreamFixture>;
 
-export interface Seen {
+export interface StreamedEvent {
   readonly id: string;
   readonly type: string | null;
   readonly data: Record<string, unknown> | null;
 }
 
-export async function follow(
-  scene: Scene,
+export async function followEvents(
+  scene: EventStreamFixture,
   query: Record<string, string> = {},
   lastEventId?: string,
   tenant = "default",
-  grants: Identity["grants"] = ["view"],
+  grants: CallerIdentity["grants"] = ["view"],
 ) {
-  const identity: Identity = { tenant, user: "ann", grants };
+  const identity: CallerIdentity = { tenant, user: "ann", grants };
   const call: Call = {
     requestId: "q",
     identity,
@@ -130,7 +138,7 @@ export async function follow(
     },
     end: () => void (sink.isEnded = true),
   });
-  const seen = (): Seen[] =>
+  const seen = (): StreamedEvent[] =>
     sink.text
       .split("\n\n")
       .filter((block) => block.startsWith("id:") || block.startsWith("event:"))
@@ -143,12 +151,12 @@ export async function follow(
         const data = field("data");
         return { id: field("id") ?? "", type: field("event") ?? null, data: data === undefined ? null : JSON.parse(data) };
       });
-  return { sink, seen, gone: gone ?? (() => undefined), told: () => seen().filter((one) => one.type !== null) };
+  return { sink, seen, gone: gone ?? (() => undefined), namedEvents: () => seen().filter((one) => one.type !== null) };
 }
 
 /** Reads that hang on promises alone are over after a few turns of the loop. */
-export const settle = async (): Promise<void> => {
+export const flushPromises = async (): Promise<void> => {
   for (let turn = 0; turn < 5_000; turn++) await Promise.resolve();
 };
 
-export const types = (told: readonly Seen[]) => told.map((one) => one.type);
+export const eventTypes = (events: readonly StreamedEvent[]) => events.map((one) => one.type);

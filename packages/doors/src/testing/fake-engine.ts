@@ -1,29 +1,29 @@
 // An engine that does what a test tells it: keeps every command, answers at once or when released, and says whatever it is told to say.
 
 import type { AnswerBody, Command, Effect, FaultData, Inbound } from "@astraflow/engine";
-import { createLink, type Link } from "../link.ts";
-import { createInbox } from "./inbox.ts";
+import { createEngineClient, type EngineClient } from "../link.ts";
+import { createAwaitableQueue } from "./inbox.ts";
 
-type Verdict = { readonly body: AnswerBody } | { readonly fault: FaultData };
+type ScriptedAnswer = { readonly body: AnswerBody } | { readonly fault: FaultData };
 type CommandOf<T extends Command["type"]> = Extract<Command, { type: T }>;
 
 export interface FakeEngine {
-  readonly link: Link;
+  readonly client: EngineClient;
   readonly commands: Command[];
   /** Batches as they were pushed: commands of one tick belong together. */
   readonly batches: (readonly Inbound[])[];
   readonly problems: unknown[];
   /** The next command of this type that no test has taken yet. */
-  next<T extends Command["type"]>(type: T): Promise<CommandOf<T>>;
+  nextCommand<T extends Command["type"]>(type: T): Promise<CommandOf<T>>;
   /** Commands of this type are answered like this from now on. */
-  answer<T extends Command["type"]>(type: T, verdict: (command: CommandOf<T>) => Verdict): void;
+  answerWith<T extends Command["type"]>(type: T, verdict: (command: CommandOf<T>) => ScriptedAnswer): void;
   /** Commands of this type wait until released. */
-  hold(type: Command["type"]): void;
+  holdAnswers(type: Command["type"]): void;
   /** Answers what was held, all in one delivery, in the given order of positions (all in order by default). */
-  release(type: Command["type"], order?: readonly number[]): void;
+  releaseAnswers(type: Command["type"], order?: readonly number[]): void;
   /** Commands of this type are answered at once again. */
-  unhold(type: Command["type"]): void;
-  say(...effects: readonly Effect[]): void;
+  stopHolding(type: Command["type"]): void;
+  emitEffects(...effects: readonly Effect[]): void;
 }
 
 export const joinAnswer: AnswerBody = {
@@ -40,12 +40,12 @@ export function createFakeEngine(): FakeEngine {
   const commands: Command[] = [];
   const batches: (readonly Inbound[])[] = [];
   const problems: unknown[] = [];
-  const inbox = createInbox<Command>();
-  const verdicts = new Map<string, (command: never) => Verdict>();
+  const inbox = createAwaitableQueue<Command>();
+  const verdicts = new Map<string, (command: never) => ScriptedAnswer>();
   const holding = new Set<string>();
   const held: Inbound[] = [];
 
-  const verdictOn = (command: Command): Verdict => {
+  const verdictOn = (command: Command): ScriptedAnswer => {
     const scripted = verdicts.get(command.type);
     if (scripted !== undefined) return scripted(command as never);
     if (command.type === "worker.join") return { body: joinAnswer };
@@ -87,7 +87,7 @@ export function createFakeEngine(): FakeEngine {
     };
   };
 
-  const link = createLink(
+  const engineClient = createEngineClient(
     (items) => {
       batches.push(items);
       for (const { command } of items) {
@@ -97,26 +97,26 @@ export function createFakeEngine(): FakeEngine {
       held.push(...items.filter(({ command }) => holding.has(command.type)));
       const now = items.filter(({ command }) => !holding.has(command.type)).map(answered);
       // As a real engine: never in the same tick.
-      if (now.length > 0) setImmediate(() => link.deliver(now));
+      if (now.length > 0) setImmediate(() => engineClient.handleEffects(now));
     },
     { report: (problem) => void problems.push(problem) },
   );
 
   return {
-    link,
+    client: engineClient,
     commands,
     batches,
     problems,
-    next: (type) => inbox.take((command) => command.type === type) as Promise<never>,
-    answer: (type, verdict) => void verdicts.set(type, verdict as (command: never) => Verdict),
-    hold: (type) => void holding.add(type),
-    unhold: (type) => void holding.delete(type),
-    release(type, order) {
+    nextCommand: (type) => inbox.take((command) => command.type === type) as Promise<never>,
+    answerWith: (type, verdict) => void verdicts.set(type, verdict as (command: never) => ScriptedAnswer),
+    holdAnswers: (type) => void holding.add(type),
+    stopHolding: (type) => void holding.delete(type),
+    releaseAnswers(type, order) {
       const mine = held.filter(({ command }) => command.type === type);
       const chosen = order === undefined ? mine : order.map((position) => mine[position] as Inbound);
       for (const item of chosen) held.splice(held.indexOf(item), 1);
-      link.deliver(chosen.map(answered));
+      engineClient.handleEffects(chosen.map(answered));
     },
-    say: (...effects) => link.deliver(effects),
+    emitEffects: (...effects) => engineClient.handleEffects(effects),
   };
 }

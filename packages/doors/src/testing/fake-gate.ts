@@ -1,43 +1,43 @@
 // A gate that a test holds in its hands: it believes the token book it is given, remembers every session token, and revokes when told.
 
 import { fault } from "@astraflow/protocol";
-import type { AdmittedWorker, Gate, SessionClaims } from "../gate.ts";
-import type { Authenticate } from "../identity.ts";
+import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "../gate.ts";
+import type { AuthenticateToken } from "../identity.ts";
 
-export interface FakeGate extends Gate {
+export interface FakeAuthenticator extends WorkerAuthenticator {
   /** Everything issued, oldest first; the token of the n-th is `session-token-<n>`. */
-  readonly issued: SessionClaims[];
+  readonly issued: SessionTokenClaims[];
   /** Nobody admitted by this user's credential is good any more. */
   revoke(user: string): void;
   /** Workers of this tenant must show a certificate. */
-  demandCertificate(tenant: string): void;
+  requireCertificate(tenant: string): void;
   /** Session tokens issued so far are over. */
-  expire(): void;
+  expireSessionTokens(): void;
 }
 
-export interface FakeGateOptions {
-  readonly authenticate: Authenticate;
+export interface FakeAuthenticatorOptions {
+  readonly authenticate: AuthenticateToken;
   readonly now: () => number;
   readonly tokenMs?: number;
 }
 
-export function createFakeGate({ authenticate, now, tokenMs = 3_600_000 }: FakeGateOptions): FakeGate {
-  const issued: SessionClaims[] = [];
+export function createFakeAuthenticator({ authenticate, now, tokenMs = 3_600_000 }: FakeAuthenticatorOptions): FakeAuthenticator {
+  const issued: SessionTokenClaims[] = [];
   const revoked = new Set<string>();
   const strict = new Set<string>();
-  const ears = new Set<() => void>();
+  const listeners = new Set<() => void>();
   let expired = 0;
   return {
     issued,
     revoke(user) {
       revoked.add(user);
-      for (const hear of ears) hear();
+      for (const listener of listeners) listener();
     },
-    demandCertificate: (tenant) => void strict.add(tenant),
-    expire() {
+    requireCertificate: (tenant) => void strict.add(tenant),
+    expireSessionTokens() {
       expired = issued.length;
     },
-    admit({ tenant, mode, token, certificate }) {
+    authenticate({ tenant, mode, token, certificate }) {
       if ((mode === "mtls" || strict.has(tenant)) && (certificate === null || certificate.problem !== null))
         return fault("E.AUTH.MTLS_REQUIRED", "a trusted certificate is needed");
       const thumbprint = certificate?.thumbprint ?? null;
@@ -48,12 +48,12 @@ export function createFakeGate({ authenticate, now, tokenMs = 3_600_000 }: FakeG
       if (!identity.grants.includes("worker")) return fault("E.SESSION.DENIED", "this token may not open worker sessions");
       return { tenant: identity.tenant, user: identity.user, credential: identity.user, thumbprint };
     },
-    isGood: (admitted: AdmittedWorker) => !revoked.has(admitted.credential),
-    onChange(hear) {
-      ears.add(hear);
-      return () => ears.delete(hear);
+    isStillValid: (admitted: AuthenticatedWorker) => !revoked.has(admitted.credential),
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
-    issue({ sid, wid, tenant, dialect, thumbprint }) {
+    issueSessionToken({ sid, wid, tenant, dialect, thumbprint }) {
       const iat = Math.floor(now() / 1000);
       const jti = `jti-${issued.length}`;
       const times = { iat, exp: iat + tokenMs / 1000 };
@@ -70,7 +70,7 @@ export function createFakeGate({ authenticate, now, tokenMs = 3_600_000 }: FakeG
       });
       return { token: `session-token-${issued.length - 1}`, jti, expiresAt: now() + tokenMs };
     },
-    read(token) {
+    readSessionToken(token) {
       const at = Number(/^session-token-(\d+)$/.exec(token)?.[1] ?? "NaN");
       const claims = at >= expired ? issued[at] : undefined;
       return claims ?? fault("E.SESSION.INVALID_TOKEN", "the session token is wrong or expired");

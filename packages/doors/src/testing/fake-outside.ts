@@ -1,13 +1,13 @@
 // An outside that tests hold in their hands: time moves when they say so, names count up, log lines are kept.
 
-import type { LogLine, Outside } from "../outside.ts";
+import type { DoorEnvironment, LogRecord } from "../outside.ts";
 
-export interface FakeOutside extends Outside {
-  readonly lines: LogLine[];
+export interface FakeEnvironment extends DoorEnvironment {
+  readonly logRecords: LogRecord[];
   /** Moves the clock and runs what became due on the way, in order. */
   advance(ms: number): void;
   /** Moves the clock alone, as a process finds it that was asleep: for weeks in which a timer would run a million times. */
-  jump(ms: number): void;
+  jumpClock(ms: number): void;
 }
 
 interface Timer {
@@ -16,40 +16,40 @@ interface Timer {
   readonly run: () => void;
 }
 
-export function createFakeOutside(isDebug = false): FakeOutside {
+export function createFakeEnvironment(isDebug = false): FakeEnvironment {
   const timers = new Set<Timer>();
-  const lines: LogLine[] = [];
-  let ticks = 1_000;
+  const lines: LogRecord[] = [];
+  let monotonicMs = 1_000;
   let names = 0;
   const add = (timer: Timer): (() => void) => {
     timers.add(timer);
     return () => timers.delete(timer);
   };
   return {
-    lines,
+    logRecords: lines,
     isDebug,
-    clock: { now: () => 1_760_000_000_000 + ticks, ticks: () => ticks },
+    clock: { now: () => 1_760_000_000_000 + monotonicMs, monotonic: () => monotonicMs },
     timers: {
-      every: (ms, run) => add({ at: ticks + ms, every: ms, run }),
-      after: (ms, run) => add({ at: ticks + ms, every: null, run }),
+      every: (ms, run) => add({ at: monotonicMs + ms, every: ms, run }),
+      after: (ms, run) => add({ at: monotonicMs + ms, every: null, run }),
     },
     ids: { next: () => `name-${++names}` },
     log: (line) => void lines.push(line),
     advance(ms) {
-      const end = ticks + ms;
+      const end = monotonicMs + ms;
       for (;;) {
         const due = [...timers].filter((timer) => timer.at <= end).sort((a, b) => a.at - b.at)[0];
         if (due === undefined) break;
-        ticks = Math.max(ticks, due.at);
+        monotonicMs = Math.max(monotonicMs, due.at);
         if (due.every === null) timers.delete(due);
         else due.at += due.every;
         due.run();
       }
-      ticks = end;
+      monotonicMs = end;
     },
-    jump(ms) {
-      ticks += ms;
-      for (const timer of timers) if (timer.at < ticks) timer.at = ticks;
+    jumpClock(ms) {
+      monotonicMs += ms;
+      for (const timer of timers) if (timer.at < monotonicMs) timer.at = monotonicMs;
     },
   };
 }

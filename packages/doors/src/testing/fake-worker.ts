@@ -2,21 +2,21 @@
 
 import { type Dialect, type Envelope, Fault, readEnvelope, readPayload } from "@astraflow/protocol";
 import { WebSocket } from "ws";
-import { createInbox } from "./inbox.ts";
+import { createAwaitableQueue } from "./inbox.ts";
 
 export interface FakeWorker {
   readonly socket: WebSocket;
   /** All frames received, in order; each was valid by the schemas of its dialect, which the older ones read strictly. */
   readonly frames: Envelope[];
   readonly closed: Promise<{ code: number; reason: string }>;
-  next(type: string): Promise<Envelope>;
+  nextFrame(type: string): Promise<Envelope>;
   /** A frame with this worker's envelope around it; `more` overrides fields of the envelope. Returns its id. */
-  say(type: string, payload: object, more?: Record<string, unknown>): string;
+  sendFrame(type: string, payload: object, more?: Record<string, unknown>): string;
   /** The same, numbered as the dialect numbers, and asking for an ack. */
-  work(type: string, payload: object, more?: Record<string, unknown>): string;
-  raw(text: string | Buffer): void;
+  sendWorkFrame(type: string, payload: object, more?: Record<string, unknown>): string;
+  sendRaw(text: string | Buffer): void;
   /** Resolves when the peer has seen everything said before: it answers in order. */
-  settle(): Promise<void>;
+  untilProcessed(): Promise<void>;
 }
 
 export interface FakeWorkerOptions {
@@ -30,11 +30,11 @@ export interface FakeWorkerOptions {
   readonly isUnchecked?: boolean;
 }
 
-export async function dial(url: string, options: FakeWorkerOptions = {}): Promise<FakeWorker> {
+export async function connectFakeWorker(url: string, options: FakeWorkerOptions = {}): Promise<FakeWorker> {
   const { tenant = "default", instance = "w-1", dialect = "v2" } = options;
   const socket = new WebSocket(url, { headers: options.headers ?? {} });
-  const inbox = createInbox<Envelope>();
-  const pongs = createInbox<string>();
+  const inbox = createAwaitableQueue<Envelope>();
+  const pongs = createAwaitableQueue<string>();
   const frames: Envelope[] = [];
   let count = options.count ?? 0;
   let number = dialect === "first" ? 1 : 0;
@@ -75,11 +75,11 @@ export async function dial(url: string, options: FakeWorkerOptions = {}): Promis
     socket,
     frames,
     closed,
-    next: (type) => inbox.take((envelope) => envelope.type === type),
-    say,
-    work: (type, payload, more) => say(type, payload, { ...numbered(), ack: { request: true }, ...more }),
-    raw: (text) => socket.send(text),
-    async settle() {
+    nextFrame: (type) => inbox.take((envelope) => envelope.type === type),
+    sendFrame: say,
+    sendWorkFrame: (type, payload, more) => say(type, payload, { ...numbered(), ack: { request: true }, ...more }),
+    sendRaw: (text) => socket.send(text),
+    async untilProcessed() {
       const mark = `mark-${count++}`;
       socket.ping(mark);
       await pongs.take((pong) => pong === mark);
@@ -87,14 +87,17 @@ export async function dial(url: string, options: FakeWorkerOptions = {}): Promis
   };
 }
 
-export const handshake = (more: Record<string, unknown> = {}) => ({
+export const handshakePayload = (more: Record<string, unknown> = {}) => ({
   protocol: 2,
   auth: { mode: "token", token: "secret-a" },
   worker: { worker_name: "painter", worker_instance_id: "w-1", version: "1.0.0", hostname: "box" },
   ...more,
 });
 
-export const register = (more: Record<string, unknown> = {}, features: readonly string[] = ["fence", "cancel", "held"]) => ({
+export const registerPayload = (
+  more: Record<string, unknown> = {},
+  features: readonly string[] = ["fence", "cancel", "held"],
+) => ({
   capabilities: { concurrency: { max_parallel: 4 }, runtimes: ["node"], features },
   packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
   boot_id: "boot-1",
@@ -103,13 +106,13 @@ export const register = (more: Record<string, unknown> = {}, features: readonly 
 });
 
 /** Register of a worker that knows no extension and reports nothing, as the older dialects demand it. */
-export const olderRegister = (more: Record<string, unknown> = {}) => ({
+export const olderRegisterPayload = (more: Record<string, unknown> = {}) => ({
   capabilities: { concurrency: { max_parallel: 1 }, runtimes: ["python"], features: [] },
   packages: [{ name: "demo", version: "1.0.0", status: "installed" }],
   ...more,
 });
 
-export const handshakeV1 = (more: Record<string, unknown> = {}) => ({
+export const handshakePayloadV1 = (more: Record<string, unknown> = {}) => ({
   protocol: 1,
   auth: { mode: "token", token: "secret-a" },
   worker: { id: "w-1", version: "0.1.0", hostname: "box" },

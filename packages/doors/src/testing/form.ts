@@ -1,7 +1,7 @@
 // A form with a file, as a browser sends it in one piece: for tests of resources.
 
-export const media = "multipart/form-data; boundary=b";
-export function form(
+export const multipartType = "multipart/form-data; boundary=b";
+export function multipartForm(
   body: string | Buffer,
   fields: Readonly<Record<string, string>> = {},
   filename = "a.txt",

@@ -2,7 +2,7 @@
 
 import type { GrantRecord } from "../resources/resource-store.ts";
 
-export function grantOf(id: string, more: Partial<GrantRecord> = {}): GrantRecord {
+export function sampleGrant(id: string, more: Partial<GrantRecord> = {}): GrantRecord {
   return {
     id,
     resourceId: "r1",

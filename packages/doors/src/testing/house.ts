@@ -4,25 +4,25 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { EventPage, Reader } from "@astraflow/engine";
 import { createDoors, type Doors, type DoorsOptions } from "../doors.ts";
-import { allGrants, createTokens } from "../identity.ts";
-import { createMetrics, type Metrics } from "../metrics.ts";
+import { allGrants, createTokenAuthenticator } from "../identity.ts";
+import { createMetricsRegistry, type MetricsRegistry } from "../metrics.ts";
 import { createFakeEngine, type FakeEngine } from "./fake-engine.ts";
-import { createFakeGate, type FakeGate } from "./fake-gate.ts";
-import { createFakeOutside, type FakeOutside } from "./fake-outside.ts";
-import { dial, type FakeWorker, type FakeWorkerOptions, handshake, register } from "./fake-worker.ts";
+import { createFakeAuthenticator, type FakeAuthenticator } from "./fake-gate.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./fake-outside.ts";
+import { connectFakeWorker, type FakeWorker, type FakeWorkerOptions, handshakePayload, registerPayload } from "./fake-worker.ts";
 
-export interface House {
+export interface DoorsFixture {
   readonly http: string;
   readonly ws: string;
   readonly engine: FakeEngine;
-  readonly outside: FakeOutside;
-  readonly metrics: Metrics;
-  readonly gate: FakeGate;
+  readonly environment: FakeEnvironment;
+  readonly metrics: MetricsRegistry;
+  readonly authenticator: FakeAuthenticator;
   readonly doors: Doors;
   readonly port: number;
-  dial(options?: FakeWorkerOptions): Promise<FakeWorker>;
+  connectWorker(options?: FakeWorkerOptions): Promise<FakeWorker>;
   /** A worker whose session is accepted. */
-  worker(options?: FakeWorkerOptions & { features?: readonly string[] }): Promise<FakeWorker>;
+  openSession(options?: FakeWorkerOptions & { features?: readonly string[] }): Promise<FakeWorker>;
   stop(): Promise<void>;
 }
 
@@ -35,33 +35,37 @@ export const emptyReader: Reader = {
   close: async () => undefined,
 };
 
-export const tokens = createTokens([
+export const sampleTokens = createTokenAuthenticator([
   { token: "secret-a", tenant: "default", user: "ann", grants: allGrants },
   { token: "secret-b", tenant: "other", user: "bob", grants: allGrants },
   { token: "viewer", tenant: "default", user: "vic", grants: ["view"] },
 ]);
 
-export interface HouseOptions extends Partial<DoorsOptions> {
+export interface DoorsFixtureOptions extends Partial<DoorsOptions> {
   /** How long the session tokens of this house live. */
   readonly tokenMs?: number;
   /** Whether its log keeps lines at debug. */
   readonly isDebug?: boolean;
 }
 
-export async function openHouse({ tokenMs, isDebug = false, ...options }: HouseOptions = {}): Promise<House> {
+export async function openDoorsFixture({
+  tokenMs,
+  isDebug = false,
+  ...options
+}: DoorsFixtureOptions = {}): Promise<DoorsFixture> {
   const engine = createFakeEngine();
-  const outside = createFakeOutside(isDebug);
-  const metrics = createMetrics();
-  const gate = createFakeGate({
-    authenticate: options.authenticate ?? tokens,
-    now: () => outside.clock.now(),
+  const environment = createFakeEnvironment(isDebug);
+  const metrics = createMetricsRegistry();
+  const authenticator = createFakeAuthenticator({
+    authenticate: options.authenticate ?? sampleTokens,
+    now: () => environment.clock.now(),
     ...(tokenMs !== undefined && { tokenMs }),
   });
   const doors = createDoors({
-    link: engine.link,
-    authenticate: tokens,
-    gate,
-    outside,
+    engineClient: engine.client,
+    authenticate: sampleTokens,
+    authenticator,
+    environment,
     metrics,
     reader: emptyReader,
     digest: (text) => `digest-${text.length}`,
@@ -80,24 +84,24 @@ export async function openHouse({ tokenMs, isDebug = false, ...options }: HouseO
     ws,
     port,
     engine,
-    outside,
+    environment,
     metrics,
-    gate,
+    authenticator,
     doors,
-    dial: (more) => dial(ws, more),
-    async worker(more = {}) {
+    connectWorker: (more) => connectFakeWorker(ws, more),
+    async openSession(more = {}) {
       const instance = more.instance ?? "w-1";
-      const worker = await dial(ws, more);
-      const greeting = handshake();
-      worker.say(
+      const worker = await connectFakeWorker(ws, more);
+      const greeting = handshakePayload();
+      worker.sendFrame(
         "control.handshake",
         { ...greeting, worker: { ...greeting.worker, worker_instance_id: instance } },
         { ack: { request: true } },
       );
-      await worker.next("control.ack");
-      worker.say("control.register", register({}, more.features), { ack: { request: true } });
-      await worker.next("control.ack");
-      await worker.next("control.session.accept");
+      await worker.nextFrame("control.ack");
+      worker.sendFrame("control.register", registerPayload({}, more.features), { ack: { request: true } });
+      await worker.nextFrame("control.ack");
+      await worker.nextFrame("control.session.accept");
       return worker;
     },
     async stop() {

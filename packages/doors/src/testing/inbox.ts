@@ -1,6 +1,6 @@
 // Things that arrive some time, and tests that wait for a certain one of them: no sleeping, no polling.
 
-export interface Inbox<T> {
+export interface AwaitableQueue<T> {
   put(item: T): void;
   /** The first item not yet taken that fits; waits for it if need be. */
   take(fits: (item: T) => boolean): Promise<T>;
@@ -10,7 +10,7 @@ export interface Inbox<T> {
   end(why: Error): void;
 }
 
-export function createInbox<T>(): Inbox<T> {
+export function createAwaitableQueue<T>(): AwaitableQueue<T> {
   const left: T[] = [];
   const waiting: { fits: (item: T) => boolean; resolve: (item: T) => void; reject: (why: Error) => void }[] = [];
   let ended: Error | null = null;

@@ -3,7 +3,7 @@
 import type { JsonObject } from "@astraflow/protocol";
 
 /** Two node types, `<name>.echo` with typed ports and `<name>.each`, a middleware. */
-export function manifestOf(name: string, version: string): JsonObject {
+export function sampleManifest(name: string, version: string): JsonObject {
   const binding = (path: string) => ({ path });
   return {
     schemaVersion: "1.0.0",

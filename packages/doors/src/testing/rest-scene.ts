@@ -1,14 +1,14 @@
 // The REST calls without HTTP, before documents in memory: for tests of people, resources and commands. Passwords cost next to nothing.
 
 import type { RouteName } from "@astraflow/protocol";
-import { createMetrics } from "../metrics.ts";
+import { createMetricsRegistry } from "../metrics.ts";
 import { createPeople, type People } from "../people/people.ts";
 import { createRestCalls, type RestAnswer, type RestCallsOptions } from "../rest/calls.ts";
-import { createFakeDocs, type FakeDocs, type FakeDocsOptions } from "./docs.ts";
-import { createFakeOutside, type FakeOutside } from "./fake-outside.ts";
-import { tokens } from "./house.ts";
+import { createFakeDocumentStore, type FakeDocumentStore, type FakeDocumentStoreOptions } from "./docs.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./fake-outside.ts";
+import { sampleTokens } from "./house.ts";
 
-export interface Asking {
+export interface RestCallInput {
   readonly token?: string | null;
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
@@ -19,46 +19,48 @@ export interface Asking {
   readonly address?: string;
 }
 
-interface Answered {
+interface RestCallResult {
   readonly status: number;
   readonly headers: RestAnswer["headers"];
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
-export interface RestScene {
-  readonly docs: FakeDocs;
-  readonly outside: FakeOutside;
+export interface RestCallFixture {
+  readonly docs: FakeDocumentStore;
+  readonly environment: FakeEnvironment;
   readonly people: People;
   /** The body is whatever it is: tests say what they expect. */
-  ask(name: RouteName, asking?: Asking): Promise<Answered>;
+  callRoute(name: RouteName, input?: RestCallInput): Promise<RestCallResult>;
   /** The answer as it is, bytes and all. */
-  raw(name: RouteName, asking?: Asking): Promise<RestAnswer>;
+  callRouteRaw(name: RouteName, input?: RestCallInput): Promise<RestAnswer>;
   /** A user, and a token for it. */
   signIn(username: string, roles: readonly string[], tenant?: string): Promise<{ token: string; id: string }>;
 }
 
-export const password = "a long enough password";
-export const cheapCost = { n: 16, r: 1, p: 1 } as const;
+export const samplePassword = "a long enough password";
+export const cheapPasswordCost = { n: 16, r: 1, p: 1 } as const;
 
-export function openScene(options: FakeDocsOptions & { calls?: Partial<RestCallsOptions>; shared?: FakeDocs } = {}): RestScene {
-  const outside = createFakeOutside();
-  const docs = options.shared ?? createFakeDocs({ now: () => outside.clock.now(), ...options });
-  const { link, reader } = docs;
-  const people = createPeople({ link, reader, outside, passwordCost: cheapCost });
+export function openRestCallFixture(
+  options: FakeDocumentStoreOptions & { calls?: Partial<RestCallsOptions>; shared?: FakeDocumentStore } = {},
+): RestCallFixture {
+  const environment = createFakeEnvironment();
+  const docs = options.shared ?? createFakeDocumentStore({ now: () => environment.clock.now(), ...options });
+  const { engineClient, reader } = docs;
+  const people = createPeople({ engineClient, reader, environment, passwordCost: cheapPasswordCost });
   const calls = createRestCalls({
-    link,
+    engineClient,
     reader,
     people,
-    outside,
-    authenticate: tokens,
-    metrics: createMetrics(),
+    environment,
+    authenticate: sampleTokens,
+    metrics: createMetricsRegistry(),
     digest: (text) => `digest-${Buffer.from(text).toString("base64url").slice(-40)}-${text.length}`,
     ackDeadlineMs: 5_000,
     unready: () => null,
     gauge: () => null,
     ...options.calls,
   });
-  const raw: RestScene["raw"] = (
+  const raw: RestCallFixture["callRouteRaw"] = (
     name,
     { token = "secret-a", params = {}, query = {}, headers = {}, body, stream, address } = {},
   ) =>
@@ -71,20 +73,20 @@ export function openScene(options: FakeDocsOptions & { calls?: Partial<RestCalls
       ...(stream !== undefined && { stream }),
       ...(address !== undefined && { address }),
     });
-  const ask: RestScene["ask"] = async (name, asking) => {
-    const { status, headers, body } = await raw(name, asking);
+  const ask: RestCallFixture["callRoute"] = async (name, input) => {
+    const { status, headers, body } = await raw(name, input);
     return { status, headers, body: body === "" ? null : JSON.parse(body) };
   };
   return {
     docs,
-    outside,
+    environment,
     people,
-    ask,
-    raw,
+    callRoute: ask,
+    callRouteRaw: raw,
     async signIn(username, roles, tenant = "default") {
       const token = tenant === "default" ? "secret-a" : "secret-b";
-      const { body: made } = await ask("createUser", { token, body: { username, password, roles } });
-      const { body } = await ask("login", { token: null, body: { username, password, tenant } });
+      const { body: made } = await ask("createUser", { token, body: { username, password: samplePassword, roles } });
+      const { body } = await ask("login", { token: null, body: { username, password: samplePassword, tenant } });
       return { token: String(body["accessToken"]), id: String(made["userId"]) };
     },
   };

@@ -1,35 +1,43 @@
 // Workers with a session, sockets that break, and new sockets that ask for the session again: what every test of a resume begins with.
 
 import type { FakeWorker } from "./fake-worker.ts";
-import type { House } from "./house.ts";
+import type { DoorsFixture } from "./house.ts";
 
-export interface Seat {
+export interface ResumableSession {
   readonly worker: FakeWorker;
   readonly session: string;
   readonly token: string;
 }
 
-export const asks = { ack: { request: true } };
-const acceptOf = (worker: FakeWorker) => worker.frames.findLast((frame) => frame.type === "control.session.accept");
-export const tokenOf = (worker: FakeWorker) => String(acceptOf(worker)?.payload["session_token"]);
+export const ackRequested = { ack: { request: true } };
+const lastAccept = (worker: FakeWorker) => worker.frames.findLast((frame) => frame.type === "control.session.accept");
+export const sessionTokenOf = (worker: FakeWorker) => String(lastAccept(worker)?.payload["session_token"]);
 
 /** The house is another one for each test, so it is asked for. */
-export function resumeScene(house: () => House) {
+export function createResumeFixture(fixture: () => DoorsFixture) {
   return {
-    async open(options: Parameters<House["worker"]>[0] = {}): Promise<Seat> {
-      const worker = await house().worker(options);
-      const session = String(acceptOf(worker)?.payload["session_id"]);
-      await house().engine.next("worker.join");
-      return { worker, session, token: tokenOf(worker) };
+    async open(options: Parameters<DoorsFixture["openSession"]>[0] = {}): Promise<ResumableSession> {
+      const worker = await fixture().openSession(options);
+      const session = String(lastAccept(worker)?.payload["session_id"]);
+      await fixture().engine.nextCommand("worker.join");
+      return { worker, session, token: sessionTokenOf(worker) };
     },
-    async lose({ worker }: Seat): Promise<void> {
+    async lose({ worker }: ResumableSession): Promise<void> {
       worker.socket.terminate();
-      await house().engine.next("worker.leave");
+      await fixture().engine.nextCommand("worker.leave");
     },
     /** A new socket whose first frame asks for the session. */
-    async ask(seat: Pick<Seat, "session" | "token">, more: object = {}, options: Parameters<House["dial"]>[0] = {}) {
-      const worker = await house().dial(options);
-      const id = worker.say("control.resume", { session_id: seat.session, session_token: seat.token, ...more }, asks);
+    async ask(
+      accepted: Pick<ResumableSession, "session" | "token">,
+      more: object = {},
+      options: Parameters<DoorsFixture["connectWorker"]>[0] = {},
+    ) {
+      const worker = await fixture().connectWorker(options);
+      const id = worker.sendFrame(
+        "control.resume",
+        { session_id: accepted.session, session_token: accepted.token, ...more },
+        ackRequested,
+      );
       return { worker, id };
     },
   };

@@ -11,7 +11,7 @@ export const nodeIds = [
 ];
 
 /** A chain of three nodes. */
-export const chain: Workflow = {
+export const sampleChain: Workflow = {
   id: "99999999-9999-4999-8999-999999999999",
   schemaVersion: "2025-10",
   metadata: { name: "chain" },
@@ -79,7 +79,7 @@ export function workerRow(instance: string, more: Partial<WorkerRow> = {}): Work
   };
 }
 
-export interface Rows {
+export interface SampleRows {
   readonly runs: readonly RunRow[];
   readonly tasks: readonly TaskRow[];
   readonly workers: readonly WorkerRow[];
@@ -88,7 +88,7 @@ export interface Rows {
   readonly floor?: number;
 }
 
-export function readerOf(rows: Rows): Reader & { readonly queries: PageQuery[] } {
+export function createFakeReader(rows: SampleRows): Reader & { readonly queries: PageQuery[] } {
   const queries: PageQuery[] = [];
   const head = rows.log.length;
   return {
@@ -104,13 +104,13 @@ export function readerOf(rows: Rows): Reader & { readonly queries: PageQuery[] }
     },
     async page(query) {
       queries.push(query);
-      return answer(rows, query, head) as never;
+      return answerQuery(rows, query, head) as never;
     },
     close: async () => undefined,
   };
 }
 
-function answer(rows: Rows, query: PageQuery, head: number): object {
+function answerQuery(rows: SampleRows, query: PageQuery, head: number): object {
   switch (query.page) {
     case "runs": {
       const all = rows.runs
@@ -126,7 +126,7 @@ function answer(rows: Rows, query: PageQuery, head: number): object {
     case "run": {
       const run = rows.runs.find((one) => one.id === query.run && one.tenant === query.tenant);
       const tasks = rows.tasks.filter((task) => task.run === query.run);
-      return { detail: run === undefined ? null : { run, tasks, workflow: JSON.stringify(chain) }, head };
+      return { detail: run === undefined ? null : { run, tasks, workflow: JSON.stringify(sampleChain) }, head };
     }
     case "worker": {
       const worker = rows.workers.find((one) => one.id === query.worker && one.tenant === query.tenant) ?? null;

@@ -4,15 +4,15 @@
 import { sampleGauge } from "@astraflow/engine/testing";
 import { type Route, type RouteName, routes, type Workflow } from "@astraflow/protocol";
 import Schema from "typebox/schema";
-import { createTokens } from "../identity.ts";
-import { createMetrics } from "../metrics.ts";
+import { createTokenAuthenticator } from "../identity.ts";
+import { createMetricsRegistry } from "../metrics.ts";
 import { createRestCalls, type RestCallsOptions } from "../rest/calls.ts";
-import { createFakeDocs, type FakeDocs } from "./docs.ts";
-import { createFakeOutside, type FakeOutside } from "./fake-outside.ts";
-import { chain } from "./rows.ts";
+import { createFakeDocumentStore, type FakeDocumentStore } from "./docs.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "./fake-outside.ts";
+import { sampleChain } from "./rows.ts";
 
 /** Ann and bob write workflows, eve looks after all of them, vic reads, wes sees runs only, mallory is of another tenant. */
-const tokens = createTokens([
+const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "default", user: "ann", grants: ["read", "edit"] },
   { token: "bob", tenant: "default", user: "bob", grants: ["read", "edit"] },
   { token: "eve", tenant: "default", user: "eve", grants: ["read", "edit", "admin"] },
@@ -21,7 +21,7 @@ const tokens = createTokens([
   { token: "mallory", tenant: "other", user: "ann", grants: ["read", "edit", "admin"] },
 ]);
 
-export interface Asked {
+export interface WorkflowCallInput {
   readonly as?: string;
   readonly params?: Readonly<Record<string, string>>;
   readonly query?: Readonly<Record<string, string>>;
@@ -30,65 +30,65 @@ export interface Asked {
   readonly body?: unknown;
 }
 
-export interface Told {
+export interface WorkflowCallResult {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   /** What a test looks at is up to the test. */
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
-export interface WorkflowBench {
-  readonly docs: FakeDocs;
-  readonly outside: FakeOutside;
-  ask(name: RouteName, asked?: Asked): Promise<Told>;
+export interface WorkflowFixture {
+  readonly docs: FakeDocumentStore;
+  readonly environment: FakeEnvironment;
+  callRoute(name: RouteName, input?: WorkflowCallInput): Promise<WorkflowCallResult>;
   /** Saves the chain under this id. */
-  save(workflow?: Partial<Workflow>, as?: string): Promise<Told>;
+  save(workflow?: Partial<Workflow>, as?: string): Promise<WorkflowCallResult>;
 }
 
-export function openWorkflowBench(more: Partial<RestCallsOptions> = {}): WorkflowBench {
-  const outside = createFakeOutside();
-  const docs = createFakeDocs({ now: () => outside.clock.now() });
+export function openWorkflowFixture(more: Partial<RestCallsOptions> = {}): WorkflowFixture {
+  const environment = createFakeEnvironment();
+  const docs = createFakeDocumentStore({ now: () => environment.clock.now() });
   const calls = createRestCalls({
-    link: docs.link,
+    engineClient: docs.engineClient,
     reader: docs.reader,
     authenticate: tokens,
-    outside,
-    metrics: createMetrics(),
-    digest: (text) => `digest-of-${text.length}-${sumOf(text)}`,
+    environment,
+    metrics: createMetricsRegistry(),
+    digest: (text) => `digest-of-${text.length}-${checksum(text)}`,
     ackDeadlineMs: 5_000,
     unready: () => null,
-    gauge: () => sampleGauge({ now: outside.clock.now() }),
+    gauge: () => sampleGauge({ now: environment.clock.now() }),
     ...more,
   });
-  const ask = async (name: RouteName, asked: Asked = {}): Promise<Told> => {
-    const { as = "ann", params = {}, query = {}, headers = {}, body } = asked;
+  const ask = async (name: RouteName, input: WorkflowCallInput = {}): Promise<WorkflowCallResult> => {
+    const { as = "ann", params = {}, query = {}, headers = {}, body } = input;
     const answer = await calls.call(name, {
       token: as,
       params,
       query,
       headers: { "content-type": "application/json", ...headers },
-      body: bytesOf(body),
+      body: toBytes(body),
     });
-    const told = { ...answer, body: answer.body === "" ? null : JSON.parse(answer.body) };
-    if (told.status < 300) hold(name, told);
-    return told;
+    const result = { ...answer, body: answer.body === "" ? null : JSON.parse(answer.body) };
+    if (result.status < 300) checkAgainstSchema(name, result);
+    return result;
   };
   return {
     docs,
-    outside,
-    ask,
-    save: (workflow = {}, as = "ann") => ask("saveWorkflow", { as, body: { ...chain, ...workflow } }),
+    environment,
+    callRoute: ask,
+    save: (workflow = {}, as = "ann") => ask("saveWorkflow", { as, body: { ...sampleChain, ...workflow } }),
   };
 }
 
-function bytesOf(body: unknown): Buffer | null {
+function toBytes(body: unknown): Buffer | null {
   if (body === undefined) return null;
   if (Buffer.isBuffer(body)) return body;
   return Buffer.from(typeof body === "string" ? body : JSON.stringify(body));
 }
 
 /** Throws where an answer is not what its route promises. */
-function hold(name: RouteName, { status, body }: Told): void {
+function checkAgainstSchema(name: RouteName, { status, body }: WorkflowCallResult): void {
   const route: Route = routes[name];
   const response = status === route.status ? (route.response ?? null) : route.also?.[status];
   if (response === undefined) throw new Error(`${name} answered ${status}, and its row says ${route.status}`);
@@ -98,7 +98,7 @@ function hold(name: RouteName, { status, body }: Told): void {
 }
 
 /** Other texts have other sums, as far as tests go. */
-function sumOf(text: string): number {
+function checksum(text: string): number {
   let sum = 7;
   for (let at = 0; at < text.length; at += 1) sum = (sum * 31 + text.charCodeAt(at)) % 1_000_000_007;
   return sum;

@@ -2,54 +2,54 @@
 // So a search through millions of states of a world runs the real code only a few thousand times.
 
 /** Fields that grow without changing what the machine does next, or that are shared by all copies. */
-const ignored: ReadonlySet<string> = new Set(["sends", "tries", "text", "rules", "sizes", "window"]);
+const ignoredFields: ReadonlySet<string> = new Set(["sends", "tries", "text", "rules", "sizes", "window"]);
 
-export interface Step<R> {
+export interface MemoizedStep<R> {
   readonly next: number;
   readonly out: R;
 }
 
-export class Automaton<N extends object, R> {
-  private readonly nodes: N[] = [];
+export class MemoizedStateMachine<N extends object, R> {
+  private readonly states: N[] = [];
   private readonly ids = new Map<string, number>();
-  private readonly steps = new Map<number, Step<R>>();
+  private readonly steps = new Map<number, MemoizedStep<R>>();
   private readonly shared: readonly object[];
   /** Called once with every new state. */
-  private readonly look: (id: number, node: N) => void;
+  private readonly onNewState: (id: number, node: N) => void;
 
   constructor(shared: readonly object[], look: (id: number, node: N) => void) {
     this.shared = shared;
-    this.look = look;
+    this.onNewState = look;
   }
 
   get size(): number {
-    return this.nodes.length;
+    return this.states.length;
   }
 
   at(id: number): N {
-    const node = this.nodes[id];
+    const node = this.states[id];
     if (node === undefined) throw new Error(`no state ${id}`);
     return node;
   }
 
-  intern(node: N): number {
-    const print = JSON.stringify(node, writeCanonically);
+  internState(node: N): number {
+    const print = JSON.stringify(node, canonicalJson);
     const known = this.ids.get(print);
     if (known !== undefined) return known;
-    const id = this.nodes.push(node) - 1;
+    const id = this.states.push(node) - 1;
     this.ids.set(print, id);
-    this.look(id, node);
+    this.onNewState(id, node);
     return id;
   }
 
   /** What `act` does to a state. `input` tells the acts apart and is below 1024. */
-  step(id: number, input: number, act: (node: N) => R): Step<R> {
+  step(id: number, input: number, act: (node: N) => R): MemoizedStep<R> {
     const key = id * 1_024 + input;
     const known = this.steps.get(key);
     if (known !== undefined) return known;
     const copy = cloneDeep(this.at(id), new Map(this.shared.map((one) => [one, one])));
     const out = act(copy);
-    const step = { next: this.intern(copy), out };
+    const step = { next: this.internState(copy), out };
     this.steps.set(key, step);
     return step;
   }
@@ -78,8 +78,8 @@ function cloneDeep<T>(value: T, seen: Map<object, unknown>): T {
 }
 
 /** Maps and sets in the order of their keys: in which order they were filled makes no difference to the machines here. */
-function writeCanonically(key: string, value: unknown): unknown {
-  if (ignored.has(key)) return undefined;
+function canonicalJson(key: string, value: unknown): unknown {
+  if (ignoredFields.has(key)) return undefined;
   if (value instanceof Map) return [...(value as Map<number, unknown>)].toSorted(([a], [b]) => a - b);
   if (value instanceof Set) return [...(value as Set<number>)].toSorted((a, b) => a - b);
   return value;

@@ -1,14 +1,14 @@
 // What a receiver does, as plainly as it can be said: every number that ever came, in sets. Tests compare the two.
 
-interface Come {
+interface ModelFrame {
   readonly number: number;
   readonly bytes: number;
 }
 
-export class ReceiveModel {
+export class ReceiveWindowModel {
   readonly delivered = new Set<number>();
   readonly settled = new Set<number>();
-  held: Come[] = [];
+  held: ModelFrame[] = [];
   private readonly frames: number;
   private readonly bytesMax: number;
 
@@ -33,7 +33,7 @@ export class ReceiveModel {
     return [...this.settled].filter((number) => number > base).reduce((bits, number) => bits | (1n << BigInt(number - base)), 0n);
   }
 
-  arrive(come: Come): { verdict: string; numbers: number[] } {
+  receive(come: ModelFrame): { verdict: string; numbers: number[] } {
     const { number } = come;
     if (this.delivered.has(number) || this.held.some((one) => one.number === number)) return { verdict: "repeat", numbers: [] };
     if (number > this.ackSeq + this.frames) return { verdict: "outside", numbers: [] };

@@ -2,15 +2,15 @@
 
 import type { Dialect } from "@astraflow/protocol";
 import { dialectRules } from "../dialect-rules.ts";
-import type { Outgoing } from "../lane.ts";
-import type { Sent } from "../send-window.ts";
-import { type ArrivedFrame, Stream, type StreamSizes } from "../stream.ts";
+import type { OutgoingItem } from "../lane.ts";
+import type { SentFrame } from "../send-window.ts";
+import { type ReceivedFrameHeader, ReliableStream, type StreamSizes } from "../stream.ts";
 
-export interface Parcel extends Outgoing {
+export interface TestItem extends OutgoingItem {
   readonly label: string;
 }
 
-export type TestStream = Stream<Parcel, string>;
+export type TestStream = ReliableStream<TestItem, string>;
 
 const sizes: StreamSizes = {
   sendFrames: 8,
@@ -21,35 +21,36 @@ const sizes: StreamSizes = {
   batchBytesMax: 1_000_000,
 };
 
-export function openStream(over: Partial<StreamSizes> = {}, dialect: Dialect = "v2"): TestStream {
-  return new Stream(dialectRules[dialect], { ...sizes, ...over });
+export function openStream(overrides: Partial<StreamSizes> = {}, dialect: Dialect = "v2"): TestStream {
+  return new ReliableStream(dialectRules[dialect], { ...sizes, ...overrides });
 }
 
-export function command(label: string, over: Partial<Outgoing> = {}): Parcel {
-  return { lane: "command", bytes: 10, batch: null, id: `id-${label}`, label, ...over };
+export function command(label: string, overrides: Partial<OutgoingItem> = {}): TestItem {
+  return { lane: "command", bytes: 10, batch: null, id: `id-${label}`, label, ...overrides };
 }
 
-export const feedback = (label: string, over: Partial<Outgoing> = {}): Parcel => command(label, { lane: "feedback", ...over });
+export const feedback = (label: string, overrides: Partial<OutgoingItem> = {}): TestItem =>
+  command(label, { lane: "feedback", ...overrides });
 
 /** A frame of the peer; without a number where that is undefined. */
-export function frame(number: number | undefined, over: Partial<ArrivedFrame> = {}): ArrivedFrame {
-  return { number, id: `in-${number}`, corr: undefined, isAsked: false, bytes: 10, ...over };
+export function frame(number: number | undefined, overrides: Partial<ReceivedFrameHeader> = {}): ReceivedFrameHeader {
+  return { number, id: `in-${number}`, corr: undefined, isAsked: false, bytes: 10, ...overrides };
 }
 
 /** Everything that may leave now. */
-export function takeAll(stream: TestStream, now = 0): Sent<Parcel>[] {
-  const all: Sent<Parcel>[] = [];
+export function takeAllFrames(stream: TestStream, now = 0): SentFrame<TestItem>[] {
+  const all: SentFrame<TestItem>[] = [];
   for (
-    let sent = stream.take(now, () => `batch-${all.length}`);
+    let sent = stream.takeNextFrame(now, () => `batch-${all.length}`);
     sent !== null;
-    sent = stream.take(now, () => `batch-${all.length}`)
+    sent = stream.takeNextFrame(now, () => `batch-${all.length}`)
   )
     all.push(sent);
   return all;
 }
 
-export const labelsOf = (items: readonly Parcel[] | "unsent"): string | string[] =>
+export const labelsOf = (items: readonly TestItem[] | "unsent"): string | string[] =>
   items === "unsent" ? items : items.map((item) => item.label);
 
-export const numbersOf = (sent: readonly Sent<Parcel>[] | "unsent"): string | number[] =>
+export const numbersOf = (sent: readonly SentFrame<TestItem>[] | "unsent"): string | number[] =>
   sent === "unsent" ? sent : sent.map(({ number }) => number);

@@ -3,45 +3,45 @@
 
 import assert from "node:assert";
 import type { AckPayload } from "@astraflow/protocol";
-import { bitsOf } from "../bitmap.ts";
+import { bitmapPositions } from "../bitmap.ts";
 import { type DialectRules, dialectRules } from "../dialect-rules.ts";
-import type { Sent } from "../send-window.ts";
-import { Stream, type StreamSizes } from "../stream.ts";
-import { Automaton, type Step } from "./automaton.ts";
-import { command, frame, type Parcel, type TestStream } from "./rig.ts";
+import type { SentFrame } from "../send-window.ts";
+import { ReliableStream, type StreamSizes } from "../stream.ts";
+import { MemoizedStateMachine, type MemoizedStep } from "./automaton.ts";
+import { command, frame, type TestItem, type TestStream } from "./rig.ts";
 
-const always: DialectRules = {
+const resendAnytimeRules: DialectRules = {
   ...dialectRules.v2,
-  retry: { firstMs: 0, factor: 1, capMs: 0, jitter: 0, sendsMax: Number.POSITIVE_INFINITY },
-  gapMs: Number.POSITIVE_INFINITY,
+  resend: { firstMs: 0, factor: 1, capMs: 0, jitter: 0, sendsMax: Number.POSITIVE_INFINITY },
+  gapTimeoutMs: Number.POSITIVE_INFINITY,
 };
 
-interface Sender {
+interface SenderState {
   readonly stream: TestStream;
   /** Labels in the order in which they were offered, which must be the order of their numbers. */
   readonly offered: readonly number[];
 }
 
-interface Receiver {
+interface ReceiverState {
   readonly stream: TestStream;
   /** Labels that arrived, by number; how many were handed up, and which of them are settled. */
   readonly arrived: (number | undefined)[];
-  handed: number;
+  deliveredCount: number;
   readonly settled: boolean[];
 }
 
 /** As bits: numbers that leave, labels that are acked. */
-export interface SenderOut {
-  readonly leave: number;
+export interface SenderOutput {
+  readonly sent: number;
   readonly acked: number;
 }
-const nothingOut: SenderOut = { leave: 0, acked: 0 };
-const bitsFrom = (numbers: readonly number[]): number => numbers.reduce((bits, number) => bits | (1 << number), 0);
+const noOutput: SenderOutput = { sent: 0, acked: 0 };
+const toBitSet = (numbers: readonly number[]): number => numbers.reduce((bits, number) => bits | (1 << number), 0);
 
 /** Makes an end with a window of so many frames; a test of the search itself makes a wrong one. */
-export type OpenStream = (rules: DialectRules, frames: number) => TestStream;
+export type CreateStream = (rules: DialectRules, frames: number) => TestStream;
 
-export const sizesOf = (frames: number): StreamSizes => ({
+export const streamSizes = (frames: number): StreamSizes => ({
   sendFrames: frames,
   sendBytes: 1_000,
   recvFrames: frames,
@@ -49,27 +49,27 @@ export const sizesOf = (frames: number): StreamSizes => ({
   batchMax: 1,
   batchBytesMax: 1_000,
 });
-const openHonestly: OpenStream = (rules, frames) => new Stream<Parcel, string>(rules, sizesOf(frames));
+const openCorrectStream: CreateStream = (rules, frames) => new ReliableStream<TestItem, string>(rules, streamSizes(frames));
 
 /** What a search can tell apart in one small integer. */
-const unlikeAcksMax = 255;
+const distinctAcksMax = 255;
 
-export class SmallEnds {
+export class StreamEndpoints {
   readonly acks: AckPayload[] = [];
   private readonly window: number;
   private readonly ackIds = new Map<string, number>();
-  private readonly senders: Automaton<Sender, SenderOut>;
-  private readonly receivers: Automaton<Receiver, number>;
+  private readonly senders: MemoizedStateMachine<SenderState, SenderOutput>;
+  private readonly receivers: MemoizedStateMachine<ReceiverState, number>;
 
-  private readonly open: OpenStream;
+  private readonly createStream: CreateStream;
 
-  constructor(window: number, open: OpenStream = openHonestly) {
+  constructor(window: number, open: CreateStream = openCorrectStream) {
     this.window = window;
-    this.open = open;
-    this.senders = new Automaton([always], (_id, { stream }) => {
+    this.createStream = open;
+    this.senders = new MemoizedStateMachine([resendAnytimeRules], (_id, { stream }) => {
       assert(stream.counts.inFlight <= window, "more in flight than the window allows");
     });
-    this.receivers = new Automaton([always], (id, node) => this.lookAtReceiver(id, node));
+    this.receivers = new MemoizedStateMachine([resendAnytimeRules], (id, node) => this.checkReceiver(id, node));
   }
 
   get sizes(): { senders: number; receivers: number } {
@@ -78,63 +78,68 @@ export class SmallEnds {
 
   /** A sender that wants these labels delivered, in this order. */
   openSender(labels: readonly number[]): number {
-    const stream = this.open(always, this.window);
-    for (const label of labels) stream.offer(command(`${label}`));
-    return this.senders.intern({ stream, offered: labels });
+    const stream = this.createStream(resendAnytimeRules, this.window);
+    for (const label of labels) stream.enqueue(command(`${label}`));
+    return this.senders.internState({ stream, offered: labels });
   }
 
   openReceiver(): number {
-    return this.receivers.intern({ stream: this.open(always, this.window), arrived: [], handed: 0, settled: [] });
+    return this.receivers.internState({
+      stream: this.createStream(resendAnytimeRules, this.window),
+      arrived: [],
+      deliveredCount: 0,
+      settled: [],
+    });
   }
 
-  send(sender: number): Step<SenderOut> {
+  send(sender: number): MemoizedStep<SenderOutput> {
     return this.senders.step(sender, 0, ({ stream, offered }) => {
-      const sent = stream.take(0, () => "batch");
-      return sent === null ? nothingOut : { leave: leaving([sent], offered), acked: 0 };
+      const sent = stream.takeNextFrame(0, () => "batch");
+      return sent === null ? noOutput : { sent: sentNumbers([sent], offered), acked: 0 };
     });
   }
 
-  repeat(sender: number): Step<SenderOut> {
+  resend(sender: number): MemoizedStep<SenderOutput> {
     return this.senders.step(sender, 1, ({ stream, offered }) => {
-      const { repeat, verdict } = stream.due(0, () => 0.5);
+      const { resend: repeat, verdict } = stream.checkTimeouts(0, () => 0.5);
       assert.equal(verdict, "alive");
-      return { leave: leaving(repeat, offered), acked: 0 };
+      return { sent: sentNumbers(repeat, offered), acked: 0 };
     });
   }
 
-  hear(sender: number, ack: number): Step<SenderOut> {
+  handleAck(sender: number, ack: number): MemoizedStep<SenderOutput> {
     return this.senders.step(sender, 32 + ack, ({ stream }) => {
-      const items = stream.heardAck(this.acks[ack] ?? {}, undefined);
+      const items = stream.handleAck(this.acks[ack] ?? {}, undefined);
       assert(items !== "unsent", "an ack names what was never sent");
-      return { leave: 0, acked: bitsFrom(items.map(({ label }) => Number(label))) };
+      return { sent: 0, acked: toBitSet(items.map(({ label }) => Number(label))) };
     });
   }
 
   pauseSender(sender: number): number {
     return this.senders.step(sender, 2, ({ stream }) => {
       stream.pause();
-      return nothingOut;
+      return noOutput;
     }).next;
   }
 
-  resumeSender(sender: number, peerSaw: number): Step<SenderOut> {
-    return this.senders.step(sender, 8 + peerSaw, ({ stream, offered }) => {
-      const again = stream.resume(peerSaw, 0);
+  resumeSender(sender: number, peerLastSeen: number): MemoizedStep<SenderOutput> {
+    return this.senders.step(sender, 8 + peerLastSeen, ({ stream, offered }) => {
+      const again = stream.resume(peerLastSeen, 0);
       assert(again !== "unsent", "an honest peer cannot resume");
-      return { leave: leaving(again, offered), acked: 0 };
+      return { sent: sentNumbers(again, offered), acked: 0 };
     });
   }
 
   /** Labels that were not acked, in the order in which a new session sends them. */
-  leftOf(sender: number): number[] {
+  unackedLabels(sender: number): number[] {
     const left: number[] = [];
-    this.senders.at(sender).stream.unacked(({ label }) => left.push(Number(label)));
+    this.senders.at(sender).stream.forEachUnacked(({ label }) => left.push(Number(label)));
     return left;
   }
 
   /** The frame under that number, as it is in this sender's session. */
-  arrive(receiver: number, sender: number, number: number): number {
-    return this.arriveAs(receiver, number, this.senders.at(sender).offered[number] ?? -1);
+  receive(receiver: number, sender: number, number: number): number {
+    return this.receiveAs(receiver, number, this.senders.at(sender).offered[number] ?? -1);
   }
 
   settle(receiver: number, number: number): { next: number; label: number } {
@@ -147,12 +152,12 @@ export class SmallEnds {
   }
 
   unsettled(receiver: number): number[] {
-    const { handed, settled } = this.receivers.at(receiver);
+    const { deliveredCount: handed, settled } = this.receivers.at(receiver);
     return Array.from({ length: handed }, (_, number) => number).filter((number) => settled[number] !== true);
   }
 
-  isOwing(receiver: number): boolean {
-    return this.receivers.at(receiver).stream.isOwing;
+  hasPendingAcks(receiver: number): boolean {
+    return this.receivers.at(receiver).stream.hasPendingAcks;
   }
 
   lastSeen(receiver: number): number {
@@ -160,7 +165,7 @@ export class SmallEnds {
   }
 
   /** The ack it owes; never one that covers a frame that is not settled. */
-  ack(receiver: number): Step<number> {
+  ack(receiver: number): MemoizedStep<number> {
     return this.receivers.step(receiver, 0, (node) => {
       const [ack, ...more] = node.stream.takeAcks();
       assert(ack !== undefined && more.length === 0, "acks are not merged");
@@ -176,10 +181,10 @@ export class SmallEnds {
   }
 
   /** Back on a socket, and the ack that answers the resume. */
-  resumeReceiver(receiver: number): Step<number> {
+  resumeReceiver(receiver: number): MemoizedStep<number> {
     return this.receivers.step(receiver, 2, (node) => {
       assert.deepEqual(node.stream.resume(null, 0), []);
-      return this.internAck(node.stream.windowAck(undefined), node);
+      return this.internAck(node.stream.buildWindowAck(undefined), node);
     });
   }
 
@@ -188,46 +193,47 @@ export class SmallEnds {
     return this.receivers.at(receiver).arrived[number] !== undefined;
   }
 
-  private arriveAs(receiver: number, number: number, label: number): number {
+  private receiveAs(receiver: number, number: number, label: number): number {
     return this.receivers.step(receiver, 64 + number * 8 + label, (node) => {
-      const { verdict, deliver } = node.stream.arrive(frame(number), `${label}`, 0);
+      const { verdict, deliver } = node.stream.receive(frame(number), `${label}`, 0);
       assert(verdict !== "outside", "an honest sender is outside the window");
       assert.equal(verdict === "repeat", node.arrived[number] !== undefined, "a repeat was taken, or a new frame was not");
       node.arrived[number] = label;
-      for (const { ticket, item } of deliver) {
-        assert.equal(ticket.number, node.handed, "not handed up in order, once");
-        assert.equal(Number(item), node.arrived[node.handed], "handed up under another number");
-        node.handed += 1;
+      for (const { tag, item } of deliver) {
+        assert.equal(tag.number, node.deliveredCount, "not handed up in order, once");
+        assert.equal(Number(item), node.arrived[node.deliveredCount], "handed up under another number");
+        node.deliveredCount += 1;
       }
       return 0;
     }).next;
   }
 
-  private internAck(ack: AckPayload, { settled }: Receiver): number {
+  private internAck(ack: AckPayload, { settled }: ReceiverState): number {
     for (let number = 0; number <= (ack.ack_seq ?? -1); number += 1) assert(settled[number], "acked before it was settled");
-    for (const bit of bitsOf(ack.ack_bitmap)) assert(settled[(ack.ack_seq ?? -1) + 1 + bit], "acked before it was settled");
+    for (const bit of bitmapPositions(ack.ack_bitmap))
+      assert(settled[(ack.ack_seq ?? -1) + 1 + bit], "acked before it was settled");
     const print = JSON.stringify(ack);
     const id = this.ackIds.get(print) ?? this.acks.push(ack) - 1;
     this.ackIds.set(print, id);
-    assert(id < unlikeAcksMax, "too many unlike acks for the keys of the search");
+    assert(id < distinctAcksMax, "too many unlike acks for the keys of the search");
     return id;
   }
 
-  private lookAtReceiver(id: number, { stream, arrived }: Receiver): void {
+  private checkReceiver(id: number, { stream, arrived }: ReceiverState): void {
     const { buffered, unsettled } = stream.counts;
     assert(buffered + unsettled <= this.window, "more is kept than the window allows");
     // What lets the search keep a single copy of all numbers that were here before.
-    const after = arrived.flatMap((label, number) => (label === undefined ? [] : [this.arriveAs(id, number, label)]));
+    const after = arrived.flatMap((label, number) => (label === undefined ? [] : [this.receiveAs(id, number, label)]));
     assert(new Set(after).size <= 1, "repeats differ in what they do");
   }
 }
 
 /** The numbers of frames, which must be those of the order in which their items were offered. */
-function leaving(sent: readonly Sent<Parcel>[], offered: readonly number[]): number {
+function sentNumbers(sent: readonly SentFrame<TestItem>[], offered: readonly number[]): number {
   for (const { number, items } of sent)
     assert.deepEqual(
       items.map(({ label }) => Number(label)),
       [offered[number]],
     );
-  return bitsFrom(sent.map(({ number }) => number));
+  return toBitSet(sent.map(({ number }) => number));
 }

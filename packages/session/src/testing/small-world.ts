@@ -3,9 +3,9 @@
 // may arrive any number of times, at any moment, or vanish. The ends and what must hold at them are in small-ends.ts.
 
 import assert from "node:assert";
-import { type OpenStream, SmallEnds } from "./small-ends.ts";
+import { type CreateStream, StreamEndpoints } from "./small-ends.ts";
 
-export interface Scope {
+export interface SearchBounds {
   readonly window: number;
   readonly frames: number;
   /** Unlike acks that may be under way at once. */
@@ -15,7 +15,7 @@ export interface Scope {
 }
 
 /** One state of the world. Sets are bits: `copies` by number, `settled` by label. */
-interface World {
+interface SearchState {
   readonly sender: number;
   readonly receiver: number;
   readonly copies: number;
@@ -27,65 +27,65 @@ interface World {
   readonly isCut: boolean;
 }
 
-export interface Explored {
+export interface SearchStatistics {
   readonly states: number;
   readonly moves: number;
   readonly senders: number;
   readonly receivers: number;
 }
 
-export class SmallWorld {
-  private readonly scope: Scope;
-  private readonly ends: SmallEnds;
+export class ExhaustiveSearch {
+  private readonly bounds: SearchBounds;
+  private readonly endpoints: StreamEndpoints;
   private readonly seen = new Map<number, Set<number>>();
-  private readonly finishing = new Map<number, Set<number>>();
+  private readonly canFinish = new Map<number, Set<number>>();
   private states = 0;
   private moves = 0;
 
-  constructor(scope: Scope, open?: OpenStream) {
-    this.scope = scope;
-    this.ends = new SmallEnds(scope.window, open);
+  constructor(scope: SearchBounds, open?: CreateStream) {
+    this.bounds = scope;
+    this.endpoints = new StreamEndpoints(scope.window, open);
   }
 
   /** Walks through every state there is, and from each to the end by a calm way. */
-  explore(): Explored {
-    const { frames } = this.scope;
+  explore(): SearchStatistics {
+    const { frames } = this.bounds;
     const labels = Array.from({ length: frames }, (_, label) => label);
     const start = { copies: 0, acks: [], settled: 0, refusals: 0, isCut: false };
-    const open: World[] = [];
-    const enter = (world: World): void => {
+    const open: SearchState[] = [];
+    const enter = (state: SearchState): void => {
       this.moves += 1;
-      const tidy = this.tidy(world);
-      if (!mark(this.seen, tidy)) return;
+      const tidy = this.normalize(state);
+      if (!addIfNew(this.seen, tidy)) return;
       this.states += 1;
-      this.walkCalmly(tidy);
+      this.checkCanFinish(tidy);
       open.push(tidy);
     };
-    enter({ ...start, sender: this.ends.openSender(labels), receiver: this.ends.openReceiver() });
-    for (let world = open.pop(); world !== undefined; world = open.pop()) this.eachNext(world, enter);
-    return { states: this.states, moves: this.moves, ...this.ends.sizes };
+    enter({ ...start, sender: this.endpoints.openSender(labels), receiver: this.endpoints.openReceiver() });
+    for (let state = open.pop(); state !== undefined; state = open.pop()) this.forEachSuccessor(state, enter);
+    return { states: this.states, moves: this.moves, ...this.endpoints.sizes };
   }
 
-  private eachNext(world: World, enter: (next: World) => void): void {
-    const { ends } = this;
-    for (const number of ends.unsettled(world.receiver)) enter(this.settle(world, number));
-    if (world.isCut) {
-      enter(this.resume(world));
-      if (world.refusals < this.scope.refusalsMax) enter(this.refuse(world));
+  private forEachSuccessor(state: SearchState, enter: (next: SearchState) => void): void {
+    const { endpoints: ends } = this;
+    for (const number of ends.unsettled(state.receiver)) enter(this.settle(state, number));
+    if (state.isCut) {
+      enter(this.resume(state));
+      if (state.refusals < this.bounds.refusalsMax) enter(this.refuse(state));
       return;
     }
-    enter(this.cut(world));
-    enter(this.leave(world, ends.send(world.sender)));
-    enter(this.leave(world, ends.repeat(world.sender)));
-    for (let number = 0; world.copies >> number > 0; number += 1) {
-      if (((world.copies >> number) & 1) === 0) continue;
-      enter(this.arrive(world, number));
-      enter(drop(world, number));
+    enter(this.cut(state));
+    enter(this.addCopies(state, ends.send(state.sender)));
+    enter(this.addCopies(state, ends.resend(state.sender)));
+    for (let number = 0; state.copies >> number > 0; number += 1) {
+      if (((state.copies >> number) & 1) === 0) continue;
+      enter(this.receive(state, number));
+      enter(dropCopy(state, number));
     }
-    if (ends.isOwing(world.receiver) && world.acks.length < this.scope.acksMax) enter(this.ack(world));
-    for (const ack of world.acks) {
-      enter(this.hear(world, ack));
-      enter({ ...world, acks: world.acks.filter((one) => one !== ack) });
+    if (ends.hasPendingAcks(state.receiver) && state.acks.length < this.bounds.acksMax) enter(this.ack(state));
+    for (const ack of state.acks) {
+      enter(this.handleAck(state, ack));
+      enter({ ...state, acks: state.acks.filter((one) => one !== ack) });
     }
   }
 
@@ -93,104 +93,107 @@ export class SmallWorld {
    * One way to the end in which nothing bad happens any more. Every state must have it; a way that meets one that is known to have
    * it ends there.
    */
-  private walkCalmly(from: World): void {
-    const way: World[] = [];
-    for (let world = from; !this.isOver(world); world = this.tidy(this.stepCalmly(world))) {
-      if (!mark(this.finishing, world)) {
-        assert(!way.some((one) => keyOf(one) === keyOf(world) && pairOf(one) === pairOf(world)), "goes round in circles");
+  private checkCanFinish(from: SearchState): void {
+    const path: SearchState[] = [];
+    for (let state = from; !this.isFinished(state); state = this.normalize(this.stepWithoutFaults(state))) {
+      if (!addIfNew(this.canFinish, state)) {
+        assert(
+          !path.some((one) => stateKey(one) === stateKey(state) && endpointsKey(one) === endpointsKey(state)),
+          "goes round in circles",
+        );
         return;
       }
-      way.push(world);
+      path.push(state);
     }
   }
 
-  private stepCalmly(world: World): World {
-    const { ends } = this;
-    const [number] = ends.unsettled(world.receiver);
-    if (number !== undefined) return this.settle(world, number);
-    if (world.isCut) return this.resume(world);
-    const [ack] = world.acks;
-    if (ack !== undefined) return { ...this.hear(world, ack), acks: world.acks.slice(1) };
-    if (world.copies > 0) {
-      const lowest = Math.log2(world.copies & -world.copies);
-      return drop(this.arrive(world, lowest), lowest);
+  private stepWithoutFaults(state: SearchState): SearchState {
+    const { endpoints: ends } = this;
+    const [number] = ends.unsettled(state.receiver);
+    if (number !== undefined) return this.settle(state, number);
+    if (state.isCut) return this.resume(state);
+    const [ack] = state.acks;
+    if (ack !== undefined) return { ...this.handleAck(state, ack), acks: state.acks.slice(1) };
+    if (state.copies > 0) {
+      const lowest = Math.log2(state.copies & -state.copies);
+      return dropCopy(this.receive(state, lowest), lowest);
     }
-    if (ends.isOwing(world.receiver)) return this.ack(world);
-    const sent = ends.send(world.sender);
-    return this.leave(world, sent.out.leave > 0 ? sent : ends.repeat(world.sender));
+    if (ends.hasPendingAcks(state.receiver)) return this.ack(state);
+    const sent = ends.send(state.sender);
+    return this.addCopies(state, sent.out.sent > 0 ? sent : ends.resend(state.sender));
   }
 
-  private isOver(world: World): boolean {
-    if (this.ends.leftOf(world.sender).length > 0) return false;
-    assert.equal(world.settled, 2 ** this.scope.frames - 1, "the sender is done and something was not settled");
+  private isFinished(state: SearchState): boolean {
+    if (this.endpoints.unackedLabels(state.sender).length > 0) return false;
+    assert.equal(state.settled, 2 ** this.bounds.frames - 1, "the sender is done and something was not settled");
     return true;
   }
 
-  private leave(world: World, { next, out }: ReturnType<SmallEnds["send"]>): World {
-    return { ...world, sender: next, copies: world.copies | out.leave };
+  private addCopies(state: SearchState, { next, out }: ReturnType<StreamEndpoints["send"]>): SearchState {
+    return { ...state, sender: next, copies: state.copies | out.sent };
   }
 
-  private arrive(world: World, number: number): World {
-    return { ...world, receiver: this.ends.arrive(world.receiver, world.sender, number) };
+  private receive(state: SearchState, number: number): SearchState {
+    return { ...state, receiver: this.endpoints.receive(state.receiver, state.sender, number) };
   }
 
-  private settle(world: World, number: number): World {
-    const { next, label } = this.ends.settle(world.receiver, number);
-    return { ...world, receiver: next, settled: world.settled | (1 << label) };
+  private settle(state: SearchState, number: number): SearchState {
+    const { next, label } = this.endpoints.settle(state.receiver, number);
+    return { ...state, receiver: next, settled: state.settled | (1 << label) };
   }
 
-  private ack(world: World): World {
-    const { next, out } = this.ends.ack(world.receiver);
-    return { ...world, receiver: next, acks: withAck(world.acks, out) };
+  private ack(state: SearchState): SearchState {
+    const { next, out } = this.endpoints.ack(state.receiver);
+    return { ...state, receiver: next, acks: insertAck(state.acks, out) };
   }
 
-  private hear(world: World, ack: number): World {
-    const { next, out } = this.ends.hear(world.sender, ack);
-    assert.equal(out.acked & ~world.settled, 0, "acked and not settled");
-    return { ...world, sender: next };
+  private handleAck(state: SearchState, ack: number): SearchState {
+    const { next, out } = this.endpoints.handleAck(state.sender, ack);
+    assert.equal(out.acked & ~state.settled, 0, "acked and not settled");
+    return { ...state, sender: next };
   }
 
-  private cut(world: World): World {
-    const { ends } = this;
-    const sender = ends.pauseSender(world.sender);
-    return { ...world, sender, receiver: ends.pauseReceiver(world.receiver), copies: 0, acks: [], isCut: true };
+  private cut(state: SearchState): SearchState {
+    const { endpoints: ends } = this;
+    const sender = ends.pauseSender(state.sender);
+    return { ...state, sender, receiver: ends.pauseReceiver(state.receiver), copies: 0, acks: [], isCut: true };
   }
 
-  private resume(world: World): World {
-    const sent = this.ends.resumeSender(world.sender, this.ends.lastSeen(world.receiver));
-    const { next, out } = this.ends.resumeReceiver(world.receiver);
-    return this.leave({ ...world, receiver: next, acks: [out], isCut: false }, sent);
+  private resume(state: SearchState): SearchState {
+    const sent = this.endpoints.resumeSender(state.sender, this.endpoints.lastSeen(state.receiver));
+    const { next, out } = this.endpoints.resumeReceiver(state.receiver);
+    return this.addCopies({ ...state, receiver: next, acks: [out], isCut: false }, sent);
   }
 
   /** A fresh session: what was not acked is offered again, and what was handed up and not settled is forgotten. */
-  private refuse(world: World): World {
-    const sender = this.ends.openSender(this.ends.leftOf(world.sender));
-    return { ...world, sender, receiver: this.ends.openReceiver(), refusals: world.refusals + 1, isCut: false };
+  private refuse(state: SearchState): SearchState {
+    const sender = this.endpoints.openSender(this.endpoints.unackedLabels(state.sender));
+    return { ...state, sender, receiver: this.endpoints.openReceiver(), refusals: state.refusals + 1, isCut: false };
   }
 
   /** Leaves out what can do nothing any more: acks without news, and all but one of the copies that were here before. */
-  private tidy(world: World): World {
-    const { ends } = this;
-    let { copies } = world;
+  private normalize(state: SearchState): SearchState {
+    const { endpoints: ends } = this;
+    let { copies } = state;
     let hasOld = false;
     for (let number = 0; copies >> number > 0; number += 1) {
-      if (((copies >> number) & 1) === 0 || !ends.hasSeen(world.receiver, number)) continue;
+      if (((copies >> number) & 1) === 0 || !ends.hasSeen(state.receiver, number)) continue;
       if (hasOld) copies &= ~(1 << number);
       hasOld = true;
     }
-    const acks = world.acks.filter((ack) => ends.hear(world.sender, ack).next !== world.sender);
-    return { ...world, copies, acks };
+    const acks = state.acks.filter((ack) => ends.handleAck(state.sender, ack).next !== state.sender);
+    return { ...state, copies, acks };
   }
 }
 
-const drop = (world: World, number: number): World => ({ ...world, copies: world.copies & ~(1 << number) });
+const dropCopy = (state: SearchState, number: number): SearchState => ({ ...state, copies: state.copies & ~(1 << number) });
 
-const withAck = (acks: readonly number[], ack: number): number[] => [...new Set([...acks, ack])].toSorted((a, b) => a - b);
+const insertAck = (acks: readonly number[], ack: number): number[] => [...new Set([...acks, ack])].toSorted((a, b) => a - b);
 
-const pairOf = (world: World): number => world.sender * 2 ** 20 + world.receiver;
+const endpointsKey = (state: SearchState): number => state.sender * 2 ** 20 + state.receiver;
 
 /** 6 bits of copies, 6 of labels, 2 of refusals, 1 for the cut and 8 for each of two acks: small integers, which sets keep cheaply. */
-function keyOf({ copies, acks, settled, refusals, isCut }: World): number {
+function stateKey({ copies, acks, settled, refusals, isCut }: SearchState): number {
   let key = copies | (settled << 6) | (refusals << 12) | (Number(isCut) << 14);
   acks.forEach((ack, at) => {
     key += (ack + 1) * 2 ** (15 + 8 * at);
@@ -199,11 +202,11 @@ function keyOf({ copies, acks, settled, refusals, isCut }: World): number {
 }
 
 /** False if it was there. */
-function mark(worlds: Map<number, Set<number>>, world: World): boolean {
-  const pair = pairOf(world);
+function addIfNew(worlds: Map<number, Set<number>>, state: SearchState): boolean {
+  const pair = endpointsKey(state);
   const keys = worlds.get(pair) ?? new Set();
   if (keys.size === 0) worlds.set(pair, keys);
-  const key = keyOf(world);
+  const key = stateKey(state);
   if (keys.has(key)) return false;
   keys.add(key);
   return true;

@@ -1,41 +1,41 @@
 import { createSchemaReader, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { openRestCallFixture, type RestCallFixture } from "../../testing/rest-scene.ts";
 
 const put = (
-  scene: RestScene,
+  fixture: RestCallFixture,
   type: string,
   data: object,
   more: { subject?: string; at?: number; tenant?: string } = {},
 ): void => {
   const { subject = "run/r1", at = 1_000, tenant = "default" } = more;
-  const position = scene.docs.log.filter((entry) => entry.tenant === tenant).length + 1;
-  scene.docs.log.push({ tenant, position, at, subject: subject as "run/r1", type, data: data as Record<string, unknown> });
+  const position = fixture.docs.log.filter((entry) => entry.tenant === tenant).length + 1;
+  fixture.docs.log.push({ tenant, position, at, subject: subject as "run/r1", type, data: data as Record<string, unknown> });
 };
 type Event = { eventId: string; action: string; actorId?: string; targetType: string; targetId?: string; metadata: object };
 const itemsOf = (answer: { body: Record<string, unknown> }): Event[] => answer.body["items"] as Event[];
 
-function fill(scene: RestScene): void {
-  put(scene, "run.created", { by: "ann", workflow: "w1", client: "c1" });
-  put(scene, "task.granted", { task: "r1.0", worker: "default/w-1", fence: 1 });
-  put(scene, "task.succeeded", { task: "r1.0" });
+function fill(fixture: RestCallFixture): void {
+  put(fixture, "run.created", { by: "ann", workflow: "w1", client: "c1" });
+  put(fixture, "task.granted", { task: "r1.0", worker: "default/w-1", fence: 1 });
+  put(fixture, "task.succeeded", { task: "r1.0" });
   const drain = { by: "bob", corr: "q1", target: "w-1", targetType: "worker", outcome: "ok" };
-  put(scene, "audit.worker.drain", drain, { subject: "worker/default/w-1", at: 2_000 });
+  put(fixture, "audit.worker.drain", drain, { subject: "worker/default/w-1", at: 2_000 });
   put(
-    scene,
+    fixture,
     "audit.run.cancel",
     { by: "ann", corr: "q2", target: "r1", targetType: "run", outcome: "E.RUN.TERMINAL" },
     { at: 3_000 },
   );
-  put(scene, "audit.worker.kick", { by: "eve", target: "x", targetType: "worker", outcome: "ok" }, { tenant: "other" });
+  put(fixture, "audit.worker.kick", { by: "eve", target: "x", targetType: "worker", outcome: "ok" }, { tenant: "other" });
 }
 
 describe("the audit", () => {
   it("[A92] shows what was done, by whom and how it ended, newest first, dispatches and starts among it", async () => {
-    const scene = openScene();
-    fill(scene);
+    const fixture = openRestCallFixture();
+    fill(fixture);
 
-    const { body } = await scene.ask("listAudit");
+    const { body } = await fixture.callRoute("listAudit");
 
     expect(
       createSchemaReader(routes.listAudit.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(body),
@@ -81,8 +81,8 @@ describe("the audit", () => {
       nextCursor: null,
       asOf: 5,
     });
-    expect((await scene.ask("listAuditEvents")).body).toEqual(body);
-    expect((await scene.ask("listAudit", { token: "viewer" })).status).toBe(403);
+    expect((await fixture.callRoute("listAuditEvents")).body).toEqual(body);
+    expect((await fixture.callRoute("listAudit", { token: "viewer" })).status).toBe(403);
   });
 
   it.each([
@@ -97,19 +97,19 @@ describe("the audit", () => {
     [{ runId: "r1", actorId: "bob" }, []],
     [{ since: "1970-01-01T00:00:02Z" }, ["5", "4"]],
   ])("[A93] filtered by %j has %j", async (query, ids) => {
-    const scene = openScene();
-    fill(scene);
+    const fixture = openRestCallFixture();
+    fill(fixture);
 
-    expect(itemsOf(await scene.ask("listAudit", { query: query as never })).map(({ eventId }) => eventId)).toEqual(ids);
+    expect(itemsOf(await fixture.callRoute("listAudit", { query: query as never })).map(({ eventId }) => eventId)).toEqual(ids);
   });
 
   it("[A93] is paged to its end, each entry once", async () => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
     for (let n = 0; n < 25; n += 1)
-      put(scene, n % 3 === 0 ? "audit.run.skip" : "audit.run.retry", { by: "ann", target: "r1", targetType: "run" });
+      put(fixture, n % 3 === 0 ? "audit.run.skip" : "audit.run.retry", { by: "ann", target: "r1", targetType: "run" });
     const seen: string[] = [];
     for (let cursor: string | undefined = ""; cursor !== undefined; ) {
-      const { body } = await scene.ask("listAudit", {
+      const { body } = await fixture.callRoute("listAudit", {
         query: { limit: "2", action: "run.skip", ...(cursor !== "" && { cursor }) },
       });
       seen.push(...(body["items"] as Event[]).map(({ eventId }) => eventId));
@@ -120,17 +120,17 @@ describe("the audit", () => {
   });
 
   it("[A93] looks at a bounded stretch and says where it goes on, although it found nothing", async () => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
     let looks = 0;
-    scene.docs.reader.events = async ({ before = 0 }) => {
+    fixture.docs.reader.events = async ({ before = 0 }) => {
       looks += 1;
       return { items: [], next: Math.min(before, 1_000_000) - 5_000, head: 1_000_000, floor: 10 };
     };
 
-    const { body } = await scene.ask("listAudit");
+    const { body } = await fixture.callRoute("listAudit");
 
     expect([body["items"], body["nextCursor"], looks]).toEqual([[], String(1_000_000 - 8 * 5_000), 8]);
-    scene.docs.reader.events = async () => ({ items: [], next: 11, head: 1_000_000, floor: 10 });
-    expect((await scene.ask("listAudit", { query: { cursor: "5000" } })).body["nextCursor"]).toBeNull();
+    fixture.docs.reader.events = async () => ({ items: [], next: 11, head: 1_000_000, floor: 10 });
+    expect((await fixture.callRoute("listAudit", { query: { cursor: "5000" } })).body["nextCursor"]).toBeNull();
   });
 });

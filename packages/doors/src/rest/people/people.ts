@@ -2,8 +2,8 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readUserRequest, type UserRole, type UserSummary, userRoles } from "@astraflow/protocol";
-import { type Identity, rolesOf } from "../../identity.ts";
-import type { Outside } from "../../outside.ts";
+import { type CallerIdentity, rolesForGrants } from "../../identity.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { newUser, type People } from "../../people/people.ts";
 import { type Changed, type ChangeWords, type Doer, isConflict, type User, type UserAsk } from "../../people/people-store.ts";
 import { type Call, type Handler, type Reply, readBody, readIdempotencyKey, readLimit } from "../call.ts";
@@ -12,7 +12,7 @@ import { readDocsCursor, spellCursor } from "./user-cursor.ts";
 
 export interface PeopleRoutesOptions extends AuditOptions {
   readonly people: People;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly digest: (text: string) => string;
 }
 
@@ -92,7 +92,7 @@ export function peopleHandlers(options: PeopleRoutesOptions): Record<UserRoutes 
       const { tenant } = call.identity;
       const named = { username, displayName, roles: userRoles.filter((role) => roles.includes(role)) };
       const ask = await askWith(call, key, { of: "createUser", ...named }, password);
-      const user = newUser(named, await passwords.hash(password), options.outside);
+      const user = newUser(named, await passwords.hash(password), options.environment);
       const { repeated } = await store.create(doerOf(call), user, ask).catch((why: unknown) => {
         throw isConflict(why) ? fault("E.CONFLICT", `there is a user ${username} already; choose another name`) : why;
       });
@@ -162,7 +162,7 @@ function ownHandlers(
       const { tenant, user: id, grants, person } = identity;
       const { user, head } = await store.find(tenant, id);
       if (person !== undefined && user === null) throw missingUser(id);
-      const token = { userId: id, username: id, displayName: id, roles: rolesOf(grants), isActive: true };
+      const token = { userId: id, username: id, displayName: id, roles: rolesForGrants(grants), isActive: true };
       return { body: { ...(person === undefined || user === null ? token : viewUser(user)), asOf: head } };
     },
 
@@ -217,7 +217,7 @@ const doerOf = ({ identity, requestId }: Call): Doer => ({ tenant: identity.tena
 /** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
 const missingUser = (id: string): Fault => fault("E.NOT_FOUND", `there is no user ${id.slice(0, 100)}`);
 
-function personOf(identity: Identity, why: string): void {
+function personOf(identity: CallerIdentity, why: string): void {
   if (identity.person === undefined)
     throw fault("E.AUTH.FORBIDDEN", `the token ${identity.user} is one of the configuration and ${why}`);
 }

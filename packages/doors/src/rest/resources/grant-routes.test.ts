@@ -3,9 +3,9 @@ import { describe, expect, it } from "vitest";
 import { createDocBlobs } from "../../resources/blobs.ts";
 import { chooseGrant, createBindings, isShown, type ResourceRequirement } from "../../resources/resource-bindings.ts";
 import { grantPrefix, putGrant, putResource, type ResourceRecord } from "../../resources/resource-store.ts";
-import { createFakeDocs } from "../../testing/docs.ts";
-import { grantOf } from "../../testing/grant.ts";
-import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { createFakeDocumentStore } from "../../testing/docs.ts";
+import { sampleGrant } from "../../testing/grant.ts";
+import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-scene.ts";
 
 const resource = (id: string, more: Partial<ResourceRecord> = {}): ResourceRecord => ({
   id,
@@ -20,21 +20,21 @@ const resource = (id: string, more: Partial<ResourceRecord> = {}): ResourceRecor
   metadata: null,
   ...more,
 });
-const keep = (scene: Pick<RestScene, "docs">, record: ResourceRecord, tenant = "default"): void =>
-  scene.docs.write({ tenant, puts: [putResource(record, 0)] });
+const keep = (fixture: Pick<RestCallFixture, "docs">, record: ResourceRecord, tenant = "default"): void =>
+  fixture.docs.write({ tenant, puts: [putResource(record, 0)] });
 const wanted = { resourceId: "r1", packageName: "mail", resourceKey: "smtp", scope: "global" };
-const create = (scene: RestScene, more: object = {}, asking: Asking = {}) =>
-  scene.ask("createResourceGrant", { body: { ...wanted, ...more }, ...asking });
-const at = (grantId: unknown, token = "secret-a"): Asking => ({ token, params: { grantId: String(grantId) } });
+const create = (fixture: RestCallFixture, more: object = {}, asking: RestCallInput = {}) =>
+  fixture.callRoute("createResourceGrant", { body: { ...wanted, ...more }, ...asking });
+const at = (grantId: unknown, token = "secret-a"): RestCallInput => ({ token, params: { grantId: String(grantId) } });
 
 describe("grants", () => {
   it("[A112] are made, shown, listed by what they are about, and taken back", async () => {
-    const scene = openScene();
-    keep(scene, resource("r1"));
+    const fixture = openRestCallFixture();
+    keep(fixture, resource("r1"));
 
-    const { status, body } = await create(scene, { packageVersion: "1.0.0", actions: ["use", "read", "use"] });
-    scene.outside.advance(1);
-    const other = await create(scene, { scope: "workflow", workflowId: "w1", packageName: "sms" });
+    const { status, body } = await create(fixture, { packageVersion: "1.0.0", actions: ["use", "read", "use"] });
+    fixture.environment.advance(1);
+    const other = await create(fixture, { scope: "workflow", workflowId: "w1", packageName: "sms" });
 
     expect(
       createSchemaReader(routes.getResourceGrant.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(
@@ -45,54 +45,56 @@ describe("grants", () => {
       201,
       { ...wanted, packageVersion: "1.0.0", actions: ["use", "read"], createdBy: "ann" },
     ]);
-    expect((await scene.ask("getResourceGrant", at(body["grantId"]))).body).toMatchObject({ grantId: body["grantId"] });
+    expect((await fixture.callRoute("getResourceGrant", at(body["grantId"]))).body).toMatchObject({ grantId: body["grantId"] });
     const listed = async (query: Record<string, string>) =>
-      ((await scene.ask("listResourceGrants", { query })).body["items"] as { grantId: string }[]).map(({ grantId }) => grantId);
+      ((await fixture.callRoute("listResourceGrants", { query })).body["items"] as { grantId: string }[]).map(
+        ({ grantId }) => grantId,
+      );
     const [first, second] = [body["grantId"], other.body["grantId"]];
     expect(await listed({})).toEqual([second, first]);
     expect(await listed({ packageName: "mail" })).toEqual([first]);
     expect(await listed({ scope: "workflow" })).toEqual([second]);
     expect(await listed({ workflowId: "w1", resourceId: "r1", resourceKey: "smtp" })).toEqual([second]);
     expect(await listed({ packageVersion: "2.0.0" })).toEqual([]);
-    expect((await scene.ask("deleteResourceGrant", at(first))).status).toBe(204);
-    expect((await scene.ask("getResourceGrant", at(first))).status).toBe(404);
-    expect(scene.docs.log.map(({ type }) => type)).toEqual(["audit.grant.create", "audit.grant.create", "audit.grant.delete"]);
+    expect((await fixture.callRoute("deleteResourceGrant", at(first))).status).toBe(204);
+    expect((await fixture.callRoute("getResourceGrant", at(first))).status).toBe(404);
+    expect(fixture.docs.log.map(({ type }) => type)).toEqual(["audit.grant.create", "audit.grant.create", "audit.grant.delete"]);
   });
 
   it("[A112] are for the owner of the resource and admins to make, and for their maker and admins to see", async () => {
-    const scene = openScene();
-    const ann = await scene.signIn("ann", ["workflow.editor"]);
-    const bob = await scene.signIn("bob", ["workflow.editor"]);
-    keep(scene, resource("r1", { owner: ann.id }));
-    keep(scene, resource("r2", { owner: ann.id, visibility: "public" }));
+    const fixture = openRestCallFixture();
+    const ann = await fixture.signIn("ann", ["workflow.editor"]);
+    const bob = await fixture.signIn("bob", ["workflow.editor"]);
+    keep(fixture, resource("r1", { owner: ann.id }));
+    keep(fixture, resource("r2", { owner: ann.id, visibility: "public" }));
 
-    expect((await create(scene, {}, { token: bob.token })).body).toMatchObject({
+    expect((await create(fixture, {}, { token: bob.token })).body).toMatchObject({
       error: "E.NOT_FOUND",
       message: "there is no resource r1",
     });
-    expect((await create(scene, { resourceId: "r2" }, { token: bob.token })).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
-    const { body } = await create(scene, {}, { token: ann.token });
+    expect((await create(fixture, { resourceId: "r2" }, { token: bob.token })).body).toMatchObject({ error: "E.AUTH.FORBIDDEN" });
+    const { body } = await create(fixture, {}, { token: ann.token });
     for (const name of ["getResourceGrant", "deleteResourceGrant"] as const) {
-      expect((await scene.ask(name, at(body["grantId"], bob.token))).status).toBe(404);
-      expect((await scene.ask(name, at(body["grantId"], "secret-b"))).status).toBe(404);
+      expect((await fixture.callRoute(name, at(body["grantId"], bob.token))).status).toBe(404);
+      expect((await fixture.callRoute(name, at(body["grantId"], "secret-b"))).status).toBe(404);
     }
-    expect((await scene.ask("listResourceGrants", { token: bob.token })).body["items"]).toEqual([]);
-    expect((await scene.ask("listResourceGrants")).body["items"]).toHaveLength(1);
-    expect((await scene.ask("deleteResourceGrant", at(body["grantId"]))).status).toBe(204);
+    expect((await fixture.callRoute("listResourceGrants", { token: bob.token })).body["items"]).toEqual([]);
+    expect((await fixture.callRoute("listResourceGrants")).body["items"]).toHaveLength(1);
+    expect((await fixture.callRoute("deleteResourceGrant", at(body["grantId"]))).status).toBe(204);
   });
 
   it("[A112] are made once under one key", async () => {
-    const scene = openScene();
-    keep(scene, resource("r1"));
+    const fixture = openRestCallFixture();
+    keep(fixture, resource("r1"));
     const keyed = { headers: { "idempotency-key": "k1" } };
 
-    const [one, two] = [await create(scene, {}, keyed), await create(scene, {}, keyed)];
+    const [one, two] = [await create(fixture, {}, keyed), await create(fixture, {}, keyed)];
 
     expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
-    expect((await create(scene, { resourceKey: "imap" }, keyed)).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+    expect((await create(fixture, { resourceKey: "imap" }, keyed)).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
-  const cases: [RouteName, Asking, number, string][] = [
+  const cases: [RouteName, RestCallInput, number, string][] = [
     ["createResourceGrant", { body: {} }, 400, "E.REQUEST.INVALID"],
     ["createResourceGrant", { body: { ...wanted, scope: "all" } }, 400, "E.REQUEST.INVALID"],
     ["createResourceGrant", { body: { ...wanted, scope: "workflow" } }, 400, "E.REQUEST.INVALID"],
@@ -108,13 +110,13 @@ describe("grants", () => {
     ["listResourceGrants", { query: { package: "x" } }, 400, "E.REQUEST.INVALID"],
   ];
   it.each(cases)("[A115] %s refuses %j with %i", async (name, asking, status, error) => {
-    const scene = openScene();
-    keep(scene, resource("r1"), "other");
+    const fixture = openRestCallFixture();
+    keep(fixture, resource("r1"), "other");
 
-    const answer = await scene.ask(name, asking);
+    const answer = await fixture.callRoute(name, asking);
 
     expect([answer.status, answer.body["error"]]).toEqual([status, error]);
-    expect(scene.docs.docs.size).toBe(1);
+    expect(fixture.docs.docs.size).toBe(1);
   });
 });
 
@@ -125,17 +127,17 @@ describe("what a node is given", () => {
 
   it.each([
     ["none", [], null],
-    ["the newest", [grantOf("a"), grantOf("b", { createdAt: 2 })], "b"],
-    ["the workflow's before a newer global one", [grantOf("a", mine), grantOf("b", { createdAt: 2 })], "a"],
-    ["not another workflow's", [grantOf("a", { ...mine, workflowId: "w2" })], null],
+    ["the newest", [sampleGrant("a"), sampleGrant("b", { createdAt: 2 })], "b"],
+    ["the workflow's before a newer global one", [sampleGrant("a", mine), sampleGrant("b", { createdAt: 2 })], "a"],
+    ["not another workflow's", [sampleGrant("a", { ...mine, workflowId: "w2" })], null],
     [
       "that of the version",
-      [grantOf("a", { packageVersion: "1.0.0" }), grantOf("b", { packageVersion: "2.0.0", createdAt: 2 })],
+      [sampleGrant("a", { packageVersion: "1.0.0" }), sampleGrant("b", { packageVersion: "2.0.0", createdAt: 2 })],
       "a",
     ],
-    ["not of another key", [grantOf("a", { resourceKey: "imap" })], null],
-    ["not of another package", [grantOf("a", { packageName: "sms" })], null],
-    ["not without the actions", [grantOf("a", { actions: ["use"] })], null],
+    ["not of another key", [sampleGrant("a", { resourceKey: "imap" })], null],
+    ["not of another package", [sampleGrant("a", { packageName: "sms" })], null],
+    ["not without the actions", [sampleGrant("a", { actions: ["use"] })], null],
   ])("[A113] follows from %s", (_, grants, id) => {
     expect(chooseGrant(grants, smtp, of)?.id ?? null).toBe(id);
   });
@@ -151,7 +153,7 @@ describe("what a node is given", () => {
   });
 
   it("[A114] names each resource, with its text where it is a secret, and says what is missing", async () => {
-    const docs = createFakeDocs();
+    const docs = createFakeDocumentStore();
     const blobs = { db: createDocBlobs(docs) };
     async function* once(value: Buffer): AsyncGenerator<Buffer> {
       yield value;
@@ -161,7 +163,7 @@ describe("what a node is given", () => {
         tenant: "default",
         puts: [
           putResource(resource(id, more), 0),
-          putGrant(grantOf(`${grantPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
+          putGrant(sampleGrant(`${grantPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
         ],
       });
       if (value !== null) await blobs.db.write({ tenant: "default", name: id }, once(value), 1_000_000);
@@ -173,7 +175,7 @@ describe("what a node is given", () => {
     await add("r5", "lost", null);
     docs.write({
       tenant: "default",
-      puts: [putGrant(grantOf(`${grantPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
+      puts: [putGrant(sampleGrant(`${grantPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
     });
     const secret = (key: string): ResourceRequirement => ({ key, type: "token" });
 
@@ -217,7 +219,7 @@ describe("what a node is given", () => {
   });
 
   it("[A113] a definition that is nobody's kept workflow is given what is granted to all, and no workflow's own", () => {
-    const grants = [grantOf("a", mine), grantOf("b")];
+    const grants = [sampleGrant("a", mine), sampleGrant("b")];
 
     expect(chooseGrant(grants, smtp, { ...of, workflowId: null })?.id).toBe("b");
   });

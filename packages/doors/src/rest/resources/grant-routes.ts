@@ -10,8 +10,11 @@ import { canSee, doerOf, isOwn, missing, type ResourceKeeper, type ResourcesOpti
 
 export type GrantRoutes = "listResourceGrants" | "createResourceGrant" | "getResourceGrant" | "deleteResourceGrant";
 
-export function grantHandlers({ outside, digest }: ResourcesOptions, { store }: ResourceKeeper): Record<GrantRoutes, Handler> {
-  const { clock, ids } = outside;
+export function grantHandlers(
+  { environment, digest }: ResourcesOptions,
+  { store }: ResourceKeeper,
+): Record<GrantRoutes, Handler> {
+  const { clock, ids } = environment;
 
   const find = async (call: Call): Promise<{ kept: Kept<GrantRecord>; head: number }> => {
     const id = call.params["grantId"] ?? "";

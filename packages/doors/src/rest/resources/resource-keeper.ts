@@ -3,9 +3,9 @@
 
 import type { Ask, Reader } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
-import type { Identity } from "../../identity.ts";
-import type { Link } from "../../link.ts";
-import type { Outside } from "../../outside.ts";
+import type { CallerIdentity } from "../../identity.ts";
+import type { EngineClient } from "../../link.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { isConflict } from "../../people/people-store.ts";
 import type { BlobPlace, Blobs, BlobsByProvider, Stored } from "../../resources/blobs.ts";
 import {
@@ -21,9 +21,9 @@ import {
 import type { Call } from "../call.ts";
 
 export interface ResourcesOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly blobs: BlobsByProvider;
   readonly digest: (text: string) => string;
 }
@@ -66,8 +66,8 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
 export type AlsoWrite = (resource: ResourceRecord) => Parameters<ResourceStore["write"]>[1]["puts"];
 
 export function createKeeper(options: ResourcesOptions): ResourceKeeper {
-  const { outside, blobs } = options;
-  const { clock, ids } = outside;
+  const { environment, blobs } = options;
+  const { clock, ids } = environment;
   const store = createResourceStore(options);
   const sweptAt = new Map<string, number>();
 
@@ -150,7 +150,7 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
         // Whether it was written after all may not be known: then the bytes stay, and the sweep looks at the promise, if it is still there.
         if (isWriting && !isConflict(why) && !isMismatch(why)) throw why;
         await keepPromise(doer, { record: promised, rev }).catch((problem: unknown) =>
-          outside.log({ level: "warn", event: "resource.left", tenant: doer.tenant, resource: id, problem: String(problem) }),
+          environment.log({ level: "warn", event: "resource.left", tenant: doer.tenant, resource: id, problem: String(problem) }),
         );
         throw why;
       }
@@ -167,14 +167,14 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
     },
 
     async sweep(tenant) {
-      const now = clock.ticks();
+      const now = clock.monotonic();
       if (now - (sweptAt.get(tenant) ?? Number.NEGATIVE_INFINITY) < keeperLimits.sweepMs) return;
       sweptAt.set(tenant, now);
       const doer = { tenant, by: "scheduler", corr: ids.next() };
       const { items } = await store.list("upload", { tenant, limit: keeperLimits.sweptMax });
       for (const kept of items.filter(({ record }) => isOver(record, clock.now())))
         await dropUpload(doer, kept, kept.record.status === "pending" ? "upload.expire" : null).catch((problem: unknown) =>
-          outside.log({ level: "warn", event: "upload.left", tenant, upload: kept.record.id, problem: String(problem) }),
+          environment.log({ level: "warn", event: "upload.left", tenant, upload: kept.record.id, problem: String(problem) }),
         );
     },
   };
@@ -201,9 +201,9 @@ function refuseOther(stored: Stored, expected: string | null): void {
     });
 }
 
-export const isAdmin = (identity: Identity): boolean => identity.grants.includes("admin");
-export const isOwn = (identity: Identity, owner: string): boolean => owner === identity.user || isAdmin(identity);
-export const canSee = (identity: Identity, { owner, visibility }: ResourceRecord): boolean =>
+export const isAdmin = (identity: CallerIdentity): boolean => identity.grants.includes("admin");
+export const isOwn = (identity: CallerIdentity, owner: string): boolean => owner === identity.user || isAdmin(identity);
+export const canSee = (identity: CallerIdentity, { owner, visibility }: ResourceRecord): boolean =>
   visibility === "public" || isOwn(identity, owner);
 
 export const doerOf = ({ identity, requestId }: Call): Doer => ({ tenant: identity.tenant, by: identity.user, corr: requestId });

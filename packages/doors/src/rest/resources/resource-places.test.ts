@@ -7,15 +7,15 @@ import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
 import { createDocBlobs } from "../../resources/blobs.ts";
 import { createFolderBlobs } from "../../resources/blobs-folder.ts";
-import { createFakeDocs } from "../../testing/docs.ts";
-import { createFakeOutside } from "../../testing/fake-outside.ts";
-import { form, media } from "../../testing/form.ts";
-import { openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { createFakeDocumentStore } from "../../testing/docs.ts";
+import { createFakeEnvironment } from "../../testing/fake-outside.ts";
+import { multipartForm, multipartType } from "../../testing/form.ts";
+import { openRestCallFixture, type RestCallFixture } from "../../testing/rest-scene.ts";
 
-const post = (scene: RestScene, body: string) =>
-  scene.ask("createResource", { headers: { "content-type": media }, stream: form(body) });
+const post = (fixture: RestCallFixture, body: string) =>
+  fixture.callRoute("createResource", { headers: { "content-type": multipartType }, stream: multipartForm(body) });
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
-const uploadsLeft = (scene: RestScene) => [...scene.docs.docs.values()].filter((doc) => doc.collection === "upload");
+const uploadsLeft = (fixture: RestCallFixture) => [...fixture.docs.docs.values()].filter((doc) => doc.collection === "upload");
 const behind = (name: string, value: string): string =>
   `hello\r\n--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}`;
 
@@ -35,23 +35,23 @@ describe("with a provider behind their file", () => {
   async function twoPlaces() {
     const folder = await mkdtemp(join(tmpdir(), "astra-provider-"));
     folders.push(folder);
-    const docs = createFakeDocs({ now: () => 1_000 });
-    const blobs = { local: createFolderBlobs({ folder, ids: createFakeOutside().ids }), db: createDocBlobs(docs) };
-    const scene = openScene({ shared: docs, calls: { blobs } });
+    const docs = createFakeDocumentStore({ now: () => 1_000 });
+    const blobs = { local: createFolderBlobs({ folder, ids: createFakeEnvironment().ids }), db: createDocBlobs(docs) };
+    const fixture = openRestCallFixture({ shared: docs, calls: { blobs } });
     const files = async () => (await readdir(folder, { recursive: true, withFileTypes: true })).filter((one) => one.isFile());
-    return { scene, files };
+    return { scene: fixture, files };
   }
 
   it("[A371] are kept there, and nothing of them elsewhere", async () => {
-    const { scene, files } = await twoPlaces();
+    const { scene: fixture, files } = await twoPlaces();
 
-    const { status, body } = await post(scene, behind("provider", "db"));
+    const { status, body } = await post(fixture, behind("provider", "db"));
 
     expect([status, body]).toMatchObject([201, { provider: "db", sizeBytes: 5, sha256: sha("hello") }]);
-    const { bytes } = await scene.raw("downloadResource", { params: { resourceId: body["resourceId"] } });
+    const { bytes } = await fixture.callRouteRaw("downloadResource", { params: { resourceId: body["resourceId"] } });
     expect(await textOf(bytes)).toBe("hello");
-    expect([await files(), uploadsLeft(scene)]).toEqual([[], []]);
-    expect((await post(scene, behind("provider", "local"))).body).toMatchObject({ provider: "local" });
+    expect([await files(), uploadsLeft(fixture)]).toEqual([[], []]);
+    expect((await post(fixture, behind("provider", "local"))).body).toMatchObject({ provider: "local" });
     expect((await files()).length).toBe(1);
   });
 
@@ -60,41 +60,44 @@ describe("with a provider behind their file", () => {
     ["that takes no file as large", behind("provider", "db").replace("hello", "x".repeat(5 * 1024 * 1024)), 413],
     ["and another digest", `${behind("provider", "db")}\r\n--b\r\n${behind("sha256", sha("other")).slice(12)}`, 400],
   ])("[A371] %s are refused, and nothing is kept", async (_, text, status) => {
-    const { scene, files } = await twoPlaces();
+    const { scene: fixture, files } = await twoPlaces();
 
-    expect((await post(scene, text)).status).toBe(status);
+    expect((await post(fixture, text)).status).toBe(status);
 
-    expect([scene.docs.docs.size, await files()]).toEqual([0, []]);
+    expect([fixture.docs.docs.size, await files()]).toEqual([0, []]);
   });
 });
 
 it("[A371] a file that two requests under one key bring at once stays the first one's: the slower removes nothing", async () => {
-  const scene = openScene();
+  const fixture = openRestCallFixture();
   const keyed = (stream: AsyncIterable<Buffer>) =>
-    scene.ask("createResource", { headers: { "content-type": media, "idempotency-key": "k1" }, stream });
+    fixture.callRoute("createResource", { headers: { "content-type": multipartType, "idempotency-key": "k1" }, stream });
   const slow = Promise.withResolvers<void>();
   const waiting = keyed(
     (async function* () {
       await slow.promise;
-      yield* form("other");
+      yield* multipartForm("other");
     })(),
   );
-  const first = await keyed(form("hello"));
+  const first = await keyed(multipartForm("hello"));
   slow.resolve();
 
   expect((await waiting).body).toMatchObject({ error: "E.CONFLICT" });
-  const { bytes } = await scene.raw("downloadResource", { params: { resourceId: first.body["resourceId"] } });
+  const { bytes } = await fixture.callRouteRaw("downloadResource", { params: { resourceId: first.body["resourceId"] } });
   expect(await textOf(bytes)).toBe("hello");
-  expect(uploadsLeft(scene)).toEqual([]);
+  expect(uploadsLeft(fixture)).toEqual([]);
 });
 
 it("[A370] a file under a key that another request was given is refused, and nothing is kept", async () => {
-  const scene = openScene();
+  const fixture = openRestCallFixture();
   const headers = { "idempotency-key": "k1" };
-  await scene.ask("createView", { headers, body: { name: "mine", page: "runs", query: {} } });
-  const before = scene.docs.docs.size;
+  await fixture.callRoute("createView", { headers, body: { name: "mine", page: "runs", query: {} } });
+  const before = fixture.docs.docs.size;
 
-  const refused = await scene.ask("createResource", { headers: { ...headers, "content-type": media }, stream: form("hello") });
+  const refused = await fixture.callRoute("createResource", {
+    headers: { ...headers, "content-type": multipartType },
+    stream: multipartForm("hello"),
+  });
 
-  expect([refused.body["error"], scene.docs.docs.size]).toEqual(["E.IDEMPOTENCY.MISMATCH", before]);
+  expect([refused.body["error"], fixture.docs.docs.size]).toEqual(["E.IDEMPOTENCY.MISMATCH", before]);
 });

@@ -4,34 +4,34 @@ import { createSchemaReader, routes } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
 import { createPeople } from "../../people/people.ts";
 import { type Blobs, createDocBlobs, measured } from "../../resources/blobs.ts";
-import { createFakeDocs } from "../../testing/docs.ts";
-import { form, media } from "../../testing/form.ts";
-import { type House, openHouse } from "../../testing/house.ts";
-import { cheapCost, openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { createFakeDocumentStore } from "../../testing/docs.ts";
+import { multipartForm, multipartType } from "../../testing/form.ts";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/house.ts";
+import { cheapPasswordCost, openRestCallFixture, type RestCallFixture } from "../../testing/rest-scene.ts";
 import { attachment, rangeIn } from "./resource-view.ts";
 
 const post = (
-  scene: RestScene,
+  fixture: RestCallFixture,
   body: string,
   more: { token?: string; fields?: Record<string, string>; filename?: string } = {},
 ) =>
-  scene.ask("createResource", {
+  fixture.callRoute("createResource", {
     token: more.token ?? "secret-a",
-    headers: { "content-type": media },
-    stream: form(body, more.fields, more.filename),
+    headers: { "content-type": multipartType },
+    stream: multipartForm(body, more.fields, more.filename),
   });
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 const idsOf = (answer: { body: Record<string, unknown> }): string[] =>
   (answer.body["items"] as { filename: string }[]).map(({ filename }) => filename);
 /** Names of documents that are left. */
-const left = (scene: RestScene, collection: string): string[] =>
-  [...scene.docs.docs.values()].filter((doc) => doc.collection === collection).map(({ id }) => id);
+const left = (fixture: RestCallFixture, collection: string): string[] =>
+  [...fixture.docs.docs.values()].filter((doc) => doc.collection === collection).map(({ id }) => id);
 
 describe("resources", () => {
   it("[A100] come in as a form, with size and digest, and are shown", async () => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
 
-    const { status, body, headers } = await post(scene, "hello", { fields: { sha256: sha("hello").toUpperCase() } });
+    const { status, body, headers } = await post(fixture, "hello", { fields: { sha256: sha("hello").toUpperCase() } });
 
     expect([status, headers["location"]]).toEqual([201, `/api/v1/resources/${body["resourceId"]}`]);
     expect(
@@ -49,34 +49,36 @@ describe("resources", () => {
       ownerId: "ann",
       visibility: "private",
     });
-    const again = await scene.ask("getResource", { params: { resourceId: body["resourceId"] } });
+    const again = await fixture.callRoute("getResource", { params: { resourceId: body["resourceId"] } });
     expect(again.body).toEqual(body);
-    expect(left(scene, "upload")).toEqual([]);
-    expect(scene.docs.log.at(-1)).toMatchObject({
+    expect(left(fixture, "upload")).toEqual([]);
+    expect(fixture.docs.log.at(-1)).toMatchObject({
       type: "audit.resource.create",
       data: { by: "ann", target: body["resourceId"] },
     });
   });
 
   it("[A100] with another digest than was said, or too large, leave nothing", async () => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
 
-    expect((await post(scene, "hello", { fields: { sha256: sha("other") } })).body).toMatchObject({ error: "E.RESOURCE.DIGEST" });
-    expect((await post(scene, "x".repeat(5 * 1024 * 1024))).body).toMatchObject({ error: "E.REQUEST.TOO_LARGE" });
+    expect((await post(fixture, "hello", { fields: { sha256: sha("other") } })).body).toMatchObject({
+      error: "E.RESOURCE.DIGEST",
+    });
+    expect((await post(fixture, "x".repeat(5 * 1024 * 1024))).body).toMatchObject({ error: "E.REQUEST.TOO_LARGE" });
 
-    expect(scene.docs.docs.size).toBe(0);
+    expect(fixture.docs.docs.size).toBe(0);
   });
 
   const behind = (name: string, value: string): string =>
     `hello\r\n--b\r\nContent-Disposition: form-data; name="${name}"\r\n\r\n${value}`;
 
   it("[A340] may be described behind their file", async () => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
 
-    const { status, body } = await post(scene, behind("visibility", "public"));
+    const { status, body } = await post(fixture, behind("visibility", "public"));
 
     expect([status, body]).toMatchObject([201, { visibility: "public", sizeBytes: 5, sha256: sha("hello") }]);
-    expect((await post(scene, behind("provider", "db"))).status).toBe(201);
+    expect((await post(fixture, behind("provider", "db"))).status).toBe(201);
   });
 
   it.each([
@@ -86,82 +88,85 @@ describe("resources", () => {
     ["a second file", behind("file", "again")],
     ["no end", "hello\r\n--b\r\nContent-Disp"],
   ])("[A340] with %s behind their file are refused, and nothing is kept", async (_, body) => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
 
-    expect((await post(scene, body)).status).toBe(400);
+    expect((await post(fixture, body)).status).toBe(400);
 
-    expect(scene.docs.docs.size).toBe(0);
+    expect(fixture.docs.docs.size).toBe(0);
   });
 
   it("[A100] come in once under one key", async () => {
-    const scene = openScene();
+    const fixture = openRestCallFixture();
     const keyed = (body: string) =>
-      scene.ask("createResource", { headers: { "content-type": media, "idempotency-key": "k1" }, stream: form(body) });
+      fixture.callRoute("createResource", {
+        headers: { "content-type": multipartType, "idempotency-key": "k1" },
+        stream: multipartForm(body),
+      });
 
     const [one, two, other] = [await keyed("hello"), await keyed("hello"), await keyed("another")];
 
     expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
     expect([other.status, other.body["error"]]).toEqual([409, "E.IDEMPOTENCY.MISMATCH"]);
-    expect([left(scene, "resource").length, left(scene, "upload").length]).toEqual([1, 0]);
+    expect([left(fixture, "resource").length, left(fixture, "upload").length]).toEqual([1, 0]);
   });
 
   it("[A104] whose document cannot be written leave no bytes, and what cannot be removed now is found by the sweep", async () => {
-    const scene = openScene();
-    const { link } = scene.docs;
-    const ask = link.ask.bind(link);
+    const fixture = openRestCallFixture();
+    const { engineClient } = fixture.docs;
+    const ask = engineClient.request.bind(engineClient);
     // The last write of each upload is lost, and so is the tidying up after it.
     let isAway = false;
-    link.ask = (command) => {
+    engineClient.request = (command) => {
       isAway ||= command.type === "docs.write" && command.puts.some(({ collection }) => collection === "resource");
       return isAway ? Promise.reject(new Error("away")) : ask(command);
     };
-    expect((await post(scene, "hello")).status).toBe(500);
+    expect((await post(fixture, "hello")).status).toBe(500);
     isAway = false;
-    link.ask = ask;
-    expect([left(scene, "upload").length, left(scene, "blob").length]).toEqual([1, 2]);
+    engineClient.request = ask;
+    expect([left(fixture, "upload").length, left(fixture, "blob").length]).toEqual([1, 2]);
 
-    scene.outside.advance(86_400_001);
-    await scene.ask("createUpload", { body: { filename: "x", sizeBytes: 1 } });
+    fixture.environment.advance(86_400_001);
+    await fixture.callRoute("createUpload", { body: { filename: "x", sizeBytes: 1 } });
 
-    expect([left(scene, "upload").length, left(scene, "blob").length, left(scene, "resource").length]).toEqual([1, 0, 0]);
+    expect([left(fixture, "upload").length, left(fixture, "blob").length, left(fixture, "resource").length]).toEqual([1, 0, 0]);
   });
 
   it("[A102] are seen by their owner, by admins, and by all where they are public", async () => {
-    const scene = openScene();
-    const ann = await scene.signIn("ann", ["workflow.editor"]);
-    const bob = await scene.signIn("bob", ["workflow.editor"]);
-    const mine = await post(scene, "1", { token: ann.token, filename: "mine" });
-    scene.outside.advance(1);
-    const open = await post(scene, "2", { token: ann.token, filename: "open", fields: { visibility: "public" } });
+    const fixture = openRestCallFixture();
+    const ann = await fixture.signIn("ann", ["workflow.editor"]);
+    const bob = await fixture.signIn("bob", ["workflow.editor"]);
+    const mine = await post(fixture, "1", { token: ann.token, filename: "mine" });
+    fixture.environment.advance(1);
+    const open = await post(fixture, "2", { token: ann.token, filename: "open", fields: { visibility: "public" } });
     const at = (answer: typeof mine) => ({ params: { resourceId: String(answer.body["resourceId"]) } });
 
-    expect(idsOf(await scene.ask("listResources", { token: ann.token }))).toEqual(["open", "mine"]);
-    expect(idsOf(await scene.ask("listResources", { token: bob.token }))).toEqual(["open"]);
-    expect(idsOf(await scene.ask("listResources", { query: { ownerId: ann.id } }))).toEqual(["open", "mine"]);
-    expect(idsOf(await scene.ask("listResources", { token: ann.token, query: { search: "mi" } }))).toEqual(["mine"]);
-    expect(idsOf(await scene.ask("listResources", { token: bob.token, query: { ownerId: "me" } }))).toEqual([]);
-    expect((await scene.ask("listResources", { token: bob.token, query: { ownerId: ann.id } })).status).toBe(403);
+    expect(idsOf(await fixture.callRoute("listResources", { token: ann.token }))).toEqual(["open", "mine"]);
+    expect(idsOf(await fixture.callRoute("listResources", { token: bob.token }))).toEqual(["open"]);
+    expect(idsOf(await fixture.callRoute("listResources", { query: { ownerId: ann.id } }))).toEqual(["open", "mine"]);
+    expect(idsOf(await fixture.callRoute("listResources", { token: ann.token, query: { search: "mi" } }))).toEqual(["mine"]);
+    expect(idsOf(await fixture.callRoute("listResources", { token: bob.token, query: { ownerId: "me" } }))).toEqual([]);
+    expect((await fixture.callRoute("listResources", { token: bob.token, query: { ownerId: ann.id } })).status).toBe(403);
     for (const name of ["getResource", "downloadResource", "deleteResource"] as const) {
-      const hidden = await scene.ask(name, { ...at(mine), token: bob.token });
+      const hidden = await fixture.callRoute(name, { ...at(mine), token: bob.token });
       expect([name, hidden.status, hidden.body["message"]]).toEqual([
         name,
         404,
         `there is no resource ${mine.body["resourceId"]}`,
       ]);
     }
-    expect((await scene.ask("getResource", { ...at(open), token: bob.token })).status).toBe(200);
-    expect((await scene.ask("deleteResource", { ...at(open), token: bob.token })).status).toBe(403);
-    expect((await scene.ask("deleteResource", { ...at(mine), token: ann.token })).status).toBe(204);
-    expect((await scene.ask("deleteResource", at(open))).status).toBe(204);
-    expect([left(scene, "resource"), left(scene, "blob"), left(scene, "upload")]).toEqual([[], [], []]);
+    expect((await fixture.callRoute("getResource", { ...at(open), token: bob.token })).status).toBe(200);
+    expect((await fixture.callRoute("deleteResource", { ...at(open), token: bob.token })).status).toBe(403);
+    expect((await fixture.callRoute("deleteResource", { ...at(mine), token: ann.token })).status).toBe(204);
+    expect((await fixture.callRoute("deleteResource", at(open))).status).toBe(204);
+    expect([left(fixture, "resource"), left(fixture, "blob"), left(fixture, "upload")]).toEqual([[], [], []]);
   });
 
   it("[A103] are downloaded with what a browser needs to know, whole or in a stretch", async () => {
-    const scene = openScene();
-    const { body } = await post(scene, "0123456789", { filename: "na\u00efve \u20ac.txt" });
+    const fixture = openRestCallFixture();
+    const { body } = await post(fixture, "0123456789", { filename: "na\u00efve \u20ac.txt" });
     const params = { resourceId: String(body["resourceId"]) };
     const text = async (headers: Record<string, string> = {}) => {
-      const answer = await scene.raw("downloadResource", { params, headers });
+      const answer = await fixture.callRouteRaw("downloadResource", { params, headers });
       const chunks: Uint8Array[] = [];
       for await (const chunk of answer.bytes?.() ?? []) chunks.push(chunk);
       return { ...answer, text: Buffer.concat(chunks).toString() };
@@ -184,16 +189,16 @@ describe("resources", () => {
       "3",
     ]);
     expect((await text({ range: "bytes=-2" })).text).toBe("89");
-    const beyond = await scene.ask("downloadResource", { params, headers: { range: "bytes=10-" } });
+    const beyond = await fixture.callRoute("downloadResource", { params, headers: { range: "bytes=10-" } });
     expect([beyond.status, beyond.body["error"]]).toEqual([416, "E.RESOURCE.RANGE"]);
   });
 
   it("[A103] without their bytes are missing, before anything is sent", async () => {
-    const scene = openScene();
-    const { body } = await post(scene, "hello");
-    for (const id of left(scene, "blob")) scene.docs.docs.delete(id);
+    const fixture = openRestCallFixture();
+    const { body } = await post(fixture, "hello");
+    for (const id of left(fixture, "blob")) fixture.docs.docs.delete(id);
 
-    const answer = await scene.ask("downloadResource", { params: { resourceId: String(body["resourceId"]) } });
+    const answer = await fixture.callRoute("downloadResource", { params: { resourceId: String(body["resourceId"]) } });
 
     expect([answer.status, answer.body["error"]]).toEqual([404, "E.NOT_FOUND"]);
   });
@@ -222,16 +227,16 @@ describe("resources", () => {
 });
 
 describe("resources over HTTP", () => {
-  let house: House;
-  afterEach(() => house.stop());
+  let fixture: DoorsFixture;
+  afterEach(() => fixture.stop());
   const authorization = "Bearer secret-a";
 
   const open = async (blobs?: Blobs) => {
-    const docs = createFakeDocs();
-    const { link, reader } = docs;
-    const outside = { clock: { now: () => 1_000, ticks: () => 1_000 }, ids: { next: () => crypto.randomUUID() } };
-    const people = createPeople({ link, reader, outside: outside as never, passwordCost: cheapCost });
-    house = await openHouse({ link, reader, people, blobs: { db: blobs ?? createDocBlobs(docs) } });
+    const docs = createFakeDocumentStore();
+    const { engineClient, reader } = docs;
+    const outside = { clock: { now: () => 1_000, monotonic: () => 1_000 }, ids: { next: () => crypto.randomUUID() } };
+    const people = createPeople({ engineClient, reader, environment: outside as never, passwordCost: cheapPasswordCost });
+    fixture = await openDoorsFixture({ engineClient, reader, people, blobs: { db: blobs ?? createDocBlobs(docs) } });
   };
 
   it("[A100] go in by a browser's own form and come out the same, HEAD without the bytes", async () => {
@@ -240,15 +245,15 @@ describe("resources over HTTP", () => {
     data.set("visibility", "public");
     data.set("file", new Blob([Buffer.alloc(600_000, "xyz")], { type: "image/png" }), "pic.png");
 
-    const made = await fetch(`${house.http}/api/v1/resources`, { method: "POST", headers: { authorization }, body: data });
+    const made = await fetch(`${fixture.http}/api/v1/resources`, { method: "POST", headers: { authorization }, body: data });
     const resource = (await made.json()) as { downloadUrl: string; sizeBytes: number; mimeType: string };
 
     expect([made.status, resource.sizeBytes, resource.mimeType]).toEqual([201, 600_000, "image/png"]);
-    const out = await fetch(`${house.http}${resource.downloadUrl}`, { headers: { authorization } });
+    const out = await fetch(`${fixture.http}${resource.downloadUrl}`, { headers: { authorization } });
     expect(Buffer.from(await out.arrayBuffer()).equals(Buffer.alloc(600_000, "xyz"))).toBe(true);
-    const head = await fetch(`${house.http}${resource.downloadUrl}`, { method: "HEAD", headers: { authorization } });
+    const head = await fetch(`${fixture.http}${resource.downloadUrl}`, { method: "HEAD", headers: { authorization } });
     expect([head.status, head.headers.get("content-length"), (await head.arrayBuffer()).byteLength]).toEqual([200, "600000", 0]);
-    const gone = await fetch(`${house.http}${resource.downloadUrl.replace("/download", "")}`, {
+    const gone = await fetch(`${fixture.http}${resource.downloadUrl.replace("/download", "")}`, {
       method: "DELETE",
       headers: { authorization },
     });
@@ -276,9 +281,9 @@ describe("resources over HTTP", () => {
         throw new Error("not asked for");
       },
     });
-    const sending = request(`${house.http}/api/v1/resources`, {
+    const sending = request(`${fixture.http}/api/v1/resources`, {
       method: "POST",
-      headers: { authorization, "content-type": media, "content-length": "60000000" },
+      headers: { authorization, "content-type": multipartType, "content-length": "60000000" },
     });
     sending.on("error", () => undefined);
 
@@ -293,9 +298,9 @@ describe("resources over HTTP", () => {
     await open();
 
     const status = await new Promise<number>((resolve, reject) => {
-      const sending = request(`${house.http}/api/v1/resources`, {
+      const sending = request(`${fixture.http}/api/v1/resources`, {
         method: "POST",
-        headers: { authorization, "content-type": media, "content-length": "70000000" },
+        headers: { authorization, "content-type": multipartType, "content-length": "70000000" },
       });
       sending.on("response", (response) => resolve(response.statusCode ?? 0));
       sending.on("error", reject);
@@ -312,9 +317,9 @@ describe("resources over HTTP", () => {
       for (let n = 0; n < 100; n += 1) yield Buffer.alloc(65_536);
     }
 
-    const answer = await fetch(`${house.http}/api/v1/resources`, {
+    const answer = await fetch(`${fixture.http}/api/v1/resources`, {
       method: "POST",
-      headers: { authorization, "content-type": media },
+      headers: { authorization, "content-type": multipartType },
       body: endless() as never,
       duplex: "half",
     } as RequestInit);
@@ -325,7 +330,7 @@ describe("resources over HTTP", () => {
   it("[A80] a stranger's login may be small only", async () => {
     await open();
 
-    const answer = await fetch(`${house.http}/api/v1/auth/login`, {
+    const answer = await fetch(`${fixture.http}/api/v1/auth/login`, {
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ username: "x", password: "y".repeat(100_000) }),

@@ -32,8 +32,8 @@ export type UploadRoutes = "createUpload" | "getUpload" | "abortUpload" | "putUp
 /** Parts that come at the same moment change one document; each finds its turn soon. */
 const changesTriedMax = 50;
 
-export function uploadHandlers({ outside, digest }: ResourcesOptions, keeper: ResourceKeeper): Record<UploadRoutes, Handler> {
-  const { clock, ids } = outside;
+export function uploadHandlers({ environment, digest }: ResourcesOptions, keeper: ResourceKeeper): Record<UploadRoutes, Handler> {
+  const { clock, ids } = environment;
   const { store } = keeper;
 
   const find = async (call: Call): Promise<{ kept: Kept<UploadRecord>; head: number }> => {

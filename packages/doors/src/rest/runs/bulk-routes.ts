@@ -3,7 +3,7 @@
 import type { RunRow } from "@astraflow/engine";
 import { type BulkRequest, Fault, fault, readBulkRequest } from "@astraflow/protocol";
 import type { Bulk, BulkAct } from "../../bulk.ts";
-import type { Link } from "../../link.ts";
+import type { EngineClient } from "../../link.ts";
 import { type Handler, readBody, readIdempotencyKey } from "../call.ts";
 import { aboutRun, keepRefusal } from "../refusals.ts";
 import { dismissLetters } from "./letters.ts";
@@ -45,14 +45,14 @@ export function needsChange({ action, from, version = "same" }: BulkRequest, { p
 }
 
 /** Each does nothing the second time: cancelling is idempotent, a retry has its key, a dismissed letter stays so. */
-export function createBulkAct(options: StartOptions & { readonly link: Link }, starter: Starter): BulkAct {
-  const { link } = options;
+export function createBulkAct(options: StartOptions & { readonly engineClient: EngineClient }, starter: Starter): BulkAct {
+  const { engineClient } = options;
   return async (asker, request, run, word) => {
     const { action, reason, from, version } = request;
     const { tenant, user } = asker.identity;
     if (!needsChange(request, run)) return { isChanged: false };
     if (action === "cancel") {
-      await link.ask({
+      await engineClient.request({
         type: "run.cancel",
         tenant,
         by: user,
@@ -67,7 +67,7 @@ export function createBulkAct(options: StartOptions & { readonly link: Link }, s
     const how = { ...(from !== undefined && { from }), ...(version !== undefined && { version }) };
     const deed = aboutRun(`run.${action}`, run.id, { reason, ...how, bulk: word.slice(0, word.lastIndexOf(":")) });
     const key = `bulk ${options.digest(word)}`;
-    const answer = await keepRefusal(link, asker, deed, () =>
+    const answer = await keepRefusal(engineClient, asker, deed, () =>
       action === "retry" ? retryRun(starter, asker, detail, key, reason) : replayRun(starter, asker, detail, how, key, reason),
     );
     return { isChanged: true, newRun: answer.run };

@@ -2,7 +2,7 @@
 
 import type { AuditWords, DeadLetter as Buried, DocRow, Reader } from "@astraflow/engine";
 import { type DeadLetter, type Fault, fault, readSteerRequest } from "@astraflow/protocol";
-import type { Link } from "../../link.ts";
+import type { EngineClient } from "../../link.ts";
 import { type Asker, type Handler, readLimit, readWords } from "../call.ts";
 import { askOf, hasCome, replayed } from "../keys.ts";
 import { readDocsCursor, spellCursor } from "../people/user-cursor.ts";
@@ -13,7 +13,7 @@ import { replayRun, topNodeOf } from "./run-again.ts";
 import type { Starter } from "./run-start.ts";
 
 export interface LettersOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
   readonly starter: Starter;
   /** Collision-resistant digest of a text, short enough to be a key. */
@@ -27,7 +27,7 @@ type LetterBody = Omit<Buried, "status"> & { readonly status: DeadLetter["status
 
 type LetterRoutes = "listDeadLetters" | "requeueDeadLetter" | "dismissDeadLetter";
 
-export function letterHandlers({ link, reader, starter, digest }: LettersOptions): Record<LetterRoutes, Handler> {
+export function letterHandlers({ engineClient, reader, starter, digest }: LettersOptions): Record<LetterRoutes, Handler> {
   const find = async (tenant: string, task: string): Promise<{ doc: DocRow; body: LetterBody }> => {
     const { items } = await reader.page({ page: "doc", tenant, collection: letterCollection, names: [task] });
     const doc = items[0] ?? null;
@@ -74,13 +74,13 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
       const { tenant } = call.identity;
       const { doc, body } = await find(tenant, call.params["taskId"] ?? "");
       let isRepeated = false;
-      const answer = await keepRefusal(link, call, aboutLetter("requeue", doc, reason), async () => {
+      const answer = await keepRefusal(engineClient, call, aboutLetter("requeue", doc, reason), async () => {
         if (body.status === "dismissed")
           throw fault(
             "E.CONFLICT",
             `the letter of task ${nameOf(doc)} is dismissed; replay its run from node ${body.node} instead`,
           );
-        isRepeated = await hasCome(link, call, ask);
+        isRepeated = await hasCome(engineClient, call, ask);
         const before = body.newRun === undefined ? null : await runOf(reader, tenant, body.newRun);
         if (before !== null) return before;
         const detail = await starter.detailOf(tenant, body.run);
@@ -88,7 +88,8 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
         // Under a key of its own: whoever asks again, or comes back after a crash in between, gets the same run. No caller's key has a blank.
         return await replayRun(starter, call, detail, { from }, `letter ${digest(nameOf(doc))}`);
       });
-      if (body.status === "open") await writeLetter(link, call, doc, { ...body, status: "requeued", newRun: answer.run }, reason);
+      if (body.status === "open")
+        await writeLetter(engineClient, call, doc, { ...body, status: "requeued", newRun: answer.run }, reason);
       return { body: viewRunRef(answer), headers: replayed(isRepeated) };
     },
 
@@ -97,13 +98,13 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
       const ask = askOf(call, "letter.dismiss", request, digest);
       const { reason } = request;
       const { doc, body } = await find(call.identity.tenant, call.params["taskId"] ?? "");
-      const isRepeated = await keepRefusal(link, call, aboutLetter("dismiss", doc, reason), () => {
+      const isRepeated = await keepRefusal(engineClient, call, aboutLetter("dismiss", doc, reason), () => {
         if (body.status === "requeued")
           throw fault("E.CONFLICT", `the letter of task ${nameOf(doc)} was taken up again by run ${body.newRun ?? ""}`);
-        return hasCome(link, call, ask);
+        return hasCome(engineClient, call, ask);
       });
       const after = { ...body, status: "dismissed" } as const;
-      if (body.status === "open") await writeLetter(link, call, doc, after, reason);
+      if (body.status === "open") await writeLetter(engineClient, call, doc, after, reason);
       const letter = viewLetter({ ...doc, body: JSON.stringify(after) }, await namesOf(reader, call.identity.tenant));
       return { body: letter, headers: replayed(isRepeated) };
     },
@@ -112,7 +113,7 @@ export function letterHandlers({ link, reader, starter, digest }: LettersOptions
 
 /** Puts aside what is open of a run; gives how many that were. */
 export async function dismissLetters(
-  { link, reader }: Pick<LettersOptions, "link" | "reader">,
+  { engineClient, reader }: Pick<LettersOptions, "engineClient" | "reader">,
   call: Asker,
   run: string,
   reason?: string,
@@ -123,7 +124,7 @@ export async function dismissLetters(
   for (const doc of items) {
     const body = JSON.parse(doc.body) as LetterBody;
     if (body.status !== "open") continue;
-    await writeLetter(link, call, doc, { ...body, status: "dismissed" }, reason);
+    await writeLetter(engineClient, call, doc, { ...body, status: "dismissed" }, reason);
     dismissed += 1;
   }
   return dismissed;
@@ -139,10 +140,16 @@ async function runOf(reader: Reader, tenant: string, id: string): Promise<Parame
 
 const missingLetter = (task: string): Fault => fault("E.NOT_FOUND", `there is no dead letter of task ${task.slice(0, 200)}`);
 
-async function writeLetter(link: Link, call: Asker, doc: DocRow, body: LetterBody, reason?: string): Promise<void> {
+async function writeLetter(
+  engineClient: EngineClient,
+  call: Asker,
+  doc: DocRow,
+  body: LetterBody,
+  reason?: string,
+): Promise<void> {
   const { tenant, user } = call.identity;
   const name = nameOf(doc);
-  await link.ask({
+  await engineClient.request({
     type: "docs.write",
     tenant,
     by: user,

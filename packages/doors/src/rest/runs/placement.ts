@@ -15,8 +15,8 @@ import {
 } from "@astraflow/engine";
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
-import type { Outside } from "../../outside.ts";
-import { planOfText } from "../../plans.ts";
+import type { DoorEnvironment } from "../../outside.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import type { Handler } from "../call.ts";
 import { instant } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
@@ -25,7 +25,7 @@ import { findRun } from "./runs.ts";
 
 export interface PlacementOptions {
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
 }
 
@@ -40,7 +40,7 @@ const placementLimits = {
   holdersMax: 5,
 } as const;
 
-export function placementHandlers({ reader, outside, ackDeadlineMs }: PlacementOptions): Record<"getPlacement", Handler> {
+export function placementHandlers({ reader, environment, ackDeadlineMs }: PlacementOptions): Record<"getPlacement", Handler> {
   return {
     async getPlacement(call) {
       const { tenant } = call.identity;
@@ -50,7 +50,7 @@ export function placementHandlers({ reader, outside, ackDeadlineMs }: PlacementO
       const planned = nodeAt(plan, slot) as PlanNode;
       const { items } = await reader.page({ page: "workers", tenant });
       const key = task === null ? null : await keyOf(reader, tenant, task, items);
-      const why = whyWaits(detail.run, task, planned, items, outside.clock.now(), {
+      const why = whyWaits(detail.run, task, planned, items, environment.clock.now(), {
         held: await loadsOf(reader, tenant, items, planned.type),
         before: await predecessors(reader, plan, detail, slot, planned),
         ...(key !== null && { key }),
@@ -138,7 +138,7 @@ async function holderOf(reader: Reader, tenant: string, id: string, workers: rea
   const { task, run } = await reader.page({ page: "task", tenant, task: id });
   if (task === null || run === null) return null;
   const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
-  const node = detail === null ? null : nodeAt(planOfText(detail.workflow), slotOf(task));
+  const node = detail === null ? null : nodeAt(cachedPlanOf(detail.workflow), slotOf(task));
   const worker = workers.find((one) => one.id === task.worker);
   return {
     task: task.id,

@@ -2,19 +2,19 @@
 
 import { candidateOf, type LineDepth, type Needs, type Reader, ruleFor, type WorkerRow } from "@astraflow/engine";
 import type { QueueList } from "@astraflow/protocol";
-import type { Outside } from "../../outside.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import type { Handler } from "../call.ts";
 import { aboutOf } from "../workers/view-workers.ts";
 
 export interface QueueOptions {
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
 }
 
 /** Tasks of a line that are counted: whoever sees so many adds workers, whatever the exact number. */
 const lineTasksMax = 10_000;
 
-export function queueHandlers({ reader, outside }: QueueOptions): Record<"listQueues" | "getKedaMetric", Handler> {
+export function queueHandlers({ reader, environment }: QueueOptions): Record<"listQueues" | "getKedaMetric", Handler> {
   const look = async (tenant: string) => {
     const [{ items: lines, head }, { items: workers }] = await Promise.all([
       reader.page({ page: "lines", tenant, max: lineTasksMax }),
@@ -26,7 +26,7 @@ export function queueHandlers({ reader, outside }: QueueOptions): Record<"listQu
   return {
     async listQueues(call) {
       const { lines, workers, head } = await look(call.identity.tenant);
-      const now = outside.clock.now();
+      const now = environment.clock.now();
       const items = lines.flatMap((line) => viewQueue(line, workers, now));
       return { body: { items, asOf: head } satisfies QueueList };
     },

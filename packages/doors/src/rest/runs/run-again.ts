@@ -3,7 +3,7 @@
 import { aboutOf, nodeAt, type RunDetail } from "@astraflow/engine";
 import { type Plan } from "@astraflow/graph";
 import { fault, type ReplayRequest, type RunPlan, type Workflow } from "@astraflow/protocol";
-import { planOfText } from "../../plans.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import type { Asker } from "../call.ts";
 import { missingNode } from "./run-parts.ts";
 import type { RunAnswer, Starter, StartOrder } from "./run-start.ts";
@@ -89,7 +89,7 @@ async function orderOf(
  * middleware. Null: the run has no such node.
  */
 export function topNodeOf({ run, workflow }: RunDetail, name: string): string | null {
-  const plan = planOfText(workflow);
+  const plan = cachedPlanOf(workflow);
   const slot = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
   const isSlot = /^[0-9]+([~*/]|$)/.test(slot) && nodeAt(plan, slot) !== null;
   const node = isSlot ? plan.nodes[Number.parseInt(slot, 10)] : plan.nodes.find((one) => one.id === name || isInside(one, name));

@@ -1,15 +1,15 @@
 // Artifacts of runs with more tasks than one page holds.
 import type { PageQuery, Reader, TaskRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { createFakeOutside } from "../../testing/fake-outside.ts";
-import { chain, runRow, taskRow } from "../../testing/rows.ts";
+import { createFakeEnvironment } from "../../testing/fake-outside.ts";
+import { runRow, sampleChain, taskRow } from "../../testing/rows.ts";
 import { readArtifacts } from "./run-artifacts.ts";
 import { type RunsOptions, runHandlers } from "./runs.ts";
 
 const fan = {
-  ...chain,
+  ...sampleChain,
   nodes: Array.from({ length: 1_202 }, (_, n) => ({
-    ...chain.nodes[0],
+    ...sampleChain.nodes[0],
     id: `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`,
   })),
   edges: [],
@@ -60,7 +60,11 @@ describe("artifacts of a run", () => {
 
   it("[A247] are all in the run's detail, those of nodes that it does not show too", async () => {
     const { reader } = openRun();
-    const { getRun } = runHandlers({ reader, outside: createFakeOutside(), ackDeadlineMs: 5_000 } as unknown as RunsOptions);
+    const { getRun } = runHandlers({
+      reader,
+      environment: createFakeEnvironment(),
+      ackDeadlineMs: 5_000,
+    } as unknown as RunsOptions);
     const { body } = await getRun({
       requestId: "q",
       identity: { tenant: "default", user: "ann", grants: ["view"] },

@@ -2,7 +2,7 @@
 
 import { type DocRow, type Reader, type RunDetail, stateOf, type TaskRow } from "@astraflow/engine";
 import type { RunArtifact, RunSnapshot } from "@astraflow/protocol";
-import { planOfText } from "../../plans.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import { instant } from "../view.ts";
 import { type ArtifactFate, type NodeContext, viewTasks } from "./view-nodes.ts";
 
@@ -29,7 +29,7 @@ export async function readArtifacts(
   contextOf: (tasks: readonly TaskRow[]) => Promise<NodeContext>,
   { after, limit, isAll }: ArtifactQuery,
 ): Promise<ArtifactPage> {
-  const plan = planOfText(workflow);
+  const plan = cachedPlanOf(workflow);
   const items: RunArtifact[] = [];
   let from = after;
   for (let pages = 0; pages < artifactLimits.pagesMax; pages++) {

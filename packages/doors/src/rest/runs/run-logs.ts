@@ -5,7 +5,7 @@ import type { ChunkRow, PageOf, Reader, RunDetail, RunRow, TaskRow } from "@astr
 import { nodeAt, slotOf, stateOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
-import { planOfText } from "../../plans.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import { instant } from "../view.ts";
 
 export const logLimits = {
@@ -60,7 +60,7 @@ export async function readLog(
   { run, workflow }: Pick<RunDetail, "run" | "workflow">,
   asked: LogQuery,
 ): Promise<Omit<RunLog, "asOf">> {
-  const plan = planOfText(workflow);
+  const plan = cachedPlanOf(workflow);
   const page = createLogPage(asked);
   const start = await startOf(reader, plan, run, asked);
   const only = await taskNamed(reader, plan, run, asked.node);

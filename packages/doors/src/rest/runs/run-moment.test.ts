@@ -1,7 +1,7 @@
 // Moments of a run with more tasks and facts than a page, and what they cost.
 import type { EventQuery, LogEntry, PageQuery, Reader } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { chain, runRow, taskRow } from "../../testing/rows.ts";
+import { runRow, sampleChain, taskRow } from "../../testing/rows.ts";
 import { createMoments, momentLimits } from "./run-moment.ts";
 
 /** A run of so many tasks, each ready, granted and ended one after the other; counts what is read. */
@@ -29,7 +29,7 @@ function largeRun(tasks: number) {
     },
     async page(query: PageQuery) {
       if (query.page === "run")
-        return { detail: { run: runRow("r1"), tasks: [], workflow: JSON.stringify(chain) }, head: log.length };
+        return { detail: { run: runRow("r1"), tasks: [], workflow: JSON.stringify(sampleChain) }, head: log.length };
       if (query.page !== "task") throw new Error(`page ${query.page} is not part of this scene`);
       read.rows++;
       return { task: taskRow(query.task, { phase: "succeeded", result: "{}", endedAt: 1 }), head: log.length };
@@ -52,7 +52,7 @@ function spokenRun() {
       head: log.length,
       floor: 0,
     }),
-    page: async () => ({ detail: { run: runRow("r1"), tasks: [], workflow: JSON.stringify(chain) }, head: log.length }),
+    page: async () => ({ detail: { run: runRow("r1"), tasks: [], workflow: JSON.stringify(sampleChain) }, head: log.length }),
   };
   return { reader: reader as unknown as Reader, tell };
 }

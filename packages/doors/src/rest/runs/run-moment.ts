@@ -3,7 +3,7 @@
 
 import { type Reader, type RunDetail, type RunRow, runKey, stateOf, type TaskRow } from "@astraflow/engine";
 import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
-import { createTurnstile } from "../../turnstile.ts";
+import { createSemaphore } from "../../turnstile.ts";
 import { missingRun } from "./run-start.ts";
 
 export const momentLimits = {
@@ -52,7 +52,7 @@ type Bounds = { readonly [Name in "factsMax" | "charsMax"]: number };
 
 export function createMoments(reader: Reader, { factsMax, charsMax }: Bounds = momentLimits): Moments {
   const kept = new Map<string, Kept>();
-  const inTurn = createTurnstile(momentLimits.atOnce);
+  const runLimited = createSemaphore(momentLimits.atOnce);
 
   const keep = (key: string, one: Kept): void => {
     kept.delete(key);
@@ -72,7 +72,7 @@ export function createMoments(reader: Reader, { factsMax, charsMax }: Bounds = m
         });
       const key = `${tenant}/${run}`;
       // Looked for once it is this one's turn: the one before may have been about the same moment.
-      const { fold } = await inTurn(async () => {
+      const { fold } = await runLimited(async () => {
         const before = kept.get(key);
         const start = before !== undefined && before.at <= at ? before : null;
         const folded = start?.at === at ? start : await foldTo(reader, { tenant, run, at, factsMax, charsMax }, start);

@@ -3,8 +3,8 @@
 import { bindingsOf, nodeAt, type Reader, type RunDetail, slotOf, type TaskRow } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { type Fault, fault, type JsonValue, type RunNodeStatus } from "@astraflow/protocol";
-import type { Outside } from "../../outside.ts";
-import { planOfText } from "../../plans.ts";
+import type { DoorEnvironment } from "../../outside.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import { type Call, type Handler, readCount, readLimit } from "../call.ts";
 import { strangeCursor } from "../people/user-cursor.ts";
 import { instant } from "../view.ts";
@@ -19,14 +19,14 @@ import { type NodeContext, viewNodes, viewTasks } from "./view-nodes.ts";
 
 export interface RunPartsOptions {
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
   readonly moments: Moments;
 }
 
 type PartRoutes = "listRunNodes" | "getRunNode" | "getRunLogs" | "listRunBindings" | "listRunArtifacts";
 
-export function runPartHandlers({ reader, outside, ackDeadlineMs, moments }: RunPartsOptions): Record<PartRoutes, Handler> {
+export function runPartHandlers({ reader, environment, ackDeadlineMs, moments }: RunPartsOptions): Record<PartRoutes, Handler> {
   /** Without its tasks: whoever needs some reads those. */
   const runIn = (call: Call) => findRun(reader, call.identity.tenant, call.params["runId"] ?? "", 0);
   const momentIn = (call: Call, at: number) => moments.read(call.identity.tenant, call.params["runId"] ?? "", at);
@@ -34,7 +34,7 @@ export function runPartHandlers({ reader, outside, ackDeadlineMs, moments }: Run
   /** With what became of the artifacts of these tasks. */
   const contextOf = async (detail: RunDetail, tasks: readonly TaskRow[]): Promise<NodeContext> => ({
     ...(await nodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
-    fateOf: await readFates(reader, detail.run.tenant, tasks, outside.clock.now()),
+    fateOf: await readFates(reader, detail.run.tenant, tasks, environment.clock.now()),
   });
 
   /** A page of tasks as they are, or as they were. */
@@ -80,7 +80,7 @@ export function runPartHandlers({ reader, outside, ackDeadlineMs, moments }: Run
       const chainIndex = readCount(call.query, "chainIndex", undefined);
       const at = readCount(call.query, "at", undefined);
       const { items, next, context, workflow, asOf } = await tasksIn(call, at);
-      const shown = viewTasks(planOfText(workflow), items, context).filter(
+      const shown = viewTasks(cachedPlanOf(workflow), items, context).filter(
         (node) =>
           (status === undefined || node.status === status) &&
           (hostNodeId === undefined || node.host_node_id === hostNodeId) &&
@@ -160,7 +160,7 @@ export const missingNode = (run: string, node: string): Fault =>
 
 /** Which task a name means: a node by its id, or a task by its id or slot where a node runs more than once. */
 function placeOf({ run, workflow }: Pick<RunDetail, "run" | "workflow">, name: string): { id: string; plan: Plan } {
-  const plan = planOfText(workflow);
+  const plan = cachedPlanOf(workflow);
   const top = plan.nodes.find((node) => node.id === name);
   const id = top !== undefined ? `${run.id}.${top.ordinal}` : name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
   if (nodeAt(plan, slotOf({ id, run: run.id })) === null) throw missingNode(run.id, name);

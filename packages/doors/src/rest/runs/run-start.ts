@@ -13,9 +13,9 @@ import {
 import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
 import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
 import type { Catalogues } from "../../catalogue.ts";
-import type { Link } from "../../link.ts";
-import type { Outside } from "../../outside.ts";
-import { planOfText } from "../../plans.ts";
+import type { EngineClient } from "../../link.ts";
+import type { DoorEnvironment } from "../../outside.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import type { Asker } from "../call.ts";
 import { createHeads } from "../workflows/workflow-heads.ts";
 import { judged, refusalOf } from "../workflows/workflow-problems.ts";
@@ -24,9 +24,9 @@ import { createDefinitions, type Definition } from "./definitions.ts";
 import { workersFor } from "./run-workers.ts";
 
 export interface StartOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly catalogues: Catalogues;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
@@ -73,7 +73,7 @@ const labelLimits = { countMax: 64, keyCharsMax: 128 } as const;
 export type Starter = ReturnType<typeof createStarter>;
 
 export function createStarter(options: StartOptions) {
-  const { link, reader, digest, catalogues, outside } = options;
+  const { engineClient, reader, digest, catalogues, environment } = options;
   const define = createDefinitions(digest);
   const heads = createHeads(options);
   const versions = createVersions(options);
@@ -161,7 +161,7 @@ export function createStarter(options: StartOptions) {
     const allow = order.allowUnknown && order.replayOf === undefined ? { allowUnknown: true } : {};
     const parts = { client, priority, timeoutMs, labels, pins, from, to, reuse: reuse?.run.id ?? null, reason, ...allow };
     const about = aboutText(order, user, call.requestId);
-    const answer = await link.ask({
+    const answer = await engineClient.request({
       type: "run.start",
       tenant,
       by: user,
@@ -213,7 +213,7 @@ export function createStarter(options: StartOptions) {
     };
   };
 
-  return { readOrder, start, planRun, workflowOf, versionOf, detailOf, now: () => outside.clock.now() };
+  return { readOrder, start, planRun, workflowOf, versionOf, detailOf, now: () => environment.clock.now() };
 }
 
 function refuseLabels(labels: Readonly<Record<string, string>>): void {
@@ -266,7 +266,7 @@ function startOptions(plan: Plan, { pins, from, to, reuse }: StartOrder): Parame
 
 /** What the nodes of an earlier run returned. A node that is another now (type, package, parameters) has nothing to take over. */
 function resultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResult | null {
-  const before = planOfText(detail.workflow);
+  const before = cachedPlanOf(detail.workflow);
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
   const now = new Map(plan.nodes.map((node) => [node.id, node]));
   const was = new Map(before.nodes.map((node) => [node.id, node]));

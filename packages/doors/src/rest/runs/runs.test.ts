@@ -1,7 +1,7 @@
 import { buildOpenapiDocument } from "@astraflow/protocol";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type House, openHouse } from "../../testing/house.ts";
-import { chain, nodeIds, readerOf, runRow, taskRow, workerRow } from "../../testing/rows.ts";
+import { type DoorsFixture, openDoorsFixture } from "../../testing/house.ts";
+import { createFakeReader, nodeIds, runRow, sampleChain, taskRow, workerRow } from "../../testing/rows.ts";
 
 const rows = {
   runs: [
@@ -34,14 +34,17 @@ const rows = {
 };
 
 describe("the API of runs", () => {
-  let house: House;
+  let fixture: DoorsFixture;
   beforeEach(async () => {
-    house = await openHouse({ reader: readerOf(rows) });
+    fixture = await openDoorsFixture({ reader: createFakeReader(rows) });
   });
-  afterEach(() => house.stop());
+  afterEach(() => fixture.stop());
 
   const call = (path: string, init: RequestInit & { token?: string } = {}) =>
-    fetch(`${house.http}${path}`, { ...init, headers: { authorization: `Bearer ${init.token ?? "secret-a"}`, ...init.headers } });
+    fetch(`${fixture.http}${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${init.token ?? "secret-a"}`, ...init.headers },
+    });
   const get = async (path: string, token?: string) => {
     const response = await call(path, token === undefined ? {} : { token });
     return { status: response.status, headers: response.headers, body: JSON.parse(await response.text()) };
@@ -56,17 +59,17 @@ describe("the API of runs", () => {
   };
 
   it("[A2] starts a run with 202 after the engine's answer, from the canonical text of the workflow", async () => {
-    house.engine.hold("run.start");
+    fixture.engine.holdAnswers("run.start");
     let isAnswered = false;
-    const starting = start({ workflow: { ...chain, secretField: 1 }, clientId: "me", priority: 2, timeoutMs: 5_000 }).then(
+    const starting = start({ workflow: { ...sampleChain, secretField: 1 }, clientId: "me", priority: 2, timeoutMs: 5_000 }).then(
       (answer) => {
         isAnswered = true;
         return answer;
       },
     );
-    const command = await house.engine.next("run.start");
+    const command = await fixture.engine.nextCommand("run.start");
     expect(isAnswered).toBe(false);
-    house.engine.release("run.start");
+    fixture.engine.releaseAnswers("run.start");
 
     const { status, body } = await starting;
     expect(status).toBe(202);
@@ -78,21 +81,21 @@ describe("the API of runs", () => {
       createdAt: "1970-01-01T00:00:00.000Z",
     });
     expect(command).toMatchObject({ tenant: "default", by: "ann", client: "me", priority: 2, timeoutMs: 5_000, ask: null });
-    expect(JSON.parse(command.body)).toEqual(chain);
+    expect(JSON.parse(command.body)).toEqual(sampleChain);
     expect(command.body).not.toContain("secretField");
   });
 
   it("[A3] hands key and digest of the whole request to the engine: equal requests have equal digests, others do not", async () => {
-    const request = { workflow: chain, clientId: "me" };
+    const request = { workflow: sampleChain, clientId: "me" };
     const asks = [];
     for (const body of [
       request,
-      { clientId: "me", workflow: { ...chain } },
+      { clientId: "me", workflow: { ...sampleChain } },
       { ...request, priority: 5 },
       { ...request, clientId: "you!" },
     ]) {
       await start(body, { "idempotency-key": "key-1" });
-      asks.push((await house.engine.next("run.start")).ask);
+      asks.push((await fixture.engine.nextCommand("run.start")).ask);
     }
 
     expect(asks[0]).toMatchObject({ key: "key-1" });
@@ -102,25 +105,25 @@ describe("the API of runs", () => {
   });
 
   it("[A3] marks the answer to a repeat and passes the refusal of another request under the same key on", async () => {
-    house.engine.answer("run.start", () => ({
+    fixture.engine.answerWith("run.start", () => ({
       body: { of: "run", run: "r7", phase: "running", workflow: "default/d", client: "me", createdAt: 0, repeated: true },
     }));
-    const repeat = await start({ workflow: chain, clientId: "me" }, { "idempotency-key": "k" });
+    const repeat = await start({ workflow: sampleChain, clientId: "me" }, { "idempotency-key": "k" });
     expect([repeat.status, repeat.body.runId, repeat.headers.get("idempotent-replayed")]).toEqual([202, "r7", "true"]);
 
-    house.engine.answer("run.start", () => ({ fault: { code: "E.IDEMPOTENCY.MISMATCH", message: "the key was used" } }));
-    const other = await start({ workflow: chain, clientId: "me" }, { "idempotency-key": "k" });
+    fixture.engine.answerWith("run.start", () => ({ fault: { code: "E.IDEMPOTENCY.MISMATCH", message: "the key was used" } }));
+    const other = await start({ workflow: sampleChain, clientId: "me" }, { "idempotency-key": "k" });
     expect([other.status, other.body.error]).toEqual([409, "E.IDEMPOTENCY.MISMATCH"]);
   });
 
   it("[A3] refuses keys that are empty, too long or not printable before asking anyone", async () => {
     for (const key of ["k".repeat(65), "with blank", "tab\tbed"])
-      expect((await start({ workflow: chain, clientId: "me" }, { "idempotency-key": key })).body).toMatchObject({
+      expect((await start({ workflow: sampleChain, clientId: "me" }, { "idempotency-key": key })).body).toMatchObject({
         error: "E.REQUEST.INVALID",
         details: { path: "headers.Idempotency-Key" },
       });
-    expect((await start({ workflow: chain, clientId: "me" }, { "idempotency-key": "k".repeat(64) })).status).toBe(202);
-    expect(house.engine.commands).toHaveLength(1);
+    expect((await start({ workflow: sampleChain, clientId: "me" }, { "idempotency-key": "k".repeat(64) })).status).toBe(202);
+    expect(fixture.engine.commands).toHaveLength(1);
   });
 
   const edge = (source: number, target: number) => ({
@@ -134,13 +137,18 @@ describe("the API of runs", () => {
     ["a byte order mark", "\ufeff{}", 400, "E.REQUEST.INVALID"],
     ["a key twice", '{"clientId":"a","clientId":"b"}', 400, "E.REQUEST.INVALID"],
     ["depth without end", "[".repeat(100_000), 413, "E.REQUEST.TOO_LARGE"],
-    ["no clientId", { workflow: chain }, 400, "E.REQUEST.INVALID"],
-    ["a priority out of range", { workflow: chain, clientId: "c", priority: 10 }, 400, "E.REQUEST.INVALID"],
-    ["a workflow without nodes", { workflow: { ...chain, nodes: [] }, clientId: "c" }, 400, "E.WORKFLOW.INVALID"],
-    ["a cycle", { workflow: { ...chain, edges: [...chain.edges, edge(2, 0)] }, clientId: "c" }, 400, "E.WORKFLOW.INVALID"],
+    ["no clientId", { workflow: sampleChain }, 400, "E.REQUEST.INVALID"],
+    ["a priority out of range", { workflow: sampleChain, clientId: "c", priority: 10 }, 400, "E.REQUEST.INVALID"],
+    ["a workflow without nodes", { workflow: { ...sampleChain, nodes: [] }, clientId: "c" }, 400, "E.WORKFLOW.INVALID"],
+    [
+      "a cycle",
+      { workflow: { ...sampleChain, edges: [...sampleChain.edges, edge(2, 0)] }, clientId: "c" },
+      400,
+      "E.WORKFLOW.INVALID",
+    ],
     [
       "a container without a subgraph",
-      { workflow: { ...chain, nodes: chain.nodes.map((node) => ({ ...node, role: "container" })) }, clientId: "c" },
+      { workflow: { ...sampleChain, nodes: sampleChain.nodes.map((node) => ({ ...node, role: "container" })) }, clientId: "c" },
       400,
       "E.WORKFLOW.INVALID",
     ],
@@ -151,11 +159,11 @@ describe("the API of runs", () => {
 
       expect([answer.status, answer.body.error]).toEqual([status, code]);
       expect(answer.body).toMatchObject({ message: expect.any(String), requestId: expect.any(String) });
-      expect(house.engine.commands).toEqual([]);
+      expect(fixture.engine.commands).toEqual([]);
     });
 
   it("[A4] names every problem of a workflow in the details", async () => {
-    const broken = { ...chain, edges: [...chain.edges, edge(2, 0), { ...edge(0, 1), id: "e0" }] };
+    const broken = { ...sampleChain, edges: [...sampleChain.edges, edge(2, 0), { ...edge(0, 1), id: "e0" }] };
 
     const { body } = await start({ workflow: broken, clientId: "c" });
 
@@ -227,15 +235,15 @@ describe("the API of runs", () => {
 
     expect(headers.get("etag")).toBe('W/"sha256:abc"');
     expect(body.nodes.map((node: { state: { stage: string } }) => node.state.stage)).toEqual(["succeeded", "running", "waiting"]);
-    expect(body.edges).toEqual(chain.edges);
+    expect(body.edges).toEqual(sampleChain.edges);
   });
 
   it("[A7] cancels with 202 after the engine's answer, and passes its refusal on", async () => {
     const done = await call("/api/v1/runs/r3/cancel", { method: "POST" });
     expect([done.status, await done.json()]).toEqual([202, expect.objectContaining({ runId: "r3", status: "running" })]);
-    expect(await house.engine.next("run.cancel")).toMatchObject({ tenant: "default", by: "ann", run: "r3" });
+    expect(await fixture.engine.nextCommand("run.cancel")).toMatchObject({ tenant: "default", by: "ann", run: "r3" });
 
-    house.engine.answer("run.cancel", () => ({ fault: { code: "E.RUN.TERMINAL", message: "run r1 is succeeded" } }));
+    fixture.engine.answerWith("run.cancel", () => ({ fault: { code: "E.RUN.TERMINAL", message: "run r1 is succeeded" } }));
     const late = await call("/api/v1/runs/r1/cancel", { method: "POST" });
     expect([late.status, await late.json()]).toEqual([409, expect.objectContaining({ error: "E.RUN.TERMINAL" })]);
   });
@@ -255,7 +263,7 @@ describe("the API of runs", () => {
   });
 
   it("[A8] answers a cursor below the log's floor with 410 and where to go on", async () => {
-    const trimmed = await openHouse({ reader: readerOf({ ...rows, floor: 2 }) });
+    const trimmed = await openDoorsFixture({ reader: createFakeReader({ ...rows, floor: 2 }) });
     const ask = async (query: string) => {
       const response = await fetch(`${trimmed.http}/api/v1/runs/r3/events${query}`, {
         headers: { authorization: "Bearer secret-a" },
@@ -273,7 +281,7 @@ describe("the API of runs", () => {
   });
 
   it("[A9] answers another tenant's run exactly as one that does not exist, on every route", async () => {
-    house.engine.answer("run.cancel", ({ run }) => ({
+    fixture.engine.answerWith("run.cancel", ({ run }) => ({
       fault: { code: "E.NOT_FOUND", message: `run ${run} does not exist`, details: { run } },
     }));
     const paths = ["", "/definition", "/events", "/cancel"];
@@ -337,7 +345,7 @@ describe("the API of runs", () => {
         202,
         expect.objectContaining({ workerName: "name of w-1", commandId: expect.any(String) }),
       ]);
-      expect(await house.engine.next("worker.drain")).toEqual({
+      expect(await fixture.engine.nextCommand("worker.drain")).toEqual({
         type: "worker.drain",
         tenant: "default",
         corr: expect.any(String),
@@ -348,13 +356,15 @@ describe("the API of runs", () => {
       });
     }
 
-    house.engine.answer("worker.drain", () => ({ fault: { code: "E.NOT_FOUND", message: "internal words about default/w-9" } }));
+    fixture.engine.answerWith("worker.drain", () => ({
+      fault: { code: "E.NOT_FOUND", message: "internal words about default/w-9" },
+    }));
     const missing = await call("/api/v1/workers/w-9/drain", { method: "POST" });
     expect([missing.status, JSON.parse(await missing.text()).message]).toEqual([404, "there is no worker w-9"]);
   });
 
   it("[A11] serves the OpenAPI document of the same table", async () => {
-    const response = await fetch(`${house.http}/api/v1/openapi.json`);
+    const response = await fetch(`${fixture.http}/api/v1/openapi.json`);
 
     expect(JSON.parse(await response.text())).toEqual(JSON.parse(JSON.stringify(buildOpenapiDocument())));
   });

@@ -51,7 +51,7 @@ export async function nodeContext(reader: Reader, detail: RunDetail, ackDeadline
 }
 
 export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
-  const { link, reader, outside, ackDeadlineMs, moments } = options;
+  const { engineClient, reader, environment, ackDeadlineMs, moments } = options;
   const starter = createStarter(options);
 
   return {
@@ -104,7 +104,7 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
       const cutAfter = detail.tasks.length >= runNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
       const contextOf = async (tasks: readonly TaskRow[]) => ({
         ...(await nodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
-        fateOf: await readFates(reader, tenant, tasks, outside.clock.now()),
+        fateOf: await readFates(reader, tenant, tasks, environment.clock.now()),
       });
       const nodes = viewNodes(detail, await contextOf(detail.tasks), cutAfter);
       const beyond = { after: cutAfter ?? undefined, limit: runArtifactsMax, isAll: true };
@@ -136,8 +136,8 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
       const { tenant, user } = call.identity;
       const run = call.params["runId"] ?? "";
       const ask = askOf(call, "run.cancel", null, options.digest);
-      const answer = await link
-        .ask({ type: "run.cancel", tenant, by: user, corr: call.requestId, run, reason: "cancelled by request", ask })
+      const answer = await engineClient
+        .request({ type: "run.cancel", tenant, by: user, corr: call.requestId, run, reason: "cancelled by request", ask })
         .catch((why: unknown) => {
           throw why instanceof Fault && why.code === "E.NOT_FOUND" ? missingRun(run) : why;
         });

@@ -40,12 +40,12 @@ type Others = ReturnType<typeof letterHandlers> &
   ReturnType<typeof bulkHandlers>;
 
 export function steeringHandlers(options: SteeringOptions): Record<SteeringRoutes, Handler> & Others {
-  const { link, reader } = options;
+  const { engineClient, reader } = options;
   const starter = createStarter(options);
 
   const steer = async (call: Call, command: Command): Promise<Reply & { body: Steered }> => {
     const run = call.params["runId"] ?? "";
-    const answer = await link.ask(command).catch((why: unknown) => {
+    const answer = await engineClient.request(command).catch((why: unknown) => {
       // The engine has words of its own for what it misses; a run or a node is missed in the same ones everywhere.
       if (!(why instanceof Fault) || why.code !== "E.NOT_FOUND" || why.details?.["run"] === undefined) throw why;
       const { node } = why.details;
@@ -74,12 +74,15 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
     const { tenant } = call.identity;
     const { items } = await reader.page({ page: "workers", tenant });
     const deed = aboutRun("run.rebind", ordered.run, { node, worker, mode });
-    const target = worker === undefined ? null : await keepRefusal(link, call, deed, () => findWorker(items, tenant, worker).id);
+    const target =
+      worker === undefined ? null : await keepRefusal(engineClient, call, deed, () => findWorker(items, tenant, worker).id);
     return steer(call, { type: "run.rebind", ...ordered, node, worker: target, mode });
   };
   /** The run anew from a node on; the order is about the run that was. */
   const replay = (call: Call, detail: RunDetail, request: ReplayRequest, key: string | null): Promise<RunAnswer> =>
-    keepRefusal(link, call, aboutRun("run.replay", detail.run.id, request), () => replayRun(starter, call, detail, request, key));
+    keepRefusal(engineClient, call, aboutRun("run.replay", detail.run.id, request), () =>
+      replayRun(starter, call, detail, request, key),
+    );
 
   return {
     ...letterHandlers({ ...options, starter }),
@@ -93,7 +96,7 @@ export function steeringHandlers(options: SteeringOptions): Record<SteeringRoute
       if (dryRun === true) return { status: 200, body: await planRetry(starter, call, detail) };
       const key = readIdempotencyKey(call);
       const deed = aboutRun("run.retry", detail.run.id, { reason });
-      return started(await keepRefusal(link, call, deed, () => retryRun(starter, call, detail, key, reason)));
+      return started(await keepRefusal(engineClient, call, deed, () => retryRun(starter, call, detail, key, reason)));
     },
 
     async replayRun(call) {

@@ -1,12 +1,15 @@
 // How the API shows nodes beside what a run's own tests look at: chains, artifacts, live state.
 import type { TaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { chain, nodeIds, runRow, taskRow } from "../../testing/rows.ts";
+import { nodeIds, runRow, sampleChain, taskRow } from "../../testing/rows.ts";
 import { viewNodes } from "./view-nodes.ts";
 
 const mw = "44444444-4444-4444-8444-444444444444";
 const around = { id: mw, type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "around" };
-const workflow = { ...chain, nodes: chain.nodes.map((node, at) => (at === 1 ? { ...node, middlewares: [around] } : node)) };
+const workflow = {
+  ...sampleChain,
+  nodes: sampleChain.nodes.map((node, at) => (at === 1 ? { ...node, middlewares: [around] } : node)),
+};
 const context = { workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 };
 const saying = (state: TaskState): string => JSON.stringify(state);
 const shown = (tasks: Parameters<typeof taskRow>[]) =>
@@ -83,12 +86,17 @@ describe("the nodes of a run as they are shown", () => {
 
   it("[A157] gives nodes of an iteration that was tried again the number of the iteration, and that of their frame", () => {
     const container = {
-      ...chain.nodes[0],
+      ...sampleChain.nodes[0],
       role: "container",
       type: "workflow.container",
       parameters: { __container: { subgraphId: "s" } },
     };
-    const nested = { ...chain, nodes: [container], edges: [], subgraphs: [{ id: "s", definition: { ...chain, edges: [] } }] };
+    const nested = {
+      ...sampleChain,
+      nodes: [container],
+      edges: [],
+      subgraphs: [{ id: "s", definition: { ...sampleChain, edges: [] } }],
+    };
     const tasks = [
       taskRow("r1.0", { phase: "hosting" }),
       taskRow("r1.0*3", { phase: "hosting", state: saying({ frame: { index: 1, tries: 2 } }) }),

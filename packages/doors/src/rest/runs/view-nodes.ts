@@ -22,7 +22,7 @@ import {
   type RunNodeStatus,
   type Workflow,
 } from "@astraflow/protocol";
-import { planOfText } from "../../plans.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import { instant, isAckPending } from "../view.ts";
 import { instanceIn } from "../workers/view-workers.ts";
 
@@ -50,7 +50,7 @@ export function viewNodes(
   context: NodeContext,
   cutAfter: string | null = null,
 ): RunNodeStatus[] {
-  const plan = planOfText(detail.workflow);
+  const plan = cachedPlanOf(detail.workflow);
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
   const top = plan.nodes.flatMap((node) => {
     const taskId = `${detail.run.id}.${node.ordinal}`;

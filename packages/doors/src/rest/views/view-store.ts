@@ -3,9 +3,9 @@
 
 import type { AuditWords, DocPut, Reader } from "@astraflow/engine";
 import { Fault, fault, type SavedView, viewLimits } from "@astraflow/protocol";
-import type { Link } from "../../link.ts";
+import type { EngineClient } from "../../link.ts";
 import type { Doer } from "../../people/people-store.ts";
-import { createTurnstile } from "../../turnstile.ts";
+import { createSemaphore } from "../../turnstile.ts";
 
 export type ViewRecord = Omit<SavedView, "viewId" | "revision" | "createdAt" | "updatedAt"> & {
   readonly id: string;
@@ -36,12 +36,12 @@ const countsTriedMax = 8;
 const countName = "all";
 
 export interface ViewStoreOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
   readonly digest: (text: string) => string;
 }
 
-export function createViewStore({ link, reader, digest }: ViewStoreOptions): ViewStore {
+export function createViewStore({ engineClient, reader, digest }: ViewStoreOptions): ViewStore {
   const docOf = async (tenant: string, collection: string, name: string) => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [name] });
     return { doc: items[0] ?? null, head };
@@ -57,16 +57,16 @@ export function createViewStore({ link, reader, digest }: ViewStoreOptions): Vie
   };
   const write = async (doer: Doer, record: ViewRecord, words: Writing) => {
     try {
-      const answer = await link.ask({ type: "docs.write", ...doer, ...words });
+      const answer = await engineClient.request({ type: "docs.write", ...doer, ...words });
       if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
       return answer;
     } catch (why) {
       throw clashIn(why) === "viewname" ? taken(record) : why;
     }
   };
-  const turns = new Map<string, ReturnType<typeof createTurnstile>>();
-  const turnOf = (tenant: string): ReturnType<typeof createTurnstile> => {
-    const turn = turns.get(tenant) ?? createTurnstile(1);
+  const turns = new Map<string, ReturnType<typeof createSemaphore>>();
+  const turnOf = (tenant: string): ReturnType<typeof createSemaphore> => {
+    const turn = turns.get(tenant) ?? createSemaphore(1);
     turns.set(tenant, turn);
     return turn;
   };

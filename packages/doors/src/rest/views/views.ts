@@ -2,8 +2,8 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readViewRequest, type SavedView, type ViewRequest } from "@astraflow/protocol";
-import type { Identity } from "../../identity.ts";
-import type { Outside } from "../../outside.ts";
+import type { CallerIdentity } from "../../identity.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { type Call, type Handler, type Reply, readBody, readIdempotencyKey, readIfMatch, readLimit } from "../call.ts";
 import { readDocsCursor, spellCursor } from "../people/user-cursor.ts";
 import { doerOf, isOwn, seen } from "../resources/resource-keeper.ts";
@@ -11,7 +11,7 @@ import { instant } from "../view.ts";
 import { createViewStore, type KeptView, type ViewRecord, type ViewStoreOptions } from "./view-store.ts";
 
 export interface ViewsOptions extends ViewStoreOptions {
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
 }
 
 type ViewRoutes = "listViews" | "createView" | "getView" | "replaceView" | "deleteView";
@@ -29,13 +29,13 @@ export function viewsHandlers(options: ViewsOptions): Record<ViewRoutes, Handler
 }
 
 /** Whoever has signed in has a list to look at, by whatever role; of tokens only those that see runs and workers. */
-function refuseStranger({ person, grants }: Identity): void {
+function refuseStranger({ person, grants }: CallerIdentity): void {
   if (person === undefined && !grants.includes("view")) throw fault("E.AUTH.FORBIDDEN", "this token is not granted view");
 }
 
 function keptViews(options: ViewsOptions): Record<ViewRoutes, Handler> {
   const { digest } = options;
-  const { clock, ids } = options.outside;
+  const { clock, ids } = options.environment;
   const store = createViewStore(options);
 
   const find = async (call: Call): Promise<{ kept: KeptView; head: number }> => {

@@ -1,6 +1,6 @@
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { type Asking, openScene, type RestScene } from "../../testing/rest-scene.ts";
+import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-scene.ts";
 import { taskRow, workerRow } from "../../testing/rows.ts";
 
 const workers = [
@@ -14,40 +14,40 @@ const held = [
   taskRow("r2.0", { phase: "leased", worker: "default/w-1" }),
 ];
 
-function openWorkers(): RestScene {
-  const scene = openScene({ rows: { workers, tasks: held } });
-  scene.docs.engine.answer("worker.enrol", ({ worker }) => ({
+function openWorkers(): RestCallFixture {
+  const fixture = openRestCallFixture({ rows: { workers, tasks: held } });
+  fixture.docs.engine.answerWith("worker.enrol", ({ worker }) => ({
     body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: worker.endsWith("w-1") },
   }));
-  scene.docs.engine.answer("worker.order", ({ id }) => ({ body: { of: "order", id, sent: true } }));
+  fixture.docs.engine.answerWith("worker.order", ({ id }) => ({ body: { of: "order", id, sent: true } }));
   /** Keeps a command as the engine does, over as soon as it is written. */
   const keep = (tenant: string, id: string, worker: string, order: object, end: object = {}): void => {
     const { name = "" } = workers.find((one) => one.id === worker) ?? {};
     const body = { worker, workerName: name, order, by: "ann", status: "acked", sentAt: 1_000, endedAt: 1_000, ...end };
-    scene.docs.write({ tenant, puts: [{ collection: "command", name: id, rev: 0, body: JSON.stringify(body) }] });
+    fixture.docs.write({ tenant, puts: [{ collection: "command", name: id, rev: 0, body: JSON.stringify(body) }] });
   };
-  scene.docs.engine.answer("worker.drain", ({ tenant, worker, on, command = "" }) => {
+  fixture.docs.engine.answerWith("worker.drain", ({ tenant, worker, on, command = "" }) => {
     keep(tenant, command, worker, { type: on ? "drain" : "undrain" });
     return { body: { of: "worker", worker, draining: on } };
   });
-  scene.docs.engine.answer("worker.kick", ({ tenant, worker, reason, command = "" }) => {
+  fixture.docs.engine.answerWith("worker.kick", ({ tenant, worker, reason, command = "" }) => {
     keep(tenant, command, worker, { type: "kick", reason });
     return { body: { of: "worker", worker, draining: false, at: 1_000 } };
   });
-  scene.docs.engine.answer("worker.noted", ({ tenant, worker, id, order, error, details }) => {
+  fixture.docs.engine.answerWith("worker.noted", ({ tenant, worker, id, order, error, details }) => {
     keep(tenant, id, worker, order, { details, ...(error !== null && { status: "failed", error }) });
     return { body: { of: "order", id, sent: false } };
   });
-  scene.docs.engine.answer("run.rebind", ({ run }) => ({ body: { of: "steered", run, tasks: [] } }));
-  return scene;
+  fixture.docs.engine.answerWith("run.rebind", ({ run }) => ({ body: { of: "steered", run, tasks: [] } }));
+  return fixture;
 }
-const commandsOf = (scene: RestScene, type: string) => scene.docs.engine.commands.filter((one) => one.type === type);
-const order = (body: unknown, more: Asking = {}): Asking => ({ params: { workerName: "press" }, body, ...more });
+const commandsOf = (fixture: RestCallFixture, type: string) => fixture.docs.engine.commands.filter((one) => one.type === type);
+const order = (body: unknown, more: RestCallInput = {}): RestCallInput => ({ params: { workerName: "press" }, body, ...more });
 const headers = { host: "scheduler.example:8080" };
 
 describe("workers that enrol over REST", () => {
   it("[A120] are told their instance id, where their socket goes and how often to be heard", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const said = {
       workerId: "w-7",
       name: "new press",
@@ -56,13 +56,13 @@ describe("workers that enrol over REST", () => {
       runtimes: ["node"],
     };
 
-    const { status, body } = await scene.ask("enrolWorker", { body: said, headers });
+    const { status, body } = await fixture.callRoute("enrolWorker", { body: said, headers });
 
     expect([status, body]).toEqual([
       200,
       { instanceId: "w-7", wsUrl: "ws://scheduler.example:8080/ws/worker", heartbeatIntervalMs: 10_000, connected: false },
     ]);
-    expect(commandsOf(scene, "worker.enrol")).toMatchObject([
+    expect(commandsOf(fixture, "worker.enrol")).toMatchObject([
       {
         tenant: "default",
         by: "ann",
@@ -82,65 +82,70 @@ describe("workers that enrol over REST", () => {
   });
 
   it("[A120] say that they live, with their packages; who never enrolled is told to", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const said = { workerId: "w-1", status: "busy", packages: [{ name: "demo", version: "2.0.0", status: "failed" }] };
 
-    expect((await scene.ask("signWorker", { body: said, headers })).body).toMatchObject({ instanceId: "w-1", connected: true });
+    expect((await fixture.callRoute("signWorker", { body: said, headers })).body).toMatchObject({
+      instanceId: "w-1",
+      connected: true,
+    });
 
-    expect(commandsOf(scene, "worker.enrol")).toMatchObject([{ about: null, status: "busy", packages: said.packages }]);
-    scene.docs.engine.answer("worker.enrol", () => ({ fault: { code: "E.NOT_FOUND", message: "x" } }));
-    expect((await scene.ask("signWorker", { body: { workerId: "w-8" } })).body).toMatchObject({
+    expect(commandsOf(fixture, "worker.enrol")).toMatchObject([{ about: null, status: "busy", packages: said.packages }]);
+    fixture.docs.engine.answerWith("worker.enrol", () => ({ fault: { code: "E.NOT_FOUND", message: "x" } }));
+    expect((await fixture.callRoute("signWorker", { body: { workerId: "w-8" } })).body).toMatchObject({
       error: "E.NOT_FOUND",
       message: "there is no worker w-8; register it first",
     });
   });
 
   it("[A344] may say what they can as a list, and how they are as a heartbeat does", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const status = { healthy: false, metrics: { cpuPct: 90 } };
 
-    expect((await scene.ask("enrolWorker", { body: { workerId: "w-7", capabilities: ["gpu", "fast"] } })).status).toBe(200);
-    expect((await scene.ask("signWorker", { body: { workerId: "w-7", status } })).status).toBe(200);
+    expect((await fixture.callRoute("enrolWorker", { body: { workerId: "w-7", capabilities: ["gpu", "fast"] } })).status).toBe(
+      200,
+    );
+    expect((await fixture.callRoute("signWorker", { body: { workerId: "w-7", status } })).status).toBe(200);
 
-    expect(commandsOf(scene, "worker.enrol")).toMatchObject([{ about: { features: ["gpu", "fast"], slots: 1 } }, { status }]);
+    expect(commandsOf(fixture, "worker.enrol")).toMatchObject([{ about: { features: ["gpu", "fast"], slots: 1 } }, { status }]);
     for (const body of [
       { workerId: "w-7", capabilities: 5 },
       { workerId: "w-7", capabilities: [5] },
     ])
-      expect((await scene.ask("enrolWorker", { body })).body).toMatchObject({ error: "E.REQUEST.INVALID" });
-    expect((await scene.ask("signWorker", { body: { workerId: "w-7", status: { healthy: "no" } } })).body).toMatchObject({
+      expect((await fixture.callRoute("enrolWorker", { body })).body).toMatchObject({ error: "E.REQUEST.INVALID" });
+    expect((await fixture.callRoute("signWorker", { body: { workerId: "w-7", status: { healthy: "no" } } })).body).toMatchObject({
       error: "E.REQUEST.INVALID",
     });
   });
 
   it("[A120] are given no address but one that can be one", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const at = async (host: string) =>
-      (await scene.ask("enrolWorker", { body: { workerId: "w" }, headers: { host } })).body["wsUrl"];
+      (await fixture.callRoute("enrolWorker", { body: { workerId: "w" }, headers: { host } })).body["wsUrl"];
 
     expect(await at("[::1]:9")).toBe("ws://[::1]:9/ws/worker");
     expect(await at('evil"/<x>')).toBe("ws://localhost/ws/worker");
-    const secure = openScene({ calls: { isSecure: true } });
-    secure.docs.engine.answer("worker.enrol", ({ worker }) => ({
+    const secure = openRestCallFixture({ calls: { isSecure: true } });
+    secure.docs.engine.answerWith("worker.enrol", ({ worker }) => ({
       body: { of: "enrolled", worker, heartbeatMs: 1, isOnline: false },
     }));
-    expect((await secure.ask("enrolWorker", { body: { workerId: "w" }, headers })).body["wsUrl"]).toMatch(/^wss:/);
+    expect((await secure.callRoute("enrolWorker", { body: { workerId: "w" }, headers })).body["wsUrl"]).toMatch(/^wss:/);
   });
 });
 
 describe("commands to workers", () => {
   it("[A121] reach the connected worker of a name, or one by its instance id", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
 
-    const { status, body } = await scene.ask("commandWorker", order({ type: "drain" }));
-    await scene.ask("commandWorker", order({ type: "drain" }, { params: { workerName: "w-2" } }));
+    const { status, body } = await fixture.callRoute("commandWorker", order({ type: "drain" }));
+    await fixture.callRoute("commandWorker", order({ type: "drain" }, { params: { workerName: "w-2" } }));
 
     expect([status, body["workerName"]]).toEqual([202, "press"]);
-    expect(commandsOf(scene, "worker.drain")).toMatchObject([
+    expect(commandsOf(fixture, "worker.drain")).toMatchObject([
       { worker: "default/w-1", on: true, by: "ann" },
       { worker: "default/w-2", on: true },
     ]);
-    const { body: detail } = await scene.ask("getCommand", { params: { commandId: String(body["commandId"]) } });
+    const { body: detail } = await fixture.callRoute("getCommand", { params: { commandId: String(body["commandId"]) } });
     expect(
       createSchemaReader(routes.getCommand.response, { code: "E.INTERNAL", subject: "answer", unknownKeys: "refuse" }).read(
         detail,
@@ -150,133 +155,135 @@ describe("commands to workers", () => {
   });
 
   it("[A121] order packages in, at the newest known version where none is said, and out", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     for (const version of ["1.9.0", "1.10.0", "1.2.0"])
-      scene.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
+      fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
 
     const sha256 = "a".repeat(64);
-    await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo" }));
-    await scene.ask(
+    await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo" }));
+    await fixture.callRoute(
       "commandWorker",
       order({ type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 }),
     );
-    await scene.ask("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
+    await fixture.callRoute("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
 
-    expect(commandsOf(scene, "worker.order").map((one) => (one as { order: object }).order)).toEqual([
+    expect(commandsOf(fixture, "worker.order").map((one) => (one as { order: object }).order)).toEqual([
       { type: "pkg.install", name: "demo", version: "1.10.0" },
       { type: "pkg.install", name: "demo", version: "1.2.0", url: "https://x/y.cwx", sha256 },
       { type: "pkg.uninstall", name: "demo", version: null },
     ]);
-    const unknown = await scene.ask("commandWorker", order({ type: "pkg.install", name: "other" }));
+    const unknown = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "other" }));
     expect(unknown.body).toMatchObject({ error: "E.REQUEST.INVALID", details: { path: "body.version" } });
   });
 
   it("[A121] pass on that a worker has no session", async () => {
-    const scene = openWorkers();
-    scene.docs.engine.answer("worker.order", () => ({ fault: { code: "E.SESSION.UNKNOWN", message: "worker press is away" } }));
+    const fixture = openWorkers();
+    fixture.docs.engine.answerWith("worker.order", () => ({
+      fault: { code: "E.SESSION.UNKNOWN", message: "worker press is away" },
+    }));
 
-    const { status, body } = await scene.ask("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
+    const { status, body } = await fixture.callRoute("commandWorker", order({ type: "pkg.uninstall", name: "demo" }));
 
     expect([status, body["error"]]).toEqual([404, "E.SESSION.UNKNOWN"]);
   });
 
   it("[A122] leave what follows of a worker's runs to the worker of another queue", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
 
-    const { status, body } = await scene.ask("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
+    const { status, body } = await fixture.callRoute("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
 
     expect(status).toBe(202);
-    expect(commandsOf(scene, "run.rebind")).toMatchObject([
+    expect(commandsOf(fixture, "run.rebind")).toMatchObject([
       { run: "r1", node: "r1.3", worker: "default/w-2", mode: "drain" },
       { run: "r2", node: "r2.0", worker: "default/w-2", mode: "drain" },
     ]);
     const id = String(body["commandId"]);
-    expect((await scene.ask("getCommand", { params: { commandId: id } })).body).toMatchObject({
+    expect((await fixture.callRoute("getCommand", { params: { commandId: id } })).body).toMatchObject({
       status: "acked",
       result: { attempts: 2 },
     });
   });
 
   it("[A122] say which runs could not be moved, and change nothing for a worker's own queue", async () => {
-    const scene = openWorkers();
-    scene.docs.engine.answer("run.rebind", ({ run }) =>
+    const fixture = openWorkers();
+    fixture.docs.engine.answerWith("run.rebind", ({ run }) =>
       run === "r1" ? { fault: { code: "E.RUN.TERMINAL", message: "x" } } : { body: { of: "steered", run, tasks: [] } },
     );
 
-    const { body } = await scene.ask("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
-    const own = await scene.ask("commandWorker", order({ type: "rebind", queue: "worker.w-1" }));
+    const { body } = await fixture.callRoute("commandWorker", order({ type: "rebind", queue: "worker.w-2" }));
+    const own = await fixture.callRoute("commandWorker", order({ type: "rebind", queue: "worker.w-1" }));
 
     const id = String(body["commandId"]);
-    expect((await scene.ask("getCommand", { params: { commandId: id } })).body).toMatchObject({
+    expect((await fixture.callRoute("getCommand", { params: { commandId: id } })).body).toMatchObject({
       status: "failed",
       result: { attempts: 2, refused: [{ task: "r1.3", code: "E.RUN.TERMINAL" }] },
       error: { code: "E.RUN.TERMINAL", message: "1 of 2 attempts of worker press could not be left to spare" },
     });
-    expect([own.status, commandsOf(scene, "run.rebind").length]).toEqual([202, 2]);
+    expect([own.status, commandsOf(fixture, "run.rebind").length]).toEqual([202, 2]);
   });
 
   it.each(["worker.w-9", "worker.nobody", "default", "w-2"])(
     "[A122] refuse the queue %s, which is no worker's here",
     async (queue) => {
-      const scene = openWorkers();
+      const fixture = openWorkers();
 
-      const { status, body } = await scene.ask("commandWorker", order({ type: "rebind", queue }));
+      const { status, body } = await fixture.callRoute("commandWorker", order({ type: "rebind", queue }));
 
       expect([status, body["error"], body["details"]]).toEqual([400, "E.REQUEST.INVALID", { path: "body.queue" }]);
-      expect(scene.docs.docs.size).toBe(0);
+      expect(fixture.docs.docs.size).toBe(0);
       const words = { by: "ann", target: "w-1", targetType: "worker", queue };
-      expect(scene.docs.log.map(({ type, data }) => [type, data])).toMatchObject([["audit.worker.rebind", words]]);
+      expect(fixture.docs.log.map(({ type, data }) => [type, data])).toMatchObject([["audit.worker.rebind", words]]);
     },
   );
 
   it("[A123] under one key are one command", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const keyed = { headers: { "idempotency-key": "k1" } };
 
-    const one = await scene.ask("commandWorker", order({ type: "drain" }, keyed));
-    const two = await scene.ask("commandWorker", order({ type: "drain" }, keyed));
-    const other = await scene.ask("commandWorker", order({ type: "pkg.uninstall", name: "demo" }, keyed));
+    const one = await fixture.callRoute("commandWorker", order({ type: "drain" }, keyed));
+    const two = await fixture.callRoute("commandWorker", order({ type: "drain" }, keyed));
+    const other = await fixture.callRoute("commandWorker", order({ type: "pkg.uninstall", name: "demo" }, keyed));
 
     expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
-    expect(commandsOf(scene, "worker.drain")).toHaveLength(1);
+    expect(commandsOf(fixture, "worker.drain")).toHaveLength(1);
     expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
   it("[A350] under one key are one command, though a newer version came since", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const keyed = { headers: { "idempotency-key": "k1" } };
-    scene.docs.engine.answer("worker.order", ({ tenant, worker, id, order: given }) => {
+    fixture.docs.engine.answerWith("worker.order", ({ tenant, worker, id, order: given }) => {
       const kept = { worker, workerName: "press", order: given, by: "ann", status: "sent", sentAt: 1_000, endedAt: null };
-      scene.docs.write({ tenant, puts: [{ collection: "command", name: id, rev: 0, body: JSON.stringify(kept) }] });
+      fixture.docs.write({ tenant, puts: [{ collection: "command", name: id, rev: 0, body: JSON.stringify(kept) }] });
       return { body: { of: "order", id, sent: true } };
     });
     const bring = (version: string) =>
-      scene.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
+      fixture.docs.write({ tenant: "default", puts: [{ collection: "package", name: `demo/${version}`, body: "{}" }] });
     bring("1.0.0");
-    const one = await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
+    const one = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
     bring("2.0.0");
 
-    const two = await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
-    const other = await scene.ask("commandWorker", order({ type: "pkg.install", name: "demo", version: "2.0.0" }, keyed));
+    const two = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo" }, keyed));
+    const other = await fixture.callRoute("commandWorker", order({ type: "pkg.install", name: "demo", version: "2.0.0" }, keyed));
 
     expect([two.body, two.headers["idempotent-replayed"]]).toEqual([one.body, "true"]);
-    expect(commandsOf(scene, "worker.order")).toHaveLength(1);
+    expect(commandsOf(fixture, "worker.order")).toHaveLength(1);
     expect(other.body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
   });
 
   it("[E122] are shown without what lets somebody in where the package lies", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const order = { type: "pkg.install", name: "demo", version: "1.0.0", url: "https://bob:hidden@x.test/p.zip?sig=hidden" };
     const body = { worker: "default/w-1", workerName: "press", order, by: "ann", status: "sent", sentAt: 1_000, endedAt: null };
-    scene.docs.write({ tenant: "default", puts: [{ collection: "command", name: "c1", body: JSON.stringify(body) }] });
+    fixture.docs.write({ tenant: "default", puts: [{ collection: "command", name: "c1", body: JSON.stringify(body) }] });
 
-    const shown = await scene.ask("getCommand", { params: { commandId: "c1" } });
+    const shown = await fixture.callRoute("getCommand", { params: { commandId: "c1" } });
 
     expect(shown.body).toMatchObject({ request: { ...order, url: "https://x.test/p.zip" } });
   });
 
   it("[A123] are shown as the engine keeps them", async () => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
     const body = {
       worker: "default/w-1",
       workerName: "press",
@@ -287,9 +294,9 @@ describe("commands to workers", () => {
       endedAt: 2_000,
       details: { message: "no room" },
     };
-    scene.docs.write({ tenant: "default", puts: [{ collection: "command", name: "c1", body: JSON.stringify(body) }] });
+    fixture.docs.write({ tenant: "default", puts: [{ collection: "command", name: "c1", body: JSON.stringify(body) }] });
 
-    expect((await scene.ask("getCommand", { params: { commandId: "c1" } })).body).toEqual({
+    expect((await fixture.callRoute("getCommand", { params: { commandId: "c1" } })).body).toEqual({
       commandId: "c1",
       workerName: "press",
       workerId: "w-1",
@@ -312,10 +319,10 @@ describe("orders about a worker under an Idempotency-Key", () => {
     ["drainWorker", "worker.drain"],
     ["undrainWorker", "worker.drain"],
   ] as const)("[A261] %s is done once, and its id is found again", async (name, type) => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
 
-    const one = await scene.ask(name, keyed);
-    const two = await scene.ask(name, keyed);
+    const one = await fixture.callRoute(name, keyed);
+    const two = await fixture.callRoute(name, keyed);
 
     expect([one.status, one.headers["idempotent-replayed"], two.status, two.headers["idempotent-replayed"]]).toEqual([
       202,
@@ -325,53 +332,56 @@ describe("orders about a worker under an Idempotency-Key", () => {
     ]);
     expect(two.body).toMatchObject({ commandId: one.body["commandId"], workerName: "press" });
     expect(one.headers["location"]).toBe(`/api/v1/commands/${String(one.body["commandId"])}`);
-    expect(commandsOf(scene, type)).toHaveLength(1);
-    const found = await scene.ask("getCommand", { params: { commandId: String(one.body["commandId"]) } });
+    expect(commandsOf(fixture, type)).toHaveLength(1);
+    const found = await fixture.callRoute("getCommand", { params: { commandId: String(one.body["commandId"]) } });
     expect(found.body).toMatchObject({ status: "acked", workerId: "w-1" });
   });
 
   it("[A261] another order under the key is refused, and of two at once one is done", async () => {
-    const scene = openWorkers();
-    const first = await scene.ask("kickWorker", keyed);
+    const fixture = openWorkers();
+    const first = await fixture.callRoute("kickWorker", keyed);
     for (const [name, more] of [
       ["drainWorker", {}],
       ["kickWorker", { body: { reason: "another" } }],
       ["kickWorker", { params: { workerId: "w-2" } }],
     ] as const)
-      expect((await scene.ask(name, { ...keyed, ...more })).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
-    expect(commandsOf(scene, "worker.kick")).toHaveLength(1);
+      expect((await fixture.callRoute(name, { ...keyed, ...more })).body).toMatchObject({ error: "E.IDEMPOTENCY.MISMATCH" });
+    expect(commandsOf(fixture, "worker.kick")).toHaveLength(1);
 
     // The other is quicker: by the time this one is decided, the command is there.
-    const [kept] = [...scene.docs.docs.values()];
-    scene.docs.docs.clear();
-    scene.docs.engine.answer("worker.kick", () => {
-      if (kept !== undefined) scene.docs.docs.set(kept.id, kept);
+    const [kept] = [...fixture.docs.docs.values()];
+    fixture.docs.docs.clear();
+    fixture.docs.engine.answerWith("worker.kick", () => {
+      if (kept !== undefined) fixture.docs.docs.set(kept.id, kept);
       return { fault: { code: "E.CONFLICT", message: "exists" } };
     });
-    const second = await scene.ask("kickWorker", keyed);
+    const second = await fixture.callRoute("kickWorker", keyed);
     expect([second.status, second.body["commandId"]]).toEqual([202, first.body["commandId"]]);
   });
 
   it("[A265] an enrolment that comes again is answered as the first time, and says so", async () => {
-    const scene = openWorkers();
-    scene.docs.engine.answer("worker.enrol", ({ worker }) => ({
+    const fixture = openWorkers();
+    fixture.docs.engine.answerWith("worker.enrol", ({ worker }) => ({
       body: { of: "enrolled", worker, heartbeatMs: 10_000, isOnline: false, repeated: true },
     }));
     const body = { workerId: "w-7", name: "new press" };
 
-    const told = await scene.ask("enrolWorker", { body, headers: { ...headers, "idempotency-key": "k1" } });
-    await scene.ask("enrolWorker", { body: { ...body, name: "other" }, headers: { ...headers, "idempotency-key": "k1" } });
-    await scene.ask("enrolWorker", { body, headers });
+    const told = await fixture.callRoute("enrolWorker", { body, headers: { ...headers, "idempotency-key": "k1" } });
+    await fixture.callRoute("enrolWorker", {
+      body: { ...body, name: "other" },
+      headers: { ...headers, "idempotency-key": "k1" },
+    });
+    await fixture.callRoute("enrolWorker", { body, headers });
 
     expect([told.status, told.headers["idempotent-replayed"]]).toEqual([200, "true"]);
-    const asks = commandsOf(scene, "worker.enrol").map((one) => (one as { ask?: { key: string; digest: string } | null }).ask);
+    const asks = commandsOf(fixture, "worker.enrol").map((one) => (one as { ask?: { key: string; digest: string } | null }).ask);
     expect(asks).toEqual([{ key: "k1", digest: expect.any(String) }, { key: "k1", digest: expect.any(String) }, null]);
     expect(asks[0]?.digest).not.toBe(asks[1]?.digest);
   });
 });
 
 describe("wrong input about enrolment and commands", () => {
-  const cases: [RouteName, Asking, number, string][] = [
+  const cases: [RouteName, RestCallInput, number, string][] = [
     ["enrolWorker", { body: {} }, 400, "E.REQUEST.INVALID"],
     ["enrolWorker", { body: { workerId: "" } }, 400, "E.REQUEST.INVALID"],
     ["enrolWorker", { body: { workerId: "w", packages: [{ name: "x" }] } }, 400, "E.REQUEST.INVALID"],
@@ -396,28 +406,28 @@ describe("wrong input about enrolment and commands", () => {
   ];
 
   it.each(cases)("[A124] %s refuses %j with %i", async (name, asking, status, error) => {
-    const scene = openWorkers();
+    const fixture = openWorkers();
 
-    const answer = await scene.ask(name, asking);
+    const answer = await fixture.callRoute(name, asking);
 
     expect([answer.status, answer.body["error"]]).toEqual([status, error]);
-    expect(scene.docs.engine.commands).toEqual([]);
+    expect(fixture.docs.engine.commands).toEqual([]);
   });
 
   it("[A124] answers another tenant's worker and command as missing", async () => {
-    const scene = openWorkers();
-    const { body } = await scene.ask("commandWorker", order({ type: "drain" }));
+    const fixture = openWorkers();
+    const { body } = await fixture.callRoute("commandWorker", order({ type: "drain" }));
     const id = String(body["commandId"]);
     const foreign = { token: "secret-b" };
 
     for (const workerName of ["press", "w-1"])
       expect(
-        (await scene.ask("commandWorker", order({ type: "drain" }, { ...foreign, params: { workerName } }))).body,
+        (await fixture.callRoute("commandWorker", order({ type: "drain" }, { ...foreign, params: { workerName } }))).body,
       ).toMatchObject({
         error: "E.NOT_FOUND",
         message: `there is no worker ${workerName}`,
       });
-    expect((await scene.ask("getCommand", { ...foreign, params: { commandId: id } })).body).toMatchObject({
+    expect((await fixture.callRoute("getCommand", { ...foreign, params: { commandId: id } })).body).toMatchObject({
       message: `there is no command ${id}`,
     });
   });

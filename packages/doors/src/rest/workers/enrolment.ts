@@ -12,8 +12,8 @@ import {
   type WorkerCommand,
   type WorkerEnrolRequest,
 } from "@astraflow/protocol";
-import type { Link } from "../../link.ts";
-import type { Outside } from "../../outside.ts";
+import type { EngineClient } from "../../link.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { sessionPath } from "../../session/door.ts";
 import { type Call, type Handler, type Reply, readBody, readIdempotencyKey } from "../call.ts";
 import { hasCome } from "../keys.ts";
@@ -23,9 +23,9 @@ import { isSameOrder, viewCommand } from "./enrolment-view.ts";
 import { instanceIn, queueOf } from "./view-workers.ts";
 
 export interface EnrolmentOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly digest: (text: string) => string;
   /** This port speaks TLS. */
   readonly isSecure?: boolean;
@@ -44,7 +44,7 @@ const enrolmentLimits = {
 export function enrolmentHandlers(
   options: EnrolmentOptions,
 ): Record<"enrolWorker" | "signWorker" | "commandWorker" | "getCommand", Handler> {
-  const { link, reader, outside } = options;
+  const { engineClient, reader, environment } = options;
   const commands = createCommands(options);
 
   /** Under a key it is done once, and answered as the first time. */
@@ -70,7 +70,7 @@ export function enrolmentHandlers(
       worker: `${tenant}/${workerId}`,
       ...rest,
     } as const;
-    const answer = await link.ask(order).catch((why: unknown) => {
+    const answer = await engineClient.request(order).catch((why: unknown) => {
       throw why instanceof Fault && why.code === "E.NOT_FOUND" ? unregistered(workerId) : why;
     });
     if (answer.of !== "enrolled") throw fault("E.INTERNAL", `worker.enrol was answered with ${answer.of}`);
@@ -100,19 +100,19 @@ export function enrolmentHandlers(
     const ordered = { tenant, by: user, corr: call.requestId, worker: target.worker.id };
     if (command.type === "rebind") {
       const came = await rebind(call, target, command.queue, ask);
-      await link.ask({ type: "worker.noted", ...ordered, id, order: command, ...came });
+      await engineClient.request({ type: "worker.noted", ...ordered, id, order: command, ...came });
       return true;
     }
     const answer = await (command.type === "drain"
-      ? link.ask({ type: "worker.drain", ...ordered, on: true, command: id, ask })
-      : link.ask({ type: "worker.order", ...ordered, id, order: command, ask }));
+      ? engineClient.request({ type: "worker.drain", ...ordered, on: true, command: id, ask })
+      : engineClient.request({ type: "worker.order", ...ordered, id, order: command, ask }));
     return !("repeated" in answer);
   };
   /** What the worker holds ends there; what follows in those runs goes to the worker of the queue. */
   const rebind = async (call: Call, { worker, workers }: Target, queue: string, ask: Ask | null): Promise<Rebound> => {
     const { tenant, user } = call.identity;
     const deed = { action: "worker.rebind", targetType: "worker", target: instanceIn(worker.id), data: { queue } };
-    const heir = await keepRefusal(link, call, deed, () => {
+    const heir = await keepRefusal(engineClient, call, deed, () => {
       const found = workers.find(({ id }) => queueOf(id) === queue);
       if (found !== undefined) return found;
       throw fault("E.REQUEST.INVALID", `body.queue is not the queue of a worker here; the list of workers shows their queues`, {
@@ -120,12 +120,12 @@ export function enrolmentHandlers(
       });
     });
     // Many commands carry it out: the key is its own before the first of them.
-    await hasCome(link, call, ask);
+    await hasCome(engineClient, call, ask);
     if (heir.id === worker.id) return { error: null, details: { attempts: 0 } };
     const { held } = await reader.page({ page: "worker", tenant, worker: worker.id, limit: enrolmentLimits.attemptsMax });
     const asked = held.map(({ id, run }) =>
-      link
-        .ask({ type: "run.rebind", tenant, by: user, corr: call.requestId, run, node: id, worker: heir.id, mode: "drain" })
+      engineClient
+        .request({ type: "run.rebind", tenant, by: user, corr: call.requestId, run, node: id, worker: heir.id, mode: "drain" })
         .then(
           () => null,
           (why: unknown) => ({ task: id, code: why instanceof Fault ? why.code : "E.INTERNAL" }),
@@ -179,11 +179,11 @@ export function enrolmentHandlers(
       // By what the caller said: which worker has the name, and which version is the newest, may be another now.
       const isIt = ({ worker, workerName, order }: OrderBody): boolean =>
         (workerName === named || instanceIn(worker) === named) && isSameOrder(order, asGiven(read, order));
-      return commands.once(call, { isIt, newId: () => outside.ids.next() }, async (id, ask) => {
+      return commands.once(call, { isIt, newId: () => environment.ids.next() }, async (id, ask) => {
         const target = await find(call);
         if (!(await carryOut(call, { id, ask }, target, await whole(tenant, read)))) return null;
         const { body } = await commands.find(tenant, id);
-        return body ?? { workerName: target.worker.name, sentAt: outside.clock.now() };
+        return body ?? { workerName: target.worker.name, sentAt: environment.clock.now() };
       });
     },
 

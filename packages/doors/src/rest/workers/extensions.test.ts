@@ -1,13 +1,13 @@
 import { createServer, get, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
-import { createExtensions, type Extensions, extensionLimits } from "../../extensions.ts";
-import type { Identity } from "../../identity.ts";
-import { createMetrics } from "../../metrics.ts";
+import { createVendorFrameRelay, type VendorFrameRelay, vendorRelayLimits } from "../../extensions.ts";
+import type { CallerIdentity } from "../../identity.ts";
+import { createMetricsRegistry } from "../../metrics.ts";
 import { createFakeEngine, type FakeEngine } from "../../testing/fake-engine.ts";
-import { createFakeOutside, type FakeOutside } from "../../testing/fake-outside.ts";
-import { createInbox } from "../../testing/inbox.ts";
-import { readerOf } from "../../testing/rows.ts";
+import { createFakeEnvironment, type FakeEnvironment } from "../../testing/fake-outside.ts";
+import { createAwaitableQueue } from "../../testing/inbox.ts";
+import { createFakeReader } from "../../testing/rows.ts";
 import { createRest } from "../app.ts";
 import { createRestCalls, type RestCallsOptions, type RestRequest } from "../calls.ts";
 import { streamLimits } from "../event-stream.ts";
@@ -16,30 +16,30 @@ const type = "ext.vendor.acme.ping";
 const path = `/api/v1/extensions/${type}`;
 
 interface Bench {
-  readonly outside: FakeOutside;
+  readonly environment: FakeEnvironment;
   readonly engine: FakeEngine;
-  readonly extensions: Extensions;
+  readonly extensions: VendorFrameRelay;
   readonly options: RestCallsOptions;
   readonly revoked: Set<string>;
   send(n: number, payload?: object, tenant?: string): boolean;
 }
 
 function openBench(): Bench {
-  const outside = createFakeOutside();
+  const environment = createFakeEnvironment();
   const engine = createFakeEngine();
-  const extensions = createExtensions({ outside });
+  const extensions = createVendorFrameRelay({ environment });
   const revoked = new Set<string>();
-  const book: Record<string, Identity> = {
+  const book: Record<string, CallerIdentity> = {
     "secret-a": { tenant: "default", user: "ann", grants: ["view", "edit"] },
     "secret-b": { tenant: "other", user: "bob", grants: ["view", "edit"] },
     viewer: { tenant: "default", user: "vic", grants: ["view"] },
   };
   const options: RestCallsOptions = {
-    link: engine.link,
+    engineClient: engine.client,
     authenticate: (token) => (revoked.has(token) ? null : (book[token] ?? null)),
-    outside,
-    metrics: createMetrics(),
-    reader: readerOf({ runs: [], tasks: [], workers: [], log: [] }),
+    environment,
+    metrics: createMetricsRegistry(),
+    reader: createFakeReader({ runs: [], tasks: [], workers: [], log: [] }),
     digest: (text) => Buffer.from(text).toString("base64url"),
     ackDeadlineMs: 5_000,
     unready: () => null,
@@ -47,8 +47,8 @@ function openBench(): Bench {
     extensions,
   };
   const send = (n: number, payload: object = {}, tenant = "default"): boolean =>
-    extensions.fromWorker({ tenant, worker: `${tenant}/w-1`, instance: "w-1", type, id: `f-${n}`, payload });
-  return { outside, engine, extensions, options, revoked, send };
+    extensions.publish({ tenant, worker: `${tenant}/w-1`, instance: "w-1", type, id: `f-${n}`, payload });
+  return { environment, engine, extensions, options, revoked, send };
 }
 
 /** A reader without a socket: takes what is written as long as it is told to. */
@@ -140,10 +140,10 @@ describe("GET /api/v1/extensions/{type}", () => {
     const { state, gone } = await openStream(bench);
     const before = state.text;
 
-    bench.outside.advance(streamLimits.keepAliveMs);
+    bench.environment.advance(streamLimits.keepAliveMs);
     expect(state.text).toBe(`${before}: alive\n\n`);
     gone();
-    bench.outside.advance(10 * streamLimits.keepAliveMs);
+    bench.environment.advance(10 * streamLimits.keepAliveMs);
     bench.send(1);
 
     expect(state.text).toBe(`${before}: alive\n\n`);
@@ -164,11 +164,11 @@ describe("GET /api/v1/extensions/{type}", () => {
   it("[A20] ends within 5 s for a token that was revoked", async () => {
     const bench = openBench();
     const { state, events } = await openStream(bench);
-    bench.outside.advance(4_000);
+    bench.environment.advance(4_000);
     expect(state.isEnded).toBe(false);
 
     bench.revoked.add("secret-a");
-    bench.outside.advance(5_000);
+    bench.environment.advance(5_000);
     bench.send(1);
 
     expect(events().slice(1)).toMatchObject([{ event: "stream.error", data: { error: "E.AUTH.INVALID_TOKEN" } }]);
@@ -193,7 +193,7 @@ it("[A20] refuses a reader before the stream begins where there are too many, or
   const bench = openBench();
   const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null };
   const calls = createRestCalls(bench.options);
-  for (let n = 0; n < extensionLimits.readersPerTenantMax; n++) await openStream(bench);
+  for (let n = 0; n < vendorRelayLimits.readersPerTenantMax; n++) await openStream(bench);
   expect(await calls.call("streamExtension", request)).toMatchObject({
     status: 503,
     body: expect.stringContaining("E.OVERLOADED"),
@@ -235,7 +235,7 @@ describe("the stream on a socket", () => {
       }).on("error", reject);
     });
   const eventsOf = (answer: IncomingMessage) => {
-    const inbox = createInbox<ReturnType<typeof eventsIn>[number]>();
+    const inbox = createAwaitableQueue<ReturnType<typeof eventsIn>[number]>();
     let rest = "";
     answer.setEncoding("utf8").on("data", (chunk: string) => {
       const text = rest + chunk;
@@ -291,7 +291,7 @@ describe("the stream on a socket", () => {
     }
     expect([response?.writableEnded, response?.writableFinished]).toEqual([true, false]);
 
-    bench.outside.advance(streamLimits.farewellMs);
+    bench.environment.advance(streamLimits.farewellMs);
 
     answer.resume();
     await closed;
@@ -316,7 +316,7 @@ describe("POST /api/v1/extensions/{type}", () => {
 
     const { status, body } = await post(bench, { workerId: "w-1", payload: { n: 1 }, corr: "f-9" });
 
-    const told = await bench.engine.next("worker.tell");
+    const told = await bench.engine.nextCommand("worker.tell");
     expect(told).toEqual({
       type: "worker.tell",
       tenant: "default",
@@ -350,13 +350,13 @@ describe("POST /api/v1/extensions/{type}", () => {
 
   it("[A21] answers another tenant's worker as one that does not exist, and one that is not online in the engine's words", async () => {
     const bench = openBench();
-    bench.engine.answer("worker.tell", () => ({ fault: { code: "E.NOT_FOUND", message: "inner words about default/w-9" } }));
+    bench.engine.answerWith("worker.tell", () => ({ fault: { code: "E.NOT_FOUND", message: "inner words about default/w-9" } }));
     expect(await post(bench, { workerId: "w-9", payload: {} })).toMatchObject({
       status: 404,
       body: { error: "E.NOT_FOUND", message: "there is no worker w-9" },
     });
 
-    bench.engine.answer("worker.tell", () => ({ fault: { code: "E.SESSION.UNKNOWN", message: "worker w-9 is away" } }));
+    bench.engine.answerWith("worker.tell", () => ({ fault: { code: "E.SESSION.UNKNOWN", message: "worker w-9 is away" } }));
     expect(await post(bench, { workerId: "w-9", payload: {} })).toMatchObject({
       status: 404,
       body: { error: "E.SESSION.UNKNOWN", message: "worker w-9 is away" },

@@ -2,43 +2,43 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
-import { type Extensions, extensionLimits, isVendorType } from "../../extensions.ts";
-import type { Link } from "../../link.ts";
-import type { Outside } from "../../outside.ts";
+import { isVendorType, type VendorFrameRelay, vendorRelayLimits } from "../../extensions.ts";
+import type { EngineClient } from "../../link.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { type Call, type Handler, readBody, readIdempotencyKey } from "../call.ts";
 import { type EventSink, openEventStream } from "../event-stream.ts";
 import { instant } from "../view.ts";
 import { askAbout } from "./workers.ts";
 
 export interface ExtensionsOptions {
-  readonly link: Link;
-  readonly outside: Outside;
-  readonly extensions: Extensions;
+  readonly engineClient: EngineClient;
+  readonly environment: DoorEnvironment;
+  readonly extensions: VendorFrameRelay;
   readonly digest: (text: string) => string;
 }
 
 export function extensionHandlers(options: ExtensionsOptions): Record<"streamExtension" | "tellWorker", Handler> {
-  const { link, outside, extensions, digest } = options;
+  const { engineClient, environment, extensions, digest } = options;
 
   /** Opened when the head of the answer is out, so that a request that dies before has subscribed to nothing. */
   const open = (call: Call, type: string, after: number | null, sink: EventSink): (() => void) => {
     let end = (): void => undefined;
     const stream = openEventStream(sink, {
-      outside,
+      environment,
       objection: () => (call.isStillAdmitted() ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
       overloaded: () => fault("E.OVERLOADED", "frames came faster than they were read; come back with the last event's id"),
       ended: () => end(),
     });
     const subscription = extensions.subscribe(call.identity.tenant, type, after, {
-      frame: ({ number, data }) => stream.send({ id: number, type, data }),
-      closed: () => stream.refuse(fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor")),
+      onFrame: ({ number, data }) => stream.send({ id: number, type, data }),
+      onClosed: () => stream.refuse(fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor")),
     });
     if (subscription instanceof Fault) {
       stream.refuse(subscription);
       return () => stream.stop();
     }
-    end = () => subscription.end();
-    const { from, hasGap, kept } = subscription;
+    end = () => subscription.unsubscribe();
+    const { from, hasGap, buffered: kept } = subscription;
     const gap = fault("E.CURSOR.EXPIRED", "frames after this cursor are no longer kept; some may be missing before the next one");
     // Either way the reader has a cursor from now on, though nothing has come yet.
     stream.send(hasGap ? { id: from, type: "stream.error", data: JSON.stringify(gap) } : { id: from });
@@ -50,7 +50,7 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
     streamExtension(call) {
       const type = readType(call);
       const after = readLastEventId(call);
-      const why = extensions.objection(call.identity.tenant, type);
+      const why = extensions.capacityFault(call.identity.tenant, type);
       if (why !== null) throw why;
       return {
         body: "",
@@ -67,19 +67,19 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
       if (request instanceof Fault) throw request;
       const { workerId, corr } = request;
       const payload = JSON.stringify(request.payload);
-      if (Buffer.byteLength(payload) > extensionLimits.frameBytesMax)
-        throw fault("E.REQUEST.TOO_LARGE", `a payload may have ${extensionLimits.frameBytesMax} bytes as JSON`);
+      if (Buffer.byteLength(payload) > vendorRelayLimits.frameBytesMax)
+        throw fault("E.REQUEST.TOO_LARGE", `a payload may have ${vendorRelayLimits.frameBytesMax} bytes as JSON`);
       const { tenant, user } = call.identity;
       // Nothing is kept about the key: it names the frame, and a worker takes a frame of one name once.
-      const id = key === null ? `ext-${outside.ids.next()}` : `ext-${digest(canonicalJson({ tenant, type, key, request }))}`;
-      await askAbout(link, {
+      const id = key === null ? `ext-${environment.ids.next()}` : `ext-${digest(canonicalJson({ tenant, type, key, request }))}`;
+      await askAbout(engineClient, {
         type: "worker.tell",
         tenant,
         by: user,
         worker: `${tenant}/${workerId}`,
         frame: { type, id, corr: corr ?? null, payload },
       });
-      return { body: { id, workerId, type, acceptedAt: instant(outside.clock.now()) } };
+      return { body: { id, workerId, type, acceptedAt: instant(environment.clock.now()) } };
     },
   };
 }

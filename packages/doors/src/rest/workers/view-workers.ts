@@ -12,7 +12,7 @@ import {
   type WorkerRow,
 } from "@astraflow/engine";
 import type { JsonObject, Worker, WorkerAttemptSummary, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
-import { planOfText } from "../../plans.ts";
+import { cachedPlanOf } from "../../plans.ts";
 import { isAckPending } from "../view.ts";
 
 /** What is true now and stands in no row. */
@@ -148,7 +148,7 @@ export function viewDiagnostics(parts: DiagnosticsParts, present: Present): Work
 }
 
 function viewHeld(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSummary {
-  const node = run === undefined ? null : nodeAt(planOfText(run.workflow), slotOf(task));
+  const node = run === undefined ? null : nodeAt(cachedPlanOf(run.workflow), slotOf(task));
   return {
     taskId: task.id,
     runId: task.run,

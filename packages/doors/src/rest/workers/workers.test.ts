@@ -2,11 +2,11 @@ import type { TaskRow, WorkerRow } from "@astraflow/engine";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { createMetrics } from "../../metrics.ts";
+import { createMetricsRegistry } from "../../metrics.ts";
 import { createFakeEngine } from "../../testing/fake-engine.ts";
-import { createFakeOutside } from "../../testing/fake-outside.ts";
-import { tokens } from "../../testing/house.ts";
-import { nodeIds, readerOf, runRow, taskRow, workerRow } from "../../testing/rows.ts";
+import { createFakeEnvironment } from "../../testing/fake-outside.ts";
+import { sampleTokens } from "../../testing/house.ts";
+import { createFakeReader, nodeIds, runRow, taskRow, workerRow } from "../../testing/rows.ts";
 import { createRestCalls, type RestCallsOptions } from "../calls.ts";
 
 /** The store's time in these tests; the rows' last word is at 3,000. */
@@ -14,13 +14,13 @@ const storeNow = 4_000;
 
 function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = [], more: Partial<RestCallsOptions> = {}) {
   const engine = createFakeEngine();
-  const outside = createFakeOutside();
-  const reader = readerOf({ runs: [runRow("r1"), runRow("x1", { tenant: "other" })], tasks, workers, log: [] });
+  const environment = createFakeEnvironment();
+  const reader = createFakeReader({ runs: [runRow("r1"), runRow("x1", { tenant: "other" })], tasks, workers, log: [] });
   const calls = createRestCalls({
-    link: engine.link,
-    authenticate: tokens,
-    outside,
-    metrics: createMetrics(),
+    engineClient: engine.client,
+    authenticate: sampleTokens,
+    environment,
+    metrics: createMetricsRegistry(),
     reader,
     digest: (text) => `digest-${text.length}`,
     ackDeadlineMs: 5_000,
@@ -38,7 +38,7 @@ function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = []
     });
     return { status: answer.status, body: JSON.parse(answer.body) };
   };
-  return { ask, engine, outside, reader };
+  return { ask, engine, outside: environment, reader };
 }
 
 const condition = (more: object): string => JSON.stringify({ healthy: true, beatAt: 3_500, ...more });
@@ -189,7 +189,7 @@ describe("workers as they are", () => {
   it("[A22] of another tenant are answered as missing, in the same words on every route", async () => {
     const { ask, engine } = openCalls([workerRow("w-1"), workerRow("w-9", { tenant: "other" })]);
     const refuse = () => ({ fault: { code: "E.NOT_FOUND", message: "inner words" } });
-    for (const order of ["worker.kick", "worker.drain"] as const) engine.answer(order, refuse);
+    for (const order of ["worker.kick", "worker.drain"] as const) engine.answerWith(order, refuse);
 
     for (const name of ["getWorker", "getWorkerDiagnostics", "kickWorker", "drainWorker"] as const)
       for (const id of ["w-9", "nobody"])
@@ -203,7 +203,7 @@ describe("workers as they are", () => {
 
 describe("POST /api/v1/workers/{workerId}/kick", () => {
   it("[A24] tells the engine to end the session, says who and why, and is audited", async () => {
-    const { ask, engine, outside } = openCalls([workerRow("w-1")]);
+    const { ask, engine, outside: environment } = openCalls([workerRow("w-1")]);
 
     const answer = await ask("kickWorker", "w-1", { reason: "its key leaked" });
 
@@ -212,7 +212,7 @@ describe("POST /api/v1/workers/{workerId}/kick", () => {
     const kick = { type: "worker.kick", tenant: "default", by: "ann", ...ids, worker: "default/w-1" };
     expect(engine.commands).toEqual([{ ...kick, reason: "its key leaked" }]);
     const line = { level: "info", event: "worker.kick", audit: true, tenant: "default", worker: "default/w-1", by: "ann" };
-    expect(outside.lines).toEqual([{ ...line, reason: "its key leaked", code: "OK" }]);
+    expect(environment.logRecords).toEqual([{ ...line, reason: "its key leaked", code: "OK" }]);
 
     await ask("kickWorker");
     expect(engine.commands[1]).toEqual({ ...kick, command: expect.any(String), reason: "ended by ann" });
@@ -249,20 +249,20 @@ describe("orders about a worker", () => {
   it.each(orders)(
     "[A24] of %s are audited once the engine has answered, with who, what and what came of it",
     async (name, order, event) => {
-      const { ask, engine, outside } = openCalls([workerRow("w-1")]);
-      engine.hold(order);
+      const { ask, engine, outside: environment } = openCalls([workerRow("w-1")]);
+      engine.holdAnswers(order);
       const first = ask(name);
-      await engine.next(order);
-      expect(outside.lines).toEqual([]);
-      engine.release(order);
+      await engine.nextCommand(order);
+      expect(environment.logRecords).toEqual([]);
+      engine.releaseAnswers(order);
       expect((await first).status).toBe(202);
       const line = { level: "info", event, audit: true, tenant: "default", worker: "default/w-1", by: "ann" };
-      expect(outside.lines).toEqual([expect.objectContaining({ ...line, code: "OK" })]);
+      expect(environment.logRecords).toEqual([expect.objectContaining({ ...line, code: "OK" })]);
 
-      engine.unhold(order);
-      engine.answer(order, () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
+      engine.stopHolding(order);
+      engine.answerWith(order, () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
       expect((await ask(name)).status).toBe(503);
-      expect(outside.lines.filter(({ audit }) => audit)).toEqual([
+      expect(environment.logRecords.filter(({ audit }) => audit)).toEqual([
         expect.objectContaining({ ...line, code: "OK" }),
         expect.objectContaining({ ...line, code: "E.STORE.BUSY" }),
       ]);

@@ -2,8 +2,8 @@
 
 import { type Command, defaultSettings, type OrderBody, paceOf, type Reader, type WorkerRow } from "@astraflow/engine";
 import { Fault, fault, readWorkerKickRequest } from "@astraflow/protocol";
-import type { Link } from "../../link.ts";
-import type { Outside } from "../../outside.ts";
+import type { EngineClient } from "../../link.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { type Call, type Handler, type Reply, readBody, readLimit } from "../call.ts";
 import { readIdCursor, spellIdCursor } from "../people/user-cursor.ts";
 import type { SystemOptions } from "../system.ts";
@@ -13,9 +13,9 @@ import { instanceIn, type Present, viewDiagnostics, viewWorker } from "./view-wo
 import { workerFilter } from "./worker-filter.ts";
 
 export interface WorkersOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly gauge: SystemOptions["gauge"];
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
@@ -33,13 +33,13 @@ const workersLimits = {
 type WorkerRoutes = "listWorkers" | "getWorker" | "getWorkerDiagnostics" | "drainWorker" | "undrainWorker" | "kickWorker";
 
 export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Handler> {
-  const { link, reader, outside } = options;
+  const { engineClient, reader, environment } = options;
   const { attemptsMax, runsMax } = workersLimits;
   const commands = createCommands(options);
 
   const present = (): Present => ({
     // Rows speak in the store's time.
-    now: options.gauge()?.now ?? outside.clock.now(),
+    now: options.gauge()?.now ?? environment.clock.now(),
     heartbeatMsOf: options.heartbeatMsOf ?? ((tenant, dialect) => paceOf(defaultSettings, tenant, dialect).heartbeatMs),
   });
 
@@ -72,7 +72,7 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     return commands.once(call, wanted, (id, ask) => carryOut({ ...order, command: id, ...(ask !== null && { ask }) }));
   };
   const carryOut = async (order: WorkerOrder) => {
-    const answer = await askAbout(link, order).then(
+    const answer = await askAbout(engineClient, order).then(
       (body) => {
         audit(order, "OK");
         return body;
@@ -85,14 +85,14 @@ export function workerHandlers(options: WorkersOptions): Record<WorkerRoutes, Ha
     if (answer.of !== "worker") throw fault("E.INTERNAL", `${order.type} was answered with ${answer.of}`);
     if (answer.repeated === true) return null;
     const { worker } = await reader.page({ page: "worker", tenant: order.tenant, worker: order.worker, limit: 0 });
-    return { workerName: worker?.name ?? instanceIn(order.worker), sentAt: answer.at ?? outside.clock.now() };
+    return { workerName: worker?.name ?? instanceIn(order.worker), sentAt: answer.at ?? environment.clock.now() };
   };
   /** Written once it is known what came of it. */
   const audit = (order: WorkerOrder, code: string): void => {
     const { tenant, worker, by } = order;
     const event = order.type === "worker.drain" && !order.on ? "worker.undrain" : order.type;
     const reason = order.type === "worker.kick" ? { reason: order.reason } : {};
-    outside.log({ level: "info", event, audit: true, tenant, worker, by, ...reason, code });
+    environment.log({ level: "info", event, audit: true, tenant, worker, by, ...reason, code });
   };
   const setDraining = async (call: Call, on: boolean): Promise<Reply> => {
     const { tenant, user } = call.identity;
@@ -158,8 +158,11 @@ function wordsOf(order: WorkerOrder): OrderBody["order"] {
 const missingWorker = (instance: string): Fault => fault("E.NOT_FOUND", `there is no worker ${instance.slice(0, 100)}`);
 
 /** Asks the engine about a worker; one that is nobody's or another tenant's is missing in the same words. */
-export async function askAbout(link: Link, order: Extract<Command, { worker: string }>): ReturnType<Link["ask"]> {
-  return link.ask(order).catch((why: unknown) => {
+export async function askAbout(
+  engineClient: EngineClient,
+  order: Extract<Command, { worker: string }>,
+): ReturnType<EngineClient["request"]> {
+  return engineClient.request(order).catch((why: unknown) => {
     throw why instanceof Fault && why.code === "E.NOT_FOUND" ? missingWorker(instanceIn(order.worker)) : why;
   });
 }

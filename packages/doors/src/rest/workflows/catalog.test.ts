@@ -1,8 +1,8 @@
 import type { CatalogNode } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
-import { createManifestNotes } from "../../manifests.ts";
-import { manifestOf } from "../../testing/manifest.ts";
-import { openWorkflowBench, type WorkflowBench } from "../../testing/workflow-bench.ts";
+import { createManifestRecorder } from "../../manifests.ts";
+import { sampleManifest } from "../../testing/manifest.ts";
+import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-bench.ts";
 
 const packages = [
   ["demo", "1.0.0"],
@@ -13,20 +13,25 @@ const packages = [
 ] as const;
 
 describe("packages and the catalogue of nodes", () => {
-  let bench: WorkflowBench;
+  let bench: WorkflowFixture;
   beforeEach(async () => {
-    bench = openWorkflowBench();
-    const { docs, outside } = bench;
-    const notes = createManifestNotes({ link: docs.link, reader: docs.reader, digest: (text) => text, outside });
-    notes.noteManifests(
+    bench = openWorkflowFixture();
+    const { docs, environment } = bench;
+    const manifestRecorder = createManifestRecorder({
+      engineClient: docs.engineClient,
+      reader: docs.reader,
+      digest: (text) => text,
+      environment,
+    });
+    manifestRecorder.recordManifests(
       "default",
-      packages.map(([name, version]) => ({ name, version, manifest: manifestOf(name, version) })),
+      packages.map(([name, version]) => ({ name, version, manifest: sampleManifest(name, version) })),
     );
-    await notes.settled();
+    await manifestRecorder.whenIdle();
   });
 
   it("[A54] packages are listed by name with their versions newest first; the default is no pre-release", async () => {
-    const { body } = await bench.ask("listPackages", { as: "vic" });
+    const { body } = await bench.callRoute("listPackages", { as: "vic" });
 
     expect(body).toEqual({
       items: [
@@ -45,16 +50,16 @@ describe("packages and the catalogue of nodes", () => {
   });
 
   it("[A54] packages come in pages", async () => {
-    const first = await bench.ask("listPackages", { query: { limit: "1" } });
-    const second = await bench.ask("listPackages", { query: { limit: "1", cursor: first.body.nextCursor } });
+    const first = await bench.callRoute("listPackages", { query: { limit: "1" } });
+    const second = await bench.callRoute("listPackages", { query: { limit: "1", cursor: first.body.nextCursor } });
 
     expect([first, second].map(({ body }) => body.items.map((one: { name: string }) => one.name))).toEqual([["demo"], ["mail"]]);
     expect(second.body.nextCursor).toBeNull();
   });
 
   it("[A54] a package is shown with the manifest of its newest version, or of the one named", async () => {
-    const newest = await bench.ask("getPackage", { params: { packageName: "demo" } });
-    const older = await bench.ask("getPackage", { params: { packageName: "demo" }, query: { version: "1.9.0" } });
+    const newest = await bench.callRoute("getPackage", { params: { packageName: "demo" } });
+    const older = await bench.callRoute("getPackage", { params: { packageName: "demo" }, query: { version: "1.9.0" } });
 
     expect(newest.body).toMatchObject({ version: "2.0.0-rc.1", manifest: { version: "2.0.0-rc.1" }, asOf: 0 });
     expect(older.body).toMatchObject({ version: "1.9.0", availableVersions: ["2.0.0-rc.1", "1.10.0", "1.9.0", "1.0.0"] });
@@ -62,17 +67,17 @@ describe("packages and the catalogue of nodes", () => {
 
   it("[A54] a package or version that is not known is answered 404, as another tenant's is", async () => {
     const ask = (packageName: string, version?: string, as = "ann") =>
-      bench.ask("getPackage", { as, params: { packageName }, query: version === undefined ? {} : { version } });
+      bench.callRoute("getPackage", { as, params: { packageName }, query: version === undefined ? {} : { version } });
 
     expect(await ask("none")).toMatchObject({ status: 404, body: { error: "E.NOT_FOUND", message: "there is no package none" } });
     expect(await ask("demo", "9.9.9")).toMatchObject({ status: 404, body: { message: expect.stringContaining("1.10.0") } });
     expect(await ask("demo", undefined, "mallory")).toMatchObject({ status: 404, body: { message: "there is no package demo" } });
-    expect((await bench.ask("listPackages", { as: "mallory" })).body.items).toEqual([]);
+    expect((await bench.callRoute("listPackages", { as: "mallory" })).body.items).toEqual([]);
   });
 
   it("[A55] node types are found by words of what they say of themselves, all of them without words", async () => {
     const types = async (query: Record<string, string>) =>
-      (await bench.ask("searchNodes", { query })).body.items.map((node: CatalogNode) => node.type);
+      (await bench.callRoute("searchNodes", { query })).body.items.map((node: CatalogNode) => node.type);
 
     expect(await types({})).toEqual(["demo.each", "demo.echo", "mail.each", "mail.echo"]);
     expect(await types({ q: "*" })).toHaveLength(4);
@@ -83,13 +88,13 @@ describe("packages and the catalogue of nodes", () => {
   });
 
   it("[A342] node types are found by every token of the tenant; packages want the grant", async () => {
-    expect((await bench.ask("searchNodes", { as: "wes" })).body.items.length).toBeGreaterThan(0);
-    expect((await bench.ask("searchNodes", { as: "mallory" })).body.items).toEqual([]);
-    expect((await bench.ask("listPackages", { as: "wes" })).status).toBe(403);
+    expect((await bench.callRoute("searchNodes", { as: "wes" })).body.items.length).toBeGreaterThan(0);
+    expect((await bench.callRoute("searchNodes", { as: "mallory" })).body.items).toEqual([]);
+    expect((await bench.callRoute("listPackages", { as: "wes" })).status).toBe(403);
   });
 
   it("[A55] node types are shown with every version, its template and the types of its ports", async () => {
-    const { body } = await bench.ask("searchNodes", { query: { q: "demo.echo" } });
+    const { body } = await bench.callRoute("searchNodes", { query: { q: "demo.echo" } });
 
     const [node] = body.items as CatalogNode[];
     expect(node).toMatchObject({
@@ -120,7 +125,7 @@ describe("packages and the catalogue of nodes", () => {
     const seen: string[] = [];
     let cursor: string | null = null;
     do {
-      const { body } = await bench.ask("searchNodes", { query: { limit: "3", ...(cursor !== null && { cursor }) } });
+      const { body } = await bench.callRoute("searchNodes", { query: { limit: "3", ...(cursor !== null && { cursor }) } });
       seen.push(...body.items.map((node: CatalogNode) => node.type));
       cursor = body.nextCursor;
     } while (cursor !== null);
@@ -135,7 +140,7 @@ describe("packages and the catalogue of nodes", () => {
     ["searchNodes", { cursor: "not one" }, "query.cursor"],
     ["searchNodes", { query: "x" }, "query"],
   ] as const)("[A56] %s refuses %j with 400 and the field", async (route, query, path) => {
-    const told = await bench.ask(route, { query });
+    const told = await bench.callRoute(route, { query });
 
     expect(told).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", details: { path } } });
   });

@@ -2,40 +2,40 @@ import { applyEdits, type WorkflowEdit } from "@astraflow/graph";
 import type { DraftChange, Workflow } from "@astraflow/protocol";
 import fc from "fast-check";
 import { beforeEach, describe, expect, it } from "vitest";
-import { chain, nodeIds } from "../../testing/rows.ts";
-import { openWorkflowBench, type WorkflowBench } from "../../testing/workflow-bench.ts";
+import { nodeIds, sampleChain } from "../../testing/rows.ts";
+import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-bench.ts";
 
-const at = { workflowId: chain.id };
+const at = { workflowId: sampleChain.id };
 const [first = "", second = "", third = ""] = nodeIds;
 const label = (id: string, value: string): WorkflowEdit => ({ op: "setNode", id, path: "/label", value });
 const rename = (value: string): WorkflowEdit => ({ op: "setMeta", path: "/metadata/name", value });
 
 describe("drafts", () => {
-  let bench: WorkflowBench;
+  let bench: WorkflowFixture;
   beforeEach(async () => {
-    bench = openWorkflowBench();
+    bench = openWorkflowFixture();
     await bench.save();
   });
   const patch = (base: number, edits: readonly unknown[], as = "ann") =>
-    bench.ask("editDraft", { as, params: at, body: { base, edits } });
-  const draft = async () => (await bench.ask("getDraft", { params: at })).body;
+    bench.callRoute("editDraft", { as, params: at, body: { base, edits } });
+  const draft = async () => (await bench.callRoute("getDraft", { params: at })).body;
   const labels = async () => ((await draft()).workflow as Workflow).nodes.map((node) => node.label);
 
   it("[A36] are shown with revision, problems and whether they are published", async () => {
-    const told = await bench.ask("getDraft", { params: at });
+    const told = await bench.callRoute("getDraft", { params: at });
 
     expect(told.headers["etag"]).toBe('"r1"');
     expect(told.body).toMatchObject({
-      workflowId: chain.id,
+      workflowId: sampleChain.id,
       revision: 1,
       updatedBy: "ann",
       isPublished: false,
-      workflow: chain,
+      workflow: sampleChain,
       asOf: 1,
     });
     expect(told.body.problems).toHaveLength(3);
     expect(told.body.problems[0]).toMatchObject({ severity: "warning", node: first, path: "/nodes/0/package/name" });
-    await bench.ask("publishVersion", { params: at });
+    await bench.callRoute("publishVersion", { params: at });
     expect(await draft()).toMatchObject({ isPublished: true, latestVersion: 1 });
     await patch(1, [rename("again")]);
     expect(await draft()).toMatchObject({ isPublished: false, latestVersion: 1, revision: 2 });
@@ -47,10 +47,10 @@ describe("drafts", () => {
 
     expect(told).toMatchObject({
       status: 200,
-      body: { workflowId: chain.id, revision: 2, between: [] },
+      body: { workflowId: sampleChain.id, revision: 2, between: [] },
       headers: { etag: '"r2"' },
     });
-    expect((await draft()).workflow).toMatchObject({ metadata: { name: "edited" }, edges: [...chain.edges, edge] });
+    expect((await draft()).workflow).toMatchObject({ metadata: { name: "edited" }, edges: [...sampleChain.edges, edge] });
     expect(await labels()).toEqual(["begin", "step 1", "step 2"]);
   });
 
@@ -68,7 +68,7 @@ describe("drafts", () => {
   });
 
   it("[A37] take edits made while the draft was replaced as a whole, where the replacement left those fields alone", async () => {
-    await bench.ask("replaceWorkflow", { params: at, body: { ...chain, metadata: { name: "replaced" } } });
+    await bench.callRoute("replaceWorkflow", { params: at, body: { ...sampleChain, metadata: { name: "replaced" } } });
 
     expect(await patch(1, [label(third, "last")])).toMatchObject({ status: 200, body: { revision: 3 } });
     expect(await patch(1, [rename("mine")])).toMatchObject({ status: 409, body: { error: "E.DRAFT.CONFLICT" } });
@@ -136,7 +136,7 @@ describe("drafts", () => {
 
     expect(told.status).toBe(200);
     expect(told.body.problems).toContainEqual(expect.objectContaining({ severity: "error" }));
-    expect(await bench.ask("publishVersion", { params: at })).toMatchObject({
+    expect(await bench.callRoute("publishVersion", { params: at })).toMatchObject({
       status: 400,
       body: { error: "E.WORKFLOW.INVALID" },
     });
@@ -148,15 +148,18 @@ describe("drafts", () => {
       { op: "setMeta", path: "/metadata/ownerId", value: "bob" },
     ]);
 
-    expect((await bench.ask("getWorkflow", { params: at })).body).toMatchObject({ id: chain.id, metadata: { ownerId: "ann" } });
+    expect((await bench.callRoute("getWorkflow", { params: at })).body).toMatchObject({
+      id: sampleChain.id,
+      metadata: { ownerId: "ann" },
+    });
   });
 
   it("[A58] saved by two people at once hold both edits", async () => {
-    bench.docs.engine.hold("docs.write");
+    bench.docs.engine.holdAnswers("docs.write");
     const both = [patch(1, [label(first, "a")]), patch(1, [label(second, "b")], "eve")];
-    for (let n = 0; n < 3; n += 1) await bench.docs.engine.next("docs.write");
-    bench.docs.engine.unhold("docs.write");
-    bench.docs.engine.release("docs.write");
+    for (let n = 0; n < 3; n += 1) await bench.docs.engine.nextCommand("docs.write");
+    bench.docs.engine.stopHolding("docs.write");
+    bench.docs.engine.releaseAnswers("docs.write");
     const told = await Promise.all(both);
 
     expect(told.map(({ status }) => status)).toEqual([200, 200]);
@@ -179,9 +182,9 @@ describe("drafts", () => {
 
     await fc.assert(
       fc.asyncProperty(fc.array(save, { minLength: 1, maxLength: 8 }), async (saves) => {
-        bench = openWorkflowBench();
+        bench = openWorkflowFixture();
         await bench.save();
-        const editors = { ann: { base: 1, workflow: chain }, eve: { base: 1, workflow: chain } };
+        const editors = { ann: { base: 1, workflow: sampleChain }, eve: { base: 1, workflow: sampleChain } };
         for (const { who, looks, edits } of saves) {
           const mine = editors[who as "ann" | "eve"];
           if (looks) Object.assign(mine, { base: (await draft()).revision, workflow: (await draft()).workflow });

@@ -26,7 +26,7 @@ const fileCharsMax = limits.requestBytesMax - 64 * 1024;
 const versionsPerLook = 25;
 
 export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: Versions): Record<FileRoutes, Handler> {
-  const { digest, outside, catalogues } = options;
+  const { digest, environment, catalogues } = options;
 
   /** The newest versions whose texts fit, oldest first. */
   const versionsFor = async (tenant: string, id: string, charsUsed: number): Promise<Version[]> => {
@@ -84,7 +84,7 @@ export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: 
       if (file instanceof Fault) throw file;
       const ask = askOf(call, digest, { route: "importWorkflow", ids, body });
       const { tenant, user } = call.identity;
-      const renewed = ids === "renew" ? uuidOf(`import ${tenant} ${user} ${ask?.word ?? outside.ids.next()}`) : null;
+      const renewed = ids === "renew" ? uuidOf(`import ${tenant} ${user} ${ask?.word ?? environment.ids.next()}`) : null;
       const taken = takeIn(call, file, renewed, heads.now(), digest);
       const head = { ...newHead(call, heads.now(), taken.workflow, ask), ...taken.numbers, preview: file.previewImage ?? null };
       // Of what was published elsewhere only packages are looked for: versions and types of the past may be gone.

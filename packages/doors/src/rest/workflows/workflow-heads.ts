@@ -5,19 +5,19 @@ import { type Ask, type DocPut, type DocRow, type Reader, wordsOf } from "@astra
 import { canonicalJson, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type Workflow } from "@astraflow/protocol";
 import type { Catalogues } from "../../catalogue.ts";
-import type { Identity } from "../../identity.ts";
-import type { Link } from "../../link.ts";
-import type { Outside } from "../../outside.ts";
+import type { CallerIdentity } from "../../identity.ts";
+import type { EngineClient } from "../../link.ts";
+import type { DoorEnvironment } from "../../outside.ts";
 import { type Call, readIdempotencyKey } from "../call.ts";
 import { type Listed, listDocs } from "./workflow-list.ts";
 import { isUuid, sortOf, wordFor } from "./workflow-names.ts";
 
 export interface WorkflowsOptions {
-  readonly link: Link;
+  readonly engineClient: EngineClient;
   readonly reader: Reader;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
-  readonly outside: Outside;
+  readonly environment: DoorEnvironment;
   readonly catalogues: Catalogues;
 }
 
@@ -96,15 +96,15 @@ export const namespaceDefault = "default";
 const missingWorkflow = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow ${id.slice(0, 100)}`);
 
 /** How a person is called; a token has no other name than its own. */
-export const nameOf = ({ person, user }: Identity): string => person?.displayName ?? user;
-export const mayAll = (identity: Identity): boolean => identity.grants.includes("admin");
-const isOwn = (identity: Identity, head: Head): boolean => mayAll(identity) || head.owner === identity.user;
+export const nameOf = ({ person, user }: CallerIdentity): string => person?.displayName ?? user;
+export const mayAll = (identity: CallerIdentity): boolean => identity.grants.includes("admin");
+const isOwn = (identity: CallerIdentity, head: Head): boolean => mayAll(identity) || head.owner === identity.user;
 
 const headIn = (doc: DocRow): Head => JSON.parse(doc.body) as Head;
 
 export type Heads = ReturnType<typeof createHeads>;
 
-export function createHeads({ link, reader, outside }: WorkflowsOptions) {
+export function createHeads({ engineClient, reader, environment }: WorkflowsOptions) {
   /** Whoever's it is, deleted or not. */
   const look = async (tenant: string, id: string): Promise<{ head: Head | null; rev: number; asOf: number }> => {
     if (!isUuid(id)) return { head: null, rev: 0, asOf: 0 };
@@ -113,7 +113,7 @@ export function createHeads({ link, reader, outside }: WorkflowsOptions) {
     return { head: doc === null ? null : headIn(doc), rev: doc?.rev ?? 0, asOf };
   };
 
-  const find = async (identity: Identity, id: string): Promise<Found> => {
+  const find = async (identity: CallerIdentity, id: string): Promise<Found> => {
     const { head, rev, asOf } = await look(identity.tenant, id);
     if (head === null || head.deletedAt !== null || !isOwn(identity, head)) throw missingWorkflow(id);
     return { head, rev, asOf };
@@ -128,7 +128,7 @@ export function createHeads({ link, reader, outside }: WorkflowsOptions) {
   ): Promise<{ readonly repeated: boolean }> => {
     const { tenant, user } = call.identity;
     const { head } = step;
-    const answer = await link.ask({
+    const answer = await engineClient.request({
       type: "docs.write",
       tenant,
       by: user,
@@ -156,7 +156,7 @@ export function createHeads({ link, reader, outside }: WorkflowsOptions) {
   };
 
   const list = (
-    identity: Identity,
+    identity: CallerIdentity,
     page: { limit: number; cursor: string | undefined; search: string },
   ): Promise<Listed<Head>> => {
     const own = mayAll(identity) ? "" : `${ownerWord(identity.user)} `;
@@ -172,7 +172,7 @@ export function createHeads({ link, reader, outside }: WorkflowsOptions) {
     });
   };
 
-  return { look, find, write, change, list, now: () => outside.clock.now() };
+  return { look, find, write, change, list, now: () => environment.clock.now() };
 }
 
 export const isConflict = (problem: unknown): problem is Fault => problem instanceof Fault && problem.code === "E.CONFLICT";

@@ -1,25 +1,26 @@
 import type { WorkflowPackageSummary } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
-import { chain } from "../../testing/rows.ts";
-import { openWorkflowBench, type WorkflowBench } from "../../testing/workflow-bench.ts";
+import { sampleChain } from "../../testing/rows.ts";
+import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-bench.ts";
 
-const at = { workflowId: chain.id };
+const at = { workflowId: sampleChain.id };
 const key = (word: string) => ({ "idempotency-key": word });
 
 describe("workflows published as packages", () => {
-  let bench: WorkflowBench;
+  let bench: WorkflowFixture;
   beforeEach(async () => {
-    bench = openWorkflowBench();
+    bench = openWorkflowFixture();
     await bench.save({
       metadata: { name: "Über Nacht: 1", description: "what it does", tags: ["night"] },
       previewImage: "data:p",
     });
   });
-  const publish = (body: object, headers = {}, as = "ann") => bench.ask("publishWorkflow", { as, params: at, body, headers });
-  const show = (packageId: string, as = "ann") => bench.ask("getWorkflowPackage", { as, params: { packageId } });
-  const drop = (packageId: string, as = "ann") => bench.ask("deleteWorkflowPackage", { as, params: { packageId } });
+  const publish = (body: object, headers = {}, as = "ann") =>
+    bench.callRoute("publishWorkflow", { as, params: at, body, headers });
+  const show = (packageId: string, as = "ann") => bench.callRoute("getWorkflowPackage", { as, params: { packageId } });
+  const drop = (packageId: string, as = "ann") => bench.callRoute("deleteWorkflowPackage", { as, params: { packageId } });
   const clone = (packageId: string, body: object | undefined, as = "bob", headers = {}) =>
-    bench.ask("cloneWorkflowPackage", { as, params: { packageId }, body, headers });
+    bench.callRoute("cloneWorkflowPackage", { as, params: { packageId }, body, headers });
 
   it("[A48] become a package of their own, described by the workflow unless the request says otherwise", async () => {
     const { status, body } = await publish({ version: "1.0.0", changelog: "first" });
@@ -52,7 +53,10 @@ describe("workflows published as packages", () => {
       slug: "nights",
       latestVersion: "1.1.0",
     });
-    const versions = await bench.ask("listWorkflowPackageVersions", { as: "bob", params: { packageId: first.body.packageId } });
+    const versions = await bench.callRoute("listWorkflowPackageVersions", {
+      as: "bob",
+      params: { packageId: first.body.packageId },
+    });
     expect(versions.body.items.map(({ version }: { version: string }) => version)).toEqual(["1.1.0", "1.0.0"]);
     expect(versions.body.asOf).toBe(3);
   });
@@ -62,7 +66,7 @@ describe("workflows published as packages", () => {
     const id = "99999999-9999-4999-8999-000000000001";
     await bench.save({ id }, "bob");
     const into = (packageId: string, as = "bob") =>
-      bench.ask("publishWorkflow", { as, params: { workflowId: id }, body: { version: "2.0.0", packageId } });
+      bench.callRoute("publishWorkflow", { as, params: { workflowId: id }, body: { version: "2.0.0", packageId } });
 
     expect(await into(body.packageId)).toMatchObject({ status: 403, body: { error: "E.AUTH.FORBIDDEN" } });
     expect(await into("99999999-9999-4999-8999-00000000dead")).toMatchObject({ status: 404 });
@@ -87,15 +91,21 @@ describe("workflows published as packages", () => {
     const saved = async (n: number, as: string, visibility: string, displayName: string) => {
       const id = `99999999-9999-4999-8999-00000000000${n}`;
       await bench.save({ id }, as);
-      bench.outside.advance(10);
-      await bench.ask("publishWorkflow", { as, params: { workflowId: id }, body: { version: "1", visibility, displayName } });
+      bench.environment.advance(10);
+      await bench.callRoute("publishWorkflow", {
+        as,
+        params: { workflowId: id },
+        body: { version: "1", visibility, displayName },
+      });
     };
     await saved(1, "ann", "private", "a secret");
     await saved(2, "ann", "internal", "b house");
     await saved(3, "bob", "public", "c open");
     await saved(4, "bob", "private", "d secret");
     const names = async (as: string, query: Record<string, string> = {}) =>
-      (await bench.ask("listWorkflowPackages", { as, query })).body.items.map((one: WorkflowPackageSummary) => one.displayName);
+      (await bench.callRoute("listWorkflowPackages", { as, query })).body.items.map(
+        (one: WorkflowPackageSummary) => one.displayName,
+      );
 
     expect(await names("ann")).toEqual(["c open", "b house", "a secret"]);
     expect(await names("vic")).toEqual(["c open", "b house"]);
@@ -105,8 +115,11 @@ describe("workflows published as packages", () => {
     expect(await names("ann", { owner: "bob" })).toEqual(["c open"]);
     expect(await names("bob", { visibility: "private" })).toEqual(["d secret"]);
     expect(await names("eve", { search: "secr", owner: "ann" })).toEqual(["a secret"]);
-    const first = await bench.ask("listWorkflowPackages", { as: "vic", query: { limit: "1" } });
-    const second = await bench.ask("listWorkflowPackages", { as: "vic", query: { limit: "1", cursor: first.body.nextCursor } });
+    const first = await bench.callRoute("listWorkflowPackages", { as: "vic", query: { limit: "1" } });
+    const second = await bench.callRoute("listWorkflowPackages", {
+      as: "vic",
+      query: { limit: "1", cursor: first.body.nextCursor },
+    });
     expect([first, second].map(({ body }) => body.items[0].displayName)).toEqual(["c open", "b house"]);
   });
 
@@ -120,7 +133,7 @@ describe("workflows published as packages", () => {
         await show(packageId, as),
         await drop(packageId, as),
         await clone(packageId, {}, as),
-        await bench.ask("listWorkflowPackageVersions", { as, params }),
+        await bench.callRoute("listWorkflowPackageVersions", { as, params }),
       ];
       for (const one of told)
         expect([one.status, one.body.error, one.body.message]).toEqual([
@@ -139,7 +152,7 @@ describe("workflows published as packages", () => {
     expect(await drop(packageId)).toMatchObject({ status: 204, body: null });
     expect(await show(packageId)).toMatchObject({ status: 404 });
     expect(await drop(packageId)).toMatchObject({ status: 404 });
-    expect((await bench.ask("listWorkflowPackages")).body.items).toEqual([]);
+    expect((await bench.callRoute("listWorkflowPackages")).body.items).toEqual([]);
     expect(await publish({ version: "1.0.0" })).toMatchObject({ status: 409, body: { error: "E.VERSION.EXISTS" } });
     expect(await publish({ version: "1.0.1" })).toMatchObject({ status: 201 });
     expect((await show(packageId)).body.versions).toHaveLength(2);
@@ -153,16 +166,16 @@ describe("workflows published as packages", () => {
     const cloned = async (body: object | undefined) => {
       const told = await clone(packageId, body);
       expect(told.status).toBe(201);
-      return (await bench.ask("getWorkflow", { as: "bob", params: { workflowId: told.body.workflowId } })).body;
+      return (await bench.callRoute("getWorkflow", { as: "bob", params: { workflowId: told.body.workflowId } })).body;
     };
 
-    expect((await cloned(undefined)).metadata).toMatchObject({ name: "later", ownerId: "bob", originId: chain.id });
+    expect((await cloned(undefined)).metadata).toMatchObject({ name: "later", ownerId: "bob", originId: sampleChain.id });
     expect((await cloned({ version: "1.0.0" })).metadata.name).toBe("Über Nacht: 1");
     expect((await cloned({ versionId })).metadata.name).toBe("Über Nacht: 1");
     expect((await cloned({ versionId, workflowName: "mine" })).metadata.name).toBe("mine");
     expect(await clone(packageId, { version: "9" })).toMatchObject({ status: 404 });
     expect(await clone(packageId, { version: "2.0.0", versionId })).toMatchObject({ status: 404 });
-    expect((await bench.ask("listWorkflows", { as: "bob" })).body.items).toHaveLength(4);
+    expect((await bench.callRoute("listWorkflows", { as: "bob" })).body.items).toHaveLength(4);
   });
 
   it("[A35] are cloned once under an Idempotency-Key", async () => {

@@ -2,7 +2,7 @@
 
 import { checkPackages } from "@astraflow/graph";
 import { Fault, fault, readWorkflowCloneRequest, readWorkflowPublishRequest } from "@astraflow/protocol";
-import type { Identity } from "../../identity.ts";
+import type { CallerIdentity } from "../../identity.ts";
 import { type Handler, readBody, readLimit } from "../call.ts";
 import {
   type AskWords,
@@ -134,7 +134,7 @@ function publishHandler({ digest, catalogues }: WorkflowsOptions, heads: Heads, 
 }
 
 /** A package that is named must be there, and whoever publishes into one must own it. */
-function refuseStrangers(identity: Identity, pack: Pack | null, named: string | undefined): void {
+function refuseStrangers(identity: CallerIdentity, pack: Pack | null, named: string | undefined): void {
   if (pack === null) {
     if (named !== undefined) throw missingPack(named);
   } else if (!isOwn(identity, pack)) throw maySee(identity, pack) ? notYours(pack) : missingPack(pack.id);
@@ -144,7 +144,7 @@ function refuseStrangers(identity: Identity, pack: Pack | null, named: string | 
 const isMadeBy = (pack: Pack | null, version: string, ask: AskWords | null): boolean =>
   ask !== null && (pack?.versions.some((one) => one.version === version && one.ask === ask.word) ?? false);
 
-function cloneHandler({ digest, outside, catalogues }: WorkflowsOptions, heads: Heads, packs: Packs): Handler {
+function cloneHandler({ digest, environment, catalogues }: WorkflowsOptions, heads: Heads, packs: Packs): Handler {
   return async (call) => {
     const { tenant, user } = call.identity;
     const packageId = call.params["packageId"] ?? "";
@@ -153,7 +153,7 @@ function cloneHandler({ digest, outside, catalogues }: WorkflowsOptions, heads: 
     const ask = askOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
     const { pack } = await packs.find(call.identity, packageId);
     const { version, workflow } = await packs.version(tenant, pack.id, chosen(pack, request));
-    const id = uuidOf(`clone ${tenant} ${user} ${ask?.word ?? outside.ids.next()}`);
+    const id = uuidOf(`clone ${tenant} ${user} ${ask?.word ?? environment.ids.next()}`);
     const allow = { allowUnknown: request.allowUnknown ?? false };
     const problems = await judgedProblems(catalogues, tenant, (catalogue) => checkPackages(workflow, catalogue, allow));
     const before = problems.some(isError) ? revisionBy((await heads.look(tenant, id)).head, ask) : null;

@@ -10,7 +10,7 @@ import {
   type Workflow,
   type WorkflowPublishRequest,
 } from "@astraflow/protocol";
-import type { Identity } from "../../identity.ts";
+import type { CallerIdentity } from "../../identity.ts";
 import type { Call } from "../call.ts";
 import { type AskWords, type Head, mayAll, nameOf, type WorkflowsOptions } from "./workflow-heads.ts";
 import { listDocs } from "./workflow-list.ts";
@@ -55,13 +55,13 @@ export const packLimits = { versionsMax: 1_000, changelogsCharsMax: 1_048_576, t
 
 const packIn = (doc: DocRow): Pack => JSON.parse(doc.body) as Pack;
 export const missingPack = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow package ${id.slice(0, 100)}`);
-export const isOwn = (identity: Identity, pack: Pack): boolean => mayAll(identity) || pack.owner === identity.user;
-export const maySee = (identity: Identity, pack: Pack): boolean =>
+export const isOwn = (identity: CallerIdentity, pack: Pack): boolean => mayAll(identity) || pack.owner === identity.user;
+export const maySee = (identity: CallerIdentity, pack: Pack): boolean =>
   pack.deletedAt === null && (pack.visibility !== "private" || isOwn(identity, pack));
 
 export type Packs = ReturnType<typeof createPacks>;
 
-export function createPacks({ link, reader }: WorkflowsOptions) {
+export function createPacks({ engineClient, reader }: WorkflowsOptions) {
   const look = async (tenant: string, id: string) => {
     if (!isUuid(id)) return { pack: null, rev: 0, asOf: 0 };
     const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: packCollection, names: [id] });
@@ -70,7 +70,7 @@ export function createPacks({ link, reader }: WorkflowsOptions) {
   };
   return {
     look,
-    async find(identity: Identity, id: string) {
+    async find(identity: CallerIdentity, id: string) {
       const { pack, rev, asOf } = await look(identity.tenant, id);
       if (pack === null || !maySee(identity, pack)) throw missingPack(id);
       return { pack, rev, asOf };
@@ -84,7 +84,7 @@ export function createPacks({ link, reader }: WorkflowsOptions) {
     },
     async write(call: Call, puts: readonly DocPut[], action: string, target: string, ask: AskWords | null) {
       const { tenant, user: by } = call.identity;
-      const answer = await link.ask({
+      const answer = await engineClient.request({
         type: "docs.write",
         tenant,
         by,
@@ -95,7 +95,7 @@ export function createPacks({ link, reader }: WorkflowsOptions) {
       });
       return answer.of === "docs" && answer.repeated;
     },
-    list(identity: Identity, query: Readonly<Record<string, string>>, limit: number) {
+    list(identity: CallerIdentity, query: Readonly<Record<string, string>>, limit: number) {
       const { owner, visibility, search = "", cursor } = query;
       if (visibility !== undefined && !(visibilities as readonly string[]).includes(visibility))
         throw fault("E.REQUEST.INVALID", `query.visibility must be one of ${visibilities.join(", ")}`, {
@@ -129,7 +129,7 @@ interface Publication {
   readonly request: WorkflowPublishRequest;
   readonly head: Head;
   readonly version: PackVersion;
-  readonly identity: Identity;
+  readonly identity: CallerIdentity;
 }
 
 /** The package with the new version; what the request does not say stays as it was. */

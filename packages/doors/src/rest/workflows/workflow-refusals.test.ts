@@ -2,21 +2,21 @@
 
 import { limits, type Route, type RouteName, routes } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
-import { chain } from "../../testing/rows.ts";
-import { type Asked, openWorkflowBench, type WorkflowBench } from "../../testing/workflow-bench.ts";
+import { sampleChain } from "../../testing/rows.ts";
+import { openWorkflowFixture, type WorkflowCallInput, type WorkflowFixture } from "../../testing/workflow-bench.ts";
 
-const { id } = chain;
+const { id } = sampleChain;
 const missing = "99999999-9999-4999-8999-00000000dead";
 const edit = { base: 1, edits: [{ op: "setMeta", path: "/metadata/name", value: "x" }] };
 
 /** A request of each route that is right but for what a test makes wrong about it. */
-const rights: Partial<Record<RouteName, Asked>> = {
+const rights: Partial<Record<RouteName, WorkflowCallInput>> = {
   listWorkflows: {},
-  saveWorkflow: { body: chain },
-  importWorkflow: { body: { format: "astraflow.workflow/1", workflow: chain, versions: [] } },
-  validateWorkflow: { body: chain },
+  saveWorkflow: { body: sampleChain },
+  importWorkflow: { body: { format: "astraflow.workflow/1", workflow: sampleChain, versions: [] } },
+  validateWorkflow: { body: sampleChain },
   getWorkflow: { params: { workflowId: id } },
-  replaceWorkflow: { params: { workflowId: id }, body: chain },
+  replaceWorkflow: { params: { workflowId: id }, body: sampleChain },
   deleteWorkflow: { params: { workflowId: id } },
   getWorkflowPreview: { params: { workflowId: id } },
   putWorkflowPreview: { params: { workflowId: id }, body: {} },
@@ -45,23 +45,23 @@ const ofOne = names.filter((name) => /workflowId|packageId/.test(routeOf(name).p
 const changing = names.filter((name) => routeOf(name).grant === "edit");
 
 describe("wrong requests about workflows", () => {
-  let bench: WorkflowBench;
+  let bench: WorkflowFixture;
   let packageId: string;
   beforeEach(async () => {
-    bench = openWorkflowBench();
+    bench = openWorkflowFixture();
     await bench.save();
-    await bench.ask("publishVersion", { params: { workflowId: id } });
-    const { body } = await bench.ask("publishWorkflow", { params: { workflowId: id }, body: { version: "1" } });
+    await bench.callRoute("publishVersion", { params: { workflowId: id } });
+    const { body } = await bench.callRoute("publishWorkflow", { params: { workflowId: id }, body: { version: "1" } });
     packageId = body.packageId;
   });
-  const right = (name: RouteName): Asked => {
+  const right = (name: RouteName): WorkflowCallInput => {
     const asked = rights[name] ?? {};
     return asked.params?.["packageId"] === undefined ? asked : { ...asked, params: { packageId } };
   };
   /** Status and code of a refusal that is one sentence and has changed nothing. */
-  const refusal = async (name: RouteName, asked: Asked): Promise<string> => {
+  const refusal = async (name: RouteName, asked: WorkflowCallInput): Promise<string> => {
     const before = bench.docs.log.length;
-    const { status, body } = await bench.ask(name, asked);
+    const { status, body } = await bench.callRoute(name, asked);
     const isSentence = /^[^\n]{5,400}$/.test(body?.message) && typeof body.requestId === "string";
     const isUnchanged = bench.docs.log.length === before;
     return `${status} ${body?.error}${isSentence ? "" : ", in no sentence"}${isUnchanged ? "" : ", and changed something"}`;
@@ -88,7 +88,7 @@ describe("wrong requests about workflows", () => {
     const real = asked.params?.[parameter] ?? "";
     const ask = (value: string, as = "ann") => ({ ...asked, as, params: { ...asked.params, [parameter]: value } });
     const said = async (as: string, value: string) => {
-      const { status, body } = await bench.ask(name, ask(value, as));
+      const { status, body } = await bench.callRoute(name, ask(value, as));
       return `${status} ${body.message.replace(value, "<id>")}`;
     };
 
@@ -126,27 +126,27 @@ describe("wrong requests about workflows", () => {
 
   it("[A343] a workflow that is wrong is answered 400, be it in its shape or in its graph", async () => {
     const looped = [
-      ...chain.edges,
-      { ...chain.edges[0], id: "back", source: chain.edges[0]?.target, target: chain.edges[0]?.source },
+      ...sampleChain.edges,
+      { ...sampleChain.edges[0], id: "back", source: sampleChain.edges[0]?.target, target: sampleChain.edges[0]?.source },
     ];
     for (const body of [
-      { ...chain, nodes: [] },
-      { ...chain, edges: looped },
+      { ...sampleChain, nodes: [] },
+      { ...sampleChain, edges: looped },
     ])
       expect(await refusal("saveWorkflow", { body })).toBe("400 E.WORKFLOW.INVALID");
   });
 
   const invalid = "E.REQUEST.INVALID";
-  const wrongs: [RouteName, Asked, number, string][] = [
+  const wrongs: [RouteName, WorkflowCallInput, number, string][] = [
     ["saveWorkflow", { body: [] }, 400, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, id: "not-a-uuid" } }, 400, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, nodes: [] } }, 400, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, schemaVersion: 2025 } }, 400, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: { ...chain, metadata: { name: 5 } } }, 400, "E.WORKFLOW.INVALID"],
-    ["saveWorkflow", { body: chain, headers: { "idempotency-key": "x".repeat(65) } }, 400, invalid],
-    ["replaceWorkflow", { body: { ...chain, nodes: "all" } }, 400, "E.WORKFLOW.INVALID"],
-    ["replaceWorkflow", { body: chain, headers: { "if-match": '"r7"' } }, 412, "E.ETAG.STALE"],
-    ["replaceWorkflow", { body: chain, headers: { "if-match": "seven" } }, 400, invalid],
+    ["saveWorkflow", { body: { ...sampleChain, id: "not-a-uuid" } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...sampleChain, nodes: [] } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...sampleChain, schemaVersion: 2025 } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: { ...sampleChain, metadata: { name: 5 } } }, 400, "E.WORKFLOW.INVALID"],
+    ["saveWorkflow", { body: sampleChain, headers: { "idempotency-key": "x".repeat(65) } }, 400, invalid],
+    ["replaceWorkflow", { body: { ...sampleChain, nodes: "all" } }, 400, "E.WORKFLOW.INVALID"],
+    ["replaceWorkflow", { body: sampleChain, headers: { "if-match": '"r7"' } }, 412, "E.ETAG.STALE"],
+    ["replaceWorkflow", { body: sampleChain, headers: { "if-match": "seven" } }, 400, invalid],
     ["deleteWorkflow", { headers: { "if-match": '"r7"' } }, 412, "E.ETAG.STALE"],
     ["putWorkflowPreview", { body: { previewImage: 7 } }, 400, invalid],
     ["putWorkflowPreview", { body: [] }, 400, invalid],
@@ -166,7 +166,7 @@ describe("wrong requests about workflows", () => {
     ["rollbackWorkflow", { body: { version: 2 } }, 404, "E.NOT_FOUND"],
     ["diffWorkflow", { query: { from: "0" } }, 400, invalid],
     ["diffWorkflow", { query: { from: "3" } }, 404, "E.NOT_FOUND"],
-    ["importWorkflow", { body: chain }, 400, invalid],
+    ["importWorkflow", { body: sampleChain }, 400, invalid],
     ["publishWorkflow", { body: { version: "1" } }, 409, "E.VERSION.EXISTS"],
     ["publishWorkflow", { body: { version: "2", packageId: missing } }, 404, "E.NOT_FOUND"],
     ["listWorkflowPackages", { query: { visibility: "all" } }, 400, invalid],
@@ -179,21 +179,24 @@ describe("wrong requests about workflows", () => {
   });
 
   it("[A47] validating says what is wrong, of the shape and of the graph, and keeps nothing", async () => {
-    const check = (body: unknown) => bench.ask("validateWorkflow", { as: "vic", body });
+    const check = (body: unknown) => bench.callRoute("validateWorkflow", { as: "vic", body });
     const before = bench.docs.docs.size;
 
-    expect((await check(chain)).body).toMatchObject({ isValid: true, problems: [{ severity: "warning" }, {}, {}] });
-    expect((await check({ ...chain, nodes: [] })).body).toMatchObject({
+    expect((await check(sampleChain)).body).toMatchObject({ isValid: true, problems: [{ severity: "warning" }, {}, {}] });
+    expect((await check({ ...sampleChain, nodes: [] })).body).toMatchObject({
       isValid: false,
       problems: [{ path: "/nodes", code: "E.WORKFLOW.INVALID", severity: "error" }],
     });
-    expect((await check({ ...chain, nodes: [...chain.nodes, chain.nodes[0]] })).body).toMatchObject({ isValid: false });
+    expect((await check({ ...sampleChain, nodes: [...sampleChain.nodes, sampleChain.nodes[0]] })).body).toMatchObject({
+      isValid: false,
+    });
     expect(bench.docs.docs.size).toBe(before);
   });
 
   it("[A365] validating names every field whose shape is wrong, up to a hundred", async () => {
-    const check = async (nodes: object[]) => (await bench.ask("validateWorkflow", { as: "vic", body: { ...chain, nodes } })).body;
-    const [node] = chain.nodes;
+    const check = async (nodes: object[]) =>
+      (await bench.callRoute("validateWorkflow", { as: "vic", body: { ...sampleChain, nodes } })).body;
+    const [node] = sampleChain.nodes;
     const policy = { priority: 11, pool: 7, retry: { maxAttempts: 0 } };
 
     const { isValid, problems } = await check([
@@ -213,7 +216,7 @@ describe("wrong requests about workflows", () => {
   });
 
   it("[A56] the engine's own refusal is passed on: a store that is away is 503 and nothing was changed", async () => {
-    bench.docs.engine.answer("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
+    bench.docs.engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "the store is away" } }));
     for (const name of ["saveWorkflow", "deleteWorkflow", "publishVersion"] as const)
       expect(await refusal(name, right(name))).toBe("503 E.STORE.BUSY");
   });

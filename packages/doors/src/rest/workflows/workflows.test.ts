@@ -1,35 +1,35 @@
 import type { Workflow } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
-import { chain, nodeIds } from "../../testing/rows.ts";
-import { openWorkflowBench, type WorkflowBench } from "../../testing/workflow-bench.ts";
+import { nodeIds, sampleChain } from "../../testing/rows.ts";
+import { openWorkflowFixture, type WorkflowFixture } from "../../testing/workflow-bench.ts";
 
-const at = { workflowId: chain.id };
+const at = { workflowId: sampleChain.id };
 const idOf = (n: number): string => `99999999-9999-4999-8999-${String(n).padStart(12, "0")}`;
-const named = (name: string): Workflow["metadata"] => ({ ...chain.metadata, name });
+const named = (name: string): Workflow["metadata"] => ({ ...sampleChain.metadata, name });
 
 describe("workflows that are kept", () => {
-  let bench: WorkflowBench;
+  let bench: WorkflowFixture;
   beforeEach(() => {
-    bench = openWorkflowBench();
+    bench = openWorkflowFixture();
   });
-  const get = (as = "ann") => bench.ask("getWorkflow", { as, params: at });
+  const get = (as = "ann") => bench.callRoute("getWorkflow", { as, params: at });
 
   it("[A28] are created under their id with 201, and saved again under it as the next revision", async () => {
     const first = await bench.save();
-    bench.outside.advance(1_000);
+    bench.environment.advance(1_000);
     const second = await bench.save({ metadata: named("another name") });
 
-    expect([first.status, first.body]).toEqual([201, { workflowId: chain.id, revision: 1 }]);
-    expect([second.status, second.body]).toEqual([201, { workflowId: chain.id, revision: 2 }]);
+    expect([first.status, first.body]).toEqual([201, { workflowId: sampleChain.id, revision: 1 }]);
+    expect([second.status, second.body]).toEqual([201, { workflowId: sampleChain.id, revision: 2 }]);
     expect((await get()).body.metadata.name).toBe("another name");
     expect(bench.docs.log.map(({ type }) => type)).toEqual(["audit.workflow.create", "audit.workflow.update"]);
   });
 
   it("[A28] get an id of their own where they bring none", async () => {
-    const { id: _id, ...nameless } = chain;
+    const { id: _id, ...nameless } = sampleChain;
     const [one, other] = [
-      await bench.ask("saveWorkflow", { body: nameless }),
-      await bench.ask("saveWorkflow", { body: nameless }),
+      await bench.callRoute("saveWorkflow", { body: nameless }),
+      await bench.callRoute("saveWorkflow", { body: nameless }),
     ];
 
     expect(one.body.workflowId).toMatch(/^[0-9a-f-]{36}$/);
@@ -47,11 +47,11 @@ describe("workflows that are kept", () => {
   it("[A29] are listed changed last first, each to their owner, all to an administrator, true at a position of the log", async () => {
     for (const [n, as] of ["ann", "bob", "ann"].entries()) {
       await bench.save({ id: idOf(n), metadata: named(`w${n}`) }, as);
-      bench.outside.advance(10);
+      bench.environment.advance(10);
     }
     await bench.save({ id: idOf(0), metadata: named("w0 again") });
     const names = async (as: string, query = {}) => {
-      const { body } = await bench.ask("listWorkflows", { as, query });
+      const { body } = await bench.callRoute("listWorkflows", { as, query });
       return [body.items.map((item: Workflow) => item.metadata.name), body.nextCursor, body.asOf];
     };
 
@@ -67,15 +67,15 @@ describe("workflows that are kept", () => {
   it("[A29] are listed in pages under an opaque cursor, without repeats or gaps, deleted ones left out", async () => {
     for (let n = 0; n < 7; n += 1) {
       await bench.save({ id: idOf(n), metadata: named(`w${n}`) });
-      bench.outside.advance(10);
+      bench.environment.advance(10);
     }
-    await bench.ask("deleteWorkflow", { params: { workflowId: idOf(3) } });
+    await bench.callRoute("deleteWorkflow", { params: { workflowId: idOf(3) } });
 
     const seen: string[] = [];
     let cursor: string | null = null;
     do {
       const query: Record<string, string> = { limit: "2", ...(cursor !== null && { cursor }) };
-      const { body } = await bench.ask("listWorkflows", { as: "eve", query });
+      const { body } = await bench.callRoute("listWorkflows", { as: "eve", query });
       seen.push(...body.items.map((item: Workflow) => item.metadata.name));
       cursor = body.nextCursor;
     } while (cursor !== null);
@@ -85,11 +85,11 @@ describe("workflows that are kept", () => {
 
   it("[A29] that are large come in short pages", async () => {
     const description = "x".repeat(60_000);
-    const heavy = { ...chain.nodes[0], description } as Workflow["nodes"][number];
+    const heavy = { ...sampleChain.nodes[0], description } as Workflow["nodes"][number];
     const nodes = Array.from({ length: 20 }, (_, n) => ({ ...heavy, id: idOf(1_000 + n) }));
     for (let n = 0; n < 30; n += 1) await bench.save({ id: idOf(n), nodes, edges: [] });
 
-    const { body } = await bench.ask("listWorkflows");
+    const { body } = await bench.callRoute("listWorkflows");
 
     expect(body.items.length).toBeLessThan(30);
     expect(body.nextCursor).not.toBeNull();
@@ -102,10 +102,17 @@ describe("workflows that are kept", () => {
 
     expect([status, headers["etag"]]).toEqual([200, '"r1"']);
     expect(body).toMatchObject({
-      id: chain.id,
-      nodes: chain.nodes,
-      edges: chain.edges,
-      metadata: { name: "mine", namespace: "default", originId: chain.id, ownerId: "ann", createdBy: "ann", updatedBy: "ann" },
+      id: sampleChain.id,
+      nodes: sampleChain.nodes,
+      edges: sampleChain.edges,
+      metadata: {
+        name: "mine",
+        namespace: "default",
+        originId: sampleChain.id,
+        ownerId: "ann",
+        createdBy: "ann",
+        updatedBy: "ann",
+      },
       revision: 1,
       asOf: 1,
     });
@@ -115,9 +122,9 @@ describe("workflows that are kept", () => {
   it("[A31] are replaced where If-Match names the revision they are at, and else refused with 412 and that revision", async () => {
     await bench.save();
     const put = (name: string, tag?: string) =>
-      bench.ask("replaceWorkflow", {
+      bench.callRoute("replaceWorkflow", {
         params: at,
-        body: { ...chain, metadata: named(name) },
+        body: { ...sampleChain, metadata: named(name) },
         headers: tag === undefined ? {} : { "if-match": tag },
       });
 
@@ -135,15 +142,15 @@ describe("workflows that are kept", () => {
     await bench.save();
     const { body } = await get();
 
-    expect(await bench.ask("replaceWorkflow", { params: at, body })).toMatchObject({ status: 200, body: { revision: 1 } });
+    expect(await bench.callRoute("replaceWorkflow", { params: at, body })).toMatchObject({ status: 200, body: { revision: 1 } });
   });
 
   it("[A31] keep their id: the body may leave it out and not name another", async () => {
     await bench.save();
-    const { id: _id, ...nameless } = chain;
+    const { id: _id, ...nameless } = sampleChain;
 
-    expect(await bench.ask("replaceWorkflow", { params: at, body: nameless })).toMatchObject({ status: 200 });
-    expect(await bench.ask("replaceWorkflow", { params: at, body: { ...chain, id: idOf(5) } })).toMatchObject({
+    expect(await bench.callRoute("replaceWorkflow", { params: at, body: nameless })).toMatchObject({ status: 200 });
+    expect(await bench.callRoute("replaceWorkflow", { params: at, body: { ...sampleChain, id: idOf(5) } })).toMatchObject({
       status: 400,
       body: { error: "E.REQUEST.INVALID", details: { path: "workflow.id" } },
     });
@@ -151,28 +158,32 @@ describe("workflows that are kept", () => {
 
   it("[A32] are gone for everybody when deleted, with 204 and no body, and come back when saved again", async () => {
     await bench.save();
-    const gone = await bench.ask("deleteWorkflow", { params: at });
+    const gone = await bench.callRoute("deleteWorkflow", { params: at });
 
     expect([gone.status, gone.body]).toEqual([204, null]);
     expect(await get()).toMatchObject({ status: 404 });
     expect(await get("eve")).toMatchObject({ status: 404 });
-    expect(await bench.ask("deleteWorkflow", { params: at })).toMatchObject({ status: 404 });
-    expect((await bench.ask("listWorkflows", { as: "eve" })).body.items).toEqual([]);
-    expect((await bench.save()).body).toEqual({ workflowId: chain.id, revision: 2 });
+    expect(await bench.callRoute("deleteWorkflow", { params: at })).toMatchObject({ status: 404 });
+    expect((await bench.callRoute("listWorkflows", { as: "eve" })).body.items).toEqual([]);
+    expect((await bench.save()).body).toEqual({ workflowId: sampleChain.id, revision: 2 });
     expect(await get()).toMatchObject({ status: 200 });
   });
 
   it("[A32] are deleted only at the revision that If-Match names", async () => {
     await bench.save();
 
-    expect(await bench.ask("deleteWorkflow", { params: at, headers: { "if-match": '"r2"' } })).toMatchObject({ status: 412 });
-    expect(await bench.ask("deleteWorkflow", { params: at, headers: { "if-match": '"r1"' } })).toMatchObject({ status: 204 });
+    expect(await bench.callRoute("deleteWorkflow", { params: at, headers: { "if-match": '"r2"' } })).toMatchObject({
+      status: 412,
+    });
+    expect(await bench.callRoute("deleteWorkflow", { params: at, headers: { "if-match": '"r1"' } })).toMatchObject({
+      status: 204,
+    });
   });
 
   it("[A33] have a picture that comes and goes without a new revision", async () => {
     await bench.save({ previewImage: "data:first" });
-    const preview = () => bench.ask("getWorkflowPreview", { params: at });
-    const put = (body: object) => bench.ask("putWorkflowPreview", { params: at, body });
+    const preview = () => bench.callRoute("getWorkflowPreview", { params: at });
+    const put = (body: object) => bench.callRoute("putWorkflowPreview", { params: at, body });
 
     expect((await preview()).body).toMatchObject({ previewImage: "data:first" });
     expect(await put({ previewImage: "data:second" })).toMatchObject({ status: 200, body: { previewImage: "data:second" } });
@@ -188,18 +199,18 @@ describe("workflows that are kept", () => {
 
     expect(await bench.save({ previewImage })).toMatchObject({ status: 413, body: { error: "E.REQUEST.TOO_LARGE" } });
     await bench.save();
-    expect(await bench.ask("putWorkflowPreview", { params: at, body: { previewImage } })).toMatchObject({ status: 400 });
+    expect(await bench.callRoute("putWorkflowPreview", { params: at, body: { previewImage } })).toMatchObject({ status: 400 });
   });
 
   it("[A34] are refused at save where their graph is wrong, every problem with its node and field", async () => {
     const edges = [
       { id: "loop", source: { node: nodeIds[1] ?? "", port: "out" }, target: { node: nodeIds[0] ?? "", port: "in" } },
     ];
-    const cyclic = { ...chain, edges: [...chain.edges, ...edges] };
+    const cyclic = { ...sampleChain, edges: [...sampleChain.edges, ...edges] };
 
     for (const told of [
       await bench.save(cyclic),
-      await bench.save().then(() => bench.ask("replaceWorkflow", { params: at, body: cyclic })),
+      await bench.save().then(() => bench.callRoute("replaceWorkflow", { params: at, body: cyclic })),
     ]) {
       expect(told).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID" } });
       expect(told.body.message).toContain("cycle");
@@ -209,14 +220,14 @@ describe("workflows that are kept", () => {
   });
 
   it("[A35] are made once under an Idempotency-Key; the answer to a repeat is the first and says so", async () => {
-    const { id: _id, ...nameless } = chain;
-    const save = (body: object, key = "k-1") => bench.ask("saveWorkflow", { body, headers: { "idempotency-key": key } });
+    const { id: _id, ...nameless } = sampleChain;
+    const save = (body: object, key = "k-1") => bench.callRoute("saveWorkflow", { body, headers: { "idempotency-key": key } });
     const first = await save(nameless);
     const second = await save(nameless);
 
     expect(second.body).toEqual(first.body);
     expect(second.headers["idempotent-replayed"]).toBe("true");
-    await bench.ask("replaceWorkflow", {
+    await bench.callRoute("replaceWorkflow", {
       params: { workflowId: first.body.workflowId },
       body: { ...nameless, metadata: named("changed since") },
     });
@@ -231,15 +242,15 @@ describe("workflows that are kept", () => {
 
   it("[A58] are changed although somebody else changes them at the same time, each change on top of the other", async () => {
     await bench.save();
-    bench.docs.engine.hold("docs.write");
+    bench.docs.engine.holdAnswers("docs.write");
     const both = ["one", "two"].map((name) =>
-      bench.ask("replaceWorkflow", { params: at, body: { ...chain, metadata: named(name) } }),
+      bench.callRoute("replaceWorkflow", { params: at, body: { ...sampleChain, metadata: named(name) } }),
     );
-    await bench.docs.engine.next("docs.write"); // the save of before
-    await bench.docs.engine.next("docs.write");
-    await bench.docs.engine.next("docs.write");
-    bench.docs.engine.unhold("docs.write");
-    bench.docs.engine.release("docs.write");
+    await bench.docs.engine.nextCommand("docs.write"); // the save of before
+    await bench.docs.engine.nextCommand("docs.write");
+    await bench.docs.engine.nextCommand("docs.write");
+    bench.docs.engine.stopHolding("docs.write");
+    bench.docs.engine.releaseAnswers("docs.write");
 
     const told = await Promise.all(both);
 
@@ -249,11 +260,11 @@ describe("workflows that are kept", () => {
 
   it("[A59] are audited with who, what and the request", async () => {
     await bench.save();
-    await bench.ask("deleteWorkflow", { params: at });
+    await bench.callRoute("deleteWorkflow", { params: at });
 
     expect(bench.docs.log.map(({ type, data }) => [type, data["by"], data["targetType"], data["target"]])).toEqual([
-      ["audit.workflow.create", "ann", "workflow", chain.id],
-      ["audit.workflow.delete", "ann", "workflow", chain.id],
+      ["audit.workflow.create", "ann", "workflow", sampleChain.id],
+      ["audit.workflow.delete", "ann", "workflow", sampleChain.id],
     ]);
     expect(bench.docs.log[0]?.data["corr"]).toEqual(expect.any(String));
   });

@@ -123,12 +123,12 @@ function keepingHandlers({ catalogues }: WorkflowsOptions, heads: Heads): Record
 }
 
 /** Creates, replaces, or brings back what was deleted; whose it is stays. */
-function saveHandler({ digest, outside, catalogues }: WorkflowsOptions, heads: Heads): Handler {
+function saveHandler({ digest, environment, catalogues }: WorkflowsOptions, heads: Heads): Handler {
   return async (call) => {
     const { tenant, user } = call.identity;
     const body = readBody(call);
     const ask = askOf(call, digest, { route: "saveWorkflow", body });
-    const workflow = sizedWorkflow(workflowIn(body, uuidOf(`workflow ${tenant} ${user} ${ask?.word ?? outside.ids.next()}`)));
+    const workflow = sizedWorkflow(workflowIn(body, uuidOf(`workflow ${tenant} ${user} ${ask?.word ?? environment.ids.next()}`)));
     const options = { allowUnknown: allowUnknownIn(body) };
     const problems = await judgedProblems(catalogues, tenant, (catalogue) => problemsOf(workflow, catalogue, options));
     for (let tries = 1; ; tries += 1) {
