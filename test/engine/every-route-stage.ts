@@ -5,9 +5,9 @@ import { createHash } from "node:crypto";
 import {
   allGrants,
   createMetricsRegistry,
-  createPeople,
-  createRest,
+  createRestServer,
   createTokenAuthenticator,
+  createUserAccounts,
   type EngineClient,
 } from "@astraflow/doors";
 import {
@@ -68,12 +68,12 @@ export async function openTown(stage: Stage): Promise<Town> {
   const engineClient = linkTo(world);
   const environment = createFakeEnvironment();
   const reader = world.store;
-  const app = createRest({
+  const app = createRestServer({
     engineClient,
     reader,
     environment,
     digest,
-    people: createPeople({ engineClient, reader, environment, passwordCost: cheapPasswordCost }),
+    people: createUserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost }),
     authenticate: createTokenAuthenticator(tokens),
     metrics: createMetricsRegistry(),
     ackDeadlineMs: 5_000,

@@ -1,6 +1,6 @@
 // What readers of events hear of workers, with the real engine behind the door: what they bring, that they beat, that they are gone.
 
-import { allGrants, createMetricsRegistry, createRestCalls, createTokenAuthenticator } from "@astraflow/doors";
+import { allGrants, createMetricsRegistry, createRestApi, createTokenAuthenticator } from "@astraflow/doors";
 import { createFakeEnvironment } from "@astraflow/doors/testing";
 import { describe, expect, it } from "vitest";
 import { Harness } from "./harness.ts";
@@ -17,7 +17,7 @@ interface Heard {
 async function openStage() {
   const world = await new Harness().start();
   const environment = createFakeEnvironment();
-  const rest = createRestCalls({
+  const rest = createRestApi({
     engineClient: linkTo(world),
     reader: world.store,
     environment,
@@ -28,8 +28,8 @@ async function openStage() {
     unready: () => null,
     gauge: () => null,
   });
-  const ask = (name: Parameters<typeof rest.call>[0], body: object | null, query: Record<string, string> = {}, cursor = "") =>
-    rest.call(name, {
+  const ask = (name: Parameters<typeof rest.handle>[0], body: object | null, query: Record<string, string> = {}, cursor = "") =>
+    rest.handle(name, {
       token: "all",
       params: {},
       query,

@@ -1,14 +1,20 @@
 // What a scheduler does at its start for people and their files: the first user of a tenant without any, and a folder without the remains
 // of a crash. Neither keeps it from starting: the log says what could not be done.
 
-import { type Blobs, createFolderBlobs, type DoorEnvironment, type People, tidyBlobs } from "@astraflow/doors";
+import {
+  type BlobStore,
+  createFolderBlobStore,
+  type DoorEnvironment,
+  removeUnfinishedBlobs,
+  type UserAccounts,
+} from "@astraflow/doors";
 import type { AdminPassword } from "./admin-passwords.ts";
 import type { Log } from "./log.ts";
 
 /** Older than any write that can still be under way, also of another scheduler that shares the folder. */
 const remainsMs = 86_400_000;
 
-export async function foundUsers(people: Pick<People, "found">, admins: readonly AdminPassword[], log: Log): Promise<void> {
+export async function foundUsers(people: Pick<UserAccounts, "found">, admins: readonly AdminPassword[], log: Log): Promise<void> {
   for (const { tenant, password } of admins) {
     try {
       if (await people.found(tenant, password)) log.warn({ audit: true, tenant, username: "admin" }, "people.founded");
@@ -21,10 +27,10 @@ export async function foundUsers(people: Pick<People, "found">, admins: readonly
 export function openBlobs(
   folder: string,
   { outside: environment, log }: { readonly outside: DoorEnvironment; readonly log: Log },
-): Blobs {
-  tidyBlobs(folder, environment.clock.now() - remainsMs).then(
+): BlobStore {
+  removeUnfinishedBlobs(folder, environment.clock.now() - remainsMs).then(
     (removed) => void (removed > 0 && log.info({ folder, removed }, "blobs.tidied")),
     (cause: unknown) => log.error({ folder, problem: String(cause) }, "blobs.untidied"),
   );
-  return createFolderBlobs({ folder, ids: environment.ids });
+  return createFolderBlobStore({ folder, ids: environment.ids });
 }

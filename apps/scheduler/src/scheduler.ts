@@ -3,11 +3,11 @@
 
 import { hostname } from "node:os";
 import {
-  createDocBlobs,
+  createDocumentBlobStore,
   createDoors,
   createEngineClient,
   createMetricsRegistry,
-  createPeople,
+  createUserAccounts,
   type SessionLimits,
   sessionPath,
 } from "@astraflow/doors";
@@ -100,12 +100,15 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
   const reader = openReader(config.store);
   const watch = await watchPlace(config.store);
   const settings = engineSettings(engine);
-  const people = createPeople({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
+  const people = createUserAccounts({ engineClient, reader, environment, userTokenMs: config.userTokenMs });
   const doors = createDoors({
     engineClient,
     reader,
     people,
-    blobs: { local: openBlobs(config.blobDir, { outside: environment, log }), db: createDocBlobs({ engineClient, reader }) },
+    blobs: {
+      local: openBlobs(config.blobDir, { outside: environment, log }),
+      db: createDocumentBlobStore({ engineClient, reader }),
+    },
     isSecure: bound.isSecure,
     authenticate: credentials.authenticate,
     authenticator: credentials.gate,

@@ -4,7 +4,7 @@
 import type { Ask, DocRow, Reader, RunRow } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
-import { pageMax, pageOf } from "./bulk-runs.ts";
+import { bulkPageMax, readMatchingRuns } from "./bulk-runs.ts";
 import type { CallerIdentity } from "./identity.ts";
 import type { EngineClient } from "./link.ts";
 import type { DoorEnvironment } from "./outside.ts";
@@ -12,39 +12,44 @@ import type { DoorEnvironment } from "./outside.ts";
 const bulkCollection = "bulk";
 
 export const bulkLimits = {
-  pageMax,
+  pageMax: bulkPageMax,
   /** A document that nobody has written for so long is taken over. */
-  idleMs: 15_000,
-  lookMs: 5_000,
+  takeoverAfterMs: 15_000,
+  pollMs: 5_000,
   /** Documents read with one look at a tenant. */
-  lookedMax: 1_000,
+  documentsPerTenantMax: 1_000,
   refusalsMax: 50,
   /** Runs started anew that are named. */
-  startedMax: 200,
+  startedRunsMax: 200,
   /** Runs that a dry run counts. */
-  countMax: 10_000,
+  dryRunMax: 10_000,
   /** Tenants whose documents are looked through at once; where there are more they take turns. */
-  tenantsMax: 200,
+  tenantsPerPollMax: 200,
   /** So long a change that is over can be looked up. */
-  keptMs: 7 * 86_400_000,
+  retentionMs: 7 * 86_400_000,
 } as const;
 
 /** What happens to one run. */
-export type BulkAct = (asker: BulkAsker, request: BulkRequest, run: RunRow, word: string) => Promise<BulkDeed>;
+export type ApplyBulkChange = (
+  caller: BulkCaller,
+  request: BulkRequest,
+  run: RunRow,
+  changeId: string,
+) => Promise<BulkRunOutcome>;
 
-export interface BulkDeed {
+export interface BulkRunOutcome {
   /** False: nothing was to be done. */
   readonly isChanged: boolean;
   /** The run that was started in place of this one. */
   readonly newRun?: string;
 }
 
-export interface BulkAsker {
+export interface BulkCaller {
   readonly identity: CallerIdentity;
   readonly requestId: string;
 }
 
-interface Body {
+interface BulkDocument {
   readonly request: BulkRequest;
   readonly identity: CallerIdentity;
   readonly requestId: string;
@@ -62,35 +67,49 @@ interface Body {
   readonly updatedAt: number;
 }
 
-export interface BulkOptions {
+export interface BulkChangesOptions {
   readonly engineClient: EngineClient;
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
-  readonly act: BulkAct;
+  readonly applyChange: ApplyBulkChange;
   /** Whether there is something to do to a run, as far as its state tells. */
   readonly needsChange: (request: BulkRequest, run: RunRow) => boolean;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
 }
 
-export interface Bulk {
+export interface BulkChanges {
   /** The same key and request again give the same change, as far as it has come. */
-  start(asker: BulkAsker, request: BulkRequest, key: string | null): Promise<Shown>;
+  start(caller: BulkCaller, request: BulkRequest, key: string | null): Promise<Shown>;
   find(tenant: string, id: string): Promise<Shown | null>;
   /** Looks for documents that nobody works on. */
-  look(): Promise<void>;
+  resumeStalled(): Promise<void>;
   close(): void;
 }
 
-export function createBulk({ engineClient, reader, environment, act, needsChange, digest }: BulkOptions): Bulk {
-  const busy = new Set<string>();
+export function createBulkChanges({
+  engineClient,
+  reader,
+  environment,
+  applyChange,
+  needsChange,
+  digest,
+}: BulkChangesOptions): BulkChanges {
+  const inProgress = new Set<string>();
   /** Which revision of what runs was seen, and since when by the clock here: those of other schedulers may go differently. */
-  const seen = new Map<string, { readonly tenant: string; readonly rev: number; readonly at: number }>();
+  const lastSeenRevisions = new Map<string, { readonly tenant: string; readonly rev: number; readonly at: number }>();
   /** The tenant after whom the next look begins. */
-  let lookedAt: string | null = null;
+  let lastPolledTenant: string | null = null;
   let isClosed = false;
 
-  const write = async (tenant: string, id: string, rev: number, body: Body, action?: string, ask: Ask | null = null) => {
+  const writeDocument = async (
+    tenant: string,
+    id: string,
+    rev: number,
+    body: BulkDocument,
+    action?: string,
+    ask: Ask | null = null,
+  ) => {
     const answer = await engineClient.request({
       type: "docs.write",
       tenant,
@@ -104,7 +123,7 @@ export function createBulk({ engineClient, reader, environment, act, needsChange
           body: JSON.stringify(body),
           sort: String(body.createdAt).padStart(15, "0"),
           terms: body.status,
-          ...(body.status === "done" && { keepMs: bulkLimits.keptMs }),
+          ...(body.status === "done" && { keepMs: bulkLimits.retentionMs }),
         },
       ],
       ask,
@@ -116,94 +135,96 @@ export function createBulk({ engineClient, reader, environment, act, needsChange
     return { rev: answer.revs[0] ?? rev + 1, isRepeated: answer.repeated };
   };
 
-  const work = async (tenant: string, id: string, from: number, first: Body): Promise<void> => {
+  const processPages = async (tenant: string, id: string, from: number, first: BulkDocument): Promise<void> => {
     let [rev, body] = [from, first];
     while (!isClosed && body.status === "running") {
-      const { items, next } = await pageOf(reader, tenant, body.request, body.cursor);
-      for (const run of items) body = await change(act, id, body, run);
+      const { items, next } = await readMatchingRuns(reader, tenant, body.request, body.cursor);
+      for (const run of items) body = await changeRun(applyChange, id, body, run);
       body = { ...body, cursor: next, status: next === null ? "done" : "running", updatedAt: environment.clock.now() };
       const action = body.status === "done" ? `run.bulk.${body.request.action}.done` : undefined;
-      ({ rev } = await write(tenant, id, rev, body, action));
+      ({ rev } = await writeDocument(tenant, id, rev, body, action));
     }
   };
 
   /** One worker a document; a document that another has taken over is let go. */
-  const begin = (tenant: string, id: string, rev: number, body: Body): void => {
+  const startProcessing = (tenant: string, id: string, rev: number, body: BulkDocument): void => {
     const name = `${tenant}/${id}`;
-    if (busy.has(name) || isClosed) return;
-    busy.add(name);
-    void work(tenant, id, rev, body)
+    if (inProgress.has(name) || isClosed) return;
+    inProgress.add(name);
+    void processPages(tenant, id, rev, body)
       .catch((problem: unknown) => {
         const isTaken = problem instanceof Fault && problem.code === "E.CONFLICT";
         if (!isTaken) environment.log({ level: "warn", event: "bulk.paused", tenant, bulk: id, problem: String(problem) });
       })
-      .finally(() => busy.delete(name));
+      .finally(() => inProgress.delete(name));
   };
 
   const takeOver = async (tenant: string, doc: DocRow): Promise<void> => {
-    const body = JSON.parse(doc.body) as Body;
-    const id = nameOf(doc);
+    const body = JSON.parse(doc.body) as BulkDocument;
+    const id = documentNameOf(doc);
     const taken = { ...body, updatedAt: environment.clock.now() };
-    const written = await write(tenant, id, doc.rev, taken).catch((why: unknown) => {
+    const written = await writeDocument(tenant, id, doc.rev, taken).catch((why: unknown) => {
       if (why instanceof Fault && why.code === "E.CONFLICT") return null;
       throw why;
     });
-    if (written !== null) begin(tenant, id, written.rev, taken);
+    if (written !== null) startProcessing(tenant, id, written.rev, taken);
   };
 
-  const look = async (): Promise<void> => {
+  const resumeStalled = async (): Promise<void> => {
     const now = environment.clock.monotonic();
     const found = new Set<string>();
-    const after = lookedAt === null ? {} : { after: lookedAt };
-    const { items: tenants, next } = await reader.page({ page: "tenants", limit: bulkLimits.tenantsMax, ...after });
-    lookedAt = next;
-    const looked = new Set<string>();
-    const lookAt = async (tenant: string): Promise<void> => {
-      for (const doc of await runningOf(reader, tenant)) {
+    const after = lastPolledTenant === null ? {} : { after: lastPolledTenant };
+    const { items: tenants, next } = await reader.page({ page: "tenants", limit: bulkLimits.tenantsPerPollMax, ...after });
+    lastPolledTenant = next;
+    const polledTenants = new Set<string>();
+    const pollTenant = async (tenant: string): Promise<void> => {
+      for (const doc of await listRunningChanges(reader, tenant)) {
         found.add(doc.id);
-        const known = seen.get(doc.id);
-        if (known?.rev !== doc.rev) seen.set(doc.id, { tenant, rev: doc.rev, at: now });
-        else if (now - known.at >= bulkLimits.idleMs && !busy.has(`${tenant}/${nameOf(doc)}`))
-          await takeOver(tenant, doc).catch(complain);
+        const lastSeen = lastSeenRevisions.get(doc.id);
+        if (lastSeen?.rev !== doc.rev) lastSeenRevisions.set(doc.id, { tenant, rev: doc.rev, at: now });
+        else if (now - lastSeen.at >= bulkLimits.takeoverAfterMs && !inProgress.has(`${tenant}/${documentNameOf(doc)}`))
+          await takeOver(tenant, doc).catch(logPollFailure);
       }
-      looked.add(tenant);
+      polledTenants.add(tenant);
     };
     // What goes wrong with one is not the next one's trouble.
-    for (const tenant of tenants) await lookAt(tenant).catch(complain);
-    for (const [id, { tenant }] of seen) if (looked.has(tenant) && !found.has(id)) seen.delete(id);
+    for (const tenant of tenants) await pollTenant(tenant).catch(logPollFailure);
+    for (const [id, { tenant }] of lastSeenRevisions)
+      if (polledTenants.has(tenant) && !found.has(id)) lastSeenRevisions.delete(id);
   };
-  let isLooking = false;
-  const endLooking = environment.timers.every(bulkLimits.lookMs, () => {
+  let isPolling = false;
+  const stopPolling = environment.timers.every(bulkLimits.pollMs, () => {
     // On a slow store a look takes longer than this; another beside it would make it slower still.
-    if (isLooking) return;
-    isLooking = true;
-    void look()
-      .catch(complain)
+    if (isPolling) return;
+    isPolling = true;
+    void resumeStalled()
+      .catch(logPollFailure)
       .finally(() => {
-        isLooking = false;
+        isPolling = false;
       });
   });
-  const complain = (problem: unknown): void => environment.log({ level: "warn", event: "bulk.look", problem: String(problem) });
+  const logPollFailure = (problem: unknown): void =>
+    environment.log({ level: "warn", event: "bulk.look", problem: String(problem) });
 
   const find = async (tenant: string, id: string): Promise<Shown | null> => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection: bulkCollection, names: [id] });
     const doc = items[0] ?? null;
-    return doc === null ? null : { ...show(id, JSON.parse(doc.body) as Body), asOf: head };
+    return doc === null ? null : { ...presentBulk(id, JSON.parse(doc.body) as BulkDocument), asOf: head };
   };
 
   return {
-    look,
+    resumeStalled,
     find,
-    async start(asker, request, key) {
-      const { tenant } = asker.identity;
+    async start(caller, request, key) {
+      const { tenant } = caller.identity;
       const now = environment.clock.now();
       // By its key the document is found again when the key comes again.
       const id = key === null ? environment.ids.next() : `bulk-${digest(canonicalJson([tenant, key]))}`;
       const ask = key === null ? null : { key, digest: digest(canonicalJson(["changeRuns", request])) };
-      const blank: Body = {
+      const initial: BulkDocument = {
         request,
-        identity: asker.identity,
-        requestId: asker.requestId,
+        identity: caller.identity,
+        requestId: caller.requestId,
         status: "running",
         cursor: null,
         matched: 0,
@@ -215,81 +236,81 @@ export function createBulk({ engineClient, reader, environment, act, needsChange
         createdAt: now,
         updatedAt: now,
       };
-      if (request.dryRun === true) return countOnly(reader, tenant, id, blank, needsChange);
-      const { rev, isRepeated } = await write(tenant, id, 0, blank, `run.bulk.${request.action}`, ask);
+      if (request.dryRun === true) return countMatchingRuns(reader, tenant, id, initial, needsChange);
+      const { rev, isRepeated } = await writeDocument(tenant, id, 0, initial, `run.bulk.${request.action}`, ask);
       if (isRepeated) {
         const before = await find(tenant, id);
         if (before !== null) return before;
         throw fault("E.NOT_FOUND", "the change of many runs under this key is over and no longer kept; use a new key");
       }
-      begin(tenant, id, rev, blank);
-      return show(id, blank);
+      startProcessing(tenant, id, rev, initial);
+      return presentBulk(id, initial);
     },
     close() {
       isClosed = true;
-      endLooking();
+      stopPolling();
     },
   };
 }
 
 /** What is not done yet, however much was ordered after it. */
-async function runningOf(reader: Reader, tenant: string): Promise<DocRow[]> {
+async function listRunningChanges(reader: Reader, tenant: string): Promise<DocRow[]> {
   const running: DocRow[] = [];
   const query = { page: "docs", tenant, collection: bulkCollection, search: "running", order: "asc", limit: 100 } as const;
-  for (let after: string | null = ""; after !== null && running.length < bulkLimits.lookedMax; ) {
+  for (let after: string | null = ""; after !== null && running.length < bulkLimits.documentsPerTenantMax; ) {
     const page: { items: readonly DocRow[]; next: string | null } = await reader.page({
       ...query,
       ...(after !== "" && { after }),
     });
-    running.push(...page.items.filter((doc) => (JSON.parse(doc.body) as Body).status === "running"));
+    running.push(...page.items.filter((doc) => (JSON.parse(doc.body) as BulkDocument).status === "running"));
     after = page.next;
   }
   return running;
 }
 
-const nameOf = ({ id }: DocRow): string => id.split("/").slice(2).join("/");
+const documentNameOf = ({ id }: DocRow): string => id.split("/").slice(2).join("/");
 
-async function change(act: BulkAct, id: string, body: Body, run: RunRow): Promise<Body> {
+async function changeRun(applyChange: ApplyBulkChange, id: string, body: BulkDocument, run: RunRow): Promise<BulkDocument> {
   const { request, identity, requestId } = body;
   const counted = { ...body, matched: body.matched + 1 };
   try {
-    const { isChanged, newRun } = await act({ identity, requestId }, request, run, `${id}:${run.id}`);
+    const { isChanged, newRun } = await applyChange({ identity, requestId }, request, run, `${id}:${run.id}`);
     if (!isChanged) return { ...counted, unchanged: body.unchanged + 1 };
     const { started = [] } = body;
-    const isNamed = newRun !== undefined && started.length < bulkLimits.startedMax;
+    const isNamed = newRun !== undefined && started.length < bulkLimits.startedRunsMax;
     return { ...counted, changed: body.changed + 1, started: isNamed ? [...started, { runId: run.id, newRun }] : started };
   } catch (why) {
     // What is refused for one run is told and keeps nobody else; a store or engine that is away stops the work until it is back.
-    if (!(why instanceof Fault) || passing.has(why.code)) throw why;
+    if (!(why instanceof Fault) || transientFaultCodes.has(why.code)) throw why;
     const refusals = [...body.refusals, { runId: run.id, code: why.code, message: why.message }].slice(0, bulkLimits.refusalsMax);
     return { ...counted, refused: body.refused + 1, refusals };
   }
 }
 
-const passing: ReadonlySet<string> = new Set(["E.STORE.BUSY", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.INTERNAL"]);
+const transientFaultCodes: ReadonlySet<string> = new Set(["E.STORE.BUSY", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.INTERNAL"]);
 
-async function countOnly(
+async function countMatchingRuns(
   reader: Reader,
   tenant: string,
   id: string,
-  body: Body,
-  needsChange: BulkOptions["needsChange"],
+  body: BulkDocument,
+  needsChange: BulkChangesOptions["needsChange"],
 ): Promise<Shown> {
   let matched = 0;
   let unchanged = 0;
-  let looked = 0;
+  let countedRuns = 0;
   let cursor: string | null = null;
   do {
-    const page: { items: readonly RunRow[]; next: string | null } = await pageOf(reader, tenant, body.request, cursor);
+    const page: { items: readonly RunRow[]; next: string | null } = await readMatchingRuns(reader, tenant, body.request, cursor);
     matched += page.items.length;
     unchanged += page.items.filter((run) => !needsChange(body.request, run)).length;
-    looked += bulkLimits.pageMax;
+    countedRuns += bulkLimits.pageMax;
     cursor = page.next;
-  } while (cursor !== null && looked < bulkLimits.countMax);
-  return { ...show(id, { ...body, matched, unchanged }), status: "planned", isPartial: cursor !== null };
+  } while (cursor !== null && countedRuns < bulkLimits.dryRunMax);
+  return { ...presentBulk(id, { ...body, matched, unchanged }), status: "planned", isPartial: cursor !== null };
 }
 
-function show(id: string, body: Body): Shown {
+function presentBulk(id: string, body: BulkDocument): Shown {
   const { request, status, matched, changed, unchanged, refused, refusals, started = [] } = body;
   return {
     bulkId: id,

@@ -1,7 +1,7 @@
 // What the catalogue knows besides the manifests that are kept: what workers list. The manifests themselves are in manifests.test.ts.
 
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Catalogues, createCatalogues } from "./catalogue.ts";
+import { type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
 import { createFakeDocumentStore, type FakeDocumentStore } from "./testing/docs.ts";
 import { createFakeEnvironment, type FakeEnvironment } from "./testing/fake-outside.ts";
 import { sampleManifest } from "./testing/manifest.ts";
@@ -10,7 +10,7 @@ import { workerRow } from "./testing/rows.ts";
 describe("packages that workers list", () => {
   let environment: FakeEnvironment;
   let docs: FakeDocumentStore;
-  let catalogues: Catalogues;
+  let catalogues: CatalogueCache;
   beforeEach(() => {
     environment = createFakeEnvironment();
     const worker = workerRow("w1");
@@ -23,14 +23,14 @@ describe("packages that workers list", () => {
     const manifest = sampleManifest("demo", "1.0.0");
     const body = JSON.stringify({ manifest, digest: "d" });
     docs.write({ tenant: "default", puts: [{ collection: "package", name: "demo/1.0.0", rev: 0, body }] });
-    catalogues = createCatalogues({ reader: docs.reader, environment });
+    catalogues = createCatalogueCache({ reader: docs.reader, environment });
   });
   const looks = () => docs.queries.filter(({ page }) => page === "workers").length;
 
   it("[A255] are known without a manifest to whoever looks anew, and from then on", async () => {
-    expect((await catalogues.of("default")).isListed("bare")).toBe(false);
+    expect((await catalogues.current("default")).isListed("bare")).toBe(false);
 
-    const catalogue = await catalogues.anew("default");
+    const catalogue = await catalogues.reload("default");
 
     expect([catalogue.isListed("bare"), catalogue.isListed("demo", "2.0.0"), catalogue.isListed("demo", "3.0.0")]).toEqual([
       true,
@@ -40,15 +40,15 @@ describe("packages that workers list", () => {
     // A manifest says more than a list.
     expect([catalogue.isListed("demo", "1.0.0"), catalogue.names]).toEqual([false, ["demo"]]);
     environment.advance(1_001);
-    expect((await catalogues.of("default")).isListed("bare")).toBe(true);
-    expect((await catalogues.anew("other")).isListed("bare")).toBe(false);
+    expect((await catalogues.current("default")).isListed("bare")).toBe(true);
+    expect((await catalogues.reload("other")).isListed("bare")).toBe(false);
   });
 
   it("[A255] are looked for once for all that ask at once, and once more for those that came meanwhile", async () => {
-    await Promise.all(Array.from({ length: 50 }, () => catalogues.anew("default")));
+    await Promise.all(Array.from({ length: 50 }, () => catalogues.reload("default")));
 
     expect(looks()).toBe(2);
-    await catalogues.anew("default");
+    await catalogues.reload("default");
     expect(looks()).toBe(3);
   });
 });

@@ -4,7 +4,7 @@
 import type { DocRow, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
 import type { Manifest, ManifestNode } from "@astraflow/protocol";
-import { type PackageDoc, packageCollection } from "./manifests.ts";
+import { type PackageDocument, packageCollection } from "./manifests.ts";
 import type { DoorEnvironment } from "./outside.ts";
 
 /** One tenant's catalogue at one instant; it never changes. */
@@ -22,16 +22,16 @@ export interface CataloguePackage {
   readonly versions: readonly string[];
 }
 
-export interface Catalogues {
-  of(tenant: string): Promise<Catalogue>;
+export interface CatalogueCache {
+  current(tenant: string): Promise<Catalogue>;
   /**
    * As things are this instant, with the packages that workers list: for whoever would refuse something otherwise. A worker is there as soon
    * as it has joined, its manifests are kept a moment later, and a worker without manifests has packages all the same.
    */
-  anew(tenant: string): Promise<Catalogue>;
+  reload(tenant: string): Promise<Catalogue>;
 }
 
-export interface CataloguesOptions {
+export interface CatalogueCacheOptions {
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
 }
@@ -40,34 +40,34 @@ const catalogueLimits = {
   /** So long it is used without a look at the store. */
   freshMs: 1_000,
   /** Then all is read again: documents that were removed leave no trace among the newest. */
-  wholeMs: 300_000,
+  fullReloadMs: 300_000,
   /** Documents read at a time, each perhaps a megabyte: when all are read, and when only the newest are looked at. */
   pageMax: 25,
-  glanceMax: 4,
+  incrementalPageMax: 4,
   /** Versions of packages of one tenant; the oldest words beyond it are left out. */
-  docsMax: 10_000,
+  manifestsMax: 10_000,
   /** Characters of all of them: what is held in memory for a tenant. */
   charsMax: 64 * 1024 * 1024,
   tenantsMax: 100,
   /** Packages and versions of one tenant that are known from lists of workers alone. */
-  listedMax: 10_000,
+  listedPackagesMax: 10_000,
 } as const;
 
-interface Shelf {
-  readonly docs: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
+interface CachedCatalogue {
+  readonly manifests: Map<string, { readonly rev: number; readonly manifest: Manifest }>;
   /** What workers list without a manifest, as far as it was asked for since all was read. */
-  readonly listed: Set<string>;
+  readonly listedPackages: Set<string>;
   catalogue: Catalogue;
-  lookedAt: number;
-  readWholeAt: number;
+  checkedAt: number;
+  fullyLoadedAt: number;
 }
 
-export function createCatalogues({ reader, environment }: CataloguesOptions): Catalogues {
-  const shelves = new Map<string, Shelf>();
-  const looking = new Map<string, Promise<Shelf>>();
+export function createCatalogueCache({ reader, environment }: CatalogueCacheOptions): CatalogueCache {
+  const cachedByTenant = new Map<string, CachedCatalogue>();
+  const refreshing = new Map<string, Promise<CachedCatalogue>>();
 
   /** The documents that were written last first, until a page brings nothing new. */
-  const look = async (tenant: string, shelf: Shelf, isWhole: boolean): Promise<number> => {
+  const loadDocuments = async (tenant: string, cached: CachedCatalogue, isFullLoad: boolean): Promise<number> => {
     let after: string | undefined;
     const seen = new Set<string>();
     let changes = 0;
@@ -78,65 +78,67 @@ export function createCatalogues({ reader, environment }: CataloguesOptions): Ca
         tenant,
         collection: packageCollection,
         order: "desc",
-        limit: isWhole ? catalogueLimits.pageMax : catalogueLimits.glanceMax,
+        limit: isFullLoad ? catalogueLimits.pageMax : catalogueLimits.incrementalPageMax,
         ...(after !== undefined && { after }),
       });
-      const fresh = page.items.filter((doc) => shelf.docs.get(doc.id)?.rev !== doc.rev);
-      for (const doc of fresh) shelf.docs.set(doc.id, { rev: doc.rev, manifest: manifestIn(doc) });
+      const changedDocuments = page.items.filter((doc) => cached.manifests.get(doc.id)?.rev !== doc.rev);
+      for (const doc of changedDocuments) cached.manifests.set(doc.id, { rev: doc.rev, manifest: parseManifestDocument(doc) });
       for (const doc of page.items) seen.add(doc.id);
       chars += page.items.reduce((sum, doc) => sum + doc.body.length, 0);
-      changes += fresh.length;
-      const isEnough = !isWhole && fresh.length === 0;
-      const isFull = seen.size >= catalogueLimits.docsMax || chars >= catalogueLimits.charsMax;
+      changes += changedDocuments.length;
+      const isEnough = !isFullLoad && changedDocuments.length === 0;
+      const isFull = seen.size >= catalogueLimits.manifestsMax || chars >= catalogueLimits.charsMax;
       if (page.next === null || isEnough || isFull) {
-        if (isWhole) for (const id of shelf.docs.keys()) if (!seen.has(id)) changes += shelf.docs.delete(id) ? 1 : 0;
-        if (isWhole) shelf.listed.clear();
-        if (changes > 0 || isWhole) shelf.catalogue = catalogueOn(shelf, page.head);
+        if (isFullLoad)
+          for (const id of cached.manifests.keys()) if (!seen.has(id)) changes += cached.manifests.delete(id) ? 1 : 0;
+        if (isFullLoad) cached.listedPackages.clear();
+        if (changes > 0 || isFullLoad) cached.catalogue = buildFromCache(cached, page.head);
         return page.head;
       }
       after = page.next;
     }
   };
 
-  const refresh = async (tenant: string): Promise<Shelf> => {
+  const refresh = async (tenant: string): Promise<CachedCatalogue> => {
     const now = environment.clock.monotonic();
-    const shelf = shelves.get(tenant) ?? emptyShelf();
-    const isWhole = now - shelf.readWholeAt >= catalogueLimits.wholeMs;
-    const asOf = await look(tenant, shelf, isWhole);
-    shelf.lookedAt = now;
-    if (isWhole) shelf.readWholeAt = now;
+    const cached = cachedByTenant.get(tenant) ?? emptyCachedCatalogue();
+    const isFullLoad = now - cached.fullyLoadedAt >= catalogueLimits.fullReloadMs;
+    const asOf = await loadDocuments(tenant, cached, isFullLoad);
+    cached.checkedAt = now;
+    if (isFullLoad) cached.fullyLoadedAt = now;
     // Put last again: the first is the one that was longest unused.
-    shelves.delete(tenant);
-    shelves.set(tenant, shelf);
-    for (const oldest of shelves.keys()) {
-      if (shelves.size <= catalogueLimits.tenantsMax) break;
-      shelves.delete(oldest);
+    cachedByTenant.delete(tenant);
+    cachedByTenant.set(tenant, cached);
+    for (const oldest of cachedByTenant.keys()) {
+      if (cachedByTenant.size <= catalogueLimits.tenantsMax) break;
+      cachedByTenant.delete(oldest);
     }
-    shelf.catalogue = { ...shelf.catalogue, asOf };
-    return shelf;
+    cached.catalogue = { ...cached.catalogue, asOf };
+    return cached;
   };
 
-  const looked = (tenant: string): Promise<Shelf> => {
-    const underWay = looking.get(tenant) ?? refresh(tenant).finally(() => looking.delete(tenant));
-    looking.set(tenant, underWay);
+  const refreshOnce = (tenant: string): Promise<CachedCatalogue> => {
+    const underWay = refreshing.get(tenant) ?? refresh(tenant).finally(() => refreshing.delete(tenant));
+    refreshing.set(tenant, underWay);
     return underWay;
   };
 
-  const renew = async (tenant: string): Promise<Catalogue> => {
+  const reloadWithWorkers = async (tenant: string): Promise<Catalogue> => {
     // A look that is under way may have begun before what the caller knows of. Whether it fails is for those who wait for it.
-    await Promise.allSettled([looking.get(tenant)]);
-    const [{ items }, shelf] = await Promise.all([reader.page({ page: "workers", tenant }), looked(tenant)]);
-    if (addListed(shelf, items)) shelf.catalogue = catalogueOn(shelf, shelf.catalogue.asOf);
-    return shelf.catalogue;
+    await Promise.allSettled([refreshing.get(tenant)]);
+    const [{ items }, cached] = await Promise.all([reader.page({ page: "workers", tenant }), refreshOnce(tenant)]);
+    if (addListedPackages(cached, items)) cached.catalogue = buildFromCache(cached, cached.catalogue.asOf);
+    return cached.catalogue;
   };
 
   return {
-    async of(tenant) {
-      const shelf = shelves.get(tenant);
-      if (shelf !== undefined && environment.clock.monotonic() - shelf.lookedAt < catalogueLimits.freshMs) return shelf.catalogue;
-      return (await looked(tenant)).catalogue;
+    async current(tenant) {
+      const cached = cachedByTenant.get(tenant);
+      if (cached !== undefined && environment.clock.monotonic() - cached.checkedAt < catalogueLimits.freshMs)
+        return cached.catalogue;
+      return (await refreshOnce(tenant)).catalogue;
     },
-    anew: oneAtATime(renew),
+    reload: coalesceByKey(reloadWithWorkers),
   };
 }
 
@@ -144,7 +146,7 @@ export function createCatalogues({ reader, environment }: CataloguesOptions): Ca
  * Work that is done for a key at most once at a time: whoever comes while it is under way waits for the next time, with all others that came
  * since. Whatever was true when he came is so found, and a crowd of refused requests costs no more than one after the other.
  */
-function oneAtATime<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
+function coalesceByKey<T>(work: (key: string) => Promise<T>): (key: string) => Promise<T> {
   const underWay = new Map<string, Promise<T>>();
   const next = new Map<string, Promise<T>>();
   const begin = (key: string): Promise<T> => {
@@ -167,38 +169,38 @@ function oneAtATime<T>(work: (key: string) => Promise<T>): (key: string) => Prom
 }
 
 /** True where the workers list something that was not known. */
-function addListed({ listed, catalogue }: Shelf, workers: readonly WorkerRow[]): boolean {
+function addListedPackages({ listedPackages: listed, catalogue }: CachedCatalogue, workers: readonly WorkerRow[]): boolean {
   const before = listed.size;
   for (const worker of workers)
     for (const { name, version } of (JSON.parse(worker.about) as WorkerAbout).packages) {
-      if (catalogue.manifest(name, version) !== null || listed.size >= catalogueLimits.listedMax) continue;
-      listed.add(name).add(listedName(name, version));
+      if (catalogue.manifest(name, version) !== null || listed.size >= catalogueLimits.listedPackagesMax) continue;
+      listed.add(name).add(packageVersionKey(name, version));
     }
   return listed.size > before;
 }
 
 /** No name has a line break. */
-const listedName = (name: string, version: string): string => `${name}\n${version}`;
+const packageVersionKey = (name: string, version: string): string => `${name}\n${version}`;
 
-const catalogueOn = ({ docs, listed }: Shelf, asOf: number): Catalogue =>
-  catalogueOf(
+const buildFromCache = ({ manifests: docs, listedPackages: listed }: CachedCatalogue, asOf: number): Catalogue =>
+  buildCatalogue(
     [...docs.values()].map((doc) => doc.manifest),
     asOf,
     listed,
   );
 
-const emptyShelf = (): Shelf => ({
-  docs: new Map(),
-  listed: new Set(),
-  catalogue: catalogueOf([], 0),
-  lookedAt: Number.NEGATIVE_INFINITY,
-  readWholeAt: Number.NEGATIVE_INFINITY,
+const emptyCachedCatalogue = (): CachedCatalogue => ({
+  manifests: new Map(),
+  listedPackages: new Set(),
+  catalogue: buildCatalogue([], 0),
+  checkedAt: Number.NEGATIVE_INFINITY,
+  fullyLoadedAt: Number.NEGATIVE_INFINITY,
 });
 
-const manifestIn = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDoc).manifest;
+const parseManifestDocument = (doc: DocRow): Manifest => (JSON.parse(doc.body) as PackageDocument).manifest;
 
 /** What these manifests say, as it is asked for; `listed` are packages and versions that workers name without one. */
-export function catalogueOf(manifests: readonly Manifest[], asOf: number, listed: ReadonlySet<string> = new Set()): Catalogue {
+export function buildCatalogue(manifests: readonly Manifest[], asOf: number, listed: ReadonlySet<string> = new Set()): Catalogue {
   const alsoListed = new Set(listed);
   const byName = new Map<string, Map<string, Manifest>>();
   for (const manifest of manifests) {
@@ -215,13 +217,13 @@ export function catalogueOf(manifests: readonly Manifest[], asOf: number, listed
     manifest,
     asOf,
     names: packages.map(({ name }) => name),
-    isListed: (name, version) => alsoListed.has(version === undefined ? name : listedName(name, version)),
+    isListed: (name, version) => alsoListed.has(version === undefined ? name : packageVersionKey(name, version)),
     versions: (name) => versionsOf.get(name) ?? [],
-    node: (name, version, type) => nodeIn(manifest(name, version), type),
+    node: (name, version, type) => findNodeType(manifest(name, version), type),
   };
 }
 
-function nodeIn(manifest: Manifest | null, type: string): ReturnType<PackageCatalogue["node"]> {
+function findNodeType(manifest: Manifest | null, type: string): ReturnType<PackageCatalogue["node"]> {
   const node: ManifestNode | undefined = manifest?.nodes.find((one) => one.type === type);
   if (node === undefined) return null;
   return { schema: node.schema, role: node.role, ...(node.ui !== undefined && { ports: node.ui }) };

@@ -7,10 +7,10 @@ import { fault } from "@astraflow/protocol";
 import { createVolatileEvents } from "./events/volatile.ts";
 import { createVendorFrameRelay } from "./extensions.ts";
 import { createManifestRecorder } from "./manifests.ts";
-import { createDocBlobs } from "./resources/blobs.ts";
-import { createBindings } from "./resources/resource-bindings.ts";
-import { createResourceNeeds } from "./resources/resource-needs.ts";
-import { createRest, type RestOptions } from "./rest/app.ts";
+import { createDocumentBlobStore } from "./resources/blobs.ts";
+import { createResourceBinder } from "./resources/resource-bindings.ts";
+import { createResourceRequirements } from "./resources/resource-needs.ts";
+import { createRestServer, type RestServerOptions } from "./rest/app.ts";
 import { restLimits } from "./rest/call.ts";
 import { createDispatchResourceBinder, type DispatchResourceBinder } from "./session/dispatch-bindings.ts";
 import { createSessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
@@ -18,7 +18,7 @@ import { createLostResourceFinder } from "./session/kept-resources.ts";
 import { refuseUpgrade } from "./session/upgrade.ts";
 import { logWorkerEvents } from "./worker-news.ts";
 
-export type DoorsOptions = SessionDoorOptions & RestOptions;
+export type DoorsOptions = SessionDoorOptions & RestServerOptions;
 
 export interface Doors {
   /** Resolves when the server, once listening, will answer. */
@@ -39,7 +39,7 @@ export function createDoors(options: DoorsOptions): Doors {
   // Heartbeats and frames come in at one door too, and are told at the other.
   const volatile = options.volatile ?? createVolatileEvents();
   const session = createSessionDoor({ ...options, extensions, recordManifests, binder, findLostResources, volatile });
-  const rest = createRest({ ...options, extensions, volatile });
+  const rest = createRestServer({ ...options, extensions, volatile });
   const stopWorkerLog = logWorkerEvents(options.engineClient, options.environment);
   return {
     async attach(server) {
@@ -69,10 +69,10 @@ export function createDoors(options: DoorsOptions): Doors {
 /** Resources are found where the routes keep them. */
 function createDefaultBinder(options: DoorsOptions, manifestsWritten: () => Promise<void>): DispatchResourceBinder {
   const { environment } = options;
-  const blobs = options.blobs ?? { db: createDocBlobs(options) };
-  const bindings = createBindings({ ...options, blobs });
+  const blobs = options.blobs ?? { db: createDocumentBlobStore(options) };
+  const bindings = createResourceBinder({ ...options, blobs });
   return createDispatchResourceBinder({
-    needs: createResourceNeeds({ ...options, settled: manifestsWritten }),
+    needs: createResourceRequirements({ ...options, whenManifestsStored: manifestsWritten }),
     bindings,
     environment,
   });

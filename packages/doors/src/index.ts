@@ -1,6 +1,6 @@
 // The doors' entrance: the wire to the engine, the session door, the REST door, and what an app needs to open them.
 
-export { type Catalogue, type Catalogues, catalogueOf, createCatalogues } from "./catalogue.ts";
+export { buildCatalogue, type Catalogue, type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
 export { readPeerCertificate } from "./certificates.ts";
 export { createDoors, type Doors, type DoorsOptions } from "./doors.ts";
 export { createVendorFrameRelay, type ReceivedVendorFrame, type VendorFrameRelay } from "./extensions.ts";
@@ -36,17 +36,17 @@ export {
 } from "./link.ts";
 export { createMetricsRegistry, type MetricFamily, type MetricSeries, type MetricsRegistry } from "./metrics.ts";
 export type { DoorEnvironment, LogRecord } from "./outside.ts";
-export { createPeople, type People, type PeopleOptions } from "./people/people.ts";
-export { type Blobs, type BlobsByProvider, createDocBlobs } from "./resources/blobs.ts";
-export { createFolderBlobs, tidyBlobs } from "./resources/blobs-folder.ts";
-export { createRest, type RestOptions } from "./rest/app.ts";
+export { createUserAccounts, type UserAccounts, type UserAccountsOptions } from "./people/people.ts";
+export { type BlobStore, type BlobStores, createDocumentBlobStore } from "./resources/blobs.ts";
+export { createFolderBlobStore, removeUnfinishedBlobs } from "./resources/blobs-folder.ts";
+export { createRestServer, type RestServerOptions } from "./rest/app.ts";
 export {
-  type AdmittedRequest,
-  createRestCalls,
-  type RestAnswer,
-  type RestCalls,
-  type RestCallsOptions,
+  type AuthorizedRequest,
+  createRestApi,
+  type RestApi,
+  type RestApiOptions,
   type RestRequest,
+  type RestResponse,
 } from "./rest/calls.ts";
 export { createSessionDoor, type SessionDoor, type SessionDoorOptions, sessionPath } from "./session/door.ts";
 export { createSessionServer, type SessionServer, type SessionServerOptions } from "./session/hall.ts";

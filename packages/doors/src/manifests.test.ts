@@ -1,6 +1,6 @@
 import type { Manifest } from "@astraflow/protocol";
 import { beforeEach, describe, expect, it } from "vitest";
-import { type Catalogues, createCatalogues } from "./catalogue.ts";
+import { type CatalogueCache, createCatalogueCache } from "./catalogue.ts";
 import { createManifestRecorder, type ManifestRecorder } from "./manifests.ts";
 import { createFakeDocumentStore, type FakeDocumentStore } from "./testing/docs.ts";
 import { createFakeEnvironment, type FakeEnvironment } from "./testing/fake-outside.ts";
@@ -16,7 +16,7 @@ describe("manifests that workers bring", () => {
   let docs: FakeDocumentStore;
   let environment: FakeEnvironment;
   let manifestRecorder: ManifestRecorder;
-  let catalogues: Catalogues;
+  let catalogues: CatalogueCache;
   beforeEach(() => {
     environment = createFakeEnvironment();
     docs = createFakeDocumentStore({ now: () => environment.clock.now() });
@@ -26,7 +26,7 @@ describe("manifests that workers bring", () => {
       digest: (text) => text,
       environment,
     });
-    catalogues = createCatalogues({ reader: docs.reader, environment });
+    catalogues = createCatalogueCache({ reader: docs.reader, environment });
   });
   const note = async (...list: Parameters<ManifestRecorder["recordManifests"]>[1]) => {
     manifestRecorder.recordManifests("default", list);
@@ -109,16 +109,16 @@ describe("manifests that workers bring", () => {
   it("[A53] make the catalogue of their tenant alone, versions newest first", async () => {
     await note(shown("demo", "1.9.0"), shown("demo", "1.10.0"), shown("demo", "2.0.0-rc.1"));
 
-    const catalogue = await catalogues.of("default");
+    const catalogue = await catalogues.current("default");
     expect(catalogue.packages).toEqual([{ name: "demo", versions: ["2.0.0-rc.1", "1.10.0", "1.9.0"] }]);
     expect(catalogue.node("demo", "1.10.0", "demo.echo")).toMatchObject({ role: "node" });
     expect(catalogue.node("demo", "1.10.0", "demo.none")).toBeNull();
     expect(catalogue.versions("none")).toEqual([]);
-    expect((await catalogues.of("other")).packages).toEqual([]);
+    expect((await catalogues.current("other")).packages).toEqual([]);
   });
 
   it("[A53] show in the catalogue a second after they were kept, and again when they change or go", async () => {
-    const versions = async (): Promise<readonly string[]> => (await catalogues.of("default")).versions("demo");
+    const versions = async (): Promise<readonly string[]> => (await catalogues.current("default")).versions("demo");
     await note(shown("demo", "1.0.0"));
     expect(await versions()).toEqual(["1.0.0"]);
     environment.advance(5);
@@ -133,19 +133,19 @@ describe("manifests that workers bring", () => {
 
   it("[A53] are read once for many who ask at once, and hardly at all while nothing changes", async () => {
     await note(...Array.from({ length: 250 }, (_, n) => shown("demo", `1.${n}.0`)));
-    await Promise.all([catalogues.of("default"), catalogues.of("default"), catalogues.of("default")]);
+    await Promise.all([catalogues.current("default"), catalogues.current("default"), catalogues.current("default")]);
     const whole = docs.queries.filter(({ page }) => page === "docs").length;
     environment.advance(2_000);
-    await catalogues.of("default");
+    await catalogues.current("default");
 
     expect(whole).toBe(10);
     expect(docs.queries.filter(({ page }) => page === "docs")).toHaveLength(whole + 1);
-    expect((await catalogues.of("default")).versions("demo")).toHaveLength(250);
+    expect((await catalogues.current("default")).versions("demo")).toHaveLength(250);
   });
 
   it("[A53] are the manifest as the rest of the house sees it", async () => {
     await note(shown("demo", "1.0.0"));
-    const manifest: Manifest | null = (await catalogues.of("default")).manifest("demo", "1.0.0");
+    const manifest: Manifest | null = (await catalogues.current("default")).manifest("demo", "1.0.0");
 
     expect(manifest?.nodes[0]).toMatchObject({ type: "demo.echo", role: "node", adapter: "main", config: {} });
   });

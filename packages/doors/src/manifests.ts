@@ -11,7 +11,7 @@ import type { DoorEnvironment } from "./outside.ts";
 export const packageCollection = "package";
 
 /** What the document of a package's version holds. */
-export interface PackageDoc {
+export interface PackageDocument {
   readonly manifest: Manifest;
   readonly digest: string;
 }
@@ -137,8 +137,8 @@ export function createManifestRecorder({ engineClient, reader, digest, environme
 /** Nothing where the document says the same already. Who shows another manifest under a version replaces it: the newest word counts. */
 function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: string, digest: (text: string) => string): DocPut[] {
   const { name, manifest } = reported;
-  const body: PackageDoc = { manifest, digest: digest(canonicalJson(manifest)) };
-  if (before !== null && (JSON.parse(before.body) as PackageDoc).digest === body.digest) return [];
+  const body: PackageDocument = { manifest, digest: digest(canonicalJson(manifest)) };
+  if (before !== null && (JSON.parse(before.body) as PackageDocument).digest === body.digest) return [];
   const searchTerms = new Set(wordsOf([manifest.name, manifest.version, manifest.description].join(" ")));
   const terms = [...searchTerms].slice(0, 96).join(" ");
   return [{ collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms }];

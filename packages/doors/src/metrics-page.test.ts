@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { sampleGauge } from "@astraflow/engine/testing";
 import { describe, expect, it } from "vitest";
 import { createMetricsRegistry } from "./metrics.ts";
-import { createRestCalls } from "./rest/calls.ts";
+import { createRestApi } from "./rest/calls.ts";
 import { createSessionMetrics } from "./session/meters.ts";
 import { sampleDispatch } from "./testing/effects.ts";
 import { createFakeEngine } from "./testing/fake-engine.ts";
@@ -54,7 +54,7 @@ function openScrape() {
     }) as typeof reader.page,
   };
   const meters = createSessionMetrics(metrics, engine.client);
-  const calls = createRestCalls({
+  const calls = createRestApi({
     engineClient: engine.client,
     authenticate: sampleTokens,
     environment,
@@ -66,7 +66,7 @@ function openScrape() {
     gauge: () => sampleGauge({ saturated: { default: 1 } }),
   });
   const scrape = async () => {
-    const { status, body } = await calls.call("getMetrics", {
+    const { status, body } = await calls.handle("getMetrics", {
       token: "secret-a",
       params: {},
       query: {},

@@ -4,7 +4,7 @@
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 
-const planLimits = { entriesMax: 32, charsMax: 32 * 1024 * 1024 } as const;
+const planCacheLimits = { entriesMax: 32, charsMax: 32 * 1024 * 1024 } as const;
 
 const cachedPlans = new Map<string, Plan>();
 let cachedChars = 0;
@@ -16,7 +16,7 @@ export function cachedPlanOf(text: string): Plan {
   cachedPlans.set(text, plan);
   cachedChars += text.length;
   for (const oldest of cachedPlans.keys()) {
-    if (cachedPlans.size <= planLimits.entriesMax && cachedChars <= planLimits.charsMax) break;
+    if (cachedPlans.size <= planCacheLimits.entriesMax && cachedChars <= planCacheLimits.charsMax) break;
     cachedPlans.delete(oldest);
     cachedChars -= oldest.length;
   }

@@ -6,12 +6,12 @@ import {
   createEngineClient,
   createLostResourceFinder,
   createMetricsRegistry,
-  createRestCalls,
+  createRestApi,
   createSessionServer,
   type DoorEnvironment,
   type LogRecord,
-  type RestAnswer,
-  type RestCalls,
+  type RestApi,
+  type RestResponse,
   type SessionLimits,
   type SessionServer,
   type WorkerSocket,
@@ -75,7 +75,7 @@ export class SchedulerProcess implements Listener {
   readonly #options: SchedulerOptions;
   readonly #engine: Engine;
   readonly #hall: SessionServer;
-  readonly #rest: RestCalls;
+  readonly #rest: RestApi;
   readonly #closeLink: () => void;
   readonly #planted: PlantedPeers | null;
   isUp = false;
@@ -142,7 +142,7 @@ export class SchedulerProcess implements Listener {
       recordManifests: manifestRecorder.recordManifests,
       findLostResources: createLostResourceFinder({ reader: access.store }),
     });
-    this.#rest = createRestCalls({
+    this.#rest = createRestApi({
       engineClient,
       environment,
       metrics,
@@ -188,12 +188,12 @@ export class SchedulerProcess implements Listener {
     };
   }
 
-  call(request: ApiRequest): Promise<RestAnswer> {
+  call(request: ApiRequest): Promise<RestResponse> {
     return plantedCall(request, this.#options.workflowPlant, (asked) => this.#call(asked));
   }
 
-  #call(request: ApiRequest): Promise<RestAnswer> {
-    return this.#rest.call(request.route, {
+  #call(request: ApiRequest): Promise<RestResponse> {
+    return this.#rest.handle(request.route, {
       token: tokenOf(request.tenant),
       params: request.params,
       query: request.query,

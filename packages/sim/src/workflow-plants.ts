@@ -1,7 +1,7 @@
 // Known bugs of the workflow engine that can be switched on: each sits between the engine and its store or its doors, or before the REST calls, and
 // makes it look as if the house had that bug. A judge that does not find them is too weak.
 
-import type { RestAnswer } from "@astraflow/doors";
+import type { RestResponse } from "@astraflow/doors";
 import type { Effect, Row, Store, Tx, Unit } from "@astraflow/engine";
 import type { ApiRequest } from "./scheduler-process.ts";
 
@@ -90,8 +90,8 @@ export function plantedEffects(effects: readonly Effect[], plant: WorkflowPlant 
 export async function plantedCall(
   request: ApiRequest,
   plant: WorkflowPlant | null,
-  call: (request: ApiRequest) => Promise<RestAnswer>,
-): Promise<RestAnswer> {
+  call: (request: ApiRequest) => Promise<RestResponse>,
+): Promise<RestResponse> {
   const { query, body } = request;
   const at = query["at"];
   if (plant === "moment-misses-the-last" && at !== undefined) {

@@ -2,14 +2,14 @@ import type { Reader, WorkerRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../testing/fake-outside.ts";
 import { workerRow } from "../testing/rows.ts";
-import { createBeatWatch } from "./beats.ts";
-import { createVolatileEvents, type VolatileEar } from "./volatile.ts";
+import { createHeartbeatWatch } from "./beats.ts";
+import { createVolatileEvents, type VolatileListener } from "./volatile.ts";
 
-const beaten = (id: string, at: number, more: Partial<WorkerRow> = {}): WorkerRow =>
+const rowWithHeartbeat = (id: string, at: number, more: Partial<WorkerRow> = {}): WorkerRow =>
   workerRow(id, { seenAt: at, condition: JSON.stringify({ beatAt: at, vitals: { metrics: { cpu_pct: 7 } } }), ...more });
 
 /** Rows that another scheduler writes, and one listener. */
-function openScene(options: { isAlone?: boolean } = {}) {
+function openFixture(options: { isAlone?: boolean } = {}) {
   const environment = createFakeEnvironment();
   const volatile = createVolatileEvents();
   const rows = new Map<string, WorkerRow>();
@@ -23,9 +23,9 @@ function openScene(options: { isAlone?: boolean } = {}) {
       return { items: [...rows.values()], head: 0 };
     },
   } as unknown as Reader;
-  const watch = createBeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
+  const watch = createHeartbeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
   const heard: { workerName: string; text: string }[] = [];
-  const ear: VolatileEar = { beat: { wants: () => true, hear: (beat) => heard.push(beat) }, frame: null };
+  const ear: VolatileListener = { heartbeat: { wants: () => true, hear: (beat) => heard.push(beat) }, frame: null };
   const names = () => heard.splice(0).map(({ workerName }) => workerName);
   const put = (...some: WorkerRow[]) => some.forEach((row) => rows.set(row.id, row));
   const look = async (): Promise<void> => {
@@ -44,14 +44,14 @@ const settle = async (): Promise<void> => {
 
 describe("heartbeats that other schedulers have taken", () => {
   it("[A302] are seen in the workers' rows at the pace of heartbeats: those that moved, and none that was there before", async () => {
-    const scene = openScene();
-    scene.put(beaten("w-1", 1_000), beaten("w-2", 1_000), workerRow("w-3"));
-    scene.volatile.listen("default", scene.ear);
-    const leave = scene.watch.enter("default");
+    const scene = openFixture();
+    scene.put(rowWithHeartbeat("w-1", 1_000), rowWithHeartbeat("w-2", 1_000), workerRow("w-3"));
+    scene.volatile.subscribe("default", scene.ear);
+    const leave = scene.watch.watchTenant("default");
     await settle();
     expect(scene.names()).toEqual([]);
 
-    scene.put(beaten("w-1", 11_000), beaten("w-4", 11_500));
+    scene.put(rowWithHeartbeat("w-1", 11_000), rowWithHeartbeat("w-4", 11_500));
     await scene.look();
     expect(scene.heard.map(({ text }) => JSON.parse(text))).toMatchObject([
       {
@@ -78,30 +78,30 @@ describe("heartbeats that other schedulers have taken", () => {
   });
 
   it("[A302] are not told a second time where the worker is here, nor because something else moved its row", async () => {
-    const scene = openScene();
-    scene.put(beaten("w-1", 1_000));
-    scene.volatile.listen("default", scene.ear);
-    scene.watch.enter("default");
+    const scene = openFixture();
+    scene.put(rowWithHeartbeat("w-1", 1_000));
+    scene.volatile.subscribe("default", scene.ear);
+    scene.watch.watchTenant("default");
     await settle();
     const here = { tenant: "default", worker: "default/w-1", workerName: "name of w-1", at: 11_000 };
-    scene.volatile.beat(here, () => {
+    scene.volatile.publishHeartbeat(here, () => {
       throw new Error("nobody reads its text");
     });
     expect(scene.names()).toEqual(["name of w-1"]);
 
-    scene.put(beaten("w-1", 11_000));
+    scene.put(rowWithHeartbeat("w-1", 11_000));
     await scene.look();
-    scene.put({ ...beaten("w-1", 11_000), seenAt: 12_000 });
+    scene.put({ ...rowWithHeartbeat("w-1", 11_000), seenAt: 12_000 });
     await scene.look();
 
     expect(scene.names()).toEqual([]);
   });
 
   it("[A302] cost no look while nobody listens, and none at all where all workers are here", async () => {
-    const scene = openScene();
+    const scene = openFixture();
     await scene.look();
     expect(scene.reads).toEqual([]);
-    const leaves = [scene.watch.enter("default"), scene.watch.enter("default")];
+    const leaves = [scene.watch.watchTenant("default"), scene.watch.watchTenant("default")];
     await settle();
     await scene.look();
     expect(scene.reads).toHaveLength(2);
@@ -109,19 +109,19 @@ describe("heartbeats that other schedulers have taken", () => {
     await scene.look();
     expect(scene.reads).toHaveLength(2);
 
-    const alone = openScene({ isAlone: true });
-    alone.watch.enter("default");
+    const alone = openFixture({ isAlone: true });
+    alone.watch.watchTenant("default");
     await alone.look();
     expect(alone.reads).toEqual([]);
   });
 
   it("[A302] are looked for again after a look that failed, which is a line of the log", async () => {
-    const scene = openScene();
-    scene.put(beaten("w-1", 1_000));
-    scene.volatile.listen("default", scene.ear);
-    scene.watch.enter("default");
+    const scene = openFixture();
+    scene.put(rowWithHeartbeat("w-1", 1_000));
+    scene.volatile.subscribe("default", scene.ear);
+    scene.watch.watchTenant("default");
     await settle();
-    scene.put(beaten("w-1", 2_000));
+    scene.put(rowWithHeartbeat("w-1", 2_000));
     scene.fail(new Error("away"));
     await scene.look();
     expect(scene.outside.logRecords).toMatchObject([{ level: "warn", event: "events.beats", problem: "Error: away" }]);
@@ -133,15 +133,15 @@ describe("heartbeats that other schedulers have taken", () => {
   });
 
   it("[A302] over REST of a worker without a socket are told once each, and read only if somebody listens", async () => {
-    const scene = openScene({ isAlone: true });
-    scene.put(beaten("w-1", 5_000, { phase: "enrolled" }));
-    scene.watch.signed("default", "default/w-1");
+    const scene = openFixture({ isAlone: true });
+    scene.put(rowWithHeartbeat("w-1", 5_000, { phase: "enrolled" }));
+    scene.watch.reportSignOfLife("default", "default/w-1");
     await settle();
     expect(scene.reads).toEqual([]);
 
-    const end = scene.volatile.listen("default", scene.ear);
-    scene.watch.signed("default", "default/w-1");
-    scene.watch.signed("default", "default/w-1");
+    const end = scene.volatile.subscribe("default", scene.ear);
+    scene.watch.reportSignOfLife("default", "default/w-1");
+    scene.watch.reportSignOfLife("default", "default/w-1");
     await settle();
 
     expect(scene.heard.map(({ text }) => JSON.parse(text))).toMatchObject([{ data: { connected: false, registered: true } }]);

@@ -4,12 +4,12 @@
 import { defaultSettings, paceOf, type Reader, readCondition, type WorkerRow } from "@astraflow/engine";
 import type { EventData, Worker } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../outside.ts";
-import { viewWorker } from "../rest/workers/view-workers.ts";
+import { presentWorker } from "../rest/workers/view-workers.ts";
 import type { VolatileEvents } from "./volatile.ts";
 
 export type HeartbeatData = Omit<EventData<"worker.heartbeat">, "kind">;
 
-export function heartbeatData(seen: Worker): HeartbeatData {
+export function heartbeatEventData(seen: Worker): HeartbeatData {
   return {
     workerName: seen.id,
     at: seen.lastHeartbeatAt,
@@ -23,7 +23,7 @@ export function heartbeatData(seen: Worker): HeartbeatData {
   };
 }
 
-export interface BeatWatchOptions {
+export interface HeartbeatWatchOptions {
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
   readonly volatile: VolatileEvents;
@@ -32,97 +32,102 @@ export interface BeatWatchOptions {
   readonly isAlone?: boolean;
 }
 
-export interface BeatWatch {
+export interface HeartbeatWatch {
   /** Looks at the tenant's workers at the pace of their heartbeats until the returned function is called, as often as it was entered. */
-  enter(tenant: string): () => void;
+  watchTenant(tenant: string): () => void;
   /** A worker without a socket said that it lives; told if somebody listens. */
-  signed(tenant: string, worker: string): void;
+  reportSignOfLife(tenant: string, worker: string): void;
 }
 
-export const usualHeartbeatMs = (tenant: string, dialect: string): number => paceOf(defaultSettings, tenant, dialect).heartbeatMs;
+export const defaultHeartbeatMs = (tenant: string, dialect: string): number =>
+  paceOf(defaultSettings, tenant, dialect).heartbeatMs;
 
 /** However often workers beat, all their rows are not read oftener than this. */
-const lookMsMin = 1_000;
+const pollMsMin = 1_000;
 
-export function createBeatWatch(options: BeatWatchOptions): BeatWatch {
-  const { reader, environment, volatile, heartbeatMsOf = usualHeartbeatMs } = options;
+export function createHeartbeatWatch(options: HeartbeatWatchOptions): HeartbeatWatch {
+  const { reader, environment, volatile, heartbeatMsOf = defaultHeartbeatMs } = options;
   const watched = new Map<string, { readers: number; end(): void }>();
 
-  const tell = (row: WorkerRow, at: number): void =>
-    volatile.beat({ tenant: row.tenant, worker: row.id, workerName: row.name, at }, () =>
-      heartbeatData(viewWorker(row, { now: environment.clock.now(), heartbeatMsOf })),
+  const publishHeartbeat = (row: WorkerRow, at: number): void =>
+    volatile.publishHeartbeat({ tenant: row.tenant, worker: row.id, workerName: row.name, at }, () =>
+      heartbeatEventData(presentWorker(row, { now: environment.clock.now(), heartbeatMsOf })),
     );
-  const complain = (tenant: string) => (problem: unknown) =>
+  const logFailureOf = (tenant: string) => (problem: unknown) =>
     environment.log({ level: "warn", event: "events.beats", tenant, problem: String(problem) });
 
-  const watch = (tenant: string): (() => void) => {
+  const startPolling = (tenant: string): (() => void) => {
     // Null before the first look: what was so before anybody listened is no news.
-    let known: ReadonlyMap<string, Seen> | null = null;
-    let isLooking = false;
-    let isOver = false;
+    let lastObserved: ReadonlyMap<string, ObservedHeartbeat> | null = null;
+    let isPolling = false;
+    let isStopped = false;
     const read = async (): Promise<void> => {
       const { items } = await reader.page({ page: "workers", tenant });
-      if (isOver) return;
-      const before = known;
-      const next = new Map<string, Seen>();
+      if (isStopped) return;
+      const before = lastObserved;
+      const next = new Map<string, ObservedHeartbeat>();
       for (const row of items) {
-        const seen = seenIn(row, before?.get(row.id), volatile.beatAt(tenant, row.id));
+        const seen = observeHeartbeat(row, before?.get(row.id), volatile.lastHeartbeatAt(tenant, row.id));
         next.set(row.id, seen);
-        if (before !== null && seen.isNews) tell(row, seen.beatAt);
+        if (before !== null && seen.isNew) publishHeartbeat(row, seen.heartbeatAt);
       }
-      known = next;
+      lastObserved = next;
     };
-    const look = (): void => {
-      if (isLooking) return;
-      isLooking = true;
+    const poll = (): void => {
+      if (isPolling) return;
+      isPolling = true;
       void read()
-        .catch(complain(tenant))
+        .catch(logFailureOf(tenant))
         .finally(() => {
-          isLooking = false;
+          isPolling = false;
         });
     };
-    look();
-    const endTimer = environment.timers.every(Math.max(lookMsMin, heartbeatMsOf(tenant, "v2")), look);
+    poll();
+    const endTimer = environment.timers.every(Math.max(pollMsMin, heartbeatMsOf(tenant, "v2")), poll);
     return () => {
-      isOver = true;
+      isStopped = true;
       endTimer();
     };
   };
 
   return {
-    enter(tenant) {
+    watchTenant(tenant) {
       if (options.isAlone === true) return () => undefined;
-      const here = watched.get(tenant) ?? { readers: 0, end: watch(tenant) };
-      here.readers += 1;
-      watched.set(tenant, here);
+      const watching = watched.get(tenant) ?? { readers: 0, end: startPolling(tenant) };
+      watching.readers += 1;
+      watched.set(tenant, watching);
       return () => {
-        here.readers -= 1;
-        if (here.readers > 0) return;
-        here.end();
+        watching.readers -= 1;
+        if (watching.readers > 0) return;
+        watching.end();
         watched.delete(tenant);
       };
     },
-    signed(tenant, worker) {
-      if (!volatile.hearsBeats(tenant)) return;
+    reportSignOfLife(tenant, worker) {
+      if (!volatile.hasHeartbeatListeners(tenant)) return;
       reader.page({ page: "worker", tenant, worker, limit: 1 }).then(({ worker: row }) => {
         const at = row === null ? null : readCondition(row.condition).beatAt;
-        if (row !== null && at !== null && at > volatile.beatAt(tenant, worker)) tell(row, at);
-      }, complain(tenant));
+        if (row !== null && at !== null && at > volatile.lastHeartbeatAt(tenant, worker)) publishHeartbeat(row, at);
+      }, logFailureOf(tenant));
     },
   };
 }
 
-interface Seen {
+interface ObservedHeartbeat {
   readonly seenAt: number;
-  readonly beatAt: number;
-  readonly isNews: boolean;
+  readonly heartbeatAt: number;
+  readonly isNew: boolean;
 }
 
 /** Whether its row shows a beat that nobody has told. A beat is a sign of life: where that has not moved the row need not be read further. */
-function seenIn(row: WorkerRow, before: Seen | undefined, toldAt: number): Seen {
+function observeHeartbeat(row: WorkerRow, before: ObservedHeartbeat | undefined, publishedAt: number): ObservedHeartbeat {
   const { seenAt } = row;
-  if (before?.seenAt === seenAt) return { ...before, isNews: false };
-  if (toldAt >= seenAt) return { seenAt, beatAt: toldAt, isNews: false };
+  if (before?.seenAt === seenAt) return { ...before, isNew: false };
+  if (publishedAt >= seenAt) return { seenAt, heartbeatAt: publishedAt, isNew: false };
   const beatAt = readCondition(row.condition).beatAt ?? Number.NEGATIVE_INFINITY;
-  return { seenAt, beatAt, isNews: beatAt > toldAt && beatAt > (before?.beatAt ?? Number.NEGATIVE_INFINITY) };
+  return {
+    seenAt,
+    heartbeatAt: beatAt,
+    isNew: beatAt > publishedAt && beatAt > (before?.heartbeatAt ?? Number.NEGATIVE_INFINITY),
+  };
 }

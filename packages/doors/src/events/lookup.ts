@@ -4,11 +4,11 @@
 import { nodeAt, type Reader, slotOf, stateOf, type TaskState } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
-import { lastWords, viewNodes } from "../rest/runs/view-nodes.ts";
-import { viewRun } from "../rest/view.ts";
-import { viewWorker } from "../rest/workers/view-workers.ts";
-import { heartbeatData } from "./beats.ts";
-import type { Lookup, PrintedChunk } from "./words.ts";
+import { lastReportOf, presentNodes } from "../rest/runs/view-nodes.ts";
+import { presentRun } from "../rest/view.ts";
+import { presentWorker } from "../rest/workers/view-workers.ts";
+import { heartbeatEventData } from "./beats.ts";
+import type { EventLookup, PrintedChunk } from "./words.ts";
 
 /** A node as events name it; a middleware also names its host, a host its chain. */
 export interface NodeName {
@@ -18,13 +18,13 @@ export interface NodeName {
   readonly middlewares?: readonly string[];
 }
 
-export interface RunName {
+export interface RunNodeNames {
   readonly client: string;
   /** Null for a task that is no node of this run. */
   node(task: string): NodeName | null;
 }
 
-export interface LookupOptions {
+export interface EventLookupOptions {
   readonly reader: Reader;
   readonly tenant: string;
   readonly ackDeadlineMs: number;
@@ -35,23 +35,23 @@ export interface LookupOptions {
 /** Runs whose plan is kept at hand, and nodes of a snapshot. */
 const lookupLimits = { runsMax: 256, snapshotNodesMax: 1_000, workerNamesMax: 10_000 } as const;
 
-export function createLookup(options: LookupOptions): Lookup {
+export function createEventLookup(options: EventLookupOptions): EventLookup {
   const { reader, tenant } = options;
   // Promises, so that readers who come together ask once.
-  const runs = new Map<string, Promise<RunName | null>>();
-  const names = new Map<string, string>();
+  const runs = new Map<string, Promise<RunNodeNames | null>>();
+  const workerNames = new Map<string, string>();
 
-  const readNames = async (): Promise<void> => {
+  const readWorkerNames = async (): Promise<void> => {
     const { items } = await reader.page({ page: "workers", tenant });
-    names.clear();
-    for (const worker of items.slice(0, lookupLimits.workerNamesMax)) names.set(worker.id, worker.name);
+    workerNames.clear();
+    for (const worker of items.slice(0, lookupLimits.workerNamesMax)) workerNames.set(worker.id, worker.name);
   };
 
-  const nameOf = (id: string): string => names.get(id) ?? id.slice(tenant.length + 1);
+  const workerNameOf = (id: string): string => workerNames.get(id) ?? id.slice(tenant.length + 1);
 
-  const readRun = async (id: string): Promise<RunName | null> => {
+  const readRun = async (id: string): Promise<RunNodeNames | null> => {
     const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
-    return detail === null ? null : nameRun(detail.run.client, id, JSON.parse(detail.workflow) as Workflow);
+    return detail === null ? null : indexNodeNames(detail.run.client, id, JSON.parse(detail.workflow) as Workflow);
   };
 
   return {
@@ -67,26 +67,26 @@ export function createLookup(options: LookupOptions): Lookup {
       return name;
     },
     async workerName(id) {
-      if (!names.has(id)) await readNames();
-      return nameOf(id);
+      if (!workerNames.has(id)) await readWorkerNames();
+      return workerNameOf(id);
     },
-    async worker(id) {
+    async workerHeartbeat(id) {
       const { worker } = await reader.page({ page: "worker", tenant, worker: id, limit: 1 });
       if (worker === null) return null;
-      const seen = viewWorker(worker, { now: options.now(), heartbeatMsOf: options.heartbeatMsOf });
-      return { kind: "worker.heartbeat", ...heartbeatData(seen) };
+      const seen = presentWorker(worker, { now: options.now(), heartbeatMsOf: options.heartbeatMsOf });
+      return { kind: "worker.heartbeat", ...heartbeatEventData(seen) };
     },
-    async ended(id) {
+    async endedTask(id) {
       const { task } = await reader.page({ page: "task", tenant, task: id });
       if (task === null) return null;
-      const said = lastWords(task);
-      if (task.result === null) return { said, result: null };
-      const kept = stateOf(task).artifacts ?? [];
-      if (kept.some(({ worker }) => !names.has(worker))) await readNames();
-      const artifacts = kept.map((one) => artifactWords(one, nameOf(one.worker)));
-      return { said, result: { content: JSON.parse(task.result) as JsonObject, artifacts } };
+      const lastReport = lastReportOf(task);
+      if (task.result === null) return { lastReport, result: null };
+      const artifactsLeft = stateOf(task).artifacts ?? [];
+      if (artifactsLeft.some(({ worker }) => !workerNames.has(worker))) await readWorkerNames();
+      const artifacts = artifactsLeft.map((one) => presentEventArtifact(one, workerNameOf(one.worker)));
+      return { lastReport, result: { content: JSON.parse(task.result) as JsonObject, artifacts } };
     },
-    async chunks(task, fence, first, count) {
+    async printedChunks(task, fence, first, count) {
       const { items } = await reader.page({ page: "chunks", tenant, task, fence, fromChunk: first, limit: count });
       const printed: PrintedChunk[] = [];
       for (const row of items)
@@ -94,15 +94,15 @@ export function createLookup(options: LookupOptions): Lookup {
           if (row.first + at >= first && row.first + at < first + count) printed.push(chunk);
       return printed;
     },
-    async snapshot(id) {
+    async runSnapshot(id) {
       const { detail, head } = await reader.page({ page: "run", tenant, run: id, tasksMax: lookupLimits.snapshotNodesMax });
       if (detail === null) return null;
-      await readNames();
+      await readWorkerNames();
       const isCut = detail.tasks.length >= lookupLimits.snapshotNodesMax;
       const cutAfter = isCut ? (detail.tasks.at(-1)?.id ?? null) : null;
-      const nodes = viewNodes(detail, { workers: names, ackDeadlineMs: options.ackDeadlineMs }, cutAfter);
+      const nodes = presentNodes(detail, { workers: workerNames, ackDeadlineMs: options.ackDeadlineMs }, cutAfter);
       const shown = nodes.slice(0, lookupLimits.snapshotNodesMax);
-      return { kind: "run.snapshot", run: viewRun(detail.run), nodes: shown, asOf: head } as EventData<"run.snapshot"> & {
+      return { kind: "run.snapshot", run: presentRun(detail.run), nodes: shown, asOf: head } as EventData<"run.snapshot"> & {
         asOf: number;
       };
     },
@@ -110,7 +110,7 @@ export function createLookup(options: LookupOptions): Lookup {
 }
 
 /** Spelt as in the worker's own result: clients in the field read this event so. */
-function artifactWords(artifact: NonNullable<TaskState["artifacts"]>[number], workerName: string): JsonObject {
+function presentEventArtifact(artifact: NonNullable<TaskState["artifacts"]>[number], workerName: string): JsonObject {
   const { resource, type, sizeBytes, inline, expiresAt, metadata } = artifact;
   return {
     resource_id: resource,
@@ -123,30 +123,30 @@ function artifactWords(artifact: NonNullable<TaskState["artifacts"]>[number], wo
   };
 }
 
-function nameRun(client: string, id: string, workflow: Workflow): RunName {
-  const plan = namesIn(compilePlan(workflow));
+function indexNodeNames(client: string, id: string, workflow: Workflow): RunNodeNames {
+  const plan = stripPlan(compilePlan(workflow));
   return {
     client,
     node(task) {
       const slot = slotOf({ id: task, run: id });
       const node = nodeAt(plan, slot);
       if (node === null) return null;
-      const idBeside = (ordinal: number) => nodeAt(plan, `${slot.slice(0, slot.lastIndexOf("/") + 1)}${ordinal}`)?.id ?? "";
-      if (node.chain.length > 0) return { nodeId: node.id, middlewares: node.chain.map(idBeside) };
+      const siblingId = (ordinal: number) => nodeAt(plan, `${slot.slice(0, slot.lastIndexOf("/") + 1)}${ordinal}`)?.id ?? "";
+      if (node.chain.length > 0) return { nodeId: node.id, middlewares: node.chain.map(siblingId) };
       if (node.host === null) return { nodeId: node.id };
-      return { nodeId: node.id, hostNodeId: idBeside(node.host), chainIndex: node.chainIndex ?? 0 };
+      return { nodeId: node.id, hostNodeId: siblingId(node.host), chainIndex: node.chainIndex ?? 0 };
     },
   };
 }
 
 /** A plan with nothing but the names of its nodes: hundreds of them are kept, and a whole one may take many megabytes. */
-function namesIn({ nodes }: Plan): Plan {
+function stripPlan({ nodes }: Plan): Plan {
   const light = nodes.map(({ id, host, chain, chainIndex, container }) => ({
     id,
     host,
     chain,
     chainIndex,
-    container: container === null ? null : { body: namesIn(container.body) },
+    container: container === null ? null : { body: stripPlan(container.body) },
   }));
   return { nodes: light as unknown as Plan["nodes"], starts: [] };
 }

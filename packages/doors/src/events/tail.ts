@@ -4,27 +4,27 @@
 import type { LogEntry, Reader } from "@astraflow/engine";
 import type { DoorEnvironment } from "../outside.ts";
 import { createSemaphore } from "../turnstile.ts";
-import { eventsOf, type Lookup, type Said } from "./words.ts";
+import { type EventLookup, eventsOfFact, type StreamEvent } from "./words.ts";
 
 /** One fact's events; a fact that says nothing to readers moves their cursor all the same. */
-export interface Told {
+export interface FactEvents {
   readonly position: number;
-  readonly events: readonly Said[];
+  readonly events: readonly StreamEvent[];
   /** About how long they are, written out. */
   readonly chars: number;
 }
 
-export interface Tail {
+export interface LogTail {
   /** Highest position that was read. */
   readonly position: number;
   /** Facts after a cursor, oldest first: from what is kept, else from the log. Empty: nothing more yet. Throws `Expired` below the floor. */
-  after(cursor: number): Promise<readonly Told[]>;
+  readAfter(cursor: number): Promise<readonly FactEvents[]>;
   /** Called when there may be more; the returned function ends that. */
-  listen(hear: () => void): () => void;
+  subscribe(onMore: () => void): () => void;
 }
 
 /** The facts after this cursor are no longer kept. */
-export class Expired extends Error {
+export class CursorExpired extends Error {
   readonly floor: number;
   readonly head: number;
   constructor(floor: number, head: number) {
@@ -38,89 +38,90 @@ export class Expired extends Error {
 const tailLimits = {
   pageFacts: 200,
   pageChars: 1024 * 1024,
-  keptFacts: 2_000,
-  keptChars: 8 * 1024 * 1024,
+  bufferedFacts: 2_000,
+  bufferedChars: 8 * 1024 * 1024,
   /** Pages for those who come back that are read at a time; others wait. */
-  replaysMax: 4,
+  concurrentReplaysMax: 4,
 } as const;
 
-export interface TailOptions {
+export interface LogTailOptions {
   readonly tenant: string;
   readonly reader: Reader;
-  readonly lookup: Lookup;
+  readonly lookup: EventLookup;
   readonly environment: DoorEnvironment;
 }
 
-export function createTail(options: TailOptions, start: number): Tail & { wake(): void } {
+export function createLogTail(options: LogTailOptions, start: number): LogTail & { wake(): void } {
   const { tenant, reader, lookup } = options;
-  const ears = new Set<() => void>();
-  let kept: Told[] = [];
+  const listeners = new Set<() => void>();
+  let buffered: FactEvents[] = [];
   /** What is kept begins after this position. */
   let from = start;
   let position = start;
   let reading: Promise<void> | null = null;
-  let isAsked = false;
+  let isRequested = false;
 
-  const read = async (after: number): Promise<{ told: Told[]; next: number }> => {
+  const readPage = async (after: number): Promise<{ told: FactEvents[]; next: number }> => {
     const page = await reader.events({ tenant, after, limit: tailLimits.pageFacts });
-    if (after < page.floor) throw new Expired(page.floor, page.head);
-    const told: Told[] = [];
+    if (after < page.floor) throw new CursorExpired(page.floor, page.head);
+    const facts: FactEvents[] = [];
     let chars = 0;
     for (const entry of page.items) {
-      const one = await tell(entry);
-      told.push(one);
+      const one = await convertEntry(entry);
+      facts.push(one);
       chars += one.chars;
-      if (chars > tailLimits.pageChars) return { told, next: one.position };
+      if (chars > tailLimits.pageChars) return { told: facts, next: one.position };
     }
-    return { told, next: page.next };
+    return { told: facts, next: page.next };
   };
 
-  const tell = async (entry: LogEntry): Promise<Told> => {
-    const events = await eventsOf(entry, lookup, tenant);
+  const convertEntry = async (entry: LogEntry): Promise<FactEvents> => {
+    const events = await eventsOfFact(entry, lookup, tenant);
     return { position: entry.position, events, chars: events.reduce((sum, event) => sum + charsOf(event), 0) };
   };
 
-  const replay = createSemaphore(tailLimits.replaysMax);
+  const withReplaySlot = createSemaphore(tailLimits.concurrentReplaysMax);
 
-  const keep = (told: readonly Told[], next: number): void => {
-    kept.push(...told);
+  const appendToBuffer = (facts: readonly FactEvents[], next: number): void => {
+    buffered.push(...facts);
     position = next;
-    let chars = kept.reduce((sum, one) => sum + one.chars, 0);
-    const isTooMuch = (at: number): boolean => kept.length - at > tailLimits.keptFacts || chars > tailLimits.keptChars;
+    let chars = buffered.reduce((sum, one) => sum + one.chars, 0);
+    const isTooMuch = (at: number): boolean =>
+      buffered.length - at > tailLimits.bufferedFacts || chars > tailLimits.bufferedChars;
     let at = 0;
-    for (; at < kept.length && isTooMuch(at); at++) chars -= kept[at]?.chars ?? 0;
+    for (; at < buffered.length && isTooMuch(at); at++) chars -= buffered[at]?.chars ?? 0;
     if (at === 0) return;
-    from = kept[at - 1]?.position ?? from;
-    kept = kept.slice(at);
+    from = buffered[at - 1]?.position ?? from;
+    buffered = buffered.slice(at);
   };
 
-  const readOn = async (): Promise<void> => {
+  const readToEnd = async (): Promise<void> => {
     do {
-      isAsked = false;
-      const { told, next } = await read(position);
+      isRequested = false;
+      const { told: facts, next } = await readPage(position);
       const hasMore = next > position;
-      keep(told, next);
-      if (hasMore) isAsked = true;
-      if (told.length > 0) for (const ear of ears) ear();
-    } while (isAsked && ears.size > 0);
+      appendToBuffer(facts, next);
+      if (hasMore) isRequested = true;
+      if (facts.length > 0) for (const listener of listeners) listener();
+    } while (isRequested && listeners.size > 0);
   };
 
   const wake = (): void => {
-    isAsked = true;
-    if (reading !== null || ears.size === 0) return;
-    reading = readOn()
+    isRequested = true;
+    if (reading !== null || listeners.size === 0) return;
+    reading = readToEnd()
       .catch((problem: unknown) => {
-        if (problem instanceof Expired) {
+        if (problem instanceof CursorExpired) {
           // Nobody listened while the log was cut: those who come now have their own cursors.
-          [from, position, kept] = [problem.floor, problem.floor, []];
-          isAsked = true;
+          [from, position, buffered] = [problem.floor, problem.floor, []];
+          isRequested = true;
         } else options.environment.log({ level: "warn", event: "events.tail", tenant, problem: String(problem) });
       })
       .finally(() => {
         reading = null;
-        for (const ear of ears) ear();
+        for (const listener of listeners) listener();
         // Asked between the last look and this: it would wait for the next timer.
-        if (isAsked) wake();
+        if (isRequested) wake();
       });
   };
 
@@ -128,15 +129,15 @@ export function createTail(options: TailOptions, start: number): Tail & { wake()
     get position() {
       return position;
     },
-    async after(cursor) {
-      if (cursor >= from && cursor <= position) return kept.filter((one) => one.position > cursor);
+    async readAfter(cursor) {
+      if (cursor >= from && cursor <= position) return buffered.filter((one) => one.position > cursor);
       if (cursor > position) return [];
-      return (await replay(() => read(cursor))).told;
+      return (await withReplaySlot(() => readPage(cursor))).told;
     },
-    listen(hear) {
-      ears.add(hear);
+    subscribe(onMore) {
+      listeners.add(onMore);
       wake();
-      return () => ears.delete(hear);
+      return () => listeners.delete(onMore);
     },
     wake,
   };
@@ -144,5 +145,5 @@ export function createTail(options: TailOptions, start: number): Tail & { wake()
 
 /** Most events are a few names; only what carries bodies is worth measuring. */
 const smallChars = 500;
-const isLarge = new Set<Said["type"]>(["run.snapshot", "node.result.snapshot", "node.result.delta"]);
-const charsOf = ({ type, data }: Said): number => (isLarge.has(type) ? JSON.stringify(data).length : smallChars);
+const largeEventTypes = new Set<StreamEvent["type"]>(["run.snapshot", "node.result.snapshot", "node.result.delta"]);
+const charsOf = ({ type, data }: StreamEvent): number => (largeEventTypes.has(type) ? JSON.stringify(data).length : smallChars);

@@ -4,10 +4,10 @@
 import type { EventData, EventType, ServerEvent } from "@astraflow/protocol";
 
 /** A frame as it is told; how many were left out before it differs by reader. */
-export type WireFrame = Omit<EventData<"wire.frame">, "kind" | "skipped">;
+export type WireFrameEvent = Omit<EventData<"wire.frame">, "kind" | "skipped">;
 
 /** The newest heartbeat of one worker. */
-export interface ToldBeat {
+export interface PublishedHeartbeat {
   /** Counts up with every beat of the tenant, so that a reader knows from which one on it has heard nothing. */
   readonly count: number;
   readonly workerName: string;
@@ -18,27 +18,30 @@ export interface ToldBeat {
 }
 
 /** What one reader wants, asked before anything is built, and its ears. */
-export interface VolatileEar {
+export interface VolatileListener {
   /** Null: it hears none. */
-  readonly beat: { wants(workerName: string): boolean; hear(beat: ToldBeat): void } | null;
-  readonly frame: { wants(workerName: string, type: string): boolean; hear(frame: WireFrame): void } | null;
+  readonly heartbeat: { wants(workerName: string): boolean; hear(heartbeat: PublishedHeartbeat): void } | null;
+  readonly frame: { wants(workerName: string, type: string): boolean; hear(frame: WireFrameEvent): void } | null;
 }
 
 export interface VolatileEvents {
-  hearsBeats(tenant: string): boolean;
-  hearsFrames(tenant: string): boolean;
-  beat(of: BeatOf, build: () => Omit<EventData<"worker.heartbeat">, "kind">): void;
+  hasHeartbeatListeners(tenant: string): boolean;
+  hasFrameListeners(tenant: string): boolean;
+  publishHeartbeat(source: HeartbeatSource, build: () => Omit<EventData<"worker.heartbeat">, "kind">): void;
   /** When the last beat of this worker that was told here was stored; before all times where none was. */
-  beatAt(tenant: string, worker: string): number;
+  lastHeartbeatAt(tenant: string, worker: string): number;
   /** The newest beat of each worker that has beaten after that count, the oldest of them first. */
-  beatsAfter(tenant: string, count: number): Iterable<ToldBeat>;
-  beatCount(tenant: string): number;
-  frame(of: { readonly tenant: string; readonly workerName: string; readonly type: string }, build: () => WireFrame): void;
+  heartbeatsAfter(tenant: string, count: number): Iterable<PublishedHeartbeat>;
+  heartbeatCount(tenant: string): number;
+  publishFrame(
+    of: { readonly tenant: string; readonly workerName: string; readonly type: string },
+    build: () => WireFrameEvent,
+  ): void;
   /** The returned function ends that. */
-  listen(tenant: string, ear: VolatileEar): () => void;
+  subscribe(tenant: string, listener: VolatileListener): () => void;
 }
 
-export interface BeatOf {
+export interface HeartbeatSource {
   readonly tenant: string;
   readonly worker: string;
   readonly workerName: string;
@@ -46,67 +49,76 @@ export interface BeatOf {
 }
 
 /** Workers of a tenant whose newest beat is at hand for readers that are behind; more than a tenant has. */
-const beatsKeptMax = 20_000;
+const heartbeatsKeptMax = 20_000;
 
 /** Of one tenant, while somebody listens. */
-interface Room {
-  readonly ears: Set<VolatileEar>;
+interface TenantListeners {
+  readonly listeners: Set<VolatileListener>;
   /** By worker, in the order they came. */
-  readonly beats: Map<string, ToldBeat>;
-  count: number;
-  beatEars: number;
-  frameEars: number;
+  readonly heartbeats: Map<string, PublishedHeartbeat>;
+  heartbeatCount: number;
+  heartbeatListeners: number;
+  frameListeners: number;
 }
 
 export function createVolatileEvents(): VolatileEvents {
-  const rooms = new Map<string, Room>();
-  const enter = (tenant: string, ear: VolatileEar): Room => {
-    const room = rooms.get(tenant) ?? { ears: new Set(), beats: new Map(), count: 0, beatEars: 0, frameEars: 0 };
-    rooms.set(tenant, room);
-    room.ears.add(ear);
-    if (ear.beat !== null) room.beatEars += 1;
-    if (ear.frame !== null) room.frameEars += 1;
-    return room;
+  const byTenant = new Map<string, TenantListeners>();
+  const addListener = (tenant: string, listener: VolatileListener): TenantListeners => {
+    const tenantListeners = byTenant.get(tenant) ?? {
+      listeners: new Set(),
+      heartbeats: new Map(),
+      heartbeatCount: 0,
+      heartbeatListeners: 0,
+      frameListeners: 0,
+    };
+    byTenant.set(tenant, tenantListeners);
+    tenantListeners.listeners.add(listener);
+    if (listener.heartbeat !== null) tenantListeners.heartbeatListeners += 1;
+    if (listener.frame !== null) tenantListeners.frameListeners += 1;
+    return tenantListeners;
   };
   return {
-    hearsBeats: (tenant) => (rooms.get(tenant)?.beatEars ?? 0) > 0,
-    hearsFrames: (tenant) => (rooms.get(tenant)?.frameEars ?? 0) > 0,
-    beat(of, build) {
-      const room = rooms.get(of.tenant);
-      if (room === undefined || room.beatEars === 0) return;
-      const beat = new Beat(of, ++room.count, build);
+    hasHeartbeatListeners: (tenant) => (byTenant.get(tenant)?.heartbeatListeners ?? 0) > 0,
+    hasFrameListeners: (tenant) => (byTenant.get(tenant)?.frameListeners ?? 0) > 0,
+    publishHeartbeat(source, build) {
+      const tenantListeners = byTenant.get(source.tenant);
+      if (tenantListeners === undefined || tenantListeners.heartbeatListeners === 0) return;
+      const heartbeat = new LazyHeartbeat(source, ++tenantListeners.heartbeatCount, build);
       // Entered anew, so that the order is that of the newest ones.
-      room.beats.delete(of.worker);
-      room.beats.set(of.worker, beat);
-      if (room.beats.size > beatsKeptMax) room.beats.delete(room.beats.keys().next().value as string);
-      for (const ear of room.ears) if (ear.beat?.wants(of.workerName) === true) ear.beat.hear(beat);
+      tenantListeners.heartbeats.delete(source.worker);
+      tenantListeners.heartbeats.set(source.worker, heartbeat);
+      if (tenantListeners.heartbeats.size > heartbeatsKeptMax)
+        tenantListeners.heartbeats.delete(tenantListeners.heartbeats.keys().next().value as string);
+      for (const listener of tenantListeners.listeners)
+        if (listener.heartbeat?.wants(source.workerName) === true) listener.heartbeat.hear(heartbeat);
     },
-    beatAt: (tenant, worker) => rooms.get(tenant)?.beats.get(worker)?.at ?? Number.NEGATIVE_INFINITY,
-    *beatsAfter(tenant, count) {
-      for (const beat of rooms.get(tenant)?.beats.values() ?? []) if (beat.count > count) yield beat;
+    lastHeartbeatAt: (tenant, worker) => byTenant.get(tenant)?.heartbeats.get(worker)?.at ?? Number.NEGATIVE_INFINITY,
+    *heartbeatsAfter(tenant, count) {
+      for (const heartbeat of byTenant.get(tenant)?.heartbeats.values() ?? []) if (heartbeat.count > count) yield heartbeat;
     },
-    beatCount: (tenant) => rooms.get(tenant)?.count ?? 0,
-    frame({ tenant, workerName, type }, build) {
-      const room = rooms.get(tenant);
-      if (room === undefined || room.frameEars === 0) return;
-      let frame: WireFrame | null = null;
-      for (const ear of room.ears) if (ear.frame?.wants(workerName, type) === true) ear.frame.hear((frame ??= build()));
+    heartbeatCount: (tenant) => byTenant.get(tenant)?.heartbeatCount ?? 0,
+    publishFrame({ tenant, workerName, type }, build) {
+      const tenantListeners = byTenant.get(tenant);
+      if (tenantListeners === undefined || tenantListeners.frameListeners === 0) return;
+      let frame: WireFrameEvent | null = null;
+      for (const listener of tenantListeners.listeners)
+        if (listener.frame?.wants(workerName, type) === true) listener.frame.hear((frame ??= build()));
     },
-    listen(tenant, ear) {
-      const room = enter(tenant, ear);
+    subscribe(tenant, listener) {
+      const tenantListeners = addListener(tenant, listener);
       return () => {
-        if (!room.ears.delete(ear)) return;
-        if (ear.beat !== null) room.beatEars -= 1;
-        if (ear.frame !== null) room.frameEars -= 1;
+        if (!tenantListeners.listeners.delete(listener)) return;
+        if (listener.heartbeat !== null) tenantListeners.heartbeatListeners -= 1;
+        if (listener.frame !== null) tenantListeners.frameListeners -= 1;
         // The beats that are at hand are for those who listened to them.
-        if (room.beatEars === 0) room.beats.clear();
-        if (room.ears.size === 0) rooms.delete(tenant);
+        if (tenantListeners.heartbeatListeners === 0) tenantListeners.heartbeats.clear();
+        if (tenantListeners.listeners.size === 0) byTenant.delete(tenant);
       };
     },
   };
 }
 
-class Beat implements ToldBeat {
+class LazyHeartbeat implements PublishedHeartbeat {
   readonly count: number;
   readonly workerName: string;
   readonly at: number;
@@ -114,16 +126,16 @@ class Beat implements ToldBeat {
   readonly #build: () => Omit<EventData<"worker.heartbeat">, "kind">;
   #text: string | null = null;
 
-  constructor(of: BeatOf, count: number, build: () => Omit<EventData<"worker.heartbeat">, "kind">) {
+  constructor(source: HeartbeatSource, count: number, build: () => Omit<EventData<"worker.heartbeat">, "kind">) {
     this.count = count;
-    this.workerName = of.workerName;
-    this.at = of.at;
-    this.#tenant = of.tenant;
+    this.workerName = source.workerName;
+    this.at = source.at;
+    this.#tenant = source.tenant;
     this.#build = build;
   }
 
   get text(): string {
-    this.#text ??= volatileText("worker.heartbeat", this.#build(), {
+    this.#text ??= volatileEventJson("worker.heartbeat", this.#build(), {
       occurredAt: new Date(this.at).toISOString(),
       scope: { tenant: this.#tenant, workerName: this.workerName },
     });
@@ -132,7 +144,7 @@ class Beat implements ToldBeat {
 }
 
 /** An event without an id: no reader's cursor moves by it. */
-export function volatileText<K extends EventType>(
+export function volatileEventJson<K extends EventType>(
   type: K,
   data: Omit<EventData<K>, "kind">,
   { occurredAt, scope }: Pick<ServerEvent, "occurredAt" | "scope">,

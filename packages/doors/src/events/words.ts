@@ -12,23 +12,23 @@ import {
   type ServerEvent,
   taskStateChangeOf,
 } from "@astraflow/protocol";
-import type { NodeName, RunName } from "./lookup.ts";
+import type { NodeName, RunNodeNames } from "./lookup.ts";
 
 /** What the words need to know besides the fact. */
-export interface Lookup {
-  run(id: string): Promise<RunName | null>;
+export interface EventLookup {
+  run(id: string): Promise<RunNodeNames | null>;
   workerName(id: string): Promise<string>;
   /** The worker as the stream shows it; null when it is unknown. */
-  worker(id: string): Promise<EventData<"worker.heartbeat"> | null>;
+  workerHeartbeat(id: string): Promise<EventData<"worker.heartbeat"> | null>;
   /** A task that has ended: what it last said of itself, and its result where it has one. */
-  ended(task: string): Promise<EndedTask | null>;
-  chunks(task: string, fence: number, first: number, count: number): Promise<readonly PrintedChunk[]>;
+  endedTask(task: string): Promise<EndedTask | null>;
+  printedChunks(task: string, fence: number, first: number, count: number): Promise<readonly PrintedChunk[]>;
   /** The run with its nodes as they are now, and the position at which that is true. */
-  snapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null>;
+  runSnapshot(id: string): Promise<(EventData<"run.snapshot"> & { asOf: number }) | null>;
 }
 
 export interface EndedTask {
-  readonly said: { readonly progress?: number; readonly message?: string };
+  readonly lastReport: { readonly progress?: number; readonly message?: string };
   readonly result: Pick<EventData<"node.result.snapshot">, "content" | "artifacts"> | null;
 }
 
@@ -41,7 +41,7 @@ export interface PrintedChunk {
 }
 
 /** One event, with what filters look at. `id` is given by whoever sends it. */
-export interface Said {
+export interface StreamEvent {
   readonly type: EventType;
   readonly occurredAt: string;
   readonly scope: ServerEvent["scope"];
@@ -49,18 +49,18 @@ export interface Said {
   readonly data: EventData;
 }
 
-type Data = Readonly<Record<string, unknown>>;
+type FactData = Readonly<Record<string, unknown>>;
 
-export async function eventsOf(entry: LogEntry, lookup: Lookup, tenant: string): Promise<Said[]> {
-  const [kind, id] = cut(entry.subject, "/");
-  if (kind === "run") return runEvents(entry, id, lookup, tenant);
-  if (kind === "worker") return workerEvents(entry, id, lookup, tenant);
-  if (entry.type === "artifact.removed") return [removedArtifact(entry, tenant)];
+export async function eventsOfFact(entry: LogEntry, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
+  const [kind, id] = splitAtFirst(entry.subject, "/");
+  if (kind === "run") return eventsOfRunFact(entry, id, lookup, tenant);
+  if (kind === "worker") return eventsOfWorkerFact(entry, id, lookup, tenant);
+  if (entry.type === "artifact.removed") return [artifactRemovedEvent(entry, tenant)];
   return [];
 }
 
-function cut(text: string, mark: string): [string, string] {
-  const at = text.indexOf(mark);
+function splitAtFirst(text: string, separator: string): [string, string] {
+  const at = text.indexOf(separator);
   return at < 0 ? [text, ""] : [text.slice(0, at), text.slice(at + 1)];
 }
 
@@ -68,30 +68,30 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number => (typeof value === "number" ? value : 0);
 
-async function runEvents(entry: LogEntry, runId: string, lookup: Lookup, tenant: string): Promise<Said[]> {
+async function eventsOfRunFact(entry: LogEntry, runId: string, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
   const run = await lookup.run(runId);
   if (run === null) return [];
-  const said = sayer(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
+  const addEvent = createEventCollector(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
   const status = runStatusByFact[entry.type];
   if (status !== undefined) {
-    said("run.status", { runId, status, ...statusWords(entry) });
+    addEvent("run.status", { runId, status, ...runStatusFields(entry) });
     // A snapshot at the birth and at the end: whoever follows in between needs none, and one a change would cost the square.
     if (entry.type === "run.created" || isRunEnd(entry.type)) {
-      const snapshot = await lookup.snapshot(runId);
-      if (snapshot !== null) said("run.snapshot", snapshot);
+      const snapshot = await lookup.runSnapshot(runId);
+      if (snapshot !== null) addEvent("run.snapshot", snapshot);
     }
-    return said.all;
+    return addEvent.all;
   }
   const task = textOf(entry.data["task"]);
   const node = task === undefined ? null : run.node(task);
-  if (task !== undefined && node !== null) await nodeEvents({ entry, runId, task, node, said, lookup });
-  return said.all;
+  if (task !== undefined && node !== null) await addNodeEvents({ entry, runId, task, node, addEvent, lookup });
+  return addEvent.all;
 }
 
 const isRunEnd = (type: string): boolean => type === "run.succeeded" || type === "run.failed" || type === "run.cancelled";
 
-function statusWords({ type, at, data }: LogEntry): Partial<EventData<"run.status">> {
-  const reason = textOf((data["error"] as Data | undefined)?.["message"]) ?? textOf(data["reason"]);
+function runStatusFields({ type, at, data }: LogEntry): Partial<EventData<"run.status">> {
+  const reason = textOf((data["error"] as FactData | undefined)?.["message"]) ?? textOf(data["reason"]);
   return {
     ...(type === "run.started" && { startedAt: iso(at) }),
     ...(isRunEnd(type) && { finishedAt: iso(at) }),
@@ -99,32 +99,32 @@ function statusWords({ type, at, data }: LogEntry): Partial<EventData<"run.statu
   };
 }
 
-interface Sayer {
+interface EventCollector {
   <K extends EventType>(type: K, data: Omit<EventData<K>, "kind">, node?: NodeName): void;
-  readonly all: Said[];
+  readonly all: StreamEvent[];
 }
 
-function sayer(entry: LogEntry, scope: ServerEvent["scope"]): Sayer {
-  const all: Said[] = [];
-  const say = (type: EventType, data: object, node: NodeName | null = null): void => {
-    all.push({ type, occurredAt: iso(entry.at), scope, node, data: { kind: type, ...data } as EventData });
+function createEventCollector(entry: LogEntry, scope: ServerEvent["scope"]): EventCollector {
+  const events: StreamEvent[] = [];
+  const addEvent = (type: EventType, data: object, node: NodeName | null = null): void => {
+    events.push({ type, occurredAt: iso(entry.at), scope, node, data: { kind: type, ...data } as EventData });
   };
-  return Object.assign(say, { all }) as Sayer;
+  return Object.assign(addEvent, { all: events }) as EventCollector;
 }
 
-interface AboutNode {
+interface NodeFact {
   readonly entry: LogEntry;
   readonly runId: string;
   readonly task: string;
   readonly node: NodeName;
-  readonly said: Sayer;
-  readonly lookup: Lookup;
+  readonly addEvent: EventCollector;
+  readonly lookup: EventLookup;
 }
 
-async function nodeEvents(about: AboutNode): Promise<void> {
-  const { entry, runId, task, node, said, lookup } = about;
+async function addNodeEvents(fact: NodeFact): Promise<void> {
+  const { entry, runId, task, node, addEvent, lookup } = fact;
   const { data } = entry;
-  const names = nodeNames(runId, task, node);
+  const names = nodeFields(runId, task, node);
   const turn = taskStateChangeOf(entry);
   if (turn !== null && turn.status !== null) {
     const { phase, status } = turn;
@@ -132,66 +132,74 @@ async function nodeEvents(about: AboutNode): Promise<void> {
     const holder = worker === undefined ? undefined : await lookup.workerName(worker);
     const attempt = typeof data["attempt"] === "number" ? { attempt: data["attempt"] } : {};
     const error = data["error"] as EventData<"node.error">["error"] | undefined;
-    const whom = holder === undefined ? {} : { workerName: holder };
-    said("node.status", { ...names, status, ...whom, ...seqWords(data, status), ...ackWords(entry.type) }, node);
+    const workerNameField = holder === undefined ? {} : { workerName: holder };
+    addEvent(
+      "node.status",
+      { ...names, status, ...workerNameField, ...sequenceField(data, status), ...ackField(entry.type) },
+      node,
+    );
     // Its ack says that it runs; what it calls its stage it may have said before.
     if (entry.type === "task.running") return;
-    const whose = holder === undefined ? {} : { worker: holder };
-    const ended = taskEnds.has(entry.type) ? await lookup.ended(task) : null;
-    const last = ended?.said ?? {};
+    const workerField = holder === undefined ? {} : { worker: holder };
+    const ended = taskEndTypes.has(entry.type) ? await lookup.endedTask(task) : null;
+    const last = ended?.lastReport ?? {};
     const state = {
       stage: defaultStageOfPhase(phase),
       ...last,
       lastUpdatedAt: iso(entry.at),
-      ...whose,
+      ...workerField,
       ...attempt,
-      ...chainWords(node),
+      ...chainFields(node),
     };
-    said("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
-    if (error !== undefined && entry.type === "task.failed") said("node.error", { ...names, error }, node);
-    if (entry.type === "task.succeeded" || entry.type === "task.skipped") resultEvent(about, ended);
+    addEvent("node.state", { ...names, state: error === undefined ? state : { ...state, message: error.message, error } }, node);
+    if (error !== undefined && entry.type === "task.failed") addEvent("node.error", { ...names, error }, node);
+    if (entry.type === "task.succeeded" || entry.type === "task.skipped") addResultEvent(fact, ended);
   }
-  if (entry.type === "task.feedback") await feedbackEvents(about);
-  if (entry.type === "task.artifact") said("artifact.ready", { ...artifactWords(data), runId, nodeId: node.nodeId }, node);
+  if (entry.type === "task.feedback") await addFeedbackEvents(fact);
+  if (entry.type === "task.artifact") addEvent("artifact.ready", { ...artifactFields(data), runId, nodeId: node.nodeId }, node);
 }
 
-const nodeNames = (runId: string, taskId: string, { middlewares: _, ...names }: NodeName) => ({ runId, taskId, ...names });
+const nodeFields = (runId: string, taskId: string, { middlewares: _, ...names }: NodeName) => ({ runId, taskId, ...names });
 
-const taskEnds: ReadonlySet<string> = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
+const taskEndTypes: ReadonlySet<string> = new Set(["task.succeeded", "task.failed", "task.cancelled", "task.skipped"]);
 
 /** Which dispatch of the node it is about, as results are numbered; what waits for a dispatch has none. */
-const seqWords = ({ fence, worker }: Data, status: string): { seq?: number } =>
+const sequenceField = ({ fence, worker }: FactData, status: string): { seq?: number } =>
   typeof fence === "number" && typeof worker === "string" && status !== "queued" ? { seq: fence } : {};
 
-const ackWords = (type: string): { ackPending?: boolean } =>
+const ackField = (type: string): { ackPending?: boolean } =>
   type === "task.granted" ? { ackPending: true } : type === "task.running" ? { ackPending: false } : {};
 
 /** Spelt as in the state of a run's nodes: hosts name their chain, middlewares their host. */
-function chainWords({ hostNodeId, chainIndex, middlewares }: NodeName): Data {
+function chainFields({ hostNodeId, chainIndex, middlewares }: NodeName): FactData {
   if (middlewares !== undefined) return { middlewares, host_node_id: null, chain_index: null };
   return hostNodeId === undefined ? {} : { host_node_id: hostNodeId, chain_index: chainIndex };
 }
 
-function resultEvent({ entry, runId, task, node, said }: AboutNode, ended: EndedTask | null): void {
+function addResultEvent({ entry, runId, task, node, addEvent }: NodeFact, ended: EndedTask | null): void {
   const result = ended?.result ?? null;
   if (result === null) return;
   const revision = numberOf(entry.data["fence"]);
-  said("node.result.snapshot", { ...nodeNames(runId, task, node), revision, format: "json", ...result, complete: true }, node);
+  addEvent(
+    "node.result.snapshot",
+    { ...nodeFields(runId, task, node), revision, format: "json", ...result, complete: true },
+    node,
+  );
 }
 
 /** Of a node that has not named one of its own. */
 const runningStage = defaultStageOfPhase("leased");
 
 /** The node's state, then what it printed, then what changed in its results, then its numbers. */
-async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutNode): Promise<void> {
+async function addFeedbackEvents({ entry, runId, task, node, addEvent, lookup }: NodeFact): Promise<void> {
   const { data } = entry;
-  const names = nodeNames(runId, task, node);
-  const state = pick(data, ["stage", "progress", "message"]);
+  const names = nodeFields(runId, task, node);
+  const state = pickFields(data, ["stage", "progress", "message"]);
   // What a result has overtaken changes nothing of what the node is.
   if (Object.keys(state).length > 0 && data["isLate"] !== true)
-    said(
+    addEvent(
       "node.state",
-      { ...names, state: { stage: runningStage, ...state, lastUpdatedAt: iso(entry.at), ...chainWords(node) } },
+      { ...names, state: { stage: runningStage, ...state, lastUpdatedAt: iso(entry.at), ...chainFields(node) } },
       node,
     );
   const revision = numberOf(data["fence"]);
@@ -199,25 +207,25 @@ async function feedbackEvents({ entry, runId, task, node, said, lookup }: AboutN
   let sequence = entry.position * 1_000;
   const printed = data["chunks"] as { first: number; count: number } | undefined;
   if (printed !== undefined)
-    for (const chunk of await lookup.chunks(task, revision, printed.first, printed.count))
-      said("node.result.delta", { ...names, revision, sequence: sequence++, ...chunkWords(chunk) }, node);
-  const patch = data["results"] as Data | undefined;
+    for (const chunk of await lookup.printedChunks(task, revision, printed.first, printed.count))
+      addEvent("node.result.delta", { ...names, revision, sequence: sequence++, ...chunkFields(chunk) }, node);
+  const patch = data["results"] as FactData | undefined;
   if (patch !== undefined)
     for (const { op, path, value } of listPatchChanges(patch)) {
       const payload = op === "replace" ? { payload: { value } as JsonObject } : {};
-      said(
+      addEvent(
         "node.result.delta",
         { ...names, revision, sequence: sequence++, operation: op, path, ...payload, terminal: false },
         node,
       );
     }
-  for (const [metric, value] of Object.entries((data["metrics"] as Data | undefined) ?? {}))
+  for (const [metric, value] of Object.entries((data["metrics"] as FactData | undefined) ?? {}))
     if (typeof value === "number")
-      said("run.metrics", { runId, metric, value, tags: { nodeId: node.nodeId, taskId: task } }, node);
+      addEvent("run.metrics", { runId, metric, value, tags: { nodeId: node.nodeId, taskId: task } }, node);
 }
 
-function chunkWords(chunk: PrintedChunk): Pick<EventData<"node.result.delta">, "operation" | "path" | "payload" | "terminal"> {
-  const payload = pick(chunk as unknown as Data, ["text", "data", "mimeType"]);
+function chunkFields(chunk: PrintedChunk): Pick<EventData<"node.result.delta">, "operation" | "path" | "payload" | "terminal"> {
+  const payload = pickFields(chunk as unknown as FactData, ["text", "data", "mimeType"]);
   const { metadata } = chunk;
   return {
     operation: "append",
@@ -228,10 +236,10 @@ function chunkWords(chunk: PrintedChunk): Pick<EventData<"node.result.delta">, "
   } as Pick<EventData<"node.result.delta">, "operation" | "path" | "payload" | "terminal">;
 }
 
-const pick = (data: Data, names: readonly string[]): Record<string, never> =>
+const pickFields = (data: FactData, names: readonly string[]): Record<string, never> =>
   Object.fromEntries(names.flatMap((name) => (data[name] === undefined ? [] : [[name, data[name]]]))) as Record<string, never>;
 
-function artifactWords(data: Data): { artifactId: string; expiresAt?: string; sizeBytes?: number } {
+function artifactFields(data: FactData): { artifactId: string; expiresAt?: string; sizeBytes?: number } {
   return {
     artifactId: String(data["resource"] ?? ""),
     ...(typeof data["expiresAt"] === "number" && { expiresAt: iso(data["expiresAt"]) }),
@@ -239,21 +247,21 @@ function artifactWords(data: Data): { artifactId: string; expiresAt?: string; si
   };
 }
 
-function removedArtifact(entry: LogEntry, tenant: string): Said {
+function artifactRemovedEvent(entry: LogEntry, tenant: string): StreamEvent {
   const run = textOf(entry.data["run"]) ?? "";
   const scope = { tenant, ...(run !== "" && { runId: run }) };
   const reason = textOf(entry.data["reason"]);
   const why = reason === undefined ? {} : { reason };
-  const data = { kind: "artifact.removed" as const, runId: run, ...artifactWords(entry.data), ...why };
+  const data = { kind: "artifact.removed" as const, runId: run, ...artifactFields(entry.data), ...why };
   return { type: "artifact.removed", occurredAt: iso(entry.at), scope, node: null, data };
 }
 
-async function workerEvents(entry: LogEntry, worker: string, lookup: Lookup, tenant: string): Promise<Said[]> {
+async function eventsOfWorkerFact(entry: LogEntry, worker: string, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
   const workerName = await lookup.workerName(worker);
-  const said = sayer(entry, { tenant, workerName });
+  const addEvent = createEventCollector(entry, { tenant, workerName });
   const { data } = entry;
   if (entry.type === "worker.package")
-    said("worker.package", {
+    addEvent("worker.package", {
       workerName,
       package: String(data["name"]),
       version: String(data["version"]),
@@ -261,26 +269,26 @@ async function workerEvents(entry: LogEntry, worker: string, lookup: Lookup, ten
       ...(typeof data["message"] === "string" && { message: data["message"] }),
     });
   else if (entry.type === "command.acked")
-    said("command.ack", { commandId: String(data["id"]), workerName, receivedAt: iso(entry.at) });
+    addEvent("command.ack", { commandId: String(data["id"]), workerName, receivedAt: iso(entry.at) });
   else if (entry.type === "command.failed")
-    said("command.error", { commandId: String(data["id"]), workerName, error: commandError(data) });
+    addEvent("command.error", { commandId: String(data["id"]), workerName, error: commandError(data) });
   else if (entry.type.startsWith("worker.")) {
-    for (const one of (data["changed"] as readonly Data[] | undefined) ?? [])
-      said("worker.package", {
+    for (const one of (data["changed"] as readonly FactData[] | undefined) ?? [])
+      addEvent("worker.package", {
         workerName,
         package: String(one["name"]),
         version: String(one["version"]),
         status: String(one["status"]),
       });
-    const heartbeat = await lookup.worker(worker);
+    const heartbeat = await lookup.workerHeartbeat(worker);
     // As it was when this happened: by the time it is told the worker may have come back, or gone.
-    if (heartbeat !== null) said("worker.heartbeat", { ...heartbeat, ...presenceAfter[entry.type] });
+    if (heartbeat !== null) addEvent("worker.heartbeat", { ...heartbeat, ...presenceAfterFact[entry.type] });
   }
-  return said.all;
+  return addEvent.all;
 }
 
 /** What a fact says of a worker's being here; of the others the row says it. */
-const presenceAfter: Readonly<Record<string, Partial<EventData<"worker.heartbeat">>>> = {
+const presenceAfterFact: Readonly<Record<string, Partial<EventData<"worker.heartbeat">>>> = {
   "worker.joined": { connected: true, registered: true },
   "worker.left": { connected: false },
   "worker.kicked": { connected: false },
@@ -288,7 +296,7 @@ const presenceAfter: Readonly<Record<string, Partial<EventData<"worker.heartbeat
 };
 
 /** Facts from before failures had a code of their own were about packages alone. */
-function commandError(data: Data): EventData<"command.error">["error"] {
+function commandError(data: FactData): EventData<"command.error">["error"] {
   const error = data["error"] as EventData<"command.error">["error"] | undefined;
   return error ?? { code: "E.PKG.INVALID", message: "the worker could not carry out the command" };
 }

@@ -11,57 +11,57 @@ export interface PasswordCost {
   readonly p: number;
 }
 
-export interface Passwords {
+export interface PasswordHasher {
   /** A text that holds salt and cost beside the digest, so that a later cost does not lock anybody out. */
   hash(password: string): Promise<string>;
   /** The same text for the same password and salt, as dear to guess as a hash: by it a request is known again. */
-  mark(password: string, salt: string): Promise<string>;
+  fingerprint(password: string, salt: string): Promise<string>;
   /** Takes as long for a user that does not exist (`kept` is null) as for a wrong password. */
-  isRight(password: string, kept: string | null): Promise<boolean>;
+  verify(password: string, storedHash: string | null): Promise<boolean>;
 }
 
-export interface PasswordsOptions {
+export interface PasswordHasherOptions {
   readonly ids: { next(): string };
   readonly cost?: PasswordCost;
 }
 
-const usualCost: PasswordCost = { n: 32_768, r: 8, p: 1 };
+const defaultCost: PasswordCost = { n: 32_768, r: 8, p: 1 };
 const digestBytes = 32;
 /** The computing shares its threads with the disk: two of four leave room for it. */
-const atOnceMax = 2;
-const waitingMax = 64;
+const concurrentMax = 2;
+const queuedMax = 64;
 
-export function createPasswords({ ids, cost = usualCost }: PasswordsOptions): Passwords {
-  const runLimited = createTurns();
-  const nobody = spell(cost, "nobody", Buffer.alloc(digestBytes));
+export function createPasswordHasher({ ids, cost = defaultCost }: PasswordHasherOptions): PasswordHasher {
+  const runLimited = createBoundedSemaphore();
+  const dummyHash = encodeHash(cost, "nobody", Buffer.alloc(digestBytes));
   return {
     async hash(password) {
       const salt = ids.next();
-      return spell(cost, salt, await runLimited(() => compute(password, salt, cost)));
+      return encodeHash(cost, salt, await runLimited(() => computeScrypt(password, salt, cost)));
     },
-    async mark(password, salt) {
-      return (await runLimited(() => compute(password, salt, cost))).toString("base64url");
+    async fingerprint(password, salt) {
+      return (await runLimited(() => computeScrypt(password, salt, cost))).toString("base64url");
     },
-    async isRight(password, kept) {
-      const { cost: of, salt, digest } = parse(kept ?? nobody);
-      const given = await runLimited(() => compute(password, salt, of));
-      return timingSafeEqual(given, digest) && kept !== null;
+    async verify(password, storedHash) {
+      const { cost: of, salt, digest } = decodeHash(storedHash ?? dummyHash);
+      const computed = await runLimited(() => computeScrypt(password, salt, of));
+      return timingSafeEqual(computed, digest) && storedHash !== null;
     },
   };
 }
 
-const spell = ({ n, r, p }: PasswordCost, salt: string, digest: Buffer): string =>
+const encodeHash = ({ n, r, p }: PasswordCost, salt: string, digest: Buffer): string =>
   ["scrypt", n, r, p, salt, digest.toString("base64url")].join("$");
 
-function parse(kept: string): { cost: PasswordCost; salt: string; digest: Buffer } {
-  const [of, n, r, p, salt = "", text = ""] = kept.split("$");
+function decodeHash(storedHash: string): { cost: PasswordCost; salt: string; digest: Buffer } {
+  const [of, n, r, p, salt = "", text = ""] = storedHash.split("$");
   const digest = Buffer.from(text, "base64url");
   if (of !== "scrypt" || digest.length !== digestBytes) throw new Error("a password is kept in a form that is not known here");
   return { cost: { n: Number(n), r: Number(r), p: Number(p) }, salt, digest };
 }
 
 /** Normalised, so that one password typed on two keyboards is one. */
-function compute(password: string, salt: string, { n, r, p }: PasswordCost): Promise<Buffer> {
+function computeScrypt(password: string, salt: string, { n, r, p }: PasswordCost): Promise<Buffer> {
   const options: ScryptOptions = { N: n, r, p, maxmem: 256 * n * r };
   return new Promise((resolve, reject) => {
     scrypt(password.normalize("NFC"), salt, digestBytes, options, (problem, digest) =>
@@ -71,12 +71,12 @@ function compute(password: string, salt: string, { n, r, p }: PasswordCost): Pro
 }
 
 /** A few at once, a few more in a queue, the others come back later. */
-function createTurns(): <T>(work: () => Promise<T>) => Promise<T> {
+function createBoundedSemaphore(): <T>(work: () => Promise<T>) => Promise<T> {
   const queue: (() => void)[] = [];
   let running = 0;
   return async (work) => {
-    if (running >= atOnceMax) {
-      if (queue.length >= waitingMax) throw fault("E.OVERLOADED", "too many people sign in at this moment; try again");
+    if (running >= concurrentMax) {
+      if (queue.length >= queuedMax) throw fault("E.OVERLOADED", "too many people sign in at this moment; try again");
       await new Promise<void>((resolve) => void queue.push(resolve));
     } else running += 1;
     try {

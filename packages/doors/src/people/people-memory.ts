@@ -2,65 +2,65 @@
 
 import type { DoorEnvironment } from "../outside.ts";
 
-export const memoryLimits = {
+export const cacheLimits = {
   /** How old what is remembered may be when it is asked for. */
   freshMs: 1_000,
   /** While the store is away, who was in stays in for this long. */
   staleMsMax: 600_000,
-  rememberedMax: 10_000,
+  entriesMax: 10_000,
 } as const;
 
-interface Remembered<T> {
+interface CachedValue<T> {
   readonly value: T;
   readonly at: number;
 }
 
 /** A name that was forgotten while we looked is looked at again, but not for ever. */
-const looksMax = 3;
+const loadAttemptsMax = 3;
 
 /** Answers of the store by name, the oldest forgotten first; one look at a time for each name. */
-export function createMemory<T>(look: (name: string) => Promise<T>, clock: DoorEnvironment["clock"]) {
-  const known = new Map<string, Remembered<T>>();
-  const looking = new Map<string, Promise<void>>();
+export function createReadThroughCache<T>(readValue: (name: string) => Promise<T>, clock: DoorEnvironment["clock"]) {
+  const cached = new Map<string, CachedValue<T>>();
+  const loading = new Map<string, Promise<void>>();
   const load = (name: string): Promise<void> => {
-    const under = looking.get(name);
-    if (under !== undefined) return under;
+    const inFlight = loading.get(name);
+    if (inFlight !== undefined) return inFlight;
     // As old as the moment it was asked for: what changes meanwhile is not in it.
     const at = clock.monotonic();
-    const mine: Promise<void> = look(name)
+    const currentLoad: Promise<void> = readValue(name)
       .then((value) => {
         // Forgotten while we looked: what we saw may be from before the change.
-        if (looking.get(name) !== mine) return;
-        known.delete(name);
-        known.set(name, { value, at });
-        for (const oldest of known.keys()) {
-          if (known.size <= memoryLimits.rememberedMax) break;
-          known.delete(oldest);
+        if (loading.get(name) !== currentLoad) return;
+        cached.delete(name);
+        cached.set(name, { value, at });
+        for (const oldest of cached.keys()) {
+          if (cached.size <= cacheLimits.entriesMax) break;
+          cached.delete(oldest);
         }
       })
       .finally(() => {
-        if (looking.get(name) === mine) looking.delete(name);
+        if (loading.get(name) === currentLoad) loading.delete(name);
       });
-    looking.set(name, mine);
-    return mine;
+    loading.set(name, currentLoad);
+    return currentLoad;
   };
   return {
-    get: (name: string) => known.get(name),
+    get: (name: string) => cached.get(name),
     load,
     /** Where the store is away, what is remembered has to do; where nothing is, its fault is the answer. */
     async refresh(name: string): Promise<void> {
-      for (let looks = 0; looks < looksMax; looks += 1) {
-        const seen = known.get(name);
-        if (seen !== undefined && clock.monotonic() - seen.at <= memoryLimits.freshMs) return;
+      for (let attempts = 0; attempts < loadAttemptsMax; attempts += 1) {
+        const cachedValue = cached.get(name);
+        if (cachedValue !== undefined && clock.monotonic() - cachedValue.at <= cacheLimits.freshMs) return;
         await load(name).catch((problem: unknown) => {
-          if (seen === undefined) throw problem;
+          if (cachedValue === undefined) throw problem;
         });
-        if (seen !== undefined) return;
+        if (cachedValue !== undefined) return;
       }
     },
-    forget(name: string): void {
-      known.delete(name);
-      looking.delete(name);
+    invalidate(name: string): void {
+      cached.delete(name);
+      loading.delete(name);
     },
   };
 }

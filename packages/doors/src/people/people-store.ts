@@ -22,24 +22,28 @@ export interface User {
 }
 
 /** On whose behalf something is written, under which request. */
-export interface Doer {
+export interface Actor {
   readonly tenant: string;
   readonly by: string;
   readonly corr: string;
 }
 
-export interface PeopleStore {
+export interface UserStore {
   find(tenant: string, id: string): Promise<{ readonly user: User | null; readonly rev: number; readonly head: number }>;
   findByName(tenant: string, username: string): Promise<User | null>;
   list(query: UserQuery): Promise<{ readonly users: readonly User[]; readonly next: string | null; readonly head: number }>;
-  create(doer: Doer, user: User, ask: { readonly key: string; readonly digest: string } | null): Promise<{ repeated: boolean }>;
+  create(
+    actor: Actor,
+    user: User,
+    idempotencyKey: { readonly key: string; readonly digest: string } | null,
+  ): Promise<{ repeated: boolean }>;
   /** What `change` makes of the user as it is now; the same object: nothing to do. Null: there is no such user. */
-  change(doer: Doer, id: string, words: ChangeWords, change: (user: User) => User): Promise<Changed | null>;
+  update(actor: Actor, id: string, words: UserChange, change: (user: User) => User): Promise<UserChangeResult | null>;
   /** An entry in the audit without a change. */
-  note(doer: Doer, words: AuditWords): Promise<void>;
-  keys(tenant: string): Promise<{ readonly keys: readonly SessionKey[]; readonly rev: number }>;
+  recordAudit(actor: Actor, audit: AuditWords): Promise<void>;
+  readSigningKeys(tenant: string): Promise<{ readonly keys: readonly SessionKey[]; readonly rev: number }>;
   /** False: somebody else was quicker. */
-  keepKeys(doer: Doer, keys: readonly SessionKey[], rev: number): Promise<boolean>;
+  storeSigningKeys(actor: Actor, keys: readonly SessionKey[], rev: number): Promise<boolean>;
 }
 
 export interface UserQuery {
@@ -49,50 +53,54 @@ export interface UserQuery {
   readonly limit: number;
 }
 
-export interface ChangeWords {
+export interface UserChange {
   readonly action: string;
   readonly data?: Readonly<Record<string, unknown>>;
   /** Under its key the change is made once. */
-  readonly ask?: UserAsk;
+  readonly ask?: UserIdempotencyKey;
 }
 
 /** The user as it is now; `repeated`: an earlier request under the key did it. */
-export interface Changed {
+export interface UserChangeResult {
   readonly user: User;
   readonly repeated: boolean;
 }
 
 /** Someone else may write the same user between our look and our write, but not for ever. */
-const changesTriedMax = 8;
-const nameOf = (username: string): string => username.normalize("NFC").toLowerCase();
+const updateAttemptsMax = 8;
+const normalizeUsername = (username: string): string => username.normalize("NFC").toLowerCase();
 
-export function createPeopleStore({
+export function createUserStore({
   engineClient,
   reader,
 }: {
   readonly engineClient: EngineClient;
   readonly reader: Reader;
-}): PeopleStore {
-  const docOf = async (tenant: string, collection: string, name: string): Promise<{ doc: DocRow | null; head: number }> => {
+}): UserStore {
+  const readDocument = async (
+    tenant: string,
+    collection: string,
+    name: string,
+  ): Promise<{ doc: DocRow | null; head: number }> => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [name] });
     return { doc: items[0] ?? null, head };
   };
-  const find: PeopleStore["find"] = async (tenant, id) => {
-    const { doc, head } = await docOf(tenant, "user", id);
-    return { user: doc === null ? null : readUser(doc), rev: doc?.rev ?? 0, head };
+  const find: UserStore["find"] = async (tenant, id) => {
+    const { doc, head } = await readDocument(tenant, "user", id);
+    return { user: doc === null ? null : parseUser(doc), rev: doc?.rev ?? 0, head };
   };
-  const write = (doer: Doer, puts: readonly DocPut[], audit?: AuditWords, ask: UserAsk = null) =>
-    engineClient.request({ type: "docs.write", ...doer, puts, ...(audit !== undefined && { audit }), ask });
+  const write = (actor: Actor, puts: readonly DocPut[], audit?: AuditWords, idempotencyKey: UserIdempotencyKey = null) =>
+    engineClient.request({ type: "docs.write", ...actor, puts, ...(audit !== undefined && { audit }), ask: idempotencyKey });
   /** What changes nothing is remembered under its key all the same. */
-  const isRepeat = async (doer: Doer, ask: UserAsk): Promise<boolean> => {
-    const answer = await write(doer, [], undefined, ask);
+  const isRepeatedRequest = async (actor: Actor, idempotencyKey: UserIdempotencyKey): Promise<boolean> => {
+    const answer = await write(actor, [], undefined, idempotencyKey);
     return answer.of === "docs" && answer.repeated;
   };
 
   return {
     find,
     async findByName(tenant, username) {
-      const { doc } = await docOf(tenant, "username", nameOf(username));
+      const { doc } = await readDocument(tenant, "username", normalizeUsername(username));
       // Nobody is looked up likewise: the time it takes must not tell which names there are.
       const { userId } = doc === null ? { userId: "nobody" } : (JSON.parse(doc.body) as { userId: string });
       return (await find(tenant, userId)).user;
@@ -106,46 +114,46 @@ export function createPeopleStore({
         ...(search !== undefined && { search }),
         ...(after !== undefined && { after }),
       });
-      return { users: items.map(readUser), next, head };
+      return { users: items.map(parseUser), next, head };
     },
-    async create(doer, user, ask) {
-      const words = { action: "user.create", targetType: "user", target: user.id, data: { roles: user.roles } };
+    async create(actor, user, idempotencyKey) {
+      const audit = { action: "user.create", targetType: "user", target: user.id, data: { roles: user.roles } };
       const name = {
         collection: "username",
-        name: nameOf(user.username),
+        name: normalizeUsername(user.username),
         rev: 0,
         body: JSON.stringify({ userId: user.id }),
       };
-      const answer = await write(doer, [{ ...putOf(user), rev: 0 }, name], words, ask);
+      const answer = await write(actor, [{ ...userPut(user), rev: 0 }, name], audit, idempotencyKey);
       if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
       return { repeated: answer.repeated };
     },
-    async change(doer, id, { action, data, ask = null }, change) {
-      for (let tries = 1; ; tries += 1) {
-        const { user, rev } = await find(doer.tenant, id);
+    async update(actor, id, { action, data, ask: idempotencyKey = null }, change) {
+      for (let attempts = 1; ; attempts += 1) {
+        const { user, rev } = await find(actor.tenant, id);
         const next = user === null ? null : change(user);
         if (next === null) return null;
-        if (next === user) return { user, repeated: ask !== null && (await isRepeat(doer, ask)) };
-        const words = { action, targetType: "user", target: id, ...(data !== undefined && { data }) };
+        if (next === user) return { user, repeated: idempotencyKey !== null && (await isRepeatedRequest(actor, idempotencyKey)) };
+        const audit = { action, targetType: "user", target: id, ...(data !== undefined && { data }) };
         try {
-          const answer = await write(doer, [{ ...putOf(next), rev }], words, ask);
+          const answer = await write(actor, [{ ...userPut(next), rev }], audit, idempotencyKey);
           return { user: next, repeated: answer.of === "docs" && answer.repeated };
         } catch (why) {
-          if (!isConflict(why) || tries >= changesTriedMax) throw why;
+          if (!isConflict(why) || attempts >= updateAttemptsMax) throw why;
         }
       }
     },
-    async note(doer, words) {
-      await write(doer, [], words);
+    async recordAudit(actor, audit) {
+      await write(actor, [], audit);
     },
-    async keys(tenant) {
-      const { doc } = await docOf(tenant, "signing", "keys");
-      return { keys: doc === null ? [] : readKeys(doc), rev: doc?.rev ?? 0 };
+    async readSigningKeys(tenant) {
+      const { doc } = await readDocument(tenant, "signing", "keys");
+      return { keys: doc === null ? [] : parseSigningKeys(doc), rev: doc?.rev ?? 0 };
     },
-    async keepKeys(doer, keys, rev) {
+    async storeSigningKeys(actor, keys, rev) {
       const list = keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret).toString("base64url"), madeAt }));
       try {
-        await write(doer, [{ collection: "signing", name: "keys", rev, body: JSON.stringify({ keys: list }) }]);
+        await write(actor, [{ collection: "signing", name: "keys", rev, body: JSON.stringify({ keys: list }) }]);
         return true;
       } catch (why) {
         if (isConflict(why)) return false;
@@ -155,17 +163,17 @@ export function createPeopleStore({
   };
 }
 
-export type UserAsk = { readonly key: string; readonly digest: string } | null;
+export type UserIdempotencyKey = { readonly key: string; readonly digest: string } | null;
 
 export const isConflict = (why: unknown): boolean => why instanceof Fault && why.code === "E.CONFLICT";
 
 /** A document's id is `<tenant>/<collection>/<name>`. */
-const nameIn = (doc: DocRow): string => doc.id.slice(doc.tenant.length + doc.collection.length + 2);
+const documentNameOf = (doc: DocRow): string => doc.id.slice(doc.tenant.length + doc.collection.length + 2);
 
-const readUser = (doc: DocRow): User => ({ id: nameIn(doc), ...(JSON.parse(doc.body) as Omit<User, "id">) });
+const parseUser = (doc: DocRow): User => ({ id: documentNameOf(doc), ...(JSON.parse(doc.body) as Omit<User, "id">) });
 
-function putOf({ id, ...body }: User): DocPut {
-  const name = nameOf(body.username);
+function userPut({ id, ...body }: User): DocPut {
+  const name = normalizeUsername(body.username);
   return {
     collection: "user",
     name: id,
@@ -175,7 +183,7 @@ function putOf({ id, ...body }: User): DocPut {
   };
 }
 
-function readKeys(doc: DocRow): readonly SessionKey[] {
+function parseSigningKeys(doc: DocRow): readonly SessionKey[] {
   const { keys } = JSON.parse(doc.body) as { keys: { kid: string; secret: string; madeAt: number }[] };
   return keys.map(({ kid, secret, madeAt }) => ({ kid, secret: Buffer.from(secret, "base64url"), madeAt }));
 }

@@ -1,55 +1,55 @@
 // The brake on wrong passwords: so many per user and per address within a while, counted before the password is looked at, so that
 // guesses at the same time count too. In memory of one process; where several schedulers run, each has its own.
 
-export interface Brake {
+export interface LoginAttemptLimiter {
   /** Counts a try. Milliseconds to wait, or 0: go on. */
-  press(keys: readonly BrakeKey[]): number;
+  countAttempt(keys: readonly LoginAttemptKey[]): number;
   /** The try was right after all: it does not count. */
-  release(keys: readonly BrakeKey[]): void;
+  uncountAttempt(keys: readonly LoginAttemptKey[]): void;
 }
 
-export interface BrakeKey {
+export interface LoginAttemptKey {
   readonly name: string;
   readonly triesMax: number;
 }
 
-export const brakeLimits = {
+export const loginAttemptLimits = {
   windowMs: 300_000,
-  userTriesMax: 10,
+  userAttemptsMax: 10,
   /** People behind one proxy share an address. */
-  addressTriesMax: 50,
+  addressAttemptsMax: 50,
   /** Names remembered at once. Beyond, the oldest are forgotten: who can make so many has found a slower way anyway. */
-  namesMax: 20_000,
+  keysMax: 20_000,
 } as const;
 
-export function createBrake(ticks: () => number): Brake {
-  const tries = new Map<string, { since: number; count: number }>();
+export function createLoginAttemptLimiter(ticks: () => number): LoginAttemptLimiter {
+  const windows = new Map<string, { since: number; count: number }>();
 
-  const entryOf = (name: string, now: number) => {
-    const found = tries.get(name);
-    if (found !== undefined && now - found.since < brakeLimits.windowMs) return found;
-    tries.delete(name);
+  const windowOf = (name: string, now: number) => {
+    const found = windows.get(name);
+    if (found !== undefined && now - found.since < loginAttemptLimits.windowMs) return found;
+    windows.delete(name);
     const fresh = { since: now, count: 0 };
-    tries.set(name, fresh);
-    for (const oldest of tries.keys()) {
-      if (tries.size <= brakeLimits.namesMax) break;
-      tries.delete(oldest);
+    windows.set(name, fresh);
+    for (const oldest of windows.keys()) {
+      if (windows.size <= loginAttemptLimits.keysMax) break;
+      windows.delete(oldest);
     }
     return fresh;
   };
 
   return {
-    press(keys) {
+    countAttempt(keys) {
       const now = ticks();
-      const entries = keys.map(({ name, triesMax }) => ({ entry: entryOf(name, now), triesMax }));
+      const entries = keys.map(({ name, triesMax }) => ({ entry: windowOf(name, now), triesMax }));
       const full = entries.filter(({ entry, triesMax }) => entry.count >= triesMax);
-      if (full.length > 0) return Math.max(...full.map(({ entry }) => entry.since + brakeLimits.windowMs - now), 1);
+      if (full.length > 0) return Math.max(...full.map(({ entry }) => entry.since + loginAttemptLimits.windowMs - now), 1);
       for (const { entry } of entries) entry.count += 1;
       return 0;
     },
-    release(keys) {
+    uncountAttempt(keys) {
       for (const { name } of keys) {
-        const entry = tries.get(name);
+        const entry = windows.get(name);
         if (entry !== undefined && entry.count > 0) entry.count -= 1;
       }
     },

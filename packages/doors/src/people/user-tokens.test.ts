@@ -1,6 +1,6 @@
 import { createHmac } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { peekUserToken, readUserToken, signUserToken, type UserClaims } from "./user-tokens.ts";
+import { peekUserToken, signUserToken, type UserClaims, verifyUserToken } from "./user-tokens.ts";
 
 const key = { kid: "k1", secret: Buffer.alloc(32, 1) };
 const claims: UserClaims = {
@@ -29,14 +29,14 @@ describe("a person's token", () => {
 
     expect(JSON.parse(Buffer.from(token.split(".")[0] ?? "", "base64url").toString())).toEqual(head);
     expect(peekUserToken(token)).toEqual({ tenant: "default", kid: "k1" });
-    expect(readUserToken(token, [key], now)).toEqual(claims);
+    expect(verifyUserToken(token, [key], now)).toEqual(claims);
   });
 
   it("[A84] is worth nothing with any letter of it changed", () => {
     const token = signUserToken(claims, key);
     const isGood = Array.from(token, (letter, at) => {
       const changed = `${token.slice(0, at)}${letter === "A" ? "B" : "A"}${token.slice(at + 1)}`;
-      return readUserToken(changed, [key], now) !== null;
+      return verifyUserToken(changed, [key], now) !== null;
     });
 
     expect(isGood).not.toContain(true);
@@ -59,6 +59,6 @@ describe("a person's token", () => {
     ["that is noise", "a.b.c"],
     ["that is empty", ""],
   ])("[A84] %s opens nothing", (_, token) => {
-    expect(readUserToken(token, [key], now)).toBeNull();
+    expect(verifyUserToken(token, [key], now)).toBeNull();
   });
 });

@@ -21,31 +21,31 @@ export interface UserClaims {
 }
 
 /** How far another scheduler's clock may be ahead. */
-const skewSecondsMax = 60;
+const clockSkewSecondsMax = 60;
 /** No such token lives longer, whatever it says. */
 const userTokenMsMax = 366 * 86_400_000;
-const tokenForm = /^([A-Za-z0-9_-]{1,512})\.([A-Za-z0-9_-]{1,6000})\.([A-Za-z0-9_-]{43})$/;
+const tokenPattern = /^([A-Za-z0-9_-]{1,512})\.([A-Za-z0-9_-]{1,6000})\.([A-Za-z0-9_-]{43})$/;
 const issuer = "astraflow";
 
 export function signUserToken(claims: UserClaims, key: Pick<SessionKey, "kid" | "secret">): string {
-  const head = spell({ alg: "HS256", typ: "JWT", kid: key.kid });
-  const body = `${head}.${spell({ iss: issuer, ...claims })}`;
+  const head = encodePart({ alg: "HS256", typ: "JWT", kid: key.kid });
+  const body = `${head}.${encodePart({ iss: issuer, ...claims })}`;
   return `${body}.${signatureOf(body, key)}`;
 }
 
 /** What the token says of itself before anybody has looked at its signature: enough to find the keys. Null: no such token at all. */
 export function peekUserToken(token: string): { readonly tenant: string; readonly kid: string } | null {
-  const [, head = "", body = ""] = token.length <= limits.tokenCharsMax ? (tokenForm.exec(token) ?? []) : [];
+  const [, head = "", body = ""] = token.length <= limits.tokenCharsMax ? (tokenPattern.exec(token) ?? []) : [];
   if (head === "") return null;
-  const { alg, kid } = recordOf(head);
-  const { iss, tenant } = recordOf(body);
+  const { alg, kid } = decodePart(head);
+  const { iss, tenant } = decodePart(body);
   // The algorithm is ours to say, not the token's; one that names another was not issued here.
   if (alg !== "HS256" || iss !== issuer || !isText(kid) || !isText(tenant) || tenant.includes("/")) return null;
   return { tenant, kid };
 }
 
 /** The claims, if one of these keys signed them and their time is not over; else null. */
-export function readUserToken(
+export function verifyUserToken(
   token: string,
   keys: readonly Pick<SessionKey, "kid" | "secret">[],
   nowMs: number,
@@ -57,24 +57,24 @@ export function readUserToken(
   const expected = Buffer.from(signatureOf(token.slice(0, end), key), "latin1");
   // Texts are compared, not bytes: base64url can spell the last bits of one signature in several ways, and only one was issued.
   if (!timingSafeEqual(expected, Buffer.from(token.slice(end + 1), "latin1"))) return null;
-  const claims = claimsOf(recordOf(token.slice(token.indexOf(".") + 1, end)));
+  const claims = parseClaims(decodePart(token.slice(token.indexOf(".") + 1, end)));
   if (claims === null) return null;
   const now = nowMs / 1_000;
-  const isLate = claims.exp <= now || claims.iat > now + skewSecondsMax;
-  return isLate || (claims.exp - claims.iat) * 1_000 > userTokenMsMax ? null : claims;
+  const isExpired = claims.exp <= now || claims.iat > now + clockSkewSecondsMax;
+  return isExpired || (claims.exp - claims.iat) * 1_000 > userTokenMsMax ? null : claims;
 }
 
-const spell = (value: object): string => Buffer.from(JSON.stringify(value), "utf8").toString("base64url");
+const encodePart = (value: object): string => Buffer.from(JSON.stringify(value), "utf8").toString("base64url");
 const signatureOf = (body: string, { secret }: Pick<SessionKey, "secret">): string =>
   createHmac("sha256", secret).update(body).digest("base64url");
 
-function recordOf(part: string): Record<string, unknown> {
+function decodePart(part: string): Record<string, unknown> {
   const value = readJson(Buffer.from(part, "base64url"), limits.json.unauthenticated);
   const isRecord = typeof value === "object" && value !== null && !(value instanceof Fault) && !Array.isArray(value);
   return isRecord ? (value as Record<string, unknown>) : {};
 }
 
-function claimsOf(value: Record<string, unknown>): UserClaims | null {
+function parseClaims(value: Record<string, unknown>): UserClaims | null {
   const { sub, tenant, username, displayName, roles, jti, gen, iat, exp } = value;
   if (!isText(sub) || !isText(tenant) || !isText(username) || !isText(displayName) || !isText(jti)) return null;
   if (!Array.isArray(roles) || !isCount(gen) || !isCount(iat) || !isCount(exp)) return null;

@@ -4,9 +4,9 @@
 import { createReadStream, type Stats } from "node:fs";
 import { mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { type BlobPlace, type Blobs, checkPlace, measured, missingBytes, type Stored } from "./blobs.ts";
+import { assertBlobKey, type BlobKey, type BlobStore, measureBytes, missingBytesFault, type StoredBlob } from "./blobs.ts";
 
-export interface FolderBlobsOptions {
+export interface FolderBlobStoreOptions {
   readonly folder: string;
   readonly ids: { next(): string };
   readonly bytesMax?: number;
@@ -14,55 +14,59 @@ export interface FolderBlobsOptions {
 
 /** As large as ten thousand parts of the largest size; the disk ends earlier. */
 const folderBytesMax = 64 * 1024 * 1024 * 10_000;
-const unfinished = ".unfinished";
+const unfinishedSuffix = ".unfinished";
 
-export function createFolderBlobs({ folder, ids, bytesMax: most = folderBytesMax }: FolderBlobsOptions): Blobs {
-  const homeOf = ({ tenant }: BlobPlace): string => join(folder, tenant);
-  const pathOf = (place: BlobPlace): string => {
-    checkPlace(place);
-    return join(homeOf(place), place.name);
+export function createFolderBlobStore({
+  folder,
+  ids,
+  bytesMax: storeBytesMax = folderBytesMax,
+}: FolderBlobStoreOptions): BlobStore {
+  const tenantFolderOf = ({ tenant }: BlobKey): string => join(folder, tenant);
+  const pathOf = (key: BlobKey): string => {
+    assertBlobKey(key);
+    return join(tenantFolderOf(key), key.name);
   };
   return {
-    bytesMax: most,
-    async write(place, source, bytesMax) {
-      const path = pathOf(place);
-      await mkdir(homeOf(place), { recursive: true, mode: 0o700 });
-      const aside = `${path}.${ids.next()}${unfinished}`;
+    bytesMax: storeBytesMax,
+    async write(key, source, bytesMax) {
+      const path = pathOf(key);
+      await mkdir(tenantFolderOf(key), { recursive: true, mode: 0o700 });
+      const temporaryPath = `${path}.${ids.next()}${unfinishedSuffix}`;
       try {
-        const stored = await fill(aside, source, Math.min(most, bytesMax));
-        await rename(aside, path);
-        await flush(homeOf(place));
+        const stored = await writeAndSync(temporaryPath, source, Math.min(storeBytesMax, bytesMax));
+        await rename(temporaryPath, path);
+        await syncFolder(tenantFolderOf(key));
         return stored;
       } catch (cause) {
-        await rm(aside, { force: true });
+        await rm(temporaryPath, { force: true });
         throw cause;
       }
     },
-    async *read(place, range) {
-      const path = pathOf(place);
-      if ((await sizeOf(path)) === null) throw missingBytes();
+    async *read(key, range) {
+      const path = pathOf(key);
+      if ((await sizeOf(path)) === null) throw missingBytesFault();
       // An empty range cannot be said to a stream: `end` is included.
       if (range !== undefined && range.end < range.start) return;
       yield* createReadStream(path, range ?? {}) as AsyncIterable<Buffer>;
     },
-    async stat(place) {
-      const sizeBytes = await sizeOf(pathOf(place));
+    async stat(key) {
+      const sizeBytes = await sizeOf(pathOf(key));
       return sizeBytes === null ? null : { sizeBytes };
     },
-    async delete(place) {
-      await rm(pathOf(place), { force: true });
+    async delete(key) {
+      await rm(pathOf(key), { force: true });
     },
   };
 }
 
 /** Removes what a crash has left unfinished: whatever nobody has written to since `before` (ms). How many there were. */
-export async function tidyBlobs(folder: string, before: number): Promise<number> {
+export async function removeUnfinishedBlobs(folder: string, before: number): Promise<number> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const files = await readdir(folder, { recursive: true });
   let removed = 0;
-  for (const file of files.filter((one) => one.endsWith(unfinished))) {
+  for (const file of files.filter((one) => one.endsWith(unfinishedSuffix))) {
     const path = join(folder, file);
-    const writtenAt = await changedAt(path);
+    const writtenAt = await modifiedAt(path);
     if (writtenAt === null || writtenAt >= before) continue;
     await rm(path, { force: true });
     removed += 1;
@@ -70,12 +74,12 @@ export async function tidyBlobs(folder: string, before: number): Promise<number>
   return removed;
 }
 
-async function fill(path: string, source: AsyncIterable<Uint8Array>, bytesMax: number): Promise<Stored> {
-  let stored: Stored = { sizeBytes: 0, sha256: "" };
+async function writeAndSync(path: string, source: AsyncIterable<Uint8Array>, bytesMax: number): Promise<StoredBlob> {
+  let stored: StoredBlob = { sizeBytes: 0, sha256: "" };
   const handle = await open(path, "wx", 0o600);
   try {
-    const counted = measured(source, bytesMax, (told) => {
-      stored = told;
+    const counted = measureBytes(source, bytesMax, (result) => {
+      stored = result;
     });
     for await (const chunk of counted) await handle.writeFile(chunk);
     await handle.sync();
@@ -85,7 +89,7 @@ async function fill(path: string, source: AsyncIterable<Uint8Array>, bytesMax: n
   return stored;
 }
 
-async function flush(folder: string): Promise<void> {
+async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, "r");
   try {
     await handle.sync();
@@ -95,7 +99,7 @@ async function flush(folder: string): Promise<void> {
 }
 
 const sizeOf = async (path: string): Promise<number | null> => (await statOf(path))?.size ?? null;
-const changedAt = async (path: string): Promise<number | null> => (await statOf(path))?.mtimeMs ?? null;
+const modifiedAt = async (path: string): Promise<number | null> => (await statOf(path))?.mtimeMs ?? null;
 
 async function statOf(path: string): Promise<Stats | null> {
   try {

@@ -4,15 +4,15 @@ import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { createFakeDocumentStore } from "../testing/docs.ts";
 import { createFakeEnvironment } from "../testing/fake-outside.ts";
-import { type Blobs, createDocBlobs, docBlobLimits } from "./blobs.ts";
-import { createFolderBlobs, tidyBlobs } from "./blobs-folder.ts";
+import { type BlobStore, createDocumentBlobStore, documentBlobLimits } from "./blobs.ts";
+import { createFolderBlobStore, removeUnfinishedBlobs } from "./blobs-folder.ts";
 
 const home = mkdtempSync(join(tmpdir(), "blobs-"));
 afterAll(() => rmSync(home, { recursive: true, force: true }));
 let folders = 0;
 const openFolder = () => {
   const folder = join(home, String(++folders));
-  return { folder, blobs: createFolderBlobs({ folder, ids: createFakeEnvironment().ids }) };
+  return { folder, blobs: createFolderBlobStore({ folder, ids: createFakeEnvironment().ids }) };
 };
 
 const place = { tenant: "default", name: "abc" };
@@ -26,9 +26,9 @@ const all = async (source: AsyncIterable<Uint8Array>): Promise<Buffer> => {
   return Buffer.concat(chunks);
 };
 
-const providers: [string, string, () => Blobs][] = [
+const providers: [string, string, () => BlobStore][] = [
   ["A109", "local", () => openFolder().blobs],
-  ["A110", "db", () => createDocBlobs(createFakeDocumentStore())],
+  ["A110", "db", () => createDocumentBlobStore(createFakeDocumentStore())],
 ];
 for (const [rule, provider, open] of providers)
   describe(`bytes of provider ${provider}`, () => {
@@ -119,7 +119,7 @@ describe("a folder of bytes", () => {
       utimesSync(path, seconds, seconds);
     }
 
-    expect(await tidyBlobs(folder, 2_000_000)).toBe(1);
+    expect(await removeUnfinishedBlobs(folder, 2_000_000)).toBe(1);
 
     expect(readdirSync(join(folder, "default")).toSorted()).toEqual(["abc", "new.x.unfinished"]);
   });
@@ -127,9 +127,9 @@ describe("a folder of bytes", () => {
 
 describe("bytes in the store", () => {
   it("[A110] are small files", async () => {
-    const blobs = createDocBlobs(createFakeDocumentStore());
+    const blobs = createDocumentBlobStore(createFakeDocumentStore());
 
-    await expect(blobs.write(place, cut(Buffer.alloc(docBlobLimits.bytesMax + 1)), 1e9)).rejects.toMatchObject({
+    await expect(blobs.write(place, cut(Buffer.alloc(documentBlobLimits.bytesMax + 1)), 1e9)).rejects.toMatchObject({
       code: "E.REQUEST.TOO_LARGE",
     });
   });

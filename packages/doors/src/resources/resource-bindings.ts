@@ -5,8 +5,8 @@
 import type { Reader } from "@astraflow/engine";
 import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
-import type { BlobsByProvider } from "./blobs.ts";
-import { createResourceStore, type GrantRecord, grantPrefix, type ResourceRecord } from "./resource-store.ts";
+import type { BlobStores } from "./blobs.ts";
+import { createResourceStore, grantIdPrefix, type ResourceGrantRecord, type ResourceRecord } from "./resource-store.ts";
 
 /** An entry of `requirements.resources` in a package's manifest. */
 export interface ResourceRequirement {
@@ -29,7 +29,7 @@ export interface ResourceBindings {
   readonly __resourceBindingErrors?: readonly BindingError[];
 }
 
-export interface BindingsQuery {
+export interface ResourceBindingsQuery {
   readonly tenant: string;
   /** Null: a definition that is nobody's kept workflow, so only grants for all count. Whoever asks must have seen that it is the caller's. */
   readonly workflowId: string | null;
@@ -42,10 +42,10 @@ const bindingLimits = { valueBytesMax: 65_536, grantsMax: 1_000 } as const;
 
 /** The grant that counts: of this workflow before those for all, the newest of several; null where none allows what is asked for. */
 export function chooseGrant(
-  grants: readonly GrantRecord[],
+  grants: readonly ResourceGrantRecord[],
   { key, actions = ["read"] }: ResourceRequirement,
-  { workflowId, packageName, version }: Pick<BindingsQuery, "workflowId" | "packageName" | "version">,
-): GrantRecord | null {
+  { workflowId, packageName, version }: Pick<ResourceBindingsQuery, "workflowId" | "packageName" | "version">,
+): ResourceGrantRecord | null {
   const fitting = grants.filter(
     (grant) =>
       grant.packageName === packageName &&
@@ -54,17 +54,17 @@ export function chooseGrant(
       (grant.scope === "global" || (workflowId !== null && grant.workflowId === workflowId)) &&
       actions.every((action) => (grant.actions as readonly string[]).includes(action)),
   );
-  const rank = (grant: GrantRecord): number => (grant.scope === "workflow" ? 1 : 0);
+  const rank = (grant: ResourceGrantRecord): number => (grant.scope === "workflow" ? 1 : 0);
   const [best] = fitting.sort((a, b) => rank(b) - rank(a) || b.createdAt - a.createdAt || (a.id < b.id ? 1 : -1));
   return best ?? null;
 }
 
 /** Whether the node gets the value itself, not only word of where it is. */
-export const isShown = ({ type, metadata }: ResourceRequirement): boolean =>
+export const exposesValue = ({ type, metadata }: ResourceRequirement): boolean =>
   isSecretType(type) || metadata?.["inline"] === true || metadata?.["exposeValue"] === true;
 
 /** `value`: undefined where it is not asked for, null where it could not be had. */
-function bindingOf(resource: ResourceRecord, value: string | null | undefined): JsonObject {
+function createBinding(resource: ResourceRecord, value: string | null | undefined): JsonObject {
   return {
     resourceId: resource.id,
     type: "file",
@@ -76,27 +76,27 @@ function bindingOf(resource: ResourceRecord, value: string | null | undefined): 
   };
 }
 
-export interface BindingsOptions {
+export interface ResourceBinderOptions {
   readonly engineClient: EngineClient;
   readonly reader: Reader;
-  readonly blobs: BlobsByProvider;
+  readonly blobs: BlobStores;
 }
 
-export interface Bindings {
-  bindingsFor(query: BindingsQuery): Promise<ResourceBindings>;
+export interface ResourceBinder {
+  resolveBindings(query: ResourceBindingsQuery): Promise<ResourceBindings>;
 }
 
-export function createBindings({ engineClient, reader, blobs }: BindingsOptions): Bindings {
+export function createResourceBinder({ engineClient, reader, blobs }: ResourceBinderOptions): ResourceBinder {
   const store = createResourceStore({ engineClient, reader });
 
-  const grantsFor = async (tenant: string, packageName: string): Promise<readonly GrantRecord[]> => {
-    const grants: GrantRecord[] = [];
+  const readGrants = async (tenant: string, packageName: string): Promise<readonly ResourceGrantRecord[]> => {
+    const grants: ResourceGrantRecord[] = [];
     let after: string | undefined;
     // Newest first: where there are more than anybody has, the old ones are those that do not count.
     do {
       const page = await store.list("grant", {
         tenant,
-        prefix: grantPrefix(packageName),
+        prefix: grantIdPrefix(packageName),
         order: "desc",
         limit: 200,
         ...(after !== undefined && { after }),
@@ -107,20 +107,20 @@ export function createBindings({ engineClient, reader, blobs }: BindingsOptions)
     return grants;
   };
   /** Null: it is too large, no text, or its bytes are not here. */
-  const valueOf = async (tenant: string, { id: name, provider, sizeBytes }: ResourceRecord): Promise<string | null> => {
+  const readValue = async (tenant: string, { id: name, provider, sizeBytes }: ResourceRecord): Promise<string | null> => {
     const from = blobs[provider];
-    const place = { tenant, name };
-    if (from === undefined || sizeBytes > bindingLimits.valueBytesMax || (await from.stat(place)) === null) return null;
+    const blobKey = { tenant, name };
+    if (from === undefined || sizeBytes > bindingLimits.valueBytesMax || (await from.stat(blobKey)) === null) return null;
     const chunks: Uint8Array[] = [];
-    for await (const chunk of from.read(place)) chunks.push(chunk);
-    return textOf(Buffer.concat(chunks));
+    for await (const chunk of from.read(blobKey)) chunks.push(chunk);
+    return decodeText(Buffer.concat(chunks));
   };
 
   return {
-    async bindingsFor({ tenant, requirements, ...query }) {
+    async resolveBindings({ tenant, requirements, ...query }) {
       const bound = new Map<string, JsonObject>();
       const errors: BindingError[] = [];
-      const grants = requirements.length === 0 ? [] : await grantsFor(tenant, query.packageName);
+      const grants = requirements.length === 0 ? [] : await readGrants(tenant, query.packageName);
       for (const requirement of requirements) {
         const { key, required = true } = requirement;
         const grant = chooseGrant(grants, requirement, query);
@@ -129,14 +129,14 @@ export function createBindings({ engineClient, reader, blobs }: BindingsOptions)
           continue;
         }
         const { resourceId } = grant;
-        const { kept } = await store.find(tenant, "resource", resourceId);
-        if (kept === null) {
+        const { stored } = await store.find(tenant, "resource", resourceId);
+        if (stored === null) {
           errors.push({ key, error: "resource_not_found", resourceId });
           continue;
         }
-        const value = isShown(requirement) ? await valueOf(tenant, kept.record) : undefined;
+        const value = exposesValue(requirement) ? await readValue(tenant, stored.record) : undefined;
         if (value === null) errors.push({ key, error: "resource_value_unavailable", resourceId });
-        bound.set(key, bindingOf(kept.record, value));
+        bound.set(key, createBinding(stored.record, value));
       }
       return {
         ...(bound.size > 0 && { __resourceBindings: Object.fromEntries(bound) }),
@@ -147,13 +147,13 @@ export function createBindings({ engineClient, reader, blobs }: BindingsOptions)
 }
 
 /** What is said where nothing could be looked up in time: of every resource that is asked for, as any of them may be granted. */
-export const unavailable = (requirements: readonly ResourceRequirement[]): ResourceBindings =>
+export const unavailableBindings = (requirements: readonly ResourceRequirement[]): ResourceBindings =>
   requirements.length === 0
     ? {}
     : { __resourceBindingErrors: requirements.map(({ key }) => ({ key, error: "resource_value_unavailable" })) };
 
 /** UTF-8 without what surrounds it; null where it is none. */
-function textOf(bytes: Buffer): string | null {
+function decodeText(bytes: Buffer): string | null {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes).trim();
   } catch {

@@ -4,122 +4,127 @@
 import { createHash } from "node:crypto";
 import type { Reader } from "@astraflow/engine";
 import type { ReportedPackage } from "../handlers.ts";
-import { type PackageDoc, packageCollection } from "../manifests.ts";
+import { type PackageDocument, packageCollection } from "../manifests.ts";
 import type { DoorEnvironment } from "../outside.ts";
 import type { ResourceRequirement } from "./resource-bindings.ts";
 
-export interface ResourceNeedsOptions {
+export interface ResourceRequirementsOptions {
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
   /** Resolves when the manifests that were shown so far are kept. */
-  readonly settled: () => Promise<void>;
+  readonly whenManifestsStored: () => Promise<void>;
 }
 
-export interface ResourceNeeds {
+export interface ResourceRequirements {
   /** Undefined: not read yet. An old answer counts, and is looked after behind the caller's back. */
-  known(tenant: string, name: string, version: string): Needs | undefined;
+  getCached(tenant: string, name: string, version: string): RequirementList | undefined;
   /** As of now, or of a second ago. */
-  read(tenant: string, name: string, version: string): Promise<Needs>;
+  load(tenant: string, name: string, version: string): Promise<RequirementList>;
   /** A worker shows these: what they ask for is read before the first task of theirs is sent. Never throws. */
-  note(tenant: string, reported: readonly ReportedPackage[]): void;
+  preload(tenant: string, reported: readonly ReportedPackage[]): void;
 }
 
-export type Needs = readonly ResourceRequirement[];
+export type RequirementList = readonly ResourceRequirement[];
 
-const needsLimits = {
+const requirementLimits = {
   /** So long an answer is used without a look at the store. */
   freshMs: 1_000,
   /** Versions of packages of all tenants; beyond it all are read again. */
-  knownMax: 20_000,
+  entriesMax: 20_000,
   /** Read ahead of their first task at the same time. */
-  readingMax: 100,
+  concurrentReadsMax: 100,
 } as const;
 
-interface Entry {
-  readonly needs: Needs;
+interface CachedRequirements {
+  readonly requirements: RequirementList;
   readonly readAt: number;
 }
 
-const nothing: Needs = [];
+const noRequirements: RequirementList = [];
 
-export function createResourceNeeds({ reader, environment, settled }: ResourceNeedsOptions): ResourceNeeds {
-  const entries = new Map<string, Entry>();
-  const reading = new Map<string, Promise<Needs>>();
+export function createResourceRequirements({
+  reader,
+  environment,
+  whenManifestsStored,
+}: ResourceRequirementsOptions): ResourceRequirements {
+  const entries = new Map<string, CachedRequirements>();
+  const reading = new Map<string, Promise<RequirementList>>();
   /** By package: a word for the requirements that a worker showed last, where it showed some. */
-  const shownLast = new Map<string, string>();
+  const lastReported = new Map<string, string>();
   /** Packages whose manifest is still on its way into the store. */
-  const unkept = new Set<string>();
+  const awaitingStorage = new Set<string>();
 
-  const look = async (key: string, tenant: string, document: string): Promise<Needs> => {
+  const readStored = async (key: string, tenant: string, document: string): Promise<RequirementList> => {
     for (;;) {
-      const shown = shownLast.get(key);
-      if (unkept.has(key)) await settled();
+      const reported = lastReported.get(key);
+      if (awaitingStorage.has(key)) await whenManifestsStored();
       const readAt = environment.clock.monotonic();
       const { items } = await reader.page({ page: "doc", tenant, collection: packageCollection, names: [document] });
       // Another manifest was shown meanwhile: what was read may be the one before it.
-      if (shownLast.get(key) !== shown) continue;
+      if (lastReported.get(key) !== reported) continue;
       const doc = items[0] ?? null;
-      const needs = doc === null ? nothing : (JSON.parse(doc.body) as PackageDoc).manifest.requirements.resources;
-      unkept.delete(key);
-      if (entries.size >= needsLimits.knownMax) entries.clear();
-      entries.set(key, { needs, readAt });
+      const needs = doc === null ? noRequirements : (JSON.parse(doc.body) as PackageDocument).manifest.requirements.resources;
+      awaitingStorage.delete(key);
+      if (entries.size >= requirementLimits.entriesMax) entries.clear();
+      entries.set(key, { requirements: needs, readAt });
       return needs;
     }
   };
-  const readAnew = (key: string, tenant: string, document: string): Promise<Needs> => {
-    const underWay = reading.get(key) ?? look(key, tenant, document).finally(() => reading.delete(key));
+  const readOnce = (key: string, tenant: string, document: string): Promise<RequirementList> => {
+    const underWay = reading.get(key) ?? readStored(key, tenant, document).finally(() => reading.delete(key));
     reading.set(key, underWay);
     return underWay;
   };
-  const readQuietly = (key: string, tenant: string, document: string): void => {
-    readAnew(key, tenant, document).catch((problem: unknown) =>
-      environment.log({ level: "warn", event: "bindings.needs_unread", tenant, package: document, why: whyOf(problem) }),
+  const readInBackground = (key: string, tenant: string, document: string): void => {
+    readOnce(key, tenant, document).catch((problem: unknown) =>
+      environment.log({ level: "warn", event: "bindings.needs_unread", tenant, package: document, why: errorMessageOf(problem) }),
     );
   };
-  const isFresh = ({ readAt }: Entry): boolean => environment.clock.monotonic() - readAt < needsLimits.freshMs;
+  const isFresh = ({ readAt }: CachedRequirements): boolean => environment.clock.monotonic() - readAt < requirementLimits.freshMs;
 
   return {
-    known(tenant, name, version) {
+    getCached(tenant, name, version) {
       const document = `${name}/${version}`;
       const key = `${tenant}/${document}`;
       const entry = entries.get(key);
-      if (entry !== undefined && !isFresh(entry) && !reading.has(key)) readQuietly(key, tenant, document);
-      return entry?.needs;
+      if (entry !== undefined && !isFresh(entry) && !reading.has(key)) readInBackground(key, tenant, document);
+      return entry?.requirements;
     },
-    read(tenant, name, version) {
+    load(tenant, name, version) {
       const document = `${name}/${version}`;
       const key = `${tenant}/${document}`;
       const entry = entries.get(key);
-      return entry !== undefined && isFresh(entry) ? Promise.resolve(entry.needs) : readAnew(key, tenant, document);
+      return entry !== undefined && isFresh(entry) ? Promise.resolve(entry.requirements) : readOnce(key, tenant, document);
     },
-    note(tenant, reported) {
-      if (shownLast.size >= needsLimits.knownMax) {
-        shownLast.clear();
-        unkept.clear();
+    preload(tenant, reported) {
+      if (lastReported.size >= requirementLimits.entriesMax) {
+        lastReported.clear();
+        awaitingStorage.clear();
       }
       for (const { name, version, manifest } of reported) {
         const document = `${name}/${version}`;
         const key = `${tenant}/${document}`;
-        const word = requirementsWord(manifest);
+        const digest = requirementsDigest(manifest);
         // Word of resources that nobody knew of: no task of it may leave before the manifest is kept and read.
-        if (word !== null && word !== shownLast.get(key)) {
-          shownLast.set(key, word);
-          unkept.add(key);
+        if (digest !== null && digest !== lastReported.get(key)) {
+          lastReported.set(key, digest);
+          awaitingStorage.add(key);
           entries.delete(key);
         }
         // What finds no room is read for its first task.
-        if (!entries.has(key) && !reading.has(key) && reading.size < needsLimits.readingMax) readQuietly(key, tenant, document);
+        if (!entries.has(key) && !reading.has(key) && reading.size < requirementLimits.concurrentReadsMax)
+          readInBackground(key, tenant, document);
       }
     },
   };
 }
 
 /** A digest of what it asks for. Null where that is nothing, or it is no manifest at all: then it is not kept either. */
-function requirementsWord(manifest: unknown): string | null {
+function requirementsDigest(manifest: unknown): string | null {
   const { requirements } = (manifest ?? {}) as { requirements?: { resources?: unknown } | null };
   const resources = requirements?.resources;
   if (!Array.isArray(resources) || resources.length === 0) return null;
   return createHash("sha256").update(JSON.stringify(resources)).digest("base64");
 }
 
-const whyOf = (problem: unknown): string => (problem instanceof Error ? problem.message : String(problem));
+const errorMessageOf = (problem: unknown): string => (problem instanceof Error ? problem.message : String(problem));

@@ -6,7 +6,7 @@ import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
 import { fault, type JsonObject } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
 
-export type Visibility = "private" | "public" | "owner";
+export type ResourceVisibility = "private" | "public" | "owner";
 
 export interface ResourceRecord {
   readonly id: string;
@@ -15,7 +15,7 @@ export interface ResourceRecord {
   readonly sizeBytes: number;
   readonly createdAt: number;
   readonly owner: string;
-  readonly visibility: Visibility;
+  readonly visibility: ResourceVisibility;
   readonly mimeType: string | null;
   readonly sha256: string;
   readonly metadata: JsonObject | null;
@@ -25,7 +25,7 @@ export interface UploadRecord {
   readonly id: string;
   readonly owner: string;
   readonly provider: "local" | "db";
-  readonly visibility: Visibility;
+  readonly visibility: ResourceVisibility;
   readonly filename: string;
   readonly sizeBytes: number;
   readonly chunkSize: number;
@@ -41,7 +41,7 @@ export interface UploadRecord {
   readonly parts: readonly (readonly [number, number])[];
 }
 
-export interface GrantRecord {
+export interface ResourceGrantRecord {
   readonly id: string;
   readonly resourceId: string;
   readonly packageName: string;
@@ -55,28 +55,28 @@ export interface GrantRecord {
   readonly createdBy: string;
 }
 
-interface Records {
+interface ResourceRecords {
   readonly resource: ResourceRecord;
   readonly upload: UploadRecord;
-  readonly grant: GrantRecord;
+  readonly grant: ResourceGrantRecord;
 }
-export type ResourceCollection = keyof Records;
+export type ResourceCollection = keyof ResourceRecords;
 
-export interface Doer {
+export interface Actor {
   readonly tenant: string;
   readonly by: string;
   readonly corr: string;
 }
 
-export type Kept<T> = { readonly record: T; readonly rev: number };
-export type RecordWrite = {
+export type StoredRecord<T> = { readonly record: T; readonly rev: number };
+export type ResourceWrite = {
   readonly puts?: readonly DocPut[];
   readonly drops?: readonly { readonly collection: ResourceCollection; readonly name: string; readonly rev: number }[];
   readonly audit?: AuditWords;
   readonly ask?: { readonly key: string; readonly digest: string } | null;
 };
 
-export interface ResourceQuery {
+export interface ResourceListQuery {
   readonly tenant: string;
   readonly prefix?: string;
   readonly search?: string;
@@ -90,12 +90,16 @@ export interface ResourceStore {
     tenant: string,
     collection: C,
     id: string,
-  ): Promise<{ readonly kept: Kept<Records[C]> | null; readonly head: number }>;
+  ): Promise<{ readonly stored: StoredRecord<ResourceRecords[C]> | null; readonly head: number }>;
   list<C extends ResourceCollection>(
     collection: C,
-    query: ResourceQuery,
-  ): Promise<{ readonly items: readonly Kept<Records[C]>[]; readonly next: string | null; readonly head: number }>;
-  write(doer: Doer, write: RecordWrite): Promise<{ readonly revs: readonly number[]; readonly repeated: boolean }>;
+    query: ResourceListQuery,
+  ): Promise<{
+    readonly items: readonly StoredRecord<ResourceRecords[C]>[];
+    readonly next: string | null;
+    readonly head: number;
+  }>;
+  write(actor: Actor, write: ResourceWrite): Promise<{ readonly revs: readonly number[]; readonly repeated: boolean }>;
 }
 
 export function createResourceStore({
@@ -109,20 +113,20 @@ export function createResourceStore({
     async find(tenant, collection, id) {
       const { items, head } = await reader.page({ page: "doc", tenant, collection, names: [id] });
       const [doc = null] = items;
-      return { kept: doc === null ? null : keptOf(doc), head };
+      return { stored: doc === null ? null : parseRecord(doc), head };
     },
     async list(collection, query) {
       const { items, next, head } = await reader.page({ page: "docs", collection, ...query });
-      return { items: items.map((doc) => keptOf(doc)), next, head };
+      return { items: items.map((doc) => parseRecord(doc)), next, head };
     },
-    async write(doer, { puts = [], drops = [], audit, ask = null }) {
+    async write(actor, { puts = [], drops = [], audit, ask: idempotencyKey = null }) {
       const answer = await engineClient.request({
         type: "docs.write",
-        ...doer,
+        ...actor,
         puts,
         drops,
         ...(audit !== undefined && { audit }),
-        ask,
+        ask: idempotencyKey,
       });
       if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
       return { revs: answer.revs, repeated: answer.repeated };
@@ -131,40 +135,40 @@ export function createResourceStore({
 }
 
 /** A document's id is `<tenant>/<collection>/<name>`. */
-const keptOf = <T>(doc: DocRow): Kept<T> => ({
+const parseRecord = <T>(doc: DocRow): StoredRecord<T> => ({
   record: { id: doc.id.slice(doc.tenant.length + doc.collection.length + 2), ...(JSON.parse(doc.body) as object) } as T,
   rev: doc.rev,
 });
 
 /** Sorts as its number does. */
-const sortable = (at: number): string => String(at).padStart(16, "0");
+const sortKeyOf = (at: number): string => String(at).padStart(16, "0");
 
-export const putResource = ({ id, ...body }: ResourceRecord, rev: number): DocPut => ({
+export const resourcePut = ({ id, ...body }: ResourceRecord, rev: number): DocPut => ({
   collection: "resource",
   name: id,
   rev,
   body: JSON.stringify(body),
-  sort: sortable(body.createdAt),
+  sort: sortKeyOf(body.createdAt),
   terms: `${body.filename.toLowerCase()} ${body.sha256}`,
 });
 
 /** The one that was left alone the longest comes first: that is where the sweep looks. */
-export const putUpload = ({ id, ...body }: UploadRecord, rev: number): DocPut => ({
+export const uploadPut = ({ id, ...body }: UploadRecord, rev: number): DocPut => ({
   collection: "upload",
   name: id,
   rev,
   body: JSON.stringify(body),
-  sort: sortable(body.updatedAt),
+  sort: sortKeyOf(body.updatedAt),
 });
 
-export const putGrant = ({ id, ...body }: GrantRecord): DocPut => ({
+export const grantPut = ({ id, ...body }: ResourceGrantRecord): DocPut => ({
   collection: "grant",
   name: id,
   rev: 0,
   body: JSON.stringify(body),
-  sort: sortable(body.createdAt),
+  sort: sortKeyOf(body.createdAt),
 });
 
 /** Ids of all grants to a package begin so: they are found without looking at any other. */
-export const grantPrefix = (packageName: string): string =>
+export const grantIdPrefix = (packageName: string): string =>
   `${createHash("sha256").update(packageName, "utf8").digest("hex").slice(0, 16)}-`;

@@ -7,20 +7,20 @@ import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import type { CallerIdentity } from "../identity.ts";
 import type { DoorEnvironment } from "../outside.ts";
 import { restLimits } from "./call.ts";
-import { commonHeaders, createRestCalls, type RestAnswer, type RestCallsOptions } from "./calls.ts";
-import { methodsAt } from "./errors.ts";
+import { commonHeaders, createRestApi, type RestApiOptions, type RestResponse } from "./calls.ts";
+import { methodsOfPath } from "./errors.ts";
 import { type OpenStream, streamLimits } from "./event-stream.ts";
 
-export interface RestOptions extends RestCallsOptions {
+export interface RestServerOptions extends RestApiOptions {
   /** The demo page at `/`, as HTML; absent: no such route. */
   readonly page?: string;
 }
 
-export function createRest(options: RestOptions): FastifyInstance {
+export function createRestServer(options: RestServerOptions): FastifyInstance {
   const { environment } = options;
-  const calls = createRestCalls(options);
-  const refuse = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
-    write(calls.refuse(problem, request.id), reply);
+  const api = createRestApi(options);
+  const writeError = (problem: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    writeResponse(api.errorResponse(problem, request.id), reply);
 
   const app = Fastify({
     logger: false,
@@ -30,49 +30,49 @@ export function createRest(options: RestOptions): FastifyInstance {
     // While closing, requests that still come are answered by the engine's own refusal, in our own body.
     return503OnClosing: false,
     genReqId: () => environment.ids.next(),
-    frameworkErrors: (problem, request, reply) => void refuse(problem, request, reply),
+    frameworkErrors: (problem, request, reply) => void writeError(problem, request, reply),
   });
   // Bodies are read by the protocol's own reader, which bounds them before it builds anything.
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
   app.addHook("onRequest", async (request, reply) => void reply.headers(commonHeaders(request.id)));
-  app.addHook("onClose", async () => calls.close());
-  app.setErrorHandler(refuse);
+  app.addHook("onClose", async () => api.close());
+  app.setErrorHandler(writeError);
   app.setNotFoundHandler((request, reply) => {
     const path = request.raw.url?.split("?")[0] ?? "";
-    const methods = methodsAt(path);
-    if (methods.length === 0) return refuse(fault("E.ROUTE.UNKNOWN", "there is no such route"), request, reply);
+    const methods = methodsOfPath(path);
+    if (methods.length === 0) return writeError(fault("E.ROUTE.UNKNOWN", "there is no such route"), request, reply);
     void reply.header("allow", methods.join(", "));
-    return refuse(fault("E.ROUTE.METHOD", `this route answers ${methods.join(", ")}`), request, reply);
+    return writeError(fault("E.ROUTE.METHOD", `this route answers ${methods.join(", ")}`), request, reply);
   });
 
-  const serve = (scope: FastifyInstance, name: RouteName, route: Route): void => {
+  const addRoute = (scope: FastifyInstance, name: RouteName, route: Route): void => {
     const identities = new WeakMap<FastifyRequest, CallerIdentity>();
     scope.route({
       method: route.method,
       url: route.path.replaceAll(/\{(\w+)\}/g, ":$1"),
       bodyLimit: bodyLimitOf(route),
       // Before the body is read: a stranger must not be able to make us take in 8 MiB.
-      onRequest: async (request) => void identities.set(request, await calls.admit(name, tokenOf(request))),
+      onRequest: async (request) => void identities.set(request, await api.authorize(name, bearerTokenOf(request))),
       handler: async (request, reply) => {
         const identity = identities.get(request);
         if (identity === undefined) throw fault("E.INTERNAL", "a request came in without having been admitted");
-        const answer = await calls.answer(name, {
+        const answer = await api.respond(name, {
           requestId: request.id,
           identity,
-          token: tokenOf(request),
+          token: bearerTokenOf(request),
           params: (request.params ?? {}) as Record<string, string>,
           query: (request.query ?? {}) as Record<string, unknown>,
           header: (of) => headerOf(request, of),
           body: Buffer.isBuffer(request.body) ? request.body : null,
-          ...(request.body instanceof Readable && { stream: bounded(request, request.body, bodyLimitOf(route)) }),
+          ...(request.body instanceof Readable && { stream: limitBytes(request, request.body, bodyLimitOf(route)) }),
           address: request.socket.remoteAddress ?? "",
         });
         const { stream, bytes, ...head } = answer;
         // Who asks with HEAD for a stream, or for bytes, gets the head.
         if (request.method === "HEAD" && bytes !== undefined) return writeHead(head, request, reply);
-        if (request.method === "HEAD" || (stream === undefined && bytes === undefined)) return write(head, reply);
-        if (stream !== undefined) return pour(stream, answer, request, reply, environment);
+        if (request.method === "HEAD" || (stream === undefined && bytes === undefined)) return writeResponse(head, reply);
+        if (stream !== undefined) return streamResponse(stream, answer, request, reply, environment);
         return reply
           .code(head.status)
           .headers(head.headers)
@@ -81,14 +81,14 @@ export function createRest(options: RestOptions): FastifyInstance {
     });
   };
   const all = Object.entries(routes as Record<RouteName, Route>) as [RouteName, Route][];
-  for (const [name, route] of all) if (route.takes === undefined) serve(app, name, route);
+  for (const [name, route] of all) if (route.takes === undefined) addRoute(app, name, route);
   // What these take may be large: it is handed on as it comes.
   void app.register(async (scope) => {
     scope.removeAllContentTypeParsers();
     scope.addContentTypeParser("*", (_request, body, done) => done(null, body));
-    for (const [name, route] of all) if (route.takes !== undefined) serve(scope, name, route);
+    for (const [name, route] of all) if (route.takes !== undefined) addRoute(scope, name, route);
   });
-  if (options.page !== undefined) servePage(app, options.page);
+  if (options.page !== undefined) serveDemoPage(app, options.page);
   return app;
 }
 
@@ -99,7 +99,7 @@ function bodyLimitOf(route: Route): number {
 }
 
 /** Null without the header; empty, which is nobody's token, where it holds anything but one. */
-function tokenOf(request: FastifyRequest): string | null {
+function bearerTokenOf(request: FastifyRequest): string | null {
   const { authorization } = request.headers;
   if (authorization === undefined) return null;
   return /^Bearer ([\x21-\x7e]+)$/i.exec(authorization)?.[1] ?? "";
@@ -110,14 +110,14 @@ function headerOf(request: FastifyRequest, name: string): string | undefined {
   return Array.isArray(value) ? value.join(",") : value;
 }
 
-function write({ status, headers, body }: RestAnswer, reply: FastifyReply): FastifyReply {
+function writeResponse({ status, headers, body }: RestResponse, reply: FastifyReply): FastifyReply {
   if (status !== 204) return reply.code(status).headers(headers).send(body);
   const { "content-type": _media, ...rest } = headers;
   return reply.code(status).headers(rest).send();
 }
 
 /** The library would count the bytes of a body that is not sent, and say that there are none. */
-function writeHead({ status, headers }: RestAnswer, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+function writeHead({ status, headers }: RestResponse, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   reply.hijack();
   reply.raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
   reply.raw.end();
@@ -125,22 +125,22 @@ function writeHead({ status, headers }: RestAnswer, request: FastifyRequest, rep
 }
 
 /** The library bounds only what it holds itself. */
-async function* bounded(request: FastifyRequest, body: Readable, bytesMax: number): AsyncGenerator<Buffer> {
+async function* limitBytes(request: FastifyRequest, body: Readable, bytesMax: number): AsyncGenerator<Buffer> {
   const tooLarge = fault("E.REQUEST.TOO_LARGE", "the body is larger than this route takes");
   if (Number(request.headers["content-length"] ?? 0) > bytesMax) throw tooLarge;
-  let came = 0;
+  let receivedBytes = 0;
   // Ending the body would end the socket, and with it our answer.
   for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
-    came += chunk.length;
-    if (came > bytesMax) throw tooLarge;
+    receivedBytes += chunk.length;
+    if (receivedBytes > bytesMax) throw tooLarge;
     yield chunk;
   }
 }
 
 /** From here on the response is the stream's; the library only hears that it is. */
-function pour(
+function streamResponse(
   stream: OpenStream,
-  { status, headers }: RestAnswer,
+  { status, headers }: RestResponse,
   request: FastifyRequest,
   reply: FastifyReply,
   environment: DoorEnvironment,
@@ -148,7 +148,7 @@ function pour(
   reply.hijack();
   const { raw } = reply;
   raw.writeHead(status, { ...commonHeaders(request.id), ...headers });
-  const gone = stream({
+  const onClosed = stream({
     write: (text) => void raw.write(text),
     get waitingBytes() {
       return raw.writableLength;
@@ -156,19 +156,19 @@ function pour(
     end() {
       raw.end();
       // One who does not even take the last words keeps their bytes here no longer than this.
-      const endFarewell = environment.timers.after(streamLimits.farewellMs, () => raw.destroy());
-      raw.once("close", endFarewell);
+      const cancelDestroy = environment.timers.after(streamLimits.closeTimeoutMs, () => raw.destroy());
+      raw.once("close", cancelDestroy);
     },
   });
   // A reader that vanishes shows as an error of the response too; its close is all that matters.
   raw.on("error", () => raw.destroy());
-  if (raw.destroyed) gone();
-  else raw.once("close", gone);
+  if (raw.destroyed) onClosed();
+  else raw.once("close", onClosed);
   return reply;
 }
 
 /** One file with its script inside, talking to this server only. */
-function servePage(app: FastifyInstance, page: string): void {
+function serveDemoPage(app: FastifyInstance, page: string): void {
   const policy =
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; connect-src 'self'; form-action 'none'; frame-ancestors 'none'; base-uri 'none'";
   app.get("/", (_request, reply) => reply.header("content-security-policy", policy).type("text/html; charset=utf-8").send(page));

@@ -4,7 +4,7 @@ import { Fault, fault, type JsonValue, limits, type Route, readJson } from "@ast
 import type { CallerIdentity, Grant } from "../identity.ts";
 import type { OpenStream } from "./event-stream.ts";
 
-export interface Call {
+export interface RestCall {
   readonly requestId: string;
   readonly identity: CallerIdentity;
   readonly params: Readonly<Record<string, string>>;
@@ -20,9 +20,9 @@ export interface Call {
 }
 
 /** Who asks, and under which name the request is found again. */
-export type Asker = Pick<Call, "identity" | "requestId">;
+export type Caller = Pick<RestCall, "identity" | "requestId">;
 
-export interface Reply {
+export interface RestReply {
   /** An object becomes JSON; text leaves as it is, under `media`. Empty where a stream follows. */
   readonly body: object | string;
   /** The answer goes on after its head. */
@@ -34,7 +34,7 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export type Handler = (call: Call) => Reply | Promise<Reply>;
+export type RouteHandler = (call: RestCall) => RestReply | Promise<RestReply>;
 
 export const restLimits = {
   /** `<tenant>/<instance>` of a worker in a path. */
@@ -44,7 +44,7 @@ export const restLimits = {
 } as const;
 
 /** The body as JSON within bounds, or the fault to answer. */
-export function readBody(call: Call): JsonValue {
+export function readJsonBody(call: RestCall): JsonValue {
   const media = call.header("content-type")?.split(";")[0]?.trim().toLowerCase();
   if (media !== "application/json") throw fault("E.REQUEST.MEDIA", "send the body as application/json");
   if (call.body === null || call.body.length === 0) throw fault("E.REQUEST.INVALID", "the body is empty");
@@ -58,54 +58,54 @@ export function readQuery(route: Route, raw: Readonly<Record<string, unknown>>):
   const known = Object.keys(route.query ?? {});
   const query: Record<string, string> = {};
   for (const [name, value] of Object.entries(raw)) {
-    if (!known.includes(name)) throw fault("E.REQUEST.INVALID", unknownName(known), { path: "query" });
+    if (!known.includes(name)) throw fault("E.REQUEST.INVALID", unknownParameterMessage(known), { path: "query" });
     if (typeof value !== "string")
       throw fault("E.REQUEST.INVALID", `query.${name} must be given once`, { path: `query.${name}` });
     if (value.length > limits.idCharsMax)
       throw fault("E.REQUEST.INVALID", `query.${name} may have ${limits.idCharsMax} characters`, { path: `query.${name}` });
-    query[name] = readWord(route, name, plainWord(value, `query.${name}`));
+    query[name] = readEnumValue(route, name, refuseControlCharacters(value, `query.${name}`));
   }
   return query;
 }
 
 /** A word that must be one of a few is one of them: another would find nothing, and seem to be an answer. */
-function readWord(route: Route, name: string, value: string): string {
-  const { enum: words } = (route.query?.[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
-  if (words === undefined || words.includes(value)) return value;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be one of ${words.join(", ")}`, { path: `query.${name}` });
+function readEnumValue(route: Route, name: string, value: string): string {
+  const { enum: allowedValues } = (route.query?.[name]?.schema ?? {}) as { readonly enum?: readonly string[] };
+  if (allowedValues === undefined || allowedValues.includes(value)) return value;
+  throw fault("E.REQUEST.INVALID", `query.${name} must be one of ${allowedValues.join(", ")}`, { path: `query.${name}` });
 }
 
 /** A whole number of the query, or what is usual where it is not given. */
-export function readCount<U extends number | undefined>(
+export function readWholeNumber<U extends number | undefined>(
   query: Readonly<Record<string, string>>,
   name: string,
-  usual: U,
-  most: number = Number.MAX_SAFE_INTEGER,
+  fallback: U,
+  max: number = Number.MAX_SAFE_INTEGER,
 ): number | U {
   const text = query[name];
-  if (text === undefined) return usual;
+  if (text === undefined) return fallback;
   const count = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;
-  if (Number.isSafeInteger(count) && count <= most) return count;
-  throw fault("E.REQUEST.INVALID", `query.${name} must be a whole number from 0 to ${most}`, { path: `query.${name}` });
+  if (Number.isSafeInteger(count) && count <= max) return count;
+  throw fault("E.REQUEST.INVALID", `query.${name} must be a whole number from 0 to ${max}`, { path: `query.${name}` });
 }
 
 /** The words of the path. One that no id can be is refused here, before a store or a sentence meets it. */
 export function readParams(params: Readonly<Record<string, string>>): Readonly<Record<string, string>> {
-  for (const [name, value] of Object.entries(params)) plainWord(value, `params.${name}`);
+  for (const [name, value] of Object.entries(params)) refuseControlCharacters(value, `params.${name}`);
   return params;
 }
 
 /** Not every store takes a NUL, and no terminal or log line should have to take the others. */
-function plainWord(value: string, path: string): string {
+function refuseControlCharacters(value: string, path: string): string {
   if (/[\u0000-\u001f\u007f]/.test(value)) throw fault("E.REQUEST.INVALID", `${path} must have no control characters`, { path });
   return value;
 }
 
 /** The name itself is not repeated: it may be a secret that got into the address by mistake. */
-const unknownName = (known: readonly string[]): string =>
+const unknownParameterMessage = (known: readonly string[]): string =>
   known.length === 0 ? "this route takes no query parameters" : `this route takes no query parameters but ${known.join(", ")}`;
 
-export function readLimit(query: Readonly<Record<string, string>>): number {
+export function readPageLimit(query: Readonly<Record<string, string>>): number {
   const text = query["limit"];
   if (text === undefined) return limits.pageItemsDefault;
   const limit = /^[0-9]{1,6}$/.test(text) ? Number(text) : 0;
@@ -116,7 +116,7 @@ export function readLimit(query: Readonly<Record<string, string>>): number {
 }
 
 /** At most 64 printable ASCII characters; absent is null. */
-export function readIdempotencyKey(call: Call): string | null {
+export function readIdempotencyKey(call: RestCall): string | null {
   const key = call.header("idempotency-key");
   if (key === undefined) return null;
   if (key.length >= 1 && key.length <= limits.idempotencyKeyCharsMax && /^[\x21-\x7e]+$/.test(key)) return key;
@@ -130,14 +130,14 @@ export function readIdempotencyKey(call: Call): string | null {
 }
 
 /** A body that may be left out is then empty. */
-export function readWords<T>(call: Call, read: (value: unknown) => T | Fault): T {
-  const value = read(call.body === null || call.body.length === 0 ? {} : readBody(call));
+export function readOptionalRequest<T>(call: RestCall, read: (value: unknown) => T | Fault): T {
+  const value = read(call.body === null || call.body.length === 0 ? {} : readJsonBody(call));
   if (value instanceof Fault) throw value;
   return value;
 }
 
 /** The ETags that `If-Match` names. Null where it is absent or `*`: whatever there is. */
-export function readIfMatch(call: Call): readonly string[] | null {
+export function readIfMatch(call: RestCall): readonly string[] | null {
   const text = call.header("if-match")?.trim();
   if (text === undefined || text === "*") return null;
   const tags = text.split(",").map((tag) => tag.trim());

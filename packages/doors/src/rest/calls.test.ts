@@ -5,7 +5,7 @@ import { createMetricsRegistry } from "../metrics.ts";
 import { createFakeEnvironment } from "../testing/fake-outside.ts";
 import { emptyReader, sampleTokens } from "../testing/house.ts";
 import { sampleChain } from "../testing/rows.ts";
-import { createRestCalls, type RestRequest } from "./calls.ts";
+import { createRestApi, type RestRequest } from "./calls.ts";
 
 /** Answers in a microtask, as a simulated engine may. */
 function openCalls() {
@@ -23,7 +23,7 @@ function openCalls() {
       ),
     { report: (problem) => expect(problem).toBeUndefined() },
   );
-  return createRestCalls({
+  return createRestApi({
     engineClient,
     authenticate: sampleTokens,
     environment: createFakeEnvironment(),
@@ -54,7 +54,7 @@ describe("calls without HTTP", () => {
       isLate = true;
     });
 
-    const { status, headers, body: text } = await calls.call("startRun", request({ body }));
+    const { status, headers, body: text } = await calls.handle("startRun", request({ body }));
 
     expect([status, JSON.parse(text)]).toMatchObject([202, { runId: "r1", status: "queued" }]);
     expect(headers).toMatchObject({ "content-type": "application/json; charset=utf-8", "x-request-id": "name-1" });
@@ -69,7 +69,7 @@ describe("calls without HTTP", () => {
     ["a run that is not there", "getRun", { params: { runId: "none" } }, 404, "E.NOT_FOUND"],
     ["a body that is too large", "startRun", { body: Buffer.alloc(limits.requestBytesMax + 1) }, 413, "E.REQUEST.TOO_LARGE"],
   ])("[A17] refuses %s with the one error body", async (_what, name, more, status, error) => {
-    const answer = await openCalls().call(name, request(more));
+    const answer = await openCalls().handle(name, request(more));
 
     expect([answer.status, JSON.parse(answer.body)]).toMatchObject([status, { error, requestId: "name-1" }]);
     expect(answer.headers["www-authenticate"]).toBe(status === 401 ? "Bearer" : undefined);

@@ -2,38 +2,41 @@
 // Handlers are in the files of their routes; sockets, paths and bodies that trickle in are the business of app.ts.
 
 import { Fault, fault, limits, type Route, type RouteName, routes } from "@astraflow/protocol";
-import { createBulk } from "../bulk.ts";
-import { type Catalogues, createCatalogues } from "../catalogue.ts";
-import { createBeatWatch } from "../events/beats.ts";
+import { createBulkChanges } from "../bulk.ts";
+import { type CatalogueCache, createCatalogueCache } from "../catalogue.ts";
+import { createHeartbeatWatch } from "../events/beats.ts";
 import { createVolatileEvents, type VolatileEvents } from "../events/volatile.ts";
 import { createVendorFrameRelay, type VendorFrameRelay } from "../extensions.ts";
 import type { AuthenticateToken, CallerIdentity } from "../identity.ts";
 import type { DoorEnvironment } from "../outside.ts";
-import { createPeople, type People } from "../people/people.ts";
-import { type BlobsByProvider, createDocBlobs } from "../resources/blobs.ts";
-import { type Call, type Handler, readParams, readQuery } from "./call.ts";
-import { refusalOf } from "./errors.ts";
+import { createUserAccounts, type UserAccounts } from "../people/people.ts";
+import { type BlobStores, createDocumentBlobStore } from "../resources/blobs.ts";
+import { type RestCall, type RouteHandler, readParams, readQuery } from "./call.ts";
+import { toErrorResponse } from "./errors.ts";
 import type { OpenStream } from "./event-stream.ts";
 import { eventsHandlers } from "./events.ts";
-import { peopleHandlers } from "./people/people.ts";
-import { resourcesHandlers } from "./resources/resources.ts";
-import { createBulkAct, needsChange } from "./runs/bulk-routes.ts";
+import { userHandlers } from "./people/people.ts";
+import { resourceHandlers } from "./resources/resources.ts";
+import { createBulkRunChange, needsChange } from "./runs/bulk-routes.ts";
 import { ledgerHandlers } from "./runs/ledger.ts";
-import { createMoments } from "./runs/run-moment.ts";
-import { runPartHandlers } from "./runs/run-parts.ts";
-import { createStarter } from "./runs/run-start.ts";
-import { type RunsOptions, runHandlers } from "./runs/runs.ts";
-import { steeringHandlers } from "./runs/steering.ts";
-import { type SystemOptions, systemHandlers } from "./system.ts";
-import { viewsHandlers } from "./views/views.ts";
+import { createRunHistory } from "./runs/run-moment.ts";
+import { runDetailHandlers } from "./runs/run-parts.ts";
+import { createRunStarter } from "./runs/run-start.ts";
+import { type RunRoutesOptions, runHandlers } from "./runs/runs.ts";
+import { runControlHandlers } from "./runs/steering.ts";
+import { type SystemRoutesOptions, systemHandlers } from "./system.ts";
+import { savedViewHandlers } from "./views/views.ts";
 import { enrolmentHandlers } from "./workers/enrolment.ts";
-import { extensionHandlers } from "./workers/extensions.ts";
+import { vendorFrameHandlers } from "./workers/extensions.ts";
 import { scalingHandlers } from "./workers/scaling.ts";
-import { type WorkersOptions, workerHandlers } from "./workers/workers.ts";
+import { type WorkerRoutesOptions, workerHandlers } from "./workers/workers.ts";
 import { catalogHandlers } from "./workflows/catalog.ts";
-import { workflowsHandlers } from "./workflows/workflows.ts";
+import { workflowHandlers } from "./workflows/workflows.ts";
 
-export interface RestCallsOptions extends Omit<RunsOptions, "catalogues" | "moments">, SystemOptions, WorkersOptions {
+export interface RestApiOptions
+  extends Omit<RunRoutesOptions, "catalogues" | "moments">,
+    SystemRoutesOptions,
+    WorkerRoutesOptions {
   readonly authenticate: AuthenticateToken;
   readonly environment: DoorEnvironment;
   /** Fed by the session door. Without it nobody sends: readers wait in vain. */
@@ -45,11 +48,11 @@ export interface RestCallsOptions extends Omit<RunsOptions, "catalogues" | "mome
   /** `/metrics` asks for no token; for a scheduler on one's own machine. */
   readonly isMetricsOpen?: boolean;
   /** Who signs in with a password, besides those whom `authenticate` knows. */
-  readonly people?: People;
+  readonly people?: UserAccounts;
   /** What is known of node packages, shared by all routes that check workflows. */
-  readonly catalogues?: Catalogues;
+  readonly catalogues?: CatalogueCache;
   /** Where the bytes of resources are kept, by provider; the store alone where it is not given. */
-  readonly blobs?: BlobsByProvider;
+  readonly blobs?: BlobStores;
   /** How workers reach this port. */
   readonly isSecure?: boolean;
 }
@@ -67,7 +70,7 @@ export interface RestRequest {
   readonly address?: string;
 }
 
-export interface RestAnswer {
+export interface RestResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
@@ -78,24 +81,24 @@ export interface RestAnswer {
 }
 
 /** A request that was let in, by this token. Its query is not read yet. */
-export type AdmittedRequest = Omit<Call, "query" | "isStillAdmitted"> & {
+export type AuthorizedRequest = Omit<RestCall, "query" | "isStillAdmitted"> & {
   readonly query: Readonly<Record<string, unknown>>;
   readonly token: string | null;
 };
 
-export interface RestCalls {
+export interface RestApi {
   /** The whole way of one request. Never rejects, and waits for nothing but the engine and the reader. */
-  call(name: RouteName, request: RestRequest): Promise<RestAnswer>;
+  handle(name: RouteName, request: RestRequest): Promise<RestResponse>;
   /** Who asks, if they may; throws the fault. Its own step, because a transport must not read a stranger's body. */
-  admit(name: RouteName, token: string | null): Promise<CallerIdentity>;
+  authorize(name: RouteName, token: string | null): Promise<CallerIdentity>;
   /** Rejects with whatever a handler throws; `refuse` has the words for it. */
-  answer(name: RouteName, request: AdmittedRequest): Promise<RestAnswer>;
-  refuse(problem: unknown, requestId: string): RestAnswer;
+  respond(name: RouteName, request: AuthorizedRequest): Promise<RestResponse>;
+  errorResponse(problem: unknown, requestId: string): RestResponse;
   /** Ends what goes on by itself. */
   close(): void;
 }
 
-const nobody: CallerIdentity = { tenant: "", user: "", grants: [] };
+const anonymous: CallerIdentity = { tenant: "", user: "", grants: [] };
 /** Seconds after which a caller that was told 503 may come back. */
 const retryAfter = { "retry-after": "1" };
 const json = "application/json; charset=utf-8";
@@ -107,44 +110,44 @@ export const commonHeaders = (requestId: string): Readonly<Record<string, string
   "x-content-type-options": "nosniff",
 });
 
-export function createRestCalls(options: RestCallsOptions): RestCalls {
+export function createRestApi(options: RestApiOptions): RestApi {
   const { environment } = options;
-  const people = options.people ?? createPeople(options);
-  const blobs = options.blobs ?? { db: createDocBlobs(options) };
-  const catalogues = options.catalogues ?? createCatalogues(options);
+  const people = options.people ?? createUserAccounts(options);
+  const blobs = options.blobs ?? { db: createDocumentBlobStore(options) };
+  const catalogues = options.catalogues ?? createCatalogueCache(options);
   const volatile = options.volatile ?? createVolatileEvents();
   const isAlone = options.isAlone === true && options.volatile !== undefined;
-  const beats = createBeatWatch({ ...options, volatile, isAlone });
+  const heartbeatWatch = createHeartbeatWatch({ ...options, volatile, isAlone });
   // What several areas of routes share.
   const shared = { ...options, people, blobs, catalogues };
-  const bulk = createBulk({ ...options, act: createBulkAct(shared, createStarter(shared)), needsChange });
-  const given = { ...shared, bulk };
-  const moments = createMoments(options.reader);
-  const farewells = new Set<() => void>();
-  const handlers: Record<RouteName, Handler> = {
-    ...runHandlers({ ...given, moments }),
-    ...runPartHandlers({ ...options, moments }),
+  const bulk = createBulkChanges({ ...options, applyChange: createBulkRunChange(shared, createRunStarter(shared)), needsChange });
+  const routeOptions = { ...shared, bulk };
+  const history = createRunHistory(options.reader);
+  const shutdownListeners = new Set<() => void>();
+  const handlers: Record<RouteName, RouteHandler> = {
+    ...runHandlers({ ...routeOptions, moments: history }),
+    ...runDetailHandlers({ ...options, moments: history }),
     ...ledgerHandlers(options),
     ...workerHandlers(options),
     ...scalingHandlers(options),
-    ...extensionHandlers({
+    ...vendorFrameHandlers({
       ...options,
       extensions: options.extensions ?? createVendorFrameRelay({ environment: options.environment }),
     }),
     ...systemHandlers(options),
-    ...steeringHandlers(given),
-    ...enrolmentHandlers({ ...given, signed: beats.signed }),
-    ...eventsHandlers({ ...options, volatile, beats, farewells }),
-    ...workflowsHandlers(given),
-    ...catalogHandlers(given),
-    ...peopleHandlers(given),
-    ...resourcesHandlers(given),
-    ...viewsHandlers(given),
+    ...runControlHandlers(routeOptions),
+    ...enrolmentHandlers({ ...routeOptions, onSignOfLife: heartbeatWatch.reportSignOfLife }),
+    ...eventsHandlers({ ...options, volatile, heartbeatWatch, shutdownListeners }),
+    ...workflowHandlers(routeOptions),
+    ...catalogHandlers(routeOptions),
+    ...userHandlers(routeOptions),
+    ...resourceHandlers(routeOptions),
+    ...savedViewHandlers(routeOptions),
   };
 
-  const judge = (name: RouteName, token: string | null): CallerIdentity | Fault => {
+  const checkToken = (name: RouteName, token: string | null): CallerIdentity | Fault => {
     const { grant, isOpen }: Route = routes[name];
-    if (isOpen === true || (name === "getMetrics" && options.isMetricsOpen === true)) return nobody;
+    if (isOpen === true || (name === "getMetrics" && options.isMetricsOpen === true)) return anonymous;
     if (token === null) return fault("E.AUTH.MISSING_TOKEN", "send Authorization: Bearer <token>");
     const isToken = token !== "" && token.length <= limits.tokenCharsMax;
     const identity = isToken ? (options.authenticate(token, null) ?? people.authenticate(token)) : null;
@@ -152,14 +155,14 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     const isGranted = grant === undefined || identity.grants.includes(grant);
     return isGranted ? identity : fault("E.AUTH.FORBIDDEN", `this token is not granted ${grant}`);
   };
-  const admit = async (name: RouteName, token: string | null): Promise<CallerIdentity> => {
-    if (token !== null) await people.warm(token);
-    const verdict = judge(name, token);
-    if (verdict instanceof Fault) throw verdict;
-    return verdict;
+  const authorize = async (name: RouteName, token: string | null): Promise<CallerIdentity> => {
+    if (token !== null) await people.preload(token);
+    const authorized = checkToken(name, token);
+    if (authorized instanceof Fault) throw authorized;
+    return authorized;
   };
 
-  const answer = async (name: RouteName, request: AdmittedRequest): Promise<RestAnswer> => {
+  const respond = async (name: RouteName, request: AuthorizedRequest): Promise<RestResponse> => {
     const route: Route = routes[name];
     const { requestId, identity, body: asked, token } = request;
     const params = readParams(request.params);
@@ -174,8 +177,8 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
       ...(request.stream !== undefined && { stream: request.stream }),
       ...(request.address !== undefined && { address: request.address }),
       isStillAdmitted: (grant) => {
-        const verdict = judge(name, token);
-        return !(verdict instanceof Fault) && (grant === undefined || verdict.grants.includes(grant));
+        const authorized = checkToken(name, token);
+        return !(authorized instanceof Fault) && (grant === undefined || authorized.grants.includes(grant));
       },
     });
     const body = typeof reply.body === "string" ? reply.body : JSON.stringify(reply.body);
@@ -185,8 +188,8 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
     return { status, headers, body, ...(stream !== undefined && { stream }), ...(bytes !== undefined && { bytes }) };
   };
 
-  const refuse = (problem: unknown, requestId: string): RestAnswer => {
-    const { status, body } = refusalOf(problem, requestId);
+  const errorResponse = (problem: unknown, requestId: string): RestResponse => {
+    const { status, body } = toErrorResponse(problem, requestId);
     const waitMs = body.details?.["retryAfterMs"];
     // A crowd that is turned away is no failure of ours, and must not fill the log.
     if (status >= 500 && body.error !== "E.OVERLOADED")
@@ -201,23 +204,26 @@ export function createRestCalls(options: RestCallsOptions): RestCalls {
   };
 
   return {
-    admit,
-    answer,
-    refuse,
+    authorize,
+    respond,
+    errorResponse,
     close() {
       bulk.close();
-      for (const sayGoodbye of [...farewells]) sayGoodbye();
+      for (const closeStream of [...shutdownListeners]) closeStream();
     },
-    async call(name, { token, headers, ...rest }) {
+    async handle(name, { token, headers, ...rest }) {
       const requestId = environment.ids.next();
-      const dress = (bare: RestAnswer): RestAnswer => ({ ...bare, headers: { ...commonHeaders(requestId), ...bare.headers } });
+      const withCommonHeaders = (response: RestResponse): RestResponse => ({
+        ...response,
+        headers: { ...commonHeaders(requestId), ...response.headers },
+      });
       try {
-        const identity = await admit(name, token);
+        const identity = await authorize(name, token);
         if (rest.body !== null && rest.body.length > limits.requestBytesMax)
           throw fault("E.REQUEST.TOO_LARGE", "the body is larger than this door takes");
-        return dress(await answer(name, { ...rest, token, requestId, identity, header: (of) => headers[of] }));
+        return withCommonHeaders(await respond(name, { ...rest, token, requestId, identity, header: (of) => headers[of] }));
       } catch (problem) {
-        return dress(refuse(problem, requestId));
+        return withCommonHeaders(errorResponse(problem, requestId));
       }
     },
   };

@@ -3,13 +3,13 @@
 import { type ErrorBody, Fault, type FaultCode, fault, faultCodes, type Route, routes } from "@astraflow/protocol";
 import { toPublicFault } from "../plain-fault.ts";
 
-export interface Refusal {
+export interface ErrorResponse {
   readonly status: number;
   readonly body: ErrorBody;
 }
 
-export function refusalOf(problem: unknown, requestId: string): Refusal {
-  const why = problem instanceof Fault ? problem : faultOfLibrary(problem);
+export function toErrorResponse(problem: unknown, requestId: string): ErrorResponse {
+  const why = problem instanceof Fault ? problem : faultFromLibraryError(problem);
   const { code, message, details } = toPublicFault({
     code: why.code,
     message: why.message,
@@ -17,22 +17,22 @@ export function refusalOf(problem: unknown, requestId: string): Refusal {
   });
   const body = {
     error: code,
-    message: sentence(message),
+    message: sanitizeMessage(message),
     requestId,
     ...(details !== undefined && { details: details as NonNullable<ErrorBody["details"]> }),
   };
   return { status: faultCodes[code].http, body };
 }
 
-const sentenceCharsMax = 400;
+const messageCharsMax = 400;
 
 /** Names that a caller sent come back in sentences: neither their line ends nor their length may spoil one. */
-function sentence(message: string): string {
+function sanitizeMessage(message: string): string {
   const plain = message.replaceAll(/[\u0000-\u001f\u007f]/g, "?");
-  return plain.length <= sentenceCharsMax ? plain : `${plain.slice(0, sentenceCharsMax - 1)}…`;
+  return plain.length <= messageCharsMax ? plain : `${plain.slice(0, messageCharsMax - 1)}…`;
 }
 
-const codesOfLibrary: Readonly<Record<string, readonly [FaultCode, string]>> = {
+const faultsByLibraryCode: Readonly<Record<string, readonly [FaultCode, string]>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: ["E.REQUEST.TOO_LARGE", "the body is larger than this door takes"],
   FST_ERR_CTP_INVALID_MEDIA_TYPE: ["E.REQUEST.MEDIA", "send the body as application/json"],
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: ["E.REQUEST.INVALID", "the body is not as long as Content-Length says"],
@@ -40,9 +40,9 @@ const codesOfLibrary: Readonly<Record<string, readonly [FaultCode, string]>> = {
 };
 
 /** The HTTP library's own errors; whatever else was thrown is a bug of ours and says nothing to the caller. */
-function faultOfLibrary(problem: unknown): Fault {
+function faultFromLibraryError(problem: unknown): Fault {
   const { code, statusCode } = (problem ?? {}) as { code?: unknown; statusCode?: unknown };
-  const known = typeof code === "string" ? codesOfLibrary[code] : undefined;
+  const known = typeof code === "string" ? faultsByLibraryCode[code] : undefined;
   if (known !== undefined) return fault(known[0], known[1]);
   if (typeof statusCode === "number" && statusCode >= 400 && statusCode < 500)
     return fault("E.REQUEST.INVALID", "the request is not well formed");
@@ -50,7 +50,7 @@ function faultOfLibrary(problem: unknown): Fault {
 }
 
 /** Methods that the routes on this path answer; empty when there is no such path. */
-export function methodsAt(path: string): string[] {
+export function methodsOfPath(path: string): string[] {
   const asked = path.split("/");
   const matches = (route: Route): boolean => {
     const pattern = route.path.split("/");

@@ -21,15 +21,15 @@ export const streamLimits = {
   waitingBytesMax: 2 * 1024 * 1024,
   keepAliveMs: 15_000,
   /** How soon a reader whose token was revoked hears nothing more. */
-  objectionMs: 2_000,
+  authorizationCheckMs: 2_000,
   /** How long a reader that was sent away may take for its last words. */
-  farewellMs: 10_000,
+  closeTimeoutMs: 10_000,
   /** What a reader is told to wait before it dials again. */
   retryMs: 1_000,
 } as const;
 
 /** An event; `data` is on one line already, as JSON text always is. Without data only the reader's cursor moves. */
-function eventText(event: { id?: number | string; type?: string; data?: string }): string {
+function formatServerSentEvent(event: { id?: number | string; type?: string; data?: string }): string {
   const id = event.id === undefined ? "" : `id: ${event.id}\n`;
   const type = event.type === undefined ? "" : `event: ${event.type}\n`;
   const data = event.data === undefined ? "" : `data: ${event.data}\n`;
@@ -39,7 +39,7 @@ function eventText(event: { id?: number | string; type?: string; data?: string }
 export interface EventStream {
   send(event: { id?: number | string; type?: string; data?: string }): void;
   /** A last event that says why, then the end. */
-  refuse(why: Fault): void;
+  closeWithError(why: Fault): void;
   /** The reader has gone: silence. */
   stop(): void;
 }
@@ -47,11 +47,11 @@ export interface EventStream {
 export interface EventStreamOptions {
   readonly environment: DoorEnvironment;
   /** Asked again and again: null, or why the reader may not listen any longer. */
-  readonly objection: () => Fault | null;
+  readonly findObjection: () => Fault | null;
   /** The reader was slower than what came; it was told so and sent away. */
-  readonly overloaded: () => Fault;
+  readonly overloadFault: () => Fault;
   /** Heard once, however the stream ended. */
-  readonly ended: () => void;
+  readonly onEnd: () => void;
 }
 
 export function openEventStream(sink: EventSink, options: EventStreamOptions): EventStream {
@@ -59,27 +59,27 @@ export function openEventStream(sink: EventSink, options: EventStreamOptions): E
   const stop = (): void => {
     if (!isOpen) return;
     isOpen = false;
-    endKeepAlive();
-    endLooking();
-    options.ended();
+    stopKeepAlive();
+    stopChecking();
+    options.onEnd();
   };
-  const refuse = (why: Fault): void => {
+  const closeWithError = (why: Fault): void => {
     if (!isOpen) return;
     stop();
-    sink.write(eventText({ type: "stream.error", data: JSON.stringify(why) }));
+    sink.write(formatServerSentEvent({ type: "stream.error", data: JSON.stringify(why) }));
     sink.end();
   };
   const write = (text: string): void => {
     if (!isOpen) return;
-    if (sink.waitingBytes > streamLimits.waitingBytesMax) refuse(options.overloaded());
+    if (sink.waitingBytes > streamLimits.waitingBytesMax) closeWithError(options.overloadFault());
     else sink.write(text);
   };
   const { timers } = options.environment;
-  const endKeepAlive = timers.every(streamLimits.keepAliveMs, () => write(": alive\n\n"));
-  const endLooking = timers.every(streamLimits.objectionMs, () => {
-    const why = options.objection();
-    if (why !== null) refuse(why);
+  const stopKeepAlive = timers.every(streamLimits.keepAliveMs, () => write(": alive\n\n"));
+  const stopChecking = timers.every(streamLimits.authorizationCheckMs, () => {
+    const why = options.findObjection();
+    if (why !== null) closeWithError(why);
   });
   sink.write(`retry: ${streamLimits.retryMs}\n\n`);
-  return { send: (event) => write(eventText(event)), refuse, stop };
+  return { send: (event) => write(formatServerSentEvent(event)), closeWithError, stop };
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { eventTypes, flushPromises, followEvents, openEventStreamFixture, sampleUuid } from "../testing/events-scene.ts";
 import { eventLimits } from "./events.ts";
-import { volatileLimits } from "./volatile-feed.ts";
+import { volatileFeedLimits } from "./volatile-feed.ts";
 
 const beat = {
   workerName: "w",
@@ -39,7 +39,7 @@ describe("GET /api/v1/events, beyond the log", () => {
     const flood = (at: number): void => {
       for (const name of texts) {
         const of = { tenant: "default", worker: `default/${name}`, workerName: name, at };
-        scene.volatile.beat(of, () => ({ ...beat, workerName: name, hostname: "h".repeat(200) }));
+        scene.volatile.publishHeartbeat(of, () => ({ ...beat, workerName: name, hostname: "h".repeat(200) }));
       }
     };
     for (let at = 1; at <= 40; at++) {
@@ -48,26 +48,26 @@ describe("GET /api/v1/events, beyond the log", () => {
       scene.outside.advance(100);
     }
     const held = readers.map(({ sink }) => sink.text.length);
-    expect(Math.max(...held)).toBeLessThan(500 * 600 + volatileLimits.waitingBytesMax);
+    expect(Math.max(...held)).toBeLessThan(500 * 600 + volatileFeedLimits.waitingBytesMax);
 
     scene.grow({ type: "run.started" });
     await flushPromises();
     expect(readers.every(({ namedEvents: told }) => eventTypes(told()).at(-1) === "run.status")).toBe(true);
     for (const { sink } of readers) [sink.text, sink.waitingBytes] = ["", 0];
-    scene.outside.advance(volatileLimits.pauseMs);
+    scene.outside.advance(volatileFeedLimits.pauseMs);
     await flushPromises();
     expect(readers.every(({ namedEvents: told }) => told().length === 500)).toBe(true);
     for (const { gone } of readers) gone();
-    expect(scene.volatile.hearsBeats("default")).toBe(false);
+    expect(scene.volatile.hasHeartbeatListeners("default")).toBe(false);
   });
 
   it("[A305] a reader that comes back is told what it missed before any heartbeat of now", async () => {
     const scene = openEventStreamFixture(Array.from({ length: 50 }, () => ({ type: "run.started" })));
     const reader = await followEvents(scene, {}, "10");
     const of = { tenant: "default", worker: "default/w-1", workerName: "w", at: 1 };
-    scene.volatile.beat(of, () => beat);
+    scene.volatile.publishHeartbeat(of, () => beat);
     await flushPromises();
-    scene.outside.advance(volatileLimits.pauseMs);
+    scene.outside.advance(volatileFeedLimits.pauseMs);
     await flushPromises();
 
     expect(eventTypes(reader.namedEvents())).toEqual([...Array.from({ length: 40 }, () => "run.status"), "worker.heartbeat"]);
@@ -78,7 +78,7 @@ describe("GET /api/v1/events, beyond the log", () => {
     const wanting = async (query: Record<string, string>): Promise<[boolean, boolean]> => {
       const scene = openEventStreamFixture([]);
       await followEvents(scene, query, undefined, "default", ["view", "operate"]);
-      return [scene.volatile.hearsBeats("default"), scene.volatile.hearsFrames("default")];
+      return [scene.volatile.hasHeartbeatListeners("default"), scene.volatile.hasFrameListeners("default")];
     };
 
     expect(await wanting({})).toEqual([true, false]);

@@ -4,10 +4,15 @@ import type { Ask } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
-import { type Call, readIdempotencyKey } from "./call.ts";
+import { type RestCall, readIdempotencyKey } from "./call.ts";
 
 /** The caller's key with what it was used for: who asked for what, of what, in which words. Null: there is none. */
-export function askOf(call: Call, type: string, request: object | null, digest: (text: string) => string): Ask | null {
+export function idempotencyKeyOf(
+  call: RestCall,
+  type: string,
+  request: object | null,
+  digest: (text: string) => string,
+): Ask | null {
   const key = readIdempotencyKey(call);
   return key === null ? null : { key, digest: digest(canonicalJson([call.identity.user, type, call.params, request])) };
 }
@@ -16,12 +21,24 @@ export function askOf(call: Call, type: string, request: object | null, digest: 
  * Remembers a key for an order that does nothing the second time by itself; true where it has come before. Asked once the order is known to be
  * good, and before it is carried out: a crash in between costs nothing, the repeat carries it out.
  */
-export async function hasCome(engineClient: EngineClient, call: Call, ask: Ask | null): Promise<boolean> {
-  if (ask === null) return false;
+export async function registerIdempotencyKey(
+  engineClient: EngineClient,
+  call: RestCall,
+  idempotencyKey: Ask | null,
+): Promise<boolean> {
+  if (idempotencyKey === null) return false;
   const { tenant, user: by } = call.identity;
-  const answer = await engineClient.request({ type: "docs.write", tenant, by, corr: call.requestId, puts: [], ask });
+  const answer = await engineClient.request({
+    type: "docs.write",
+    tenant,
+    by,
+    corr: call.requestId,
+    puts: [],
+    ask: idempotencyKey,
+  });
   if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
   return answer.repeated;
 }
 
-export const replayed = (isRepeated: boolean): Record<string, string> => (isRepeated ? { "idempotent-replayed": "true" } : {});
+export const replayedHeader = (isRepeated: boolean): Record<string, string> =>
+  isRepeated ? { "idempotent-replayed": "true" } : {};

@@ -4,9 +4,9 @@
 import type { EngineGauge, Reader } from "@astraflow/engine";
 import type { MetricsRegistry } from "../metrics.ts";
 import type { DoorEnvironment } from "../outside.ts";
-import { depthMax } from "./workers/scaling.ts";
+import { countedTasksMax } from "./workers/scaling.ts";
 
-export interface NumbersOptions {
+export interface MetricsCollectorOptions {
   readonly metrics: MetricsRegistry;
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
@@ -14,15 +14,15 @@ export interface NumbersOptions {
   readonly gauge: () => EngineGauge | null;
 }
 
-const numbersLimits = {
+const collectorLimits = {
   /** Several scrapers ask the store once. */
-  storeMsMin: 2_000,
+  storeReadMsMin: 2_000,
   /** A store that is away must not keep anybody from seeing the rest. */
   waitMsMax: 2_000,
 } as const;
 
-type PlainField = { [F in keyof EngineGauge]: EngineGauge[F] extends number ? F : never }[keyof EngineGauge];
-const engineGauges: readonly (readonly [name: string, help: string, field: Exclude<PlainField, "now">])[] = [
+type NumericGaugeField = { [F in keyof EngineGauge]: EngineGauge[F] extends number ? F : never }[keyof EngineGauge];
+const engineGauges: readonly (readonly [name: string, help: string, field: Exclude<NumericGaugeField, "now">])[] = [
   ["engine_commands_waiting", "Commands that no turn has taken yet.", "waiting"],
   ["engine_turns", "Turns made since start.", "turns"],
   ["engine_commands", "Commands taken since start.", "commands"],
@@ -37,7 +37,7 @@ const engineGauges: readonly (readonly [name: string, help: string, field: Exclu
 const latenessBucketsMs = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 20_000, 35_000, 70_000];
 
 /** Counted by the engine as data; their names and labels are promised here. */
-function declareCounts(metrics: MetricsRegistry): void {
+function declareEngineMetrics(metrics: MetricsRegistry): void {
   metrics.counter("heartbeat_degraded_total", "Heartbeats that said the worker is not healthy.", ["tenant", "worker"]);
   metrics.histogram("heartbeat_latency_ms", "How late heartbeats came, by their period.", ["tenant"], latenessBucketsMs);
   metrics.counter("worker_saturated_total", "Times that a worker had no free slot for too long.", ["tenant"]);
@@ -48,12 +48,12 @@ function declareCounts(metrics: MetricsRegistry): void {
 }
 
 /** Makes the families; the returned function brings those up to date that only the store knows, and never rejects. */
-export function gatherNumbers(options: NumbersOptions): () => Promise<void> {
+export function createMetricsCollector(options: MetricsCollectorOptions): () => Promise<void> {
   const { metrics, gauge } = options;
   const families = engineGauges.map(([name, help, field]) => ({ family: metrics.gauge(name, help, []), field }));
   const memory = metrics.gauge("process_resident_memory_bytes", "Memory of the process.", []);
   const cpu = metrics.counter("process_cpu_seconds_total", "Processor time of the process.", []);
-  declareCounts(metrics);
+  declareEngineMetrics(metrics);
   metrics.onScrape(() => {
     const now = gauge();
     if (now !== null) for (const { family, field } of families) family.withLabels().set(now[field]);
@@ -61,20 +61,25 @@ export function gatherNumbers(options: NumbersOptions): () => Promise<void> {
     cpu.withLabels().set((user + system) / 1_000_000);
     memory.withLabels().set(process.memoryUsage.rss());
   });
-  return readStore(options);
+  return createStoreMetricsReader(options);
 }
 
-function readStore({ metrics, reader, environment, gauge }: NumbersOptions): () => Promise<void> {
+function createStoreMetricsReader({ metrics, reader, environment, gauge }: MetricsCollectorOptions): () => Promise<void> {
   const workers = metrics.gauge("workers", "Workers by state; draining and saturated ones are online too.", ["tenant", "state"]);
-  const depth = metrics.gauge("queue_depth", `Tasks that could run and have no worker, among ${depthMax} open ones.`, ["tenant"]);
+  const depth = metrics.gauge("queue_depth", `Tasks that could run and have no worker, among ${countedTasksMax} open ones.`, [
+    "tenant",
+  ]);
   let readAt = Number.NEGATIVE_INFINITY;
   let reading: Promise<void> | null = null;
 
   const read = async (): Promise<void> => {
-    const [crew, depths] = await Promise.all([reader.page({ page: "crew" }), reader.page({ page: "depth", max: depthMax })]);
+    const [workerCounts, depths] = await Promise.all([
+      reader.page({ page: "crew" }),
+      reader.page({ page: "depth", max: countedTasksMax }),
+    ]);
     workers.clear();
     depth.clear();
-    for (const { tenant, phase, draining, workers: count } of crew.items) {
+    for (const { tenant, phase, draining, workers: count } of workerCounts.items) {
       // Every state of a tenant that has workers is shown, so that one that falls to zero is seen to.
       for (const state of ["online", "away", "lost", "draining", "saturated"]) workers.withLabels(tenant, state).add(0);
       workers.withLabels(tenant, phase).add(count);
@@ -88,23 +93,25 @@ function readStore({ metrics, reader, environment, gauge }: NumbersOptions): () 
     }
   };
   // Numbers of a minute ago would pass for those of now: without the store there are none.
-  const forget = (why: unknown): void => {
+  const clearStaleMetrics = (why: unknown): void => {
     workers.clear();
     depth.clear();
     environment.log({ level: "warn", event: "metrics.unread", problem: why instanceof Error ? why.message : String(why) });
   };
   return () => {
     if (reading !== null) return reading;
-    if (environment.clock.monotonic() - readAt < numbersLimits.storeMsMin) return Promise.resolve();
+    if (environment.clock.monotonic() - readAt < collectorLimits.storeReadMsMin) return Promise.resolve();
     readAt = environment.clock.monotonic();
-    let endWaiting = (): void => undefined;
-    const late = new Promise<never>((_resolve, reject) => {
-      endWaiting = environment.timers.after(numbersLimits.waitMsMax, () => reject(new Error("the store did not answer in time")));
+    let cancelTimeout = (): void => undefined;
+    const timeout = new Promise<never>((_resolve, reject) => {
+      cancelTimeout = environment.timers.after(collectorLimits.waitMsMax, () =>
+        reject(new Error("the store did not answer in time")),
+      );
     });
-    reading = Promise.race([read(), late])
-      .catch(forget)
+    reading = Promise.race([read(), timeout])
+      .catch(clearStaleMetrics)
       .finally(() => {
-        endWaiting();
+        cancelTimeout();
         reading = null;
       });
     return reading;

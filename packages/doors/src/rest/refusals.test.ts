@@ -2,12 +2,12 @@ import { fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { createFakeDocumentStore } from "../testing/docs.ts";
 import { runRow } from "../testing/rows.ts";
-import { aboutRun, keepRefusal } from "./refusals.ts";
-import { createBulkAct } from "./runs/bulk-routes.ts";
-import type { Starter, StartOptions } from "./runs/run-start.ts";
+import { auditRefusal, runAudit } from "./refusals.ts";
+import { createBulkRunChange } from "./runs/bulk-routes.ts";
+import type { RunStarter, RunStarterOptions } from "./runs/run-start.ts";
 
 const asker = { identity: { tenant: "default", user: "ann", grants: [] }, requestId: "req-1" };
-const words = aboutRun("run.retry", "r1", { reason: "again", from: undefined });
+const words = runAudit("run.retry", "r1", { reason: "again", from: undefined });
 const refuse = (code: "E.RUN.ACTIVE" | "E.STORE.BUSY"): never => {
   throw fault(code, "no");
 };
@@ -16,8 +16,8 @@ describe("orders that a door refuses", () => {
   it("[A260] are told to the engine with the code, and refused all the same; what was taken is not told", async () => {
     const { engineClient, engine } = createFakeDocumentStore();
 
-    expect(await keepRefusal(engineClient, asker, words, () => "taken")).toBe("taken");
-    await expect(keepRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
+    expect(await auditRefusal(engineClient, asker, words, () => "taken")).toBe("taken");
+    await expect(auditRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
       code: "E.RUN.ACTIVE",
     });
 
@@ -28,10 +28,10 @@ describe("orders that a door refuses", () => {
   it("[A260] are no refusals where the house itself was not able, nor where something broke", async () => {
     const { engineClient, engine } = createFakeDocumentStore();
 
-    await expect(keepRefusal(engineClient, asker, words, () => refuse("E.STORE.BUSY"))).rejects.toMatchObject({
+    await expect(auditRefusal(engineClient, asker, words, () => refuse("E.STORE.BUSY"))).rejects.toMatchObject({
       code: "E.STORE.BUSY",
     });
-    await expect(keepRefusal(engineClient, asker, words, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
+    await expect(auditRefusal(engineClient, asker, words, () => Promise.reject(new Error("broken")))).rejects.toThrow("broken");
 
     expect(engine.commands).toEqual([]);
   });
@@ -40,7 +40,7 @@ describe("orders that a door refuses", () => {
     const { engineClient, engine } = createFakeDocumentStore();
     engine.answerWith("docs.write", () => ({ fault: { code: "E.STORE.BUSY", message: "busy" } }));
 
-    await expect(keepRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
+    await expect(auditRefusal(engineClient, asker, words, () => refuse("E.RUN.ACTIVE"))).rejects.toMatchObject({
       code: "E.STORE.BUSY",
     });
   });
@@ -52,8 +52,11 @@ describe("orders that a door refuses", () => {
       detailOf: async () => ({ run, tasks: [], workflow: JSON.stringify({ nodes: [] }) }),
       versionOf: async () => null,
       start: () => Promise.reject(fault("E.WORKFLOW.INVALID", "a package is gone")),
-    } as unknown as Starter;
-    const act = createBulkAct({ engineClient, digest: (text: string) => text } as unknown as StartOptions, starter);
+    } as unknown as RunStarter;
+    const act = createBulkRunChange(
+      { link: engineClient, digest: (text: string) => text } as unknown as RunStarterOptions,
+      starter,
+    );
 
     const done = act(asker, { action: "retry", filter: {}, reason: "all of them" }, run, "bulk-7:r1");
 

@@ -4,35 +4,35 @@
 import type { AuditWords } from "@astraflow/engine";
 import { Fault, faultCodes } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
-import type { Asker } from "./call.ts";
+import type { Caller } from "./call.ts";
 
 /** Does the work; where it is refused the audit gets the order with the refusal's code. Such as failed for want of a store is no verdict. */
-export async function keepRefusal<T>(
+export async function auditRefusal<T>(
   engineClient: EngineClient,
-  asker: Asker,
-  words: AuditWords,
+  caller: Caller,
+  audit: AuditWords,
   work: () => T | Promise<T>,
 ): Promise<T> {
   try {
     return await work();
   } catch (why) {
     if (!(why instanceof Fault) || faultCodes[why.code].http >= 500) throw why;
-    const { tenant, user: by } = asker.identity;
+    const { tenant, user: by } = caller.identity;
     // Where this cannot be stored the caller hears that instead, and asks again: a refusal that nobody can find later was none.
     await engineClient.request({
       type: "docs.write",
       tenant,
       by,
-      corr: asker.requestId,
+      corr: caller.requestId,
       puts: [],
-      audit: { ...words, outcome: why.code },
+      audit: { ...audit, outcome: why.code },
     });
     throw why;
   }
 }
 
 /** An order about a run, in the words of the audit. */
-export const aboutRun = (action: string, run: string, data: Readonly<Record<string, unknown>>): AuditWords => ({
+export const runAudit = (action: string, run: string, data: Readonly<Record<string, unknown>>): AuditWords => ({
   action,
   targetType: "run",
   target: run,

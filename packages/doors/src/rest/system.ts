@@ -1,19 +1,19 @@
 // The routes about the process itself: alive, ready, its numbers, its own description, and the demo page.
 
 import { buildOpenapiDocument, type FaultCode } from "@astraflow/protocol";
-import type { Handler } from "./call.ts";
-import { gatherNumbers, type NumbersOptions } from "./numbers.ts";
+import type { RouteHandler } from "./call.ts";
+import { createMetricsCollector, type MetricsCollectorOptions } from "./numbers.ts";
 
-export interface SystemOptions extends NumbersOptions {
+export interface SystemRoutesOptions extends MetricsCollectorOptions {
   /** Why the process cannot take work at this moment; null when it can. The reason is shown to whoever asks. */
   readonly unready: () => { readonly code: FaultCode; readonly reason: string } | null;
 }
 
 export function systemHandlers(
-  options: SystemOptions,
-): Record<"getOpenapi" | "getHealth" | "getReadiness" | "getMetrics", Handler> {
+  options: SystemRoutesOptions,
+): Record<"getOpenapi" | "getHealth" | "getReadiness" | "getMetrics", RouteHandler> {
   const { metrics, unready } = options;
-  const refresh = gatherNumbers(options);
+  const refresh = createMetricsCollector(options);
   let openapi: string | null = null;
   return {
     getOpenapi: () => {

@@ -4,43 +4,43 @@
 import { aboutOf, attemptPhase, type LogEntry, type RunRow, stateOf, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";
 
-export const instant = (ms: number): string => new Date(ms).toISOString();
+export const isoTime = (ms: number): string => new Date(ms).toISOString();
 
 /** A run whose tasks are still being told to stop has not ended yet. */
-const statusOfRun = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));
+const runStatusOf = (phase: string): RunStatus => (phase === "ending" ? "running" : (phase as RunStatus));
 
 /** A workflow row's key is `<tenant>/<digest>`; the tenant's name has no slash. */
-export const digestIn = (workflow: string): string => workflow.slice(workflow.indexOf("/") + 1);
+export const definitionDigestOf = (workflow: string): string => workflow.slice(workflow.indexOf("/") + 1);
 
-export function viewRunRef(run: { run: string; phase: string; workflow: string; client: string; createdAt: number }): RunRef {
+export function presentRunRef(run: { run: string; phase: string; workflow: string; client: string; createdAt: number }): RunRef {
   return {
     runId: run.run,
-    status: statusOfRun(run.phase),
-    definitionHash: digestIn(run.workflow),
+    status: runStatusOf(run.phase),
+    definitionHash: definitionDigestOf(run.workflow),
     clientId: run.client,
-    createdAt: instant(run.createdAt),
+    createdAt: isoTime(run.createdAt),
   };
 }
 
-export function viewRun(run: RunRow): Run {
+export function presentRun(run: RunRow): Run {
   return {
     runId: run.id,
-    status: statusOfRun(run.phase),
-    definitionHash: digestIn(run.workflow),
+    status: runStatusOf(run.phase),
+    definitionHash: definitionDigestOf(run.workflow),
     clientId: run.client,
-    createdAt: instant(run.createdAt),
-    ...(run.startedAt !== null && { startedAt: instant(run.startedAt) }),
-    ...(run.endedAt !== null && { finishedAt: instant(run.endedAt) }),
+    createdAt: isoTime(run.createdAt),
+    ...(run.startedAt !== null && { startedAt: isoTime(run.startedAt) }),
+    ...(run.endedAt !== null && { finishedAt: isoTime(run.endedAt) }),
     priority: run.band,
     ...(run.label !== "" && { name: run.label }),
     ...(run.source !== "" && { workflowId: run.source }),
-    ...aboutWords(run),
+    ...runOriginFields(run),
     openTasks: run.open,
     ...(run.error !== null && { error: JSON.parse(run.error) as NonNullable<Run["error"]> }),
   };
 }
 
-function aboutWords(run: RunRow): Partial<Run> {
+function runOriginFields(run: RunRow): Partial<Run> {
   const { by, version, versionHash, labels, replayOf } = aboutOf(run);
   return {
     ...(by !== undefined && { startedBy: by }),
@@ -57,6 +57,6 @@ export function isAckPending(task: TaskRow): boolean {
   return attemptPhase(task) === "granted" && (heardAt === undefined || heardAt < (task.grantedAt ?? 0));
 }
 
-export function viewEvent(entry: LogEntry, runId: string): RunEvent {
-  return { position: entry.position, type: entry.type, at: instant(entry.at), runId, data: entry.data as RunEvent["data"] };
+export function presentRunEvent(entry: LogEntry, runId: string): RunEvent {
+  return { position: entry.position, type: entry.type, at: isoTime(entry.at), runId, data: entry.data as RunEvent["data"] };
 }

@@ -2,12 +2,12 @@
 // once it has taken what waits, of frames it is told how many it missed. What is told at all is ../events/volatile.ts.
 
 import { runOf } from "@astraflow/engine";
-import type { ToldBeat, VolatileEar, VolatileEvents, WireFrame } from "../events/volatile.ts";
-import { volatileText } from "../events/volatile.ts";
+import type { PublishedHeartbeat, VolatileEvents, VolatileListener, WireFrameEvent } from "../events/volatile.ts";
+import { volatileEventJson } from "../events/volatile.ts";
 import type { DoorEnvironment } from "../outside.ts";
 import type { EventSink, EventStream } from "./event-stream.ts";
 
-export const volatileLimits = {
+export const volatileFeedLimits = {
   /** A reader for whom more than this waits is slow. Less than what the log may fill: it must not be kept from that. */
   waitingBytesMax: 128 * 1024,
   /** How soon a slow reader is looked at again. */
@@ -16,12 +16,12 @@ export const volatileLimits = {
 } as const;
 
 /** What of it passes the reader's filter; null: nothing. */
-export interface VolatileWishes {
-  readonly beat: ((workerName: string) => boolean) | null;
-  readonly frame: FrameWishes | null;
+export interface VolatileFilter {
+  readonly heartbeat: ((workerName: string) => boolean) | null;
+  readonly frame: FrameFilter | null;
 }
 
-export interface FrameWishes {
+export interface FrameFilter {
   readonly workerName: string | undefined;
   readonly runId: string | undefined;
   readonly frameType: string | undefined;
@@ -33,89 +33,90 @@ export interface VolatileFeedOptions {
   readonly environment: DoorEnvironment;
   readonly sink: Pick<EventSink, "waitingBytes">;
   readonly stream: Pick<EventStream, "send">;
-  readonly wishes: VolatileWishes;
+  readonly filter: VolatileFilter;
   /** False while the reader is told what it missed: a heartbeat of now would stand before what is older. */
   readonly isCaughtUp: () => boolean;
 }
 
 /** Feeds the reader until the returned function is called. */
 export function feedVolatile(options: VolatileFeedOptions): () => void {
-  const { tenant, volatile, sink, wishes } = options;
-  if (wishes.beat === null && wishes.frame === null) return () => undefined;
-  const isSlow = (): boolean => sink.waitingBytes > volatileLimits.waitingBytesMax;
-  const beats = wishes.beat === null ? null : beatFeed(options, wishes.beat, isSlow);
-  const ear: VolatileEar = {
-    beat: beats === null || wishes.beat === null ? null : { wants: wishes.beat, hear: beats.hear },
-    frame: wishes.frame === null ? null : frameFeed(options, wishes.frame, isSlow),
+  const { tenant, volatile, sink, filter } = options;
+  if (filter.heartbeat === null && filter.frame === null) return () => undefined;
+  const isSlow = (): boolean => sink.waitingBytes > volatileFeedLimits.waitingBytesMax;
+  const heartbeatFeed = filter.heartbeat === null ? null : createHeartbeatFeed(options, filter.heartbeat, isSlow);
+  const listener: VolatileListener = {
+    heartbeat: heartbeatFeed === null || filter.heartbeat === null ? null : { wants: filter.heartbeat, hear: heartbeatFeed.hear },
+    frame: filter.frame === null ? null : createFrameFeed(options, filter.frame, isSlow),
   };
-  const endListening = volatile.listen(tenant, ear);
+  const endListening = volatile.subscribe(tenant, listener);
   return () => {
     endListening();
-    beats?.end();
+    heartbeatFeed?.end();
   };
 }
 
-function beatFeed(
+function createHeartbeatFeed(
   { tenant, volatile, environment, stream, isCaughtUp }: VolatileFeedOptions,
   wants: (workerName: string) => boolean,
   isSlow: () => boolean,
-): { hear(beat: ToldBeat): void; end(): void } {
+): { hear(heartbeat: PublishedHeartbeat): void; end(): void } {
   /** All up to this one were told, or not wanted. */
-  let told = volatile.beatCount(tenant);
+  let lastSentCount = volatile.heartbeatCount(tenant);
   let endPause: (() => void) | null = null;
-  const send = ({ count, text }: ToldBeat): void => {
-    told = count;
+  const send = ({ count, text }: PublishedHeartbeat): void => {
+    lastSentCount = count;
     stream.send({ type: "worker.heartbeat", data: text });
   };
   const pause = (): void => {
-    endPause ??= environment.timers.after(volatileLimits.pauseMs, () => {
+    endPause ??= environment.timers.after(volatileFeedLimits.pauseMs, () => {
       endPause = null;
       catchUp();
     });
   };
   const catchUp = (): void => {
     if (isSlow() || !isCaughtUp()) return pause();
-    for (const beat of volatile.beatsAfter(tenant, told)) {
-      if (!wants(beat.workerName)) continue;
+    for (const heartbeat of volatile.heartbeatsAfter(tenant, lastSentCount)) {
+      if (!wants(heartbeat.workerName)) continue;
       if (isSlow()) return pause();
-      send(beat);
+      send(heartbeat);
     }
   };
   return {
-    hear(beat) {
+    hear(heartbeat) {
       // Those before it come first, each worker's newest.
       if (endPause !== null) return;
       if (isSlow() || !isCaughtUp()) pause();
-      else send(beat);
+      else send(heartbeat);
     },
     end: () => endPause?.(),
   };
 }
 
-function frameFeed(
+function createFrameFeed(
   { tenant, environment, stream }: VolatileFeedOptions,
-  { workerName: only, runId, frameType }: FrameWishes,
+  { workerName: onlyWorker, runId, frameType }: FrameFilter,
   isSlow: () => boolean,
-): NonNullable<VolatileEar["frame"]> {
+): NonNullable<VolatileListener["frame"]> {
   let second = Number.NEGATIVE_INFINITY;
   let sent = 0;
   let skipped = 0;
-  const hasRoom = (): boolean => {
+  const hasCapacity = (): boolean => {
     const now = environment.clock.monotonic();
     if (now - second >= 1_000) [second, sent] = [now, 0];
-    return sent < volatileLimits.framesPerSecondMax && !isSlow();
+    return sent < volatileFeedLimits.framesPerSecondMax && !isSlow();
   };
   return {
     wants: (workerName, type) =>
-      (only === undefined || workerName === only) &&
+      (onlyWorker === undefined || workerName === onlyWorker) &&
       (frameType === undefined || type === frameType || type.startsWith(`${frameType}.`)),
     hear(frame) {
-      if (runId !== undefined && !isAbout(frame, runId)) return;
-      if (!hasRoom()) {
+      if (runId !== undefined && !concernsRun(frame, runId)) return;
+      if (!hasCapacity()) {
         skipped += 1;
         return;
       }
-      const text = skipped === 0 ? sharedText(frame, tenant, environment) : frameText({ ...frame, skipped }, tenant, environment);
+      const text =
+        skipped === 0 ? sharedFrameJson(frame, tenant, environment) : frameEventJson({ ...frame, skipped }, tenant, environment);
       sent += 1;
       skipped = 0;
       stream.send({ type: "wire.frame", data: text });
@@ -123,19 +124,23 @@ function frameFeed(
   };
 }
 
-function frameText(data: Parameters<typeof volatileText<"wire.frame">>[1], tenant: string, { clock }: DoorEnvironment): string {
+function frameEventJson(
+  data: Parameters<typeof volatileEventJson<"wire.frame">>[1],
+  tenant: string,
+  { clock }: DoorEnvironment,
+): string {
   const { workerName, run } = data;
   const scope = { tenant, workerName, ...(run !== undefined && { runId: run }) };
-  return volatileText("wire.frame", data, { occurredAt: new Date(clock.now()).toISOString(), scope });
+  return volatileEventJson("wire.frame", data, { occurredAt: new Date(clock.now()).toISOString(), scope });
 }
 
 /** Written once for all readers that have missed nothing. */
-const sharedTexts = new WeakMap<WireFrame, string>();
-function sharedText(frame: WireFrame, tenant: string, environment: DoorEnvironment): string {
-  const text = sharedTexts.get(frame) ?? frameText(frame, tenant, environment);
-  sharedTexts.set(frame, text);
+const frameJsonCache = new WeakMap<WireFrameEvent, string>();
+function sharedFrameJson(frame: WireFrameEvent, tenant: string, environment: DoorEnvironment): string {
+  const text = frameJsonCache.get(frame) ?? frameEventJson(frame, tenant, environment);
+  frameJsonCache.set(frame, text);
   return text;
 }
 
-const isAbout = ({ run, tasks }: WireFrame, runId: string): boolean =>
+const concernsRun = ({ run, tasks }: WireFrameEvent, runId: string): boolean =>
   run === runId || (tasks?.some((task) => runOf(task) === runId) ?? false);

@@ -1,8 +1,8 @@
 // A heartbeat that was stored, told to readers of events from what its session knows: no row is read for it.
 
 import { type AnswerBody, type BeatWorker, readCondition } from "@astraflow/engine";
-import { type HeartbeatData, heartbeatData } from "../events/beats.ts";
-import { heartbeatOf, queueOf } from "../rest/workers/view-workers.ts";
+import { type HeartbeatData, heartbeatEventData } from "../events/beats.ts";
+import { presentHeartbeat, workerQueueOf } from "../rest/workers/view-workers.ts";
 import type { HandshakeIdentity } from "./greeting.ts";
 import type { SessionContext } from "./surroundings.ts";
 
@@ -14,9 +14,9 @@ export function publishHeartbeat(
   body: AnswerBody | null,
 ): void {
   const { tenant, worker, displayInfo: label } = identity;
-  if (volatile?.hearsBeats(tenant) !== true) return;
+  if (volatile?.hasHeartbeatListeners(tenant) !== true) return;
   const at = (body?.of === "worker" ? body.at : undefined) ?? environment.clock.now();
-  volatile.beat({ tenant, worker, workerName: label.name, at }, () => buildHeartbeat(identity, heartbeat, at));
+  volatile.publishHeartbeat({ tenant, worker, workerName: label.name, at }, () => buildHeartbeat(identity, heartbeat, at));
 }
 
 function buildHeartbeat(
@@ -25,17 +25,17 @@ function buildHeartbeat(
   at: number,
 ): HeartbeatData {
   const { vitals } = readCondition(`{"vitals":${heartbeat.vitals ?? "null"}}`);
-  return heartbeatData({
+  return heartbeatEventData({
     id: label.name,
     tenant,
     instanceId: instance,
     hostname: label.hostname,
     version: label.version,
     lastHeartbeatAt: new Date(at).toISOString(),
-    queues: [queueOf(worker)],
+    queues: [workerQueueOf(worker)],
     status: "online",
     connected: true,
     registered: true,
-    heartbeat: heartbeatOf({ healthy: heartbeat.healthy, vitals }),
+    heartbeat: presentHeartbeat({ healthy: heartbeat.healthy, vitals }),
   });
 }

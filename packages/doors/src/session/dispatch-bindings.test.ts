@@ -1,8 +1,8 @@
 import type { PageQuery, SendDispatch } from "@astraflow/engine";
 import { readManifest } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { createDocBlobs } from "../resources/blobs.ts";
-import { type GrantRecord, grantPrefix, putGrant, putResource } from "../resources/resource-store.ts";
+import { createDocumentBlobStore } from "../resources/blobs.ts";
+import { grantIdPrefix, grantPut, type ResourceGrantRecord, resourcePut } from "../resources/resource-store.ts";
 import { createFakeDocumentStore, type FakeDocumentStore } from "../testing/docs.ts";
 import { sampleDispatch } from "../testing/effects.ts";
 import {
@@ -21,7 +21,7 @@ const secret = "hunter2-of-the-house";
 const needing = { packageName: "mail", packageVersion: "1.0.0" };
 const needs = { requirements: { resources: [{ key: "smtp", type: "secret" }] } };
 const mail = () => ({ ...sampleManifest("mail", "1.0.0"), ...needs });
-const grant: GrantRecord = sampleGrant(`${grantPrefix("mail")}g1`);
+const grant: ResourceGrantRecord = sampleGrant(`${grantIdPrefix("mail")}g1`);
 const bound = { __resourceBindings: { smtp: expect.objectContaining({ resourceId: "r1", value: secret }) } };
 
 interface BinderFixture {
@@ -49,7 +49,7 @@ async function* once(text: string): AsyncGenerator<Buffer> {
 
 /** A house where `mail` asks for a secret that is granted, `demo` for nothing, and of one worker. */
 async function openWithResources(
-  options: { grants?: readonly GrantRecord[]; value?: string; isKept?: boolean } = {},
+  options: { grants?: readonly ResourceGrantRecord[]; value?: string; isKept?: boolean } = {},
 ): Promise<BinderFixture> {
   const { grants = [grant], value = secret, isKept = true } = options;
   const docs = createFakeDocumentStore();
@@ -58,8 +58,8 @@ async function openWithResources(
   const kept = { collection: "package", name: "mail/1.0.0", body: JSON.stringify({ manifest, digest: "" }) };
   const meta = { provider: "db", filename: "key", mimeType: null, sha256: "a", metadata: null } as const;
   const resource = { id: "r1", sizeBytes: value.length, createdAt: 1, owner: "ann", visibility: "private", ...meta } as const;
-  docs.write({ tenant: "default", puts: [putResource(resource, 0), ...grants.map(putGrant), ...(isKept ? [kept] : [])] });
-  await createDocBlobs(docs).write({ tenant: "default", name: "r1" }, once(value), 1_000_000);
+  docs.write({ tenant: "default", puts: [resourcePut(resource, 0), ...grants.map(grantPut), ...(isKept ? [kept] : [])] });
+  await createDocumentBlobStore(docs).write({ tenant: "default", name: "r1" }, once(value), 1_000_000);
   const held = new Map<string, Promise<void>>();
   const reader = {
     ...docs.reader,
@@ -107,7 +107,7 @@ describe("resources for a task on its way to a worker", () => {
   });
 
   it("[D130] are those granted to a workflow only for its own runs, before those for all", async () => {
-    const own = { ...grant, id: `${grantPrefix("mail")}g2`, scope: "workflow", workflowId: "w-1", resourceId: "gone" } as const;
+    const own = { ...grant, id: `${grantIdPrefix("mail")}g2`, scope: "workflow", workflowId: "w-1", resourceId: "gone" } as const;
     const { send, nextParams } = await openWithResources({ grants: [grant, own] });
 
     send("r.0", 1, { workflow: "w-1" });

@@ -5,8 +5,8 @@ import type { SendDispatch } from "@astraflow/engine";
 import type { JsonObject } from "@astraflow/protocol";
 import type { ReportedPackage } from "../handlers.ts";
 import type { DoorEnvironment } from "../outside.ts";
-import { type Bindings, type ResourceBindings, unavailable } from "../resources/resource-bindings.ts";
-import type { ResourceNeeds } from "../resources/resource-needs.ts";
+import { type ResourceBinder, type ResourceBindings, unavailableBindings } from "../resources/resource-bindings.ts";
+import type { ResourceRequirements } from "../resources/resource-needs.ts";
 
 export interface DispatchResourceBinder {
   /** False: its package asks for nothing, so it leaves as it is. True: `hear` is called once, later, with what is to leave instead. */
@@ -16,8 +16,8 @@ export interface DispatchResourceBinder {
 }
 
 export interface DispatchResourceBinderOptions {
-  readonly needs: ResourceNeeds;
-  readonly bindings: Bindings;
+  readonly needs: ResourceRequirements;
+  readonly bindings: ResourceBinder;
   readonly environment: DoorEnvironment;
 }
 
@@ -43,9 +43,9 @@ export function createDispatchResourceBinder({
 
   const find = async ({ tenant, dispatch }: SendDispatch): Promise<ResourceBindings | null> => {
     const { packageName, packageVersion: version, workflow } = dispatch;
-    const requirements = await needs.read(tenant, packageName, version);
+    const requirements = await needs.load(tenant, packageName, version);
     if (requirements.length === 0) return null;
-    return bindings.bindingsFor({ tenant, workflowId: workflow ?? null, packageName, version, requirements });
+    return bindings.resolveBindings({ tenant, workflowId: workflow ?? null, packageName, version, requirements });
   };
 
   /** What is known of the package decides what can be said where nothing was found in time. */
@@ -59,8 +59,8 @@ export function createDispatchResourceBinder({
       task,
       why,
     });
-    const requirements = needs.known(tenant, packageName, packageVersion);
-    return requirements === undefined || requirements.length === 0 ? null : unavailable(requirements);
+    const requirements = needs.getCached(tenant, packageName, packageVersion);
+    return requirements === undefined || requirements.length === 0 ? null : unavailableBindings(requirements);
   };
 
   const findWithTimeout = (send: SendDispatch): Promise<ResourceBindings | null> =>
@@ -99,11 +99,11 @@ export function createDispatchResourceBinder({
   return {
     bind(send, onBound) {
       const { packageName, packageVersion } = send.dispatch;
-      if (needs.known(send.tenant, packageName, packageVersion)?.length === 0) return false;
+      if (needs.getCached(send.tenant, packageName, packageVersion)?.length === 0) return false;
       void findShared(send).then((found) => onBound(found === null ? send : withBoundParams(send, found)));
       return true;
     },
-    prefetch: (tenant, reported) => needs.note(tenant, reported),
+    prefetch: (tenant, reported) => needs.preload(tenant, reported),
   };
 }
 

@@ -3,7 +3,7 @@
 
 import { runOf } from "@astraflow/engine";
 import { type Envelope, limits, type OutgoingFrame, toFrameType } from "@astraflow/protocol";
-import type { VolatileEvents, WireFrame } from "../events/volatile.ts";
+import type { VolatileEvents, WireFrameEvent } from "../events/volatile.ts";
 import {
   type CarriedWork,
   type FrameLog,
@@ -24,9 +24,9 @@ export interface FrameTap {
 export function createFrameTap(volatile: VolatileEvents): FrameTap {
   return {
     publishReceived(envelope, bytes, { tenant, workerName, dialect, session }) {
-      if (workerName === null || !volatile.hearsFrames(tenant)) return;
+      if (workerName === null || !volatile.hasFrameListeners(tenant)) return;
       const type = toFrameType(dialect, envelope.type) ?? envelope.type;
-      volatile.frame({ tenant, workerName, type }, () => ({
+      volatile.publishFrame({ tenant, workerName, type }, () => ({
         ...toWireFrame(
           { ...summarizeReceived(envelope), ...ackField(type, envelope), type },
           { workerName, session, direction: "in", bytes },
@@ -35,8 +35,8 @@ export function createFrameTap(volatile: VolatileEvents): FrameTap {
       }));
     },
     publishSent(frame, text, work, { tenant, workerName, dialect, session }) {
-      if (workerName === null || !volatile.hearsFrames(tenant)) return;
-      volatile.frame({ tenant, workerName, type: frame.type }, () => ({
+      if (workerName === null || !volatile.hasFrameListeners(tenant)) return;
+      volatile.publishFrame({ tenant, workerName, type: frame.type }, () => ({
         ...toWireFrame(summarizeSent(frame, work, dialect), {
           workerName,
           session,
@@ -63,8 +63,13 @@ export function createFrameTracer(
 
 function toWireFrame(
   { type, id, corr, seq, ack, code, ok, ackSeq, tasks }: FrameSummary,
-  { workerName, session, direction, bytes }: Pick<WireFrame, "workerName" | "direction" | "bytes"> & { session: string | null },
-): WireFrame {
+  {
+    workerName,
+    session,
+    direction,
+    bytes,
+  }: Pick<WireFrameEvent, "workerName" | "direction" | "bytes"> & { session: string | null },
+): WireFrameEvent {
   const verdict = {
     ...(ack?.request !== undefined && { request: ack.request }),
     ...(ack?.for !== undefined && { for: ack.for }),
@@ -92,7 +97,7 @@ function ackField(type: string, { ack, payload }: Envelope): Pick<FrameSummary, 
   return named === undefined ? {} : { ack: { ...ack, for: named } };
 }
 
-type RunAndTask = Pick<WireFrame, "run" | "task">;
+type RunAndTask = Pick<WireFrameEvent, "run" | "task">;
 
 /** Named in the payload, or else by the dispatch that the frame answers. */
 function runAndTaskReceived({ payload, corr, ack }: Envelope): RunAndTask {

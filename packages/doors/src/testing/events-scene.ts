@@ -1,10 +1,10 @@
 // The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
 
 import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader, TaskPhase, TaskState } from "@astraflow/engine";
-import { createBeatWatch } from "../events/beats.ts";
+import { createHeartbeatWatch } from "../events/beats.ts";
 import { createVolatileEvents } from "../events/volatile.ts";
 import type { CallerIdentity } from "../identity.ts";
-import type { Call } from "../rest/call.ts";
+import type { RestCall } from "../rest/call.ts";
 import { eventsHandlers } from "../rest/events.ts";
 import { createFakeEngine } from "./fake-engine.ts";
 import { createFakeEnvironment } from "./fake-outside.ts";
@@ -87,15 +87,15 @@ export function openEventStreamFixture(
   const engine = createFakeEngine();
   const { farewells = new Set() } = more;
   const volatile = createVolatileEvents();
-  const beats = createBeatWatch({ reader, environment, volatile, isAlone: true });
+  const beats = createHeartbeatWatch({ reader, environment, volatile, isAlone: true });
   const handlers = eventsHandlers({
     engineClient: engine.client,
     reader,
     environment,
     volatile,
-    beats,
+    heartbeatWatch: beats,
     ackDeadlineMs: 5_000,
-    farewells,
+    shutdownListeners: farewells,
   });
   const grow = (fact: SampleFact): void => {
     add(fact);
@@ -120,7 +120,7 @@ export async function followEvents(
   grants: CallerIdentity["grants"] = ["view"],
 ) {
   const identity: CallerIdentity = { tenant, user: "ann", grants };
-  const call: Call = {
+  const call: RestCall = {
     requestId: "q",
     identity,
     params: {},

@@ -1,8 +1,8 @@
 // A grant of a secret to a package, for tests of what nodes are given.
 
-import type { GrantRecord } from "../resources/resource-store.ts";
+import type { ResourceGrantRecord } from "../resources/resource-store.ts";
 
-export function sampleGrant(id: string, more: Partial<GrantRecord> = {}): GrantRecord {
+export function sampleGrant(id: string, more: Partial<ResourceGrantRecord> = {}): ResourceGrantRecord {
   return {
     id,
     resourceId: "r1",

@@ -2,8 +2,8 @@
 
 import type { RouteName } from "@astraflow/protocol";
 import { createMetricsRegistry } from "../metrics.ts";
-import { createPeople, type People } from "../people/people.ts";
-import { createRestCalls, type RestAnswer, type RestCallsOptions } from "../rest/calls.ts";
+import { createUserAccounts, type UserAccounts } from "../people/people.ts";
+import { createRestApi, type RestApiOptions, type RestResponse } from "../rest/calls.ts";
 import { createFakeDocumentStore, type FakeDocumentStore, type FakeDocumentStoreOptions } from "./docs.ts";
 import { createFakeEnvironment, type FakeEnvironment } from "./fake-outside.ts";
 import { sampleTokens } from "./house.ts";
@@ -21,18 +21,18 @@ export interface RestCallInput {
 
 interface RestCallResult {
   readonly status: number;
-  readonly headers: RestAnswer["headers"];
+  readonly headers: RestResponse["headers"];
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
 export interface RestCallFixture {
   readonly docs: FakeDocumentStore;
   readonly environment: FakeEnvironment;
-  readonly people: People;
+  readonly people: UserAccounts;
   /** The body is whatever it is: tests say what they expect. */
   callRoute(name: RouteName, input?: RestCallInput): Promise<RestCallResult>;
   /** The answer as it is, bytes and all. */
-  callRouteRaw(name: RouteName, input?: RestCallInput): Promise<RestAnswer>;
+  callRouteRaw(name: RouteName, input?: RestCallInput): Promise<RestResponse>;
   /** A user, and a token for it. */
   signIn(username: string, roles: readonly string[], tenant?: string): Promise<{ token: string; id: string }>;
 }
@@ -41,13 +41,13 @@ export const samplePassword = "a long enough password";
 export const cheapPasswordCost = { n: 16, r: 1, p: 1 } as const;
 
 export function openRestCallFixture(
-  options: FakeDocumentStoreOptions & { calls?: Partial<RestCallsOptions>; shared?: FakeDocumentStore } = {},
+  options: FakeDocumentStoreOptions & { calls?: Partial<RestApiOptions>; shared?: FakeDocumentStore } = {},
 ): RestCallFixture {
   const environment = createFakeEnvironment();
   const docs = options.shared ?? createFakeDocumentStore({ now: () => environment.clock.now(), ...options });
   const { engineClient, reader } = docs;
-  const people = createPeople({ engineClient, reader, environment, passwordCost: cheapPasswordCost });
-  const calls = createRestCalls({
+  const people = createUserAccounts({ engineClient, reader, environment, passwordCost: cheapPasswordCost });
+  const calls = createRestApi({
     engineClient,
     reader,
     people,
@@ -64,7 +64,7 @@ export function openRestCallFixture(
     name,
     { token = "secret-a", params = {}, query = {}, headers = {}, body, stream, address } = {},
   ) =>
-    calls.call(name, {
+    calls.handle(name, {
       token,
       params,
       query,

@@ -6,7 +6,7 @@ import { type Route, type RouteName, routes, type Workflow } from "@astraflow/pr
 import Schema from "typebox/schema";
 import { createTokenAuthenticator } from "../identity.ts";
 import { createMetricsRegistry } from "../metrics.ts";
-import { createRestCalls, type RestCallsOptions } from "../rest/calls.ts";
+import { createRestApi, type RestApiOptions } from "../rest/calls.ts";
 import { createFakeDocumentStore, type FakeDocumentStore } from "./docs.ts";
 import { createFakeEnvironment, type FakeEnvironment } from "./fake-outside.ts";
 import { sampleChain } from "./rows.ts";
@@ -45,10 +45,10 @@ export interface WorkflowFixture {
   save(workflow?: Partial<Workflow>, as?: string): Promise<WorkflowCallResult>;
 }
 
-export function openWorkflowFixture(more: Partial<RestCallsOptions> = {}): WorkflowFixture {
+export function openWorkflowFixture(more: Partial<RestApiOptions> = {}): WorkflowFixture {
   const environment = createFakeEnvironment();
   const docs = createFakeDocumentStore({ now: () => environment.clock.now() });
-  const calls = createRestCalls({
+  const calls = createRestApi({
     engineClient: docs.engineClient,
     reader: docs.reader,
     authenticate: tokens,
@@ -62,7 +62,7 @@ export function openWorkflowFixture(more: Partial<RestCallsOptions> = {}): Workf
   });
   const ask = async (name: RouteName, input: WorkflowCallInput = {}): Promise<WorkflowCallResult> => {
     const { as = "ann", params = {}, query = {}, headers = {}, body } = input;
-    const answer = await calls.call(name, {
+    const answer = await calls.handle(name, {
       token: as,
       params,
       query,

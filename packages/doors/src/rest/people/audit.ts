@@ -2,63 +2,63 @@
 
 import { aboutOf, type EventQuery, type LogEntry, type Reader, type RunAbout, runKey } from "@astraflow/engine";
 import { type AuditEvent, fault, type JsonObject } from "@astraflow/protocol";
-import { type Call, type Handler, readLimit } from "../call.ts";
-import { instant } from "../view.ts";
+import { type RestCall, type RouteHandler, readPageLimit } from "../call.ts";
+import { isoTime } from "../view.ts";
 
-export interface AuditOptions {
+export interface AuditRoutesOptions {
   readonly reader: Reader;
 }
 
 /** Facts that are audit rows although they are called otherwise: what they are called here. */
-const otherActions: Readonly<Record<string, string>> = { "task.granted": "task.dispatch", "run.created": "run.start" };
-const prefix = "audit.";
+const actionsOfFacts: Readonly<Record<string, string>> = { "task.granted": "task.dispatch", "run.created": "run.start" };
+const auditPrefix = "audit.";
 
 /** Stretches of the log that one answer looks at; a rare entry takes more than one page to find. */
-const looksMax = 8;
+const pagesReadMax = 8;
 
-export function auditHandlers({ reader }: AuditOptions): Record<"listAuditEvents" | "listAudit", Handler> {
-  const list: Handler = async (call) => {
-    const limit = readLimit(call.query);
+export function auditHandlers({ reader }: AuditRoutesOptions): Record<"listAuditEvents" | "listAudit", RouteHandler> {
+  const list: RouteHandler = async (call) => {
+    const limit = readPageLimit(call.query);
     const since = readSince(call.query["since"]);
-    const query = queryOf(call);
-    const isWanted = filterOf(call);
+    const query = logQueryOf(call);
+    const isWanted = auditFilterOf(call);
     const items: AuditEvent[] = [];
     let before = readCursor(call.query["cursor"]);
-    for (let looks = 0; looks < looksMax; looks += 1) {
+    for (let pagesRead = 0; pagesRead < pagesReadMax; pagesRead += 1) {
       const asked = before;
       const page = await reader.events({ ...query, before, limit });
-      const starters = await startersOf(reader, call.identity.tenant, page.items);
+      const starters = await readRunStarters(reader, call.identity.tenant, page.items);
       const tooOld = page.items.find((entry) => since !== null && entry.at < since);
       for (const entry of page.items) {
-        if (entry === tooOld) return answer(items, null, page.head);
+        if (entry === tooOld) return auditPage(items, null, page.head);
         before = entry.position;
-        const event = viewEntry(entry, starters);
+        const event = presentAuditEvent(entry, starters);
         if (isWanted(event)) items.push(event);
-        if (items.length === limit) return answer(items, before, page.head);
+        if (items.length === limit) return auditPage(items, before, page.head);
       }
       // Backwards, `next` is how far it has looked: nowhere, where there is nothing more.
       before = Math.min(before, page.next);
       const isEnd = page.next >= asked || before <= page.floor + 1;
-      if (isEnd || looks === looksMax - 1) return answer(items, isEnd ? null : before, page.head);
+      if (isEnd || pagesRead === pagesReadMax - 1) return auditPage(items, isEnd ? null : before, page.head);
     }
     throw fault("E.INTERNAL", "the audit was read without an end");
   };
   return { listAuditEvents: list, listAudit: list };
 }
 
-const answer = (items: readonly AuditEvent[], next: number | null, head: number) => ({
+const auditPage = (items: readonly AuditEvent[], next: number | null, head: number) => ({
   body: { items, nextCursor: next === null ? null : String(next), asOf: head },
 });
 
 /** As much of the filter as the log itself can be asked for. */
-function queryOf(call: Call): Omit<EventQuery, "before" | "limit"> {
+function logQueryOf(call: RestCall): Omit<EventQuery, "before" | "limit"> {
   const { action, runId } = call.query;
-  const other = Object.entries(otherActions).find(([, name]) => name === action)?.[0];
-  const types = action === undefined ? [prefix, ...Object.keys(otherActions)] : [other ?? `${prefix}${action}`];
+  const other = Object.entries(actionsOfFacts).find(([, name]) => name === action)?.[0];
+  const types = action === undefined ? [auditPrefix, ...Object.keys(actionsOfFacts)] : [other ?? `${auditPrefix}${action}`];
   return { tenant: call.identity.tenant, after: 0, types, ...(runId !== undefined && { subject: runKey(runId) }) };
 }
 
-function filterOf({ query }: Call): (event: AuditEvent) => boolean {
+function auditFilterOf({ query }: RestCall): (event: AuditEvent) => boolean {
   const { action, actorId, targetType, targetId } = query;
   return (event) =>
     (action === undefined || event.action === action) &&
@@ -68,15 +68,19 @@ function filterOf({ query }: Call): (event: AuditEvent) => boolean {
 }
 
 /** Who started the runs whose tasks were dispatched: the scheduler acts for them. */
-async function startersOf(reader: Reader, tenant: string, entries: readonly LogEntry[]): Promise<Map<string, RunAbout>> {
+async function readRunStarters(reader: Reader, tenant: string, entries: readonly LogEntry[]): Promise<Map<string, RunAbout>> {
   const dispatches = entries.filter(({ type }) => type === "task.granted");
   const runs = [...new Set(dispatches.map(({ subject }) => subject.slice(subject.indexOf("/") + 1)))];
   const found = await Promise.all(runs.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
   return new Map(found.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, aboutOf(detail.run)] as const])));
 }
 
-function viewEntry({ position, at, type, subject, data }: LogEntry, starters: ReadonlyMap<string, RunAbout>): AuditEvent {
-  const base = { eventId: String(position), createdAt: instant(at), action: otherActions[type] ?? type.slice(prefix.length) };
+function presentAuditEvent({ position, at, type, subject, data }: LogEntry, starters: ReadonlyMap<string, RunAbout>): AuditEvent {
+  const base = {
+    eventId: String(position),
+    createdAt: isoTime(at),
+    action: actionsOfFacts[type] ?? type.slice(auditPrefix.length),
+  };
   const { by, target, targetType, ...rest } = data as Record<string, unknown>;
   const actor = typeof by === "string" && by !== "" ? { actorId: by } : {};
   if (type === "task.granted") {
@@ -104,10 +108,10 @@ function viewEntry({ position, at, type, subject, data }: LogEntry, starters: Re
 }
 
 /** Newer than anything there is. */
-const latest = Number.MAX_SAFE_INTEGER;
+const newestPosition = Number.MAX_SAFE_INTEGER;
 
 function readCursor(cursor: string | undefined): number {
-  if (cursor === undefined) return latest;
+  if (cursor === undefined) return newestPosition;
   const position = /^[0-9]{1,16}$/.test(cursor) ? Number(cursor) : Number.NaN;
   if (Number.isSafeInteger(position)) return position;
   throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });

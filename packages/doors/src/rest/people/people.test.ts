@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { peopleLimits } from "../../people/people.ts";
-import { memoryLimits } from "../../people/people-memory.ts";
-import { brakeLimits } from "../../people/user-brake.ts";
+import { userLimits } from "../../people/people.ts";
+import { cacheLimits } from "../../people/people-memory.ts";
+import { loginAttemptLimits } from "../../people/user-brake.ts";
 import { openRestCallFixture, type RestCallInput, samplePassword } from "../../testing/rest-scene.ts";
 
 /** The body, unless the route's own schema has something against it or does not know a part of it. */
@@ -53,12 +53,13 @@ describe("signing in", () => {
     const fixture = openRestCallFixture();
     await fixture.signIn("ann", []);
     const wrong = { token: null, body: { username: "ANN", password: "wrong" } };
-    for (let n = 0; n < brakeLimits.userTriesMax; n += 1) expect((await fixture.callRoute("login", wrong)).status).toBe(401);
+    for (let n = 0; n < loginAttemptLimits.userAttemptsMax; n += 1)
+      expect((await fixture.callRoute("login", wrong)).status).toBe(401);
 
     const braked = await fixture.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } });
 
     expect([braked.status, braked.body["error"], braked.headers["retry-after"]]).toEqual([429, "E.AUTH.THROTTLED", "300"]);
-    fixture.environment.advance(brakeLimits.windowMs);
+    fixture.environment.advance(loginAttemptLimits.windowMs);
     expect((await fixture.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } })).status).toBe(
       200,
     );
@@ -68,7 +69,7 @@ describe("signing in", () => {
     const fixture = openRestCallFixture();
     const attempt = (n: number, address: string) =>
       fixture.callRoute("login", { token: null, address, body: { username: `user${n}`, password: "wrong" } });
-    for (let n = 0; n < brakeLimits.addressTriesMax; n += 1) await attempt(n, "10.0.0.1");
+    for (let n = 0; n < loginAttemptLimits.addressAttemptsMax; n += 1) await attempt(n, "10.0.0.1");
 
     expect((await attempt(99, "10.0.0.1")).status).toBe(429);
     expect((await attempt(99, "10.0.0.2")).status).toBe(401);
@@ -101,10 +102,10 @@ describe("a person's token", () => {
     await here.callRoute("removeUserRole", { params: { userId: id, role: "run.viewer" } });
 
     expect((await here.callRoute("listRuns", { token })).status).toBe(403);
-    there.environment.advance(memoryLimits.freshMs + 1);
+    there.environment.advance(cacheLimits.freshMs + 1);
     expect((await there.callRoute("listRuns", { token })).status).toBe(403);
     await here.callRoute("setUserStatus", { params: { userId: id }, body: { isActive: false } });
-    there.environment.advance(memoryLimits.freshMs + 1);
+    there.environment.advance(cacheLimits.freshMs + 1);
     expect((await there.callRoute("getOwnUser", { token })).status).toBe(401);
   });
 
@@ -112,9 +113,9 @@ describe("a person's token", () => {
     const here = openRestCallFixture();
     const there = openRestCallFixture({ shared: here.docs });
     const { token, id } = await here.signIn("ann", ["run.viewer"]);
-    await there.people.warm(token);
+    await there.people.preload(token);
     await here.callRoute("setUserStatus", { params: { userId: id }, body: { isActive: false } });
-    there.environment.advance(memoryLimits.freshMs + 1);
+    there.environment.advance(cacheLimits.freshMs + 1);
 
     expect(there.people.authenticate(token)).not.toBeNull();
     await new Promise((resolve) => setImmediate(resolve));
@@ -127,8 +128,8 @@ describe("a person's token", () => {
     await fixture.callRoute("getOwnUser", { token });
     fixture.docs.reader.page = () => Promise.reject(new Error("away"));
 
-    fixture.environment.advance(memoryLimits.staleMsMax);
-    await fixture.people.warm(token);
+    fixture.environment.advance(cacheLimits.staleMsMax);
+    await fixture.people.preload(token);
     expect(fixture.people.authenticate(token)).toMatchObject({ grants: ["view"] });
     fixture.environment.advance(1);
     expect(fixture.people.authenticate(token)).toBeNull();
@@ -148,7 +149,7 @@ describe("a person's token", () => {
   it("[A84] of a user that signs out again and again is taken back too, and the list stays short", async () => {
     const fixture = openRestCallFixture();
     const { token, id } = await fixture.signIn("ann", []);
-    for (let n = 0; n <= peopleLimits.revokedMax; n += 1) {
+    for (let n = 0; n <= userLimits.revokedTokensMax; n += 1) {
       const { body } = await fixture.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } });
       expect((await fixture.callRoute("logout", { token: body["accessToken"] })).status).toBe(204);
     }
@@ -167,7 +168,7 @@ describe("a person's token", () => {
     expect((await fixture.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } })).status).toBe(
       401,
     );
-    fixture.environment.advance(peopleLimits.tokenMs - 1_000);
+    fixture.environment.advance(userLimits.tokenLifetimeMs - 1_000);
     expect((await fixture.callRoute("getOwnUser", { token: other.token })).status).toBe(200);
     fixture.environment.advance(1_000);
     expect((await fixture.callRoute("getOwnUser", { token: other.token })).status).toBe(401);
@@ -186,7 +187,7 @@ describe("a person's token", () => {
       .with(1, bob.token.split(".")[1] ?? "")
       .join(".");
     expect((await there.callRoute("getOwnUser", { token: forged })).status).toBe(401);
-    here.environment.jumpClock(peopleLimits.keyAgeMs);
+    here.environment.jumpClock(userLimits.signingKeyAgeMs);
     await here.callRoute("login", { token: null, body: { username: "ann", password: samplePassword } });
     expect(here.docs.body("default", "signing", "keys")?.["keys"]).toHaveLength(2);
     expect((await there.callRoute("getOwnUser", { token })).status).toBe(200);
@@ -335,7 +336,7 @@ describe("users", () => {
   ])("[A87] with the roles %j may %j", async (roles, grants) => {
     const fixture = openRestCallFixture();
     const { token } = await fixture.signIn("ann", roles);
-    await fixture.people.warm(token);
+    await fixture.people.preload(token);
 
     expect(fixture.people.authenticate(token)?.grants).toEqual(grants);
   });

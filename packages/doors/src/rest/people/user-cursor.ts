@@ -3,34 +3,34 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 
-export const spellCursor = (next: string | null): string | null =>
+export const encodeCursor = (next: string | null): string | null =>
   next === null ? null : Buffer.from(next, "utf8").toString("base64url");
 
 /** A cursor of ours, as far as that can be seen; the store looks at it once more. */
-export function readDocsCursor(cursor: string | undefined): string | undefined {
+export function decodeDocumentCursor(cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
-  if (spellCursor(text) === cursor && isPlace(text)) return text;
-  throw strangeCursor();
+  if (encodeCursor(text) === cursor && isDocumentPosition(text)) return text;
+  throw invalidCursor();
 }
 
 /** The cursor of a list whose items go by their ids: `of` is what it lists. */
-export const spellIdCursor = (of: string, id: string | null): string | null => spellCursor(id === null ? null : `${of} ${id}`);
+export const encodeIdCursor = (of: string, id: string | null): string | null => encodeCursor(id === null ? null : `${of} ${id}`);
 
-export function readIdCursor(of: string, cursor: string | undefined): string | undefined {
+export function decodeIdCursor(of: string, cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
-  if (spellCursor(text) === cursor && text.startsWith(`${of} `)) return text.slice(of.length + 1);
-  throw strangeCursor();
+  if (encodeCursor(text) === cursor && text.startsWith(`${of} `)) return text.slice(of.length + 1);
+  throw invalidCursor();
 }
 
-export const strangeCursor = (): Fault =>
+export const invalidCursor = (): Fault =>
   fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page before", { path: "query.cursor" });
 
-function isPlace(text: string): boolean {
+function isDocumentPosition(text: string): boolean {
   try {
-    const place: unknown = JSON.parse(text);
-    return Array.isArray(place) && place.length === 2 && place.every((part) => typeof part === "string");
+    const position: unknown = JSON.parse(text);
+    return Array.isArray(position) && position.length === 2 && position.every((part) => typeof part === "string");
   } catch {
     // Not JSON: then it is none of our cursors, which is the answer.
     return false;

@@ -1,8 +1,8 @@
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { createDocBlobs } from "../../resources/blobs.ts";
-import { chooseGrant, createBindings, isShown, type ResourceRequirement } from "../../resources/resource-bindings.ts";
-import { grantPrefix, putGrant, putResource, type ResourceRecord } from "../../resources/resource-store.ts";
+import { createDocumentBlobStore } from "../../resources/blobs.ts";
+import { chooseGrant, createResourceBinder, exposesValue, type ResourceRequirement } from "../../resources/resource-bindings.ts";
+import { grantIdPrefix, grantPut, type ResourceRecord, resourcePut } from "../../resources/resource-store.ts";
 import { createFakeDocumentStore } from "../../testing/docs.ts";
 import { sampleGrant } from "../../testing/grant.ts";
 import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-scene.ts";
@@ -21,7 +21,7 @@ const resource = (id: string, more: Partial<ResourceRecord> = {}): ResourceRecor
   ...more,
 });
 const keep = (fixture: Pick<RestCallFixture, "docs">, record: ResourceRecord, tenant = "default"): void =>
-  fixture.docs.write({ tenant, puts: [putResource(record, 0)] });
+  fixture.docs.write({ tenant, puts: [resourcePut(record, 0)] });
 const wanted = { resourceId: "r1", packageName: "mail", resourceKey: "smtp", scope: "global" };
 const create = (fixture: RestCallFixture, more: object = {}, asking: RestCallInput = {}) =>
   fixture.callRoute("createResourceGrant", { body: { ...wanted, ...more }, ...asking });
@@ -149,12 +149,12 @@ describe("what a node is given", () => {
     [{ key: "k", type: "json", metadata: { exposeValue: true } }, true],
     [{ key: "k", type: "json", metadata: { inline: "yes" } }, false],
   ])("[A114] of %j shows the value: %s", (requirement, isValue) => {
-    expect(isShown(requirement)).toBe(isValue);
+    expect(exposesValue(requirement)).toBe(isValue);
   });
 
   it("[A114] names each resource, with its text where it is a secret, and says what is missing", async () => {
     const docs = createFakeDocumentStore();
-    const blobs = { db: createDocBlobs(docs) };
+    const blobs = { db: createDocumentBlobStore(docs) };
     async function* once(value: Buffer): AsyncGenerator<Buffer> {
       yield value;
     }
@@ -162,8 +162,8 @@ describe("what a node is given", () => {
       docs.write({
         tenant: "default",
         puts: [
-          putResource(resource(id, more), 0),
-          putGrant(sampleGrant(`${grantPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
+          resourcePut(resource(id, more), 0),
+          grantPut(sampleGrant(`${grantIdPrefix("mail")}${id}`, { resourceId: id, resourceKey: key, packageName: "mail" })),
         ],
       });
       if (value !== null) await blobs.db.write({ tenant: "default", name: id }, once(value), 1_000_000);
@@ -175,11 +175,11 @@ describe("what a node is given", () => {
     await add("r5", "lost", null);
     docs.write({
       tenant: "default",
-      puts: [putGrant(sampleGrant(`${grantPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
+      puts: [grantPut(sampleGrant(`${grantIdPrefix("mail")}gone`, { resourceId: "nothing", resourceKey: "gone" }))],
     });
     const secret = (key: string): ResourceRequirement => ({ key, type: "token" });
 
-    const { bindingsFor } = createBindings({ ...docs, blobs });
+    const { resolveBindings: bindingsFor } = createResourceBinder({ ...docs, blobs });
     const given = await bindingsFor({
       tenant: "default",
       ...of,

@@ -2,30 +2,38 @@
 
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, type ResourceGrant, type ResourceGrantCreateRequest, readResourceGrantCreate } from "@astraflow/protocol";
-import { type GrantRecord, grantPrefix, type Kept, putGrant } from "../../resources/resource-store.ts";
-import { type Call, type Handler, readBody, readIdempotencyKey, readLimit } from "../call.ts";
-import { readDocsCursor, spellCursor } from "../people/user-cursor.ts";
-import { instant } from "../view.ts";
-import { canSee, doerOf, isOwn, missing, type ResourceKeeper, type ResourcesOptions, seen } from "./resource-keeper.ts";
+import { grantIdPrefix, grantPut, type ResourceGrantRecord, type StoredRecord } from "../../resources/resource-store.ts";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody, readPageLimit } from "../call.ts";
+import { decodeDocumentCursor, encodeCursor } from "../people/user-cursor.ts";
+import { isoTime } from "../view.ts";
+import {
+  actorOf,
+  canSeeResource,
+  isOwnerOrAdmin,
+  type ResourceRepository,
+  type ResourceRepositoryOptions,
+  readVisiblePage,
+  resourceNotFound,
+} from "./resource-keeper.ts";
 
-export type GrantRoutes = "listResourceGrants" | "createResourceGrant" | "getResourceGrant" | "deleteResourceGrant";
+export type ResourceGrantRoutes = "listResourceGrants" | "createResourceGrant" | "getResourceGrant" | "deleteResourceGrant";
 
-export function grantHandlers(
-  { environment, digest }: ResourcesOptions,
-  { store }: ResourceKeeper,
-): Record<GrantRoutes, Handler> {
+export function resourceGrantHandlers(
+  { environment, digest }: ResourceRepositoryOptions,
+  { store }: ResourceRepository,
+): Record<ResourceGrantRoutes, RouteHandler> {
   const { clock, ids } = environment;
 
-  const find = async (call: Call): Promise<{ kept: Kept<GrantRecord>; head: number }> => {
+  const find = async (call: RestCall): Promise<{ stored: StoredRecord<ResourceGrantRecord>; head: number }> => {
     const id = call.params["grantId"] ?? "";
-    const { kept, head } = await store.find(call.identity.tenant, "grant", id);
-    if (kept === null || !isOwn(call.identity, kept.record.createdBy)) throw missing("grant", id);
-    return { kept, head };
+    const { stored, head } = await store.find(call.identity.tenant, "grant", id);
+    if (stored === null || !isOwnerOrAdmin(call.identity, stored.record.createdBy)) throw resourceNotFound("grant", id);
+    return { stored, head };
   };
-  const refuseForeign = async (call: Call, resourceId: string): Promise<void> => {
-    const { kept } = await store.find(call.identity.tenant, "resource", resourceId);
-    if (kept === null || !canSee(call.identity, kept.record)) throw missing("resource", resourceId);
-    if (!isOwn(call.identity, kept.record.owner))
+  const requireOwnResource = async (call: RestCall, resourceId: string): Promise<void> => {
+    const { stored } = await store.find(call.identity.tenant, "resource", resourceId);
+    if (stored === null || !canSeeResource(call.identity, stored.record)) throw resourceNotFound("resource", resourceId);
+    if (!isOwnerOrAdmin(call.identity, stored.record.owner))
       throw fault("E.AUTH.FORBIDDEN", `resource ${resourceId} is not yours; its owner or an admin can grant it`);
   };
 
@@ -33,34 +41,34 @@ export function grantHandlers(
     async listResourceGrants(call) {
       const { tenant } = call.identity;
       const { packageName } = call.query;
-      const limit = readLimit(call.query);
-      const { items, next, head } = await seen(
+      const limit = readPageLimit(call.query);
+      const { items, next, head } = await readVisiblePage(
         (after) =>
           store.list("grant", {
             tenant,
             order: "desc",
             limit,
-            ...(packageName !== undefined && { prefix: grantPrefix(packageName) }),
+            ...(packageName !== undefined && { prefix: grantIdPrefix(packageName) }),
             ...(after !== undefined && { after }),
           }),
-        (grant) => isOwn(call.identity, grant.createdBy) && isAsked(grant, call.query),
-        readDocsCursor(call.query["cursor"]),
+        (grant) => isOwnerOrAdmin(call.identity, grant.createdBy) && matchesGrantQuery(grant, call.query),
+        decodeDocumentCursor(call.query["cursor"]),
       );
-      return { body: { items: items.map(viewGrant), nextCursor: spellCursor(next), asOf: head } };
+      return { body: { items: items.map(presentGrant), nextCursor: encodeCursor(next), asOf: head } };
     },
 
     async createResourceGrant(call) {
       const key = readIdempotencyKey(call);
-      const wanted = readResourceGrantCreate(readBody(call));
+      const wanted = readResourceGrantCreate(readJsonBody(call));
       if (wanted instanceof Fault) throw wanted;
-      refuseScope(wanted);
-      await refuseForeign(call, wanted.resourceId);
+      checkScope(wanted);
+      await requireOwnResource(call, wanted.resourceId);
       const { tenant, user } = call.identity;
       const { actions = ["read"], packageVersion = null, workflowId = null, metadata = null, ...rest } = wanted;
       // Under a key the id follows from it, so that the answer to a repeat can name it.
       const own = key === null ? ids.next() : digest(canonicalJson({ of: "grant", user, key }));
-      const grant: GrantRecord = {
-        id: `${grantPrefix(wanted.packageName)}${own}`,
+      const grant: ResourceGrantRecord = {
+        id: `${grantIdPrefix(wanted.packageName)}${own}`,
         ...rest,
         packageVersion,
         workflowId,
@@ -69,26 +77,26 @@ export function grantHandlers(
         createdAt: clock.now(),
         createdBy: user,
       };
-      const { repeated } = await store.write(doerOf(call), {
-        puts: [putGrant(grant)],
+      const { repeated } = await store.write(actorOf(call), {
+        puts: [grantPut(grant)],
         audit: { action: "grant.create", targetType: "grant", target: grant.id, data: { resource: grant.resourceId } },
         ask: key === null ? null : { key, digest: digest(canonicalJson({ of: "createResourceGrant", wanted })) },
       });
-      const { kept, head } = await store.find(tenant, "grant", grant.id);
-      const there = repeated ? kept?.record : grant;
-      if (there === undefined) throw missing("grant", grant.id);
+      const { stored, head } = await store.find(tenant, "grant", grant.id);
+      const createdGrant = repeated ? stored?.record : grant;
+      if (createdGrant === undefined) throw resourceNotFound("grant", grant.id);
       const headers = { location: `/api/v1/resource-grants/${grant.id}`, ...(repeated && { "idempotent-replayed": "true" }) };
-      return { body: { ...viewGrant(there), asOf: head }, headers };
+      return { body: { ...presentGrant(createdGrant), asOf: head }, headers };
     },
 
     async getResourceGrant(call) {
-      const { kept, head } = await find(call);
-      return { body: { ...viewGrant(kept.record), asOf: head } };
+      const { stored, head } = await find(call);
+      return { body: { ...presentGrant(stored.record), asOf: head } };
     },
 
     async deleteResourceGrant(call) {
-      const { record, rev } = (await find(call)).kept;
-      await store.write(doerOf(call), {
+      const { record, rev } = (await find(call)).stored;
+      await store.write(actorOf(call), {
         drops: [{ collection: "grant", name: record.id, rev }],
         audit: { action: "grant.delete", targetType: "grant", target: record.id, data: { resource: record.resourceId } },
       });
@@ -97,7 +105,7 @@ export function grantHandlers(
   };
 }
 
-function refuseScope({ scope, workflowId }: ResourceGrantCreateRequest): void {
+function checkScope({ scope, workflowId }: ResourceGrantCreateRequest): void {
   if (scope === "workflow" && workflowId === undefined)
     throw fault("E.REQUEST.INVALID", "body.workflowId is needed with scope workflow", { path: "body.workflowId" });
   if (scope === "global" && workflowId !== undefined)
@@ -106,7 +114,7 @@ function refuseScope({ scope, workflowId }: ResourceGrantCreateRequest): void {
     });
 }
 
-function isAsked(grant: GrantRecord, query: Call["query"]): boolean {
+function matchesGrantQuery(grant: ResourceGrantRecord, query: RestCall["query"]): boolean {
   const { workflowId, packageName, packageVersion, resourceKey, scope, resourceId } = query;
   return (
     (workflowId === undefined || grant.workflowId === workflowId) &&
@@ -118,12 +126,20 @@ function isAsked(grant: GrantRecord, query: Call["query"]): boolean {
   );
 }
 
-function viewGrant({ id, packageVersion, workflowId, metadata, actions, createdAt, ...rest }: GrantRecord): ResourceGrant {
+function presentGrant({
+  id,
+  packageVersion,
+  workflowId,
+  metadata,
+  actions,
+  createdAt,
+  ...rest
+}: ResourceGrantRecord): ResourceGrant {
   return {
     grantId: id,
     ...rest,
     actions: [...actions],
-    createdAt: instant(createdAt),
+    createdAt: isoTime(createdAt),
     ...(packageVersion !== null && { packageVersion }),
     ...(workflowId !== null && { workflowId }),
     ...(metadata !== null && { metadata }),

@@ -7,46 +7,51 @@ import type { CallerIdentity } from "../../identity.ts";
 import type { EngineClient } from "../../link.ts";
 import type { DoorEnvironment } from "../../outside.ts";
 import { isConflict } from "../../people/people-store.ts";
-import type { BlobPlace, Blobs, BlobsByProvider, Stored } from "../../resources/blobs.ts";
+import type { BlobKey, BlobStore, BlobStores, StoredBlob } from "../../resources/blobs.ts";
 import {
+  type Actor,
   createResourceStore,
-  type Doer,
-  type Kept,
-  putResource,
-  putUpload,
   type ResourceRecord,
   type ResourceStore,
+  resourcePut,
+  type StoredRecord,
   type UploadRecord,
+  uploadPut,
 } from "../../resources/resource-store.ts";
-import type { Call } from "../call.ts";
+import type { RestCall } from "../call.ts";
 
-export interface ResourcesOptions {
+export interface ResourceRepositoryOptions {
   readonly engineClient: EngineClient;
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
-  readonly blobs: BlobsByProvider;
+  readonly blobs: BlobStores;
   readonly digest: (text: string) => string;
 }
 
-export const keeperLimits = {
+export const uploadLimits = {
   /** Since its last part. */
-  uploadMs: 86_400_000,
-  sweepMs: 300_000,
+  expireAfterMs: 86_400_000,
+  sweepIntervalMs: 300_000,
   /** Uploads that one sweep removes; the next goes on. */
-  sweptMax: 50,
+  sweepMax: 50,
 } as const;
 
-export interface ResourceKeeper {
+export interface ResourceRepository {
   readonly store: ResourceStore;
-  blobsOf(provider: "local" | "db"): Blobs;
-  readonly providerDefault: "local" | "db";
+  blobStoreOf(provider: "local" | "db"): BlobStore;
+  readonly defaultProvider: "local" | "db";
   /** Writes the bytes, and the resource in one go with what else comes true then. Where that fails nothing is left. */
-  keep(doer: Doer, resource: NewResource, source: AsyncIterable<Uint8Array>, also?: AlsoWrite): Promise<ResourceRecord>;
-  remove(doer: Doer, kept: Kept<ResourceRecord>): Promise<void>;
-  dropUpload(doer: Doer, kept: Kept<UploadRecord>, action: string | null): Promise<void>;
-  dropParts(tenant: string, upload: UploadRecord): Promise<void>;
+  create(
+    actor: Actor,
+    resource: NewResource,
+    source: AsyncIterable<Uint8Array>,
+    additionalPuts?: AdditionalPuts,
+  ): Promise<ResourceRecord>;
+  remove(actor: Actor, stored: StoredRecord<ResourceRecord>): Promise<void>;
+  deleteUpload(actor: Actor, stored: StoredRecord<UploadRecord>, action: string | null): Promise<void>;
+  deleteParts(tenant: string, upload: UploadRecord): Promise<void>;
   /** Now and then: removes what was left alone for too long. */
-  sweep(tenant: string): Promise<void>;
+  sweepExpiredUploads(tenant: string): Promise<void>;
 }
 
 export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "createdAt"> & {
@@ -57,21 +62,21 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
   readonly sha256: string | null;
   readonly bytesMax: number;
   /** What is known only once the bytes are here; may refuse them. */
-  readonly late?: () => Partial<Pick<ResourceRecord, "provider" | "visibility" | "filename" | "mimeType">> & {
+  readonly readLateFields?: () => Partial<Pick<ResourceRecord, "provider" | "visibility" | "filename" | "mimeType">> & {
     readonly sha256: string | null;
   };
 };
 
 /** What is written beside the resource, once its id is known. */
-export type AlsoWrite = (resource: ResourceRecord) => Parameters<ResourceStore["write"]>[1]["puts"];
+export type AdditionalPuts = (resource: ResourceRecord) => Parameters<ResourceStore["write"]>[1]["puts"];
 
-export function createKeeper(options: ResourcesOptions): ResourceKeeper {
+export function createResourceRepository(options: ResourceRepositoryOptions): ResourceRepository {
   const { environment, blobs } = options;
   const { clock, ids } = environment;
   const store = createResourceStore(options);
   const sweptAt = new Map<string, number>();
 
-  const blobsOf = (provider: "local" | "db"): Blobs => {
+  const blobStoreOf = (provider: "local" | "db"): BlobStore => {
     const found = blobs[provider];
     if (found !== undefined) return found;
     const there = Object.keys(blobs).join(", ");
@@ -79,7 +84,7 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
       path: "provider",
     });
   };
-  const promise = (id: string, provider: "local" | "db", owner: string): UploadRecord => {
+  const deletionMarker = (id: string, provider: "local" | "db", owner: string): UploadRecord => {
     const now = clock.now();
     const nothing = { filename: "", sizeBytes: 0, chunkSize: 1, mimeType: null, sha256: null, metadata: null, resource: null };
     return {
@@ -98,103 +103,116 @@ export function createKeeper(options: ResourcesOptions): ResourceKeeper {
    * The bytes first, wherever they are: should this be cut off, the document still says what is to be done. Of two requests under one key
    * the slower may have promised when the quicker was done: those bytes are a resource's.
    */
-  const keepPromise = async (doer: Doer, { record, rev }: Kept<UploadRecord>): Promise<void> => {
-    if ((await store.find(doer.tenant, "resource", record.id)).kept === null)
-      for (const place of Object.values(blobs)) await place.delete({ tenant: doer.tenant, name: record.id });
-    await store.write(doer, { drops: [{ collection: "upload", name: record.id, rev }] });
+  const completeDeletion = async (actor: Actor, { record, rev }: StoredRecord<UploadRecord>): Promise<void> => {
+    if ((await store.find(actor.tenant, "resource", record.id)).stored === null)
+      for (const place of Object.values(blobs)) await place.delete({ tenant: actor.tenant, name: record.id });
+    await store.write(actor, { drops: [{ collection: "upload", name: record.id, rev }] });
   };
-  const dropParts: ResourceKeeper["dropParts"] = async (tenant, upload) => {
-    const parts = partsOf(upload);
+  const deleteParts: ResourceRepository["deleteParts"] = async (tenant, upload) => {
+    const parts = partCountOf(upload);
     for (let part = 0; part < parts; part += 1) await blobs[upload.provider]?.delete({ tenant, name: `${upload.id}.${part}` });
   };
-  const dropUpload: ResourceKeeper["dropUpload"] = async (doer, { record, rev }, action) => {
-    if (record.status === "removing") return keepPromise(doer, { record, rev });
-    if (record.status === "pending" || record.parts.length > 0) await dropParts(doer.tenant, record);
+  const deleteUpload: ResourceRepository["deleteUpload"] = async (actor, { record, rev }, action) => {
+    if (record.status === "removing") return completeDeletion(actor, { record, rev });
+    if (record.status === "pending" || record.parts.length > 0) await deleteParts(actor.tenant, record);
     const audit = action === null ? {} : { audit: { action, targetType: "upload", target: record.id } };
-    await store.write(doer, { drops: [{ collection: "upload", name: record.id, rev }], ...audit });
+    await store.write(actor, { drops: [{ collection: "upload", name: record.id, rev }], ...audit });
   };
 
   return {
     store,
-    blobsOf,
-    providerDefault: blobs.local === undefined ? "db" : "local",
-    dropParts,
-    dropUpload,
+    blobStoreOf,
+    defaultProvider: blobs.local === undefined ? "db" : "local",
+    deleteParts,
+    deleteUpload,
 
-    async keep(doer, { id = ids.next(), ask = null, bytesMax, sha256, late, ...named }, source, also) {
-      const place = { tenant: doer.tenant, name: id };
-      const into = blobsOf(named.provider);
-      const promised = promise(id, named.provider, named.owner);
-      const { revs } = await store.write(doer, { puts: [putUpload(promised, 0)] });
+    async create(
+      actor,
+      { id = ids.next(), ask: idempotencyKey = null, bytesMax, sha256, readLateFields, ...named },
+      source,
+      additionalPuts,
+    ) {
+      const blobKey = { tenant: actor.tenant, name: id };
+      const into = blobStoreOf(named.provider);
+      const marker = deletionMarker(id, named.provider, named.owner);
+      const { revs } = await store.write(actor, { puts: [uploadPut(marker, 0)] });
       const rev = revs[0] ?? 1;
       let isWriting = false;
       try {
-        if (ask !== null && (await store.find(doer.tenant, "resource", id)).kept !== null) throw quicker();
-        const stored = await into.write(place, source, bytesMax);
-        const said = late?.() ?? { sha256 };
-        refuseOther(stored, said.sha256);
-        if (said.provider !== undefined && said.provider !== named.provider) await move(place, into, blobsOf(said.provider));
-        const resource: ResourceRecord = { id, ...named, ...said, ...stored, createdAt: clock.now() };
+        if (idempotencyKey !== null && (await store.find(actor.tenant, "resource", id)).stored !== null)
+          throw concurrentRequestFault();
+        const stored = await into.write(blobKey, source, bytesMax);
+        const lateFields = readLateFields?.() ?? { sha256 };
+        checkDigest(stored, lateFields.sha256);
+        if (lateFields.provider !== undefined && lateFields.provider !== named.provider)
+          await moveBlob(blobKey, into, blobStoreOf(lateFields.provider));
+        const resource: ResourceRecord = { id, ...named, ...lateFields, ...stored, createdAt: clock.now() };
         isWriting = true;
-        const { repeated } = await store.write(doer, {
-          ask,
-          puts: [putResource(resource, 0), ...(also?.(resource) ?? [])],
+        const { repeated } = await store.write(actor, {
+          ask: idempotencyKey,
+          puts: [resourcePut(resource, 0), ...(additionalPuts?.(resource) ?? [])],
           drops: [{ collection: "upload", name: id, rev }],
           audit: { action: "resource.create", targetType: "resource", target: id, data: { sizeBytes: stored.sizeBytes } },
         });
         isWriting = false;
         // Made under this key before, and removed since.
-        if (repeated) throw missing("resource", id);
+        if (repeated) throw resourceNotFound("resource", id);
         return resource;
       } catch (why) {
         // Whether it was written after all may not be known: then the bytes stay, and the sweep looks at the promise, if it is still there.
-        if (isWriting && !isConflict(why) && !isMismatch(why)) throw why;
-        await keepPromise(doer, { record: promised, rev }).catch((problem: unknown) =>
-          environment.log({ level: "warn", event: "resource.left", tenant: doer.tenant, resource: id, problem: String(problem) }),
+        if (isWriting && !isConflict(why) && !isIdempotencyMismatch(why)) throw why;
+        await completeDeletion(actor, { record: marker, rev }).catch((problem: unknown) =>
+          environment.log({
+            level: "warn",
+            event: "resource.left",
+            tenant: actor.tenant,
+            resource: id,
+            problem: String(problem),
+          }),
         );
         throw why;
       }
     },
 
-    async remove(doer, { record, rev }) {
-      const promised = promise(record.id, record.provider, record.owner);
-      const { revs } = await store.write(doer, {
-        puts: [putUpload(promised, 0)],
+    async remove(actor, { record, rev }) {
+      const marker = deletionMarker(record.id, record.provider, record.owner);
+      const { revs } = await store.write(actor, {
+        puts: [uploadPut(marker, 0)],
         drops: [{ collection: "resource", name: record.id, rev }],
         audit: { action: "resource.delete", targetType: "resource", target: record.id },
       });
-      await keepPromise(doer, { record: promised, rev: revs[0] ?? 1 });
+      await completeDeletion(actor, { record: marker, rev: revs[0] ?? 1 });
     },
 
-    async sweep(tenant) {
+    async sweepExpiredUploads(tenant) {
       const now = clock.monotonic();
-      if (now - (sweptAt.get(tenant) ?? Number.NEGATIVE_INFINITY) < keeperLimits.sweepMs) return;
+      if (now - (sweptAt.get(tenant) ?? Number.NEGATIVE_INFINITY) < uploadLimits.sweepIntervalMs) return;
       sweptAt.set(tenant, now);
-      const doer = { tenant, by: "scheduler", corr: ids.next() };
-      const { items } = await store.list("upload", { tenant, limit: keeperLimits.sweptMax });
-      for (const kept of items.filter(({ record }) => isOver(record, clock.now())))
-        await dropUpload(doer, kept, kept.record.status === "pending" ? "upload.expire" : null).catch((problem: unknown) =>
-          environment.log({ level: "warn", event: "upload.left", tenant, upload: kept.record.id, problem: String(problem) }),
+      const actor = { tenant, by: "scheduler", corr: ids.next() };
+      const { items } = await store.list("upload", { tenant, limit: uploadLimits.sweepMax });
+      for (const stored of items.filter(({ record }) => isExpired(record, clock.now())))
+        await deleteUpload(actor, stored, stored.record.status === "pending" ? "upload.expire" : null).catch((problem: unknown) =>
+          environment.log({ level: "warn", event: "upload.left", tenant, upload: stored.record.id, problem: String(problem) }),
         );
     },
   };
 }
 
-export const isOver = ({ updatedAt }: UploadRecord, now: number): boolean => now - updatedAt > keeperLimits.uploadMs;
-export const partsOf = ({ sizeBytes, chunkSize }: Pick<UploadRecord, "sizeBytes" | "chunkSize">): number =>
+export const isExpired = ({ updatedAt }: UploadRecord, now: number): boolean => now - updatedAt > uploadLimits.expireAfterMs;
+export const partCountOf = ({ sizeBytes, chunkSize }: Pick<UploadRecord, "sizeBytes" | "chunkSize">): number =>
   Math.ceil(sizeBytes / chunkSize);
 
 /** Where the bytes belong was said behind them. The promise to remove them holds for both places. */
-async function move(place: BlobPlace, from: Blobs, to: Blobs): Promise<void> {
-  await to.write(place, from.read(place), to.bytesMax);
-  await from.delete(place);
+async function moveBlob(blobKey: BlobKey, from: BlobStore, to: BlobStore): Promise<void> {
+  await to.write(blobKey, from.read(blobKey), to.bytesMax);
+  await from.delete(blobKey);
 }
 
-const isMismatch = (why: unknown): boolean => why instanceof Fault && why.code === "E.IDEMPOTENCY.MISMATCH";
-const quicker = (): Fault =>
+const isIdempotencyMismatch = (why: unknown): boolean => why instanceof Fault && why.code === "E.IDEMPOTENCY.MISMATCH";
+const concurrentRequestFault = (): Fault =>
   fault("E.CONFLICT", "another request under this Idempotency-Key has brought the file; repeat it to see what it made");
 
-function refuseOther(stored: Stored, expected: string | null): void {
+function checkDigest(stored: StoredBlob, expected: string | null): void {
   if (expected !== null && expected.toLowerCase() !== stored.sha256)
     throw fault("E.RESOURCE.DIGEST", "the bytes that came have another SHA-256 than was said; send them again", {
       sha256: stored.sha256,
@@ -202,27 +220,31 @@ function refuseOther(stored: Stored, expected: string | null): void {
 }
 
 export const isAdmin = (identity: CallerIdentity): boolean => identity.grants.includes("admin");
-export const isOwn = (identity: CallerIdentity, owner: string): boolean => owner === identity.user || isAdmin(identity);
-export const canSee = (identity: CallerIdentity, { owner, visibility }: ResourceRecord): boolean =>
-  visibility === "public" || isOwn(identity, owner);
+export const isOwnerOrAdmin = (identity: CallerIdentity, owner: string): boolean => owner === identity.user || isAdmin(identity);
+export const canSeeResource = (identity: CallerIdentity, { owner, visibility }: ResourceRecord): boolean =>
+  visibility === "public" || isOwnerOrAdmin(identity, owner);
 
-export const doerOf = ({ identity, requestId }: Call): Doer => ({ tenant: identity.tenant, by: identity.user, corr: requestId });
+export const actorOf = ({ identity, requestId }: RestCall): Actor => ({
+  tenant: identity.tenant,
+  by: identity.user,
+  corr: requestId,
+});
 
 /** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
-export const missing = (what: "resource" | "upload" | "grant", id: string): Fault =>
+export const resourceNotFound = (what: "resource" | "upload" | "grant", id: string): Fault =>
   fault("E.NOT_FOUND", `there is no ${what} ${id.slice(0, 100)}`);
 
 /** A page of what the caller may see. Where a stretch holds nothing of it, the next ones are looked at, but not all there are. */
-export async function seen<T>(
-  list: (after: string | undefined) => Promise<{ items: readonly Kept<T>[]; next: string | null; head: number }>,
-  isSeen: (record: T) => boolean,
+export async function readVisiblePage<T>(
+  list: (after: string | undefined) => Promise<{ items: readonly StoredRecord<T>[]; next: string | null; head: number }>,
+  isVisible: (record: T) => boolean,
   after: string | undefined,
 ): Promise<{ items: readonly T[]; next: string | null; head: number }> {
-  for (let from = after, stretches = 1; ; stretches += 1) {
+  for (let from = after, pagesRead = 1; ; pagesRead += 1) {
     const { items, next, head } = await list(from);
-    const found = items.map(({ record }) => record).filter(isSeen);
-    if (found.length > 0 || next === null || stretches >= stretchesMax) return { items: found, next, head };
+    const found = items.map(({ record }) => record).filter(isVisible);
+    if (found.length > 0 || next === null || pagesRead >= pagesReadMax) return { items: found, next, head };
     from = next;
   }
 }
-const stretchesMax = 10;
+const pagesReadMax = 10;

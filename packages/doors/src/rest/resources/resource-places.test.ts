@@ -5,8 +5,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
-import { createDocBlobs } from "../../resources/blobs.ts";
-import { createFolderBlobs } from "../../resources/blobs-folder.ts";
+import { createDocumentBlobStore } from "../../resources/blobs.ts";
+import { createFolderBlobStore } from "../../resources/blobs-folder.ts";
 import { createFakeDocumentStore } from "../../testing/docs.ts";
 import { createFakeEnvironment } from "../../testing/fake-outside.ts";
 import { multipartForm, multipartType } from "../../testing/form.ts";
@@ -36,7 +36,10 @@ describe("with a provider behind their file", () => {
     const folder = await mkdtemp(join(tmpdir(), "astra-provider-"));
     folders.push(folder);
     const docs = createFakeDocumentStore({ now: () => 1_000 });
-    const blobs = { local: createFolderBlobs({ folder, ids: createFakeEnvironment().ids }), db: createDocBlobs(docs) };
+    const blobs = {
+      local: createFolderBlobStore({ folder, ids: createFakeEnvironment().ids }),
+      db: createDocumentBlobStore(docs),
+    };
     const fixture = openRestCallFixture({ shared: docs, calls: { blobs } });
     const files = async () => (await readdir(folder, { recursive: true, withFileTypes: true })).filter((one) => one.isFile());
     return { scene: fixture, files };

@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import { request } from "node:http";
 import { createSchemaReader, routes } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { createPeople } from "../../people/people.ts";
-import { type Blobs, createDocBlobs, measured } from "../../resources/blobs.ts";
+import { createUserAccounts } from "../../people/people.ts";
+import { type BlobStore, createDocumentBlobStore, measureBytes } from "../../resources/blobs.ts";
 import { createFakeDocumentStore } from "../../testing/docs.ts";
 import { multipartForm, multipartType } from "../../testing/form.ts";
 import { type DoorsFixture, openDoorsFixture } from "../../testing/house.ts";
 import { cheapPasswordCost, openRestCallFixture, type RestCallFixture } from "../../testing/rest-scene.ts";
-import { attachment, rangeIn } from "./resource-view.ts";
+import { attachmentHeader, parseRange } from "./resource-view.ts";
 
 const post = (
   fixture: RestCallFixture,
@@ -214,7 +214,7 @@ describe("resources", () => {
     ["lines=1-2", null],
     ["bytes=-", null],
   ])("[A103] a range %s of ten bytes is %j", (header, range) => {
-    expect(rangeIn(header, 10)).toEqual(range);
+    expect(parseRange(header, 10)).toEqual(range);
   });
 
   it.each([
@@ -222,7 +222,7 @@ describe("resources", () => {
     ['a"b\\c\r\n.txt', "attachment; filename=\"a_b_c__.txt\"; filename*=UTF-8''a%22b%5Cc%0D%0A.txt"],
     ["\u20ac'(x)*.txt", "attachment; filename=\"_'(x)*.txt\"; filename*=UTF-8''%E2%82%AC%27%28x%29%2A.txt"],
   ])("[A103] the name %j is sent as %s", (filename, header) => {
-    expect(attachment(filename)).toBe(header);
+    expect(attachmentHeader(filename)).toBe(header);
   });
 });
 
@@ -231,12 +231,12 @@ describe("resources over HTTP", () => {
   afterEach(() => fixture.stop());
   const authorization = "Bearer secret-a";
 
-  const open = async (blobs?: Blobs) => {
+  const open = async (blobs?: BlobStore) => {
     const docs = createFakeDocumentStore();
     const { engineClient, reader } = docs;
     const outside = { clock: { now: () => 1_000, monotonic: () => 1_000 }, ids: { next: () => crypto.randomUUID() } };
-    const people = createPeople({ engineClient, reader, environment: outside as never, passwordCost: cheapPasswordCost });
-    fixture = await openDoorsFixture({ engineClient, reader, people, blobs: { db: blobs ?? createDocBlobs(docs) } });
+    const people = createUserAccounts({ engineClient, reader, environment: outside as never, passwordCost: cheapPasswordCost });
+    fixture = await openDoorsFixture({ engineClient, reader, people, blobs: { db: blobs ?? createDocumentBlobStore(docs) } });
   };
 
   it("[A100] go in by a browser's own form and come out the same, HEAD without the bytes", async () => {
@@ -268,7 +268,7 @@ describe("resources over HTTP", () => {
       bytesMax: 1e9,
       async write(_place, source, bytesMax) {
         try {
-          for await (const chunk of measured(source, bytesMax, () => undefined)) seen.resolve(chunk.length);
+          for await (const chunk of measureBytes(source, bytesMax, () => undefined)) seen.resolve(chunk.length);
         } catch (why) {
           ended.resolve(why);
           throw why;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { type FormFile, readForm } from "./upload-form.ts";
+import { type FormFile, readMultipartForm } from "./upload-form.ts";
 
 const media = 'multipart/form-data; boundary="x-1"';
 
@@ -8,8 +8,8 @@ async function* inCuts(text: string, size: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += size) yield bytes.subarray(at, at + size);
 }
 const read = async (text: string, size = text.length, contentType = media) =>
-  readForm(contentType, inCuts(text, size), {
-    async file({ filename, mimeType, bytes }: FormFile, fields) {
+  readMultipartForm(contentType, inCuts(text, size), {
+    async onFile({ filename, mimeType, bytes }: FormFile, fields) {
       const chunks: Buffer[] = [];
       for await (const chunk of bytes) chunks.push(chunk);
       return { filename, mimeType, text: Buffer.concat(chunks).toString("latin1"), fields: { ...fields } };

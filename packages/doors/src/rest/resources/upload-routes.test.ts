@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import { createSchemaReader, type RouteName, routes } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import { openRestCallFixture, type RestCallFixture, type RestCallInput } from "../../testing/rest-scene.ts";
-import { keeperLimits } from "./resource-keeper.ts";
-import { withPart } from "./upload-routes.ts";
+import { uploadLimits } from "./resource-keeper.ts";
+import { withPartAdded } from "./upload-routes.ts";
 
 const sha = (text: string): string => createHash("sha256").update(text).digest("hex");
 const text = "0123456789abcdefghijkl!";
@@ -197,9 +197,9 @@ describe("an upload in parts", () => {
   it("[A108] that is left alone for a day is gone, and its bytes with the next sweep", async () => {
     const fixture = openRestCallFixture();
     const id = await begin(fixture);
-    fixture.environment.advance(keeperLimits.uploadMs);
+    fixture.environment.advance(uploadLimits.expireAfterMs);
     await put(fixture, id, 1);
-    fixture.environment.advance(keeperLimits.uploadMs);
+    fixture.environment.advance(uploadLimits.expireAfterMs);
     expect((await fixture.callRoute("getUpload", at(id))).status).toBe(200);
     fixture.environment.advance(1);
 
@@ -250,7 +250,7 @@ describe("an upload in parts", () => {
   ] as [[number, number][], number, [number, number][]][])(
     "[A105] the stretches %j with part %i are %j",
     (parts, part, merged) => {
-      expect(withPart(parts, part)).toEqual(merged);
+      expect(withPartAdded(parts, part)).toEqual(merged);
     },
   );
 });

@@ -10,45 +10,55 @@ import {
   resourceLimits,
 } from "@astraflow/protocol";
 import { isConflict } from "../../people/people-store.ts";
-import { type Kept, putUpload, type ResourceRecord, type UploadRecord } from "../../resources/resource-store.ts";
-import { type Call, type Handler, readBody, readIdempotencyKey } from "../call.ts";
-import { instant } from "../view.ts";
+import { type ResourceRecord, type StoredRecord, type UploadRecord, uploadPut } from "../../resources/resource-store.ts";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../call.ts";
+import { isoTime } from "../view.ts";
 import {
-  canSee,
-  doerOf,
-  isOver,
-  isOwn,
-  missing,
-  partsOf,
-  type ResourceKeeper,
-  type ResourcesOptions,
-  seen,
+  actorOf,
+  canSeeResource,
+  isExpired,
+  isOwnerOrAdmin,
+  partCountOf,
+  type ResourceRepository,
+  type ResourceRepositoryOptions,
+  readVisiblePage,
+  resourceNotFound,
 } from "./resource-keeper.ts";
-import { viewResource } from "./resource-view.ts";
-import { isForm, readBare, readForm } from "./upload-form.ts";
+import { presentResource } from "./resource-view.ts";
+import { isMultipart, readMultipartForm, readRawBody } from "./upload-form.ts";
 
 export type UploadRoutes = "createUpload" | "getUpload" | "abortUpload" | "putUploadPart" | "completeUpload";
 
 /** Parts that come at the same moment change one document; each finds its turn soon. */
-const changesTriedMax = 50;
+const updateAttemptsMax = 50;
 
-export function uploadHandlers({ environment, digest }: ResourcesOptions, keeper: ResourceKeeper): Record<UploadRoutes, Handler> {
+export function uploadHandlers(
+  { environment, digest }: ResourceRepositoryOptions,
+  repository: ResourceRepository,
+): Record<UploadRoutes, RouteHandler> {
   const { clock, ids } = environment;
-  const { store } = keeper;
+  const { store } = repository;
 
-  const find = async (call: Call): Promise<{ kept: Kept<UploadRecord>; head: number }> => {
+  const find = async (call: RestCall): Promise<{ stored: StoredRecord<UploadRecord>; head: number }> => {
     const id = call.params["uploadId"] ?? "";
-    const { kept, head } = await store.find(call.identity.tenant, "upload", id);
-    const isThere = kept !== null && kept.record.status !== "removing" && !isOver(kept.record, clock.now());
-    if (!isThere || !isOwn(call.identity, kept.record.owner)) throw missing("upload", id);
-    return { kept, head };
+    const { stored, head } = await store.find(call.identity.tenant, "upload", id);
+    const isThere = stored !== null && stored.record.status !== "removing" && !isExpired(stored.record, clock.now());
+    if (!isThere || !isOwnerOrAdmin(call.identity, stored.record.owner)) throw resourceNotFound("upload", id);
+    return { stored, head };
   };
   /** A resource that the caller may see with the same bytes, as far as a digest can say. */
-  const findSame = async (call: Call, wanted: ResourceUploadInit, provider: string): Promise<ResourceRecord | null> => {
+  const findIdenticalResource = async (
+    call: RestCall,
+    wanted: ResourceUploadInit,
+    provider: string,
+  ): Promise<ResourceRecord | null> => {
     if (wanted.sha256 === undefined) return null;
     const search = wanted.sha256.toLowerCase();
     const isSame = (one: ResourceRecord): boolean =>
-      one.sha256 === search && one.provider === provider && one.sizeBytes === wanted.sizeBytes && canSee(call.identity, one);
+      one.sha256 === search &&
+      one.provider === provider &&
+      one.sizeBytes === wanted.sizeBytes &&
+      canSeeResource(call.identity, one);
     const list = (after: string | undefined) =>
       store.list("resource", {
         tenant: call.identity.tenant,
@@ -57,55 +67,57 @@ export function uploadHandlers({ environment, digest }: ResourcesOptions, keeper
         limit: 200,
         ...(after !== undefined && { after }),
       });
-    return (await seen(list, isSame, undefined)).items[0] ?? null;
+    return (await readVisiblePage(list, isSame, undefined)).items[0] ?? null;
   };
-  const addPart = async (call: Call, part: number): Promise<UploadRecord> => {
-    for (let tries = 1; ; tries += 1) {
-      const { kept } = await find(call);
-      if (kept.record.status !== "pending" || hasPart(kept.record, part)) return kept.record;
-      const filled = { ...kept.record, parts: withPart(kept.record.parts, part), updatedAt: clock.now() };
+  const recordPart = async (call: RestCall, part: number): Promise<UploadRecord> => {
+    for (let attempts = 1; ; attempts += 1) {
+      const { stored } = await find(call);
+      if (stored.record.status !== "pending" || hasPart(stored.record, part)) return stored.record;
+      const filled = { ...stored.record, parts: withPartAdded(stored.record.parts, part), updatedAt: clock.now() };
       try {
-        await store.write(doerOf(call), { puts: [putUpload(filled, kept.rev)] });
+        await store.write(actorOf(call), { puts: [uploadPut(filled, stored.rev)] });
         return filled;
       } catch (why) {
-        if (!isConflict(why) || tries >= changesTriedMax) throw why;
+        if (!isConflict(why) || attempts >= updateAttemptsMax) throw why;
       }
     }
   };
   /** The upload was given up while the part came in: its bytes belong to nobody. */
-  const forget =
-    ({ identity }: Call, { id, provider }: UploadRecord, part: number) =>
+  const deleteOrphanedPart =
+    ({ identity }: RestCall, { id, provider }: UploadRecord, part: number) =>
     async (why: unknown): Promise<never> => {
       if (why instanceof Fault && why.code === "E.NOT_FOUND")
-        await keeper.blobsOf(provider).delete({ tenant: identity.tenant, name: `${id}.${part}` });
+        await repository.blobStoreOf(provider).delete({ tenant: identity.tenant, name: `${id}.${part}` });
       throw why;
     };
-  const takePart = async (call: Call, upload: UploadRecord, part: number): Promise<void> => {
-    const place = { tenant: call.identity.tenant, name: `${upload.id}.${part}` };
+  const storePart = async (call: RestCall, upload: UploadRecord, part: number): Promise<void> => {
+    const blobKey = { tenant: call.identity.tenant, name: `${upload.id}.${part}` };
     const wanted = sizeOfPart(upload, part);
     const body = call.stream ?? emptyBody();
     const media = call.header("content-type");
-    const isBare = media?.split(";")[0]?.trim().toLowerCase() === "application/octet-stream";
-    if (!isBare && !isForm(media))
+    const isRawBody = media?.split(";")[0]?.trim().toLowerCase() === "application/octet-stream";
+    if (!isRawBody && !isMultipart(media))
       throw fault(
         "E.REQUEST.MEDIA",
         "send the part as multipart/form-data, in a part named file, or as application/octet-stream",
       );
-    const keep = (bytes: AsyncIterable<Uint8Array>) =>
-      keeper.blobsOf(upload.provider).write(place, exactly(bytes, wanted), wanted);
-    await (isBare ? keep(readBare(body)) : readForm(media, body, { file: ({ bytes }) => keep(bytes) }));
+    const storeBytes = (bytes: AsyncIterable<Uint8Array>) =>
+      repository.blobStoreOf(upload.provider).write(blobKey, requireExactLength(bytes, wanted), wanted);
+    await (isRawBody
+      ? storeBytes(readRawBody(body))
+      : readMultipartForm(media, body, { onFile: ({ bytes }) => storeBytes(bytes) }));
   };
 
   return {
     async createUpload(call) {
       const key = readIdempotencyKey(call);
-      const wanted = readResourceUploadInit(readBody(call));
+      const wanted = readResourceUploadInit(readJsonBody(call));
       if (wanted instanceof Fault) throw wanted;
       const { tenant, user } = call.identity;
-      await keeper.sweep(tenant);
-      const provider = wanted.provider ?? keeper.providerDefault;
-      refuseTooLarge(wanted, keeper.blobsOf(provider).bytesMax);
-      const same = await findSame(call, wanted, provider);
+      await repository.sweepExpiredUploads(tenant);
+      const provider = wanted.provider ?? repository.defaultProvider;
+      checkUploadSize(wanted, repository.blobStoreOf(provider).bytesMax);
+      const identical = await findIdenticalResource(call, wanted, provider);
       const now = clock.now();
       const upload: UploadRecord = {
         // Under a key the id follows from it, so that the answer to a repeat can name it.
@@ -121,40 +133,42 @@ export function uploadHandlers({ environment, digest }: ResourcesOptions, keeper
         metadata: wanted.metadata ?? null,
         createdAt: now,
         updatedAt: now,
-        status: same === null ? "pending" : "completed",
-        resource: same?.id ?? null,
+        status: identical === null ? "pending" : "completed",
+        resource: identical?.id ?? null,
         parts: [],
       };
       const audit = { action: "upload.create", targetType: "upload", target: upload.id };
-      const ask = key === null ? null : { key, digest: digest(canonicalJson({ of: "createUpload", wanted })) };
-      const { repeated } = await store.write(doerOf(call), { puts: [putUpload(upload, 0)], audit, ask });
-      const { kept, head } = await store.find(tenant, "upload", upload.id);
-      const there = repeated ? kept?.record : upload;
-      if (there === undefined) throw missing("upload", upload.id);
+      const idempotencyKey = key === null ? null : { key, digest: digest(canonicalJson({ of: "createUpload", wanted })) };
+      const { repeated } = await store.write(actorOf(call), { puts: [uploadPut(upload, 0)], audit, ask: idempotencyKey });
+      const { stored, head } = await store.find(tenant, "upload", upload.id);
+      const uploadShown = repeated ? stored?.record : upload;
+      if (uploadShown === undefined) throw resourceNotFound("upload", upload.id);
       const headers = { location: `/api/v1/resources/uploads/${upload.id}`, ...(repeated && { "idempotent-replayed": "true" }) };
-      return { body: { ...viewUpload(there), asOf: head }, headers };
+      return { body: { ...presentUpload(uploadShown), asOf: head }, headers };
     },
 
     async getUpload(call) {
-      const { kept, head } = await find(call);
-      return { body: { ...viewUpload(kept.record), asOf: head } };
+      const { stored, head } = await find(call);
+      return { body: { ...presentUpload(stored.record), asOf: head } };
     },
 
     async abortUpload(call) {
-      const { kept } = await find(call);
-      await keeper.dropUpload(doerOf(call), kept, "upload.abort");
+      const { stored } = await find(call);
+      await repository.deleteUpload(actorOf(call), stored, "upload.abort");
       return { body: "", status: 204 };
     },
 
     async putUploadPart(call) {
-      const part = readPart(call.params["partNumber"]);
-      const { record: upload } = (await find(call)).kept;
-      if (part >= partsOf(upload))
-        throw fault("E.REQUEST.INVALID", `the upload has the parts 0 to ${partsOf(upload) - 1}`, { path: "params.partNumber" });
+      const part = readPartNumber(call.params["partNumber"]);
+      const { record: upload } = (await find(call)).stored;
+      if (part >= partCountOf(upload))
+        throw fault("E.REQUEST.INVALID", `the upload has the parts 0 to ${partCountOf(upload) - 1}`, {
+          path: "params.partNumber",
+        });
       const isNew = upload.status === "pending" && !hasPart(upload, part);
-      if (isNew) await takePart(call, upload, part);
-      const after = isNew ? await addPart(call, part).catch(forget(call, upload, part)) : upload;
-      const { uploadedBytes, nextPart, totalParts } = viewUpload(after);
+      if (isNew) await storePart(call, upload, part);
+      const after = isNew ? await recordPart(call, part).catch(deleteOrphanedPart(call, upload, part)) : upload;
+      const { uploadedBytes, nextPart, totalParts } = presentUpload(after);
       const status = nextPart === totalParts ? "completed" : "pending";
       return {
         body: { uploadId: upload.id, partNumber: part, uploadedBytes, nextPart, status, receivedBytes: sizeOfPart(upload, part) },
@@ -164,40 +178,40 @@ export function uploadHandlers({ environment, digest }: ResourcesOptions, keeper
     async completeUpload(call) {
       readIdempotencyKey(call);
       const { tenant } = call.identity;
-      const { kept } = await find(call);
-      const made = kept.record.status === "completed" ? null : await assemble(call, kept);
-      const id = made?.id ?? kept.record.resource ?? "";
-      const { kept: resource, head } = await store.find(tenant, "resource", id);
-      if (resource === null) throw missing("resource", id);
-      return { body: { ...viewResource(resource.record), asOf: head } };
+      const { stored } = await find(call);
+      const assembled = stored.record.status === "completed" ? null : await assemble(call, stored);
+      const id = assembled?.id ?? stored.record.resource ?? "";
+      const { stored: resource, head } = await store.find(tenant, "resource", id);
+      if (resource === null) throw resourceNotFound("resource", id);
+      return { body: { ...presentResource(resource.record), asOf: head } };
     },
   };
 
   /** Null where somebody else has completed it meanwhile: theirs counts. */
-  async function assemble(call: Call, { record: upload, rev }: Kept<UploadRecord>): Promise<ResourceRecord | null> {
-    const { nextPart, totalParts, uploadedBytes } = viewUpload(upload);
+  async function assemble(call: RestCall, { record: upload, rev }: StoredRecord<UploadRecord>): Promise<ResourceRecord | null> {
+    const { nextPart, totalParts, uploadedBytes } = presentUpload(upload);
     if (nextPart < totalParts)
       throw fault("E.REQUEST.INVALID", `part ${nextPart} is missing: ${uploadedBytes} of ${upload.sizeBytes} bytes are here`, {
         nextPart,
       });
     const { tenant } = call.identity;
     const { provider, visibility, filename, mimeType, owner, metadata, sha256, sizeBytes } = upload;
-    const blobs = keeper.blobsOf(provider);
+    const blobs = repository.blobStoreOf(provider);
     async function* joined(): AsyncGenerator<Uint8Array> {
       for (let part = 0; part < totalParts; part += 1) yield* blobs.read({ tenant, name: `${upload.id}.${part}` });
     }
     const named = { provider, visibility, filename, mimeType, owner, metadata, sha256, bytesMax: sizeBytes };
     try {
-      const made = await keeper.keep(doerOf(call), named, joined(), ({ id }) => [
-        putUpload({ ...upload, status: "completed", resource: id, updatedAt: clock.now() }, rev),
+      const assembled = await repository.create(actorOf(call), named, joined(), ({ id }) => [
+        uploadPut({ ...upload, status: "completed", resource: id, updatedAt: clock.now() }, rev),
       ]);
-      await keeper.dropParts(tenant, upload);
-      return made;
+      await repository.deleteParts(tenant, upload);
+      return assembled;
     } catch (why) {
       if (!isConflict(why) && !(why instanceof Fault && why.code === "E.NOT_FOUND")) throw why;
-      const { kept } = await find(call);
-      if (kept.record.status !== "completed") throw why;
-      return (await store.find(tenant, "resource", kept.record.resource ?? "")).kept?.record ?? null;
+      const { stored } = await find(call);
+      if (stored.record.status !== "completed") throw why;
+      return (await store.find(tenant, "resource", stored.record.resource ?? "")).stored?.record ?? null;
     }
   }
 }
@@ -206,12 +220,12 @@ async function* emptyBody(): AsyncGenerator<Buffer> {
   // A body that was not sent.
 }
 
-function readPart(text: string | undefined): number {
+function readPartNumber(text: string | undefined): number {
   if (text !== undefined && /^\d{1,6}$/.test(text)) return Number(text);
   throw fault("E.REQUEST.INVALID", "the number of a part must be a whole number from 0", { path: "params.partNumber" });
 }
 
-function refuseTooLarge({ sizeBytes, chunkSize, metadata }: ResourceUploadInit, bytesMax: number): void {
+function checkUploadSize({ sizeBytes, chunkSize, metadata }: ResourceUploadInit, bytesMax: number): void {
   if (sizeBytes > bytesMax) throw fault("E.REQUEST.TOO_LARGE", `a file may have ${bytesMax} bytes with this provider`);
   if (Math.ceil(sizeBytes / (chunkSize ?? resourceLimits.chunkBytesMax)) > resourceLimits.partsMax)
     throw fault("E.REQUEST.INVALID", `there would be more than ${resourceLimits.partsMax} parts; choose a larger chunkSize`, {
@@ -230,21 +244,21 @@ const sizeOfPart = (upload: UploadRecord, part: number): number =>
   Math.min(upload.chunkSize, upload.sizeBytes - part * upload.chunkSize);
 
 /** Not one byte less; more is refused by whoever writes them. */
-async function* exactly(source: AsyncIterable<Uint8Array>, wanted: number): AsyncGenerator<Uint8Array> {
-  let came = 0;
+async function* requireExactLength(source: AsyncIterable<Uint8Array>, wanted: number): AsyncGenerator<Uint8Array> {
+  let receivedBytes = 0;
   for await (const chunk of source) {
-    came += chunk.length;
-    if (came > wanted) break;
+    receivedBytes += chunk.length;
+    if (receivedBytes > wanted) break;
     yield chunk;
   }
-  if (came !== wanted)
+  if (receivedBytes !== wanted)
     throw fault("E.REQUEST.INVALID", `chunk size mismatch: this part must have exactly ${wanted} bytes`, { wantedBytes: wanted });
 }
 
 const hasPart = ({ parts }: UploadRecord, part: number): boolean => parts.some(([first, last]) => part >= first && part <= last);
 
 /** The stretches with one part more, those that touch made one. */
-export function withPart(parts: UploadRecord["parts"], part: number): UploadRecord["parts"] {
+export function withPartAdded(parts: UploadRecord["parts"], part: number): UploadRecord["parts"] {
   const merged: [number, number][] = [];
   for (const [first, last] of [...parts, [part, part] as const].sort((a, b) => a[0] - b[0])) {
     const before = merged.at(-1);
@@ -254,14 +268,14 @@ export function withPart(parts: UploadRecord["parts"], part: number): UploadReco
   return merged;
 }
 
-function viewUpload(upload: UploadRecord): ResourceUploadSession {
+function presentUpload(upload: UploadRecord): ResourceUploadSession {
   const { id, owner: _owner, visibility: _visibility, parts, resource, createdAt, updatedAt, ...rest } = upload;
   const { mimeType, sha256, metadata, status, ...plain } = rest;
-  const totalParts = partsOf(upload);
+  const totalParts = partCountOf(upload);
   const isDone = status === "completed";
   // Of one that is over nothing is missing, though no part came, or they are kept no longer.
-  const there: typeof parts = isDone ? [[0, totalParts - 1]] : parts;
-  const completedParts = there.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at));
+  const uploadShown: typeof parts = isDone ? [[0, totalParts - 1]] : parts;
+  const completedParts = uploadShown.flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at));
   const bytes = completedParts.reduce((sum, part) => sum + sizeOfPart(upload, part), 0);
   const [first] = parts;
   const nextPart = first === undefined || first[0] > 0 ? 0 : first[1] + 1;
@@ -273,8 +287,8 @@ function viewUpload(upload: UploadRecord): ResourceUploadSession {
     nextPart: isDone ? totalParts : nextPart,
     totalParts,
     completedParts,
-    createdAt: instant(createdAt),
-    updatedAt: instant(updatedAt),
+    createdAt: isoTime(createdAt),
+    updatedAt: isoTime(updatedAt),
     ...(mimeType !== null && { mimeType }),
     ...(sha256 !== null && { sha256 }),
     ...(metadata !== null && { metadata }),

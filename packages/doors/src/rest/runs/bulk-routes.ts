@@ -2,19 +2,19 @@
 
 import type { RunRow } from "@astraflow/engine";
 import { type BulkRequest, Fault, fault, readBulkRequest } from "@astraflow/protocol";
-import type { Bulk, BulkAct } from "../../bulk.ts";
+import type { ApplyBulkChange, BulkChanges } from "../../bulk.ts";
 import type { EngineClient } from "../../link.ts";
-import { type Handler, readBody, readIdempotencyKey } from "../call.ts";
-import { aboutRun, keepRefusal } from "../refusals.ts";
-import { dismissLetters } from "./letters.ts";
+import { type RouteHandler, readIdempotencyKey, readJsonBody } from "../call.ts";
+import { auditRefusal, runAudit } from "../refusals.ts";
+import { dismissDeadLetters } from "./letters.ts";
 import { replayRun, retryRun } from "./run-again.ts";
-import type { Starter, StartOptions } from "./run-start.ts";
+import type { RunStarter, RunStarterOptions } from "./run-start.ts";
 
-export function bulkHandlers({ bulk }: { readonly bulk: Bulk }): Record<"changeRuns" | "getBulk", Handler> {
+export function bulkHandlers({ bulk }: { readonly bulk: BulkChanges }): Record<"changeRuns" | "getBulk", RouteHandler> {
   return {
     async changeRuns(call) {
       const key = readIdempotencyKey(call);
-      const request = readBulkRequest(readBody(call));
+      const request = readBulkRequest(readJsonBody(call));
       if (request instanceof Fault) throw request;
       if (Object.keys(request.filter).length === 0)
         throw fault("E.REQUEST.INVALID", "body.filter must name something: an empty one would change every run", {
@@ -39,36 +39,39 @@ export function bulkHandlers({ bulk }: { readonly bulk: Bulk }): Record<"changeR
 export function needsChange({ action, from, version = "same" }: BulkRequest, { phase, endedAt }: RunRow): boolean {
   if (action === "dismiss") return true;
   if (action === "cancel") return endedAt === null;
-  const hasLeft = phase === "failed" || phase === "cancelled";
+  const hasUnfinishedWork = phase === "failed" || phase === "cancelled";
   const isAsked = action === "replay" && (from !== undefined || version !== "same");
-  return endedAt !== null && (hasLeft || isAsked);
+  return endedAt !== null && (hasUnfinishedWork || isAsked);
 }
 
 /** Each does nothing the second time: cancelling is idempotent, a retry has its key, a dismissed letter stays so. */
-export function createBulkAct(options: StartOptions & { readonly engineClient: EngineClient }, starter: Starter): BulkAct {
+export function createBulkRunChange(
+  options: RunStarterOptions & { readonly engineClient: EngineClient },
+  starter: RunStarter,
+): ApplyBulkChange {
   const { engineClient } = options;
-  return async (asker, request, run, word) => {
+  return async (caller, request, run, changeId) => {
     const { action, reason, from, version } = request;
-    const { tenant, user } = asker.identity;
+    const { tenant, user } = caller.identity;
     if (!needsChange(request, run)) return { isChanged: false };
     if (action === "cancel") {
       await engineClient.request({
         type: "run.cancel",
         tenant,
         by: user,
-        corr: asker.requestId,
+        corr: caller.requestId,
         run: run.id,
         reason: reason ?? "cancelled with others",
       });
       return { isChanged: true };
     }
-    if (action === "dismiss") return { isChanged: (await dismissLetters(options, asker, run.id, reason)) > 0 };
+    if (action === "dismiss") return { isChanged: (await dismissDeadLetters(options, caller, run.id, reason)) > 0 };
     const detail = await starter.detailOf(tenant, run.id);
     const how = { ...(from !== undefined && { from }), ...(version !== undefined && { version }) };
-    const deed = aboutRun(`run.${action}`, run.id, { reason, ...how, bulk: word.slice(0, word.lastIndexOf(":")) });
-    const key = `bulk ${options.digest(word)}`;
-    const answer = await keepRefusal(engineClient, asker, deed, () =>
-      action === "retry" ? retryRun(starter, asker, detail, key, reason) : replayRun(starter, asker, detail, how, key, reason),
+    const audit = runAudit(`run.${action}`, run.id, { reason, ...how, bulk: changeId.slice(0, changeId.lastIndexOf(":")) });
+    const key = `bulk ${options.digest(changeId)}`;
+    const answer = await auditRefusal(engineClient, caller, audit, () =>
+      action === "retry" ? retryRun(starter, caller, detail, key, reason) : replayRun(starter, caller, detail, how, key, reason),
     );
     return { isChanged: true, newRun: answer.run };
   };

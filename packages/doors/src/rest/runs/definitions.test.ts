@@ -1,7 +1,7 @@
 import { canonicalJson, type PackageCatalogue, type WorkflowCheckOptions } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { createDefinitions, definitionLimits } from "./definitions.ts";
+import { createDefinitionCache, definitionCacheLimits } from "./definitions.ts";
 
 const workflow = (name: string, label = "one"): Workflow => ({
   id: "0de70000-0000-4000-8000-000000000009",
@@ -25,7 +25,7 @@ const nothing: PackageCatalogue = { node: () => null, versions: () => [], names:
 /** Definitions with a digest that tells how often it was asked. */
 function counted() {
   const asked: string[] = [];
-  const made = createDefinitions((text) => `d${asked.push(text)}`);
+  const made = createDefinitionCache((text) => `d${asked.push(text)}`);
   const define = (given: Workflow, catalogue: PackageCatalogue = nothing, options: WorkflowCheckOptions = {}) =>
     made(given, catalogue, options);
   return { asked, define };
@@ -76,7 +76,7 @@ describe("definitions", () => {
     const { asked, define } = counted();
     define(workflow("kept"));
     define(workflow("forgotten"));
-    for (let at = 0; at < definitionLimits.entriesMax - 1; at++) {
+    for (let at = 0; at < definitionCacheLimits.entriesMax - 1; at++) {
       define(workflow(`w${at}`));
       define(workflow("kept"));
     }
@@ -93,7 +93,7 @@ describe("definitions", () => {
     const { asked, define } = counted();
     const node = workflow("a").nodes[0] as Workflow["nodes"][number];
     const wrong = { ...workflow("a"), nodes: [node, node] };
-    const large = workflow("a", "x".repeat(definitionLimits.charsMax));
+    const large = workflow("a", "x".repeat(definitionCacheLimits.charsMax));
 
     expect(define(wrong).problems).not.toEqual([]);
     expect(define(wrong).problems).toEqual(define(wrong).problems);

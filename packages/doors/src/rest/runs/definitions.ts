@@ -13,7 +13,7 @@ import {
 import type { Workflow } from "@astraflow/protocol";
 
 /** A workflow with errors may not run, so its text and digest are left empty. */
-export interface Definition {
+export interface CheckedDefinition {
   readonly problems: readonly GraphProblem[];
   readonly body: string;
   readonly digest: string;
@@ -23,14 +23,14 @@ export interface Definition {
   readonly workflow: Workflow;
 }
 
-export const definitionLimits = {
+export const definitionCacheLimits = {
   entriesMax: 64,
   /** Characters of one definition; larger ones are made ready each time. */
   charsMax: 256 * 1024,
 } as const;
 
-interface Remembered {
-  readonly definition: Definition;
+interface CachedDefinition {
+  readonly definition: CheckedDefinition;
   /** What it was checked against; another catalogue may say otherwise. */
   readonly catalogue: PackageCatalogue;
   /** Decides how bad an unknown package is. */
@@ -38,38 +38,38 @@ interface Remembered {
 }
 
 /** Found again only where it is the same word for word: blanks are gone by then, another order of keys is another text. */
-export function createDefinitions(
+export function createDefinitionCache(
   digest: (text: string) => string,
-): (workflow: Workflow, catalogue: PackageCatalogue, options?: WorkflowCheckOptions) => Definition {
-  const known = new Map<string, Remembered>();
+): (workflow: Workflow, catalogue: PackageCatalogue, options?: WorkflowCheckOptions) => CheckedDefinition {
+  const cached = new Map<string, CachedDefinition>();
   return (workflow, catalogue, { allowUnknown = false } = {}) => {
     const text = JSON.stringify(workflow);
-    const found = known.get(text);
+    const found = cached.get(text);
     if (found !== undefined) {
       // Put last again: the first is the one that was longest unused.
-      known.delete(text);
+      cached.delete(text);
       if (found.catalogue === catalogue && found.allowUnknown === allowUnknown) {
-        known.set(text, found);
+        cached.set(text, found);
         return found.definition;
       }
     }
-    const definition = define(workflow, catalogue, { allowUnknown }, digest);
-    if (text.length > definitionLimits.charsMax || definition.body === "") return definition;
-    known.set(text, { definition, catalogue, allowUnknown });
-    for (const oldest of known.keys()) {
-      if (known.size <= definitionLimits.entriesMax) break;
-      known.delete(oldest);
+    const definition = prepareDefinition(workflow, catalogue, { allowUnknown }, digest);
+    if (text.length > definitionCacheLimits.charsMax || definition.body === "") return definition;
+    cached.set(text, { definition, catalogue, allowUnknown });
+    for (const oldest of cached.keys()) {
+      if (cached.size <= definitionCacheLimits.entriesMax) break;
+      cached.delete(oldest);
     }
     return definition;
   };
 }
 
-function define(
+function prepareDefinition(
   sent: Workflow,
   catalogue: PackageCatalogue,
   options: WorkflowCheckOptions,
   digest: (text: string) => string,
-): Definition {
+): CheckedDefinition {
   const workflow = resolveFromCatalogue(sent, catalogue);
   const problems = checkWorkflow(workflow, catalogue, options);
   let known: string | null = null;

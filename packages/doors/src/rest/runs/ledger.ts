@@ -2,29 +2,29 @@
 
 import { type Reader, runKey } from "@astraflow/engine";
 import { fault, type Ledger, type LedgerState, type RunLedger, startLedgerFold } from "@astraflow/protocol";
-import { type Handler, readCount } from "../call.ts";
-import { momentLimits } from "./run-moment.ts";
+import { type RouteHandler, readWholeNumber } from "../call.ts";
+import { historyLimits } from "./run-moment.ts";
 import { findRun } from "./runs.ts";
 
 const ledgerLimits = { factsPage: 1_000, factsMax: 10_000 } as const;
 
-export function ledgerHandlers({ reader }: { readonly reader: Reader }): Record<"getRunLedger" | "getLedger", Handler> {
+export function ledgerHandlers({ reader }: { readonly reader: Reader }): Record<"getRunLedger" | "getLedger", RouteHandler> {
   return {
     async getRunLedger(call) {
       const { tenant } = call.identity;
       const runId = call.params["runId"] ?? "";
       await findRun(reader, tenant, runId, 0);
-      const { book, from, to, head } = await readRun(reader, tenant, runId);
+      const { book, from, to, head } = await readRunLedger(reader, tenant, runId);
       const body: RunLedger = { runId, figures: book.figures, from, to, asOf: head };
       return { body };
     },
 
     async getLedger(call) {
       const { tenant } = call.identity;
-      const after = readCount(call.query, "after", 0);
-      const limit = readCount(call.query, "limit", ledgerLimits.factsMax, ledgerLimits.factsMax);
+      const after = readWholeNumber(call.query, "after", 0);
+      const limit = readWholeNumber(call.query, "limit", ledgerLimits.factsMax, ledgerLimits.factsMax);
       if (limit < 1) throw fault("E.REQUEST.INVALID", "query.limit must be at least 1", { path: "query.limit" });
-      const { book, to, head } = await readStretch(reader, tenant, after, limit);
+      const { book, to, head } = await readLogLedger(reader, tenant, after, limit);
       const body: Ledger = { figures: book.figures, from: after + 1, to, next: to < head ? to : null, asOf: head };
       return { body };
     },
@@ -32,7 +32,7 @@ export function ledgerHandlers({ reader }: { readonly reader: Reader }): Record<
 }
 
 /** Every fact of a run; a ledger of a part would seem to be one of the whole. */
-async function readRun(
+async function readRunLedger(
   reader: Reader,
   tenant: string,
   run: string,
@@ -40,17 +40,17 @@ async function readRun(
   const folding = startLedgerFold(null);
   let first: number | null = null;
   let after = 0;
-  for (let facts = 0; facts < momentLimits.factsMax; ) {
+  for (let facts = 0; facts < historyLimits.factsMax; ) {
     const query = { tenant, after, subject: runKey(run), limit: ledgerLimits.factsPage };
     let page = await reader.events(query);
     if (after < page.floor) page = await reader.events({ ...query, after: page.floor });
-    const [born] = page.items;
-    if (first === null && born?.type !== "run.created")
+    const [firstFact] = page.items;
+    if (first === null && firstFact?.type !== "run.created")
       throw fault("E.CURSOR.EXPIRED", `the first facts of run ${run} are no longer kept, so its ledger cannot be made`, {
         floor: page.floor,
         head: page.head,
       });
-    first ??= born?.position ?? 0;
+    first ??= firstFact?.position ?? 0;
     folding.add(page.items);
     after = page.items.at(-1)?.position ?? after;
     facts += page.items.length;
@@ -58,16 +58,16 @@ async function readRun(
   }
   throw fault(
     "E.REQUEST.TOO_LARGE",
-    `run ${run} has more than ${momentLimits.factsMax} facts; read the ledger of the log instead`,
+    `run ${run} has more than ${historyLimits.factsMax} facts; read the ledger of the log instead`,
     {
       run,
-      factsMax: momentLimits.factsMax,
+      factsMax: historyLimits.factsMax,
     },
   );
 }
 
 /** A stretch of the tenant's log, of at most so many facts whatever the log holds. */
-async function readStretch(
+async function readLogLedger(
   reader: Reader,
   tenant: string,
   after: number,

@@ -17,13 +17,13 @@ import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../outside.ts";
 import { cachedPlanOf } from "../../plans.ts";
-import type { Handler } from "../call.ts";
-import { instant } from "../view.ts";
-import { instanceIn } from "../workers/view-workers.ts";
+import type { RouteHandler } from "../call.ts";
+import { isoTime } from "../view.ts";
+import { instanceIdOf } from "../workers/view-workers.ts";
 import { findNode } from "./run-parts.ts";
 import { findRun } from "./runs.ts";
 
-export interface PlacementOptions {
+export interface PlacementRoutesOptions {
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
@@ -40,7 +40,11 @@ const placementLimits = {
   holdersMax: 5,
 } as const;
 
-export function placementHandlers({ reader, environment, ackDeadlineMs }: PlacementOptions): Record<"getPlacement", Handler> {
+export function placementHandlers({
+  reader,
+  environment,
+  ackDeadlineMs,
+}: PlacementRoutesOptions): Record<"getPlacement", RouteHandler> {
   return {
     async getPlacement(call) {
       const { tenant } = call.identity;
@@ -49,10 +53,10 @@ export function placementHandlers({ reader, environment, ackDeadlineMs }: Placem
       const slot = slotOf({ id: node.taskId, run: detail.run.id });
       const planned = nodeAt(plan, slot) as PlanNode;
       const { items } = await reader.page({ page: "workers", tenant });
-      const key = task === null ? null : await keyOf(reader, tenant, task, items);
+      const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
       const why = whyWaits(detail.run, task, planned, items, environment.clock.now(), {
-        held: await loadsOf(reader, tenant, items, planned.type),
-        before: await predecessors(reader, plan, detail, slot, planned),
+        held: await readWorkerLoads(reader, tenant, items, planned.type),
+        before: await readPredecessors(reader, plan, detail, slot, planned),
         ...(key !== null && { key }),
       });
       const body: Placement = {
@@ -61,9 +65,9 @@ export function placementHandlers({ reader, environment, ackDeadlineMs }: Placem
         ...(task !== null && { taskId: task.id }),
         status: node.status,
         summary: why.summary,
-        reasons: why.reasons.map(({ code, facts }) => ({ code, facts: withNames(facts, items) })),
+        reasons: why.reasons.map(({ code, facts }) => ({ code, facts: presentFacts(facts, items) })),
         workers: why.workers.map(({ worker, name, code, facts }) => ({
-          workerId: instanceIn(worker),
+          workerId: instanceIdOf(worker),
           workerName: name,
           code,
           facts: facts as JsonObject,
@@ -77,27 +81,27 @@ export function placementHandlers({ reader, environment, ackDeadlineMs }: Placem
 }
 
 /** Workers are named as people know them, moments spelt as everywhere; a fact that is no worker of the tenant stays as it is. */
-function withNames(facts: Readonly<Record<string, unknown>>, workers: readonly WorkerRow[]): JsonObject {
+function presentFacts(facts: Readonly<Record<string, unknown>>, workers: readonly WorkerRow[]): JsonObject {
   const { worker } = facts;
-  const shown = withInstants(facts);
+  const shown = withIsoTimes(facts);
   if (typeof worker !== "string") return shown as JsonObject;
-  const known = workers.find(({ id }) => id === worker || instanceIn(id) === worker);
+  const known = workers.find(({ id }) => id === worker || instanceIdOf(id) === worker);
   return { ...shown, worker: known?.name ?? worker } as JsonObject;
 }
 
 /** Facts that are moments. */
-const momentNames: ReadonlySet<string> = new Set(["since", "until", "runUntil"]);
+const timeFields: ReadonlySet<string> = new Set(["since", "until", "runUntil"]);
 
-function withInstants(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
+function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const shown = Object.entries(facts).map(([name, value]): [string, unknown] => {
-    if (name === "holders") return [name, (value as readonly Holder[]).map((one) => withInstants({ ...one }))];
-    return [name, momentNames.has(name) && typeof value === "number" ? instant(value) : value];
+    if (name === "holders") return [name, (value as readonly Holder[]).map((one) => withIsoTimes({ ...one }))];
+    return [name, timeFields.has(name) && typeof value === "number" ? isoTime(value) : value];
   });
   return Object.fromEntries(shown);
 }
 
 /** The nodes it waits for, as far as they were reached: each by its id, for a run may have more tasks than a page. */
-async function predecessors(
+async function readPredecessors(
   reader: Reader,
   plan: Plan,
   { run }: Pick<RunDetail, "run">,
@@ -119,7 +123,7 @@ async function predecessors(
 }
 
 /** Who has the concurrency key that a task waits for; null where it waits for none. */
-async function keyOf(
+async function readConcurrencyKey(
   reader: Reader,
   tenant: string,
   task: TaskRow,
@@ -129,12 +133,12 @@ async function keyOf(
   const { key } = await reader.page({ page: "key", tenant, key: task.key.slice(tenant.length + 1) });
   if (key === null) return null;
   const named = key.holders.slice(0, placementLimits.holdersMax);
-  const holders = await Promise.all(named.map((id) => holderOf(reader, tenant, id, workers)));
+  const holders = await Promise.all(named.map((id) => readKeyHolder(reader, tenant, id, workers)));
   return { limit: key.limit, held: key.holders.length, holders: holders.filter((one) => one !== null) };
 }
 
 /** Null where it has gone between two looks. */
-async function holderOf(reader: Reader, tenant: string, id: string, workers: readonly WorkerRow[]): Promise<Holder | null> {
+async function readKeyHolder(reader: Reader, tenant: string, id: string, workers: readonly WorkerRow[]): Promise<Holder | null> {
   const { task, run } = await reader.page({ page: "task", tenant, task: id });
   if (task === null || run === null) return null;
   const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
@@ -146,12 +150,12 @@ async function holderOf(reader: Reader, tenant: string, id: string, workers: rea
     node: node?.id ?? slotOf(task),
     phase: task.phase,
     since: task.readyAt ?? task.grantedAt,
-    worker: task.worker === null ? null : (worker?.name ?? instanceIn(task.worker)),
+    worker: task.worker === null ? null : (worker?.name ?? instanceIdOf(task.worker)),
   };
 }
 
 /** How full each worker is; what waits for a call of its chain takes no slot. */
-async function loadsOf(
+async function readWorkerLoads(
   reader: Reader,
   tenant: string,
   workers: readonly WorkerRow[],
@@ -163,7 +167,7 @@ async function loadsOf(
   const loads = await Promise.all(
     online.map(async ({ id: worker }) => {
       const { held } = await reader.page({ page: "worker", tenant, worker, limit: placementLimits.heldMax });
-      const busy = held.filter((task) => !isWaiting(task));
+      const busy = held.filter((task) => !waitsForChainCall(task));
       return [
         worker,
         { busy: busy.length, busyOfType: busy.filter((task) => types.get(task.route) === nodeType).length },
@@ -173,5 +177,5 @@ async function loadsOf(
   return new Map(loads);
 }
 
-const isWaiting = (task: TaskRow): boolean =>
+const waitsForChainCall = (task: TaskRow): boolean =>
   (stateOf(task).calls ?? []).some((call) => call.fence === task.fence && call.answer === undefined);

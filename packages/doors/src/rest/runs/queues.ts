@@ -3,63 +3,63 @@
 import { candidateOf, type LineDepth, type Needs, type Reader, ruleFor, type WorkerRow } from "@astraflow/engine";
 import type { QueueList } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../outside.ts";
-import type { Handler } from "../call.ts";
-import { aboutOf } from "../workers/view-workers.ts";
+import type { RouteHandler } from "../call.ts";
+import { readWorkerDescription } from "../workers/view-workers.ts";
 
-export interface QueueOptions {
+export interface QueueRoutesOptions {
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
 }
 
 /** Tasks of a line that are counted: whoever sees so many adds workers, whatever the exact number. */
-const lineTasksMax = 10_000;
+const queueTasksMax = 10_000;
 
-export function queueHandlers({ reader, environment }: QueueOptions): Record<"listQueues" | "getKedaMetric", Handler> {
-  const look = async (tenant: string) => {
-    const [{ items: lines, head }, { items: workers }] = await Promise.all([
-      reader.page({ page: "lines", tenant, max: lineTasksMax }),
+export function queueHandlers({ reader, environment }: QueueRoutesOptions): Record<"listQueues" | "getKedaMetric", RouteHandler> {
+  const readQueues = async (tenant: string) => {
+    const [{ items: queues, head }, { items: workers }] = await Promise.all([
+      reader.page({ page: "lines", tenant, max: queueTasksMax }),
       reader.page({ page: "workers", tenant }),
     ]);
-    return { lines, workers, head };
+    return { lines: queues, workers, head };
   };
 
   return {
     async listQueues(call) {
-      const { lines, workers, head } = await look(call.identity.tenant);
+      const { lines: queues, workers, head } = await readQueues(call.identity.tenant);
       const now = environment.clock.now();
-      const items = lines.flatMap((line) => viewQueue(line, workers, now));
+      const items = queues.flatMap((line) => presentQueue(line, workers, now));
       return { body: { items, asOf: head } satisfies QueueList };
     },
 
     async getKedaMetric(call) {
       const { tenant } = call.identity;
       const { pool, package: name } = call.query;
-      const { lines, workers, head } = await look(tenant);
+      const { lines: queues, workers, head } = await readQueues(tenant);
       const isAsked = (needs: Needs) =>
         (pool === undefined || (needs.pool ?? "default") === pool) && (name === undefined || needs.packageName === name);
-      const queued = lines
+      const queued = queues
         .filter(({ route }) => route !== null && isAsked(JSON.parse(route.needs) as Needs))
         .reduce((sum, line) => sum + line.tasks, 0);
-      const mine = workers.filter((worker) => {
-        const about = aboutOf(worker);
+      const matchingWorkers = workers.filter((worker) => {
+        const about = readWorkerDescription(worker);
         const has = (about.packages ?? []).some((one) => one.name === name);
         return worker.phase === "online" && (pool === undefined || about.pool === pool) && (name === undefined || has);
       });
-      const running = await heldBy(reader, tenant, mine);
-      const slots = mine.reduce((sum, worker) => sum + (aboutOf(worker).slots ?? 0), 0);
+      const running = await countHeldAttempts(reader, tenant, matchingWorkers);
+      const slots = matchingWorkers.reduce((sum, worker) => sum + (readWorkerDescription(worker).slots ?? 0), 0);
       return { body: { value: queued + running, queued, running, slots, asOf: head } };
     },
   };
 }
 
-async function heldBy(reader: Reader, tenant: string, workers: readonly WorkerRow[]): Promise<number> {
+async function countHeldAttempts(reader: Reader, tenant: string, workers: readonly WorkerRow[]): Promise<number> {
   const counts = await Promise.all(
     workers.map(async ({ id: worker }) => (await reader.page({ page: "worker", tenant, worker, limit: 1_000 })).held.length),
   );
   return counts.reduce((sum, count) => sum + count, 0);
 }
 
-function viewQueue(
+function presentQueue(
   { line, route, tasks, oldestReadyAt }: LineDepth,
   workers: readonly WorkerRow[],
   now: number,
@@ -78,7 +78,7 @@ function viewQueue(
     {
       queue: line,
       waiting: tasks,
-      isPartial: tasks >= lineTasksMax,
+      isPartial: tasks >= queueTasksMax,
       ...(oldestReadyAt !== null && { oldestWaitMs: Math.max(0, Math.round(now - oldestReadyAt)) }),
       needs: {
         package: needs.packageName,

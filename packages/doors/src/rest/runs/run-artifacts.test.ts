@@ -4,7 +4,7 @@ import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../../testing/fake-outside.ts";
 import { runRow, sampleChain, taskRow } from "../../testing/rows.ts";
 import { readArtifacts } from "./run-artifacts.ts";
-import { type RunsOptions, runHandlers } from "./runs.ts";
+import { type RunRoutesOptions, runHandlers } from "./runs.ts";
 
 const fan = {
   ...sampleChain,
@@ -64,7 +64,7 @@ describe("artifacts of a run", () => {
       reader,
       environment: createFakeEnvironment(),
       ackDeadlineMs: 5_000,
-    } as unknown as RunsOptions);
+    } as unknown as RunRoutesOptions);
     const { body } = await getRun({
       requestId: "q",
       identity: { tenant: "default", user: "ann", grants: ["view"] },

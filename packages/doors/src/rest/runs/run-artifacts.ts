@@ -3,8 +3,8 @@
 import { type DocRow, type Reader, type RunDetail, stateOf, type TaskRow } from "@astraflow/engine";
 import type { RunArtifact, RunSnapshot } from "@astraflow/protocol";
 import { cachedPlanOf } from "../../plans.ts";
-import { instant } from "../view.ts";
-import { type ArtifactFate, type NodeContext, viewTasks } from "./view-nodes.ts";
+import { isoTime } from "../view.ts";
+import { type ArtifactStatus, type NodeViewContext, presentTasks } from "./view-nodes.ts";
 
 /** Tasks read at once, and in all for one answer; documents of artifacts read at once. */
 const artifactLimits = { tasksPage: 1_000, pagesMax: 20, docsPage: 500 } as const;
@@ -26,7 +26,7 @@ export interface ArtifactQuery {
 export async function readArtifacts(
   reader: Reader,
   { run, workflow }: Pick<RunDetail, "run" | "workflow">,
-  contextOf: (tasks: readonly TaskRow[]) => Promise<NodeContext>,
+  contextOf: (tasks: readonly TaskRow[]) => Promise<NodeViewContext>,
   { after, limit, isAll }: ArtifactQuery,
 ): Promise<ArtifactPage> {
   const plan = cachedPlanOf(workflow);
@@ -40,8 +40,9 @@ export async function readArtifacts(
       limit: artifactLimits.tasksPage,
       ...(from !== undefined && { after: from }),
     });
-    const leaving = page.items.filter((task) => (stateOf(task).artifacts ?? []).length > 0);
-    const nodes = leaving.length === 0 ? [] : viewTasks(plan, leaving, await contextOf(leaving));
+    const tasksWithArtifacts = page.items.filter((task) => (stateOf(task).artifacts ?? []).length > 0);
+    const nodes =
+      tasksWithArtifacts.length === 0 ? [] : presentTasks(plan, tasksWithArtifacts, await contextOf(tasksWithArtifacts));
     for (const node of nodes) {
       items.push(...artifactsOf(node).filter(({ status = "ready" }) => isAll || status === "ready"));
       const isLast = node.taskId === page.items.at(-1)?.id && page.next === null;
@@ -62,10 +63,15 @@ export const artifactsOf = ({
   readonly artifacts?: readonly RunArtifact[];
 }): RunArtifact[] => artifacts.map((one) => ({ ...one, nodeId }));
 
-type FateOf = NonNullable<NodeContext["fateOf"]>;
+type ArtifactStatusOf = NonNullable<NodeViewContext["fateOf"]>;
 
 /** What became of the artifacts of these tasks: their documents are read, many at once. What came inline lives as long as its result. */
-export async function readFates(reader: Reader, tenant: string, tasks: readonly TaskRow[], now: number): Promise<FateOf> {
+export async function readArtifactStatuses(
+  reader: Reader,
+  tenant: string,
+  tasks: readonly TaskRow[],
+  now: number,
+): Promise<ArtifactStatusOf> {
   const kept = tasks.flatMap((task) =>
     (stateOf(task).artifacts ?? []).filter((one) => one.inline !== true && one.removed === undefined),
   );
@@ -78,23 +84,26 @@ export async function readFates(reader: Reader, tenant: string, tasks: readonly 
   }
   return ({ resource, inline, expiresAt, removed }, task) => {
     if (inline === true) return { status: "ready" };
-    if (removed !== undefined) return goneFor(removed);
+    if (removed !== undefined) return goneStatus(removed);
     const doc = docs.get(resource);
     // Another task may have left something under the same name since: then this one's is no longer there.
     const isOwn = doc !== undefined && (JSON.parse(doc.body) as { task?: string }).task === task;
     // Each use makes it live on: its document knows until when.
     if (isOwn && (doc.due === null || doc.due > now))
-      return { status: "ready", ...(doc.due !== null && { expiresAt: instant(doc.due) }) };
+      return { status: "ready", ...(doc.due !== null && { expiresAt: isoTime(doc.due) }) };
     return { status: isOwn || (expiresAt !== undefined && expiresAt <= now) ? "expired" : "removed" };
   };
 }
 
-const goneFor = (reason: string): ArtifactFate => ({ status: reason === "expired" ? "expired" : "removed", removed: reason });
+const goneStatus = (reason: string): ArtifactStatus => ({
+  status: reason === "expired" ? "expired" : "removed",
+  removed: reason,
+});
 
 /** What the log had said of them by then. */
-export const fatesAt =
-  ({ removed }: Pick<RunSnapshot, "removed">): FateOf =>
+export const artifactStatusesAt =
+  ({ removed }: Pick<RunSnapshot, "removed">): ArtifactStatusOf =>
   ({ resource }) => {
     const reason = removed.get(resource);
-    return reason === undefined ? { status: "ready" } : goneFor(reason);
+    return reason === undefined ? { status: "ready" } : goneStatus(reason);
   };

@@ -6,9 +6,9 @@ import { nodeAt, slotOf, stateOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
 import { cachedPlanOf } from "../../plans.ts";
-import { instant } from "../view.ts";
+import { isoTime } from "../view.ts";
 
-export const logLimits = {
+export const runLogLimits = {
   linesMax: 1_000,
   linesDefault: 200,
   /** Rows of chunks that one request reads; a search that needs more says so and goes on with its cursor. */
@@ -21,25 +21,25 @@ export const logLimits = {
   charsMax: 4 * 1024 * 1024,
 } as const;
 
-export interface LogQuery {
+export interface RunLogQuery {
   /** Node id or task id; absent: all nodes, one after the other. */
   readonly node?: string;
   readonly channel?: string;
   readonly words?: string;
-  readonly cursor: LogCursor | null;
+  readonly cursor: RunLogCursor | null;
   /** Line within the node's attempt to begin with. */
   readonly from: number;
   readonly limit: number;
 }
 
 /** Where to go on: the task, a row of its chunks by its first one, and the piece of a line within that row. */
-export interface LogCursor {
+export interface RunLogCursor {
   readonly task: string;
   readonly chunk: number;
   readonly piece: number;
 }
 
-export function readLogCursor(text: string | undefined): LogCursor | null {
+export function decodeLogCursor(text: string | undefined): RunLogCursor | null {
   if (text === undefined) return null;
   const parts = /^([0-9]{1,12})\.([0-9]{1,12}):(.+)$/.exec(text);
   if (parts === null)
@@ -47,7 +47,7 @@ export function readLogCursor(text: string | undefined): LogCursor | null {
   return { chunk: Number(parts[1]), piece: Number(parts[2]), task: parts[3] ?? "" };
 }
 
-interface Chunk {
+interface PrintedChunkBody {
   readonly channel: string;
   readonly text?: string;
   readonly data?: string;
@@ -55,41 +55,42 @@ interface Chunk {
 }
 
 /** Reads on until the page is full, everything was read, or one request has read enough. */
-export async function readLog(
+export async function readRunLog(
   reader: Reader,
   { run, workflow }: Pick<RunDetail, "run" | "workflow">,
-  asked: LogQuery,
+  query: RunLogQuery,
 ): Promise<Omit<RunLog, "asOf">> {
   const plan = cachedPlanOf(workflow);
-  const page = createLogPage(asked);
-  const start = await startOf(reader, plan, run, asked);
-  const only = await taskNamed(reader, plan, run, asked.node);
-  let seen = 0;
-  for await (const task of only === null ? tasksFrom(reader, run, start) : [only]) {
-    const from = task.id === start?.id ? asked.cursor : null;
-    const reached = isAsked(plan, task, asked.node)
-      ? await readTask(reader, run.tenant, { task, nodeId: nodeAt(plan, slotOf(task))?.id ?? "", start: from }, page)
-      : passed;
-    seen++;
-    if (reached.isCut || page.isTired() || seen >= logLimits.tasksMax) return page.answer(`${reached.at}:${task.id}`);
+  const page = createLogPageBuilder(query);
+  const start = await findCursorTask(reader, plan, run, query);
+  const only = await findTaskByName(reader, plan, run, query.node);
+  let tasksSeen = 0;
+  for await (const task of only === null ? iterateTasks(reader, run, start) : [only]) {
+    const from = task.id === start?.id ? query.cursor : null;
+    const progress = matchesNode(plan, task, query.node)
+      ? await readTaskLog(reader, run.tenant, { task, nodeId: nodeAt(plan, slotOf(task))?.id ?? "", start: from }, page)
+      : nothingRead;
+    tasksSeen++;
+    if (progress.isStopped || page.hasReadEnough() || tasksSeen >= runLogLimits.tasksMax)
+      return page.build(`${progress.cursorPart}:${task.id}`);
   }
-  return page.answer(null);
+  return page.build(null);
 }
 
 /** The task that a cursor goes on with. One that is not asked for is where the search stood, and nothing of it was read. */
-async function startOf(reader: Reader, plan: Plan, run: RunRow, { cursor, node }: LogQuery): Promise<TaskRow | null> {
+async function findCursorTask(reader: Reader, plan: Plan, run: RunRow, { cursor, node }: RunLogQuery): Promise<TaskRow | null> {
   if (cursor === null) return null;
   const isOwn = cursor.task.startsWith(`${run.id}.`);
   const { task } = isOwn ? await reader.page({ page: "task", tenant: run.tenant, task: cursor.task }) : { task: null };
   const isBare = cursor.chunk === 0 && cursor.piece === 0;
-  if (task !== null && (isBare || isAsked(plan, task, node))) return task;
+  if (task !== null && (isBare || matchesNode(plan, task, node))) return task;
   throw fault("E.REQUEST.INVALID", "query.cursor must be the nextCursor of a page of the same request", {
     path: "query.cursor",
   });
 }
 
 /** The one task that is asked for by its id or slot: no other need be looked at. */
-async function taskNamed(reader: Reader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
+async function findTaskByName(reader: Reader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
   if (name === undefined) return null;
   const id = name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
   if (nodeAt(plan, slotOf({ id, run: run.id })) === null) return null;
@@ -97,7 +98,7 @@ async function taskNamed(reader: Reader, plan: Plan, run: RunRow, name: string |
 }
 
 /** The tasks of a run in id order, from one of them on, page by page. */
-async function* tasksFrom(reader: Reader, run: RunRow, start: TaskRow | null): AsyncGenerator<TaskRow> {
+async function* iterateTasks(reader: Reader, run: RunRow, start: TaskRow | null): AsyncGenerator<TaskRow> {
   if (start !== null) yield start;
   let after: string | undefined = start?.id;
   for (;;) {
@@ -105,7 +106,7 @@ async function* tasksFrom(reader: Reader, run: RunRow, start: TaskRow | null): A
       page: "tasks",
       tenant: run.tenant,
       run: run.id,
-      limit: logLimits.tasksPage,
+      limit: runLogLimits.tasksPage,
       ...(after !== undefined && { after }),
     });
     yield* page.items;
@@ -114,94 +115,99 @@ async function* tasksFrom(reader: Reader, run: RunRow, start: TaskRow | null): A
   }
 }
 
-interface Printing {
+interface TaskLogSource {
   readonly task: TaskRow;
   readonly nodeId: string;
-  readonly start: LogCursor | null;
+  readonly start: RunLogCursor | null;
 }
 
 /** How far a task was read, as a cursor says it; `isCut`: the page is full, or one request has read enough. */
-interface Reached {
-  readonly at: string;
-  readonly isCut: boolean;
+interface ReadProgress {
+  readonly cursorPart: string;
+  readonly isStopped: boolean;
 }
 
 /** Nothing of it was read, nor need be. */
-const passed: Reached = { at: "0.0", isCut: false };
+const nothingRead: ReadProgress = { cursorPart: "0.0", isStopped: false };
 
 /** What one task printed. Rows are read on by chunk: a line may fill many of them. */
-async function readTask(reader: Reader, tenant: string, { task, nodeId, start }: Printing, page: LogPage): Promise<Reached> {
+async function readTaskLog(
+  reader: Reader,
+  tenant: string,
+  { task, nodeId, start }: TaskLogSource,
+  page: LogPageBuilder,
+): Promise<ReadProgress> {
   // Its row knows whether it has printed anything: most have not, and need not be asked for.
-  if (stateOf(task).printed === undefined) return passed;
+  if (stateOf(task).printed === undefined) return nothingRead;
   let fromChunk = start?.chunk ?? 0;
   let skip = start?.piece ?? 0;
   // Whoever asks for a line, and has no cursor yet, is led to it by the store.
   let first = start === null && page.from > 0 ? { fromLine: page.from } : null;
   for (;;) {
-    const query = { page: "chunks", tenant, task: task.id, limit: logLimits.rowsAtOnce } as const;
+    const query = { page: "chunks", tenant, task: task.id, limit: runLogLimits.rowsAtOnce } as const;
     const { items } = await reader.page({ ...query, ...(first ?? { fromChunk }) });
     first = null;
     for (const row of items) {
-      const full = page.take(row, piecesOf(row, task, nodeId), skip);
-      if (full !== null) return { at: `${row.first}.${full}`, isCut: true };
+      const full = page.addRow(row, splitIntoPieces(row, task, nodeId), skip);
+      if (full !== null) return { cursorPart: `${row.first}.${full}`, isStopped: true };
       skip = 0;
       fromChunk = row.first + row.count;
-      if (page.isLarge()) return page.rest(fromChunk, true);
+      if (page.isTooLarge()) return page.finishTask(fromChunk, true);
     }
-    if (items.length < logLimits.rowsAtOnce) return page.rest(fromChunk, false);
-    if (page.isTired()) return page.rest(fromChunk, true);
+    if (items.length < runLogLimits.rowsAtOnce) return page.finishTask(fromChunk, false);
+    if (page.hasReadEnough()) return page.finishTask(fromChunk, true);
   }
 }
 
-type LogPage = ReturnType<typeof createLogPage>;
+type LogPageBuilder = ReturnType<typeof createLogPageBuilder>;
 
 /** The lines of one answer. The last one is held back until it is known whether it goes on. */
-function createLogPage(asked: LogQuery) {
+function createLogPageBuilder(query: RunLogQuery) {
   const items: LogLine[] = [];
   let open: LogLine | null = null;
   let rows = 0;
   let chars = 0;
   const close = (): void => {
-    if (open !== null && fits(open, asked)) items.push(open);
+    if (open !== null && matchesLogFilter(open, query)) items.push(open);
     open = null;
   };
   return {
-    from: asked.from,
-    isLarge: (): boolean => chars > logLimits.charsMax,
-    isTired: (): boolean => rows >= logLimits.rowsMax,
+    from: query.from,
+    isTooLarge: (): boolean => chars > runLogLimits.charsMax,
+    hasReadEnough: (): boolean => rows >= runLogLimits.rowsMax,
     /** The pieces of one row but the first few; gives the piece that finds no room. */
-    take(row: ChunkRow, pieces: readonly Piece[], skip: number): number | null {
+    addRow(row: ChunkRow, pieces: readonly LinePiece[], skip: number): number | null {
       rows += 1;
       chars += row.body.length;
       for (const [index, piece] of pieces.entries()) {
-        if (index < skip || piece.entry.line < asked.from) continue;
-        const longer: LogLine | null = open === null ? null : joined(open, piece);
+        if (index < skip || piece.entry.line < query.from) continue;
+        const longer: LogLine | null = open === null ? null : joinPiece(open, piece);
         if (longer === null) {
           close();
-          if (items.length >= asked.limit) return index;
+          if (items.length >= query.limit) return index;
         }
         open = longer ?? piece.entry;
       }
       return null;
     },
     /** The last line is whole, or as much of it as one answer shows. */
-    rest(chunk: number, isCut: boolean): Reached {
+    finishTask(chunk: number, isCut: boolean): ReadProgress {
       close();
-      return { at: `${chunk}.0`, isCut };
+      return { cursorPart: `${chunk}.0`, isStopped: isCut };
     },
-    answer: (nextCursor: string | null): Omit<RunLog, "asOf"> => ({
+    build: (nextCursor: string | null): Omit<RunLog, "asOf"> => ({
       items,
       nextCursor,
-      ...(asked.words !== undefined && { hits: items.length, isHitsPartial: nextCursor !== null }),
+      ...(query.words !== undefined && { hits: items.length, isHitsPartial: nextCursor !== null }),
     }),
   };
 }
 
-function isAsked(plan: Plan, task: TaskRow, node: string | undefined): boolean {
+function matchesNode(plan: Plan, task: TaskRow, node: string | undefined): boolean {
   return node === undefined || task.id === node || slotOf(task) === node || nodeAt(plan, slotOf(task))?.id === node;
 }
 
-function fits(line: LogLine, { channel, words }: LogQuery): boolean {
+function matchesLogFilter(line: LogLine, { channel, words }: RunLogQuery): boolean {
   if (channel !== undefined && line.channel !== channel) return false;
   return words === undefined || line.text.toLowerCase().includes(words.toLowerCase());
 }
@@ -209,9 +215,9 @@ function fits(line: LogLine, { channel, words }: LogQuery): boolean {
 /** A line goes on over chunks until it is broken, as the engine counts them; bytes are an entry of their own. */
 export function linesOf(rows: readonly ChunkRow[], task: Pick<TaskRow, "id">, nodeId: string): LogLine[] {
   const lines: LogLine[] = [];
-  for (const piece of rows.flatMap((row) => piecesOf(row, task, nodeId))) {
+  for (const piece of rows.flatMap((row) => splitIntoPieces(row, task, nodeId))) {
     const before = lines.at(-1);
-    const longer = before === undefined ? null : joined(before, piece);
+    const longer = before === undefined ? null : joinPiece(before, piece);
     if (longer === null) lines.push(piece.entry);
     else lines[lines.length - 1] = longer;
   }
@@ -219,25 +225,25 @@ export function linesOf(rows: readonly ChunkRow[], task: Pick<TaskRow, "id">, no
 }
 
 /** What one chunk adds: a line, or more of one that was printed before. */
-interface Piece {
+interface LinePiece {
   readonly entry: LogLine;
-  readonly goesOn: boolean;
+  readonly continuesLine: boolean;
 }
 
-function piecesOf(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): Piece[] {
-  const pieces: Piece[] = [];
-  const words = { nodeId, taskId: task.id, fence: row.fence, at: instant(row.at) };
-  const chunks = JSON.parse(row.body) as Chunk[];
+function splitIntoPieces(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): LinePiece[] {
+  const pieces: LinePiece[] = [];
+  const words = { nodeId, taskId: task.id, fence: row.fence, at: isoTime(row.at) };
+  const chunks = JSON.parse(row.body) as PrintedChunkBody[];
   let { line } = row;
-  let isOpen = goesOn(row, chunks);
+  let isOpen = continuesPreviousRow(row, chunks);
   for (const { channel, text, data, mimeType } of chunks) {
     if (text === undefined) {
-      const bytes = { ...words, line: Math.max(0, line - 1), channel, text: data ?? "", mimeType: mimeType ?? bytesType };
-      pieces.push({ entry: bytes, goesOn: false });
+      const bytes = { ...words, line: Math.max(0, line - 1), channel, text: data ?? "", mimeType: mimeType ?? defaultBytesType };
+      pieces.push({ entry: bytes, continuesLine: false });
       continue;
     }
-    for (const part of partsOf(text)) {
-      pieces.push({ entry: { ...words, line: isOpen ? line - 1 : line++, channel, text: part }, goesOn: isOpen });
+    for (const part of splitLines(text)) {
+      pieces.push({ entry: { ...words, line: isOpen ? line - 1 : line++, channel, text: part }, continuesLine: isOpen });
       isOpen = false;
     }
     if (text !== "") isOpen = !text.endsWith("\n");
@@ -246,24 +252,24 @@ function piecesOf(row: ChunkRow, task: Pick<TaskRow, "id">, nodeId: string): Pie
 }
 
 /** Of bytes whose worker did not say what they are. */
-const bytesType = "application/octet-stream";
+const defaultBytesType = "application/octet-stream";
 
 /** The longer line; null where another channel came in between, or where it would be longer than an answer may say in one. */
-function joined(before: LogLine, { entry, goesOn }: Piece): LogLine | null {
+function joinPiece(before: LogLine, { entry, continuesLine: goesOn }: LinePiece): LogLine | null {
   const isSame = goesOn && before.line === entry.line && before.channel === entry.channel && before.mimeType === undefined;
   if (!isSame || before.text.length + entry.text.length > limits.textCharsMax) return null;
   return { ...before, text: before.text + entry.text };
 }
 
-const partsOf = (text: string): string[] => (text === "" ? [] : (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n"));
+const splitLines = (text: string): string[] => (text === "" ? [] : (text.endsWith("\n") ? text.slice(0, -1) : text).split("\n"));
 
 /** Whether the first text of a row goes on with the line of the row before: then fewer lines begin in it than it has. */
-function goesOn(row: ChunkRow, chunks: readonly Chunk[]): boolean {
+function continuesPreviousRow(row: ChunkRow, chunks: readonly PrintedChunkBody[]): boolean {
   let begun = 0;
   let isOpen = false;
   for (const { text } of chunks)
     if (text !== undefined && text !== "") {
-      begun += partsOf(text).length - (isOpen ? 1 : 0);
+      begun += splitLines(text).length - (isOpen ? 1 : 0);
       isOpen = !text.endsWith("\n");
     }
   return begun > row.lines;

@@ -4,25 +4,25 @@
 import { type Reader, type RunDetail, type RunRow, runKey, stateOf, type TaskRow } from "@astraflow/engine";
 import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
 import { createSemaphore } from "../../turnstile.ts";
-import { missingRun } from "./run-start.ts";
+import { runNotFound } from "./run-start.ts";
 
-export const momentLimits = {
+export const historyLimits = {
   factsPage: 1_000,
   /** Facts that are folded for one answer. */
   factsMax: 300_000,
   /** Runs whose last moment is kept at hand, unless it is large: pages of one moment, and later moments, go on from there. */
-  keptMax: 4,
-  keptTasksMax: 25_000,
+  cachedMax: 4,
+  cachedTasksMax: 25_000,
   /** Characters that the tasks of a moment have said, and of one that is kept at hand. */
   charsMax: 32 * 1024 * 1024,
-  keptCharsMax: 4 * 1024 * 1024,
+  cachedCharsMax: 4 * 1024 * 1024,
   /** Moments that are folded at a time; others wait. */
-  atOnce: 4,
+  concurrentMax: 4,
   /** Rows read at once. */
   rowsPage: 50,
 } as const;
 
-export interface Moment {
+export interface HistoricalRun {
   readonly at: number;
   /** The run as its row was; the definition never changes. */
   readonly run: RunRow;
@@ -32,39 +32,39 @@ export interface Moment {
   readonly ids: readonly string[];
 }
 
-export interface Moments {
+export interface RunHistory {
   /** Throws the fault to answer where there was no such run, or nobody knows any more. */
-  read(tenant: string, run: string, at: number): Promise<Moment>;
+  readRunAt(tenant: string, run: string, at: number): Promise<HistoricalRun>;
   /** These tasks as their rows were. */
-  rows(moment: Moment, ids: readonly string[]): Promise<TaskRow[]>;
+  readTaskRows(moment: HistoricalRun, ids: readonly string[]): Promise<TaskRow[]>;
 }
 
-interface Kept extends Folded {
+interface CachedFold extends FoldedRun {
   readonly at: number;
 }
 
-interface Folded {
+interface FoldedRun {
   readonly fold: RunSnapshot;
   readonly chars: number;
 }
 
-type Bounds = { readonly [Name in "factsMax" | "charsMax"]: number };
+type FoldLimits = { readonly [Name in "factsMax" | "charsMax"]: number };
 
-export function createMoments(reader: Reader, { factsMax, charsMax }: Bounds = momentLimits): Moments {
-  const kept = new Map<string, Kept>();
-  const runLimited = createSemaphore(momentLimits.atOnce);
+export function createRunHistory(reader: Reader, { factsMax, charsMax }: FoldLimits = historyLimits): RunHistory {
+  const cache = new Map<string, CachedFold>();
+  const runLimited = createSemaphore(historyLimits.concurrentMax);
 
-  const keep = (key: string, one: Kept): void => {
-    kept.delete(key);
-    if (one.fold.tasks.size > momentLimits.keptTasksMax || one.chars > momentLimits.keptCharsMax) return;
-    kept.set(key, one);
-    if (kept.size > momentLimits.keptMax) kept.delete(kept.keys().next().value as string);
+  const cacheFold = (key: string, one: CachedFold): void => {
+    cache.delete(key);
+    if (one.fold.tasks.size > historyLimits.cachedTasksMax || one.chars > historyLimits.cachedCharsMax) return;
+    cache.set(key, one);
+    if (cache.size > historyLimits.cachedMax) cache.delete(cache.keys().next().value as string);
   };
 
   return {
-    async read(tenant, run, at) {
+    async readRunAt(tenant, run, at) {
       const { detail, head } = await reader.page({ page: "run", tenant, run, tasksMax: 0 });
-      if (detail === null) throw missingRun(run);
+      if (detail === null) throw runNotFound(run);
       if (at > head)
         throw fault("E.REQUEST.INVALID", `query.at is beyond the end of the log, which is at ${head}`, {
           path: "query.at",
@@ -73,19 +73,19 @@ export function createMoments(reader: Reader, { factsMax, charsMax }: Bounds = m
       const key = `${tenant}/${run}`;
       // Looked for once it is this one's turn: the one before may have been about the same moment.
       const { fold } = await runLimited(async () => {
-        const before = kept.get(key);
+        const before = cache.get(key);
         const start = before !== undefined && before.at <= at ? before : null;
-        const folded = start?.at === at ? start : await foldTo(reader, { tenant, run, at, factsMax, charsMax }, start);
-        keep(key, { at, ...folded });
+        const folded = start?.at === at ? start : await foldRunTo(reader, { tenant, run, at, factsMax, charsMax }, start);
+        cacheFold(key, { at, ...folded });
         return folded;
       });
-      return { at, run: runAt(detail, fold), workflow: detail.workflow, fold, ids: [...fold.tasks.keys()].sort() };
+      return { at, run: runRowAt(detail, fold), workflow: detail.workflow, fold, ids: [...fold.tasks.keys()].sort() };
     },
-    async rows({ run, fold }, ids) {
+    async readTaskRows({ run, fold }, ids) {
       const rows: TaskRow[] = [];
-      for (let from = 0; from < ids.length; from += momentLimits.rowsPage) {
-        const part = ids.slice(from, from + momentLimits.rowsPage).flatMap((id) => fold.tasks.get(id) ?? []);
-        const found = await Promise.all(part.map((task) => rowAt(reader, run, task)));
+      for (let from = 0; from < ids.length; from += historyLimits.rowsPage) {
+        const part = ids.slice(from, from + historyLimits.rowsPage).flatMap((id) => fold.tasks.get(id) ?? []);
+        const found = await Promise.all(part.map((task) => readTaskRowAt(reader, run, task)));
         rows.push(...found);
       }
       return rows;
@@ -93,7 +93,7 @@ export function createMoments(reader: Reader, { factsMax, charsMax }: Bounds = m
   };
 }
 
-interface Wish {
+interface FoldRequest {
   readonly tenant: string;
   readonly run: string;
   readonly at: number;
@@ -102,44 +102,48 @@ interface Wish {
 }
 
 /** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
-async function foldTo(reader: Reader, wish: Wish, before: Kept | null): Promise<Folded> {
-  const { tenant, run, at, factsMax, charsMax } = wish;
+async function foldRunTo(reader: Reader, request: FoldRequest, before: CachedFold | null): Promise<FoldedRun> {
+  const { tenant, run, at, factsMax, charsMax } = request;
   const folding = startRunFold(before?.fold ?? null);
-  let isBorn = before !== null;
+  let isCreated = before !== null;
   let after = before?.at ?? 0;
   for (let facts = 0; facts < factsMax; ) {
-    const query = { tenant, after, subject: runKey(run), limit: momentLimits.factsPage };
+    const query = { tenant, after, subject: runKey(run), limit: historyLimits.factsPage };
     let page = await reader.events(query);
     // Facts below the floor are gone; this run's may all lie above it, unless some were read already.
-    if (at < page.floor || (isBorn && after < page.floor)) throw expired(run, at, page);
+    if (at < page.floor || (isCreated && after < page.floor)) throw historyExpiredFault(run, at, page);
     if (after < page.floor) page = await reader.events({ ...query, after: page.floor });
     // The run has a row, so it was created: where that is not told, it was told below the floor.
-    if (!isBorn && page.items[0]?.type !== "run.created") throw expired(run, at, page);
+    if (!isCreated && page.items[0]?.type !== "run.created") throw historyExpiredFault(run, at, page);
     const known = page.items.filter(({ position }) => position <= at);
     folding.add(known);
     if (folding.textChars > charsMax)
-      throw tooMuch(`the tasks of run ${run} have said more than ${charsMax} characters up to ${at}`, { run, at, charsMax });
-    isBorn ||= known.length > 0;
+      throw tooLargeFault(`the tasks of run ${run} have said more than ${charsMax} characters up to ${at}`, {
+        run,
+        at,
+        charsMax,
+      });
+    isCreated ||= known.length > 0;
     facts += known.length;
-    if (known.length < page.items.length || page.items.length < momentLimits.factsPage) {
-      if (isBorn) return { fold: folding.finish(), chars: folding.textChars };
+    if (known.length < page.items.length || page.items.length < historyLimits.factsPage) {
+      if (isCreated) return { fold: folding.finish(), chars: folding.textChars };
       throw fault("E.NOT_FOUND", `run ${run} did not exist at ${at}; it was created later`, { run, at });
     }
     after = page.next;
   }
-  throw tooMuch(`run ${run} has more than ${factsMax} facts up to ${at}`, { run, at, factsMax });
+  throw tooLargeFault(`run ${run} has more than ${factsMax} facts up to ${at}`, { run, at, factsMax });
 }
 
-const tooMuch = (what: string, details: Readonly<Record<string, unknown>>) =>
+const tooLargeFault = (what: string, details: Readonly<Record<string, unknown>>) =>
   fault("E.REQUEST.TOO_LARGE", `${what}; read its events, or an earlier moment`, details);
 
-const expired = (run: string, at: number, { floor, head }: { readonly floor: number; readonly head: number }) =>
+const historyExpiredFault = (run: string, at: number, { floor, head }: { readonly floor: number; readonly head: number }) =>
   fault("E.CURSOR.EXPIRED", `the facts of run ${run} up to ${at} are no longer all kept; read the run as it is now`, {
     floor,
     head,
   });
 
-function runAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
+function runRowAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
   return {
     ...run,
     phase: fold.isEnding ? "ending" : (fold.status ?? "queued"),
@@ -151,21 +155,21 @@ function runAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
 }
 
 /** A row that has ended never changes in what is shown here; of any other only the fold knows what it was. */
-async function rowAt(reader: Reader, { id: run, tenant }: RunRow, moment: TaskSnapshot): Promise<TaskRow> {
-  if (moment.endedAt === null && moment.grantedAt === null) return liveRow(run, moment, null);
+async function readTaskRowAt(reader: Reader, { id: run, tenant }: RunRow, moment: TaskSnapshot): Promise<TaskRow> {
+  if (moment.endedAt === null && moment.grantedAt === null) return liveTaskRow(run, moment, null);
   const { task } = await reader.page({ page: "task", tenant, task: moment.id });
-  return moment.endedAt !== null && task !== null ? endedRow(task, moment) : liveRow(run, moment, task);
+  return moment.endedAt !== null && task !== null ? endedTaskRow(task, moment) : liveTaskRow(run, moment, task);
 }
 
 /** The same row, with the facts' word on what the facts tell. */
-function endedRow(row: TaskRow, moment: TaskSnapshot): TaskRow {
-  return { ...row, phase: moment.phase, endedAt: moment.endedAt, error: errorText(moment) };
+function endedTaskRow(row: TaskRow, moment: TaskSnapshot): TaskRow {
+  return { ...row, phase: moment.phase, endedAt: moment.endedAt, error: errorJson(moment) };
 }
 
-const errorText = ({ error }: TaskSnapshot): string | null => (error === null ? null : JSON.stringify(error));
+const errorJson = ({ error }: TaskSnapshot): string | null => (error === null ? null : JSON.stringify(error));
 
 /** What a row must have and nobody is shown. */
-const unseen = {
+const unshownColumns = {
   kind: "task",
   route: "",
   pin: null,
@@ -181,13 +185,13 @@ const unseen = {
   due: null,
 } as const;
 
-function liveRow(run: string, moment: TaskSnapshot, row: TaskRow | null): TaskRow {
+function liveTaskRow(run: string, moment: TaskSnapshot, row: TaskRow | null): TaskRow {
   const { feedback: said, iteration: frame } = moment;
   const artifacts = moment.artifacts.length === 0 || row === null ? undefined : stateOf(row).artifacts;
   const state = { ...(said !== null && { said }), ...(frame !== null && { frame: { index: frame, tries: 0 } }), artifacts };
-  const isTold = said !== null || frame !== null || artifacts !== undefined;
+  const hasState = said !== null || frame !== null || artifacts !== undefined;
   return {
-    ...unseen,
+    ...unshownColumns,
     id: moment.id,
     run,
     phase: moment.phase,
@@ -200,7 +204,7 @@ function liveRow(run: string, moment: TaskSnapshot, row: TaskRow | null): TaskRo
     endedAt: moment.endedAt,
     params: moment.grantedAt === null ? null : (row?.params ?? null),
     result: null,
-    error: errorText(moment),
-    state: isTold ? JSON.stringify(state) : null,
+    error: errorJson(moment),
+    state: hasState ? JSON.stringify(state) : null,
   };
 }

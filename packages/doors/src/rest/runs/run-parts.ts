@@ -5,82 +5,90 @@ import type { Plan } from "@astraflow/graph";
 import { type Fault, fault, type JsonValue, type RunNodeStatus } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../outside.ts";
 import { cachedPlanOf } from "../../plans.ts";
-import { type Call, type Handler, readCount, readLimit } from "../call.ts";
-import { strangeCursor } from "../people/user-cursor.ts";
-import { instant } from "../view.ts";
-import { instanceIn, queueOf } from "../workers/view-workers.ts";
-import { readFlag } from "../workers/worker-filter.ts";
-import { fatesAt, readArtifacts, readFates } from "./run-artifacts.ts";
-import { logLimits, readLog, readLogCursor } from "./run-logs.ts";
-import type { Moments } from "./run-moment.ts";
-import { showValue, valueBytesMax, valueIn } from "./run-values.ts";
-import { findRun, nodeContext } from "./runs.ts";
-import { type NodeContext, viewNodes, viewTasks } from "./view-nodes.ts";
+import { type RestCall, type RouteHandler, readPageLimit, readWholeNumber } from "../call.ts";
+import { invalidCursor } from "../people/user-cursor.ts";
+import { isoTime } from "../view.ts";
+import { instanceIdOf, workerQueueOf } from "../workers/view-workers.ts";
+import { readBoolean } from "../workers/worker-filter.ts";
+import { artifactStatusesAt, readArtifactStatuses, readArtifacts } from "./run-artifacts.ts";
+import { decodeLogCursor, readRunLog, runLogLimits } from "./run-logs.ts";
+import type { RunHistory } from "./run-moment.ts";
+import { presentValue, readValueAt, valueBytesMax } from "./run-values.ts";
+import { findRun, readNodeContext } from "./runs.ts";
+import { type NodeViewContext, presentNodes, presentTasks } from "./view-nodes.ts";
 
-export interface RunPartsOptions {
+export interface RunDetailRoutesOptions {
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
-  readonly moments: Moments;
+  readonly moments: RunHistory;
 }
 
-type PartRoutes = "listRunNodes" | "getRunNode" | "getRunLogs" | "listRunBindings" | "listRunArtifacts";
+type RunDetailRoutes = "listRunNodes" | "getRunNode" | "getRunLogs" | "listRunBindings" | "listRunArtifacts";
 
-export function runPartHandlers({ reader, environment, ackDeadlineMs, moments }: RunPartsOptions): Record<PartRoutes, Handler> {
+export function runDetailHandlers({
+  reader,
+  environment,
+  ackDeadlineMs,
+  moments,
+}: RunDetailRoutesOptions): Record<RunDetailRoutes, RouteHandler> {
   /** Without its tasks: whoever needs some reads those. */
-  const runIn = (call: Call) => findRun(reader, call.identity.tenant, call.params["runId"] ?? "", 0);
-  const momentIn = (call: Call, at: number) => moments.read(call.identity.tenant, call.params["runId"] ?? "", at);
+  const readRunOf = (call: RestCall) => findRun(reader, call.identity.tenant, call.params["runId"] ?? "", 0);
+  const readHistoryOf = (call: RestCall, at: number) => moments.readRunAt(call.identity.tenant, call.params["runId"] ?? "", at);
 
   /** With what became of the artifacts of these tasks. */
-  const contextOf = async (detail: RunDetail, tasks: readonly TaskRow[]): Promise<NodeContext> => ({
-    ...(await nodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
-    fateOf: await readFates(reader, detail.run.tenant, tasks, environment.clock.now()),
+  const nodeContextOf = async (detail: RunDetail, tasks: readonly TaskRow[]): Promise<NodeViewContext> => ({
+    ...(await readNodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
+    fateOf: await readArtifactStatuses(reader, detail.run.tenant, tasks, environment.clock.now()),
   });
 
   /** A page of tasks as they are, or as they were. */
-  const tasksIn = async (call: Call, at: number | undefined) => {
-    const limit = readLimit(call.query);
-    const cursor = readTaskCursor(call);
+  const readTaskPage = async (call: RestCall, at: number | undefined) => {
+    const limit = readPageLimit(call.query);
+    const cursor = checkTaskCursor(call);
     if (at === undefined) {
-      const { detail, head } = await runIn(call);
+      const { detail, head } = await readRunOf(call);
       const { id: run, tenant } = detail.run;
       const page = await reader.page({ page: "tasks", tenant, run, limit, ...(cursor !== undefined && { after: cursor }) });
-      const context = await contextOf(detail, page.items);
+      const context = await nodeContextOf(detail, page.items);
       return { ...page, context, workflow: detail.workflow, asOf: Math.min(head, page.head) };
     }
-    const moment = await momentIn(call, at);
-    const rest = cursor === undefined ? moment.ids : moment.ids.filter((id) => id > cursor);
-    const items = await moments.rows(moment, rest.slice(0, limit));
-    const context = { ...(await nodeContext(reader, { ...moment, tasks: items }, ackDeadlineMs)), fateOf: fatesAt(moment.fold) };
+    const historical = await readHistoryOf(call, at);
+    const rest = cursor === undefined ? historical.ids : historical.ids.filter((id) => id > cursor);
+    const items = await moments.readTaskRows(historical, rest.slice(0, limit));
+    const context = {
+      ...(await readNodeContext(reader, { ...historical, tasks: items }, ackDeadlineMs)),
+      fateOf: artifactStatusesAt(historical.fold),
+    };
     const next = rest.length > limit ? (rest[limit - 1] ?? null) : null;
-    return { items, next, context, workflow: moment.workflow, asOf: at };
+    return { items, next, context, workflow: historical.workflow, asOf: at };
   };
 
   /** One node as it is, or as it was. */
-  const nodeIn = async (call: Call, at: number | undefined) => {
+  const readNode = async (call: RestCall, at: number | undefined) => {
     const name = call.params["nodeId"] ?? "";
     if (at === undefined) {
-      const { detail, head } = await runIn(call);
-      const found = await findNode(reader, detail, name, ackDeadlineMs, (tasks) => contextOf(detail, tasks));
+      const { detail, head } = await readRunOf(call);
+      const found = await findNode(reader, detail, name, ackDeadlineMs, (tasks) => nodeContextOf(detail, tasks));
       return { ...found, asOf: head };
     }
-    const moment = await momentIn(call, at);
-    const { id } = placeOf(moment, name);
-    const [task = null] = await moments.rows(moment, [id]);
-    const shown = { ...moment, tasks: task === null ? [] : [task] };
-    const context = { ...(await nodeContext(reader, shown, ackDeadlineMs)), fateOf: fatesAt(moment.fold) };
-    const node = viewNodes(shown, context).find((one) => one.taskId === id);
-    if (node === undefined) throw missingNode(moment.run.id, name);
+    const historical = await readHistoryOf(call, at);
+    const { id } = resolveTaskId(historical, name);
+    const [task = null] = await moments.readTaskRows(historical, [id]);
+    const shown = { ...historical, tasks: task === null ? [] : [task] };
+    const context = { ...(await readNodeContext(reader, shown, ackDeadlineMs)), fateOf: artifactStatusesAt(historical.fold) };
+    const node = presentNodes(shown, context).find((one) => one.taskId === id);
+    if (node === undefined) throw nodeNotFound(historical.run.id, name);
     return { task, node, asOf: at };
   };
 
   return {
     async listRunNodes(call) {
       const { status, hostNodeId, middleware } = call.query;
-      const chainIndex = readCount(call.query, "chainIndex", undefined);
-      const at = readCount(call.query, "at", undefined);
-      const { items, next, context, workflow, asOf } = await tasksIn(call, at);
-      const shown = viewTasks(cachedPlanOf(workflow), items, context).filter(
+      const chainIndex = readWholeNumber(call.query, "chainIndex", undefined);
+      const at = readWholeNumber(call.query, "at", undefined);
+      const { items, next, context, workflow, asOf } = await readTaskPage(call, at);
+      const shown = presentTasks(cachedPlanOf(workflow), items, context).filter(
         (node) =>
           (status === undefined || node.status === status) &&
           (hostNodeId === undefined || node.host_node_id === hostNodeId) &&
@@ -92,29 +100,30 @@ export function runPartHandlers({ reader, environment, ackDeadlineMs, moments }:
 
     async getRunNode(call) {
       const { path } = call.query;
-      const at = readCount(call.query, "at", undefined);
-      const offset = readCount(call.query, "offset", undefined);
-      const length = readCount(call.query, "length", undefined, valueBytesMax);
-      const { task, node, asOf } = await nodeIn(call, at);
+      const at = readWholeNumber(call.query, "at", undefined);
+      const offset = readWholeNumber(call.query, "offset", undefined);
+      const length = readWholeNumber(call.query, "length", undefined, valueBytesMax);
+      const { task, node, asOf } = await readNode(call, at);
       const params = task?.params ?? null;
       const parameters = params === null ? undefined : (JSON.parse(params) as JsonValue);
       const asked = { ...(offset !== undefined && { offset }), ...(length !== undefined && { length }) };
-      const value = path === undefined ? {} : showValue(valueIn({ results: node.result, parameters }, path, node.nodeId), asked);
+      const value =
+        path === undefined ? {} : presentValue(readValueAt({ results: node.result, parameters }, path, node.nodeId), asked);
       return {
         body: { node, ...(parameters !== undefined && { parameters }), ...value, ...(at !== undefined && { at }), asOf },
       };
     },
 
     async getRunLogs(call) {
-      const { detail, head } = await runIn(call);
+      const { detail, head } = await readRunOf(call);
       const { node, channel, q: words } = call.query;
-      const log = await readLog(reader, detail, {
+      const log = await readRunLog(reader, detail, {
         ...(node !== undefined && { node }),
         ...(channel !== undefined && { channel }),
         ...(words !== undefined && words !== "" && { words }),
-        cursor: readLogCursor(call.query["cursor"]),
-        from: readCount(call.query, "from", 0, Number.MAX_SAFE_INTEGER),
-        limit: readCount(call.query, "limit", logLimits.linesDefault, logLimits.linesMax),
+        cursor: decodeLogCursor(call.query["cursor"]),
+        from: readWholeNumber(call.query, "from", 0, Number.MAX_SAFE_INTEGER),
+        limit: readWholeNumber(call.query, "limit", runLogLimits.linesDefault, runLogLimits.linesMax),
       });
       if (call.header("accept")?.includes("text/plain") === true)
         return {
@@ -126,44 +135,48 @@ export function runPartHandlers({ reader, environment, ackDeadlineMs, moments }:
     },
 
     async listRunBindings(call) {
-      const { detail, head } = await runIn(call);
-      const { items: crew } = await reader.page({ page: "workers", tenant: detail.run.tenant });
-      const workers = new Map(crew.map(({ id, name }) => [id, name]));
+      const { detail, head } = await readRunOf(call);
+      const { items: workerRows } = await reader.page({ page: "workers", tenant: detail.run.tenant });
+      const workers = new Map(workerRows.map(({ id, name }) => [id, name]));
       const items = Object.entries(bindingsOf(detail.run)).map(([name, { worker, at }]) => ({
         package: name,
-        workerId: instanceIn(worker),
-        workerName: workers.get(worker) ?? instanceIn(worker),
-        queue: queueOf(worker),
-        at: instant(at),
+        workerId: instanceIdOf(worker),
+        workerName: workers.get(worker) ?? instanceIdOf(worker),
+        queue: workerQueueOf(worker),
+        at: isoTime(at),
       }));
       return { body: { items, asOf: head } };
     },
 
     async listRunArtifacts(call) {
-      const { detail, head } = await runIn(call);
-      const asked = { after: readTaskCursor(call), limit: readLimit(call.query), isAll: readFlag(call.query, "all") === true };
-      const { items, next } = await readArtifacts(reader, detail, (tasks) => contextOf(detail, tasks), asked);
+      const { detail, head } = await readRunOf(call);
+      const asked = {
+        after: checkTaskCursor(call),
+        limit: readPageLimit(call.query),
+        isAll: readBoolean(call.query, "all") === true,
+      };
+      const { items, next } = await readArtifacts(reader, detail, (tasks) => nodeContextOf(detail, tasks), asked);
       return { body: { items, nextCursor: next, asOf: head } };
     },
   };
 }
 
 /** A task of this run; any other word would look like the end of the list. */
-function readTaskCursor({ query, params }: Call): string | undefined {
+function checkTaskCursor({ query, params }: RestCall): string | undefined {
   const { cursor } = query;
   if (cursor === undefined || cursor.startsWith(`${params["runId"] ?? ""}.`)) return cursor;
-  throw strangeCursor();
+  throw invalidCursor();
 }
 
-export const missingNode = (run: string, node: string): Fault =>
+export const nodeNotFound = (run: string, node: string): Fault =>
   fault("E.NOT_FOUND", `run ${run} has no node ${node.slice(0, 200)}`);
 
 /** Which task a name means: a node by its id, or a task by its id or slot where a node runs more than once. */
-function placeOf({ run, workflow }: Pick<RunDetail, "run" | "workflow">, name: string): { id: string; plan: Plan } {
+function resolveTaskId({ run, workflow }: Pick<RunDetail, "run" | "workflow">, name: string): { id: string; plan: Plan } {
   const plan = cachedPlanOf(workflow);
   const top = plan.nodes.find((node) => node.id === name);
   const id = top !== undefined ? `${run.id}.${top.ordinal}` : name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
-  if (nodeAt(plan, slotOf({ id, run: run.id })) === null) throw missingNode(run.id, name);
+  if (nodeAt(plan, slotOf({ id, run: run.id })) === null) throw nodeNotFound(run.id, name);
   return { id, plan };
 }
 
@@ -173,14 +186,14 @@ export async function findNode(
   detail: RunDetail,
   name: string,
   ackDeadlineMs: number,
-  contextOf: (tasks: readonly TaskRow[]) => Promise<NodeContext> = (tasks) =>
-    nodeContext(reader, { ...detail, tasks }, ackDeadlineMs),
+  nodeContextOf: (tasks: readonly TaskRow[]) => Promise<NodeViewContext> = (tasks) =>
+    readNodeContext(reader, { ...detail, tasks }, ackDeadlineMs),
 ): Promise<{ task: TaskRow | null; node: RunNodeStatus; plan: Plan }> {
   const { run } = detail;
-  const { id, plan } = placeOf(detail, name);
+  const { id, plan } = resolveTaskId(detail, name);
   const { task } = await reader.page({ page: "task", tenant: run.tenant, task: id });
   const shown = { ...detail, tasks: task === null ? [] : [task] };
-  const node = viewNodes(shown, await contextOf(shown.tasks)).find((one) => one.taskId === id);
-  if (node === undefined) throw missingNode(run.id, name);
+  const node = presentNodes(shown, await nodeContextOf(shown.tasks)).find((one) => one.taskId === id);
+  if (node === undefined) throw nodeNotFound(run.id, name);
   return { task, node, plan };
 }

@@ -12,28 +12,28 @@ import {
 } from "@astraflow/engine";
 import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
 import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
-import type { Catalogues } from "../../catalogue.ts";
+import type { CatalogueCache } from "../../catalogue.ts";
 import type { EngineClient } from "../../link.ts";
 import type { DoorEnvironment } from "../../outside.ts";
 import { cachedPlanOf } from "../../plans.ts";
-import type { Asker } from "../call.ts";
-import { createHeads } from "../workflows/workflow-heads.ts";
-import { judged, refusalOf } from "../workflows/workflow-problems.ts";
-import { createVersions } from "../workflows/workflow-versions.ts";
-import { createDefinitions, type Definition } from "./definitions.ts";
-import { workersFor } from "./run-workers.ts";
+import type { Caller } from "../call.ts";
+import { createWorkflowStore } from "../workflows/workflow-heads.ts";
+import { checkWithFreshCatalogue, invalidWorkflowFault } from "../workflows/workflow-problems.ts";
+import { createWorkflowVersionStore } from "../workflows/workflow-versions.ts";
+import { type CheckedDefinition, createDefinitionCache } from "./definitions.ts";
+import { fittingWorkerCounter } from "./run-workers.ts";
 
-export interface StartOptions {
+export interface RunStarterOptions {
   readonly engineClient: EngineClient;
   readonly reader: Reader;
   readonly environment: DoorEnvironment;
-  readonly catalogues: Catalogues;
+  readonly catalogues: CatalogueCache;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
 }
 
 /** A start that is told in full. */
-export interface StartOrder {
+export interface ResolvedRunStart {
   readonly workflow: Workflow;
   readonly client: string;
   readonly priority: number;
@@ -61,48 +61,48 @@ export interface StartOrder {
   readonly asked: object | null;
 }
 
-export type RunAnswer = Extract<AnswerBody, { of: "run" }>;
+export type StartedRun = Extract<AnswerBody, { of: "run" }>;
 
-const priorityDefault = 5;
+const defaultPriority = 5;
 /** Tasks of another run that are looked at for their results. */
 const reuseTasksMax = 20_000;
 
 /** Labels are shown with every run of a list, and searched. */
 const labelLimits = { countMax: 64, keyCharsMax: 128 } as const;
 
-export type Starter = ReturnType<typeof createStarter>;
+export type RunStarter = ReturnType<typeof createRunStarter>;
 
-export function createStarter(options: StartOptions) {
+export function createRunStarter(options: RunStarterOptions) {
   const { engineClient, reader, digest, catalogues, environment } = options;
-  const define = createDefinitions(digest);
-  const heads = createHeads(options);
-  const versions = createVersions(options);
+  const define = createDefinitionCache(digest);
+  const heads = createWorkflowStore(options);
+  const versions = createWorkflowVersionStore(options);
 
   const detailOf = async (tenant: string, run: string): Promise<RunDetail> => {
     const { detail } = await reader.page({ page: "run", tenant, run, tasksMax: reuseTasksMax });
-    if (detail === null) throw missingRun(run);
+    if (detail === null) throw runNotFound(run);
     return detail;
   };
 
   /** A kept workflow in one of its versions. */
   const workflowOf = async (
-    call: Asker,
+    caller: Caller,
     id: string,
     version: RunStartRequest["version"] = "latest",
   ): Promise<{ workflow: Workflow; version: number | "draft"; versionHash?: string }> => {
-    const { head } = await heads.find(call.identity, id);
+    const { head } = await heads.find(caller.identity, id);
     const number = version === "latest" ? head.version : version;
     // Before the first version is published, the newest is the draft.
     if (number === "draft" || number === 0) return { workflow: head.workflow, version: "draft" };
-    const found = await versions.get(call.identity.tenant, id, number);
+    const found = await versions.get(caller.identity.tenant, id, number);
     return { workflow: found.version.workflow, version: number, versionHash: found.version.digest };
   };
 
   /** The version that an earlier run was of; only for whoever may read that workflow, since grants of the workflow follow from it. */
-  const versionOf = async (call: Asker, run: RunRow): Promise<Pick<StartOrder, "version" | "versionHash">> => {
+  const versionOf = async (caller: Caller, run: RunRow): Promise<Pick<ResolvedRunStart, "version" | "versionHash">> => {
     const { version, versionHash } = aboutOf(run);
     if (typeof version !== "number" && version !== "draft") return { version: null };
-    const found = await heads.find(call.identity, run.source).catch((why: unknown) => {
+    const found = await heads.find(caller.identity, run.source).catch((why: unknown) => {
       if (why instanceof Fault && why.code === "E.NOT_FOUND") return null;
       throw why;
     });
@@ -110,29 +110,29 @@ export function createStarter(options: StartOptions) {
     return { version, ...(versionHash !== undefined && { versionHash }) };
   };
 
-  const readOrder = async (call: Asker, request: RunStartRequest, key: string | null): Promise<StartOrder> => {
+  const readOrder = async (caller: Caller, request: RunStartRequest, key: string | null): Promise<ResolvedRunStart> => {
     const { workflow: sent, workflowId, version, pins, from, to, reuse } = request;
-    refuseLabels(request.labels ?? {});
-    refusePins(pins ?? {});
-    const chosen = sent === undefined ? await workflowOf(call, workflowId ?? "", version) : { workflow: sent, version: null };
+    checkLabels(request.labels ?? {});
+    checkPins(pins ?? {});
+    const chosen = sent === undefined ? await workflowOf(caller, workflowId ?? "", version) : { workflow: sent, version: null };
     return {
       ...chosen,
       asked: sent === undefined ? { workflowId, version: version ?? null } : null,
       client: request.clientId,
-      priority: request.priority ?? priorityDefault,
+      priority: request.priority ?? defaultPriority,
       timeoutMs: request.timeoutMs ?? null,
       labels: request.labels ?? {},
       ...(pins !== undefined && { pins }),
       ...(from !== undefined && { from }),
       ...(to !== undefined && { to }),
-      ...(reuse !== undefined && { reuse: await detailOf(call.identity.tenant, reuse) }),
+      ...(reuse !== undefined && { reuse: await detailOf(caller.identity.tenant, reuse) }),
       allowUnknown: request.allowUnknown ?? false,
       key,
     };
   };
 
-  const definitionOf = (tenant: string, { workflow, allowUnknown }: StartOrder): Promise<Definition> =>
-    judged(
+  const checkDefinition = (tenant: string, { workflow, allowUnknown }: ResolvedRunStart): Promise<CheckedDefinition> =>
+    checkWithFreshCatalogue(
       catalogues,
       tenant,
       (catalogue) => define(workflow, catalogue, { allowUnknown }),
@@ -140,27 +140,38 @@ export function createStarter(options: StartOptions) {
     );
 
   /** The definition as it would run, and which of its nodes would; or why it would not. */
-  const prepare = async (call: Asker, order: StartOrder): Promise<Prepared> => {
-    const definition = await definitionOf(call.identity.tenant, order);
-    const refusal = refusalOf(definition.problems);
-    if (refusal !== null || isWhole(order)) return { definition, refusal, start: null };
+  const prepare = async (caller: Caller, order: ResolvedRunStart): Promise<PreparedStart> => {
+    const definition = await checkDefinition(caller.identity.tenant, order);
+    const refusal = invalidWorkflowFault(definition.problems);
+    if (refusal !== null || startsWholeWorkflow(order)) return { definition, refusal, start: null };
     const plan = compilePlan(definition.workflow);
-    return { definition, refusal, start: planStart(plan, startOptions(plan, order)) };
+    return { definition, refusal, start: planStart(plan, toStartOptions(plan, order)) };
   };
 
-  const start = async (call: Asker, order: StartOrder): Promise<RunAnswer> => {
-    const { definition, start, refusal } = await prepare(call, order);
+  const start = async (caller: Caller, order: ResolvedRunStart): Promise<StartedRun> => {
+    const { definition, start, refusal } = await prepare(caller, order);
     // Under a key it may have been started when the catalogue said otherwise, and only the engine knows.
     if (refusal !== null && order.key === null) throw refusal;
-    refuseStart(start);
-    const { tenant, user } = call.identity;
+    checkStart(start);
+    const { tenant, user } = caller.identity;
     const { client, priority, timeoutMs, labels, key } = order;
     const given = start === null ? null : (start.given as Readonly<Record<number, Given>>);
     const { asked, pins = null, from = null, to = null, reuse, reason = null } = order;
     // Of a replay it is not asked for, or a part of `asked`.
-    const allow = order.allowUnknown && order.replayOf === undefined ? { allowUnknown: true } : {};
-    const parts = { client, priority, timeoutMs, labels, pins, from, to, reuse: reuse?.run.id ?? null, reason, ...allow };
-    const about = aboutText(order, user, call.requestId);
+    const allowUnknownField = order.allowUnknown && order.replayOf === undefined ? { allowUnknown: true } : {};
+    const parts = {
+      client,
+      priority,
+      timeoutMs,
+      labels,
+      pins,
+      from,
+      to,
+      reuse: reuse?.run.id ?? null,
+      reason,
+      ...allowUnknownField,
+    };
+    const about = runOriginOf(order, user, caller.requestId);
     const answer = await engineClient.request({
       type: "run.start",
       tenant,
@@ -182,12 +193,12 @@ export function createStarter(options: StartOptions) {
   };
 
   /** What a start would do, without doing it. */
-  const planRun = async (call: Asker, order: StartOrder): Promise<RunPlan> => {
-    const { tenant } = call.identity;
-    const definition = await definitionOf(tenant, order);
+  const planRun = async (caller: Caller, order: ResolvedRunStart): Promise<RunPlan> => {
+    const { tenant } = caller.identity;
+    const definition = await checkDefinition(tenant, order);
     const plan = compilePlan(definition.workflow);
-    const start = planStart(plan, startOptions(plan, order));
-    const fitting = await workersFor(reader, tenant);
+    const start = planStart(plan, toStartOptions(plan, order));
+    const fitting = await fittingWorkerCounter(reader, tenant);
     return {
       dryRun: true,
       ...(definition.digest !== "" && { definitionHash: definition.digest }),
@@ -216,13 +227,13 @@ export function createStarter(options: StartOptions) {
   return { readOrder, start, planRun, workflowOf, versionOf, detailOf, now: () => environment.clock.now() };
 }
 
-function refuseLabels(labels: Readonly<Record<string, string>>): void {
+function checkLabels(labels: Readonly<Record<string, string>>): void {
   const { countMax, keyCharsMax } = labelLimits;
   const keys = Object.keys(labels);
   if (keys.length > countMax)
     throw fault("E.REQUEST.INVALID", `body.labels may have ${countMax} labels, and has ${keys.length}`, { path: "body.labels" });
-  const isNone = (key: string) => key === "" || key.length > keyCharsMax || /[\u0000-\u001f\u007f]/.test(key);
-  if (keys.some(isNone))
+  const isInvalid = (key: string) => key === "" || key.length > keyCharsMax || /[\u0000-\u001f\u007f]/.test(key);
+  if (keys.some(isInvalid))
     throw fault(
       "E.REQUEST.INVALID",
       `the names in body.labels must have 1 to ${keyCharsMax} characters, none of them a control character`,
@@ -233,7 +244,7 @@ function refuseLabels(labels: Readonly<Record<string, string>>): void {
 }
 
 /** A pin stands where a result would, so it may be as large as one. */
-function refusePins(pins: NonNullable<RunStartRequest["pins"]>): void {
+function checkPins(pins: NonNullable<RunStartRequest["pins"]>): void {
   for (const [node, result] of Object.entries(pins)) {
     const bytes = Buffer.byteLength(JSON.stringify(result));
     if (bytes <= resultBytesMax) continue;
@@ -245,27 +256,27 @@ function refusePins(pins: NonNullable<RunStartRequest["pins"]>): void {
   }
 }
 
-interface Prepared {
-  readonly definition: Definition;
+interface PreparedStart {
+  readonly definition: CheckedDefinition;
   readonly refusal: Fault | null;
   /** Null: everything runs. */
   readonly start: StartPlan | null;
 }
 
-const isWhole = ({ pins, from, to, reuse }: StartOrder): boolean =>
+const startsWholeWorkflow = ({ pins, from, to, reuse }: ResolvedRunStart): boolean =>
   pins === undefined && from === undefined && to === undefined && reuse === undefined;
 
-function startOptions(plan: Plan, { pins, from, to, reuse }: StartOrder): Parameters<typeof planStart>[1] {
+function toStartOptions(plan: Plan, { pins, from, to, reuse }: ResolvedRunStart): Parameters<typeof planStart>[1] {
   return {
     ...(pins !== undefined && { pins }),
     ...(from !== undefined && { from }),
     ...(to !== undefined && { to }),
-    ...(reuse !== undefined && { reuse: resultsOf(plan, reuse) }),
+    ...(reuse !== undefined && { reuse: reusableResultsOf(plan, reuse) }),
   };
 }
 
 /** What the nodes of an earlier run returned. A node that is another now (type, package, parameters) has nothing to take over. */
-function resultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResult | null {
+function reusableResultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResult | null {
   const before = cachedPlanOf(detail.workflow);
   const tasks = new Map(detail.tasks.map((task) => [task.id, task]));
   const now = new Map(plan.nodes.map((node) => [node.id, node]));
@@ -274,23 +285,24 @@ function resultsOf(plan: Plan, detail: RunDetail): (node: string) => ReusedResul
     const node = was.get(id);
     const same = now.get(id);
     const task = node === undefined ? undefined : tasks.get(`${detail.run.id}.${node.ordinal}`);
-    if (node === undefined || same === undefined || task === undefined || faceOf(node) !== faceOf(same)) return null;
+    if (node === undefined || same === undefined || task === undefined || nodeFingerprint(node) !== nodeFingerprint(same))
+      return null;
     if (task.phase !== "succeeded" && task.phase !== "skipped") return null;
     return { status: task.phase, result: task.result ?? "{}", ...(task.params !== null && { params: task.params }) };
   };
 }
 
-const faceOf = (node: Plan["nodes"][number]): string =>
+const nodeFingerprint = (node: Plan["nodes"][number]): string =>
   canonicalJson({ type: node.type, package: node.packageName, params: node.params, chain: node.chain.length });
 
-function refuseStart(start: StartPlan | null): void {
+function checkStart(start: StartPlan | null): void {
   const [first] = start?.problems ?? [];
   if (first === undefined) return;
   const problems = (start?.problems ?? []).slice(0, 100);
   throw fault("E.REQUEST.INVALID", first.message, { path: `body.${first.field}`, node: first.node, problems });
 }
 
-function aboutText(order: StartOrder, by: string, corr: string): Readonly<Record<string, unknown>> {
+function runOriginOf(order: ResolvedRunStart, by: string, corr: string): Readonly<Record<string, unknown>> {
   const { version, versionHash, labels, from, to, pins, reuse, replayOf, reason, allowUnknown } = order;
   const of = replayOf ?? reuse?.run.id;
   return {
@@ -309,4 +321,4 @@ function aboutText(order: StartOrder, by: string, corr: string): Readonly<Record
 }
 
 /** One sentence for every id that is not the caller's: it must not show whether it is someone else's. */
-export const missingRun = (run: string): Fault => fault("E.NOT_FOUND", `there is no run ${run.slice(0, 100)}`);
+export const runNotFound = (run: string): Fault => fault("E.NOT_FOUND", `there is no run ${run.slice(0, 100)}`);

@@ -1,19 +1,19 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { showValue, valueBytesMax, valueIn } from "./run-values.ts";
+import { presentValue, readValueAt, valueBytesMax } from "./run-values.ts";
 
 const piece = (value: string, offset: number, length: number) => {
-  const shown = showValue(value, { offset, length });
+  const shown = presentValue(value, { offset, length });
   if ("value" in shown) throw new Error("a stretch was asked for");
   return shown;
 };
 
 describe("values of a node", () => {
   it("[A286] are given whole, or by bytes of their JSON text, with where the stretch lies", () => {
-    expect(showValue({ a: 1 }, {})).toEqual({ value: { a: 1 } });
-    expect(showValue({ a: 1 }, { offset: 0 })).toEqual({ text: '{"a":1}', range: { from: 0, to: 7, total: 7 } });
-    expect(showValue("hello", { offset: 1, length: 4 })).toEqual({ text: "hell", range: { from: 1, to: 5, total: 7 } });
-    expect(showValue("hello", { offset: 99 })).toEqual({ text: "", range: { from: 7, to: 7, total: 7 } });
+    expect(presentValue({ a: 1 }, {})).toEqual({ value: { a: 1 } });
+    expect(presentValue({ a: 1 }, { offset: 0 })).toEqual({ text: '{"a":1}', range: { from: 0, to: 7, total: 7 } });
+    expect(presentValue("hello", { offset: 1, length: 4 })).toEqual({ text: "hell", range: { from: 1, to: 5, total: 7 } });
+    expect(presentValue("hello", { offset: 99 })).toEqual({ text: "", range: { from: 7, to: 7, total: 7 } });
   });
 
   it("[A286] never cut a character: it belongs to the stretch in which it begins", () => {
@@ -45,7 +45,7 @@ describe("values of a node", () => {
   });
 
   it("[A286] that are too large for an answer are begun, and say how large they are", () => {
-    const shown = showValue("x".repeat(valueBytesMax), {});
+    const shown = presentValue("x".repeat(valueBytesMax), {});
 
     expect(shown).toMatchObject({ range: { from: 0, to: valueBytesMax, total: valueBytesMax + 2 } });
   });
@@ -53,9 +53,9 @@ describe("values of a node", () => {
   it("[A144] are found under results and parameters, and what is not there is named", () => {
     const values = { results: { list: [1, 2] }, parameters: { a: null } };
 
-    expect(valueIn(values, "results.list.1", "n")).toBe(2);
-    expect(valueIn(values, "/parameters/a", "n")).toBe(null);
-    expect(() => valueIn(values, "results.none", "n")).toThrow("node n has no value at results.none");
-    expect(() => valueIn(values, "secrets", "n")).toThrow("secrets");
+    expect(readValueAt(values, "results.list.1", "n")).toBe(2);
+    expect(readValueAt(values, "/parameters/a", "n")).toBe(null);
+    expect(() => readValueAt(values, "results.none", "n")).toThrow("node n has no value at results.none");
+    expect(() => readValueAt(values, "secrets", "n")).toThrow("secrets");
   });
 });

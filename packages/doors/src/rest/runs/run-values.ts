@@ -7,13 +7,13 @@ import { type ByteRange, fault, type JsonValue } from "@astraflow/protocol";
 export const valueBytesMax = 1024 * 1024;
 
 /** What there is under a node's two roots. */
-export interface Values {
+export interface NodeValues {
   readonly results: unknown;
   readonly parameters: unknown;
 }
 
 /** The value at a path; the fault to answer where the path is none, or leads nowhere. */
-export function valueIn(values: Values, path: string, node: string): JsonValue {
+export function readValueAt(values: NodeValues, path: string, node: string): JsonValue {
   const read = parseBindingPath(path);
   if (typeof read === "string") throw fault("E.REQUEST.INVALID", read, { path: "query.path" });
   const value = valueAt(values[read.root], read.steps) as JsonValue | undefined;
@@ -22,15 +22,15 @@ export function valueIn(values: Values, path: string, node: string): JsonValue {
 }
 
 /** A value as it is shown: whole where nothing else was asked and it is not too large, else a stretch of its text. */
-export type ShownValue = { readonly value: JsonValue } | { readonly text: string; readonly range: ByteRange };
+export type ValueOrRange = { readonly value: JsonValue } | { readonly text: string; readonly range: ByteRange };
 
-export function showValue(value: JsonValue, asked: { readonly offset?: number; readonly length?: number }): ShownValue {
+export function presentValue(value: JsonValue, asked: { readonly offset?: number; readonly length?: number }): ValueOrRange {
   const bytes = Buffer.from(JSON.stringify(value));
   const isWhole = asked.offset === undefined && asked.length === undefined;
   if (isWhole && bytes.length <= valueBytesMax) return { value };
   const { offset = 0, length = valueBytesMax } = asked;
-  const from = nextCharacter(bytes, Math.min(offset, bytes.length));
-  const to = nextCharacter(bytes, Math.min(offset + length, bytes.length));
+  const from = nextCharacterStart(bytes, Math.min(offset, bytes.length));
+  const to = nextCharacterStart(bytes, Math.min(offset + length, bytes.length));
   return { text: bytes.toString("utf8", from, to), range: { from, to, total: bytes.length } };
 }
 
@@ -38,7 +38,7 @@ export function showValue(value: JsonValue, asked: { readonly offset?: number; r
  * The place of the first character that begins at this byte or behind it. So a character belongs to the stretch in which it begins, and
  * stretches that follow each other have every character once.
  */
-function nextCharacter(bytes: Buffer, at: number): number {
+function nextCharacterStart(bytes: Buffer, at: number): number {
   let place = at;
   while (place < bytes.length && ((bytes[place] ?? 0) & 0xc0) === 0x80) place++;
   return place;

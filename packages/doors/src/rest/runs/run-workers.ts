@@ -3,7 +3,7 @@
 import { candidateOf, needsOf, type Reader, ruleFor, type WorkerId } from "@astraflow/engine";
 import type { PlanNode } from "@astraflow/graph";
 
-export async function workersFor(reader: Reader, tenant: string): Promise<(node: PlanNode) => number> {
+export async function fittingWorkerCounter(reader: Reader, tenant: string): Promise<(node: PlanNode) => number> {
   const { items } = await reader.page({ page: "workers", tenant });
   const candidates = items.map((row) => candidateOf(row, {}));
   return (node) => {
@@ -13,11 +13,11 @@ export async function workersFor(reader: Reader, tenant: string): Promise<(node:
 }
 
 /** Workers of one name that runs are looked for by. */
-const namesakesMax = 100;
+const sameNameMax = 100;
 
 /** By instance id, though it may be unknown by now, and all that have it as their name. */
-export async function workersCalled(reader: Reader, tenant: string, word: string): Promise<WorkerId[]> {
+export async function findWorkerIds(reader: Reader, tenant: string, idOrName: string): Promise<WorkerId[]> {
   const { items } = await reader.page({ page: "workers", tenant });
-  const named = items.filter(({ name }) => name === word).slice(0, namesakesMax);
-  return [...new Set([`${tenant}/${word}`, ...named.map(({ id }) => id)])];
+  const named = items.filter(({ name }) => name === idOrName).slice(0, sameNameMax);
+  return [...new Set([`${tenant}/${idOrName}`, ...named.map(({ id }) => id)])];
 }

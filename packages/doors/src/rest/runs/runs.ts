@@ -4,27 +4,27 @@
 import type { PageOf, Reader, RunDetail, RunPhase, RunRow, TaskRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
-import { type Handler, type Reply, readBody, readCount, readIdempotencyKey, readLimit } from "../call.ts";
-import { askOf, replayed } from "../keys.ts";
-import { readIdCursor, spellIdCursor } from "../people/user-cursor.ts";
-import { digestIn, viewEvent, viewRun, viewRunRef } from "../view.ts";
-import { type ArtifactPage, artifactsOf, fatesAt, readArtifacts, readFates } from "./run-artifacts.ts";
-import type { Moments } from "./run-moment.ts";
-import { createStarter, missingRun, type StartOptions } from "./run-start.ts";
-import { workersCalled } from "./run-workers.ts";
-import { type NodeContext, viewDefinition, viewNodes } from "./view-nodes.ts";
+import { type RestReply, type RouteHandler, readIdempotencyKey, readJsonBody, readPageLimit, readWholeNumber } from "../call.ts";
+import { idempotencyKeyOf, replayedHeader } from "../keys.ts";
+import { decodeIdCursor, encodeIdCursor } from "../people/user-cursor.ts";
+import { definitionDigestOf, presentRun, presentRunEvent, presentRunRef } from "../view.ts";
+import { type ArtifactPage, artifactStatusesAt, artifactsOf, readArtifactStatuses, readArtifacts } from "./run-artifacts.ts";
+import type { RunHistory } from "./run-moment.ts";
+import { createRunStarter, type RunStarterOptions, runNotFound } from "./run-start.ts";
+import { findWorkerIds } from "./run-workers.ts";
+import { type NodeViewContext, presentDefinition, presentNodes } from "./view-nodes.ts";
 
-export interface RunsOptions extends StartOptions {
+export interface RunRoutesOptions extends RunStarterOptions {
   readonly ackDeadlineMs: number;
   /** Of all routes together: what one has read the other goes on from. */
-  readonly moments: Moments;
+  readonly moments: RunHistory;
 }
 
 /** Nodes that one answer shows; more are read page by page. */
 const runNodesMax = 1_000;
 /** Artifacts of nodes beyond those; still more are read page by page. */
 const runArtifactsMax = 10_000;
-const noMore: ArtifactPage = { items: [], next: null };
+const noMoreArtifacts: ArtifactPage = { items: [], next: null };
 
 /** Tasks whose states are filled into a definition: all of its own nodes, unless iterations stand between them in great number. */
 const definitionTasksMax = 20_000;
@@ -39,41 +39,41 @@ export async function findRun(
   tasksMax: number = runNodesMax,
 ): Promise<{ detail: RunDetail; head: number }> {
   const { detail, head } = await reader.page({ page: "run", tenant, run, tasksMax });
-  if (detail === null) throw missingRun(run);
+  if (detail === null) throw runNotFound(run);
   return { detail, head };
 }
 
 /** Worker names are rows of their own; they are read only when a node has one. */
-export async function nodeContext(reader: Reader, detail: RunDetail, ackDeadlineMs: number): Promise<NodeContext> {
+export async function readNodeContext(reader: Reader, detail: RunDetail, ackDeadlineMs: number): Promise<NodeViewContext> {
   if (!detail.tasks.some((task) => task.worker !== null)) return { workers: new Map(), ackDeadlineMs };
   const { items } = await reader.page({ page: "workers", tenant: detail.run.tenant });
   return { workers: new Map(items.map((worker) => [worker.id, worker.name])), ackDeadlineMs };
 }
 
-export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
+export function runHandlers(options: RunRoutesOptions): Record<RunRoutes, RouteHandler> {
   const { engineClient, reader, environment, ackDeadlineMs, moments } = options;
-  const starter = createStarter(options);
+  const starter = createRunStarter(options);
 
   return {
     async startRun(call) {
       const key = readIdempotencyKey(call);
-      const request = readRunStartRequest(readBody(call));
+      const request = readRunStartRequest(readJsonBody(call));
       if (request instanceof Fault) throw request;
       const order = await starter.readOrder(call, request, key);
       if (request.dryRun === true) return { status: 200, body: await starter.planRun(call, order) };
       const answer = await starter.start(call, order);
-      return { body: viewRunRef(answer), headers: answer.repeated ? { "idempotent-replayed": "true" } : {} };
+      return { body: presentRunRef(answer), headers: answer.repeated ? { "idempotent-replayed": "true" } : {} };
     },
 
     async listRuns(call) {
       const { tenant } = call.identity;
-      const limit = readLimit(call.query);
+      const limit = readPageLimit(call.query);
       const { clientId: client, workflowId: source, q: search } = call.query;
-      const before = readIdCursor("runs", call.query["cursor"]);
-      const since = readInstant(call.query["since"], "since");
-      const until = readInstant(call.query["until"], "until");
+      const before = decodeIdCursor("runs", call.query["cursor"]);
+      const since = readTime(call.query["since"], "since");
+      const until = readTime(call.query["until"], "until");
       const { worker } = call.query;
-      const workers = worker === undefined ? undefined : await workersCalled(reader, tenant, worker);
+      const workers = worker === undefined ? undefined : await findWorkerIds(reader, tenant, worker);
       const pages = await Promise.all(
         phasesOf(call.query["status"]).map((phase) =>
           reader.page({
@@ -92,27 +92,27 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
         ),
       );
       const { items, next, head } = mergePages(pages, limit);
-      return { body: { items: items.map(viewRun), nextCursor: spellIdCursor("runs", next), asOf: head } };
+      return { body: { items: items.map(presentRun), nextCursor: encodeIdCursor("runs", next), asOf: head } };
     },
 
     async getRun(call) {
       const { tenant } = call.identity;
       const runId = call.params["runId"] ?? "";
-      const at = readCount(call.query, "at", undefined);
-      if (at !== undefined) return showMoment(reader, moments, ackDeadlineMs, { tenant, runId, at });
+      const at = readWholeNumber(call.query, "at", undefined);
+      if (at !== undefined) return showRunAt(reader, moments, ackDeadlineMs, { tenant, runId, at });
       const { detail, head } = await findRun(reader, tenant, runId);
       const cutAfter = detail.tasks.length >= runNodesMax ? (detail.tasks.at(-1)?.id ?? null) : null;
       const contextOf = async (tasks: readonly TaskRow[]) => ({
-        ...(await nodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
-        fateOf: await readFates(reader, tenant, tasks, environment.clock.now()),
+        ...(await readNodeContext(reader, { ...detail, tasks }, ackDeadlineMs)),
+        fateOf: await readArtifactStatuses(reader, tenant, tasks, environment.clock.now()),
       });
-      const nodes = viewNodes(detail, await contextOf(detail.tasks), cutAfter);
+      const nodes = presentNodes(detail, await contextOf(detail.tasks), cutAfter);
       const beyond = { after: cutAfter ?? undefined, limit: runArtifactsMax, isAll: true };
-      const rest = cutAfter === null ? noMore : await readArtifacts(reader, detail, contextOf, beyond);
+      const rest = cutAfter === null ? noMoreArtifacts : await readArtifacts(reader, detail, contextOf, beyond);
       const artifacts = [...nodes.flatMap(artifactsOf), ...rest.items];
       return {
         body: {
-          ...viewRun(detail.run),
+          ...presentRun(detail.run),
           ...(artifacts.length > 0 && { artifacts }),
           ...(rest.next !== null && { artifactsNextCursor: rest.next }),
           nodes,
@@ -124,32 +124,40 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
 
     async getRunDefinition(call) {
       const { detail, head } = await findRun(reader, call.identity.tenant, call.params["runId"] ?? "", definitionTasksMax);
-      const etag = `W/"sha256:${digestIn(detail.run.workflow)}"`;
+      const etag = `W/"sha256:${definitionDigestOf(detail.run.workflow)}"`;
       // The definition never changes; its states do, as long as the run is not over.
       if (detail.run.endedAt !== null && call.header("if-none-match") === etag)
         return { status: 304, body: "", headers: { etag } };
-      const shown = viewDefinition(detail, await nodeContext(reader, detail, ackDeadlineMs));
+      const shown = presentDefinition(detail, await readNodeContext(reader, detail, ackDeadlineMs));
       return { body: { ...shown, asOf: head }, headers: { etag } };
     },
 
     async cancelRun(call) {
       const { tenant, user } = call.identity;
       const run = call.params["runId"] ?? "";
-      const ask = askOf(call, "run.cancel", null, options.digest);
+      const idempotencyKey = idempotencyKeyOf(call, "run.cancel", null, options.digest);
       const answer = await engineClient
-        .request({ type: "run.cancel", tenant, by: user, corr: call.requestId, run, reason: "cancelled by request", ask })
+        .request({
+          type: "run.cancel",
+          tenant,
+          by: user,
+          corr: call.requestId,
+          run,
+          reason: "cancelled by request",
+          ask: idempotencyKey,
+        })
         .catch((why: unknown) => {
-          throw why instanceof Fault && why.code === "E.NOT_FOUND" ? missingRun(run) : why;
+          throw why instanceof Fault && why.code === "E.NOT_FOUND" ? runNotFound(run) : why;
         });
       if (answer.of !== "run") throw fault("E.INTERNAL", `run.cancel was answered with ${answer.of}`);
-      return { body: viewRunRef(answer), headers: replayed(answer.repeated) };
+      return { body: presentRunRef(answer), headers: replayedHeader(answer.repeated) };
     },
 
     async listRunEvents(call) {
       const { tenant } = call.identity;
       const run = call.params["runId"] ?? "";
-      const after = readCursor(call.query["cursor"]);
-      const page = await reader.events({ tenant, after: after ?? 0, subject: runKey(run), limit: readLimit(call.query) });
+      const after = readEventCursor(call.query["cursor"]);
+      const page = await reader.events({ tenant, after: after ?? 0, subject: runKey(run), limit: readPageLimit(call.query) });
       // Facts prove that the run exists and is the caller's; only without any does it have to be asked.
       if (page.items.length === 0) await findRun(reader, tenant, run);
       if (after !== null && after < page.floor)
@@ -158,29 +166,29 @@ export function runHandlers(options: RunsOptions): Record<RunRoutes, Handler> {
           head: page.head,
         });
       return {
-        body: { items: page.items.map((entry) => viewEvent(entry, run)), nextCursor: String(page.next), asOf: page.head },
+        body: { items: page.items.map((entry) => presentRunEvent(entry, run)), nextCursor: String(page.next), asOf: page.head },
       };
     },
   };
 }
 
 /** The run as it was, with its first nodes and what those had left by then. */
-async function showMoment(
+async function showRunAt(
   reader: Reader,
-  moments: Moments,
+  moments: RunHistory,
   ackDeadlineMs: number,
   { tenant, runId, at }: { readonly tenant: string; readonly runId: string; readonly at: number },
-): Promise<Reply> {
-  const moment = await moments.read(tenant, runId, at);
-  const tasks = await moments.rows(moment, moment.ids.slice(0, runNodesMax));
-  const cutAfter = moment.ids.length > runNodesMax ? (tasks.at(-1)?.id ?? null) : null;
-  const { run, workflow } = moment;
-  const context = await nodeContext(reader, { run, workflow, tasks }, ackDeadlineMs);
-  const nodes = viewNodes({ run, workflow, tasks }, { ...context, fateOf: fatesAt(moment.fold) }, cutAfter);
+): Promise<RestReply> {
+  const historical = await moments.readRunAt(tenant, runId, at);
+  const tasks = await moments.readTaskRows(historical, historical.ids.slice(0, runNodesMax));
+  const cutAfter = historical.ids.length > runNodesMax ? (tasks.at(-1)?.id ?? null) : null;
+  const { run, workflow } = historical;
+  const context = await readNodeContext(reader, { run, workflow, tasks }, ackDeadlineMs);
+  const nodes = presentNodes({ run, workflow, tasks }, { ...context, fateOf: artifactStatusesAt(historical.fold) }, cutAfter);
   const artifacts = nodes.flatMap(artifactsOf);
   return {
     body: {
-      ...viewRun(run),
+      ...presentRun(run),
       ...(artifacts.length > 0 && { artifacts }),
       nodes,
       ...(cutAfter !== null && { nodesNextCursor: cutAfter }),
@@ -191,7 +199,7 @@ async function showMoment(
 }
 
 /** An instant of the query, in ms. */
-function readInstant(text: string | undefined, name: string): number | undefined {
+function readTime(text: string | undefined, name: string): number | undefined {
   if (text === undefined) return undefined;
   const at = /^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].{1,40})?$/.test(text) ? Date.parse(text) : Number.NaN;
   if (Number.isFinite(at)) return at;
@@ -200,14 +208,14 @@ function readInstant(text: string | undefined, name: string): number | undefined
   });
 }
 
-const statuses: readonly RunStatus[] = ["queued", "running", "succeeded", "failed", "cancelled"];
+const runStatuses: readonly RunStatus[] = ["queued", "running", "succeeded", "failed", "cancelled"];
 
 /** A run that is ending is shown as running, so asking for the running ones asks for both. */
 function phasesOf(status: string | undefined): readonly (RunPhase | null)[] {
   if (status === undefined) return [null];
   const asked = [...new Set(status.split(","))];
-  if (!asked.every((one) => (statuses as readonly string[]).includes(one)))
-    throw fault("E.REQUEST.INVALID", `query.status must be one or more of ${statuses.join(", ")}, with commas between them`, {
+  if (!asked.every((one) => (runStatuses as readonly string[]).includes(one)))
+    throw fault("E.REQUEST.INVALID", `query.status must be one or more of ${runStatuses.join(", ")}, with commas between them`, {
       path: "query.status",
     });
   return asked.flatMap((one): RunPhase[] => (one === "running" ? ["running", "ending"] : [one as RunPhase]));
@@ -233,7 +241,7 @@ function mergePages(pages: readonly RunsPage[], limit: number): { items: readonl
   return { items, next: items.at(-1)?.id ?? null, head };
 }
 
-function readCursor(cursor: string | undefined): number | null {
+function readEventCursor(cursor: string | undefined): number | null {
   if (cursor === undefined) return null;
   const position = /^[0-9]{1,16}$/.test(cursor) && cursor.length <= limits.idCharsMax ? Number(cursor) : Number.NaN;
   if (Number.isSafeInteger(position)) return position;

@@ -2,7 +2,7 @@
 import type { TaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { nodeIds, runRow, sampleChain, taskRow } from "../../testing/rows.ts";
-import { viewNodes } from "./view-nodes.ts";
+import { presentNodes } from "./view-nodes.ts";
 
 const mw = "44444444-4444-4444-8444-444444444444";
 const around = { id: mw, type: "demo.around", package: { name: "demo", version: "1.0.0" }, label: "around" };
@@ -13,7 +13,7 @@ const workflow = {
 const context = { workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 };
 const saying = (state: TaskState): string => JSON.stringify(state);
 const shown = (tasks: Parameters<typeof taskRow>[]) =>
-  viewNodes({ run: runRow("r1"), tasks: tasks.map((task) => taskRow(...task)), workflow: JSON.stringify(workflow) }, context);
+  presentNodes({ run: runRow("r1"), tasks: tasks.map((task) => taskRow(...task)), workflow: JSON.stringify(workflow) }, context);
 
 describe("the nodes of a run as they are shown", () => {
   it("[A6] a host lists its middlewares, and each middleware names its host and its place, in node and state alike", () => {
@@ -80,8 +80,8 @@ describe("the nodes of a run as they are shown", () => {
   it("[A157] says nothing of nodes behind the last task that was read", () => {
     const detail = { run: runRow("r1"), tasks: [taskRow("r1.0", { phase: "succeeded" })], workflow: JSON.stringify(workflow) };
 
-    expect(viewNodes(detail, context, "r1.0").map(({ taskId }) => taskId)).toEqual(["r1.0"]);
-    expect(viewNodes(detail, context)).toHaveLength(4);
+    expect(presentNodes(detail, context, "r1.0").map(({ taskId }) => taskId)).toEqual(["r1.0"]);
+    expect(presentNodes(detail, context)).toHaveLength(4);
   });
 
   it("[A157] gives nodes of an iteration that was tried again the number of the iteration, and that of their frame", () => {
@@ -102,7 +102,7 @@ describe("the nodes of a run as they are shown", () => {
       taskRow("r1.0*3", { phase: "hosting", state: saying({ frame: { index: 1, tries: 2 } }) }),
       taskRow("r1.0*3/2", { phase: "ready" }),
     ];
-    const nodes = viewNodes({ run: runRow("r1"), tasks, workflow: JSON.stringify(nested) }, context);
+    const nodes = presentNodes({ run: runRow("r1"), tasks, workflow: JSON.stringify(nested) }, context);
 
     expect(nodes.slice(1).map(({ frame }) => [frame?.index, frame?.number])).toEqual([
       [1, 3],

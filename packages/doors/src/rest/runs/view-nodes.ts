@@ -23,31 +23,31 @@ import {
   type Workflow,
 } from "@astraflow/protocol";
 import { cachedPlanOf } from "../../plans.ts";
-import { instant, isAckPending } from "../view.ts";
-import { instanceIn } from "../workers/view-workers.ts";
+import { isAckPending, isoTime } from "../view.ts";
+import { instanceIdOf } from "../workers/view-workers.ts";
 
 export { nodeStatusByPhase } from "@astraflow/protocol";
 
 type StoredArtifact = NonNullable<TaskState["artifacts"]>[number];
 
 /** Whether an artifact can still be had, until when, and if not, why. */
-export type ArtifactFate = Pick<RunArtifact, "status" | "removed" | "expiresAt">;
+export type ArtifactStatus = Pick<RunArtifact, "status" | "removed" | "expiresAt">;
 
-export interface NodeContext {
+export interface NodeViewContext {
   /** Names of workers by their id. */
   readonly workers: ReadonlyMap<string, string>;
   readonly ackDeadlineMs: number;
   /** Absent where nobody has looked: then nothing is said of it. */
-  readonly fateOf?: (artifact: StoredArtifact, task: string) => ArtifactFate;
+  readonly fateOf?: (artifact: StoredArtifact, task: string) => ArtifactStatus;
 }
 
 /**
  * Every node of the top level, then what runs inside containers and through chains, in the order of their ids. `cutAfter`: tasks behind
  * this one were not read, so nothing is said of their nodes.
  */
-export function viewNodes(
+export function presentNodes(
   detail: Pick<RunDetail, "run" | "tasks" | "workflow">,
-  context: NodeContext,
+  context: NodeViewContext,
   cutAfter: string | null = null,
 ): RunNodeStatus[] {
   const plan = cachedPlanOf(detail.workflow);
@@ -56,23 +56,23 @@ export function viewNodes(
     const taskId = `${detail.run.id}.${node.ordinal}`;
     const task = tasks.get(taskId);
     tasks.delete(taskId);
-    if (task !== undefined) return [viewNode(plan, node, task, context, new Map())];
-    return cutAfter !== null && taskId > cutAfter ? [] : [viewUnborn(detail.run, plan, node, taskId)];
+    if (task !== undefined) return [presentNode(plan, node, task, context, new Map())];
+    return cutAfter !== null && taskId > cutAfter ? [] : [presentUnstartedNode(detail.run, plan, node, taskId)];
   });
-  return [...top, ...viewTasks(plan, [...tasks.values()], context)];
+  return [...top, ...presentTasks(plan, [...tasks.values()], context)];
 }
 
 /** Tasks of a run as nodes, without those that were never reached. */
-export function viewTasks(plan: Plan, tasks: readonly TaskRow[], context: NodeContext): RunNodeStatus[] {
-  const iterations = iterationsIn(tasks);
+export function presentTasks(plan: Plan, tasks: readonly TaskRow[], context: NodeViewContext): RunNodeStatus[] {
+  const iterations = iterationIndexesOf(tasks);
   return tasks.flatMap((task) => {
     const node = nodeAt(plan, slotOf(task));
-    return node === null ? [] : [viewNode(plan, node, task, context, iterations)];
+    return node === null ? [] : [presentNode(plan, node, task, context, iterations)];
   });
 }
 
 /** Which iteration each frame is: one that was tried again has a number of its own. */
-function iterationsIn(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
+function iterationIndexesOf(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   for (const task of tasks) {
     const { frame } = stateOf(task);
@@ -82,11 +82,11 @@ function iterationsIn(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
 }
 
 /** A node that has no task yet waits for its predecessors, or never ran when the run is over. */
-function viewUnborn(run: RunRow, plan: Plan, node: PlanNode, taskId: string): RunNodeStatus {
+function presentUnstartedNode(run: RunRow, plan: Plan, node: PlanNode, taskId: string): RunNodeStatus {
   const isOver = run.endedAt !== null;
-  const wasSpared = isOver && run.phase === "succeeded";
-  const status = wasSpared ? "skipped" : isOver ? "cancelled" : "queued";
-  const chain = chainWords(plan, node);
+  const wasSkipped = isOver && run.phase === "succeeded";
+  const status = wasSkipped ? "skipped" : isOver ? "cancelled" : "queued";
+  const chain = chainFields(plan, node);
   return {
     nodeId: node.id,
     taskId,
@@ -97,36 +97,36 @@ function viewUnborn(run: RunRow, plan: Plan, node: PlanNode, taskId: string): Ru
   };
 }
 
-function viewNode(
+function presentNode(
   plan: Plan,
   node: PlanNode,
   task: TaskRow,
-  context: NodeContext,
+  context: NodeViewContext,
   iterations: ReadonlyMap<string, number>,
 ): RunNodeStatus {
   const status = nodeStatusByPhase[task.phase];
   const isPending = isAckPending(task);
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
   const state = stateOf(task);
-  const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIn(task.worker));
-  const chain = chainWords(planOfScope(plan, task), node);
+  const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIdOf(task.worker));
+  const chain = chainFields(planOfScope(plan, task), node);
   return {
     nodeId: node.id,
     taskId: task.id,
     status,
     label: node.label,
     ...(workerName !== undefined && { workerName }),
-    ...(task.grantedAt !== null && { startedAt: instant(task.grantedAt) }),
-    ...(task.endedAt !== null && { finishedAt: instant(task.endedAt) }),
+    ...(task.grantedAt !== null && { startedAt: isoTime(task.grantedAt) }),
+    ...(task.endedAt !== null && { finishedAt: isoTime(task.endedAt) }),
     pendingAck: isPending,
     ...(task.worker !== null && { seq: task.fence, dispatchId: `${task.id}#${task.fence}` }),
-    ...(isPending && task.grantedAt !== null && { ackDeadline: instant(task.grantedAt + context.ackDeadlineMs) }),
+    ...(isPending && task.grantedAt !== null && { ackDeadline: isoTime(task.grantedAt + context.ackDeadlineMs) }),
     attempt: task.attempt,
     fence: task.fence,
-    ...resultWords(task, state, context),
-    ...placeWords(plan, task, state, iterations),
+    ...resultFields(task, state, context),
+    ...iterationFields(plan, task, state, iterations),
     ...chain,
-    state: { ...stateWords(task, state, error), ...(workerName !== undefined && { worker: workerName }), ...chain },
+    state: { ...stateFields(task, state, error), ...(workerName !== undefined && { worker: workerName }), ...chain },
     ...(error !== undefined && { error }),
   };
 }
@@ -138,7 +138,7 @@ function planOfScope(plan: Plan, task: TaskRow): Plan {
 }
 
 /** Hosts name their chain, middlewares their host; all others say nothing. */
-function chainWords(plan: Plan, node: PlanNode): Pick<RunNodeStatus, "middlewares" | "host_node_id" | "chain_index"> {
+function chainFields(plan: Plan, node: PlanNode): Pick<RunNodeStatus, "middlewares" | "host_node_id" | "chain_index"> {
   if (node.chain.length > 0)
     return {
       middlewares: node.chain.map((ordinal) => plan.nodes[ordinal]?.id ?? ""),
@@ -150,10 +150,10 @@ function chainWords(plan: Plan, node: PlanNode): Pick<RunNodeStatus, "middleware
 }
 
 /** What the node gave so far: its result, or what feedback has made of it. */
-function resultWords(task: TaskRow, state: TaskState, context: NodeContext): Partial<RunNodeStatus> {
+function resultFields(task: TaskRow, state: TaskState, context: NodeViewContext): Partial<RunNodeStatus> {
   const partial = state.results as JsonObject | undefined;
   const result = task.result === null ? partial : (JSON.parse(task.result) as JsonObject);
-  const artifacts = viewArtifacts(task.id, state, context);
+  const artifacts = presentArtifacts(task.id, state, context);
   // What it says of its result is added to what it said while it ran.
   const metadata = { ...state.said?.metadata, ...state.metadata } as JsonObject;
   return {
@@ -161,41 +161,44 @@ function resultWords(task: TaskRow, state: TaskState, context: NodeContext): Par
     ...(Object.keys(metadata).length > 0 && { metadata }),
     ...(state.said?.metrics !== undefined && { metrics: state.said.metrics as Record<string, number> }),
     ...(artifacts.length > 0 && { artifacts }),
-    ...(state.refs !== undefined && { resourceRefs: state.refs.map(viewRef) }),
-    ...(state.affinity !== undefined && { affinity: viewAffinity(state.affinity) }),
+    ...(state.refs !== undefined && { resourceRefs: state.refs.map(presentResourceRef) }),
+    ...(state.affinity !== undefined && { affinity: presentAffinity(state.affinity) }),
     ...(state.why !== undefined && { why: state.why }),
   };
 }
 
 /** As its artifact is spelt, so that one can be sent as the other. */
-function viewRef({ resource, expiresAt, metadata, ...ref }: ResourceRef): JsonObject {
+function presentResourceRef({ resource, expiresAt, metadata, ...ref }: ResourceRef): JsonObject {
   return {
     resourceId: resource,
     ...ref,
-    ...until(expiresAt),
+    ...expiryField(expiresAt),
     ...(metadata !== undefined && { metadata: metadata as JsonObject }),
   };
 }
 
-const viewAffinity = ({ until: at, ...rest }: NonNullable<TaskState["affinity"]>): JsonObject => ({ ...rest, ...until(at) });
+const presentAffinity = ({ until: at, ...rest }: NonNullable<TaskState["affinity"]>): JsonObject => ({
+  ...rest,
+  ...expiryField(at),
+});
 
-const until = (at: number | null = null): { expiresAt?: string } => (at === null ? {} : { expiresAt: instant(at) });
+const expiryField = (at: number | null = null): { expiresAt?: string } => (at === null ? {} : { expiresAt: isoTime(at) });
 
-function viewArtifacts(task: string, state: TaskState, { workers, fateOf }: NodeContext): RunArtifact[] {
+function presentArtifacts(task: string, state: TaskState, { workers, fateOf }: NodeViewContext): RunArtifact[] {
   return (state.artifacts ?? []).map((one) => ({
     resourceId: one.resource,
-    workerName: workers.get(one.worker) ?? instanceIn(one.worker),
+    workerName: workers.get(one.worker) ?? instanceIdOf(one.worker),
     type: one.type,
     ...(one.sizeBytes !== undefined && { sizeBytes: one.sizeBytes }),
     ...(one.inline !== undefined && { inline: one.inline }),
-    ...until(one.expiresAt),
+    ...expiryField(one.expiresAt),
     ...(one.metadata !== undefined && { metadata: one.metadata as JsonObject }),
     ...(fateOf === undefined ? one.removed !== undefined && { removed: one.removed } : fateOf(one, task)),
   }));
 }
 
 /** Which iteration and which call, where a node runs more than once. */
-function placeWords(
+function iterationFields(
   plan: Plan,
   task: TaskRow,
   state: TaskState,
@@ -216,7 +219,7 @@ function placeWords(
 }
 
 /** How far the node has come and what it last said of it; what has succeeded is done. */
-export function lastWords(task: TaskRow): { progress?: number; message?: string } {
+export function lastReportOf(task: TaskRow): { progress?: number; message?: string } {
   const { progress, message } = stateOf(task).said ?? {};
   return {
     ...(progress !== undefined && { progress: task.phase === "succeeded" ? 1 : progress }),
@@ -225,16 +228,16 @@ export function lastWords(task: TaskRow): { progress?: number; message?: string 
 }
 
 /** Kept apart from parameters and results, which belong to the package. */
-function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["error"]): NonNullable<RunNodeStatus["state"]> {
+function stateFields(task: TaskRow, { said }: TaskState, error: RunNodeStatus["error"]): NonNullable<RunNodeStatus["state"]> {
   const isOver = task.endedAt !== null;
   const changedAt = task.endedAt ?? said?.at ?? task.grantedAt ?? task.readyAt;
-  const { progress, message: last } = lastWords(task);
+  const { progress, message: last } = lastReportOf(task);
   const message = error?.message ?? last;
   return {
     // What the node last called its stage says nothing once it is over.
     stage: isOver ? task.phase : (said?.stage ?? defaultStageOfPhase(task.phase)),
     ...(progress !== undefined && { progress }),
-    ...(changedAt !== null && { lastUpdatedAt: instant(changedAt) }),
+    ...(changedAt !== null && { lastUpdatedAt: isoTime(changedAt) }),
     ...(message !== undefined && { message }),
     ...(error !== undefined && { error }),
     ...(task.attempt > 0 && { attempt: task.attempt }),
@@ -242,9 +245,9 @@ function stateWords(task: TaskRow, { said }: TaskState, error: RunNodeStatus["er
 }
 
 /** The definition with the state of each node filled in, as the canvas shows a run. */
-export function viewDefinition(detail: RunDetail, context: NodeContext): object {
+export function presentDefinition(detail: RunDetail, context: NodeViewContext): object {
   const definition = JSON.parse(detail.workflow) as Workflow;
-  const states = new Map(viewNodes(detail, context).map((node) => [node.taskId, node]));
+  const states = new Map(presentNodes(detail, context).map((node) => [node.taskId, node]));
   const plan = compilePlan(definition);
   const stateAt = (ordinal: number) => {
     const seen = states.get(`${detail.run.id}.${ordinal}`);

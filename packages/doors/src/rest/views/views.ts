@@ -4,24 +4,32 @@ import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readViewRequest, type SavedView, type ViewRequest } from "@astraflow/protocol";
 import type { CallerIdentity } from "../../identity.ts";
 import type { DoorEnvironment } from "../../outside.ts";
-import { type Call, type Handler, type Reply, readBody, readIdempotencyKey, readIfMatch, readLimit } from "../call.ts";
-import { readDocsCursor, spellCursor } from "../people/user-cursor.ts";
-import { doerOf, isOwn, seen } from "../resources/resource-keeper.ts";
-import { instant } from "../view.ts";
-import { createViewStore, type KeptView, type ViewRecord, type ViewStoreOptions } from "./view-store.ts";
+import {
+  type RestCall,
+  type RestReply,
+  type RouteHandler,
+  readIdempotencyKey,
+  readIfMatch,
+  readJsonBody,
+  readPageLimit,
+} from "../call.ts";
+import { decodeDocumentCursor, encodeCursor } from "../people/user-cursor.ts";
+import { actorOf, isOwnerOrAdmin, readVisiblePage } from "../resources/resource-keeper.ts";
+import { isoTime } from "../view.ts";
+import { createSavedViewStore, type SavedViewRecord, type SavedViewStoreOptions, type StoredView } from "./view-store.ts";
 
-export interface ViewsOptions extends ViewStoreOptions {
+export interface SavedViewRoutesOptions extends SavedViewStoreOptions {
   readonly environment: DoorEnvironment;
 }
 
-type ViewRoutes = "listViews" | "createView" | "getView" | "replaceView" | "deleteView";
+type SavedViewRoutes = "listViews" | "createView" | "getView" | "replaceView" | "deleteView";
 
-export function viewsHandlers(options: ViewsOptions): Record<ViewRoutes, Handler> {
-  const handlers = keptViews(options);
-  const admitted = Object.entries(handlers).map(([name, handle]): [string, Handler] => [
+export function savedViewHandlers(options: SavedViewRoutesOptions): Record<SavedViewRoutes, RouteHandler> {
+  const handlers = createViewHandlers(options);
+  const admitted = Object.entries(handlers).map(([name, handle]): [string, RouteHandler] => [
     name,
     (call) => {
-      refuseStranger(call.identity);
+      requireViewAccess(call.identity);
       return handle(call);
     },
   ]);
@@ -29,114 +37,115 @@ export function viewsHandlers(options: ViewsOptions): Record<ViewRoutes, Handler
 }
 
 /** Whoever has signed in has a list to look at, by whatever role; of tokens only those that see runs and workers. */
-function refuseStranger({ person, grants }: CallerIdentity): void {
+function requireViewAccess({ person, grants }: CallerIdentity): void {
   if (person === undefined && !grants.includes("view")) throw fault("E.AUTH.FORBIDDEN", "this token is not granted view");
 }
 
-function keptViews(options: ViewsOptions): Record<ViewRoutes, Handler> {
+function createViewHandlers(options: SavedViewRoutesOptions): Record<SavedViewRoutes, RouteHandler> {
   const { digest } = options;
   const { clock, ids } = options.environment;
-  const store = createViewStore(options);
+  const store = createSavedViewStore(options);
 
-  const find = async (call: Call): Promise<{ kept: KeptView; head: number }> => {
+  const find = async (call: RestCall): Promise<{ stored: StoredView; head: number }> => {
     const id = call.params["viewId"] ?? "";
-    const { kept, head } = await store.find(call.identity.tenant, id);
-    if (kept === null || !(kept.record.shared || isOwn(call.identity, kept.record.ownerId))) throw missing(id);
-    return { kept, head };
+    const { stored, head } = await store.find(call.identity.tenant, id);
+    if (stored === null || !(stored.record.shared || isOwnerOrAdmin(call.identity, stored.record.ownerId)))
+      throw viewNotFound(id);
+    return { stored, head };
   };
   /** The view, where the caller may change it and has seen it as it is. */
-  const findOwn = async (call: Call): Promise<KeptView> => {
+  const findEditable = async (call: RestCall): Promise<StoredView> => {
     const tags = readIfMatch(call);
-    const { kept } = await find(call);
-    if (!isOwn(call.identity, kept.record.ownerId))
-      throw fault("E.AUTH.FORBIDDEN", `view ${kept.record.id} is not yours; its owner or an admin can change it`);
-    if (tags !== null && !tags.includes(etagOf(kept))) throw movedOn(kept);
-    return kept;
+    const { stored } = await find(call);
+    if (!isOwnerOrAdmin(call.identity, stored.record.ownerId))
+      throw fault("E.AUTH.FORBIDDEN", `view ${stored.record.id} is not yours; its owner or an admin can change it`);
+    if (tags !== null && !tags.includes(viewEtag(stored))) throw revisionStale(stored);
+    return stored;
   };
-  const headOf = async (tenant: string, id: string): Promise<number> => (await store.find(tenant, id)).head;
+  const readLogHead = async (tenant: string, id: string): Promise<number> => (await store.find(tenant, id)).head;
 
   return {
     async listViews(call) {
       const { tenant, user } = call.identity;
       const { page, cursor } = call.query;
-      const limit = readLimit(call.query);
-      const { items, next, head } = await seen(
+      const limit = readPageLimit(call.query);
+      const { items, next, head } = await readVisiblePage(
         async (after) => {
-          const { items: kept, ...rest } = await store.list({ tenant, limit, ...(after !== undefined && { after }) });
-          return { items: kept.map((one) => ({ record: one, rev: one.rev })), ...rest };
+          const { items: stored, ...rest } = await store.list({ tenant, limit, ...(after !== undefined && { after }) });
+          return { items: stored.map((one) => ({ record: one, rev: one.rev })), ...rest };
         },
         ({ record }) => (record.shared || record.ownerId === user) && (page === undefined || record.page === page),
-        readDocsCursor(cursor),
+        decodeDocumentCursor(cursor),
       );
-      return { body: { items: items.map(viewOf), nextCursor: spellCursor(next), asOf: head } };
+      return { body: { items: items.map(presentView), nextCursor: encodeCursor(next), asOf: head } };
     },
 
     async createView(call) {
       const key = readIdempotencyKey(call);
-      const wanted = readWanted(call);
+      const wanted = readViewRequestBody(call);
       const { tenant, user } = call.identity;
       // Under a key the id follows from it, so that the answer to a repeat can name it.
       const id = key === null ? ids.next() : digest(canonicalJson({ of: "view", user, key }));
       const now = clock.now();
-      const record: ViewRecord = { id, ...wanted, ownerId: user, createdAt: now, updatedAt: now };
-      const ask = key === null ? null : { key, digest: digest(canonicalJson({ of: "createView", user, wanted })) };
-      const { repeated } = await store.create(doerOf(call), record, ask);
-      const { kept, head } = await store.find(tenant, id);
-      if (repeated && kept === null) throw missing(id);
+      const record: SavedViewRecord = { id, ...wanted, ownerId: user, createdAt: now, updatedAt: now };
+      const idempotencyKey = key === null ? null : { key, digest: digest(canonicalJson({ of: "createView", user, wanted })) };
+      const { repeated } = await store.create(actorOf(call), record, idempotencyKey);
+      const { stored, head } = await store.find(tenant, id);
+      if (repeated && stored === null) throw viewNotFound(id);
       // What the first was answered, though the view may have changed since.
-      const createdAt = (repeated ? kept?.record.createdAt : undefined) ?? now;
-      const first: KeptView = { record: { ...record, createdAt, updatedAt: createdAt }, rev: 1 };
+      const createdAt = (repeated ? stored?.record.createdAt : undefined) ?? now;
+      const first: StoredView = { record: { ...record, createdAt, updatedAt: createdAt }, rev: 1 };
       const headers = { location: `/api/v1/views/${id}`, ...(repeated && { "idempotent-replayed": "true" }) };
-      return reply(first, head, headers);
+      return viewReply(first, head, headers);
     },
 
     async getView(call) {
-      const { kept, head } = await find(call);
-      return reply(kept, head);
+      const { stored, head } = await find(call);
+      return viewReply(stored, head);
     },
 
     async replaceView(call) {
-      const wanted = readWanted(call);
-      const kept = await findOwn(call);
-      const { id, ownerId, createdAt, updatedAt } = kept.record;
-      const own = { id, ownerId, createdAt };
+      const wanted = readViewRequestBody(call);
+      const stored = await findEditable(call);
+      const { id, ownerId, createdAt, updatedAt } = stored.record;
+      const unchanged = { id, ownerId, createdAt };
       const { tenant } = call.identity;
       // The same again is no new revision: whoever saves on leaving must not outdate the ETags of others.
-      if (canonicalJson({ ...wanted, ...own, updatedAt }) === canonicalJson({ ...kept.record }))
-        return reply(kept, await headOf(tenant, id));
-      const record: ViewRecord = { ...wanted, ...own, updatedAt: clock.now() };
-      const { rev } = await store.replace(doerOf(call), kept, record);
-      return reply({ record, rev }, await headOf(tenant, id));
+      if (canonicalJson({ ...wanted, ...unchanged, updatedAt }) === canonicalJson({ ...stored.record }))
+        return viewReply(stored, await readLogHead(tenant, id));
+      const record: SavedViewRecord = { ...wanted, ...unchanged, updatedAt: clock.now() };
+      const { rev } = await store.replace(actorOf(call), stored, record);
+      return viewReply({ record, rev }, await readLogHead(tenant, id));
     },
 
     async deleteView(call) {
-      await store.remove(doerOf(call), await findOwn(call));
+      await store.remove(actorOf(call), await findEditable(call));
       return { body: "", status: 204 };
     },
   };
 }
 
-type Wanted = ViewRequest & { readonly shared: boolean };
+type WantedView = ViewRequest & { readonly shared: boolean };
 
-function readWanted(call: Call): Wanted {
-  const body = readViewRequest(readBody(call));
+function readViewRequestBody(call: RestCall): WantedView {
+  const body = readViewRequest(readJsonBody(call));
   if (body instanceof Fault) throw body;
   return { ...body, shared: body.shared ?? false };
 }
 
-const etagOf = ({ rev }: KeptView): string => `"r${rev}"`;
+const viewEtag = ({ rev }: StoredView): string => `"r${rev}"`;
 
-function reply(kept: KeptView, asOf: number, headers: Readonly<Record<string, string>> = {}): Reply {
-  return { body: { ...viewOf(kept), asOf }, headers: { etag: etagOf(kept), ...headers } };
+function viewReply(stored: StoredView, asOf: number, headers: Readonly<Record<string, string>> = {}): RestReply {
+  return { body: { ...presentView(stored), asOf }, headers: { etag: viewEtag(stored), ...headers } };
 }
 
-function viewOf({ record, rev }: KeptView): SavedView {
+function presentView({ record, rev }: StoredView): SavedView {
   const { id, createdAt, updatedAt, ...rest } = record;
-  return { viewId: id, ...rest, revision: rev, createdAt: instant(createdAt), updatedAt: instant(updatedAt) };
+  return { viewId: id, ...rest, revision: rev, createdAt: isoTime(createdAt), updatedAt: isoTime(updatedAt) };
 }
 
-const movedOn = ({ record, rev }: KeptView): Fault =>
+const revisionStale = ({ record, rev }: StoredView): Fault =>
   fault("E.ETAG.STALE", `view ${record.id} is at revision ${rev} by now; read it again`, { revision: rev });
 
 /** One sentence for every id that is not the caller's to see: it must not show whether it is someone else's. */
-const missing = (id: string): Fault => fault("E.NOT_FOUND", `there is no view ${id.slice(0, 100)}`);
+const viewNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no view ${id.slice(0, 100)}`);

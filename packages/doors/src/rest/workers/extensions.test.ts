@@ -8,23 +8,23 @@ import { createFakeEngine, type FakeEngine } from "../../testing/fake-engine.ts"
 import { createFakeEnvironment, type FakeEnvironment } from "../../testing/fake-outside.ts";
 import { createAwaitableQueue } from "../../testing/inbox.ts";
 import { createFakeReader } from "../../testing/rows.ts";
-import { createRest } from "../app.ts";
-import { createRestCalls, type RestCallsOptions, type RestRequest } from "../calls.ts";
+import { createRestServer } from "../app.ts";
+import { createRestApi, type RestApiOptions, type RestRequest } from "../calls.ts";
 import { streamLimits } from "../event-stream.ts";
 
 const type = "ext.vendor.acme.ping";
 const path = `/api/v1/extensions/${type}`;
 
-interface Bench {
+interface VendorFrameFixture {
   readonly environment: FakeEnvironment;
   readonly engine: FakeEngine;
   readonly extensions: VendorFrameRelay;
-  readonly options: RestCallsOptions;
+  readonly options: RestApiOptions;
   readonly revoked: Set<string>;
   send(n: number, payload?: object, tenant?: string): boolean;
 }
 
-function openBench(): Bench {
+function openFixture(): VendorFrameFixture {
   const environment = createFakeEnvironment();
   const engine = createFakeEngine();
   const extensions = createVendorFrameRelay({ environment });
@@ -34,7 +34,7 @@ function openBench(): Bench {
     "secret-b": { tenant: "other", user: "bob", grants: ["view", "edit"] },
     viewer: { tenant: "default", user: "vic", grants: ["view"] },
   };
-  const options: RestCallsOptions = {
+  const options: RestApiOptions = {
     engineClient: engine.client,
     authenticate: (token) => (revoked.has(token) ? null : (book[token] ?? null)),
     environment,
@@ -52,8 +52,8 @@ function openBench(): Bench {
 }
 
 /** A reader without a socket: takes what is written as long as it is told to. */
-async function openStream(bench: Bench, headers: Record<string, string> = {}, token = "secret-a") {
-  const answer = await createRestCalls(bench.options).call("streamExtension", {
+async function openStream(fixture: VendorFrameFixture, headers: Record<string, string> = {}, token = "secret-a") {
+  const answer = await createRestApi(fixture.options).handle("streamExtension", {
     token,
     params: { type },
     query: {},
@@ -87,11 +87,11 @@ const eventsIn = (text: string) =>
 
 describe("GET /api/v1/extensions/{type}", () => {
   it("[A20] is a stream of events with a number, the type and the frame, and begins with a number to come back with", async () => {
-    const bench = openBench();
-    const { answer, events, state } = await openStream(bench);
+    const fixture = openFixture();
+    const { answer, events, state } = await openStream(fixture);
 
-    bench.send(1, { n: 1, text: "two\nlines" });
-    bench.send(2, {}, "other");
+    fixture.send(1, { n: 1, text: "two\nlines" });
+    fixture.send(2, {}, "other");
 
     expect(answer).toMatchObject({ status: 200, headers: { "content-type": "text/event-stream; charset=utf-8" } });
     const [cursor, frame, ...more] = events();
@@ -106,70 +106,70 @@ describe("GET /api/v1/extensions/{type}", () => {
   });
 
   it("[A20] goes on after Last-Event-ID without a gap; the first reader's going leaves the frames for it", async () => {
-    const bench = openBench();
-    const first = await openStream(bench);
-    bench.send(1);
+    const fixture = openFixture();
+    const first = await openStream(fixture);
+    fixture.send(1);
     first.gone();
-    bench.send(2);
+    fixture.send(2);
 
-    const again = await openStream(bench, { "last-event-id": String(first.events().at(-1)?.id) });
-    bench.send(3);
+    const again = await openStream(fixture, { "last-event-id": String(first.events().at(-1)?.id) });
+    fixture.send(3);
 
     expect(again.events().flatMap(({ data }) => data?.id ?? [])).toEqual(["f-2", "f-3"]);
     expect(first.events().flatMap(({ data }) => data?.id ?? [])).toEqual(["f-1"]);
   });
 
   it("[A20] says E.CURSOR.EXPIRED where frames may be missing, with a number that is good, and goes on with what is kept", async () => {
-    const bench = openBench();
-    const first = await openStream(bench);
-    bench.send(1);
+    const fixture = openFixture();
+    const first = await openStream(fixture);
+    fixture.send(1);
 
-    const again = await openStream(bench, { "last-event-id": "17" });
+    const again = await openStream(fixture, { "last-event-id": "17" });
 
     const [error, frame] = again.events();
     expect(error).toMatchObject({ event: "stream.error", data: { error: "E.CURSOR.EXPIRED" } });
     expect(frame).toMatchObject({ event: type, data: { id: "f-1" } });
     expect(again.state.isEnded).toBe(false);
-    const third = await openStream(bench, { "last-event-id": String(error?.id) });
+    const third = await openStream(fixture, { "last-event-id": String(error?.id) });
     expect(third.events().map(({ data }) => data?.id)).toEqual([undefined, "f-1"]);
     first.gone();
   });
 
   it("[A20] says it is alive every 15 s, and nothing once the reader has gone", async () => {
-    const bench = openBench();
-    const { state, gone } = await openStream(bench);
+    const fixture = openFixture();
+    const { state, gone } = await openStream(fixture);
     const before = state.text;
 
-    bench.environment.advance(streamLimits.keepAliveMs);
+    fixture.environment.advance(streamLimits.keepAliveMs);
     expect(state.text).toBe(`${before}: alive\n\n`);
     gone();
-    bench.environment.advance(10 * streamLimits.keepAliveMs);
-    bench.send(1);
+    fixture.environment.advance(10 * streamLimits.keepAliveMs);
+    fixture.send(1);
 
     expect(state.text).toBe(`${before}: alive\n\n`);
   });
 
   it("[A20] sends a reader away that lets too much wait, with E.OVERLOADED as its last event", async () => {
-    const bench = openBench();
-    const { state, events } = await openStream(bench);
+    const fixture = openFixture();
+    const { state, events } = await openStream(fixture);
 
     state.waitingBytes = streamLimits.waitingBytesMax + 1;
-    bench.send(1);
-    bench.send(2);
+    fixture.send(1);
+    fixture.send(2);
 
     expect(events().slice(1)).toMatchObject([{ event: "stream.error", data: { error: "E.OVERLOADED" } }]);
     expect(state.isEnded).toBe(true);
   });
 
   it("[A20] ends within 5 s for a token that was revoked", async () => {
-    const bench = openBench();
-    const { state, events } = await openStream(bench);
-    bench.environment.advance(4_000);
+    const fixture = openFixture();
+    const { state, events } = await openStream(fixture);
+    fixture.environment.advance(4_000);
     expect(state.isEnded).toBe(false);
 
-    bench.revoked.add("secret-a");
-    bench.environment.advance(5_000);
-    bench.send(1);
+    fixture.revoked.add("secret-a");
+    fixture.environment.advance(5_000);
+    fixture.send(1);
 
     expect(events().slice(1)).toMatchObject([{ event: "stream.error", data: { error: "E.AUTH.INVALID_TOKEN" } }]);
     expect(state.isEnded).toBe(true);
@@ -182,7 +182,7 @@ describe("GET /api/v1/extensions/{type}", () => {
   ])("[A20] refuses %s", async (_what, more: Partial<RestRequest>) => {
     const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null, ...more };
 
-    expect(await createRestCalls(openBench().options).call("streamExtension", request)).toMatchObject({
+    expect(await createRestApi(openFixture().options).handle("streamExtension", request)).toMatchObject({
       status: 400,
       body: expect.stringContaining("E.REQUEST.INVALID"),
     });
@@ -190,18 +190,18 @@ describe("GET /api/v1/extensions/{type}", () => {
 });
 
 it("[A20] refuses a reader before the stream begins where there are too many, or the house closes", async () => {
-  const bench = openBench();
+  const fixture = openFixture();
   const request = { token: "viewer", params: { type }, query: {}, headers: {}, body: null };
-  const calls = createRestCalls(bench.options);
-  for (let n = 0; n < vendorRelayLimits.readersPerTenantMax; n++) await openStream(bench);
-  expect(await calls.call("streamExtension", request)).toMatchObject({
+  const calls = createRestApi(fixture.options);
+  for (let n = 0; n < vendorRelayLimits.readersPerTenantMax; n++) await openStream(fixture);
+  expect(await calls.handle("streamExtension", request)).toMatchObject({
     status: 503,
     body: expect.stringContaining("E.OVERLOADED"),
   });
 
-  bench.extensions.close();
+  fixture.extensions.close();
 
-  const closed = await calls.call("streamExtension", { ...request, token: "secret-b" });
+  const closed = await calls.handle("streamExtension", { ...request, token: "secret-b" });
   expect(closed).toMatchObject({ status: 503, body: expect.stringContaining("E.SHUTTING_DOWN") });
 });
 
@@ -216,8 +216,8 @@ describe("the stream on a socket", () => {
     await new Promise<void>((resolve) => server.close(() => resolve()));
   });
 
-  const listen = async (bench: Bench): Promise<string> => {
-    const app = createRest(bench.options);
+  const listen = async (fixture: VendorFrameFixture): Promise<string> => {
+    const app = createRestServer(fixture.options);
     await app.ready();
     server = createServer((request, response) => {
       responses.push(response);
@@ -247,25 +247,25 @@ describe("the stream on a socket", () => {
   };
 
   it("[A20] carries frames as they come, ends where the house closes, and forgets a reader that hangs up", async () => {
-    const bench = openBench();
-    const url = await listen(bench);
+    const fixture = openFixture();
+    const url = await listen(fixture);
     const answer = await dial(url);
     const events = eventsOf(answer);
     const cursor = await events.take(() => true);
-    bench.send(1);
+    fixture.send(1);
     expect(await events.take(({ event }) => event === type)).toMatchObject({ data: { id: "f-1" } });
 
     const second = await dial(url, { "last-event-id": String(cursor.id) });
     expect(await eventsOf(second).take(({ event }) => event === type)).toMatchObject({ data: { id: "f-1" } });
     expect(answer.headers).toMatchObject({ "cache-control": "no-store", "x-accel-buffering": "no" });
     const ended = new Promise<void>((resolve) => void answer.on("end", resolve));
-    bench.extensions.close();
+    fixture.extensions.close();
     expect(await events.take(({ event }) => event === "stream.error")).toMatchObject({ data: { error: "E.SHUTTING_DOWN" } });
     await ended;
   });
 
   it("[A20] answers HEAD with the head alone, and a stranger with 401", async () => {
-    const url = await listen(openBench());
+    const url = await listen(openFixture());
 
     const head = await fetch(url, { method: "HEAD", headers: { authorization: "Bearer secret-a" } });
     expect([head.status, head.headers.get("content-type"), await head.text()]).toEqual([
@@ -277,8 +277,8 @@ describe("the stream on a socket", () => {
   });
 
   it("[A20] is cut off for a reader that does not even take its last words", async () => {
-    const bench = openBench();
-    const url = await listen(bench);
+    const fixture = openFixture();
+    const url = await listen(fixture);
     const answer = await dial(url);
     answer.pause();
     const closed = new Promise<void>((resolve) => void answer.on("close", resolve));
@@ -286,12 +286,12 @@ describe("the stream on a socket", () => {
     const [response] = responses;
     // As many as it takes to fill what the kernel holds for both ends, and then what the stream lets wait.
     for (let n = 0; n < 1_000 && response?.writableEnded === false; n++) {
-      bench.send(n, payload);
+      fixture.send(n, payload);
       await new Promise(setImmediate);
     }
     expect([response?.writableEnded, response?.writableFinished]).toEqual([true, false]);
 
-    bench.environment.advance(streamLimits.farewellMs);
+    fixture.environment.advance(streamLimits.closeTimeoutMs);
 
     answer.resume();
     await closed;
@@ -300,8 +300,14 @@ describe("the stream on a socket", () => {
 });
 
 describe("POST /api/v1/extensions/{type}", () => {
-  const post = async (bench: Bench, body: unknown, headers: Record<string, string> = {}, token = "secret-a", of = type) => {
-    const answer = await createRestCalls(bench.options).call("tellWorker", {
+  const post = async (
+    fixture: VendorFrameFixture,
+    body: unknown,
+    headers: Record<string, string> = {},
+    token = "secret-a",
+    of = type,
+  ) => {
+    const answer = await createRestApi(fixture.options).handle("tellWorker", {
       token,
       params: { type: of },
       query: {},
@@ -312,11 +318,11 @@ describe("POST /api/v1/extensions/{type}", () => {
   };
 
   it("[A21] hands the frame to the engine for that worker of the caller's tenant, and answers its id", async () => {
-    const bench = openBench();
+    const fixture = openFixture();
 
-    const { status, body } = await post(bench, { workerId: "w-1", payload: { n: 1 }, corr: "f-9" });
+    const { status, body } = await post(fixture, { workerId: "w-1", payload: { n: 1 }, corr: "f-9" });
 
-    const told = await bench.engine.nextCommand("worker.tell");
+    const told = await fixture.engine.nextCommand("worker.tell");
     expect(told).toEqual({
       type: "worker.tell",
       tenant: "default",
@@ -331,10 +337,10 @@ describe("POST /api/v1/extensions/{type}", () => {
   });
 
   it("[A21] gives the same key and body the same frame id, so that the worker takes it once; another body or tenant another", async () => {
-    const bench = openBench();
+    const fixture = openFixture();
     const key = { "idempotency-key": "k-1" };
     const id = async (body: object, headers = key as Record<string, string>, token = "secret-a") =>
-      (await post(bench, body, headers, token)).body["id"];
+      (await post(fixture, body, headers, token)).body["id"];
     const first = await id({ workerId: "w-1", payload: { a: 1, b: 2 } });
 
     expect(await id({ payload: { b: 2, a: 1 }, workerId: "w-1" })).toBe(first);
@@ -349,15 +355,17 @@ describe("POST /api/v1/extensions/{type}", () => {
   });
 
   it("[A21] answers another tenant's worker as one that does not exist, and one that is not online in the engine's words", async () => {
-    const bench = openBench();
-    bench.engine.answerWith("worker.tell", () => ({ fault: { code: "E.NOT_FOUND", message: "inner words about default/w-9" } }));
-    expect(await post(bench, { workerId: "w-9", payload: {} })).toMatchObject({
+    const fixture = openFixture();
+    fixture.engine.answerWith("worker.tell", () => ({
+      fault: { code: "E.NOT_FOUND", message: "inner words about default/w-9" },
+    }));
+    expect(await post(fixture, { workerId: "w-9", payload: {} })).toMatchObject({
       status: 404,
       body: { error: "E.NOT_FOUND", message: "there is no worker w-9" },
     });
 
-    bench.engine.answerWith("worker.tell", () => ({ fault: { code: "E.SESSION.UNKNOWN", message: "worker w-9 is away" } }));
-    expect(await post(bench, { workerId: "w-9", payload: {} })).toMatchObject({
+    fixture.engine.answerWith("worker.tell", () => ({ fault: { code: "E.SESSION.UNKNOWN", message: "worker w-9 is away" } }));
+    expect(await post(fixture, { workerId: "w-9", payload: {} })).toMatchObject({
       status: 404,
       body: { error: "E.SESSION.UNKNOWN", message: "worker w-9 is away" },
     });
@@ -370,9 +378,9 @@ describe("POST /api/v1/extensions/{type}", () => {
     ["a payload above 256 KiB", 413, "E.REQUEST.TOO_LARGE", { workerId: "w-1", payload: { text: "x".repeat(256 * 1024) } }],
     ["a token that may only look", 403, "E.AUTH.FORBIDDEN", { workerId: "w-1", payload: {} }, "viewer"],
   ])("[A21] refuses %s before the engine hears of it", async (_what, status, error, body, token, of) => {
-    const bench = openBench();
+    const fixture = openFixture();
 
-    expect(await post(bench, body, {}, token, of)).toMatchObject({ status, body: { error } });
-    expect(bench.engine.commands).toEqual([]);
+    expect(await post(fixture, body, {}, token, of)).toMatchObject({ status, body: { error } });
+    expect(fixture.engine.commands).toEqual([]);
   });
 });

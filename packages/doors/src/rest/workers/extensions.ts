@@ -5,36 +5,36 @@ import { Fault, fault, readExtensionRequest } from "@astraflow/protocol";
 import { isVendorType, type VendorFrameRelay, vendorRelayLimits } from "../../extensions.ts";
 import type { EngineClient } from "../../link.ts";
 import type { DoorEnvironment } from "../../outside.ts";
-import { type Call, type Handler, readBody, readIdempotencyKey } from "../call.ts";
+import { type RestCall, type RouteHandler, readIdempotencyKey, readJsonBody } from "../call.ts";
 import { type EventSink, openEventStream } from "../event-stream.ts";
-import { instant } from "../view.ts";
-import { askAbout } from "./workers.ts";
+import { isoTime } from "../view.ts";
+import { askAboutWorker } from "./workers.ts";
 
-export interface ExtensionsOptions {
+export interface VendorFrameRoutesOptions {
   readonly engineClient: EngineClient;
   readonly environment: DoorEnvironment;
   readonly extensions: VendorFrameRelay;
   readonly digest: (text: string) => string;
 }
 
-export function extensionHandlers(options: ExtensionsOptions): Record<"streamExtension" | "tellWorker", Handler> {
+export function vendorFrameHandlers(options: VendorFrameRoutesOptions): Record<"streamExtension" | "tellWorker", RouteHandler> {
   const { engineClient, environment, extensions, digest } = options;
 
   /** Opened when the head of the answer is out, so that a request that dies before has subscribed to nothing. */
-  const open = (call: Call, type: string, after: number | null, sink: EventSink): (() => void) => {
+  const openSubscription = (call: RestCall, type: string, after: number | null, sink: EventSink): (() => void) => {
     let end = (): void => undefined;
     const stream = openEventStream(sink, {
       environment,
-      objection: () => (call.isStillAdmitted() ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
-      overloaded: () => fault("E.OVERLOADED", "frames came faster than they were read; come back with the last event's id"),
-      ended: () => end(),
+      findObjection: () => (call.isStillAdmitted() ? null : fault("E.AUTH.INVALID_TOKEN", "the token is not valid any more")),
+      overloadFault: () => fault("E.OVERLOADED", "frames came faster than they were read; come back with the last event's id"),
+      onEnd: () => end(),
     });
     const subscription = extensions.subscribe(call.identity.tenant, type, after, {
       onFrame: ({ number, data }) => stream.send({ id: number, type, data }),
-      onClosed: () => stream.refuse(fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor")),
+      onClosed: () => stream.closeWithError(fault("E.SHUTTING_DOWN", "this scheduler is going away; come back to its successor")),
     });
     if (subscription instanceof Fault) {
-      stream.refuse(subscription);
+      stream.closeWithError(subscription);
       return () => stream.stop();
     }
     end = () => subscription.unsubscribe();
@@ -48,7 +48,7 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
 
   return {
     streamExtension(call) {
-      const type = readType(call);
+      const type = readVendorType(call);
       const after = readLastEventId(call);
       const why = extensions.capacityFault(call.identity.tenant, type);
       if (why !== null) throw why;
@@ -56,14 +56,14 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
         body: "",
         media: "text/event-stream; charset=utf-8",
         headers: { "x-accel-buffering": "no" },
-        stream: (sink) => open(call, type, after, sink),
+        stream: (sink) => openSubscription(call, type, after, sink),
       };
     },
 
     async tellWorker(call) {
-      const type = readType(call);
+      const type = readVendorType(call);
       const key = readIdempotencyKey(call);
-      const request = readExtensionRequest(readBody(call));
+      const request = readExtensionRequest(readJsonBody(call));
       if (request instanceof Fault) throw request;
       const { workerId, corr } = request;
       const payload = JSON.stringify(request.payload);
@@ -72,19 +72,19 @@ export function extensionHandlers(options: ExtensionsOptions): Record<"streamExt
       const { tenant, user } = call.identity;
       // Nothing is kept about the key: it names the frame, and a worker takes a frame of one name once.
       const id = key === null ? `ext-${environment.ids.next()}` : `ext-${digest(canonicalJson({ tenant, type, key, request }))}`;
-      await askAbout(engineClient, {
+      await askAboutWorker(engineClient, {
         type: "worker.tell",
         tenant,
         by: user,
         worker: `${tenant}/${workerId}`,
         frame: { type, id, corr: corr ?? null, payload },
       });
-      return { body: { id, workerId, type, acceptedAt: instant(environment.clock.now()) } };
+      return { body: { id, workerId, type, acceptedAt: isoTime(environment.clock.now()) } };
     },
   };
 }
 
-function readType(call: Call): string {
+function readVendorType(call: RestCall): string {
   const type = call.params["type"] ?? "";
   if (isVendorType(type)) return type;
   throw fault(
@@ -96,7 +96,7 @@ function readType(call: Call): string {
   );
 }
 
-function readLastEventId(call: Call): number | null {
+function readLastEventId(call: RestCall): number | null {
   const text = call.header("last-event-id");
   if (text === undefined || text === "") return null;
   const id = /^[0-9]{1,16}$/.test(text) ? Number(text) : Number.NaN;

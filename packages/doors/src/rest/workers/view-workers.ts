@@ -16,21 +16,22 @@ import { cachedPlanOf } from "../../plans.ts";
 import { isAckPending } from "../view.ts";
 
 /** What is true now and stands in no row. */
-export interface Present {
+export interface WorkerViewContext {
   /** The store's time. */
   readonly now: number;
   /** How often a worker of this tenant and dialect is expected to be heard. */
   heartbeatMsOf(tenant: string, dialect: string): number;
 }
 
-const instant = (ms: number): string => new Date(ms).toISOString();
-export const instanceIn = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
+const isoTime = (ms: number): string => new Date(ms).toISOString();
+export const instanceIdOf = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
 /** A worker's own channel: what is bound to the worker goes there. */
-export const queueOf = (worker: string): string => `worker.${instanceIn(worker)}`;
-export const aboutOf = (worker: WorkerRow): Partial<WorkerAbout> => JSON.parse(worker.about) as Partial<WorkerAbout>;
+export const workerQueueOf = (worker: string): string => `worker.${instanceIdOf(worker)}`;
+export const readWorkerDescription = (worker: WorkerRow): Partial<WorkerAbout> =>
+  JSON.parse(worker.about) as Partial<WorkerAbout>;
 
 /** Why it gets nothing new; both may hold, and lifting one does not lift the other. */
-export function drainedBy(worker: WorkerRow, condition: Condition): ("operator" | "strain")[] {
+export function drainReasonsOf(worker: WorkerRow, condition: Condition): ("operator" | "strain")[] {
   const isStrained = condition.strain !== null && worker.phase === "online";
   return [...(worker.draining ? (["operator"] as const) : []), ...(isStrained ? (["strain"] as const) : [])];
 }
@@ -38,26 +39,26 @@ export function drainedBy(worker: WorkerRow, condition: Condition): ("operator" 
 export const isSaturated = (worker: WorkerRow, condition: Condition): boolean =>
   worker.phase === "online" && condition.saturatedAt !== null;
 
-export function viewWorker(worker: WorkerRow, present: Present): Worker {
-  const about = aboutOf(worker);
+export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Worker {
+  const about = readWorkerDescription(worker);
   const condition = readCondition(worker.condition);
-  const drains = drainedBy(worker, condition);
+  const drains = drainReasonsOf(worker, condition);
   return {
     id: worker.name,
-    instanceId: instanceIn(worker.id),
+    instanceId: instanceIdOf(worker.id),
     bootId: worker.boot,
     tenant: worker.tenant,
-    lastHeartbeatAt: instant(heardAt(worker, condition)),
-    queues: [queueOf(worker.id)],
+    lastHeartbeatAt: isoTime(lastHeardAt(worker, condition)),
+    queues: [workerQueueOf(worker.id)],
     status: worker.phase,
-    ...(worker.phase === "online" && { liveness: livenessOf(worker, present).level }),
+    ...(worker.phase === "online" && { liveness: livenessOf(worker, context).level }),
     connected: worker.phase === "online",
     registered: worker.phase !== "lost",
     draining: drains.length > 0,
     ...(drains.length > 0 && { drainedBy: drains }),
     ...(drains.includes("strain") && condition.strain !== null && { strain: condition.strain }),
     saturated: isSaturated(worker, condition),
-    ...(isSaturated(worker, condition) && { saturatedSince: instant(condition.saturatedAt ?? 0) }),
+    ...(isSaturated(worker, condition) && { saturatedSince: isoTime(condition.saturatedAt ?? 0) }),
     // One that is known over REST alone may have said neither.
     ...(about.hostname !== undefined && about.hostname !== "" && { hostname: about.hostname }),
     ...(about.version !== undefined && about.version !== "" && { version: about.version }),
@@ -75,15 +76,16 @@ export function viewWorker(worker: WorkerRow, present: Present): Worker {
         ...(about.tags !== undefined && { tags: { ...about.tags } }),
       },
     }),
-    ...(condition.beatAt !== null && { heartbeat: heartbeatOf(condition) }),
+    ...(condition.beatAt !== null && { heartbeat: presentHeartbeat(condition) }),
   };
 }
 
-const heardAt = (worker: WorkerRow, condition: Condition): number => Math.max(worker.seenAt, condition.beatAt ?? worker.seenAt);
+const lastHeardAt = (worker: WorkerRow, condition: Condition): number =>
+  Math.max(worker.seenAt, condition.beatAt ?? worker.seenAt);
 
-function livenessOf(worker: WorkerRow, present: Present): WorkerDiagnostics["liveness"] {
-  const heartbeatMs = Math.max(1, present.heartbeatMsOf(worker.tenant, aboutOf(worker).dialect ?? "v2"));
-  const silentMs = Math.max(0, Math.round(present.now - heardAt(worker, readCondition(worker.condition))));
+function livenessOf(worker: WorkerRow, context: WorkerViewContext): WorkerDiagnostics["liveness"] {
+  const heartbeatMs = Math.max(1, context.heartbeatMsOf(worker.tenant, readWorkerDescription(worker).dialect ?? "v2"));
+  const silentMs = Math.max(0, Math.round(context.now - lastHeardAt(worker, readCondition(worker.condition))));
   // A worker without a session is not listened to: by its periods it is as silent as can be.
   return { level: worker.phase === "online" ? livenessAfter(silentMs, heartbeatMs) : "unhealthy", silentMs, heartbeatMs };
 }
@@ -97,22 +99,22 @@ const metricNames: Readonly<Record<string, string>> = {
 };
 
 /** The numbers of the last heartbeat; what is no number is not shown as one. */
-function numbersOf(condition: Pick<Condition, "vitals">): Record<string, number> {
-  const said = condition.vitals?.["metrics"] ?? {};
-  const numbers = Object.entries(said as object).filter((pair): pair is [string, number] => Number.isFinite(pair[1]));
+function heartbeatMetricsOf(condition: Pick<Condition, "vitals">): Record<string, number> {
+  const metrics = condition.vitals?.["metrics"] ?? {};
+  const numbers = Object.entries(metrics as object).filter((pair): pair is [string, number] => Number.isFinite(pair[1]));
   return Object.fromEntries(numbers.map(([name, value]) => [metricNames[name] ?? name, value]));
 }
 
-export function heartbeatOf(condition: Pick<Condition, "healthy" | "vitals">): NonNullable<Worker["heartbeat"]> {
+export function presentHeartbeat(condition: Pick<Condition, "healthy" | "vitals">): NonNullable<Worker["heartbeat"]> {
   const { drift } = (condition.vitals?.["packages"] ?? {}) as { drift?: unknown };
   return {
     healthy: condition.healthy,
-    metrics: numbersOf(condition),
+    metrics: heartbeatMetricsOf(condition),
     ...(typeof drift === "boolean" && { packages: { drift } }),
   };
 }
 
-export interface DiagnosticsParts {
+export interface WorkerDiagnosticsParts {
   readonly worker: WorkerRow;
   readonly held: readonly TaskRow[];
   readonly hasMoreAttempts: boolean;
@@ -121,25 +123,25 @@ export interface DiagnosticsParts {
   readonly head: number;
 }
 
-export function viewDiagnostics(parts: DiagnosticsParts, present: Present): WorkerDiagnostics {
+export function presentDiagnostics(parts: WorkerDiagnosticsParts, context: WorkerViewContext): WorkerDiagnostics {
   const { worker, held, hasMoreAttempts, runs, head } = parts;
-  const about = aboutOf(worker);
+  const about = readWorkerDescription(worker);
   const condition = readCondition(worker.condition);
-  const { outbox, ...resources } = numbersOf(condition);
+  const { outbox, ...resources } = heartbeatMetricsOf(condition);
   return {
-    worker: viewWorker(worker, present),
+    worker: presentWorker(worker, context),
     session: {
       phase: worker.phase,
       ...(about.dialect !== undefined && { dialect: about.dialect }),
       epoch: worker.epoch,
       replica: worker.replica,
-      joinedAt: instant(worker.joinedAt),
-      ...(worker.due !== null && { leaseUntil: instant(worker.due) }),
+      joinedAt: isoTime(worker.joinedAt),
+      ...(worker.due !== null && { leaseUntil: isoTime(worker.due) }),
     },
-    liveness: livenessOf(worker, present),
-    attempts: held.map((task) => viewHeld(task, runs.get(task.run))),
+    liveness: livenessOf(worker, context),
+    attempts: held.map((task) => presentHeldAttempt(task, runs.get(task.run))),
     hasMoreAttempts,
-    handlers: handlersOf(about),
+    handlers: presentHandlers(about),
     resources,
     ...(outbox !== undefined && { outbox: Math.max(0, Math.round(outbox)) }),
     ...(condition.vitals !== null && { vitals: condition.vitals as JsonObject }),
@@ -147,7 +149,7 @@ export function viewDiagnostics(parts: DiagnosticsParts, present: Present): Work
   };
 }
 
-function viewHeld(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSummary {
+function presentHeldAttempt(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSummary {
   const node = run === undefined ? null : nodeAt(cachedPlanOf(run.workflow), slotOf(task));
   return {
     taskId: task.id,
@@ -156,12 +158,12 @@ function viewHeld(task: TaskRow, run: RunDetail | undefined): WorkerAttemptSumma
     fence: task.fence,
     attempt: task.attempt,
     pendingAck: isAckPending(task),
-    ...(task.grantedAt !== null && { since: instant(task.grantedAt) }),
+    ...(task.grantedAt !== null && { since: isoTime(task.grantedAt) }),
   };
 }
 
 /** From the manifests where the worker sent them; a package without one is named as such. */
-function handlersOf(about: Partial<WorkerAbout>): WorkerHandler[] {
+function presentHandlers(about: Partial<WorkerAbout>): WorkerHandler[] {
   const known = (about.handlers ?? []).map((one) => ({ ...one, capabilities: [...one.capabilities] }));
   const named = new Set(known.map((one) => `${one.package}@${one.version}`));
   const bare = (about.packages ?? []).filter((one) => one.status === "installed" && !named.has(`${one.name}@${one.version}`));

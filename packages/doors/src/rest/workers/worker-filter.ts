@@ -2,13 +2,13 @@
 
 import { fault, type Worker } from "@astraflow/protocol";
 
-type Query = Readonly<Record<string, string>>;
+type WorkerQuery = Readonly<Record<string, string>>;
 
-export function workerFilter(query: Query, now: number): (worker: Worker) => boolean {
+export function workerFilter(query: WorkerQuery, now: number): (worker: Worker) => boolean {
   const { queue, packageName, packageVersion, packageStatus } = query;
-  const connected = readFlag(query, "connected");
-  const registered = readFlag(query, "registered");
-  const healthy = readFlag(query, "healthy");
+  const connected = readBoolean(query, "connected");
+  const registered = readBoolean(query, "registered");
+  const healthy = readBoolean(query, "healthy");
   const ageMs = readNumber(query, "maxHeartbeatAgeSeconds", 1_000);
   const inflight = readNumber(query, "maxInflight", 1);
   const latency = readNumber(query, "maxLatencyMs", 1);
@@ -33,14 +33,14 @@ export function workerFilter(query: Query, now: number): (worker: Worker) => boo
   };
 }
 
-export function readFlag(query: Query, name: string): boolean | null {
+export function readBoolean(query: WorkerQuery, name: string): boolean | null {
   const text = query[name];
   if (text === undefined) return null;
   if (text === "true" || text === "false") return text === "true";
   throw fault("E.REQUEST.INVALID", `query.${name} must be true or false`, { path: `query.${name}` });
 }
 
-function readNumber(query: Query, name: string, unit: number): number | null {
+function readNumber(query: WorkerQuery, name: string, unit: number): number | null {
   const text = query[name];
   if (text === undefined) return null;
   if (/^[0-9]{1,9}(\.[0-9]{1,6})?$/.test(text)) return Number(text) * unit;

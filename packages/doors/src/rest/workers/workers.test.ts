@@ -7,16 +7,16 @@ import { createFakeEngine } from "../../testing/fake-engine.ts";
 import { createFakeEnvironment } from "../../testing/fake-outside.ts";
 import { sampleTokens } from "../../testing/house.ts";
 import { createFakeReader, nodeIds, runRow, taskRow, workerRow } from "../../testing/rows.ts";
-import { createRestCalls, type RestCallsOptions } from "../calls.ts";
+import { createRestApi, type RestApiOptions } from "../calls.ts";
 
 /** The store's time in these tests; the rows' last word is at 3,000. */
 const storeNow = 4_000;
 
-function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = [], more: Partial<RestCallsOptions> = {}) {
+function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = [], more: Partial<RestApiOptions> = {}) {
   const engine = createFakeEngine();
   const environment = createFakeEnvironment();
   const reader = createFakeReader({ runs: [runRow("r1"), runRow("x1", { tenant: "other" })], tasks, workers, log: [] });
-  const calls = createRestCalls({
+  const calls = createRestApi({
     engineClient: engine.client,
     authenticate: sampleTokens,
     environment,
@@ -29,7 +29,7 @@ function openCalls(workers: readonly WorkerRow[], tasks: readonly TaskRow[] = []
     ...more,
   });
   const ask = async (name: RouteName, workerId = "w-1", body: object | null = null, token = "secret-a") => {
-    const answer = await calls.call(name, {
+    const answer = await calls.handle(name, {
       token,
       params: { workerId },
       query: {},

@@ -2,12 +2,12 @@
 
 import { compareVersions } from "@astraflow/graph";
 import { type CatalogNode, fault, limits, type Manifest, type ManifestNode, type PackageSummary } from "@astraflow/protocol";
-import type { Catalogue, CataloguePackage, Catalogues } from "../../catalogue.ts";
-import { type Handler, readLimit } from "../call.ts";
-import { portsOf } from "./catalog-ports.ts";
+import type { Catalogue, CatalogueCache, CataloguePackage } from "../../catalogue.ts";
+import { type RouteHandler, readPageLimit } from "../call.ts";
+import { portTypesOf } from "./catalog-ports.ts";
 
-export interface CatalogOptions {
-  readonly catalogues: Catalogues;
+export interface CatalogRoutesOptions {
+  readonly catalogues: CatalogueCache;
 }
 
 const catalogLimits = {
@@ -21,18 +21,18 @@ const catalogLimits = {
 
 type CatalogRoutes = "listPackages" | "getPackage" | "searchNodes";
 
-export function catalogHandlers({ catalogues }: CatalogOptions): Record<CatalogRoutes, Handler> {
+export function catalogHandlers({ catalogues }: CatalogRoutesOptions): Record<CatalogRoutes, RouteHandler> {
   return {
     async listPackages(call) {
-      const limit = readLimit(call.query);
-      const catalogue = await catalogues.of(call.identity.tenant);
-      const { items, nextCursor } = pageOf(catalogue.packages, call.query["cursor"], limit, (one) => one.name);
-      return { body: { items: items.map((one) => viewPackage(catalogue, one)), nextCursor, asOf: catalogue.asOf } };
+      const limit = readPageLimit(call.query);
+      const catalogue = await catalogues.current(call.identity.tenant);
+      const { items, nextCursor } = pageAfterCursor(catalogue.packages, call.query["cursor"], limit, (one) => one.name);
+      return { body: { items: items.map((one) => presentPackage(catalogue, one)), nextCursor, asOf: catalogue.asOf } };
     },
 
     async getPackage(call) {
       const name = call.params["packageName"] ?? "";
-      const catalogue = await catalogues.of(call.identity.tenant);
+      const catalogue = await catalogues.current(call.identity.tenant);
       const known = catalogue.packages.find((one) => one.name === name);
       if (known === undefined) throw fault("E.NOT_FOUND", `there is no package ${name.slice(0, 100)}`);
       const version = call.query["version"] ?? known.versions[0] ?? "";
@@ -47,8 +47,8 @@ export function catalogHandlers({ catalogues }: CatalogOptions): Record<CatalogR
 
     async searchNodes(call) {
       const { q = "", package: packageName, cursor } = call.query;
-      const limit = call.query["limit"] === undefined ? catalogLimits.nodesMax : readLimit(call.query);
-      const catalogue = await catalogues.of(call.identity.tenant);
+      const limit = call.query["limit"] === undefined ? catalogLimits.nodesMax : readPageLimit(call.query);
+      const catalogue = await catalogues.current(call.identity.tenant);
       const words =
         q.trim() === "*"
           ? []
@@ -56,19 +56,19 @@ export function catalogHandlers({ catalogues }: CatalogOptions): Record<CatalogR
               .toLowerCase()
               .split(/\s+/)
               .filter((word) => word !== "");
-      const nodes = nodesOf(catalogue, packageName).filter((node) => isMeant(node, words));
-      const page = pageOf(nodes, cursor, limit, keyOf);
-      const items = page.items.map(viewNode);
-      const fitting = countWithin(items, catalogLimits.charsMax);
+      const nodes = listNodeTypes(catalogue, packageName).filter((node) => matchesWords(node, words));
+      const page = pageAfterCursor(nodes, cursor, limit, nodeTypeKey);
+      const items = page.items.map(presentNodeType);
+      const fitting = countFitting(items, catalogLimits.charsMax);
       const last = page.items[fitting - 1];
-      const nextCursor = fitting === items.length || last === undefined ? page.nextCursor : cursorOf(keyOf(last));
+      const nextCursor = fitting === items.length || last === undefined ? page.nextCursor : encodeKeyCursor(nodeTypeKey(last));
       return { body: { items: items.slice(0, fitting), nextCursor, asOf: catalogue.asOf } };
     },
   };
 }
 
 /** The part of a list in order behind the last key of the page before. */
-function pageOf<T>(all: readonly T[], cursor: string | undefined, limit: number, keyIn: (item: T) => string) {
+function pageAfterCursor<T>(all: readonly T[], cursor: string | undefined, limit: number, keyIn: (item: T) => string) {
   const after = cursor === undefined ? null : Buffer.from(cursor, "base64url").toString("utf8");
   if (
     after !== null &&
@@ -78,14 +78,14 @@ function pageOf<T>(all: readonly T[], cursor: string | undefined, limit: number,
   const rest = after === null ? all : all.filter((item) => keyIn(item) > after);
   const items = rest.slice(0, limit);
   const last = items.at(-1);
-  const nextCursor = rest.length > items.length && last !== undefined ? cursorOf(keyIn(last)) : null;
+  const nextCursor = rest.length > items.length && last !== undefined ? encodeKeyCursor(keyIn(last)) : null;
   return { items, nextCursor };
 }
 
-const cursorOf = (key: string): string => Buffer.from(key, "utf8").toString("base64url");
+const encodeKeyCursor = (key: string): string => Buffer.from(key, "utf8").toString("base64url");
 
 /** How many of the first, with the one that crosses the bound, so that a page is never empty. */
-function countWithin(items: readonly object[], charsMax: number): number {
+function countFitting(items: readonly object[], charsMax: number): number {
   let chars = 0;
   const crossing = items.findIndex((item) => {
     chars += JSON.stringify(item).length;
@@ -95,11 +95,12 @@ function countWithin(items: readonly object[], charsMax: number): number {
 }
 
 const isPreRelease = (version: string): boolean => version.split("+")[0]?.includes("-") ?? false;
-const defaultOf = (versions: readonly string[]): string | undefined => versions.find((one) => !isPreRelease(one)) ?? versions[0];
+const defaultVersionOf = (versions: readonly string[]): string | undefined =>
+  versions.find((one) => !isPreRelease(one)) ?? versions[0];
 
-function viewPackage(catalogue: Catalogue, { name, versions }: CataloguePackage): PackageSummary {
+function presentPackage(catalogue: Catalogue, { name, versions }: CataloguePackage): PackageSummary {
   const latest = versions[0];
-  const standard = defaultOf(versions);
+  const standard = defaultVersionOf(versions);
   const description = latest === undefined ? undefined : catalogue.manifest(name, latest)?.description;
   return {
     name,
@@ -111,22 +112,22 @@ function viewPackage(catalogue: Catalogue, { name, versions }: CataloguePackage)
 }
 
 /** A node type of a package in all its versions, newest first. */
-interface KnownNode {
+interface CatalogueNodeType {
   readonly packageName: string;
   readonly type: string;
   readonly versions: readonly { readonly version: string; readonly node: ManifestNode }[];
 }
 
 /** Package and type in one, in an order that pages can rely on. */
-const keyOf = (node: KnownNode): string => `${node.packageName} ${node.type}`;
+const nodeTypeKey = (node: CatalogueNodeType): string => `${node.packageName} ${node.type}`;
 
-function nodesOf(catalogue: Catalogue, packageName: string | undefined): KnownNode[] {
+function listNodeTypes(catalogue: Catalogue, packageName: string | undefined): CatalogueNodeType[] {
   const nodes = new Map<string, { packageName: string; type: string; versions: { version: string; node: ManifestNode }[] }>();
   for (const { name, versions } of catalogue.packages) {
     if (packageName !== undefined && name !== packageName) continue;
     for (const manifest of versions.flatMap((version) => catalogue.manifest(name, version) ?? [])) addNodes(manifest);
   }
-  return [...nodes.values()].sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  return [...nodes.values()].sort((a, b) => (nodeTypeKey(a) < nodeTypeKey(b) ? -1 : 1));
 
   function addNodes({ name, version, nodes: list }: Manifest): void {
     for (const node of list) {
@@ -140,16 +141,16 @@ function nodesOf(catalogue: Catalogue, packageName: string | undefined): KnownNo
 }
 
 /** Every word somewhere in what the newest version says of itself. */
-function isMeant({ packageName, type, versions }: KnownNode, words: readonly string[]): boolean {
+function matchesWords({ packageName, type, versions }: CatalogueNodeType, words: readonly string[]): boolean {
   const node = versions[0]?.node;
   const text = [packageName, type, node?.label, node?.category, node?.description, ...(node?.tags ?? [])].join(" ").toLowerCase();
   return words.every((word) => text.includes(word));
 }
 
-function viewNode({ packageName, type, versions }: KnownNode): CatalogNode {
+function presentNodeType({ packageName, type, versions }: CatalogueNodeType): CatalogNode {
   const [newest] = versions;
   const names = versions.map(({ version }) => version);
-  const standard = defaultOf(names);
+  const standard = defaultVersionOf(names);
   return {
     type,
     label: newest?.node.label ?? type,
@@ -157,7 +158,7 @@ function viewNode({ packageName, type, versions }: KnownNode): CatalogNode {
     versions: versions.map(({ version, node }, index) => ({
       version,
       status: node.status,
-      ...(index < catalogLimits.templatesMax && { template: node, ...portsOf(node) }),
+      ...(index < catalogLimits.templatesMax && { template: node, ...portTypesOf(node) }),
     })),
     ...(newest?.node.description !== undefined && { description: newest.node.description }),
     ...(newest !== undefined && { role: newest.node.role, category: newest.node.category, status: newest.node.status }),

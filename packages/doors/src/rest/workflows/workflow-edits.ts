@@ -2,14 +2,14 @@
 
 import { applyEdits, diffWorkflows, findEditConflicts, readEdits, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type JsonValue, readWorkflow, type Workflow } from "@astraflow/protocol";
-import type { Change, Head } from "./workflow-heads.ts";
-import { sizedWorkflow } from "./workflow-problems.ts";
-import { viewChange } from "./workflow-view.ts";
+import type { DraftRevision, WorkflowDocument } from "./workflow-heads.ts";
+import { checkPreviewSize } from "./workflow-problems.ts";
+import { presentDraftChange } from "./workflow-view.ts";
 
 /** More than this is not worth keeping as edits; whoever was working on the draft meanwhile reads it again. */
 const editsKeptMax = 2_000;
 
-export function readEditsIn(value: readonly JsonValue[]): readonly WorkflowEdit[] {
+export function parseEdits(value: readonly JsonValue[]): readonly WorkflowEdit[] {
   const edits = readEdits(value);
   if (typeof edits === "string") throw fault("E.REQUEST.INVALID", `body.${edits}`, { path: "body.edits" });
   return edits;
@@ -22,33 +22,43 @@ export function editsBetween(from: Workflow, to: Workflow): readonly WorkflowEdi
 }
 
 /** The draft after edits that were made on an older revision of it, with what others saved since; throws where they do not go together. */
-export function rebased(
-  head: Head,
+export function rebaseEdits(
+  document: WorkflowDocument,
   base: number,
   mine: readonly WorkflowEdit[],
-): { readonly workflow: Workflow; readonly between: readonly Change[] } {
-  const between = changesSince(head, base, mine);
-  const edited = applyEdits(head.workflow, mine);
+): { readonly workflow: Workflow; readonly between: readonly DraftRevision[] } {
+  const between = changesSince(document, base, mine);
+  const edited = applyEdits(document.workflow, mine);
   if (typeof edited === "string") {
-    if (between.length > 0) throw conflict(head, base, between, [], `, and ${edited}`);
+    if (between.length > 0) throw draftConflict(document, base, between, [], `, and ${edited}`);
     throw fault("E.REQUEST.INVALID", `body.edits cannot be made: ${edited}`, { path: "body.edits" });
   }
-  const workflow = readWorkflow({ ...edited, id: head.id });
+  const workflow = readWorkflow({ ...edited, id: document.id });
   if (workflow instanceof Fault) throw workflow;
-  return { workflow: sizedWorkflow(workflow), between };
+  return { workflow: checkPreviewSize(workflow), between };
 }
 
-function changesSince(head: Head, base: number, mine: readonly WorkflowEdit[]): readonly Change[] {
-  if (base > head.revision)
-    throw fault("E.REQUEST.INVALID", `body.base is ${base}, and workflow ${head.id} is only at revision ${head.revision}`, {
-      path: "body.base",
-      head: head.revision,
-    });
-  const between = head.recent.filter((change) => change.revision > base);
-  const isKnown = between.length === head.revision - base && between.every((change) => change.edits !== null);
+function changesSince(document: WorkflowDocument, base: number, mine: readonly WorkflowEdit[]): readonly DraftRevision[] {
+  if (base > document.revision)
+    throw fault(
+      "E.REQUEST.INVALID",
+      `body.base is ${base}, and workflow ${document.id} is only at revision ${document.revision}`,
+      {
+        path: "body.base",
+        head: document.revision,
+      },
+    );
+  const between = document.recent.filter((change) => change.revision > base);
+  const isKnown = between.length === document.revision - base && between.every((change) => change.edits !== null);
   if (!isKnown) {
     const all = mine.map((_, edit) => ({ edit }));
-    throw conflict(head, base, between, all, ", and what changed since is too much to be compared; read the draft again");
+    throw draftConflict(
+      document,
+      base,
+      between,
+      all,
+      ", and what changed since is too much to be compared; read the draft again",
+    );
   }
   // Each of theirs with the revision it came by, in one list.
   const theirs = between.flatMap(({ revision, edits }) => (edits ?? []).map((edit, index) => ({ revision, index, edit })));
@@ -61,10 +71,16 @@ function changesSince(head: Head, base: number, mine: readonly WorkflowEdit[]): 
     const { revision, index } = theirs[other] ?? {};
     return { edit, field, with: { revision, edit: index } };
   });
-  throw conflict(head, base, between, named, `, and ${clashes[0]?.field} was changed by others since`);
+  throw draftConflict(document, base, between, named, `, and ${clashes[0]?.field} was changed by others since`);
 }
 
-function conflict(head: Head, base: number, between: readonly Change[], conflicts: readonly object[], why: string): Fault {
-  const details = { head: head.revision, base, edits: between.map(viewChange), conflicts };
-  return fault("E.DRAFT.CONFLICT", `workflow ${head.id} is at revision ${head.revision}, not ${base}${why}`, details);
+function draftConflict(
+  document: WorkflowDocument,
+  base: number,
+  between: readonly DraftRevision[],
+  conflicts: readonly object[],
+  why: string,
+): Fault {
+  const details = { head: document.revision, base, edits: between.map(presentDraftChange), conflicts };
+  return fault("E.DRAFT.CONFLICT", `workflow ${document.id} is at revision ${document.revision}, not ${base}${why}`, details);
 }

@@ -11,30 +11,42 @@ import {
   type Workflow,
   workflowFileFormat,
 } from "@astraflow/protocol";
-import { type Call, type Handler, readBody } from "../call.ts";
-import { askOf, bareWorkflow, type Heads, isConflict, newHead, revisionBy, type WorkflowsOptions } from "./workflow-heads.ts";
-import { uuidOf } from "./workflow-names.ts";
-import { isError, judgedProblems, refuseErrors, workflowIn } from "./workflow-problems.ts";
-import { type Version, type Versions, versionPut } from "./workflow-versions.ts";
-import { instantOf, refOf, viewWorkflow } from "./workflow-view.ts";
+import { type RestCall, type RouteHandler, readJsonBody } from "../call.ts";
+import {
+  isConflict,
+  newWorkflowDocument,
+  revisionMadeBy,
+  type WorkflowStore,
+  type WorkflowStoreOptions,
+  withoutServerFields,
+  workflowIdempotencyKeyOf,
+} from "./workflow-heads.ts";
+import { uuidFromText } from "./workflow-names.ts";
+import { findProblems, isError, parseWorkflow, throwOnErrors } from "./workflow-problems.ts";
+import { versionPut, type WorkflowVersionDocument, type WorkflowVersionStore } from "./workflow-versions.ts";
+import { isoTime, presentWorkflow, workflowRefReply } from "./workflow-view.ts";
 
 type FileRoutes = "exportWorkflow" | "importWorkflow";
-type ReadFile = Exclude<ReturnType<typeof readWorkflowFile>, Fault>;
+type WorkflowFileBody = Exclude<ReturnType<typeof readWorkflowFile>, Fault>;
 
 /** An export leaves room for the words around its workflows, so that an import takes it. */
 const fileCharsMax = limits.requestBytesMax - 64 * 1024;
-const versionsPerLook = 25;
+const versionsPerPage = 25;
 
-export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: Versions): Record<FileRoutes, Handler> {
+export function fileHandlers(
+  options: WorkflowStoreOptions,
+  store: WorkflowStore,
+  versions: WorkflowVersionStore,
+): Record<FileRoutes, RouteHandler> {
   const { digest, environment, catalogues } = options;
 
   /** The newest versions whose texts fit, oldest first. */
-  const versionsFor = async (tenant: string, id: string, charsUsed: number): Promise<Version[]> => {
-    const kept: Version[] = [];
+  const readVersionsThatFit = async (tenant: string, id: string, charsUsed: number): Promise<WorkflowVersionDocument[]> => {
+    const kept: WorkflowVersionDocument[] = [];
     let cursor: string | undefined;
     let chars = charsUsed;
     for (;;) {
-      const page = await versions.list(tenant, id, { limit: versionsPerLook, cursor });
+      const page = await versions.list(tenant, id, { limit: versionsPerPage, cursor });
       for (const version of page.items) {
         // In bytes, as the import counts: a text of another alphabet is longer than it looks.
         chars += Buffer.byteLength(JSON.stringify(version));
@@ -48,15 +60,15 @@ export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: 
 
   return {
     async exportWorkflow(call) {
-      const { head, asOf } = await heads.find(call.identity, call.params["workflowId"] ?? "");
+      const { head: document, asOf } = await store.find(call.identity, call.params["workflowId"] ?? "");
       const {
         revision: _revision,
         latestVersion: _latest,
         createdAt: _created,
         updatedAt: _updated,
         ...workflow
-      } = viewWorkflow(head);
-      const kept = await versionsFor(call.identity.tenant, head.id, Buffer.byteLength(JSON.stringify(workflow)));
+      } = presentWorkflow(document);
+      const kept = await readVersionsThatFit(call.identity.tenant, document.id, Buffer.byteLength(JSON.stringify(workflow)));
       const { previewImage, ...bare } = workflow;
       const body = {
         format: workflowFileFormat,
@@ -64,46 +76,53 @@ export function fileHandlers(options: WorkflowsOptions, heads: Heads, versions: 
         ...(previewImage !== undefined && { previewImage }),
         versions: kept.map(({ version, at, by, note, workflow: definition }) => ({
           version,
-          publishedAt: instantOf(at),
+          publishedAt: isoTime(at),
           publishedBy: by,
           ...(note !== undefined && { note }),
           workflow: definition,
         })),
-        ...(head.version > kept.length && { omitted: head.version - kept.length }),
+        ...(document.version > kept.length && { omitted: document.version - kept.length }),
         asOf,
       };
-      return { body, headers: { "content-disposition": `attachment; filename="workflow-${head.id}.json"` } };
+      return { body, headers: { "content-disposition": `attachment; filename="workflow-${document.id}.json"` } };
     },
 
     async importWorkflow(call) {
       const { ids = "keep" } = call.query;
       if (ids !== "keep" && ids !== "renew")
         throw fault("E.REQUEST.INVALID", "query.ids must be keep or renew", { path: "query.ids" });
-      const body = readBody(call);
+      const body = readJsonBody(call);
       const file = readWorkflowFile(body);
       if (file instanceof Fault) throw file;
-      const ask = askOf(call, digest, { route: "importWorkflow", ids, body });
+      const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "importWorkflow", ids, body });
       const { tenant, user } = call.identity;
-      const renewed = ids === "renew" ? uuidOf(`import ${tenant} ${user} ${ask?.word ?? environment.ids.next()}`) : null;
-      const taken = takeIn(call, file, renewed, heads.now(), digest);
-      const head = { ...newHead(call, heads.now(), taken.workflow, ask), ...taken.numbers, preview: file.previewImage ?? null };
+      const renewed =
+        ids === "renew" ? uuidFromText(`import ${tenant} ${user} ${idempotencyKey?.searchTerm ?? environment.ids.next()}`) : null;
+      const imported = readImport(call, file, renewed, store.now(), digest);
+      const head = {
+        ...newWorkflowDocument(call, store.now(), imported.workflow, idempotencyKey),
+        ...imported.numbers,
+        preview: file.previewImage ?? null,
+      };
       // Of what was published elsewhere only packages are looked for: versions and types of the past may be gone.
       const allow = { allowUnknown: file.allowUnknown ?? false };
-      const problems = await judgedProblems(catalogues, tenant, (catalogue) =>
-        taken.versions.flatMap(({ workflow }) => checkPackages(workflow, catalogue, allow)),
+      const problems = await findProblems(catalogues, tenant, (catalogue) =>
+        imported.versions.flatMap(({ workflow }) => checkPackages(workflow, catalogue, allow)),
       );
-      const before = problems.some(isError) ? revisionBy((await heads.look(tenant, head.id)).head, ask) : null;
-      if (before !== null) return refOf(head.id, before, true);
-      refuseErrors(problems);
+      const before = problems.some(isError) ? revisionMadeBy((await store.look(tenant, head.id)).head, idempotencyKey) : null;
+      if (before !== null) return workflowRefReply(head.id, before, true);
+      throwOnErrors(problems);
       const step = {
         head,
-        puts: taken.versions.map((version) => versionPut(version, null)),
-        data: { versions: taken.versions.length },
+        puts: imported.versions.map((version) => versionPut(version, null)),
+        data: { versions: imported.versions.length },
       };
-      const { repeated } = await heads.write(call, 0, step, { action: "workflow.import", ask }).catch((problem: unknown) => {
-        throw isConflict(problem) ? idTaken(head.id) : problem;
-      });
-      return refOf(head.id, head.revision, repeated);
+      const { repeated } = await store
+        .write(call, 0, step, { action: "workflow.import", ask: idempotencyKey })
+        .catch((problem: unknown) => {
+          throw isConflict(problem) ? idTaken(head.id) : problem;
+        });
+      return workflowRefReply(head.id, head.revision, repeated);
     },
   };
 }
@@ -112,18 +131,25 @@ const idTaken = (id: string): Fault =>
   fault("E.CONFLICT", `workflow ${id} is there already, or was and is deleted; import it with ids=renew`, { workflowId: id });
 
 /** The file's workflows checked one by one. What was published must be able to run; the draft may be unfinished. */
-function takeIn(call: Call, file: ReadFile, renewed: string | null, now: number, digest: (text: string) => string) {
-  const read = (value: JsonValue): Workflow => bareWorkflow(workflowIn(value, renewed ?? ""));
-  const under = (workflow: Workflow): Workflow => (renewed === null ? workflow : movedTo(workflow, renewed));
+function readImport(
+  call: RestCall,
+  file: WorkflowFileBody,
+  renewed: string | null,
+  now: number,
+  digest: (text: string) => string,
+) {
+  const read = (value: JsonValue): Workflow => withoutServerFields(parseWorkflow(value, renewed ?? ""));
+  const withImportedId = (workflow: Workflow): Workflow => (renewed === null ? workflow : withNewId(workflow, renewed));
   const draft = read(file.workflow);
-  const workflow = under(draft);
-  const versions: Version[] = [];
+  const workflow = withImportedId(draft);
+  const versions: WorkflowVersionDocument[] = [];
   for (const [index, one] of file.versions.entries()) {
     const published = read(one.workflow);
-    if (published.id !== draft.id) throw wrongAt(index, "workflow.id", `must be ${draft.id}, as that of the draft`);
-    const definition = under(published);
-    if (one.version <= (versions.at(-1)?.version ?? 0)) throw wrongAt(index, "version", "must be higher than the one before");
-    refuseErrors(checkWorkflow(definition));
+    if (published.id !== draft.id) throw invalidVersionField(index, "workflow.id", `must be ${draft.id}, as that of the draft`);
+    const definition = withImportedId(published);
+    if (one.version <= (versions.at(-1)?.version ?? 0))
+      throw invalidVersionField(index, "version", "must be higher than the one before");
+    throwOnErrors(checkWorkflow(definition));
     versions.push({
       workflowId: workflow.id,
       version: one.version,
@@ -141,11 +167,11 @@ function takeIn(call: Call, file: ReadFile, renewed: string | null, now: number,
 }
 
 /** The same workflow under another id, which remembers where it came from. */
-const movedTo = (workflow: Workflow, id: string): Workflow => ({
+const withNewId = (workflow: Workflow, id: string): Workflow => ({
   ...workflow,
   id,
   metadata: { ...workflow.metadata, originId: workflow.metadata.originId ?? workflow.id },
 });
 
-const wrongAt = (index: number, field: string, what: string): Fault =>
+const invalidVersionField = (index: number, field: string, what: string): Fault =>
   fault("E.REQUEST.INVALID", `body.versions.${index}.${field} ${what}`, { path: `body.versions.${index}.${field}` });

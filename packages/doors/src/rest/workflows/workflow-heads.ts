@@ -4,25 +4,25 @@
 import { type Ask, type DocPut, type DocRow, type Reader, wordsOf } from "@astraflow/engine";
 import { canonicalJson, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type Workflow } from "@astraflow/protocol";
-import type { Catalogues } from "../../catalogue.ts";
+import type { CatalogueCache } from "../../catalogue.ts";
 import type { CallerIdentity } from "../../identity.ts";
 import type { EngineClient } from "../../link.ts";
 import type { DoorEnvironment } from "../../outside.ts";
-import { type Call, readIdempotencyKey } from "../call.ts";
-import { type Listed, listDocs } from "./workflow-list.ts";
-import { isUuid, sortOf, wordFor } from "./workflow-names.ts";
+import { type RestCall, readIdempotencyKey } from "../call.ts";
+import { type DocumentPage, listDocuments } from "./workflow-list.ts";
+import { isUuid, searchTermFor, sortKeyOf } from "./workflow-names.ts";
 
-export interface WorkflowsOptions {
+export interface WorkflowStoreOptions {
   readonly engineClient: EngineClient;
   readonly reader: Reader;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
   readonly environment: DoorEnvironment;
-  readonly catalogues: Catalogues;
+  readonly catalogues: CatalogueCache;
 }
 
 /** The body of a workflow's document. */
-export interface Head {
+export interface WorkflowDocument {
   readonly id: string;
   readonly owner: string;
   /** What people call the owner, as it was then. */
@@ -40,12 +40,12 @@ export interface Head {
   readonly publishedRevision: number;
   readonly preview: string | null;
   /** The last changes of the draft, oldest first, without gaps. */
-  readonly recent: readonly Change[];
+  readonly recent: readonly DraftRevision[];
   /** Without what is written above: owner, picture. */
   readonly workflow: Workflow;
 }
 
-export interface Change {
+export interface DraftRevision {
   readonly revision: number;
   readonly by: string;
   readonly at: number;
@@ -55,102 +55,107 @@ export interface Change {
   readonly ask?: string;
 }
 
-export interface Found {
-  readonly head: Head;
+export interface FoundWorkflow {
+  readonly head: WorkflowDocument;
   readonly rev: number;
   readonly asOf: number;
 }
 
 /** What a change makes of a head. */
-export interface Step {
-  readonly head: Head;
+export interface WorkflowWrite {
+  readonly head: WorkflowDocument;
   /** Written together with the head or not at all. */
   readonly puts?: readonly DocPut[];
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-export interface Order {
+export interface WorkflowUpdate {
   readonly action: string;
-  readonly ask: AskWords | null;
+  readonly ask: WorkflowIdempotencyKey | null;
   /** Asked again with the newer head where somebody was faster; refuses by throwing. */
-  readonly decide: (head: Head) => Step;
+  readonly decide: (document: WorkflowDocument) => WorkflowWrite;
 }
 
 /** An idempotency key with its request, and the word by which what it made is found again. */
-export interface AskWords extends Ask {
-  readonly word: string;
+export interface WorkflowIdempotencyKey extends Ask {
+  readonly searchTerm: string;
 }
 
-export const headLimits = {
+export const workflowLimits = {
   changesMax: 200,
   changesCharsMax: 256 * 1024,
   termsMax: 96,
   /** Changes that may come in between before the caller is told. */
-  triesMax: 8,
+  attemptsMax: 8,
 } as const;
 
-const headCollection = "workflow";
-export const namespaceDefault = "default";
+const workflowCollection = "workflow";
+export const defaultNamespace = "default";
 
 /** One sentence for every id that the caller may not see. */
-const missingWorkflow = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow ${id.slice(0, 100)}`);
+const workflowNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow ${id.slice(0, 100)}`);
 
 /** How a person is called; a token has no other name than its own. */
-export const nameOf = ({ person, user }: CallerIdentity): string => person?.displayName ?? user;
-export const mayAll = (identity: CallerIdentity): boolean => identity.grants.includes("admin");
-const isOwn = (identity: CallerIdentity, head: Head): boolean => mayAll(identity) || head.owner === identity.user;
+export const displayNameOf = ({ person, user }: CallerIdentity): string => person?.displayName ?? user;
+export const mayAccessAll = (identity: CallerIdentity): boolean => identity.grants.includes("admin");
+const ownsWorkflow = (identity: CallerIdentity, document: WorkflowDocument): boolean =>
+  mayAccessAll(identity) || document.owner === identity.user;
 
-const headIn = (doc: DocRow): Head => JSON.parse(doc.body) as Head;
+const parseWorkflowDocument = (doc: DocRow): WorkflowDocument => JSON.parse(doc.body) as WorkflowDocument;
 
-export type Heads = ReturnType<typeof createHeads>;
+export type WorkflowStore = ReturnType<typeof createWorkflowStore>;
 
-export function createHeads({ engineClient, reader, environment }: WorkflowsOptions) {
+export function createWorkflowStore({ engineClient, reader, environment }: WorkflowStoreOptions) {
   /** Whoever's it is, deleted or not. */
-  const look = async (tenant: string, id: string): Promise<{ head: Head | null; rev: number; asOf: number }> => {
+  const look = async (tenant: string, id: string): Promise<{ head: WorkflowDocument | null; rev: number; asOf: number }> => {
     if (!isUuid(id)) return { head: null, rev: 0, asOf: 0 };
-    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: headCollection, names: [id] });
+    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: workflowCollection, names: [id] });
     const doc = items[0] ?? null;
-    return { head: doc === null ? null : headIn(doc), rev: doc?.rev ?? 0, asOf };
+    return { head: doc === null ? null : parseWorkflowDocument(doc), rev: doc?.rev ?? 0, asOf };
   };
 
-  const find = async (identity: CallerIdentity, id: string): Promise<Found> => {
-    const { head, rev, asOf } = await look(identity.tenant, id);
-    if (head === null || head.deletedAt !== null || !isOwn(identity, head)) throw missingWorkflow(id);
-    return { head, rev, asOf };
+  const find = async (identity: CallerIdentity, id: string): Promise<FoundWorkflow> => {
+    const { head: document, rev, asOf } = await look(identity.tenant, id);
+    if (document === null || document.deletedAt !== null || !ownsWorkflow(identity, document)) throw workflowNotFound(id);
+    return { head: document, rev, asOf };
   };
 
   /** Writes a head and what belongs to it. Rejects with E.CONFLICT where its document is not at this revision. */
   const write = async (
-    call: Call,
+    call: RestCall,
     rev: number,
-    step: Step,
-    { action, ask }: { readonly action: string; readonly ask: AskWords | null },
+    step: WorkflowWrite,
+    { action, ask: idempotencyKey }: { readonly action: string; readonly ask: WorkflowIdempotencyKey | null },
   ): Promise<{ readonly repeated: boolean }> => {
     const { tenant, user } = call.identity;
-    const { head } = step;
+    const { head: document } = step;
     const answer = await engineClient.request({
       type: "docs.write",
       tenant,
       by: user,
       corr: call.requestId,
-      puts: [putOf(head, rev), ...(step.puts ?? [])],
-      audit: { action, targetType: "workflow", target: head.id, data: { revision: head.revision, ...step.data } },
-      ask: ask === null ? null : { key: ask.key, digest: ask.digest },
+      puts: [workflowPut(document, rev), ...(step.puts ?? [])],
+      audit: { action, targetType: "workflow", target: document.id, data: { revision: document.revision, ...step.data } },
+      ask: idempotencyKey === null ? null : { key: idempotencyKey.key, digest: idempotencyKey.digest },
     });
     if (answer.of !== "docs") throw fault("E.INTERNAL", `docs.write was answered with ${answer.of}`);
     return { repeated: answer.repeated };
   };
 
   /** Reads, decides and writes, again from the start where another was faster. */
-  const change = async (call: Call, id: string, order: Order): Promise<{ head: Head; repeated: boolean }> => {
-    for (let tries = 1; ; tries += 1) {
-      const { head, rev } = await find(call.identity, id);
-      const step = order.decide(head);
+  const change = async (
+    call: RestCall,
+    id: string,
+    update: WorkflowUpdate,
+  ): Promise<{ head: WorkflowDocument; repeated: boolean }> => {
+    for (let attempts = 1; ; attempts += 1) {
+      const { head: document, rev } = await find(call.identity, id);
+      const step = update.decide(document);
       try {
-        const { repeated } = await write(call, rev, step, order);
+        const { repeated } = await write(call, rev, step, update);
         return { head: step.head, repeated };
       } catch (problem) {
-        if (!isConflict(problem) || tries >= headLimits.triesMax) throw problem;
+        if (!isConflict(problem) || attempts >= workflowLimits.attemptsMax) throw problem;
       }
     }
   };
@@ -158,14 +163,19 @@ export function createHeads({ engineClient, reader, environment }: WorkflowsOpti
   const list = (
     identity: CallerIdentity,
     page: { limit: number; cursor: string | undefined; search: string },
-  ): Promise<Listed<Head>> => {
-    const own = mayAll(identity) ? "" : `${ownerWord(identity.user)} `;
-    const query = { tenant: identity.tenant, collection: headCollection, order: "desc", search: `${own}${page.search}` } as const;
-    return listDocs(reader, query, {
+  ): Promise<DocumentPage<WorkflowDocument>> => {
+    const own = mayAccessAll(identity) ? "" : `${ownerSearchTerm(identity.user)} `;
+    const query = {
+      tenant: identity.tenant,
+      collection: workflowCollection,
+      order: "desc",
+      search: `${own}${page.search}`,
+    } as const;
+    return listDocuments(reader, query, {
       ...page,
       view(doc) {
-        const head = headIn(doc);
-        return head.deletedAt === null && isOwn(identity, head) ? head : null;
+        const document = parseWorkflowDocument(doc);
+        return document.deletedAt === null && ownsWorkflow(identity, document) ? document : null;
       },
       // Deleted ones stand behind all others.
       isEnd: (doc) => doc.sort === "",
@@ -176,44 +186,53 @@ export function createHeads({ engineClient, reader, environment }: WorkflowsOpti
 }
 
 export const isConflict = (problem: unknown): problem is Fault => problem instanceof Fault && problem.code === "E.CONFLICT";
-const ownerWord = (owner: string): string => wordFor("owner", owner);
+const ownerSearchTerm = (owner: string): string => searchTermFor("owner", owner);
 
-function putOf(head: Head, rev: number): DocPut {
-  const { name, description = "", tags = [] } = head.workflow.metadata;
-  const texts = [name, ...tags, ...(head.workflow.tags ?? []), head.owner, head.ownerName, head.id, description];
-  const words = new Set([ownerWord(head.owner), ...texts.flatMap(wordsOf)]);
-  const isThere = head.deletedAt === null;
+function workflowPut(document: WorkflowDocument, rev: number): DocPut {
+  const { name, description = "", tags = [] } = document.workflow.metadata;
+  const texts = [name, ...tags, ...(document.workflow.tags ?? []), document.owner, document.ownerName, document.id, description];
+  const words = new Set([ownerSearchTerm(document.owner), ...texts.flatMap(wordsOf)]);
+  const isActive = document.deletedAt === null;
   return {
-    collection: headCollection,
-    name: head.id,
+    collection: workflowCollection,
+    name: document.id,
     rev,
-    body: JSON.stringify(head),
-    sort: isThere ? sortOf(head.updatedAt) : "",
-    terms: isThere ? [...words].slice(0, headLimits.termsMax).join(" ") : "",
+    body: JSON.stringify(document),
+    sort: isActive ? sortKeyOf(document.updatedAt) : "",
+    terms: isActive ? [...words].slice(0, workflowLimits.termsMax).join(" ") : "",
   };
 }
 
 /** The key of a request and its digest, with all that makes it this request and no other; null without a key. */
-export function askOf(call: Call, digest: (text: string) => string, request: unknown): AskWords | null {
+export function workflowIdempotencyKeyOf(
+  call: RestCall,
+  digest: (text: string) => string,
+  request: unknown,
+): WorkflowIdempotencyKey | null {
   const key = readIdempotencyKey(call);
   if (key === null) return null;
   const sum = digest(canonicalJson([call.identity.user, request]));
-  return { key, digest: sum, word: wordFor("ask", `${call.identity.tenant} ${key} ${sum}`) };
+  return { key, digest: sum, searchTerm: searchTermFor("ask", `${call.identity.tenant} ${key} ${sum}`) };
 }
 
 /** The revision that an earlier request under this key has made, as far as changes are remembered. */
-export function revisionBy(head: Head | null, ask: AskWords | null): number | null {
-  const made = ask === null ? undefined : head?.recent.find((change) => change.ask === ask.word);
+export function revisionMadeBy(document: WorkflowDocument | null, idempotencyKey: WorkflowIdempotencyKey | null): number | null {
+  const made = idempotencyKey === null ? undefined : document?.recent.find((change) => change.ask === idempotencyKey.searchTerm);
   return made?.revision ?? null;
 }
 
 /** A head that was never there before. */
-export function newHead(call: Call, now: number, workflow: Workflow, ask: AskWords | null): Head {
+export function newWorkflowDocument(
+  call: RestCall,
+  now: number,
+  workflow: Workflow,
+  idempotencyKey: WorkflowIdempotencyKey | null,
+): WorkflowDocument {
   const { user } = call.identity;
   return {
     id: workflow.id,
     owner: user,
-    ownerName: nameOf(call.identity),
+    ownerName: displayNameOf(call.identity),
     createdAt: now,
     createdBy: user,
     updatedAt: now,
@@ -223,48 +242,58 @@ export function newHead(call: Call, now: number, workflow: Workflow, ask: AskWor
     version: 0,
     publishedRevision: 0,
     preview: workflow.previewImage ?? null,
-    recent: [{ revision: 1, by: user, at: now, edits: null, ...(ask !== null && { ask: ask.word }) }],
-    workflow: bareWorkflow(workflow),
+    recent: [{ revision: 1, by: user, at: now, edits: null, ...(idempotencyKey !== null && { ask: idempotencyKey.searchTerm }) }],
+    workflow: withoutServerFields(workflow),
   };
 }
 
 /** The next revision of a draft. */
-export function nextHead(
-  head: Head,
-  call: Call,
+export function nextWorkflowRevision(
+  document: WorkflowDocument,
+  call: RestCall,
   now: number,
-  next: { readonly workflow: Workflow; readonly edits: readonly WorkflowEdit[] | null; readonly ask: AskWords | null },
-): Head {
+  next: {
+    readonly workflow: Workflow;
+    readonly edits: readonly WorkflowEdit[] | null;
+    readonly ask: WorkflowIdempotencyKey | null;
+  },
+): WorkflowDocument {
   const { user: by } = call.identity;
-  const { workflow, ask } = next;
-  const revision = head.revision + 1;
-  const change: Change = { revision, by, at: now, edits: next.edits, ...(ask !== null && { ask: ask.word }) };
+  const { workflow, ask: idempotencyKey } = next;
+  const revision = document.revision + 1;
+  const change: DraftRevision = {
+    revision,
+    by,
+    at: now,
+    edits: next.edits,
+    ...(idempotencyKey !== null && { ask: idempotencyKey.searchTerm }),
+  };
   return {
-    ...head,
+    ...document,
     deletedAt: null,
     updatedAt: now,
     updatedBy: by,
     revision,
-    preview: workflow.previewImage ?? head.preview,
-    recent: lastOf([...head.recent, change]),
-    workflow: bareWorkflow(workflow),
+    preview: workflow.previewImage ?? document.preview,
+    recent: trimRevisions([...document.recent, change]),
+    workflow: withoutServerFields(workflow),
   };
 }
 
 /** As many of the newest as fit. One that is too large by itself is kept as a change that nobody knows. */
-function lastOf(changes: readonly Change[]): Change[] {
-  const kept: Change[] = [];
+function trimRevisions(changes: readonly DraftRevision[]): DraftRevision[] {
+  const kept: DraftRevision[] = [];
   let chars = 0;
-  for (const change of changes.slice(-headLimits.changesMax).toReversed()) {
+  for (const change of changes.slice(-workflowLimits.changesMax).toReversed()) {
     chars += JSON.stringify(change).length;
-    if (chars > headLimits.changesCharsMax && kept.length > 0) break;
-    kept.push(chars > headLimits.changesCharsMax ? { ...change, edits: null } : change);
+    if (chars > workflowLimits.changesCharsMax && kept.length > 0) break;
+    kept.push(chars > workflowLimits.changesCharsMax ? { ...change, edits: null } : change);
   }
   return kept.reverse();
 }
 
 /** What stands beside the draft is not part of it: two that differ only there are the same workflow. */
-export function bareWorkflow(workflow: Workflow): Workflow {
+export function withoutServerFields(workflow: Workflow): Workflow {
   const { previewImage: _preview, metadata, ...rest } = workflow;
   const { ownerId: _owner, ownerName: _ownerName, createdBy: _createdBy, updatedBy: _updatedBy, ...authored } = metadata;
   const { namespace, originId, ...words } = authored;
@@ -273,7 +302,7 @@ export function bareWorkflow(workflow: Workflow): Workflow {
     metadata: {
       ...words,
       // What is shown where an author said nothing says nothing when it comes back.
-      ...(namespace !== undefined && namespace !== namespaceDefault && { namespace }),
+      ...(namespace !== undefined && namespace !== defaultNamespace && { namespace }),
       ...(originId !== undefined && originId !== workflow.id && { originId }),
     },
   };

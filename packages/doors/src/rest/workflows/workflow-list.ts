@@ -3,9 +3,9 @@
 import type { DocRow, PageQuery, Reader } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 
-export type DocsQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit" | "after">;
+export type DocumentListQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit" | "after">;
 
-export interface ListOptions<T> {
+export interface DocumentListOptions<T> {
   readonly limit: number;
   readonly cursor: string | undefined;
   /** What is shown of a document; null: nothing. */
@@ -14,7 +14,7 @@ export interface ListOptions<T> {
   readonly isEnd?: (doc: DocRow) => boolean;
 }
 
-const listLimits = {
+const documentListLimits = {
   /** Bodies are read so few at first, because each may be megabytes; then as many as those before let expect. */
   stepFirst: 4,
   stepMax: 50,
@@ -24,20 +24,24 @@ const listLimits = {
   stepsMax: 100,
 } as const;
 
-export interface Listed<T> {
+export interface DocumentPage<T> {
   readonly items: T[];
   readonly nextCursor: string | null;
   readonly asOf: number;
 }
 
-export async function listDocs<T>(reader: Reader, query: DocsQuery, options: ListOptions<T>): Promise<Listed<T>> {
+export async function listDocuments<T>(
+  reader: Reader,
+  query: DocumentListQuery,
+  options: DocumentListOptions<T>,
+): Promise<DocumentPage<T>> {
   const items: T[] = [];
-  let after = readCursor(options.cursor);
+  let after = decodeCursor(options.cursor);
   let chars = 0;
   let seen = 0;
   for (let steps = 1; ; steps += 1) {
     // Never more than are wanted: the cursor of a page is the one of its last document.
-    const limit = Math.min(options.limit - items.length, stepAfter(seen, chars));
+    const limit = Math.min(options.limit - items.length, nextStepSize(seen, chars));
     const page = await reader.page({ page: "docs", ...query, limit, ...(after !== undefined && { after }) });
     const end = page.items.findIndex((doc) => options.isEnd?.(doc) ?? false);
     for (const doc of end < 0 ? page.items : page.items.slice(0, end)) {
@@ -48,19 +52,19 @@ export async function listDocs<T>(reader: Reader, query: DocsQuery, options: Lis
     seen += page.items.length;
     if (page.next === null || end >= 0) return { items, nextCursor: null, asOf: page.head };
     after = page.next;
-    if (items.length >= options.limit || chars >= listLimits.charsMax || steps >= listLimits.stepsMax)
+    if (items.length >= options.limit || chars >= documentListLimits.charsMax || steps >= documentListLimits.stepsMax)
       return { items, nextCursor: Buffer.from(after, "utf8").toString("base64url"), asOf: page.head };
   }
 }
 
 /** How many more such bodies fit, at least one. */
-function stepAfter(seen: number, chars: number): number {
-  if (seen === 0) return listLimits.stepFirst;
-  const fitting = Math.floor(((listLimits.charsMax - chars) * seen) / Math.max(1, chars));
-  return Math.min(listLimits.stepMax, Math.max(1, fitting));
+function nextStepSize(seen: number, chars: number): number {
+  if (seen === 0) return documentListLimits.stepFirst;
+  const fitting = Math.floor(((documentListLimits.charsMax - chars) * seen) / Math.max(1, chars));
+  return Math.min(documentListLimits.stepMax, Math.max(1, fitting));
 }
 
-function readCursor(cursor: string | undefined): string | undefined {
+function decodeCursor(cursor: string | undefined): string | undefined {
   if (cursor === undefined) return undefined;
   const text = Buffer.from(cursor, "base64url").toString("utf8");
   if (text !== "" && Buffer.from(text, "utf8").toString("base64url") === cursor) return text;

@@ -3,38 +3,38 @@
 import { checkPackages } from "@astraflow/graph";
 import { Fault, fault, readWorkflowCloneRequest, readWorkflowPublishRequest } from "@astraflow/protocol";
 import type { CallerIdentity } from "../../identity.ts";
-import { type Handler, readBody, readLimit } from "../call.ts";
+import { type RouteHandler, readJsonBody, readPageLimit } from "../call.ts";
 import {
-  type AskWords,
-  askOf,
-  type Head,
-  type Heads,
   isConflict,
-  newHead,
-  revisionBy,
-  type WorkflowsOptions,
+  newWorkflowDocument,
+  revisionMadeBy,
+  type WorkflowDocument,
+  type WorkflowIdempotencyKey,
+  type WorkflowStore,
+  type WorkflowStoreOptions,
+  workflowIdempotencyKeyOf,
 } from "./workflow-heads.ts";
-import { uuidOf } from "./workflow-names.ts";
+import { uuidFromText } from "./workflow-names.ts";
 import {
-  createPacks,
+  canSeePackage,
+  createWorkflowPackageStore,
   hasVersion,
-  isOwn,
-  maySee,
-  missingPack,
-  type Pack,
-  type Packs,
-  type PackVersion,
-  type PackVersionBody,
-  packLimits,
-  packOf,
-  packPut,
-  packVersionCollection,
+  ownsPackage,
+  packageNotFound,
+  packagePut,
+  packageWithVersion,
+  type WorkflowPackageDocument,
+  type WorkflowPackageStore,
+  type WorkflowPackageVersionDocument,
+  type WorkflowPackageVersionEntry,
+  workflowPackageLimits,
+  workflowPackageVersionCollection,
 } from "./workflow-packs.ts";
-import { isError, judgedProblems, problemsOf, refuseErrors } from "./workflow-problems.ts";
+import { findProblems, findProblemsIn, isError, throwOnErrors } from "./workflow-problems.ts";
 import { readOptionalBody } from "./workflow-readers.ts";
-import { instantOf, refOf } from "./workflow-view.ts";
+import { isoTime, workflowRefReply } from "./workflow-view.ts";
 
-type PackRoutes =
+type WorkflowPackageRoutes =
   | "publishWorkflow"
   | "listWorkflowPackages"
   | "getWorkflowPackage"
@@ -42,137 +42,166 @@ type PackRoutes =
   | "listWorkflowPackageVersions"
   | "cloneWorkflowPackage";
 
-export function workflowPackageHandlers(options: WorkflowsOptions, heads: Heads): Record<PackRoutes, Handler> {
-  const packs = createPacks(options);
+export function workflowPackageHandlers(
+  options: WorkflowStoreOptions,
+  workflowStore: WorkflowStore,
+): Record<WorkflowPackageRoutes, RouteHandler> {
+  const packageStore = createWorkflowPackageStore(options);
   return {
-    publishWorkflow: publishHandler(options, heads, packs),
-    cloneWorkflowPackage: cloneHandler(options, heads, packs),
+    publishWorkflow: publishHandler(options, workflowStore, packageStore),
+    cloneWorkflowPackage: cloneHandler(options, workflowStore, packageStore),
 
     async listWorkflowPackages(call) {
       const { identity, query } = call;
-      const { items, ...page } = await packs.list(identity, query, readLimit(query));
-      return { body: { items: items.map(viewPack), ...page } };
+      const { items, ...page } = await packageStore.list(identity, query, readPageLimit(query));
+      return { body: { items: items.map(presentWorkflowPackage), ...page } };
     },
 
     async getWorkflowPackage(call) {
-      const { pack, asOf } = await packs.find(call.identity, call.params["packageId"] ?? "");
-      return { body: { ...viewPack(pack), versions: pack.versions.map(viewPackVersion), asOf } };
+      const { pack, asOf } = await packageStore.find(call.identity, call.params["packageId"] ?? "");
+      return { body: { ...presentWorkflowPackage(pack), versions: pack.versions.map(presentPackageVersion), asOf } };
     },
 
     async listWorkflowPackageVersions(call) {
-      const { pack, asOf } = await packs.find(call.identity, call.params["packageId"] ?? "");
-      return { body: { items: pack.versions.map(viewPackVersion), asOf } };
+      const { pack, asOf } = await packageStore.find(call.identity, call.params["packageId"] ?? "");
+      return { body: { items: pack.versions.map(presentPackageVersion), asOf } };
     },
 
     async deleteWorkflowPackage(call) {
       const id = call.params["packageId"] ?? "";
-      for (let tries = 1; ; tries += 1) {
-        const { pack, rev } = await packs.find(call.identity, id);
-        if (!isOwn(call.identity, pack)) throw notYours(pack);
+      for (let attempts = 1; ; attempts += 1) {
+        const { pack, rev } = await packageStore.find(call.identity, id);
+        if (!ownsPackage(call.identity, pack)) throw notOwnerFault(pack);
         try {
-          await packs.write(call, [packPut({ ...pack, deletedAt: heads.now() }, rev)], "workflow-package.delete", pack.id, null);
+          await packageStore.write(
+            call,
+            [packagePut({ ...pack, deletedAt: workflowStore.now() }, rev)],
+            "workflow-package.delete",
+            pack.id,
+            null,
+          );
           return { body: "" };
         } catch (problem) {
-          if (!isConflict(problem) || tries >= packLimits.triesMax) throw problem;
+          if (!isConflict(problem) || attempts >= workflowPackageLimits.attemptsMax) throw problem;
         }
       }
     },
   };
 }
 
-function publishHandler({ digest, catalogues }: WorkflowsOptions, heads: Heads, packs: Packs): Handler {
+function publishHandler(
+  { digest, catalogues }: WorkflowStoreOptions,
+  workflowStore: WorkflowStore,
+  packageStore: WorkflowPackageStore,
+): RouteHandler {
   return async (call) => {
     const { tenant, user } = call.identity;
     const workflowId = call.params["workflowId"] ?? "";
-    const request = readWorkflowPublishRequest(readBody(call));
+    const request = readWorkflowPublishRequest(readJsonBody(call));
     if (request instanceof Fault) throw request;
-    const ask = askOf(call, digest, { route: "publishWorkflow", workflowId, request });
-    const { head } = await heads.find(call.identity, workflowId);
-    const packageId = request.packageId ?? uuidOf(`workflow-package ${tenant} ${workflowId}`);
+    const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishWorkflow", workflowId, request });
+    const { head: document } = await workflowStore.find(call.identity, workflowId);
+    const packageId = request.packageId ?? uuidFromText(`workflow-package ${tenant} ${workflowId}`);
     const { version } = request;
-    const versionId = uuidOf(`workflow-package ${tenant} ${packageId} ${version}`);
+    const versionId = uuidFromText(`workflow-package ${tenant} ${packageId} ${version}`);
     const published = (repeated: boolean) => ({
       body: { packageId, versionId, version },
       headers: repeated ? { "idempotent-replayed": "true" } : ({} as Record<string, string>),
     });
     const allow = { allowUnknown: request.allowUnknown ?? false };
-    const problems = await judgedProblems(catalogues, tenant, (catalogue) => problemsOf(head.workflow, catalogue, allow));
-    if (problems.some(isError) && isMadeBy((await packs.look(tenant, packageId)).pack, version, ask)) return published(true);
-    refuseErrors(problems);
-    for (let tries = 1; ; tries += 1) {
-      const { pack: before, rev } = await packs.look(tenant, packageId);
-      refuseStrangers(call.identity, before, request.packageId);
-      const one: PackVersion = {
+    const problems = await findProblems(catalogues, tenant, (catalogue) => findProblemsIn(document.workflow, catalogue, allow));
+    if (problems.some(isError) && wasPublishedBy((await packageStore.look(tenant, packageId)).pack, version, idempotencyKey))
+      return published(true);
+    throwOnErrors(problems);
+    for (let attempts = 1; ; attempts += 1) {
+      const { pack: before, rev } = await packageStore.look(tenant, packageId);
+      checkPublishAccess(call.identity, before, request.packageId);
+      const one: WorkflowPackageVersionEntry = {
         id: versionId,
         version,
-        at: heads.now(),
+        at: workflowStore.now(),
         by: user,
         ...(request.changelog !== undefined && { changelog: request.changelog }),
-        ...(ask !== null && { ask: ask.word }),
+        ...(idempotencyKey !== null && { ask: idempotencyKey.searchTerm }),
       };
-      const pack = packOf(before, { id: packageId, request, head, version: one, identity: call.identity });
-      const source = { workflowId, revision: head.revision };
-      const body: PackVersionBody = { ...one, workflow: head.workflow, source };
+      const pack = packageWithVersion(before, { id: packageId, request, head: document, version: one, identity: call.identity });
+      const source = { workflowId, revision: document.revision };
+      const body: WorkflowPackageVersionDocument = { ...one, workflow: document.workflow, source };
       const versionPut = {
-        collection: packVersionCollection,
+        collection: workflowPackageVersionCollection,
         name: `${packageId}/${version}`,
         rev: 0,
         body: JSON.stringify(body),
       };
       try {
-        const repeated = await packs.write(call, [packPut(pack, rev), versionPut], "workflow-package.publish", packageId, ask);
+        const repeated = await packageStore.write(
+          call,
+          [packagePut(pack, rev), versionPut],
+          "workflow-package.publish",
+          packageId,
+          idempotencyKey,
+        );
         return published(repeated);
       } catch (problem) {
         if (!isConflict(problem)) throw problem;
         // The engine names the first that is in the way; where the package itself has moved on, the version may be there all the same.
-        const isThere = problem.details?.["collection"] === packVersionCollection || hasVersion(before, version);
+        const isThere = problem.details?.["collection"] === workflowPackageVersionCollection || hasVersion(before, version);
         if (isThere) throw versionExists(packageId, version);
-        if (tries >= packLimits.triesMax) throw problem;
+        if (attempts >= workflowPackageLimits.attemptsMax) throw problem;
       }
     }
   };
 }
 
 /** A package that is named must be there, and whoever publishes into one must own it. */
-function refuseStrangers(identity: CallerIdentity, pack: Pack | null, named: string | undefined): void {
+function checkPublishAccess(identity: CallerIdentity, pack: WorkflowPackageDocument | null, named: string | undefined): void {
   if (pack === null) {
-    if (named !== undefined) throw missingPack(named);
-  } else if (!isOwn(identity, pack)) throw maySee(identity, pack) ? notYours(pack) : missingPack(pack.id);
+    if (named !== undefined) throw packageNotFound(named);
+  } else if (!ownsPackage(identity, pack)) throw canSeePackage(identity, pack) ? notOwnerFault(pack) : packageNotFound(pack.id);
 }
 
 /** What was published under this key when the catalogue, or the draft, was another. */
-const isMadeBy = (pack: Pack | null, version: string, ask: AskWords | null): boolean =>
-  ask !== null && (pack?.versions.some((one) => one.version === version && one.ask === ask.word) ?? false);
+const wasPublishedBy = (
+  pack: WorkflowPackageDocument | null,
+  version: string,
+  idempotencyKey: WorkflowIdempotencyKey | null,
+): boolean =>
+  idempotencyKey !== null &&
+  (pack?.versions.some((one) => one.version === version && one.ask === idempotencyKey.searchTerm) ?? false);
 
-function cloneHandler({ digest, environment, catalogues }: WorkflowsOptions, heads: Heads, packs: Packs): Handler {
+function cloneHandler(
+  { digest, environment, catalogues }: WorkflowStoreOptions,
+  workflowStore: WorkflowStore,
+  packageStore: WorkflowPackageStore,
+): RouteHandler {
   return async (call) => {
     const { tenant, user } = call.identity;
     const packageId = call.params["packageId"] ?? "";
     const request = readWorkflowCloneRequest(readOptionalBody(call));
     if (request instanceof Fault) throw request;
-    const ask = askOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
-    const { pack } = await packs.find(call.identity, packageId);
-    const { version, workflow } = await packs.version(tenant, pack.id, chosen(pack, request));
-    const id = uuidOf(`clone ${tenant} ${user} ${ask?.word ?? environment.ids.next()}`);
+    const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "cloneWorkflowPackage", packageId, request });
+    const { pack } = await packageStore.find(call.identity, packageId);
+    const { version, workflow } = await packageStore.readVersion(tenant, pack.id, chooseVersion(pack, request));
+    const id = uuidFromText(`clone ${tenant} ${user} ${idempotencyKey?.searchTerm ?? environment.ids.next()}`);
     const allow = { allowUnknown: request.allowUnknown ?? false };
-    const problems = await judgedProblems(catalogues, tenant, (catalogue) => checkPackages(workflow, catalogue, allow));
-    const before = problems.some(isError) ? revisionBy((await heads.look(tenant, id)).head, ask) : null;
-    if (before !== null) return refOf(id, before, true);
-    refuseErrors(problems);
+    const problems = await findProblems(catalogues, tenant, (catalogue) => checkPackages(workflow, catalogue, allow));
+    const before = problems.some(isError) ? revisionMadeBy((await workflowStore.look(tenant, id)).head, idempotencyKey) : null;
+    if (before !== null) return workflowRefReply(id, before, true);
+    throwOnErrors(problems);
     const name = request.workflowName ?? workflow.metadata.name;
     const metadata = { ...workflow.metadata, name, originId: workflow.metadata.originId ?? workflow.id };
-    const head: Head = {
-      ...newHead(call, heads.now(), { ...workflow, id, metadata }, ask),
+    const document: WorkflowDocument = {
+      ...newWorkflowDocument(call, workflowStore.now(), { ...workflow, id, metadata }, idempotencyKey),
       preview: pack.preview,
     };
-    const step = { head, data: { package: pack.id, version } };
-    const { repeated } = await heads.write(call, 0, step, { action: "workflow.clone", ask });
-    return refOf(id, head.revision, repeated);
+    const step = { head: document, data: { package: pack.id, version } };
+    const { repeated } = await workflowStore.write(call, 0, step, { action: "workflow.clone", ask: idempotencyKey });
+    return workflowRefReply(id, document.revision, repeated);
   };
 }
 
 /** The version that is meant: by its id, by its name, else the newest. */
-function chosen(pack: Pack, { versionId, version }: { versionId?: string; version?: string }): string {
+function chooseVersion(pack: WorkflowPackageDocument, { versionId, version }: { versionId?: string; version?: string }): string {
   const found = pack.versions.find(
     (one) => (versionId === undefined || one.id === versionId) && (version === undefined || one.version === version),
   );
@@ -185,10 +214,10 @@ const versionExists = (pack: string, version: string): Fault =>
     packageId: pack,
     version,
   });
-const notYours = (pack: Pack): Fault =>
+const notOwnerFault = (pack: WorkflowPackageDocument): Fault =>
   fault("E.AUTH.FORBIDDEN", `workflow package ${pack.id} is another's; only its owner may change it`);
 
-const viewPack = (pack: Pack) => ({
+const presentWorkflowPackage = (pack: WorkflowPackageDocument) => ({
   id: pack.id,
   slug: pack.slug,
   displayName: pack.displayName,
@@ -197,15 +226,15 @@ const viewPack = (pack: Pack) => ({
   ...(pack.tags !== undefined && { tags: pack.tags }),
   ownerId: pack.owner,
   ownerName: pack.ownerName,
-  updatedAt: instantOf(pack.updatedAt),
+  updatedAt: isoTime(pack.updatedAt),
   ...(pack.versions[0] !== undefined && { latestVersion: pack.versions[0].version }),
   ...(pack.preview !== null && { previewImage: pack.preview }),
 });
 
-const viewPackVersion = (one: PackVersion) => ({
+const presentPackageVersion = (one: WorkflowPackageVersionEntry) => ({
   id: one.id,
   version: one.version,
-  publishedAt: instantOf(one.at),
+  publishedAt: isoTime(one.at),
   publisherId: one.by,
   ...(one.changelog !== undefined && { changelog: one.changelog }),
 });

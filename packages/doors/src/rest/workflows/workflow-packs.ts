@@ -11,13 +11,19 @@ import {
   type WorkflowPublishRequest,
 } from "@astraflow/protocol";
 import type { CallerIdentity } from "../../identity.ts";
-import type { Call } from "../call.ts";
-import { type AskWords, type Head, mayAll, nameOf, type WorkflowsOptions } from "./workflow-heads.ts";
-import { listDocs } from "./workflow-list.ts";
-import { isUuid, sortOf, wordFor } from "./workflow-names.ts";
+import type { RestCall } from "../call.ts";
+import {
+  displayNameOf,
+  mayAccessAll,
+  type WorkflowDocument,
+  type WorkflowIdempotencyKey,
+  type WorkflowStoreOptions,
+} from "./workflow-heads.ts";
+import { listDocuments } from "./workflow-list.ts";
+import { isUuid, searchTermFor, sortKeyOf } from "./workflow-names.ts";
 
 /** The body of a package's document. */
-export interface Pack {
+export interface WorkflowPackageDocument {
   readonly id: string;
   readonly owner: string;
   readonly ownerName: string;
@@ -31,10 +37,10 @@ export interface Pack {
   readonly updatedAt: number;
   readonly deletedAt: number | null;
   /** Newest first. Their workflows are documents of their own, `<package>/<version>`. */
-  readonly versions: readonly PackVersion[];
+  readonly versions: readonly WorkflowPackageVersionEntry[];
 }
 
-export interface PackVersion {
+export interface WorkflowPackageVersionEntry {
   readonly id: string;
   readonly version: string;
   readonly at: number;
@@ -44,45 +50,52 @@ export interface PackVersion {
   readonly ask?: string;
 }
 
-export interface PackVersionBody extends PackVersion {
+export interface WorkflowPackageVersionDocument extends WorkflowPackageVersionEntry {
   readonly workflow: Workflow;
   readonly source: { readonly workflowId: string; readonly revision: number };
 }
 
-const packCollection = "wpackage";
-export const packVersionCollection = "wpversion";
-export const packLimits = { versionsMax: 1_000, changelogsCharsMax: 1_048_576, triesMax: 8, termsMax: 96 } as const;
+const workflowPackageCollection = "wpackage";
+export const workflowPackageVersionCollection = "wpversion";
+export const workflowPackageLimits = { versionsMax: 1_000, changelogsCharsMax: 1_048_576, attemptsMax: 8, termsMax: 96 } as const;
 
-const packIn = (doc: DocRow): Pack => JSON.parse(doc.body) as Pack;
-export const missingPack = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow package ${id.slice(0, 100)}`);
-export const isOwn = (identity: CallerIdentity, pack: Pack): boolean => mayAll(identity) || pack.owner === identity.user;
-export const maySee = (identity: CallerIdentity, pack: Pack): boolean =>
-  pack.deletedAt === null && (pack.visibility !== "private" || isOwn(identity, pack));
+const parsePackage = (doc: DocRow): WorkflowPackageDocument => JSON.parse(doc.body) as WorkflowPackageDocument;
+export const packageNotFound = (id: string): Fault => fault("E.NOT_FOUND", `there is no workflow package ${id.slice(0, 100)}`);
+export const ownsPackage = (identity: CallerIdentity, pack: WorkflowPackageDocument): boolean =>
+  mayAccessAll(identity) || pack.owner === identity.user;
+export const canSeePackage = (identity: CallerIdentity, pack: WorkflowPackageDocument): boolean =>
+  pack.deletedAt === null && (pack.visibility !== "private" || ownsPackage(identity, pack));
 
-export type Packs = ReturnType<typeof createPacks>;
+export type WorkflowPackageStore = ReturnType<typeof createWorkflowPackageStore>;
 
-export function createPacks({ engineClient, reader }: WorkflowsOptions) {
+export function createWorkflowPackageStore({ engineClient, reader }: WorkflowStoreOptions) {
   const look = async (tenant: string, id: string) => {
     if (!isUuid(id)) return { pack: null, rev: 0, asOf: 0 };
-    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: packCollection, names: [id] });
+    const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: workflowPackageCollection, names: [id] });
     const doc = items[0] ?? null;
-    return { pack: doc === null ? null : packIn(doc), rev: doc?.rev ?? 0, asOf };
+    return { pack: doc === null ? null : parsePackage(doc), rev: doc?.rev ?? 0, asOf };
   };
   return {
     look,
     async find(identity: CallerIdentity, id: string) {
       const { pack, rev, asOf } = await look(identity.tenant, id);
-      if (pack === null || !maySee(identity, pack)) throw missingPack(id);
+      if (pack === null || !canSeePackage(identity, pack)) throw packageNotFound(id);
       return { pack, rev, asOf };
     },
-    async version(tenant: string, pack: string, version: string): Promise<PackVersionBody> {
+    async readVersion(tenant: string, pack: string, version: string): Promise<WorkflowPackageVersionDocument> {
       const names = [`${pack}/${version}`];
-      const { items } = await reader.page({ page: "doc", tenant, collection: packVersionCollection, names });
+      const { items } = await reader.page({ page: "doc", tenant, collection: workflowPackageVersionCollection, names });
       const doc = items[0] ?? null;
       if (doc === null) throw fault("E.NOT_FOUND", `workflow package ${pack} has no version ${version}`);
-      return JSON.parse(doc.body) as PackVersionBody;
+      return JSON.parse(doc.body) as WorkflowPackageVersionDocument;
     },
-    async write(call: Call, puts: readonly DocPut[], action: string, target: string, ask: AskWords | null) {
+    async write(
+      call: RestCall,
+      puts: readonly DocPut[],
+      action: string,
+      target: string,
+      idempotencyKey: WorkflowIdempotencyKey | null,
+    ) {
       const { tenant, user: by } = call.identity;
       const answer = await engineClient.request({
         type: "docs.write",
@@ -91,7 +104,7 @@ export function createPacks({ engineClient, reader }: WorkflowsOptions) {
         corr: call.requestId,
         puts,
         audit: { action, targetType: "workflow-package", target },
-        ask: ask === null ? null : { key: ask.key, digest: ask.digest },
+        ask: idempotencyKey === null ? null : { key: idempotencyKey.key, digest: idempotencyKey.digest },
       });
       return answer.of === "docs" && answer.repeated;
     },
@@ -103,17 +116,22 @@ export function createPacks({ engineClient, reader }: WorkflowsOptions) {
         });
       const user = owner === "me" ? identity.user : owner;
       const words = [
-        ...(user === undefined ? [] : [wordFor("owner", user)]),
-        ...(visibility === undefined ? [] : [wordFor("visibility", visibility)]),
+        ...(user === undefined ? [] : [searchTermFor("owner", user)]),
+        ...(visibility === undefined ? [] : [searchTermFor("visibility", visibility)]),
         search,
       ];
-      const docs = { tenant: identity.tenant, collection: packCollection, order: "desc", search: words.join(" ") } as const;
-      return listDocs(reader, docs, {
+      const docs = {
+        tenant: identity.tenant,
+        collection: workflowPackageCollection,
+        order: "desc",
+        search: words.join(" "),
+      } as const;
+      return listDocuments(reader, docs, {
         limit,
         cursor,
         view(doc) {
-          const pack = packIn(doc);
-          return maySee(identity, pack) ? pack : null;
+          const pack = parsePackage(doc);
+          return canSeePackage(identity, pack) ? pack : null;
         },
         isEnd: (doc) => doc.sort === "",
       });
@@ -121,22 +139,25 @@ export function createPacks({ engineClient, reader }: WorkflowsOptions) {
   };
 }
 
-export const hasVersion = (pack: Pack | null, version: string): boolean =>
+export const hasVersion = (pack: WorkflowPackageDocument | null, version: string): boolean =>
   pack?.versions.some((one) => one.version === version) ?? false;
 
-interface Publication {
+interface PackagePublication {
   readonly id: string;
   readonly request: WorkflowPublishRequest;
-  readonly head: Head;
-  readonly version: PackVersion;
+  readonly head: WorkflowDocument;
+  readonly version: WorkflowPackageVersionEntry;
   readonly identity: CallerIdentity;
 }
 
 /** The package with the new version; what the request does not say stays as it was. */
-export function packOf(before: Pack | null, { id, request, head, version, identity }: Publication): Pack {
+export function packageWithVersion(
+  before: WorkflowPackageDocument | null,
+  { id, request, head, version, identity }: PackagePublication,
+): WorkflowPackageDocument {
   const versions = hasVersion(before, version.version) ? (before?.versions ?? []) : [version, ...(before?.versions ?? [])];
   const changelogs = versions.reduce((sum, one) => sum + (one.changelog?.length ?? 0), 0);
-  if (versions.length > packLimits.versionsMax || changelogs > packLimits.changelogsCharsMax)
+  if (versions.length > workflowPackageLimits.versionsMax || changelogs > workflowPackageLimits.changelogsCharsMax)
     throw fault("E.REQUEST.TOO_LARGE", `workflow package ${id} has as many versions as one may have; publish into a new one`);
   const displayName = request.displayName ?? before?.displayName ?? head.workflow.metadata.name;
   const summary = request.summary ?? before?.summary ?? head.workflow.metadata.description;
@@ -144,7 +165,7 @@ export function packOf(before: Pack | null, { id, request, head, version, identi
   return {
     id,
     owner: before?.owner ?? identity.user,
-    ownerName: before?.ownerName ?? nameOf(identity),
+    ownerName: before?.ownerName ?? displayNameOf(identity),
     slug: request.slug ?? before?.slug ?? slugOf(displayName),
     displayName,
     visibility: request.visibility ?? before?.visibility ?? "private",
@@ -169,17 +190,17 @@ function slugOf(name: string): string {
   return words.join("-").slice(0, 128).replace(/-+$/, "") || "workflow";
 }
 
-export function packPut(pack: Pack, rev: number): DocPut {
+export function packagePut(pack: WorkflowPackageDocument, rev: number): DocPut {
   const texts = [pack.displayName, pack.slug, ...(pack.tags ?? []), pack.owner, pack.ownerName, pack.summary ?? ""];
-  const fixed = [wordFor("owner", pack.owner), wordFor("visibility", pack.visibility)];
+  const fixed = [searchTermFor("owner", pack.owner), searchTermFor("visibility", pack.visibility)];
   const words = new Set([...fixed, ...texts.flatMap(wordsOf)]);
-  const isThere = pack.deletedAt === null;
+  const isActive = pack.deletedAt === null;
   return {
-    collection: packCollection,
+    collection: workflowPackageCollection,
     name: pack.id,
     rev,
     body: JSON.stringify(pack),
-    sort: isThere ? sortOf(pack.updatedAt) : "",
-    terms: isThere ? [...words].slice(0, packLimits.termsMax).join(" ") : "",
+    sort: isActive ? sortKeyOf(pack.updatedAt) : "",
+    terms: isActive ? [...words].slice(0, workflowPackageLimits.termsMax).join(" ") : "",
   };
 }

@@ -10,43 +10,43 @@ import {
   type Workflow,
   type WorkflowProblem,
 } from "@astraflow/protocol";
-import type { Catalogue, Catalogues } from "../../catalogue.ts";
+import type { Catalogue, CatalogueCache } from "../../catalogue.ts";
 
 /** Problems that one answer names; more are counted. */
 export const problemsMax = 100;
 
 /** Judged as it would run: with the catalogue's schemas, ports and roles where the author left them out. */
-export const problemsOf = (workflow: Workflow, catalogue: Catalogue, options?: WorkflowCheckOptions): WorkflowProblem[] =>
+export const findProblemsIn = (workflow: Workflow, catalogue: Catalogue, options?: WorkflowCheckOptions): WorkflowProblem[] =>
   checkWorkflow(resolveFromCatalogue(workflow, catalogue), catalogue, options);
 
 export const isError = ({ severity }: WorkflowProblem): boolean => severity === "error";
 
 /** What a judge says by the catalogue at hand; where that is an error, by what is there this instant: a worker may just have come. */
-export async function judged<T>(
-  catalogues: Catalogues,
+export async function checkWithFreshCatalogue<T>(
+  catalogues: CatalogueCache,
   tenant: string,
-  judge: (catalogue: Catalogue) => T,
-  problemsIn: (verdict: T) => readonly WorkflowProblem[],
+  check: (catalogue: Catalogue) => T,
+  problemsIn: (result: T) => readonly WorkflowProblem[],
 ): Promise<T> {
-  const verdict = judge(await catalogues.of(tenant));
-  return problemsIn(verdict).some(isError) ? judge(await catalogues.anew(tenant)) : verdict;
+  const result = check(await catalogues.current(tenant));
+  return problemsIn(result).some(isError) ? check(await catalogues.reload(tenant)) : result;
 }
 
 /** The problems of a workflow that is looked at once. */
-export const judgedProblems = (
-  catalogues: Catalogues,
+export const findProblems = (
+  catalogues: CatalogueCache,
   tenant: string,
-  judge: (catalogue: Catalogue) => WorkflowProblem[],
-): Promise<WorkflowProblem[]> => judged(catalogues, tenant, judge, (problems) => problems);
+  check: (catalogue: Catalogue) => WorkflowProblem[],
+): Promise<WorkflowProblem[]> => checkWithFreshCatalogue(catalogues, tenant, check, (problems) => problems);
 
 /** Throws where there is more than a warning. */
-export function refuseErrors(problems: readonly WorkflowProblem[]): void {
-  const refusal = refusalOf(problems);
+export function throwOnErrors(problems: readonly WorkflowProblem[]): void {
+  const refusal = invalidWorkflowFault(problems);
   if (refusal !== null) throw refusal;
 }
 
 /** Null where there is nothing worse than a warning. */
-export function refusalOf(problems: readonly WorkflowProblem[]): Fault | null {
+export function invalidWorkflowFault(problems: readonly WorkflowProblem[]): Fault | null {
   const errors = problems.filter(isError);
   const [first] = errors;
   if (first === undefined) return null;
@@ -60,7 +60,7 @@ export function refusalOf(problems: readonly WorkflowProblem[]): Fault | null {
 }
 
 /** A workflow of the right shape, under this id where it names none. */
-export function workflowIn(value: JsonValue, id: string): Workflow {
+export function parseWorkflow(value: JsonValue, id: string): Workflow {
   const isNameless = typeof value === "object" && value !== null && !Array.isArray(value) && (value["id"] ?? null) === null;
   const workflow = readWorkflow(isNameless ? { ...value, id } : value);
   if (workflow instanceof Fault) throw workflow;
@@ -68,7 +68,7 @@ export function workflowIn(value: JsonValue, id: string): Workflow {
 }
 
 /** `allowUnknown` beside the fields of a workflow, which is the body. */
-export function allowUnknownIn(body: JsonValue): boolean {
+export function readAllowUnknown(body: JsonValue): boolean {
   const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
   const value = isObject ? (body["allowUnknown"] ?? false) : false;
   if (typeof value === "boolean") return value;
@@ -76,7 +76,7 @@ export function allowUnknownIn(body: JsonValue): boolean {
 }
 
 /** Read with every list that shows the workflow, so it has a bound of its own. */
-export function sizedWorkflow(workflow: Workflow): Workflow {
+export function checkPreviewSize(workflow: Workflow): Workflow {
   if ((workflow.previewImage?.length ?? 0) <= previewCharsMax) return workflow;
   throw fault("E.REQUEST.TOO_LARGE", `workflow.previewImage may have ${previewCharsMax} characters`, {
     path: "workflow.previewImage",
@@ -85,7 +85,7 @@ export function sizedWorkflow(workflow: Workflow): Workflow {
 }
 
 /** The value with this id, where it is an object that names none. */
-export function named(value: JsonValue, id: string): JsonValue {
+export function withDefaultId(value: JsonValue, id: string): JsonValue {
   const isNameless = typeof value === "object" && value !== null && !Array.isArray(value) && (value["id"] ?? null) === null;
   return isNameless ? { ...value, id } : value;
 }

@@ -4,16 +4,22 @@ import type { DocPut, DocRow } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, fault, readPublishVersionRequest, type Workflow } from "@astraflow/protocol";
 import type { Catalogue } from "../../catalogue.ts";
-import { type Handler, readLimit } from "../call.ts";
-import { type AskWords, askOf, type Head, type Heads, type WorkflowsOptions } from "./workflow-heads.ts";
-import { listDocs } from "./workflow-list.ts";
-import { sortOf } from "./workflow-names.ts";
-import { judged, problemsOf, refuseErrors } from "./workflow-problems.ts";
-import { movedOn, readOptionalBody } from "./workflow-readers.ts";
-import { viewVersion } from "./workflow-view.ts";
+import { type RouteHandler, readPageLimit } from "../call.ts";
+import {
+  type WorkflowDocument,
+  type WorkflowIdempotencyKey,
+  type WorkflowStore,
+  type WorkflowStoreOptions,
+  workflowIdempotencyKeyOf,
+} from "./workflow-heads.ts";
+import { listDocuments } from "./workflow-list.ts";
+import { sortKeyOf } from "./workflow-names.ts";
+import { checkWithFreshCatalogue, findProblemsIn, throwOnErrors } from "./workflow-problems.ts";
+import { readOptionalBody, staleRevisionFault } from "./workflow-readers.ts";
+import { presentVersion } from "./workflow-view.ts";
 
 /** The body of a version's document, `<workflow>/<n>`. */
-export interface Version {
+export interface WorkflowVersionDocument {
   readonly workflowId: string;
   readonly version: number;
   readonly revision: number;
@@ -25,53 +31,72 @@ export interface Version {
 }
 
 const versionCollection = "version";
-const versionIn = (doc: DocRow): Version => JSON.parse(doc.body) as Version;
+const parseVersion = (doc: DocRow): WorkflowVersionDocument => JSON.parse(doc.body) as WorkflowVersionDocument;
 
-export function versionPut(version: Version, ask: AskWords | null): DocPut {
+export function versionPut(version: WorkflowVersionDocument, idempotencyKey: WorkflowIdempotencyKey | null): DocPut {
   return {
     collection: versionCollection,
     name: `${version.workflowId}/${version.version}`,
     rev: 0,
     body: JSON.stringify(version),
-    sort: sortOf(version.version),
-    terms: ask?.word ?? "",
+    sort: sortKeyOf(version.version),
+    terms: idempotencyKey?.searchTerm ?? "",
   };
 }
 
-export type Versions = ReturnType<typeof createVersions>;
+export type WorkflowVersionStore = ReturnType<typeof createWorkflowVersionStore>;
 
 /** Reading versions; whoever asks has found the workflow first. */
-export function createVersions({ reader }: WorkflowsOptions) {
-  const get = async (tenant: string, workflow: string, number: number): Promise<{ version: Version; asOf: number }> => {
+export function createWorkflowVersionStore({ reader }: WorkflowStoreOptions) {
+  const get = async (
+    tenant: string,
+    workflow: string,
+    number: number,
+  ): Promise<{ version: WorkflowVersionDocument; asOf: number }> => {
     const names = [`${workflow}/${number}`];
     const { items, head: asOf } = await reader.page({ page: "doc", tenant, collection: versionCollection, names });
     const doc = items[0] ?? null;
     if (doc === null) throw fault("E.NOT_FOUND", `workflow ${workflow} has no version ${number}`);
-    return { version: versionIn(doc), asOf };
+    return { version: parseVersion(doc), asOf };
   };
 
   const list = (tenant: string, workflow: string, page: { limit: number; cursor: string | undefined }) =>
-    listDocs(
+    listDocuments(
       reader,
       { tenant, collection: versionCollection, prefix: `${workflow}/`, order: "desc" },
-      { ...page, view: versionIn },
+      { ...page, view: parseVersion },
     );
 
   /** The version that an earlier request under this key has made. */
-  const madeBy = async (tenant: string, workflow: string, ask: AskWords | null): Promise<Version | null> => {
-    if (ask === null) return null;
+  const madeBy = async (
+    tenant: string,
+    workflow: string,
+    idempotencyKey: WorkflowIdempotencyKey | null,
+  ): Promise<WorkflowVersionDocument | null> => {
+    if (idempotencyKey === null) return null;
     const prefix = `${workflow}/`;
-    const query = { page: "docs", tenant, collection: versionCollection, prefix, search: ask.word, limit: 1 } as const;
+    const query = {
+      page: "docs",
+      tenant,
+      collection: versionCollection,
+      prefix,
+      search: idempotencyKey.searchTerm,
+      limit: 1,
+    } as const;
     const [doc] = (await reader.page(query)).items;
-    return doc === undefined ? null : versionIn(doc);
+    return doc === undefined ? null : parseVersion(doc);
   };
 
   return { get, list, madeBy };
 }
 
-type VersionRoutes = "publishVersion" | "listVersions" | "getVersion";
+type WorkflowVersionRoutes = "publishVersion" | "listVersions" | "getVersion";
 
-export function versionHandlers(options: WorkflowsOptions, heads: Heads, versions: Versions): Record<VersionRoutes, Handler> {
+export function versionHandlers(
+  options: WorkflowStoreOptions,
+  store: WorkflowStore,
+  versions: WorkflowVersionStore,
+): Record<WorkflowVersionRoutes, RouteHandler> {
   const { digest, catalogues } = options;
 
   return {
@@ -80,74 +105,80 @@ export function versionHandlers(options: WorkflowsOptions, heads: Heads, version
       const { tenant, user } = call.identity;
       const request = readPublishVersionRequest(readOptionalBody(call));
       if (request instanceof Fault) throw request;
-      const ask = askOf(call, digest, { route: "publishVersion", id, request });
-      const found = await heads.find(call.identity, id);
-      const before = await versions.madeBy(tenant, id, ask);
+      const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "publishVersion", id, request });
+      const found = await store.find(call.identity, id);
+      const existing = await versions.madeBy(tenant, id, idempotencyKey);
       // What was published was let through then, whatever the catalogue says now.
-      const options = { allowUnknown: before !== null || request.allowUnknown === true };
-      const { workflow } = before ?? found.head;
+      const options = { allowUnknown: existing !== null || request.allowUnknown === true };
+      const { workflow } = existing ?? found.head;
       // The catalogue that this draft was judged by is good enough for one that is saved meanwhile.
-      const judge = (catalogue: Catalogue) => ({ catalogue, problems: problemsOf(workflow, catalogue, options) });
-      const { catalogue, problems } = await judged(catalogues, tenant, judge, (verdict) => verdict.problems);
-      if (before !== null) return answer(before, problems, true);
+      const check = (catalogue: Catalogue) => ({ catalogue, problems: findProblemsIn(workflow, catalogue, options) });
+      const { catalogue, problems } = await checkWithFreshCatalogue(catalogues, tenant, check, (result) => result.problems);
+      if (existing !== null) return versionReply(existing, problems, true);
 
-      let made: Version = versionOf(found.head, user, heads.now(), digest, request.note);
-      const { repeated } = await heads.change(call, id, {
+      let published: WorkflowVersionDocument = nextVersionOf(found.head, user, store.now(), digest, request.note);
+      const { repeated } = await store.change(call, id, {
         action: "workflow.publish",
-        ask,
-        decide(head) {
-          if (request.revision !== undefined && request.revision !== head.revision) throw movedOn(head);
-          refuseErrors(problemsOf(head.workflow, catalogue, options));
-          made = versionOf(head, user, heads.now(), digest, request.note);
+        ask: idempotencyKey,
+        decide(document) {
+          if (request.revision !== undefined && request.revision !== document.revision) throw staleRevisionFault(document);
+          throwOnErrors(findProblemsIn(document.workflow, catalogue, options));
+          published = nextVersionOf(document, user, store.now(), digest, request.note);
           return {
-            head: { ...head, version: made.version, publishedRevision: head.revision },
-            puts: [versionPut(made, ask)],
-            data: { version: made.version },
+            head: { ...document, version: published.version, publishedRevision: document.revision },
+            puts: [versionPut(published, idempotencyKey)],
+            data: { version: published.version },
           };
         },
       });
       // Two equal requests at once: the other one made it.
-      const written = repeated ? ((await versions.madeBy(tenant, id, ask)) ?? made) : made;
-      return answer(written, problemsOf(written.workflow, catalogue, options), repeated);
+      const written = repeated ? ((await versions.madeBy(tenant, id, idempotencyKey)) ?? published) : published;
+      return versionReply(written, findProblemsIn(written.workflow, catalogue, options), repeated);
     },
 
     async listVersions(call) {
       const id = call.params["workflowId"] ?? "";
-      const limit = readLimit(call.query);
-      await heads.find(call.identity, id);
+      const limit = readPageLimit(call.query);
+      await store.find(call.identity, id);
       const { items, ...page } = await versions.list(call.identity.tenant, id, { limit, cursor: call.query["cursor"] });
-      return { body: { items: items.map(viewVersion), ...page } };
+      return { body: { items: items.map(presentVersion), ...page } };
     },
 
     async getVersion(call) {
       const id = call.params["workflowId"] ?? "";
-      await heads.find(call.identity, id);
-      const { version, asOf } = await versions.get(call.identity.tenant, id, numberIn(call.params["version"] ?? "", id));
-      return { body: { ...viewVersion(version), workflow: version.workflow, asOf }, headers: { etag: `"${version.digest}"` } };
+      await store.find(call.identity, id);
+      const { version, asOf } = await versions.get(call.identity.tenant, id, readVersionNumber(call.params["version"] ?? "", id));
+      return { body: { ...presentVersion(version), workflow: version.workflow, asOf }, headers: { etag: `"${version.digest}"` } };
     },
   };
 }
 
-function versionOf(head: Head, by: string, at: number, digest: (text: string) => string, note: string | undefined): Version {
+function nextVersionOf(
+  document: WorkflowDocument,
+  by: string,
+  at: number,
+  digest: (text: string) => string,
+  note: string | undefined,
+): WorkflowVersionDocument {
   return {
-    workflowId: head.id,
-    version: head.version + 1,
-    revision: head.revision,
+    workflowId: document.id,
+    version: document.version + 1,
+    revision: document.revision,
     at,
     by,
-    digest: digest(canonicalJson(head.workflow)),
+    digest: digest(canonicalJson(document.workflow)),
     ...(note !== undefined && { note }),
-    workflow: head.workflow,
+    workflow: document.workflow,
   };
 }
 
-const answer = (version: Version, problems: readonly object[], repeated: boolean) => ({
-  body: { ...viewVersion(version), problems },
+const versionReply = (version: WorkflowVersionDocument, problems: readonly object[], repeated: boolean) => ({
+  body: { ...presentVersion(version), problems },
   headers: repeated ? { "idempotent-replayed": "true" } : {},
 });
 
 /** A number that no version has is a version that does not exist. */
-function numberIn(text: string, workflow: string): number {
+function readVersionNumber(text: string, workflow: string): number {
   if (/^[1-9][0-9]{0,8}$/.test(text)) return Number(text);
   throw fault("E.NOT_FOUND", `workflow ${workflow} has no version ${text.slice(0, 20)}`);
 }

@@ -1,66 +1,76 @@
 // What the API shows of a workflow that is kept.
 
 import type { DraftChange, JsonObject, Workflow, WorkflowVersion } from "@astraflow/protocol";
-import { type AskWords, type Change, type Head, namespaceDefault, revisionBy } from "./workflow-heads.ts";
-import type { Version } from "./workflow-versions.ts";
+import {
+  type DraftRevision,
+  defaultNamespace,
+  revisionMadeBy,
+  type WorkflowDocument,
+  type WorkflowIdempotencyKey,
+} from "./workflow-heads.ts";
+import type { WorkflowVersionDocument } from "./workflow-versions.ts";
 
-export const instantOf = (at: number): string => new Date(at).toISOString();
+export const isoTime = (at: number): string => new Date(at).toISOString();
 
 /** The revision as a strong ETag. */
-export const etagOf = (head: Head): string => `"r${head.revision}"`;
+export const workflowEtag = (document: WorkflowDocument): string => `"r${document.revision}"`;
 
 /** A workflow that was written, by name. */
-export const refOf = (workflowId: string, revision: number, repeated: boolean) => ({
+export const workflowRefReply = (workflowId: string, revision: number, repeated: boolean) => ({
   body: { workflowId, revision },
   headers: { etag: `"r${revision}"`, ...(repeated && { "idempotent-replayed": "true" }) },
 });
 
 /** The same for a request that an equal one had forestalled; without the revision where that is no longer remembered. */
-export function repeatOf(workflowId: string, head: Head | null, ask: AskWords | null) {
-  const revision = revisionBy(head, ask);
+export function repeatedReply(workflowId: string, document: WorkflowDocument | null, ask: WorkflowIdempotencyKey | null) {
+  const revision = revisionMadeBy(document, ask);
   return revision === null
     ? { body: { workflowId }, headers: { "idempotent-replayed": "true" } }
-    : refOf(workflowId, revision, true);
+    : workflowRefReply(workflowId, revision, true);
 }
 
-const aboutHead = (head: Head) => ({
-  revision: head.revision,
-  ...(head.version > 0 && { latestVersion: head.version }),
-  createdAt: instantOf(head.createdAt),
-  updatedAt: instantOf(head.updatedAt),
+const documentFields = (document: WorkflowDocument) => ({
+  revision: document.revision,
+  ...(document.version > 0 && { latestVersion: document.version }),
+  createdAt: isoTime(document.createdAt),
+  updatedAt: isoTime(document.updatedAt),
 });
 
 /** The draft with what stands beside it filled in. */
-export function viewWorkflow(head: Head) {
-  return { ...dressed(head), ...(head.preview !== null && { previewImage: head.preview }), ...aboutHead(head) };
+export function presentWorkflow(document: WorkflowDocument) {
+  return {
+    ...withOwnership(document),
+    ...(document.preview !== null && { previewImage: document.preview }),
+    ...documentFields(document),
+  };
 }
 
-function dressed(head: Head): Workflow {
-  const { workflow, owner: ownerId, ownerName, createdBy, updatedBy } = head;
-  const { namespace = namespaceDefault, originId = head.id } = workflow.metadata;
+function withOwnership(document: WorkflowDocument): Workflow {
+  const { workflow, owner: ownerId, ownerName, createdBy, updatedBy } = document;
+  const { namespace = defaultNamespace, originId = document.id } = workflow.metadata;
   return { ...workflow, metadata: { ...workflow.metadata, namespace, originId, ownerId, ownerName, createdBy, updatedBy } };
 }
 
-export const viewDraft = (head: Head) => ({
-  workflowId: head.id,
-  ...aboutHead(head),
-  updatedBy: head.updatedBy,
-  isPublished: head.version > 0 && head.publishedRevision === head.revision,
-  workflow: head.workflow,
+export const presentDraft = (document: WorkflowDocument) => ({
+  workflowId: document.id,
+  ...documentFields(document),
+  updatedBy: document.updatedBy,
+  isPublished: document.version > 0 && document.publishedRevision === document.revision,
+  workflow: document.workflow,
 });
 
-export const viewChange = ({ revision, by, at, edits }: Change): DraftChange => ({
+export const presentDraftChange = ({ revision, by, at, edits }: DraftRevision): DraftChange => ({
   revision,
   by,
-  at: instantOf(at),
+  at: isoTime(at),
   edits: edits as JsonObject[] | null,
 });
 
-export const viewVersion = (version: Version): WorkflowVersion => ({
+export const presentVersion = (version: WorkflowVersionDocument): WorkflowVersion => ({
   workflowId: version.workflowId,
   version: version.version,
   revision: version.revision,
-  publishedAt: instantOf(version.at),
+  publishedAt: isoTime(version.at),
   publishedBy: version.by,
   versionHash: version.digest,
   ...(version.note !== undefined && { note: version.note }),

@@ -2,119 +2,124 @@
 
 import { Fault, fault, findWorkflowFaults, readWorkflow, readWorkflowPreview, type Workflow } from "@astraflow/protocol";
 import type { Catalogue } from "../../catalogue.ts";
-import { type Call, type Handler, readBody, readLimit } from "../call.ts";
+import { type RestCall, type RouteHandler, readJsonBody, readPageLimit } from "../call.ts";
 import { draftHandlers } from "./workflow-drafts.ts";
 import { editsBetween } from "./workflow-edits.ts";
 import { fileHandlers } from "./workflow-files.ts";
 import {
-  type AskWords,
-  askOf,
-  bareWorkflow,
-  createHeads,
-  type Head,
-  type Heads,
-  headLimits,
+  createWorkflowStore,
   isConflict,
-  mayAll,
-  newHead,
-  nextHead,
-  revisionBy,
-  type WorkflowsOptions,
+  mayAccessAll,
+  newWorkflowDocument,
+  nextWorkflowRevision,
+  revisionMadeBy,
+  type WorkflowDocument,
+  type WorkflowIdempotencyKey,
+  type WorkflowStore,
+  type WorkflowStoreOptions,
+  withoutServerFields,
+  workflowIdempotencyKeyOf,
+  workflowLimits,
 } from "./workflow-heads.ts";
-import { uuidOf } from "./workflow-names.ts";
+import { uuidFromText } from "./workflow-names.ts";
 import { workflowPackageHandlers } from "./workflow-packages.ts";
 import {
-  allowUnknownIn,
+  checkPreviewSize,
+  checkWithFreshCatalogue,
+  findProblems,
+  findProblemsIn,
   isError,
-  judged,
-  judgedProblems,
-  named,
+  parseWorkflow,
   problemsMax,
-  problemsOf,
-  refuseErrors,
-  sizedWorkflow,
-  workflowIn,
+  readAllowUnknown,
+  throwOnErrors,
+  withDefaultId,
 } from "./workflow-problems.ts";
-import { readIfMatch } from "./workflow-readers.ts";
-import { createVersions, versionHandlers } from "./workflow-versions.ts";
-import { etagOf, refOf, repeatOf, viewWorkflow } from "./workflow-view.ts";
+import { readRevisionCheck } from "./workflow-readers.ts";
+import { createWorkflowVersionStore, versionHandlers } from "./workflow-versions.ts";
+import { presentWorkflow, repeatedReply, workflowEtag, workflowRefReply } from "./workflow-view.ts";
 
 type WorkflowRoutes = "listWorkflows" | "validateWorkflow" | "getWorkflow" | "replaceWorkflow" | "deleteWorkflow";
 
-export function workflowsHandlers(options: WorkflowsOptions) {
-  const heads = createHeads(options);
-  const versions = createVersions(options);
+export function workflowHandlers(options: WorkflowStoreOptions) {
+  const store = createWorkflowStore(options);
+  const versions = createWorkflowVersionStore(options);
   return {
-    ...keepingHandlers(options, heads),
-    saveWorkflow: saveHandler(options, heads),
-    ...previewHandlers(heads),
-    ...draftHandlers(options, heads, versions),
-    ...versionHandlers(options, heads, versions),
-    ...fileHandlers(options, heads, versions),
-    ...workflowPackageHandlers(options, heads),
+    ...workflowCrudHandlers(options, store),
+    saveWorkflow: saveHandler(options, store),
+    ...previewHandlers(store),
+    ...draftHandlers(options, store, versions),
+    ...versionHandlers(options, store, versions),
+    ...fileHandlers(options, store, versions),
+    ...workflowPackageHandlers(options, store),
   };
 }
 
-function keepingHandlers({ catalogues }: WorkflowsOptions, heads: Heads): Record<WorkflowRoutes, Handler> {
+function workflowCrudHandlers({ catalogues }: WorkflowStoreOptions, store: WorkflowStore): Record<WorkflowRoutes, RouteHandler> {
   return {
     async listWorkflows(call) {
       const { cursor, search = "" } = call.query;
-      const { items, ...page } = await heads.list(call.identity, { limit: readLimit(call.query), cursor, search });
-      return { body: { items: items.map(viewWorkflow), ...page } };
+      const { items, ...page } = await store.list(call.identity, { limit: readPageLimit(call.query), cursor, search });
+      return { body: { items: items.map(presentWorkflow), ...page } };
     },
 
     async validateWorkflow(call) {
-      const body = readBody(call);
-      const options = { allowUnknown: allowUnknownIn(body) };
+      const body = readJsonBody(call);
+      const options = { allowUnknown: readAllowUnknown(body) };
       // One that is new has no id yet; saving gives it one.
-      const sent = named(body, uuidOf("new"));
+      const sent = withDefaultId(body, uuidFromText("new"));
       const workflow = readWorkflow(sent);
-      const judge = (catalogue: Catalogue) => ({
+      const check = (catalogue: Catalogue) => ({
         problems:
           workflow instanceof Fault
-            ? findWorkflowFaults(sent, problemsMax).map(problemIn)
-            : problemsOf(workflow, catalogue, options),
+            ? findWorkflowFaults(sent, problemsMax).map(toProblem)
+            : findProblemsIn(workflow, catalogue, options),
         asOf: catalogue.asOf,
       });
-      const { problems, asOf } = await judged(catalogues, call.identity.tenant, judge, (verdict) => verdict.problems);
+      const { problems, asOf } = await checkWithFreshCatalogue(
+        catalogues,
+        call.identity.tenant,
+        check,
+        (result) => result.problems,
+      );
       return { body: { isValid: !problems.some(isError), problems: problems.slice(0, problemsMax), asOf } };
     },
 
     async getWorkflow(call) {
-      const { head, asOf } = await heads.find(call.identity, call.params["workflowId"] ?? "");
-      return { body: { ...viewWorkflow(head), asOf }, headers: { etag: etagOf(head) } };
+      const { head: document, asOf } = await store.find(call.identity, call.params["workflowId"] ?? "");
+      return { body: { ...presentWorkflow(document), asOf }, headers: { etag: workflowEtag(document) } };
     },
 
     async replaceWorkflow(call) {
       const id = call.params["workflowId"] ?? "";
-      const expect = readIfMatch(call);
-      const body = readBody(call);
-      const { head: found } = await heads.find(call.identity, id);
-      expect(found);
-      const workflow = sizedWorkflow(workflowIn(body, id));
-      if (workflow.id !== id) throw otherId(id);
-      const options = { allowUnknown: allowUnknownIn(body) };
-      const judge = (catalogue: Catalogue) => problemsOf(workflow, catalogue, options);
-      refuseErrors(await judgedProblems(catalogues, call.identity.tenant, judge));
-      const { head } = await heads.change(call, id, {
+      const checkRevision = readRevisionCheck(call);
+      const body = readJsonBody(call);
+      const { head: found } = await store.find(call.identity, id);
+      checkRevision(found);
+      const workflow = checkPreviewSize(parseWorkflow(body, id));
+      if (workflow.id !== id) throw idMismatch(id);
+      const options = { allowUnknown: readAllowUnknown(body) };
+      const check = (catalogue: Catalogue) => findProblemsIn(workflow, catalogue, options);
+      throwOnErrors(await findProblems(catalogues, call.identity.tenant, check));
+      const { head: document } = await store.change(call, id, {
         action: "workflow.update",
         ask: null,
         decide(now) {
-          expect(now);
-          return { head: replaced(now, call, heads.now(), workflow, null) };
+          checkRevision(now);
+          return { head: replaceDraft(now, call, store.now(), workflow, null) };
         },
       });
-      return { body: { workflowId: id, revision: head.revision }, headers: { etag: etagOf(head) } };
+      return { body: { workflowId: id, revision: document.revision }, headers: { etag: workflowEtag(document) } };
     },
 
     async deleteWorkflow(call) {
-      const expect = readIfMatch(call);
-      await heads.change(call, call.params["workflowId"] ?? "", {
+      const checkRevision = readRevisionCheck(call);
+      await store.change(call, call.params["workflowId"] ?? "", {
         action: "workflow.delete",
         ask: null,
         decide(now) {
-          expect(now);
-          return { head: { ...now, deletedAt: heads.now() } };
+          checkRevision(now);
+          return { head: { ...now, deletedAt: store.now() } };
         },
       });
       return { body: "" };
@@ -123,47 +128,52 @@ function keepingHandlers({ catalogues }: WorkflowsOptions, heads: Heads): Record
 }
 
 /** Creates, replaces, or brings back what was deleted; whose it is stays. */
-function saveHandler({ digest, environment, catalogues }: WorkflowsOptions, heads: Heads): Handler {
+function saveHandler({ digest, environment, catalogues }: WorkflowStoreOptions, store: WorkflowStore): RouteHandler {
   return async (call) => {
     const { tenant, user } = call.identity;
-    const body = readBody(call);
-    const ask = askOf(call, digest, { route: "saveWorkflow", body });
-    const workflow = sizedWorkflow(workflowIn(body, uuidOf(`workflow ${tenant} ${user} ${ask?.word ?? environment.ids.next()}`)));
-    const options = { allowUnknown: allowUnknownIn(body) };
-    const problems = await judgedProblems(catalogues, tenant, (catalogue) => problemsOf(workflow, catalogue, options));
-    for (let tries = 1; ; tries += 1) {
-      const { head, rev } = await heads.look(tenant, workflow.id);
-      if (head !== null && head.owner !== user && !mayAll(call.identity)) throw taken(workflow.id);
-      const before = revisionBy(head, ask);
-      if (before !== null) return refOf(workflow.id, before, true);
-      refuseErrors(problems);
-      const now = heads.now();
-      const next = head === null ? newHead(call, now, workflow, ask) : replaced(head, call, now, workflow, ask);
-      const action = head === null ? "workflow.create" : "workflow.update";
+    const body = readJsonBody(call);
+    const idempotencyKey = workflowIdempotencyKeyOf(call, digest, { route: "saveWorkflow", body });
+    const workflow = checkPreviewSize(
+      parseWorkflow(body, uuidFromText(`workflow ${tenant} ${user} ${idempotencyKey?.searchTerm ?? environment.ids.next()}`)),
+    );
+    const options = { allowUnknown: readAllowUnknown(body) };
+    const problems = await findProblems(catalogues, tenant, (catalogue) => findProblemsIn(workflow, catalogue, options));
+    for (let attempts = 1; ; attempts += 1) {
+      const { head: document, rev } = await store.look(tenant, workflow.id);
+      if (document !== null && document.owner !== user && !mayAccessAll(call.identity)) throw workflowOwnedByOther(workflow.id);
+      const before = revisionMadeBy(document, idempotencyKey);
+      if (before !== null) return workflowRefReply(workflow.id, before, true);
+      throwOnErrors(problems);
+      const now = store.now();
+      const next =
+        document === null
+          ? newWorkflowDocument(call, now, workflow, idempotencyKey)
+          : replaceDraft(document, call, now, workflow, idempotencyKey);
+      const action = document === null ? "workflow.create" : "workflow.update";
       try {
-        const { repeated } = await heads.write(call, rev, { head: next }, { action, ask });
+        const { repeated } = await store.write(call, rev, { head: next }, { action, ask: idempotencyKey });
         return repeated
-          ? repeatOf(workflow.id, (await heads.look(tenant, workflow.id)).head, ask)
-          : refOf(workflow.id, next.revision, false);
+          ? repeatedReply(workflow.id, (await store.look(tenant, workflow.id)).head, idempotencyKey)
+          : workflowRefReply(workflow.id, next.revision, false);
       } catch (problem) {
-        if (!isConflict(problem) || tries >= headLimits.triesMax) throw problem;
+        if (!isConflict(problem) || attempts >= workflowLimits.attemptsMax) throw problem;
       }
     }
   };
 }
 
-function previewHandlers(heads: Heads): Record<"getWorkflowPreview" | "putWorkflowPreview", Handler> {
+function previewHandlers(store: WorkflowStore): Record<"getWorkflowPreview" | "putWorkflowPreview", RouteHandler> {
   const view = (preview: string | null) => (preview === null ? {} : { previewImage: preview });
   return {
     async getWorkflowPreview(call) {
-      const { head, asOf } = await heads.find(call.identity, call.params["workflowId"] ?? "");
-      return { body: { ...view(head.preview), asOf } };
+      const { head: document, asOf } = await store.find(call.identity, call.params["workflowId"] ?? "");
+      return { body: { ...view(document.preview), asOf } };
     },
     async putWorkflowPreview(call) {
-      const request = readWorkflowPreview(readBody(call));
+      const request = readWorkflowPreview(readJsonBody(call));
       if (request instanceof Fault) throw request;
       const preview = request.previewImage ?? null;
-      await heads.change(call, call.params["workflowId"] ?? "", {
+      await store.change(call, call.params["workflowId"] ?? "", {
         action: "workflow.preview",
         ask: null,
         decide: (now) => ({ head: { ...now, preview } }),
@@ -174,19 +184,26 @@ function previewHandlers(heads: Heads): Record<"getWorkflowPreview" | "putWorkfl
 }
 
 /** The same again is no new revision: an editor that saves on leaving must not outdate the ETags of others. */
-function replaced(head: Head, call: Call, now: number, workflow: Workflow, ask: AskWords | null): Head {
-  const edits = editsBetween(head.workflow, bareWorkflow(workflow));
-  const isSamePicture = (workflow.previewImage ?? head.preview) === head.preview;
-  const isSame = edits?.length === 0 && isSamePicture && head.deletedAt === null && ask === null;
-  return isSame ? head : nextHead(head, call, now, { workflow, edits, ask });
+function replaceDraft(
+  document: WorkflowDocument,
+  call: RestCall,
+  now: number,
+  workflow: Workflow,
+  idempotencyKey: WorkflowIdempotencyKey | null,
+): WorkflowDocument {
+  const edits = editsBetween(document.workflow, withoutServerFields(workflow));
+  const isSamePicture = (workflow.previewImage ?? document.preview) === document.preview;
+  const isSame = edits?.length === 0 && isSamePicture && document.deletedAt === null && idempotencyKey === null;
+  return isSame ? document : nextWorkflowRevision(document, call, now, { workflow, edits, ask: idempotencyKey });
 }
 
-const taken = (id: string): Fault => fault("E.AUTH.FORBIDDEN", `workflow ${id} is another's; save yours under an id of its own`);
-const otherId = (id: string): Fault =>
+const workflowOwnedByOther = (id: string): Fault =>
+  fault("E.AUTH.FORBIDDEN", `workflow ${id} is another's; save yours under an id of its own`);
+const idMismatch = (id: string): Fault =>
   fault("E.REQUEST.INVALID", `workflow.id must be ${id}, as in the address`, { path: "workflow.id" });
 
 /** What the shape refuses, as a problem like those of the graph. */
-function problemIn({ code, message, details }: Fault) {
+function toProblem({ code, message, details }: Fault) {
   const path = typeof details?.["path"] === "string" ? details["path"] : "";
   return { path: path.replace(/^workflow/, "").replaceAll(".", "/"), code, message, severity: "error" as const };
 }
