@@ -15,7 +15,7 @@ import {
   sessionPath,
   tenantGrants,
 } from "@astraflow/doors";
-import type { AnswerBody, Command, Effect, Inbound, JoinWorker } from "@astraflow/engine";
+import type { AnswerBody, Command, CommandRequest, Effect, JoinWorker } from "@astraflow/engine";
 
 /** What it is asked for, and what it answers. */
 export interface BareAsk {
@@ -60,7 +60,7 @@ const engineClient = createEngineClient(
   },
 );
 
-function effectsOf({ ref, command }: Inbound): Effect[] {
+function effectsOf({ ref, command }: CommandRequest): Effect[] {
   const answer: Effect = { type: "answer", ref, body: bodyOf(command), fault: null };
   if (command.type === "worker.join") {
     worker = command;

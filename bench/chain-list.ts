@@ -4,7 +4,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { PageQuery, Reader } from "@astraflow/engine";
+import type { PageQuery, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
 import { commonWord, commonWorkflow, fillRuns, formerWord, rareWord, rareWorkflow, runAt, tenant } from "./chain-runs.ts";
 import { noteFigures, percentile, percentiles, readOption, whole } from "./figures.ts";
@@ -16,7 +16,7 @@ type Filter = Omit<RunsQuery, "page" | "tenant" | "limit">;
 
 interface Side {
   readonly runs: number;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
 }
 
 const limit = 50;

@@ -1,7 +1,7 @@
 // A past of many runs for the list bench, written through the store as the engine would leave it: rows of runs alone, no tasks and no
 // log, because a list reads neither. The same runs for the same number, whatever store they go into.
 
-import type { Key, RunPhase, RunRow, Store } from "@astraflow/engine";
+import type { RowKey, RunPhase, RunRow, Store } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { sampleRun } from "@astraflow/engine/testing";
 import { progress } from "./figures.ts";
@@ -68,10 +68,12 @@ export async function fillRuns(store: Store, runs: number): Promise<void> {
   let { lastTurn: turn } = await store.open({ replica: "bench", cluster: "bench" });
   for (let from = 0; from < runs; from += runsPerTurn) {
     const puts = Array.from({ length: Math.min(runsPerTurn, runs - from) }, (_, at) => runAt(from + at, runs));
-    const roots: Key[] = puts.map(({ id }) => runKey(id));
+    const roots: RowKey[] = puts.map(({ id }) => runKey(id));
     const tx = await store.begin({ rows: roots, claims: [], lists: [], due: 0, mail: 0, skip: [] });
     turn += 1;
-    const done = await tx.commit(turn, [{ roots, puts, born: new Set(roots), drops: [], ready: [], happenings: [], mail: [] }]);
+    const done = await tx.commit(turn, [
+      { roots, puts, inserted: new Set(roots), deletes: [], enqueued: [], logEntries: [], mail: [] },
+    ]);
     if (done.outcome !== "committed") throw new Error(`a turn of runs was ${done.outcome}`);
     progress("filling the store", Math.min(runs, from + runsPerTurn), runs);
   }

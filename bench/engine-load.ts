@@ -3,14 +3,14 @@
 
 import { createHash } from "node:crypto";
 import {
+  type ChangeSet,
   type Command,
   createEngine,
   defaultSettings,
   type Effect,
   type Engine,
   type Store,
-  type Tx,
-  type Unit,
+  type TurnTransaction,
 } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { openSqlite, type SqliteStore } from "@astraflow/store";
@@ -23,7 +23,7 @@ const session = "s1";
 export interface Recorded {
   readonly turn: number;
   readonly now: number;
-  readonly units: readonly Unit[];
+  readonly units: readonly ChangeSet[];
 }
 
 export class EngineLoad {
@@ -51,12 +51,12 @@ export class EngineLoad {
       {
         store: this.#tapped(this.store),
         ids: { next: (now) => this.#uuid(now) },
-        dice: { roll: () => 0.5 },
+        random: { next: () => 0.5 },
         digest,
-        out: (effects) => this.#hear(effects),
-        idle: () => undefined,
+        emit: (effects) => this.#hear(effects),
+        scheduleWake: () => undefined,
         failpoint: () => undefined,
-        report: (problem) => {
+        reportProblem: (problem) => {
           throw new Error(`${problem.code}: ${problem.message}`, { cause: problem.cause });
         },
       },
@@ -160,7 +160,7 @@ export class EngineLoad {
     });
   }
 
-  #tap(tx: Tx): Tx {
+  #tap(tx: TurnTransaction): TurnTransaction {
     if (this.record === null) return tx;
     const commit = tx.commit.bind(tx);
     tx.commit = async (turn, units) => {

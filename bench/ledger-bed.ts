@@ -8,7 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { openPostgresReader, openSqliteReader } from "@astraflow/store";
 import { startPostgres } from "@astraflow/store/testing";
 import { journalOf, writePackage } from "./ledger-work.ts";
@@ -25,7 +25,7 @@ const shownLogChars = 3_000;
 export interface Bed {
   readonly folder: string;
   /** The log as any reader sees it. */
-  openReader(): Reader;
+  openReader(): StoreReader;
   /** Addresses of the schedulers; they stay the same over kills. */
   readonly urls: readonly string[];
   /** `kill -9` of one scheduler; resolves once its successor is ready. */

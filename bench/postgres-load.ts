@@ -5,12 +5,12 @@
 import { createHash, randomBytes } from "node:crypto";
 import {
   type Command,
+  type CommandRequest,
   createEngine,
   defaultSettings,
   type Effect,
   type Engine,
-  type Inbound,
-  type Settings,
+  type EngineSettings,
   type Store,
 } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
@@ -29,7 +29,7 @@ const tenant = "bench";
 const slotsPerCommand = 2;
 const resultText = '{"out":"a result of some forty characters, say"}';
 /** Nobody is lost in a bench, and nothing is sent twice: what is measured is the way of a task without trouble. */
-const calm: Partial<Settings> = { leaseMs: 86_400_000, heartbeatMs: 28_800_000, ackDeadlineMs: 3_600_000 };
+const calm: Partial<EngineSettings> = { leaseMs: 86_400_000, heartbeatMs: 28_800_000, ackDeadlineMs: 3_600_000 };
 
 export class PostgresLoad {
   readonly #replica: string;
@@ -39,7 +39,7 @@ export class PostgresLoad {
   readonly #results = new Set<number>();
   readonly #starts = new Set<number>();
   readonly #problems = new Map<string, number>();
-  #next: Inbound[] = [];
+  #next: CommandRequest[] = [];
   #timer: NodeJS.Timeout | undefined;
   #ref = 0;
   #ids = 0;
@@ -61,15 +61,15 @@ export class PostgresLoad {
       {
         store,
         ids: { next: (now) => this.#uuid(now) },
-        dice: { roll: () => Math.random() },
+        random: { next: () => Math.random() },
         digest,
-        out: (effects) => this.#hear(effects),
-        idle: (wakeAt, now) => {
+        emit: (effects) => this.#hear(effects),
+        scheduleWake: (wakeAt, now) => {
           clearTimeout(this.#timer);
           this.#timer = setTimeout(() => this.#engine.wake(), Math.max(0, wakeAt - now));
         },
         failpoint: () => undefined,
-        report: ({ code }) => this.#problems.set(code, (this.#problems.get(code) ?? 0) + 1),
+        reportProblem: ({ code }) => this.#problems.set(code, (this.#problems.get(code) ?? 0) + 1),
       },
       { ...defaultSettings, ...calm, turnsInFlight: shape.turnsInFlight },
     );

@@ -2,7 +2,7 @@
 // as it runs it, inside functions too (auto_explain), and says so to the connection that asked. What reads more the longer the past
 // is counts as a fault of the store.
 
-import type { Key, Reader, RunId } from "@astraflow/engine";
+import type { RowKey, RunId, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader } from "@astraflow/store";
 import { Client } from "pg";
 import { PostgresLoad } from "./postgres-load.ts";
@@ -135,7 +135,7 @@ async function askEverything(url: string, say: (asker: string) => void): Promise
     const runs = await askPages(reader, say);
     say("turn");
     await leaveWaiting(store);
-    const rows: Key[] = runs.flatMap((id): Key[] => [`run/${id}`, `task/${id}.0`]);
+    const rows: RowKey[] = runs.flatMap((id): RowKey[] => [`run/${id}`, `task/${id}.0`]);
     const tx = await store.begin({
       rows: [...rows, "worker/bench/plans-w0", "key/bench/none", "ask/bench/none"],
       claims: [{ line: waitingLine, limit: 20 }],
@@ -160,7 +160,7 @@ async function askEverything(url: string, say: (asker: string) => void): Promise
 }
 
 /** Every page and the log, from the front, the middle and for somebody who has nothing; answers the newest runs. */
-async function askPages(reader: Reader, say: (asker: string) => void): Promise<RunId[]> {
+async function askPages(reader: StoreReader, say: (asker: string) => void): Promise<RunId[]> {
   const tenant = "bench";
   const limit = 100;
   say("page of runs");

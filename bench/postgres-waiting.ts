@@ -1,7 +1,7 @@
 // Tasks that wait and whose time has passed, put into a store through its port: so that the plans of claims and deadlines are those of
 // finding something. Nobody ever runs them.
 
-import type { Key, Store, Unit } from "@astraflow/engine";
+import type { ChangeSet, RowKey, Store } from "@astraflow/engine";
 import { sampleRun, sampleTask } from "@astraflow/engine/testing";
 
 export const waitingLine = "r|nobody";
@@ -9,8 +9,8 @@ export const waitingLine = "r|nobody";
 /** A hundred runs whose only task waits in a line and is overdue, so that claims and deadlines find something. */
 export async function leaveWaiting(store: Store): Promise<void> {
   const ids = Array.from({ length: 100 }, (_, n) => `ffffffff-ffff-7000-8000-${String(n).padStart(12, "0")}`);
-  const tx = await store.begin({ rows: ids.map((id): Key => `run/${id}`), claims: [], lists: [], due: 0, mail: 0, skip: [] });
-  const units = ids.map((id): Unit => {
+  const tx = await store.begin({ rows: ids.map((id): RowKey => `run/${id}`), claims: [], lists: [], due: 0, mail: 0, skip: [] });
+  const units = ids.map((id): ChangeSet => {
     const run = sampleRun(id, {
       tenant: "bench",
       phase: "running",
@@ -24,10 +24,10 @@ export async function leaveWaiting(store: Store): Promise<void> {
     return {
       roots: [`run/${id}`],
       puts: [run, task],
-      born: new Set<Key>([`run/${id}`, `task/${id}.0`]),
-      drops: [],
-      ready,
-      happenings: [],
+      inserted: new Set<RowKey>([`run/${id}`, `task/${id}.0`]),
+      deletes: [],
+      enqueued: ready,
+      logEntries: [],
       mail: [],
     };
   });

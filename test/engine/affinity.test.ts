@@ -1,6 +1,6 @@
 // Affinity keys and resources that stay with a worker: where tasks go because of them, and what becomes of tasks when the owner is gone.
 
-import type { ArtifactWord, Store } from "@astraflow/engine";
+import type { ReportedArtifact, Store } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { type Crew, chain, graph, Harness } from "./harness.ts";
 import { passThrough, Stage } from "./mended-stage.ts";
@@ -15,7 +15,7 @@ async function start(world: Harness, workflow: Record<string, unknown>, changes:
 const ref = (resource: string, workerName = "whoever") => ({ resourceRef: { resourceId: resource, workerName, type: "file" } });
 
 /** A result that leaves something with its worker. */
-function leave(crew: Crew, artifacts: readonly ArtifactWord[], result: unknown = {}) {
+function leave(crew: Crew, artifacts: readonly ReportedArtifact[], result: unknown = {}) {
   const { last } = crew;
   return crew.harness.ask({
     type: "task.result",
@@ -40,7 +40,7 @@ const using = (resource: string, policy: Record<string, unknown> = {}) =>
   chain(1, { params: { deep: [{ a: ref(resource) }] }, policy });
 
 /** Two workers, and a resource that the first of them keeps. */
-async function withOwner(word: Partial<ArtifactWord> = {}) {
+async function withOwner(word: Partial<ReportedArtifact> = {}) {
   const world = await new Harness().start();
   const owner = await world.join("owner");
   const run = await start(world, chain(1));

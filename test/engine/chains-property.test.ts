@@ -1,6 +1,6 @@
 // Random chains under random workers: whatever the middlewares do and whoever falls over, a run ends, each call ran once, and no slot is
 // given twice.
-import { stateOf, type TaskRow } from "@astraflow/engine";
+import { readTaskState, type TaskRow } from "@astraflow/engine";
 import { type MemoryCluster, memoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { Players } from "./chains-robot.ts";
@@ -27,7 +27,7 @@ const isOver = (phase: string): boolean => phase === "succeeded" || phase === "f
 /** Each row that was called names its own request, and none was called by two. */
 function checkCallers(tasks: readonly TaskRow[]): void {
   const asked = tasks.flatMap((task) => {
-    const { caller } = stateOf(task);
+    const { caller } = readTaskState(task);
     return caller === undefined ? [] : [`${caller.task}#${caller.fence} ${caller.request}`];
   });
   expect(new Set(asked).size).toBe(asked.length);
@@ -83,7 +83,8 @@ async function play(seed: number, restarts: number): Promise<"over"> {
     expect([run, isOver(detail.run.phase), detail.run.open]).toEqual([run, true, 0]);
     expect(detail.tasks.filter((task) => task.endedAt === null).map(({ id, phase }) => [id, phase])).toEqual([]);
     checkCallers(detail.tasks);
-    const inCalls = detail.run.phase === "succeeded" ? detail.tasks.filter((task) => (stateOf(task).inCall ?? 0) !== 0) : [];
+    const inCalls =
+      detail.run.phase === "succeeded" ? detail.tasks.filter((task) => (readTaskState(task).inCall ?? 0) !== 0) : [];
     expect(inCalls).toEqual([]);
     await checkCalls(world, run, detail.run.phase);
   }

@@ -1,7 +1,7 @@
 // Workers that play middlewares and hosts by chance: they pass, change, repeat, withhold, fail, skip and hang, fall over, come back, and
 // ask twice. They keep count of what they were granted, so that a test can say whether slots and calls were right.
 
-import type { Command, Effect, SendDispatch, SendNext } from "@astraflow/engine";
+import type { Command, Effect, SendDispatch, SendNextAnswer } from "@astraflow/engine";
 import { nextCommand } from "./chains-stage.ts";
 import { type Crew, type Harness, Refused } from "./harness.ts";
 import type { Dice } from "./weather-dice.ts";
@@ -177,7 +177,7 @@ export class Players {
     else this.#granted(player, effect.dispatch);
   }
 
-  #answered({ playing }: Player, effect: SendNext): void {
+  #answered({ playing }: Player, effect: SendNextAnswer): void {
     for (const one of playing.values()) {
       if (one.dispatch.task !== effect.task || !one.pending.delete(effect.request)) continue;
       if ((effect.result === null) === (effect.error === null)) this.complaints.push(`${effect.request} got both or nothing`);

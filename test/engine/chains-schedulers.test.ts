@@ -1,5 +1,5 @@
 // Chains across two schedulers, and hosts that are containers: the answer finds its caller wherever its socket is.
-import type { SendNext } from "@astraflow/engine";
+import type { SendNextAnswer } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { answers, begin, hosted, next, phases, sentFor, taskAt, wrapped } from "./chains-stage.ts";
 import { type Crew, graph, Harness, nodeId } from "./harness.ts";
@@ -22,7 +22,7 @@ describe("callers at another scheduler", () => {
     await stage.pass(2);
 
     expect(answers(near)).toMatchObject([
-      { session: caller.session, request: "q1", result: '{"out":3}' } satisfies Partial<SendNext>,
+      { session: caller.session, request: "q1", result: '{"out":3}' } satisfies Partial<SendNextAnswer>,
     ]);
     expect(answers(far)).toEqual([]);
     // Its slot is taken again: the hold waits no more.

@@ -1,7 +1,7 @@
 // What tests of middleware chains share: hosts with middlewares around them, and what a middleware says to its scheduler.
 
-import type { AnswerBody, Command, SendDispatch, SendNext, TaskRow } from "@astraflow/engine";
-import { stateOf } from "@astraflow/engine";
+import type { AnswerBody, Command, SendDispatch, SendNextAnswer, TaskRow } from "@astraflow/engine";
+import { readTaskState } from "@astraflow/engine";
 import { type Crew, graph, type Harness, type Node, nodeId } from "./harness.ts";
 
 export interface Layer extends Node {
@@ -84,8 +84,8 @@ export async function begin(world: Harness, workflow: Record<string, unknown>): 
   return run;
 }
 
-export const answers = (world: Harness): SendNext[] =>
-  world.effects.filter((effect): effect is SendNext => effect.type === "next");
+export const answers = (world: Harness): SendNextAnswer[] =>
+  world.effects.filter((effect): effect is SendNextAnswer => effect.type === "next");
 
 /** Phase of every task of a run, by slot. */
 export async function phases(world: Harness, run: string): Promise<Record<string, string>> {
@@ -108,4 +108,4 @@ export function sentFor(crew: Crew, slot: string): SendDispatch["dispatch"] {
   return found;
 }
 
-export const openCallsOf = (task: TaskRow) => (stateOf(task).calls ?? []).filter((call) => call.answer === undefined);
+export const openCallsOf = (task: TaskRow) => (readTaskState(task).calls ?? []).filter((call) => call.answer === undefined);

@@ -1,12 +1,13 @@
 // Two processes with one instance id, and an operator's hand on a session: who keeps it, who is sent away, and what a connected worker is told.
-import type { SendReset, SendTell } from "@astraflow/engine";
+import type { SendReset, SendVendorFrame } from "@astraflow/engine";
 import { readCondition } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { type Crew, chain, Harness } from "./harness.ts";
 import { passThrough, Stage } from "./mended-stage.ts";
 
 const resets = (world: Harness): SendReset[] => world.effects.filter((effect): effect is SendReset => effect.type === "reset");
-const tells = (world: Harness): SendTell[] => world.effects.filter((effect): effect is SendTell => effect.type === "tell");
+const tells = (world: Harness): SendVendorFrame[] =>
+  world.effects.filter((effect): effect is SendVendorFrame => effect.type === "tell");
 const denied = { code: "E.SESSION.DENIED" };
 
 describe("two processes with one instance id", () => {

@@ -1,7 +1,7 @@
 // Commands about one worker in random weather: several engines on one store, sessions that lose their sockets, go on, move and start over,
 // letters that are heard late, turns that fail. Whatever happens, each command ends once, and the worker is never told less than is open.
 
-import type { Command, Effect, FaultData, OrderBody, WorkerOrder } from "@astraflow/engine";
+import type { Command, Effect, FaultData, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
 import { about, type Harness } from "./harness.ts";
 import type { Dice } from "./weather-dice.ts";
 
@@ -24,7 +24,7 @@ class Doorway {
   isLive = false;
   readonly packages = new Map<string, string>();
   /** Commands this session was given and has not carried out; those it ever was given. */
-  todo: { id: string; order: WorkerOrder }[] = [];
+  todo: { id: string; order: PackageCommand }[] = [];
   given = new Set<string>();
   /** Drains and their ends on the wire. */
   drains: boolean[] = [];
@@ -119,7 +119,7 @@ class Doorway {
   }
 
   /** Four of five succeed. */
-  #carryOut({ id, order }: { id: string; order: WorkerOrder }) {
+  #carryOut({ id, order }: { id: string; order: PackageCommand }) {
     const isDone = this.#dice.chance(0.8);
     if (isDone && order.type === "pkg.install") this.packages.set(order.name, order.version);
     if (isDone && order.type === "pkg.uninstall") this.packages.delete(order.name);
@@ -278,14 +278,14 @@ export class Afternoon {
     return ends;
   }
 
-  async unended(): Promise<OrderBody[]> {
+  async unended(): Promise<WorkerCommandRecord[]> {
     const { items } = await (this.engines[0] as Harness).store.page({
       page: "doc",
       tenant: "t1",
       collection: "command",
       names: this.taken,
     });
-    const bodies = items.flatMap((doc) => (doc === null ? [] : [JSON.parse(doc.body) as OrderBody]));
+    const bodies = items.flatMap((doc) => (doc === null ? [] : [JSON.parse(doc.body) as WorkerCommandRecord]));
     return bodies.filter(({ status }) => status === "sent");
   }
 }

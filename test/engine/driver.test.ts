@@ -1,6 +1,6 @@
 // The driver's own rules: what happens to a command or a timer that cannot be decided, a root in other hands, a commit that fails or
 // gets no answer; that every command is answered once; and that the checkers of the weather see the planted bugs.
-import type { Answer, Command, Key, Row, RunDetail, Settings, Store } from "@astraflow/engine";
+import type { Command, CommandAnswer, EngineSettings, Row, RowKey, RunDetail, Store } from "@astraflow/engine";
 import { defaultSettings } from "@astraflow/engine";
 import type { Plant } from "@astraflow/engine/testing";
 import { fault } from "@astraflow/protocol";
@@ -21,7 +21,7 @@ interface Scene {
 
 function stage(
   options: Partial<MemoryClusterOptions> = {},
-  settings: Partial<Settings> = {},
+  settings: Partial<EngineSettings> = {},
   wrap: (store: Store) => Store = (store) => store,
 ): Scene {
   let world: Harness | null = null;
@@ -36,9 +36,9 @@ function stage(
 async function plantRows(cluster: MemoryCluster, rows: readonly Row[]): Promise<void> {
   const store = cluster.handle();
   const { lastTurn } = await store.open({ replica: "planter", cluster: "c1" });
-  const keys = rows.map((row): Key => `${row.kind}/${row.id}`);
+  const keys = rows.map((row): RowKey => `${row.kind}/${row.id}`);
   const tx = await store.begin({ rows: keys, claims: [], lists: [], due: 0, mail: 0, skip: [] });
-  const unit = { roots: keys, puts: rows, drops: [], ready: [], happenings: [], mail: [] };
+  const unit = { roots: keys, puts: rows, deletes: [], enqueued: [], logEntries: [], mail: [] };
   expect(await tx.commit(lastTurn + 1, [unit])).toMatchObject({ outcome: "committed" });
 }
 
@@ -51,7 +51,8 @@ const codeOf = (said: Promise<unknown>): Promise<string> =>
     (refused: { code: string }) => refused.code,
   );
 
-const answersOf = (world: Harness): Answer[] => world.effects.filter((effect): effect is Answer => effect.type === "answer");
+const answersOf = (world: Harness): CommandAnswer[] =>
+  world.effects.filter((effect): effect is CommandAnswer => effect.type === "answer");
 
 /** Lets everything happen that can happen without the clock. */
 const drain = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));

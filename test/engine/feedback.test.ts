@@ -1,12 +1,12 @@
 // What a node says while it runs, and what its result brings: words kept in its row, text in rows of its own, facts that point there.
-import { type FeedbackTask, type ResultTask, stateOf } from "@astraflow/engine";
+import { type ReportFeedback, type ReportResult, readTaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { phases, taskAt } from "./chains-stage.ts";
 import { type Crew, chain, graph, Harness, type Node } from "./harness.ts";
 
 type Words = Readonly<Record<string, unknown>>;
 
-const said = (crew: Crew, data: Words, attempt: { task: string; fence: number } = crew.last): FeedbackTask => ({
+const said = (crew: Crew, data: Words, attempt: { task: string; fence: number } = crew.last): ReportFeedback => ({
   type: "task.feedback",
   tenant: crew.tenant,
   worker: crew.worker,
@@ -22,7 +22,7 @@ async function scene(node: Node = {}, dialect = "v2") {
   const run = await world.run(chain(1, node));
   await world.settle();
   const say = (data: Words) => world.ask(said(crew, data));
-  const state = async () => stateOf(await taskAt(world, run, "0"));
+  const state = async () => readTaskState(await taskAt(world, run, "0"));
   const facts = async (): Promise<Words[]> => {
     const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 1_000, types: ["task.feedback"] });
     return items.map(({ data }) => data);
@@ -204,7 +204,7 @@ describe("what a node prints", () => {
     const { state: _, ...after } = await taskAt(world, run, "0");
     const { state: __, ...ended } = before;
     expect(after).toEqual(ended);
-    expect(stateOf(await taskAt(world, run, "0")).said).toBeUndefined();
+    expect(readTaskState(await taskAt(world, run, "0")).said).toBeUndefined();
     expect(texts(await chunks())).toEqual(["a", "b", "c"]);
     expect((await facts()).slice(1)).toMatchObject([{ stage: "late", isLate: true }, { isLate: true }]);
     world.now += 60_001;
@@ -295,12 +295,12 @@ describe("what a result must be", () => {
 
   it("[E72] keeps what the node says of its result and what it left with the worker, without what only repeats the dispatch", async () => {
     const { world, crew, run } = await started(chain(1));
-    const command = crew.resultCommand(crew.last, { out: 1 }) as ResultTask;
+    const command = crew.resultCommand(crew.last, { out: 1 }) as ReportResult;
     const metadata = JSON.stringify({ concurrency_key: "k", constraints: {}, model: "m1" });
 
     await world.ask({ ...command, metadata, artifacts: [{ resource: "r-1", type: "file", sizeBytes: 9 }] });
 
-    expect(stateOf(await taskAt(world, run, "0"))).toMatchObject({
+    expect(readTaskState(await taskAt(world, run, "0"))).toMatchObject({
       metadata: { model: "m1" },
       artifacts: [{ resource: "r-1", type: "file", sizeBytes: 9, worker: "t1/w" }],
     });
@@ -309,7 +309,7 @@ describe("what a result must be", () => {
 
   it("[E110] keeps with the node until when an artifact can be had: what was said, else an hour, and nothing of what came inline", async () => {
     const { world, crew, run } = await started(chain(1));
-    const command = crew.resultCommand(crew.last, { out: 1 }) as ResultTask;
+    const command = crew.resultCommand(crew.last, { out: 1 }) as ReportResult;
     const artifacts = [
       { resource: "r-1", type: "file" },
       { resource: "r-2", type: "file", expiresAt: 9_000_000_000_000 },
@@ -319,7 +319,7 @@ describe("what a result must be", () => {
     await world.ask({ ...command, artifacts });
 
     const task = await taskAt(world, run, "0");
-    const kept = (stateOf(task).artifacts ?? []).map(({ expiresAt }) => expiresAt);
+    const kept = (readTaskState(task).artifacts ?? []).map(({ expiresAt }) => expiresAt);
     expect(kept).toEqual([(task.endedAt ?? 0) + 3_600_000, 9_000_000_000_000, undefined]);
   });
 

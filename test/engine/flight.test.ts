@@ -1,6 +1,6 @@
 // Turns whose commits are under way together: on different roots they do not wait for each other, on one root they do, and they are
 // heard of in the order in which they were decided. Bad weather flies them too (weather.test.ts).
-import type { Answer, Command, Key } from "@astraflow/engine";
+import type { Command, CommandAnswer, RowKey } from "@astraflow/engine";
 import type { MemoryClusterOptions } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { chain, graph, type Harness } from "./harness.ts";
@@ -19,7 +19,7 @@ async function airport(turnsInFlight: number, options: Partial<MemoryClusterOpti
     gate: ({ step }) => (step === "commit" && isHolding ? new Promise<void>((resolve) => void waiting.push(resolve)) : undefined),
     ...options,
   });
-  const begun: (readonly Key[])[] = [];
+  const begun: (readonly RowKey[])[] = [];
   const world = await stage.boot("r1", {
     settings: { turnsInFlight },
     wrap: (store) =>
@@ -48,7 +48,7 @@ async function airport(turnsInFlight: number, options: Partial<MemoryClusterOpti
 }
 
 const runsOf = (world: Harness): (string | undefined)[] =>
-  answersOf(world).map(({ body }: Answer) => (body?.of === "run" ? body.run : undefined));
+  answersOf(world).map(({ body }: CommandAnswer) => (body?.of === "run" ? body.run : undefined));
 const ask = (world: Harness, command: Command): void => world.engine.push([{ ref: 1_000 + world.effects.length, command }]);
 
 describe("turns in flight", () => {

@@ -1,6 +1,6 @@
 // Random workflows of nested containers on engines that die in the middle of turns, before a commit or after it and before anybody heard:
 // the next engine on the same store brings each run to the end that the rules say.
-import type { Store, Tx } from "@astraflow/engine";
+import type { Store, TurnTransaction } from "@astraflow/engine";
 import { type MemoryCluster, memoryCluster } from "@astraflow/store";
 import { expect, it } from "vitest";
 import { flow } from "./flow-graph.ts";
@@ -27,12 +27,12 @@ class Mortal {
       this.#die.resolve();
       return never;
     };
-    const mortal = (tx: Tx): Tx =>
+    const mortal = (tx: TurnTransaction): TurnTransaction =>
       new Proxy(tx, {
-        get: (_, name: keyof Tx) => {
+        get: (_, name: keyof TurnTransaction) => {
           const value = tx[name];
           if (name !== "commit") return typeof value === "function" ? value.bind(tx) : value;
-          const commit: Tx["commit"] = async (turn, units) => {
+          const commit: TurnTransaction["commit"] = async (turn, units) => {
             if (this.#left-- > 1) return await tx.commit(turn, units);
             if (when === "before") await tx.abort();
             else await tx.commit(turn, units);

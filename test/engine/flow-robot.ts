@@ -1,6 +1,6 @@
 // A worker that answers everything it is sent, as a test says, until nothing comes any more; its middlewares call the next and hand on what
 // they are answered. And what must be true of a run when it is over.
-import type { Command, RunRow, SendDispatch, SendNext, TaskRow } from "@astraflow/engine";
+import type { Command, RunRow, SendDispatch, SendNextAnswer, TaskRow } from "@astraflow/engine";
 import { expect } from "vitest";
 import { nextCommand } from "./chains-stage.ts";
 import { type Crew, type Harness, Refused } from "./harness.ts";
@@ -87,7 +87,7 @@ export class Robot {
 }
 
 /** A middleware hands on what it was answered. Its request bears the name of its dispatch, so its fence can be read there. */
-function answered(crew: Crew, { task, request, error, result, node }: SendNext): Command {
+function answered(crew: Crew, { task, request, error, result, node }: SendNextAnswer): Command {
   const dispatch = { task, fence: Number(request.slice(request.lastIndexOf("#") + 1)) };
   if (error === null) return crew.resultCommand(dispatch, JSON.parse(result ?? "{}"));
   const { tenant, worker, session } = crew;

@@ -1,5 +1,5 @@
 // Fan-outs larger than a turn, and runs some of whose nodes are given with the start.
-import { type Given, type StartRun } from "@astraflow/engine";
+import { type PresetResult, type StartRun } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { flow, row, type Shape } from "./flow-graph.ts";
 import { bySlot, checkRun, type Dispatch, Robot, resultOf } from "./flow-robot.ts";
@@ -162,13 +162,13 @@ describe("fan-outs larger than a turn", () => {
 });
 
 describe("nodes that are given", () => {
-  const start = async (world: Harness, shape: Shape, given: Record<number, Given>, more: Partial<StartRun> = {}) => {
-    const answer = await world.ask({ ...(world.order(flow(shape)) as StartRun), given, ...more });
+  const start = async (world: Harness, shape: Shape, given: Record<number, PresetResult>, more: Partial<StartRun> = {}) => {
+    const answer = await world.ask({ ...(world.order(flow(shape)) as StartRun), presetResults: given, ...more });
     if (answer.of !== "run") throw new Error("no run");
     return answer.run;
   };
-  const pin = (out: unknown): Given => ({ status: "succeeded", result: JSON.stringify({ out }), why: "pin" });
-  const excluded: Given = { status: "skipped", result: "{}", why: "excluded" };
+  const pin = (out: unknown): PresetResult => ({ status: "succeeded", result: JSON.stringify({ out }), why: "pin" });
+  const excluded: PresetResult = { status: "skipped", result: "{}", why: "excluded" };
 
   it("[E37] are not run: what follows gets their results, with why in the row", async () => {
     const { world, robot } = await scene();

@@ -4,24 +4,24 @@
 import { createHash } from "node:crypto";
 import {
   type AnswerBody,
+  type AttemptRef,
   type Command,
-  type Counted,
   createEngine,
   defaultSettings,
   type Effect,
   type Engine,
+  type EngineProblem,
+  type EngineSettings,
   type FaultData,
-  type Held,
-  type Problem,
+  type MetricSamples,
   type SendDispatch,
   type SendStop,
-  type Settings,
   type Store,
-  type WorkerAbout,
+  type WorkerDescription,
   type WorkerRow,
   type World,
 } from "@astraflow/engine";
-import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
+import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import { canonicalJson } from "@astraflow/graph";
 import { type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
 
@@ -76,7 +76,7 @@ export const chain = (length: number, node: Node = {}): Record<string, unknown> 
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-export const about = (changes: Partial<WorkerAbout> = {}): WorkerAbout => ({
+export const about = (changes: Partial<WorkerDescription> = {}): WorkerDescription => ({
   slots: 1,
   packages: [{ name: "test", version: "1.0.0", status: "installed" }],
   runtimes: ["node"],
@@ -91,7 +91,7 @@ export const about = (changes: Partial<WorkerAbout> = {}): WorkerAbout => ({
 });
 
 export interface Options {
-  readonly settings?: Partial<Settings>;
+  readonly settings?: Partial<EngineSettings>;
   readonly cluster?: Partial<MemoryClusterOptions>;
   readonly store?: Store;
   readonly plant?: Plant;
@@ -102,10 +102,10 @@ export interface Options {
 export class Harness {
   now = 1_800_000_000_000;
   readonly effects: Effect[] = [];
-  readonly problems: Problem[] = [];
+  readonly problems: EngineProblem[] = [];
   readonly store: Store;
   readonly engine: Engine;
-  readonly settings: Settings;
+  readonly settings: EngineSettings;
   wakeAt: number | null = null;
   /** What the last join was answered. */
   joined: AnswerBody | null = null;
@@ -124,18 +124,18 @@ export class Harness {
       ids: {
         next: (now) => `${now.toString(16).padStart(12, "0")}-${options.name ?? ""}${String(++this.#ids).padStart(8, "0")}`,
       },
-      dice: { roll: () => 0.5 },
+      random: { next: () => 0.5 },
       digest,
-      out: (effects) => this.#hear(effects),
-      idle: (wakeAt) => {
+      emit: (effects) => this.#hear(effects),
+      scheduleWake: (wakeAt) => {
         this.wakeAt = wakeAt;
         for (const done of this.#settled.splice(0)) done();
       },
       failpoint: () => undefined,
-      report: (problem) => this.problems.push(problem),
+      reportProblem: (problem) => this.problems.push(problem),
     };
     this.engine =
-      options.plant === undefined ? createEngine(world, this.settings) : createPlantedEngine(world, this.settings, options.plant);
+      options.plant === undefined ? createEngine(world, this.settings) : createMutantEngine(world, this.settings, options.plant);
   }
 
   #hear(effects: readonly Effect[]): void {
@@ -209,12 +209,12 @@ export class Harness {
 
   async join(
     name: string,
-    changes: Partial<WorkerAbout> & {
+    changes: Partial<WorkerDescription> & {
       tenant?: string;
       boot?: string | null;
       session?: string;
-      running?: readonly Held[] | null;
-      resumed?: { readonly unacked: readonly Held[] };
+      running?: readonly AttemptRef[] | null;
+      resumed?: { readonly unacked: readonly AttemptRef[] };
     } = {},
   ): Promise<Crew> {
     const { tenant = "t1", boot = `${name}-boot`, session = `${name}-s${++this.#ids}`, running = [], resumed, ...rest } = changes;
@@ -254,8 +254,8 @@ export class Harness {
     return page.items.filter((item) => item.type === type).map((item) => item.data);
   }
 
-  counted(name: string): Counted[] {
-    return this.effects.filter((effect): effect is Counted => effect.type === "count" && effect.name === name);
+  counted(name: string): MetricSamples[] {
+    return this.effects.filter((effect): effect is MetricSamples => effect.type === "count" && effect.name === name);
   }
 
   async facts(tenant = "t1", subject?: `run/${string}` | `worker/${string}`): Promise<string[]> {
@@ -341,7 +341,7 @@ export class Crew {
   }
 
   beat(
-    held: readonly Held[] | null,
+    held: readonly AttemptRef[] | null,
     healthy = true,
     said: { memPct?: number; diskPct?: number; vitals?: string } = {},
   ): Promise<AnswerBody> {

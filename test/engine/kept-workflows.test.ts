@@ -2,7 +2,7 @@
 
 import { type EngineClient } from "@astraflow/doors";
 import { createManifestRecorder, openWorkflowFixture, sampleManifest, type WorkflowFixture } from "@astraflow/doors/testing";
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
 import {
   memoryStage,
@@ -32,7 +32,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-async function open(stage: Stage): Promise<{ bench: WorkflowFixture; link: EngineClient; reader: Reader; world: Harness }> {
+async function open(stage: Stage): Promise<{ bench: WorkflowFixture; link: EngineClient; reader: StoreReader; world: Harness }> {
   const world = await new Harness({ store: stage.handle() }).start();
   ends.push(
     () => stage.close(),

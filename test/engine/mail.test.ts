@@ -1,6 +1,6 @@
 // Words for workers whose socket another scheduler holds: stop, drain and reset travel as mail, and a heartbeat makes good what no mail
 // brought. What one scheduler says to its own sockets is in life, fence and place.
-import type { SendDrain, SendReset, Unit } from "@astraflow/engine";
+import type { ChangeSet, SendDrain, SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { chain, type Harness } from "./harness.ts";
 import { passThrough, Stage } from "./mended-stage.ts";
@@ -90,7 +90,10 @@ describe("words for another scheduler's sockets", () => {
         passThrough(store, {
           async begin(want) {
             const tx = await store.begin(want);
-            const spoil = (unit: Unit): Unit => ({ ...unit, mail: unit.mail.map((mail) => ({ ...mail, body: "{ not json" })) });
+            const spoil = (unit: ChangeSet): ChangeSet => ({
+              ...unit,
+              mail: unit.mail.map((mail) => ({ ...mail, body: "{ not json" })),
+            });
             return {
               now: tx.now,
               nextDue: tx.nextDue,
@@ -99,8 +102,8 @@ describe("words for another scheduler's sockets", () => {
               mail: tx.mail,
               row: (kind, id) => tx.row(kind, id),
               tasks: (list) => tx.tasks(list),
-              address: (worker) => tx.address(worker),
-              more: (rows, lists, addresses) => tx.more(rows, lists, addresses),
+              peekWorker: (worker) => tx.peekWorker(worker),
+              loadMore: (rows, lists, addresses) => tx.loadMore(rows, lists, addresses),
               commit: (turn, units) => tx.commit(turn, units.map(spoil)),
               abort: () => tx.abort(),
             };

@@ -195,8 +195,8 @@ describe("a store that goes away", () => {
         passThrough(store, {
           begin: async (want) => {
             const tx = await store.begin(want);
-            const load = tx.more.bind(tx);
-            tx.more = async (rows, lists) => {
+            const load = tx.loadMore.bind(tx);
+            tx.loadMore = async (rows, lists) => {
               if (!isBroken) return await load(rows, lists);
               failures++;
               isBroken = false;

@@ -1,7 +1,7 @@
 // What the tests of mended bugs share: a memory store that several engines use one after another or together, one clock for all of
 // them, and a brake on engines that never pause. Workers and orders are the harness's own.
 
-import type { Answer, Key, Settings, Store, Tx } from "@astraflow/engine";
+import type { CommandAnswer, EngineSettings, RowKey, Store, TurnTransaction } from "@astraflow/engine";
 import { type MemoryCluster, type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
 import { type Crew, Harness } from "./harness.ts";
 
@@ -41,7 +41,7 @@ export class Stage {
   /** Starts an engine on the shared store; its own clock is not used. */
   async boot(
     replica: string,
-    { settings = {}, wrap = (store) => store }: { settings?: Partial<Settings>; wrap?: (store: Store) => Store } = {},
+    { settings = {}, wrap = (store) => store }: { settings?: Partial<EngineSettings>; wrap?: (store: Store) => Store } = {},
   ): Promise<Harness> {
     const engine = new Harness({ store: wrap(this.#cluster.handle()), settings });
     this.#engines.push(engine);
@@ -81,11 +81,13 @@ export class Stage {
   /** Another program makes a run's definition unreadable; engines that have read it before do not notice until a restart. */
   async poison(engine: Harness, run: string): Promise<void> {
     const { workflow } = (await engine.detail(run)).run;
-    const key: Key = `workflow/${workflow}`;
+    const key: RowKey = `workflow/${workflow}`;
     const { store, lastTurn } = await this.#open("poisoner");
     const tx = await store.begin({ ...nothing, rows: [key] });
     const puts = [{ kind: "workflow" as const, id: workflow, body: "{ not json" }];
-    const committed = await tx.commit(lastTurn + 1, [{ roots: [key], puts, drops: [], ready: [], happenings: [], mail: [] }]);
+    const committed = await tx.commit(lastTurn + 1, [
+      { roots: [key], puts, deletes: [], enqueued: [], logEntries: [], mail: [] },
+    ]);
     if (committed.outcome !== "committed") throw new Error(`${key} could not be poisoned`);
   }
 
@@ -97,13 +99,13 @@ export class Stage {
     const tx = await store.begin({ ...nothing, rows: [`run/${run}`, `task/${task.id}`] });
     const puts = [{ ...task, pin: worker, line: `r|${task.route}|${worker}`, rank: null }];
     const ready = [{ task: task.id, tenant: "t1", cost: 1 }];
-    const unit = { roots: [`run/${run}` as const], puts, drops: [], ready, happenings: [], mail: [] };
+    const unit = { roots: [`run/${run}` as const], puts, deletes: [], enqueued: ready, logEntries: [], mail: [] };
     const committed = await tx.commit(lastTurn + 1, [unit]);
     if (committed.outcome !== "committed") throw new Error(`${task.id} could not be pinned`);
   }
 
   /** Another scheduler has a run in hand until its turn is given up. */
-  async hold(run: string): Promise<Tx> {
+  async hold(run: string): Promise<TurnTransaction> {
     const { store } = await this.#open("holder");
     return await store.begin({ ...nothing, rows: [`run/${run}`] });
   }
@@ -136,5 +138,5 @@ export function hear(said: Promise<unknown>): Promise<string> {
   return Promise.race([word, drain().then(() => "silence")]);
 }
 
-export const answersOf = (world: Harness): Answer[] =>
-  world.effects.filter((effect): effect is Answer => effect.type === "answer");
+export const answersOf = (world: Harness): CommandAnswer[] =>
+  world.effects.filter((effect): effect is CommandAnswer => effect.type === "answer");

@@ -1,6 +1,6 @@
 // Placement beyond the basics: versions from one on, workers that a run is bound to, and the answer to "why does it wait".
 
-import { bindingsOf, type WorkerRow, whyWaits } from "@astraflow/engine";
+import { explainWaiting, readBindings, type WorkerRow } from "@astraflow/engine";
 import { compilePlan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ const nodeOf = (workflow: Record<string, unknown>, at = 0): PlanNode =>
 async function why(world: Harness, run: string, workflow: Record<string, unknown>, at = 0) {
   const { run: row, tasks } = await world.detail(run);
   const { items } = await world.store.page({ page: "workers", tenant: row.tenant });
-  return whyWaits(row, tasks.find((task) => task.id === `${run}.${at}`) ?? null, nodeOf(workflow, at), items, world.now);
+  return explainWaiting(row, tasks.find((task) => task.id === `${run}.${at}`) ?? null, nodeOf(workflow, at), items, world.now);
 }
 
 describe("versions", () => {
@@ -72,7 +72,7 @@ describe("bindings", () => {
 
     expect(first.sent).toHaveLength(5);
     const { run: row } = await world.detail(run);
-    expect(bindingsOf(row)).toEqual({ test: { worker: first.worker, at: world.now } });
+    expect(readBindings(row)).toEqual({ test: { worker: first.worker, at: world.now } });
   });
 
   it("[P12] goes elsewhere where the bound worker is full or drains, and is bound there from its success on", async () => {
@@ -86,7 +86,7 @@ describe("bindings", () => {
     await second.done({});
 
     expect(second.sent).toHaveLength(2);
-    expect(bindingsOf((await world.detail(run)).run)).toMatchObject({ test: { worker: second.worker } });
+    expect(readBindings((await world.detail(run)).run)).toMatchObject({ test: { worker: second.worker } });
   });
 });
 
@@ -146,7 +146,7 @@ describe("why a task waits", () => {
     const { items } = await world.store.page({ page: "workers", tenant: "t1" });
 
     const said = (limit: number | undefined, busy: number) =>
-      whyWaits(
+      explainWaiting(
         row,
         tasks[0] ?? null,
         nodeOf(workflow),

@@ -1,5 +1,5 @@
 // Containers, maps, chains and given nodes on a real PostgreSQL, with one engine and with two that share it.
-import type { Given, StartRun } from "@astraflow/engine";
+import type { PresetResult, StartRun } from "@astraflow/engine";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { flow, row, type Shape } from "./flow-graph.ts";
@@ -122,9 +122,9 @@ describe("fan-outs and given nodes", () => {
       nodes: Array.from({ length: width + 2 }, () => ({})),
       edges: Array.from({ length: width }, (_, at) => at + 1).flatMap((at) => [[0, at] as const, [at, width + 1] as const]),
     };
-    const pin: Given = { status: "succeeded", result: '{"out":"pinned"}', why: "pin" };
+    const pin: PresetResult = { status: "succeeded", result: '{"out":"pinned"}', why: "pin" };
 
-    const answer = await first.ask({ ...(first.order(flow(shape)) as StartRun), given: { 0: pin } });
+    const answer = await first.ask({ ...(first.order(flow(shape)) as StartRun), presetResults: { 0: pin } });
     if (answer.of !== "run") throw new Error("no run");
     await town.work(crews);
 

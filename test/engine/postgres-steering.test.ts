@@ -1,6 +1,6 @@
 // Two engines on one PostgreSQL, a worker at each: calls and answers, orders, steering and documents from the one that does not hold the
 // worker's socket.
-import type { Command, Effect, Settings, WorkerOrder } from "@astraflow/engine";
+import type { Command, Effect, EngineSettings, PackageCommand } from "@astraflow/engine";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { answers, hosted, nextCommand, phases, sentFor, taskAt } from "./chains-stage.ts";
@@ -26,7 +26,7 @@ interface Pair {
 }
 
 /** Worker `a` of the pool `near` at the engine east, `b` of the pool `far` at west. */
-async function pair(settings: Partial<Settings> = {}, slots = 1): Promise<Pair> {
+async function pair(settings: Partial<EngineSettings> = {}, slots = 1): Promise<Pair> {
   town = await Town.found(server, ["east", "west"], settings);
   const [east, west] = town.engines as [Harness, Harness];
   const [eastern, western] = await Promise.all([east.join("a", { slots, pool: "near" }), west.join("b", { slots, pool: "far" })]);
@@ -114,7 +114,7 @@ describe("chains whose callers and callees are at different engines", () => {
 describe("steering from the other engine", () => {
   it("[E104] an order reaches the worker's session by mail, and its answer closes the command everywhere", async () => {
     const { east, west, western } = await pair();
-    const order: WorkerOrder = { type: "pkg.install", name: "extra", version: "2.0.0", url: "https://x.test/p.zip" };
+    const order: PackageCommand = { type: "pkg.install", name: "extra", version: "2.0.0", url: "https://x.test/p.zip" };
 
     await east.ask(ordered({ type: "worker.order", worker: western.worker, id: "c-1", order }));
     await town.rest();

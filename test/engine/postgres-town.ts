@@ -1,7 +1,7 @@
 // Several engines on one PostgreSQL, with workers at each: the real driver, core and store, several turns in flight, and one clock that
 // moves when told. Which of the engines a worker or a caller is at is up to the test.
 
-import type { Problem, Settings, Store, Tx } from "@astraflow/engine";
+import type { EngineProblem, EngineSettings, Store, TurnTransaction } from "@astraflow/engine";
 import { openPostgres, type PostgresStore } from "@astraflow/store";
 import type { PostgresServer } from "@astraflow/store/testing";
 import { Client } from "pg";
@@ -17,7 +17,7 @@ const quietLooks = 2;
 const shortPauseMs = 20;
 const shellMs = 5;
 /** Nobody falls silent while a test lets seconds pass. */
-const patience: Partial<Settings> = { turnsInFlight: 3, leaseMs: 3_600_000, ackDeadlineMs: 3_600_000 };
+const patience: Partial<EngineSettings> = { turnsInFlight: 3, leaseMs: 3_600_000, ackDeadlineMs: 3_600_000 };
 
 export class Town {
   readonly #url: string;
@@ -33,7 +33,7 @@ export class Town {
   }
 
   /** A town on a database of its own, with engines of these names. */
-  static async found(server: PostgresServer, names: readonly string[], settings: Partial<Settings> = {}): Promise<Town> {
+  static async found(server: PostgresServer, names: readonly string[], settings: Partial<EngineSettings> = {}): Promise<Town> {
     const url = await server.createDatabase();
     const maker = openPostgres({ url });
     await maker.open({ replica: "maker", cluster: "c1" });
@@ -47,7 +47,11 @@ export class Town {
     return town;
   }
 
-  async boot(name: string, settings: Partial<Settings> = {}, wrap: (store: Store) => Store = (store) => store): Promise<Harness> {
+  async boot(
+    name: string,
+    settings: Partial<EngineSettings> = {},
+    wrap: (store: Store) => Store = (store) => store,
+  ): Promise<Harness> {
     const store = openPostgres({ url: this.#url, timeScale: 0, aheadMs: () => this.now - bornAt });
     this.#stores.push(store);
     const engine = new Harness({ store: wrap(store), name, settings: { ...patience, ...settings } });
@@ -105,7 +109,7 @@ export class Town {
   }
 
   /** What was reported that no caller hears of. */
-  get problems(): Problem[] {
+  get problems(): EngineProblem[] {
     return this.engines.flatMap(({ problems }) => problems);
   }
 
@@ -121,7 +125,7 @@ export function mortal(commits: number, when: "before" | "after"): { wrap: (stor
   const { promise: died, resolve } = Promise.withResolvers<void>();
   let left = commits;
   let isDead = false;
-  const doomed = (tx: Tx): Tx => {
+  const doomed = (tx: TurnTransaction): TurnTransaction => {
     const commit = tx.commit.bind(tx);
     tx.commit = async (turn, units) => {
       // The server notices at once that a killed process's connections are gone.

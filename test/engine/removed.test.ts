@@ -1,7 +1,7 @@
 // What a worker no longer keeps: told to the scheduler, seen at the run that left it, and the end of whatever waits for it.
 
-import type { RemoveResource } from "@astraflow/engine";
-import { stateOf } from "@astraflow/engine";
+import type { ReportResourceRemoved } from "@astraflow/engine";
+import { readTaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { type Crew, chain, Harness } from "./harness.ts";
 
@@ -26,7 +26,7 @@ async function withOwner() {
   return { world, owner, run };
 }
 
-function remove({ harness, tenant, worker, session }: Crew, changes: Partial<RemoveResource> = {}) {
+function remove({ harness, tenant, worker, session }: Crew, changes: Partial<ReportResourceRemoved> = {}) {
   return harness.ask({
     type: "resource.removed",
     tenant,
@@ -64,7 +64,7 @@ describe("a resource that its worker no longer keeps", () => {
       { subject: `run/${run}`, data: { task: `${run}.0`, resource: "res-1", reason: "evicted", worker: owner.worker } },
     ]);
     const [task] = (await world.detail(run)).tasks;
-    expect(task === undefined ? null : stateOf(task).artifacts).toMatchObject([{ resource: "res-1", removed: "evicted" }]);
+    expect(task === undefined ? null : readTaskState(task).artifacts).toMatchObject([{ resource: "res-1", removed: "evicted" }]);
   });
 
   it("[B81] is gone also when its worker said so just before its session left, unless the worker was kicked or has come back", async () => {

@@ -3,7 +3,7 @@
 
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { limits, type Workflow } from "@astraflow/protocol";
 import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
@@ -20,7 +20,7 @@ afterEach(async () => {
   for (const end of ends.splice(0).reverse()) await end();
 });
 
-async function open(stage?: Stage, readerOf: (reader: Reader) => Reader = (reader) => reader) {
+async function open(stage?: Stage, readerOf: (reader: StoreReader) => StoreReader = (reader) => reader) {
   const world = await new Harness(stage === undefined ? {} : { store: stage.handle() }).start();
   if (stage !== undefined) ends.push(() => stage.close());
   ends.push(() => world.engine.stop());
@@ -39,7 +39,7 @@ const key = (word: string) => ({ "idempotency-key": word });
 describe("lists", () => {
   it("[A222] several statuses are merged without losing runs, though each page may end early", async () => {
     // A store that looks at one run a page, as one does that searches a long log.
-    const slow = (reader: Reader): Reader => ({
+    const slow = (reader: StoreReader): StoreReader => ({
       ...reader,
       events: (query) => reader.events(query),
       close: () => reader.close(),

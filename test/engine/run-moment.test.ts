@@ -94,7 +94,7 @@ describe("a run at an older position of the log", () => {
     }));
     const given = dice.chance(0.5) ? { 0: { status: "succeeded", result: '{"out":1}', why: "pin" } as const } : null;
     const order = world.order(graph(nodes, edges)) as Extract<Command, { type: "run.start" }>;
-    const answer = await world.ask(given === null ? order : { ...order, given });
+    const answer = await world.ask(given === null ? order : { ...order, presetResults: given });
     const run = answer.of === "run" ? answer.run : "";
 
     for (let step = 0; step < 200; step++) {

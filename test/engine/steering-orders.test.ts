@@ -1,12 +1,12 @@
 // Workers known over REST alone, and commands that a worker's session carries out: sent, answered, sent again to a new session.
 
-import type { Command, Effect, OrderBody, WorkerOrder } from "@astraflow/engine";
+import type { Command, Effect, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { about, chain, Harness, type Refused } from "./harness.ts";
 import { Stage } from "./mended-stage.ts";
 
 const pkg = (name: string, version = "1.0.0", status = "installed") => ({ name, version, status });
-const install: WorkerOrder = { type: "pkg.install", name: "extra", version: "2.0.0", url: "https://x.test/p.zip" };
+const install: PackageCommand = { type: "pkg.install", name: "extra", version: "2.0.0", url: "https://x.test/p.zip" };
 
 const enrol = (changes: Partial<Extract<Command, { type: "worker.enrol" }>> = {}): Command => ({
   type: "worker.enrol",
@@ -20,7 +20,7 @@ const enrol = (changes: Partial<Extract<Command, { type: "worker.enrol" }>> = {}
   ...changes,
 });
 const sign = (changes: Partial<Extract<Command, { type: "worker.enrol" }>> = {}) => enrol({ about: null, ...changes });
-const send = (id: string, order: WorkerOrder = install, worker = "t1/w"): Command => ({
+const send = (id: string, order: PackageCommand = install, worker = "t1/w"): Command => ({
   type: "worker.order",
   tenant: "t1",
   by: "ada",
@@ -33,10 +33,10 @@ const send = (id: string, order: WorkerOrder = install, worker = "t1/w"): Comman
 const orders = (world: Harness) =>
   world.effects.filter((effect): effect is Extract<Effect, { type: "order" }> => effect.type === "order");
 
-async function command(world: Harness, id: string): Promise<OrderBody | null> {
+async function command(world: Harness, id: string): Promise<WorkerCommandRecord | null> {
   const { items } = await world.store.page({ page: "doc", tenant: "t1", collection: "command", names: [id] });
   const [doc = null] = items;
-  return doc === null ? null : (JSON.parse(doc.body) as OrderBody);
+  return doc === null ? null : (JSON.parse(doc.body) as WorkerCommandRecord);
 }
 
 const refusal = (answer: Promise<unknown>): Promise<Refused> =>

@@ -1,6 +1,6 @@
 // Steering a run that is under way: leaving nodes out, trying them again now, moving work to another worker; and the audit of all that.
 
-import type { AnswerBody, Command, Steered } from "@astraflow/engine";
+import type { AffectedTask, AnswerBody, Command } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { type Crew, chain, graph, Harness, nodeId, type Refused } from "./harness.ts";
 
@@ -24,7 +24,7 @@ const rebind = (run: string, node: string | null, worker: string | null, mode: "
   mode,
 });
 
-async function steer(world: Harness, command: Command): Promise<readonly Steered[]> {
+async function steer(world: Harness, command: Command): Promise<readonly AffectedTask[]> {
   const answer: AnswerBody = await world.ask(command);
   await world.settle();
   if (answer.of !== "steered") throw new Error("not steered");

@@ -45,7 +45,7 @@ describe("a worker short of memory or disk", () => {
 
   it("[B39] is news for the scheduler's log, as one that is late, full or well again is", async () => {
     const { world, worker } = await started();
-    const news = () => world.effects.flatMap((effect) => (effect.type === "worker" ? [[effect.event, effect.isGood]] : []));
+    const news = () => world.effects.flatMap((effect) => (effect.type === "worker" ? [[effect.event, effect.isRecovery]] : []));
 
     await worker.beat([], true, { memPct: 95, diskPct: 10 });
     await worker.beat([], true, { memPct: 10, diskPct: 10 });

@@ -7,26 +7,26 @@ import {
   type Effect,
   type Engine,
   type EngineFailpoint,
+  type EngineProblem,
+  type EngineSettings,
   type Millis,
-  type Problem,
-  type Settings,
   type Store,
-  type Tx,
-  type Want,
+  type TurnRequest,
+  type TurnTransaction,
   type World,
 } from "@astraflow/engine";
-import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
+import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 
 export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
 export interface Outside {
-  readonly settings: Settings;
+  readonly settings: EngineSettings;
   nextId(now: Millis): string;
   roll(): number;
   /** Real time that has passed in this world; only differences count. */
   mono(): Millis;
   hear(mortal: Mortal, effects: readonly Effect[]): void;
-  reported(mortal: Mortal, problem: Problem): void;
+  reported(mortal: Mortal, problem: EngineProblem): void;
 }
 
 const never = new Promise<never>(() => undefined);
@@ -50,12 +50,12 @@ export class Mortal {
     const world: World = {
       store: this.#cutOff(store),
       ids: { next: (now) => environment.nextId(now) },
-      dice: { roll: () => environment.roll() },
+      random: { next: () => environment.roll() },
       digest,
-      out: (effects) => {
+      emit: (effects) => {
         if (!this.isDead) environment.hear(this, effects);
       },
-      idle: (wakeAt, now) => {
+      scheduleWake: (wakeAt, now) => {
         this.isIdle = true;
         this.#wakeAfter = wakeAt - now;
         this.#idleSince = environment.mono();
@@ -63,12 +63,12 @@ export class Mortal {
       failpoint: (name) => {
         if (name === this.diesAt) this.die();
       },
-      report: (problem) => {
+      reportProblem: (problem) => {
         if (!this.isDead) environment.reported(this, problem);
       },
     };
     this.engine =
-      plant === null ? createEngine(world, environment.settings) : createPlantedEngine(world, environment.settings, plant);
+      plant === null ? createEngine(world, environment.settings) : createMutantEngine(world, environment.settings, plant);
   }
 
   /** Asks for a turn; whoever gives the engine something to do goes through here, so that the world knows it is busy. */
@@ -93,7 +93,8 @@ export class Mortal {
   #cutOff(store: Store): Store {
     return {
       open: (me) => store.open(me),
-      begin: (want: Want): Promise<Tx> => (this.isDead ? never : store.begin(want).then((tx) => this.#give(tx))),
+      begin: (want: TurnRequest): Promise<TurnTransaction> =>
+        this.isDead ? never : store.begin(want).then((tx) => this.#give(tx)),
       settle: (turn) => (this.isDead ? never : store.settle(turn)),
       onHint: (hear) =>
         store.onHint((hint) => {
@@ -105,7 +106,7 @@ export class Mortal {
     };
   }
 
-  async #give(tx: Tx): Promise<Tx> {
+  async #give(tx: TurnTransaction): Promise<TurnTransaction> {
     if (!this.isDead) return tx;
     await tx.abort();
     return never;

@@ -1,7 +1,7 @@
 // Replays a tenant's log, turn by turn, against what must hold whatever the weather. Fed by the log alone, which is the order of
 // commits; the facts of one turn share an instant that no other turn has, so what must hold between turns is looked at there.
 
-import type { LogEntry, RunDetail } from "@astraflow/engine";
+import type { LoggedFact, RunDetail } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 
@@ -49,7 +49,7 @@ export class LogCheck {
   }
 
   /** The first broken promise, or null. */
-  replay(entries: readonly LogEntry[]): string | null {
+  replay(entries: readonly LoggedFact[]): string | null {
     for (const [at, entry] of entries.entries()) {
       if (entry.position !== at + 1) return `position ${at + 1} of ${this.#tenant} is missing`;
       const problem = entry.subject.startsWith("run/") ? this.#hearRun(entry) : this.#hearWorker(entry);
@@ -65,7 +65,7 @@ export class LogCheck {
     return this.#runs.get(run)?.end ?? null;
   }
 
-  #hearWorker({ subject, type, data }: LogEntry): string | null {
+  #hearWorker({ subject, type, data }: LoggedFact): string | null {
     const worker = subject.slice("worker/".length);
     if (!worker.startsWith(`${this.#tenant}/`)) return `${worker} is of another tenant`;
     if (type === "worker.joined") {
@@ -83,7 +83,7 @@ export class LogCheck {
     return null;
   }
 
-  #hearRun({ subject, type, data }: LogEntry): string | null {
+  #hearRun({ subject, type, data }: LoggedFact): string | null {
     const id = subject.slice("run/".length);
     const run = this.#runs.get(id);
     if (run === undefined) return `run ${id} is told of and not stored`;
@@ -102,7 +102,7 @@ export class LogCheck {
   }
 
   /** What a result has overtaken: only of the attempt that ended its task. */
-  #hearLate(data: LogEntry["data"]): string | null {
+  #hearLate(data: LoggedFact["data"]): string | null {
     const task = this.#tasks.get(String(data["task"]));
     if (task === undefined || task.end === null)
       return `${String(data["task"])} has not ended, and feedback of it is called late`;
@@ -111,7 +111,7 @@ export class LogCheck {
       : `late feedback of ${task.id} under ${String(data["fence"])}, not ${task.fence}`;
   }
 
-  #hearTask(runId: string, run: RunLife, type: string, data: LogEntry["data"]): string | null {
+  #hearTask(runId: string, run: RunLife, type: string, data: LoggedFact["data"]): string | null {
     const id = String(data["task"]);
     const fence = Number(data["fence"]);
     let task = this.#tasks.get(id);

@@ -1,6 +1,6 @@
 // What must hold of the rows at any instant, and between two looks at them. Fed by the store's pages alone.
 
-import { type RunDetail, type RunRow, stateOf, type TaskRow, type WorkerRow } from "@astraflow/engine";
+import { type RunDetail, type RunRow, readTaskState, type TaskRow, type WorkerRow } from "@astraflow/engine";
 
 const hasEnded = ({ phase }: RunRow | TaskRow): boolean =>
   phase === "succeeded" || phase === "failed" || phase === "cancelled" || phase === "skipped";
@@ -51,7 +51,7 @@ export class RowCheck {
 
 /** How many late outcomes were told as refused is counted after the end too; nothing else is. */
 function withoutRefusals(task: TaskRow): TaskRow {
-  const { refused: _, ...state } = stateOf(task);
+  const { refused: _, ...state } = readTaskState(task);
   return { ...task, state: Object.keys(state).length === 0 ? null : JSON.stringify(state) };
 }
 

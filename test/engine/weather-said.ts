@@ -1,7 +1,7 @@
 // Nothing is said before it is true: looks at each effect the moment it leaves the engine and asks a reader of the store whether the
 // commit behind it is visible. The memory store answers from the instant it is asked, so the answer may be awaited later.
 
-import type { Command, Effect, FaultData, Reader } from "@astraflow/engine";
+import type { Command, Effect, FaultData, StoreReader } from "@astraflow/engine";
 import type { Mortal } from "./weather-engine.ts";
 
 /** A command on its way, and how often it was answered. */
@@ -15,7 +15,7 @@ export interface Word {
 
 /** What is wrong with saying this now, or null. `word` is the command that an answer is for. */
 export async function said(
-  reader: Reader,
+  reader: StoreReader,
   effect: Effect,
   word: { readonly command: Command } | undefined,
 ): Promise<string | null> {
@@ -46,7 +46,7 @@ export async function said(
   return null;
 }
 
-async function taskRow(reader: Reader, tenant: string, run: string, task: string) {
+async function taskRow(reader: StoreReader, tenant: string, run: string, task: string) {
   const { detail } = await reader.page({ page: "run", tenant, run });
   return detail?.tasks.find((one) => one.id === task);
 }

@@ -1,7 +1,7 @@
 // A worker in the weather: a process with boots, a connection, a table of what it holds, and moods. In the storm it forgets, repeats,
 // lies and falls silent; in the calm it does what a good worker does. It knows only what it was sent.
 
-import type { Command, FaultData, Held, SendDispatch, WorkerAbout } from "@astraflow/engine";
+import type { AttemptRef, Command, FaultData, SendDispatch, WorkerDescription } from "@astraflow/engine";
 import { about } from "./harness.ts";
 import type { Dice } from "./weather-dice.ts";
 import type { Mortal } from "./weather-engine.ts";
@@ -17,7 +17,7 @@ export interface Wire {
   somewhere(): Mortal | null;
 }
 
-interface Attempt extends Held {
+interface Attempt extends AttemptRef {
   isAcked: boolean;
 }
 
@@ -67,7 +67,7 @@ type AttemptMood =
 export class WeatherWorker {
   readonly tenant: string;
   readonly id: string;
-  readonly about: WorkerAbout;
+  readonly about: WorkerDescription;
   home: Mortal | null = null;
   session: string | null = null;
   readonly #name: string;
@@ -78,15 +78,15 @@ export class WeatherWorker {
   #silentFor = 0;
   readonly #held = new Map<string, Attempt>();
   /** Dispatches of this session that were lost on their way: a resumed session gets them after all. */
-  readonly #unseen = new Map<string, Held>();
+  readonly #unseen = new Map<string, AttemptRef>();
   /** Tasks that were granted to it again while it ran them. */
   readonly #doubled = new Set<string>();
   /** Attempts that were its own once: material for late words. */
-  readonly #old: Held[] = [];
+  readonly #old: AttemptRef[] = [];
   /** Connections it gave up without the scheduler's noticing. */
   readonly #ghosts: { home: Mortal; session: string }[] = [];
 
-  constructor(wire: Wire, tenant: string, name: string, changes: Partial<WorkerAbout>) {
+  constructor(wire: Wire, tenant: string, name: string, changes: Partial<WorkerDescription>) {
     this.#wire = wire;
     this.tenant = tenant;
     this.#name = name;
@@ -101,7 +101,7 @@ export class WeatherWorker {
     else this.#start(from, session, { task, fence });
   }
 
-  #start(home: Mortal, session: string, { task, fence }: Held): void {
+  #start(home: Mortal, session: string, { task, fence }: AttemptRef): void {
     const running = this.#isQuiet ? this.#held.get(task) : undefined;
     if (running === undefined) {
       this.#held.set(task, { task, fence, isAcked: false });
@@ -114,7 +114,7 @@ export class WeatherWorker {
     this.#say(home, { type: "task.error", session, task, fence, code: "E.CMD.CONCURRENCY_VIOLATION", message: "still" });
   }
 
-  stop(from: Mortal, session: string, one: Held): void {
+  stop(from: Mortal, session: string, one: AttemptRef): void {
     if (session !== this.session || from !== this.home) return;
     if (this.#unseen.get(one.task)?.fence === one.fence) this.#unseen.delete(one.task);
     // The older dialects cannot be told.
@@ -170,7 +170,7 @@ export class WeatherWorker {
   }
 
   /** A heartbeat that is refused tells the worker that its session is over. */
-  #beat(home: Mortal, session: string, healthy: boolean, named: readonly Held[] | null, memPct = 10): void {
+  #beat(home: Mortal, session: string, healthy: boolean, named: readonly AttemptRef[] | null, memPct = 10): void {
     const held = this.#isQuiet ? null : named;
     this.#say(home, { type: "worker.beat", session, healthy, held, memPct }, (fault) => {
       if (fault?.code === "E.SESSION.STALE_BINDING" && this.session === session) this.hangUp();
@@ -254,7 +254,7 @@ export class WeatherWorker {
     }
   }
 
-  #join(running: readonly Held[]): void {
+  #join(running: readonly AttemptRef[]): void {
     const home = this.#wire.somewhere();
     if (home === null) return;
     if (this.home !== null && this.session !== null) this.#ghosts.push({ home: this.home, session: this.session });
@@ -300,11 +300,11 @@ export class WeatherWorker {
     for (const task of [...this.#held.keys()]) this.#drop(task);
   }
 
-  #inventory(): Held[] {
+  #inventory(): AttemptRef[] {
     return [...this.#held.values()].map(({ task, fence }) => ({ task, fence }));
   }
 
-  #lie(): Held[] {
+  #lie(): AttemptRef[] {
     const { dice } = this.#wire;
     return [
       ...this.#inventory().filter(() => dice.chance(0.5)),
@@ -333,7 +333,7 @@ export class WeatherWorker {
   #result(
     home: Mortal,
     session: string,
-    { task, fence }: Held,
+    { task, fence }: AttemptRef,
     status: "succeeded" | "failed" | "cancelled" | "skipped",
     result: object,
     heard?: (fault: FaultData | null) => void,

@@ -5,10 +5,10 @@ import {
   type Command,
   defaultSettings,
   type Effect,
+  type EngineSettings,
   engineFailpoints,
   type FaultData,
   type RunDetail,
-  type Settings,
   type Store,
   type WorkerRow,
 } from "@astraflow/engine";
@@ -37,7 +37,7 @@ const tenants = ["t1", "t2"] as const;
 
 export class WeatherWorld implements Outside, Wire {
   readonly dice: Dice;
-  readonly settings: Settings;
+  readonly settings: EngineSettings;
   /** Types of facts, codes of refusals and deaths that happened: weather in which nothing happens proves nothing. */
   readonly seen = new Set<string>();
   readonly #weather: Weather;
@@ -74,7 +74,7 @@ export class WeatherWorld implements Outside, Wire {
     this.#reader = this.#cluster.handle();
   }
 
-  #randomSettings(): Settings {
+  #randomSettings(): EngineSettings {
     const { dice } = this;
     return {
       ...defaultSettings,

@@ -1,15 +1,15 @@
 // Commands about workers whose sessions lose their sockets, go on over new ones or move to another scheduler while the commands are under
 // way; and which announcements end which of them.
 
-import type { Command, OrderBody, WorkerOrder } from "@astraflow/engine";
+import type { Command, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { about, Harness } from "./harness.ts";
 import { passThrough, Stage } from "./mended-stage.ts";
 
 const by = { tenant: "t1", by: "ada", worker: "t1/w" } as const;
-const install: WorkerOrder = { type: "pkg.install", name: "extra", version: "2.0.0" };
-const uninstall: WorkerOrder = { type: "pkg.uninstall", name: "extra", version: null };
-const order = (id: string, what: WorkerOrder = install): Command => ({ type: "worker.order", ...by, id, order: what });
+const install: PackageCommand = { type: "pkg.install", name: "extra", version: "2.0.0" };
+const uninstall: PackageCommand = { type: "pkg.uninstall", name: "extra", version: null };
+const order = (id: string, what: PackageCommand = install): Command => ({ type: "worker.order", ...by, id, order: what });
 const tell = (id: string): Command => ({
   type: "worker.tell",
   ...by,
@@ -19,7 +19,7 @@ const tell = (id: string): Command => ({
 async function statusOf(world: Harness, id: string): Promise<string | undefined> {
   const { items } = await world.store.page({ page: "doc", tenant: "t1", collection: "command", names: [id] });
   const [doc = null] = items;
-  return doc === null ? undefined : (JSON.parse(doc.body) as OrderBody).status;
+  return doc === null ? undefined : (JSON.parse(doc.body) as WorkerCommandRecord).status;
 }
 
 const ordersTo = (world: Harness, session: string): string[] =>

@@ -1,6 +1,6 @@
 // Commands about workers as they are kept: each under its id, each ended once, whatever becomes of the worker. On memory and sqlite.
 
-import type { Command, OrderBody, WorkerOrder } from "@astraflow/engine";
+import type { Command, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
 import { memoryStage, type Stage as StoreStage, sqliteStage } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
 import { about, chain, Harness, type Refused } from "./harness.ts";
@@ -9,16 +9,16 @@ import { Stage } from "./mended-stage.ts";
 const by = { tenant: "t1", by: "ada", corr: "req-1", worker: "t1/w" } as const;
 const drain = (command: string, on = true): Command => ({ type: "worker.drain", ...by, on, command });
 const kick = (command: string): Command => ({ type: "worker.kick", ...by, reason: "out", command });
-const install: WorkerOrder = { type: "pkg.install", name: "extra", version: "2.0.0" };
-const order = (id: string, what: WorkerOrder = install): Command => ({ type: "worker.order", ...by, id, order: what });
+const install: PackageCommand = { type: "pkg.install", name: "extra", version: "2.0.0" };
+const order = (id: string, what: PackageCommand = install): Command => ({ type: "worker.order", ...by, id, order: what });
 /** Those who know the end of a drain say that they heard of it. */
 const hearing = { features: ["fence", "cancel", "held", "undrain"] };
 const day = 24 * 3_600_000;
 
-async function kept(world: Harness, id: string, tenant = "t1"): Promise<OrderBody | null> {
+async function kept(world: Harness, id: string, tenant = "t1"): Promise<WorkerCommandRecord | null> {
   const { items } = await world.store.page({ page: "doc", tenant, collection: "command", names: [id] });
   const [doc = null] = items;
-  return doc === null ? null : (JSON.parse(doc.body) as OrderBody);
+  return doc === null ? null : (JSON.parse(doc.body) as WorkerCommandRecord);
 }
 
 /** How each command ended, as the log tells it. */
@@ -286,7 +286,7 @@ describe("commands about workers", () => {
   it("[E115] never owe more than fits beside what else is known of a worker", async () => {
     const world = await new Harness().start();
     await world.join("w");
-    const wide = (n: number): WorkerOrder => ({ ...install, name: `extra-${n}`, url: `https://x.test/${"p".repeat(1_500)}` });
+    const wide = (n: number): PackageCommand => ({ ...install, name: `extra-${n}`, url: `https://x.test/${"p".repeat(1_500)}` });
 
     await world.ask(order("c-0", wide(0)));
     await world.ask(order("c-1", wide(1)));

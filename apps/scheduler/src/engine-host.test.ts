@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { defaultSettings, type Effect, type Inbound } from "@astraflow/engine";
+import { type CommandRequest, defaultSettings, type Effect } from "@astraflow/engine";
 import { afterEach, describe, expect, it } from "vitest";
 import { type EngineHost, type HostOptions, startHost } from "./engine-host.ts";
 
@@ -21,7 +21,7 @@ function optionsFor(threads: number, more: Partial<HostOptions> = {}): HostOptio
 }
 
 /** A command whose answer is known without any row: there is no such run. */
-const ask = (ref: number): Inbound => ({
+const ask = (ref: number): CommandRequest => ({
   ref,
   command: { type: "run.cancel", tenant: "default", by: "test", run: "01900000-0000-7000-8000-000000000000", reason: "" },
 });

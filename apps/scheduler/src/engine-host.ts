@@ -3,13 +3,13 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import { MessageChannel, receiveMessageOnPort, Worker } from "node:worker_threads";
-import type { Inbound, Problem } from "@astraflow/engine";
+import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
 import { type EngineEars, type EngineOptions, type HostGauge, runEngine } from "./engine-world.ts";
 import { openGate } from "./failpoints.ts";
 
 export interface EngineHost {
-  push(items: readonly Inbound[]): void;
+  push(items: readonly CommandRequest[]): void;
   /** The engine's last word about itself; with a thread up to `gaugeMs` old. */
   gauge(): HostGauge;
   stop(): Promise<void>;
@@ -31,7 +31,7 @@ export const gaugeMs = 250;
 const threadEndMs = 2_000;
 
 /** Into the thread. */
-export type ToEngine = { readonly type: "push"; readonly items: readonly Inbound[] } | { readonly type: "stop" };
+export type ToEngine = { readonly type: "push"; readonly items: readonly CommandRequest[] } | { readonly type: "stop" };
 
 /** Out of the thread. Errors do not cross threads whole, so they travel as data. */
 export type FromEngine =
@@ -44,7 +44,7 @@ export type FromEngine =
     }
   | { readonly type: "effects"; readonly effects: Parameters<EngineEars["hear"]>[0] }
   | { readonly type: "gauge"; readonly gauge: HostGauge }
-  | { readonly type: "problem"; readonly problem: Problem }
+  | { readonly type: "problem"; readonly problem: EngineProblem }
   | { readonly type: "stopped" };
 
 export function startHost(options: HostOptions, ears: HostEars): Promise<EngineHost> {
@@ -54,7 +54,7 @@ export function startHost(options: HostOptions, ears: HostEars): Promise<EngineH
 async function startInThread(options: HostOptions, ears: HostEars): Promise<EngineHost> {
   const died = Promise.withResolvers<Error>();
   const engine = await runEngine(options, { ...ears, replaced: died.resolve }, null);
-  let waiting: Inbound[] = [];
+  let waiting: CommandRequest[] = [];
   // Everything the sockets bring in one round of the event loop makes one batch: a turn, and its fsync, serves them all.
   const flush = () => {
     const items = waiting;

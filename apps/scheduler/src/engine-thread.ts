@@ -1,7 +1,7 @@
 // The entry of the engine's own thread: turns messages into calls and calls into messages, nothing else. Started by engine-host.ts.
 
 import { type MessagePort, receiveMessageOnPort, workerData } from "node:worker_threads";
-import type { Inbound, Problem } from "@astraflow/engine";
+import type { CommandRequest, EngineProblem } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 import { type FromEngine, gaugeMs, type ToEngine } from "./engine-host.ts";
 import { type EngineOptions, type RunningEngine, runEngine } from "./engine-world.ts";
@@ -16,7 +16,7 @@ const { options, gate, port } = workerData as ThreadData;
 const say = (word: FromEngine) => port.postMessage(word);
 
 /** A cause may hold anything, functions included, which no message can carry. */
-function portable(problem: Problem): Problem {
+function portable(problem: EngineProblem): EngineProblem {
   const { code, message, details, cause } = problem;
   const why = cause instanceof Error ? (cause.stack ?? cause.message) : cause === undefined ? undefined : String(cause);
   return { code, message, details: JSON.parse(JSON.stringify(details)), ...(why !== undefined && { cause: why }) };
@@ -26,8 +26,8 @@ function portable(problem: Problem): Problem {
  * All messages that wait are taken at once. Delivered one by one, each would start a turn of its own before the next could be seen,
  * and every turn costs an fsync.
  */
-function takeWaiting(first: ToEngine): { items: Inbound[]; isStop: boolean } {
-  const items: Inbound[] = [];
+function takeWaiting(first: ToEngine): { items: CommandRequest[]; isStop: boolean } {
+  const items: CommandRequest[] = [];
   let isStop = false;
   for (let word: ToEngine | undefined = first; word; word = receiveMessageOnPort(port)?.message) {
     if (word.type === "stop") isStop = true;

@@ -2,14 +2,14 @@
 // and in one of its own; how commands and effects travel is the business of the hosts.
 
 import {
+  type CommandRequest,
   createEngine,
   defaultSettings,
   type Effect,
   type Engine,
   type EngineGauge,
-  type Inbound,
-  type Problem,
-  type Settings,
+  type EngineProblem,
+  type EngineSettings,
   settingsProblems,
   type TenantSettings,
 } from "@astraflow/engine";
@@ -38,7 +38,7 @@ export interface EngineOptions {
 export interface EngineEars {
   /** Effects of a turn that is on disk. */
   hear(effects: readonly Effect[]): void;
-  report(problem: Problem): void;
+  report(problem: EngineProblem): void;
   /** Another process has taken this replica's name: nothing can be written from here any more. */
   replaced(fault: Fault): void;
 }
@@ -51,7 +51,7 @@ export interface HostGauge extends EngineGauge {
 }
 
 export interface RunningEngine {
-  push(items: readonly Inbound[]): void;
+  push(items: readonly CommandRequest[]): void;
   gauge(): HostGauge;
   /** Ends after the running turn and closes the store. */
   stop(): Promise<void>;
@@ -85,16 +85,16 @@ export async function runEngine(
     {
       store,
       ids: createIds(),
-      dice: createDice(),
+      random: createDice(),
       digest: digestText,
-      out: options.timeScale === 1 ? ears.hear : (effects) => ears.hear(effects.map((effect) => unscaleEffect(effect, clock))),
-      idle(wakeAt, now) {
+      emit: options.timeScale === 1 ? ears.hear : (effects) => ears.hear(effects.map((effect) => unscaleEffect(effect, clock))),
+      scheduleWake(wakeAt, now) {
         clearTimeout(timer);
         // At least one real millisecond: a deadline that has just passed must not spin the loop.
         if (!isStopped) timer = setTimeout(() => engine.wake(), Math.max(1, clock.toReal(wakeAt - now)));
       },
       failpoint,
-      report: ears.report,
+      reportProblem: ears.report,
     },
     settings,
   );
@@ -118,7 +118,7 @@ export async function runEngine(
 
 export function engineSettings(
   options: Pick<EngineOptions, "thresholds" | "tenants" | "ackDeadlineMs" | "turnsInFlight" | "timeScale">,
-): Settings {
+): EngineSettings {
   return {
     ...defaultSettings,
     ...options.thresholds,

@@ -11,7 +11,7 @@ import {
   type SessionLimits,
   sessionPath,
 } from "@astraflow/doors";
-import { type Problem, paceOf, type TenantSettings } from "@astraflow/engine";
+import { type EngineProblem, type TenantSettings, workerTimings } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 import type { Config } from "./config.ts";
 import { type Credentials, type CredentialsOptions, openCredentials } from "./credentials.ts";
@@ -87,7 +87,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
   const start = () =>
     startHost(engine, {
       hear: (effects) => engineClient.handleEffects(effects),
-      report: (problem: Problem) =>
+      report: (problem: EngineProblem) =>
         log.error({ code: problem.code, details: problem.details, cause: describe(problem.cause) }, problem.message),
     });
   const host: EngineHost = await waitForStore(start, {
@@ -120,7 +120,7 @@ async function startBehind(bound: BoundServer, { config, material, log }: Beginn
     isMetricsOpen: config.isDev,
     digest: digestText,
     ackDeadlineMs: config.ackDeadlineMs,
-    heartbeatMsOf: (tenant, dialect) => paceOf(settings, tenant, dialect).heartbeatMs,
+    heartbeatMsOf: (tenant, dialect) => workerTimings(settings, tenant, dialect).heartbeatMs,
     unready: () => readiness.unready(),
     gauge: () => host.gauge(),
     page: readDemoPage({ token: config.isDev ? devToken.secret : null }),

@@ -1,4 +1,4 @@
-import type { Committed, Store, Tx } from "@astraflow/engine";
+import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { Fault, type FaultCode } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { guardStore, weakMs } from "./store-guard.ts";
@@ -14,12 +14,12 @@ function stage() {
     begin: async () => {
       const mood = moods.shift() ?? null;
       if (mood !== null) throw new Fault(mood, "the store's own words");
-      const commit = async (): Promise<Committed> => {
+      const commit = async (): Promise<CommitOutcome> => {
         const code = commits.shift() ?? null;
         if (code === null) return { outcome: "committed", first: new Map() };
         return { outcome: "failed", fault: new Fault(code, "the store's own words") };
       };
-      return { commit } as unknown as Tx;
+      return { commit } as unknown as TurnTransaction;
     },
   } as unknown as Store;
   const heard: string[] = [];

@@ -2,7 +2,7 @@
 // promise to keep what it is given, which make this scheduler unready, and that another process has taken over this replica's name,
 // which must end it. Passes every call on unchanged.
 
-import type { Committed, Store, Tx } from "@astraflow/engine";
+import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { Fault } from "@astraflow/protocol";
 
 export interface GuardedStore {
@@ -35,10 +35,10 @@ export function guardStore(inner: Store, { replaced, now }: GuardEars): GuardedS
     weakness = { message: fault.message, until: now() + weakMs };
     return true;
   };
-  const watchCommit = (tx: Tx): Tx => {
+  const watchCommit = (tx: TurnTransaction): TurnTransaction => {
     const commit = tx.commit.bind(tx);
     // Laid over the turn itself: its rows are read thousands of times, and a detour would be paid for each.
-    tx.commit = async (turn, units): Promise<Committed> => {
+    tx.commit = async (turn, units): Promise<CommitOutcome> => {
       const committed = await commit(turn, units);
       if (committed.outcome === "committed") weakness = null;
       else if (committed.outcome === "failed") noticeWeakness(committed.fault);

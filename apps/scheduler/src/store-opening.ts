@@ -1,7 +1,7 @@
 // Opens the store that was chosen, for the engine and, read-only, for the doors. The only file that knows both kinds; which one it
 // is to be is in the config.
 
-import type { Reader, Store } from "@astraflow/engine";
+import type { Store, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
 import type { StoreClock } from "./clock.ts";
 import type { StorePlace } from "./store-place.ts";
@@ -21,7 +21,7 @@ export function openStore(place: StorePlace, { clock, timeScale, turnsInFlight, 
   return openPostgres({ url: place.url, lanes: turnsInFlight, timeScale, ...armed });
 }
 
-export function openReader(place: StorePlace): Reader {
+export function openReader(place: StorePlace): StoreReader {
   return place.of === "sqlite" ? openSqliteReader({ file: place.file }) : openPostgresReader({ url: place.url });
 }
 

@@ -1,13 +1,13 @@
 // Which runs a change of many is about: page by page, by the filter of the list or by name. What is done to them is bulk.ts's.
 
-import { hasWords, type PageQuery, type Reader, type RunRow, termsOf, wordsOf } from "@astraflow/engine";
+import { matchesAllWords, type PageQuery, type RunRow, runSearchTerms, type StoreReader, searchWords } from "@astraflow/engine";
 import type { BulkFilter, BulkRequest } from "@astraflow/protocol";
 
 export const bulkPageMax = 50;
 
 /** Newest first, so that runs which the work itself starts are never met. */
 export async function readMatchingRuns(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   { filter }: BulkRequest,
   cursor: string | null,
@@ -33,7 +33,13 @@ const hasStatus = ({ phase }: RunRow, status: BulkFilter["status"]): boolean =>
   status === undefined || status.some((one) => one === phase || (one === "running" && phase === "ending"));
 
 /** Whoever names runs and says more of them means those of which all of it is true. */
-async function readNamedRuns(reader: Reader, tenant: string, filter: BulkFilter, ids: readonly string[], cursor: string | null) {
+async function readNamedRuns(
+  reader: StoreReader,
+  tenant: string,
+  filter: BulkFilter,
+  ids: readonly string[],
+  cursor: string | null,
+) {
   const { status, workflowId, clientId, since, until, q } = filter;
   const matchesFilter = (run: RunRow): boolean =>
     hasStatus(run, status) &&
@@ -41,7 +47,7 @@ async function readNamedRuns(reader: Reader, tenant: string, filter: BulkFilter,
     (clientId === undefined || run.client === clientId) &&
     (since === undefined || run.createdAt >= Date.parse(since)) &&
     (until === undefined || run.createdAt < Date.parse(until)) &&
-    (q === undefined || hasWords(termsOf(run).split(" "), wordsOf(q)));
+    (q === undefined || matchesAllWords(runSearchTerms(run).split(" "), searchWords(q)));
   const left = [...new Set(ids)].sort((a, b) => (a < b ? 1 : -1)).filter((id) => cursor === null || id < cursor);
   const page = left.slice(0, bulkPageMax);
   const found = await Promise.all(page.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));

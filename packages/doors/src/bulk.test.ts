@@ -1,5 +1,5 @@
 // Who takes over a change of many runs whose scheduler is gone: seen through the documents alone.
-import type { PageQuery, Reader } from "@astraflow/engine";
+import type { PageQuery, StoreReader } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { bulkLimits, createBulkChanges } from "./bulk.ts";
 import { createFakeDocumentStore } from "./testing/docs.ts";
@@ -23,7 +23,7 @@ function openFixture(tenants: readonly string[] = ["t1"]) {
     const left = tenants.filter((name) => name > after);
     return { items: left.slice(0, limit), next: left.length > limit ? left[limit - 1] : null };
   };
-  const reader = { ...kept.reader, page } as Reader;
+  const reader = { ...kept.reader, page } as StoreReader;
   const bulk = createBulkChanges({
     engineClient: kept.engineClient,
     reader,
@@ -102,7 +102,7 @@ describe("a change of many runs whose scheduler is gone", () => {
     const environment = createFakeEnvironment();
     const { engineClient, reader: docs } = createFakeDocumentStore();
     const never = () => new Promise<never>(() => void looks++);
-    const reader = { ...docs, page: never } as unknown as Reader;
+    const reader = { ...docs, page: never } as unknown as StoreReader;
     const bulk = createBulkChanges({
       engineClient,
       reader,

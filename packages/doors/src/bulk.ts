@@ -1,7 +1,7 @@
 // Changes of many runs at once: one document each, with the filter, a cursor and the counts, worked off page by page. Whoever dies in between
 // is followed by whoever finds the document idle; each run is changed by a command that does nothing the second time.
 
-import type { Ask, DocRow, Reader, RunRow } from "@astraflow/engine";
+import type { DocRow, IdempotencyKey, RunRow, StoreReader } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { type BulkRequest, Fault, fault, type Bulk as Shown } from "@astraflow/protocol";
 import { bulkPageMax, readMatchingRuns } from "./bulk-runs.ts";
@@ -69,7 +69,7 @@ interface BulkDocument {
 
 export interface BulkChangesOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly applyChange: ApplyBulkChange;
   /** Whether there is something to do to a run, as far as its state tells. */
@@ -108,7 +108,7 @@ export function createBulkChanges({
     rev: number,
     body: BulkDocument,
     action?: string,
-    ask: Ask | null = null,
+    ask: IdempotencyKey | null = null,
   ) => {
     const answer = await engineClient.request({
       type: "docs.write",
@@ -254,7 +254,7 @@ export function createBulkChanges({
 }
 
 /** What is not done yet, however much was ordered after it. */
-async function listRunningChanges(reader: Reader, tenant: string): Promise<DocRow[]> {
+async function listRunningChanges(reader: StoreReader, tenant: string): Promise<DocRow[]> {
   const running: DocRow[] = [];
   const query = { page: "docs", tenant, collection: bulkCollection, search: "running", order: "asc", limit: 100 } as const;
   for (let after: string | null = ""; after !== null && running.length < bulkLimits.documentsPerTenantMax; ) {
@@ -290,7 +290,7 @@ async function changeRun(applyChange: ApplyBulkChange, id: string, body: BulkDoc
 const transientFaultCodes: ReadonlySet<string> = new Set(["E.STORE.BUSY", "E.OVERLOADED", "E.SHUTTING_DOWN", "E.INTERNAL"]);
 
 async function countMatchingRuns(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   id: string,
   body: BulkDocument,

@@ -1,7 +1,7 @@
 // The catalogue of a tenant: which packages, versions and node types there are, from the manifests that are kept. Held in memory and
 // looked after at every use; what another scheduler has kept shows within a second.
 
-import type { DocRow, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
+import type { DocRow, StoreReader, WorkerDescription, WorkerRow } from "@astraflow/engine";
 import { compareVersions, type PackageCatalogue } from "@astraflow/graph";
 import type { Manifest, ManifestNode } from "@astraflow/protocol";
 import { type PackageDocument, packageCollection } from "./manifests.ts";
@@ -32,7 +32,7 @@ export interface CatalogueCache {
 }
 
 export interface CatalogueCacheOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
 }
 
@@ -172,7 +172,7 @@ function coalesceByKey<T>(work: (key: string) => Promise<T>): (key: string) => P
 function addListedPackages({ listedPackages: listed, catalogue }: CachedCatalogue, workers: readonly WorkerRow[]): boolean {
   const before = listed.size;
   for (const worker of workers)
-    for (const { name, version } of (JSON.parse(worker.about) as WorkerAbout).packages) {
+    for (const { name, version } of (JSON.parse(worker.about) as WorkerDescription).packages) {
       if (catalogue.manifest(name, version) !== null || listed.size >= catalogueLimits.listedPackagesMax) continue;
       listed.add(name).add(packageVersionKey(name, version));
     }

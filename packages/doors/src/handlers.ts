@@ -1,9 +1,9 @@
 // What a worker can run, read from the manifests it shows: one line per node type. For operators; what is placed where is decided by packages.
 
-import type { WorkerAbout } from "@astraflow/engine";
+import type { WorkerDescription } from "@astraflow/engine";
 import { Fault, readManifest } from "@astraflow/protocol";
 
-type Handlers = NonNullable<WorkerAbout["handlers"]>;
+type Handlers = NonNullable<WorkerDescription["handlers"]>;
 
 const handlerLimits = {
   /** The worker's row is written with its heartbeats, so this must stay small. */

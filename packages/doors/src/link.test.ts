@@ -1,11 +1,11 @@
-import type { Command, Inbound, LeaveWorker } from "@astraflow/engine";
+import type { Command, CommandRequest, LeaveWorker } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createEngineClient, type EngineClient } from "./link.ts";
 
 const leave = (session: string): LeaveWorker => ({ type: "worker.leave", tenant: "t", worker: "t/w", session, reason: "gone" });
 
-function openClient(): { engineClient: EngineClient; pushed: (readonly Inbound[])[]; problems: unknown[] } {
-  const pushed: (readonly Inbound[])[] = [];
+function openClient(): { engineClient: EngineClient; pushed: (readonly CommandRequest[])[]; problems: unknown[] } {
+  const pushed: (readonly CommandRequest[])[] = [];
   const problems: unknown[] = [];
   return {
     engineClient: createEngineClient((items) => void pushed.push(items), { report: (problem) => void problems.push(problem) }),

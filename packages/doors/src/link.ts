@@ -1,7 +1,7 @@
 // The wire between doors and engine: commands out in batches, effects in, each answer back to whoever asked.
 // Plain data only, so the engine may live in another thread. What a command means is decided there, never here.
 
-import type { AnswerBody, Command, Effect, FaultData, Inbound } from "@astraflow/engine";
+import type { AnswerBody, Command, CommandRequest, Effect, FaultData } from "@astraflow/engine";
 import { type Fault, fault, isFaultCode } from "@astraflow/protocol";
 
 /** Hears the one answer to a command. Exactly one of the two is not null. */
@@ -32,10 +32,10 @@ export interface EngineClientOptions {
 
 type EffectListener = (effect: never) => void;
 
-export function createEngineClient(push: (items: readonly Inbound[]) => void, options: EngineClientOptions): EngineClient {
+export function createEngineClient(push: (items: readonly CommandRequest[]) => void, options: EngineClientOptions): EngineClient {
   const pendingAnswers = new Map<number, AnswerHandler>();
   const listeners = new Map<PushedEffectType, Set<EffectListener>>();
-  let batch: Inbound[] = [];
+  let batch: CommandRequest[] = [];
   let nextRef = 1;
   let closedWith: FaultData | null = null;
 

@@ -1,7 +1,7 @@
 // The manifests that workers bring, kept as documents so that the catalogue knows their nodes when the workers have gone. Whoever notes
 // one waits for nothing: a worker joins whether or not the store takes its manifests. What is read from them is in catalogue.ts.
 
-import { type DocPut, type DocRow, type Reader, wordsOf } from "@astraflow/engine";
+import { type DocPut, type DocRow, type StoreReader, searchWords } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { Fault, type Manifest, readManifest } from "@astraflow/protocol";
 import type { ReportedPackage } from "./handlers.ts";
@@ -18,7 +18,7 @@ export interface PackageDocument {
 
 export interface ManifestRecorderOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   /** Collision-resistant digest of a text. */
   readonly digest: (text: string) => string;
   readonly environment: DoorEnvironment;
@@ -139,7 +139,7 @@ function toDocPut(reported: ReportedManifest, before: DocRow | null, sort: strin
   const { name, manifest } = reported;
   const body: PackageDocument = { manifest, digest: digest(canonicalJson(manifest)) };
   if (before !== null && (JSON.parse(before.body) as PackageDocument).digest === body.digest) return [];
-  const searchTerms = new Set(wordsOf([manifest.name, manifest.version, manifest.description].join(" ")));
+  const searchTerms = new Set(searchWords([manifest.name, manifest.version, manifest.description].join(" ")));
   const terms = [...searchTerms].slice(0, 96).join(" ");
   return [{ collection: packageCollection, name, rev: before?.rev ?? 0, body: JSON.stringify(body), sort, terms }];
 }

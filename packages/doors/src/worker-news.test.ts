@@ -9,10 +9,10 @@ it("[D50] a worker that is late, lost, strained or full, and one that is well ag
   const news = { type: "worker", tenant: "acme", worker: "acme/w/1", event: "worker.liveness" } as const;
   const stop = logWorkerEvents(engineClient, environment);
 
-  engineClient.handleEffects([{ ...news, isGood: false, data: { from: "fresh", to: "warn" } }]);
-  engineClient.handleEffects([{ ...news, isGood: true, data: { from: "warn", to: "fresh" } }]);
+  engineClient.handleEffects([{ ...news, isRecovery: false, data: { from: "fresh", to: "warn" } }]);
+  engineClient.handleEffects([{ ...news, isRecovery: true, data: { from: "warn", to: "fresh" } }]);
   stop();
-  engineClient.handleEffects([{ ...news, isGood: false, data: {} }]);
+  engineClient.handleEffects([{ ...news, isRecovery: false, data: {} }]);
 
   expect(environment.logRecords).toEqual([
     { level: "warn", event: "worker.liveness", tenant: "acme", sender: { id: "w/1" }, from: "fresh", to: "warn" },

@@ -5,7 +5,7 @@ import type { DoorEnvironment } from "./outside.ts";
 
 /** The returned function ends that. */
 export function logWorkerEvents(engineClient: EngineClient, environment: DoorEnvironment): () => void {
-  return engineClient.on("worker", ({ tenant, worker, event, isGood, data }) =>
+  return engineClient.on("worker", ({ tenant, worker, event, isRecovery: isGood, data }) =>
     environment.log({ ...data, level: isGood ? "info" : "warn", event, tenant, sender: { id: worker.slice(tenant.length + 1) } }),
   );
 }

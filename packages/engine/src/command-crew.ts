@@ -1,10 +1,10 @@
 // What workers say of themselves, and what is ordered of them or kept about such orders.
 
-import type { Ordered, Steering } from "./command-orders.ts";
+import type { AuditedRequest, IdempotentRequest } from "./command-orders.ts";
 import type { TaskId, Tenant, WorkerId } from "./rows.ts";
 
 /** What a worker says of itself; routes are matched against this. */
-export interface WorkerAbout {
+export interface WorkerDescription {
   readonly slots: number;
   readonly perNodeLimits?: Readonly<Record<string, number>>;
   readonly packages: readonly { readonly name: string; readonly version: string; readonly status: string }[];
@@ -27,7 +27,7 @@ export interface WorkerAbout {
 }
 
 /** An attempt as a worker names it. */
-export interface Held {
+export interface AttemptRef {
   readonly task: TaskId;
   readonly fence: number;
 }
@@ -45,19 +45,19 @@ export interface JoinWorker {
   readonly name: string;
   readonly boot: string | null;
   readonly session: string;
-  readonly about: WorkerAbout;
-  readonly running: readonly Held[] | null;
-  readonly resumed?: { readonly unacked: readonly Held[] };
+  readonly about: WorkerDescription;
+  readonly running: readonly AttemptRef[] | null;
+  readonly resumed?: { readonly unacked: readonly AttemptRef[] };
 }
 
-export interface BeatWorker {
+export interface RecordHeartbeat {
   readonly type: "worker.beat";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   readonly session: string;
   readonly healthy: boolean;
   /** Exactly the attempts it holds; null = cannot say, renew all. */
-  readonly held: readonly Held[] | null;
+  readonly held: readonly AttemptRef[] | null;
   /** Percent of what the worker may use; absent where it did not say. */
   readonly memPct?: number;
   readonly diskPct?: number;
@@ -71,7 +71,7 @@ export interface DescribeWorker {
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   readonly session: string;
-  readonly about: WorkerAbout;
+  readonly about: WorkerDescription;
 }
 
 export interface LeaveWorker {
@@ -82,7 +82,7 @@ export interface LeaveWorker {
   readonly reason: string;
 }
 
-export interface DrainWorker extends Steering {
+export interface DrainWorker extends IdempotentRequest {
   readonly type: "worker.drain";
   readonly worker: WorkerId;
   readonly on: boolean;
@@ -91,7 +91,7 @@ export interface DrainWorker extends Steering {
 }
 
 /** End the worker's session now, wherever its socket is. It may come back with a credential that is still good. */
-export interface KickWorker extends Steering {
+export interface KickWorker extends IdempotentRequest {
   readonly type: "worker.kick";
   readonly worker: WorkerId;
   readonly reason: string;
@@ -100,7 +100,7 @@ export interface KickWorker extends Steering {
 }
 
 /** Hand a vendor's frame to a worker, wherever its socket is. Opaque: it is carried and never read. */
-export interface TellWorker {
+export interface RelayVendorFrame {
   readonly type: "worker.tell";
   readonly tenant: Tenant;
   readonly by: string;
@@ -118,26 +118,26 @@ export interface VendorFrame {
 }
 
 /** A worker makes itself known, or says that it lives, without a socket. */
-export interface EnrolWorker extends Steering {
+export interface EnrolWorker extends IdempotentRequest {
   readonly type: "worker.enrol";
   readonly worker: WorkerId;
   readonly name: string;
   /** What it announced; null: only a sign of life (a worker that never enrolled is then unknown). */
-  readonly about: WorkerAbout | null;
+  readonly about: WorkerDescription | null;
   /** How it is, in its own words or as a heartbeat says it; null: as before. */
   readonly status: string | { readonly healthy?: boolean; readonly metrics?: Readonly<Record<string, number>> } | null;
-  readonly packages: WorkerAbout["packages"] | null;
+  readonly packages: WorkerDescription["packages"] | null;
 }
 
 /** A command for a worker that its session carries out: packages come and go. Kept as a document until the worker has answered. */
-export interface OrderWorker extends Steering {
+export interface IssueWorkerCommand extends IdempotentRequest {
   readonly type: "worker.order";
   readonly worker: WorkerId;
   readonly id: string;
-  readonly order: WorkerOrder;
+  readonly order: PackageCommand;
 }
 
-export type WorkerOrder =
+export type PackageCommand =
   | {
       readonly type: "pkg.install";
       readonly name: string;
@@ -148,24 +148,24 @@ export type WorkerOrder =
   | { readonly type: "pkg.uninstall"; readonly name: string; readonly version: string | null };
 
 /** A command about a worker that the scheduler carries out itself, with or without a word to the worker. */
-export type ControlOrder =
+export type ControlCommand =
   | { readonly type: "drain" }
   | { readonly type: "undrain" }
   | { readonly type: "kick"; readonly reason: string }
   | { readonly type: "rebind"; readonly queue: string };
 
 /** A command that was carried out by other commands: what came of it is kept and said. */
-export interface NoteOrder extends Ordered {
+export interface RecordWorkerCommand extends AuditedRequest {
   readonly type: "worker.noted";
   readonly worker: WorkerId;
   readonly id: string;
-  readonly order: Extract<ControlOrder, { type: "rebind" }>;
+  readonly order: Extract<ControlCommand, { type: "rebind" }>;
   readonly error: { readonly code: string; readonly message: string } | null;
   readonly details: Readonly<Record<string, unknown>>;
 }
 
 /** The worker acknowledged the frame by which it was told to drain (`on`), or that it need not any more. */
-export interface HearWorker {
+export interface AcknowledgeDrain {
   readonly type: "worker.heard";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -176,7 +176,7 @@ export interface HearWorker {
 }
 
 /** The worker's word about a package command (`biz.pkg.event`). */
-export interface ReportPackage {
+export interface ReportPackageStatus {
   readonly type: "worker.package";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
@@ -188,7 +188,7 @@ export interface ReportPackage {
 }
 
 /** The worker says that it no longer keeps a resource, or a register did not name it. */
-export interface RemoveResource {
+export interface ReportResourceRemoved {
   readonly type: "resource.removed";
   readonly tenant: Tenant;
   readonly worker: WorkerId;

@@ -4,21 +4,21 @@ import type { FaultCode } from "@astraflow/protocol";
 import type { FaultData } from "./effect.ts";
 import type { RunId, Tenant, WorkerId } from "./rows.ts";
 
-export interface Ask {
+export interface IdempotencyKey {
   readonly key: string;
   readonly digest: string;
 }
 
 /** Who asks for something that is kept in the audit, and under which request id. */
-export interface Ordered {
+export interface AuditedRequest {
   readonly tenant: Tenant;
   readonly by: string;
   readonly corr?: string;
 }
 
 /** An order that may come again: under the same key it is answered as the first time, and done once. */
-export interface Steering extends Ordered {
-  readonly ask?: Ask | null;
+export interface IdempotentRequest extends AuditedRequest {
+  readonly ask?: IdempotencyKey | null;
 }
 
 export interface StartRun {
@@ -35,19 +35,19 @@ export interface StartRun {
   readonly priority: number;
   readonly timeoutMs: number | null;
   /** Idempotency-Key and a digest of the whole request: a repeat gives the same run, another request under the key is refused. */
-  readonly ask: Ask | null;
+  readonly ask: IdempotencyKey | null;
   /** Name of the workflow and its id; absent where the caller has none. */
   readonly label?: string;
   readonly source?: string;
   /** JSON text of how the run came to be; see core/rows/about.ts. */
   readonly about?: string;
   /** Nodes of the top level that are not run, by ordinal: pinned, taken from another run, or left out. JSON text of the result. */
-  readonly given?: Readonly<Record<number, Given>>;
+  readonly presetResults?: Readonly<Record<number, PresetResult>>;
   /** Why the door does not take it, as things are now. What was started under its key before is answered all the same. */
   readonly refusal?: FaultData & { readonly code: FaultCode };
 }
 
-export interface Given {
+export interface PresetResult {
   readonly status: "succeeded" | "skipped";
   readonly result: string;
   /** Parameters it ran with, where it did; edges may carry them. */
@@ -56,14 +56,14 @@ export interface Given {
   readonly why: string;
 }
 
-export interface CancelRun extends Steering {
+export interface CancelRun extends IdempotentRequest {
   readonly type: "run.cancel";
   readonly run: RunId;
   readonly reason: string;
 }
 
 /** `node`: a node's id, or a task's slot where the node runs more than once. */
-export interface SkipNode extends Steering {
+export interface SkipNode extends IdempotentRequest {
   readonly type: "run.skip";
   readonly run: RunId;
   readonly node: string;
@@ -71,7 +71,7 @@ export interface SkipNode extends Steering {
 }
 
 /** A live node: its pause before the next attempt is cut short, or its present attempt is taken from its worker. */
-export interface RetryNode extends Steering {
+export interface RetryNode extends IdempotentRequest {
   readonly type: "run.retry";
   readonly run: RunId;
   readonly node: string;
@@ -79,7 +79,7 @@ export interface RetryNode extends Steering {
 }
 
 /** `switch` takes running attempts back, `drain` lets them end; both send what follows to `worker`, or anywhere but where it was. */
-export interface RebindRun extends Steering {
+export interface RebindRun extends IdempotentRequest {
   readonly type: "run.rebind";
   readonly run: RunId;
   readonly node: string | null;
@@ -88,14 +88,14 @@ export interface RebindRun extends Steering {
 }
 
 /** Documents written together or not at all. */
-export interface WriteDocs extends Ordered {
+export interface WriteDocs extends AuditedRequest {
   readonly type: "docs.write";
   readonly puts: readonly DocPut[];
   readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
   /** What the audit says of it; absent: nothing. */
-  readonly audit?: AuditWords;
+  readonly audit?: AuditEntry;
   /** A repeat under the same key is answered with what the first was answered. */
-  readonly ask?: Ask | null;
+  readonly ask?: IdempotencyKey | null;
 }
 
 export interface DocPut {
@@ -113,7 +113,7 @@ export interface DocPut {
 }
 
 /** An audit entry: what was done to what. Who and when are added by the engine. */
-export interface AuditWords {
+export interface AuditEntry {
   readonly action: string;
   readonly targetType: string;
   readonly target: string;

@@ -1,10 +1,10 @@
 // What a worker says about the attempts it was granted.
 
-import type { Held } from "./command-crew.ts";
+import type { AttemptRef } from "./command-crew.ts";
 import type { TaskId, Tenant, WorkerId } from "./rows.ts";
 
 /** Who says something about an attempt. `fence: null` where the dialect has no fence: matched by worker and boot alone. */
-interface AboutAttempt {
+interface TaskReport {
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   readonly session: string;
@@ -13,15 +13,15 @@ interface AboutAttempt {
 }
 
 /** The worker has these dispatches: one frame acks many, so one command does. */
-export interface AckTasks {
+export interface AckDispatches {
   readonly type: "task.ack";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   readonly session: string;
-  readonly held: readonly Held[];
+  readonly held: readonly AttemptRef[];
 }
 
-export interface ResultTask extends AboutAttempt {
+export interface ReportResult extends TaskReport {
   readonly type: "task.result";
   readonly status: "succeeded" | "failed" | "cancelled" | "skipped";
   /** JSON text of the result object. */
@@ -33,12 +33,12 @@ export interface ResultTask extends AboutAttempt {
   } | null;
   readonly durationMs: number | null;
   /** What stays with the worker under a name. */
-  readonly artifacts?: readonly ArtifactWord[];
+  readonly artifacts?: readonly ReportedArtifact[];
   /** JSON text of what the node says of its result; shown, never decided upon. */
   readonly metadata?: string;
 }
 
-export interface ArtifactWord {
+export interface ReportedArtifact {
   readonly resource: string;
   readonly type: string;
   readonly sizeBytes?: number;
@@ -49,7 +49,7 @@ export interface ArtifactWord {
 }
 
 /** A middleware asks for the next of its chain to be run. Known by (boot, request): a repeat is answered, not run again. */
-export interface NextTask extends AboutAttempt {
+export interface RequestNext extends TaskReport {
   readonly type: "task.next";
   readonly request: string;
   /** Merged over the parameters of what is called, key by key; null removes. JSON text of an object, or null. */
@@ -61,14 +61,14 @@ export interface NextTask extends AboutAttempt {
 }
 
 /** The worker could not run it, or the handler threw. */
-export interface ErrorTask extends AboutAttempt {
+export interface ReportError extends TaskReport {
   readonly type: "task.error";
   readonly code: string;
   readonly message: string;
   readonly details?: Readonly<Record<string, unknown>>;
 }
 
-export interface FeedbackTask extends AboutAttempt {
+export interface ReportFeedback extends TaskReport {
   readonly type: "task.feedback";
   /** What the log keeps of it: stage, progress, message, chunks, metrics, metadata; already bounded by the door. */
   readonly data: Readonly<Record<string, unknown>>;

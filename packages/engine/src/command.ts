@@ -2,29 +2,29 @@
 // A command names who speaks (tenant, worker, session) as the door authenticated it; the engine never trusts a body for that.
 
 import type {
-  BeatWorker,
+  AcknowledgeDrain,
   DescribeWorker,
   DrainWorker,
   EnrolWorker,
-  HearWorker,
+  IssueWorkerCommand,
   JoinWorker,
   KickWorker,
   LeaveWorker,
-  NoteOrder,
-  OrderWorker,
-  RemoveResource,
-  ReportPackage,
-  TellWorker,
+  RecordHeartbeat,
+  RecordWorkerCommand,
+  RelayVendorFrame,
+  ReportPackageStatus,
+  ReportResourceRemoved,
 } from "./command-crew.ts";
 import type { CancelRun, RebindRun, RetryNode, SkipNode, StartRun, WriteDocs } from "./command-orders.ts";
-import type { AckTasks, ErrorTask, FeedbackTask, NextTask, ResultTask } from "./command-words.ts";
+import type { AckDispatches, ReportError, ReportFeedback, ReportResult, RequestNext } from "./command-words.ts";
 
 export type * from "./command-crew.ts";
 export type * from "./command-orders.ts";
 export type * from "./command-words.ts";
 
 /** One command on its way in; `ref` comes back on its answer. */
-export interface Inbound {
+export interface CommandRequest {
   readonly ref: number;
   readonly command: Command;
 }
@@ -37,20 +37,20 @@ export type Command =
   | RebindRun
   | WriteDocs
   | EnrolWorker
-  | OrderWorker
-  | NoteOrder
-  | HearWorker
-  | ReportPackage
-  | RemoveResource
-  | NextTask
+  | IssueWorkerCommand
+  | RecordWorkerCommand
+  | AcknowledgeDrain
+  | ReportPackageStatus
+  | ReportResourceRemoved
+  | RequestNext
   | JoinWorker
-  | BeatWorker
+  | RecordHeartbeat
   | DescribeWorker
   | LeaveWorker
   | DrainWorker
   | KickWorker
-  | TellWorker
-  | AckTasks
-  | ResultTask
-  | ErrorTask
-  | FeedbackTask;
+  | RelayVendorFrame
+  | AckDispatches
+  | ReportResult
+  | ReportError
+  | ReportFeedback;

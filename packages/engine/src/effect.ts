@@ -1,6 +1,6 @@
 // What the engine says to the doors, always after the commit that made it true: answers, frames to send, and news of the log.
 
-import type { VendorFrame, WorkerOrder } from "./command.ts";
+import type { PackageCommand, VendorFrame } from "./command.ts";
 import type { Position, RunId, TaskId, Tenant, WorkerId } from "./rows.ts";
 
 /** A fault as data, for crossing threads. */
@@ -11,7 +11,7 @@ export interface FaultData {
 }
 
 /** Exactly one per command, whatever happened. Only after it may a door acknowledge. */
-export interface Answer {
+export interface CommandAnswer {
   readonly type: "answer";
   readonly ref: number;
   readonly body: AnswerBody | null;
@@ -58,11 +58,11 @@ export type AnswerBody =
       readonly repeated?: true;
     }
   /** What steering did: one entry per task it touched. `repeated`: an earlier command under this key did it. */
-  | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly Steered[]; readonly repeated?: true }
+  | { readonly of: "steered"; readonly run: RunId; readonly tasks: readonly AffectedTask[]; readonly repeated?: true }
   | { readonly of: "order"; readonly id: string; readonly sent: boolean; readonly repeated?: true };
 
 /** One task that an operator moved: from whom, to whom, and what was sent. */
-export interface Steered {
+export interface AffectedTask {
   readonly task: TaskId;
   readonly node: string;
   readonly from: WorkerId | null;
@@ -116,7 +116,7 @@ export interface ResourceRef {
 }
 
 /** The answer to a middleware's `next`. Exactly one of `result` (JSON text) and `error` is not null. */
-export interface SendNext {
+export interface SendNextAnswer {
   readonly type: "next";
   readonly session: string;
   readonly worker: WorkerId;
@@ -131,13 +131,13 @@ export interface SendNext {
 }
 
 /** A command for that session to carry out; its document is on disk. */
-export interface SendOrder {
+export interface SendWorkerCommand {
   readonly type: "order";
   readonly session: string;
   readonly worker: WorkerId;
   readonly tenant: Tenant;
   readonly id: string;
-  readonly order: WorkerOrder;
+  readonly order: PackageCommand;
 }
 
 /** Tell a session that an attempt it holds is no longer wanted or no longer its own. */
@@ -171,7 +171,7 @@ export interface SendDrain {
 }
 
 /** Hand this vendor's frame to that session. */
-export interface SendTell {
+export interface SendVendorFrame {
   readonly type: "tell";
   readonly session: string;
   readonly worker: WorkerId;
@@ -180,13 +180,13 @@ export interface SendTell {
 }
 
 /** Something about a worker that whoever watches the scheduler should read in its log: late, lost, strained, full, cloned, and well again. */
-export interface WorkerNews {
+export interface WorkerNotice {
   readonly type: "worker";
   readonly tenant: Tenant;
   readonly worker: WorkerId;
   /** The fact's type, such as `worker.lost`. */
   readonly event: string;
-  readonly isGood: boolean;
+  readonly isRecovery: boolean;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
@@ -198,7 +198,7 @@ export interface LogGrew {
 }
 
 /** Numbers for the metrics, those of one turn together; labels are few and bounded. */
-export interface Counted {
+export interface MetricSamples {
   readonly type: "count";
   readonly name: string;
   readonly labels: Readonly<Record<string, string>>;
@@ -206,14 +206,14 @@ export interface Counted {
 }
 
 export type Effect =
-  | Answer
+  | CommandAnswer
   | SendDispatch
   | SendStop
   | SendReset
   | SendDrain
-  | SendTell
-  | SendNext
-  | SendOrder
-  | WorkerNews
+  | SendVendorFrame
+  | SendNextAnswer
+  | SendWorkerCommand
+  | WorkerNotice
   | LogGrew
-  | Counted;
+  | MetricSamples;

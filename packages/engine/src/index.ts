@@ -1,140 +1,140 @@
 // The engine's entrance.
 
 export type {
-  AckTasks,
-  ArtifactWord,
-  Ask,
-  AuditWords,
-  BeatWorker,
+  AckDispatches,
+  AcknowledgeDrain,
+  AttemptRef,
+  AuditEntry,
   CancelRun,
   Command,
-  ControlOrder,
+  CommandRequest,
+  ControlCommand,
   DescribeWorker,
   DocPut,
   DrainWorker,
   EnrolWorker,
-  ErrorTask,
-  FeedbackTask,
-  Given,
-  HearWorker,
-  Held,
-  Inbound,
+  IdempotencyKey,
+  IssueWorkerCommand,
   JoinWorker,
   KickWorker,
   LeaveWorker,
-  NextTask,
-  NoteOrder,
-  OrderWorker,
+  PackageCommand,
+  PresetResult,
   RebindRun,
-  RemoveResource,
-  ReportPackage,
-  ResultTask,
+  RecordHeartbeat,
+  RecordWorkerCommand,
+  RelayVendorFrame,
+  ReportError,
+  ReportedArtifact,
+  ReportFeedback,
+  ReportPackageStatus,
+  ReportResourceRemoved,
+  ReportResult,
+  RequestNext,
   RetryNode,
   SkipNode,
   StartRun,
-  TellWorker,
   VendorFrame,
-  WorkerAbout,
-  WorkerOrder,
+  WorkerDescription,
   WriteDocs,
 } from "./command.ts";
-export { type OrderBody, type OrderError, shownOrder } from "./core/crew/command-book.ts";
-export type { Condition } from "./core/crew/condition.ts";
+export { redactCommand, type WorkerCommandError, type WorkerCommandRecord } from "./core/crew/command-book.ts";
+export type { WorkerCondition } from "./core/crew/condition.ts";
 export { readCondition } from "./core/crew/condition.ts";
 export { livenessAfter } from "./core/crew/worker.ts";
-export { type Marks, marksOf } from "./core/flow/marks.ts";
+export { type OperatorMarks, readMarks } from "./core/flow/marks.ts";
 export { resultBytesMax } from "./core/flow/outcome.ts";
 export { type ArtifactBody, readArtifact } from "./core/place/artifacts.ts";
-export { type Binding, bindingsOf } from "./core/place/bindings.ts";
-export { type Needs, needsOf } from "./core/place/route.ts";
+export { type PackageBinding, readBindings } from "./core/place/bindings.ts";
+export { requirementsOf, type TaskRequirements } from "./core/place/route.ts";
 export {
-  type Candidate,
-  candidateOf,
-  type Holder,
-  type Reason,
-  type ReasonCode,
-  type RuleCode,
-  ruleFor,
-  type Seen,
-  type Why,
-  type WorkerWhy,
-  whyWaits,
+  explainWaiting,
+  firstFailedRule,
+  type KeyHolder,
+  type PlacementCandidate,
+  type PlacementRuleCode,
+  toCandidate,
+  type WaitExplanation,
+  type WaitingTaskFacts,
+  type WaitReason,
+  type WaitReasonCode,
+  type WorkerVerdict,
 } from "./core/place/why.ts";
-export { aboutOf, type RunAbout } from "./core/rows/about.ts";
-export { lastStep, nodeAt, planIn, type Slot, scopeOf, slotOf } from "./core/rows/slot.ts";
-export { stateOf, type TaskState } from "./core/rows/state.ts";
+export { type RunOrigin, readRunOrigin } from "./core/rows/about.ts";
+export { lastStep, nodeAt, planOfScope, type Slot, scopeOf, slotOf } from "./core/rows/slot.ts";
+export { readTaskState, type TaskState } from "./core/rows/state.ts";
 export { attemptPhase } from "./core/rows/task.ts";
-export { hasSameTerms, hasWords, termsOf, wordsOf } from "./core/rows/terms.ts";
+export { hasSameSearchTerms, matchesAllWords, runSearchTerms, searchWords } from "./core/rows/terms.ts";
 export { docsPerWriteMax } from "./core/steer/docs.ts";
-export type { DeadLetter } from "./core/word/letter.ts";
+export type { DeadLetterRecord } from "./core/word/letter.ts";
 export type {
-  Answer,
+  AffectedTask,
   AnswerBody,
-  Counted,
+  CommandAnswer,
   Effect,
   FaultData,
   LogGrew,
+  MetricSamples,
   ResourceRef,
   SendDispatch,
   SendDrain,
-  SendNext,
-  SendOrder,
+  SendNextAnswer,
   SendReset,
   SendStop,
-  SendTell,
-  Steered,
-  WorkerNews,
+  SendVendorFrame,
+  SendWorkerCommand,
+  WorkerNotice,
 } from "./effect.ts";
 export type {
-  Claim,
-  Committed,
-  CrewCount,
-  Depth,
+  ChangeSet,
+  CommitOutcome,
   EventPage,
   EventQuery,
-  Hint,
-  LineDepth,
-  LogEntry,
+  LoggedFact,
   PageOf,
   PageQuery,
-  Reader,
+  QueueClaim,
+  QueueDepth,
   RunDetail,
   Store,
-  TaskList,
-  Tx,
-  Unit,
-  Want,
+  StoreHint,
+  StoreReader,
+  TaskCount,
+  TaskListQuery,
+  TurnRequest,
+  TurnTransaction,
+  WorkerCount,
 } from "./port.ts";
 export type {
-  AskRow,
   ChunkRow,
+  ConcurrencyKeyRow,
   DocRow,
   Fact,
-  Happening,
-  Key,
-  KeyRow,
-  Line,
+  IdempotencyRow,
+  LogEntry,
   Mail,
   Millis,
   Position,
+  QueueName,
   RouteId,
   RouteRow,
   Row,
+  RowKey,
   RunId,
   RunPhase,
   RunRow,
   TaskId,
-  TaskPhase,
   TaskRow,
+  TaskRowPhase,
   Tenant,
   WorkerId,
   WorkerPhase,
   WorkerRow,
   WorkflowRow,
 } from "./rows.ts";
-export { docId, docKey, keyOf, rootOf, runCollections, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
+export { collectionsOwnedByRun, docId, docKey, keyOf, rootOf, runKey, runOf, splitKey, taskKey, workerKey } from "./rows.ts";
 export type { TenantSettings } from "./thresholds.ts";
-export { paceOf, settingsProblems, thresholdsOf } from "./thresholds.ts";
+export { settingsForTenant, settingsProblems, workerTimings } from "./thresholds.ts";
 export { createEngine } from "./turn/driver.ts";
-export type { Engine, EngineFailpoint, EngineGauge, Problem, Settings, World } from "./world.ts";
+export type { Engine, EngineFailpoint, EngineGauge, EngineProblem, EngineSettings, World } from "./world.ts";
 export { defaultSettings, engineFailpoints } from "./world.ts";

@@ -4,16 +4,16 @@
 import type { Fault } from "@astraflow/protocol";
 import type {
   ChunkRow,
+  ConcurrencyKeyRow,
   DocRow,
-  Happening,
-  Key,
-  KeyRow,
-  Line,
+  LogEntry,
   Mail,
   Millis,
   Position,
+  QueueName,
   RouteRow,
   Row,
+  RowKey,
   RunId,
   RunPhase,
   RunRow,
@@ -24,40 +24,40 @@ import type {
   WorkerRow,
 } from "./rows.ts";
 
-export interface Store extends Reader {
+export interface Store extends StoreReader {
   /** Checks schema, durability settings, clock and cluster id; raises this replica's epoch. */
   open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }>;
-  begin(want: Want): Promise<Tx>;
+  begin(want: TurnRequest): Promise<TurnTransaction>;
   /** After "unknown": waits until the old transaction is over, then says whether that turn is in. */
   settle(turn: number): Promise<"committed" | "absent">;
   /** Hints may be lost, doubled, late or wrong; polling is the truth. */
-  onHint(hear: (hint: Hint) => void): void;
+  onHint(listener: (hint: StoreHint) => void): void;
   close(): Promise<void>;
 }
 
 /** Reads that take no part in a turn: read-only connections, never the writer's. */
-export interface Reader {
+export interface StoreReader {
   /** Facts after a cursor, complete and in order: whatever is read later has a higher position. */
   events(query: EventQuery): Promise<EventPage>;
   page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>>;
   close(): Promise<void>;
 }
 
-export interface Want {
+export interface TurnRequest {
   /** Taken in key order, repeats allowed; one whose root another turn holds comes back "busy", it is never waited for. */
-  readonly rows: readonly Key[];
+  readonly rows: readonly RowKey[];
   /** Tasks at the head of a line, by (band, rank), whose run nobody else holds. Their runs count as taken. */
-  readonly claims: readonly Claim[];
-  readonly lists: readonly TaskList[];
+  readonly claims: readonly QueueClaim[];
+  readonly lists: readonly TaskListQuery[];
   /** At most so many rows whose `due` has passed, oldest first, whose root nobody else holds. */
   readonly due: number;
   readonly mail: number;
   /** Roots in quarantine: neither claimed nor due. */
-  readonly skip: readonly Key[];
+  readonly skip: readonly RowKey[];
 }
 
-export interface Claim {
-  readonly line: Line;
+export interface QueueClaim {
+  readonly line: QueueName;
   readonly limit: number;
 }
 
@@ -66,46 +66,46 @@ export interface Claim {
  * `held`: tasks leased to a worker, in id order. `line`: the head of a line, by (band, rank).
  * The last two are a look without a lock, busy runs included: before a task of them is changed it is read with `row`, which takes its run.
  */
-export type TaskList =
+export type TaskListQuery =
   | { readonly of: "open"; readonly run: RunId; readonly after: TaskId | ""; readonly limit: number }
   | { readonly of: "held"; readonly worker: WorkerId; readonly limit: number }
-  | { readonly of: "line"; readonly line: Line; readonly limit: number }
+  | { readonly of: "line"; readonly line: QueueName; readonly limit: number }
   /** Tasks of a run in any phase, in id order, `after` < id <= `last`; the run is taken. */
   | { readonly of: "range"; readonly run: RunId; readonly after: TaskId; readonly last: TaskId; readonly limit: number };
 
-export interface Tx {
+export interface TurnTransaction {
   /** Store clock, one instant for the turn. Never below an instant already stored. */
   readonly now: Millis;
   /** Earliest `due` in the store that has not passed, so the driver knows when to wake. */
   readonly nextDue: Millis | null;
   /** In the order of `want.claims`, each by (band, rank). */
-  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   /** `undefined`: not loaded yet, ask with `more`. Stores that are alone read through and never answer that. */
   row(kind: Row["kind"], id: string): Row | null | "busy" | undefined;
-  tasks(list: TaskList): readonly TaskRow[] | undefined;
+  tasks(list: TaskListQuery): readonly TaskRow[] | undefined;
   /** A worker as it was last stored, without taking it: tells where its mail goes and what it should have heard; nothing is written for it. */
-  address(worker: WorkerId): WorkerRow | null | undefined;
+  peekWorker(worker: WorkerId): WorkerRow | null | undefined;
   /** Rows only known after the first look; same locks, same instant. */
-  more(rows: readonly Key[], lists: readonly TaskList[], addresses?: readonly WorkerId[]): Promise<void>;
-  commit(turn: number, units: readonly Unit[]): Promise<Committed>;
+  loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses?: readonly WorkerId[]): Promise<void>;
+  commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome>;
   abort(): Promise<void>;
 }
 
 /** Everything one root (run, worker, concurrency key) changes in this turn; the grain of failure. */
-export interface Unit {
+export interface ChangeSet {
   /** Must have been taken in this turn; the store refuses a unit that writes under a root it does not hold. */
-  readonly roots: readonly Key[];
+  readonly roots: readonly RowKey[];
   /** Last images, each row once in a turn. */
   readonly puts: readonly Row[];
   /** Which of `puts` did not exist before: the store need not look. Where one does after all, the unit is refused. */
-  readonly born?: ReadonlySet<Key>;
-  readonly drops: readonly Key[];
+  readonly inserted?: ReadonlySet<RowKey>;
+  readonly deletes: readonly RowKey[];
   /** Tasks among `puts` that enter a line: the store sets rank = max(tenant clock, line clock) + cost. */
-  readonly ready: readonly { readonly task: TaskId; readonly tenant: Tenant; readonly cost: number }[];
+  readonly enqueued: readonly { readonly task: TaskId; readonly tenant: Tenant; readonly cost: number }[];
   /** The store gives per-tenant positions without gaps, in commit order, as the last act. */
-  readonly happenings: readonly Happening[];
+  readonly logEntries: readonly LogEntry[];
   readonly mail: readonly Mail[];
   /** What tasks of this unit printed. A row that exists already (same task, fence and first) is left as it is. */
   readonly chunks?: readonly ChunkRow[];
@@ -113,36 +113,36 @@ export interface Unit {
    * Workers this unit grants to. Each must be online, not draining and in that epoch when the unit is written, and in no other turn's
    * hands; else nothing is written and the worker is named. Many turns may rely on one worker at once; who changes it finds it busy.
    */
-  readonly relies?: readonly Reliance[];
+  readonly workerPreconditions?: readonly WorkerPrecondition[];
 }
 
-export interface Reliance {
+export interface WorkerPrecondition {
   readonly worker: WorkerId;
   readonly epoch: number;
 }
 
-export type Committed =
+export type CommitOutcome =
   | { readonly outcome: "committed"; readonly first: ReadonlyMap<Tenant, Position> }
   /** Nothing is written; without that unit the rest may go again. */
   | {
       readonly outcome: "failed";
       readonly unit?: number;
       /** Workers that are not what the turn relied on. */
-      readonly doubts?: readonly WorkerId[];
+      readonly changedWorkers?: readonly WorkerId[];
       readonly fault: Fault;
     }
   /** `settle` before anything is said or tried again. */
   | { readonly outcome: "unknown" };
 
-export type Hint =
-  | { readonly type: "line"; readonly line: Line }
+export type StoreHint =
+  | { readonly type: "line"; readonly line: QueueName }
   | { readonly type: "mail" }
   | { readonly type: "log"; readonly tenant: Tenant };
 
 export interface EventQuery {
   readonly tenant: Tenant;
   readonly after: Position;
-  readonly subject?: Key;
+  readonly subject?: RowKey;
   readonly limit: number;
   /** Newest first: the facts before this position. `after` is then where to stop. */
   readonly before?: Position;
@@ -150,16 +150,16 @@ export interface EventQuery {
   readonly types?: readonly string[];
 }
 
-export interface LogEntry {
+export interface LoggedFact {
   readonly position: Position;
   readonly at: Millis;
-  readonly subject: Key;
+  readonly subject: RowKey;
   readonly type: string;
   readonly data: Readonly<Record<string, unknown>>;
 }
 
 export interface EventPage {
-  readonly items: readonly LogEntry[];
+  readonly items: readonly LoggedFact[];
   /** Cursor to go on from; equals the query's when nothing followed. */
   readonly next: Position;
   /** Highest position of the tenant at this instant. */
@@ -235,20 +235,20 @@ export interface RunDetail {
 }
 
 /** A line of tasks that wait for a worker. */
-export interface LineDepth {
-  readonly line: Line;
+export interface QueueDepth {
+  readonly line: QueueName;
   readonly route: RouteRow | null;
   readonly tasks: number;
   readonly oldestReadyAt: Millis | null;
 }
 
-export interface Depth {
+export interface TaskCount {
   readonly tenant: Tenant;
   readonly phase: TaskRow["phase"];
   readonly tasks: number;
 }
 
-export interface CrewCount {
+export interface WorkerCount {
   readonly tenant: Tenant;
   readonly phase: WorkerRow["phase"];
   readonly draining: boolean;
@@ -269,21 +269,21 @@ export type PageOf<Q extends PageQuery> = Q extends { page: "runs" }
           : Q extends { page: "chunks" }
             ? { readonly items: readonly ChunkRow[]; readonly head: Position }
             : Q extends { page: "lines" }
-              ? { readonly items: readonly LineDepth[]; readonly head: Position }
+              ? { readonly items: readonly QueueDepth[]; readonly head: Position }
               : Q extends { page: "key" }
-                ? { readonly key: KeyRow | null; readonly head: Position }
+                ? { readonly key: ConcurrencyKeyRow | null; readonly head: Position }
                 : Q extends { page: "tenants" }
                   ? { readonly items: readonly Tenant[]; readonly next: Tenant | null }
-                  : OlderPageOf<Q>;
+                  : RemainingPageOf<Q>;
 
-type OlderPageOf<Q extends PageQuery> = Q extends { page: "run" }
+type RemainingPageOf<Q extends PageQuery> = Q extends { page: "run" }
   ? { readonly detail: RunDetail | null; readonly head: Position }
   : Q extends { page: "workers" }
     ? { readonly items: readonly WorkerRow[]; readonly head: Position }
     : Q extends { page: "worker" }
       ? { readonly worker: WorkerRow | null; readonly held: readonly TaskRow[]; readonly head: Position }
       : Q extends { page: "crew" }
-        ? { readonly items: readonly CrewCount[] }
+        ? { readonly items: readonly WorkerCount[] }
         : Q extends { page: "routes" }
           ? { readonly items: readonly RouteRow[] }
-          : { readonly items: readonly Depth[] };
+          : { readonly items: readonly TaskCount[] };

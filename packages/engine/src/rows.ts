@@ -17,10 +17,19 @@ export type Position = number;
  * Where a task waits: a line is read head first, by (band, rank). `r|<route>` for any fitting worker, `r|<route>|<worker>` when pinned,
  * `k|<tenant>/<key>` while a concurrency key is taken by others. A task stands in at most one line.
  */
-export type Line = string;
+export type QueueName = string;
 
 export type RunPhase = "queued" | "running" | "ending" | "succeeded" | "failed" | "cancelled";
-export type TaskPhase = "waiting" | "parked" | "ready" | "leased" | "succeeded" | "failed" | "cancelled" | "skipped" | "hosting";
+export type TaskRowPhase =
+  | "waiting"
+  | "parked"
+  | "ready"
+  | "leased"
+  | "succeeded"
+  | "failed"
+  | "cancelled"
+  | "skipped"
+  | "hosting";
 /** `enrolled`: known by its word over REST alone; it gets nothing before its socket is up. */
 export type WorkerPhase = "online" | "away" | "lost" | "enrolled";
 
@@ -61,10 +70,10 @@ export interface TaskRow {
   readonly kind: "task";
   readonly id: TaskId;
   readonly run: RunId;
-  readonly phase: TaskPhase;
+  readonly phase: TaskRowPhase;
   readonly route: RouteId;
   readonly pin: WorkerId | null;
-  readonly line: Line | null;
+  readonly line: QueueName | null;
   readonly band: number;
   /** Given by the store when the task enters a line; null asks for one. */
   readonly rank: number | null;
@@ -120,7 +129,7 @@ export interface WorkerRow {
 }
 
 /** A concurrency key and who holds it. Waiters stand in the line `k|<id>`. */
-export interface KeyRow {
+export interface ConcurrencyKeyRow {
   readonly kind: "key";
   /** `<tenant>/<key>` */
   readonly id: string;
@@ -147,7 +156,7 @@ export interface WorkflowRow {
 }
 
 /** The memory of an Idempotency-Key: which run it made, and for which request. */
-export interface AskRow {
+export interface IdempotencyRow {
   readonly kind: "ask";
   /** `<tenant>/<key>` */
   readonly id: string;
@@ -178,23 +187,23 @@ export interface DocRow {
   readonly body: string;
 }
 
-export type Row = RunRow | TaskRow | WorkerRow | KeyRow | RouteRow | WorkflowRow | AskRow | DocRow;
+export type Row = RunRow | TaskRow | WorkerRow | ConcurrencyKeyRow | RouteRow | WorkflowRow | IdempotencyRow | DocRow;
 /** `<kind>/<id>`. */
-export type Key = `${Row["kind"]}/${string}`;
+export type RowKey = `${Row["kind"]}/${string}`;
 
-export function keyOf(row: Row): Key {
+export function keyOf(row: Row): RowKey {
   return `${row.kind}/${row.id}`;
 }
 
 /** A key taken apart; an id may hold slashes, a kind never does. */
-export function splitKey(key: Key): [kind: Row["kind"], id: string] {
+export function splitKey(key: RowKey): [kind: Row["kind"], id: string] {
   const slash = key.indexOf("/");
   return [key.slice(0, slash) as Row["kind"], key.slice(slash + 1)];
 }
 
-export const runKey = (id: RunId): Key => `run/${id}`;
-export const taskKey = (id: TaskId): Key => `task/${id}`;
-export const workerKey = (id: WorkerId): Key => `worker/${id}`;
+export const runKey = (id: RunId): RowKey => `run/${id}`;
+export const taskKey = (id: TaskId): RowKey => `task/${id}`;
+export const workerKey = (id: WorkerId): RowKey => `worker/${id}`;
 
 /** The run a task belongs to, read from its id. */
 export function runOf(task: TaskId): RunId {
@@ -203,20 +212,20 @@ export function runOf(task: TaskId): RunId {
 }
 
 export const docId = (tenant: Tenant, collection: string, name: string): string => `${tenant}/${collection}/${name}`;
-export const docKey = (tenant: Tenant, collection: string, name: string): Key => `doc/${docId(tenant, collection, name)}`;
+export const docKey = (tenant: Tenant, collection: string, name: string): RowKey => `doc/${docId(tenant, collection, name)}`;
 
 /** Collections whose documents belong to a run: their names begin with a task's id, and the run guards them. */
-export const runCollections: ReadonlySet<string> = new Set(["letter"]);
+export const collectionsOwnedByRun: ReadonlySet<string> = new Set(["letter"]);
 
-function rootOfDoc(key: Key): Key {
+function rootOfDocument(key: RowKey): RowKey {
   const [, , collection = "", ...name] = key.split("/");
-  return runCollections.has(collection) ? runKey(runOf(name.join("/"))) : key;
+  return collectionsOwnedByRun.has(collection) ? runKey(runOf(name.join("/"))) : key;
 }
 
 /** The row whose lock stands for this row: a task is guarded by its run, everything else by itself. */
-export function rootOf(key: Key): Key {
+export function rootOf(key: RowKey): RowKey {
   if (key.startsWith("task/")) return runKey(runOf(key.slice(5)));
-  return key.startsWith("doc/") ? rootOfDoc(key) : key;
+  return key.startsWith("doc/") ? rootOfDocument(key) : key;
 }
 
 /**
@@ -244,9 +253,9 @@ export interface Fact {
 }
 
 /** All that one subject (a run, a worker) went through in one turn: one row in the log, as many positions as facts. */
-export interface Happening {
+export interface LogEntry {
   readonly tenant: Tenant;
-  readonly subject: Key;
+  readonly subject: RowKey;
   readonly facts: readonly Fact[];
 }
 

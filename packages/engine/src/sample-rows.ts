@@ -1,6 +1,6 @@
 // Whole rows and numbers for tests and benches that care for a few of their fields only. Nothing of the engine uses them.
 
-import { blankTask } from "./core/rows/blank.ts";
+import { newTaskRow } from "./core/rows/blank.ts";
 import { type RunId, type RunRow, runOf, type TaskId, type TaskRow } from "./rows.ts";
 import type { EngineGauge } from "./world.ts";
 
@@ -31,7 +31,7 @@ export function sampleRun(id: RunId, over: Partial<RunRow> = {}): RunRow {
 }
 
 export function sampleTask(id: TaskId, over: Partial<TaskRow> = {}): TaskRow {
-  return { ...blankTask(id, runOf(id), "route-1", 5, 0, null), ...over };
+  return { ...newTaskRow(id, runOf(id), "route-1", 5, 0, null), ...over };
 }
 
 /** The numbers of an engine that has nothing to do. */

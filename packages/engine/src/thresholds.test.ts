@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { paceOf, settingsProblems, thresholdsOf } from "./thresholds.ts";
-import { defaultSettings, type Settings } from "./world.ts";
+import { settingsForTenant, settingsProblems, workerTimings } from "./thresholds.ts";
+import { defaultSettings, type EngineSettings } from "./world.ts";
 
-const settings: Settings = {
+const settings: EngineSettings = {
   ...defaultSettings,
   tenants: {
     fast: { heartbeatMs: 2_000, leaseMs: 6_000, drainMemPct: 70 },
@@ -12,21 +12,21 @@ const settings: Settings = {
 
 describe("thresholds", () => {
   it("[B30] are the tenant's own where it has some, and everybody's otherwise", () => {
-    expect(thresholdsOf(settings, "fast")).toMatchObject({
+    expect(settingsForTenant(settings, "fast")).toMatchObject({
       heartbeatMs: 2_000,
       drainMemPct: 70,
       drainDiskPct: 95,
       saturatedMs: 60_000,
     });
-    expect(thresholdsOf(settings, "other")).toMatchObject({ heartbeatMs: 10_000, leaseMs: 30_000, drainMemPct: 90 });
-    expect(thresholdsOf(settings, "constructor")).toMatchObject({ heartbeatMs: 10_000 });
+    expect(settingsForTenant(settings, "other")).toMatchObject({ heartbeatMs: 10_000, leaseMs: 30_000, drainMemPct: 90 });
+    expect(settingsForTenant(settings, "constructor")).toMatchObject({ heartbeatMs: 10_000 });
   });
 
   it("[B30] judge dialects that cannot be told a period by 35 s, with leases of 105 s", () => {
     for (const dialect of ["first", "v1"])
-      expect(paceOf(settings, "fast", dialect)).toEqual({ heartbeatMs: 35_000, leaseMs: 105_000 });
-    expect(paceOf(settings, "slow", "v1")).toEqual({ heartbeatMs: 60_000, leaseMs: 200_000 });
-    expect(paceOf(settings, "fast", "v2")).toMatchObject({ heartbeatMs: 2_000, leaseMs: 6_000 });
+      expect(workerTimings(settings, "fast", dialect)).toEqual({ heartbeatMs: 35_000, leaseMs: 105_000 });
+    expect(workerTimings(settings, "slow", "v1")).toEqual({ heartbeatMs: 60_000, leaseMs: 200_000 });
+    expect(workerTimings(settings, "fast", "v2")).toMatchObject({ heartbeatMs: 2_000, leaseMs: 6_000 });
   });
 
   it("[B31] are as they come without a problem", () => {

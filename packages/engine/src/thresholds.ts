@@ -2,7 +2,7 @@
 // on its dialect too: the older ones cannot be told a period.
 
 import type { Tenant } from "./rows.ts";
-import type { Settings } from "./world.ts";
+import type { EngineSettings } from "./world.ts";
 
 export interface TenantSettings {
   readonly heartbeatMs: number;
@@ -18,9 +18,9 @@ export interface TenantSettings {
 }
 
 /** A worker's use must fall this far below the threshold before it gets work again, so that it does not flutter. */
-export const reliefPoints = 5;
+export const reliefMarginPct = 5;
 
-const names = [
+const tenantSettingNames = [
   "heartbeatMs",
   "leaseMs",
   "quietHeartbeatMs",
@@ -30,50 +30,51 @@ const names = [
   "saturatedMs",
 ] as const satisfies readonly (keyof TenantSettings)[];
 
-export function thresholdsOf(settings: Settings, tenant: Tenant): TenantSettings {
+export function settingsForTenant(settings: EngineSettings, tenant: Tenant): TenantSettings {
   return Object.hasOwn(settings.tenants, tenant) ? { ...settings, ...settings.tenants[tenant] } : settings;
 }
 
 /** Dialects that can neither be told a period nor report what they run. */
-export const isQuiet = (dialect: string): boolean => dialect === "first" || dialect === "v1";
+export const isOlderDialect = (dialect: string): boolean => dialect === "first" || dialect === "v1";
 
 /** What a session is judged by and how long its boot's lease is. */
-export interface Pace {
+export interface WorkerTimings {
   readonly heartbeatMs: number;
   readonly leaseMs: number;
 }
 
-export function paceOf(settings: Settings, tenant: Tenant, dialect: string): Pace {
-  const limits = thresholdsOf(settings, tenant);
-  return isQuiet(dialect) ? { heartbeatMs: limits.quietHeartbeatMs, leaseMs: limits.quietLeaseMs } : limits;
+export function workerTimings(settings: EngineSettings, tenant: Tenant, dialect: string): WorkerTimings {
+  const limits = settingsForTenant(settings, tenant);
+  return isOlderDialect(dialect) ? { heartbeatMs: limits.quietHeartbeatMs, leaseMs: limits.quietLeaseMs } : limits;
 }
 
 /** Everything about the thresholds that cannot be meant, as sentences; empty when all is well. */
-export function settingsProblems(settings: Settings): string[] {
-  const problems = problemsOf(settings, "");
+export function settingsProblems(settings: EngineSettings): string[] {
+  const problems = tenantSettingProblems(settings, "");
   for (const [tenant, own] of Object.entries(settings.tenants)) {
     for (const name of Object.keys(own))
-      if (!(names as readonly string[]).includes(name)) problems.push(`tenant ${tenant}: there is no threshold ${name}`);
-    problems.push(...problemsOf(thresholdsOf(settings, tenant), `tenant ${tenant}: `));
+      if (!(tenantSettingNames as readonly string[]).includes(name))
+        problems.push(`tenant ${tenant}: there is no threshold ${name}`);
+    problems.push(...tenantSettingProblems(settingsForTenant(settings, tenant), `tenant ${tenant}: `));
   }
   return [...new Set(problems)];
 }
 
-function problemsOf(limits: TenantSettings, whose: string): string[] {
+function tenantSettingProblems(limits: TenantSettings, whose: string): string[] {
   const problems: string[] = [];
-  for (const name of names)
+  for (const name of tenantSettingNames)
     if (!Number.isFinite(limits[name]) || limits[name] <= 0)
       problems.push(`${whose}${name} must be a number above 0, not ${limits[name]}`);
-  for (const [lease, beat] of [
+  for (const [lease, heartbeat] of [
     ["leaseMs", "heartbeatMs"],
     ["quietLeaseMs", "quietHeartbeatMs"],
   ] as const)
-    if (limits[lease] < 2 * limits[beat])
+    if (limits[lease] < 2 * limits[heartbeat])
       problems.push(
-        `${whose}${lease} ${limits[lease]} is less than two heartbeats (${beat} ${limits[beat]}): one late beat would lose the worker`,
+        `${whose}${lease} ${limits[lease]} is less than two heartbeats (${heartbeat} ${limits[heartbeat]}): one late beat would lose the worker`,
       );
   for (const name of ["drainMemPct", "drainDiskPct"] as const)
-    if (limits[name] <= reliefPoints || limits[name] > 101)
-      problems.push(`${whose}${name} must be above ${reliefPoints} and at most 101, which means never; it is ${limits[name]}`);
+    if (limits[name] <= reliefMarginPct || limits[name] > 101)
+      problems.push(`${whose}${name} must be above ${reliefMarginPct} and at most 101, which means never; it is ${limits[name]}`);
   return problems;
 }

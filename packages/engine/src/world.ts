@@ -1,6 +1,6 @@
 // All the engine may ask of the outside, and all that can be set about it. Production passes the real ones, the simulator its own.
 
-import type { Inbound } from "./command.ts";
+import type { CommandRequest } from "./command.ts";
 import type { Effect } from "./effect.ts";
 import type { Store } from "./port.ts";
 import type { Millis, Tenant } from "./rows.ts";
@@ -11,23 +11,23 @@ export interface World {
   /** Time-ordered ids (UUIDv7) from the store's clock. */
   readonly ids: { next(now: Millis): string };
   /** 0 <= n < 1 */
-  readonly dice: { roll(): number };
+  readonly random: { next(): number };
   /** Collision-resistant digest of a text, short enough to be a key. */
   digest(text: string): string;
   /** Effects of a turn that is on disk, in order. Must not throw. */
-  out(effects: readonly Effect[]): void;
+  emit(effects: readonly Effect[]): void;
   /** Nothing is to be done before `wakeAt` (store time; `now` is the store's present): the shell calls `wake()` then. */
-  idle(wakeAt: Millis, now: Millis): void;
+  scheduleWake(wakeAt: Millis, now: Millis): void;
   /** Named crash points; a no-op outside of tests. */
   failpoint(name: EngineFailpoint): void;
   /** Something went wrong that no caller will hear of. */
-  report(problem: Problem): void;
+  reportProblem(problem: EngineProblem): void;
 }
 
 export const engineFailpoints = ["turn.begun", "turn.decided", "turn.committed", "turn.spoken"] as const;
 export type EngineFailpoint = (typeof engineFailpoints)[number];
 
-export interface Problem {
+export interface EngineProblem {
   readonly code: string;
   readonly message: string;
   readonly details: Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ export interface Engine {
   /** Opens the store and takes up what was left. */
   start(me: { replica: string; cluster: string }): Promise<void>;
   /** Commands in. Each gets exactly one answer, in `world.out`. */
-  push(items: readonly Inbound[]): void;
+  push(items: readonly CommandRequest[]): void;
   /** A reason to look: a timer set by `idle`, a hint of the store. */
   wake(): void;
   /** Ends after the running turn; what still waits is answered E.SHUTTING_DOWN. The store stays open. */
@@ -62,7 +62,7 @@ export interface EngineGauge {
 }
 
 /** Thresholds stand here for everybody and in `tenants` for those that have their own. */
-export interface Settings extends TenantSettings {
+export interface EngineSettings extends TenantSettings {
   readonly tenants: Readonly<Record<Tenant, Partial<TenantSettings>>>;
   readonly turnCommandsMax: number;
   readonly turnBytesMax: number;
@@ -95,7 +95,7 @@ export interface Settings extends TenantSettings {
   };
 }
 
-export const defaultSettings: Settings = {
+export const defaultSettings: EngineSettings = {
   turnCommandsMax: 1024,
   turnBytesMax: 4 * 1024 * 1024,
   turnsInFlight: 1,

@@ -2,7 +2,7 @@
 // faults strike when. Plain data, so that a plan can be printed, stored, and played with a part of its faults.
 
 import type { SessionLimits } from "@astraflow/doors";
-import { defaultSettings, type Settings } from "@astraflow/engine";
+import { defaultSettings, type EngineSettings } from "@astraflow/engine";
 import { type LinkSettings, linkDefaults } from "@astraflow/runtime";
 import { Dice } from "./dice.ts";
 import { drawErrands } from "./errands.ts";
@@ -22,7 +22,7 @@ export interface WorldPlan {
   readonly storeLatencyMs: number;
   /** Hints are a courtesy of the store: with all of them lost, only looking now and then finds the work of others. */
   readonly hintsLostShare: number;
-  readonly engine: Settings;
+  readonly engine: EngineSettings;
   readonly doors: Partial<SessionLimits>;
   readonly link: Partial<LinkSettings>;
   readonly promises: Promises;
@@ -170,7 +170,7 @@ function drawGenerations(dice: Dice, profile: Profile, workers: WorkerShape[]): 
 }
 
 /** Faults and limits on one scale: a lease of half a minute would outlive most storms. */
-function drawEngine(dice: Dice, scale: number): Settings {
+function drawEngine(dice: Dice, scale: number): EngineSettings {
   return {
     ...defaultSettings,
     leaseMs: 6_000 * scale,
@@ -255,7 +255,7 @@ function drawClocks(dice: Dice, machines: readonly string[]): Record<string, Clo
  * handler after the other, each as often as it may be delivered. Lost deliveries cost a lease each.
  */
 function convergeMs(
-  engine: Settings,
+  engine: EngineSettings,
   doors: Partial<SessionLimits>,
   link: Partial<LinkSettings>,
   orders: readonly Order[],

@@ -1,7 +1,7 @@
 // A machine with a scheduler's process on it: its way to the store, its named points of death, its stop in good order.
 
 import type { SessionLimits } from "@astraflow/doors";
-import type { EngineFailpoint, Settings } from "@astraflow/engine";
+import type { EngineFailpoint, EngineSettings } from "@astraflow/engine";
 import type { Plant as EnginePlant } from "@astraflow/engine/testing";
 import type { Life } from "./life.ts";
 import { type Ground, Machine } from "./machine.ts";
@@ -12,7 +12,7 @@ import { idleTransactionMs, StoreAccess } from "./store-access.ts";
 import type { WorkflowPlant } from "./workflow-plants.ts";
 
 export interface SchedulerSetUp {
-  readonly settings: Settings;
+  readonly settings: EngineSettings;
   readonly limits: Partial<SessionLimits>;
   readonly tenants: readonly string[];
   readonly plant: EnginePlant | null;

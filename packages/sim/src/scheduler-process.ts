@@ -22,12 +22,12 @@ import {
   createEngine,
   type Engine,
   type EngineFailpoint,
+  type EngineProblem,
+  type EngineSettings,
   type EventPage,
-  type Problem,
-  type Settings,
   type World,
 } from "@astraflow/engine";
-import { createPlantedEngine, type Plant } from "@astraflow/engine/testing";
+import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import type { RouteName } from "@astraflow/protocol";
 import type { Connection, End, EndEars } from "./connection.ts";
 import type { Dice } from "./dice.ts";
@@ -46,7 +46,7 @@ export interface SchedulerOptions {
   readonly life: Life;
   readonly access: StoreAccess;
   readonly dice: Dice;
-  readonly settings: Settings;
+  readonly settings: EngineSettings;
   readonly limits: Partial<SessionLimits>;
   readonly tokenMs: number;
   readonly plant: Plant | null;
@@ -90,19 +90,19 @@ export class SchedulerProcess implements Listener {
     const world: World = {
       store: plantedStore(access.store, workflowPlant),
       ids: { next: (now) => ids.timed(now) },
-      dice: { roll: () => rolls.roll() },
+      random: { next: () => rolls.roll() },
       digest,
-      out: (effects) => {
+      emit: (effects) => {
         if (!life.isOver) engineClient.handleEffects(plantedEffects(effects, workflowPlant));
       },
-      idle: (wakeAt, now) => {
+      scheduleWake: (wakeAt, now) => {
         cancelWake();
         cancelWake = life.after(Math.max(1, wakeAt - now), () => this.#engine.wake());
       },
       failpoint: (name) => {
         if (!life.isOver) options.failpoint(name);
       },
-      report: (problem) => {
+      reportProblem: (problem) => {
         // A store that fails is no surprise to whoever makes it fail.
         if (problem.code.startsWith("E.STORE.")) return;
         if (problem.code === "E.SESSION.DENIED" && !life.isOver) options.alarm(describe(problem));
@@ -110,7 +110,7 @@ export class SchedulerProcess implements Listener {
       },
     };
     const rolls = dice.fork("engine");
-    this.#engine = plant === null ? createEngine(world, settings) : createPlantedEngine(world, settings, plant);
+    this.#engine = plant === null ? createEngine(world, settings) : createMutantEngine(world, settings, plant);
     const engineClient = createEngineClient(
       (items) => {
         if (!life.isOver) this.#engine.push(this.#planted?.commands(items) ?? items);
@@ -253,5 +253,5 @@ function socketOf(end: End, incoming: { read(isRead: boolean): void }): WorkerSo
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-const describe = (problem: Problem): string => `${problem.code}: ${problem.message} (${describeCause(problem.cause)})`;
+const describe = (problem: EngineProblem): string => `${problem.code}: ${problem.message} (${describeCause(problem.cause)})`;
 const describeCause = (cause: unknown): string => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));

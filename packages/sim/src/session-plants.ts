@@ -2,7 +2,7 @@
 // the hall had that bug. A judge that does not find them is too weak.
 
 import type { WorkerSocket, WorkerSocketEvents } from "@astraflow/doors";
-import type { Inbound } from "@astraflow/engine";
+import type { CommandRequest } from "@astraflow/engine";
 
 /** Where each of them sits. */
 export const sessionPlants = {
@@ -54,7 +54,7 @@ export class PlantedPeers {
     this.#plant = plant;
   }
 
-  commands(items: readonly Inbound[]): readonly Inbound[] {
+  commands(items: readonly CommandRequest[]): readonly CommandRequest[] {
     if (this.#plant !== "resumed-join-forgets") return items;
     return items.map((item) => {
       if (item.command.type !== "worker.join" || item.command.resumed === undefined) return item;

@@ -1,4 +1,4 @@
-import type { Store, Tx } from "@astraflow/engine";
+import type { Store, TurnTransaction } from "@astraflow/engine";
 import { memoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
 import { Dice } from "./dice.ts";
@@ -53,7 +53,7 @@ function watch<T>(asked: Promise<T>): { fate: T | string } {
   return seen;
 }
 
-const begin = (store: Store): Promise<Tx> => store.begin(want);
+const begin = (store: Store): Promise<TurnTransaction> => store.begin(want);
 
 describe("a scheduler's way to the store", () => {
   it("[X8] rolls back what a dead process had open and never answers it", async () => {
@@ -63,7 +63,7 @@ describe("a scheduler's way to the store", () => {
 
     life.end();
     access.drop();
-    const more = watch(tx.more(["run/r2"], []));
+    const more = watch(tx.loadMore(["run/r2"], []));
     const again = watch(begin(access.store));
     await pass(10);
 
@@ -107,7 +107,7 @@ describe("a scheduler's way to the store", () => {
     const next = await begin(access.store);
 
     expect(broken.row("run", "r1")).toBe(undefined);
-    await expect(broken.more(["run/r1"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
+    await expect(broken.loadMore(["run/r1"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
     expect(next.row("run", "r1")).toBe(null);
   });
 
@@ -118,7 +118,7 @@ describe("a scheduler's way to the store", () => {
       const { access, other, pass } = await connect(lostShare);
       access.store.onHint((hint) => void heard.push(`${lostShare} ${hint.type}`));
       const tx = await other.begin({ ...want, rows: ["worker/t/w"] });
-      await tx.commit(1, [{ roots: ["worker/t/w"], puts: [], drops: [], ready: [], happenings: [happening], mail: [] }]);
+      await tx.commit(1, [{ roots: ["worker/t/w"], puts: [], deletes: [], enqueued: [], logEntries: [happening], mail: [] }]);
       expect(heard).not.toContain("1 log");
       await pass(100);
     }

@@ -1,7 +1,7 @@
 // One scheduler's way to the store: answers wait for a process that is held and never reach one that is dead, hints come late or not
 // at all, and a transaction that its owner leaves open too long is ended by the server.
 
-import type { Committed, Store, Tx } from "@astraflow/engine";
+import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import type { Dice } from "./dice.ts";
 import type { Life } from "./life.ts";
@@ -13,7 +13,7 @@ export const idleTransactionMs = 5_000;
 const hintMs = 20;
 
 interface OpenTx {
-  readonly tx: Tx;
+  readonly tx: TurnTransaction;
   isEnded: boolean;
 }
 
@@ -90,7 +90,7 @@ export class StoreAccess {
     this.#open.clear();
   }
 
-  #wrap(open: OpenTx): Tx {
+  #wrap(open: OpenTx): TurnTransaction {
     const { tx } = open;
     return {
       now: tx.now,
@@ -101,11 +101,11 @@ export class StoreAccess {
       // Of a transaction that the server has ended nothing is known any more; whoever asks for it hears that it is gone.
       row: (kind, id) => (open.isEnded ? undefined : tx.row(kind, id)),
       tasks: (list) => (open.isEnded ? undefined : tx.tasks(list)),
-      address: (worker) => (open.isEnded ? undefined : tx.address(worker)),
-      more: (rows, lists, addresses) =>
-        this.#ask(() => (open.isEnded ? Promise.reject(gone()) : tx.more(rows, lists, addresses))),
+      peekWorker: (worker) => (open.isEnded ? undefined : tx.peekWorker(worker)),
+      loadMore: (rows, lists, addresses) =>
+        this.#ask(() => (open.isEnded ? Promise.reject(gone()) : tx.loadMore(rows, lists, addresses))),
       commit: (turn, units) =>
-        this.#ask<Committed>(() => {
+        this.#ask<CommitOutcome>(() => {
           if (open.isEnded) return Promise.resolve({ outcome: "failed", fault: gone() });
           this.#open.delete(open);
           return tx.commit(turn, units);

@@ -2,7 +2,7 @@
 // makes it look as if the house had that bug. A judge that does not find them is too weak.
 
 import type { RestResponse } from "@astraflow/doors";
-import type { Effect, Row, Store, Tx, Unit } from "@astraflow/engine";
+import type { ChangeSet, Effect, Row, Store, TurnTransaction } from "@astraflow/engine";
 import type { ApiRequest } from "./scheduler-process.ts";
 
 export const workflowPlants = {
@@ -38,7 +38,7 @@ export function plantedStore(store: Store, plant: WorkflowPlant | null): Store {
 }
 
 /** What becomes of a unit before it is written. */
-type Bend = (unit: Unit) => Unit;
+type Bend = (unit: ChangeSet) => ChangeSet;
 
 const bends: Partial<Record<WorkflowPlant, Bend>> = {
   "frame-forgets-a-node": miscounted,
@@ -47,15 +47,15 @@ const bends: Partial<Record<WorkflowPlant, Bend>> = {
 };
 
 /** Each fact so many times. */
-function retold(unit: Unit, timesOf: (type: string, data: Readonly<Record<string, unknown>>) => number): Unit {
-  const happenings = unit.happenings.map((one) => ({
+function retold(unit: ChangeSet, timesOf: (type: string, data: Readonly<Record<string, unknown>>) => number): ChangeSet {
+  const happenings = unit.logEntries.map((one) => ({
     ...one,
     facts: one.facts.flatMap((fact) => Array.from({ length: timesOf(fact.type, fact.data) }, () => fact)),
   }));
-  return { ...unit, happenings: happenings.filter(({ facts }) => facts.length > 0) };
+  return { ...unit, logEntries: happenings.filter(({ facts }) => facts.length > 0) };
 }
 
-function bent(tx: Tx, bend: Bend): Tx {
+function bent(tx: TurnTransaction, bend: Bend): TurnTransaction {
   return {
     now: tx.now,
     nextDue: tx.nextDue,
@@ -64,15 +64,15 @@ function bent(tx: Tx, bend: Bend): Tx {
     mail: tx.mail,
     row: (kind, id) => tx.row(kind, id),
     tasks: (list) => tx.tasks(list),
-    address: (worker) => tx.address(worker),
-    more: (rows, lists, addresses) => tx.more(rows, lists, addresses),
+    peekWorker: (worker) => tx.peekWorker(worker),
+    loadMore: (rows, lists, addresses) => tx.loadMore(rows, lists, addresses),
     commit: (turn, units) => tx.commit(turn, units.map(bend)),
     abort: () => tx.abort(),
   };
 }
 
-function miscounted(unit: Unit): Unit {
-  const isBorn = (row: Row): boolean => unit.born?.has(`task/${row.id}`) === true;
+function miscounted(unit: ChangeSet): ChangeSet {
+  const isBorn = (row: Row): boolean => unit.inserted?.has(`task/${row.id}`) === true;
   const isFrame = (row: Row): boolean => row.kind === "task" && /\*\d+$/.test(row.id) && row.needs > 1;
   if (!unit.puts.some((row) => isFrame(row) && isBorn(row))) return unit;
   const puts = unit.puts.map((row) =>

@@ -1,8 +1,8 @@
 // The name of a list of tasks: two lists that ask for the same have the same, so that a turn answers both with one.
 
-import type { TaskList } from "@astraflow/engine";
+import type { TaskListQuery } from "@astraflow/engine";
 
-export function nameOf(list: TaskList): string {
+export function nameOf(list: TaskListQuery): string {
   switch (list.of) {
     case "open":
       return `open ${list.limit} ${list.run} ${list.after}`;

@@ -1,6 +1,6 @@
 // The log's packing: all facts of one subject in one turn are one row with a range of positions. Pages are cut here, by position.
 
-import type { EventPage, EventQuery, Fact, Key, LogEntry, Millis, Position, Tenant, Unit } from "@astraflow/engine";
+import type { ChangeSet, EventPage, EventQuery, Fact, LoggedFact, Millis, Position, RowKey, Tenant } from "@astraflow/engine";
 
 /** One row of the log: facts `first` to `last`, both included. */
 export interface LogRow {
@@ -8,13 +8,13 @@ export interface LogRow {
   readonly first: Position;
   readonly last: Position;
   readonly at: Millis;
-  readonly subject: Key;
+  readonly subject: RowKey;
   readonly facts: readonly Fact[];
 }
 
 /** Gives every fact of a turn its position, in the order of units. `headOf` is the tenant's highest position so far. */
 export function placeFacts(
-  units: readonly Unit[],
+  units: readonly ChangeSet[],
   at: Millis,
   headOf: (tenant: Tenant) => Position,
 ): { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> } {
@@ -22,7 +22,7 @@ export function placeFacts(
   const first = new Map<Tenant, Position>();
   const heads = new Map<Tenant, Position>();
   for (const unit of units)
-    for (const { tenant, subject, facts } of unit.happenings) {
+    for (const { tenant, subject, facts } of unit.logEntries) {
       if (facts.length === 0) continue;
       const head = heads.get(tenant) ?? headOf(tenant);
       if (!first.has(tenant)) first.set(tenant, head + 1);
@@ -53,7 +53,7 @@ export function pageOfLog(rows: Iterable<LogRow>, query: EventQuery, head: Posit
 type Cut = Pick<EventPage, "items" | "next">;
 
 function cutForwards(rows: Iterable<LogRow>, query: EventQuery): Cut {
-  const items: LogEntry[] = [];
+  const items: LoggedFact[] = [];
   let next = query.after;
   let room = query.types === undefined ? Number.POSITIVE_INFINITY : stretchMax;
   for (const row of rows) {
@@ -69,7 +69,7 @@ function cutForwards(rows: Iterable<LogRow>, query: EventQuery): Cut {
 
 /** `next` is the lowest position looked at: the page before it ends just below. What the floor took is not there any more. */
 function cutBackwards(rows: Iterable<LogRow>, query: EventQuery, before: Position, stop: Position): Cut {
-  const items: LogEntry[] = [];
+  const items: LoggedFact[] = [];
   let next = before;
   let room = query.types === undefined ? Number.POSITIVE_INFINITY : stretchMax;
   for (const row of rows) {
@@ -84,13 +84,13 @@ function cutBackwards(rows: Iterable<LogRow>, query: EventQuery, before: Positio
   return { items, next };
 }
 
-function entryOf(row: LogRow, at: Position): LogEntry {
+function entryOf(row: LogRow, at: Position): LoggedFact {
   const fact = row.facts[at - row.first];
   if (fact === undefined) throw new Error(`log row ${row.tenant}/${row.first} ends before its position ${at}`);
   return { position: at, at: row.at, subject: row.subject, type: fact.type, data: fact.data };
 }
 
-function isWanted({ type }: LogEntry, types: readonly string[] | undefined): boolean {
+function isWanted({ type }: LoggedFact, types: readonly string[] | undefined): boolean {
   return types === undefined || types.some((word) => type.startsWith(word));
 }
 

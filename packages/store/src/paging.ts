@@ -4,14 +4,14 @@
 import {
   type DocRow,
   docId,
-  hasWords,
   type Millis,
+  matchesAllWords,
   type PageQuery,
   type RunId,
   type RunRow,
-  termsOf,
+  runSearchTerms,
+  searchWords,
   type WorkerId,
-  wordsOf,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 
@@ -37,14 +37,14 @@ export function runFilter(
   query: PageFor<"runs">,
   hadPart: (run: RunId, workers: readonly WorkerId[]) => boolean,
 ): (run: RunRow) => boolean {
-  const words = wordsOf(query.search ?? "");
+  const words = searchWords(query.search ?? "");
   return (run) =>
     (query.phase === undefined || run.phase === query.phase) &&
     (query.client === undefined || run.client === query.client) &&
     (query.source === undefined || run.source === query.source) &&
     (query.since === undefined || run.createdAt >= query.since) &&
     (query.until === undefined || run.createdAt < query.until) &&
-    (words.length === 0 || hasWords(termsOf(run).split(" "), words)) &&
+    (words.length === 0 || matchesAllWords(runSearchTerms(run).split(" "), words)) &&
     (query.workers === undefined || hadPart(run.id, query.workers));
 }
 
@@ -107,8 +107,8 @@ function placeOf(cursor: string): unknown[] {
 
 /** Whether a document's words hold all that is looked for. */
 export function docFilter(query: PageFor<"docs">): ((doc: Pick<DocRow, "terms">) => boolean) | null {
-  const words = wordsOf(query.search ?? "");
-  return words.length === 0 ? null : (doc) => hasWords(wordsOf(doc.terms), words);
+  const words = searchWords(query.search ?? "");
+  return words.length === 0 ? null : (doc) => matchesAllWords(searchWords(doc.terms), words);
 }
 
 /** So many words of a document are in an index. */
@@ -116,7 +116,7 @@ const docWordsMax = 1_000;
 
 /** The words of a document as an index takes them. */
 export function docWords(terms: string): string {
-  return [...new Set(wordsOf(terms))].slice(0, docWordsMax).join(" ");
+  return [...new Set(searchWords(terms))].slice(0, docWordsMax).join(" ");
 }
 
 /** Lines of tasks that any worker, or one, may fetch; the route is named behind the bar. */

@@ -1,16 +1,16 @@
 // Fairness as arithmetic: the rank a task gets when it enters a line. Index order does the rest; nothing here picks a task.
 
-import type { Line, TaskId, TaskRow, Tenant, Unit } from "@astraflow/engine";
+import type { ChangeSet, QueueName, TaskId, TaskRow, Tenant } from "@astraflow/engine";
 import { leavesLine } from "./unit-check.ts";
 
 /** Clocks of tenants and lines as they will be after this turn; thrown away when the turn is. */
 export class Clocks {
   readonly tenants = new Map<Tenant, number>();
-  readonly lines = new Map<Line, number>();
+  readonly lines = new Map<QueueName, number>();
   readonly #tenantOf: (tenant: Tenant) => number;
-  readonly #lineOf: (line: Line) => number;
+  readonly #lineOf: (line: QueueName) => number;
 
-  constructor(stored: { tenant(tenant: Tenant): number; line(line: Line): number }) {
+  constructor(stored: { tenant(tenant: Tenant): number; line(line: QueueName): number }) {
     this.#tenantOf = stored.tenant;
     this.#lineOf = stored.line;
   }
@@ -19,7 +19,7 @@ export class Clocks {
     return this.tenants.get(tenant) ?? this.#tenantOf(tenant);
   }
 
-  line(line: Line): number {
+  line(line: QueueName): number {
     return this.lines.get(line) ?? this.#lineOf(line);
   }
 
@@ -33,7 +33,7 @@ export class Clocks {
    * rank = max(tenant clock, line clock) + cost, and the tenant's clock moves there: a tenant that brings much is spread out behind
    * itself, one that was idle saves no credit.
    */
-  enter(tenant: Tenant, line: Line, cost: number): number {
+  enter(tenant: Tenant, line: QueueName, cost: number): number {
     const rank = Math.max(this.tenant(tenant), this.line(line)) + cost;
     this.tenants.set(tenant, rank);
     return rank;
@@ -41,13 +41,13 @@ export class Clocks {
 }
 
 /** Raises the clocks of the lines that tasks of these units leave. Comes before `enterLines`, so that an equal turn gives an equal order. */
-export function leaveLines(units: readonly Unit[], clocks: Clocks, before: (task: TaskId) => TaskRow | null): void {
+export function leaveLines(units: readonly ChangeSet[], clocks: Clocks, before: (task: TaskId) => TaskRow | null): void {
   for (const unit of units) {
     for (const row of unit.puts) {
       const old = row.kind === "task" ? before(row.id) : null;
       if (old !== null && row.kind === "task") clocks.leave(old, row);
     }
-    for (const key of unit.drops) {
+    for (const key of unit.deletes) {
       const old = key.startsWith("task/") ? before(key.slice(5)) : null;
       if (old !== null) clocks.leave(old, null);
     }
@@ -55,11 +55,11 @@ export function leaveLines(units: readonly Unit[], clocks: Clocks, before: (task
 }
 
 /** Ranks of all tasks that enter a line in these units, in their order. */
-export function enterLines(units: readonly Unit[], clocks: Clocks): Map<TaskId, number> {
+export function enterLines(units: readonly ChangeSet[], clocks: Clocks): Map<TaskId, number> {
   const ranks = new Map<TaskId, number>();
-  for (const { puts, ready } of units) {
+  for (const { puts, enqueued: ready } of units) {
     if (ready.length === 0) continue;
-    const lines = new Map<TaskId, Line>();
+    const lines = new Map<TaskId, QueueName>();
     for (const row of puts) if (row.kind === "task" && row.line !== null) lines.set(row.id, row.line);
     for (const { task, tenant, cost } of ready) {
       const line = lines.get(task);

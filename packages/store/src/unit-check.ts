@@ -1,7 +1,7 @@
 // What every store checks of a turn's units before it writes one: the roots are held, each row comes once, what enters a line is
 // there to enter it. Whether a row's fields can be stored is the tables' business.
 
-import type { Key, Row, TaskRow, Unit, WorkerId, WorkerRow } from "@astraflow/engine";
+import type { ChangeSet, Row, RowKey, TaskRow, WorkerId, WorkerRow } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import { chunkProblem, openPhases } from "./row-shape.ts";
@@ -12,7 +12,7 @@ export interface BadUnit {
 }
 
 /** The first unit that may not be written, or null. `isTaken` answers for a root. */
-export function checkUnits(units: readonly Unit[], isTaken: (root: Key) => boolean): BadUnit | null {
+export function checkUnits(units: readonly ChangeSet[], isTaken: (root: RowKey) => boolean): BadUnit | null {
   const seen = new Set<string>();
   for (const [index, unit] of units.entries()) {
     const problem = problemOf(unit, seen, isTaken);
@@ -25,13 +25,13 @@ export function refuse(unit: number, problem: string, cause?: unknown): Fault {
   return fault("E.INTERNAL", `unit ${unit} was refused: ${problem}`, { unit }, cause);
 }
 
-function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolean): string | null {
+function problemOf(unit: ChangeSet, seen: Set<string>, isTaken: (root: RowKey) => boolean): string | null {
   for (const root of unit.roots) if (!isTaken(root)) return `root ${root} was not taken in this turn`;
   let run = "";
   for (const row of unit.puts) {
     // Tasks of one run come together, so their root is asked for once.
     if ((row.kind !== "task" || row.run !== run) && !isRootOf(unit.roots[0], row)) {
-      const root: Key = row.kind === "task" ? `run/${row.run}` : rootOf(keyOf(row));
+      const root: RowKey = row.kind === "task" ? `run/${row.run}` : rootOf(keyOf(row));
       if (!isTaken(root)) return `${keyOf(row)} is written under ${root}, which was not taken in this turn`;
     }
     if (row.kind === "task") run = row.run;
@@ -42,7 +42,7 @@ function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolea
     seen.add(name);
     if (row.kind === "task" && runOf(row.id) !== row.run) return `task ${row.id} names run ${row.run}`;
   }
-  for (const key of unit.drops) {
+  for (const key of unit.deletes) {
     const isTask = key.startsWith("task/");
     const root = rootOf(key);
     if (!isTaken(root)) return `${key} is dropped under ${root}, which was not taken in this turn`;
@@ -54,7 +54,7 @@ function problemOf(unit: Unit, seen: Set<string>, isTaken: (root: Key) => boolea
 }
 
 /** What a task printed is written with its run in hand, like the task itself; otherwise it takes no lock. */
-function chunksProblemOf({ chunks, roots }: Unit): string | null {
+function chunksProblemOf({ chunks, roots }: ChangeSet): string | null {
   for (const chunk of chunks ?? []) {
     const problem = chunkProblem(chunk);
     if (problem !== null) return problem;
@@ -65,14 +65,14 @@ function chunksProblemOf({ chunks, roots }: Unit): string | null {
 }
 
 /** Whether a root that was already found taken is this row's: compared by its end, without spelling the root anew for every row. */
-function isRootOf(root: Key | undefined, row: Row): boolean {
+function isRootOf(root: RowKey | undefined, row: Row): boolean {
   const run = row.kind === "task" ? row.run : row.kind === "run" ? row.id : null;
   return run !== null && root !== undefined && root.length === run.length + 4 && root.startsWith("run/") && root.endsWith(run);
 }
 
-function lineProblemOf(unit: Unit): string | null {
+function lineProblemOf(unit: ChangeSet): string | null {
   const entering = new Set<string>();
-  for (const { task, cost } of unit.ready) {
+  for (const { task, cost } of unit.enqueued) {
     if (entering.has(task)) return `task ${task} enters a line twice`;
     if (!Number.isFinite(cost) || cost < 0) return `task ${task} enters a line at a cost of ${cost}`;
     entering.add(task);
@@ -89,10 +89,10 @@ function lineProblemOf(unit: Unit): string | null {
 }
 
 /** Workers that are not what these units rely on. `find` gives a worker's row as it is stored, or null when it is in other hands. */
-export function doubtsOf(units: readonly Unit[], find: (worker: WorkerId) => WorkerRow | null): WorkerId[] {
+export function doubtsOf(units: readonly ChangeSet[], find: (worker: WorkerId) => WorkerRow | null): WorkerId[] {
   const doubts = new Set<WorkerId>();
   const found = new Map<WorkerId, WorkerRow | null>();
-  for (const { relies } of units)
+  for (const { workerPreconditions: relies } of units)
     for (const { worker, epoch } of relies ?? []) {
       let row = found.get(worker);
       if (row === undefined) found.set(worker, (row = find(worker)));

@@ -1,4 +1,4 @@
-import type { Reader, WorkerRow } from "@astraflow/engine";
+import type { StoreReader, WorkerRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../testing/fake-outside.ts";
 import { workerRow } from "../testing/rows.ts";
@@ -22,7 +22,7 @@ function openFixture(options: { isAlone?: boolean } = {}) {
       if (query.page === "worker") return { worker: rows.get(query.worker ?? "") ?? null, held: [], head: 0 };
       return { items: [...rows.values()], head: 0 };
     },
-  } as unknown as Reader;
+  } as unknown as StoreReader;
   const watch = createHeartbeatWatch({ reader, environment, volatile, heartbeatMsOf: () => 10_000, ...options });
   const heard: { workerName: string; text: string }[] = [];
   const ear: VolatileListener = { heartbeat: { wants: () => true, hear: (beat) => heard.push(beat) }, frame: null };

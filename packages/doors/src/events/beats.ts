@@ -1,7 +1,7 @@
 // Heartbeats as events: what they say of a worker, and the beats of workers that other schedulers of the same store hold, which are seen in
 // their rows. Beats of the workers that are here are told by their sessions.
 
-import { defaultSettings, paceOf, type Reader, readCondition, type WorkerRow } from "@astraflow/engine";
+import { defaultSettings, readCondition, type StoreReader, type WorkerRow, workerTimings } from "@astraflow/engine";
 import type { EventData, Worker } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../outside.ts";
 import { presentWorker } from "../rest/workers/view-workers.ts";
@@ -24,7 +24,7 @@ export function heartbeatEventData(seen: Worker): HeartbeatData {
 }
 
 export interface HeartbeatWatchOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly volatile: VolatileEvents;
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
@@ -40,7 +40,7 @@ export interface HeartbeatWatch {
 }
 
 export const defaultHeartbeatMs = (tenant: string, dialect: string): number =>
-  paceOf(defaultSettings, tenant, dialect).heartbeatMs;
+  workerTimings(defaultSettings, tenant, dialect).heartbeatMs;
 
 /** However often workers beat, all their rows are not read oftener than this. */
 const pollMsMin = 1_000;

@@ -1,10 +1,10 @@
-import type { LogEntry } from "@astraflow/engine";
+import type { LoggedFact } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { type EventLookup, eventsOfFact } from "./words.ts";
 
 const lookup = { workerName: async () => "press" } as unknown as EventLookup;
-const eventDataOf = async (type: string, data: LogEntry["data"]) => {
-  const entry: LogEntry = { position: 7, at: 1_000, subject: "worker/default/w-1", type, data };
+const eventDataOf = async (type: string, data: LoggedFact["data"]) => {
+  const entry: LoggedFact = { position: 7, at: 1_000, subject: "worker/default/w-1", type, data };
   return (await eventsOfFact(entry, lookup, "default")).map((event) => event.data);
 };
 

@@ -1,7 +1,7 @@
 // What events need to know besides the facts: names of nodes and workers, results and printed text. Immutable things are remembered, the rest
 // is read when it is asked for.
 
-import { nodeAt, type Reader, slotOf, stateOf, type TaskState } from "@astraflow/engine";
+import { nodeAt, readTaskState, type StoreReader, slotOf, type TaskState } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { EventData, JsonObject, Workflow } from "@astraflow/protocol";
 import { lastReportOf, presentNodes } from "../rest/runs/view-nodes.ts";
@@ -25,7 +25,7 @@ export interface RunNodeNames {
 }
 
 export interface EventLookupOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly tenant: string;
   readonly ackDeadlineMs: number;
   readonly heartbeatMsOf: (tenant: string, dialect: string) => number;
@@ -81,7 +81,7 @@ export function createEventLookup(options: EventLookupOptions): EventLookup {
       if (task === null) return null;
       const lastReport = lastReportOf(task);
       if (task.result === null) return { lastReport, result: null };
-      const artifactsLeft = stateOf(task).artifacts ?? [];
+      const artifactsLeft = readTaskState(task).artifacts ?? [];
       if (artifactsLeft.some(({ worker }) => !workerNames.has(worker))) await readWorkerNames();
       const artifacts = artifactsLeft.map((one) => presentEventArtifact(one, workerNameOf(one.worker)));
       return { lastReport, result: { content: JSON.parse(task.result) as JsonObject, artifacts } };

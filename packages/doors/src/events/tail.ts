@@ -1,7 +1,7 @@
 // The tail of one tenant's log as events: read once however many listen, the last stretch kept so that a reader who comes back soon costs no
 // read. Readers that are further behind read the log themselves until they have caught up.
 
-import type { LogEntry, Reader } from "@astraflow/engine";
+import type { LoggedFact, StoreReader } from "@astraflow/engine";
 import type { DoorEnvironment } from "../outside.ts";
 import { createSemaphore } from "../turnstile.ts";
 import { type EventLookup, eventsOfFact, type StreamEvent } from "./words.ts";
@@ -46,7 +46,7 @@ const tailLimits = {
 
 export interface LogTailOptions {
   readonly tenant: string;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly lookup: EventLookup;
   readonly environment: DoorEnvironment;
 }
@@ -75,7 +75,7 @@ export function createLogTail(options: LogTailOptions, start: number): LogTail &
     return { told: facts, next: page.next };
   };
 
-  const convertEntry = async (entry: LogEntry): Promise<FactEvents> => {
+  const convertEntry = async (entry: LoggedFact): Promise<FactEvents> => {
     const events = await eventsOfFact(entry, lookup, tenant);
     return { position: entry.position, events, chars: events.reduce((sum, event) => sum + charsOf(event), 0) };
   };

@@ -1,7 +1,7 @@
 // One fact of the log as the events that readers of a stream see. Pure but for what it must look up: names, results and printed text, which
 // the log only points to. How events travel is stream.ts and ../rest/events.ts.
 
-import type { LogEntry } from "@astraflow/engine";
+import type { LoggedFact } from "@astraflow/engine";
 import { listPatchChanges } from "@astraflow/graph";
 import {
   defaultStageOfPhase,
@@ -51,7 +51,7 @@ export interface StreamEvent {
 
 type FactData = Readonly<Record<string, unknown>>;
 
-export async function eventsOfFact(entry: LogEntry, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
+export async function eventsOfFact(entry: LoggedFact, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
   const [kind, id] = splitAtFirst(entry.subject, "/");
   if (kind === "run") return eventsOfRunFact(entry, id, lookup, tenant);
   if (kind === "worker") return eventsOfWorkerFact(entry, id, lookup, tenant);
@@ -68,7 +68,7 @@ const iso = (ms: number): string => new Date(ms).toISOString();
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 const numberOf = (value: unknown): number => (typeof value === "number" ? value : 0);
 
-async function eventsOfRunFact(entry: LogEntry, runId: string, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
+async function eventsOfRunFact(entry: LoggedFact, runId: string, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
   const run = await lookup.run(runId);
   if (run === null) return [];
   const addEvent = createEventCollector(entry, { tenant, runId, ...(run.client !== "" && { clientSessionId: run.client }) });
@@ -90,7 +90,7 @@ async function eventsOfRunFact(entry: LogEntry, runId: string, lookup: EventLook
 
 const isRunEnd = (type: string): boolean => type === "run.succeeded" || type === "run.failed" || type === "run.cancelled";
 
-function runStatusFields({ type, at, data }: LogEntry): Partial<EventData<"run.status">> {
+function runStatusFields({ type, at, data }: LoggedFact): Partial<EventData<"run.status">> {
   const reason = textOf((data["error"] as FactData | undefined)?.["message"]) ?? textOf(data["reason"]);
   return {
     ...(type === "run.started" && { startedAt: iso(at) }),
@@ -104,7 +104,7 @@ interface EventCollector {
   readonly all: StreamEvent[];
 }
 
-function createEventCollector(entry: LogEntry, scope: ServerEvent["scope"]): EventCollector {
+function createEventCollector(entry: LoggedFact, scope: ServerEvent["scope"]): EventCollector {
   const events: StreamEvent[] = [];
   const addEvent = (type: EventType, data: object, node: NodeName | null = null): void => {
     events.push({ type, occurredAt: iso(entry.at), scope, node, data: { kind: type, ...data } as EventData });
@@ -113,7 +113,7 @@ function createEventCollector(entry: LogEntry, scope: ServerEvent["scope"]): Eve
 }
 
 interface NodeFact {
-  readonly entry: LogEntry;
+  readonly entry: LoggedFact;
   readonly runId: string;
   readonly task: string;
   readonly node: NodeName;
@@ -247,7 +247,7 @@ function artifactFields(data: FactData): { artifactId: string; expiresAt?: strin
   };
 }
 
-function artifactRemovedEvent(entry: LogEntry, tenant: string): StreamEvent {
+function artifactRemovedEvent(entry: LoggedFact, tenant: string): StreamEvent {
   const run = textOf(entry.data["run"]) ?? "";
   const scope = { tenant, ...(run !== "" && { runId: run }) };
   const reason = textOf(entry.data["reason"]);
@@ -256,7 +256,12 @@ function artifactRemovedEvent(entry: LogEntry, tenant: string): StreamEvent {
   return { type: "artifact.removed", occurredAt: iso(entry.at), scope, node: null, data };
 }
 
-async function eventsOfWorkerFact(entry: LogEntry, worker: string, lookup: EventLookup, tenant: string): Promise<StreamEvent[]> {
+async function eventsOfWorkerFact(
+  entry: LoggedFact,
+  worker: string,
+  lookup: EventLookup,
+  tenant: string,
+): Promise<StreamEvent[]> {
   const workerName = await lookup.workerName(worker);
   const addEvent = createEventCollector(entry, { tenant, workerName });
   const { data } = entry;

@@ -1,7 +1,7 @@
 // The documents about people: a user under its id, its name as a document of its own (so that a name is given once), and the keys that
 // sign a tenant's tokens. Read and written here; who may do what to whom is decided in people.ts and in the routes.
 
-import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
+import type { AuditEntry, DocPut, DocRow, StoreReader } from "@astraflow/engine";
 import { Fault, fault, type UserRole } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
 import type { SessionKey } from "../session-tokens.ts";
@@ -40,7 +40,7 @@ export interface UserStore {
   /** What `change` makes of the user as it is now; the same object: nothing to do. Null: there is no such user. */
   update(actor: Actor, id: string, words: UserChange, change: (user: User) => User): Promise<UserChangeResult | null>;
   /** An entry in the audit without a change. */
-  recordAudit(actor: Actor, audit: AuditWords): Promise<void>;
+  recordAudit(actor: Actor, audit: AuditEntry): Promise<void>;
   readSigningKeys(tenant: string): Promise<{ readonly keys: readonly SessionKey[]; readonly rev: number }>;
   /** False: somebody else was quicker. */
   storeSigningKeys(actor: Actor, keys: readonly SessionKey[], rev: number): Promise<boolean>;
@@ -75,7 +75,7 @@ export function createUserStore({
   reader,
 }: {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
 }): UserStore {
   const readDocument = async (
     tenant: string,
@@ -89,7 +89,7 @@ export function createUserStore({
     const { doc, head } = await readDocument(tenant, "user", id);
     return { user: doc === null ? null : parseUser(doc), rev: doc?.rev ?? 0, head };
   };
-  const write = (actor: Actor, puts: readonly DocPut[], audit?: AuditWords, idempotencyKey: UserIdempotencyKey = null) =>
+  const write = (actor: Actor, puts: readonly DocPut[], audit?: AuditEntry, idempotencyKey: UserIdempotencyKey = null) =>
     engineClient.request({ type: "docs.write", ...actor, puts, ...(audit !== undefined && { audit }), ask: idempotencyKey });
   /** What changes nothing is remembered under its key all the same. */
   const isRepeatedRequest = async (actor: Actor, idempotencyKey: UserIdempotencyKey): Promise<boolean> => {

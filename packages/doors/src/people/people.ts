@@ -2,7 +2,7 @@
 // at most a second old where somebody asks, so that a lock-out counts on every scheduler at once. Passwords and tokens as such: passwords.ts, user-tokens.ts.
 
 import { createHash } from "node:crypto";
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault, type UserRole } from "@astraflow/protocol";
 import { type CallerIdentity, grantsForRoles } from "../identity.ts";
 import type { EngineClient } from "../link.ts";
@@ -41,7 +41,7 @@ export interface LoginAttempt {
 
 export interface UserAccountsOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly userTokenMs?: number;
   readonly passwordCost?: PasswordCost;

@@ -2,7 +2,7 @@
 // A folder of this machine is in blobs-folder.ts; what the bytes belong to is in the routes about resources.
 
 import { createHash } from "node:crypto";
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
 
@@ -80,7 +80,7 @@ export function createDocumentBlobStore({
   reader,
 }: {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
 }): BlobStore {
   const { chunkBytes: pieceBytes } = documentBlobLimits;
   const chunkName = (name: string, piece: number): string => `${name}/${String(piece).padStart(4, "0")}`;

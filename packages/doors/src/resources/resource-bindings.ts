@@ -2,7 +2,7 @@
 // Pure but for `createBindings`, which reads the documents and, where a value is to be shown, the bytes. Nothing of it is ever stored:
 // it is put into a dispatch on its way to the worker, in session/dispatch-bindings.ts.
 
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { isSecretType, type JsonObject, type JsonValue } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
 import type { BlobStores } from "./blobs.ts";
@@ -78,7 +78,7 @@ function createBinding(resource: ResourceRecord, value: string | null | undefine
 
 export interface ResourceBinderOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly blobs: BlobStores;
 }
 

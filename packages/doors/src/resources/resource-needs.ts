@@ -2,14 +2,14 @@
 // dispatch of a package that asks for nothing waits for nobody. What is granted for them is in resource-bindings.ts.
 
 import { createHash } from "node:crypto";
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import type { ReportedPackage } from "../handlers.ts";
 import { type PackageDocument, packageCollection } from "../manifests.ts";
 import type { DoorEnvironment } from "../outside.ts";
 import type { ResourceRequirement } from "./resource-bindings.ts";
 
 export interface ResourceRequirementsOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   /** Resolves when the manifests that were shown so far are kept. */
   readonly whenManifestsStored: () => Promise<void>;

@@ -2,7 +2,7 @@
 // a digest of its package. Read and written here; bytes are in blobs.ts, who may see what is decided by the routes.
 
 import { createHash } from "node:crypto";
-import type { AuditWords, DocPut, DocRow, Reader } from "@astraflow/engine";
+import type { AuditEntry, DocPut, DocRow, StoreReader } from "@astraflow/engine";
 import { fault, type JsonObject } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
 
@@ -72,7 +72,7 @@ export type StoredRecord<T> = { readonly record: T; readonly rev: number };
 export type ResourceWrite = {
   readonly puts?: readonly DocPut[];
   readonly drops?: readonly { readonly collection: ResourceCollection; readonly name: string; readonly rev: number }[];
-  readonly audit?: AuditWords;
+  readonly audit?: AuditEntry;
   readonly ask?: { readonly key: string; readonly digest: string } | null;
 };
 
@@ -107,7 +107,7 @@ export function createResourceStore({
   reader,
 }: {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
 }): ResourceStore {
   return {
     async find(tenant, collection, id) {

@@ -1,7 +1,7 @@
 // The stream of events: the tenant's log as readers see it, resumed by cursor, filtered, never ahead of the disk. What a fact says is
 // ../events/words.ts; one tail per tenant feeds all its readers. What they get besides, and is in no log, is volatile-feed.ts.
 
-import type { Reader } from "@astraflow/engine";
+import type { StoreReader } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import { defaultHeartbeatMs, type HeartbeatWatch } from "../events/beats.ts";
 import { createEventLookup } from "../events/lookup.ts";
@@ -16,7 +16,7 @@ import { feedVolatile, type VolatileFilter } from "./volatile-feed.ts";
 
 export interface EventRoutesOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
   readonly heartbeatMsOf?: (tenant: string, dialect: string) => number;
@@ -257,7 +257,7 @@ const cursorAheadFault = (cursor: number, head: number): Fault =>
   });
 
 /** Where the tenant's log is now. */
-const readLogHead = async (reader: Reader, tenant: string): Promise<number> =>
+const readLogHead = async (reader: StoreReader, tenant: string): Promise<number> =>
   (await reader.events({ tenant, after: Number.MAX_SAFE_INTEGER, limit: 1 })).head;
 
 /**

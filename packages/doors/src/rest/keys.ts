@@ -1,6 +1,6 @@
 // Orders under an Idempotency-Key: what makes a request the same one, and how a repeat is marked. The memory is the engine's.
 
-import type { Ask } from "@astraflow/engine";
+import type { IdempotencyKey } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
@@ -12,7 +12,7 @@ export function idempotencyKeyOf(
   type: string,
   request: object | null,
   digest: (text: string) => string,
-): Ask | null {
+): IdempotencyKey | null {
   const key = readIdempotencyKey(call);
   return key === null ? null : { key, digest: digest(canonicalJson([call.identity.user, type, call.params, request])) };
 }
@@ -24,7 +24,7 @@ export function idempotencyKeyOf(
 export async function registerIdempotencyKey(
   engineClient: EngineClient,
   call: RestCall,
-  idempotencyKey: Ask | null,
+  idempotencyKey: IdempotencyKey | null,
 ): Promise<boolean> {
   if (idempotencyKey === null) return false;
   const { tenant, user: by } = call.identity;

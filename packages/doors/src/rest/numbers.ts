@@ -1,14 +1,14 @@
 // Numbers that are read when somebody scrapes, and the names of those the engine counts: the engine's gauges, the process's, and what the store
 // knows of all schedulers together. Numbers of sessions are counted by their door.
 
-import type { EngineGauge, Reader } from "@astraflow/engine";
+import type { EngineGauge, StoreReader } from "@astraflow/engine";
 import type { MetricsRegistry } from "../metrics.ts";
 import type { DoorEnvironment } from "../outside.ts";
 import { countedTasksMax } from "./workers/scaling.ts";
 
 export interface MetricsCollectorOptions {
   readonly metrics: MetricsRegistry;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   /** The engine's own numbers; null while it cannot be asked. */
   readonly gauge: () => EngineGauge | null;

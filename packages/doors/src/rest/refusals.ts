@@ -1,7 +1,7 @@
 // Orders that a door itself refuses, about something that is there: what the engine refuses it keeps in the audit by itself, these are told to
 // it afterwards. What does not exist, or is another tenant's, leaves no entry: the engine looks.
 
-import type { AuditWords } from "@astraflow/engine";
+import type { AuditEntry } from "@astraflow/engine";
 import { Fault, faultCodes } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
 import type { Caller } from "./call.ts";
@@ -10,7 +10,7 @@ import type { Caller } from "./call.ts";
 export async function auditRefusal<T>(
   engineClient: EngineClient,
   caller: Caller,
-  audit: AuditWords,
+  audit: AuditEntry,
   work: () => T | Promise<T>,
 ): Promise<T> {
   try {
@@ -32,7 +32,7 @@ export async function auditRefusal<T>(
 }
 
 /** An order about a run, in the words of the audit. */
-export const runAudit = (action: string, run: string, data: Readonly<Record<string, unknown>>): AuditWords => ({
+export const runAudit = (action: string, run: string, data: Readonly<Record<string, unknown>>): AuditEntry => ({
   action,
   targetType: "run",
   target: run,

@@ -1,7 +1,7 @@
 // Rows as the API shows them: runs and facts. Pure; what a reader may see was decided by the tenant in the query.
 // Nodes are in view-nodes.ts, workers in view-workers.ts.
 
-import { aboutOf, attemptPhase, type LogEntry, type RunRow, stateOf, type TaskRow } from "@astraflow/engine";
+import { attemptPhase, type LoggedFact, type RunRow, readRunOrigin, readTaskState, type TaskRow } from "@astraflow/engine";
 import type { Run, RunEvent, RunRef, RunStatus } from "@astraflow/protocol";
 
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
@@ -41,7 +41,7 @@ export function presentRun(run: RunRow): Run {
 }
 
 function runOriginFields(run: RunRow): Partial<Run> {
-  const { by, version, versionHash, labels, replayOf } = aboutOf(run);
+  const { by, version, versionHash, labels, replayOf } = readRunOrigin(run);
   return {
     ...(by !== undefined && { startedBy: by }),
     ...((typeof version === "number" || version === "draft") && { version }),
@@ -53,10 +53,10 @@ function runOriginFields(run: RunRow): Partial<Run> {
 
 /** Whether nothing was heard of a dispatch yet. Acks are stored some time after they come; whoever has spoken has the task. */
 export function isAckPending(task: TaskRow): boolean {
-  const heardAt = stateOf(task).said?.at;
+  const heardAt = readTaskState(task).said?.at;
   return attemptPhase(task) === "granted" && (heardAt === undefined || heardAt < (task.grantedAt ?? 0));
 }
 
-export function presentRunEvent(entry: LogEntry, runId: string): RunEvent {
+export function presentRunEvent(entry: LoggedFact, runId: string): RunEvent {
   return { position: entry.position, type: entry.type, at: isoTime(entry.at), runId, data: entry.data as RunEvent["data"] };
 }

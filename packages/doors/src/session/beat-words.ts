@@ -1,6 +1,6 @@
 // A heartbeat that was stored, told to readers of events from what its session knows: no row is read for it.
 
-import { type AnswerBody, type BeatWorker, readCondition } from "@astraflow/engine";
+import { type AnswerBody, type RecordHeartbeat, readCondition } from "@astraflow/engine";
 import { type HeartbeatData, heartbeatEventData } from "../events/beats.ts";
 import { presentHeartbeat, workerQueueOf } from "../rest/workers/view-workers.ts";
 import type { HandshakeIdentity } from "./greeting.ts";
@@ -10,7 +10,7 @@ import type { SessionContext } from "./surroundings.ts";
 export function publishHeartbeat(
   { volatile, environment }: Pick<SessionContext, "volatile" | "environment">,
   identity: HandshakeIdentity,
-  heartbeat: BeatWorker,
+  heartbeat: RecordHeartbeat,
   body: AnswerBody | null,
 ): void {
   const { tenant, worker, displayInfo: label } = identity;
@@ -21,7 +21,7 @@ export function publishHeartbeat(
 
 function buildHeartbeat(
   { worker, tenant, instance, displayInfo: label }: HandshakeIdentity,
-  heartbeat: BeatWorker,
+  heartbeat: RecordHeartbeat,
   at: number,
 ): HeartbeatData {
   const { vitals } = readCondition(`{"vitals":${heartbeat.vitals ?? "null"}}`);

@@ -1,4 +1,4 @@
-import type { SendNext } from "@astraflow/engine";
+import type { SendNextAnswer } from "@astraflow/engine";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { sampleDispatch } from "../testing/effects.ts";
 import { type FakeWorker, handshakePayload, handshakePayloadV1, olderRegisterPayload } from "../testing/fake-worker.ts";
@@ -50,7 +50,7 @@ const words = {
   v1: { dispatch: "cmd.dispatch", request: "middleware.next_request", response: "middleware.next_response" },
 } as const;
 
-const answerTo = (session: string, more: Partial<SendNext> = {}): SendNext => ({
+const answerTo = (session: string, more: Partial<SendNextAnswer> = {}): SendNextAnswer => ({
   type: "next",
   session,
   worker: "default/w-1",

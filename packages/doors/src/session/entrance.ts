@@ -1,7 +1,7 @@
 // How a session gets into the engine, and back into it over a new socket: its join, its resume, the accept and the token that go with them.
 // Which socket asks is connection.ts; what happens once it is live, and its end, session.ts.
 
-import type { AnswerBody, FaultData, Held, JoinWorker } from "@astraflow/engine";
+import type { AnswerBody, AttemptRef, FaultData, JoinWorker } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import type { DeliveryTag } from "@astraflow/session";
 import { isRetryable } from "../plain-fault.ts";
@@ -51,7 +51,7 @@ export class JoinHandshake {
     const { registration, identity, id, stream } = this.#session;
     this.resumeFrameId = resume.id;
     this.#lastSeen = resume.lastSeen;
-    const unacked: Held[] = [];
+    const unacked: AttemptRef[] = [];
     stream.forEachUnacked(({ send }) => {
       if (send.type === "dispatch") unacked.push({ task: send.dispatch.task, fence: send.dispatch.fence });
     });

@@ -1,7 +1,7 @@
 // What of a frame may be shown to people, and every frame of the session door as a line of the log, for whoever looks into an exchange
 // afterwards: only where lines at debug are kept. Frames for those who look on are in wire-tap.ts; what is written about sessions, session.ts.
 
-import type { Held, SendDispatch } from "@astraflow/engine";
+import type { AttemptRef, SendDispatch } from "@astraflow/engine";
 import { type Dialect, type Envelope, limits, type OutgoingFrame } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../outside.ts";
 import { frameLogFields } from "./surroundings.ts";
@@ -123,4 +123,4 @@ function attemptNameOf(item: unknown): string {
   return typeof fence === "number" ? formatAttempt({ task: task.slice(0, 200), fence }) : task.slice(0, 200);
 }
 
-const formatAttempt = ({ task, fence }: Held): string => `${task}#${fence}`;
+const formatAttempt = ({ task, fence }: AttemptRef): string => `${task}#${fence}`;

@@ -1,10 +1,10 @@
 // Which attempt of a session is meant by a run and a node of it: workers of the older dialects name a middleware that calls on by these
 // alone. Pure. Whether the attempt is still theirs, the engine knows.
 
-import type { Held, SendDispatch } from "@astraflow/engine";
+import type { AttemptRef, SendDispatch } from "@astraflow/engine";
 
 export class ChainAttempts {
-  readonly #byNode = new Map<string, Held[]>();
+  readonly #byNode = new Map<string, AttemptRef[]>();
   readonly #nodeOf = new Map<string, string>();
 
   /** Only those in a chain can ask for the next of it. */
@@ -26,7 +26,7 @@ export class ChainAttempts {
   }
 
   /** `task`: as the frame names it, which counts where this session holds it. Else the last one granted of that node. */
-  find(run: string, nodes: readonly string[], task: string | null): Held | null {
+  find(run: string, nodes: readonly string[], task: string | null): AttemptRef | null {
     for (const node of nodes) {
       const held = this.#byNode.get(nodeKey(run, node)) ?? [];
       const one = held.find((candidate) => candidate.task === task) ?? held.at(-1);

@@ -1,7 +1,7 @@
 // What a worker says in its session: control frames heard, work frames put in order and read, acknowledged once answered. Order and
 // repeats are the stream's business, what words of work lead to is work-ear.ts; how the session began and ends is in session.ts.
 
-import type { AnswerBody, FaultData, Held, SendOrder } from "@astraflow/engine";
+import type { AnswerBody, AttemptRef, FaultData, SendWorkerCommand } from "@astraflow/engine";
 import { type Envelope, Fault, type FramePayloads, fault, toFrameType } from "@astraflow/protocol";
 import { type DeliveryTag, fillerFrameType } from "@astraflow/session";
 import { isRetryable } from "../plain-fault.ts";
@@ -130,7 +130,7 @@ export class InboundFrames {
       return session.reset(fault("E.SESSION.ACK_UNSENT", "the ack names a frame that was never sent"), envelope);
     const named = envelope.ack?.for ?? ack.for;
     const refusedAttempt = ack.ok === false ? parseDispatchId(named) : null;
-    const held: Held[] = [];
+    const held: AttemptRef[] = [];
     for (const { send, id } of acked) {
       session.outbound.handleAcked(send);
       if (send.type === "order" && ack.ok === false && id === named) this.#handleRefusedCommand(send, ack.info);
@@ -148,7 +148,7 @@ export class InboundFrames {
    * The worker has a dispatch and will not run it. Read from the name, as an earlier ack may have covered its number already: the attempt
    * goes back at once, where it would else stay leased for as long as the worker beats. What it no longer holds, the engine knows.
    */
-  #handleRefusedDispatch(refusedAttempt: Held, envelope: Envelope, info = "the worker did not say why"): void {
+  #handleRefusedDispatch(refusedAttempt: AttemptRef, envelope: Envelope, info = "the worker did not say why"): void {
     const session = this.#session;
     if (session.unanswered.unnumbered >= this.#context.limits.unnumberedMax)
       return session.reset(fault("E.OVERLOADED", "too many refusals of dispatches wait for an answer"));
@@ -165,7 +165,7 @@ export class InboundFrames {
   }
 
   /** It does not know how, or will not: nothing more will come of the command, and whoever gave it should read why. */
-  #handleRefusedCommand({ id, order }: SendOrder, info = "the worker did not say why"): void {
+  #handleRefusedCommand({ id, order }: SendWorkerCommand, info = "the worker did not say why"): void {
     const { tenant, worker, session } = this.#session.origin;
     const details = { command: id, reason: info.slice(0, 500) };
     const about = { name: order.name, version: order.version ?? "*", status: "failed", details } as const;

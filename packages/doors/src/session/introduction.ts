@@ -2,7 +2,7 @@
 // Only what is told to the engine is kept: a register carries whole manifests, and a session outlives its sockets.
 // Pure: it makes the commands that tell the engine; when they are sent is the session's business.
 
-import type { DescribeWorker, Held, JoinWorker, WorkerAbout } from "@astraflow/engine";
+import type { AttemptRef, DescribeWorker, JoinWorker, WorkerDescription } from "@astraflow/engine";
 import {
   type Fault,
   fault,
@@ -16,12 +16,12 @@ import type { HandshakeIdentity } from "./greeting.ts";
 import { type CommandOrigin, toAttempts } from "./words.ts";
 
 type HeartbeatPackages = NonNullable<NonNullable<HeartbeatPayload["packages"]>["installed"]>;
-type Packages = WorkerAbout["packages"];
+type Packages = WorkerDescription["packages"];
 
 /** Packages as they were shown last, and what can be run with them. */
 interface PackageListing {
   readonly packages: Packages;
-  readonly handlers: NonNullable<WorkerAbout["handlers"]>;
+  readonly handlers: NonNullable<WorkerDescription["handlers"]>;
 }
 
 /** About a thousand packages under usual names. The engine writes it with every change of the worker's row. */
@@ -29,7 +29,7 @@ const descriptionCharsMax = 256 * 1024;
 
 export class Registration {
   readonly features: ReadonlySet<string>;
-  private readonly capabilities: Omit<WorkerAbout, "packages" | "handlers" | "hostname" | "version" | "dialect">;
+  private readonly capabilities: Omit<WorkerDescription, "packages" | "handlers" | "hostname" | "version" | "dialect">;
   /** A register that names no part of the inventory leaves it to the two frames that follow. */
   private readonly hasInventoryFields: boolean;
   private readonly registeredListing: PackageListing;
@@ -38,7 +38,7 @@ export class Registration {
   private heartbeatPackages: Packages | null = null;
   private reportedBootId: string | null;
   /** What runs there; null once the engine knows it. */
-  private running: readonly Held[] | null;
+  private running: readonly AttemptRef[] | null;
   private hasInventory = false;
   /** What it keeps under names; null where it does not say, and once that was compared. */
   private reportedResources: readonly string[] | null;
@@ -116,7 +116,7 @@ export class Registration {
   }
 
   /** The same session over a new socket: what it runs the engine knows. */
-  buildRejoin(identity: HandshakeIdentity, session: string, unacked: readonly Held[]): JoinWorker {
+  buildRejoin(identity: HandshakeIdentity, session: string, unacked: readonly AttemptRef[]): JoinWorker {
     return { ...this.joinFields(identity, session), running: null, resumed: { unacked } };
   }
 
@@ -150,7 +150,7 @@ export class Registration {
     return { type: "worker.join", tenant, worker, name: label.name, boot, session, about: this.about(identity) };
   }
 
-  private about({ displayInfo: label, dialect }: HandshakeIdentity): WorkerAbout {
+  private about({ displayInfo: label, dialect }: HandshakeIdentity): WorkerDescription {
     const { handlers } = this.catalogListing ?? this.registeredListing;
     return {
       ...this.capabilities,

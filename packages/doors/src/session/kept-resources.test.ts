@@ -1,4 +1,4 @@
-import type { Reader, RemoveResource } from "@astraflow/engine";
+import type { ReportResourceRemoved, StoreReader } from "@astraflow/engine";
 import { afterEach, describe, expect, it } from "vitest";
 import { createFakeDocumentStore } from "../testing/docs.ts";
 import { handshakePayload, registerPayload } from "../testing/fake-worker.ts";
@@ -43,7 +43,7 @@ async function open(hold: Promise<void> = Promise.resolve()) {
 }
 
 const removals = (commands: readonly { type: string }[]) =>
-  commands.filter((command): command is RemoveResource => command.type === "resource.removed");
+  commands.filter((command): command is ReportResourceRemoved => command.type === "resource.removed");
 
 describe("what a worker keeps", () => {
   it("[W180] is said to be gone by the worker, each of a frame, and the frame is acked once all is stored", async () => {
@@ -111,8 +111,8 @@ describe("what a worker keeps", () => {
       asked.push(one);
       await one.promise;
       return { items: [], next: null, head: 0 };
-    }) as unknown as Reader["page"];
-    const compare = createLostResourceFinder({ reader: { page } as Reader });
+    }) as unknown as StoreReader["page"];
+    const compare = createLostResourceFinder({ reader: { page } as StoreReader });
     const ends = Array.from({ length: 6 }, (_, n) =>
       compare({ tenant: "t", worker: `t/w${n}`, name: "w", present: new Set() }).then(
         () => "compared",

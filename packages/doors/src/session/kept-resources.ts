@@ -1,7 +1,7 @@
 // What a worker still keeps against what its results have left with it: found out after a register that names what is kept. Whatever the
 // documents say beyond that went with an old process or a lost disk. What follows from it is the engine's business.
 
-import { type Reader, readArtifact } from "@astraflow/engine";
+import { readArtifact, type StoreReader } from "@astraflow/engine";
 import { createSemaphore } from "../turnstile.ts";
 
 export interface LostResource {
@@ -26,12 +26,15 @@ export type FindLostResources = (query: LostResourceQuery) => Promise<LostResour
  */
 const finderLimits = { page: 500, pagesMax: 40, atOnce: 4 } as const;
 
-export function createLostResourceFinder({ reader }: { readonly reader: Reader }): FindLostResources {
+export function createLostResourceFinder({ reader }: { readonly reader: StoreReader }): FindLostResources {
   const runLimited = createSemaphore(finderLimits.atOnce);
   return (query) => runLimited(() => queryLostResources(reader, query));
 }
 
-async function queryLostResources(reader: Reader, { tenant, worker, name, present }: LostResourceQuery): Promise<LostResource[]> {
+async function queryLostResources(
+  reader: StoreReader,
+  { tenant, worker, name, present }: LostResourceQuery,
+): Promise<LostResource[]> {
   const lost: LostResource[] = [];
   const prefixLength = `${tenant}/artifact/`.length;
   let after: string | undefined;

@@ -1,7 +1,7 @@
 // Frames of work whose payload does not fit their type: what can still be told to the engine, so that no task waits for ever for a word
 // that was said and not understood. Pure. That such a frame is refused, and when, is inbound.ts.
 
-import type { Command, ErrorTask } from "@astraflow/engine";
+import type { Command, ReportError } from "@astraflow/engine";
 import { type Envelope, Fault, type JsonValue, limits, readPayload } from "@astraflow/protocol";
 import { type CommandOrigin, fenceFromCorr, taskFromCorr, toResultCommand } from "./words.ts";
 
@@ -41,7 +41,7 @@ function salvageBatch(
 }
 
 /** Nothing where no task is named. */
-function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: string | undefined, reason: string): ErrorTask[] {
+function unreadableOutcome(origin: CommandOrigin, payload: JsonValue, corr: string | undefined, reason: string): ReportError[] {
   const task =
     readIdField(payload, "task_id") ??
     readIdField(fieldOf(fieldOf(payload, "context"), "details"), "task_id") ??

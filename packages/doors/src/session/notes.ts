@@ -1,6 +1,6 @@
 // A worker's frames on their way through the engine, and how much of them is unanswered. Which ack an answer leads to is the stream's business.
 
-import type { BeatWorker } from "@astraflow/engine";
+import type { RecordHeartbeat } from "@astraflow/engine";
 import type { Envelope, NextRequestPayload } from "@astraflow/protocol";
 import type { DeliveryTag } from "@astraflow/session";
 
@@ -13,7 +13,7 @@ export interface UnansweredFrame {
   /** A question that must be answered even where the engine refuses it. */
   readonly nextRequest?: NextRequestPayload;
   /** Told, once it is stored, to whoever listens. */
-  readonly heartbeat?: BeatWorker;
+  readonly heartbeat?: RecordHeartbeat;
   answersLeft: number;
 }
 

@@ -1,14 +1,14 @@
 // What the engine wants a worker to have, on its way through the session's stream: what is offered, withdrawn, sent and sent again.
 // Numbers, windows and lanes are the stream's; the texts are in texts.ts.
 
-import type { Held, SendDispatch, SendNext, SendOrder, SendStop, SendTell } from "@astraflow/engine";
+import type { AttemptRef, SendDispatch, SendNextAnswer, SendStop, SendVendorFrame, SendWorkerCommand } from "@astraflow/engine";
 import { type Dialect, limits } from "@astraflow/protocol";
 import type { OutgoingItem, ReliableStream, SentFrame } from "@astraflow/session";
 import type { SessionTransport } from "./surroundings.ts";
 import { chainAndResourceFields, type SchedulerFrameWriter } from "./texts.ts";
 
 export interface OutboundItem extends OutgoingItem {
-  readonly send: SendDispatch | SendStop | SendTell | SendNext | SendOrder;
+  readonly send: SendDispatch | SendStop | SendVendorFrame | SendNextAnswer | SendWorkerCommand;
   /** Number within the run, for the older dialects. */
   readonly runSeq: number | undefined;
 }
@@ -44,16 +44,16 @@ export class OutboundFrames {
   }
 
   /** Its dispatch is to leave once its resources are found, unless it is dropped before. */
-  awaitResources({ task, fence }: Held): void {
+  awaitResources({ task, fence }: AttemptRef): void {
     this.#awaitingResources.set(task, fence);
   }
 
-  isAwaitingResources({ task, fence }: Held): boolean {
+  isAwaitingResources({ task, fence }: AttemptRef): boolean {
     return this.#awaitingResources.get(task) === fence;
   }
 
   /** Its resources are found. False: it is not to leave any more, or another lookup was faster. */
-  finishAwaiting(attempt: Held): boolean {
+  finishAwaiting(attempt: AttemptRef): boolean {
     return this.isAwaitingResources(attempt) && this.#awaitingResources.delete(attempt.task);
   }
 
@@ -88,7 +88,7 @@ export class OutboundFrames {
   }
 
   /** Whatever of it is still to be sent, or sent again, is not. */
-  withdrawDispatch(attempt: Held): void {
+  withdrawDispatch(attempt: AttemptRef): void {
     this.finishAwaiting(attempt);
     if (this.#unackedDispatches.delete(attemptKey(attempt))) this.#stream.withdraw(({ send }) => isDispatchOf(send, attempt));
   }
@@ -103,12 +103,12 @@ export class OutboundFrames {
     else this.#unackedDispatches.delete(key);
   }
 
-  enqueueVendorFrame(vendorFrame: SendTell): void {
+  enqueueVendorFrame(vendorFrame: SendVendorFrame): void {
     this.#enqueue(vendorFrame, vendorFrame.frame.id, "feedback", vendorFrame.frame.payload.length);
   }
 
   /** The answer that a middleware waits for; one that no frame of its dialect can hold becomes an error that it can hear. */
-  enqueueNextResponse(next: SendNext): void {
+  enqueueNextResponse(next: SendNextAnswer): void {
     const { dialect } = this.#writer;
     const fits = next.result === null || !isTooLarge(dialect, next.result, JSON.stringify(next.trace));
     const message = "the result of what was called is larger than a frame to this worker may be; let it hand out an artifact";
@@ -138,7 +138,7 @@ export class OutboundFrames {
    * The frame has the command's own id, so that a refusal of it tells which command was refused. What is open is told again with every join,
    * also of a session that goes on; what it was given once it still has.
    */
-  enqueueCommand(command: SendOrder): void {
+  enqueueCommand(command: SendWorkerCommand): void {
     if (this.#sentCommands.has(command.id)) return;
     this.#sentCommands.add(command.id);
     const [oldest] = this.#sentCommands;
@@ -187,9 +187,9 @@ export class OutboundFrames {
   }
 }
 
-const attemptKey = ({ task, fence }: Held): string => `${task}#${fence}`;
+const attemptKey = ({ task, fence }: AttemptRef): string => `${task}#${fence}`;
 
-const isDispatchOf = (send: OutboundItem["send"], { task, fence }: Held): boolean =>
+const isDispatchOf = (send: OutboundItem["send"], { task, fence }: AttemptRef): boolean =>
   send.type === "dispatch" && send.dispatch.task === task && send.dispatch.fence === fence;
 
 /** Older workers' libraries close the socket above a mebibyte, ours above 16; the rest of the frame gets 16 KiB of that. */

@@ -6,11 +6,11 @@ import type {
   FaultData,
   SendDispatch,
   SendDrain,
-  SendNext,
-  SendOrder,
+  SendNextAnswer,
   SendReset,
   SendStop,
-  SendTell,
+  SendVendorFrame,
+  SendWorkerCommand,
 } from "@astraflow/engine";
 import { type Envelope, type Fault, fault, faultCodes, limits as wireLimits } from "@astraflow/protocol";
 import { dialectRules, ReliableStream, type SentFrame, type TimeoutResult } from "@astraflow/session";
@@ -244,15 +244,15 @@ export class Session {
     this.outbound.enqueueStop(stop);
   }
 
-  handleNextResponse(next: SendNext): void {
+  handleNextResponse(next: SendNextAnswer): void {
     if (!this.isEnded) this.outbound.enqueueNextResponse(next);
   }
 
-  handleCommand(order: SendOrder): void {
+  handleCommand(order: SendWorkerCommand): void {
     if (!this.isEnded) this.outbound.enqueueCommand(order);
   }
 
-  handleVendorFrame(vendorFrame: SendTell): void {
+  handleVendorFrame(vendorFrame: SendVendorFrame): void {
     if (this.isEnded) return;
     const { waitingBytes } = this.stream.counts;
     // v1 has no frames of vendors; and a worker that reads nothing must not fill the house with them.

@@ -1,6 +1,6 @@
 // The frames we send, as text, built once and without intermediate objects on the hot path. Which frame is sent when is decided elsewhere.
 
-import type { ResourceRef, SendDispatch, SendNext, SendOrder, SendStop, VendorFrame } from "@astraflow/engine";
+import type { ResourceRef, SendDispatch, SendNextAnswer, SendStop, SendWorkerCommand, VendorFrame } from "@astraflow/engine";
 import {
   type AckPayload,
   createEnvelopeTemplate,
@@ -99,13 +99,13 @@ export class SchedulerFrameWriter {
   }
 
   /** What a middleware waits for. The result is JSON text already and leaves as it was stored. */
-  encodeNextResponse(at: FrameNumberAndId, next: SendNext): string {
+  encodeNextResponse(at: FrameNumberAndId, next: SendNextAnswer): string {
     const fields = { payload: nextResponsePayload(next), corr: next.request, runSeq: undefined };
     return this.encodeNumbered(at, { type: "biz.exec.next.response", ...fields, carried: next });
   }
 
   /** The command's id goes along where the dialect has room for it; the others are answered by package and version. */
-  encodeCommand(at: FrameNumberAndId, { id, order }: SendOrder): string {
+  encodeCommand(at: FrameNumberAndId, { id, order }: SendWorkerCommand): string {
     const { type, ...fields } = order;
     const presentFields = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== undefined));
     const payload = this.dialect === "v2" ? { ...presentFields, command_id: id } : presentFields;
@@ -220,7 +220,7 @@ function resourceRefFields({ resource, workerName, type, scope, expiresAt, metad
 const expiryField = (at: number | undefined) => (at === undefined ? {} : { expires_at: new Date(at).toISOString() });
 
 /** The caller knows its question by `requestId`; `nodeId` and `middlewareId` are its own node. */
-function nextResponsePayload({ request, run, node, result, error, trace }: SendNext): string {
+function nextResponsePayload({ request, run, node, result, error, trace }: SendNextAnswer): string {
   const names = `{"requestId":${json(request)},"runId":${json(run)},"nodeId":${json(node)},"middlewareId":${json(node)}`;
   const outcome = error === null ? `"result":${result ?? "{}"}` : `"error":${json(error)}`;
   return `${names},${outcome},"trace":${json(trace)}}`;

@@ -3,16 +3,16 @@
 // wherever a worker sends it back: all that the engine hears may be stored.
 
 import type {
-  ArtifactWord,
-  BeatWorker,
+  AttemptRef,
   Command,
-  ErrorTask,
-  FeedbackTask,
-  Held,
-  NextTask,
-  RemoveResource,
-  ReportPackage,
-  ResultTask,
+  RecordHeartbeat,
+  ReportError,
+  ReportedArtifact,
+  ReportFeedback,
+  ReportPackageStatus,
+  ReportResourceRemoved,
+  ReportResult,
+  RequestNext,
 } from "@astraflow/engine";
 import {
   type Dialect,
@@ -129,7 +129,7 @@ const asCommands = (commands: readonly Command[]): ParsedWorkFrame => ({ of: "co
 
 const taskStatuses = { SUCCEEDED: "succeeded", FAILED: "failed", SKIPPED: "skipped", CANCELLED: "cancelled" } as const;
 
-export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, corr: string | undefined): ResultTask {
+export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, corr: string | undefined): ReportResult {
   const { error } = payload;
   return {
     type: "task.result",
@@ -155,7 +155,7 @@ export function toResultCommand(origin: CommandOrigin, payload: ResultPayload, c
 }
 
 /** Whose it is, is who says so: the worker that the frame names is not believed. */
-function toArtifact({ resource_id, type, size_bytes, inline, expires_at, metadata }: ResultArtifact): ArtifactWord {
+function toArtifact({ resource_id, type, size_bytes, inline, expires_at, metadata }: ResultArtifact): ReportedArtifact {
   return {
     resource: resource_id,
     type,
@@ -179,8 +179,8 @@ export function toNextCommand(
   origin: CommandOrigin,
   request: NextRequestPayload,
   corr: string | undefined,
-  held: Held | null,
-): NextTask | null {
+  held: AttemptRef | null,
+): RequestNext | null {
   const task = request.task_id ?? held?.task ?? taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
   const textOf = (value: JsonObject | undefined): string | null => (value === undefined ? null : stringifyWithoutBindings(value));
@@ -202,11 +202,11 @@ export function toNextCommand(
 function toRemovedCommand(
   { tenant, worker, session }: CommandOrigin,
   item: ResourceRemovedPayload["items"][number],
-): RemoveResource {
+): ReportResourceRemoved {
   return { type: "resource.removed", tenant, worker, session, resource: item.resource_id, reason: item.reason };
 }
 
-export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload): ReportPackage {
+export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload): ReportPackageStatus {
   const details = {
     ...event.details,
     ...(event.log_url !== undefined && { logUrl: event.log_url }),
@@ -225,7 +225,7 @@ export function toPackageCommand(origin: CommandOrigin, event: PkgEventPayload):
 }
 
 /** Null when the frame does not say which task it is about: then there is nothing to tell the engine. */
-function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ErrorTask | null {
+function toErrorCommand(origin: CommandOrigin, payload: ExecErrorPayload, corr: string | undefined): ReportError | null {
   const namedTask = payload.task_id ?? payload.context?.details?.["task_id"];
   const task = typeof namedTask === "string" && namedTask !== "" ? namedTask : taskFromCorr(corr, origin.dialect);
   if (task === null) return null;
@@ -252,7 +252,7 @@ function toFeedbackCommand(
   payload: FeedbackPayload,
   corr: string | undefined,
   bytes: number,
-): FeedbackTask {
+): ReportFeedback {
   const { run_id, task_id, fence, metadata, chunks, ...rest } = payload;
   const feedback = {
     ...rest,
@@ -274,7 +274,7 @@ const stripChunkBindings = (chunk: OutputChunk): OutputChunk =>
   chunk.metadata === undefined ? chunk : { ...chunk, metadata: withoutBindings(chunk.metadata) };
 
 /** The numbers travel as text: shown to operators, never decided upon, so a text that is too long is left out. */
-export function toHeartbeatCommand(origin: CommandOrigin, payload: HeartbeatPayload, vitalsCharsMax: number): BeatWorker {
+export function toHeartbeatCommand(origin: CommandOrigin, payload: HeartbeatPayload, vitalsCharsMax: number): RecordHeartbeat {
   const { healthy, metrics, held } = payload;
   const vitals = JSON.stringify({
     healthy,
@@ -294,7 +294,7 @@ export function toHeartbeatCommand(origin: CommandOrigin, payload: HeartbeatPayl
   };
 }
 
-export const toAttempts = (held: readonly { task_id: string; fence: number }[]): Held[] =>
+export const toAttempts = (held: readonly { task_id: string; fence: number }[]): AttemptRef[] =>
   held.map(({ task_id, fence }) => ({ task: task_id, fence }));
 
 /** Workers that do not echo the fence point back to their dispatch, whose id is `<task>#<fence>`. */
@@ -315,7 +315,7 @@ export function taskFromCorr(corr: string | undefined, dialect: Dialect): string
 }
 
 /** The attempt whose dispatch has this id; null where it is the id of another frame. */
-export function parseDispatchId(id: string | undefined): Held | null {
+export function parseDispatchId(id: string | undefined): AttemptRef | null {
   const task = id === undefined ? "" : id.slice(0, Math.max(0, id.lastIndexOf("#")));
   const fence = task === "" ? null : fenceFromCorr(id, task);
   return fence === null ? null : { task, fence };

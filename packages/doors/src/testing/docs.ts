@@ -9,12 +9,12 @@ import {
   type EventPage,
   type EventQuery,
   type FaultData,
-  hasWords,
-  type LogEntry,
+  type LoggedFact,
+  matchesAllWords,
   type PageQuery,
-  type Reader,
+  type StoreReader,
+  searchWords,
   type WriteDocs,
-  wordsOf,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import type { EngineClient } from "../link.ts";
@@ -24,13 +24,13 @@ import { createFakeReader, type SampleRows } from "./rows.ts";
 export interface FakeDocumentStore {
   readonly engine: FakeEngine;
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   /** Every query that was asked. */
   readonly queries: PageQuery[];
   /** By id, `<tenant>/<collection>/<name>`. */
   readonly docs: Map<string, DocRow>;
   /** Facts in order of their positions, of all tenants; each tenant counts its own from 1. */
-  readonly log: (LogEntry & { readonly tenant: string })[];
+  readonly log: (LoggedFact & { readonly tenant: string })[];
   /** The body of a document, or null. */
   body(tenant: string, collection: string, name: string): Record<string, unknown> | null;
   /** Writes as another would, between two commands of the door under test. */
@@ -88,7 +88,7 @@ export function createFakeDocumentStore(options: FakeDocumentStoreOptions = {}):
   });
 
   const queries: PageQuery[] = [];
-  const reader: Reader = {
+  const reader: StoreReader = {
     events: async (query) => queryEvents(log, query),
     async page(query) {
       queries.push(query);
@@ -195,13 +195,13 @@ function queryEvents(log: FakeDocumentStore["log"], query: EventQuery): EventPag
 function queryDocs(docs: ReadonlyMap<string, DocRow>, query: Extract<PageQuery, { page: "docs" }>) {
   const { tenant, collection, prefix = "", search = "", order = "asc", after, limit } = query;
   const from = docId(tenant, collection, prefix);
-  const words = wordsOf(search);
+  const words = searchWords(search);
   const sign = order === "desc" ? -1 : 1;
   const compare = (a: ListPosition, b: ListPosition): number => sign * (compareText(a.sort, b.sort) || compareText(a.id, b.id));
   const position = after === undefined ? null : parseCursor(after);
   const found = [...docs.values()]
     .filter((doc) => doc.tenant === tenant && doc.collection === collection && doc.id.startsWith(from))
-    .filter((doc) => hasWords(wordsOf(doc.terms), words) && (position === null || compare(doc, position) > 0))
+    .filter((doc) => matchesAllWords(searchWords(doc.terms), words) && (position === null || compare(doc, position) > 0))
     .sort(compare);
   const items = found.slice(0, limit);
   const last = items.at(-1);

@@ -1,6 +1,6 @@
 // The stream of events over a log and a few rows that a test holds in its hands, and readers who take what the test lets them take.
 
-import type { ChunkRow, EventPage, LogEntry, PageQuery, Reader, TaskPhase, TaskState } from "@astraflow/engine";
+import type { ChunkRow, EventPage, LoggedFact, PageQuery, StoreReader, TaskRowPhase, TaskState } from "@astraflow/engine";
 import { createHeartbeatWatch } from "../events/beats.ts";
 import { createVolatileEvents } from "../events/volatile.ts";
 import type { CallerIdentity } from "../identity.ts";
@@ -39,14 +39,14 @@ interface SampleFact {
 /** A log and the few rows that events look up, all in hand. */
 export function openEventStreamFixture(
   facts: SampleFact[],
-  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskPhase; farewells?: Set<() => void> } = {},
+  more: { floor?: number; chunks?: ChunkRow[]; state?: TaskState; phase?: TaskRowPhase; farewells?: Set<() => void> } = {},
 ) {
-  const entries: LogEntry[] = [];
+  const entries: LoggedFact[] = [];
   const add = ({ type, data = {}, subject = "run/r1" }: SampleFact): void => {
     entries.push({
       position: entries.length + 1,
       at: 1_000 + entries.length,
-      subject: subject as LogEntry["subject"],
+      subject: subject as LoggedFact["subject"],
       type,
       data,
     });
@@ -73,8 +73,8 @@ export function openEventStreamFixture(
     if (query.page === "chunks") return { items: more.chunks ?? [], head };
     throw new Error(`page ${query.page} is not part of this scene`);
   };
-  const reader: Reader = {
-    page: page as Reader["page"],
+  const reader: StoreReader = {
+    page: page as StoreReader["page"],
     async events({ tenant, after, limit }): Promise<EventPage> {
       counts.events += 1;
       const mine = tenant === "default" ? entries : [];

@@ -1,6 +1,6 @@
 // An engine that does what a test tells it: keeps every command, answers at once or when released, and says whatever it is told to say.
 
-import type { AnswerBody, Command, Effect, FaultData, Inbound } from "@astraflow/engine";
+import type { AnswerBody, Command, CommandRequest, Effect, FaultData } from "@astraflow/engine";
 import { createEngineClient, type EngineClient } from "../link.ts";
 import { createAwaitableQueue } from "./inbox.ts";
 
@@ -11,7 +11,7 @@ export interface FakeEngine {
   readonly client: EngineClient;
   readonly commands: Command[];
   /** Batches as they were pushed: commands of one tick belong together. */
-  readonly batches: (readonly Inbound[])[];
+  readonly batches: (readonly CommandRequest[])[];
   readonly problems: unknown[];
   /** The next command of this type that no test has taken yet. */
   nextCommand<T extends Command["type"]>(type: T): Promise<CommandOf<T>>;
@@ -38,12 +38,12 @@ export const joinAnswer: AnswerBody = {
 
 export function createFakeEngine(): FakeEngine {
   const commands: Command[] = [];
-  const batches: (readonly Inbound[])[] = [];
+  const batches: (readonly CommandRequest[])[] = [];
   const problems: unknown[] = [];
   const inbox = createAwaitableQueue<Command>();
   const verdicts = new Map<string, (command: never) => ScriptedAnswer>();
   const holding = new Set<string>();
-  const held: Inbound[] = [];
+  const held: CommandRequest[] = [];
 
   const verdictOn = (command: Command): ScriptedAnswer => {
     const scripted = verdicts.get(command.type);
@@ -77,7 +77,7 @@ export function createFakeEngine(): FakeEngine {
     if (command.type === "worker.drain") return { body: { of: "worker", worker: command.worker, draining: command.on } };
     return { body: { of: "word", applied: true } };
   };
-  const answered = ({ ref, command }: Inbound): Effect => {
+  const answered = ({ ref, command }: CommandRequest): Effect => {
     const verdict = verdictOn(command);
     return {
       type: "answer",
@@ -113,7 +113,7 @@ export function createFakeEngine(): FakeEngine {
     stopHolding: (type) => void holding.delete(type),
     releaseAnswers(type, order) {
       const mine = held.filter(({ command }) => command.type === type);
-      const chosen = order === undefined ? mine : order.map((position) => mine[position] as Inbound);
+      const chosen = order === undefined ? mine : order.map((position) => mine[position] as CommandRequest);
       for (const item of chosen) held.splice(held.indexOf(item), 1);
       engineClient.handleEffects(chosen.map(answered));
     },

@@ -2,7 +2,7 @@
 
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { EventPage, Reader } from "@astraflow/engine";
+import type { EventPage, StoreReader } from "@astraflow/engine";
 import { createDoors, type Doors, type DoorsOptions } from "../doors.ts";
 import { allGrants, createTokenAuthenticator } from "../identity.ts";
 import { createMetricsRegistry, type MetricsRegistry } from "../metrics.ts";
@@ -26,7 +26,7 @@ export interface DoorsFixture {
   stop(): Promise<void>;
 }
 
-export const emptyReader: Reader = {
+export const emptyReader: StoreReader = {
   events: async (): Promise<EventPage> => ({ items: [], next: 0, head: 0, floor: 0 }),
   page: async (query) => {
     if (query.page === "run") return { detail: null, head: 0 } as never;

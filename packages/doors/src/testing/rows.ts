@@ -1,6 +1,6 @@
 // Rows and a reader that holds them, for tests of what the API shows. The reader filters by tenant as the stores do.
 
-import type { ChunkRow, LogEntry, PageQuery, Reader, RunRow, TaskRow, WorkerRow } from "@astraflow/engine";
+import type { ChunkRow, LoggedFact, PageQuery, RunRow, StoreReader, TaskRow, WorkerRow } from "@astraflow/engine";
 import { sampleRun, sampleTask } from "@astraflow/engine/testing";
 import type { Workflow } from "@astraflow/protocol";
 
@@ -83,12 +83,12 @@ export interface SampleRows {
   readonly runs: readonly RunRow[];
   readonly tasks: readonly TaskRow[];
   readonly workers: readonly WorkerRow[];
-  readonly log: readonly (LogEntry & { readonly tenant: string })[];
+  readonly log: readonly (LoggedFact & { readonly tenant: string })[];
   readonly chunks?: readonly ChunkRow[];
   readonly floor?: number;
 }
 
-export function createFakeReader(rows: SampleRows): Reader & { readonly queries: PageQuery[] } {
+export function createFakeReader(rows: SampleRows): StoreReader & { readonly queries: PageQuery[] } {
   const queries: PageQuery[] = [];
   const head = rows.log.length;
   return {

@@ -3,107 +3,109 @@
 import { type Fault, fault } from "@astraflow/protocol";
 import type { Command } from "../command.ts";
 import type { AnswerBody } from "../effect.ts";
-import type { TaskList } from "../port.ts";
-import { docKey, type Key, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../rows.ts";
-import type { Board } from "./board/board.ts";
-import { hearNext } from "./chain/next.ts";
-import { beatWorker } from "./crew/beat.ts";
-import { describeWorker, drainWorker, kickWorker, leaveWorker, tellWorker } from "./crew/crew.ts";
+import type { TaskListQuery } from "../port.ts";
+import { docKey, type RowKey, type RunId, runKey, runOf, type TaskId, taskKey, workerKey } from "../rows.ts";
+import type { UnitOfWork } from "./board/board.ts";
+import { handleNextRequest } from "./chain/next.ts";
+import { recordHeartbeat } from "./crew/beat.ts";
+import { describeWorker, drainWorker, kickWorker, leaveWorker, relayVendorFrame } from "./crew/crew.ts";
 import { enrolWorker } from "./crew/enrol.ts";
 import { joinWorker } from "./crew/join.ts";
-import { hearWorker, noteOrder, orderWorker, reportPackage } from "./crew/orders.ts";
-import { heldMax } from "./crew/reconcile.ts";
+import { handleDrainAck, handlePackageReport, issueWorkerCommand, recordWorkerCommand } from "./crew/orders.ts";
+import { heldAttemptsMax } from "./crew/reconcile.ts";
 import { cancelRun, startRun } from "./flow/order.ts";
-import { removeResource } from "./place/removed.ts";
-import { around, isTop, logicalOf, slotOf, taskAt } from "./rows/slot.ts";
-import { askOf, once } from "./steer/again.ts";
-import { audited, deedOf, subjectOf } from "./steer/audit.ts";
+import { handleResourceRemoved } from "./place/removed.ts";
+import { enclosingSlots, isTopLevelNode, logicalSlot, slotOf, taskIdAt } from "./rows/slot.ts";
+import { idempotencyKeyOf, runOnce } from "./steer/again.ts";
+import { auditedActionOf, auditSubjectOf, withAudit } from "./steer/audit.ts";
 import { writeDocs } from "./steer/docs.ts";
 import { rebindRun } from "./steer/rebind.ts";
 import { retryNode, skipNode } from "./steer/steer.ts";
-import type { Tools } from "./tools.ts";
-import { hearFeedback } from "./word/feedback.ts";
-import { hearAcks, hearError, hearResult } from "./word/word.ts";
+import type { DecisionContext } from "./tools.ts";
+import { handleFeedback } from "./word/feedback.ts";
+import { handleAcks, handleError, handleResult } from "./word/word.ts";
 
 /** What callers order of runs and workers is kept in the audit, in the unit of the deed; documents bring their own words for it. */
-export function decide(board: Board, tools: Tools, command: Command, newRun: RunId | null): AnswerBody | Fault {
-  const deed = deedOf(command);
-  if (deed === null && askOf(command) === null) return decideOne(board, tools, command, newRun);
-  const work = () => decideOne(board, tools, command, newRun);
-  return once(board, command, () => (deed === null ? work() : audited(board, deed, () => subjectOf(board, command), work)));
+export function decide(board: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
+  const auditedAction = auditedActionOf(command);
+  if (auditedAction === null && idempotencyKeyOf(command) === null) return decideCommand(board, context, command, newRun);
+  const perform = () => decideCommand(board, context, command, newRun);
+  return runOnce(board, command, () =>
+    auditedAction === null ? perform() : withAudit(board, auditedAction, () => auditSubjectOf(board, command), perform),
+  );
 }
 
-function decideOne(board: Board, tools: Tools, command: Command, newRun: RunId | null): AnswerBody | Fault {
+function decideCommand(work: UnitOfWork, context: DecisionContext, command: Command, newRun: RunId | null): AnswerBody | Fault {
   switch (command.type) {
     case "run.start":
       return newRun === null
         ? fault("E.INTERNAL", "a run was ordered without an id for it")
-        : startRun(board, tools, command, newRun);
+        : startRun(work, context, command, newRun);
     case "run.cancel":
-      return cancelRun(board, tools, command);
+      return cancelRun(work, context, command);
     case "run.skip":
-      return skipNode(board, tools, command);
+      return skipNode(work, context, command);
     case "run.retry":
-      return retryNode(board, tools, command);
+      return retryNode(work, context, command);
     case "run.rebind":
-      return rebindRun(board, tools, command);
+      return rebindRun(work, context, command);
     case "docs.write":
-      return writeDocs(board, tools, command);
+      return writeDocs(work, context, command);
     case "worker.enrol":
-      return enrolWorker(board, tools, command);
+      return enrolWorker(work, context, command);
     case "worker.order":
-      return orderWorker(board, tools, command);
+      return issueWorkerCommand(work, context, command);
     case "worker.noted":
-      return noteOrder(board, tools, command);
+      return recordWorkerCommand(work, context, command);
     case "worker.heard":
-      return hearWorker(board, tools, command);
+      return handleDrainAck(work, context, command);
     case "worker.package":
-      return reportPackage(board, tools, command);
+      return handlePackageReport(work, context, command);
     case "resource.removed":
-      return removeResource(board, tools, command);
+      return handleResourceRemoved(work, context, command);
     case "task.next":
-      return hearNext(board, tools, command);
+      return handleNextRequest(work, context, command);
     case "worker.join":
-      return joinWorker(board, tools, command);
+      return joinWorker(work, context, command);
     case "worker.beat":
-      return beatWorker(board, tools, command);
+      return recordHeartbeat(work, context, command);
     case "worker.describe":
-      return describeWorker(board, tools, command);
+      return describeWorker(work, context, command);
     case "worker.leave":
-      return leaveWorker(board, tools, command);
+      return leaveWorker(work, context, command);
     case "worker.drain":
-      return drainWorker(board, tools, command);
+      return drainWorker(work, context, command);
     case "worker.kick":
-      return kickWorker(board, tools, command);
+      return kickWorker(work, context, command);
     case "worker.tell":
-      return tellWorker(board, tools, command);
+      return relayVendorFrame(work, context, command);
     case "task.ack":
-      return hearAcks(board, tools, command);
+      return handleAcks(work, context, command);
     case "task.feedback":
-      return hearFeedback(board, tools, command);
+      return handleFeedback(work, context, command);
     case "task.result":
-      return hearResult(board, tools, command);
+      return handleResult(work, context, command);
     case "task.error":
-      return hearError(board, tools, command);
+      return handleError(work, context, command);
   }
 }
 
 /** Lists a command is known to need. */
-export function listsFor(command: Command): TaskList[] {
+export function listsNeededBy(command: Command): TaskListQuery[] {
   if (command.type !== "worker.beat" && command.type !== "worker.join") return [];
-  return [{ of: "held", worker: command.worker, limit: heldMax }];
+  return [{ of: "held", worker: command.worker, limit: heldAttemptsMax }];
 }
 
-function askKeys(command: Command): Key[] {
-  const ask = askOf(command);
-  return ask === null ? [] : [`ask/${command.tenant}/${ask.key}`];
+function idempotencyRowKeys(command: Command): RowKey[] {
+  const idempotencyKey = idempotencyKeyOf(command);
+  return idempotencyKey === null ? [] : [`ask/${command.tenant}/${idempotencyKey.key}`];
 }
 
 /** Rows a command is known to need; what it finds out later is asked for with `more`. */
-export function rowsFor(command: Command, newRun: RunId | null): Key[] {
+export function rowsNeededBy(command: Command, newRun: RunId | null): RowKey[] {
   switch (command.type) {
     case "run.start": {
-      const keys: Key[] = [`workflow/${command.tenant}/${command.digest}`];
+      const keys: RowKey[] = [`workflow/${command.tenant}/${command.digest}`];
       if (newRun !== null) keys.push(runKey(newRun));
       if (command.ask !== null) keys.push(`ask/${command.tenant}/${command.ask.key}`);
       return keys;
@@ -112,26 +114,26 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
     case "run.skip":
     case "run.retry":
     case "run.rebind":
-      return [runKey(command.run), ...askKeys(command)];
+      return [runKey(command.run), ...idempotencyRowKeys(command)];
     case "docs.write": {
       const keys = [...command.puts, ...(command.drops ?? [])].map(({ collection, name }) =>
         docKey(command.tenant, collection, name),
       );
-      const ask = command.ask ?? null;
-      return ask === null ? keys : [...keys, `ask/${command.tenant}/${ask.key}`];
+      const idempotencyKey = command.ask ?? null;
+      return idempotencyKey === null ? keys : [...keys, `ask/${command.tenant}/${idempotencyKey.key}`];
     }
     case "worker.order":
     case "worker.noted":
-      return [workerKey(command.worker), docKey(command.tenant, "command", command.id), ...askKeys(command)];
+      return [workerKey(command.worker), docKey(command.tenant, "command", command.id), ...idempotencyRowKeys(command)];
     case "worker.drain":
     case "worker.kick": {
       const { tenant, worker, command: id } = command;
-      return [workerKey(worker), ...(id === undefined ? [] : [docKey(tenant, "command", id)]), ...askKeys(command)];
+      return [workerKey(worker), ...(id === undefined ? [] : [docKey(tenant, "command", id)]), ...idempotencyRowKeys(command)];
     }
     case "resource.removed":
       return [workerKey(command.worker), docKey(command.tenant, "artifact", command.resource)];
     case "worker.enrol":
-      return [workerKey(command.worker), ...askKeys(command)];
+      return [workerKey(command.worker), ...idempotencyRowKeys(command)];
     case "worker.heard":
     case "worker.package":
     case "worker.join":
@@ -147,18 +149,18 @@ export function rowsFor(command: Command, newRun: RunId | null): Key[] {
     case "task.result":
     case "task.error":
     case "task.next":
-      return rowsAround(command.task);
+      return rowsForOutcome(command.task);
   }
 }
 
 /** A task with what counts down when it ends: its run, the frames and containers around it, and of a call its host. Its id names them all. */
-function rowsAround(task: TaskId): Key[] {
+function rowsForOutcome(task: TaskId): RowKey[] {
   const run = runOf(task);
   const slot = slotOf({ id: task, run });
   const keys = [runKey(run), taskKey(task)];
-  if (isTop(slot)) return keys;
-  const logical = logicalOf(slot);
-  if (logical !== slot) keys.push(taskKey(taskAt(run, logical)));
-  for (const one of around(slot)) keys.push(taskKey(taskAt(run, one)));
+  if (isTopLevelNode(slot)) return keys;
+  const logical = logicalSlot(slot);
+  if (logical !== slot) keys.push(taskKey(taskIdAt(run, logical)));
+  for (const one of enclosingSlots(slot)) keys.push(taskKey(taskIdAt(run, one)));
   return keys;
 }

@@ -2,150 +2,156 @@
 // they have landed: commands on the same roots wait, and so do commands about a worker they concern. They land in the order they took
 // off, so the floor moves and the doors hear as if there had been one turn at a time.
 
-import type { Board } from "../core/board/board.ts";
-import { type Air, clearAir, type FloorMove, type Hold } from "../core/crew/floor.ts";
-import { rowsFor } from "../core/decide.ts";
-import type { Committed, Tx, Unit } from "../port.ts";
-import { type Key, rootOf, type WorkerId } from "../rows.ts";
+import type { UnitOfWork } from "../core/board/board.ts";
+import { type FleetChange, type LeasedAttempt, noPendingChanges, type PendingChanges } from "../core/crew/floor.ts";
+import { rowsNeededBy } from "../core/decide.ts";
+import type { ChangeSet, CommitOutcome, TurnTransaction } from "../port.ts";
+import { type RowKey, rootOf, type WorkerId } from "../rows.ts";
 import type { Decision } from "./decision.ts";
-import type { Waiting } from "./inbox.ts";
+import type { WaitingCommand } from "./inbox.ts";
 
-export interface Decided {
+export interface DecidedTurn {
   readonly decision: Decision;
-  readonly board: Board;
+  readonly work: UnitOfWork;
   /** Which tellings of lines this turn could know of. */
-  readonly mark: number;
+  readonly routeVersion: number;
   /** Commands left for another turn. */
-  readonly later: readonly Waiting[];
+  readonly deferred: readonly WaitingCommand[];
 }
 
-export interface Flight extends Decided {
+export interface PendingTurn extends DecidedTurn {
   readonly turn: number;
-  readonly tx: Tx;
-  readonly units: readonly Unit[];
+  readonly tx: TurnTransaction;
+  readonly changeSets: readonly ChangeSet[];
   /** One root of each unit, at the unit's place. */
-  readonly groups: readonly Key[];
+  readonly changeSetRoots: readonly RowKey[];
   /** What the store said; null while it has not. */
-  outcome: Committed | null;
+  outcome: CommitOutcome | null;
 }
 
-export class Sky {
-  readonly #flights: Flight[] = [];
+export class PendingTurns {
+  readonly #turns: PendingTurn[] = [];
   /** Known when somebody asked since the last change; with one turn at a time nobody does. */
-  #concern: Concern | null = null;
+  #scope: PendingScope | null = null;
 
   get size(): number {
-    return this.#flights.length;
+    return this.#turns.length;
   }
 
   /** The first that must land. */
-  get first(): Flight | undefined {
-    return this.#flights[0];
+  get first(): PendingTurn | undefined {
+    return this.#turns[0];
   }
 
-  takeOff(flight: Flight): void {
-    this.#flights.push(flight);
-    this.#concern = null;
+  add(pendingTurn: PendingTurn): void {
+    this.#turns.push(pendingTurn);
+    this.#scope = null;
   }
 
-  land(): void {
-    this.#flights.shift();
-    this.#concern = null;
+  removeFirst(): void {
+    this.#turns.shift();
+    this.#scope = null;
   }
 
   /** What the floor must know of these turns; `waiting`: workers whose own commands wait for them to land. */
-  air(waiting: ReadonlySet<WorkerId>): Air {
-    if (this.#flights.length === 0) return clearAir;
-    const { unsure, touched, holds } = this.#concerned();
-    return { unsure: waiting.size === 0 ? unsure : new Set([...unsure, ...waiting]), touched, holds };
+  pendingChanges(waiting: ReadonlySet<WorkerId>): PendingChanges {
+    if (this.#turns.length === 0) return noPendingChanges;
+    const { unsettledWorkers, concernedWorkers, grantedAttempts } = this.#pendingScope();
+    return {
+      unsettledWorkers: waiting.size === 0 ? unsettledWorkers : new Set([...unsettledWorkers, ...waiting]),
+      concernedWorkers,
+      grantedAttempts,
+    };
   }
 
   /** Decides command by command, in their order, which may go now. */
-  gate(): Gate {
-    return new Gate(this.#concerned());
+  admission(): CommandAdmission {
+    return new CommandAdmission(this.#pendingScope());
   }
 
-  commands(): Waiting[] {
-    return this.#flights.flatMap(({ decision, later }) => [...decision.taken, ...later]);
+  commands(): WaitingCommand[] {
+    return this.#turns.flatMap(({ decision, deferred }) => [...decision.decided, ...deferred]);
   }
 
-  #concerned(): Concern {
-    this.#concern ??= concernOf(this.#flights);
-    return this.#concern;
+  #pendingScope(): PendingScope {
+    this.#scope ??= pendingScopeOf(this.#turns);
+    return this.#scope;
   }
 }
 
 /** What the turns in the air decided about. */
-interface Concern extends Air {
-  readonly roots: ReadonlySet<Key>;
+interface PendingScope extends PendingChanges {
+  readonly roots: ReadonlySet<RowKey>;
 }
 
-function concernOf(flights: readonly Flight[]): Concern {
-  const roots = new Set<Key>();
-  const unsure = new Set<WorkerId>();
-  const touched = new Set<WorkerId>();
-  const holds = new Map<WorkerId, Hold[]>();
-  for (const { decision, board, later, units } of flights) {
-    for (const items of [decision.taken, later]) for (const item of items) for (const root of rootsOf(item)) roots.add(root);
-    for (const unit of units) for (const root of unit.roots) roots.add(root);
-    for (const move of board.moves) {
-      const worker = workerOf(move);
+function pendingScopeOf(pendingTurns: readonly PendingTurn[]): PendingScope {
+  const roots = new Set<RowKey>();
+  const unsettledWorkers = new Set<WorkerId>();
+  const concernedWorkers = new Set<WorkerId>();
+  const grantedAttempts = new Map<WorkerId, LeasedAttempt[]>();
+  for (const { decision, work, deferred, changeSets } of pendingTurns) {
+    for (const items of [decision.decided, deferred])
+      for (const item of items) for (const root of rootsOfCommand(item)) roots.add(root);
+    for (const unit of changeSets) for (const root of unit.roots) roots.add(root);
+    for (const change of work.fleetChanges) {
+      const worker = workerOfChange(change);
       if (worker === null) continue;
-      touched.add(worker);
-      if (move.move === "hold") {
-        const list = holds.get(worker);
-        if (list === undefined) holds.set(worker, [move.hold]);
-        else list.push(move.hold);
-      } else if (!isHarmless(move)) unsure.add(worker);
+      concernedWorkers.add(worker);
+      if (change.move === "hold") {
+        const list = grantedAttempts.get(worker);
+        if (list === undefined) grantedAttempts.set(worker, [change.attempt]);
+        else list.push(change.attempt);
+      } else if (!keepsWorkerReady(change)) unsettledWorkers.add(worker);
     }
   }
-  return { roots, unsure, touched, holds };
+  return { roots, unsettledWorkers, concernedWorkers, grantedAttempts };
 }
 
 /** Moves that leave the seat as ready for work as it was. */
-function isHarmless(one: FloorMove): boolean {
+function keepsWorkerReady(one: FleetChange): boolean {
   const { move } = one;
   // One that goes on after its wait takes its slot back; one that begins to wait frees it.
   if (one.move === "wait") return one.isWaiting;
   return move === "drop" || move === "ack" || move === "trust" || move === "recheck" || move === "full";
 }
 
-function workerOf(move: FloorMove): WorkerId | null {
-  return move.move === "sit" ? move.seat.worker : "worker" in move ? move.worker : null;
+function workerOfChange(change: FleetChange): WorkerId | null {
+  return change.move === "sit" ? change.connected.worker : "worker" in change ? change.worker : null;
 }
 
 /** Roots a command is about, as far as is known before it is decided. Workflows never change: all runs of one must not wait for each other. */
-function rootsOf(item: Waiting): Key[] {
-  return rowsFor(item.command, item.run)
+function rootsOfCommand(item: WaitingCommand): RowKey[] {
+  return rowsNeededBy(item.command, item.run)
     .filter((key) => !key.startsWith("workflow/"))
     .map(rootOf);
 }
 
 /** A command about the worker itself: a join, a beat, a drain. Its rows and its seat must be what the floor says. */
-function isAboutWorker({ command }: Waiting): boolean {
+function isAboutWorker({ command }: WaitingCommand): boolean {
   return command.type.startsWith("worker.");
 }
 
-export class Gate {
-  readonly #concern: Concern;
+export class CommandAdmission {
+  readonly #scope: PendingScope;
   /** What commands that were held back are about: nothing overtakes them there. */
-  readonly #held = new Set<Key>();
+  readonly #heldBackRoots = new Set<RowKey>();
   /** Workers whose own commands were held back: they get no grants until those have gone, or the commands might wait for ever. */
-  readonly waiting = new Set<WorkerId>();
+  readonly waitingWorkers = new Set<WorkerId>();
 
-  constructor(concern: Concern) {
-    this.#concern = concern;
+  constructor(scope: PendingScope) {
+    this.#scope = scope;
   }
 
-  admits(item: Waiting): boolean {
-    const roots = rootsOf(item);
+  admits(item: WaitingCommand): boolean {
+    const roots = rootsOfCommand(item);
     const worker = "worker" in item.command ? item.command.worker : null;
     const isClear =
-      !roots.some((root) => this.#concern.roots.has(root) || this.#held.has(root)) &&
-      (worker === null || (!this.waiting.has(worker) && !(isAboutWorker(item) && this.#concern.touched.has(worker))));
+      !roots.some((root) => this.#scope.roots.has(root) || this.#heldBackRoots.has(root)) &&
+      (worker === null ||
+        (!this.waitingWorkers.has(worker) && !(isAboutWorker(item) && this.#scope.concernedWorkers.has(worker))));
     if (isClear) return true;
-    for (const root of roots) this.#held.add(root);
-    if (worker !== null && isAboutWorker(item)) this.waiting.add(worker);
+    for (const root of roots) this.#heldBackRoots.add(root);
+    if (worker !== null && isAboutWorker(item)) this.waitingWorkers.add(worker);
     return false;
   }
 }

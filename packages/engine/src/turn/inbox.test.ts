@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import type { Command } from "../command.ts";
-import { Inbox, type Waiting } from "./inbox.ts";
+import { CommandInbox, type WaitingCommand } from "./inbox.ts";
 
 let refs = 0;
-const item = (command: Command, bytes = 100, at = 0): Waiting => ({
+const item = (command: Command, bytes = 100, at = 0): WaitingCommand => ({
   ref: ++refs,
   command,
   bytes,
@@ -14,8 +14,8 @@ const item = (command: Command, bytes = 100, at = 0): Waiting => ({
   isGone: false,
   solo: false,
 });
-const order = (tenant: string): Command => ({ type: "run.cancel", tenant, by: "", run: "r", reason: "" });
-const word = (tenant: string): Command => ({
+const callerCommand = (tenant: string): Command => ({ type: "run.cancel", tenant, by: "", run: "r", reason: "" });
+const workerCommand = (tenant: string): Command => ({
   type: "worker.beat",
   tenant,
   worker: `${tenant}/w`,
@@ -23,7 +23,7 @@ const word = (tenant: string): Command => ({
   healthy: true,
   held: null,
 });
-const fill = (inbox: Inbox, command: Command, count: number): Waiting[] => {
+const fill = (inbox: CommandInbox, command: Command, count: number): WaitingCommand[] => {
   const items = Array.from({ length: count }, () => item(command));
   for (const one of items) inbox.push(one);
   return items;
@@ -31,9 +31,9 @@ const fill = (inbox: Inbox, command: Command, count: number): Waiting[] => {
 
 describe("the inbox", () => {
   it("[T3] gives each tenant its turn, keeps the order inside one, and goes on where it stopped", () => {
-    const inbox = new Inbox();
-    const loud = fill(inbox, word("loud"), 5);
-    const quiet = fill(inbox, word("quiet"), 2);
+    const inbox = new CommandInbox();
+    const loud = fill(inbox, workerCommand("loud"), 5);
+    const quiet = fill(inbox, workerCommand("quiet"), 2);
 
     const first = inbox.take(3, 1e6, null);
     const second = inbox.take(10, 1e6, null);
@@ -47,9 +47,9 @@ describe("the inbox", () => {
   });
 
   it("[T4] takes words of workers before orders, and keeps a quarter of the turn for orders", () => {
-    const inbox = new Inbox();
-    fill(inbox, order("t"), 100);
-    fill(inbox, word("t"), 100);
+    const inbox = new CommandInbox();
+    fill(inbox, callerCommand("t"), 100);
+    fill(inbox, workerCommand("t"), 100);
 
     const batch = inbox.take(20, 1e6, null);
 
@@ -59,18 +59,18 @@ describe("the inbox", () => {
   });
 
   it("[T5] bounds a turn by bytes, but always takes one command", () => {
-    const inbox = new Inbox();
-    inbox.push(item(word("t"), 5_000));
-    inbox.push(item(word("t"), 300));
+    const inbox = new CommandInbox();
+    inbox.push(item(workerCommand("t"), 5_000));
+    inbox.push(item(workerCommand("t"), 300));
 
     expect(inbox.take(10, 1_000, null)).toHaveLength(1);
     expect(inbox.take(10, 1_000, null)).toHaveLength(1);
   });
 
   it("[T6] takes a suspect alone, and what was put back before what is new", () => {
-    const inbox = new Inbox();
-    const [back, suspect] = [item(word("t")), { ...item(word("t")), solo: true }];
-    const fresh = fill(inbox, word("t"), 1);
+    const inbox = new CommandInbox();
+    const [back, suspect] = [item(workerCommand("t")), { ...item(workerCommand("t")), solo: true }];
+    const fresh = fill(inbox, workerCommand("t"), 1);
     inbox.putBack([back, suspect]);
 
     expect(inbox.take(10, 1e6, null)).toEqual([suspect]);
@@ -78,13 +78,13 @@ describe("the inbox", () => {
   });
 
   it("[T7] knows when the oldest waiting word came, and gives everything up at the end", () => {
-    const inbox = new Inbox();
-    expect(inbox.oldestWord()).toBe(Number.POSITIVE_INFINITY);
-    inbox.push(item(order("t"), 1, 1));
-    inbox.push(item(word("a"), 1, 30));
-    inbox.push(item(word("b"), 1, 20));
+    const inbox = new CommandInbox();
+    expect(inbox.oldestWorkerCommandAt()).toBe(Number.POSITIVE_INFINITY);
+    inbox.push(item(callerCommand("t"), 1, 1));
+    inbox.push(item(workerCommand("a"), 1, 30));
+    inbox.push(item(workerCommand("b"), 1, 20));
 
-    expect(inbox.oldestWord()).toBe(20);
+    expect(inbox.oldestWorkerCommandAt()).toBe(20);
     expect(inbox.drainAll()).toHaveLength(3);
     expect(inbox.size).toBe(0);
   });

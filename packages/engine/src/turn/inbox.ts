@@ -1,10 +1,10 @@
 // Commands that wait for their turn. Words of workers go before orders of callers, so that finished work is never behind new work;
 // tenants take turns, so that one flood does not make the others wait; inside one tenant and lane the order of arrival holds.
 
-import type { Command, Inbound } from "../command.ts";
+import type { Command, CommandRequest } from "../command.ts";
 import type { Millis, RunId, Tenant } from "../rows.ts";
 
-export interface Waiting {
+export interface WaitingCommand {
   readonly ref: number;
   readonly command: Command;
   readonly bytes: number;
@@ -22,17 +22,17 @@ export interface Waiting {
   isGone: boolean;
 }
 
-type Lane = Map<Tenant, Queue>;
+type TenantQueues = Map<Tenant, FifoQueue>;
 
 /** A queue that forgets its head without moving the rest. */
-class Queue {
-  #items: Waiting[] = [];
+class FifoQueue {
+  #items: WaitingCommand[] = [];
   #head = 0;
 
-  push(item: Waiting): void {
+  push(item: WaitingCommand): void {
     this.#items.push(item);
   }
-  peek(): Waiting | undefined {
+  peek(): WaitingCommand | undefined {
     return this.#items[this.#head];
   }
   shift(): void {
@@ -47,61 +47,61 @@ class Queue {
   }
 }
 
-export class Inbox {
-  readonly #words: Lane = new Map();
-  readonly #orders: Lane = new Map();
+export class CommandInbox {
+  readonly #workerCommands: TenantQueues = new Map();
+  readonly #callerCommands: TenantQueues = new Map();
   /** Left over from an earlier turn: they go first, in their old order. */
-  #again: Waiting[] = [];
+  #returned: WaitingCommand[] = [];
   #size = 0;
 
   get size(): number {
-    return this.#size + this.#again.length;
+    return this.#size + this.#returned.length;
   }
 
-  push(item: Waiting): void {
-    const lane = item.command.type.startsWith("run.") ? this.#orders : this.#words;
+  push(item: WaitingCommand): void {
+    const lane = item.command.type.startsWith("run.") ? this.#callerCommands : this.#workerCommands;
     const { tenant } = item.command;
     let queue = lane.get(tenant);
-    if (queue === undefined) lane.set(tenant, (queue = new Queue()));
+    if (queue === undefined) lane.set(tenant, (queue = new FifoQueue()));
     queue.push(item);
     this.#size++;
   }
 
-  putBack(items: readonly Waiting[]): void {
-    this.#again = [...items, ...this.#again];
+  putBack(items: readonly WaitingCommand[]): void {
+    this.#returned = [...items, ...this.#returned];
   }
 
   /**
    * The next batch. A suspect comes alone. A quarter of the turn is kept for orders while any wait. What is not clear keeps its place
    * before all that came later.
    */
-  take(most: number, bytesMost: number, isClear: ((item: Waiting) => boolean) | null): Waiting[] {
+  take(most: number, bytesMost: number, isClear: ((item: WaitingCommand) => boolean) | null): WaitingCommand[] {
     const batch = this.#next(most, bytesMost);
     if (isClear === null) return batch;
-    const [clear, held]: [Waiting[], Waiting[]] = [[], []];
+    const [clear, held]: [WaitingCommand[], WaitingCommand[]] = [[], []];
     for (const item of batch) (isClear(item) ? clear : held).push(item);
     this.putBack(held);
     return clear;
   }
 
-  #next(most: number, bytesMost: number): Waiting[] {
-    const suspect = this.#again.findIndex((item) => item.solo);
-    if (suspect >= 0) return this.#again.splice(suspect, 1);
-    const batch = this.#again.splice(0, most);
+  #next(most: number, bytesMost: number): WaitingCommand[] {
+    const suspect = this.#returned.findIndex((item) => item.solo);
+    if (suspect >= 0) return this.#returned.splice(suspect, 1);
+    const batch = this.#returned.splice(0, most);
     const room = { count: most - batch.length, bytes: bytesMost };
-    this.#drain(this.#words, batch, room, Math.min(this.#waitingIn(this.#orders), most >> 2));
-    this.#drain(this.#orders, batch, room, 0);
+    this.#drain(this.#workerCommands, batch, room, Math.min(this.#waitingIn(this.#callerCommands), most >> 2));
+    this.#drain(this.#callerCommands, batch, room, 0);
     return batch;
   }
 
-  #waitingIn(lane: Lane): number {
+  #waitingIn(lane: TenantQueues): number {
     let count = 0;
     for (const queue of lane.values()) count += queue.size;
     return count;
   }
 
   /** One from each tenant in turn until the room is used up, but for what is kept for others. */
-  #drain(lane: Lane, batch: Waiting[], room: { count: number; bytes: number }, kept: number): void {
+  #drain(lane: TenantQueues, batch: WaitingCommand[], room: { count: number; bytes: number }, kept: number): void {
     while (lane.size > 0) {
       for (const [tenant, queue] of lane) {
         const item = queue.peek();
@@ -124,7 +124,7 @@ export class Inbox {
     }
   }
 
-  #rotate(lane: Lane, first: Tenant): void {
+  #rotate(lane: TenantQueues, first: Tenant): void {
     for (const [tenant, queue] of [...lane]) {
       if (tenant === first) return;
       lane.delete(tenant);
@@ -133,31 +133,31 @@ export class Inbox {
   }
 
   /** When the oldest word that still waits came in; Infinity when none does. */
-  oldestWord(): Millis {
+  oldestWorkerCommandAt(): Millis {
     let oldest = Number.POSITIVE_INFINITY;
-    for (const item of this.#again) if (!item.command.type.startsWith("run.")) oldest = Math.min(oldest, item.at);
-    for (const queue of this.#words.values()) oldest = Math.min(oldest, queue.peek()?.at ?? oldest);
+    for (const item of this.#returned) if (!item.command.type.startsWith("run.")) oldest = Math.min(oldest, item.at);
+    for (const queue of this.#workerCommands.values()) oldest = Math.min(oldest, queue.peek()?.at ?? oldest);
     return oldest;
   }
 
   /** Everything, for the last answer. */
-  drainAll(): Waiting[] {
-    const all = this.#again.splice(0);
-    for (const lane of [this.#words, this.#orders])
+  drainAll(): WaitingCommand[] {
+    const all = this.#returned.splice(0);
+    for (const lane of [this.#workerCommands, this.#callerCommands])
       for (const queue of lane.values())
         for (let item = queue.peek(); item !== undefined; item = queue.peek()) {
           queue.shift();
           all.push(item);
         }
-    this.#words.clear();
-    this.#orders.clear();
+    this.#workerCommands.clear();
+    this.#callerCommands.clear();
     this.#size = 0;
     return all;
   }
 }
 
 /** Rough size of a command, enough to bound a turn: the long texts in it. */
-export function bytesOf(item: Inbound): number {
+export function approximateBytes(item: CommandRequest): number {
   const { command } = item;
   if (command.type === "run.start") return command.body.length + 256;
   if (command.type === "task.result") return command.result.length + 256;

@@ -4,11 +4,11 @@
 import type { Millis } from "../rows.ts";
 
 /** When to look again; a pause although something waits means that the store needs a moment. */
-export type Next = Millis | "again" | { readonly pauseUntil: Millis };
+export type NextTurn = Millis | "again" | { readonly pauseUntil: Millis };
 
 const busyPauseMsMax = 16;
 
-export class Pace {
+export class TurnSchedule {
   readonly #idleMs: number;
   /** Something has come that no turn has looked at. */
   isWoken = false;
@@ -17,9 +17,9 @@ export class Pace {
   #pauseUntil: Millis | null = null;
   #failures = 0;
   /** Why the store was last away: reported once, until it is there again or says something else. */
-  #trouble: string | null = null;
+  #lastOutageCode: string | null = null;
   /** Turns in a row in which every command met a busy root. */
-  #stuckTurns = 0;
+  #busyTurns = 0;
 
   constructor(idleMs: number) {
     this.#idleMs = idleMs;
@@ -40,12 +40,12 @@ export class Pace {
   }
 
   /** A turn takes all that has come; alone, it also replaces what earlier ones asked for. */
-  takeOff(isAlone: boolean): void {
+  turnStarted(isAlone: boolean): void {
     this.isWoken = false;
     if (isAlone) this.#wakeAt = Number.POSITIVE_INFINITY;
   }
 
-  note(next: Next, isAnyWaiting: boolean): void {
+  planNext(next: NextTurn, isAnyWaiting: boolean): void {
     if (next === "again" || isAnyWaiting) this.isWoken = true;
     if (typeof next === "object") {
       this.#pauseUntil = Math.max(this.#pauseUntil ?? 0, next.pauseUntil);
@@ -58,27 +58,27 @@ export class Pace {
     return this.#pauseUntil ?? Math.min(this.#wakeAt, now + this.#idleMs);
   }
 
-  stored(): void {
+  turnCommitted(): void {
     this.#failures = 0;
-    this.#trouble = null;
+    this.#lastOutageCode = null;
   }
 
   /** The pause after a failure: longer with every one in a row, so that a full disk is not asked a thousand times a second. */
-  failed(now: Millis): Next {
+  backOffAfterFailure(now: Millis): NextTurn {
     this.#failures++;
     return { pauseUntil: now + Math.min(this.#idleMs, 2 ** Math.min(this.#failures, 20)) };
   }
 
   /** Whether this trouble of the store has not been told yet. */
-  isNews(code: string): boolean {
-    const isNews = code !== this.#trouble;
-    this.#trouble = code;
+  isNewOutage(code: string): boolean {
+    const isNews = code !== this.#lastOutageCode;
+    this.#lastOutageCode = code;
     return isNews;
   }
 
   /** The pause after a turn in which every command met a busy root, null after any other. */
-  stuck(isStuck: boolean, now: Millis): Next | null {
-    this.#stuckTurns = isStuck ? this.#stuckTurns + 1 : 0;
-    return isStuck ? { pauseUntil: now + Math.min(busyPauseMsMax, 2 ** Math.min(this.#stuckTurns, 10) / 2) } : null;
+  backOffIfBusy(isStuck: boolean, now: Millis): NextTurn | null {
+    this.#busyTurns = isStuck ? this.#busyTurns + 1 : 0;
+    return isStuck ? { pauseUntil: now + Math.min(busyPauseMsMax, 2 ** Math.min(this.#busyTurns, 10) / 2) } : null;
   }
 }

@@ -1,39 +1,39 @@
 // What a turn takes and asks for when it begins: how many of the waiting commands, and which rows, lists and claims. Pure.
 
 import { rowsForTimers } from "../core/clockwork.ts";
-import { listsFor, rowsFor } from "../core/decide.ts";
-import type { Tools } from "../core/tools.ts";
-import type { Claim, Want } from "../port.ts";
-import type { Key, Millis } from "../rows.ts";
-import type { Settings } from "../world.ts";
-import type { Waiting } from "./inbox.ts";
+import { listsNeededBy, rowsNeededBy } from "../core/decide.ts";
+import type { DecisionContext } from "../core/tools.ts";
+import type { QueueClaim, TurnRequest } from "../port.ts";
+import type { Millis, RowKey } from "../rows.ts";
+import type { EngineSettings } from "../world.ts";
+import type { WaitingCommand } from "./inbox.ts";
 
 /** A turn of fewer commands than this is not worth splitting: it costs two calls to the store, however small. */
-const shareMin = 128;
+const commandsPerTurnMin = 128;
 
 /**
  * How many commands a turn takes: where others may fly beside it, what waits is shared among them, so that deciding overlaps
  * committing.
  */
-export function shareOf(waiting: number, inFlight: number, { turnCommandsMax, turnsInFlight }: Settings): number {
+export function commandsForTurn(waiting: number, inFlight: number, { turnCommandsMax, turnsInFlight }: EngineSettings): number {
   const others = turnsInFlight - inFlight - 1;
   if (others <= 0) return turnCommandsMax;
-  return Math.min(turnCommandsMax, Math.max(shareMin, Math.ceil(waiting / (others + 1))));
+  return Math.min(turnCommandsMax, Math.max(commandsPerTurnMin, Math.ceil(waiting / (others + 1))));
 }
 
 /** A run that is to be born gets its id here, so that a turn that goes again asks for the same rows. */
-export function wantOf(
-  tools: Tools,
-  batch: readonly Waiting[],
-  claims: readonly Claim[],
-  { now, skip }: { readonly now: Millis; readonly skip: ReadonlySet<Key> },
-): Want {
-  const rows: Key[] = [];
+export function buildTurnRequest(
+  context: DecisionContext,
+  batch: readonly WaitingCommand[],
+  claims: readonly QueueClaim[],
+  { now, skip }: { readonly now: Millis; readonly skip: ReadonlySet<RowKey> },
+): TurnRequest {
+  const rows: RowKey[] = [];
   for (const item of batch) {
-    if (item.command.type === "run.start") item.run ??= tools.nextId(now);
-    for (const key of rowsFor(item.command, item.run)) rows.push(key);
+    if (item.command.type === "run.start") item.run ??= context.nextId(now);
+    for (const key of rowsNeededBy(item.command, item.run)) rows.push(key);
   }
-  rows.push(...rowsForTimers(tools, now));
-  const lists = batch.flatMap((item) => listsFor(item.command));
-  return { rows, claims, lists, due: tools.settings.dueMax, mail: tools.settings.mailMax, skip: [...skip] };
+  rows.push(...rowsForTimers(context, now));
+  const lists = batch.flatMap((item) => listsNeededBy(item.command));
+  return { rows, claims, lists, due: context.settings.dueMax, mail: context.settings.mailMax, skip: [...skip] };
 }

@@ -2,7 +2,7 @@
 // that take one turn at a time play the same loops one after the other.
 
 import assert from "node:assert/strict";
-import type { DocRow, Key, TaskRow, Tx, Unit } from "@astraflow/engine";
+import type { ChangeSet, DocRow, RowKey, TaskRow, TurnTransaction } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { docRow, happening, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
 import type { ContractCase, Stage } from "./stage.ts";
@@ -21,7 +21,11 @@ async function together(stage: Stage, jobs: readonly (() => Promise<void>)[]): P
 }
 
 /** Turns until one is committed. `decide` answers null when what it needs is busy: it is asked again in a new turn. */
-async function write(hand: Hand, rows: readonly Key[], decide: (tx: Tx) => readonly Unit[] | null): Promise<void> {
+async function write(
+  hand: Hand,
+  rows: readonly RowKey[],
+  decide: (tx: TurnTransaction) => readonly ChangeSet[] | null,
+): Promise<void> {
   for (let tries = 0; tries < turnsMax; tries++) {
     const tx = await hand.begin({ rows });
     const units = decide(tx);
@@ -64,7 +68,11 @@ const joinsAreReadiedOnce: ContractCase = {
               ];
               const ready = needs === 0 ? [{ task: `${run}.9`, tenant: "acme", cost: 1 }] : [];
               return [
-                unit({ puts, ready, happenings: [happening("acme", `run/${run}`, needs === 0 ? ["readied"] : ["counted"])] }),
+                unit({
+                  puts,
+                  enqueued: ready,
+                  logEntries: [happening("acme", `run/${run}`, needs === 0 ? ["readied"] : ["counted"])],
+                }),
               ];
             });
         }),
@@ -102,7 +110,7 @@ const tailsMissNothing: ContractCase = {
         for (let at = 0; at < factsPerScheduler; at++) {
           const run = `${hand.replica}-${at}`;
           await write(hand, [`run/${run}`], () => [
-            unit({ puts: [runRow(run)], happenings: [happening("acme", `run/${run}`, [run])] }),
+            unit({ puts: [runRow(run)], logEntries: [happening("acme", `run/${run}`, [run])] }),
           ]);
           if (!stage.overlaps) await poll();
         }
@@ -161,11 +169,15 @@ const claimsInLoopsAreSingle: ContractCase = {
 };
 
 /** The first grant gives the task back to its line at once, so that it is claimed a second time, by anybody. */
-function grant(task: TaskRow): Unit {
+function grant(task: TaskRow): ChangeSet {
   const next = { ...task, attempt: task.attempt + 1, fence: task.fence + 1 };
   const happenings = [happening("acme", `run/${task.run}`, [`granted under ${next.fence}`])];
-  if (next.attempt === 2) return unit({ puts: [{ ...next, phase: "leased", line: null, rank: null }], happenings });
-  return unit({ puts: [{ ...next, rank: null }], ready: [{ task: task.id, tenant: "acme", cost: 1 }], happenings });
+  if (next.attempt === 2) return unit({ puts: [{ ...next, phase: "leased", line: null, rank: null }], logEntries: happenings });
+  return unit({
+    puts: [{ ...next, rank: null }],
+    enqueued: [{ task: task.id, tenant: "acme", cost: 1 }],
+    logEntries: happenings,
+  });
 }
 
 const writesPerScheduler = 15;
@@ -187,7 +199,7 @@ const docsAreCountedOnce: ContractCase = {
               const { rev, body } = (doc ?? { rev: 0, body: "" }) as DocRow;
               const next = docRow("workflow", "shared", { rev: rev + 1, body: `${body}${hand.replica} ` });
               const puts = [next, docRow("letter", `r${at}.0`, { body: hand.replica }), runRow(`r${at}`)];
-              return [unit({ puts, happenings: [happening("acme", `doc/${id}`, [`${rev + 1}`])] })];
+              return [unit({ puts, logEntries: [happening("acme", `doc/${id}`, [`${rev + 1}`])] })];
             });
         }),
       );

@@ -41,7 +41,7 @@ const collectionsAreListed: ContractCase = {
         docRow("workflow", "a", { tenant: "acme2" }),
         docRow("version", "a/1"),
       ];
-      await hand.write(unit({ puts: [...docs, ...others], happenings: [happening("acme", "doc/acme/workflow/a", ["made"])] }));
+      await hand.write(unit({ puts: [...docs, ...others], logEntries: [happening("acme", "doc/acme/workflow/a", ["made"])] }));
       const expected = ["later b", "later e", "same a", "same c", "same d"].map((name) => `acme/workflow/${name.split(" ")[1]}`);
 
       for (const limit of [1, 2, 5, 9]) {
@@ -91,7 +91,7 @@ const docsAreFoundByPrefixAndWords: ContractCase = {
             { ...(puts[1] as DocRow), sort: "8" },
           ],
         }),
-        unit({ drops: [keyOf(puts[2] as DocRow)] }),
+        unit({ deletes: [keyOf(puts[2] as DocRow)] }),
       );
       assert.deepEqual(await names({ search: "report" }), []);
       assert.deepEqual(await names({ search: "week üb" }, 1), ["w1/1"]);
@@ -122,7 +122,7 @@ const docsAreRoots: ContractCase = {
       const one = await Hand.open(stage, "a");
       const two = stage.overlaps ? await Hand.open(stage, stage.handles > 1 ? "b" : "a") : null;
       const key = docKey("acme", "workflow", "w1");
-      const make1 = unit({ puts: [docRow("workflow", "w1", { body: '"one"' })], born: new Set([key]) });
+      const make1 = unit({ puts: [docRow("workflow", "w1", { body: '"one"' })], inserted: new Set([key]) });
       if (stage.overlaps && two !== null) {
         const first = await one.begin({ rows: [key] });
         const second = await two.begin({ rows: [key] });
@@ -139,7 +139,7 @@ const docsAreRoots: ContractCase = {
       const free = await one.begin({ rows: ["run/r1"] });
       assert.equal((await one.commit(free, [unit({ roots: ["run/r1"], puts: [docRow("workflow", "w1")] })])).outcome, "failed");
       assert.deepEqual(await one.read(key), make1.puts);
-      await one.write(unit({ drops: [key] }));
+      await one.write(unit({ deletes: [key] }));
       assert.deepEqual(await one.read(key), [null]);
     }),
 };
@@ -152,24 +152,24 @@ const lettersBelongToRuns: ContractCase = {
       const letter = docRow("letter", "r1.4*2/7", { body: '{"code":"E.X"}' });
       const key = keyOf(letter);
       assert.equal(rootOf(key), "run/r1");
-      await one.write(unit({ roots: ["run/r1"], puts: [runRow("r1"), taskRow("r1.4*2/7"), letter], born: new Set([key]) }));
+      await one.write(unit({ roots: ["run/r1"], puts: [runRow("r1"), taskRow("r1.4*2/7"), letter], inserted: new Set([key]) }));
 
       assert.deepEqual(await one.read(key, "run/r1"), [letter, runRow("r1")]);
       const next: DocRow = { ...letter, rev: 2, body: "{}" };
       // The letter alone is asked for; its run comes along.
       const bare = await one.begin();
-      await bare.more([key], []);
+      await bare.loadMore([key], []);
       assert.deepEqual(bare.row("doc", letter.id), letter);
       assert.equal((await one.commit(bare, [unit({ roots: ["run/r1"], puts: [next] })])).outcome, "committed");
       const tx = await one.begin({ rows: ["run/r1"] });
-      await tx.more([key], []);
+      await tx.loadMore([key], []);
       assert.deepEqual(tx.row("doc", letter.id), next);
       if (stage.overlaps) {
         const two = await Hand.open(stage, "b");
         assert.deepEqual(await two.read(key, docKey("acme", "letter", "r2.0")), ["busy", null]);
       }
       await tx.abort();
-      await one.write(unit({ roots: ["run/r1"], drops: [key] }));
+      await one.write(unit({ roots: ["run/r1"], deletes: [key] }));
       assert.deepEqual(await one.read(key), [null]);
     }),
 };
@@ -235,7 +235,7 @@ const chunksAreKept: ContractCase = {
       const task = "r1.4*2/7";
       const print = (...chunks: ReturnType<typeof chunkRow>[]) => hand.write(unit({ roots: ["run/r1"], chunks }));
       await hand.write(
-        unit({ puts: [runRow("r1"), taskRow(task)], happenings: [happening("acme", "run/r1", ["made"])] }),
+        unit({ puts: [runRow("r1"), taskRow(task)], logEntries: [happening("acme", "run/r1", ["made"])] }),
         unit({ puts: [runRow("q1", { tenant: "beta" })] }),
       );
       const rows = [

@@ -1,7 +1,7 @@
 // The contract on lines: order, limits, quarantine, what a claim reads, and the fairness of ranks.
 
 import assert from "node:assert/strict";
-import type { Key, Line, TaskRow, Unit } from "@astraflow/engine";
+import type { ChangeSet, QueueName, RowKey, TaskRow } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
@@ -9,7 +9,7 @@ import type { ContractCase } from "./stage.ts";
 const leased = (task: TaskRow): TaskRow => ({ ...task, phase: "leased", line: null, worker: "acme/w1" });
 
 /** Claims and leases up to `limit` tasks of a line in one turn; answers their ids. */
-async function take(hand: Hand, line: Line, limit: number, skip: readonly Key[] = []): Promise<string[]> {
+async function take(hand: Hand, line: QueueName, limit: number, skip: readonly RowKey[] = []): Promise<string[]> {
   const tx = await hand.begin({ claims: [{ line, limit }], skip });
   const claimed = tx.claimed.get(line) ?? [];
   const answer = await hand.commit(
@@ -122,11 +122,11 @@ const claimsReadTheirLineOnly: ContractCase = {
     }),
 };
 
-function bulkUnit(run: string, line: Line, tasks: number): Unit {
+function bulkUnit(run: string, line: QueueName, tasks: number): ChangeSet {
   const ids = Array.from({ length: tasks }, (_, at) => `${run}.${at}`);
   return unit({
     puts: [runRow(run, { tenant: "crowd" }), ...ids.map((id) => taskRow(id, { phase: "ready", line, band: 0 }))],
-    ready: ids.map((task) => ({ task, tenant: "crowd", cost: 1 })),
+    enqueued: ids.map((task) => ({ task, tenant: "crowd", cost: 1 })),
   });
 }
 
@@ -142,7 +142,7 @@ const lateTenantsAreInterleaved: ContractCase = {
       await hand.write(
         unit({
           puts: ids.map((id) => taskRow(id, { phase: "ready", line: "l", band: 0 })),
-          ready: ids.map((task) => ({ task, tenant: "late", cost: 1 })),
+          enqueued: ids.map((task) => ({ task, tenant: "late", cost: 1 })),
         }),
       );
 

@@ -6,7 +6,7 @@ import { happening, runRow, unit } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
 const made = (run: string, types: readonly string[], tenant = "acme") =>
-  unit({ puts: [runRow(run, { tenant })], happenings: [happening(tenant, `run/${run}`, types)] });
+  unit({ puts: [runRow(run, { tenant })], logEntries: [happening(tenant, `run/${run}`, types)] });
 
 const positionsHaveNoGaps: ContractCase = {
   title: "[S6] numbers the facts of each tenant from 1 without gaps, in the order of commits and units",
@@ -16,7 +16,7 @@ const positionsHaveNoGaps: ContractCase = {
       const first = await hand.write(made("r1", ["a", "b"]), made("q1", ["x"], "beta"), made("r2", ["c"]));
       const second = await hand.write(
         made("r3", ["d", "e"]),
-        unit({ puts: [runRow("r4")], happenings: [happening("acme", "run/r4", [])] }),
+        unit({ puts: [runRow("r4")], logEntries: [happening("acme", "run/r4", [])] }),
       );
       const third = await hand.write(unit({ puts: [runRow("r5")] }));
 

@@ -15,7 +15,7 @@ const runPagesFollowTheirCursor: ContractCase = {
       const runs = Array.from({ length: 20 }, (_, at) =>
         runRow(`r${String(at).padStart(2, "0")}`, { phase: phases[at % 4] as RunPhase, client: at % 5 === 0 ? "odd" : "cli" }),
       );
-      await hand.write(unit({ puts: runs, happenings: [happening("acme", "run/r00", ["made"])] }));
+      await hand.write(unit({ puts: runs, logEntries: [happening("acme", "run/r00", ["made"])] }));
       const walk = async (filter: { phase?: RunPhase; client?: string }, limit: number) => {
         const ids: string[] = [];
         for (let before: string | undefined; ; ) {
@@ -74,7 +74,7 @@ const tenantsStayApart: ContractCase = {
         await hand.write(
           unit({
             puts: [runRow(`r-${tenant}`, { tenant }), taskRow(`r-${tenant}.0`), workerRow(`${tenant}/w1`)],
-            happenings: [happening(tenant, `run/r-${tenant}`, [`of ${tenant}`])],
+            logEntries: [happening(tenant, `run/r-${tenant}`, [`of ${tenant}`])],
           }),
         );
 
@@ -115,11 +115,11 @@ const detailsAreWhole: ContractCase = {
       const ended = runRow("r2", { phase: "succeeded", open: 0, workflow: "acme/gone" });
       await hand.write(
         unit({ puts: [workflow, ...routes] }),
-        unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], happenings: [happening("acme", "run/r1", ["made"])] }),
+        unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], logEntries: [happening("acme", "run/r1", ["made"])] }),
         unit({ puts: [ended, taskRow("r2.0", { phase: "succeeded" })] }),
         unit({
           puts: [runRow("q1", { tenant: "beta" }), taskRow("q1.0", { phase: "leased" })],
-          happenings: [happening("beta", "run/q1", ["made"])],
+          logEntries: [happening("beta", "run/q1", ["made"])],
         }),
       );
 
@@ -152,7 +152,7 @@ const oneWorkerWithWhatItHolds: ContractCase = {
       ];
       const worker = workerRow("acme/w1", { condition: '{"strain":"disk"}' });
       await hand.write(
-        unit({ puts: [worker], happenings: [happening("acme", "worker/acme/w1", ["joined"])] }),
+        unit({ puts: [worker], logEntries: [happening("acme", "worker/acme/w1", ["joined"])] }),
         unit({ puts: [runRow("r1", { phase: "running" }), ...tasks] }),
       );
 
@@ -195,7 +195,7 @@ const tenantsAreListed: ContractCase = {
       const hand = await Hand.open(stage);
       await hand.store.page({ page: "workers", tenant: "asked" });
       for (const tenant of ["beta", "acme", "gamma"])
-        await hand.write(unit({ happenings: [happening(tenant, `worker/${tenant}/w1`, ["joined"])] }));
+        await hand.write(unit({ logEntries: [happening(tenant, `worker/${tenant}/w1`, ["joined"])] }));
 
       const page = (limit: number, after?: string) =>
         hand.store.page({ page: "tenants", limit, ...(after !== undefined && { after }) });
@@ -211,7 +211,7 @@ const keysAreShown: ContractCase = {
     onStage(make, async (stage) => {
       const hand = await Hand.open(stage);
       const key = keyRow("acme/press/1", { limit: 2, holders: ["r1.0", "r2.10"] });
-      await hand.write(unit({ puts: [key], happenings: [happening("acme", "key/acme/press/1", ["held"])] }));
+      await hand.write(unit({ puts: [key], logEntries: [happening("acme", "key/acme/press/1", ["held"])] }));
 
       const page = (tenant: string, name: string) => hand.store.page({ page: "key", tenant, key: name });
       assert.deepEqual(await page("acme", "press/1"), { key, head: 1 });
@@ -231,7 +231,7 @@ const depthsAreBounded: ContractCase = {
             runRow(run, { tenant, phase }),
             ...["0", "1", "2"].map((slot) => taskRow(`${run}.${slot}`, { phase: tasks, worker: null })),
           ],
-          happenings: [happening(tenant, `run/${run}`, ["made"])],
+          logEntries: [happening(tenant, `run/${run}`, ["made"])],
         });
       await hand.write(open("a1", "acme", "running", "leased"), open("a2", "acme", "queued", "ready"));
       await hand.write(open("b1", "beta", "queued", "ready"));

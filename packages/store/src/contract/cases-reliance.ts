@@ -1,7 +1,7 @@
 // Units that rely on a worker being what the engine's floor says: many turns may at once, and none while another is changing it.
 
 import assert from "node:assert/strict";
-import type { RunRow, Unit, WorkerRow } from "@astraflow/engine";
+import type { ChangeSet, RunRow, WorkerRow } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { runRow, unit, workerRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
@@ -9,7 +9,8 @@ import type { ContractCase } from "./stage.ts";
 const worker = "acme/w1";
 
 /** A unit on a run of its own that grants to the worker as it was in epoch 7. */
-const grant = (run: string, epoch = 7): Unit => unit({ puts: [runRow(run, { open: 9 })], relies: [{ worker, epoch }] });
+const grant = (run: string, epoch = 7): ChangeSet =>
+  unit({ puts: [runRow(run, { open: 9 })], workerPreconditions: [{ worker, epoch }] });
 
 const changedWorkersRefuse: ContractCase = {
   title:
@@ -32,7 +33,7 @@ const changedWorkersRefuse: ContractCase = {
         const said = await hand.commit(tx, [unit({ puts: [runRow("r2", { open: 9 })] }), grant("r1")]);
 
         assert.equal(said.outcome, "failed", `a worker that ${JSON.stringify(change)} was relied on`);
-        assert.deepEqual(said.outcome === "failed" && [said.unit, said.doubts], [undefined, [worker]]);
+        assert.deepEqual(said.outcome === "failed" && [said.unit, said.changedWorkers], [undefined, [worker]]);
         assert.deepEqual(
           (await hand.read("run/r1", "run/r2")).map((row) => (row as RunRow).open),
           [1, 1],
@@ -65,7 +66,7 @@ const manyMayRely: ContractCase = {
       const changing = await b.begin({ rows: [`worker/${worker}`] });
       const third = await a.begin({ rows: ["run/r3"] });
       const refused = await a.commit(third, [grant("r3")]);
-      assert.deepEqual(refused.outcome === "failed" && refused.doubts, [worker]);
+      assert.deepEqual(refused.outcome === "failed" && refused.changedWorkers, [worker]);
       assert.equal((await b.commit(changing, [unit({ puts: [workerRow(worker, { draining: true })] })])).outcome, "committed");
       assert.equal((await a.readOne<RunRow>("run/r3")).open, 1);
     }),
@@ -94,11 +95,11 @@ const addressesTakeNothing: ContractCase = {
       await hand.write(unit({ puts: [workerRow(worker)] }));
       const holder = stage.overlaps ? await hand.begin({ rows: [`worker/${worker}`] }) : null;
       const looker = await hand.begin();
-      if (stage.overlaps) assert.equal(looker.address(worker), undefined);
+      if (stage.overlaps) assert.equal(looker.peekWorker(worker), undefined);
 
-      await looker.more([], [], [worker, "acme/nobody"]);
+      await looker.loadMore([], [], [worker, "acme/nobody"]);
 
-      assert.deepEqual([looker.address(worker)?.replica, looker.address("acme/nobody")], ["a", null]);
+      assert.deepEqual([looker.peekWorker(worker)?.replica, looker.peekWorker("acme/nobody")], ["a", null]);
       await looker.abort();
       if (holder === null) return;
       const said = await hand.commit(holder, [unit({ puts: [workerRow(worker, { seenAt: 9_000 })] })]);

@@ -1,7 +1,7 @@
 // The contract on rows and units: what is put comes back, a turn is all or nothing, readers and reopened stores see what was committed.
 
 import assert from "node:assert/strict";
-import type { Key, Row, RunRow } from "@astraflow/engine";
+import type { Row, RowKey, RunRow } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { allKindsOfRows, happening, keyRow, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
@@ -58,7 +58,7 @@ const rowsAreReplaced: ContractCase = {
         taskRow("r2.10"),
         keyRow("acme/k2", { holders: ["r1.0"], limit: 9 }),
       ];
-      await hand.write(unit({ puts: changed, drops: ["worker/acme/w1", "key/acme/k1", "ask/acme/none"] }));
+      await hand.write(unit({ puts: changed, deletes: ["worker/acme/w1", "key/acme/k1", "ask/acme/none"] }));
 
       for (const again of [false, true]) {
         const reader = again ? await Hand.open(stage) : hand;
@@ -82,11 +82,11 @@ export const everyUnitIsWritten: ContractCase = {
       const runs = ["r1", "r2", "r3", "r4", "r5"];
 
       await hand.write(
-        ...runs.map((run) => unit({ puts: [runRow(run)], happenings: [happening("acme", `run/${run}`, ["made"])] })),
+        ...runs.map((run) => unit({ puts: [runRow(run)], logEntries: [happening("acme", `run/${run}`, ["made"])] })),
       );
 
       assert.deepEqual(
-        (await hand.read(...runs.map((run): Key => `run/${run}`))).map((row) => (row as RunRow | null)?.id ?? null),
+        (await hand.read(...runs.map((run): RowKey => `run/${run}`))).map((row) => (row as RunRow | null)?.id ?? null),
         runs,
       );
       assert.deepEqual(
@@ -110,7 +110,7 @@ const poisonedUnitIsNamed: ContractCase = {
         "a place in a line without a rank": unit({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "l" })] }),
         "a task that enters a line and is not written": unit({
           puts: [runRow("r2")],
-          ready: [{ task: "r2.7", tenant: "acme", cost: 1 }],
+          enqueued: [{ task: "r2.7", tenant: "acme", cost: 1 }],
         }),
       };
       for (const [name, poison] of Object.entries(poisons)) {
@@ -136,10 +136,10 @@ const unitsKeepToTheirRoots: ContractCase = {
       const attempts = [
         [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], puts: [taskRow("r2.0")] })],
         [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r2"], puts: [] })],
-        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], drops: ["key/acme/k1"] })],
+        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], deletes: ["key/acme/k1"] })],
         [unit({ puts: [runRow("r1")] }), unit({ puts: [runRow("r1", { open: 2 })] })],
         [unit({ puts: [runRow("r1")] }), unit({ puts: [taskRow("r1.0"), taskRow("r1.0")] })],
-        [unit({ puts: [runRow("r1"), taskRow("r1.0")] }), unit({ drops: ["task/r1.0"] })],
+        [unit({ puts: [runRow("r1"), taskRow("r1.0")] }), unit({ deletes: ["task/r1.0"] })],
       ];
       for (const [index, units] of attempts.entries()) {
         const tx = await hand.begin({ rows: ["run/r1"] });
@@ -156,7 +156,7 @@ const newRowsAreNew: ContractCase = {
   run: (make) =>
     onStage(make, async (stage) => {
       const hand = await Hand.open(stage);
-      const born = (puts: readonly Row[]) => unit({ puts, born: new Set(puts.map(keyOf)) });
+      const born = (puts: readonly Row[]) => unit({ puts, inserted: new Set(puts.map(keyOf)) });
       await hand.write(born([runRow("r1"), taskRow("r1.0"), keyRow("acme/k1")]));
       await hand.write(unit({ puts: [runRow("r1", { open: 2 })] }), born([runRow("r2")]));
 
@@ -194,7 +194,7 @@ const readersSeeCommittedOnly: ContractCase = {
   run: (make) =>
     onStage(make, async (stage) => {
       const hand = await Hand.open(stage);
-      await hand.write(unit({ puts: [runRow("r1")], happenings: [happening("acme", "run/r1", ["made"])] }));
+      await hand.write(unit({ puts: [runRow("r1")], logEntries: [happening("acme", "run/r1", ["made"])] }));
       const look = async () => {
         const { items, head } = await hand.store.page({ page: "runs", tenant: "acme", limit: 10 });
         const log = await hand.store.events({ tenant: "acme", after: 0, limit: 10 });
@@ -202,7 +202,7 @@ const readersSeeCommittedOnly: ContractCase = {
       };
       const next = unit({
         puts: [runRow("r1", { open: 9 }), taskRow("r1.0")],
-        happenings: [happening("acme", "run/r1", ["grown"])],
+        logEntries: [happening("acme", "run/r1", ["grown"])],
       });
       const before = await look();
 
@@ -224,7 +224,7 @@ const reopeningChangesNothing: ContractCase = {
     onStage(make, async (stage) => {
       let hand = await Hand.open(stage);
       const rows = allKindsOfRows();
-      await hand.write(unit({ puts: rows, happenings: [happening("acme", "run/r1", ["one", "two"])] }), readyUnit("r9", "l"));
+      await hand.write(unit({ puts: rows, logEntries: [happening("acme", "run/r1", ["one", "two"])] }), readyUnit("r9", "l"));
       const look = async () => {
         const tx = await hand.begin({ rows: rows.map(keyOf), claims: [{ line: "l", limit: 5 }] });
         const seen = { rows: rows.map((row) => tx.row(row.kind, row.id)), claimed: tx.claimed.get("l"), nextDue: tx.nextDue };
@@ -238,7 +238,7 @@ const reopeningChangesNothing: ContractCase = {
         hand = await Hand.open(stage);
         assert.deepEqual(await look(), before);
       }
-      const { first } = await hand.write(unit({ puts: [runRow("r8")], happenings: [happening("acme", "run/r8", ["next"])] }));
+      const { first } = await hand.write(unit({ puts: [runRow("r8")], logEntries: [happening("acme", "run/r8", ["next"])] }));
       assert.deepEqual([...first], [["acme", 3]]);
     }),
 };

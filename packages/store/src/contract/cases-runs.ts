@@ -1,7 +1,7 @@
 // The contract on finding runs and what is in them: filters that may be combined, words, tasks by cursor and by range, lines.
 
 import assert from "node:assert/strict";
-import type { PageQuery, RouteRow, RunPhase, RunRow, Unit } from "@astraflow/engine";
+import type { ChangeSet, PageQuery, RouteRow, RunPhase, RunRow } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { happening, runRow, taskRow, unit } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
@@ -140,7 +140,7 @@ const tasksArePaged: ContractCase = {
       );
       const run = runRow("r1");
       const made = happening("acme", "run/r1", ["made"]);
-      await hand.write(unit({ puts: [run, ...tasks], happenings: [made] }), unit({ puts: [runRow("r10"), taskRow("r10.0")] }));
+      await hand.write(unit({ puts: [run, ...tasks], logEntries: [made] }), unit({ puts: [runRow("r10"), taskRow("r10.0")] }));
       const all = async (limit: number) => {
         const items: unknown[] = [];
         for (let after: string | undefined; ; ) {
@@ -205,12 +205,12 @@ const rangesTakeTheRun: ContractCase = {
         const other = await Hand.open(stage, "b");
         const second = await other.begin({ rows: ["run/r1"], lists: [range("r1.", "r1.~")] });
         assert.deepEqual([second.row("run", "r1"), second.tasks(range("r1.", "r1.~"))], ["busy", []]);
-        await second.more([], [range("r1.4", "r1.5")]);
+        await second.loadMore([], [range("r1.4", "r1.5")]);
         assert.deepEqual(second.tasks(range("r1.4", "r1.5")), []);
         await second.abort();
       }
       const late = range("r1.4*1", "r1.5");
-      await tx.more([], [late]);
+      await tx.loadMore([], [late]);
       assert.deepEqual(tx.tasks(late), [tasks[5], tasks[6]]);
       const answer = await hand.commit(tx, [unit({ puts: [{ ...(tasks[1] as (typeof tasks)[0]), phase: "failed" }] })]);
       assert.equal(answer.outcome, "committed");
@@ -229,7 +229,7 @@ const hostsAreOpen: ContractCase = {
         taskRow("r1.3"),
       ];
       const made = happening("acme", "run/r1", ["made"]);
-      await hand.write(unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], happenings: [made] }));
+      await hand.write(unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], logEntries: [made] }));
 
       const open = { of: "open", run: "r1", after: "", limit: 9 } as const;
       const tx = await hand.begin({ lists: [open] });
@@ -251,15 +251,15 @@ const linesAreCounted: ContractCase = {
       const hand = await Hand.open(stage);
       const route = (id: string, tenant = "acme"): RouteRow => ({ kind: "route", id, tenant, needs: `{"of":"${id}"}` });
       const routes = [route("a"), route("ab"), route("b", "beta"), route("idle")];
-      const wait = (run: string, line: string, readyAts: readonly number[]): Unit => {
+      const wait = (run: string, line: string, readyAts: readonly number[]): ChangeSet => {
         const tasks = readyAts.map((readyAt, at) => taskRow(`${run}.${at}`, { phase: "ready", line, readyAt }));
         return unit({
           puts: [runRow(run), ...tasks],
-          ready: tasks.map(({ id }) => ({ task: id, tenant: "acme", cost: 1 })),
+          enqueued: tasks.map(({ id }) => ({ task: id, tenant: "acme", cost: 1 })),
         });
       };
       await hand.write(
-        unit({ puts: routes, happenings: [happening("acme", "run/r1", ["made"])] }),
+        unit({ puts: routes, logEntries: [happening("acme", "run/r1", ["made"])] }),
         wait("r1", "r|a", [50, 40, 60, 10]),
         wait("r2", "r|a|acme/w1", [70]),
         wait("r3", "r|ab", [80]),

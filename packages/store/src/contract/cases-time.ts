@@ -1,7 +1,7 @@
 // The contract on time: deadlines in order, the next one to wake for, and a clock that never goes back.
 
 import assert from "node:assert/strict";
-import type { Key, Millis } from "@astraflow/engine";
+import type { Millis, RowKey } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
@@ -13,7 +13,7 @@ async function now(hand: Hand): Promise<Millis> {
   return tx.now;
 }
 
-async function look(hand: Hand, due: number, skip: readonly Key[] = []): Promise<[Key[], Millis | null]> {
+async function look(hand: Hand, due: number, skip: readonly RowKey[] = []): Promise<[RowKey[], Millis | null]> {
   const tx = await hand.begin({ due, skip });
   await tx.abort();
   return [tx.due.map(keyOf), tx.nextDue];
@@ -37,13 +37,16 @@ const deadlinesComeInOrder: ContractCase = {
       assert.deepEqual(await look(hand, 9), [[], start + 10]);
 
       stage.advance(30);
-      const all: Key[] = ["task/r1.0", "run/r2", "worker/acme/w1", "key/acme/k1"];
+      const all: RowKey[] = ["task/r1.0", "run/r2", "worker/acme/w1", "key/acme/k1"];
       assert.deepEqual(await look(hand, 9), [all, start + 40]);
       assert.deepEqual(await look(hand, 2), [all.slice(0, 2), start + 40]);
       assert.deepEqual(await look(hand, 0), [[], start + 40]);
       assert.deepEqual(await look(hand, 2, ["run/r1"]), [all.slice(1, 3), start + 40]);
 
-      await hand.write(unit({ puts: [taskRow("r1.0"), runRow("r1", { due: start + 70 })] }), unit({ drops: ["worker/acme/w1"] }));
+      await hand.write(
+        unit({ puts: [taskRow("r1.0"), runRow("r1", { due: start + 70 })] }),
+        unit({ deletes: ["worker/acme/w1"] }),
+      );
       assert.deepEqual(await look(hand, 9), [["run/r2", "key/acme/k1"], start + 70]);
       await hand.write(unit({ puts: [runRow("r2", { due: start + 60 }), keyRow("acme/k1")] }));
       assert.deepEqual(await look(hand, 9), [[], start + 60]);

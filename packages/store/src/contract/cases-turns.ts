@@ -2,7 +2,7 @@
 // play the same scenes one after the other.
 
 import assert from "node:assert/strict";
-import type { Committed, RunRow, TaskRow } from "@astraflow/engine";
+import type { CommitOutcome, RunRow, TaskRow } from "@astraflow/engine";
 import { Hand, onStage } from "./hand.ts";
 import { happening, readyUnit, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
 import type { ContractCase, Stage } from "./stage.ts";
@@ -47,7 +47,7 @@ const unknownRowsAreAskedFor: ContractCase = {
 
       const tx = await hand.begin({ rows: ["run/r1"] });
       if (stage.overlaps) assert.deepEqual([tx.row("task", "r1.0"), tx.tasks(open)], [undefined, undefined]);
-      await tx.more(["task/r1.0", "run/none"], [open]);
+      await tx.loadMore(["task/r1.0", "run/none"], [open]);
 
       assert.equal((tx.row("task", "r1.0") as TaskRow).needs, 4);
       assert.equal(tx.row("run", "none"), null);
@@ -60,7 +60,7 @@ const unknownRowsAreAskedFor: ContractCase = {
 };
 
 /** One predecessor of a join has ended: count it, unless the join's run is in other hands. */
-async function endPredecessor(hand: Hand, slot: string): Promise<"busy" | (() => Promise<Committed>)> {
+async function endPredecessor(hand: Hand, slot: string): Promise<"busy" | (() => Promise<CommitOutcome>)> {
   const tx = await hand.begin({ rows: ["run/r1", "task/r1.9", `task/r1.${slot}`] });
   const join = tx.row("task", "r1.9");
   const mine = tx.row("task", `r1.${slot}`);
@@ -72,7 +72,7 @@ async function endPredecessor(hand: Hand, slot: string): Promise<"busy" | (() =>
     { ...(join as TaskRow), needs: (join as TaskRow).needs - 1 },
     { ...(mine as TaskRow), phase: "succeeded" as const },
   ];
-  return () => hand.commit(tx, [unit({ puts, happenings: [happening("acme", "run/r1", [`ended ${slot}`])] })]);
+  return () => hand.commit(tx, [unit({ puts, logEntries: [happening("acme", "run/r1", [`ended ${slot}`])] })]);
 }
 
 export const joinsCountEachEnd: ContractCase = {
@@ -109,7 +109,7 @@ const lostAnswersAreSettled: ContractCase = {
         stage.doom("a", turn, fate);
         const tx = await hand.begin({ rows: [`run/${fate}`, "run/r0"] });
         const puts = [runRow(fate), runRow("r0", { client: fate })];
-        const answer = await hand.commit(tx, [unit({ puts, happenings: [happening("acme", `run/${fate}`, ["made"])] })]);
+        const answer = await hand.commit(tx, [unit({ puts, logEntries: [happening("acme", `run/${fate}`, ["made"])] })]);
 
         assert.equal(answer.outcome, "unknown");
         assert.equal(await hand.store.settle(turn), outcome);
@@ -118,7 +118,7 @@ const lostAnswersAreSettled: ContractCase = {
         assert.equal(made === null, outcome === "absent");
         assert.equal((await hand.readOne<RunRow>("run/r0")).client, "unknown-committed");
       }
-      const { first } = await hand.write(unit({ puts: [runRow("r3")], happenings: [happening("acme", "run/r3", ["made"])] }));
+      const { first } = await hand.write(unit({ puts: [runRow("r3")], logEntries: [happening("acme", "run/r3", ["made"])] }));
       assert.deepEqual([...first], [["acme", 2]]);
     }),
 };
@@ -128,7 +128,7 @@ const failedTurnsLeaveNothing: ContractCase = {
   run: (make) =>
     onStage(make, async (stage) => {
       const hand = await Hand.open(stage);
-      const units = [readyUnit("r1", "l"), unit({ puts: [runRow("r2")], happenings: [happening("acme", "run/r2", ["made"])] })];
+      const units = [readyUnit("r1", "l"), unit({ puts: [runRow("r2")], logEntries: [happening("acme", "run/r2", ["made"])] })];
       stage.doom("a", hand.nextTurn, "failed");
       const tx = await hand.begin({ rows: ["run/r1", "run/r2"] });
       const answer = await hand.commit(tx, units);

@@ -2,20 +2,20 @@
 
 import assert from "node:assert/strict";
 import {
-  type Committed,
+  type ChangeSet,
+  type CommitOutcome,
   type EventPage,
-  type Key,
-  type LogEntry,
+  type LoggedFact,
   type Row,
+  type RowKey,
   type Store,
   splitKey,
-  type Tx,
-  type Unit,
-  type Want,
+  type TurnRequest,
+  type TurnTransaction,
 } from "@astraflow/engine";
 import type { Stage } from "./stage.ts";
 
-const wantNothing: Want = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+const wantNothing: TurnRequest = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 
 export class Hand {
   readonly store: Store;
@@ -42,40 +42,40 @@ export class Hand {
     return this.#turn + 1;
   }
 
-  begin(want: Partial<Want> = {}): Promise<Tx> {
+  begin(want: Partial<TurnRequest> = {}): Promise<TurnTransaction> {
     return this.store.begin({ ...wantNothing, ...want });
   }
 
-  commit(tx: Tx, units: readonly Unit[]): Promise<Committed> {
+  commit(tx: TurnTransaction, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     this.#turn++;
     return tx.commit(this.#turn, units);
   }
 
   /** A whole turn that must be committed. */
-  async write(...units: readonly Unit[]): Promise<Extract<Committed, { outcome: "committed" }>> {
+  async write(...units: readonly ChangeSet[]): Promise<Extract<CommitOutcome, { outcome: "committed" }>> {
     const tx = await this.begin({ rows: units.flatMap((one) => one.roots) });
     const committed = await this.commit(tx, units);
     assert.equal(committed.outcome, "committed", `turn ${this.#turn} of ${this.replica}: ${JSON.stringify(committed)}`);
-    return committed as Extract<Committed, { outcome: "committed" }>;
+    return committed as Extract<CommitOutcome, { outcome: "committed" }>;
   }
 
   /** Committed rows, read by a turn that changes nothing. */
-  async read(...keys: readonly Key[]): Promise<(Row | null | "busy" | undefined)[]> {
+  async read(...keys: readonly RowKey[]): Promise<(Row | null | "busy" | undefined)[]> {
     const tx = await this.begin({ rows: keys });
     const rows = keys.map((key) => tx.row(...splitKey(key)));
     await tx.abort();
     return rows;
   }
 
-  async readOne<R extends Row>(key: Key): Promise<R> {
+  async readOne<R extends Row>(key: RowKey): Promise<R> {
     const [row] = await this.read(key);
     assert.ok(row !== null && row !== undefined && row !== "busy", `${key} should be there, but is ${String(row)}`);
     return row as R;
   }
 
   /** The whole log after a cursor, page by page. */
-  async log(tenant: string, after = 0, limit = 100): Promise<LogEntry[]> {
-    const entries: LogEntry[] = [];
+  async log(tenant: string, after = 0, limit = 100): Promise<LoggedFact[]> {
+    const entries: LoggedFact[] = [];
     for (let cursor = after; ; ) {
       const page: EventPage = await this.store.events({ tenant, after: cursor, limit });
       entries.push(...page.items);

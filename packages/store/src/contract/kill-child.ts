@@ -2,7 +2,7 @@
 // step of opening or of its second turn, or goes on until somebody else does. Not part of the store.
 
 import { writeSync } from "node:fs";
-import type { Key, Row, Unit } from "@astraflow/engine";
+import type { ChangeSet, Row, RowKey } from "@astraflow/engine";
 import { rootOf } from "@astraflow/engine";
 import { openSqlite } from "../sqlite/store.ts";
 import { happening, runRow, taskRow, unit } from "./sample-rows.ts";
@@ -12,14 +12,14 @@ export const factsPerTurn = 3;
 export const runName = (turn: number): string => `r${String(turn).padStart(6, "0")}`;
 
 /** A turn that inserts, updates and drops, under two roots, with facts: enough kinds of statements to die between. */
-function unitsOfTurn(turn: number): Unit[] {
+function unitsOfTurn(turn: number): ChangeSet[] {
   const [run, last] = [runName(turn), runName(turn - 1)];
   const made = [runRow(run), taskRow(`${run}.0`, { phase: "ready", line: "l" }), taskRow(`${run}.1`), taskRow(`${run}.2`)];
   const units = [
     unit({
       puts: made,
-      ready: [{ task: `${run}.0`, tenant: "acme", cost: 1 }],
-      happenings: [happening("acme", `run/${run}`, ["made", "readied"])],
+      enqueued: [{ task: `${run}.0`, tenant: "acme", cost: 1 }],
+      logEntries: [happening("acme", `run/${run}`, ["made", "readied"])],
       mail: [{ replica: "b", epoch: 1, id: `m${turn}`, body: "hello" }],
     }),
   ];
@@ -27,9 +27,9 @@ function unitsOfTurn(turn: number): Unit[] {
     runRow(last, { phase: "succeeded", open: 0 }),
     taskRow(`${last}.1`, { phase: "succeeded", result: `"${turn}"` }),
   ];
-  const drops: Key[] = [`task/${last}.2`];
-  if (turn > 1) units.push(unit({ puts: ended, drops, happenings: [happening("acme", `run/${last}`, ["ended"])] }));
-  else units.push(unit({ roots: [], happenings: [happening("acme", "run/none", ["started"])] }));
+  const drops: RowKey[] = [`task/${last}.2`];
+  if (turn > 1) units.push(unit({ puts: ended, deletes: drops, logEntries: [happening("acme", `run/${last}`, ["ended"])] }));
+  else units.push(unit({ roots: [], logEntries: [happening("acme", "run/none", ["started"])] }));
   return units;
 }
 
@@ -46,7 +46,7 @@ async function main(file: string, dieIn: DieIn, step: number): Promise<void> {
   for (let turn = lastTurn + 1; dieIn === "never" || turn <= lastTurn + 2; turn++) {
     isCounting = dieIn === "turn" && turn === lastTurn + 2;
     const units = unitsOfTurn(turn);
-    const rows = units.flatMap((one) => [...one.roots, ...one.drops.map(rootOf)]);
+    const rows = units.flatMap((one) => [...one.roots, ...one.deletes.map(rootOf)]);
     const tx = await store.begin({ rows, claims: [], lists: [], due: 9, mail: 9, skip: [] });
     const answer = await tx.commit(turn, units);
     if (answer.outcome !== "committed") throw new Error(JSON.stringify(answer));

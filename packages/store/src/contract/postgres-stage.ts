@@ -1,7 +1,7 @@
 // The stage of the PostgreSQL store: a database of its own on a server that many stages share. Time stands still until it is told to
 // move; commits are held back before they are sent, and broken by really cutting the connection.
 
-import type { Committed, Store, Tx, Unit, Want } from "@astraflow/engine";
+import type { ChangeSet, CommitOutcome, Store, TurnRequest, TurnTransaction } from "@astraflow/engine";
 import { Client } from "pg";
 import type { Fate } from "../memory/cluster.ts";
 import type { PostgresOptions, PostgresStore } from "../postgres/options.ts";
@@ -104,14 +104,14 @@ class Actor implements Store {
     return this.#store.open(me);
   }
 
-  async begin(want: Want): Promise<Tx> {
+  async begin(want: TurnRequest): Promise<TurnTransaction> {
     const tx = await this.#store.begin(want);
     const commit = tx.commit.bind(tx);
     tx.commit = (turn, units) => this.#commit(commit, turn, units);
     return tx;
   }
 
-  async #commit(commit: Tx["commit"], turn: number, units: readonly Unit[]): Promise<Committed> {
+  async #commit(commit: TurnTransaction["commit"], turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     await this.#scene.gates.get(`${this.#replica} ${turn}`);
     this.#broken = brokenSteps[this.#scene.fates.get(`${this.#replica} ${turn}`) ?? "committed"];
     return commit(turn, units);

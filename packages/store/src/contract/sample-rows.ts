@@ -1,6 +1,17 @@
 // Rows for the contract: complete, plain, and each field different from its neighbour so that a swapped column is seen.
 
-import type { AskRow, ChunkRow, DocRow, Key, KeyRow, RouteRow, Row, Unit, WorkerRow, WorkflowRow } from "@astraflow/engine";
+import type {
+  ChangeSet,
+  ChunkRow,
+  ConcurrencyKeyRow,
+  DocRow,
+  IdempotencyRow,
+  RouteRow,
+  Row,
+  RowKey,
+  WorkerRow,
+  WorkflowRow,
+} from "@astraflow/engine";
 import { docId, keyOf, rootOf } from "@astraflow/engine";
 import { sampleRun as runRow, sampleTask as taskRow } from "@astraflow/engine/testing";
 
@@ -27,7 +38,7 @@ export function workerRow(id: string, over: Partial<WorkerRow> = {}): WorkerRow 
   };
 }
 
-export function keyRow(id: string, over: Partial<KeyRow> = {}): KeyRow {
+export function keyRow(id: string, over: Partial<ConcurrencyKeyRow> = {}): ConcurrencyKeyRow {
   return { kind: "key", id, limit: 2, holders: [], due: null, ...over };
 }
 
@@ -56,7 +67,7 @@ export function chunkRow(task: string, fence: number, first: number, over: Parti
 export function allKindsOfRows(): Row[] {
   const route: RouteRow = { kind: "route", id: "route-1", tenant: "acme", needs: '{"caps":["gpu"]}' };
   const workflow: WorkflowRow = { kind: "workflow", id: "acme/w1", body: '{"nodes":[]}' };
-  const ask: AskRow = { kind: "ask", id: "acme/key-1", digest: "d1", run: "r1", at: 4_000 };
+  const ask: IdempotencyRow = { kind: "ask", id: "acme/key-1", digest: "d1", run: "r1", at: 4_000 };
   return [
     runRow("r1"),
     runRow("r2", {
@@ -132,9 +143,9 @@ export function allKindsOfRows(): Row[] {
 }
 
 /** A unit whose roots are those of what it writes. */
-export function unit(part: Partial<Unit>): Unit {
-  const roots = new Set<Key>([...(part.puts ?? []).map((row) => rootOf(keyOf(row))), ...(part.drops ?? []).map(rootOf)]);
-  return { roots: [...roots], puts: [], drops: [], ready: [], happenings: [], mail: [], ...part };
+export function unit(part: Partial<ChangeSet>): ChangeSet {
+  const roots = new Set<RowKey>([...(part.puts ?? []).map((row) => rootOf(keyOf(row))), ...(part.deletes ?? []).map(rootOf)]);
+  return { roots: [...roots], puts: [], deletes: [], enqueued: [], logEntries: [], mail: [], ...part };
 }
 
 /** A run with one task that enters a line. */
@@ -142,16 +153,16 @@ export function readyUnit(
   run: string,
   line: string,
   over: { tenant?: string; band?: number; cost?: number; slot?: string } = {},
-): Unit {
+): ChangeSet {
   const { tenant = "acme", band = 5, cost = 1, slot = "0" } = over;
   const task = `${run}.${slot}`;
   return unit({
     puts: [runRow(run, { tenant, phase: "running" }), taskRow(task, { phase: "ready", line, band, readyAt: 1 })],
-    ready: [{ task, tenant, cost }],
+    enqueued: [{ task, tenant, cost }],
   });
 }
 
 /** Facts of one subject, numbered so that a reader can tell them apart. */
-export function happening(tenant: string, subject: Key, types: readonly string[]): Unit["happenings"][number] {
+export function happening(tenant: string, subject: RowKey, types: readonly string[]): ChangeSet["logEntries"][number] {
   return { tenant, subject, facts: types.map((type, index) => ({ type, data: { index } })) };
 }

@@ -1,7 +1,7 @@
 // Two stores that share no code for reading and indexing must answer alike over any history: what one gets wrong, the other shows.
 
 import assert from "node:assert/strict";
-import { keyOf, type Row, rootOf, splitKey, type TaskRow, type Unit } from "@astraflow/engine";
+import { type ChangeSet, keyOf, type Row, rootOf, splitKey, type TaskRow } from "@astraflow/engine";
 import { createSeededRandom } from "@astraflow/protocol/testing";
 import { Hand } from "./hand.ts";
 import { chunkRow, docRow, happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
@@ -11,15 +11,15 @@ const lines = ["r|a", "r|b"];
 const words = ["alpha", "beta", "Ähre", "gamma-ray", "100%"];
 const workers = ["acme/w1", "acme/w2"];
 
-function randomUnits(roll: (sides: number) => number, now: number, made: ReadonlySet<string>): Unit[] {
+function randomUnits(roll: (sides: number) => number, now: number, made: ReadonlySet<string>): ChangeSet[] {
   const pick = <T>(of: readonly T[]): T => of[roll(of.length)] as T;
   const due = () => (roll(3) === 0 ? now + roll(200) - 60 : null);
-  const units: Unit[] = [];
+  const units: ChangeSet[] = [];
   const runs = new Set(Array.from({ length: 1 + roll(4) }, () => `r${roll(12)}`));
   for (const run of runs) {
     const puts: Row[] = [];
     const ready: { task: string; tenant: string; cost: number }[] = [];
-    const drops: Unit["drops"][number][] = [];
+    const drops: ChangeSet["deletes"][number][] = [];
     // A task without a run is something no engine writes, and not every store could claim it.
     if (roll(2) === 0 || !made.has(run))
       puts.push(
@@ -53,18 +53,18 @@ function randomUnits(roll: (sides: number) => number, now: number, made: Readonl
         chunks,
         roots: [`run/${run}`],
         puts,
-        drops,
-        ready,
-        happenings: [happening("acme", `run/${run}`, ["x", "y"].slice(roll(2)))],
+        deletes: drops,
+        enqueued: ready,
+        logEntries: [happening("acme", `run/${run}`, ["x", "y"].slice(roll(2)))],
       }),
     );
   }
   const key = keyRow(`acme/k${roll(2)}`, { due: due(), holders: Array.from({ length: roll(3) }, () => `r${roll(12)}.0`) });
   const doc = docRow("workflow", `d${roll(6)}`, { due: due(), sort: String(roll(4)), terms: pick(words).toLowerCase() });
-  units.push(roll(4) === 0 ? unit({ drops: [keyOf(doc)] }) : unit({ puts: [doc] }));
+  units.push(roll(4) === 0 ? unit({ deletes: [keyOf(doc)] }) : unit({ puts: [doc] }));
   if (!made.has("a"))
     units.push(unit({ puts: ["a", "b"].map((id) => ({ kind: "route", id, tenant: "acme", needs: "{}" }) as const) }));
-  units.push(roll(4) === 0 ? unit({ drops: [keyOf(key)] }) : unit({ puts: [key, workerRow(pick(workers), { due: due() })] }));
+  units.push(roll(4) === 0 ? unit({ deletes: [keyOf(key)] }) : unit({ puts: [key, workerRow(pick(workers), { due: due() })] }));
   return units;
 }
 

@@ -4,17 +4,17 @@
 import type {
   EventPage,
   EventQuery,
-  Hint,
-  Key,
   Mail,
   Millis,
   PageOf,
   PageQuery,
   Position,
+  RowKey,
   Store,
+  StoreHint,
   Tenant,
-  Tx,
-  Want,
+  TurnRequest,
+  TurnTransaction,
 } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
@@ -80,7 +80,7 @@ export class Cluster {
   readonly options: MemoryClusterOptions;
   readonly handles = new Set<MemoryHandle>();
   /** Roots and who holds them until its turn is over. */
-  readonly taken = new Map<Key, MemoryTurn>();
+  readonly taken = new Map<RowKey, MemoryTurn>();
   readonly mailTaken = new Set<Mail>();
   inFlight = 0;
 
@@ -110,7 +110,7 @@ export class Cluster {
   }
 
   /** Log hints reach everyone, the writer's own streams included; lines and mail are news only to the others. */
-  tell(from: MemoryHandle, hints: readonly Hint[]): void {
+  tell(from: MemoryHandle, hints: readonly StoreHint[]): void {
     for (const handle of this.handles) for (const hint of hints) if (handle !== from || hint.type === "log") handle.hear(hint);
   }
 
@@ -127,7 +127,7 @@ export class MemoryHandle implements Store {
   readonly pending = new Map<number, Promise<void>>();
   /** Turns under way. */
   readonly turns = new Set<MemoryTurn>();
-  #hear: (hint: Hint) => void = () => undefined;
+  #hear: (hint: StoreHint) => void = () => undefined;
 
   constructor(cluster: Cluster) {
     this.cluster = cluster;
@@ -154,7 +154,7 @@ export class MemoryHandle implements Store {
     return { epoch: state.epoch, lastTurn: state.lastTurn };
   }
 
-  async begin(want: Want): Promise<Tx> {
+  async begin(want: TurnRequest): Promise<TurnTransaction> {
     if (this.epoch === 0) throw new Error("the store was not opened");
     if (!this.cluster.isWeak && this.cluster.inFlight > 0) throw new Error("a turn is under way: this store takes one at a time");
     this.cluster.inFlight++;
@@ -186,11 +186,11 @@ export class MemoryHandle implements Store {
     return readPage(this.cluster.tables, query);
   }
 
-  onHint(hear: (hint: Hint) => void): void {
+  onHint(hear: (hint: StoreHint) => void): void {
     this.#hear = hear;
   }
 
-  hear(hint: Hint): void {
+  hear(hint: StoreHint): void {
     this.#hear(hint);
   }
 

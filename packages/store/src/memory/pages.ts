@@ -2,21 +2,21 @@
 
 import {
   type ChunkRow,
-  type CrewCount,
-  type Depth,
   docKey,
   type EventPage,
   type EventQuery,
-  type LineDepth,
   type PageOf,
   type PageQuery,
+  type QueueDepth,
   type Row,
   type RunDetail,
   type RunPhase,
   type RunRow,
   runKey,
   runOf,
+  type TaskCount,
   type Tenant,
+  type WorkerCount,
   type WorkerPhase,
 } from "@astraflow/engine";
 import { byCrew } from "../crew.ts";
@@ -156,8 +156,8 @@ function chunksOf(tables: Tables, query: PageFor<"chunks">): ChunkRow[] {
   );
 }
 
-function linesOf(tables: Tables, query: PageFor<"lines">): LineDepth[] {
-  const depths: LineDepth[] = [];
+function linesOf(tables: Tables, query: PageFor<"lines">): QueueDepth[] {
+  const depths: QueueDepth[] = [];
   for (const line of tables.lineNames().filter((name) => name.startsWith(linePrefix))) {
     const route = tables.rows.get(`route/${routeOfLine(line)}`);
     if (route?.kind !== "route" || route.tenant !== query.tenant) continue;
@@ -169,7 +169,7 @@ function linesOf(tables: Tables, query: PageFor<"lines">): LineDepth[] {
   return depths;
 }
 
-function crewOf(tables: Tables): CrewCount[] {
+function crewOf(tables: Tables): WorkerCount[] {
   const counts = new Map<string, { tenant: string; phase: WorkerPhase; draining: boolean; workers: number }>();
   for (const { tenant, phase, draining } of rowsOf(tables, "worker")) {
     const name = `${tenant}\n${phase}\n${draining}`;
@@ -183,8 +183,8 @@ function crewOf(tables: Tables): CrewCount[] {
 const liveFirst: readonly string[] = ["queued", "running", "ending"] satisfies RunPhase[];
 
 /** Tasks that have not ended, counted by tenant and phase; what has ended would make this cost grow with history. */
-function depthOf(tables: Tables, { tenant, max }: PageFor<"depth">): Depth[] {
-  const depths = new Map<string, { tenant: string; phase: Depth["phase"]; tasks: number }>();
+function depthOf(tables: Tables, { tenant, max }: PageFor<"depth">): TaskCount[] {
+  const depths = new Map<string, { tenant: string; phase: TaskCount["phase"]; tasks: number }>();
   const counted = new Map<string, number>();
   const live = rowsOf(tables, "run").filter((run) => !hasEnded(run) && (tenant === undefined || run.tenant === tenant));
   live.sort((a, b) => liveFirst.indexOf(a.phase) - liveFirst.indexOf(b.phase) || compareText(a.id, b.id));

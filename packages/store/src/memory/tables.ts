@@ -3,12 +3,12 @@
 
 import type {
   ChunkRow,
-  Key,
-  Line,
   Mail,
   Millis,
   Position,
+  QueueName,
   Row,
+  RowKey,
   RunId,
   TaskId,
   TaskRow,
@@ -27,7 +27,7 @@ interface Standing {
 
 interface Deadline {
   readonly due: Millis;
-  readonly key: Key;
+  readonly key: RowKey;
 }
 
 export interface TenantState {
@@ -51,14 +51,14 @@ const byFirst = (a: LogRow, b: LogRow) => a.first - b.first;
 const byAttempt = (a: ChunkRow, b: ChunkRow) => a.fence - b.fence || a.first - b.first;
 
 export class Tables {
-  readonly rows = new Map<Key, Row>();
+  readonly rows = new Map<RowKey, Row>();
   readonly replicas = new Map<string, ReplicaState>();
-  readonly lineClocks = new Map<Line, number>();
+  readonly lineClocks = new Map<QueueName, number>();
   readonly mail: Mail[] = [];
   cluster: string | null = null;
   /** Rows looked at by claims, so that a test can see that a claim reads its own line only. */
   rowsRead = 0;
-  readonly #lines = new Map<Line, SortedList<Standing>>();
+  readonly #lines = new Map<QueueName, SortedList<Standing>>();
   readonly #due = new SortedList<Deadline>(byDue);
   readonly #held = new Map<WorkerId, SortedList<TaskId>>();
   readonly #tasks = new Map<RunId, SortedList<TaskId>>();
@@ -76,7 +76,7 @@ export class Tables {
     this.#list(key, row);
   }
 
-  drop(key: Key): void {
+  drop(key: RowKey): void {
     const before = this.rows.get(key);
     if (before === undefined) return;
     this.#unlist(key, before);
@@ -102,7 +102,7 @@ export class Tables {
   }
 
   /** Lines somebody stands in, by name. */
-  lineNames(): Line[] {
+  lineNames(): QueueName[] {
     return [...this.#lines.keys()].sort(compareText);
   }
 
@@ -111,7 +111,7 @@ export class Tables {
     return row?.kind === "task" ? row : null;
   }
 
-  *line(line: Line): Generator<TaskRow> {
+  *line(line: QueueName): Generator<TaskRow> {
     for (const { id } of this.#lines.get(line) ?? []) {
       this.rowsRead++;
       yield this.#mustTask(id);
@@ -160,14 +160,14 @@ export class Tables {
     return row;
   }
 
-  #list(key: Key, row: Row): void {
+  #list(key: RowKey, row: Row): void {
     if ("due" in row && row.due !== null) this.#due.add({ due: row.due, key });
     if (row.kind !== "task") return;
     if (row.line !== null) listOf(this.#lines, row.line, byStanding).add({ band: row.band, rank: row.rank ?? 0, id: row.id });
     if (row.phase === "leased" && row.worker !== null) listOf(this.#held, row.worker, compareText).add(row.id);
   }
 
-  #unlist(key: Key, row: Row): void {
+  #unlist(key: RowKey, row: Row): void {
     if ("due" in row && row.due !== null) this.#due.remove({ due: row.due, key });
     if (row.kind !== "task") return;
     if (row.line !== null) removeFrom(this.#lines, row.line, { band: row.band, rank: row.rank ?? 0, id: row.id });

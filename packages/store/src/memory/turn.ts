@@ -2,20 +2,20 @@
 // asked for is unknown, a root that another turn holds is busy, and the commit may go any way the cluster's fate says.
 
 import type {
-  Committed,
-  Hint,
-  Key,
-  Line,
+  ChangeSet,
+  CommitOutcome,
   Mail,
   Millis,
   Position,
+  QueueName,
   Row,
-  TaskList,
+  RowKey,
+  StoreHint,
+  TaskListQuery,
   TaskRow,
   Tenant,
-  Tx,
-  Unit,
-  Want,
+  TurnRequest,
+  TurnTransaction,
   WorkerId,
   WorkerRow,
 } from "@astraflow/engine";
@@ -32,22 +32,22 @@ import type { Tables } from "./tables.ts";
 
 type Placed = { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> };
 
-export class MemoryTurn implements Tx {
+export class MemoryTurn implements TurnTransaction {
   readonly now: Millis;
   readonly nextDue: Millis | null;
-  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   readonly #handle: MemoryHandle;
   readonly #cluster: Cluster;
   readonly #tables: Tables;
-  readonly #mine = new Set<Key>();
-  readonly #loaded = new Map<Key, Row | null | "busy">();
+  readonly #mine = new Set<RowKey>();
+  readonly #loaded = new Map<RowKey, Row | null | "busy">();
   readonly #lists = new Map<string, readonly TaskRow[]>();
   readonly #addresses = new Map<WorkerId, WorkerRow | null>();
   #isOver = false;
 
-  constructor(handle: MemoryHandle, want: Want) {
+  constructor(handle: MemoryHandle, want: TurnRequest) {
     this.#handle = handle;
     this.#cluster = handle.cluster;
     this.#tables = handle.cluster.tables;
@@ -63,7 +63,7 @@ export class MemoryTurn implements Tx {
   }
 
   row(kind: Row["kind"], id: string): Row | null | "busy" | undefined {
-    const key: Key = `${kind}/${id}`;
+    const key: RowKey = `${kind}/${id}`;
     this.#assertOpen();
     const known = this.#loaded.get(key);
     if (known !== undefined || this.#cluster.isWeak) return known;
@@ -71,7 +71,7 @@ export class MemoryTurn implements Tx {
     return this.#loaded.get(key);
   }
 
-  tasks(list: TaskList): readonly TaskRow[] | undefined {
+  tasks(list: TaskListQuery): readonly TaskRow[] | undefined {
     this.#assertOpen();
     const known = this.#lists.get(nameOf(list));
     if (known !== undefined || this.#cluster.isWeak) return known;
@@ -79,7 +79,7 @@ export class MemoryTurn implements Tx {
     return this.#lists.get(nameOf(list));
   }
 
-  address(worker: WorkerId): WorkerRow | null | undefined {
+  peekWorker(worker: WorkerId): WorkerRow | null | undefined {
     this.#assertOpen();
     if (!this.#cluster.isWeak) this.#lookUp(worker);
     return this.#addresses.get(worker);
@@ -90,14 +90,14 @@ export class MemoryTurn implements Tx {
     this.#addresses.set(worker, row?.kind === "worker" ? row : null);
   }
 
-  async more(rows: readonly Key[], lists: readonly TaskList[], addresses: readonly WorkerId[] = []): Promise<void> {
+  async loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses: readonly WorkerId[] = []): Promise<void> {
     this.#assertOpen();
     this.#load(rows);
     this.#list(lists);
     for (const worker of addresses) this.#lookUp(worker);
   }
 
-  async commit(turn: number, units: readonly Unit[]): Promise<Committed> {
+  async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     this.#assertOpen();
     this.#isOver = true;
     const { plant } = this.#cluster.options;
@@ -122,32 +122,32 @@ export class MemoryTurn implements Tx {
   }
 
   /** The answer was lost, the transaction was not: it holds its roots until it is over, and `settle` waits for that. */
-  async #finishLate(turn: number, units: readonly Unit[], stands: boolean, early: Placed | undefined): Promise<void> {
+  async #finishLate(turn: number, units: readonly ChangeSet[], stands: boolean, early: Placed | undefined): Promise<void> {
     await this.#cluster.gate({ step: "late", replica: this.#handle.replica, turn });
     if (stands) this.#apply(turn, units, early);
     this.#release();
   }
 
   /** The commit itself: everything between here and the return happens in one go, positions last. */
-  #apply(turn: number, units: readonly Unit[], early: Placed | undefined): Committed {
+  #apply(turn: number, units: readonly ChangeSet[], early: Placed | undefined): CommitOutcome {
     const zombie = this.#handle.zombieFault();
     if (zombie !== null) return { outcome: "failed", fault: zombie };
     const tables = this.#tables;
     const doubts = doubtsOf(units, (worker) => this.#workerOf(worker));
-    if (doubts.length > 0) return { outcome: "failed", doubts, fault: doubtFault(doubts) };
+    if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: doubtFault(doubts) };
     const written = this.#cluster.options.plant === "drop-unit" && units.length > 1 ? units.slice(0, -1) : units;
     const clocks = new Clocks({ tenant: (name) => tables.tenant(name).clock, line: (line) => tables.lineClocks.get(line) ?? 0 });
     leaveLines(written, clocks, (id) => tables.task(id));
     const ranks = enterLines(written, clocks);
-    const hints: Hint[] = [];
-    const lines = new Set<Line>();
+    const hints: StoreHint[] = [];
+    const lines = new Set<QueueName>();
     for (const unit of written) {
       for (const row of unit.puts) {
         const rank = row.kind === "task" ? ranks.get(row.id) : undefined;
         tables.put(row.kind === "task" && rank !== undefined ? { ...row, rank } : row);
         if (rank !== undefined && row.kind === "task" && row.line !== null) lines.add(row.line);
       }
-      for (const key of unit.drops) tables.drop(key);
+      for (const key of unit.deletes) tables.drop(key);
       for (const chunk of unit.chunks ?? []) tables.putChunk(chunk);
       for (const mail of unit.mail) if (!tables.mail.some((known) => isSameMail(known, mail))) tables.mail.push(mail);
     }
@@ -178,13 +178,13 @@ export class MemoryTurn implements Tx {
   }
 
   /** The planted bug: numbers are drawn before the commit, so a slow commit shows low ones after a reader has passed. */
-  #placeEarly(units: readonly Unit[]): Placed {
+  #placeEarly(units: readonly ChangeSet[]): Placed {
     const placed = placeFacts(units, this.now, (tenant) => this.#tables.tenant(tenant).sequence);
     for (const [tenant, head] of placed.heads) this.#tables.tenant(tenant).sequence = head;
     return placed;
   }
 
-  #take(root: Key): boolean {
+  #take(root: RowKey): boolean {
     if (this.#mine.has(root)) return true;
     const kind = root.slice(0, root.indexOf("/"));
     // What never changes needs no lock once it is there; else every run of one workflow would be in the others' way.
@@ -197,7 +197,7 @@ export class MemoryTurn implements Tx {
     return true;
   }
 
-  #load(keys: readonly Key[]): void {
+  #load(keys: readonly RowKey[]): void {
     for (const key of [...keys].sort(compareText)) {
       if (this.#loaded.has(key)) continue;
       this.#loaded.set(key, this.#take(rootOf(key)) ? (this.#tables.rows.get(key) ?? null) : "busy");
@@ -209,8 +209,8 @@ export class MemoryTurn implements Tx {
     this.#load([keyOf(row), rootOf(keyOf(row))]);
   }
 
-  #claim(want: Want, skip: ReadonlySet<Key>): Map<Line, TaskRow[]> {
-    const claimed = new Map<Line, TaskRow[]>();
+  #claim(want: TurnRequest, skip: ReadonlySet<RowKey>): Map<QueueName, TaskRow[]> {
+    const claimed = new Map<QueueName, TaskRow[]>();
     for (const { line, limit } of want.claims) {
       const tasks = claimed.get(line) ?? [];
       claimed.set(line, tasks);
@@ -226,7 +226,7 @@ export class MemoryTurn implements Tx {
     return claimed;
   }
 
-  #takeDue(limit: number, skip: ReadonlySet<Key>): Row[] {
+  #takeDue(limit: number, skip: ReadonlySet<RowKey>): Row[] {
     const due: Row[] = [];
     if (limit <= 0) return due;
     for (const row of this.#tables.dueBy(this.now)) {
@@ -239,7 +239,7 @@ export class MemoryTurn implements Tx {
     return due;
   }
 
-  #list(lists: readonly TaskList[]): void {
+  #list(lists: readonly TaskListQuery[]): void {
     for (const list of lists) {
       if (this.#lists.has(nameOf(list))) continue;
       const found = list.limit > 0 ? this.#find(list) : [];
@@ -249,7 +249,7 @@ export class MemoryTurn implements Tx {
   }
 
   /** Lists of a run take it; the others are a look, and what is looked at may be in other hands. */
-  #find(list: TaskList): TaskRow[] {
+  #find(list: TaskListQuery): TaskRow[] {
     if (list.of === "held") return firstOf(this.#tables.held(list.worker), list.limit);
     if (list.of === "line") return firstOf(this.#tables.line(list.line), list.limit);
     this.#load([runKey(list.run)]);
@@ -268,7 +268,7 @@ export class MemoryTurn implements Tx {
     return taken;
   }
 
-  #end(outcome: Committed): Committed {
+  #end(outcome: CommitOutcome): CommitOutcome {
     this.#release();
     return outcome;
   }
@@ -289,8 +289,8 @@ function isSameMail(a: Mail, b: Mail): boolean {
   return a.replica === b.replica && a.epoch === b.epoch && a.id === b.id;
 }
 
-function badRow(units: readonly Unit[], tables: Tables): BadUnit | null {
-  for (const [unit, { puts, born }] of units.entries())
+function badRow(units: readonly ChangeSet[], tables: Tables): BadUnit | null {
+  for (const [unit, { puts, inserted: born }] of units.entries())
     for (const row of puts) {
       const isDoubled = born !== undefined && born.has(keyOf(row)) && tables.rows.has(keyOf(row));
       const problem = isDoubled ? `${keyOf(row)} was to be new and exists` : rowProblem(row);

@@ -42,7 +42,7 @@ describe("the weak store in bad weather", () => {
           }
           const number = hand.nextTurn;
           const puts = runs.map((run, at) => runRow(run, { open: ((rows[at] as RunRow | null)?.open ?? 0) + 1 }));
-          const answer = await hand.commit(tx, [unit({ puts, happenings: [happening("acme", `run/${runs[0]}`, ["one"])] })]);
+          const answer = await hand.commit(tx, [unit({ puts, logEntries: [happening("acme", `run/${runs[0]}`, ["one"])] })]);
           if (answer.outcome !== "committed") counts[answer.outcome]++;
           if (answer.outcome === "failed") continue;
           if (answer.outcome === "unknown" && (await hand.store.settle(number)) === "absent") continue;
@@ -118,7 +118,7 @@ describe("the weak store in bad weather", () => {
     await a.write(
       unit({
         puts: [runRow("r1")],
-        happenings: [happening("acme", "run/r1", ["made"])],
+        logEntries: [happening("acme", "run/r1", ["made"])],
         mail: [{ replica: "b", epoch: 1, id: "m", body: "" }],
       }),
     );

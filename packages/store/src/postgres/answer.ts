@@ -1,7 +1,7 @@
 // What the function that begins turns answers, read into rows and keys. It belongs to begin-sql.ts: one names the fields, the other
 // reads them.
 
-import type { Key, Mail, Millis, Row, TaskList, TaskRow, WorkerRow } from "@astraflow/engine";
+import type { Mail, Millis, Row, RowKey, TaskListQuery, TaskRow, WorkerRow } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
 import { dueKinds, type Kind, rootKinds, sharedKinds } from "./columns.ts";
 import type { Request } from "./request.ts";
@@ -15,8 +15,8 @@ export interface Reply {
   /** What the clock said; `now` is later where more had been stored. */
   readonly instant: Millis | null;
   readonly next: Millis | null;
-  readonly busy: readonly Key[];
-  readonly loose: readonly Key[];
+  readonly busy: readonly RowKey[];
+  readonly loose: readonly RowKey[];
   readonly claimed: readonly Cells[] | null;
   readonly brought: readonly Cells[] | null;
   readonly dueWorker: readonly Cells[] | null;
@@ -49,13 +49,15 @@ export function rowsOf(reply: Reply): Row[] {
   return rows;
 }
 
-export function claimedKeysOf(reply: Reply): Key[] {
-  return (reply.claimed ?? []).map((cells): Key => `task/${String(cells[0])}`);
+export function claimedKeysOf(reply: Reply): RowKey[] {
+  return (reply.claimed ?? []).map((cells): RowKey => `task/${String(cells[0])}`);
 }
 
 /** The keys of rows that were due when the function looked, of all kinds. */
-export function dueKeysOf(reply: Reply): Key[] {
-  return dueKinds.flatMap((kind) => ((reply[`due_${kind}`] as readonly string[] | null) ?? []).map((id): Key => `${kind}/${id}`));
+export function dueKeysOf(reply: Reply): RowKey[] {
+  return dueKinds.flatMap((kind) =>
+    ((reply[`due_${kind}`] as readonly string[] | null) ?? []).map((id): RowKey => `${kind}/${id}`),
+  );
 }
 
 /** Rows whose time has come, oldest first, ties by key. */
@@ -68,15 +70,15 @@ export function inOrderOfDue(rows: readonly Row[], now: Millis, limit: number): 
 }
 
 /** Each list that was asked for with its tasks, in its order. */
-export function listsOf(reply: Reply, request: Request): [TaskList, TaskRow[]][] {
-  const lists: [TaskList, TaskRow[]][] = [];
+export function listsOf(reply: Reply, request: Request): [TaskListQuery, TaskRow[]][] {
+  const lists: [TaskListQuery, TaskRow[]][] = [];
   for (const [asked, counted] of [
     [request.open, reply.open],
     [request.range, reply.range],
     [request.held, reply.held],
     [request.look, reply.look],
   ] as const) {
-    const found = asked.map((list): [TaskList, TaskRow[]] => [list, []]);
+    const found = asked.map((list): [TaskListQuery, TaskRow[]] => [list, []]);
     for (const [at, cells] of counted ?? []) found[at - 1]?.[1].push(rowOf("task", cells) as TaskRow);
     lists.push(...found);
   }

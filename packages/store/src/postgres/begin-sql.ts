@@ -4,7 +4,7 @@
 // Every statement of a volatile function has a snapshot of its own. So roots are locked first, and what they guard is read by a
 // later statement: a task read by the statement that locked its run could be an image from before the lock.
 
-import { runCollections } from "@astraflow/engine";
+import { collectionsOwnedByRun } from "@astraflow/engine";
 import { openPhases } from "../row-shape.ts";
 import { dueKinds, type Kind, rootKinds, rowArray, sharedKinds } from "./columns.ts";
 import { schema } from "./schema.ts";
@@ -158,7 +158,7 @@ const claim = `
   END IF;`;
 
 /** Documents that belong to a run: it is named behind the collection. */
-const guardedCollections = `'{${[...runCollections].join(",")}}'::text[]`;
+const guardedCollections = `'{${[...collectionsOwnedByRun].join(",")}}'::text[]`;
 const runOfDoc = "split_part(split_part(t.id, '/', 3), '.', 1)";
 
 /** Documents that are guarded by their runs; the others are `dueSql`'s. */

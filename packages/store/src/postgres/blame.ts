@@ -1,6 +1,6 @@
 // Whose fault it is that a commit was refused: workers that are not what they seemed, a unit that the tables do not take, or nobody's.
 
-import type { Committed, Unit } from "@astraflow/engine";
+import type { ChangeSet, CommitOutcome } from "@astraflow/engine";
 import { refuse } from "../unit-check.ts";
 import type { Address } from "./address.ts";
 import { isEndOfSession, messageOf } from "./link.ts";
@@ -19,11 +19,11 @@ export const beginText = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 export async function blame(
   turn: PostgresTurn,
-  units: readonly Unit[],
+  units: readonly ChangeSet[],
   error: unknown,
   address: Address,
   { replica, epoch }: Speaker,
-): Promise<Extract<Committed, { outcome: "failed" }>> {
+): Promise<Extract<CommitOutcome, { outcome: "failed" }>> {
   const known = doubtedWorkers(error) ?? doubledRow(units, turn, error);
   if (known !== null) return known;
   const bad = isRefusedData(error) ? badText(units) : null;
@@ -34,7 +34,7 @@ export async function blame(
 }
 
 /** Tries each unit alone in a transaction that is thrown away, until one is refused as the whole turn was. */
-async function findRefused(turn: PostgresTurn, units: readonly Unit[], { replica, epoch }: Speaker): Promise<number> {
+async function findRefused(turn: PostgresTurn, units: readonly ChangeSet[], { replica, epoch }: Speaker): Promise<number> {
   if (units.length === 1) return 0;
   for (const [index, unit] of units.entries()) {
     const payload = payloadOf([unit], turn, { replica, epoch, lane: turn.lane.number, turn: 0, now: turn.now }, []);

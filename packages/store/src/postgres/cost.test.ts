@@ -1,4 +1,4 @@
-import type { Key, TaskRow } from "@astraflow/engine";
+import type { RowKey, TaskRow } from "@astraflow/engine";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { Hand } from "../contract/hand.ts";
@@ -47,12 +47,12 @@ describe("what a turn costs", () => {
     await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")] }));
     const before = store.stats();
     const units = Array.from({ length: 50 }, (_, at) => readyUnit(`x${at}`, "l"));
-    const rows: Key[] = [...units.flatMap((one) => one.roots), "run/r1"];
+    const rows: RowKey[] = [...units.flatMap((one) => one.roots), "run/r1"];
     const tx = await hand.begin({ rows, claims: [{ line: "l", limit: 9 }], due: 9, mail: 9 });
     const begun = store.stats();
-    await tx.more(["task/r1.0", "run/x1"], [{ of: "open", run: "r1", after: "", limit: 9 }]);
+    await tx.loadMore(["task/r1.0", "run/x1"], [{ of: "open", run: "r1", after: "", limit: 9 }]);
     const more = store.stats();
-    await tx.more(["task/r1.0", "run/r1"], []);
+    await tx.loadMore(["task/r1.0", "run/r1"], []);
     expect((await hand.commit(tx, units)).outcome).toBe("committed");
     const after = store.stats();
 
@@ -71,7 +71,7 @@ describe("what a turn costs", () => {
         "SELECT json_agg(t) FROM (SELECT xmin::text FROM astraflow.run UNION ALL SELECT xmin::text FROM astraflow.worker) t",
       );
     const before = await versions();
-    await hand.write(unit({ puts: [runRow("r1"), workerRow("acme/w1")], happenings: [happening("acme", "run/r1", ["looked"])] }));
+    await hand.write(unit({ puts: [runRow("r1"), workerRow("acme/w1")], logEntries: [happening("acme", "run/r1", ["looked"])] }));
 
     expect(await versions()).toEqual(before);
   });
@@ -84,12 +84,12 @@ describe("texts and numbers that no column takes", () => {
       "a NUL in a text": unit({ puts: [runRow("r2", { client: "a\0b" })] }),
       "a NUL in a result": unit({ roots: ["run/r2"], puts: [taskRow("r2.0", { result: '"\0"' })] }),
       "half a pair": unit({ puts: [runRow("r2", { client: "\ud83d" })] }),
-      "a NUL in a tenant": unit({ puts: [runRow("r2")], happenings: [happening("a\0", "run/r2", ["x"])] }),
+      "a NUL in a tenant": unit({ puts: [runRow("r2")], logEntries: [happening("a\0", "run/r2", ["x"])] }),
       "a NUL in mail": unit({ puts: [runRow("r2")], mail: [{ replica: "b", epoch: 1, id: "m", body: "\0" }] }),
       "a fraction": unit({ puts: [runRow("r2", { open: 1.5 })] }),
       "a number beyond counting": unit({ puts: [runRow("r2", { createdAt: 1e300 })] }),
       "a long line": unit({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "x".repeat(2_000), rank: 1 })] }),
-      "a long subject": unit({ puts: [runRow("r2")], happenings: [happening("acme", `run/${noise(9_000)}`, ["x"])] }),
+      "a long subject": unit({ puts: [runRow("r2")], logEntries: [happening("acme", `run/${noise(9_000)}`, ["x"])] }),
     };
     for (const [name, poison] of Object.entries(poisons)) {
       const tx = await hand.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
@@ -107,9 +107,9 @@ describe("texts and numbers that no column takes", () => {
     const { hand } = await openHand(await server.createDatabase());
     const texts = ["$$", "$q$", "'; DROP TABLE x; --", '\\"', "\\u0000", "{}", "NULL", "a\nb\tc\u0001", "\u{1f600}", "%s", ""];
     const puts = texts.map((client, at) => runRow(`r${at}-${client}`, { client, error: JSON.stringify(client) }));
-    await hand.write(unit({ puts, happenings: texts.map((text) => happening(`t${text}`, `run/${text}`, [text])) }));
+    await hand.write(unit({ puts, logEntries: texts.map((text) => happening(`t${text}`, `run/${text}`, [text])) }));
 
-    expect(await hand.read(...puts.map((row): Key => `run/${row.id}`))).toEqual(puts);
+    expect(await hand.read(...puts.map((row): RowKey => `run/${row.id}`))).toEqual(puts);
     for (const text of texts) expect((await hand.log(`t${text}`))[0]).toMatchObject({ subject: `run/${text}`, type: text });
   });
 });

@@ -1,6 +1,6 @@
 // Statements of the pages of documents, of what tasks printed, and of the lines tasks wait in. Who asks them is reader.ts's business.
 
-import { docId, runOf, wordsOf } from "@astraflow/engine";
+import { docId, runOf, searchWords } from "@astraflow/engine";
 import { docRange, linePrefix, type PageFor, readDocCursor } from "../paging.ts";
 import { chunkFields } from "../row-shape.ts";
 import { isStorable, rowArray } from "./columns.ts";
@@ -12,7 +12,7 @@ type DocsQuery = PageFor<"docs">;
 
 /** `searchedRows`: so many documents are compared with the words of a search before the index of words is asked. */
 export function docScanMax(query: DocsQuery, searchedRows: number): number {
-  return wordsOf(query.search ?? "").length === 0 ? query.limit + 1 : Math.max(1, searchedRows);
+  return searchWords(query.search ?? "").length === 0 ? query.limit + 1 : Math.max(1, searchedRows);
 }
 
 /** A collection is read in its order. A prefix is read by names and sorted: it is given to find few among many. */
@@ -49,7 +49,7 @@ export const docsInOrder = ({ order }: DocsQuery, alias: string): string => {
 /** Found documents, then how many were looked at, and the last of those. */
 export function docsSql(query: DocsQuery): string {
   const [way, back] = query.order === "desc" ? ["DESC", "ASC"] : ["ASC", "DESC"];
-  const tests = wordsOf(query.search ?? "").map((word) => `terms ~ ${text(beginning(word))}`);
+  const tests = searchWords(query.search ?? "").map((word) => `terms ~ ${text(beginning(word))}`);
   return `(SELECT ${docsInOrder(query, "f")} FROM (
       SELECT * FROM s ${tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`} ORDER BY sort ${way}, id ${way} LIMIT ${whole(query.limit + 1)}) f),
     (SELECT count(*) FROM s), (SELECT json_build_array(sort, id) FROM s ORDER BY sort ${back}, id ${back} LIMIT 1)`;

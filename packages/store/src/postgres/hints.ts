@@ -2,7 +2,7 @@
 // own, after the commit. Hints may be lost: whatever goes wrong here is mended in the background and fails nothing.
 
 import { randomBytes } from "node:crypto";
-import type { Hint } from "@astraflow/engine";
+import type { StoreHint } from "@astraflow/engine";
 import type { Address } from "./address.ts";
 import { Link } from "./link.ts";
 import { quote } from "./literal.ts";
@@ -27,7 +27,7 @@ type Message = readonly [from: string, lines: readonly string[], tenants: readon
 
 export class HintPost {
   readonly #address: Address;
-  readonly #hear: (hint: Hint) => void;
+  readonly #hear: (hint: StoreHint) => void;
   readonly #me = randomBytes(6).toString("hex");
   readonly #lines = new Set<string>();
   readonly #tenants = new Set<string>();
@@ -39,7 +39,7 @@ export class HintPost {
   #isClosed = false;
   #sending: Promise<void> = Promise.resolve();
 
-  constructor(address: Address, hear: (hint: Hint) => void) {
+  constructor(address: Address, hear: (hint: StoreHint) => void) {
     this.#address = address;
     this.#hear = hear;
   }

@@ -1,6 +1,6 @@
 // Statements that read the log, and rows of it from their answers.
 
-import type { EventQuery, Key } from "@astraflow/engine";
+import type { EventQuery, RowKey } from "@astraflow/engine";
 import { type LogRow, logRowsMax, unpackFacts } from "../log.ts";
 import { nameValue as text, wholeValue as whole } from "./literal.ts";
 import type { Cells } from "./rows.ts";
@@ -18,7 +18,7 @@ export function eventsSql(query: EventQuery): string {
 }
 
 /** The empty text keeps the planner from walking the tenant's whole log: a subject's rows are few. */
-export function subjectEventsSql(query: EventQuery, subject: Key): string {
+export function subjectEventsSql(query: EventQuery, subject: RowKey): string {
   const { tenant, after, before } = query;
   const rows = `SELECT ${columns} FROM ${schema}.event WHERE subject = ${text(subject)} AND tenant || '' = ${text(tenant)}`;
   if (before !== undefined) return `${rows} AND ${belowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;

@@ -1,4 +1,4 @@
-import type { Committed, RunRow } from "@astraflow/engine";
+import type { CommitOutcome, RunRow } from "@astraflow/engine";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { Hand } from "../contract/hand.ts";
@@ -45,7 +45,7 @@ const throughProxy = () => {
   return { url: address.href, lanes: 1 };
 };
 
-const made = (run: string) => unit({ puts: [runRow(run)], happenings: [happening("acme", `run/${run}`, ["made"])] });
+const made = (run: string) => unit({ puts: [runRow(run)], logEntries: [happening("acme", `run/${run}`, ["made"])] });
 
 /** Waits for the server to say so: a session of ours stands at this point. */
 async function seen(where: string): Promise<number> {
@@ -126,7 +126,7 @@ function failOnce(step: string): (name: string) => void {
 }
 
 /** Whether the loss was noticed before the commit was sent or after it: what became of the turn. */
-async function verdictOn(hand: Hand, turn: number, answer: Committed): Promise<string> {
+async function verdictOn(hand: Hand, turn: number, answer: CommitOutcome): Promise<string> {
   if (answer.outcome === "unknown") return await hand.store.settle(turn);
   return answer.outcome === "failed" && answer.unit === undefined && answer.fault.isRetryable ? "absent" : JSON.stringify(answer);
 }
@@ -199,7 +199,7 @@ describe("a server that goes away", () => {
     const tx = await hand.begin({ rows: ["run/r1"] });
     await admin.query(`SELECT pg_terminate_backend(${await seen(inTurn)})`);
 
-    await expect(tx.more(["task/r1.0"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
+    await expect(tx.loadMore(["task/r1.0"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
     await tx.abort();
     expect(await hand.read("task/r1.0")).toMatchObject([{ id: "r1.0" }]);
   });
@@ -215,7 +215,7 @@ describe("turns side by side", () => {
       isThirdBegun = true;
       return tx;
     });
-    await second.more(["run/r3"], []);
+    await second.loadMore(["run/r3"], []);
     expect(isThirdBegun).toBe(false);
     await first.abort();
 
@@ -229,7 +229,7 @@ describe("turns side by side", () => {
     const many = Array.from({ length: 100 }, (_, at) => `run/x${at}` as const);
     const [ours, theirs] = [await a.begin({ rows: many }), await b.begin({ rows: many })];
     expect([ours.row("run", "x7"), theirs.row("run", "x7")]).toEqual([null, null]);
-    const born = (client: string) => unit({ puts: [runRow("x7", { client })], born: new Set(["run/x7"] as const) });
+    const born = (client: string) => unit({ puts: [runRow("x7", { client })], inserted: new Set(["run/x7"] as const) });
 
     expect((await a.commit(ours, [born("a")])).outcome).toBe("committed");
     const answer = await b.commit(theirs, [born("b")]);
@@ -321,7 +321,7 @@ describe("hints", () => {
     const ready = readyUnit("r1", 'r|it\'s "quoted"');
     await a.write({
       ...ready,
-      happenings: [happening("acme", "run/r1", ["made"])],
+      logEntries: [happening("acme", "run/r1", ["made"])],
       mail: [{ replica: "b", epoch: 1, id: "m", body: "" }],
     });
 

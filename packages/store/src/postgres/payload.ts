@@ -2,8 +2,8 @@
 // entered, whose log grows. Units that cannot be written are named here, mostly before anything is sent. How cells travel is in
 // sections.ts.
 
-import type { Key, Millis, Position, Row, TaskRow, Tenant, Unit } from "@astraflow/engine";
-import { keyOf, rootOf, splitKey, termsOf } from "@astraflow/engine";
+import type { ChangeSet, Millis, Position, Row, RowKey, TaskRow, Tenant } from "@astraflow/engine";
+import { keyOf, rootOf, runSearchTerms, splitKey } from "@astraflow/engine";
 import { packFacts } from "../log.ts";
 import { docWords } from "../paging.ts";
 import { type BadUnit, leavesLine, refuse } from "../unit-check.ts";
@@ -26,9 +26,9 @@ import {
 /** What the turn knows of the rows it writes. */
 export interface Knowledge {
   /** The image before this turn; undefined when it was not loaded. */
-  imageOf(key: Key): Row | null | undefined;
+  imageOf(key: RowKey): Row | null | undefined;
   /** A root that did not exist and could not be locked: somebody else may make it at this moment. */
-  isLoose(root: Key): boolean;
+  isLoose(root: RowKey): boolean;
   /** Whether there is any such root. */
   readonly hasLoose: boolean;
 }
@@ -51,7 +51,7 @@ export interface Payload {
 }
 
 export function payloadOf(
-  units: readonly Unit[],
+  units: readonly ChangeSet[],
   known: Knowledge,
   signature: Signature,
   mailTaken: readonly number[],
@@ -88,8 +88,8 @@ class Sheet {
   readonly #lines = new Map<string, number>();
   readonly #facts = new Map<Tenant, number>();
   readonly #relied = new Map<string, number>();
-  readonly #loose = new Set<Key>();
-  readonly #made = new Set<Key>();
+  readonly #loose = new Set<RowKey>();
+  readonly #made = new Set<RowKey>();
   /** Places in the order of entering lines, of rows in sections that have a column for them. */
   readonly #places = new Map<Cells, number>();
   #updates = 0;
@@ -99,13 +99,13 @@ class Sheet {
   }
 
   /** Why the unit cannot be written, or null. */
-  add(unit: Unit): string | null {
+  add(unit: ChangeSet): string | null {
     const ready = this.#cells(readySection);
-    const places = unit.ready.length === 0 ? null : new Map(unit.ready.map((one, at) => [one.task, ready.length + at + 1]));
+    const places = unit.enqueued.length === 0 ? null : new Map(unit.enqueued.map((one, at) => [one.task, ready.length + at + 1]));
     const lines = new Map<string, string>();
     for (const row of unit.puts) {
       const key = keyOf(row);
-      const isBorn = unit.born?.has(key) === true;
+      const isBorn = unit.inserted?.has(key) === true;
       const image = this.#known.imageOf(key);
       if (isBorn && image) return `${key} was to be new and exists`;
       const place = row.kind === "task" ? places?.get(row.id) : undefined;
@@ -113,21 +113,21 @@ class Sheet {
       const problem = this.#put(row, key, isBorn ? null : image, place);
       if (problem !== null) return problem;
     }
-    for (const key of unit.drops) {
+    for (const key of unit.deletes) {
       const [kind, id] = splitKey(key);
       this.#cells(dropSections[kind]).push({ id });
     }
-    for (const { task, tenant, cost } of unit.ready) {
+    for (const { task, tenant, cost } of unit.enqueued) {
       ready.push({ tenant, line: indexOf(this.#lines, lines.get(task) ?? ""), cost });
       if (!this.#facts.has(tenant)) this.#facts.set(tenant, 0);
     }
-    for (const { tenant, subject, facts } of unit.happenings) {
+    for (const { tenant, subject, facts } of unit.logEntries) {
       if (facts.length === 0) continue;
       const first = this.#facts.get(tenant) ?? 0;
       this.#cells(eventSection).push({ tenant, first: first + 1, count: facts.length, subject, facts: packFacts(facts) });
       this.#facts.set(tenant, first + facts.length);
     }
-    for (const { worker, epoch } of unit.relies ?? []) {
+    for (const { worker, epoch } of unit.workerPreconditions ?? []) {
       const other = this.#relied.get(worker);
       // Of two different epochs at most one is right: no worker is in such a one.
       this.#relied.set(worker, other === undefined || other === epoch ? epoch : -1);
@@ -141,7 +141,7 @@ class Sheet {
     return this.#rows[at / 3] as Cells[];
   }
 
-  #put(row: Row, key: Key, image: Row | null | undefined, place: number | undefined): string | null {
+  #put(row: Row, key: RowKey, image: Row | null | undefined, place: number | undefined): string | null {
     const changes = image ? changesOf(image, row) : everyColumn;
     if (changes === 0 && place === undefined) return null;
     const problem = columnProblem(row, changes);
@@ -166,7 +166,7 @@ class Sheet {
   }
 
   /** A loose root that is written under without being made: nothing would tell that another turn does the same. */
-  orphan(): Key | null {
+  orphan(): RowKey | null {
     for (const root of this.#loose) if (!this.#made.has(root)) return root;
     return null;
   }
@@ -234,7 +234,7 @@ const numberBytesLikely = 100;
 
 /** Runs and documents bring the words they are found by, where those are written. */
 function cellsOf(row: Row, section: RowSection): Cells {
-  if (row.kind === "run" && section.texts.includes("terms")) return { ...row, terms: termsOf(row) };
+  if (row.kind === "run" && section.texts.includes("terms")) return { ...row, terms: runSearchTerms(row) };
   return (row.kind === "doc" ? { ...row, words: docWords(row.terms) } : row) as unknown as Cells;
 }
 
@@ -280,15 +280,15 @@ function indexOf(places: Map<string, number>, name: string): number {
 }
 
 /** The unit with a text that the server does not store, or null. */
-export function badText(units: readonly Unit[]): BadUnit | null {
+export function badText(units: readonly ChangeSet[]): BadUnit | null {
   for (const [index, unit] of units.entries()) {
     const names = [
-      ...unit.drops,
-      ...unit.happenings.flatMap((one) => [one.tenant, one.subject]),
+      ...unit.deletes,
+      ...unit.logEntries.flatMap((one) => [one.tenant, one.subject]),
       ...unit.mail.flatMap((one) => [one.replica, one.id, one.body]),
-      ...unit.ready.map((one) => one.tenant),
+      ...unit.enqueued.map((one) => one.tenant),
       ...(unit.chunks ?? []).flatMap((one) => [one.task, one.body]),
-      ...(unit.relies ?? []).map((one) => one.worker),
+      ...(unit.workerPreconditions ?? []).map((one) => one.worker),
     ];
     const bad = names.find((name) => !isStorable(name));
     const problem = bad === undefined ? null : `${JSON.stringify(bad)} is no text`;

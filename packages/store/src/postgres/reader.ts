@@ -3,21 +3,21 @@
 
 import {
   type ChunkRow,
-  type CrewCount,
-  type Depth,
+  type ConcurrencyKeyRow,
   type DocRow,
   docId,
   type EventPage,
   type EventQuery,
-  type KeyRow,
   type PageOf,
   type PageQuery,
-  type Reader,
   type RouteRow,
   type Row,
   type RunRow,
   runOf,
+  type StoreReader,
+  type TaskCount,
   type TaskRow,
+  type WorkerCount,
   type WorkerRow,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
@@ -62,11 +62,11 @@ function beginText(settings: Readonly<Record<string, string>>): string {
   return `BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY; SELECT ${words.join(", ")}`;
 }
 
-export function openPostgresReader(options: { url: string; searchedRows?: number }): Reader {
+export function openPostgresReader(options: { url: string; searchedRows?: number }): StoreReader {
   return new PostgresReader(readAddress(options.url), options.searchedRows ?? searchedMax);
 }
 
-class PostgresReader implements Reader {
+class PostgresReader implements StoreReader {
   readonly #address: Address;
   readonly #lanes = new Lanes(connections, () => this.#connect());
 
@@ -173,13 +173,13 @@ class PostgresReader implements Reader {
       }
       case "key": {
         const [tenant, key] = await this.#ask(`SELECT (${tenantSql(query.tenant)}), (${keySql(query.tenant, query.key)})`);
-        return { key: key === null ? null : (rowOf("key", key as Cells) as KeyRow), head: headOf(tenant) };
+        return { key: key === null ? null : (rowOf("key", key as Cells) as ConcurrencyKeyRow), head: headOf(tenant) };
       }
       case "crew": {
         const [items] = await this.#ask(
           `SELECT (SELECT json_agg(json_build_array(c.tenant, c.phase, c.draining, c.n)) FROM (${crewSql}) c)`,
         );
-        const counts = (items ?? []) as [string, CrewCount["phase"], boolean, number][];
+        const counts = (items ?? []) as [string, WorkerCount["phase"], boolean, number][];
         const crew = counts.map(([tenant, phase, draining, workers]) => ({ tenant, phase, draining, workers }));
         return { items: crew.sort(byCrew) };
       }
@@ -187,7 +187,7 @@ class PostgresReader implements Reader {
         const isWhole = query.tenant === undefined && query.max === undefined;
         const sql = isWhole ? depthSql : boundedDepthSql(query.tenant, query.max);
         const [items] = await this.#ask(`SELECT (SELECT json_agg(json_build_array(d.tenant, d.phase, d.n)) FROM (${sql}) d)`);
-        const depths = ((items ?? []) as [string, Depth["phase"], number][]).map(([tenant, phase, tasks]) => ({
+        const depths = ((items ?? []) as [string, TaskCount["phase"], number][]).map(([tenant, phase, tasks]) => ({
           tenant,
           phase,
           tasks,
@@ -303,7 +303,7 @@ function chunkOf(cells: Cells): ChunkRow {
   return Object.fromEntries(chunkFields.map((field, at) => [field, cells[at]])) as unknown as ChunkRow;
 }
 
-function byTenantAndPhase(a: Depth, b: Depth): number {
+function byTenantAndPhase(a: TaskCount, b: TaskCount): number {
   const [x, y] = [`${a.tenant}\n${a.phase}`, `${b.tenant}\n${b.phase}`];
   return x < y ? -1 : x > y ? 1 : 0;
 }

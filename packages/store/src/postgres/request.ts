@@ -1,6 +1,6 @@
 // What a turn asks for, as one call of the function that begins turns. What it answers is read in answer.ts.
 
-import type { Key, TaskList, Want, WorkerId } from "@astraflow/engine";
+import type { RowKey, TaskListQuery, TurnRequest, WorkerId } from "@astraflow/engine";
 import { rootOf, splitKey } from "@astraflow/engine";
 import { isStorable, type Kind } from "./columns.ts";
 import { callText, numberArray, textArray, textValue } from "./literal.ts";
@@ -11,14 +11,14 @@ export interface Request {
   readonly call: string;
   /** The lists asked for, in the order in which the answer counts them. */
   readonly open: readonly OpenList[];
-  readonly range: readonly Extract<TaskList, { of: "range" }>[];
-  readonly held: readonly Extract<TaskList, { of: "held" }>[];
-  readonly look: readonly Extract<TaskList, { of: "line" }>[];
+  readonly range: readonly Extract<TaskListQuery, { of: "range" }>[];
+  readonly held: readonly Extract<TaskListQuery, { of: "held" }>[];
+  readonly look: readonly Extract<TaskListQuery, { of: "line" }>[];
   /** Roots that will be taken or found busy. */
-  readonly roots: ReadonlySet<Key>;
+  readonly roots: ReadonlySet<RowKey>;
 }
 
-type OpenList = Extract<TaskList, { of: "open" }>;
+type OpenList = Extract<TaskListQuery, { of: "open" }>;
 
 /** Who asks, and how its time is told. Left out when rows are added to a turn that has begun. */
 export interface Asker {
@@ -30,12 +30,12 @@ export interface Asker {
   readonly ahead: number;
 }
 
-export type Wish = Pick<Want, "rows" | "lists"> & Partial<Want> & { readonly addresses?: readonly WorkerId[] };
+export type Wish = Pick<TurnRequest, "rows" | "lists"> & Partial<TurnRequest> & { readonly addresses?: readonly WorkerId[] };
 
-export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key) => boolean): Request {
-  const roots = new Set<Key>();
+export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: RowKey) => boolean): Request {
+  const roots = new Set<RowKey>();
   const ids: Record<Kind, string[]> = { run: [], task: [], worker: [], key: [], route: [], workflow: [], ask: [], doc: [] };
-  const addRoot = (root: Key) => {
+  const addRoot = (root: RowKey) => {
     if (roots.has(root) || hasTaken(root)) return;
     roots.add(root);
     const [kind, id] = splitKey(root);
@@ -88,7 +88,7 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: Key)
 }
 
 /** A line that is claimed twice is claimed once for both. */
-function claimsOf(claims: Want["claims"]): Map<string, number> {
+function claimsOf(claims: TurnRequest["claims"]): Map<string, number> {
   const limits = new Map<string, number>();
   for (const { line, limit } of claims) if (limit > 0) limits.set(line, (limits.get(line) ?? 0) + limit);
   return limits;
@@ -96,7 +96,7 @@ function claimsOf(claims: Want["claims"]): Map<string, number> {
 
 type Skipped = "run" | "worker" | "key" | "doc";
 
-function skipOf(skip: readonly Key[]): Record<Skipped, string[]> {
+function skipOf(skip: readonly RowKey[]): Record<Skipped, string[]> {
   const ids: Record<string, string[]> = { run: [], worker: [], key: [], doc: [] };
   for (const key of skip) {
     const [kind, id] = splitKey(rootOf(key));

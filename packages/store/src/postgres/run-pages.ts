@@ -1,6 +1,6 @@
 // Statements of the pages of runs and their tasks. Who asks them, and on which connection, is in reader.ts.
 
-import { wordsOf } from "@astraflow/engine";
+import { searchWords } from "@astraflow/engine";
 import { idBounds, type PageFor, rowsScannedMax, runsScannedMax } from "../paging.ts";
 import { rowArray } from "./columns.ts";
 import { nameValue as text, wholeValue as whole } from "./literal.ts";
@@ -8,13 +8,13 @@ import { schema, wordsOfRun } from "./schema.ts";
 
 type RunsQuery = PageFor<"runs">;
 
-export const isSearch = (query: RunsQuery): boolean => wordsOf(query.search ?? "").length > 0;
+export const isSearch = (query: RunsQuery): boolean => searchWords(query.search ?? "").length > 0;
 
 /** Whether every run that the walk passes is one that is meant. */
 function isExact({ phase, client, workers, source, since, until, ...query }: RunsQuery): boolean {
   const isPhaseWalked = phase === undefined || (phase !== "succeeded" && !source);
   const isInstantOpen = since === undefined && until === undefined;
-  const isPlain = client === undefined && workers === undefined && wordsOf(query.search ?? "").length === 0;
+  const isPlain = client === undefined && workers === undefined && searchWords(query.search ?? "").length === 0;
   return isPlain && source !== "" && isInstantOpen && isPhaseWalked;
 }
 
@@ -52,7 +52,7 @@ export function fitsSql(query: RunsQuery): string {
     ...(source === undefined ? [] : [`source = ${text(source)}`]),
     ...(since === undefined ? [] : [`"createdAt" >= ${whole(since)}`]),
     ...(until === undefined ? [] : [`"createdAt" < ${whole(until)}`]),
-    ...wordsOf(query.search ?? "").map((word) => `(${termsSql}) ~ ${text(beginning(word))}`),
+    ...searchWords(query.search ?? "").map((word) => `(${termsSql}) ~ ${text(beginning(word))}`),
     ...(workers === undefined ? [] : [hadPartSql(workers)]),
   ];
   return tests.length === 0 ? "true" : tests.join(" AND ");
@@ -67,7 +67,7 @@ export const beginning = (word: string): string => `(^|[\\x01-\\x2f\\x3a-\\x60\\
 
 /** Every word of a search as the beginning of one. */
 export const wordsQuery = (search = ""): string => {
-  const words = wordsOf(search).map((word) => `'${word}':*`);
+  const words = searchWords(search).map((word) => `'${word}':*`);
   return `${text(words.join(" & "))}::tsquery`;
 };
 

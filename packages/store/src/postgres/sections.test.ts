@@ -1,4 +1,4 @@
-import type { Key, Row } from "@astraflow/engine";
+import type { Row, RowKey } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { Hand } from "../contract/hand.ts";
@@ -71,9 +71,9 @@ describe("rows on their way", () => {
       }),
     );
     const facts = happening("acme", "run/0r1", texts);
-    await hand.write(unit({ puts: rows, happenings: [facts] }));
+    await hand.write(unit({ puts: rows, logEntries: [facts] }));
 
-    expect(await hand.read(...rows.map((row): Key => keyOf(row)))).toEqual(rows);
+    expect(await hand.read(...rows.map((row): RowKey => keyOf(row)))).toEqual(rows);
     expect((await hand.log("acme")).map((entry) => entry.type)).toEqual(texts);
   });
 

@@ -2,19 +2,19 @@
 // becomes of a commit are handled here; statements, tables, reads, and whose fault a refused commit is are in the files beside it.
 
 import type {
-  Committed,
+  ChangeSet,
+  CommitOutcome,
   EventPage,
   EventQuery,
-  Hint,
   Millis,
   PageOf,
   PageQuery,
   Position,
-  Reader,
+  StoreHint,
+  StoreReader,
   Tenant,
-  Tx,
-  Unit,
-  Want,
+  TurnRequest,
+  TurnTransaction,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
 import { checkUnits } from "../unit-check.ts";
@@ -48,7 +48,7 @@ export function openPostgres(options: PostgresOptions): PostgresStore {
 interface Opened extends Entry {
   readonly replica: string;
   readonly lanes: Lanes;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly hints: HintPost;
 }
 
@@ -61,7 +61,7 @@ class SharedStore implements PostgresStore, TurnEnd {
   readonly #unsettled = new Map<number, Unsettled>();
   readonly #outcomes = new Outcomes();
   #opened: Opened | null = null;
-  #hear: (hint: Hint) => void = () => undefined;
+  #hear: (hint: StoreHint) => void = () => undefined;
 
   constructor(options: PostgresOptions) {
     this.#options = options;
@@ -92,7 +92,7 @@ class SharedStore implements PostgresStore, TurnEnd {
     return { epoch: entry.epoch, lastTurn: entry.lastTurn };
   }
 
-  async begin(want: Want): Promise<Tx> {
+  async begin(want: TurnRequest): Promise<TurnTransaction> {
     const opened = this.#mustOpen();
     const lane = await opened.lanes.take();
     try {
@@ -116,7 +116,7 @@ class SharedStore implements PostgresStore, TurnEnd {
     }
   }
 
-  async commit(turn: PostgresTurn, number: number, units: readonly Unit[]): Promise<Committed> {
+  async commit(turn: PostgresTurn, number: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     const opened = this.#mustOpen();
     const { replica, epoch } = opened;
     const { lane, link } = turn;
@@ -184,7 +184,7 @@ class SharedStore implements PostgresStore, TurnEnd {
     return this.#mustOpen().reader.page(query);
   }
 
-  onHint(hear: (hint: Hint) => void): void {
+  onHint(hear: (hint: StoreHint) => void): void {
     this.#hear = hear;
   }
 
@@ -227,7 +227,7 @@ class SharedStore implements PostgresStore, TurnEnd {
   }
 
   /** A connection that died while nobody used it is replaced without a word; one that dies again is news. */
-  async #beginOn(opened: Opened, lane: Lane, want: Want): Promise<PostgresTurn> {
+  async #beginOn(opened: Opened, lane: Lane, want: TurnRequest): Promise<PostgresTurn> {
     const { replica, epoch, born } = opened;
     for (let tries = 1; ; tries++) {
       const isFresh = lane.link === null || lane.link.lost !== null;
@@ -262,13 +262,13 @@ class SharedStore implements PostgresStore, TurnEnd {
   }
 
   /** Nothing was written, and the server says so. */
-  async #fail(turn: PostgresTurn, answer: Extract<Committed, { outcome: "failed" }>): Promise<Committed> {
+  async #fail(turn: PostgresTurn, answer: Extract<CommitOutcome, { outcome: "failed" }>): Promise<CommitOutcome> {
     await this.#rollBack(turn);
     return answer;
   }
 
   /** The answer was lost; the transaction may not be. Its lane waits for `settle`. */
-  #lose(turn: PostgresTurn, number: number): Committed {
+  #lose(turn: PostgresTurn, number: number): CommitOutcome {
     turn.link.cut();
     turn.lane.link = null;
     this.#turns.delete(turn);

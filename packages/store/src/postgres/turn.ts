@@ -2,17 +2,17 @@
 // how it is written and what becomes of a commit that went wrong is store.ts's business.
 
 import type {
-  Committed,
-  Key,
-  Line,
+  ChangeSet,
+  CommitOutcome,
   Mail,
   Millis,
+  QueueName,
   Row,
-  TaskList,
+  RowKey,
+  TaskListQuery,
   TaskRow,
-  Tx,
-  Unit,
-  Want,
+  TurnRequest,
+  TurnTransaction,
   WorkerId,
   WorkerRow,
 } from "@astraflow/engine";
@@ -37,24 +37,24 @@ import { type Request, requestOf } from "./request.ts";
 /** What the turn hands to the store. */
 export interface TurnEnd {
   more(turn: PostgresTurn, request: Request): Promise<Reply>;
-  commit(turn: PostgresTurn, number: number, units: readonly Unit[]): Promise<Committed>;
+  commit(turn: PostgresTurn, number: number, units: readonly ChangeSet[]): Promise<CommitOutcome>;
   abort(turn: PostgresTurn): Promise<void>;
 }
 
-export class PostgresTurn implements Tx, Knowledge {
+export class PostgresTurn implements TurnTransaction, Knowledge {
   readonly now: Millis;
   readonly nextDue: Millis | null;
-  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   readonly mailSeqs: readonly number[];
   readonly lane: Lane;
   readonly link: Link;
   readonly #end: TurnEnd;
-  readonly #taken = new Set<Key>();
-  readonly #loose = new Set<Key>();
-  readonly #busy = new Set<Key>();
-  readonly #loaded = new Map<Key, Row | null | "busy">();
+  readonly #taken = new Set<RowKey>();
+  readonly #loose = new Set<RowKey>();
+  readonly #busy = new Set<RowKey>();
+  readonly #loaded = new Map<RowKey, Row | null | "busy">();
   readonly #lists = new Map<string, readonly TaskRow[]>();
   readonly #addresses = new Map<WorkerId, WorkerRow | null>();
   #isOver = false;
@@ -80,22 +80,22 @@ export class PostgresTurn implements Tx, Knowledge {
     return this.#loaded.get(`${kind}/${id}`);
   }
 
-  tasks(list: TaskList): readonly TaskRow[] | undefined {
+  tasks(list: TaskListQuery): readonly TaskRow[] | undefined {
     this.#assertOpen();
     return this.#lists.get(nameOf(list));
   }
 
-  address(worker: WorkerId): WorkerRow | null | undefined {
+  peekWorker(worker: WorkerId): WorkerRow | null | undefined {
     this.#assertOpen();
     return this.#addresses.get(worker);
   }
 
-  async more(rows: readonly Key[], lists: readonly TaskList[], addresses: readonly WorkerId[] = []): Promise<void> {
+  async loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses: readonly WorkerId[] = []): Promise<void> {
     this.#assertOpen();
     const newRows = rows.filter((key) => !this.#loaded.has(key));
     const newLists = lists.filter((list) => !this.#lists.has(nameOf(list)));
     // A root that was found busy stays busy for this turn: its rows and lists are answered without asking.
-    const isBusy = (root: Key) => this.#busy.has(root);
+    const isBusy = (root: RowKey) => this.#busy.has(root);
     const wish = {
       rows: newRows.filter((key) => !isBusy(rootOf(key))),
       lists: newLists.filter((list) => !("run" in list) || !isBusy(`run/${list.run}`)),
@@ -110,7 +110,7 @@ export class PostgresTurn implements Tx, Knowledge {
     for (const row of addressesOf(reply)) this.#addresses.set(row.id, row);
   }
 
-  async commit(turn: number, units: readonly Unit[]): Promise<Committed> {
+  async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     this.#assertOpen();
     this.#isOver = true;
     return this.#end.commit(this, turn, units);
@@ -122,11 +122,11 @@ export class PostgresTurn implements Tx, Knowledge {
     await this.#end.abort(this);
   }
 
-  hasTaken(root: Key): boolean {
+  hasTaken(root: RowKey): boolean {
     return this.#taken.has(root);
   }
 
-  imageOf(key: Key): Row | null | undefined {
+  imageOf(key: RowKey): Row | null | undefined {
     const known = this.#loaded.get(key);
     return known === "busy" ? undefined : known;
   }
@@ -135,11 +135,11 @@ export class PostgresTurn implements Tx, Knowledge {
     return this.#loose.size > 0;
   }
 
-  isLoose(root: Key): boolean {
+  isLoose(root: RowKey): boolean {
     return this.#loose.has(root);
   }
 
-  #absorb(rows: readonly Key[], request: Request, reply: Reply): void {
+  #absorb(rows: readonly RowKey[], request: Request, reply: Reply): void {
     for (const root of reply.busy) this.#busy.add(root);
     for (const root of reply.loose) this.#loose.add(root);
     for (const root of request.roots) {
@@ -159,18 +159,18 @@ export class PostgresTurn implements Tx, Knowledge {
   }
 
   /** Every row that was asked for has an answer now: busy, or absent when it did not come. */
-  #name(rows: readonly Key[]): void {
+  #name(rows: readonly RowKey[]): void {
     for (const key of rows) if (!this.#loaded.has(key)) this.#loaded.set(key, this.#busy.has(rootOf(key)) ? "busy" : null);
   }
 
-  #claimedOf(want: Want, reply: Reply): Map<Line, TaskRow[]> {
-    const claimed = new Map<Line, TaskRow[]>(want.claims.map(({ line }) => [line, []]));
+  #claimedOf(want: TurnRequest, reply: Reply): Map<QueueName, TaskRow[]> {
+    const claimed = new Map<QueueName, TaskRow[]>(want.claims.map(({ line }) => [line, []]));
     const tasks = this.#rowsBy(claimedKeysOf(reply)) as TaskRow[];
     for (const task of tasks.sort(byStanding)) if (task.line !== null) claimed.get(task.line)?.push(task);
     return claimed;
   }
 
-  #rowsBy(keys: readonly Key[]): Row[] {
+  #rowsBy(keys: readonly RowKey[]): Row[] {
     return keys.flatMap((key) => {
       const row = this.#loaded.get(key);
       return row === undefined || row === null || row === "busy" ? [] : [row];
@@ -184,7 +184,7 @@ export class PostgresTurn implements Tx, Knowledge {
 
 /** What a turn asked for when it began, and what it was told. */
 export interface Asked {
-  readonly want: Want;
+  readonly want: TurnRequest;
   readonly request: Request;
   readonly reply: Reply;
 }

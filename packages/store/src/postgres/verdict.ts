@@ -1,6 +1,6 @@
 // What an error of the server means for a turn: whose fault it is, whether it may be tried again, and which unit to leave out.
 
-import type { Committed, Key, Unit } from "@astraflow/engine";
+import type { ChangeSet, CommitOutcome, RowKey } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
 import { doubtFault, refuse } from "../unit-check.ts";
@@ -8,7 +8,7 @@ import type { Address } from "./address.ts";
 import { messageOf, stateOf } from "./link.ts";
 import type { Knowledge } from "./payload.ts";
 
-type Failed = Extract<Committed, { outcome: "failed" }>;
+type Failed = Extract<CommitOutcome, { outcome: "failed" }>;
 
 /** Errors that our own functions raise. */
 const isOver = "AF001";
@@ -20,7 +20,7 @@ const uniqueViolation = "23505";
 export function doubtedWorkers(error: unknown): Failed | null {
   if (stateOf(error) !== isInDoubt) return null;
   const doubts = JSON.parse((error as Error).message) as string[];
-  return { outcome: "failed", doubts, fault: doubtFault(doubts) };
+  return { outcome: "failed", changedWorkers: doubts, fault: doubtFault(doubts) };
 }
 
 /** Data the tables do not take: bad values, broken constraints, texts too long for an index. */
@@ -56,11 +56,11 @@ export function faultOf(address: Address, replica: string, epoch: number, error:
  * A row that was to be new and exists. Under a root that this turn holds, its unit was mistaken; under one that nobody could lock,
  * another turn was faster, and the whole turn goes again and will see that row.
  */
-export function doubledRow(units: readonly Unit[], known: Knowledge, error: unknown): Failed | null {
+export function doubledRow(units: readonly ChangeSet[], known: Knowledge, error: unknown): Failed | null {
   const { table, detail } = error as { table?: string; detail?: string };
   const id = /\(id\)=\((.*)\)/s.exec(detail ?? "")?.[1];
   if (stateOf(error) !== uniqueViolation || table === undefined || id === undefined) return null;
-  const key = `${table}/${id}` as Key;
+  const key = `${table}/${id}` as RowKey;
   if (known.isLoose(rootOf(key)))
     return { outcome: "failed", fault: fault("E.STORE.BUSY", `${key} was made by another turn at the same moment; try again`) };
   const unit = units.findIndex((one) => one.puts.some((row) => keyOf(row) === key));

@@ -2,15 +2,15 @@
 // Nothing is remembered before COMMIT has answered; what to do when it answers badly is store.ts's business.
 
 import {
+  type ChangeSet,
   type DocRow,
-  hasSameTerms,
+  hasSameSearchTerms,
   keyOf,
   type Millis,
   type Position,
   type Row,
   type RunId,
   type Tenant,
-  type Unit,
 } from "@astraflow/engine";
 import { packFacts, placeFacts } from "../log.ts";
 import { Clocks, enterLines } from "../rank.ts";
@@ -26,7 +26,7 @@ export interface TurnRecord {
   readonly epoch: number;
   readonly turn: number;
   readonly now: Millis;
-  readonly units: readonly Unit[];
+  readonly units: readonly ChangeSet[];
   readonly mailTaken: readonly number[];
   /** How many rows of a tenant's log may be outside the index of histories. */
   readonly tailRowsMax: number;
@@ -76,7 +76,7 @@ export function writeTurn(desk: Desk, record: TurnRecord): Written {
         writeChange(desk, befores[afters.length] ?? null, after);
         afters.push(after);
       }
-      for (let drop = 0; drop < unit.drops.length; drop++) {
+      for (let drop = 0; drop < unit.deletes.length; drop++) {
         writeChange(desk, befores[afters.length] ?? null, null);
         afters.push(null);
       }
@@ -121,7 +121,7 @@ function writeFresh(desk: Desk, record: TurnRecord, befores: readonly (Row | nul
     const after = afters[at];
     if (after?.kind !== "run") continue;
     const before = befores[at];
-    if (before?.kind !== "run" || !hasSameTerms(before, after)) fresh.push(after.id);
+    if (before?.kind !== "run" || !hasSameSearchTerms(before, after)) fresh.push(after.id);
   }
   if (fresh.length === 0) return desk.freshRuns;
   const runs = desk.freshRuns + fresh.length;
@@ -158,11 +158,11 @@ function beforesOf(record: TurnRecord, clocks: Clocks): (Row | null)[] {
   const befores: (Row | null)[] = [];
   for (const unit of record.units) {
     for (const row of unit.puts) {
-      const before = unit.born?.has(keyOf(row)) === true ? null : record.before(row.kind, row.id);
+      const before = unit.inserted?.has(keyOf(row)) === true ? null : record.before(row.kind, row.id);
       if (before?.kind === "task" && before.line !== null && row.kind === "task") clocks.leave(before, row);
       befores.push(before);
     }
-    for (const key of unit.drops) {
+    for (const key of unit.deletes) {
       const slash = key.indexOf("/");
       const before = record.before(key.slice(0, slash) as Kind, key.slice(slash + 1));
       if (before?.kind === "task") clocks.leave(before, null);

@@ -2,7 +2,7 @@
 // only; what a commit writes is in commit.ts, and it tells the desk afterwards. After a commit whose outcome is not known nothing
 // remembered may be believed: the desk is thrown away with its connection.
 
-import type { Line, Mail, Millis, Position, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
+import type { Mail, Millis, Position, QueueName, Row, RunId, TaskId, TaskRow, Tenant, WorkerId } from "@astraflow/engine";
 import { openPhases, taskPhases } from "../row-shape.ts";
 import { hasEnded } from "../unit-check.ts";
 import { columnsByKind, type Kind, rowOf } from "./columns.ts";
@@ -43,7 +43,7 @@ export class Desk {
   readonly statements: RowStatements;
   readonly words: Words;
   readonly #tenants = new Map<Tenant, TenantState>();
-  readonly #lines = new Map<Line, number>();
+  readonly #lines = new Map<QueueName, number>();
   /** Only this writer leaves mail here: once the box was seen empty, it stays so until the next letter. */
   #isMailEmpty = false;
   #freshRuns: number | null = null;
@@ -90,7 +90,7 @@ export class Desk {
   }
 
   /** The head of a line in (band, rank) order. `fits` is asked only when something is to be left out. */
-  claim(line: Line, limit: number, fits: ((id: TaskId) => boolean) | null): TaskRow[] {
+  claim(line: QueueName, limit: number, fits: ((id: TaskId) => boolean) | null): TaskRow[] {
     if (limit <= 0) return [];
     if (fits === null) return this.#tasksBy(this.connection.all(lineSql, line, limit).map((cells) => String(cells[0])));
     const ids: TaskId[] = [];
@@ -145,7 +145,7 @@ export class Desk {
     return state;
   }
 
-  lineClock(line: Line): number {
+  lineClock(line: QueueName): number {
     let clock = this.#lines.get(line);
     if (clock === undefined) {
       const cells = this.connection.get("SELECT clock FROM line WHERE id = ?", line);
@@ -173,7 +173,7 @@ export class Desk {
     this.#tenants.set(tenant, state);
   }
 
-  setLineClock(line: Line, clock: number): void {
+  setLineClock(line: QueueName, clock: number): void {
     if (this.#lines.size >= clocksMax) this.#lines.clear();
     this.#lines.set(line, clock);
   }

@@ -1,6 +1,6 @@
 // Pages of documents, of what tasks printed, and of the lines tasks wait in. One snapshot, taken by the reader, covers each.
 
-import { type ChunkRow, type DocRow, docId, type LineDepth, type RouteRow } from "@astraflow/engine";
+import { type ChunkRow, type DocRow, docId, type QueueDepth, type RouteRow } from "@astraflow/engine";
 import {
   type DocPlace,
   docCursor,
@@ -104,8 +104,8 @@ export const lineDepthSql = `SELECT count(*), min("readyAt") FROM (
   SELECT "readyAt" FROM task WHERE line = ? ORDER BY band, rank, id LIMIT ?)`;
 
 /** From line to line, however many stand in each: tasks that wait for nobody are in none. */
-export function readLines(connection: Connection, query: PageFor<"lines">): LineDepth[] {
-  const depths: LineDepth[] = [];
+export function readLines(connection: Connection, query: PageFor<"lines">): QueueDepth[] {
+  const depths: QueueDepth[] = [];
   const last = `${linePrefix}\u{10ffff}`;
   for (let line: unknown = linePrefix; ; ) {
     line = connection.get(nextLineSql, String(line), last)?.[0];

@@ -1,7 +1,7 @@
 // Documents by their words. They are written seldom and one by one, so their index is kept turn by turn; those without words, which
 // are most of what a scheduler writes for itself, are not in it.
 
-import { type DocRow, wordsOf } from "@astraflow/engine";
+import { type DocRow, searchWords } from "@astraflow/engine";
 import { docRange, docWords, type PageFor, readDocCursor } from "../paging.ts";
 import type { Cells, Connection } from "./connection.ts";
 
@@ -29,7 +29,7 @@ function foundDocsSql(query: Pick<PageFor<"docs">, "prefix" | "order">, isAfter:
 
 /** Places of documents that hold all words, in the order of their list: all that are found are sorted, so ask for what is rare. */
 export function findDocs(connection: Connection, query: PageFor<"docs">, limit: number): Cells[] {
-  const words = wordsOf(query.search ?? "").map((word) => `"${word}"*`);
+  const words = searchWords(query.search ?? "").map((word) => `"${word}"*`);
   const match = [`"${placeWord(query)}"`, ...words].join(" ");
   const after = readDocCursor(query.after);
   const { above, below } = docRange(query);

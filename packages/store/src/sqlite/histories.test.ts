@@ -27,7 +27,7 @@ describe("histories", () => {
       const subjects = turn % 3 === 0 ? (["run/r1", "run/r2"] as const) : (["run/r2", "run/r1", "run/r3"] as const);
       const types = [`a${turn}`, `b${turn}`];
       const happenings = subjects.map((subject) => happening("acme", subject, types));
-      const { first } = await hand.write(unit({ puts: [runRow(`x${turn}`)], happenings }));
+      const { first } = await hand.write(unit({ puts: [runRow(`x${turn}`)], logEntries: happenings }));
       const from = (first.get("acme") ?? 0) + 2 * subjects.indexOf("run/r1");
       told.push(`${from} ${types[0]}`, `${from + 1} ${types[1]}`);
 
@@ -45,10 +45,10 @@ describe("histories", () => {
   it("[S68] goes on with the tail of the log that it finds, and forgets histories with the log", async () => {
     const first = await openHand({ tailRows: 3 });
     for (const type of ["a", "b", "c"])
-      await first.write(unit({ puts: [runRow(type)], happenings: [happening("acme", "run/r1", [type])] }));
+      await first.write(unit({ puts: [runRow(type)], logEntries: [happening("acme", "run/r1", [type])] }));
     await first.store.close();
     const again = await openHand({ tailRows: 3 });
-    await again.write(unit({ puts: [runRow("d")], happenings: [happening("acme", "run/r1", ["d"])] }));
+    await again.write(unit({ puts: [runRow("d")], logEntries: [happening("acme", "run/r1", ["d"])] }));
 
     expect([count("event"), count("event_of")]).toEqual([4, 4]);
     expect((again.store as SqliteStore).trim("acme", 3)).toBe(3);

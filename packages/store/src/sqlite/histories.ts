@@ -2,7 +2,7 @@
 // would dirty a page for every one of them. The newest rows are found by reading them; once they are many, all of them enter the index
 // together, subject by subject, so that rows of one subject share a page.
 
-import type { Key, Position, Tenant } from "@astraflow/engine";
+import type { Position, RowKey, Tenant } from "@astraflow/engine";
 import type { Cells, Connection } from "./connection.ts";
 
 /** How many rows of a tenant's log may be outside the index: a history reads at most so many in vain. */
@@ -37,7 +37,7 @@ const trimSql =
 /** Rows of a subject from a cursor on. `indexed`: the position up to which the index is complete. One snapshot must cover both. */
 export function* readHistory(
   connection: Connection,
-  query: { tenant: Tenant; after: Position; subject: Key },
+  query: { tenant: Tenant; after: Position; subject: RowKey },
   indexed: Position,
 ): Generator<Cells> {
   const { tenant, after, subject } = query;
@@ -48,7 +48,7 @@ export function* readHistory(
 /** The same from a position down. */
 export function* readHistoryBack(
   connection: Connection,
-  query: { tenant: Tenant; before: Position; subject: Key },
+  query: { tenant: Tenant; before: Position; subject: RowKey },
   indexed: Position,
 ): Generator<Cells> {
   const { tenant, before, subject } = query;

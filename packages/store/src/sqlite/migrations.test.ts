@@ -66,7 +66,7 @@ describe("files of earlier versions", () => {
     raw.close();
 
     const after = await openHand();
-    await after.write(unit({ puts: [runRow("r3")], happenings: [happening("acme", "run/r1", ["d"])] }));
+    await after.write(unit({ puts: [runRow("r3")], logEntries: [happening("acme", "run/r1", ["d"])] }));
 
     expect((await after.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual(tasks);
     const { items } = await after.store.events({ tenant: "acme", after: 0, limit: 9, subject: "run/r1" });

@@ -2,19 +2,19 @@
 // than the writer. Every answer is one snapshot, so a page and the position it is true at belong together.
 
 import {
-  type CrewCount,
-  type Depth,
+  type ConcurrencyKeyRow,
   type EventPage,
   type EventQuery,
-  type KeyRow,
   type PageOf,
   type PageQuery,
   type Position,
-  type Reader,
   type RouteRow,
   runOf,
+  type StoreReader,
+  type TaskCount,
   type TaskRow,
   type Tenant,
+  type WorkerCount,
   type WorkerRow,
 } from "@astraflow/engine";
 import { byCrew } from "../crew.ts";
@@ -48,13 +48,13 @@ const tenantsSql = "SELECT id FROM tenant WHERE id > ? AND position > 0 ORDER BY
 const keySql = `SELECT ${columnsByKind.key.names} FROM key WHERE id = ?`;
 export const heldSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE worker = ${numberOfSql} AND phase = 3 ORDER BY id LIMIT ?`;
 
-export function openSqliteReader(options: { file: string; searchedRows?: number }): Reader {
+export function openSqliteReader(options: { file: string; searchedRows?: number }): StoreReader {
   const db = openDatabase(options.file, { readOnly: true, busyMs });
   const connection = new Connection(db, { statements: 0, rows: 0, commits: 0, turns: 0 }, null);
   return new SqliteReader(connection, options.searchedRows ?? searchedMax);
 }
 
-class SqliteReader implements Reader {
+class SqliteReader implements StoreReader {
   readonly #connection: Connection;
   readonly #searchedRows: number;
 
@@ -128,7 +128,7 @@ class SqliteReader implements Reader {
       case "key": {
         const cells = this.#connection.get(keySql, `${query.tenant}/${query.key}`);
         return {
-          key: cells === undefined ? null : (rowOf("key", cells) as KeyRow),
+          key: cells === undefined ? null : (rowOf("key", cells) as ConcurrencyKeyRow),
           head: this.#tenant(query.tenant).position,
         };
       }
@@ -147,7 +147,7 @@ class SqliteReader implements Reader {
     return { worker: rowOf("worker", cells) as WorkerRow, held };
   }
 
-  #depth({ tenant, max }: PageFor<"depth">): Depth[] {
+  #depth({ tenant, max }: PageFor<"depth">): TaskCount[] {
     if (tenant === undefined && max === undefined) return this.#connection.all(depthSql).map(depthOf);
     const tenants =
       tenant === undefined ? this.#connection.all("SELECT id FROM tenant").map((cells) => String(cells[0])) : [tenant];
@@ -183,19 +183,19 @@ function* logRows(tenant: Tenant, rows: Iterable<Cells>): Generator<LogRow> {
     };
 }
 
-function depthOf(cells: Cells): Depth {
+function depthOf(cells: Cells): TaskCount {
   const phase = taskPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a task has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, tasks: Number(cells[2]) };
 }
 
-function crewCountOf(cells: Cells): CrewCount {
+function crewCountOf(cells: Cells): WorkerCount {
   const phase = workerPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a worker has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, draining: cells[2] === 1, workers: Number(cells[3]) };
 }
 
-function byTenantAndPhase(a: Depth, b: Depth): number {
+function byTenantAndPhase(a: TaskCount, b: TaskCount): number {
   const [x, y] = [`${a.tenant}\n${a.phase}`, `${b.tenant}\n${b.phase}`];
   return x < y ? -1 : x > y ? 1 : 0;
 }

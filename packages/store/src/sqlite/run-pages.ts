@@ -1,6 +1,6 @@
 // Pages of runs and their tasks. One snapshot, taken by the reader, covers each.
 
-import { type RunId, type RunRow, runOf, type TaskRow, type Tenant, wordsOf } from "@astraflow/engine";
+import { type RunId, type RunRow, runOf, searchWords, type TaskRow, type Tenant } from "@astraflow/engine";
 import { idBounds, type PageFor, rowsScannedMax, runFilter, runsScannedMax } from "../paging.ts";
 import { runPhases } from "../row-shape.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
@@ -24,7 +24,7 @@ export function readRuns(
   query: PageFor<"runs">,
   searchedRows: number,
 ): { items: RunRow[]; next: RunId | null } {
-  const isSearch = wordsOf(query.search ?? "").length > 0;
+  const isSearch = searchWords(query.search ?? "").length > 0;
   const walked = walkRuns(connection, query, runsScannedMax(query, isSearch ? searchedRows : rowsScannedMax));
   if (!isSearch || walked.next === null || walked.items.length === query.limit) return walked;
   const { items, next } = searchRuns(connection, query, walked.next, query.limit - walked.items.length);

@@ -3,7 +3,7 @@
 // are looked at one by one. The index only proposes: each run it names is compared with its row, so words of an earlier image that
 // are still in it mislead nobody.
 
-import { type RunId, type RunRow, type Tenant, termsOf, type WorkerId, wordsOf } from "@astraflow/engine";
+import { type RunId, type RunRow, runSearchTerms, searchWords, type Tenant, type WorkerId } from "@astraflow/engine";
 import { idAt, idBounds, type PageFor, rowsScannedMax, runFilter } from "../paging.ts";
 import { columnsByKind, rowOf } from "./columns.ts";
 import type { Connection } from "./connection.ts";
@@ -56,7 +56,7 @@ export function indexFresh(connection: Connection): void {
     for (const cells of connection.all(rowsSql, JSON.stringify(ids))) {
       const run = rowOf("run", cells) as RunRow;
       serial = (serial + 1) % rowsAnInstant;
-      connection.run(enter, [instantOf(run.id), serial, `${tenantWord(run.tenant)} ${termsOf(run)}`]);
+      connection.run(enter, [instantOf(run.id), serial, `${tenantWord(run.tenant)} ${runSearchTerms(run)}`]);
     }
     connection.run(connection.prepare(forgetSql), [last]);
   }
@@ -117,7 +117,7 @@ export function searchRuns(
 
 /** Every word as a beginning; the tenant's as it stands. Words hold nothing that would end a quote. */
 function matchOf({ tenant, search = "" }: PageFor<"runs">): string {
-  return [`"${tenantWord(tenant)}"`, ...wordsOf(search).map((word) => `"${word}"*`)].join(" ");
+  return [`"${tenantWord(tenant)}"`, ...searchWords(search).map((word) => `"${word}"*`)].join(" ");
 }
 
 /** A word nobody writes, made of letters and digits. */

@@ -262,11 +262,11 @@ describe("what a turn costs", () => {
   it("[S38] writes a changed row in one statement, an unchanged one in none, and a turn's facts in one a subject", async () => {
     const store = make();
     const hand = await openHand(store);
-    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")], happenings: [happening("acme", "run/r1", ["a"])] }));
+    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")], logEntries: [happening("acme", "run/r1", ["a"])] }));
     const before = store.stats();
 
     const puts = [runRow("r1"), taskRow("r1.0", { phase: "succeeded", result: "1" })];
-    await hand.write(unit({ puts, happenings: [happening("acme", "run/r1", ["b", "c", "d"])] }));
+    await hand.write(unit({ puts, logEntries: [happening("acme", "run/r1", ["b", "c", "d"])] }));
 
     const after = store.stats();
     // task, event, tenant, replica
@@ -358,11 +358,11 @@ describe("what a turn costs", () => {
 
   it("[S5] lets a reader of its own follow the log while the writer goes on", async () => {
     const hand = await openHand(make());
-    await hand.write(unit({ puts: [runRow("r1")], happenings: [happening("acme", "run/r1", ["a"])] }));
+    await hand.write(unit({ puts: [runRow("r1")], logEntries: [happening("acme", "run/r1", ["a"])] }));
     const reader = openSqliteReader({ file });
 
     expect((await reader.events({ tenant: "acme", after: 0, limit: 9 })).items).toHaveLength(1);
-    await hand.write(unit({ puts: [runRow("r2")], happenings: [happening("acme", "run/r2", ["b"])] }));
+    await hand.write(unit({ puts: [runRow("r2")], logEntries: [happening("acme", "run/r2", ["b"])] }));
     expect((await reader.events({ tenant: "acme", after: 1, limit: 9 })).items).toMatchObject([{ position: 2, type: "b" }]);
     await reader.close();
   });

@@ -4,20 +4,20 @@
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import type {
-  Committed,
+  ChangeSet,
+  CommitOutcome,
   EventPage,
   EventQuery,
-  Hint,
   Millis,
   PageOf,
   PageQuery,
   Position,
-  Reader,
   Store,
+  StoreHint,
+  StoreReader,
   Tenant,
-  Tx,
-  Unit,
-  Want,
+  TurnRequest,
+  TurnTransaction,
   WorkerRow,
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
@@ -72,7 +72,7 @@ export function openSqlite(options: SqliteOptions): SqliteStore {
 interface Opened {
   readonly lock: FolderLock;
   readonly clock: StoreClock;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly replica: string;
   readonly epoch: number;
   connection: Connection;
@@ -88,7 +88,7 @@ class FileStore implements SqliteStore, TurnEnd {
   /** A turn whose COMMIT answered with an error that leaves its outcome open. */
   #unsettled: { readonly turn: number; readonly cause: unknown } | null = null;
   readonly #settled = new Map<number, "committed" | "absent">();
-  #hear: (hint: Hint) => void = () => undefined;
+  #hear: (hint: StoreHint) => void = () => undefined;
 
   constructor(options: SqliteOptions) {
     this.#options = { ...options, file: resolve(options.file) };
@@ -126,7 +126,7 @@ class FileStore implements SqliteStore, TurnEnd {
     }
   }
 
-  async begin(want: Want): Promise<Tx> {
+  async begin(want: TurnRequest): Promise<TurnTransaction> {
     const { desk, clock, replica, epoch } = this.#mustOpen();
     if (this.#turn !== null) throw new Error("a turn is under way: this store takes one at a time");
     if (this.#unsettled !== null) {
@@ -143,14 +143,14 @@ class FileStore implements SqliteStore, TurnEnd {
     return this.#turn;
   }
 
-  commit(turn: SqliteTurn, number: number, units: readonly Unit[]): Committed {
+  commit(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome {
     const opened = this.#mustOpen();
     this.#turn = null;
     if (number <= opened.lastTurn) throw new Error(`turn ${number} comes after turn ${opened.lastTurn}; numbers must rise`);
     const bad = checkUnits(units, (root) => turn.hasTaken(root));
     if (bad !== null) return { outcome: "failed", unit: bad.unit, fault: bad.fault };
     const doubts = doubtsOf(units, (worker) => turn.before("worker", worker) as WorkerRow | null);
-    if (doubts.length > 0) return { outcome: "failed", doubts, fault: doubtFault(doubts) };
+    if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: doubtFault(doubts) };
     const { connection, desk, replica, epoch } = opened;
     const tailRowsMax = this.#options.tailRows ?? tailRowsDefault;
     let hasTriedCommit = false;
@@ -210,7 +210,7 @@ class FileStore implements SqliteStore, TurnEnd {
     return this.#mustOpen().reader.page(query);
   }
 
-  onHint(hear: (hint: Hint) => void): void {
+  onHint(hear: (hint: StoreHint) => void): void {
     this.#hear = hear;
   }
 
@@ -249,7 +249,7 @@ class FileStore implements SqliteStore, TurnEnd {
   }
 
   /** Nothing is called written by hope: rolled back and seen to be, or unknown. */
-  #fail(opened: Opened, turn: number, hasTriedCommit: boolean, error: unknown): Committed {
+  #fail(opened: Opened, turn: number, hasTriedCommit: boolean, error: unknown): CommitOutcome {
     const { connection, replica } = opened;
     const errcode = ((error as { errcode?: number }).errcode ?? 0) % 256;
     try {
@@ -313,7 +313,7 @@ function transact<T>({ db }: Connection, write: () => T): T {
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
-function failure(turn: number, error: unknown, errcode: number): Committed {
+function failure(turn: number, error: unknown, errcode: number): CommitOutcome {
   if (error instanceof UnitRefused) {
     return { outcome: "failed", unit: error.unit, fault: fault("E.INTERNAL", error.message, { unit: error.unit }, error) };
   }

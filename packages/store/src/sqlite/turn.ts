@@ -2,17 +2,17 @@
 // commit, because nobody else writes between the two.
 
 import type {
-  Committed,
-  Key,
-  Line,
+  ChangeSet,
+  CommitOutcome,
   Mail,
   Millis,
+  QueueName,
   Row,
-  TaskList,
+  RowKey,
+  TaskListQuery,
   TaskRow,
-  Tx,
-  Unit,
-  Want,
+  TurnRequest,
+  TurnTransaction,
   WorkerId,
   WorkerRow,
 } from "@astraflow/engine";
@@ -22,33 +22,33 @@ import type { Desk } from "./desk.ts";
 
 /** What the turn hands to the store when it is over. */
 export interface TurnEnd {
-  commit(turn: SqliteTurn, number: number, units: readonly Unit[]): Committed;
+  commit(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome;
   abort(turn: SqliteTurn): void;
 }
 
 const dot = ".".charCodeAt(0);
 
-export class SqliteTurn implements Tx {
+export class SqliteTurn implements TurnTransaction {
   readonly now: Millis;
   readonly nextDue: Millis | null;
-  readonly claimed: ReadonlyMap<Line, readonly TaskRow[]>;
+  readonly claimed: ReadonlyMap<QueueName, readonly TaskRow[]>;
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   readonly mailSeqs: readonly number[];
   readonly #desk: Desk;
   readonly #end: TurnEnd;
-  readonly #taken = new Set<Key>();
+  readonly #taken = new Set<RowKey>();
   /** Rows the turn named beforehand. Most are in the cache; the first that is not brings in all of them with one statement a kind. */
-  #wanted: readonly Key[] | null;
+  #wanted: readonly RowKey[] | null;
   /** The run whose rows were read last: its tasks need no look at what is taken. */
   #lastRun = "/";
-  readonly #asked: readonly Key[];
-  #named: Set<Key> | null = null;
+  readonly #asked: readonly RowKey[];
+  #named: Set<RowKey> | null = null;
   /** Rows and gaps the cache may not hold on to until the turn is over. */
-  readonly #found = new Map<Key, Row | null>();
+  readonly #found = new Map<RowKey, Row | null>();
   #isOver = false;
 
-  constructor(desk: Desk, end: TurnEnd, me: { replica: string; epoch: number }, now: Millis, want: Want) {
+  constructor(desk: Desk, end: TurnEnd, me: { replica: string; epoch: number }, now: Millis, want: TurnRequest) {
     this.#desk = desk;
     this.#end = end;
     this.now = now;
@@ -82,7 +82,7 @@ export class SqliteTurn implements Tx {
     this.#taken.add(kind === "doc" ? rootOf(`doc/${id}`) : `${kind}/${id}`);
   }
 
-  tasks(list: TaskList): readonly TaskRow[] {
+  tasks(list: TaskListQuery): readonly TaskRow[] {
     this.#assertOpen();
     if (list.of === "held") return this.#desk.heldBy(list.worker, list.limit);
     if (list.of === "line") return this.#desk.claim(list.line, list.limit, null);
@@ -91,18 +91,18 @@ export class SqliteTurn implements Tx {
     return this.#desk.openTasks(list.run, list.after, list.limit);
   }
 
-  address(worker: WorkerId): WorkerRow | null {
+  peekWorker(worker: WorkerId): WorkerRow | null {
     this.#assertOpen();
     return this.#find("worker", worker) as WorkerRow | null;
   }
 
-  async more(rows: readonly Key[], _lists: readonly TaskList[]): Promise<void> {
+  async loadMore(rows: readonly RowKey[], _lists: readonly TaskListQuery[]): Promise<void> {
     this.#assertOpen();
     for (const key of rows) this.#take(...splitKey(key));
     this.#load(rows);
   }
 
-  async commit(turn: number, units: readonly Unit[]): Promise<Committed> {
+  async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     this.#assertOpen();
     this.#isOver = true;
     return this.#end.commit(this, turn, units);
@@ -114,7 +114,7 @@ export class SqliteTurn implements Tx {
     this.#end.abort(this);
   }
 
-  hasTaken(root: Key): boolean {
+  hasTaken(root: RowKey): boolean {
     if (this.#taken.has(root)) return true;
     // A store that is alone gives whatever was asked for, read or not.
     return this.#named?.has(root) ?? (this.#named = new Set(this.#asked.map(rootOf))).has(root);
@@ -129,7 +129,7 @@ export class SqliteTurn implements Tx {
     const cached = this.#desk.cache.get(kind, id);
     if (cached !== undefined) return cached;
     this.#loadWanted();
-    const key: Key = `${kind}/${id}`;
+    const key: RowKey = `${kind}/${id}`;
     let found = this.#found.get(key);
     if (found === undefined) {
       found = this.#desk.find(kind, id);
@@ -145,7 +145,7 @@ export class SqliteTurn implements Tx {
     this.#load(wanted);
   }
 
-  #load(keys: readonly Key[]): void {
+  #load(keys: readonly RowKey[]): void {
     const wanted = new Map<Kind, string[]>();
     for (const key of keys) {
       const slash = key.indexOf("/");
@@ -157,8 +157,8 @@ export class SqliteTurn implements Tx {
     for (const [kind, rows] of this.#desk.preload(wanted)) for (const [id, row] of rows) this.#found.set(`${kind}/${id}`, row);
   }
 
-  #claim(want: Want, skip: ReadonlySet<Key>): Map<Line, TaskRow[]> {
-    const claimed = new Map<Line, TaskRow[]>();
+  #claim(want: TurnRequest, skip: ReadonlySet<RowKey>): Map<QueueName, TaskRow[]> {
+    const claimed = new Map<QueueName, TaskRow[]>();
     for (const { line, limit } of want.claims) {
       const already = claimed.get(line) ?? [];
       const seen = new Set(already.map((task) => task.id));

@@ -1,12 +1,12 @@
 // The audit: a reading of the tenant's log from its end, of those facts that say who did what. Nothing is kept for it but the log.
 
-import { aboutOf, type EventQuery, type LogEntry, type Reader, type RunAbout, runKey } from "@astraflow/engine";
+import { type EventQuery, type LoggedFact, type RunOrigin, readRunOrigin, runKey, type StoreReader } from "@astraflow/engine";
 import { type AuditEvent, fault, type JsonObject } from "@astraflow/protocol";
 import { type RestCall, type RouteHandler, readPageLimit } from "../call.ts";
 import { isoTime } from "../view.ts";
 
 export interface AuditRoutesOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
 }
 
 /** Facts that are audit rows although they are called otherwise: what they are called here. */
@@ -68,14 +68,21 @@ function auditFilterOf({ query }: RestCall): (event: AuditEvent) => boolean {
 }
 
 /** Who started the runs whose tasks were dispatched: the scheduler acts for them. */
-async function readRunStarters(reader: Reader, tenant: string, entries: readonly LogEntry[]): Promise<Map<string, RunAbout>> {
+async function readRunStarters(
+  reader: StoreReader,
+  tenant: string,
+  entries: readonly LoggedFact[],
+): Promise<Map<string, RunOrigin>> {
   const dispatches = entries.filter(({ type }) => type === "task.granted");
   const runs = [...new Set(dispatches.map(({ subject }) => subject.slice(subject.indexOf("/") + 1)))];
   const found = await Promise.all(runs.map((run) => reader.page({ page: "run", tenant, run, tasksMax: 0 })));
-  return new Map(found.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, aboutOf(detail.run)] as const])));
+  return new Map(found.flatMap(({ detail }) => (detail === null ? [] : [[detail.run.id, readRunOrigin(detail.run)] as const])));
 }
 
-function presentAuditEvent({ position, at, type, subject, data }: LogEntry, starters: ReadonlyMap<string, RunAbout>): AuditEvent {
+function presentAuditEvent(
+  { position, at, type, subject, data }: LoggedFact,
+  starters: ReadonlyMap<string, RunOrigin>,
+): AuditEvent {
   const base = {
     eventId: String(position),
     createdAt: isoTime(at),

@@ -1,7 +1,7 @@
 // How bytes and documents of resources stay together: whatever has bytes has a document first, so that nothing is left behind that nobody
 // knows of. A document that says "removing" is a promise to remove the bytes under its name; the sweep keeps it where a crash came between.
 
-import type { Ask, Reader } from "@astraflow/engine";
+import type { IdempotencyKey, StoreReader } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
 import type { CallerIdentity } from "../../identity.ts";
 import type { EngineClient } from "../../link.ts";
@@ -22,7 +22,7 @@ import type { RestCall } from "../call.ts";
 
 export interface ResourceRepositoryOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly blobs: BlobStores;
   readonly digest: (text: string) => string;
@@ -58,7 +58,7 @@ export type NewResource = Omit<ResourceRecord, "id" | "sizeBytes" | "sha256" | "
   /** Absent: a new one. */
   readonly id?: string;
   /** The caller's key, from which the id follows. */
-  readonly ask?: Ask;
+  readonly ask?: IdempotencyKey;
   readonly sha256: string | null;
   readonly bytesMax: number;
   /** What is known only once the bytes are here; may refuse them. */

@@ -1,6 +1,6 @@
 // The ledger over REST: figures that anybody can add up again from the same facts. What is counted is in protocol's ledger-fold.ts.
 
-import { type Reader, runKey } from "@astraflow/engine";
+import { runKey, type StoreReader } from "@astraflow/engine";
 import { fault, type Ledger, type LedgerState, type RunLedger, startLedgerFold } from "@astraflow/protocol";
 import { type RouteHandler, readWholeNumber } from "../call.ts";
 import { historyLimits } from "./run-moment.ts";
@@ -8,7 +8,7 @@ import { findRun } from "./runs.ts";
 
 const ledgerLimits = { factsPage: 1_000, factsMax: 10_000 } as const;
 
-export function ledgerHandlers({ reader }: { readonly reader: Reader }): Record<"getRunLedger" | "getLedger", RouteHandler> {
+export function ledgerHandlers({ reader }: { readonly reader: StoreReader }): Record<"getRunLedger" | "getLedger", RouteHandler> {
   return {
     async getRunLedger(call) {
       const { tenant } = call.identity;
@@ -33,7 +33,7 @@ export function ledgerHandlers({ reader }: { readonly reader: Reader }): Record<
 
 /** Every fact of a run; a ledger of a part would seem to be one of the whole. */
 async function readRunLedger(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   run: string,
 ): Promise<{ book: LedgerState; from: number; to: number; head: number }> {
@@ -68,7 +68,7 @@ async function readRunLedger(
 
 /** A stretch of the tenant's log, of at most so many facts whatever the log holds. */
 async function readLogLedger(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   after: number,
   limit: number,

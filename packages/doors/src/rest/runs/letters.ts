@@ -1,6 +1,6 @@
 // The routes about dead letters: tasks that failed for good, until somebody has taken them up again or put them aside.
 
-import type { AuditWords, DeadLetter as Buried, DocRow, Reader } from "@astraflow/engine";
+import type { AuditEntry, DeadLetterRecord as Buried, DocRow, StoreReader } from "@astraflow/engine";
 import { type DeadLetter, type Fault, fault, readSteerRequest } from "@astraflow/protocol";
 import type { EngineClient } from "../../link.ts";
 import { type Caller, type RouteHandler, readOptionalRequest, readPageLimit } from "../call.ts";
@@ -14,7 +14,7 @@ import type { RunStarter } from "./run-start.ts";
 
 export interface DeadLetterRoutesOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly starter: RunStarter;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
@@ -141,7 +141,7 @@ export async function dismissDeadLetters(
 const taskIdOf = ({ id }: DocRow): string => id.split("/").slice(2).join("/");
 
 /** The run that took a letter up, as its start was answered; null where it is no longer kept. */
-async function readRunRef(reader: Reader, tenant: string, id: string): Promise<Parameters<typeof presentRunRef>[0] | null> {
+async function readRunRef(reader: StoreReader, tenant: string, id: string): Promise<Parameters<typeof presentRunRef>[0] | null> {
   const { detail } = await reader.page({ page: "run", tenant, run: id, tasksMax: 0 });
   return detail === null ? null : { ...detail.run, run: detail.run.id };
 }
@@ -170,7 +170,7 @@ async function writeDeadLetter(
 }
 
 /** An order about a letter, in the words of the audit; it stands in the log of the letter's run. */
-const deadLetterAudit = (verb: "requeue" | "dismiss", doc: DocRow, reason: string | undefined): AuditWords => ({
+const deadLetterAudit = (verb: "requeue" | "dismiss", doc: DocRow, reason: string | undefined): AuditEntry => ({
   action: `letter.${verb}`,
   targetType: "task",
   target: taskIdOf(doc),
@@ -178,7 +178,7 @@ const deadLetterAudit = (verb: "requeue" | "dismiss", doc: DocRow, reason: strin
 });
 
 /** Names of workers by their id. */
-async function readWorkerNames(reader: Reader, tenant: string): Promise<ReadonlyMap<string, string>> {
+async function readWorkerNames(reader: StoreReader, tenant: string): Promise<ReadonlyMap<string, string>> {
   const { items } = await reader.page({ page: "workers", tenant });
   return new Map(items.map((worker) => [worker.id, worker.name]));
 }

@@ -1,17 +1,17 @@
 // Why a node waits, on request: the same rules by which work is placed, over the rows as they are stored.
 
 import {
-  type Holder,
+  explainWaiting,
+  type KeyHolder,
   nodeAt,
-  type Reader,
   type RunDetail,
-  type Seen,
+  readTaskState,
+  type StoreReader,
   scopeOf,
   slotOf,
-  stateOf,
   type TaskRow,
+  type WaitingTaskFacts,
   type WorkerRow,
-  whyWaits,
 } from "@astraflow/engine";
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { JsonObject, Placement } from "@astraflow/protocol";
@@ -24,7 +24,7 @@ import { findNode } from "./run-parts.ts";
 import { findRun } from "./runs.ts";
 
 export interface PlacementRoutesOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
 }
@@ -54,7 +54,7 @@ export function placementHandlers({
       const planned = nodeAt(plan, slot) as PlanNode;
       const { items } = await reader.page({ page: "workers", tenant });
       const key = task === null ? null : await readConcurrencyKey(reader, tenant, task, items);
-      const why = whyWaits(detail.run, task, planned, items, environment.clock.now(), {
+      const why = explainWaiting(detail.run, task, planned, items, environment.clock.now(), {
         held: await readWorkerLoads(reader, tenant, items, planned.type),
         before: await readPredecessors(reader, plan, detail, slot, planned),
         ...(key !== null && { key }),
@@ -94,7 +94,7 @@ const timeFields: ReadonlySet<string> = new Set(["since", "until", "runUntil"]);
 
 function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const shown = Object.entries(facts).map(([name, value]): [string, unknown] => {
-    if (name === "holders") return [name, (value as readonly Holder[]).map((one) => withIsoTimes({ ...one }))];
+    if (name === "holders") return [name, (value as readonly KeyHolder[]).map((one) => withIsoTimes({ ...one }))];
     return [name, timeFields.has(name) && typeof value === "number" ? isoTime(value) : value];
   });
   return Object.fromEntries(shown);
@@ -102,7 +102,7 @@ function withIsoTimes(facts: Readonly<Record<string, unknown>>): Record<string, 
 
 /** The nodes it waits for, as far as they were reached: each by its id, for a run may have more tasks than a page. */
 async function readPredecessors(
-  reader: Reader,
+  reader: StoreReader,
   plan: Plan,
   { run }: Pick<RunDetail, "run">,
   slot: string,
@@ -124,11 +124,11 @@ async function readPredecessors(
 
 /** Who has the concurrency key that a task waits for; null where it waits for none. */
 async function readConcurrencyKey(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   task: TaskRow,
   workers: readonly WorkerRow[],
-): Promise<NonNullable<Seen["key"]> | null> {
+): Promise<NonNullable<WaitingTaskFacts["key"]> | null> {
   if (task.phase !== "parked" || task.line === null || task.key === null) return null;
   const { key } = await reader.page({ page: "key", tenant, key: task.key.slice(tenant.length + 1) });
   if (key === null) return null;
@@ -138,7 +138,12 @@ async function readConcurrencyKey(
 }
 
 /** Null where it has gone between two looks. */
-async function readKeyHolder(reader: Reader, tenant: string, id: string, workers: readonly WorkerRow[]): Promise<Holder | null> {
+async function readKeyHolder(
+  reader: StoreReader,
+  tenant: string,
+  id: string,
+  workers: readonly WorkerRow[],
+): Promise<KeyHolder | null> {
   const { task, run } = await reader.page({ page: "task", tenant, task: id });
   if (task === null || run === null) return null;
   const { detail } = await reader.page({ page: "run", tenant, run: run.id, tasksMax: 0 });
@@ -156,7 +161,7 @@ async function readKeyHolder(reader: Reader, tenant: string, id: string, workers
 
 /** How full each worker is; what waits for a call of its chain takes no slot. */
 async function readWorkerLoads(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   workers: readonly WorkerRow[],
   nodeType: string,
@@ -178,4 +183,4 @@ async function readWorkerLoads(
 }
 
 const waitsForChainCall = (task: TaskRow): boolean =>
-  (stateOf(task).calls ?? []).some((call) => call.fence === task.fence && call.answer === undefined);
+  (readTaskState(task).calls ?? []).some((call) => call.fence === task.fence && call.answer === undefined);

@@ -1,13 +1,20 @@
 // What waits where: the lines of ready tasks with who could take them, and one number for an autoscaler.
 
-import { candidateOf, type LineDepth, type Needs, type Reader, ruleFor, type WorkerRow } from "@astraflow/engine";
+import {
+  firstFailedRule,
+  type QueueDepth,
+  type StoreReader,
+  type TaskRequirements,
+  toCandidate,
+  type WorkerRow,
+} from "@astraflow/engine";
 import type { QueueList } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../outside.ts";
 import type { RouteHandler } from "../call.ts";
 import { readWorkerDescription } from "../workers/view-workers.ts";
 
 export interface QueueRoutesOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
 }
 
@@ -35,10 +42,10 @@ export function queueHandlers({ reader, environment }: QueueRoutesOptions): Reco
       const { tenant } = call.identity;
       const { pool, package: name } = call.query;
       const { lines: queues, workers, head } = await readQueues(tenant);
-      const isAsked = (needs: Needs) =>
+      const isAsked = (needs: TaskRequirements) =>
         (pool === undefined || (needs.pool ?? "default") === pool) && (name === undefined || needs.packageName === name);
       const queued = queues
-        .filter(({ route }) => route !== null && isAsked(JSON.parse(route.needs) as Needs))
+        .filter(({ route }) => route !== null && isAsked(JSON.parse(route.needs) as TaskRequirements))
         .reduce((sum, line) => sum + line.tasks, 0);
       const matchingWorkers = workers.filter((worker) => {
         const about = readWorkerDescription(worker);
@@ -52,7 +59,7 @@ export function queueHandlers({ reader, environment }: QueueRoutesOptions): Reco
   };
 }
 
-async function countHeldAttempts(reader: Reader, tenant: string, workers: readonly WorkerRow[]): Promise<number> {
+async function countHeldAttempts(reader: StoreReader, tenant: string, workers: readonly WorkerRow[]): Promise<number> {
   const counts = await Promise.all(
     workers.map(async ({ id: worker }) => (await reader.page({ page: "worker", tenant, worker, limit: 1_000 })).held.length),
   );
@@ -60,17 +67,17 @@ async function countHeldAttempts(reader: Reader, tenant: string, workers: readon
 }
 
 function presentQueue(
-  { line, route, tasks, oldestReadyAt }: LineDepth,
+  { line, route, tasks, oldestReadyAt }: QueueDepth,
   workers: readonly WorkerRow[],
   now: number,
 ): QueueList["items"] {
   if (route === null) return [];
-  const needs = JSON.parse(route.needs) as Needs;
+  const needs = JSON.parse(route.needs) as TaskRequirements;
   const pin = line.split("|")[2] ?? null;
   const blocked: Record<string, number> = {};
   let fitting = 0;
   for (const row of workers) {
-    const { code } = ruleFor(needs, candidateOf(row, {}), pin);
+    const { code } = firstFailedRule(needs, toCandidate(row, {}), pin);
     if (code === "fits") fitting += 1;
     else blocked[code] = (blocked[code] ?? 0) + 1;
   }

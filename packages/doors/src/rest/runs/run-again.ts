@@ -1,6 +1,6 @@
 // A run started anew from one that was: with what succeeded in it, from a node on, with the same or another version of its workflow.
 
-import { aboutOf, nodeAt, type RunDetail } from "@astraflow/engine";
+import { nodeAt, type RunDetail, readRunOrigin } from "@astraflow/engine";
 import { type Plan } from "@astraflow/graph";
 import { fault, type ReplayRequest, type RunPlan, type Workflow } from "@astraflow/protocol";
 import { cachedPlanOf } from "../../plans.ts";
@@ -83,7 +83,7 @@ async function buildReplayStart(
     reuse: detail,
     replayOf: run.id,
     // What has run may run again, though its package has gone since; another version is a new thing, unless the run was allowed it.
-    allowUnknown: version === "same" || allowUnknown === true || aboutOf(run)["allowUnknown"] === true,
+    allowUnknown: version === "same" || allowUnknown === true || readRunOrigin(run)["allowUnknown"] === true,
     ...(reason !== undefined && { reason }),
     key,
   };

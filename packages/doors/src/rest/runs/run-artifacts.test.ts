@@ -1,5 +1,5 @@
 // Artifacts of runs with more tasks than one page holds.
-import type { PageQuery, Reader, TaskRow } from "@astraflow/engine";
+import type { PageQuery, StoreReader, TaskRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { createFakeEnvironment } from "../../testing/fake-outside.ts";
 import { runRow, sampleChain, taskRow } from "../../testing/rows.ts";
@@ -37,7 +37,7 @@ function openRun() {
     const items = rest.slice(0, limit);
     return { items, next: rest.length > limit ? (items.at(-1)?.id ?? null) : null, head: 7 };
   };
-  return { reader: { page } as unknown as Reader, tasks };
+  return { reader: { page } as unknown as StoreReader, tasks };
 }
 
 const contextOf = async (_: readonly TaskRow[]) => ({ workers: new Map([["default/w-1", "painter"]]), ackDeadlineMs: 5_000 });

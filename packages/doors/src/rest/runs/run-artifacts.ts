@@ -1,6 +1,6 @@
 // What the nodes of a run left with their workers, over all of its tasks, however many pages those are, and whether it can still be had.
 
-import { type DocRow, type Reader, type RunDetail, stateOf, type TaskRow } from "@astraflow/engine";
+import { type DocRow, type RunDetail, readTaskState, type StoreReader, type TaskRow } from "@astraflow/engine";
 import type { RunArtifact, RunSnapshot } from "@astraflow/protocol";
 import { cachedPlanOf } from "../../plans.ts";
 import { isoTime } from "../view.ts";
@@ -24,7 +24,7 @@ export interface ArtifactQuery {
 
 /** At least `limit` of them where there are so many: what one task left is never torn apart. */
 export async function readArtifacts(
-  reader: Reader,
+  reader: StoreReader,
   { run, workflow }: Pick<RunDetail, "run" | "workflow">,
   contextOf: (tasks: readonly TaskRow[]) => Promise<NodeViewContext>,
   { after, limit, isAll }: ArtifactQuery,
@@ -40,7 +40,7 @@ export async function readArtifacts(
       limit: artifactLimits.tasksPage,
       ...(from !== undefined && { after: from }),
     });
-    const tasksWithArtifacts = page.items.filter((task) => (stateOf(task).artifacts ?? []).length > 0);
+    const tasksWithArtifacts = page.items.filter((task) => (readTaskState(task).artifacts ?? []).length > 0);
     const nodes =
       tasksWithArtifacts.length === 0 ? [] : presentTasks(plan, tasksWithArtifacts, await contextOf(tasksWithArtifacts));
     for (const node of nodes) {
@@ -67,13 +67,13 @@ type ArtifactStatusOf = NonNullable<NodeViewContext["fateOf"]>;
 
 /** What became of the artifacts of these tasks: their documents are read, many at once. What came inline lives as long as its result. */
 export async function readArtifactStatuses(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   tasks: readonly TaskRow[],
   now: number,
 ): Promise<ArtifactStatusOf> {
   const kept = tasks.flatMap((task) =>
-    (stateOf(task).artifacts ?? []).filter((one) => one.inline !== true && one.removed === undefined),
+    (readTaskState(task).artifacts ?? []).filter((one) => one.inline !== true && one.removed === undefined),
   );
   const names = [...new Set(kept.map(({ resource }) => resource))];
   const docs = new Map<string, DocRow>();

@@ -1,8 +1,8 @@
 // What the nodes of a run printed, as lines: from any line on, of one node or of all, by channel, with search. Chunks are joined to lines
 // here; how they are kept is the store's.
 
-import type { ChunkRow, PageOf, Reader, RunDetail, RunRow, TaskRow } from "@astraflow/engine";
-import { nodeAt, slotOf, stateOf } from "@astraflow/engine";
+import type { ChunkRow, PageOf, RunDetail, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
+import { nodeAt, readTaskState, slotOf } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { fault, type LogLine, limits, type RunLog } from "@astraflow/protocol";
 import { cachedPlanOf } from "../../plans.ts";
@@ -56,7 +56,7 @@ interface PrintedChunkBody {
 
 /** Reads on until the page is full, everything was read, or one request has read enough. */
 export async function readRunLog(
-  reader: Reader,
+  reader: StoreReader,
   { run, workflow }: Pick<RunDetail, "run" | "workflow">,
   query: RunLogQuery,
 ): Promise<Omit<RunLog, "asOf">> {
@@ -78,7 +78,12 @@ export async function readRunLog(
 }
 
 /** The task that a cursor goes on with. One that is not asked for is where the search stood, and nothing of it was read. */
-async function findCursorTask(reader: Reader, plan: Plan, run: RunRow, { cursor, node }: RunLogQuery): Promise<TaskRow | null> {
+async function findCursorTask(
+  reader: StoreReader,
+  plan: Plan,
+  run: RunRow,
+  { cursor, node }: RunLogQuery,
+): Promise<TaskRow | null> {
   if (cursor === null) return null;
   const isOwn = cursor.task.startsWith(`${run.id}.`);
   const { task } = isOwn ? await reader.page({ page: "task", tenant: run.tenant, task: cursor.task }) : { task: null };
@@ -90,7 +95,7 @@ async function findCursorTask(reader: Reader, plan: Plan, run: RunRow, { cursor,
 }
 
 /** The one task that is asked for by its id or slot: no other need be looked at. */
-async function findTaskByName(reader: Reader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
+async function findTaskByName(reader: StoreReader, plan: Plan, run: RunRow, name: string | undefined): Promise<TaskRow | null> {
   if (name === undefined) return null;
   const id = name.startsWith(`${run.id}.`) ? name : `${run.id}.${name}`;
   if (nodeAt(plan, slotOf({ id, run: run.id })) === null) return null;
@@ -98,7 +103,7 @@ async function findTaskByName(reader: Reader, plan: Plan, run: RunRow, name: str
 }
 
 /** The tasks of a run in id order, from one of them on, page by page. */
-async function* iterateTasks(reader: Reader, run: RunRow, start: TaskRow | null): AsyncGenerator<TaskRow> {
+async function* iterateTasks(reader: StoreReader, run: RunRow, start: TaskRow | null): AsyncGenerator<TaskRow> {
   if (start !== null) yield start;
   let after: string | undefined = start?.id;
   for (;;) {
@@ -132,13 +137,13 @@ const nothingRead: ReadProgress = { cursorPart: "0.0", isStopped: false };
 
 /** What one task printed. Rows are read on by chunk: a line may fill many of them. */
 async function readTaskLog(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   { task, nodeId, start }: TaskLogSource,
   page: LogPageBuilder,
 ): Promise<ReadProgress> {
   // Its row knows whether it has printed anything: most have not, and need not be asked for.
-  if (stateOf(task).printed === undefined) return nothingRead;
+  if (readTaskState(task).printed === undefined) return nothingRead;
   let fromChunk = start?.chunk ?? 0;
   let skip = start?.piece ?? 0;
   // Whoever asks for a line, and has no cursor yet, is led to it by the store.

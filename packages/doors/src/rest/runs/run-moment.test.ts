@@ -1,12 +1,12 @@
 // Moments of a run with more tasks and facts than a page, and what they cost.
-import type { EventQuery, LogEntry, PageQuery, Reader } from "@astraflow/engine";
+import type { EventQuery, LoggedFact, PageQuery, StoreReader } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
 import { runRow, sampleChain, taskRow } from "../../testing/rows.ts";
 import { createRunHistory, historyLimits } from "./run-moment.ts";
 
 /** A run of so many tasks, each ready, granted and ended one after the other; counts what is read. */
 function largeRun(tasks: number) {
-  const log: LogEntry[] = [];
+  const log: LoggedFact[] = [];
   const addFact = (type: string, data: object = {}) =>
     log.push({ position: log.length + 1, at: log.length + 1, subject: "run/r1", type, data: { ...data } });
   addFact("run.created");
@@ -35,12 +35,12 @@ function largeRun(tasks: number) {
       return { task: taskRow(query.task, { phase: "succeeded", result: "{}", endedAt: 1 }), head: log.length };
     },
   };
-  return { reader: reader as unknown as Reader, read, floor, head: log.length };
+  return { reader: reader as unknown as StoreReader, read, floor, head: log.length };
 }
 
 /** A run of two tasks that says what the test has it say. */
 function spokenRun() {
-  const log: LogEntry[] = [];
+  const log: LoggedFact[] = [];
   const addFact = (type: string, data: object = {}) =>
     log.push({ position: log.length + 1, at: log.length + 1, subject: "run/r1", type, data: { ...data } });
   addFact("run.created");
@@ -54,7 +54,7 @@ function spokenRun() {
     }),
     page: async () => ({ detail: { run: runRow("r1"), tasks: [], workflow: JSON.stringify(sampleChain) }, head: log.length }),
   };
-  return { reader: reader as unknown as Reader, tell: addFact };
+  return { reader: reader as unknown as StoreReader, tell: addFact };
 }
 
 describe("moments of a large run", () => {

@@ -1,7 +1,7 @@
 // A run as it was after a position of its tenant's log: folded from its facts, shown in the same words as a run of now. What a node gave and
 // was given stands in its row and never changes once it has ended, so that is shown for what had ended by then, and for nothing else.
 
-import { type Reader, type RunDetail, type RunRow, runKey, stateOf, type TaskRow } from "@astraflow/engine";
+import { type RunDetail, type RunRow, readTaskState, runKey, type StoreReader, type TaskRow } from "@astraflow/engine";
 import { fault, type RunSnapshot, startRunFold, type TaskSnapshot } from "@astraflow/protocol";
 import { createSemaphore } from "../../turnstile.ts";
 import { runNotFound } from "./run-start.ts";
@@ -50,7 +50,7 @@ interface FoldedRun {
 
 type FoldLimits = { readonly [Name in "factsMax" | "charsMax"]: number };
 
-export function createRunHistory(reader: Reader, { factsMax, charsMax }: FoldLimits = historyLimits): RunHistory {
+export function createRunHistory(reader: StoreReader, { factsMax, charsMax }: FoldLimits = historyLimits): RunHistory {
   const cache = new Map<string, CachedFold>();
   const runLimited = createSemaphore(historyLimits.concurrentMax);
 
@@ -102,7 +102,7 @@ interface FoldRequest {
 }
 
 /** Reads on where `before` ended; the facts of a run are read as one subject, so others cost nothing. */
-async function foldRunTo(reader: Reader, request: FoldRequest, before: CachedFold | null): Promise<FoldedRun> {
+async function foldRunTo(reader: StoreReader, request: FoldRequest, before: CachedFold | null): Promise<FoldedRun> {
   const { tenant, run, at, factsMax, charsMax } = request;
   const folding = startRunFold(before?.fold ?? null);
   let isCreated = before !== null;
@@ -155,7 +155,7 @@ function runRowAt({ run }: Pick<RunDetail, "run">, fold: RunSnapshot): RunRow {
 }
 
 /** A row that has ended never changes in what is shown here; of any other only the fold knows what it was. */
-async function readTaskRowAt(reader: Reader, { id: run, tenant }: RunRow, moment: TaskSnapshot): Promise<TaskRow> {
+async function readTaskRowAt(reader: StoreReader, { id: run, tenant }: RunRow, moment: TaskSnapshot): Promise<TaskRow> {
   if (moment.endedAt === null && moment.grantedAt === null) return liveTaskRow(run, moment, null);
   const { task } = await reader.page({ page: "task", tenant, task: moment.id });
   return moment.endedAt !== null && task !== null ? endedTaskRow(task, moment) : liveTaskRow(run, moment, task);
@@ -187,7 +187,7 @@ const unshownColumns = {
 
 function liveTaskRow(run: string, moment: TaskSnapshot, row: TaskRow | null): TaskRow {
   const { feedback: said, iteration: frame } = moment;
-  const artifacts = moment.artifacts.length === 0 || row === null ? undefined : stateOf(row).artifacts;
+  const artifacts = moment.artifacts.length === 0 || row === null ? undefined : readTaskState(row).artifacts;
   const state = { ...(said !== null && { said }), ...(frame !== null && { frame: { index: frame, tries: 0 } }), artifacts };
   const hasState = said !== null || frame !== null || artifacts !== undefined;
   return {

@@ -1,6 +1,6 @@
 // The routes about parts of a run: its nodes page by page, one node with its values, what nodes printed, who is bound to it, what it left behind.
 
-import { bindingsOf, nodeAt, type Reader, type RunDetail, slotOf, type TaskRow } from "@astraflow/engine";
+import { nodeAt, type RunDetail, readBindings, type StoreReader, slotOf, type TaskRow } from "@astraflow/engine";
 import type { Plan } from "@astraflow/graph";
 import { type Fault, fault, type JsonValue, type RunNodeStatus } from "@astraflow/protocol";
 import type { DoorEnvironment } from "../../outside.ts";
@@ -18,7 +18,7 @@ import { findRun, readNodeContext } from "./runs.ts";
 import { type NodeViewContext, presentNodes, presentTasks } from "./view-nodes.ts";
 
 export interface RunDetailRoutesOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly ackDeadlineMs: number;
   readonly moments: RunHistory;
@@ -138,7 +138,7 @@ export function runDetailHandlers({
       const { detail, head } = await readRunOf(call);
       const { items: workerRows } = await reader.page({ page: "workers", tenant: detail.run.tenant });
       const workers = new Map(workerRows.map(({ id, name }) => [id, name]));
-      const items = Object.entries(bindingsOf(detail.run)).map(([name, { worker, at }]) => ({
+      const items = Object.entries(readBindings(detail.run)).map(([name, { worker, at }]) => ({
         package: name,
         workerId: instanceIdOf(worker),
         workerName: workers.get(worker) ?? instanceIdOf(worker),
@@ -182,7 +182,7 @@ function resolveTaskId({ run, workflow }: Pick<RunDetail, "run" | "workflow">, n
 
 /** A node as it is. One that was not reached has no task. */
 export async function findNode(
-  reader: Reader,
+  reader: StoreReader,
   detail: RunDetail,
   name: string,
   ackDeadlineMs: number,

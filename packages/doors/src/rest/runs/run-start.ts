@@ -3,12 +3,12 @@
 
 import {
   type AnswerBody,
-  aboutOf,
-  type Given,
-  type Reader,
+  type PresetResult,
   type RunDetail,
   type RunRow,
+  readRunOrigin,
   resultBytesMax,
+  type StoreReader,
 } from "@astraflow/engine";
 import { canonicalJson, compilePlan, type Plan, planStart, type ReusedResult, type StartPlan } from "@astraflow/graph";
 import { Fault, fault, type RunPlan, type RunStartRequest, type Workflow } from "@astraflow/protocol";
@@ -25,7 +25,7 @@ import { fittingWorkerCounter } from "./run-workers.ts";
 
 export interface RunStarterOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly catalogues: CatalogueCache;
   /** Collision-resistant digest of a text, short enough to be a key. */
@@ -100,7 +100,7 @@ export function createRunStarter(options: RunStarterOptions) {
 
   /** The version that an earlier run was of; only for whoever may read that workflow, since grants of the workflow follow from it. */
   const versionOf = async (caller: Caller, run: RunRow): Promise<Pick<ResolvedRunStart, "version" | "versionHash">> => {
-    const { version, versionHash } = aboutOf(run);
+    const { version, versionHash } = readRunOrigin(run);
     if (typeof version !== "number" && version !== "draft") return { version: null };
     const found = await heads.find(caller.identity, run.source).catch((why: unknown) => {
       if (why instanceof Fault && why.code === "E.NOT_FOUND") return null;
@@ -155,7 +155,7 @@ export function createRunStarter(options: RunStarterOptions) {
     checkStart(start);
     const { tenant, user } = caller.identity;
     const { client, priority, timeoutMs, labels, key } = order;
-    const given = start === null ? null : (start.given as Readonly<Record<number, Given>>);
+    const given = start === null ? null : (start.given as Readonly<Record<number, PresetResult>>);
     const { asked, pins = null, from = null, to = null, reuse, reason = null } = order;
     // Of a replay it is not asked for, or a part of `asked`.
     const allowUnknownField = order.allowUnknown && order.replayOf === undefined ? { allowUnknown: true } : {};
@@ -184,7 +184,7 @@ export function createRunStarter(options: RunStarterOptions) {
       label: definition.workflow.metadata.name,
       source: definition.workflow.id,
       about: JSON.stringify(about),
-      ...(given !== null && Object.keys(given).length > 0 && { given }),
+      ...(given !== null && Object.keys(given).length > 0 && { presetResults: given }),
       ...(refusal !== null && { refusal: { code: refusal.code, message: refusal.message, details: refusal.details ?? {} } }),
       ask: key === null ? null : { key, digest: digest(canonicalJson({ workflow: asked ?? definition.sentDigest(), ...parts })) },
     });

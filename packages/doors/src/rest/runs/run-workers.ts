@@ -1,14 +1,14 @@
 // Workers as runs ask about them: how many could take a node now, and who is called so. Why a worker could not is the placement route's.
 
-import { candidateOf, needsOf, type Reader, ruleFor, type WorkerId } from "@astraflow/engine";
+import { firstFailedRule, requirementsOf, type StoreReader, toCandidate, type WorkerId } from "@astraflow/engine";
 import type { PlanNode } from "@astraflow/graph";
 
-export async function fittingWorkerCounter(reader: Reader, tenant: string): Promise<(node: PlanNode) => number> {
+export async function fittingWorkerCounter(reader: StoreReader, tenant: string): Promise<(node: PlanNode) => number> {
   const { items } = await reader.page({ page: "workers", tenant });
-  const candidates = items.map((row) => candidateOf(row, {}));
+  const candidates = items.map((row) => toCandidate(row, {}));
   return (node) => {
-    const needs = needsOf(tenant, node);
-    return candidates.filter((one) => ruleFor(needs, one, null).code === "fits").length;
+    const needs = requirementsOf(tenant, node);
+    return candidates.filter((one) => firstFailedRule(needs, one, null).code === "fits").length;
   };
 }
 
@@ -16,7 +16,7 @@ export async function fittingWorkerCounter(reader: Reader, tenant: string): Prom
 const sameNameMax = 100;
 
 /** By instance id, though it may be unknown by now, and all that have it as their name. */
-export async function findWorkerIds(reader: Reader, tenant: string, idOrName: string): Promise<WorkerId[]> {
+export async function findWorkerIds(reader: StoreReader, tenant: string, idOrName: string): Promise<WorkerId[]> {
   const { items } = await reader.page({ page: "workers", tenant });
   const named = items.filter(({ name }) => name === idOrName).slice(0, sameNameMax);
   return [...new Set([`${tenant}/${idOrName}`, ...named.map(({ id }) => id)])];

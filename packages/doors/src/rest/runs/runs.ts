@@ -1,7 +1,7 @@
 // The routes about runs: started, listed, looked at, cancelled. Each reads the words, asks the engine or the reader, and says the answer.
 // Parts of a run (nodes, logs, bindings) are in run-parts.ts, steering in steering.ts.
 
-import type { PageOf, Reader, RunDetail, RunPhase, RunRow, TaskRow } from "@astraflow/engine";
+import type { PageOf, RunDetail, RunPhase, RunRow, StoreReader, TaskRow } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { Fault, fault, limits, type RunStatus, readRunStartRequest } from "@astraflow/protocol";
 import { type RestReply, type RouteHandler, readIdempotencyKey, readJsonBody, readPageLimit, readWholeNumber } from "../call.ts";
@@ -33,7 +33,7 @@ type RunRoutes = "startRun" | "listRuns" | "getRun" | "getRunDefinition" | "canc
 
 /** A run of the caller's tenant with its first tasks. */
 export async function findRun(
-  reader: Reader,
+  reader: StoreReader,
   tenant: string,
   run: string,
   tasksMax: number = runNodesMax,
@@ -44,7 +44,7 @@ export async function findRun(
 }
 
 /** Worker names are rows of their own; they are read only when a node has one. */
-export async function readNodeContext(reader: Reader, detail: RunDetail, ackDeadlineMs: number): Promise<NodeViewContext> {
+export async function readNodeContext(reader: StoreReader, detail: RunDetail, ackDeadlineMs: number): Promise<NodeViewContext> {
   if (!detail.tasks.some((task) => task.worker !== null)) return { workers: new Map(), ackDeadlineMs };
   const { items } = await reader.page({ page: "workers", tenant: detail.run.tenant });
   return { workers: new Map(items.map((worker) => [worker.id, worker.name])), ackDeadlineMs };
@@ -174,7 +174,7 @@ export function runHandlers(options: RunRoutesOptions): Record<RunRoutes, RouteH
 
 /** The run as it was, with its first nodes and what those had left by then. */
 async function showRunAt(
-  reader: Reader,
+  reader: StoreReader,
   moments: RunHistory,
   ackDeadlineMs: number,
   { tenant, runId, at }: { readonly tenant: string; readonly runId: string; readonly at: number },

@@ -7,9 +7,9 @@ import {
   type ResourceRef,
   type RunDetail,
   type RunRow,
+  readTaskState,
   scopeOf,
   slotOf,
-  stateOf,
   type TaskRow,
   type TaskState,
 } from "@astraflow/engine";
@@ -75,7 +75,7 @@ export function presentTasks(plan: Plan, tasks: readonly TaskRow[], context: Nod
 function iterationIndexesOf(tasks: readonly TaskRow[]): ReadonlyMap<string, number> {
   const found = new Map<string, number>();
   for (const task of tasks) {
-    const { frame } = stateOf(task);
+    const { frame } = readTaskState(task);
     if (frame !== undefined) found.set(slotOf(task), frame.index);
   }
   return found;
@@ -107,7 +107,7 @@ function presentNode(
   const status = nodeStatusByPhase[task.phase];
   const isPending = isAckPending(task);
   const error = task.error === null ? undefined : (JSON.parse(task.error) as NonNullable<RunNodeStatus["error"]>);
-  const state = stateOf(task);
+  const state = readTaskState(task);
   const workerName = task.worker === null ? undefined : (context.workers.get(task.worker) ?? instanceIdOf(task.worker));
   const chain = chainFields(planOfScope(plan, task), node);
   return {
@@ -207,10 +207,10 @@ function iterationFields(
   const slot = slotOf(task);
   const step = lastStep(slot);
   const scope = scopeOf(slot);
-  const isFrame = step.frame !== null;
+  const isFrame = step.iteration !== null;
   const holder = isFrame ? slot : scope;
   const container = holder === "" ? null : nodeAt(plan, holder);
-  const number = (isFrame ? step.frame : lastStep(holder === "" ? "0" : holder).frame) ?? 0;
+  const number = (isFrame ? step.iteration : lastStep(holder === "" ? "0" : holder).iteration) ?? 0;
   const index = isFrame ? (state.frame?.index ?? number) : (iterations.get(holder) ?? number);
   return {
     ...(step.call !== null && { call: step.call }),
@@ -220,7 +220,7 @@ function iterationFields(
 
 /** How far the node has come and what it last said of it; what has succeeded is done. */
 export function lastReportOf(task: TaskRow): { progress?: number; message?: string } {
-  const { progress, message } = stateOf(task).said ?? {};
+  const { progress, message } = readTaskState(task).said ?? {};
   return {
     ...(progress !== undefined && { progress: task.phase === "succeeded" ? 1 : progress }),
     ...(message !== undefined && { message }),

@@ -1,7 +1,7 @@
 // The documents of saved views: a view under its id, its name as a document of its own (so that nobody has two of one name on one page), and
 // how many a tenant has (so that the limit holds however many ask at once). Who may see and change which is decided by the routes.
 
-import type { AuditWords, DocPut, Reader } from "@astraflow/engine";
+import type { AuditEntry, DocPut, StoreReader } from "@astraflow/engine";
 import { Fault, fault, type SavedView, viewLimits } from "@astraflow/protocol";
 import type { EngineClient } from "../../link.ts";
 import type { Actor } from "../../people/people-store.ts";
@@ -37,7 +37,7 @@ const countDocumentName = "all";
 
 export interface SavedViewStoreOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly digest: (text: string) => string;
 }
 
@@ -140,7 +140,7 @@ export function createSavedViewStore({ engineClient, reader, digest }: SavedView
 interface ViewWrite {
   readonly puts: readonly DocPut[];
   readonly drops?: readonly { readonly collection: string; readonly name: string; readonly rev: number }[];
-  readonly audit: AuditWords;
+  readonly audit: AuditEntry;
   readonly ask?: ViewIdempotencyKey | null;
 }
 
@@ -164,7 +164,7 @@ const viewPut = ({ id, ...body }: SavedViewRecord, rev: number): DocPut => ({
   sort: normalizeName(body.name),
 });
 
-const viewAudit = (action: string, { id, name, page, shared }: SavedViewRecord): AuditWords => ({
+const viewAudit = (action: string, { id, name, page, shared }: SavedViewRecord): AuditEntry => ({
   action,
   targetType: "view",
   target: id,

@@ -1,7 +1,7 @@
 // Commands about workers, found again by their ids: what became of one, and the same one asked for twice under one key. What they do is the
 // business of the routes; the engine keeps them.
 
-import type { Ask, OrderBody, Reader } from "@astraflow/engine";
+import type { IdempotencyKey, StoreReader, WorkerCommandRecord } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { fault } from "@astraflow/protocol";
 import { isConflict } from "../../people/people-store.ts";
@@ -9,20 +9,20 @@ import { type RestCall, type RestReply, readIdempotencyKey } from "../call.ts";
 import { presentCommandRef } from "./enrolment-view.ts";
 
 export interface WorkerCommandsOptions {
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly digest: (text: string) => string;
 }
 
 /** A command that a caller wants carried out. */
 export interface WantedCommand {
   /** Whether this command is what the same request led to. */
-  readonly isIt: (command: OrderBody) => boolean;
+  readonly isIt: (command: WorkerCommandRecord) => boolean;
   /** Its id where the caller gave no key. */
   readonly newId: () => string;
 }
 
 export interface WorkerCommands {
-  find(tenant: string, id: string): Promise<{ readonly body: OrderBody | null; readonly head: number }>;
+  find(tenant: string, id: string): Promise<{ readonly body: WorkerCommandRecord | null; readonly head: number }>;
   /**
    * Carries it out under its id, unless it was before under the caller's key; answers which command it is. Null of `carryOut`: the engine
    * knows the key by such a command.
@@ -30,7 +30,7 @@ export interface WorkerCommands {
   runOnce(
     call: RestCall,
     wanted: WantedCommand,
-    execute: (id: string, idempotencyKey: Ask | null) => Promise<CommandSummary | null>,
+    execute: (id: string, idempotencyKey: IdempotencyKey | null) => Promise<CommandSummary | null>,
   ): Promise<RestReply>;
 }
 
@@ -40,7 +40,7 @@ export function createWorkerCommands({ reader, digest }: WorkerCommandsOptions):
   const find: WorkerCommands["find"] = async (tenant, id) => {
     const { items, head } = await reader.page({ page: "doc", tenant, collection: "command", names: [id] });
     const [doc = null] = items;
-    return { body: doc === null ? null : (JSON.parse(doc.body) as OrderBody), head };
+    return { body: doc === null ? null : (JSON.parse(doc.body) as WorkerCommandRecord), head };
   };
   const findRepeat = async (tenant: string, id: string, { isIt }: WantedCommand): Promise<RestReply | null> => {
     const { body } = await find(tenant, id);

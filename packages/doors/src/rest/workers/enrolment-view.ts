@@ -1,22 +1,25 @@
 // Commands to workers as they are kept and shown. Pure.
 
-import { type OrderBody, shownOrder } from "@astraflow/engine";
+import { redactCommand, type WorkerCommandRecord } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import type { CommandDetail, CommandRef, JsonObject } from "@astraflow/protocol";
 import { isoTime } from "../view.ts";
 import { instanceIdOf } from "./view-workers.ts";
 
-type CommandOrder = OrderBody["order"];
+type CommandOrder = WorkerCommandRecord["order"];
 
 export const isSameCommand = (order: CommandOrder, other: CommandOrder): boolean => canonicalJson(order) === canonicalJson(other);
 
-export const presentCommandRef = (id: string, { workerName, sentAt }: Pick<OrderBody, "workerName" | "sentAt">): CommandRef => ({
+export const presentCommandRef = (
+  id: string,
+  { workerName, sentAt }: Pick<WorkerCommandRecord, "workerName" | "sentAt">,
+): CommandRef => ({
   commandId: id,
   workerName,
   acceptedAt: isoTime(sentAt),
 });
 
-export function presentCommand(id: string, body: OrderBody, head: number): CommandDetail {
+export function presentCommand(id: string, body: WorkerCommandRecord, head: number): CommandDetail {
   const { worker, order, status, endedAt, details, error } = body;
   return {
     ...presentCommandRef(id, body),
@@ -24,7 +27,7 @@ export function presentCommand(id: string, body: OrderBody, head: number): Comma
     type: order.type,
     status,
     ...(endedAt !== null && { finishedAt: isoTime(endedAt) }),
-    request: shownOrder(order) as unknown as JsonObject,
+    request: redactCommand(order) as unknown as JsonObject,
     ...(details !== undefined && { result: details as JsonObject }),
     ...(error !== undefined && { error }),
     asOf: head,

@@ -1,7 +1,15 @@
 // The routes by which a worker makes itself known without a socket, and commands to workers: drain, packages, and leaving what follows to
 // another. What a command became is a document of the engine's.
 
-import type { Ask, Command, EnrolWorker, OrderBody, Reader, WorkerAbout, WorkerRow } from "@astraflow/engine";
+import type {
+  Command,
+  EnrolWorker,
+  IdempotencyKey,
+  StoreReader,
+  WorkerCommandRecord,
+  WorkerDescription,
+  WorkerRow,
+} from "@astraflow/engine";
 import { canonicalJson, compareVersions } from "@astraflow/graph";
 import {
   Fault,
@@ -24,7 +32,7 @@ import { instanceIdOf, workerQueueOf } from "./view-workers.ts";
 
 export interface EnrolmentRoutesOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly digest: (text: string) => string;
   /** This port speaks TLS. */
@@ -34,7 +42,7 @@ export interface EnrolmentRoutesOptions {
 }
 
 /** What may be asked for by the route of commands. */
-type CompleteCommand = Extract<OrderBody["order"], { type: WorkerCommand["type"] }>;
+type CompleteCommand = Extract<WorkerCommandRecord["order"], { type: WorkerCommand["type"] }>;
 
 const enrolmentLimits = {
   /** Attempts of a worker that one rebind looks at. */
@@ -53,9 +61,9 @@ export function enrolmentHandlers(
     request: {
       workerId: string;
       name: string;
-      about: WorkerAbout | null;
+      about: WorkerDescription | null;
       status: EnrolWorker["status"];
-      packages: WorkerAbout["packages"] | null;
+      packages: WorkerDescription["packages"] | null;
     },
   ): Promise<RestReply> => {
     const { workerId, ...rest } = request;
@@ -118,7 +126,7 @@ export function enrolmentHandlers(
     call: RestCall,
     { worker, workers }: TargetWorker,
     queue: string,
-    idempotencyKey: Ask | null,
+    idempotencyKey: IdempotencyKey | null,
   ): Promise<RebindOutcome> => {
     const { tenant, user } = call.identity;
     const audit = { action: "worker.rebind", targetType: "worker", target: instanceIdOf(worker.id), data: { queue } };
@@ -202,7 +210,7 @@ export function enrolmentHandlers(
       const { tenant } = call.identity;
       const named = call.params["workerName"] ?? "";
       // By what the caller said: which worker has the name, and which version is the newest, may be another now.
-      const isIt = ({ worker, workerName, order }: OrderBody): boolean =>
+      const isIt = ({ worker, workerName, order }: WorkerCommandRecord): boolean =>
         (workerName === named || instanceIdOf(worker) === named) && isSameCommand(order, withVersionOf(read, order));
       return commands.runOnce(call, { isIt, newId: () => environment.ids.next() }, async (id, idempotencyKey) => {
         const target = await findTarget(call);
@@ -222,7 +230,7 @@ export function enrolmentHandlers(
 }
 
 /** The command as the one before was given, where the caller left the version to us. */
-function withVersionOf(command: WorkerCommand, before: OrderBody["order"]): CompleteCommand {
+function withVersionOf(command: WorkerCommand, before: WorkerCommandRecord["order"]): CompleteCommand {
   if (command.type === "pkg.uninstall") return { ...command, version: command.version ?? null };
   if (command.type !== "pkg.install") return command;
   return { ...command, version: command.version ?? (before.type === "pkg.install" ? before.version : "") };
@@ -234,7 +242,7 @@ type RebindOutcome = Pick<Extract<Command, { type: "worker.noted" }>, "error" | 
 /** The id of a command, and the caller's key. */
 interface CommandKey {
   readonly id: string;
-  readonly ask: Ask | null;
+  readonly ask: IdempotencyKey | null;
 }
 
 interface TargetWorker {
@@ -245,7 +253,7 @@ interface TargetWorker {
 const workerNotRegistered = (workerId: string): Fault =>
   fault("E.NOT_FOUND", `there is no worker ${workerId.slice(0, 100)}; register it first`);
 
-function toWorkerDescription({ capabilities: request = {}, packages = [], runtimes }: WorkerEnrolRequest): WorkerAbout {
+function toWorkerDescription({ capabilities: request = {}, packages = [], runtimes }: WorkerEnrolRequest): WorkerDescription {
   const capabilities = Array.isArray(request) ? { features: request } : request;
   const {
     concurrency = {},
@@ -272,7 +280,7 @@ function toWorkerDescription({ capabilities: request = {}, packages = [], runtim
   };
 }
 
-const readReportedPackages = (packages: NonNullable<WorkerEnrolRequest["packages"]>): WorkerAbout["packages"] =>
+const readReportedPackages = (packages: NonNullable<WorkerEnrolRequest["packages"]>): WorkerDescription["packages"] =>
   packages.map(({ name, version, status = "installed" }) => ({ name, version, status }));
 
 /** As the caller reached us: it may be by another name than we know of ourselves. */

@@ -1,6 +1,6 @@
 // What an autoscaler needs to know of the caller's tenant: how much work waits, and how much its workers can take.
 
-import { type Reader, readCondition } from "@astraflow/engine";
+import { readCondition, type StoreReader } from "@astraflow/engine";
 import type { Scaling } from "@astraflow/protocol";
 import type { RouteHandler } from "../call.ts";
 import { drainReasonsOf, isSaturated, readWorkerDescription } from "./view-workers.ts";
@@ -8,7 +8,7 @@ import { drainReasonsOf, isSaturated, readWorkerDescription } from "./view-worke
 /** Open tasks of a tenant that are counted: whoever sees so many adds workers, whatever the exact number. */
 export const countedTasksMax = 10_000;
 
-export function scalingHandlers({ reader }: { readonly reader: Reader }): Record<"getScaling", RouteHandler> {
+export function scalingHandlers({ reader }: { readonly reader: StoreReader }): Record<"getScaling", RouteHandler> {
   return {
     async getScaling(call) {
       const { tenant } = call.identity;

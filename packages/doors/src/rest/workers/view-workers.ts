@@ -1,14 +1,14 @@
 // A worker's row as the API shows it, and all that is known of one worker beside it. Pure; whose worker it is was decided by the tenant in the query.
 
 import {
-  type Condition,
   livenessAfter,
   nodeAt,
   type RunDetail,
   readCondition,
   slotOf,
   type TaskRow,
-  type WorkerAbout,
+  type WorkerCondition,
+  type WorkerDescription,
   type WorkerRow,
 } from "@astraflow/engine";
 import type { JsonObject, Worker, WorkerAttemptSummary, WorkerDiagnostics, WorkerHandler } from "@astraflow/protocol";
@@ -27,16 +27,16 @@ const isoTime = (ms: number): string => new Date(ms).toISOString();
 export const instanceIdOf = (worker: string): string => worker.slice(worker.indexOf("/") + 1);
 /** A worker's own channel: what is bound to the worker goes there. */
 export const workerQueueOf = (worker: string): string => `worker.${instanceIdOf(worker)}`;
-export const readWorkerDescription = (worker: WorkerRow): Partial<WorkerAbout> =>
-  JSON.parse(worker.about) as Partial<WorkerAbout>;
+export const readWorkerDescription = (worker: WorkerRow): Partial<WorkerDescription> =>
+  JSON.parse(worker.about) as Partial<WorkerDescription>;
 
 /** Why it gets nothing new; both may hold, and lifting one does not lift the other. */
-export function drainReasonsOf(worker: WorkerRow, condition: Condition): ("operator" | "strain")[] {
+export function drainReasonsOf(worker: WorkerRow, condition: WorkerCondition): ("operator" | "strain")[] {
   const isStrained = condition.strain !== null && worker.phase === "online";
   return [...(worker.draining ? (["operator"] as const) : []), ...(isStrained ? (["strain"] as const) : [])];
 }
 
-export const isSaturated = (worker: WorkerRow, condition: Condition): boolean =>
+export const isSaturated = (worker: WorkerRow, condition: WorkerCondition): boolean =>
   worker.phase === "online" && condition.saturatedAt !== null;
 
 export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Worker {
@@ -80,7 +80,7 @@ export function presentWorker(worker: WorkerRow, context: WorkerViewContext): Wo
   };
 }
 
-const lastHeardAt = (worker: WorkerRow, condition: Condition): number =>
+const lastHeardAt = (worker: WorkerRow, condition: WorkerCondition): number =>
   Math.max(worker.seenAt, condition.beatAt ?? worker.seenAt);
 
 function livenessOf(worker: WorkerRow, context: WorkerViewContext): WorkerDiagnostics["liveness"] {
@@ -99,13 +99,13 @@ const metricNames: Readonly<Record<string, string>> = {
 };
 
 /** The numbers of the last heartbeat; what is no number is not shown as one. */
-function heartbeatMetricsOf(condition: Pick<Condition, "vitals">): Record<string, number> {
+function heartbeatMetricsOf(condition: Pick<WorkerCondition, "vitals">): Record<string, number> {
   const metrics = condition.vitals?.["metrics"] ?? {};
   const numbers = Object.entries(metrics as object).filter((pair): pair is [string, number] => Number.isFinite(pair[1]));
   return Object.fromEntries(numbers.map(([name, value]) => [metricNames[name] ?? name, value]));
 }
 
-export function presentHeartbeat(condition: Pick<Condition, "healthy" | "vitals">): NonNullable<Worker["heartbeat"]> {
+export function presentHeartbeat(condition: Pick<WorkerCondition, "healthy" | "vitals">): NonNullable<Worker["heartbeat"]> {
   const { drift } = (condition.vitals?.["packages"] ?? {}) as { drift?: unknown };
   return {
     healthy: condition.healthy,
@@ -163,7 +163,7 @@ function presentHeldAttempt(task: TaskRow, run: RunDetail | undefined): WorkerAt
 }
 
 /** From the manifests where the worker sent them; a package without one is named as such. */
-function presentHandlers(about: Partial<WorkerAbout>): WorkerHandler[] {
+function presentHandlers(about: Partial<WorkerDescription>): WorkerHandler[] {
   const known = (about.handlers ?? []).map((one) => ({ ...one, capabilities: [...one.capabilities] }));
   const named = new Set(known.map((one) => `${one.package}@${one.version}`));
   const bare = (about.packages ?? []).filter((one) => one.status === "installed" && !named.has(`${one.name}@${one.version}`));

@@ -1,6 +1,13 @@
 // The routes about workers: who is there and how well, all about one of them, taking one out of service and back, ending its session.
 
-import { type Command, defaultSettings, type OrderBody, paceOf, type Reader, type WorkerRow } from "@astraflow/engine";
+import {
+  type Command,
+  defaultSettings,
+  type StoreReader,
+  type WorkerCommandRecord,
+  type WorkerRow,
+  workerTimings,
+} from "@astraflow/engine";
 import { Fault, fault, readWorkerKickRequest } from "@astraflow/protocol";
 import type { EngineClient } from "../../link.ts";
 import type { DoorEnvironment } from "../../outside.ts";
@@ -14,7 +21,7 @@ import { workerFilter } from "./worker-filter.ts";
 
 export interface WorkerRoutesOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   readonly environment: DoorEnvironment;
   readonly gauge: SystemRoutesOptions["gauge"];
   /** Collision-resistant digest of a text, short enough to be a key. */
@@ -40,7 +47,7 @@ export function workerHandlers(options: WorkerRoutesOptions): Record<WorkerRoute
   const viewContext = (): WorkerViewContext => ({
     // Rows speak in the store's time.
     now: options.gauge()?.now ?? environment.clock.now(),
-    heartbeatMsOf: options.heartbeatMsOf ?? ((tenant, dialect) => paceOf(defaultSettings, tenant, dialect).heartbeatMs),
+    heartbeatMsOf: options.heartbeatMsOf ?? ((tenant, dialect) => workerTimings(defaultSettings, tenant, dialect).heartbeatMs),
   });
 
   /** By its instance id, or by its name. */
@@ -67,7 +74,8 @@ export function workerHandlers(options: WorkerRoutesOptions): Record<WorkerRoute
 
   /** Under a key it is done once; its id is the request's where there is none. */
   const runCommand = (call: RestCall, operation: WorkerOperation): Promise<RestReply> => {
-    const isIt = (body: OrderBody) => body.worker === operation.worker && isSameCommand(body.order, commandBodyOf(operation));
+    const isIt = (body: WorkerCommandRecord) =>
+      body.worker === operation.worker && isSameCommand(body.order, commandBodyOf(operation));
     const wanted = { isIt, newId: () => call.requestId };
     return commands.runOnce(call, wanted, (id, idempotencyKey) =>
       executeCommand({ ...operation, command: id, ...(idempotencyKey !== null && { ask: idempotencyKey }) }),
@@ -158,7 +166,7 @@ export function workerHandlers(options: WorkerRoutesOptions): Record<WorkerRoute
 
 type WorkerOperation = Extract<Command, { type: "worker.drain" | "worker.kick" }>;
 
-function commandBodyOf(operation: WorkerOperation): OrderBody["order"] {
+function commandBodyOf(operation: WorkerOperation): WorkerCommandRecord["order"] {
   if (operation.type === "worker.kick") return { type: "kick", reason: operation.reason };
   return { type: operation.on ? "drain" : "undrain" };
 }

@@ -1,7 +1,7 @@
 // Workflows as they are kept: one document each, with the draft, its last changes and what is known besides. Found, changed and listed
 // here; what a route answers is in the files of the routes.
 
-import { type Ask, type DocPut, type DocRow, type Reader, wordsOf } from "@astraflow/engine";
+import { type DocPut, type DocRow, type IdempotencyKey, type StoreReader, searchWords } from "@astraflow/engine";
 import { canonicalJson, type WorkflowEdit } from "@astraflow/graph";
 import { Fault, fault, type Workflow } from "@astraflow/protocol";
 import type { CatalogueCache } from "../../catalogue.ts";
@@ -14,7 +14,7 @@ import { isUuid, searchTermFor, sortKeyOf } from "./workflow-names.ts";
 
 export interface WorkflowStoreOptions {
   readonly engineClient: EngineClient;
-  readonly reader: Reader;
+  readonly reader: StoreReader;
   /** Collision-resistant digest of a text, short enough to be a key. */
   readonly digest: (text: string) => string;
   readonly environment: DoorEnvironment;
@@ -77,7 +77,7 @@ export interface WorkflowUpdate {
 }
 
 /** An idempotency key with its request, and the word by which what it made is found again. */
-export interface WorkflowIdempotencyKey extends Ask {
+export interface WorkflowIdempotencyKey extends IdempotencyKey {
   readonly searchTerm: string;
 }
 
@@ -191,7 +191,7 @@ const ownerSearchTerm = (owner: string): string => searchTermFor("owner", owner)
 function workflowPut(document: WorkflowDocument, rev: number): DocPut {
   const { name, description = "", tags = [] } = document.workflow.metadata;
   const texts = [name, ...tags, ...(document.workflow.tags ?? []), document.owner, document.ownerName, document.id, description];
-  const words = new Set([ownerSearchTerm(document.owner), ...texts.flatMap(wordsOf)]);
+  const words = new Set([ownerSearchTerm(document.owner), ...texts.flatMap(searchWords)]);
   const isActive = document.deletedAt === null;
   return {
     collection: workflowCollection,

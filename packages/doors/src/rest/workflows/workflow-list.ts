@@ -1,6 +1,6 @@
 // Lists of documents for people: pages of those that the caller may see, bounded in number and in size, under an opaque cursor.
 
-import type { DocRow, PageQuery, Reader } from "@astraflow/engine";
+import type { DocRow, PageQuery, StoreReader } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 
 export type DocumentListQuery = Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit" | "after">;
@@ -31,7 +31,7 @@ export interface DocumentPage<T> {
 }
 
 export async function listDocuments<T>(
-  reader: Reader,
+  reader: StoreReader,
   query: DocumentListQuery,
   options: DocumentListOptions<T>,
 ): Promise<DocumentPage<T>> {

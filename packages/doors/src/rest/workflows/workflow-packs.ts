@@ -1,7 +1,7 @@
 // Packages of workflows as they are kept: who may see them, how they are found, listed and written. The routes are in
 // workflow-packages.ts.
 
-import { type DocPut, type DocRow, wordsOf } from "@astraflow/engine";
+import { type DocPut, type DocRow, searchWords } from "@astraflow/engine";
 import {
   type Fault,
   fault,
@@ -193,7 +193,7 @@ function slugOf(name: string): string {
 export function packagePut(pack: WorkflowPackageDocument, rev: number): DocPut {
   const texts = [pack.displayName, pack.slug, ...(pack.tags ?? []), pack.owner, pack.ownerName, pack.summary ?? ""];
   const fixed = [searchTermFor("owner", pack.owner), searchTermFor("visibility", pack.visibility)];
-  const words = new Set([...fixed, ...texts.flatMap(wordsOf)]);
+  const words = new Set([...fixed, ...texts.flatMap(searchWords)]);
   const isActive = pack.deletedAt === null;
   return {
     collection: workflowPackageCollection,

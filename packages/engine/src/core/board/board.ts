@@ -2,12 +2,12 @@
 // A command that fails is undone to its mark, so one poisoned unit never takes its neighbours along. Nothing here talks to the store.
 
 import type { Effect } from "../../effect.ts";
-import type { Unit } from "../../port.ts";
+import type { ChangeSet } from "../../port.ts";
 import {
   type ChunkRow,
   type Fact,
-  type Key,
   type Mail,
+  type RowKey,
   type RunId,
   type RunRow,
   runOf,
@@ -15,156 +15,162 @@ import {
   type Tenant,
   type WorkerId,
 } from "../../rows.ts";
-import type { Problem } from "../../world.ts";
-import type { FloorMove } from "../crew/floor.ts";
-import { Latencies } from "../crew/latencies.ts";
-import { newsOf } from "../crew/news.ts";
-import { type Root, spellRoot } from "./root.ts";
-import { type RowMark, Sheet } from "./sheet.ts";
-import { Tally } from "./tally.ts";
-import { type Posted, type Printed, type Relied, type Told, unitsOf } from "./units.ts";
+import type { EngineProblem } from "../../world.ts";
+import type { FleetChange } from "../crew/floor.ts";
+import { ResultLatencies } from "../crew/latencies.ts";
+import { workerNoticeFor } from "../crew/news.ts";
+import { type RootRef, rootKey } from "./root.ts";
+import { type RowSavepoint, RowSet } from "./sheet.ts";
+import { SlotChanges } from "./tally.ts";
+import { buildChangeSets, type OutgoingMail, type PrintedChunks, type RecordedFact, type RootPrecondition } from "./units.ts";
 
-export interface Mark extends RowMark {
+export interface Savepoint extends RowSavepoint {
   readonly facts: number;
   readonly effects: number;
-  readonly moves: number;
-  readonly fresh: number;
+  readonly fleetChanges: number;
+  readonly newlyReady: number;
   readonly mail: number;
-  readonly relied: number;
+  readonly preconditions: number;
   readonly chunks: number;
   readonly problems: number;
 }
 
-export class Board extends Sheet {
+export class UnitOfWork extends RowSet {
   readonly effects: Effect[] = [];
-  readonly moves: FloorMove[] = [];
-  readonly problems: Problem[] = [];
+  readonly fleetChanges: FleetChange[] = [];
+  readonly problems: EngineProblem[] = [];
   /** Tasks that became ready in this turn; the placer may grant them before they ever enter the store's line. */
-  readonly fresh: TaskId[] = [];
+  readonly newlyReady: TaskId[] = [];
   /** Workers whose row was found to agree with their seat; all commands are decided by then, so it stays true for the turn. */
-  readonly seated = new Set<WorkerId>();
+  readonly verifiedWorkers = new Set<WorkerId>();
 
   /** Nodes reached in this turn. A command undone later leaves its own behind; all it does is to end the turn's fan-outs sooner. */
-  reached = 0;
+  nodesReached = 0;
 
   /** How long results took from their grants. */
-  readonly latencies = new Latencies();
-  readonly #tally = new Tally();
-  readonly slots = this.#tally.slots;
-  readonly changed = this.#tally.changed;
-  readonly waits = this.#tally.waits;
-  readonly #facts: Told[] = [];
-  readonly #mail: Posted[] = [];
-  readonly #relied: Relied[] = [];
-  readonly #chunks: Printed[] = [];
+  readonly resultLatencies = new ResultLatencies();
+  readonly #slotChanges = new SlotChanges();
+  readonly freedSlots = this.#slotChanges.freedSlots;
+  readonly changedWorkers = this.#slotChanges.changedWorkers;
+  readonly waitingAttempts = this.#slotChanges.waitingAttempts;
+  readonly #facts: RecordedFact[] = [];
+  readonly #mail: OutgoingMail[] = [];
+  readonly #preconditions: RootPrecondition[] = [];
+  readonly #chunks: PrintedChunks[] = [];
 
   /** What a task printed, written with the unit of its run. */
-  print(chunks: ChunkRow): void {
+  storeChunks(chunks: ChunkRow): void {
     this.#chunks.push({ root: runOf(chunks.task), chunks });
-    this.bonds.touch(runOf(chunks.task));
+    this.rootGroups.touch(runOf(chunks.task));
   }
 
   /** A fact about a run. */
-  tell(run: RunRow, type: string, data: Fact["data"]): void {
+  recordRunFact(run: RunRow, type: string, data: Fact["data"]): void {
     this.#facts.push({ tenant: run.tenant, subject: run.id, type, data });
-    this.bonds.touch(run.id);
+    this.rootGroups.touch(run.id);
   }
 
   /** A fact about anything else. */
-  say(tenant: Tenant, subject: Key, type: string, data: Fact["data"]): void {
+  recordFact(tenant: Tenant, subject: RowKey, type: string, data: Fact["data"]): void {
     this.#facts.push({ tenant, subject, type, data });
-    this.bonds.touch(subject);
-    const news = newsOf(tenant, subject, type, data);
-    if (news !== null) this.effect(news);
+    this.rootGroups.touch(subject);
+    const notice = workerNoticeFor(tenant, subject, type, data);
+    if (notice !== null) this.emit(notice);
   }
 
-  effect(effect: Effect): void {
+  emit(effect: Effect): void {
     this.effects.push(effect);
   }
 
   /** A word for a socket that another scheduler holds. It is written with the unit of `root`, so it is sent if and only if that happened. */
-  post(root: Root, mail: Mail): void {
+  sendMail(root: RootRef, mail: Mail): void {
     this.#mail.push({ root, mail });
-    this.bonds.touch(root);
+    this.rootGroups.touch(root);
   }
 
   /** The unit of `root` grants to this worker and is void if the worker is not what the floor says. */
-  rely(root: Root, worker: WorkerId, epoch: number): void {
-    this.#relied.push({ root, worker, epoch });
+  requireWorker(root: RootRef, worker: WorkerId, epoch: number): void {
+    this.#preconditions.push({ root, worker, epoch });
   }
 
-  count(name: string, labels: Readonly<Record<string, string>>): void {
+  incrementMetric(name: string, labels: Readonly<Record<string, string>>): void {
     this.effects.push({ type: "count", name, labels, values: [1] });
   }
 
-  observe(name: string, labels: Readonly<Record<string, string>>, value: number): void {
+  observeMetric(name: string, labels: Readonly<Record<string, string>>, value: number): void {
     this.effects.push({ type: "count", name, labels, values: [value] });
   }
 
   /** Something an operator should know though no caller hears of it; reported once the turn is on disk. */
-  problem(problem: Problem): void {
+  reportProblem(problem: EngineProblem): void {
     this.problems.push(problem);
   }
 
-  move(move: FloorMove): void {
-    this.moves.push(move);
-    this.#tally.add(move);
+  changeFleet(change: FleetChange): void {
+    this.fleetChanges.push(change);
+    this.#slotChanges.add(change);
   }
 
   /** Start of a command. */
-  mark(): Mark {
-    this.bonds.begin();
+  savepoint(): Savepoint {
+    this.rootGroups.beginCommand();
     return {
-      rows: this.rowsChanged(),
+      undoSteps: this.undoStepCount(),
       written: this.written.length,
       facts: this.#facts.length,
       effects: this.effects.length,
-      moves: this.moves.length,
-      fresh: this.fresh.length,
+      fleetChanges: this.fleetChanges.length,
+      newlyReady: this.newlyReady.length,
       mail: this.#mail.length,
-      relied: this.#relied.length,
-      dropped: this.dropped.length,
+      preconditions: this.#preconditions.length,
+      deletions: this.deletions.length,
       chunks: this.#chunks.length,
       problems: this.problems.length,
     };
   }
 
   /** As if the command had never come. */
-  undo(mark: Mark): void {
-    this.undoRows(mark);
-    this.#tally.takeBack(this.moves, mark.moves);
-    this.#facts.length = mark.facts;
-    this.effects.length = mark.effects;
-    this.moves.length = mark.moves;
-    this.fresh.length = mark.fresh;
-    this.#mail.length = mark.mail;
-    this.#relied.length = mark.relied;
-    this.#chunks.length = mark.chunks;
-    this.problems.length = mark.problems;
+  rollbackTo(savepoint: Savepoint): void {
+    this.rollBackRows(savepoint);
+    this.#slotChanges.revertFrom(this.fleetChanges, savepoint.fleetChanges);
+    this.#facts.length = savepoint.facts;
+    this.effects.length = savepoint.effects;
+    this.fleetChanges.length = savepoint.fleetChanges;
+    this.newlyReady.length = savepoint.newlyReady;
+    this.#mail.length = savepoint.mail;
+    this.#preconditions.length = savepoint.preconditions;
+    this.#chunks.length = savepoint.chunks;
+    this.problems.length = savepoint.problems;
   }
 
   /** The root whose unit the present command belongs to; null when it changed nothing. */
-  get touched(): Root | null {
-    return this.bonds.touched;
+  get touchedRoot(): RootRef | null {
+    return this.rootGroups.touched;
   }
 
   /** Which unit of `units()` holds this root, for tracing a refused unit back to its commands. */
-  unitOf(root: Root): Key {
-    return spellRoot(this.bonds.find(root));
+  changeSetRootOf(root: RootRef): RowKey {
+    return rootKey(this.rootGroups.groupOf(root));
   }
 
   /** How many facts this turn adds to each tenant's log. */
-  factsByTenant(): Map<Tenant, number> {
+  factCountByTenant(): Map<Tenant, number> {
     const counts = new Map<Tenant, number>();
     for (const { tenant } of this.#facts) counts.set(tenant, (counts.get(tenant) ?? 0) + 1);
     return counts;
   }
 
-  units(): { units: Unit[]; roots: Key[] } {
-    return unitsOf(
+  changeSets(): { units: ChangeSet[]; roots: RowKey[] } {
+    return buildChangeSets(
       this.written,
-      { facts: this.#facts, mail: this.#mail, relied: this.#relied, dropped: this.gone(), chunks: this.#chunks },
-      (root) => this.bonds.find(root),
+      {
+        facts: this.#facts,
+        mail: this.#mail,
+        preconditions: this.#preconditions,
+        deletedRows: this.deletedRows(),
+        chunks: this.#chunks,
+      },
+      (root) => this.rootGroups.groupOf(root),
       (run) => this.#tenantOf(run),
     );
   }

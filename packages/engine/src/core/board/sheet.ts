@@ -1,17 +1,17 @@
 // The rows of one turn as it sees them: loaded when first looked at, changed in place, written once at its end, and put back where the
 // command that changed them is undone. It reads what the turn holds and knows nothing of facts, effects or the floor.
 
-import type { TaskList, Tx } from "../../port.ts";
+import type { TaskListQuery, TurnTransaction } from "../../port.ts";
 import {
-  type AskRow,
+  type ConcurrencyKeyRow,
   type DocRow,
-  type Key,
-  type KeyRow,
+  type IdempotencyRow,
   keyOf,
-  type Line,
   type Millis,
+  type QueueName,
   type RouteRow,
   type Row,
+  type RowKey,
   type RunId,
   type RunRow,
   rootOf,
@@ -25,62 +25,62 @@ import {
   workerKey,
 } from "../../rows.ts";
 import { isEnded } from "../rows/task.ts";
-import { Bonds } from "./bonds.ts";
-import { type Root, RootBusy, RowsMissing } from "./root.ts";
-import type { Dropped } from "./units.ts";
+import { RootGroups } from "./bonds.ts";
+import { RootBusy, type RootRef, RowsMissing } from "./root.ts";
+import type { DeletedRow } from "./units.ts";
 
 /** What a sheet asks of the turn's transaction. */
-export type Looks = Pick<Tx, "row" | "tasks" | "address" | "now">;
+export type TurnRows = Pick<TurnTransaction, "row" | "tasks" | "peekWorker" | "now">;
 
 /** How far the rows were when a command began. */
-export interface RowMark {
-  readonly rows: number;
+export interface RowSavepoint {
+  readonly undoSteps: number;
   readonly written: number;
-  readonly dropped: number;
+  readonly deletions: number;
 }
 
 /** A sheet by itself does nothing for a turn; the board is one that also speaks. */
-export abstract class Sheet {
+export abstract class RowSet {
   readonly now: Millis;
-  protected readonly bonds = new Bonds();
+  protected readonly rootGroups = new RootGroups();
   /** Everything written, in order of first writing. */
-  protected readonly written: Seen<Row>[] = [];
-  protected readonly dropped: Dropped[] = [];
-  readonly #tx: Looks;
+  protected readonly written: TrackedRow<Row>[] = [];
+  protected readonly deletions: DeletedRow[] = [];
+  readonly #tx: TurnRows;
   /** Rows as this turn sees them. Runs and tasks are found by id, the few others by key. */
-  readonly #runs = new Map<RunId, Seen<RunRow>>();
-  readonly #tasks = new Map<TaskId, Seen<TaskRow>>();
-  readonly #others = new Map<Key, Seen<Row>>();
-  readonly #undo: { seen: Seen<Row>; before: Row | null; wasWritten: boolean }[] = [];
+  readonly #runs = new Map<RunId, TrackedRow<RunRow>>();
+  readonly #tasks = new Map<TaskId, TrackedRow<TaskRow>>();
+  readonly #others = new Map<RowKey, TrackedRow<Row>>();
+  readonly #undo: { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean }[] = [];
 
-  constructor(tx: Looks) {
+  constructor(tx: TurnRows) {
     this.#tx = tx;
     this.now = tx.now;
   }
 
   run(id: RunId): RunRow | null {
-    let seen = this.#runs.get(id);
-    if (seen === undefined) {
-      seen = { row: this.#load("run", id) as RunRow | null, root: id, isWritten: false, isBorn: false };
-      this.#runs.set(id, seen);
+    let tracked = this.#runs.get(id);
+    if (tracked === undefined) {
+      tracked = { row: this.#load("run", id) as RunRow | null, root: id, isWritten: false, isInserted: false };
+      this.#runs.set(id, tracked);
     }
-    return this.#look(seen);
+    return this.#readTracked(tracked);
   }
 
   task(id: TaskId): TaskRow | null {
-    let seen = this.#tasks.get(id);
-    if (seen === undefined) {
-      seen = { row: this.#load("task", id) as TaskRow | null, root: runOf(id), isWritten: false, isBorn: false };
-      this.#tasks.set(id, seen);
+    let tracked = this.#tasks.get(id);
+    if (tracked === undefined) {
+      tracked = { row: this.#load("task", id) as TaskRow | null, root: runOf(id), isWritten: false, isInserted: false };
+      this.#tasks.set(id, tracked);
     }
-    return this.#look(seen);
+    return this.#readTracked(tracked);
   }
 
   worker(id: WorkerId): WorkerRow | null {
     return this.#other(workerKey(id)) as WorkerRow | null;
   }
-  key(id: string): KeyRow | null {
-    return this.#other(`key/${id}`) as KeyRow | null;
+  concurrencyKey(id: string): ConcurrencyKeyRow | null {
+    return this.#other(`key/${id}`) as ConcurrencyKeyRow | null;
   }
   route(id: string): RouteRow | null {
     return this.#other(`route/${id}`) as RouteRow | null;
@@ -91,17 +91,17 @@ export abstract class Sheet {
   doc(id: string): DocRow | null {
     return this.#other(`doc/${id}`) as DocRow | null;
   }
-  ask(id: string): AskRow | null {
-    return this.#other(`ask/${id}`) as AskRow | null;
+  idempotencyRecord(id: string): IdempotencyRow | null {
+    return this.#other(`ask/${id}`) as IdempotencyRow | null;
   }
 
-  #other(key: Key): Row | null {
-    let seen = this.#others.get(key);
-    if (seen === undefined) {
-      seen = { row: this.#load(...splitKey(key)), root: rootIn(key), isWritten: false, isBorn: false };
-      this.#others.set(key, seen);
+  #other(key: RowKey): Row | null {
+    let tracked = this.#others.get(key);
+    if (tracked === undefined) {
+      tracked = { row: this.#load(...splitKey(key)), root: rootOfKey(key), isWritten: false, isInserted: false };
+      this.#others.set(key, tracked);
     }
-    return this.#look(seen);
+    return this.#readTracked(tracked);
   }
 
   #load(kind: Row["kind"], id: string): Row | null {
@@ -112,9 +112,9 @@ export abstract class Sheet {
   }
 
   /** What this command sees was perhaps made in this turn: if that unit is refused, this one must not go alone. */
-  #look<R extends Row>(seen: Seen<R>): R | null {
-    if (seen.isWritten) this.bonds.touch(seen.root);
-    return seen.row;
+  #readTracked<R extends Row>(tracked: TrackedRow<R>): R | null {
+    if (tracked.isWritten) this.rootGroups.touch(tracked.root);
+    return tracked.row;
   }
 
   /**
@@ -130,9 +130,9 @@ export abstract class Sheet {
     return this.#openAmong({ of: "range", run, after, last: end, limit });
   }
 
-  #openAmong(list: Extract<TaskList, { of: "open" | "range" }>): { tasks: TaskRow[]; last: TaskId | null } {
+  #openAmong(list: Extract<TaskListQuery, { of: "open" | "range" }>): { tasks: TaskRow[]; last: TaskId | null } {
     const { run, after, limit } = list;
-    const loaded = this.#list(list);
+    const loaded = this.#loadedTasks(list);
     const last = loaded.length < limit ? null : (loaded.at(-1)?.id ?? null);
     const end = last ?? (list.of === "range" ? list.last : null);
     const found = new Map<TaskId, TaskRow>();
@@ -144,51 +144,51 @@ export abstract class Sheet {
   }
 
   /** Ids of tasks leased to a worker. A look without locks: whoever changes one reads it first. */
-  heldBy(worker: WorkerId, limit: number): TaskId[] {
-    return this.#list({ of: "held", worker, limit }).map((task) => task.id);
+  tasksHeldBy(worker: WorkerId, limit: number): TaskId[] {
+    return this.#loadedTasks({ of: "held", worker, limit }).map((task) => task.id);
   }
 
   /** Ids of tasks at the heads of these lines, at most so many. A look without locks, like `heldBy`. */
-  waitingIn(lines: readonly Line[], limit: number): TaskId[] {
-    const lists = lines.map((line): TaskList => ({ of: "line", line, limit }));
+  tasksQueuedIn(queues: readonly QueueName[], limit: number): TaskId[] {
+    const lists = queues.map((queue): TaskListQuery => ({ of: "line", line: queue, limit }));
     const missing = lists.filter((list) => this.#tx.tasks(list) === undefined);
     if (missing.length > 0) throw new RowsMissing([], missing);
-    return lists.flatMap((list) => this.#list(list).map((task) => task.id)).slice(0, limit);
+    return lists.flatMap((list) => this.#loadedTasks(list).map((task) => task.id)).slice(0, limit);
   }
 
   /** The task at the head of a line; null when nobody waits there. */
-  headOf(line: Line, except: ReadonlySet<TaskId>): TaskRow | null {
+  queueHead(queue: QueueName, except: ReadonlySet<TaskId>): TaskRow | null {
     const limit = 64;
-    const loaded = this.#list({ of: "line", line, limit });
+    const loaded = this.#loadedTasks({ of: "line", line: queue, limit });
     for (const seen of loaded) {
       const task = except.has(seen.id) ? null : this.task(seen.id);
-      if (task !== null && task.line === line) return task;
+      if (task !== null && task.line === queue) return task;
     }
     // All that were looked at have left in this turn; there may be more behind them.
-    if (loaded.length === limit) throw new RootBusy(`key/${line.slice(2)}`);
-    for (const { row } of this.written) if (row?.kind === "task" && row.line === line && !except.has(row.id)) return row;
+    if (loaded.length === limit) throw new RootBusy(`key/${queue.slice(2)}`);
+    for (const { row } of this.written) if (row?.kind === "task" && row.line === queue && !except.has(row.id)) return row;
     return null;
   }
 
   /** Where a worker's mail goes; null when there is no such worker. */
-  address(worker: WorkerId): WorkerRow | null {
-    const row = this.#tx.address(worker);
+  peekWorker(worker: WorkerId): WorkerRow | null {
+    const row = this.#tx.peekWorker(worker);
     if (row === undefined) throw new RowsMissing([], [], [worker]);
     return row;
   }
 
-  needAddresses(workers: Iterable<WorkerId>): void {
-    const missing = [...workers].filter((worker) => this.#tx.address(worker) === undefined);
+  requirePeekedWorkers(workers: Iterable<WorkerId>): void {
+    const missing = [...workers].filter((worker) => this.#tx.peekWorker(worker) === undefined);
     if (missing.length > 0) throw new RowsMissing([], [], missing);
   }
 
   /** Asks for many rows at once, so that a store that is far away is asked once and not once a row. */
-  need(keys: readonly Key[]): void {
+  requireRows(keys: readonly RowKey[]): void {
     const missing = keys.filter((key) => this.#tx.row(...splitKey(key)) === undefined);
     if (missing.length > 0) throw new RowsMissing(missing, []);
   }
 
-  #list(list: TaskList): readonly TaskRow[] {
+  #loadedTasks(list: TaskListQuery): readonly TaskRow[] {
     const loaded = this.#tx.tasks(list);
     if (loaded === undefined) throw new RowsMissing([], [list]);
     return loaded;
@@ -196,48 +196,51 @@ export abstract class Sheet {
 
   /** The last image of a row; written once at the end of the turn, however often it changes. */
   put(row: Row): void {
-    this.#write(row, false);
+    this.#writeRow(row, false);
   }
 
   /** A row that did not exist before this turn, as the caller knows without looking. */
-  bear(row: Row): void {
-    this.#write(row, true);
+  insert(row: Row): void {
+    this.#writeRow(row, true);
   }
 
-  #write(row: Row, isBorn: boolean): void {
-    const seen = this.#seenOf(row);
-    this.#undo.push({ seen, before: seen.row, wasWritten: seen.isWritten });
-    if (!seen.isWritten) this.written.push(seen);
-    seen.row = row;
-    seen.isWritten = true;
-    if (isBorn) seen.isBorn = true;
-    this.bonds.touch(seen.root);
+  #writeRow(row: Row, isBorn: boolean): void {
+    const tracked = this.#trackedRow(row);
+    this.#undo.push({ seen: tracked, before: tracked.row, wasWritten: tracked.isWritten });
+    if (!tracked.isWritten) this.written.push(tracked);
+    tracked.row = row;
+    tracked.isWritten = true;
+    if (isBorn) tracked.isInserted = true;
+    this.rootGroups.touch(tracked.root);
   }
 
-  #seenOf(row: Row): Seen<Row> {
-    const rows = (row.kind === "task" ? this.#tasks : row.kind === "run" ? this.#runs : this.#others) as Map<string, Seen<Row>>;
+  #trackedRow(row: Row): TrackedRow<Row> {
+    const rows = (row.kind === "task" ? this.#tasks : row.kind === "run" ? this.#runs : this.#others) as Map<
+      string,
+      TrackedRow<Row>
+    >;
     const name = row.kind === "task" || row.kind === "run" ? row.id : keyOf(row);
-    let seen = rows.get(name);
-    if (seen === undefined) {
-      const root = row.kind === "task" ? row.run : row.kind === "run" ? row.id : rootIn(name as Key);
-      seen = { row: null, root, isWritten: false, isBorn: false };
-      rows.set(name, seen);
+    let tracked = rows.get(name);
+    if (tracked === undefined) {
+      const root = row.kind === "task" ? row.run : row.kind === "run" ? row.id : rootOfKey(name as RowKey);
+      tracked = { row: null, root, isWritten: false, isInserted: false };
+      rows.set(name, tracked);
     }
-    return seen;
+    return tracked;
   }
 
   /** A row that is no more; one that never was is no fault. */
-  drop(key: Key): void {
+  delete(key: RowKey): void {
     const row = this.#other(key);
-    const seen = this.#others.get(key);
-    if (row === null || seen === undefined) return;
-    this.#undo.push({ seen, before: row, wasWritten: seen.isWritten });
-    if (!seen.isWritten) this.written.push(seen);
+    const tracked = this.#others.get(key);
+    if (row === null || tracked === undefined) return;
+    this.#undo.push({ seen: tracked, before: row, wasWritten: tracked.isWritten });
+    if (!tracked.isWritten) this.written.push(tracked);
     // Whoever looks later in this turn finds nothing, and may write it anew.
-    seen.row = null;
-    seen.isWritten = true;
-    this.dropped.push({ root: seen.root, key });
-    this.bonds.touch(seen.root);
+    tracked.row = null;
+    tracked.isWritten = true;
+    this.deletions.push({ root: tracked.root, key });
+    this.rootGroups.touch(tracked.root);
   }
 
   /** Earliest deadline this turn writes. */
@@ -249,46 +252,50 @@ export abstract class Sheet {
   }
 
   /** What was dropped and not written again, each once. */
-  protected gone(): Dropped[] {
-    const gone = new Map<Key, Dropped>();
-    for (const one of this.dropped) if (this.#others.get(one.key)?.row === null) gone.set(one.key, one);
-    return [...gone.values()];
+  protected deletedRows(): DeletedRow[] {
+    const deleted = new Map<RowKey, DeletedRow>();
+    for (const one of this.deletions) if (this.#others.get(one.key)?.row === null) deleted.set(one.key, one);
+    return [...deleted.values()];
   }
 
-  protected rowsChanged(): number {
+  protected undoStepCount(): number {
     return this.#undo.length;
   }
 
   /** Rows as they were at the mark. */
-  protected undoRows(mark: RowMark): void {
-    while (this.#undo.length > mark.rows) {
-      const { seen, before, wasWritten } = this.#undo.pop() as { seen: Seen<Row>; before: Row | null; wasWritten: boolean };
-      seen.row = before;
-      seen.isWritten = wasWritten;
-      if (!wasWritten) this.#forget(seen);
+  protected rollBackRows(savepoint: RowSavepoint): void {
+    while (this.#undo.length > savepoint.undoSteps) {
+      const {
+        seen: tracked,
+        before,
+        wasWritten,
+      } = this.#undo.pop() as { seen: TrackedRow<Row>; before: Row | null; wasWritten: boolean };
+      tracked.row = before;
+      tracked.isWritten = wasWritten;
+      if (!wasWritten) this.#forget(tracked);
     }
-    this.written.length = mark.written;
-    this.dropped.length = mark.dropped;
+    this.written.length = savepoint.written;
+    this.deletions.length = savepoint.deletions;
   }
 
   /** A row written without having been read is unknown again, not absent. */
-  #forget(seen: Seen<Row>): void {
-    if (!seen.isBorn && seen.row !== null) return;
-    for (const rows of [this.#tasks, this.#runs, this.#others] as Map<string, Seen<Row>>[])
-      for (const [name, one] of rows) if (one === seen) rows.delete(name);
+  #forget(tracked: TrackedRow<Row>): void {
+    if (!tracked.isInserted && tracked.row !== null) return;
+    for (const rows of [this.#tasks, this.#runs, this.#others] as Map<string, TrackedRow<Row>>[])
+      for (const [name, one] of rows) if (one === tracked) rows.delete(name);
   }
 }
 
 /** The root of a row that is neither run nor task, spelled as the board spells roots. */
-function rootIn(key: Key): Root {
+function rootOfKey(key: RowKey): RootRef {
   const root = key.startsWith("doc/") ? rootOf(key) : key;
   return root.startsWith("run/") ? root.slice(4) : root;
 }
 
 /** One row on the board: its present image, and whether this turn writes it. */
-interface Seen<R extends Row> {
+interface TrackedRow<R extends Row> {
   row: R | null;
-  readonly root: Root;
+  readonly root: RootRef;
   isWritten: boolean;
-  isBorn: boolean;
+  isInserted: boolean;
 }

@@ -1,138 +1,138 @@
 // From a decided board to units: what one root changes in this turn, and all roots that one command changed together. The grain of failure.
 
-import type { Reliance, Unit } from "../../port.ts";
+import type { ChangeSet, WorkerPrecondition } from "../../port.ts";
 import {
   type ChunkRow,
   type Fact,
-  type Key,
   keyOf,
   type Mail,
   type Row,
+  type RowKey,
   type RunId,
   type TaskId,
   type Tenant,
 } from "../../rows.ts";
-import { type Root, spellRoot } from "./root.ts";
+import { type RootRef, rootKey } from "./root.ts";
 
 /** A row this turn writes, in its last image. */
-interface Written {
+interface WrittenRow {
   readonly row: Row | null;
-  readonly root: Root;
-  readonly isBorn: boolean;
+  readonly root: RootRef;
+  readonly isInserted: boolean;
 }
 
 /** A fact with whom it is about; it goes to the log as it is. */
-export interface Told extends Fact {
+export interface RecordedFact extends Fact {
   readonly tenant: Tenant;
-  readonly subject: Root;
+  readonly subject: RootRef;
 }
 
 /** Mail, and what must be written for it to be true. */
-export interface Posted {
-  readonly root: Root;
+export interface OutgoingMail {
+  readonly root: RootRef;
   readonly mail: Mail;
 }
 
 /** Who a unit grants to. */
-export interface Relied extends Reliance {
-  readonly root: Root;
+export interface RootPrecondition extends WorkerPrecondition {
+  readonly root: RootRef;
 }
 
 /** A row that is no more. */
-export interface Dropped {
-  readonly root: Root;
-  readonly key: Key;
+export interface DeletedRow {
+  readonly root: RootRef;
+  readonly key: RowKey;
 }
 
 /** What a task printed. */
-export interface Printed {
-  readonly root: Root;
+export interface PrintedChunks {
+  readonly root: RootRef;
   readonly chunks: ChunkRow;
 }
 
 /** What a turn says besides the rows it writes. */
-interface Said {
-  readonly facts: readonly Told[];
-  readonly mail: readonly Posted[];
-  readonly relied: readonly Relied[];
-  readonly dropped: readonly Dropped[];
-  readonly chunks: readonly Printed[];
+interface TurnRecords {
+  readonly facts: readonly RecordedFact[];
+  readonly mail: readonly OutgoingMail[];
+  readonly preconditions: readonly RootPrecondition[];
+  readonly deletedRows: readonly DeletedRow[];
+  readonly chunks: readonly PrintedChunks[];
 }
 
 /** `groupOf` names one root for all that must commit or fail together. Written rows come in the order they were first written. */
-export function unitsOf(
-  written: readonly Written[],
-  said: Said,
-  groupOf: (root: Root) => Root,
+export function buildChangeSets(
+  written: readonly WrittenRow[],
+  turnRecords: TurnRecords,
+  groupOf: (root: RootRef) => RootRef,
   tenantOf: (run: RunId) => Tenant,
-): { units: Unit[]; roots: Key[] } {
-  const byRoot = new Map<Root, MutableUnit>();
-  let last: Root | null = null;
-  let lastUnit: MutableUnit | null = null;
-  const unit = (root: Root): MutableUnit => {
-    if (root === last && lastUnit !== null) return lastUnit;
+): { units: ChangeSet[]; roots: RowKey[] } {
+  const byRoot = new Map<RootRef, MutableChangeSet>();
+  let lastRoot: RootRef | null = null;
+  let lastChangeSet: MutableChangeSet | null = null;
+  const changeSetFor = (root: RootRef): MutableChangeSet => {
+    if (root === lastRoot && lastChangeSet !== null) return lastChangeSet;
     const group = groupOf(root);
-    let one = byRoot.get(group);
-    if (one === undefined)
+    let changeSet = byRoot.get(group);
+    if (changeSet === undefined)
       byRoot.set(
         group,
-        (one = {
+        (changeSet = {
           roots: [],
           puts: [],
-          born: new Set(),
-          drops: [],
-          ready: [],
-          happenings: [],
+          inserted: new Set(),
+          deletes: [],
+          enqueued: [],
+          logEntries: [],
           mail: [],
-          relies: [],
+          workerPreconditions: [],
           chunks: [],
         }),
       );
-    if (!one.roots.includes(root)) one.roots.push(root);
-    last = root;
-    lastUnit = one;
-    return one;
+    if (!changeSet.roots.includes(root)) changeSet.roots.push(root);
+    lastRoot = root;
+    lastChangeSet = changeSet;
+    return changeSet;
   };
-  const gone = new Set(said.dropped.map(({ key }) => key));
-  for (const { row, root, isBorn } of written) {
-    if (row === null || (gone.size > 0 && gone.has(keyOf(row)))) continue;
-    const into = unit(root);
+  const deletedKeys = new Set(turnRecords.deletedRows.map(({ key }) => key));
+  for (const { row, root, isInserted: isBorn } of written) {
+    if (row === null || (deletedKeys.size > 0 && deletedKeys.has(keyOf(row)))) continue;
+    const into = changeSetFor(root);
     into.puts.push(row);
-    if (isBorn) into.born.add(keyOf(row));
+    if (isBorn) into.inserted.add(keyOf(row));
     if (row.kind === "task" && row.line !== null && row.rank === null)
-      into.ready.push({ task: row.id, tenant: tenantOf(row.run), cost: 1 });
+      into.enqueued.push({ task: row.id, tenant: tenantOf(row.run), cost: 1 });
   }
-  const told = new Map<Root, { tenant: Tenant; subject: Key; facts: Fact[] }>();
-  for (const fact of said.facts) {
-    let happening = told.get(fact.subject);
-    if (happening === undefined) {
-      happening = { tenant: fact.tenant, subject: spellRoot(fact.subject), facts: [] };
-      told.set(fact.subject, happening);
-      unit(fact.subject).happenings.push(happening);
+  const entries = new Map<RootRef, { tenant: Tenant; subject: RowKey; facts: Fact[] }>();
+  for (const fact of turnRecords.facts) {
+    let entry = entries.get(fact.subject);
+    if (entry === undefined) {
+      entry = { tenant: fact.tenant, subject: rootKey(fact.subject), facts: [] };
+      entries.set(fact.subject, entry);
+      changeSetFor(fact.subject).logEntries.push(entry);
     }
-    happening.facts.push(fact);
+    entry.facts.push(fact);
   }
-  for (const { root, mail } of said.mail) unit(root).mail.push(mail);
-  for (const { root, key } of said.dropped) unit(root).drops.push(key);
-  for (const { root, chunks } of said.chunks) unit(root).chunks.push(chunks);
-  for (const { root, worker, epoch } of said.relied) {
-    const { relies } = unit(root);
+  for (const { root, mail } of turnRecords.mail) changeSetFor(root).mail.push(mail);
+  for (const { root, key } of turnRecords.deletedRows) changeSetFor(root).deletes.push(key);
+  for (const { root, chunks } of turnRecords.chunks) changeSetFor(root).chunks.push(chunks);
+  for (const { root, worker, epoch } of turnRecords.preconditions) {
+    const { workerPreconditions: relies } = changeSetFor(root);
     if (!relies.some((one) => one.worker === worker)) relies.push({ worker, epoch });
   }
   return {
-    units: [...byRoot.values()].map((one) => ({ ...one, roots: one.roots.map(spellRoot) })),
-    roots: [...byRoot.keys()].map(spellRoot),
+    units: [...byRoot.values()].map((changeSet) => ({ ...changeSet, roots: changeSet.roots.map(rootKey) })),
+    roots: [...byRoot.keys()].map(rootKey),
   };
 }
 
-interface MutableUnit {
-  roots: Root[];
+interface MutableChangeSet {
+  roots: RootRef[];
   puts: Row[];
-  born: Set<Key>;
-  drops: Key[];
-  ready: { task: TaskId; tenant: Tenant; cost: number }[];
-  happenings: { tenant: Tenant; subject: Key; facts: Fact[] }[];
+  inserted: Set<RowKey>;
+  deletes: RowKey[];
+  enqueued: { task: TaskId; tenant: Tenant; cost: number }[];
+  logEntries: { tenant: Tenant; subject: RowKey; facts: Fact[] }[];
   mail: Mail[];
-  relies: Reliance[];
+  workerPreconditions: WorkerPrecondition[];
   chunks: ChunkRow[];
 }

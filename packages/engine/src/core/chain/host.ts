@@ -4,59 +4,59 @@
 import { type BindingPath, type PlanNode, valueAt, withValueAt } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import { type RunRow, type TaskRow, taskKey } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { bornTask, type Flow, TaskOutcome } from "../flow/reach.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { type FollowUps, newTaskFor, TaskOutcome } from "../flow/reach.ts";
 import { errorText } from "../flow/sweep.ts";
-import { callOf, slotIn, slotOf, taskAt } from "../rows/slot.ts";
-import { stateOf, withState } from "../rows/state.ts";
-import { isEnded, moveTask, type TaskEvent } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
-import { buryTask, isFinal } from "../word/letter.ts";
-import type { ChainPlace } from "./chain.ts";
+import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { readTaskState, withTaskState } from "../rows/state.ts";
+import { applyTaskTransition, isEnded, type TaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
+import { isFinalFailure, recordDeadLetter } from "../word/letter.ts";
+import type { ChainPosition } from "./chain.ts";
 
 /** The outermost middleware has ended, and with it the host. */
 export function endChain(
-  board: Board,
-  tools: Tools,
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
-  place: ChainPlace,
+  chain: ChainPosition,
   host: TaskRow,
   outermost: TaskRow,
-  flow: Flow,
+  followUps: FollowUps,
 ): void {
   // An operator was faster: what he made of the host stands.
   if (host.phase !== "hosting") return;
-  needCalls(board, run, place, host);
-  for (const ordinal of place.host.chain.slice(1))
-    closeMiddleware(board, tools, run, place, place.plan.nodes[ordinal] as PlanNode, host);
-  const written = withOutputs(board, run, place, host, outermost);
-  const event = endOf(place, host, outermost, written.result ?? "{}");
-  const ended = moveTask({ ...written, result: null }, event, board.now);
-  board.put(ended);
+  requireCallRows(work, run, chain, host);
+  for (const ordinal of chain.host.chain.slice(1))
+    closeMiddleware(work, context, run, chain, chain.plan.nodes[ordinal] as PlanNode, host);
+  const written = withMiddlewareOutputs(work, run, chain, host, outermost);
+  const event = hostTransition(chain, host, outermost, written.result ?? "{}");
+  const ended = applyTaskTransition({ ...written, result: null }, event, work.now);
+  work.put(ended);
   const error = ended.error === null ? null : (JSON.parse(ended.error) as FaultData);
-  if (ended.phase === "failed" && error !== null && isFinal(tools.plans.of(board, run), slotOf(ended)))
-    buryTask(board, run, place.host, ended, error);
-  board.tell(run, `task.${ended.phase}`, {
+  if (ended.phase === "failed" && error !== null && isFinalFailure(context.plans.planOf(work, run), slotOf(ended)))
+    recordDeadLetter(work, run, chain.host, ended, error);
+  work.recordRunFact(run, `task.${ended.phase}`, {
     task: ended.id,
     fence: ended.fence,
     worker: null,
     ...(error === null ? {} : { error }),
   });
-  flow.next.push({ type: "ended", row: ended });
+  followUps.pending.push({ type: "ended", row: ended });
 }
 
 /** Asks for all rows of calls that are looked at below, at once. */
-function needCalls(board: Board, run: RunRow, { scope, host: node }: ChainPlace, host: TaskRow): void {
-  const { called = {}, ran = {} } = stateOf(host);
+function requireCallRows(work: UnitOfWork, run: RunRow, { scope, host: node }: ChainPosition, host: TaskRow): void {
+  const { called = {}, ran = {} } = readTaskState(host);
   const calls = [node.ordinal, ...node.chain].flatMap((ordinal) => {
     const numbers = new Set([called[ordinal], ran[ordinal]].filter((call) => call !== undefined));
-    return [...numbers].map((call) => taskKey(taskAt(run.id, callOf(slotIn(scope, ordinal), call))));
+    return [...numbers].map((call) => taskKey(taskIdAt(run.id, callSlot(nodeSlot(scope, ordinal), call))));
   });
-  board.need(calls);
+  work.requireRows(calls);
 }
 
-function endOf({ plan, host: node }: ChainPlace, host: TaskRow, outermost: TaskRow, result: string): TaskEvent {
-  const { called, skippedBy } = stateOf(host);
+function hostTransition({ plan, host: node }: ChainPosition, host: TaskRow, outermost: TaskRow, result: string): TaskTransition {
+  const { called, skippedBy } = readTaskState(host);
   switch (outermost.phase) {
     case "succeeded":
       // Withheld by the chain, or skipped by one inside and not run since.
@@ -78,21 +78,32 @@ function endOf({ plan, host: node }: ChainPlace, host: TaskRow, outermost: TaskR
 const notCalled = "not called";
 
 /** The row that stands for an inner middleware in the graph: as its last call ended, with its last good result. */
-function closeMiddleware(board: Board, tools: Tools, run: RunRow, place: ChainPlace, node: PlanNode, host: TaskRow): void {
-  const slot = slotIn(place.scope, node.ordinal);
-  const { called, ran } = stateOf(host);
+function closeMiddleware(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  chain: ChainPosition,
+  node: PlanNode,
+  host: TaskRow,
+): void {
+  const slot = nodeSlot(chain.scope, node.ordinal);
+  const { called, ran } = readTaskState(host);
   const calls = called?.[node.ordinal];
-  const last = calls === undefined ? null : board.task(taskAt(run.id, callOf(slot, calls)));
-  const good = goodCall(board, run, place, node, ran?.[node.ordinal]);
-  const born = bornTask(board, tools, run, slot, node, 0);
-  const seen = { ...born, params: (good ?? last)?.params ?? null };
-  const result = good?.result ?? "{}";
+  const last = calls === undefined ? null : work.task(taskIdAt(run.id, callSlot(slot, calls)));
+  const lastSuccess = lastSuccessfulCall(work, run, chain, node, ran?.[node.ordinal]);
+  const newTask = newTaskFor(work, context, run, slot, node, 0);
+  const seen = { ...newTask, params: (lastSuccess ?? last)?.params ?? null };
+  const result = lastSuccess?.result ?? "{}";
   const closed =
     last === null
-      ? moveTask(withState(seen, { why: notCalled }), { type: "skip", result }, board.now)
-      : moveTask(moveTask(seen, { type: "host", params: seen.params }, board.now), lastEvent(last, result), board.now);
-  board.bear(closed);
-  board.tell(run, `task.${closed.phase}`, {
+      ? applyTaskTransition(withTaskState(seen, { why: notCalled }), { type: "skip", result }, work.now)
+      : applyTaskTransition(
+          applyTaskTransition(seen, { type: "host", params: seen.params }, work.now),
+          transitionOfCall(last, result),
+          work.now,
+        );
+  work.insert(closed);
+  work.recordRunFact(run, `task.${closed.phase}`, {
     task: closed.id,
     fence: closed.fence,
     worker: null,
@@ -102,7 +113,7 @@ function closeMiddleware(board: Board, tools: Tools, run: RunRow, place: ChainPl
   });
 }
 
-function lastEvent(last: TaskRow, result: string): TaskEvent {
+function transitionOfCall(last: TaskRow, result: string): TaskTransition {
   if (!isEnded(last)) return { type: "cancel", error: null };
   switch (last.phase) {
     case "succeeded":
@@ -117,41 +128,53 @@ function lastEvent(last: TaskRow, result: string): TaskEvent {
 }
 
 /** The row of the last call of a node that succeeded. */
-function goodCall(board: Board, run: RunRow, place: ChainPlace, node: PlanNode, call: number | undefined): TaskRow | null {
-  return call === undefined ? null : board.task(taskAt(run.id, callOf(slotIn(place.scope, node.ordinal), call)));
+function lastSuccessfulCall(
+  work: UnitOfWork,
+  run: RunRow,
+  chain: ChainPosition,
+  node: PlanNode,
+  call: number | undefined,
+): TaskRow | null {
+  return call === undefined ? null : work.task(taskIdAt(run.id, callSlot(nodeSlot(chain.scope, node.ordinal), call)));
 }
 
 /** The host's parameters and result, with the values of the middlewares' output ports at the same paths; the outermost has the last word. */
-function withOutputs(board: Board, run: RunRow, place: ChainPlace, host: TaskRow, outermost: TaskRow): TaskRow {
-  const { ran } = stateOf(host);
-  const good = goodCall(board, run, place, place.host, ran?.[place.host.ordinal]);
-  let values: Values = { parameters: null, results: null };
-  for (const ordinal of place.host.chain.toReversed()) {
-    const node = place.plan.nodes[ordinal] as PlanNode;
+function withMiddlewareOutputs(work: UnitOfWork, run: RunRow, chain: ChainPosition, host: TaskRow, outermost: TaskRow): TaskRow {
+  const { ran } = readTaskState(host);
+  const lastSuccess = lastSuccessfulCall(work, run, chain, chain.host, ran?.[chain.host.ordinal]);
+  let values: WrittenOutputs = { parameters: null, results: null };
+  for (const ordinal of chain.host.chain.toReversed()) {
+    const node = chain.plan.nodes[ordinal] as PlanNode;
     if (node.outputs === undefined || node.outputs.length === 0) continue;
-    const row = node.chainIndex === 0 ? outermost : goodCall(board, run, place, node, ran?.[ordinal]);
-    if (row !== null) values = copied(values, node.outputs, row, host, good);
+    const row = node.chainIndex === 0 ? outermost : lastSuccessfulCall(work, run, chain, node, ran?.[ordinal]);
+    if (row !== null) values = copyOutputs(values, node.outputs, row, host, lastSuccess);
   }
   return {
     ...host,
     params: values.parameters === null ? host.params : JSON.stringify(values.parameters),
-    result: values.results === null ? (good?.result ?? "{}") : JSON.stringify(values.results),
+    result: values.results === null ? (lastSuccess?.result ?? "{}") : JSON.stringify(values.results),
   };
 }
 
 /** Null while nothing was written: bodies are read only where they change. */
-interface Values {
+interface WrittenOutputs {
   readonly parameters: unknown;
   readonly results: unknown;
 }
 
-function copied(values: Values, outputs: readonly BindingPath[], from: TaskRow, host: TaskRow, good: TaskRow | null): Values {
+function copyOutputs(
+  values: WrittenOutputs,
+  outputs: readonly BindingPath[],
+  from: TaskRow,
+  host: TaskRow,
+  lastSuccess: TaskRow | null,
+): WrittenOutputs {
   const source = new TaskOutcome(from);
   let { parameters, results } = values;
   for (const { root, steps } of outputs) {
     const value = valueAt(root === "results" ? source.results : source.params, steps);
     if (value === undefined) continue;
-    if (root === "results") results = withValueAt(results ?? JSON.parse(good?.result ?? "{}"), steps, value);
+    if (root === "results") results = withValueAt(results ?? JSON.parse(lastSuccess?.result ?? "{}"), steps, value);
     else parameters = withValueAt(parameters ?? JSON.parse(host.params ?? "{}"), steps, value);
   }
   return { parameters, results };

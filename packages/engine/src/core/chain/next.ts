@@ -3,25 +3,25 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";
-import type { NextTask } from "../../command.ts";
+import type { RequestNext } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import { type RunRow, runOf, type TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import type { Seat } from "../crew/floor.ts";
-import { isDoomed } from "../flow/inside.ts";
-import { calledParams } from "../flow/params.ts";
-import { newFlow, paramsIn } from "../flow/reach.ts";
-import { follow } from "../flow/settle.ts";
-import { keyName } from "../place/line.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { ConnectedWorker } from "../crew/floor.ts";
+import { isInsideEndedHost } from "../flow/inside.ts";
+import { callParams } from "../flow/params.ts";
+import { newFollowUps, nodeParams } from "../flow/reach.ts";
+import { runFollowUps } from "../flow/settle.ts";
+import { concurrencyKeyOf } from "../place/line.ts";
 import { isRunEnded } from "../rows/run.ts";
-import { callOf, slotIn, slotOf, taskAt } from "../rows/slot.ts";
-import { type Call, stateOf, withState } from "../rows/state.ts";
-import type { Tools } from "../tools.ts";
-import { type Standing, standing } from "../word/word.ts";
-import { tellNext } from "./answer.ts";
-import { openCalls, openCallsMax, withCalls, wordsFor } from "./calls.ts";
-import { type ChainPlace, chainOf, enterCall } from "./chain.ts";
-import { setWaiting } from "./waits.ts";
+import { callSlot, nodeSlot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { type MiddlewareCall, readTaskState, withTaskState } from "../rows/state.ts";
+import type { DecisionContext } from "../tools.ts";
+import { type CurrentAttempt, findAttempt } from "../word/word.ts";
+import { sendNextAnswer } from "./answer.ts";
+import { buildNextAnswer, openCalls, openCallsMax, withCalls } from "./calls.ts";
+import { type ChainPosition, findChain, startCall } from "./chain.ts";
+import { setAttemptWaiting } from "./waits.ts";
 
 /** How often one node of a chain is run for one reach of its host: a middleware that never stops asking must not fill the store. */
 const callsMax = 10_000;
@@ -31,91 +31,116 @@ const inCallMax = 500;
 const applied: AnswerBody = { of: "word", applied: true };
 const repeated: AnswerBody = { of: "word", applied: false };
 
-export function hearNext(board: Board, tools: Tools, word: NextTask): AnswerBody | Fault {
-  const over = whyOver(board, tools, word);
+export function handleNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | Fault {
+  const over = refuseIfOver(work, context, report);
   if (over !== null) return over;
-  const found = standing(board, tools, word);
+  const found = findAttempt(work, context, report);
   if (found === "ended") return repeated;
   if (!("task" in found)) return found;
-  board.move({ move: "ack", worker: word.worker, task: word.task, fence: found.task.fence, stored: false });
-  const known = stateOf(found.task).calls?.find((call) => isSame(call, found, word));
-  if (known !== undefined) return again(board, tools, found, known);
-  return ask(board, tools, word, found);
+  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: found.task.fence, stored: false });
+  const known = readTaskState(found.task).calls?.find((call) => isSameRequest(call, found, report));
+  if (known !== undefined) return answerRepeat(work, context, found, known);
+  return acceptNextRequest(work, context, report, found);
 }
 
 /** Request ids count within one process of a worker: another one's, or another attempt's, is another request. */
-const isSame = (call: Call, { task, seat }: Standing, word: NextTask): boolean =>
-  call.request === word.request && call.boot === seat.boot && call.fence === task.fence;
+const isSameRequest = (call: MiddlewareCall, { task, seat: connected }: CurrentAttempt, report: RequestNext): boolean =>
+  call.request === report.request && call.boot === connected.boot && call.fence === task.fence;
 
 /** The caller's own attempt, or the whole run, is over: said as an answer, because a worker that waits listens for nothing else. */
-function whyOver(board: Board, tools: Tools, word: NextTask): AnswerBody | null {
-  const seat = tools.floor.seatOf(word.worker, word.session);
-  const run = seat === null ? null : board.run(runOf(word.task));
-  const task = run === null || run.tenant !== word.tenant ? null : board.task(word.task);
-  if (seat === null || run === null || task === null || task.worker !== word.worker) return null;
-  if (word.fence !== null && task.fence !== word.fence) return null;
+function refuseIfOver(work: UnitOfWork, context: DecisionContext, report: RequestNext): AnswerBody | null {
+  const connected = context.fleet.workerInSession(report.worker, report.session);
+  const run = connected === null ? null : work.run(runOf(report.task));
+  const task = run === null || run.tenant !== report.tenant ? null : work.task(report.task);
+  if (connected === null || run === null || task === null || task.worker !== report.worker) return null;
+  if (report.fence !== null && task.fence !== report.fence) return null;
   if (isRunEnded(run) || run.phase === "ending")
-    return refuse(board, tools, run, seat, word, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
+    return refuseNext(work, context, run, connected, report, task, "next_run_finalised", `run ${run.id} is ${run.phase}`);
   if (task.phase === "leased") return null;
-  return refuse(board, tools, run, seat, word, task, "next_unavailable", `task ${task.id} is ${task.phase}; its attempt is over`);
+  return refuseNext(
+    work,
+    context,
+    run,
+    connected,
+    report,
+    task,
+    "next_unavailable",
+    `task ${task.id} is ${task.phase}; its attempt is over`,
+  );
 }
 
 /** Nothing is stored of a refusal: the same request may be good a moment later. */
-function refuse(
-  board: Board,
-  tools: Tools,
+function refuseNext(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
-  seat: Seat,
-  word: NextTask,
+  connected: ConnectedWorker,
+  report: RequestNext,
   task: TaskRow,
   code: string,
   message: string,
 ): AnswerBody {
-  const { id } = tools.plans.nodeOf(board, run, task);
-  tellNext(board, seat, task, id, { request: word.request, result: null, error: { code, message }, trace: {} });
-  board.count("next_refused_total", { code });
+  const { id } = context.plans.nodeOf(work, run, task);
+  sendNextAnswer(work, connected, task, id, { request: report.request, result: null, error: { code, message }, trace: {} });
+  work.incrementMetric("next_refused_total", { code });
   return applied;
 }
 
 /** The same request again: answered as it was, or still waiting. */
-function again(board: Board, tools: Tools, { run, task, seat }: Standing, call: Call): AnswerBody {
+function answerRepeat(
+  work: UnitOfWork,
+  context: DecisionContext,
+  { run, task, seat: connected }: CurrentAttempt,
+  call: MiddlewareCall,
+): AnswerBody {
   if (call.answer !== undefined) {
-    const { id } = tools.plans.nodeOf(board, run, task);
-    tellNext(board, seat, task, id, wordsFor(tools, call, board.task(call.target), call.answer.code, call.answer.message ?? ""));
+    const { id } = context.plans.nodeOf(work, run, task);
+    sendNextAnswer(
+      work,
+      connected,
+      task,
+      id,
+      buildNextAnswer(context, call, work.task(call.target), call.answer.code, call.answer.message ?? ""),
+    );
   }
   return repeated;
 }
 
-function ask(board: Board, tools: Tools, word: NextTask, found: Standing): AnswerBody {
-  const { run, task, seat } = found;
-  const node = tools.plans.nodeOf(board, run, task);
-  const no = (code: string, message: string) => refuse(board, tools, run, seat, word, task, code, message);
-  if (node.host === null || node.chainIndex === null) return no("next_no_chain", `node "${node.label}" is no middleware`);
-  const place = chainOf(board, tools, run, task);
-  if (place.host.chain[node.chainIndex] !== node.ordinal)
-    return no("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
-  if (isDoomed(board, run, slotOf(task))) return no("next_cancelled", `what surrounds task ${task.id} is being ended`);
-  const host = board.task(taskAt(run.id, slotIn(place.scope, place.host.ordinal)));
+function acceptNextRequest(work: UnitOfWork, context: DecisionContext, report: RequestNext, found: CurrentAttempt): AnswerBody {
+  const { run, task, seat: connected } = found;
+  const node = context.plans.nodeOf(work, run, task);
+  const refuseWith = (code: string, message: string) => refuseNext(work, context, run, connected, report, task, code, message);
+  if (node.host === null || node.chainIndex === null) return refuseWith("next_no_chain", `node "${node.label}" is no middleware`);
+  const chain = findChain(work, context, run, task);
+  if (chain.host.chain[node.chainIndex] !== node.ordinal)
+    return refuseWith("next_invalid_chain", `node "${node.label}" is not at place ${node.chainIndex} of its chain`);
+  if (isInsideEndedHost(work, run, slotOf(task)))
+    return refuseWith("next_cancelled", `what surrounds task ${task.id} is being ended`);
+  const host = work.task(taskIdAt(run.id, nodeSlot(chain.scope, chain.host.ordinal)));
   if (host?.phase !== "hosting")
-    return no("next_target_not_ready", `host "${place.host.label}" is ${host?.phase ?? "not there"}`);
+    return refuseWith("next_target_not_ready", `host "${chain.host.label}" is ${host?.phase ?? "not there"}`);
   if (openCalls(task).length >= openCallsMax)
-    return no("next_unavailable", `task ${task.id} has ${openCallsMax} calls open already; wait for one of them`);
-  const target: PlanNode | undefined = place.plan.nodes[place.host.chain[node.chainIndex + 1] ?? place.host.ordinal];
-  if (target === undefined) return no("next_invalid_chain", `the chain of "${place.host.label}" ends in nothing`);
-  if ((stateOf(host).called?.[target.ordinal] ?? 0) >= callsMax)
-    return no("next_unavailable", `"${target.label}" was called ${callsMax} times already`);
-  if ((stateOf(host).inCall ?? 0) >= inCallMax)
-    return no("next_unavailable", `the chain of "${place.host.label}" has ${inCallMax} calls open already; wait for one of them`);
-  const isHost = target.ordinal === place.host.ordinal;
-  const base = isHost ? (host.params ?? "{}") : paramsIn(board, tools, run, place.scope, target);
-  const params = calledParams(base, task.params, word);
-  if (params === null) return no("next_unavailable", `the payload for "${target.label}" is larger or deeper than a node may get`);
-  call(board, tools, word, found, { place, host, node, target, params });
+    return refuseWith("next_unavailable", `task ${task.id} has ${openCallsMax} calls open already; wait for one of them`);
+  const target: PlanNode | undefined = chain.plan.nodes[chain.host.chain[node.chainIndex + 1] ?? chain.host.ordinal];
+  if (target === undefined) return refuseWith("next_invalid_chain", `the chain of "${chain.host.label}" ends in nothing`);
+  if ((readTaskState(host).called?.[target.ordinal] ?? 0) >= callsMax)
+    return refuseWith("next_unavailable", `"${target.label}" was called ${callsMax} times already`);
+  if ((readTaskState(host).inCall ?? 0) >= inCallMax)
+    return refuseWith(
+      "next_unavailable",
+      `the chain of "${chain.host.label}" has ${inCallMax} calls open already; wait for one of them`,
+    );
+  const isHost = target.ordinal === chain.host.ordinal;
+  const base = isHost ? (host.params ?? "{}") : nodeParams(work, context, run, chain.scope, target);
+  const params = callParams(base, task.params, report);
+  if (params === null)
+    return refuseWith("next_unavailable", `the payload for "${target.label}" is larger or deeper than a node may get`);
+  createCall(work, context, report, found, { chain, host, node, target, params });
   return applied;
 }
 
-interface Calling {
-  readonly place: ChainPlace;
+interface RequestedCall {
+  readonly chain: ChainPosition;
   readonly host: TaskRow;
   /** Who asks, and who is asked for. */
   readonly node: PlanNode;
@@ -123,35 +148,41 @@ interface Calling {
   readonly params: string;
 }
 
-function call(board: Board, tools: Tools, word: NextTask, { run, task, seat }: Standing, calling: Calling): void {
-  const { place, host, node, target, params } = calling;
-  const { called } = stateOf(host);
+function createCall(
+  work: UnitOfWork,
+  context: DecisionContext,
+  report: RequestNext,
+  { run, task, seat: connected }: CurrentAttempt,
+  requested: RequestedCall,
+): void {
+  const { chain, host, node, target, params } = requested;
+  const { called } = readTaskState(host);
   const number = (called?.[target.ordinal] ?? 0) + 1;
-  const inCall = (stateOf(host).inCall ?? 0) + 1;
-  board.put(withState(host, { called: { ...called, [target.ordinal]: number }, inCall }));
-  const slot = callOf(slotIn(place.scope, target.ordinal), number);
-  const id = taskAt(run.id, slot);
-  const due = word.timeoutMs === null ? null : board.now + word.timeoutMs;
-  const asked: Call = {
-    request: word.request,
-    boot: seat.boot,
+  const inCall = (readTaskState(host).inCall ?? 0) + 1;
+  work.put(withTaskState(host, { called: { ...called, [target.ordinal]: number }, inCall }));
+  const slot = callSlot(nodeSlot(chain.scope, target.ordinal), number);
+  const id = taskIdAt(run.id, slot);
+  const due = report.timeoutMs === null ? null : work.now + report.timeoutMs;
+  const asked: MiddlewareCall = {
+    request: report.request,
+    boot: connected.boot,
     fence: task.fence,
     target: id,
-    askedAt: board.now,
+    askedAt: work.now,
     due,
   };
-  board.put(withCalls(tools, node, task, [...(stateOf(task).calls ?? []), asked]));
-  setWaiting(board, tools, task, true);
-  board.tell(run, "next.asked", { task: task.id, request: word.request, target: id });
-  const caller = { task: task.id, fence: task.fence, request: word.request };
-  const flow = newFlow();
-  const heldKeys = keysAbove(run, calling);
-  enterCall(board, tools, run, { slot, node: target, params, state: { caller }, heldKeys }, flow);
-  follow(board, tools, run.id, flow);
+  work.put(withCalls(context, node, task, [...(readTaskState(task).calls ?? []), asked]));
+  setAttemptWaiting(work, context, task, true);
+  work.recordRunFact(run, "next.asked", { task: task.id, request: report.request, target: id });
+  const caller = { task: task.id, fence: task.fence, request: report.request };
+  const followUps = newFollowUps();
+  const heldKeys = keysHeldByCallers(run, requested);
+  startCall(work, context, run, { slot, node: target, params, state: { caller }, heldKeys }, followUps);
+  runFollowUps(work, context, run.id, followUps);
 }
 
 /** Keys that the callers up the chain hold: what they call runs under them. */
-function keysAbove(run: RunRow, { place, node }: Calling): Set<string> {
-  const above = place.host.chain.slice(0, (node.chainIndex ?? 0) + 1).map((ordinal) => place.plan.nodes[ordinal]);
-  return new Set(above.flatMap((one) => (one === undefined ? [] : (keyName(run, one) ?? []))));
+function keysHeldByCallers(run: RunRow, { chain, node }: RequestedCall): Set<string> {
+  const above = chain.host.chain.slice(0, (node.chainIndex ?? 0) + 1).map((ordinal) => chain.plan.nodes[ordinal]);
+  return new Set(above.flatMap((one) => (one === undefined ? [] : (concurrencyKeyOf(run, one) ?? []))));
 }

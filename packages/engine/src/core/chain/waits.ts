@@ -1,43 +1,47 @@
 // Attempts that wait for what they called through a chain, as the floor will stand after this turn: while they wait they take no slot.
 
 import type { TaskRow, WorkerId } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import type { FloorMove, Hold, Seat } from "../crew/floor.ts";
-import type { Tools } from "../tools.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { ConnectedWorker, FleetChange, LeasedAttempt } from "../crew/floor.ts";
+import type { DecisionContext } from "../tools.ts";
 
 /** The attempt begins to wait, or goes on; nothing where its seat is not on this floor. */
-export function setWaiting(board: Board, tools: Tools, task: TaskRow, isWaiting: boolean): void {
-  const seat = task.worker === null ? null : seatIn(board, tools, task.worker);
-  const hold = seat?.held.get(task.id);
-  if (seat !== null && hold?.fence === task.fence) setHoldWaiting(board, seat, hold, isWaiting);
+export function setAttemptWaiting(work: UnitOfWork, context: DecisionContext, task: TaskRow, isWaiting: boolean): void {
+  const connected = task.worker === null ? null : connectedAfterTurn(work, context, task.worker);
+  const attempt = connected?.attempts.get(task.id);
+  if (connected !== null && attempt?.fence === task.fence) changeWaiting(work, connected, attempt, isWaiting);
 }
 
 /** The worker's seat as it will be: one that joins in this very turn is told at its new session. */
-export function seatIn(board: Board, tools: Tools, worker: WorkerId): Seat | null {
-  if (board.changed.has(worker))
-    for (const move of board.moves.toReversed()) {
-      if (move.move === "sit" && move.seat.worker === worker) return move.seat;
-      if (move.move === "rise" && move.worker === worker) return null;
+export function connectedAfterTurn(work: UnitOfWork, context: DecisionContext, worker: WorkerId): ConnectedWorker | null {
+  if (work.changedWorkers.has(worker))
+    for (const change of work.fleetChanges.toReversed()) {
+      if (change.move === "sit" && change.connected.worker === worker) return change.connected;
+      if (change.move === "rise" && change.worker === worker) return null;
     }
-  return tools.floor.seats.get(worker) ?? null;
+  return context.fleet.workers.get(worker) ?? null;
 }
 
-function setHoldWaiting(board: Board, seat: Seat, hold: Hold, isWaiting: boolean): void {
-  if (isWaitingNow(board, hold) === isWaiting) return;
-  board.move(waitMove(seat, hold, isWaiting));
+function changeWaiting(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
+  if (isWaitingNow(work, attempt) === isWaiting) return;
+  work.changeFleet(waitingChange(connected, attempt, isWaiting));
 }
 
-export function waitMove({ worker }: Seat, { task, fence, nodeType }: Hold, isWaiting: boolean): FloorMove {
+export function waitingChange(
+  { worker }: ConnectedWorker,
+  { task, fence, nodeType }: LeasedAttempt,
+  isWaiting: boolean,
+): FleetChange {
   return { move: "wait", worker, task, fence, nodeType, isWaiting };
 }
 
 /** The hold is over. One that waited had given its slot back already. */
-export function dropMove(board: Board, seat: Seat, hold: Hold): void {
-  const { task, fence } = hold;
-  const move = { move: "drop", worker: seat.worker, task, fence } as const;
-  board.move(isWaitingNow(board, hold) ? { ...move, wasWaiting: true } : move);
+export function dropAttempt(work: UnitOfWork, connected: ConnectedWorker, attempt: LeasedAttempt): void {
+  const { task, fence } = attempt;
+  const change = { move: "drop", worker: connected.worker, task, fence } as const;
+  work.changeFleet(isWaitingNow(work, attempt) ? { ...change, wasWaiting: true } : change);
 }
 
-function isWaitingNow(board: Board, hold: Hold): boolean {
-  return board.waits.get(hold.task) ?? hold.isWaiting === true;
+function isWaitingNow(work: UnitOfWork, attempt: LeasedAttempt): boolean {
+  return work.waitingAttempts.get(attempt.task) ?? attempt.isWaiting === true;
 }

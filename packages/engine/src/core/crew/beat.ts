@@ -2,87 +2,100 @@
 // names, what its seat holds and what the rows show touch attempts.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { BeatWorker } from "../../command.ts";
+import type { RecordHeartbeat } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import { type WorkerRow, workerKey } from "../../rows.ts";
-import { paceOf, thresholdsOf } from "../../thresholds.ts";
-import type { Board } from "../board/board.ts";
-import { takeBack } from "../flow/end.ts";
-import { dropStaleHold } from "../place/holds.ts";
-import { stopHold } from "../place/post.ts";
-import type { Tools } from "../tools.ts";
-import { closeOrders } from "./command-book.ts";
+import { settingsForTenant, workerTimings } from "../../thresholds.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { takeBackAttempt } from "../flow/end.ts";
+import { releaseStaleAttempt } from "../place/holds.ts";
+import { stopAttempt } from "../place/post.ts";
+import type { DecisionContext } from "../tools.ts";
+import { closeCommands } from "./command-book.ts";
 import { readCondition, readVitals, writeCondition } from "./condition.ts";
-import { instanceOf, type Seat } from "./floor.ts";
-import { heldMax, stopStranger } from "./reconcile.ts";
-import { keptBy, showStrain, strainAfter } from "./strain.ts";
+import { type ConnectedWorker, instanceIdOf } from "./floor.ts";
+import { heldAttemptsMax, stopUnknownAttempt } from "./reconcile.ts";
+import { drainStateAfterTurn, pressureAfter, recordPressureChange } from "./strain.ts";
 import { stepWorker } from "./worker.ts";
 
 export const unknownSession = (worker: string): Fault =>
   fault("E.SESSION.STALE_BINDING", `worker ${worker} has no such session here; handshake again`);
 
-export function beatWorker(board: Board, tools: Tools, order: BeatWorker): AnswerBody | Fault {
-  const seat = tools.floor.seatOf(order.worker, order.session);
-  const row = seat === null ? null : board.worker(order.worker);
-  if (seat === null || row === null) return unknownSession(order.worker);
-  const limits = thresholdsOf(tools.settings, seat.tenant);
-  const strain = strainAfter(keptBy(board, seat).strain, order, limits);
-  const pace = paceOf(tools.settings, seat.tenant, seat.about.dialect);
-  const condition = conditionAfter(board, order, row, strain);
-  const moved = stepWorker(row, { type: "beat", leaseMs: pace.leaseMs, condition }, board.now);
-  if (!("kind" in moved) || row.epoch !== seat.epoch) {
-    board.move({ move: "rise", worker: seat.worker, session: seat.session });
-    return unknownSession(order.worker);
+export function recordHeartbeat(work: UnitOfWork, context: DecisionContext, command: RecordHeartbeat): AnswerBody | Fault {
+  const connected = context.fleet.workerInSession(command.worker, command.session);
+  const row = connected === null ? null : work.worker(command.worker);
+  if (connected === null || row === null) return unknownSession(command.worker);
+  const limits = settingsForTenant(context.settings, connected.tenant);
+  const pressure = pressureAfter(drainStateAfterTurn(work, connected).strain, command, limits);
+  const timings = workerTimings(context.settings, connected.tenant, connected.about.dialect);
+  const condition = conditionAfterHeartbeat(work, command, row, pressure);
+  const moved = stepWorker(row, { type: "beat", leaseMs: timings.leaseMs, condition }, work.now);
+  if (!("kind" in moved) || row.epoch !== connected.epoch) {
+    work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+    return unknownSession(command.worker);
   }
-  board.put(moved);
-  if (seat.liveness !== "fresh")
-    board.say(seat.tenant, workerKey(seat.worker), "worker.liveness", { from: seat.liveness, to: "fresh" });
-  const lateMs = Math.max(0, board.now - seat.beatAt - pace.heartbeatMs);
-  board.observe("heartbeat_latency_ms", { tenant: seat.tenant }, lateMs);
-  if (!order.healthy) board.count("heartbeat_degraded_total", { tenant: seat.tenant, worker: instanceOf(seat) });
-  if (showStrain(board, seat, row, { said: order, strain, limits }))
-    closeOrders(board, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
-  board.move({ move: "beat", worker: seat.worker, at: board.now, healthy: order.healthy, strain });
+  work.put(moved);
+  if (connected.liveness !== "fresh")
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.liveness", { from: connected.liveness, to: "fresh" });
+  const lateMs = Math.max(0, work.now - connected.heartbeatAt - timings.heartbeatMs);
+  work.observeMetric("heartbeat_latency_ms", { tenant: connected.tenant }, lateMs);
+  if (!command.healthy)
+    work.incrementMetric("heartbeat_degraded_total", { tenant: connected.tenant, worker: instanceIdOf(connected) });
+  if (recordPressureChange(work, connected, row, { said: command, strain: pressure, limits }))
+    closeCommands(work, moved, ({ order: { type } }) => type === "drain" || type === "undrain");
+  work.changeFleet({
+    move: "beat",
+    worker: connected.worker,
+    at: work.now,
+    healthy: command.healthy,
+    resourcePressure: pressure,
+  });
   // Its seat will be another after this turn; what else is decided about it in this turn must not go by the old one.
-  if (strain !== seat.strain) board.changed.add(seat.worker);
-  dropForeign(board, seat);
-  if (order.held !== null) compareHeld(board, tools, seat, order, order.held);
-  return { of: "worker", worker: seat.worker, draining: row.draining, at: board.now };
+  if (pressure !== connected.resourcePressure) work.changedWorkers.add(connected.worker);
+  stopForeignAttempts(work, connected);
+  if (command.held !== null) compareHeldAttempts(work, context, connected, command, command.held);
+  return { of: "worker", worker: connected.worker, draining: row.draining, at: work.now };
 }
 
-function conditionAfter(board: Board, order: BeatWorker, row: WorkerRow, strain: string | null): string {
+function conditionAfterHeartbeat(work: UnitOfWork, command: RecordHeartbeat, row: WorkerRow, pressure: string | null): string {
   const known = readCondition(row.condition);
-  const vitals = order.vitals === undefined ? known.vitals : readVitals(order.vitals);
-  return writeCondition({ ...known, healthy: order.healthy, strain, vitals, beatAt: board.now });
+  const vitals = command.vitals === undefined ? known.vitals : readVitals(command.vitals);
+  return writeCondition({ ...known, healthy: command.healthy, strain: pressure, vitals, beatAt: work.now });
 }
 
 /** What the rows no longer show as this worker's was ended or taken back by another scheduler, whose mail may not have come. */
-function dropForeign(board: Board, seat: Seat): void {
-  const leased = new Set(board.heldBy(seat.worker, heldMax));
-  for (const hold of seat.held.values())
-    if (!leased.has(hold.task))
-      stopHold(board, seat, hold.task, hold.fence, {
+function stopForeignAttempts(work: UnitOfWork, connected: ConnectedWorker): void {
+  const leased = new Set(work.tasksHeldBy(connected.worker, heldAttemptsMax));
+  for (const attempt of connected.attempts.values())
+    if (!leased.has(attempt.task))
+      stopAttempt(work, connected, attempt.task, attempt.fence, {
         code: "E.SESSION.STALE_BINDING",
         reason: "this attempt is no longer yours",
       });
 }
 
-function compareHeld(board: Board, tools: Tools, seat: Seat, order: BeatWorker, held: NonNullable<BeatWorker["held"]>): void {
+function compareHeldAttempts(
+  work: UnitOfWork,
+  context: DecisionContext,
+  connected: ConnectedWorker,
+  command: RecordHeartbeat,
+  held: NonNullable<RecordHeartbeat["held"]>,
+): void {
   const named = new Map(held.map((one) => [one.task, one.fence]));
-  for (const hold of seat.held.values()) {
-    if (named.get(hold.task) === hold.fence) continue;
+  for (const attempt of connected.attempts.values()) {
+    if (named.get(attempt.task) === attempt.fence) continue;
     // Not named and not acked: the dispatch may still be on its way. The ack deadline looks after it.
-    if (!hold.acked || board.now - hold.grantedAt < tools.settings.ackDeadlineMs) continue;
-    const task = board.task(hold.task);
-    const run = task === null ? null : board.run(task.run);
-    if (task === null || task.phase !== "leased" || task.fence !== hold.fence || task.worker !== seat.worker)
-      dropStaleHold(board, seat, hold.task, hold.fence);
+    if (!attempt.acked || work.now - attempt.grantedAt < context.settings.ackDeadlineMs) continue;
+    const task = work.task(attempt.task);
+    const run = task === null ? null : work.run(task.run);
+    if (task === null || task.phase !== "leased" || task.fence !== attempt.fence || task.worker !== connected.worker)
+      releaseStaleAttempt(work, connected, attempt.task, attempt.fence);
     else if (run !== null && run.phase !== "ending")
-      takeBack(board, tools, run, task, {
+      takeBackAttempt(work, context, run, task, {
         unacked: false,
         code: "E.WORKER.LOST",
-        message: `worker ${seat.name} no longer names it`,
+        message: `worker ${connected.name} no longer names it`,
       });
   }
-  for (const one of held) if (seat.held.get(one.task)?.fence !== one.fence) stopStranger(board, order, one);
+  for (const one of held) if (connected.attempts.get(one.task)?.fence !== one.fence) stopUnknownAttempt(work, command, one);
 }

@@ -1,7 +1,14 @@
 import { describe, expect, it } from "vitest";
-import { bootsBefore, type Condition, conditionBytesMax, readCondition, readVitals, writeCondition } from "./condition.ts";
+import {
+  conditionBytesMax,
+  formerBootsAtJoin,
+  readCondition,
+  readVitals,
+  type WorkerCondition,
+  writeCondition,
+} from "./condition.ts";
 
-const full: Condition = {
+const full: WorkerCondition = {
   healthy: false,
   strain: "memory disk",
   saturatedAt: 12,
@@ -68,9 +75,9 @@ describe("a worker's condition", () => {
       ["b4", "b5"],
       ["b5", "b6"],
     ] as const)
-      known = { ...known, formerBoots: bootsBefore(known, former, boot) };
+      known = { ...known, formerBoots: formerBootsAtJoin(known, former, boot) };
 
     expect(known.formerBoots).toEqual(["b5", "b4", "b1", "b3"]);
-    expect(bootsBefore(known, null, "b6")).toEqual(known.formerBoots);
+    expect(formerBootsAtJoin(known, null, "b6")).toEqual(known.formerBoots);
   });
 });

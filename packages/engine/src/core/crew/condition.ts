@@ -1,16 +1,16 @@
 // How a worker is, beyond its lease: one JSON text in its row, written with joins and beats. It shows operators the worker's last words,
 // and tells any replica what the next join is judged by: its session and the boots it had before. This is the one place that reads it.
 
-import type { ControlOrder, WorkerOrder } from "../../command.ts";
+import type { ControlCommand, PackageCommand } from "../../command.ts";
 import type { Millis } from "../../rows.ts";
 
 /** A command that the worker has not answered yet. */
-export interface OpenOrder {
+export interface OpenCommand {
   readonly id: string;
-  readonly order: WorkerOrder | Extract<ControlOrder, { type: "drain" | "undrain" }>;
+  readonly order: PackageCommand | Extract<ControlCommand, { type: "drain" | "undrain" }>;
 }
 
-export interface Condition {
+export interface WorkerCondition {
   /** As it last said itself. */
   readonly healthy: boolean;
   /** What it has too little of (`memory`, `disk`, `memory disk`), so that it gets nothing new; null when nothing. */
@@ -27,10 +27,10 @@ export interface Condition {
   /** Those of them that came back while the present one was live, and of which that has been said. */
   readonly clones: readonly string[];
   /** Commands it was sent and has not answered, oldest first; absent when there is none. */
-  readonly orders?: readonly OpenOrder[];
+  readonly orders?: readonly OpenCommand[];
 }
 
-const blank: Condition = {
+const emptyCondition: WorkerCondition = {
   healthy: true,
   strain: null,
   saturatedAt: null,
@@ -46,25 +46,25 @@ export const conditionBytesMax = 8 * 1024;
 const formerBootsMax = 4;
 
 /** Rows of older versions hold `{}`; whatever cannot be read is as if it had never been said. */
-export function readCondition(text: string): Condition {
-  if (text === "{}") return blank;
-  const said = parseObject(text);
-  if (said === null) return blank;
+export function readCondition(text: string): WorkerCondition {
+  if (text === "{}") return emptyCondition;
+  const parsed = parseObject(text);
+  if (parsed === null) return emptyCondition;
   return {
-    healthy: said.healthy !== false,
-    strain: textOr(said.strain),
-    saturatedAt: numberOr(said.saturatedAt),
-    vitals: isObject(said.vitals) ? said.vitals : null,
-    beatAt: numberOr(said.beatAt),
-    session: textOr(said.session),
-    formerBoots: textsOf(said.formerBoots),
-    clones: textsOf(said.clones),
-    ...(Array.isArray(said.orders) && said.orders.length > 0 ? { orders: said.orders as OpenOrder[] } : {}),
+    healthy: parsed.healthy !== false,
+    strain: stringOrNull(parsed.strain),
+    saturatedAt: numberOrNull(parsed.saturatedAt),
+    vitals: isObject(parsed.vitals) ? parsed.vitals : null,
+    beatAt: numberOrNull(parsed.beatAt),
+    session: stringOrNull(parsed.session),
+    formerBoots: stringsOf(parsed.formerBoots),
+    clones: stringsOf(parsed.clones),
+    ...(Array.isArray(parsed.orders) && parsed.orders.length > 0 ? { orders: parsed.orders as OpenCommand[] } : {}),
   };
 }
 
 /** As text within its bound. Too much of it: the vitals go first, then the oldest boots, at last the oldest orders; what decides about a session stays. */
-export function writeCondition(condition: Condition): string {
+export function writeCondition(condition: WorkerCondition): string {
   let text = JSON.stringify(condition);
   if (Buffer.byteLength(text) <= conditionBytesMax) return text;
   // Of which clones was said stays while it can: it would be said again with every dial.
@@ -90,18 +90,18 @@ export function writeCondition(condition: Condition): string {
 }
 
 /** A heartbeat's numbers; a text that holds no object says nothing. */
-export const readVitals = (text: string): Condition["vitals"] => parseObject(text);
+export const readVitals = (text: string): WorkerCondition["vitals"] => parseObject(text);
 
 /** The last boots before `boot`. One that comes back is present again and no longer former. */
-export function bootsBefore(condition: Condition, former: string | null, boot: string): string[] {
+export function formerBootsAtJoin(condition: WorkerCondition, former: string | null, boot: string): string[] {
   const boots = former === null ? condition.formerBoots : [former, ...condition.formerBoots];
   return [...new Set(boots)].filter((one) => one !== boot).slice(0, formerBootsMax);
 }
 
 function parseObject(text: string): Record<string, unknown> | null {
   try {
-    const said: unknown = JSON.parse(text);
-    return isObject(said) ? said : null;
+    const parsed: unknown = JSON.parse(text);
+    return isObject(parsed) ? parsed : null;
   } catch (problem) {
     if (problem instanceof SyntaxError) return null;
     throw problem;
@@ -110,6 +110,6 @@ function parseObject(text: string): Record<string, unknown> | null {
 
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
-const textOr = (value: unknown): string | null => (typeof value === "string" ? value : null);
-const numberOr = (value: unknown): number | null => (typeof value === "number" ? value : null);
-const textsOf = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === "string") : []);
+const stringOrNull = (value: unknown): string | null => (typeof value === "string" ? value : null);
+const numberOrNull = (value: unknown): number | null => (typeof value === "number" ? value : null);
+const stringsOf = (value: unknown): string[] => (Array.isArray(value) ? value.filter((one) => typeof one === "string") : []);

@@ -3,39 +3,39 @@
 
 import type { Millis, TaskId, WorkerId } from "../../rows.ts";
 
-export interface Timer {
+export interface AttemptTimer {
   readonly worker: WorkerId;
   readonly task: TaskId;
   readonly fence: number;
   readonly at: Millis;
 }
 
-export class Deadlines {
-  readonly #isWanted: (timer: Timer) => boolean;
-  #timers: Timer[] = [];
+export class AttemptDeadlines {
+  readonly #isPending: (timer: AttemptTimer) => boolean;
+  #timers: AttemptTimer[] = [];
 
   /** `isWanted`: whether what the timer waits for can still happen. */
-  constructor(isWanted: (timer: Timer) => boolean) {
-    this.#isWanted = isWanted;
+  constructor(isWanted: (timer: AttemptTimer) => boolean) {
+    this.#isPending = isWanted;
   }
 
-  push(timer: Timer): void {
+  push(timer: AttemptTimer): void {
     this.#timers.push(timer);
   }
 
   /** Those that began at this instant or before. */
-  until(at: Millis): Timer[] {
+  startedUntil(at: Millis): AttemptTimer[] {
     this.#trim();
-    const old: Timer[] = [];
+    const old: AttemptTimer[] = [];
     for (const timer of this.#timers) {
       if (timer.at > at) break;
-      if (this.#isWanted(timer)) old.push(timer);
+      if (this.#isPending(timer)) old.push(timer);
     }
     return old;
   }
 
   /** When the oldest one began. */
-  get first(): Millis | null {
+  get oldestStart(): Millis | null {
     this.#trim();
     return this.#timers[0]?.at ?? null;
   }
@@ -43,7 +43,7 @@ export class Deadlines {
   /** Drops the finished ones at the front; those further back wait until they get there. */
   #trim(): void {
     let done = 0;
-    while (done < this.#timers.length && !this.#isWanted(this.#timers[done] as Timer)) done++;
+    while (done < this.#timers.length && !this.#isPending(this.#timers[done] as AttemptTimer)) done++;
     if (done > 0) this.#timers = this.#timers.slice(done);
   }
 }

@@ -2,103 +2,107 @@
 // its worker goes before what is said here.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import type { EnrolWorker, WorkerAbout } from "../../command.ts";
+import type { EnrolWorker, WorkerDescription } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import { type WorkerRow, workerKey } from "../../rows.ts";
-import { paceOf } from "../../thresholds.ts";
-import type { Board } from "../board/board.ts";
-import type { Tools } from "../tools.ts";
+import { workerTimings } from "../../thresholds.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { DecisionContext } from "../tools.ts";
 import { readCondition, writeCondition } from "./condition.ts";
-import { settleOrders } from "./orders.ts";
+import { closeFulfilledCommands } from "./orders.ts";
 import { packageChanges } from "./package-changes.ts";
-import { seatNow } from "./seat.ts";
-import { moveWorker } from "./worker.ts";
+import { findConnectedWorker } from "./seat.ts";
+import { applyWorkerTransition } from "./worker.ts";
 
-export function enrolWorker(board: Board, tools: Tools, order: EnrolWorker): AnswerBody | Fault {
-  const row = board.worker(order.worker);
-  if (row !== null && row.tenant !== order.tenant) return unknown(order);
-  if (row === null && order.about === null) return unknown(order);
-  const now = row === null ? firstRow(board, tools, order) : spoken(board, tools, order, row);
-  const { dialect = "" } = JSON.parse(now.about) as Partial<WorkerAbout>;
+export function enrolWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): AnswerBody | Fault {
+  const row = work.worker(command.worker);
+  if (row !== null && row.tenant !== command.tenant) return unknownWorker(command);
+  if (row === null && command.about === null) return unknownWorker(command);
+  const now = row === null ? insertEnrolledWorker(work, context, command) : updateEnrolledWorker(work, context, command, row);
+  const { dialect = "" } = JSON.parse(now.about) as Partial<WorkerDescription>;
   return {
     of: "enrolled",
     worker: now.id,
-    heartbeatMs: paceOf(tools.settings, now.tenant, dialect).heartbeatMs,
+    heartbeatMs: workerTimings(context.settings, now.tenant, dialect).heartbeatMs,
     isOnline: now.phase === "online",
   };
 }
 
-const unknown = (order: EnrolWorker): Fault =>
-  fault("E.NOT_FOUND", `worker ${order.worker.slice(order.tenant.length + 1)} does not exist; register it first`);
+const unknownWorker = (command: EnrolWorker): Fault =>
+  fault("E.NOT_FOUND", `worker ${command.worker.slice(command.tenant.length + 1)} does not exist; register it first`);
 
-function firstRow(board: Board, tools: Tools, order: EnrolWorker): WorkerRow {
+function insertEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker): WorkerRow {
   const row: WorkerRow = {
     kind: "worker",
-    id: order.worker,
-    tenant: order.tenant,
-    name: order.name,
+    id: command.worker,
+    tenant: command.tenant,
+    name: command.name,
     phase: "enrolled",
-    boot: tools.nextId(board.now),
+    boot: context.nextId(work.now),
     epoch: 0,
-    replica: tools.me.replica,
-    replicaEpoch: tools.me.epoch,
+    replica: context.self.replica,
+    replicaEpoch: context.self.epoch,
     draining: false,
-    joinedAt: board.now,
-    seenAt: board.now,
+    joinedAt: work.now,
+    seenAt: work.now,
     due: null,
-    about: JSON.stringify(announced(order, null)),
-    condition: withStatus(board, order, "{}"),
+    about: JSON.stringify(describedBy(command, null)),
+    condition: withStatus(work, command, "{}"),
   };
-  board.put(row);
-  tellEnrolled(board, order, row, "{}");
+  work.put(row);
+  recordEnrolled(work, command, row, "{}");
   return row;
 }
 
-function spoken(board: Board, tools: Tools, order: EnrolWorker, row: WorkerRow): WorkerRow {
-  const seat = seatNow(board, tools, row);
+function updateEnrolledWorker(work: UnitOfWork, context: DecisionContext, command: EnrolWorker, row: WorkerRow): WorkerRow {
+  const connected = findConnectedWorker(work, context, row);
   // Its socket is at another scheduler, which knows better what it has.
-  if (row.phase === "online" && seat === null) return row;
-  const before = JSON.parse(row.about) as WorkerAbout;
-  const about = row.phase === "online" ? { ...before, packages: packagesOf(order) ?? before.packages } : announced(order, before);
+  if (row.phase === "online" && connected === null) return row;
+  const before = JSON.parse(row.about) as WorkerDescription;
+  const about =
+    row.phase === "online"
+      ? { ...before, packages: announcedPackages(command) ?? before.packages }
+      : describedBy(command, before);
   const text = JSON.stringify(about);
-  const noted = moveWorker(row, { type: "note", condition: withStatus(board, order, row.condition) }, board.now);
-  const moved = moveWorker(noted, { type: "describe", about: text }, board.now);
+  const noted = applyWorkerTransition(row, { type: "note", condition: withStatus(work, command, row.condition) }, work.now);
+  const moved = applyWorkerTransition(noted, { type: "describe", about: text }, work.now);
   // A worker that was lost, and whose attempts are all taken back, is known again by its word alone. A sign of life gives no name.
-  const name = order.about === null ? row.name : order.name;
-  const now = row.phase === "lost" && row.due === null ? moveWorker(moved, { type: "enrol", name }, board.now) : moved;
-  board.put(now);
-  if (order.about !== null && row.phase !== "online") tellEnrolled(board, order, now, row.about);
+  const name = command.about === null ? row.name : command.name;
+  const now = row.phase === "lost" && row.due === null ? applyWorkerTransition(moved, { type: "enrol", name }, work.now) : moved;
+  work.put(now);
+  if (command.about !== null && row.phase !== "online") recordEnrolled(work, command, now, row.about);
   else if (text !== row.about)
-    board.say(row.tenant, workerKey(row.id), "worker.described", {
+    work.recordFact(row.tenant, workerKey(row.id), "worker.described", {
       packages: about.packages.length,
       slots: about.slots,
       ...packageChanges(row.about, about),
     });
-  if (seat !== null && text !== row.about) board.move({ move: "describe", worker: row.id, about });
-  return text === row.about ? now : settleOrders(board, now, about);
+  if (connected !== null && text !== row.about) work.changeFleet({ move: "describe", worker: row.id, about });
+  return text === row.about ? now : closeFulfilledCommands(work, now, about);
 }
 
-const packagesOf = (order: EnrolWorker): WorkerAbout["packages"] | null => order.packages ?? order.about?.packages ?? null;
+const announcedPackages = (command: EnrolWorker): WorkerDescription["packages"] | null =>
+  command.packages ?? command.about?.packages ?? null;
 
-function announced(order: EnrolWorker, before: WorkerAbout | null): WorkerAbout {
-  const about = order.about ?? before;
-  if (about === null) throw new Error(`worker ${order.worker} announced nothing`);
-  return { ...about, packages: packagesOf(order) ?? about.packages };
+function describedBy(command: EnrolWorker, before: WorkerDescription | null): WorkerDescription {
+  const about = command.about ?? before;
+  if (about === null) throw new Error(`worker ${command.worker} announced nothing`);
+  return { ...about, packages: announcedPackages(command) ?? about.packages };
 }
 
-function withStatus(board: Board, order: EnrolWorker, condition: string): string {
+function withStatus(work: UnitOfWork, command: EnrolWorker, condition: string): string {
   const known = readCondition(condition);
-  const { status } = order;
-  if (status === null) return writeCondition({ ...known, beatAt: board.now });
-  if (typeof status === "string") return writeCondition({ ...known, vitals: { ...known.vitals, status }, beatAt: board.now });
+  const { status } = command;
+  if (status === null) return writeCondition({ ...known, beatAt: work.now });
+  if (typeof status === "string") return writeCondition({ ...known, vitals: { ...known.vitals, status }, beatAt: work.now });
   const { healthy = known.healthy, metrics = known.vitals?.["metrics"] } = status;
-  return writeCondition({ ...known, healthy, vitals: { ...known.vitals, metrics }, beatAt: board.now });
+  return writeCondition({ ...known, healthy, vitals: { ...known.vitals, metrics }, beatAt: work.now });
 }
 
 /** `before`: the text of what was known of it. */
-function tellEnrolled(board: Board, order: EnrolWorker, row: WorkerRow, before: string): void {
-  const about = JSON.parse(row.about) as WorkerAbout;
+function recordEnrolled(work: UnitOfWork, command: EnrolWorker, row: WorkerRow, before: string): void {
+  const about = JSON.parse(row.about) as WorkerDescription;
   const { length: packages } = about.packages;
   const changes = packageChanges(before, about);
-  board.say(order.tenant, workerKey(row.id), "worker.enrolled", { name: row.name, packages, by: order.by, ...changes });
+  work.recordFact(command.tenant, workerKey(row.id), "worker.enrolled", { name: row.name, packages, by: command.by, ...changes });
 }

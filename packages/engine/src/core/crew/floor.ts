@@ -2,13 +2,13 @@
 // All of it is volatile: after a restart workers join again and their inventory fills it. Changes are recorded as moves during a turn
 // and made only after its commit, so a turn that fails leaves no trace here.
 
-import type { WorkerAbout } from "../../command.ts";
-import type { Line, Millis, RouteId, RunId, TaskId, Tenant, WorkerId } from "../../rows.ts";
-import { fits, lineOf, type Needs, routeOf } from "../place/route.ts";
-import { Deadlines, type Timer } from "./deadlines.ts";
-import type { Liveness } from "./worker.ts";
+import type { WorkerDescription } from "../../command.ts";
+import type { Millis, QueueName, RouteId, RunId, TaskId, Tenant, WorkerId } from "../../rows.ts";
+import { findMismatch, parseQueueName, queueName, type TaskRequirements } from "../place/route.ts";
+import { AttemptDeadlines, type AttemptTimer } from "./deadlines.ts";
+import type { SessionLiveness } from "./worker.ts";
 
-export interface Hold {
+export interface LeasedAttempt {
   readonly task: TaskId;
   readonly run: RunId;
   readonly fence: number;
@@ -26,48 +26,49 @@ export interface Hold {
   isWaiting?: boolean;
 }
 
-export interface Seat {
+export interface ConnectedWorker {
   readonly worker: WorkerId;
   readonly tenant: Tenant;
   readonly name: string;
   readonly session: string;
   readonly boot: string;
   readonly epoch: number;
-  about: WorkerAbout;
+  about: WorkerDescription;
   draining: boolean;
   healthy: boolean;
   /** What it has too little of to get anything new; null when nothing. */
-  strain: string | null;
-  liveness: Liveness;
-  beatAt: Millis;
+  resourcePressure: string | null;
+  liveness: SessionLiveness;
+  heartbeatAt: Millis;
   /** Since when every look has found no free slot here; null when the last one found some. */
   fullSince: Millis | null;
   isSaturated: boolean;
-  readonly held: Map<TaskId, Hold>;
+  readonly attempts: Map<TaskId, LeasedAttempt>;
   /** How many of them wait in `next`; kept by the floor. */
-  waiting?: number;
+  waitingCount?: number;
 }
 
 /** Attempts that take a slot of the seat. */
-export const busyOf = (seat: Seat): number => seat.held.size - (seat.waiting ?? 0);
+export const usedSlots = (connected: ConnectedWorker): number => connected.attempts.size - (connected.waitingCount ?? 0);
 
 /** The worker's own id: names are for people and may repeat, series of numbers must not meet. */
-export const instanceOf = ({ worker, tenant }: Pick<Seat, "worker" | "tenant">): string => worker.slice(tenant.length + 1);
+export const instanceIdOf = ({ worker, tenant }: Pick<ConnectedWorker, "worker" | "tenant">): string =>
+  worker.slice(tenant.length + 1);
 
 /** What happens to one seat. */
-type SeatMove =
-  | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerAbout }
+type WorkerChange =
+  | { readonly move: "describe"; readonly worker: WorkerId; readonly about: WorkerDescription }
   | {
       readonly move: "beat";
       readonly worker: WorkerId;
       readonly at: Millis;
       readonly healthy: boolean;
-      readonly strain: string | null;
+      readonly resourcePressure: string | null;
     }
   | { readonly move: "full"; readonly worker: WorkerId; readonly since: Millis | null; readonly isSaturated: boolean }
-  | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: Liveness }
+  | { readonly move: "liveness"; readonly worker: WorkerId; readonly liveness: SessionLiveness }
   | { readonly move: "drain"; readonly worker: WorkerId; readonly on: boolean }
-  | { readonly move: "hold"; readonly worker: WorkerId; readonly hold: Hold }
+  | { readonly move: "hold"; readonly worker: WorkerId; readonly attempt: LeasedAttempt }
   | {
       readonly move: "ack";
       readonly worker: WorkerId;
@@ -102,113 +103,122 @@ type SeatMove =
       readonly wasWaiting?: boolean;
     };
 
-export type FloorMove =
-  | SeatMove
-  | { readonly move: "sit"; readonly seat: Seat }
+export type FleetChange =
+  | WorkerChange
+  | { readonly move: "sit"; readonly connected: ConnectedWorker }
   | { readonly move: "rise"; readonly worker: WorkerId; readonly session: string }
   /** The worker's row was looked at and agrees with its seat. */
   | { readonly move: "trust"; readonly worker: WorkerId }
-  | { readonly move: "route"; readonly route: RouteId; readonly needs: Needs }
-  | { readonly move: "heat" | "cool" | "stall"; readonly line: Line };
+  | { readonly move: "route"; readonly route: RouteId; readonly needs: TaskRequirements }
+  | { readonly move: "heat" | "cool" | "stall"; readonly line: QueueName };
 
 /** Turns in the air: their moves are not made yet, so what stands here about these workers may be behind the store. */
-export interface Air {
+export interface PendingChanges {
   /** Whose seats they change, or whose own commands wait for them to land: these get no grants. */
-  readonly unsure: ReadonlySet<WorkerId>;
+  readonly unsettledWorkers: ReadonlySet<WorkerId>;
   /** Whom they concern at all: nobody judges these by what they have not said. */
-  readonly touched: ReadonlySet<WorkerId>;
+  readonly concernedWorkers: ReadonlySet<WorkerId>;
   /** What they grant. */
-  readonly holds: ReadonlyMap<WorkerId, readonly Hold[]>;
+  readonly grantedAttempts: ReadonlyMap<WorkerId, readonly LeasedAttempt[]>;
 }
 
-export const clearAir: Air = { unsure: new Set(), touched: new Set(), holds: new Map() };
+export const noPendingChanges: PendingChanges = {
+  unsettledWorkers: new Set(),
+  concernedWorkers: new Set(),
+  grantedAttempts: new Map(),
+};
 
-export class Floor {
-  readonly seats = new Map<WorkerId, Seat>();
-  readonly routes = new Map<RouteId, Needs>();
+export class Fleet {
+  readonly workers = new Map<WorkerId, ConnectedWorker>();
+  readonly routes = new Map<RouteId, TaskRequirements>();
   /** Lines that may have tasks in the store; a line leaves when a claim finds its end. */
-  readonly hot = new Set<Line>();
+  readonly activeQueues = new Set<QueueName>();
   /** Hot lines whose head could not be placed although there was room; looked at again when a seat changes. */
-  readonly stalled = new Set<Line>();
+  readonly stalledQueues = new Set<QueueName>();
   /** What turns that are decided and not yet heard of mean for the others. */
-  air: Air = clearAir;
+  pendingChanges: PendingChanges = noPendingChanges;
   /** Workers whose row was not what their seat says: looked at before they get anything. */
-  readonly doubted = new Set<WorkerId>();
-  readonly #fitting = new Map<RouteId, Seat[]>();
-  readonly #lines = new Map<RouteId, Line>();
+  readonly unverifiedWorkers = new Set<WorkerId>();
+  readonly #matchingWorkers = new Map<RouteId, ConnectedWorker[]>();
+  readonly #queueNames = new Map<RouteId, QueueName>();
   /** Where the next search for a seat of a route begins. A preference only: losing it costs nothing. */
-  readonly #turns = new Map<RouteId, number>();
+  readonly #roundRobin = new Map<RouteId, number>();
   /** All three are a constant span after a grant or a join. A hold that was sent again has another timer, and the first is over. */
-  readonly #unacked = new Deadlines((timer) => this.#hold(timer)?.acked === false);
-  readonly #unstored = new Deadlines((timer) => this.#hold(timer)?.stored === false);
-  readonly #rechecks = new Deadlines((timer) => this.#held(timer)?.recheckFrom === timer.at);
+  readonly #unacked = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.acked === false);
+  readonly #unstored = new AttemptDeadlines((timer) => this.#attemptOfGrant(timer)?.stored === false);
+  readonly #rechecks = new AttemptDeadlines((timer) => this.#attemptOf(timer)?.recheckFrom === timer.at);
 
-  seatOf(worker: WorkerId, session: string): Seat | null {
-    const seat = this.seats.get(worker);
-    return seat !== undefined && seat.session === session ? seat : null;
+  workerInSession(worker: WorkerId, session: string): ConnectedWorker | null {
+    const connected = this.workers.get(worker);
+    return connected !== undefined && connected.session === session ? connected : null;
   }
 
   /** Seats whose worker can run this route, in the order they came. */
-  fitting(route: RouteId): readonly Seat[] {
-    let seats = this.#fitting.get(route);
-    if (seats === undefined) {
-      const needs = this.routes.get(route);
-      seats = needs === undefined ? [] : [...this.seats.values()].filter((seat) => fits(needs, seat) === null);
-      this.#fitting.set(route, seats);
+  matchingWorkers(route: RouteId): readonly ConnectedWorker[] {
+    let matching = this.#matchingWorkers.get(route);
+    if (matching === undefined) {
+      const requirements = this.routes.get(route);
+      matching =
+        requirements === undefined
+          ? []
+          : [...this.workers.values()].filter((connected) => findMismatch(requirements, connected) === null);
+      this.#matchingWorkers.set(route, matching);
     }
-    return seats;
+    return matching;
   }
 
   /** The line of a route. One text for all its tasks, so that looking a line up needs no new hash; known routes bound how many there are. */
-  lineOf(route: RouteId, pin: WorkerId | null): Line {
-    const known = pin === null ? this.#lines.get(route) : undefined;
+  queueFor(route: RouteId, pin: WorkerId | null): QueueName {
+    const known = pin === null ? this.#queueNames.get(route) : undefined;
     if (known !== undefined) return known;
-    const line = lineOf(route, pin);
-    if (pin === null && this.routes.has(route)) this.#lines.set(route, line);
-    return line;
+    const queue = queueName(route, pin);
+    if (pin === null && this.routes.has(route)) this.#queueNames.set(route, queue);
+    return queue;
   }
 
-  turnOf(route: RouteId): number {
-    return this.#turns.get(route) ?? 0;
+  roundRobinStart(route: RouteId): number {
+    return this.#roundRobin.get(route) ?? 0;
   }
 
-  tookTurn(route: RouteId, next: number): void {
-    this.#turns.set(route, next);
+  setRoundRobinStart(route: RouteId, next: number): void {
+    this.#roundRobin.set(route, next);
   }
 
-  apply(move: FloorMove): void {
-    if (this.stalled.size > 0 && !isIdle(move)) this.stalled.clear();
-    switch (move.move) {
+  apply(change: FleetChange): void {
+    if (this.stalledQueues.size > 0 && !freesNoSlot(change)) this.stalledQueues.clear();
+    switch (change.move) {
       case "sit":
-        this.seats.set(move.seat.worker, move.seat);
-        move.seat.waiting = [...move.seat.held.values()].filter((hold) => hold.isWaiting === true).length;
-        this.doubted.delete(move.seat.worker);
-        for (const hold of move.seat.held.values()) this.#await(move.seat.worker, hold);
-        this.#seatsChanged(move.seat);
+        this.workers.set(change.connected.worker, change.connected);
+        change.connected.waitingCount = [...change.connected.attempts.values()].filter(
+          (attempt) => attempt.isWaiting === true,
+        ).length;
+        this.unverifiedWorkers.delete(change.connected.worker);
+        for (const attempt of change.connected.attempts.values()) this.#startTimers(change.connected.worker, attempt);
+        this.#workerChanged(change.connected);
         break;
       case "rise":
-        if (this.seatOf(move.worker, move.session) !== null) this.seats.delete(move.worker);
-        this.doubted.delete(move.worker);
-        this.#fitting.clear();
+        if (this.workerInSession(change.worker, change.session) !== null) this.workers.delete(change.worker);
+        this.unverifiedWorkers.delete(change.worker);
+        this.#matchingWorkers.clear();
         break;
       case "trust":
-        this.doubted.delete(move.worker);
+        this.unverifiedWorkers.delete(change.worker);
         break;
       case "route":
-        this.routes.set(move.route, move.needs);
-        this.#fitting.delete(move.route);
+        this.routes.set(change.route, change.needs);
+        this.#matchingWorkers.delete(change.route);
         break;
       case "heat": {
         // A line of a worker that does not sit here is no business of this floor; when it comes, its lines are hot.
-        const pin = routeOf(move.line)?.pin ?? null;
-        if (pin === null || this.seats.has(pin)) this.hot.add(move.line);
+        const pin = parseQueueName(change.line)?.pin ?? null;
+        if (pin === null || this.workers.has(pin)) this.activeQueues.add(change.line);
         break;
       }
       case "cool":
-        this.hot.delete(move.line);
+        this.activeQueues.delete(change.line);
         break;
       case "stall":
-        this.stalled.add(move.line);
+        this.stalledQueues.add(change.line);
         break;
       case "hold":
       case "ack":
@@ -220,158 +230,160 @@ export class Floor {
       case "liveness":
       case "drain":
       case "describe": {
-        const seat = this.seats.get(move.worker);
-        if (seat !== undefined) this.#applyTo(seat, move);
+        const connected = this.workers.get(change.worker);
+        if (connected !== undefined) this.#applyToWorker(connected, change);
         break;
       }
     }
   }
 
-  #applyTo(seat: Seat, move: SeatMove): void {
-    switch (move.move) {
+  #applyToWorker(connected: ConnectedWorker, change: WorkerChange): void {
+    switch (change.move) {
       case "hold": {
         // An older attempt of the task that was never dropped here: if it waited, its slot must not count as free any more.
-        const older = seat.held.get(move.hold.task);
-        if (older !== undefined) setWaiting(seat, older, false);
-        seat.held.set(move.hold.task, move.hold);
-        this.#await(move.worker, move.hold);
+        const older = connected.attempts.get(change.attempt.task);
+        if (older !== undefined) setWaiting(connected, older, false);
+        connected.attempts.set(change.attempt.task, change.attempt);
+        this.#startTimers(change.worker, change.attempt);
         break;
       }
       case "ack": {
-        const hold = seat.held.get(move.task);
-        if (hold?.fence !== move.fence) break;
-        hold.acked = true;
-        if (move.stored) hold.stored = true;
-        if (move.isRunningOlder === true) hold.isRunningOlder = true;
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence !== change.fence) break;
+        attempt.acked = true;
+        if (change.stored) attempt.stored = true;
+        if (change.isRunningOlder === true) attempt.isRunningOlder = true;
         break;
       }
       case "recheck": {
-        const hold = seat.held.get(move.task);
-        if (hold?.fence !== move.fence) break;
-        hold.recheckFrom = null;
-        if (move.sentAt === null) break;
-        hold.acked = false;
-        hold.grantedAt = move.sentAt;
-        this.#await(move.worker, hold);
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence !== change.fence) break;
+        attempt.recheckFrom = null;
+        if (change.sentAt === null) break;
+        attempt.acked = false;
+        attempt.grantedAt = change.sentAt;
+        this.#startTimers(change.worker, attempt);
         break;
       }
       case "wait": {
-        const hold = seat.held.get(move.task);
-        if (hold?.fence === move.fence) setWaiting(seat, hold, move.isWaiting);
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence === change.fence) setWaiting(connected, attempt, change.isWaiting);
         break;
       }
       case "drop": {
-        const hold = seat.held.get(move.task);
-        if (hold?.fence !== move.fence) break;
-        setWaiting(seat, hold, false);
-        seat.held.delete(move.task);
+        const attempt = connected.attempts.get(change.task);
+        if (attempt?.fence !== change.fence) break;
+        setWaiting(connected, attempt, false);
+        connected.attempts.delete(change.task);
         break;
       }
       case "beat":
-        seat.beatAt = move.at;
-        seat.healthy = move.healthy;
-        seat.strain = move.strain;
-        seat.liveness = "fresh";
+        connected.heartbeatAt = change.at;
+        connected.healthy = change.healthy;
+        connected.resourcePressure = change.resourcePressure;
+        connected.liveness = "fresh";
         break;
       case "full":
-        seat.fullSince = move.since;
-        seat.isSaturated = move.isSaturated;
+        connected.fullSince = change.since;
+        connected.isSaturated = change.isSaturated;
         break;
       case "liveness":
-        seat.liveness = move.liveness;
+        connected.liveness = change.liveness;
         break;
       case "drain":
-        seat.draining = move.on;
+        connected.draining = change.on;
         break;
       case "describe":
-        seat.about = move.about;
-        this.#seatsChanged(seat);
+        connected.about = change.about;
+        this.#workerChanged(connected);
         break;
     }
   }
 
-  #await(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: Hold): void {
+  #startTimers(worker: WorkerId, { task, fence, acked, stored, grantedAt, recheckFrom }: LeasedAttempt): void {
     if (!acked) this.#unacked.push({ worker, task, fence, at: grantedAt });
     if (!stored) this.#unstored.push({ worker, task, fence, at: grantedAt });
     if (recheckFrom !== null) this.#rechecks.push({ worker, task, fence, at: recheckFrom });
   }
 
   /** A new or changed seat may serve lines nobody here could serve before. */
-  #seatsChanged(seat: Seat): void {
-    this.#fitting.clear();
-    for (const [route, needs] of this.routes) {
-      if (fits(needs, seat) !== null) continue;
-      this.hot.add(`r|${route}`);
-      this.hot.add(`r|${route}|${seat.worker}`);
+  #workerChanged(connected: ConnectedWorker): void {
+    this.#matchingWorkers.clear();
+    for (const [route, requirements] of this.routes) {
+      if (findMismatch(requirements, connected) !== null) continue;
+      this.activeQueues.add(`r|${route}`);
+      this.activeQueues.add(`r|${route}|${connected.worker}`);
     }
   }
 
   /** Every line that a seat here could serve may have work. */
-  heatServed(): void {
-    for (const route of this.routes.keys()) if (this.fitting(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
+  activateServedQueues(): void {
+    for (const route of this.routes.keys())
+      if (this.matchingWorkers(route).length > 0) this.apply({ move: "heat", line: `r|${route}` });
   }
 
   /** Lines that were asked for go behind the others, so that more lines than fit into a turn take turns. */
-  putBehind(lines: readonly Line[]): void {
-    for (const line of lines) {
-      this.hot.delete(line);
-      this.hot.add(line);
+  moveToBack(queues: readonly QueueName[]): void {
+    for (const queue of queues) {
+      this.activeQueues.delete(queue);
+      this.activeQueues.add(queue);
     }
   }
 
   /** Grants older than `ms` that nobody acked. */
-  unacked(now: Millis, ms: number): Timer[] {
-    return this.#unacked.until(now - ms);
+  unackedGrants(now: Millis, ms: number): AttemptTimer[] {
+    return this.#unacked.startedUntil(now - ms);
   }
 
   /** Acked attempts older than `ms` whose ack is only in memory. */
-  unstored(now: Millis, ms: number): Timer[] {
-    return this.#unstored.until(now - ms).filter((timer) => this.#hold(timer)?.acked === true);
+  unstoredAcks(now: Millis, ms: number): AttemptTimer[] {
+    return this.#unstored.startedUntil(now - ms).filter((timer) => this.#attemptOfGrant(timer)?.acked === true);
   }
 
   /** Attempts kept `ms` ago over the join of a worker that cannot report, about which it has not been asked. */
-  rechecks(now: Millis, ms: number): Timer[] {
-    return this.#rechecks.until(now - ms);
+  attemptsToRecheck(now: Millis, ms: number): AttemptTimer[] {
+    return this.#rechecks.startedUntil(now - ms);
   }
 
   /** When the next of these deadlines passes; a recheck that has passed waits for the next look. */
   nextDeadline(now: Millis, ackMs: number, recheckMs: number): Millis | null {
-    const [ack, asked] = [this.#unacked.first, this.#rechecks.first];
+    const [ack, asked] = [this.#unacked.oldestStart, this.#rechecks.oldestStart];
     const recheckAt = asked === null || asked + recheckMs <= now ? null : asked + recheckMs;
     if (ack === null) return recheckAt;
     return recheckAt === null ? ack + ackMs : Math.min(ack + ackMs, recheckAt);
   }
 
-  #held(timer: Timer): Hold | undefined {
-    const hold = this.seats.get(timer.worker)?.held.get(timer.task);
-    return hold?.fence === timer.fence ? hold : undefined;
+  #attemptOf(timer: AttemptTimer): LeasedAttempt | undefined {
+    const attempt = this.workers.get(timer.worker)?.attempts.get(timer.task);
+    return attempt?.fence === timer.fence ? attempt : undefined;
   }
 
   /** The hold of a grant's timer: one that was sent again since has another. */
-  #hold(timer: Timer): Hold | undefined {
-    const hold = this.#held(timer);
-    return hold?.grantedAt === timer.at ? hold : undefined;
+  #attemptOfGrant(timer: AttemptTimer): LeasedAttempt | undefined {
+    const attempt = this.#attemptOf(timer);
+    return attempt?.grantedAt === timer.at ? attempt : undefined;
   }
 
   /** Sessions without a free slot for long, by tenant. */
-  get saturated(): Record<Tenant, number> {
+  get saturatedByTenant(): Record<Tenant, number> {
     const counts: Record<Tenant, number> = {};
-    for (const { tenant, isSaturated } of this.seats.values()) if (isSaturated) counts[tenant] = (counts[tenant] ?? 0) + 1;
+    for (const { tenant, isSaturated } of this.workers.values()) if (isSaturated) counts[tenant] = (counts[tenant] ?? 0) + 1;
     return counts;
   }
 
-  get held(): number {
+  get attemptCount(): number {
     let held = 0;
-    for (const seat of this.seats.values()) held += seat.held.size;
+    for (const connected of this.workers.values()) held += connected.attempts.size;
     return held;
   }
 }
 
-function setWaiting(seat: Seat, hold: Hold, isWaiting: boolean): void {
-  if ((hold.isWaiting === true) === isWaiting) return;
-  hold.isWaiting = isWaiting;
-  seat.waiting = (seat.waiting ?? 0) + (isWaiting ? 1 : -1);
+function setWaiting(connected: ConnectedWorker, attempt: LeasedAttempt, isWaiting: boolean): void {
+  if ((attempt.isWaiting === true) === isWaiting) return;
+  attempt.isWaiting = isWaiting;
+  connected.waitingCount = (connected.waitingCount ?? 0) + (isWaiting ? 1 : -1);
 }
 
 /** Moves after which no seat can take more than before. */
-const isIdle = ({ move }: FloorMove): boolean => move === "stall" || move === "ack" || move === "recheck" || move === "full";
+const freesNoSlot = ({ move }: FleetChange): boolean =>
+  move === "stall" || move === "ack" || move === "recheck" || move === "full";

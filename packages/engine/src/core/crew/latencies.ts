@@ -1,10 +1,10 @@
 // How long results took, gathered over a turn and said once: hot, so no effect is made for each.
 
-import type { Counted } from "../../effect.ts";
+import type { MetricSamples } from "../../effect.ts";
 import type { Tenant } from "../../rows.ts";
 
 /** By tenant and node type. A command undone later may leave one behind; no decision depends on it. */
-export class Latencies {
+export class ResultLatencies {
   readonly #byTenant = new Map<Tenant, Map<string, number[]>>();
 
   observe(tenant: Tenant, nodeType: string, ms: number): void {
@@ -15,8 +15,8 @@ export class Latencies {
     else values.push(ms);
   }
 
-  counted(): Counted[] {
-    const counted: Counted[] = [];
+  toMetricSamples(): MetricSamples[] {
+    const counted: MetricSamples[] = [];
     for (const [tenant, types] of this.#byTenant)
       for (const [nodeType, values] of types)
         counted.push({ type: "count", name: "result_latency_ms", labels: { tenant, node_type: nodeType }, values });

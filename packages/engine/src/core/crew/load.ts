@@ -2,43 +2,48 @@
 // when it has room again. Nothing is decided by it: work without a pin waits in the line of its route, so whoever has a free slot takes it.
 
 import { type WorkerRow, workerKey } from "../../rows.ts";
-import { thresholdsOf } from "../../thresholds.ts";
-import type { Board } from "../board/board.ts";
-import type { Attempt } from "../board/root.ts";
-import type { Tools } from "../tools.ts";
+import { settingsForTenant } from "../../thresholds.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { IsolateFailure } from "../board/root.ts";
+import type { DecisionContext } from "../tools.ts";
 import { readCondition, writeCondition } from "./condition.ts";
-import { busyOf, type Seat } from "./floor.ts";
-import { moveWorker } from "./worker.ts";
+import { type ConnectedWorker, usedSlots } from "./floor.ts";
+import { applyWorkerTransition } from "./worker.ts";
 
-export function watchLoad(board: Board, tools: Tools, attempt: Attempt): void {
-  for (const seat of tools.floor.seats.values()) {
-    const isFull = busyOf(seat) > 0 && busyOf(seat) >= seat.about.slots;
-    if (!isFull && seat.fullSince === null) continue;
-    if (tools.floor.air.touched.has(seat.worker) || board.changed.has(seat.worker)) continue;
-    const { worker } = seat;
+export function updateSaturation(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
+  for (const connected of context.fleet.workers.values()) {
+    const isFull = usedSlots(connected) > 0 && usedSlots(connected) >= connected.about.slots;
+    if (!isFull && connected.fullSince === null) continue;
+    if (context.fleet.pendingChanges.concernedWorkers.has(connected.worker) || work.changedWorkers.has(connected.worker))
+      continue;
+    const { worker } = connected;
     if (!isFull) {
-      if (seat.isSaturated) attempt(workerKey(worker), () => showLoad(board, seat, null));
-      else board.move({ move: "full", worker, since: null, isSaturated: false });
-    } else if (seat.fullSince === null) board.move({ move: "full", worker, since: board.now, isSaturated: false });
+      if (connected.isSaturated) isolate(workerKey(worker), () => recordSaturation(work, connected, null));
+      else work.changeFleet({ move: "full", worker, since: null, isSaturated: false });
+    } else if (connected.fullSince === null) work.changeFleet({ move: "full", worker, since: work.now, isSaturated: false });
     else {
-      const since = seat.fullSince;
-      if (!seat.isSaturated && board.now - since >= thresholdsOf(tools.settings, seat.tenant).saturatedMs)
-        attempt(workerKey(worker), () => showLoad(board, seat, since));
+      const since = connected.fullSince;
+      if (!connected.isSaturated && work.now - since >= settingsForTenant(context.settings, connected.tenant).saturatedMs)
+        isolate(workerKey(worker), () => recordSaturation(work, connected, since));
     }
   }
 }
 
 /** Says that a seat has become saturated (`since` it was full), or that it has a free slot again (null). */
-function showLoad(board: Board, seat: Seat, since: number | null): void {
-  const row: WorkerRow | null = board.worker(seat.worker);
+function recordSaturation(work: UnitOfWork, connected: ConnectedWorker, since: number | null): void {
+  const row: WorkerRow | null = work.worker(connected.worker);
   // Taken over by another scheduler: what this floor thinks of it is the past.
-  if (row === null || row.epoch !== seat.epoch || row.phase !== "online") return;
+  if (row === null || row.epoch !== connected.epoch || row.phase !== "online") return;
   const condition = writeCondition({ ...readCondition(row.condition), saturatedAt: since });
-  board.put(moveWorker(row, { type: "note", condition }, board.now));
-  if (since === null) board.say(seat.tenant, workerKey(seat.worker), "worker.unsaturated", { slots: seat.about.slots });
+  work.put(applyWorkerTransition(row, { type: "note", condition }, work.now));
+  if (since === null)
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.unsaturated", { slots: connected.about.slots });
   else {
-    board.say(seat.tenant, workerKey(seat.worker), "worker.saturated", { slots: seat.about.slots, sinceMs: board.now - since });
-    board.count("worker_saturated_total", { tenant: seat.tenant });
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.saturated", {
+      slots: connected.about.slots,
+      sinceMs: work.now - since,
+    });
+    work.incrementMetric("worker_saturated_total", { tenant: connected.tenant });
   }
-  board.move({ move: "full", worker: seat.worker, since, isSaturated: since !== null });
+  work.changeFleet({ move: "full", worker: connected.worker, since, isSaturated: since !== null });
 }

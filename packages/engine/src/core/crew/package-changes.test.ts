@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import type { WorkerAbout } from "../../command.ts";
+import type { WorkerDescription } from "../../command.ts";
 import { packageChanges } from "./package-changes.ts";
 
 const pkg = (name: string, version = "1.0.0", status = "installed") => ({ name, version, status });
-const after = (...packages: WorkerAbout["packages"]) => ({ packages }) as unknown as WorkerAbout;
-const before = (...packages: WorkerAbout["packages"]) => JSON.stringify({ packages });
+const after = (...packages: WorkerDescription["packages"]) => ({ packages }) as unknown as WorkerDescription;
+const before = (...packages: WorkerDescription["packages"]) => JSON.stringify({ packages });
 
 describe("what changed between two announcements", () => {
   it("[A311] is each package that came, changed its state or went, by name and version, and nothing else", () => {

@@ -3,38 +3,40 @@
 // the old connection would leave its task leased for as long as the worker beats.
 
 import { runOf } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import type { Attempt } from "../board/root.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { IsolateFailure } from "../board/root.ts";
 import { sendDispatch } from "../place/dispatch.ts";
-import { dropStaleHold } from "../place/holds.ts";
-import type { Tools } from "../tools.ts";
-import type { Timer } from "./deadlines.ts";
+import { releaseStaleAttempt } from "../place/holds.ts";
+import type { DecisionContext } from "../tools.ts";
+import type { AttemptTimer } from "./deadlines.ts";
 
 /** Those whose time has come, a turn's worth of them. */
-export function dueRechecks(tools: Tools, now: number): Timer[] {
-  const { floor, settings } = tools;
-  const due = floor.rechecks(now, settings.recheckMs).filter(({ worker }) => !floor.air.touched.has(worker));
+export function dueRechecks(context: DecisionContext, now: number): AttemptTimer[] {
+  const { fleet, settings } = context;
+  const due = fleet
+    .attemptsToRecheck(now, settings.recheckMs)
+    .filter(({ worker }) => !fleet.pendingChanges.concernedWorkers.has(worker));
   return due.slice(0, settings.dueMax);
 }
 
-export function recheckHolds(board: Board, tools: Tools, attempt: Attempt): void {
-  for (const { worker, task: id, fence } of dueRechecks(tools, board.now)) {
-    const seat = tools.floor.seats.get(worker);
+export function recheckAttempts(work: UnitOfWork, context: DecisionContext, isolate: IsolateFailure): void {
+  for (const { worker, task: id, fence } of dueRechecks(context, work.now)) {
+    const connected = context.fleet.workers.get(worker);
     // A beat or a join of this very turn: the floor does not show yet what it means.
-    if (seat === undefined || board.changed.has(worker)) continue;
-    attempt(runOf(id), () => {
-      if (board.moves.some((move) => move.move === "drop" && move.task === id && move.fence === fence)) return;
-      const task = board.task(id);
-      const run = task === null ? null : board.run(task.run);
+    if (connected === undefined || work.changedWorkers.has(worker)) continue;
+    isolate(runOf(id), () => {
+      if (work.fleetChanges.some((change) => change.move === "drop" && change.task === id && change.fence === fence)) return;
+      const task = work.task(id);
+      const run = task === null ? null : work.run(task.run);
       if (task === null || run === null || task.phase !== "leased" || task.fence !== fence || task.worker !== worker) {
-        dropStaleHold(board, seat, id, fence);
+        releaseStaleAttempt(work, connected, id, fence);
         return;
       }
       // A run that is ending is swept soon, and the sweep stops the attempt.
-      const isWanted = run.phase !== "ending" && task.epoch === seat.epoch;
-      if (isWanted) sendDispatch(board, tools, seat, run, tools.plans.nodeOf(board, run, task), task);
-      board.move({ move: "recheck", worker, task: id, fence, sentAt: isWanted ? board.now : null });
-      if (isWanted) board.count("dispatch_recheck_total", { tenant: seat.tenant });
+      const isWanted = run.phase !== "ending" && task.epoch === connected.epoch;
+      if (isWanted) sendDispatch(work, context, connected, run, context.plans.nodeOf(work, run, task), task);
+      work.changeFleet({ move: "recheck", worker, task: id, fence, sentAt: isWanted ? work.now : null });
+      if (isWanted) work.incrementMetric("dispatch_recheck_total", { tenant: connected.tenant });
     });
   }
 }

@@ -1,80 +1,80 @@
 // Workers that run short of memory or disk get nothing new until they have room again, and hear that they drain. An operator's drain is
 // another matter: neither undoes the other, and a worker hears of the end only when neither holds.
 
-import type { BeatWorker, WorkerAbout } from "../../command.ts";
+import type { RecordHeartbeat, WorkerDescription } from "../../command.ts";
 import { type WorkerRow, workerKey } from "../../rows.ts";
-import { reliefPoints, type TenantSettings } from "../../thresholds.ts";
-import type { Board } from "../board/board.ts";
-import type { Seat } from "./floor.ts";
+import { reliefMarginPct, type TenantSettings } from "../../thresholds.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { ConnectedWorker } from "./floor.ts";
 
-type Said = Pick<BeatWorker, "memPct" | "diskPct">;
+type ReportedUsage = Pick<RecordHeartbeat, "memPct" | "diskPct">;
 
 /** What a worker has too little of after this beat. One that no longer says how much it uses stays as it was. */
-export function strainAfter(strain: string | null, said: Said, limits: TenantSettings): string | null {
-  const was = strain === null ? [] : strain.split(" ");
+export function pressureAfter(pressure: string | null, usage: ReportedUsage, limits: TenantSettings): string | null {
+  const was = pressure === null ? [] : pressure.split(" ");
   const isShort = (cause: string, pct: number | undefined, limit: number): boolean => {
     if (pct === undefined) return was.includes(cause);
-    return was.includes(cause) ? pct > limit - reliefPoints : pct >= limit;
+    return was.includes(cause) ? pct > limit - reliefMarginPct : pct >= limit;
   };
   const now: string[] = [];
-  if (isShort("memory", said.memPct, limits.drainMemPct)) now.push("memory");
-  if (isShort("disk", said.diskPct, limits.drainDiskPct)) now.push("disk");
+  if (isShort("memory", usage.memPct, limits.drainMemPct)) now.push("memory");
+  if (isShort("disk", usage.diskPct, limits.drainDiskPct)) now.push("disk");
   return now.length === 0 ? null : now.join(" ");
 }
 
 /** What keeps a worker from new work, as its seat will stand after what this turn has decided so far. */
-export function keptBy(board: Board, seat: Seat): { draining: boolean; strain: string | null } {
-  let { draining, strain } = seat;
-  if (!board.changed.has(seat.worker)) return { draining, strain };
-  for (const move of board.moves) {
-    if (move.move === "drain" && move.worker === seat.worker) draining = move.on;
-    if (move.move === "beat" && move.worker === seat.worker) strain = move.strain;
+export function drainStateAfterTurn(work: UnitOfWork, connected: ConnectedWorker): { draining: boolean; strain: string | null } {
+  let { draining, resourcePressure: pressure } = connected;
+  if (!work.changedWorkers.has(connected.worker)) return { draining, strain: pressure };
+  for (const change of work.fleetChanges) {
+    if (change.move === "drain" && change.worker === connected.worker) draining = change.on;
+    if (change.move === "beat" && change.worker === connected.worker) pressure = change.resourcePressure;
   }
-  return { draining, strain };
+  return { draining, strain: pressure };
 }
 
 /**
  * After a beat: the log hears of a strain that came or went, the worker of a drain that came or went, whoever wanted it. True: a drain that
  * was ended elsewhere, of which the worker hears nothing because its strain keeps it from work.
  */
-export function showStrain(
-  board: Board,
-  seat: Seat,
+export function recordPressureChange(
+  work: UnitOfWork,
+  connected: ConnectedWorker,
   row: WorkerRow,
-  beat: { readonly said: Said; readonly strain: string | null; readonly limits: TenantSettings },
+  heartbeat: { readonly said: ReportedUsage; readonly strain: string | null; readonly limits: TenantSettings },
 ): boolean {
-  const { said, strain, limits } = beat;
-  const before = keptBy(board, seat);
+  const { said: usage, strain: pressure, limits } = heartbeat;
+  const before = drainStateAfterTurn(work, connected);
   const wasKept = before.draining || before.strain !== null;
-  const isKept = row.draining || strain !== null;
-  const { memPct = null, diskPct = null } = said;
-  if (before.strain === null && strain !== null)
-    board.say(seat.tenant, workerKey(seat.worker), "worker.strained", {
+  const isKept = row.draining || pressure !== null;
+  const { memPct = null, diskPct = null } = usage;
+  if (before.strain === null && pressure !== null)
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.strained", {
       memPct,
       diskPct,
       limit: { memPct: limits.drainMemPct, diskPct: limits.drainDiskPct },
     });
-  if (before.strain !== null && strain === null)
-    board.say(seat.tenant, workerKey(seat.worker), "worker.relieved", { memPct, diskPct });
+  if (before.strain !== null && pressure === null)
+    work.recordFact(connected.tenant, workerKey(connected.worker), "worker.relieved", { memPct, diskPct });
   // Drained or undrained through another scheduler: the row says so, this floor does not know yet.
-  if (row.draining !== before.draining) board.move({ move: "drain", worker: seat.worker, on: row.draining });
-  if (wasKept === isKept) return strain !== null && before.draining && !row.draining;
+  if (row.draining !== before.draining) work.changeFleet({ move: "drain", worker: connected.worker, on: row.draining });
+  if (wasKept === isKept) return pressure !== null && before.draining && !row.draining;
   const reason =
     row.draining !== before.draining
       ? "asked elsewhere"
-      : strain === null
+      : pressure === null
         ? "room again"
-        : `short of ${strain.replace(" ", " and ")}`;
-  board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: isKept, reason });
+        : `short of ${pressure.replace(" ", " and ")}`;
+  work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: isKept, reason });
   return false;
 }
 
 /** Only those that know the end of a drain acknowledge either word. */
-export const hearsDrains = ({ dialect, features }: Pick<WorkerAbout, "dialect" | "features">): boolean =>
+export const acknowledgesDrains = ({ dialect, features }: Pick<WorkerDescription, "dialect" | "features">): boolean =>
   dialect === "v2" && features.includes("undrain");
 
 /** An operator's drain came or went: a worker that is kept from work by its strain anyway hears nothing new. */
-export function tellDrain(board: Board, seat: Seat, on: boolean, reason: string): void {
-  if (keptBy(board, seat).strain === null)
-    board.effect({ type: "drain", session: seat.session, worker: seat.worker, on, reason });
+export function sendDrain(work: UnitOfWork, connected: ConnectedWorker, on: boolean, reason: string): void {
+  if (drainStateAfterTurn(work, connected).strain === null)
+    work.emit({ type: "drain", session: connected.session, worker: connected.worker, on, reason });
 }

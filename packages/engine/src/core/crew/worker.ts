@@ -3,7 +3,7 @@
 import { Fault, fault } from "@astraflow/protocol";
 import type { Millis, WorkerPhase, WorkerRow } from "../../rows.ts";
 
-export type WorkerEvent =
+export type WorkerTransition =
   | {
       readonly type: "join";
       readonly name: string;
@@ -42,9 +42,9 @@ export const workerMoves = {
   away: { join: ["online"], describe: ["away"], drain: ["away"], expire: ["lost"], forgive: ["away"], note: ["away"] },
   lost: { join: ["online"], describe: ["lost"], enrol: ["enrolled"], drain: ["lost"], expire: ["lost"], note: ["lost"] },
   enrolled: { join: ["online"], enrol: ["enrolled"], drain: ["enrolled"], describe: ["enrolled"], note: ["enrolled"] },
-} as const satisfies Record<WorkerPhase, Partial<Record<WorkerEvent["type"], readonly WorkerPhase[]>>>;
+} as const satisfies Record<WorkerPhase, Partial<Record<WorkerTransition["type"], readonly WorkerPhase[]>>>;
 
-export function stepWorker(worker: WorkerRow, event: WorkerEvent, now: Millis): WorkerRow | Fault {
+export function stepWorker(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow | Fault {
   if (!(event.type in workerMoves[worker.phase]))
     return fault("E.SESSION.STALE_BINDING", `worker ${worker.id} is ${worker.phase} and cannot ${event.type}; handshake again`, {
       phase: worker.phase,
@@ -84,14 +84,14 @@ export function stepWorker(worker: WorkerRow, event: WorkerEvent, now: Millis): 
   }
 }
 
-export function moveWorker(worker: WorkerRow, event: WorkerEvent, now: Millis): WorkerRow {
+export function applyWorkerTransition(worker: WorkerRow, event: WorkerTransition, now: Millis): WorkerRow {
   const moved = stepWorker(worker, event, now);
   if (moved instanceof Fault) throw moved;
   return moved;
 }
 
 /** How a session looks from outside, by heartbeats missed in a row: seed thresholds 1x, 2x, 3x. */
-export type Liveness = "fresh" | "warn" | "degraded" | "unhealthy";
+export type SessionLiveness = "fresh" | "warn" | "degraded" | "unhealthy";
 
 export const livenessMoves = {
   fresh: { beat: ["fresh"], miss: ["warn"] },
@@ -99,10 +99,10 @@ export const livenessMoves = {
   degraded: { beat: ["fresh"], miss: ["unhealthy"] },
   // An unhealthy session is lost; only a new join makes it fresh again.
   unhealthy: {},
-} as const satisfies Record<Liveness, Partial<Record<"beat" | "miss", readonly Liveness[]>>>;
+} as const satisfies Record<SessionLiveness, Partial<Record<"beat" | "miss", readonly SessionLiveness[]>>>;
 
 /** A session's liveness after `silentMs` without a beat; whole periods missed decide, so a clock tick more or less does not. */
-export function livenessAfter(silentMs: number, heartbeatMs: number): Liveness {
+export function livenessAfter(silentMs: number, heartbeatMs: number): SessionLiveness {
   const missed = Math.floor(silentMs / heartbeatMs);
   return missed <= 0 ? "fresh" : missed === 1 ? "warn" : missed === 2 ? "degraded" : "unhealthy";
 }

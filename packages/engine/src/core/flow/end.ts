@@ -4,158 +4,189 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { dropCalls } from "../chain/chain.ts";
-import { busyOf } from "../crew/floor.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { cancelOpenCalls } from "../chain/chain.ts";
+import { usedSlots } from "../crew/floor.ts";
 import { recordSuccess } from "../place/bindings.ts";
-import { dropHold } from "../place/holds.ts";
-import { queueDue, releaseKey, requeue } from "../place/line.ts";
-import { type RuleCode, ruleFor, type WorkerWhy } from "../place/why.ts";
+import { releaseAttempt } from "../place/holds.ts";
+import { queueDeadline, releaseKey, requeueTask } from "../place/line.ts";
+import { firstFailedRule, type PlacementRuleCode, type WorkerVerdict } from "../place/why.ts";
 import { slotOf } from "../rows/slot.ts";
-import { moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
-import { buryTask, isFinal } from "../word/letter.ts";
-import { forNextAttempt, isLasting, withoutLiveWords } from "./outcome.ts";
-import { isCalled } from "./params.ts";
-import { type Flow, newFlow } from "./reach.ts";
-import { follow, settle } from "./settle.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
+import { isFinalFailure, recordDeadLetter } from "../word/letter.ts";
+import { isPermanentFailure, resetForNextAttempt, withoutLiveProgress } from "./outcome.ts";
+import { isChainCall } from "./params.ts";
+import { type FollowUps, newFollowUps } from "./reach.ts";
+import { handleTaskEnd, runFollowUps } from "./settle.ts";
 import { errorText } from "./sweep.ts";
 
 /** A task ended well (or was skipped): the run walks on. */
 export function completeTask(
-  board: Board,
-  tools: Tools,
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   task: TaskRow,
   how: "succeed" | "skip",
   result: string,
   extra: object,
 ): void {
-  const flow = newFlow();
-  const ended = moveTask(closing(board, tools, run, task, flow), { type: how, result }, board.now);
-  board.put(ended);
-  board.tell(run, how === "succeed" ? "task.succeeded" : "task.skipped", {
+  const followUps = newFollowUps();
+  const ended = applyTaskTransition(prepareEnd(work, context, run, task, followUps), { type: how, result }, work.now);
+  work.put(ended);
+  work.recordRunFact(run, how === "succeed" ? "task.succeeded" : "task.skipped", {
     task: task.id,
     fence: task.fence,
     worker: task.worker,
     ...extra,
   });
-  dropHold(board, tools, task, null);
-  releaseKey(board, tools, task);
-  if (how === "succeed") recordSuccess(board, tools, run, task);
-  settle(board, tools, run.id, ended, flow);
+  releaseAttempt(work, context, task, null);
+  releaseKey(work, context, task);
+  if (how === "succeed") recordSuccess(work, context, run, task);
+  handleTaskEnd(work, context, run.id, ended, followUps);
 }
 
 /** The row as its end leaves it: what it called is stopped, its words of the moment are gone. */
-const closing = (board: Board, tools: Tools, run: RunRow, task: TaskRow, flow: Flow): TaskRow =>
-  withoutLiveWords(dropCalls(board, tools, run, task, flow));
+const prepareEnd = (work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, followUps: FollowUps): TaskRow =>
+  withoutLiveProgress(cancelOpenCalls(work, context, run, task, followUps));
 
 /** The row as its next attempt finds it; what the last one called is stopped. */
-function reopening(board: Board, tools: Tools, run: RunRow, task: TaskRow): TaskRow {
+function prepareNextAttempt(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow): TaskRow {
   if (task.state === null) return task;
-  const flow = newFlow();
-  const free = dropCalls(board, tools, run, task, flow);
-  if (free !== task) follow(board, tools, run.id, flow);
-  return forNextAttempt(free);
+  const followUps = newFollowUps();
+  const free = cancelOpenCalls(work, context, run, task, followUps);
+  if (free !== task) runFollowUps(work, context, run.id, followUps);
+  return resetForNextAttempt(free);
 }
 
 /** An attempt failed by the worker's word or by time: try again as the node's policy says, or fail the run. */
 export function failAttempt(
-  board: Board,
-  tools: Tools,
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   task: TaskRow,
   error: FaultData,
   result: string | null,
 ): void {
-  const node = tools.plans.nodeOf(board, run, task);
-  const policy = { ...tools.settings.retry, ...node.policy.retry };
-  if (task.failures + 1 >= policy.maxAttempts || isLasting(error)) {
-    failTask(board, tools, run, task, error, result);
+  const node = context.plans.nodeOf(work, run, task);
+  const policy = { ...context.settings.retry, ...node.policy.retry };
+  if (task.failures + 1 >= policy.maxAttempts || isPermanentFailure(error)) {
+    failTask(work, context, run, task, error, result);
     return;
   }
   const backoff = Math.min(policy.backoffMsMax, policy.backoffMs * policy.factor ** task.failures);
-  const delay = Math.round(backoff * (0.8 + 0.4 * tools.roll()));
-  const nextFence = retryTask(board, tools, node, reopening(board, tools, run, task), delay);
-  board.tell(run, "task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
+  const delay = Math.round(backoff * (0.8 + 0.4 * context.random()));
+  const nextFence = retryTask(work, context, node, prepareNextAttempt(work, context, run, task), delay);
+  work.recordRunFact(run, "task.retrying", { task: task.id, fence: task.fence, nextFence, delayMs: delay, error });
 }
 
 /** Gives the fence that the task has from now on. */
-function retryTask(board: Board, tools: Tools, node: PlanNode, task: TaskRow, delay: number): number {
+function retryTask(work: UnitOfWork, context: DecisionContext, node: PlanNode, task: TaskRow, delay: number): number {
   if (delay > 0) {
-    releaseKey(board, tools, task);
-    const parked = moveTask(task, { type: "retry", line: null, due: board.now + delay, key: task.key }, board.now);
-    board.put(parked);
+    releaseKey(work, context, task);
+    const parked = applyTaskTransition(task, { type: "retry", line: null, due: work.now + delay, key: task.key }, work.now);
+    work.put(parked);
     return parked.fence;
   }
   // Without a pause the key is kept: the task goes straight back into its line.
-  const due = queueDue(tools, node, board.now);
-  const ready = moveTask(task, { type: "retry", line: tools.floor.lineOf(task.route, task.pin), due, key: task.key }, board.now);
-  board.put(ready);
-  board.fresh.push(task.id);
+  const due = queueDeadline(context, node, work.now);
+  const ready = applyTaskTransition(
+    task,
+    { type: "retry", line: context.fleet.queueFor(task.route, task.pin), due, key: task.key },
+    work.now,
+  );
+  work.put(ready);
+  work.newlyReady.push(task.id);
   return ready.fence;
 }
 
 /** A task fails for good; who waits for it decides what that means: a caller, a frame, the run. */
-export function failTask(board: Board, tools: Tools, run: RunRow, task: TaskRow, error: FaultData, result: string | null): void {
-  const flow = newFlow();
-  const failed = moveTask(closing(board, tools, run, task, flow), { type: "fail", error: errorText(error), result }, board.now);
-  board.put(failed);
-  const node = tools.plans.nodeOf(board, run, task);
-  if (!isCalled(node, task) && isFinal(tools.plans.of(board, run), slotOf(task))) buryTask(board, run, node, failed, error);
-  board.tell(run, "task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
-  releaseKey(board, tools, task);
-  settle(board, tools, run.id, failed, flow);
+export function failTask(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  error: FaultData,
+  result: string | null,
+): void {
+  const followUps = newFollowUps();
+  const failed = applyTaskTransition(
+    prepareEnd(work, context, run, task, followUps),
+    { type: "fail", error: errorText(error), result },
+    work.now,
+  );
+  work.put(failed);
+  const node = context.plans.nodeOf(work, run, task);
+  if (!isChainCall(node, task) && isFinalFailure(context.plans.planOf(work, run), slotOf(task)))
+    recordDeadLetter(work, run, node, failed, error);
+  work.recordRunFact(run, "task.failed", { task: task.id, fence: task.fence, worker: task.worker, error });
+  releaseKey(work, context, task);
+  handleTaskEnd(work, context, run.id, failed, followUps);
 }
 
 /** The worker says that it cancelled the task itself. */
-export function cancelledByWorker(board: Board, tools: Tools, run: RunRow, task: TaskRow): void {
-  dropHold(board, tools, task, null);
-  const flow = newFlow();
-  const cancelled = moveTask(closing(board, tools, run, task, flow), { type: "cancel", error: null }, board.now);
-  board.put(cancelled);
-  board.tell(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
-  releaseKey(board, tools, task);
-  settle(board, tools, run.id, cancelled, flow);
+export function cancelByWorker(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow): void {
+  releaseAttempt(work, context, task, null);
+  const followUps = newFollowUps();
+  const cancelled = applyTaskTransition(
+    prepareEnd(work, context, run, task, followUps),
+    { type: "cancel", error: null },
+    work.now,
+  );
+  work.put(cancelled);
+  work.recordRunFact(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker });
+  releaseKey(work, context, task);
+  handleTaskEnd(work, context, run.id, cancelled, followUps);
 }
 
 /** Why an attempt was taken back; `unacked` grants brought no word at all. */
-export interface Loss {
+export interface TakeBackReason {
   readonly unacked: boolean;
   readonly code: string;
   readonly message: string;
 }
 
 /** A grant that brought no verdict: back into line under a new fence, or, after too many in a row, failed with the reasons. */
-export function takeBack(board: Board, tools: Tools, run: RunRow, task: TaskRow, loss: Loss): void {
-  const node = tools.plans.nodeOf(board, run, task);
-  const most = node.policy.maxDeliveries ?? tools.settings.maxDeliveries;
-  dropHold(board, tools, task, { code: "E.SESSION.STALE_BINDING", reason: loss.message });
+export function takeBackAttempt(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  reason: TakeBackReason,
+): void {
+  const node = context.plans.nodeOf(work, run, task);
+  const most = node.policy.maxDeliveries ?? context.settings.maxDeliveries;
+  releaseAttempt(work, context, task, { code: "E.SESSION.STALE_BINDING", reason: reason.message });
   if (task.deliveries >= most) {
-    const code = loss.unacked ? "E.DISPATCH.UNAVAILABLE" : "E.WORKER.LOST";
-    const message = `task ${task.id} was granted ${task.deliveries} times in a row without an answer; last: ${loss.message}`;
-    failTask(board, tools, run, task, { code, message, details: { deliveries: task.deliveries, last: loss.code } }, null);
+    const code = reason.unacked ? "E.DISPATCH.UNAVAILABLE" : "E.WORKER.LOST";
+    const message = `task ${task.id} was granted ${task.deliveries} times in a row without an answer; last: ${reason.message}`;
+    failTask(work, context, run, task, { code, message, details: { deliveries: task.deliveries, last: reason.code } }, null);
     return;
   }
-  const back = requeue(board, tools, node, reopening(board, tools, run, task));
-  board.tell(run, "task.requeued", {
+  const back = requeueTask(work, context, node, prepareNextAttempt(work, context, run, task));
+  work.recordRunFact(run, "task.requeued", {
     task: task.id,
     fence: back.fence,
     from: task.worker,
-    code: loss.code,
-    reason: loss.message,
+    code: reason.code,
+    reason: reason.message,
   });
-  board.count("cmd_retry_total", { reason: loss.code });
+  work.incrementMetric("cmd_retry_total", { reason: reason.code });
 }
 
 /** What each worker of the tenant lacks for a route, for the answer to "why did nobody take it". */
-export function reasonsFor(tools: Tools, task: TaskRow): ({ worker: string; code: RuleCode } & WorkerWhy["facts"])[] {
-  const needs = tools.floor.routes.get(task.route);
-  if (needs === undefined) return [];
-  const seats = [...tools.floor.seats.values()].filter((seat) => seat.tenant === needs.tenant).slice(0, 20);
-  return seats.map((seat) => {
-    const candidate = { ...seat, phase: "online", busy: busyOf(seat), busyOfType: null } as const;
-    const { code, facts } = ruleFor(needs, candidate, task.pin);
-    return { worker: seat.name, code, ...facts };
+export function explainNoWorker(
+  context: DecisionContext,
+  task: TaskRow,
+): ({ worker: string; code: PlacementRuleCode } & WorkerVerdict["facts"])[] {
+  const requirements = context.fleet.routes.get(task.route);
+  if (requirements === undefined) return [];
+  const connectedWorkers = [...context.fleet.workers.values()]
+    .filter((connected) => connected.tenant === requirements.tenant)
+    .slice(0, 20);
+  return connectedWorkers.map((connected) => {
+    const candidate = { ...connected, phase: "online", busy: usedSlots(connected), busyOfType: null } as const;
+    const { code, facts } = firstFailedRule(requirements, candidate, task.pin);
+    return { worker: connected.name, code, ...facts };
   });
 }

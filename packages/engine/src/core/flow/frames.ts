@@ -4,25 +4,25 @@
 import { type ContainerPlan, collectIterationOutputs, type PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { frameOf, type Slot, slotOf, taskAt } from "../rows/slot.ts";
-import { type FrameState, type Spread, stateOf, withState } from "../rows/state.ts";
-import { moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { iterationSlot, type Slot, slotOf, taskIdAt } from "../rows/slot.ts";
+import { type FanOutCursor, type IterationState, readTaskState, withTaskState } from "../rows/state.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
 import { endHost } from "./inside.ts";
-import { frameText } from "./offer.ts";
-import { bornTask, countReach, type Flow, hasRoom, outcomesIn } from "./reach.ts";
-import { spread } from "./spread.ts";
+import { iterationParamsText } from "./offer.ts";
+import { countReachedNode, type FollowUps, hasTurnCapacity, newTaskFor, outcomesIn } from "./reach.ts";
+import { fanOut } from "./spread.ts";
 
 /** A larger result of a container is refused: it would be carried in its row, and into the parameters of whoever follows. */
 export const resultBytesMax = 2 * 1024 * 1024;
 
-export function containerIn(node: PlanNode): ContainerPlan {
+export function requireContainer(node: PlanNode): ContainerPlan {
   if (node.container === null) throw new Error(`node ${node.id} is no container`);
   return node.container;
 }
 
-export interface NewFrame {
+export interface NewIteration {
   readonly number: number;
   readonly index: number;
   readonly tries: number;
@@ -31,104 +31,137 @@ export interface NewFrame {
 }
 
 /** A frame is born with the nodes of its body that wait for nobody; a body without any is over at once. */
-export function openFrame(
-  board: Board,
-  tools: Tools,
+export function openIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   host: TaskRow,
   node: PlanNode,
-  frame: NewFrame,
-  flow: Flow,
+  iteration: NewIteration,
+  followUps: FollowUps,
 ): void {
-  const { number, index, tries, item, last } = frame;
-  const slot = frameOf(slotOf(host), number);
-  const blank = { ...bornTask(board, tools, run, slot, node, 0), key: null };
-  const params = frameText({ index, item, last });
-  const born = withState(moveTask(blank, { type: "host", params }, board.now), { frame: { index, tries } });
-  countReach(board, flow);
-  flow.opened += 1;
-  board.bear(born);
-  board.tell(run, "frame.opened", { task: born.id, index });
-  goOn(board, tools, run, born, node, [{ from: null, at: 0 }], 0, flow);
+  const { number, index, tries, item, last } = iteration;
+  const slot = iterationSlot(slotOf(host), number);
+  const blank = { ...newTaskFor(work, context, run, slot, node, 0), key: null };
+  const params = iterationParamsText({ index, item, last });
+  const newTask = withTaskState(applyTaskTransition(blank, { type: "host", params }, work.now), { frame: { index, tries } });
+  countReachedNode(work, followUps);
+  followUps.openedTasks += 1;
+  work.insert(newTask);
+  work.recordRunFact(run, "frame.opened", { task: newTask.id, index });
+  advanceIteration(work, context, run, newTask, node, [{ from: null, at: 0 }], 0, followUps);
 }
 
 /** The nodes of a frame that its fan-outs still owe are reached, as far as this turn has room. */
-export function tendFrame(board: Board, tools: Tools, run: RunRow, frame: TaskRow, node: PlanNode, flow: Flow): void {
-  const { reach } = frameIn(frame);
-  if (reach === undefined) board.put({ ...frame, due: null });
-  else if (hasRoom(board, tools, flow)) goOn(board, tools, run, frame, node, reach, 0, flow);
+export function resumeIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  iteration: TaskRow,
+  node: PlanNode,
+  followUps: FollowUps,
+): void {
+  const { reach } = iterationStateOf(iteration);
+  if (reach === undefined) work.put({ ...iteration, due: null });
+  else if (hasTurnCapacity(work, context, followUps)) advanceIteration(work, context, run, iteration, node, reach, 0, followUps);
 }
 
 /** A node of the frame has ended well: its successors are reached. */
-export function walkFrame(board: Board, tools: Tools, run: RunRow, scope: Slot, ended: number, flow: Flow): void {
-  const frame = board.task(taskAt(run.id, scope));
-  if (frame === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
-  const node = tools.plans.nodeOf(board, run, frame);
-  goOn(board, tools, run, frame, node, [{ from: ended, at: 0 }, ...(frameIn(frame).reach ?? [])], -1, flow);
+export function continueIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  scope: Slot,
+  ended: number,
+  followUps: FollowUps,
+): void {
+  const iteration = work.task(taskIdAt(run.id, scope));
+  if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
+  const node = context.plans.nodeOf(work, run, iteration);
+  advanceIteration(
+    work,
+    context,
+    run,
+    iteration,
+    node,
+    [{ from: ended, at: 0 }, ...(iterationStateOf(iteration).reach ?? [])],
+    -1,
+    followUps,
+  );
 }
 
 /** Reaches what is to be reached, then counts; a frame with nothing open and nothing owed has succeeded. */
-function goOn(
-  board: Board,
-  tools: Tools,
+function advanceIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
-  frame: TaskRow,
+  iteration: TaskRow,
   node: PlanNode,
-  reach: readonly Spread[],
+  reach: readonly FanOutCursor[],
   ended: number,
-  flow: Flow,
+  followUps: FollowUps,
 ): void {
-  const { body } = containerIn(node);
-  const field = { scope: slotOf(frame), plan: body, starts: body.starts };
-  const { opened, left: owed } = spread(board, tools, run, field, reach, flow);
-  const needs = frame.needs + ended + opened;
-  const { index, tries } = frameIn(frame);
-  const due = owed.length > 0 ? board.now : null;
-  const walked = withState({ ...frame, needs, due }, { frame: { index, tries, ...(owed.length > 0 && { reach: owed }) } });
-  board.put(walked);
-  if (needs === 0 && owed.length === 0) succeedFrame(board, tools, run, walked, node, flow);
+  const { body } = requireContainer(node);
+  const scopeOfFanOut = { scope: slotOf(iteration), plan: body, starts: body.starts };
+  const { opened, left: owed } = fanOut(work, context, run, scopeOfFanOut, reach, followUps);
+  const needs = iteration.needs + ended + opened;
+  const { index, tries } = iterationStateOf(iteration);
+  const due = owed.length > 0 ? work.now : null;
+  const walked = withTaskState(
+    { ...iteration, needs, due },
+    { frame: { index, tries, ...(owed.length > 0 && { reach: owed }) } },
+  );
+  work.put(walked);
+  if (needs === 0 && owed.length === 0) completeIteration(work, context, run, walked, node, followUps);
 }
 
-function succeedFrame(board: Board, tools: Tools, run: RunRow, frame: TaskRow, node: PlanNode, flow: Flow): void {
-  const container = containerIn(node);
+function completeIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  iteration: TaskRow,
+  node: PlanNode,
+  followUps: FollowUps,
+): void {
+  const container = requireContainer(node);
   const wanted = new Set(container.outputs.map((output) => output.node));
-  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(board, tools, run, slotOf(frame), wanted)));
+  const result = JSON.stringify(collectIterationOutputs(container, outcomesIn(work, context, run, slotOf(iteration), wanted)));
   if (Buffer.byteLength(result) > resultBytesMax) {
-    const error = tooLarge(frame, node, `the outputs of iteration ${frameIn(frame).index}`);
-    return endHost(board, tools, run, frame, { verdict: "failed", error }, flow);
+    const error = outputsTooLarge(iteration, node, `the outputs of iteration ${iterationStateOf(iteration).index}`);
+    return endHost(work, context, run, iteration, { verdict: "failed", error }, followUps);
   }
-  const over = moveTask(frame, { type: "succeed", result }, board.now);
-  board.put(over);
-  board.tell(run, "frame.ended", { task: over.id, index: frameIn(over).index, status: "succeeded" });
-  flow.next.push({ type: "ended", row: over });
+  const endedRow = applyTaskTransition(iteration, { type: "succeed", result }, work.now);
+  work.put(endedRow);
+  work.recordRunFact(run, "frame.ended", { task: endedRow.id, index: iterationStateOf(endedRow).index, status: "succeeded" });
+  followUps.pending.push({ type: "ended", row: endedRow });
 }
 
-export const tooLarge = (row: TaskRow, node: PlanNode, what: string): FaultData => ({
+export const outputsTooLarge = (row: TaskRow, node: PlanNode, what: string): FaultData => ({
   code: "E.RESULT.TOO_LARGE",
   message: `${what} of container ${node.id} exceed ${resultBytesMax} bytes; let its nodes hand on less, or as resources`,
   details: { task: row.id, node: node.id },
 });
 
 /** A node inside a frame failed, or its worker cancelled it: the frame ends with it. */
-export function failFrame(
-  board: Board,
-  tools: Tools,
+export function failIteration(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   scope: Slot,
   row: TaskRow,
   error: FaultData,
-  flow: Flow,
+  followUps: FollowUps,
 ): void {
-  const frame = board.task(taskAt(run.id, scope));
-  if (frame === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
-  const container = tools.plans.nodeOf(board, run, frame).id;
-  const details = { container, frame: frameIn(frame).index, ...error.details };
+  const iteration = work.task(taskIdAt(run.id, scope));
+  if (iteration === null) throw new Error(`frame ${scope} of run ${run.id} has no row`);
+  const container = context.plans.nodeOf(work, run, iteration).id;
+  const details = { container, frame: iterationStateOf(iteration).index, ...error.details };
   const verdict = row.phase === "failed" ? "failed" : "cancelled";
-  endHost(board, tools, run, frame, { verdict, error: { ...error, details } }, flow);
+  endHost(work, context, run, iteration, { verdict, error: { ...error, details } }, followUps);
 }
 
-export function frameIn(row: TaskRow): FrameState {
-  const { frame } = stateOf(row);
-  if (frame === undefined) throw new Error(`task ${row.id} is no frame`);
-  return frame;
+export function iterationStateOf(row: TaskRow): IterationState {
+  const { frame: iteration } = readTaskState(row);
+  if (iteration === undefined) throw new Error(`task ${row.id} is no frame`);
+  return iteration;
 }

@@ -2,25 +2,32 @@
 // turn; tries that failed are passed over. What becomes of the result is decided in loops.ts.
 
 import type { RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { frameOf, slotOf, taskAt } from "../rows/slot.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { iterationSlot, slotOf, taskIdAt } from "../rows/slot.ts";
 import type { LoopState } from "../rows/state.ts";
-import type { Tools } from "../tools.ts";
-import { frameIn, resultBytesMax } from "./frames.ts";
-import { tasksAt } from "./inside.ts";
+import type { DecisionContext } from "../tools.ts";
+import { iterationStateOf, resultBytesMax } from "./frames.ts";
+import { loadTasks } from "./inside.ts";
 
-export type Gathered =
+export type CollectedOutputs =
   | { readonly result: string }
   /** There are more frames than a turn may read. */
   | { readonly loop: LoopState }
   | "too large";
 
-export function gather(board: Board, tools: Tools, run: RunRow, row: TaskRow, loop: LoopState): Gathered {
+export function collectOutputs(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  row: TaskRow,
+  loop: LoopState,
+): CollectedOutputs {
   const from = loop.gathered ?? 0;
-  const to = Math.min(loop.frames, from + tools.settings.sweepTasksMax);
+  const to = Math.min(loop.frames, from + context.settings.sweepTasksMax);
   const items: (string | null)[] = [...(loop.items ?? Array.from({ length: loop.count }, () => null))];
-  const ids = Array.from({ length: to - from }, (_, at) => taskAt(run.id, frameOf(slotOf(row), from + at)));
-  for (const frame of tasksAt(board, ids)) if (frame?.phase === "succeeded") items[frameIn(frame).index] = frame.result;
+  const ids = Array.from({ length: to - from }, (_, at) => taskIdAt(run.id, iterationSlot(slotOf(row), from + at)));
+  for (const iteration of loadTasks(work, ids))
+    if (iteration?.phase === "succeeded") items[iterationStateOf(iteration).index] = iteration.result;
   const bytes = items.reduce((sum, item) => sum + Buffer.byteLength(item ?? "") + 1, 0);
   if (bytes > resultBytesMax) return "too large";
   if (to < loop.frames) return { loop: { ...loop, gathered: to, items } };

@@ -3,24 +3,24 @@
 
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskId, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
+import type { UnitOfWork } from "../board/board.ts";
 import { RowsMissing } from "../board/root.ts";
-import { needAddresses } from "../place/post.ts";
-import { around, insideOf, isTop, lastStep, type Slot, slotOf, taskAt } from "../rows/slot.ts";
-import { type Ending, type LoopState, stateOf, withState } from "../rows/state.ts";
-import { isEnded, moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
-import { buryTask, isFinal } from "../word/letter.ts";
-import { isCalled } from "./params.ts";
-import type { Flow } from "./reach.ts";
+import { requireHolderAddresses } from "../place/post.ts";
+import { enclosingSlots, isTopLevelNode, lastStep, type Slot, slotOf, slotRangeInside, taskIdAt } from "../rows/slot.ts";
+import { type HostEnding, type LoopState, readTaskState, withTaskState } from "../rows/state.ts";
+import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
+import { isFinalFailure, recordDeadLetter } from "../word/letter.ts";
+import { isChainCall } from "./params.ts";
+import type { FollowUps } from "./reach.ts";
 import { cancelTask, errorText } from "./sweep.ts";
 
 /** Many tasks of a run; those that are not loaded are asked for together, so that it costs one round and not one a task. */
-export function tasksAt(board: Board, ids: readonly TaskId[]): (TaskRow | null)[] {
+export function loadTasks(work: UnitOfWork, ids: readonly TaskId[]): (TaskRow | null)[] {
   const missing: RowsMissing[] = [];
   const found = ids.map((id) => {
     try {
-      return board.task(id);
+      return work.task(id);
     } catch (problem) {
       if (!(problem instanceof RowsMissing)) throw problem;
       missing.push(problem);
@@ -36,39 +36,60 @@ export function tasksAt(board: Board, ids: readonly TaskId[]): (TaskRow | null)[
 }
 
 /** A frame or container around this slot has ended or is being ended: whatever ends here leads nowhere, and nothing is born any more. */
-export function isDoomed(board: Board, run: RunRow, slot: Slot): boolean {
-  if (isTop(slot)) return false;
-  const ids = around(slot).map((one) => taskAt(run.id, one));
-  return tasksAt(board, ids).some((row) => row === null || isEnded(row) || stateOf(row).ending !== undefined);
+export function isInsideEndedHost(work: UnitOfWork, run: RunRow, slot: Slot): boolean {
+  if (isTopLevelNode(slot)) return false;
+  const ids = enclosingSlots(slot).map((one) => taskIdAt(run.id, one));
+  return loadTasks(work, ids).some((row) => row === null || isEnded(row) || readTaskState(row).ending !== undefined);
 }
 
 /** A frame or a container ends as `ending` says, once nothing inside is open any more. */
-export function endHost(board: Board, tools: Tools, run: RunRow, host: TaskRow, ending: Ending, flow: Flow): void {
-  const doomed = withState(host, { ending });
-  board.put(doomed);
-  sweepHost(board, tools, run, doomed, ending, flow);
+export function endHost(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  host: TaskRow,
+  ending: HostEnding,
+  followUps: FollowUps,
+): void {
+  const endingHost = withTaskState(host, { ending });
+  work.put(endingHost);
+  continueEndingHost(work, context, run, endingHost, ending, followUps);
 }
 
 /** Goes on with ending a host: another part of what is inside, then the host itself. */
-export function sweepHost(board: Board, tools: Tools, run: RunRow, host: TaskRow, ending: Ending, flow: Flow): void {
-  if (!sweepInside(board, tools, run, host, ending, whyOf(host, ending), flow)) return;
-  const over = overAs(host, ending, board.now);
-  board.put(over);
+export function continueEndingHost(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  host: TaskRow,
+  ending: HostEnding,
+  followUps: FollowUps,
+): void {
+  if (!cancelNextInside(work, context, run, host, ending, cancelReason(host, ending), followUps)) return;
+  const endedRow = endedHost(host, ending, work.now);
+  work.put(endedRow);
   // The end is a task's last word.
-  if (ending.verdict === "failed") buryOwn(board, tools, run, over, ending.error);
-  tellOver(board, run, over, ending);
-  flow.next.push({ type: "ended", row: over });
+  if (ending.verdict === "failed") recordContainerDeadLetter(work, context, run, endedRow, ending.error);
+  recordHostEnd(work, run, endedRow, ending);
+  followUps.pending.push({ type: "ended", row: endedRow });
 }
 
 /**
  * Cancels what is inside a hosting container and leaves the row itself, still hosting, to the caller. False: there is more than a turn
  * may hold; the rest follows, and then the row ends as cancelled.
  */
-export function cancelInside(board: Board, tools: Tools, run: RunRow, host: TaskRow, why: FaultData, flow: Flow): boolean {
-  const ending: Ending = { verdict: "cancelled", error: why };
-  const doomed = withState(host, { ending });
-  board.put(doomed);
-  return sweepInside(board, tools, run, doomed, ending, why, flow);
+export function cancelTasksInside(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  host: TaskRow,
+  why: FaultData,
+  followUps: FollowUps,
+): boolean {
+  const ending: HostEnding = { verdict: "cancelled", error: why };
+  const endingHost = withTaskState(host, { ending });
+  work.put(endingHost);
+  return cancelNextInside(work, context, run, endingHost, ending, why, followUps);
 }
 
 /**
@@ -76,71 +97,82 @@ export function cancelInside(board: Board, tools: Tools, run: RunRow, host: Task
  * released here may ready its next. A pass that took several turns is made again until it finds nothing: what was not reached yet
  * may have called or opened more meanwhile.
  */
-function sweepInside(
-  board: Board,
-  tools: Tools,
+function cancelNextInside(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   host: TaskRow,
-  ending: Ending,
+  ending: HostEnding,
   why: FaultData,
-  flow: Flow,
+  followUps: FollowUps,
 ): boolean {
-  const { after, last } = insideOf(slotOf(host));
-  const from = ending.cursor ?? taskAt(run.id, after);
-  const found = board.openTasksIn(run.id, from, taskAt(run.id, last), tools.settings.sweepTasksMax);
-  needAddresses(board, tools, found.tasks);
+  const { after, last } = slotRangeInside(slotOf(host));
+  const from = ending.cursor ?? taskIdAt(run.id, after);
+  const found = work.openTasksIn(run.id, from, taskIdAt(run.id, last), context.settings.sweepTasksMax);
+  requireHolderAddresses(work, context, found.tasks);
   for (const { id } of found.tasks) {
-    cancelTask(board, tools, run, board.task(id) as TaskRow, why);
-    flow.opened -= 1;
+    cancelTask(work, context, run, work.task(id) as TaskRow, why);
+    followUps.openedTasks -= 1;
   }
   const isBusy = ending.isBusy === true || found.tasks.length > 0;
   if (found.last === null && (ending.cursor === undefined || !isBusy)) return true;
   const { verdict, error } = ending;
-  const further: Ending = { verdict, error, ...(found.last !== null && { cursor: found.last, isBusy }) };
-  board.put(withState({ ...host, due: board.now }, { ending: further }));
+  const further: HostEnding = { verdict, error, ...(found.last !== null && { cursor: found.last, isBusy }) };
+  work.put(withTaskState({ ...host, due: work.now }, { ending: further }));
   return false;
 }
 
 /** A container that failed by itself and not by a task inside, which has its own letter, is a dead letter too. */
-function buryOwn(board: Board, tools: Tools, run: RunRow, host: TaskRow, error: FaultData | null): void {
-  if (error === null || lastStep(slotOf(host)).frame !== null) return;
-  const plan = tools.plans.of(board, run);
+function recordContainerDeadLetter(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  host: TaskRow,
+  error: FaultData | null,
+): void {
+  if (error === null || lastStep(slotOf(host)).iteration !== null) return;
+  const plan = context.plans.planOf(work, run);
   const cause = String(error.details?.["task"] ?? host.id);
   // What failed inside has a letter of its own, unless this container might have tried it again.
-  if (cause !== host.id && isFinal(plan, slotOf({ id: cause, run: run.id }))) return;
-  const node = tools.plans.nodeOf(board, run, host);
-  if (!isCalled(node, host) && isFinal(plan, slotOf(host))) buryTask(board, run, node, host, error);
+  if (cause !== host.id && isFinalFailure(plan, slotOf({ id: cause, run: run.id }))) return;
+  const node = context.plans.nodeOf(work, run, host);
+  if (!isChainCall(node, host) && isFinalFailure(plan, slotOf(host))) recordDeadLetter(work, run, node, host, error);
 }
 
-const whyOf = (host: TaskRow, { verdict }: Ending): FaultData => ({
+const cancelReason = (host: TaskRow, { verdict }: HostEnding): FaultData => ({
   code: "E.RUNNER.CANCELLED",
   message: `${host.id} around it is ${verdict === "failed" ? "failing" : verdict}`,
 });
 
-function overAs(host: TaskRow, { verdict, error }: Ending, now: number): TaskRow {
+function endedHost(host: TaskRow, { verdict, error }: HostEnding, now: number): TaskRow {
   // Whoever looks later sees how far it came; what was gathered or still to be reached is of no use any more.
-  const { loop, frame } = stateOf(host);
-  const kept = withState(host, {
+  const { loop, frame: iteration } = readTaskState(host);
+  const kept = withTaskState(host, {
     ending: undefined,
-    loop: loop && withoutItems(loop),
-    frame: frame && { index: frame.index, tries: frame.tries },
+    loop: loop && withoutCollectedItems(loop),
+    frame: iteration && { index: iteration.index, tries: iteration.tries },
   });
-  if (verdict === "skipped") return moveTask(kept, { type: "skip", result: "{}" }, now);
+  if (verdict === "skipped") return applyTaskTransition(kept, { type: "skip", result: "{}" }, now);
   const text = error === null ? null : errorText(error);
-  if (verdict === "cancelled") return moveTask(kept, { type: "cancel", error: text }, now);
-  return moveTask(kept, { type: "fail", error: text ?? "{}", result: null }, now);
+  if (verdict === "cancelled") return applyTaskTransition(kept, { type: "cancel", error: text }, now);
+  return applyTaskTransition(kept, { type: "fail", error: text ?? "{}", result: null }, now);
 }
 
-export function withoutItems({ items: _, ...loop }: LoopState): LoopState {
+export function withoutCollectedItems({ items: _, ...loop }: LoopState): LoopState {
   return loop;
 }
 
-function tellOver(board: Board, run: RunRow, row: TaskRow, { verdict, error }: Ending): void {
-  const { frame } = stateOf(row);
-  if (frame !== undefined && lastStep(slotOf(row)).frame !== null)
-    board.tell(run, "frame.ended", { task: row.id, index: frame.index, status: verdict, ...(error !== null && { error }) });
+function recordHostEnd(work: UnitOfWork, run: RunRow, row: TaskRow, { verdict, error }: HostEnding): void {
+  const { frame: iteration } = readTaskState(row);
+  if (iteration !== undefined && lastStep(slotOf(row)).iteration !== null)
+    work.recordRunFact(run, "frame.ended", {
+      task: row.id,
+      index: iteration.index,
+      status: verdict,
+      ...(error !== null && { error }),
+    });
   else
-    board.tell(run, `task.${verdict}`, {
+    work.recordRunFact(run, `task.${verdict}`, {
       task: row.id,
       fence: row.fence,
       worker: null,

@@ -3,13 +3,13 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { RunRow, TaskRow, WorkerId } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
+import type { UnitOfWork } from "../board/board.ts";
 import { type Slot, slotOf } from "../rows/slot.ts";
-import { withState } from "../rows/state.ts";
-import { moveTask } from "../rows/task.ts";
-import type { Flow } from "./reach.ts";
+import { withTaskState } from "../rows/state.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { FollowUps } from "./reach.ts";
 
-export interface Marks {
+export interface OperatorMarks {
   /** Some node was given with the start although what stands before it runs: whoever reaches a node looks whether it is over already. */
   readonly isGiven?: true;
   /** By node id or by slot: who wants it left out, and why. */
@@ -20,26 +20,26 @@ export interface Marks {
   readonly avoid?: Readonly<Record<string, WorkerId>>;
 }
 
-const none: Marks = {};
-const read = new WeakMap<RunRow, Marks>();
+const noMarks: OperatorMarks = {};
+const parsedMarks = new WeakMap<RunRow, OperatorMarks>();
 
-export function marksOf(run: RunRow): Marks {
-  if (run.marks === null) return none;
-  let marks = read.get(run);
-  if (marks === undefined) read.set(run, (marks = JSON.parse(run.marks) as Marks));
+export function readMarks(run: RunRow): OperatorMarks {
+  if (run.marks === null) return noMarks;
+  let marks = parsedMarks.get(run);
+  if (marks === undefined) parsedMarks.set(run, (marks = JSON.parse(run.marks) as OperatorMarks));
   return marks;
 }
 
-export const withMarks = (run: RunRow, change: Marks): RunRow => ({
+export const withMarks = (run: RunRow, change: OperatorMarks): RunRow => ({
   ...run,
-  marks: JSON.stringify({ ...marksOf(run), ...change }),
+  marks: JSON.stringify({ ...readMarks(run), ...change }),
 });
 
 /** Where an operator wants the tasks of this node, or of its package; undefined where he said nothing. */
-export const wantedAt = (run: RunRow, node: PlanNode): WorkerId | undefined => said(marksOf(run).workers, node);
-export const unwantedAt = (run: RunRow, node: PlanNode): WorkerId | undefined => said(marksOf(run).avoid, node);
+export const preferredWorker = (run: RunRow, node: PlanNode): WorkerId | undefined => findMark(readMarks(run).workers, node);
+export const avoidedWorker = (run: RunRow, node: PlanNode): WorkerId | undefined => findMark(readMarks(run).avoid, node);
 
-const said = (marks: Readonly<Record<string, WorkerId>> | undefined, { id, packageName }: PlanNode): WorkerId | undefined =>
+const findMark = (marks: Readonly<Record<string, WorkerId>> | undefined, { id, packageName }: PlanNode): WorkerId | undefined =>
   marks === undefined
     ? undefined
     : Object.hasOwn(marks, id)
@@ -49,28 +49,30 @@ const said = (marks: Readonly<Record<string, WorkerId>> | undefined, { id, packa
         : undefined;
 
 /** Why a node is left out when it is reached; null when it is not. */
-function skipOf(run: RunRow, node: PlanNode, slot: Slot): { readonly by: string; readonly reason: string } | null {
+function skipMarkOf(run: RunRow, node: PlanNode, slot: Slot): { readonly by: string; readonly reason: string } | null {
   if (run.marks === null) return null;
-  const { skip = {} } = marksOf(run);
+  const { skip = {} } = readMarks(run);
   return Object.hasOwn(skip, slot) ? (skip[slot] ?? null) : Object.hasOwn(skip, node.id) ? (skip[node.id] ?? null) : null;
 }
 
 /** A node that is reached and was marked is over at once; what waits for it goes on. False: it is not marked. */
-export function leaveOut(
-  board: Board,
+export function skipIfMarked(
+  work: UnitOfWork,
   run: RunRow,
   node: PlanNode,
-  born: TaskRow,
+  newTask: TaskRow,
   params: string,
   isNew: boolean,
-  flow: Flow,
+  followUps: FollowUps,
 ): boolean {
-  const why = skipOf(run, node, slotOf(born));
+  const why = skipMarkOf(run, node, slotOf(newTask));
   if (why === null) return false;
-  const skipped = withState(moveTask({ ...born, params }, { type: "skip", result: "{}" }, board.now), { why: why.reason });
-  if (isNew) board.bear(skipped);
-  else board.put(skipped);
-  board.tell(run, "task.skipped", { task: skipped.id, fence: skipped.fence, worker: null, why: why.reason, by: why.by });
-  flow.next.push({ type: "ended", row: skipped });
+  const skipped = withTaskState(applyTaskTransition({ ...newTask, params }, { type: "skip", result: "{}" }, work.now), {
+    why: why.reason,
+  });
+  if (isNew) work.insert(skipped);
+  else work.put(skipped);
+  work.recordRunFact(run, "task.skipped", { task: skipped.id, fence: skipped.fence, worker: null, why: why.reason, by: why.by });
+  followUps.pending.push({ type: "ended", row: skipped });
   return true;
 }

@@ -3,32 +3,32 @@
 
 import type { IterationScope } from "@astraflow/graph";
 import type { RunRow, TaskId, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { containerOf, type Slot, taskAt } from "../rows/slot.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { containerSlot, type Slot, taskIdAt } from "../rows/slot.ts";
 
 /** What a frame's row keeps as its parameters. */
-interface FrameParams {
+interface IterationParams {
   readonly index: number;
   readonly item?: unknown;
   readonly last?: unknown;
 }
 
-export const frameText = (values: FrameParams): string => JSON.stringify(values);
+export const iterationParamsText = (values: IterationParams): string => JSON.stringify(values);
 
-export class FrameOffer implements IterationScope {
-  readonly #board: Board;
+export class IterationValues implements IterationScope {
+  readonly #board: UnitOfWork;
   readonly #run: RunRow;
   readonly #scope: Slot;
-  #own: FrameParams | null = null;
+  #parsed: IterationParams | null = null;
 
-  constructor(board: Board, run: RunRow, scope: Slot) {
-    this.#board = board;
+  constructor(work: UnitOfWork, run: RunRow, scope: Slot) {
+    this.#board = work;
     this.#run = run;
     this.#scope = scope;
   }
 
   get parameters(): unknown {
-    return paramsOfHost(rowAt(this.#board, taskAt(this.#run.id, containerOf(this.#scope))));
+    return readContainerParams(requireTask(this.#board, taskIdAt(this.#run.id, containerSlot(this.#scope))));
   }
   get item(): unknown {
     return this.#values.item;
@@ -40,30 +40,30 @@ export class FrameOffer implements IterationScope {
     return this.#values.last ?? {};
   }
 
-  get #values(): FrameParams {
-    this.#own ??= JSON.parse(rowAt(this.#board, taskAt(this.#run.id, this.#scope)).params ?? "{}") as FrameParams;
-    return this.#own;
+  get #values(): IterationParams {
+    this.#parsed ??= JSON.parse(requireTask(this.#board, taskIdAt(this.#run.id, this.#scope)).params ?? "{}") as IterationParams;
+    return this.#parsed;
   }
 }
 
-function rowAt(board: Board, id: TaskId): TaskRow {
-  const row = board.task(id);
+function requireTask(work: UnitOfWork, id: TaskId): TaskRow {
+  const row = work.task(id);
   if (row === null) throw new Error(`task ${id} has no row`);
   return row;
 }
 
 /** A list of thousands would else be read again for each of its items. Of no consequence besides: a text has one meaning. */
-const readLast = new Map<TaskId, { readonly text: string; readonly value: unknown }>();
-const readLastMax = 16;
+const parsedParams = new Map<TaskId, { readonly text: string; readonly value: unknown }>();
+const parsedParamsMax = 16;
 
 /** The parameters of a container's row. */
-export function paramsOfHost(row: TaskRow): unknown {
+export function readContainerParams(row: TaskRow): unknown {
   const text = row.params ?? "{}";
-  const known = readLast.get(row.id);
+  const known = parsedParams.get(row.id);
   if (known?.text === text) return known.value;
   const value = JSON.parse(text) as unknown;
-  readLast.delete(row.id);
-  if (readLast.size >= readLastMax) readLast.delete(readLast.keys().next().value as TaskId);
-  readLast.set(row.id, { text, value });
+  parsedParams.delete(row.id);
+  if (parsedParams.size >= parsedParamsMax) parsedParams.delete(parsedParams.keys().next().value as TaskId);
+  parsedParams.set(row.id, { text, value });
   return value;
 }

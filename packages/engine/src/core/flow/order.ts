@@ -4,16 +4,16 @@ import { type Fault, fault } from "@astraflow/protocol";
 import type { CancelRun, StartRun } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import type { RunId, RunRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { aboutOf } from "../rows/about.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { readRunOrigin } from "../rows/about.ts";
 import { isRunEnded } from "../rows/run.ts";
 import { topLevel } from "../rows/slot.ts";
-import type { Tools } from "../tools.ts";
-import { bearGiven } from "./given.ts";
-import { newFlow } from "./reach.ts";
-import { follow } from "./settle.ts";
-import { spread } from "./spread.ts";
-import { condemnRun } from "./sweep.ts";
+import type { DecisionContext } from "../tools.ts";
+import { insertPresetTasks } from "./given.ts";
+import { newFollowUps } from "./reach.ts";
+import { runFollowUps } from "./settle.ts";
+import { fanOut } from "./spread.ts";
+import { endRunEarly } from "./sweep.ts";
 
 const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
   of: "run",
@@ -26,55 +26,65 @@ const runAnswer = (run: RunRow, repeated: boolean): AnswerBody => ({
 });
 
 /** `id` was chosen before the turn began, so that the run's row could be taken with the others. */
-export function startRun(board: Board, tools: Tools, order: StartRun, id: RunId): AnswerBody | Fault {
-  if (order.ask !== null) {
-    const asked = board.ask(`${order.tenant}/${order.ask.key}`);
-    if (asked !== null) return sameAsk(board, order, asked);
-    if (order.refusal === undefined)
-      board.put({ kind: "ask", id: `${order.tenant}/${order.ask.key}`, digest: order.ask.digest, run: id, at: board.now });
+export function startRun(work: UnitOfWork, context: DecisionContext, command: StartRun, id: RunId): AnswerBody | Fault {
+  if (command.ask !== null) {
+    const record = work.idempotencyRecord(`${command.tenant}/${command.ask.key}`);
+    if (record !== null) return answerRepeatedStart(work, command, record);
+    if (command.refusal === undefined)
+      work.put({ kind: "ask", id: `${command.tenant}/${command.ask.key}`, digest: command.ask.digest, run: id, at: work.now });
   }
-  if (order.refusal !== undefined) return fault(order.refusal.code, order.refusal.message, order.refusal.details);
-  const workflow = `${order.tenant}/${order.digest}`;
-  if (board.workflow(workflow) === null) board.put({ kind: "workflow", id: workflow, body: order.body });
-  const timeoutMs = order.timeoutMs ?? tools.settings.runTimeoutMs;
+  if (command.refusal !== undefined) return fault(command.refusal.code, command.refusal.message, command.refusal.details);
+  const workflow = `${command.tenant}/${command.digest}`;
+  if (work.workflow(workflow) === null) work.put({ kind: "workflow", id: workflow, body: command.body });
+  const timeoutMs = command.timeoutMs ?? context.settings.runTimeoutMs;
   const blank: RunRow = {
     kind: "run",
     id,
-    tenant: order.tenant,
+    tenant: command.tenant,
     phase: "queued",
     workflow,
-    client: order.client,
-    band: order.priority,
+    client: command.client,
+    band: command.priority,
     open: 0,
     verdict: null,
     cursor: null,
-    createdAt: board.now,
+    createdAt: work.now,
     startedAt: null,
     endedAt: null,
-    due: timeoutMs === null ? null : board.now + timeoutMs,
+    due: timeoutMs === null ? null : work.now + timeoutMs,
     error: null,
-    label: order.label ?? "",
-    source: order.source ?? "",
-    about: order.about ?? "{}",
+    label: command.label ?? "",
+    source: command.source ?? "",
+    about: command.about ?? "{}",
     marks: null,
     bindings: null,
   };
   // Looked at although it cannot be there: only what was taken may be written.
-  if (board.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
-  const plan = tools.plans.of(board, blank);
-  board.bear(blank);
-  board.tell(blank, "run.created", { by: order.by, workflow: order.digest, client: order.client, ...startWords(blank) });
-  const flow = newFlow();
-  const starts = order.given === undefined ? plan.starts : bearGiven(board, tools, blank, plan, order.given, flow);
-  const field = { scope: topLevel, plan, starts };
-  flow.left.push(...spread(board, tools, board.run(id) as RunRow, field, [{ from: null, at: 0 }], flow).left);
-  follow(board, tools, id, flow, order.given && starts);
-  return runAnswer(board.run(id) as RunRow, false);
+  if (work.run(id) !== null) return fault("E.INTERNAL", `run ${id} exists already`);
+  const plan = context.plans.planOf(work, blank);
+  work.insert(blank);
+  work.recordRunFact(blank, "run.created", {
+    by: command.by,
+    workflow: command.digest,
+    client: command.client,
+    ...startDetails(blank),
+  });
+  const followUps = newFollowUps();
+  const starts =
+    command.presetResults === undefined
+      ? plan.starts
+      : insertPresetTasks(work, context, blank, plan, command.presetResults, followUps);
+  const scopeOfFanOut = { scope: topLevel, plan, starts };
+  followUps.unfinishedFanOuts.push(
+    ...fanOut(work, context, work.run(id) as RunRow, scopeOfFanOut, [{ from: null, at: 0 }], followUps).left,
+  );
+  runFollowUps(work, context, id, followUps, command.presetResults && starts);
+  return runAnswer(work.run(id) as RunRow, false);
 }
 
 /** A start's audit row is its first fact: under which request, and of a run that repeats another, of which, from where and why. */
-function startWords(run: RunRow): Readonly<Record<string, unknown>> {
-  const { corr, replayOf, from, reason } = aboutOf(run);
+function startDetails(run: RunRow): Readonly<Record<string, unknown>> {
+  const { corr, replayOf, from, reason } = readRunOrigin(run);
   return {
     ...(corr === undefined ? {} : { corr }),
     ...(replayOf === undefined ? {} : { repeatOf: replayOf }),
@@ -83,22 +93,22 @@ function startWords(run: RunRow): Readonly<Record<string, unknown>> {
   };
 }
 
-function sameAsk(board: Board, order: StartRun, asked: { digest: string; run: RunId }): AnswerBody | Fault {
-  if (asked.digest !== order.ask?.digest)
-    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${order.ask?.key}" was used for another request; use a new key`, {
-      run: asked.run,
+function answerRepeatedStart(work: UnitOfWork, command: StartRun, record: { digest: string; run: RunId }): AnswerBody | Fault {
+  if (record.digest !== command.ask?.digest)
+    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${command.ask?.key}" was used for another request; use a new key`, {
+      run: record.run,
     });
-  const run = board.run(asked.run);
-  return run === null ? fault("E.NOT_FOUND", `run ${asked.run} is gone`) : runAnswer(run, true);
+  const run = work.run(record.run);
+  return run === null ? fault("E.NOT_FOUND", `run ${record.run} is gone`) : runAnswer(run, true);
 }
 
-export function cancelRun(board: Board, tools: Tools, order: CancelRun): AnswerBody | Fault {
-  const run = board.run(order.run);
-  if (run === null || run.tenant !== order.tenant)
-    return fault("E.NOT_FOUND", `run ${order.run} does not exist`, { run: order.run });
+export function cancelRun(work: UnitOfWork, context: DecisionContext, command: CancelRun): AnswerBody | Fault {
+  const run = work.run(command.run);
+  if (run === null || run.tenant !== command.tenant)
+    return fault("E.NOT_FOUND", `run ${command.run} does not exist`, { run: command.run });
   // Cancelling what has ended, or is being cancelled, changes nothing and is no error.
   if (isRunEnded(run) || run.phase === "ending") return runAnswer(run, true);
-  board.tell(run, "run.cancelling", { by: order.by, reason: order.reason });
-  condemnRun(board, tools, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: order.reason });
-  return runAnswer(board.run(order.run) as RunRow, false);
+  work.recordRunFact(run, "run.cancelling", { by: command.by, reason: command.reason });
+  endRunEarly(work, context, run, "cancelled", { code: "E.RUNNER.CANCELLED", message: command.reason });
+  return runAnswer(work.run(command.run) as RunRow, false);
 }

@@ -2,17 +2,17 @@
 // of an attempt that is over.
 
 import { findResultsProblem, type PlanNode } from "@astraflow/graph";
-import type { ArtifactWord, ResultTask } from "../../command.ts";
+import type { ReportedArtifact, ReportResult } from "../../command.ts";
 import type { FaultData } from "../../effect.ts";
 import type { Millis, TaskRow } from "../../rows.ts";
 import { artifactTtlMs } from "../place/artifacts.ts";
-import { type Said, stateOf, withState } from "../rows/state.ts";
+import { type ReportedProgress, readTaskState, withTaskState } from "../rows/state.ts";
 
 /** A result that is kept in its row. What is larger stays with the worker as an artifact. */
 export const resultBytesMax = 2 * 1024 * 1024;
 
 /** What is wrong with the result of a node that says it succeeded; null when nothing is. */
-export function unfitResult(node: PlanNode, result: string): FaultData | null {
+export function findResultProblem(node: PlanNode, result: string): FaultData | null {
   // A character takes at most three bytes: most results need not be measured.
   if (result.length > resultBytesMax / 3 && Buffer.byteLength(result) > resultBytesMax)
     return {
@@ -27,17 +27,17 @@ export function unfitResult(node: PlanNode, result: string): FaultData | null {
 }
 
 /** Failures that another attempt would meet again. */
-const lasting: ReadonlySet<string> = new Set([
+const permanentCodes: ReadonlySet<string> = new Set([
   "E.RESULT.INVALID",
   "E.RESULT.TOO_LARGE",
   "E.PARAMS.INVALID",
   "E.RESOURCE.MISSING",
 ]);
 
-export const isLasting = (error: FaultData): boolean => lasting.has(error.code);
+export const isPermanentFailure = (error: FaultData): boolean => permanentCodes.has(error.code);
 
 /** Keys by which workers of the first generation repeat what the dispatch said. */
-const echoes: ReadonlySet<string> = new Set([
+const echoedKeys: ReadonlySet<string> = new Set([
   "concurrency_key",
   "constraints",
   "host_node_id",
@@ -48,39 +48,40 @@ const echoes: ReadonlySet<string> = new Set([
 ]);
 
 /** Until when it can be had, said or not; what came inline is in the result, and lives as long. */
-const lifeOf = (one: ArtifactWord, now: Millis): Pick<ArtifactWord, "expiresAt"> =>
+const artifactExpiry = (one: ReportedArtifact, now: Millis): Pick<ReportedArtifact, "expiresAt"> =>
   one.inline === true ? {} : { expiresAt: one.expiresAt ?? now + artifactTtlMs };
 
 /** The row with what the result says of itself. */
-export function withOutcome(task: TaskRow, word: Pick<ResultTask, "artifacts" | "metadata">, now: Millis): TaskRow {
-  if (word.artifacts === undefined && word.metadata === undefined) return task;
-  const { artifacts = [], metadata } = word;
-  const told = metadata === undefined ? [] : Object.entries(JSON.parse(metadata) as object).filter(([key]) => !echoes.has(key));
-  if (artifacts.length === 0 && told.length === 0) return task;
-  return withState(task, {
+export function withResultDetails(task: TaskRow, report: Pick<ReportResult, "artifacts" | "metadata">, now: Millis): TaskRow {
+  if (report.artifacts === undefined && report.metadata === undefined) return task;
+  const { artifacts = [], metadata } = report;
+  const details =
+    metadata === undefined ? [] : Object.entries(JSON.parse(metadata) as object).filter(([key]) => !echoedKeys.has(key));
+  if (artifacts.length === 0 && details.length === 0) return task;
+  return withTaskState(task, {
     ...(artifacts.length === 0
       ? {}
-      : { artifacts: artifacts.map((one) => ({ ...one, ...lifeOf(one, now), worker: task.worker ?? "" })) }),
-    ...(told.length === 0 ? {} : { metadata: Object.fromEntries(told) }),
+      : { artifacts: artifacts.map((one) => ({ ...one, ...artifactExpiry(one, now), worker: task.worker ?? "" })) }),
+    ...(details.length === 0 ? {} : { metadata: Object.fromEntries(details) }),
   });
 }
 
 /** An attempt that ended its task: its result stands for what feedback gathered, and its stage is that of the past. */
-export function withoutLiveWords(task: TaskRow): TaskRow {
+export function withoutLiveProgress(task: TaskRow): TaskRow {
   if (task.state === null) return task;
-  const { said, results } = stateOf(task);
-  if (results === undefined && said?.stage === undefined) return task;
-  return withState(task, { results: undefined, said: said === undefined ? undefined : withoutStage(said) });
+  const { said: reported, results } = readTaskState(task);
+  if (results === undefined && reported?.stage === undefined) return task;
+  return withTaskState(task, { results: undefined, said: reported === undefined ? undefined : withoutStage(reported) });
 }
 
-function withoutStage({ stage: _, ...said }: Said): Said {
-  return said;
+function withoutStage({ stage: _, ...reported }: ReportedProgress): ReportedProgress {
+  return reported;
 }
 
 /** The next attempt begins with nothing said. */
-export function forNextAttempt(task: TaskRow): TaskRow {
+export function resetForNextAttempt(task: TaskRow): TaskRow {
   if (task.state === null) return task;
-  const { said, results, calls } = stateOf(task);
-  if (said === undefined && results === undefined && calls === undefined) return task;
-  return withState(task, { said: undefined, results: undefined, calls: undefined });
+  const { said: reported, results, calls } = readTaskState(task);
+  if (reported === undefined && results === undefined && calls === undefined) return task;
+  return withTaskState(task, { said: undefined, results: undefined, calls: undefined });
 }

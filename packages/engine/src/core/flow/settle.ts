@@ -4,133 +4,148 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import type { RunId, RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { callEnded, openChain } from "../chain/chain.ts";
-import { moveRun } from "../rows/run.ts";
-import { containerOf, lastStep, scopeOf, slotOf, taskAt, topLevel } from "../rows/slot.ts";
-import { stateOf } from "../rows/state.ts";
-import type { Tools } from "../tools.ts";
-import { failFrame, tendFrame, walkFrame } from "./frames.ts";
-import { isDoomed, sweepHost } from "./inside.ts";
-import { frameEnded, openContainer, tendContainer } from "./loops.ts";
-import { type Flow, newFlow } from "./reach.ts";
-import { isSpreading, limitOf, resumeSpreads, spread, withSpreads } from "./spread.ts";
-import { condemnRun } from "./sweep.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { handleCallEnd, openChain } from "../chain/chain.ts";
+import { applyRunTransition } from "../rows/run.ts";
+import { containerSlot, lastStep, scopeOf, slotOf, taskIdAt, topLevel } from "../rows/slot.ts";
+import { readTaskState } from "../rows/state.ts";
+import type { DecisionContext } from "../tools.ts";
+import { continueIteration, failIteration, resumeIteration } from "./frames.ts";
+import { continueEndingHost, isInsideEndedHost } from "./inside.ts";
+import { handleIterationEnd, openContainer, resumeContainer } from "./loops.ts";
+import { type FollowUps, newFollowUps } from "./reach.ts";
+import { fanOut, hasPendingFanOut, resumeFanOuts, runDeadline, withPendingFanOuts } from "./spread.ts";
+import { endRunEarly } from "./sweep.ts";
 
 /** The row is on the board as it ended. */
-export function settle(board: Board, tools: Tools, run: RunId, row: TaskRow, flow: Flow): void {
-  flow.next.push({ type: "ended", row });
-  follow(board, tools, run, flow);
+export function handleTaskEnd(work: UnitOfWork, context: DecisionContext, run: RunId, row: TaskRow, followUps: FollowUps): void {
+  followUps.pending.push({ type: "ended", row });
+  runFollowUps(work, context, run, followUps);
 }
 
 /** Works off what follows, then counts. `starts`: the nodes that wait for nobody, where those are not the plan's own. */
-export function follow(board: Board, tools: Tools, id: RunId, flow: Flow, starts?: readonly number[]): void {
-  for (let step = flow.next.shift(); step !== undefined; step = flow.next.shift()) {
-    const run = board.run(id) as RunRow;
+export function runFollowUps(
+  work: UnitOfWork,
+  context: DecisionContext,
+  id: RunId,
+  followUps: FollowUps,
+  starts?: readonly number[],
+): void {
+  for (let step = followUps.pending.shift(); step !== undefined; step = followUps.pending.shift()) {
+    const run = work.run(id) as RunRow;
     if (run.phase !== "queued" && run.phase !== "running") break;
-    if (step.type === "ended") settleRow(board, tools, run, step.row, flow);
-    else openHost(board, tools, run, step.row, flow);
+    if (step.type === "ended") handleEndedRow(work, context, run, step.row, followUps);
+    else openHost(work, context, run, step.row, followUps);
   }
-  countRun(board, id, flow, starts);
+  updateOpenCount(work, id, followUps, starts);
 }
 
 /** A host was reached. One that was ended since, with the frame around it, is not opened any more. */
-function openHost(board: Board, tools: Tools, run: RunRow, row: TaskRow, flow: Flow): void {
-  if (isDoomed(board, run, slotOf(row))) return;
-  const node = tools.plans.nodeOf(board, run, row);
-  if (isBehindChain(node, row)) openChain(board, tools, run, row, flow);
-  else openContainer(board, tools, run, row, node, flow);
+function openHost(work: UnitOfWork, context: DecisionContext, run: RunRow, row: TaskRow, followUps: FollowUps): void {
+  if (isInsideEndedHost(work, run, slotOf(row))) return;
+  const node = context.plans.nodeOf(work, run, row);
+  if (runsThroughChain(node, row)) openChain(work, context, run, row, followUps);
+  else openContainer(work, context, run, row, node, followUps);
 }
 
 /** A host behind a chain is carried out by its chain; each call of it is carried out by itself. */
-const isBehindChain = (node: PlanNode, row: TaskRow): boolean => node.chain.length > 0 && lastStep(slotOf(row)).call === null;
+const runsThroughChain = (node: PlanNode, row: TaskRow): boolean => node.chain.length > 0 && lastStep(slotOf(row)).call === null;
 
 /** A host whose time has come: a frame or a container goes on, or is ended further. */
-export function tendHost(board: Board, tools: Tools, run: RunRow, row: TaskRow): void {
-  const flow = newFlow();
-  const node = tools.plans.nodeOf(board, run, row);
-  const { ending, frame } = stateOf(row);
+export function resumeHost(work: UnitOfWork, context: DecisionContext, run: RunRow, row: TaskRow): void {
+  const followUps = newFollowUps();
+  const node = context.plans.nodeOf(work, run, row);
+  const { ending, frame: iteration } = readTaskState(row);
   // What is around it is being ended, and ends it along.
-  if (isDoomed(board, run, slotOf(row))) board.put({ ...row, due: null });
-  else if (ending !== undefined) sweepHost(board, tools, run, row, ending, flow);
-  else if (frame !== undefined) tendFrame(board, tools, run, row, node, flow);
-  else if (node.container === null || isBehindChain(node, row)) throw new Error(`host ${row.id} has nothing to be due for`);
-  else tendContainer(board, tools, run, row, node, flow);
-  follow(board, tools, run.id, flow);
+  if (isInsideEndedHost(work, run, slotOf(row))) work.put({ ...row, due: null });
+  else if (ending !== undefined) continueEndingHost(work, context, run, row, ending, followUps);
+  else if (iteration !== undefined) resumeIteration(work, context, run, row, node, followUps);
+  else if (node.container === null || runsThroughChain(node, row)) throw new Error(`host ${row.id} has nothing to be due for`);
+  else resumeContainer(work, context, run, row, node, followUps);
+  runFollowUps(work, context, run.id, followUps);
 }
 
 /** A run whose time has come: a fan-out goes on, or its time is over. */
-export function tendRun(board: Board, tools: Tools, run: RunRow): void {
-  const limit = limitOf(run);
-  if (limit !== null && limit <= board.now) {
+export function resumeRun(work: UnitOfWork, context: DecisionContext, run: RunRow): void {
+  const limit = runDeadline(run);
+  if (limit !== null && limit <= work.now) {
     const message = `run ${run.id} did not end within its time limit`;
-    condemnRun(board, tools, run, "failed", { code: "E.TIMEOUT", message });
+    endRunEarly(work, context, run, "failed", { code: "E.TIMEOUT", message });
     return;
   }
-  const flow = newFlow();
-  resumeSpreads(board, tools, run, tools.plans.of(board, run), flow);
-  follow(board, tools, run.id, flow);
+  const followUps = newFollowUps();
+  resumeFanOuts(work, context, run, context.plans.planOf(work, run), followUps);
+  runFollowUps(work, context, run.id, followUps);
 }
 
 /** What was opened and ended goes into the run's row; a run with nothing open and nothing to come has succeeded. */
-function countRun(board: Board, id: RunId, flow: Flow, starts?: readonly number[]): void {
-  const run = board.run(id) as RunRow;
-  const { opened } = flow;
-  const left = flow.left.length === 0 ? flow.left : flow.left.splice(0);
-  flow.opened = 0;
+function updateOpenCount(work: UnitOfWork, id: RunId, followUps: FollowUps, starts?: readonly number[]): void {
+  const run = work.run(id) as RunRow;
+  const { openedTasks: opened } = followUps;
+  const left = followUps.unfinishedFanOuts.length === 0 ? followUps.unfinishedFanOuts : followUps.unfinishedFanOuts.splice(0);
+  followUps.openedTasks = 0;
   if (run.phase !== "queued" && run.phase !== "running") return;
-  if (run.open + opened === 0 && left.length === 0 && !isSpreading(run)) {
-    board.put(moveRun(run, { type: "succeed" }, board.now));
-    board.tell(run, "run.succeeded", {});
+  if (run.open + opened === 0 && left.length === 0 && !hasPendingFanOut(run)) {
+    work.put(applyRunTransition(run, { type: "succeed" }, work.now));
+    work.recordRunFact(run, "run.succeeded", {});
   } else if (opened !== 0 || left.length > 0)
-    board.put(withSpreads(moveRun(run, { type: "open", tasks: opened }, board.now), left, board.now, starts));
+    work.put(withPendingFanOuts(applyRunTransition(run, { type: "open", tasks: opened }, work.now), left, work.now, starts));
 }
 
-function settleRow(board: Board, tools: Tools, run: RunRow, row: TaskRow, flow: Flow): void {
-  flow.opened -= 1;
+function handleEndedRow(work: UnitOfWork, context: DecisionContext, run: RunRow, row: TaskRow, followUps: FollowUps): void {
+  followUps.openedTasks -= 1;
   const slot = slotOf(row);
-  if (isDoomed(board, run, slot)) return;
+  if (isInsideEndedHost(work, run, slot)) return;
   const step = lastStep(slot);
-  if (step.frame !== null) {
-    const container = board.task(taskAt(run.id, containerOf(slot))) as TaskRow;
-    return frameEnded(board, tools, run, container, row, flow);
+  if (step.iteration !== null) {
+    const container = work.task(taskIdAt(run.id, containerSlot(slot))) as TaskRow;
+    return handleIterationEnd(work, context, run, container, row, followUps);
   }
-  const node = tools.plans.nodeOf(board, run, row);
-  if (step.call !== null || node.host !== null) return callEnded(board, tools, run, row, flow);
+  const node = context.plans.nodeOf(work, run, row);
+  if (step.call !== null || node.host !== null) return handleCallEnd(work, context, run, row, followUps);
   const scope = scopeOf(slot);
   if (row.phase === "failed" || row.phase === "cancelled") {
-    if (scope === topLevel) condemn(board, tools, run, row, node, flow);
-    else failFrame(board, tools, run, scope, row, errorOf(row, node), flow);
+    if (scope === topLevel) endRunWithTask(work, context, run, row, node, followUps);
+    else failIteration(work, context, run, scope, row, errorWithLocation(row, node), followUps);
   } else if (scope === topLevel) {
-    const plan = tools.plans.of(board, run);
-    const field = { scope, plan, starts: plan.starts };
-    flow.left.push(...spread(board, tools, run, field, [{ from: node.ordinal, at: 0 }], flow).left);
-  } else walkFrame(board, tools, run, scope, node.ordinal, flow);
+    const plan = context.plans.planOf(work, run);
+    const scopeOfFanOut = { scope, plan, starts: plan.starts };
+    followUps.unfinishedFanOuts.push(
+      ...fanOut(work, context, run, scopeOfFanOut, [{ from: node.ordinal, at: 0 }], followUps).left,
+    );
+  } else continueIteration(work, context, run, scope, node.ordinal, followUps);
 }
 
 /** A node of the top level failed, or its worker cancelled it: the run ends with it. */
-function condemn(board: Board, tools: Tools, run: RunRow, row: TaskRow, node: PlanNode, flow: Flow): void {
-  const { opened } = flow;
-  flow.opened = 0;
-  flow.next.length = 0;
-  flow.left.length = 0;
-  condemnRun(
-    board,
-    tools,
-    opened === 0 ? run : moveRun(run, { type: "open", tasks: opened }, board.now),
+function endRunWithTask(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  row: TaskRow,
+  node: PlanNode,
+  followUps: FollowUps,
+): void {
+  const { openedTasks: opened } = followUps;
+  followUps.openedTasks = 0;
+  followUps.pending.length = 0;
+  followUps.unfinishedFanOuts.length = 0;
+  endRunEarly(
+    work,
+    context,
+    opened === 0 ? run : applyRunTransition(run, { type: "open", tasks: opened }, work.now),
     row.phase === "failed" ? "failed" : "cancelled",
-    errorOf(row, node),
+    errorWithLocation(row, node),
   );
 }
 
 /** The error of a row, with the task and node it is about; a container's error names the one inside that it comes from. */
-function errorOf(row: TaskRow, node: PlanNode): FaultData {
-  const error = row.error === null ? cancelledBy(row) : (JSON.parse(row.error) as FaultData);
+function errorWithLocation(row: TaskRow, node: PlanNode): FaultData {
+  const error = row.error === null ? workerCancelled(row) : (JSON.parse(row.error) as FaultData);
   const where = { task: row.id, node: node.id };
   return { ...error, details: node.container === null ? { ...error.details, ...where } : { ...where, ...error.details } };
 }
 
-const cancelledBy = (row: TaskRow): FaultData => ({
+const workerCancelled = (row: TaskRow): FaultData => ({
   code: "E.RUNNER.CANCELLED",
   message: `task ${row.id} was cancelled by its worker`,
 });

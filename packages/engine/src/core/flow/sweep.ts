@@ -2,66 +2,67 @@
 
 import type { FaultData } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { dropHold } from "../place/holds.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { releaseAttempt } from "../place/holds.ts";
 import { releaseKey } from "../place/line.ts";
-import { needAddresses } from "../place/post.ts";
-import { moveRun } from "../rows/run.ts";
-import { stateOf } from "../rows/state.ts";
-import { moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
+import { requireHolderAddresses } from "../place/post.ts";
+import { applyRunTransition } from "../rows/run.ts";
+import { readTaskState } from "../rows/state.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
 
 export const errorText = (error: FaultData): string =>
   JSON.stringify(error.details === undefined ? { code: error.code, message: error.message } : error);
 
 /** One task is over before its time; its worker is told, its key goes on. The counters of its run and frame are the caller's. */
-export function cancelTask(board: Board, tools: Tools, run: RunRow, task: TaskRow, why: FaultData): TaskRow {
-  const cancelled = moveTask(task, { type: "cancel", error: errorText(why) }, board.now);
-  board.put(cancelled);
-  const { frame } = stateOf(task);
-  if (frame !== undefined) board.tell(run, "frame.ended", { task: task.id, index: frame.index, status: "cancelled", error: why });
-  else board.tell(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker, error: why });
-  if (task.phase === "leased") dropHold(board, tools, task, { code: why.code, reason: why.message });
-  releaseKey(board, tools, task);
+export function cancelTask(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: FaultData): TaskRow {
+  const cancelled = applyTaskTransition(task, { type: "cancel", error: errorText(reason) }, work.now);
+  work.put(cancelled);
+  const { frame: iteration } = readTaskState(task);
+  if (iteration !== undefined)
+    work.recordRunFact(run, "frame.ended", { task: task.id, index: iteration.index, status: "cancelled", error: reason });
+  else work.recordRunFact(run, "task.cancelled", { task: task.id, fence: task.fence, worker: task.worker, error: reason });
+  if (task.phase === "leased") releaseAttempt(work, context, task, { code: reason.code, reason: reason.message });
+  releaseKey(work, context, task);
   return cancelled;
 }
 
 /** The run will end as `verdict`; its open tasks are cancelled now, or by the cursor when they are many. */
-export function condemnRun(
-  board: Board,
-  tools: Tools,
+export function endRunEarly(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   verdict: "failed" | "cancelled",
   error: FaultData | null,
 ): void {
-  const ending = moveRun(run, { type: "condemn", verdict, error: error === null ? null : errorText(error) }, board.now);
-  if (ending.open === 0) closeRun(board, ending);
-  else sweepRun(board, tools, ending);
+  const ending = applyRunTransition(run, { type: "condemn", verdict, error: error === null ? null : errorText(error) }, work.now);
+  if (ending.open === 0) closeRun(work, ending);
+  else cancelOpenTasks(work, context, ending);
 }
 
-export function sweepRun(board: Board, tools: Tools, run: RunRow): void {
-  const limit = tools.settings.sweepTasksMax;
-  const { tasks: open, last } = board.openTasks(run.id, run.cursor ?? "", limit);
+export function cancelOpenTasks(work: UnitOfWork, context: DecisionContext, run: RunRow): void {
+  const limit = context.settings.sweepTasksMax;
+  const { tasks: open, last } = work.openTasks(run.id, run.cursor ?? "", limit);
   const why = {
     code: "E.RUNNER.CANCELLED",
     message: `run ${run.id} is ${run.verdict === "cancelled" ? "cancelled" : "failing"}`,
   };
-  needAddresses(board, tools, open);
+  requireHolderAddresses(work, context, open);
   // A sweep that takes several turns is told at its first: until the run is closed this is all that the log says of its verdict.
   if (last !== null && run.cursor === null)
-    board.tell(run, "run.ending", {
+    work.recordRunFact(run, "run.ending", {
       verdict: run.verdict,
       ...(run.error !== null && { error: JSON.parse(run.error) as unknown }),
     });
   // Written first: releasing a key below may ready a task of this very run, and must find it condemned.
-  board.put(run);
-  for (const seen of open) cancelTask(board, tools, run, board.task(seen.id) as TaskRow, why);
-  if (last === null) closeRun(board, run);
-  else board.put(moveRun(run, { type: "sweep", cursor: last, ended: open.length }, board.now));
+  work.put(run);
+  for (const seen of open) cancelTask(work, context, run, work.task(seen.id) as TaskRow, why);
+  if (last === null) closeRun(work, run);
+  else work.put(applyRunTransition(run, { type: "sweep", cursor: last, ended: open.length }, work.now));
 }
 
-function closeRun(board: Board, run: RunRow): void {
-  const closed = moveRun(run, { type: "close" }, board.now);
-  board.put(closed);
-  board.tell(run, `run.${closed.phase}`, closed.error === null ? {} : { error: JSON.parse(closed.error) as unknown });
+function closeRun(work: UnitOfWork, run: RunRow): void {
+  const closed = applyRunTransition(run, { type: "close" }, work.now);
+  work.put(closed);
+  work.recordRunFact(run, `run.${closed.phase}`, closed.error === null ? {} : { error: JSON.parse(closed.error) as unknown });
 }

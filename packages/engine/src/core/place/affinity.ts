@@ -3,7 +3,7 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import { type DocRow, docId, type Millis, type RunRow, type TaskRow, type Tenant, type WorkerId } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
+import type { UnitOfWork } from "../board/board.ts";
 
 type Affinity = NonNullable<PlanNode["policy"]["affinity"]>;
 
@@ -14,39 +14,44 @@ interface AffinityBody {
 
 const affinityTtlMs = 3_600_000;
 /** How long a task waits for the worker it would rather have. */
-export const preferMs = 2_000;
+export const preferenceMs = 2_000;
 
-const ttlOf = ({ ttlSeconds }: Affinity): number => (ttlSeconds === undefined ? affinityTtlMs : ttlSeconds * 1_000);
+const affinityTtlOf = ({ ttlSeconds }: Affinity): number => (ttlSeconds === undefined ? affinityTtlMs : ttlSeconds * 1_000);
 const readOwner = (doc: DocRow): WorkerId => (JSON.parse(doc.body) as AffinityBody).worker;
 
 /** The worker a key belongs to; null when it is nobody's, its time is over, or its worker is lost (`lost`: in this very turn). */
-export function ownerOf(board: Board, tenant: Tenant, key: string, lost: WorkerId | null = null): WorkerId | null {
-  const doc = board.doc(docId(tenant, "affinity", key));
-  if (doc === null || (doc.due !== null && doc.due <= board.now)) return null;
+export function affinityOwner(
+  work: UnitOfWork,
+  tenant: Tenant,
+  key: string,
+  lostWorker: WorkerId | null = null,
+): WorkerId | null {
+  const doc = work.doc(docId(tenant, "affinity", key));
+  if (doc === null || (doc.due !== null && doc.due <= work.now)) return null;
   const owner = readOwner(doc);
-  if (owner === lost) return null;
-  const row = board.address(owner);
+  if (owner === lostWorker) return null;
+  const row = work.peekWorker(owner);
   return row === null || row.phase === "lost" || row.phase === "enrolled" ? null : owner;
 }
 
 /** The key is this worker's until the instant that is answered. A document that has more than half of its time left is not written again. */
-export function keepAffinity(board: Board, run: RunRow, affinity: Affinity, worker: WorkerId): Millis {
+export function acquireAffinity(work: UnitOfWork, run: RunRow, affinity: Affinity, worker: WorkerId): Millis {
   const id = docId(run.tenant, "affinity", affinity.key);
-  const doc = board.doc(id);
+  const doc = work.doc(id);
   const isOwner = doc !== null && readOwner(doc) === worker;
-  const due = board.now + ttlOf(affinity);
-  if (isOwner && doc.due !== null && doc.due >= due - ttlOf(affinity) / 2) return doc.due;
+  const due = work.now + affinityTtlOf(affinity);
+  if (isOwner && doc.due !== null && doc.due >= due - affinityTtlOf(affinity) / 2) return doc.due;
   const body: AffinityBody = {
     worker,
-    acquiredAt: isOwner ? (JSON.parse(doc.body) as AffinityBody).acquiredAt : board.now,
+    acquiredAt: isOwner ? (JSON.parse(doc.body) as AffinityBody).acquiredAt : work.now,
   };
-  board.put({
+  work.put({
     kind: "doc",
     id,
     tenant: run.tenant,
     collection: "affinity",
     rev: (doc?.rev ?? 0) + 1,
-    at: board.now,
+    at: work.now,
     due,
     sort: affinity.key,
     terms: affinity.key.toLowerCase(),
@@ -56,9 +61,9 @@ export function keepAffinity(board: Board, run: RunRow, affinity: Affinity, work
 }
 
 /** A task ended well under its key: whoever did it keeps the key, unless it has gone to another meanwhile. */
-export function refreshAffinity(board: Board, run: RunRow, node: PlanNode, task: TaskRow): void {
+export function refreshAffinity(work: UnitOfWork, run: RunRow, node: PlanNode, task: TaskRow): void {
   const { affinity } = node.policy;
   if (affinity === undefined || task.worker === null) return;
-  const owner = ownerOf(board, run.tenant, affinity.key);
-  if (owner === null || owner === task.worker) keepAffinity(board, run, affinity, task.worker);
+  const owner = affinityOwner(work, run.tenant, affinity.key);
+  if (owner === null || owner === task.worker) acquireAffinity(work, run, affinity, task.worker);
 }

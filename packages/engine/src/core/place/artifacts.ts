@@ -1,7 +1,7 @@
 // What workers keep under a name after a result: one document each, known by its resource id, with the worker that has it and the time it
 // lives. Tasks that refer to one go to that worker (pins.ts); its end of time is in docs.ts.
 
-import type { ArtifactWord } from "../../command.ts";
+import type { ReportedArtifact } from "../../command.ts";
 import {
   type DocRow,
   docId,
@@ -13,8 +13,8 @@ import {
   type TaskRow,
   type WorkerId,
 } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import type { Tools } from "../tools.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { DecisionContext } from "../tools.ts";
 
 /** Body of an artifact's document. */
 export interface ArtifactBody {
@@ -39,71 +39,79 @@ const artifactsMax = 1_000;
 export const readArtifact = (doc: DocRow): ArtifactBody => JSON.parse(doc.body) as ArtifactBody;
 
 /** The run that left it. */
-export const artifactRun = (doc: DocRow): RunId => readArtifact(doc).run;
+export const runOfArtifact = (doc: DocRow): RunId => readArtifact(doc).run;
 
 /** The document of a resource; one whose time is over counts as gone, although nobody has removed it yet. */
-export function artifactOf(board: Board, tenant: string, resource: string): DocRow | null {
-  const doc = board.doc(docId(tenant, "artifact", resource));
-  return doc === null || (doc.due !== null && doc.due <= board.now) ? null : doc;
+export function findArtifact(work: UnitOfWork, tenant: string, resource: string): DocRow | null {
+  const doc = work.doc(docId(tenant, "artifact", resource));
+  return doc === null || (doc.due !== null && doc.due <= work.now) ? null : doc;
 }
 
 /** A result says what stays with its worker. What came inline is in the result itself and pins nobody, so nothing is kept of it. */
-export function recordArtifacts(board: Board, tools: Tools, run: RunRow, task: TaskRow, words: readonly ArtifactWord[]): void {
+export function recordArtifacts(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  artifacts: readonly ReportedArtifact[],
+): void {
   const { worker } = task;
-  if (worker === null || words.length === 0) return;
-  const kept = words.slice(0, artifactsMax);
-  board.need(kept.filter((one) => one.inline !== true).map((one) => docKey(run.tenant, "artifact", one.resource)));
-  const node = tools.plans.nodeOf(board, run, task);
-  const name = tools.floor.seats.get(worker)?.name ?? worker.slice(run.tenant.length + 1);
-  for (const word of kept) {
+  if (worker === null || artifacts.length === 0) return;
+  const kept = artifacts.slice(0, artifactsMax);
+  work.requireRows(kept.filter((one) => one.inline !== true).map((one) => docKey(run.tenant, "artifact", one.resource)));
+  const node = context.plans.nodeOf(work, run, task);
+  const name = context.fleet.workers.get(worker)?.name ?? worker.slice(run.tenant.length + 1);
+  for (const artifact of kept) {
     const due =
-      word.inline === true ? null : keepArtifact(board, run, word, { task: task.id, node: node.id, worker, workerName: name });
-    board.tell(run, "task.artifact", {
+      artifact.inline === true
+        ? null
+        : storeArtifact(work, run, artifact, { task: task.id, node: node.id, worker, workerName: name });
+    work.recordRunFact(run, "task.artifact", {
       task: task.id,
-      resource: word.resource,
-      type: word.type,
+      resource: artifact.resource,
+      type: artifact.type,
       worker,
-      ...(word.sizeBytes === undefined ? {} : { sizeBytes: word.sizeBytes }),
-      ...(word.inline === undefined ? {} : { inline: word.inline }),
+      ...(artifact.sizeBytes === undefined ? {} : { sizeBytes: artifact.sizeBytes }),
+      ...(artifact.inline === undefined ? {} : { inline: artifact.inline }),
       ...(due === null ? {} : { expiresAt: due }),
     });
   }
 }
 
-type Keeper = Pick<ArtifactBody, "task" | "node" | "worker" | "workerName">;
+type ArtifactSource = Pick<ArtifactBody, "task" | "node" | "worker" | "workerName">;
 
 /** Of two that name one resource the later is right: it is the worker's own word about what it has. */
-function keepArtifact(board: Board, run: RunRow, word: ArtifactWord, keeper: Keeper): Millis {
-  const id = docId(run.tenant, "artifact", word.resource);
-  const due = word.expiresAt ?? board.now + artifactTtlMs;
+function storeArtifact(work: UnitOfWork, run: RunRow, artifact: ReportedArtifact, keeper: ArtifactSource): Millis {
+  const id = docId(run.tenant, "artifact", artifact.resource);
+  const due = artifact.expiresAt ?? work.now + artifactTtlMs;
   const body: ArtifactBody = {
     run: run.id,
     ...keeper,
-    type: word.type,
-    ...(word.sizeBytes === undefined ? {} : { sizeBytes: word.sizeBytes }),
-    ...(word.metadata === undefined ? {} : { metadata: word.metadata }),
-    ttlMs: Math.max(1, due - board.now),
+    type: artifact.type,
+    ...(artifact.sizeBytes === undefined ? {} : { sizeBytes: artifact.sizeBytes }),
+    ...(artifact.metadata === undefined ? {} : { metadata: artifact.metadata }),
+    ttlMs: Math.max(1, due - work.now),
   };
-  board.put({
+  work.put({
     kind: "doc",
     id,
     tenant: run.tenant,
     collection: "artifact",
-    rev: (board.doc(id)?.rev ?? 0) + 1,
-    at: board.now,
+    rev: (work.doc(id)?.rev ?? 0) + 1,
+    at: work.now,
     due,
     sort: keeper.task,
-    terms: `${word.type} ${keeper.workerName}`.toLowerCase(),
+    terms: `${artifact.type} ${keeper.workerName}`.toLowerCase(),
     body: JSON.stringify(body),
   });
   return due;
 }
 
 /** Used: it lives on for its time. One that has more than half of it left is not written again. */
-export function touchArtifact(board: Board, doc: DocRow): Millis | null {
+export function renewArtifact(work: UnitOfWork, doc: DocRow): Millis | null {
   const { ttlMs } = readArtifact(doc);
-  const due = board.now + ttlMs;
+  const due = work.now + ttlMs;
   if (doc.due === null || doc.due >= due - ttlMs / 2) return doc.due;
-  board.put({ ...doc, rev: doc.rev + 1, due });
+  work.put({ ...doc, rev: doc.rev + 1, due });
   return due;
 }

@@ -3,17 +3,24 @@
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData, SendDispatch } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import type { Seat } from "../crew/floor.ts";
-import { aboutOf } from "../rows/about.ts";
-import { planIn, scopeOf, slotOf } from "../rows/slot.ts";
-import { stateOf } from "../rows/state.ts";
-import type { Tools } from "../tools.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { ConnectedWorker } from "../crew/floor.ts";
+import { readRunOrigin } from "../rows/about.ts";
+import { planOfScope, scopeOf, slotOf } from "../rows/slot.ts";
+import { readTaskState } from "../rows/state.ts";
+import type { DecisionContext } from "../tools.ts";
 
-export const attemptTimeoutMs = (tools: Tools, node: PlanNode): number | null =>
-  node.policy.timeoutMs ?? tools.settings.attemptTimeoutMs;
+export const attemptTimeoutMs = (context: DecisionContext, node: PlanNode): number | null =>
+  node.policy.timeoutMs ?? context.settings.attemptTimeoutMs;
 
-export function sendDispatch(board: Board, tools: Tools, seat: Seat, run: RunRow, node: PlanNode, task: TaskRow): void {
+export function sendDispatch(
+  work: UnitOfWork,
+  context: DecisionContext,
+  connected: ConnectedWorker,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+): void {
   const plain = {
     id: `${task.id}#${task.fence}`,
     run: run.id,
@@ -21,58 +28,64 @@ export function sendDispatch(board: Board, tools: Tools, seat: Seat, run: RunRow
     node: node.id,
     nodeType: node.type,
     packageName: node.packageName,
-    packageVersion: stateOf(task).version ?? node.packageVersion,
+    packageVersion: readTaskState(task).version ?? node.packageVersion,
     params: task.params ?? "{}",
     fence: task.fence,
     attempt: task.attempt,
-    timeoutMs: attemptTimeoutMs(tools, node),
-    concurrencyKey: wireKey(run, node, task),
+    timeoutMs: attemptTimeoutMs(context, node),
+    concurrencyKey: wireConcurrencyKey(run, node, task),
     priority: task.band,
   };
   // Hot: a task with no more to say is not copied for it.
   const isPlain = task.state === null && run.source === "" && node.host === null && node.chain.length === 0;
-  const dispatch = isPlain ? plain : { ...plain, ...moreWords(board, tools, run, node, task) };
-  board.effect({ type: "dispatch", session: seat.session, worker: seat.worker, tenant: run.tenant, dispatch });
+  const dispatch = isPlain ? plain : { ...plain, ...optionalFields(work, context, run, node, task) };
+  work.emit({ type: "dispatch", session: connected.session, worker: connected.worker, tenant: run.tenant, dispatch });
 }
 
-function moreWords(
-  board: Board,
-  tools: Tools,
+function optionalFields(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   node: PlanNode,
   task: TaskRow,
-): Pick<SendDispatch["dispatch"], "workflow" | keyof ChainWords | "resourceRefs" | "affinity"> {
-  const { refs, affinity } = stateOf(task);
+): Pick<SendDispatch["dispatch"], "workflow" | keyof ChainFields | "resourceRefs" | "affinity"> {
+  const { refs, affinity } = readTaskState(task);
   return {
-    ...workflowWord(run),
-    ...chainWords(board, tools, run, node, task),
+    ...workflowField(run),
+    ...chainFields(work, context, run, node, task),
     ...(refs === undefined ? {} : { resourceRefs: refs }),
-    ...(affinity === undefined ? {} : { affinity: affinityWords(affinity) }),
+    ...(affinity === undefined ? {} : { affinity: affinityField(affinity) }),
   };
 }
 
 /** Only a run of a kept version, or of the draft, is the workflow's: a definition that was sent may name any id it likes. */
-export function workflowWord(run: RunRow): Pick<SendDispatch["dispatch"], "workflow"> {
+export function workflowField(run: RunRow): Pick<SendDispatch["dispatch"], "workflow"> {
   if (run.source === "") return {};
-  const { version = null } = aboutOf(run);
+  const { version = null } = readRunOrigin(run);
   return version === null ? {} : { workflow: run.source };
 }
 
-type ChainWords = Pick<SendDispatch["dispatch"], "hostNode" | "chain" | "chainIndex">;
+type ChainFields = Pick<SendDispatch["dispatch"], "hostNode" | "chain" | "chainIndex">;
 
 /** What a middleware, or a host that is run through its chain, is told of the chain. */
-function chainWords(board: Board, tools: Tools, run: RunRow, node: PlanNode, task: TaskRow): ChainWords {
+function chainFields(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): ChainFields {
   if (node.host === null && node.chain.length === 0) return {};
-  const nodes = planIn(tools.plans.of(board, run), scopeOf(slotOf(task)))?.nodes;
+  const nodes = planOfScope(context.plans.planOf(work, run), scopeOf(slotOf(task)))?.nodes;
   const host = nodes?.[node.host ?? node.ordinal];
-  const words = { hostNode: host?.id ?? "", chain: host?.chain.map((ordinal) => nodes?.[ordinal]?.id ?? "") ?? [] };
-  return node.chainIndex === null ? words : { ...words, chainIndex: node.chainIndex };
+  const fields = { hostNode: host?.id ?? "", chain: host?.chain.map((ordinal) => nodes?.[ordinal]?.id ?? "") ?? [] };
+  return node.chainIndex === null ? fields : { ...fields, chainIndex: node.chainIndex };
 }
 
 /** What contradicts itself in what the dispatch of this task would say of its chain; a worker could only guess what is meant. */
-export function chainFlaw(board: Board, tools: Tools, run: RunRow, node: PlanNode, task: TaskRow): FaultData | null {
+export function findChainContradiction(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+): FaultData | null {
   if (node.host === null && node.chain.length === 0 && node.chainIndex === null) return null;
-  const { hostNode = "", chain = [], chainIndex } = chainWords(board, tools, run, node, task);
+  const { hostNode = "", chain = [], chainIndex } = chainFields(work, context, run, node, task);
   const isMiddleware = node.host !== null;
   const flaw =
     hostNode === ""
@@ -90,7 +103,7 @@ export function chainFlaw(board: Board, tools: Tools, run: RunRow, node: PlanNod
   };
 }
 
-function affinityWords({ key, mode, until }: NonNullable<ReturnType<typeof stateOf>["affinity"]>) {
+function affinityField({ key, mode, until }: NonNullable<ReturnType<typeof readTaskState>["affinity"]>) {
   return until === null ? { key, mode } : { key, mode, expiresAt: until };
 }
 
@@ -98,7 +111,7 @@ function affinityWords({ key, mode, until }: NonNullable<ReturnType<typeof state
  * A worker lets one task of a key run at a time; a key with room for more is kept by the engine alone, and every task gets its own. A node
  * that runs more than once (in frames, or called through a chain) has a key for each time.
  */
-function wireKey(run: RunRow, node: PlanNode, task: TaskRow): string {
+function wireConcurrencyKey(run: RunRow, node: PlanNode, task: TaskRow): string {
   const { key, limit = 1 } = node.policy.concurrency ?? {};
   // Without a row's key it runs under the one that its caller holds at this moment.
   if (key !== undefined && limit === 1 && task.key !== null) return key;

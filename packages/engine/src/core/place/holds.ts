@@ -1,31 +1,31 @@
 // Who holds an attempt on this floor, and how the hold is dropped when the attempt is over. What becomes of the task is decided elsewhere.
 
 import type { TaskId, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
+import type { UnitOfWork } from "../board/board.ts";
 import { refuseOpenCalls } from "../chain/calls.ts";
-import { dropMove } from "../chain/waits.ts";
-import type { Seat } from "../crew/floor.ts";
-import type { Tools } from "../tools.ts";
-import { postStop, type Why } from "./post.ts";
+import { dropAttempt } from "../chain/waits.ts";
+import type { ConnectedWorker } from "../crew/floor.ts";
+import type { DecisionContext } from "../tools.ts";
+import { mailStop, type StopReason } from "./post.ts";
 
 /** The task's holder has no more say: its slot is free, its session is told when it does not know. */
-export function dropHold(board: Board, tools: Tools, task: TaskRow, stop: Why | null): void {
+export function releaseAttempt(work: UnitOfWork, context: DecisionContext, task: TaskRow, stop: StopReason | null): void {
   if (task.worker === null) return;
   // First the answers it waits for, then the stop: a worker that cannot be told to stop must not wait for ever.
-  if (stop !== null && task.state !== null) refuseOpenCalls(board, tools, task, stop);
-  const seat = tools.floor.seats.get(task.worker);
-  const hold = seat?.held.get(task.id);
-  if (seat === undefined || hold?.fence !== task.fence) {
-    if (stop !== null) postStop(board, tools, task, stop);
+  if (stop !== null && task.state !== null) refuseOpenCalls(work, context, task, stop);
+  const connected = context.fleet.workers.get(task.worker);
+  const attempt = connected?.attempts.get(task.id);
+  if (connected === undefined || attempt?.fence !== task.fence) {
+    if (stop !== null) mailStop(work, context, task, stop);
     return;
   }
-  dropMove(board, seat, hold);
+  dropAttempt(work, connected, attempt);
   if (stop !== null)
-    board.effect({
+    work.emit({
       type: "stop",
-      session: seat.session,
-      worker: seat.worker,
-      tenant: seat.tenant,
+      session: connected.session,
+      worker: connected.worker,
+      tenant: connected.tenant,
       run: task.run,
       task: task.id,
       fence: task.fence,
@@ -34,9 +34,9 @@ export function dropHold(board: Board, tools: Tools, task: TaskRow, stop: Why | 
 }
 
 /** A hold of this floor that the row no longer bears out: another scheduler has ended or taken back the attempt. The slot is free. */
-export function dropStaleHold(board: Board, seat: Seat, task: TaskId, fence: number): void {
-  const hold = seat.held.get(task);
-  if (hold?.fence !== fence) return;
-  if (board.moves.some((move) => move.move === "drop" && move.task === task && move.fence === fence)) return;
-  dropMove(board, seat, hold);
+export function releaseStaleAttempt(work: UnitOfWork, connected: ConnectedWorker, task: TaskId, fence: number): void {
+  const attempt = connected.attempts.get(task);
+  if (attempt?.fence !== fence) return;
+  if (work.fleetChanges.some((change) => change.move === "drop" && change.task === task && change.fence === fence)) return;
+  dropAttempt(work, connected, attempt);
 }

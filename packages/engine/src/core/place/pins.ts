@@ -3,142 +3,161 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { FaultData, ResourceRef } from "../../effect.ts";
-import type { DocRow, Line, Millis, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../rows.ts";
+import type { DocRow, Millis, QueueName, RunRow, TaskId, TaskRow, WorkerId, WorkerRow } from "../../rows.ts";
 import { docKey } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import type { Seat } from "../crew/floor.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import type { ConnectedWorker } from "../crew/floor.ts";
 import { failTask } from "../flow/end.ts";
-import { wantedAt } from "../flow/marks.ts";
-import { stateOf, type TaskState, withState } from "../rows/state.ts";
-import { moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
-import { keepAffinity, ownerOf, preferMs } from "./affinity.ts";
-import { artifactOf, readArtifact, touchArtifact } from "./artifacts.ts";
-import { queueDue } from "./line.ts";
-import { postLine } from "./post.ts";
-import { refsOf, type WantedRef } from "./refs.ts";
-import { announcedBy, fits, needsOf, versionAt } from "./route.ts";
+import { preferredWorker } from "../flow/marks.ts";
+import { readTaskState, type TaskState, withTaskState } from "../rows/state.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
+import { acquireAffinity, affinityOwner, preferenceMs } from "./affinity.ts";
+import { findArtifact, readArtifact, renewArtifact } from "./artifacts.ts";
+import { queueDeadline } from "./line.ts";
+import { mailQueueHint } from "./post.ts";
+import { type RequestedResource, resourceRefsOf } from "./refs.ts";
+import { findMismatch, readDescription, requirementsOf, versionFor } from "./route.ts";
 
 /** A pinned task is looked at this often although nothing was heard of its worker: words about lost workers may have been missed. */
 const pinCheckMs = 60_000;
 
 /** A task and what is known about where it may go. `lost`: a worker whose loss is decided in this very turn, so that no row shows it yet. */
-interface Asking {
-  readonly board: Board;
-  readonly tools: Tools;
+interface PinRequest {
+  readonly board: UnitOfWork;
+  readonly tools: DecisionContext;
   readonly run: RunRow;
   readonly node: PlanNode;
   readonly task: TaskRow;
-  readonly lost: WorkerId | null;
+  readonly lostWorker: WorkerId | null;
 }
 
 /** The ready task in the line where it belongs now; null: what it needs is gone and it has failed. */
-export function bindTask(
-  board: Board,
-  tools: Tools,
+export function pinTask(
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   node: PlanNode,
   task: TaskRow,
-  lost: WorkerId | null = null,
+  lostWorker: WorkerId | null = null,
 ): TaskRow | null {
-  const refs = refsOf(node, task.params);
+  const refs = resourceRefsOf(node, task.params);
   if (task.pin === null && run.marks === null && node.policy.affinity === undefined && refs.length === 0) return task;
-  const want = pinOf({ board, tools, run, node, task, lost }, refs);
-  if (typeof want === "object" && want !== null) {
-    failTask(board, tools, run, task, want, null);
+  const pin = choosePin({ board: work, tools: context, run, node, task, lostWorker }, refs);
+  if (typeof pin === "object" && pin !== null) {
+    failTask(work, context, run, task, pin, null);
     return null;
   }
-  const line = tools.floor.lineOf(task.route, want);
-  const isSettled = task.pin === want && task.line === line && (want === null || (task.due !== null && task.due > board.now));
+  const queue = context.fleet.queueFor(task.route, pin);
+  const isSettled = task.pin === pin && task.line === queue && (pin === null || (task.due !== null && task.due > work.now));
   if (isSettled) return task;
-  const moved = moveTask(task, { type: "repin", pin: want, line, due: dueOf(board, tools, node, task, want) }, board.now);
-  board.put(moved);
-  if (want !== null) callOwner(board, tools, run, want, line);
+  const moved = applyTaskTransition(
+    task,
+    { type: "repin", pin: pin, line: queue, due: pinDeadline(work, context, node, task, pin) },
+    work.now,
+  );
+  work.put(moved);
+  if (pin !== null) notifyOwner(work, context, run, pin, queue);
   return moved;
 }
 
 /** Whoever holds the worker's socket looks at its line, though every hint of it were lost. */
-function callOwner(board: Board, tools: Tools, run: RunRow, worker: WorkerId, line: Line): void {
-  const row = tools.floor.seats.has(worker) ? null : board.address(worker);
-  if (row === null) board.move({ move: "heat", line });
-  else postLine(board, tools, row, run.id, line);
+function notifyOwner(work: UnitOfWork, context: DecisionContext, run: RunRow, worker: WorkerId, queue: QueueName): void {
+  const row = context.fleet.workers.has(worker) ? null : work.peekWorker(worker);
+  if (row === null) work.changeFleet({ move: "heat", line: queue });
+  else mailQueueHint(work, context, row, run.id, queue);
 }
 
 /** End of its time in queue, or the next look at its pin. */
-function dueOf(board: Board, tools: Tools, node: PlanNode, task: TaskRow, pin: WorkerId | null): Millis | null {
-  const queue = queueDue(tools, node, task.readyAt ?? board.now);
+function pinDeadline(
+  work: UnitOfWork,
+  context: DecisionContext,
+  node: PlanNode,
+  task: TaskRow,
+  pin: WorkerId | null,
+): Millis | null {
+  const queue = queueDeadline(context, node, task.readyAt ?? work.now);
   if (pin === null) return queue;
   // An operator may have sent a task here that would only have preferred to be: its preference is over then, its pin is not.
-  const isPreferring = node.policy.affinity?.mode === "preferred" && preferUntil(board, task) > board.now;
-  const look = isPreferring ? preferUntil(board, task) : board.now + pinCheckMs;
+  const isPreferring = node.policy.affinity?.mode === "preferred" && preferenceEndsAt(work, task) > work.now;
+  const look = isPreferring ? preferenceEndsAt(work, task) : work.now + pinCheckMs;
   return queue === null ? look : Math.min(queue, look);
 }
 
-const preferUntil = (board: Board, task: TaskRow): Millis => (task.readyAt ?? board.now) + preferMs;
+const preferenceEndsAt = (work: UnitOfWork, task: TaskRow): Millis => (task.readyAt ?? work.now) + preferenceMs;
 
 /** What is due of a ready task is its pin and not its time in queue. False: it has waited too long. */
-export function lookAtPin(board: Board, tools: Tools, run: RunRow, node: PlanNode, task: TaskRow): boolean {
-  const queue = queueDue(tools, node, task.readyAt ?? board.now);
-  if (task.phase !== "ready" || task.pin === null || (queue !== null && queue <= board.now)) return false;
-  bindAnew(board, tools, run, node, task, null);
+export function recheckPin(work: UnitOfWork, context: DecisionContext, run: RunRow, node: PlanNode, task: TaskRow): boolean {
+  const queue = queueDeadline(context, node, task.readyAt ?? work.now);
+  if (task.phase !== "ready" || task.pin === null || (queue !== null && queue <= work.now)) return false;
+  repinTask(work, context, run, node, task, null);
   return true;
 }
 
 /** A resource is gone: a task that waits for it fails now, though its worker be busy for long. */
-export function lookAtRef(board: Board, tools: Tools, id: TaskId, resource: string): void {
-  const task = board.task(id);
-  const run = task === null ? null : board.run(task.run);
+export function recheckResource(work: UnitOfWork, context: DecisionContext, id: TaskId, resource: string): void {
+  const task = work.task(id);
+  const run = task === null ? null : work.run(task.run);
   if (task?.phase !== "ready" || task.pin === null || run === null || run.phase === "ending") return;
-  const node = tools.plans.nodeOf(board, run, task);
-  if (refsOf(node, task.params).some((ref) => ref.resource === resource)) bindAnew(board, tools, run, node, task, null);
+  const node = context.plans.nodeOf(work, run, task);
+  if (resourceRefsOf(node, task.params).some((ref) => ref.resource === resource)) repinTask(work, context, run, node, task, null);
 }
 
 /** The worker that a task waits for was lost. False: it must be looked at again later. */
-export function losePin(board: Board, tools: Tools, task: TaskRow, worker: WorkerRow): boolean {
-  const run = board.run(task.run);
+export function repinAfterLoss(work: UnitOfWork, context: DecisionContext, task: TaskRow, worker: WorkerRow): boolean {
+  const run = work.run(task.run);
   if (run === null || (run.phase !== "queued" && run.phase !== "running")) return false;
-  bindAnew(board, tools, run, tools.plans.nodeOf(board, run, task), task, worker.id);
+  repinTask(work, context, run, context.plans.nodeOf(work, run, task), task, worker.id);
   return true;
 }
 
-function bindAnew(board: Board, tools: Tools, run: RunRow, node: PlanNode, task: TaskRow, lost: WorkerId | null): void {
-  const bound = bindTask(board, tools, run, node, task, lost);
-  if (bound !== null && bound.line !== task.line) board.fresh.push(bound.id);
+function repinTask(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+  lostWorker: WorkerId | null,
+): void {
+  const bound = pinTask(work, context, run, node, task, lostWorker);
+  if (bound !== null && bound.line !== task.line) work.newlyReady.push(bound.id);
 }
 
-function pinOf(asking: Asking, refs: readonly WantedRef[]): WorkerId | FaultData | null {
-  if (refs.length > 0) return ownerOfAll(asking, refs);
-  const { board, run, node, task, lost } = asking;
-  const marked = wantedAt(run, node);
-  if (marked !== undefined && canServe(asking, marked)) return marked;
+function choosePin(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData | null {
+  if (refs.length > 0) return commonOwner(request, refs);
+  const { board: work, run, node, task, lostWorker } = request;
+  const marked = preferredWorker(run, node);
+  if (marked !== undefined && canServe(request, marked)) return marked;
   const { affinity } = node.policy;
-  if (affinity === undefined) return task.pin !== null && canServe(asking, task.pin) ? task.pin : null;
-  const owner = ownerOf(board, run.tenant, affinity.key, lost);
+  if (affinity === undefined) return task.pin !== null && canServe(request, task.pin) ? task.pin : null;
+  const owner = affinityOwner(work, run.tenant, affinity.key, lostWorker);
   if (owner === null || affinity.mode !== "preferred") return owner;
-  const row = board.address(owner);
-  return row?.phase === "online" && !row.draining && preferUntil(board, task) > board.now ? owner : null;
+  const row = work.peekWorker(owner);
+  return row?.phase === "online" && !row.draining && preferenceEndsAt(work, task) > work.now ? owner : null;
 }
 
 /** An operator's word does not hold up a task that the worker cannot run, or can no longer run. */
-function canServe(asking: Asking, worker: WorkerId): boolean {
-  const row = asking.board.address(worker);
-  if (row === null || !isThere(asking, worker)) return false;
-  return fits(needsOf(asking.run.tenant, asking.node), { tenant: row.tenant, about: announcedBy(row) }) === null;
+function canServe(request: PinRequest, worker: WorkerId): boolean {
+  const row = request.board.peekWorker(worker);
+  if (row === null || !isAvailable(request, worker)) return false;
+  return (
+    findMismatch(requirementsOf(request.run.tenant, request.node), { tenant: row.tenant, about: readDescription(row) }) === null
+  );
 }
 
 /** A worker that is away may come back while its lease lasts. */
-function isThere({ board, lost }: Asking, worker: WorkerId): boolean {
-  const phase = worker === lost ? "lost" : board.address(worker)?.phase;
+function isAvailable({ board: work, lostWorker }: PinRequest, worker: WorkerId): boolean {
+  const phase = worker === lostWorker ? "lost" : work.peekWorker(worker)?.phase;
   return phase === "online" || phase === "away";
 }
 
 /** The one worker that has all of them, or why there is none. */
-function ownerOfAll(asking: Asking, refs: readonly WantedRef[]): WorkerId | FaultData {
-  const { board, run } = asking;
-  board.need(refs.map((ref) => docKey(run.tenant, "artifact", ref.resource)));
-  let first: { readonly ref: WantedRef; readonly row: WorkerRow } | null = null;
+function commonOwner(request: PinRequest, refs: readonly RequestedResource[]): WorkerId | FaultData {
+  const { board: work, run } = request;
+  work.requireRows(refs.map((ref) => docKey(run.tenant, "artifact", ref.resource)));
+  let first: { readonly ref: RequestedResource; readonly row: WorkerRow } | null = null;
   for (const ref of refs) {
-    const row = ownerOfOne(asking, ref);
+    const row = resourceOwner(request, ref);
     if ("code" in row) return row;
     if (first !== null && first.row.id !== row.id)
       return {
@@ -156,22 +175,22 @@ function ownerOfAll(asking: Asking, refs: readonly WantedRef[]): WorkerId | Faul
   return (first as { row: WorkerRow }).row.id;
 }
 
-function ownerOfOne(asking: Asking, ref: WantedRef): WorkerRow | FaultData {
-  const { board, tools, run } = asking;
-  if (ref.expiresAt !== undefined && ref.expiresAt <= board.now) return missing(ref, "its time is over", "expired");
-  const doc = artifactOf(board, run.tenant, ref.resource);
+function resourceOwner(request: PinRequest, ref: RequestedResource): WorkerRow | FaultData {
+  const { board: work, tools: context, run } = request;
+  if (ref.expiresAt !== undefined && ref.expiresAt <= work.now) return resourceMissing(ref, "its time is over", "expired");
+  const doc = findArtifact(work, run.tenant, ref.resource);
   const kept = doc === null ? null : readArtifact(doc);
-  if (kept?.removed !== undefined) return missing(ref, removedWords(kept.workerName, kept.removed), kept.removed);
-  const row = doc === null ? workerNamed(board, tools, run, ref.workerName) : board.address(readArtifact(doc).worker);
+  if (kept?.removed !== undefined) return resourceMissing(ref, removalText(kept.workerName, kept.removed), kept.removed);
+  const row = doc === null ? findWorkerByName(work, context, run, ref.workerName) : work.peekWorker(readArtifact(doc).worker);
   if (row === null || row.tenant !== run.tenant)
     return ref.workerName === null || doc !== null
-      ? missing(ref, "it expired, was removed or never was", "removed")
-      : missing(ref, `no worker ${ref.workerName} is known`, "worker-unknown");
-  if (!isThere(asking, row.id)) return missing(ref, `its worker ${row.name} is lost`, "worker-lost");
+      ? resourceMissing(ref, "it expired, was removed or never was", "removed")
+      : resourceMissing(ref, `no worker ${ref.workerName} is known`, "worker-unknown");
+  if (!isAvailable(request, row.id)) return resourceMissing(ref, `its worker ${row.name} is lost`, "worker-lost");
   return row;
 }
 
-const removedWords = (worker: string, reason: string): string =>
+const removalText = (worker: string, reason: string): string =>
   ({
     evicted: `worker ${worker} had to make room`,
     expired: `its time at worker ${worker} is over`,
@@ -180,14 +199,14 @@ const removedWords = (worker: string, reason: string): string =>
   })[reason] ?? `worker ${worker} no longer has it`;
 
 /** A resource that was never reported is looked for at the worker its user names, by the name it has here or by its instance id. */
-function workerNamed(board: Board, tools: Tools, run: RunRow, name: string | null): WorkerRow | null {
+function findWorkerByName(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string | null): WorkerRow | null {
   if (name === null) return null;
-  for (const seat of tools.floor.seats.values())
-    if (seat.tenant === run.tenant && seat.name === name) return board.address(seat.worker);
-  return board.address(`${run.tenant}/${name}`);
+  for (const connected of context.fleet.workers.values())
+    if (connected.tenant === run.tenant && connected.name === name) return work.peekWorker(connected.worker);
+  return work.peekWorker(`${run.tenant}/${name}`);
 }
 
-function missing(ref: WantedRef, why: string, reason: string): FaultData {
+function resourceMissing(ref: RequestedResource, why: string, reason: string): FaultData {
   return {
     code: "E.RESOURCE.MISSING",
     message: `resource ${ref.resource} is gone: ${why}; run the node that makes it again`,
@@ -196,27 +215,37 @@ function missing(ref: WantedRef, why: string, reason: string): FaultData {
 }
 
 /** What the grant to this seat adds to the row: the version it runs with, the resources it uses, the key it acquires. */
-export function withGrant(board: Board, run: RunRow, node: PlanNode, task: TaskRow, seat: Seat): TaskRow {
-  const refs = refsOf(node, task.params);
+export function withGrantDetails(
+  work: UnitOfWork,
+  run: RunRow,
+  node: PlanNode,
+  task: TaskRow,
+  connected: ConnectedWorker,
+): TaskRow {
+  const refs = resourceRefsOf(node, task.params);
   const { affinity } = node.policy;
   if (node.minVersion === null && affinity === undefined && refs.length === 0) return task;
-  const version = versionAt(node, seat.about);
+  const version = versionFor(node, connected.about);
   const change: { -readonly [K in keyof TaskState]?: TaskState[K] | undefined } = {};
-  if (version !== node.packageVersion || stateOf(task).version !== undefined)
+  if (version !== node.packageVersion || readTaskState(task).version !== undefined)
     change.version = version === node.packageVersion ? undefined : version;
-  if (refs.length > 0) change.refs = refs.map((ref) => usedRef(board, run, ref, seat));
+  if (refs.length > 0) change.refs = refs.map((ref) => dispatchedRef(work, run, ref, connected));
   if (affinity !== undefined)
-    change.affinity = { key: affinity.key, mode: affinity.mode ?? "sticky", until: useKey(board, run, affinity, seat) };
-  return withState(task, change as Parameters<typeof withState>[1]);
+    change.affinity = {
+      key: affinity.key,
+      mode: affinity.mode ?? "sticky",
+      until: acquireAffinityKey(work, run, affinity, connected),
+    };
+  return withTaskState(task, change as Parameters<typeof withTaskState>[1]);
 }
 
-function usedRef(board: Board, run: RunRow, ref: WantedRef, seat: Seat): ResourceRef {
-  const doc: DocRow | null = artifactOf(board, run.tenant, ref.resource);
+function dispatchedRef(work: UnitOfWork, run: RunRow, ref: RequestedResource, connected: ConnectedWorker): ResourceRef {
+  const doc: DocRow | null = findArtifact(work, run.tenant, ref.resource);
   const known = doc === null ? null : readArtifact(doc);
-  const expiresAt = (doc === null ? ref.expiresAt : touchArtifact(board, doc)) ?? null;
+  const expiresAt = (doc === null ? ref.expiresAt : renewArtifact(work, doc)) ?? null;
   return {
     resource: ref.resource,
-    workerName: seat.name,
+    workerName: connected.name,
     type: ref.type || known?.type || "resource",
     ...(ref.scope === undefined ? {} : { scope: ref.scope }),
     ...(expiresAt === null ? {} : { expiresAt }),
@@ -225,8 +254,13 @@ function usedRef(board: Board, run: RunRow, ref: WantedRef, seat: Seat): Resourc
 }
 
 /** Until when the key is this worker's; null where it stays another's, because this one was only preferred less. */
-function useKey(board: Board, run: RunRow, affinity: NonNullable<PlanNode["policy"]["affinity"]>, seat: Seat): Millis | null {
-  const owner = ownerOf(board, run.tenant, affinity.key);
-  if (owner !== null && owner !== seat.worker) return null;
-  return keepAffinity(board, run, affinity, seat.worker);
+function acquireAffinityKey(
+  work: UnitOfWork,
+  run: RunRow,
+  affinity: NonNullable<PlanNode["policy"]["affinity"]>,
+  connected: ConnectedWorker,
+): Millis | null {
+  const owner = affinityOwner(work, run.tenant, affinity.key);
+  if (owner !== null && owner !== connected.worker) return null;
+  return acquireAffinity(work, run, affinity, connected.worker);
 }

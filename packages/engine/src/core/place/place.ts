@@ -3,151 +3,187 @@
 
 import type { PlanNode } from "@astraflow/graph";
 import type { Command } from "../../command.ts";
-import { type Line, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { type Attempt, RootBusy } from "../board/root.ts";
-import { type Air, busyOf, clearAir, type FloorMove, type Hold, type Seat } from "../crew/floor.ts";
+import { type QueueName, type RunRow, runOf, type TaskId, type TaskRow, type WorkerId, type WorkerRow } from "../../rows.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { type IsolateFailure, RootBusy } from "../board/root.ts";
+import {
+  type ConnectedWorker,
+  type FleetChange,
+  type LeasedAttempt,
+  noPendingChanges,
+  type PendingChanges,
+  usedSlots,
+} from "../crew/floor.ts";
 import { failTask } from "../flow/end.ts";
-import { unwantedAt } from "../flow/marks.ts";
-import { moveRun } from "../rows/run.ts";
-import { moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
+import { avoidedWorker } from "../flow/marks.ts";
+import { applyRunTransition } from "../rows/run.ts";
+import { applyTaskTransition } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
 import { boundWorker } from "./bindings.ts";
-import { attemptTimeoutMs, chainFlaw, sendDispatch } from "./dispatch.ts";
-import { bindTask, withGrant } from "./pins.ts";
-import { type Needs, routeOf } from "./route.ts";
+import { attemptTimeoutMs, findChainContradiction, sendDispatch } from "./dispatch.ts";
+import { pinTask, withGrantDetails } from "./pins.ts";
+import { parseQueueName, type TaskRequirements } from "./route.ts";
 
 /** Seats looked at beyond the first free one, to even out load without walking the whole fleet. */
-const seatProbesMax = 4;
+const workerProbesMax = 4;
 
 /** What of this turn bears on a seat's room. */
-interface Changes {
-  readonly slots: ReadonlyMap<WorkerId, number>;
-  readonly moves: readonly FloorMove[];
+interface TurnChanges {
+  readonly freedSlots: ReadonlyMap<WorkerId, number>;
+  readonly fleetChanges: readonly FleetChange[];
 }
 
-const none: readonly Hold[] = [];
+const noAttempts: readonly LeasedAttempt[] = [];
 
 /** How many more tasks of this node type the seat can take now, this turn's grants and ends counted in. */
-function roomFor(changes: Changes, air: Air, seat: Seat, nodeType: string): number {
-  if (seat.draining || seat.strain !== null || !seat.healthy || air.unsure.has(seat.worker)) return 0;
-  const coming = air.holds.get(seat.worker) ?? none;
-  const free = seat.about.slots - busyOf(seat) - coming.length + (changes.slots.get(seat.worker) ?? 0);
-  const limit = seat.about.perNodeLimits?.[nodeType];
+function freeSlotsFor(
+  changes: TurnChanges,
+  pendingChanges: PendingChanges,
+  connected: ConnectedWorker,
+  nodeType: string,
+): number {
+  if (
+    connected.draining ||
+    connected.resourcePressure !== null ||
+    !connected.healthy ||
+    pendingChanges.unsettledWorkers.has(connected.worker)
+  )
+    return 0;
+  const pendingAttempts = pendingChanges.grantedAttempts.get(connected.worker) ?? noAttempts;
+  const free =
+    connected.about.slots - usedSlots(connected) - pendingAttempts.length + (changes.freedSlots.get(connected.worker) ?? 0);
+  const limit = connected.about.perNodeLimits?.[nodeType];
   if (limit === undefined || free <= 0) return Math.max(0, free);
-  return Math.max(0, Math.min(free, limit - countOf(changes, coming, seat, nodeType)));
+  return Math.max(0, Math.min(free, limit - countAttemptsOfType(changes, pendingAttempts, connected, nodeType)));
 }
 
-function countOf(changes: Changes, coming: readonly Hold[], seat: Seat, nodeType: string): number {
+function countAttemptsOfType(
+  changes: TurnChanges,
+  pendingAttempts: readonly LeasedAttempt[],
+  connected: ConnectedWorker,
+  nodeType: string,
+): number {
   let count = 0;
-  for (const hold of seat.held.values()) if (hold.nodeType === nodeType && hold.isWaiting !== true) count++;
-  for (const hold of coming) if (hold.nodeType === nodeType) count++;
-  for (const move of changes.moves) {
-    if (move.move === "hold" && move.worker === seat.worker && move.hold.nodeType === nodeType) count++;
-    if (move.move === "drop" && move.worker === seat.worker && move.wasWaiting !== true)
-      count -= seat.held.get(move.task)?.nodeType === nodeType ? 1 : 0;
-    if (move.move === "wait" && move.worker === seat.worker && move.nodeType === nodeType) count += move.isWaiting ? -1 : 1;
+  for (const attempt of connected.attempts.values()) if (attempt.nodeType === nodeType && attempt.isWaiting !== true) count++;
+  for (const attempt of pendingAttempts) if (attempt.nodeType === nodeType) count++;
+  for (const change of changes.fleetChanges) {
+    if (change.move === "hold" && change.worker === connected.worker && change.attempt.nodeType === nodeType) count++;
+    if (change.move === "drop" && change.worker === connected.worker && change.wasWaiting !== true)
+      count -= connected.attempts.get(change.task)?.nodeType === nodeType ? 1 : 0;
+    if (change.move === "wait" && change.worker === connected.worker && change.nodeType === nodeType)
+      count += change.isWaiting ? -1 : 1;
   }
   return count;
 }
 
 /** Slots that the results and the calls among these commands will free, so that the claim can fill them in the same turn. */
-export function slotsComing(commands: readonly Command[]): Map<WorkerId, number> {
-  const coming = new Map<WorkerId, number>();
+export function slotsFreedBy(commands: readonly Command[]): Map<WorkerId, number> {
+  const freedSlots = new Map<WorkerId, number>();
   for (const command of commands)
     if (command.type === "task.result" || command.type === "task.error" || command.type === "task.next")
-      coming.set(command.worker, (coming.get(command.worker) ?? 0) + 1);
-  return coming;
+      freedSlots.set(command.worker, (freedSlots.get(command.worker) ?? 0) + 1);
+  return freedSlots;
 }
 
 /** Lines worth asking the store for, and how many tasks of each: only for slots this replica can fill. `coming`: slots that results of this batch will free. */
-export function wantedClaims(tools: Tools, coming: ReadonlyMap<WorkerId, number>): { line: Line; limit: number }[] {
-  const { floor, settings } = tools;
-  const claims: { line: Line; limit: number }[] = [];
-  const board = { slots: coming, moves: [] };
-  for (const line of floor.hot) {
-    const target = floor.stalled.has(line) ? null : routeOf(line);
+export function chooseClaims(
+  context: DecisionContext,
+  freedSlots: ReadonlyMap<WorkerId, number>,
+): { line: QueueName; limit: number }[] {
+  const { fleet, settings } = context;
+  const claims: { line: QueueName; limit: number }[] = [];
+  const work = { freedSlots: freedSlots, fleetChanges: [] };
+  for (const queue of fleet.activeQueues) {
+    const target = fleet.stalledQueues.has(queue) ? null : parseQueueName(queue);
     if (target === null) continue;
-    const nodeType = floor.routes.get(target.route)?.nodeType ?? "";
+    const nodeType = fleet.routes.get(target.route)?.nodeType ?? "";
     let limit = 0;
-    for (const seat of seatsFor(tools, target.route, target.pin)) limit += roomFor(board, floor.air, seat, nodeType);
-    if (limit > 0) claims.push({ line, limit: Math.min(limit, settings.turnCommandsMax) });
+    for (const connected of candidateWorkers(context, target.route, target.pin))
+      limit += freeSlotsFor(work, fleet.pendingChanges, connected, nodeType);
+    if (limit > 0) claims.push({ line: queue, limit: Math.min(limit, settings.turnCommandsMax) });
     if (claims.length >= settings.claimLinesMax) break;
   }
   return claims;
 }
 
-function seatsFor(tools: Tools, route: string, pin: WorkerId | null): readonly Seat[] {
-  const fitting = tools.floor.fitting(route);
-  return pin === null ? fitting : fitting.filter((seat) => seat.worker === pin);
+function candidateWorkers(context: DecisionContext, route: string, pin: WorkerId | null): readonly ConnectedWorker[] {
+  const matching = context.fleet.matchingWorkers(route);
+  return pin === null ? matching : matching.filter((connected) => connected.worker === pin);
 }
 
 /** Each task is placed under a mark of its own (`attempt`): a run that cannot be read never keeps the others from their workers. */
-export function place(
-  board: Board,
-  tools: Tools,
-  claimed: ReadonlyMap<Line, readonly TaskRow[]>,
-  asked: readonly { line: Line; limit: number }[],
-  attempt: Attempt,
+export function placeTasks(
+  work: UnitOfWork,
+  context: DecisionContext,
+  claimed: ReadonlyMap<QueueName, readonly TaskRow[]>,
+  asked: readonly { line: QueueName; limit: number }[],
+  isolate: IsolateFailure,
 ): void {
-  const stuck = new Set<Line>();
-  const unsure = new Set<Line>();
-  for (const head of headsOf(claimed))
-    attempt(head.run, () => {
-      const task = board.task(head.id);
-      const bound = task?.phase === "ready" ? bind(board, tools, task, unsure) : null;
-      if (bound === null || grantSomewhere(board, tools, bound)) return;
-      if (bound.line === task?.line) stuck.add(bound.line as Line);
+  const blocked = new Set<QueueName>();
+  const recheck = new Set<QueueName>();
+  for (const head of queueHeads(claimed))
+    isolate(head.run, () => {
+      const task = work.task(head.id);
+      const bound = task?.phase === "ready" ? pinOrDefer(work, context, task, recheck) : null;
+      if (bound === null || tryGrant(work, context, bound)) return;
+      if (bound.line === task?.line) blocked.add(bound.line as QueueName);
       // It stands in another line now, which this turn may have found empty.
-      else unsure.add(bound.line as Line);
+      else recheck.add(bound.line as QueueName);
     });
   // Room was there and yet they could not be placed: asking again before anything changes would only spin.
-  if (board.changed.size === 0 && tools.floor.air === clearAir) for (const line of stuck) board.move({ move: "stall", line });
-  const drained = new Set<Line>();
-  for (const { line, limit } of asked) if ((claimed.get(line)?.length ?? 0) < limit && !stuck.has(line)) drained.add(line);
-  for (const id of board.fresh) attempt(runOf(id), () => placeFresh(board, tools, id, { stuck, drained, unsure }));
-  for (const line of drained) board.move({ move: "cool", line });
-  for (const line of unsure) board.move({ move: "heat", line });
+  if (work.changedWorkers.size === 0 && context.fleet.pendingChanges === noPendingChanges)
+    for (const queue of blocked) work.changeFleet({ move: "stall", line: queue });
+  const drained = new Set<QueueName>();
+  for (const { line: queue, limit } of asked)
+    if ((claimed.get(queue)?.length ?? 0) < limit && !blocked.has(queue)) drained.add(queue);
+  for (const id of work.newlyReady) isolate(runOf(id), () => placeNewlyReady(work, context, id, { blocked, drained, recheck }));
+  for (const queue of drained) work.changeFleet({ move: "cool", line: queue });
+  for (const queue of recheck) work.changeFleet({ move: "heat", line: queue });
 }
 
 /** Lines whose head found no seat; that were read to their end; that must be looked at again, whatever else this turn found. */
-interface Lines {
-  readonly stuck: Set<Line>;
-  readonly drained: Set<Line>;
-  readonly unsure: Set<Line>;
+interface PlacementQueues {
+  readonly blocked: Set<QueueName>;
+  readonly drained: Set<QueueName>;
+  readonly recheck: Set<QueueName>;
 }
 
 /** A task that became ready in this turn: granted at once when nobody stands before it, otherwise it stays in its line. */
-function placeFresh(board: Board, tools: Tools, id: TaskId, { stuck, drained, unsure }: Lines): void {
-  const ready = board.task(id);
-  const task = ready?.phase === "ready" ? bind(board, tools, ready, unsure) : null;
+function placeNewlyReady(
+  work: UnitOfWork,
+  context: DecisionContext,
+  id: TaskId,
+  { blocked, drained, recheck }: PlacementQueues,
+): void {
+  const ready = work.task(id);
+  const task = ready?.phase === "ready" ? pinOrDefer(work, context, ready, recheck) : null;
   // Not placed because what tells of its pin is in other hands: it stands in its line, and the log says so.
-  if (task === null && board.task(id)?.phase === "ready") tellReady(board, id);
+  if (task === null && work.task(id)?.phase === "ready") recordReady(work, id);
   if (task === null || task.line === null) return;
-  const { line } = task;
+  const { line: queue } = task;
   // Interned by another scheduler, which told nobody as long as no task stood in its line.
-  const route = tools.floor.routes.has(task.route) ? null : board.route(task.route);
-  if (route !== null) board.move({ move: "route", route: route.id, needs: JSON.parse(route.needs) as Needs });
-  const isFirst = !stuck.has(line) && (drained.has(line) || !tools.floor.hot.has(line));
-  if (isFirst && grantSomewhere(board, tools, task)) return;
-  stuck.add(line);
-  drained.delete(line);
-  tellReady(board, id);
-  board.move({ move: "heat", line });
+  const route = context.fleet.routes.has(task.route) ? null : work.route(task.route);
+  if (route !== null) work.changeFleet({ move: "route", route: route.id, needs: JSON.parse(route.needs) as TaskRequirements });
+  const isFirst = !blocked.has(queue) && (drained.has(queue) || !context.fleet.activeQueues.has(queue));
+  if (isFirst && tryGrant(work, context, task)) return;
+  blocked.add(queue);
+  drained.delete(queue);
+  recordReady(work, id);
+  work.changeFleet({ move: "heat", line: queue });
 }
 
-function tellReady(board: Board, task: TaskId): void {
-  const run = board.run(runOf(task));
-  if (run !== null) board.tell(run, "task.ready", { task });
+function recordReady(work: UnitOfWork, task: TaskId): void {
+  const run = work.run(runOf(task));
+  if (run !== null) work.recordRunFact(run, "task.ready", { task });
 }
 
-function headsOf(claimed: ReadonlyMap<Line, readonly TaskRow[]>): readonly TaskRow[] {
+function queueHeads(claimed: ReadonlyMap<QueueName, readonly TaskRow[]>): readonly TaskRow[] {
   if (claimed.size === 1) return [...claimed.values()][0] as readonly TaskRow[];
-  return [...claimed.values()].flat().sort(byTurn);
+  return [...claimed.values()].flat().sort(byPriority);
 }
 
 /** Lower band first, then rank; equal ranks by id, so the order is total. */
-function byTurn(a: TaskRow, b: TaskRow): number {
+function byPriority(a: TaskRow, b: TaskRow): number {
   return a.band - b.band || (a.rank ?? 0) - (b.rank ?? 0) || (a.id < b.id ? -1 : 1);
 }
 
@@ -155,59 +191,68 @@ function byTurn(a: TaskRow, b: TaskRow): number {
  * The task in the line where it belongs; null when it has failed because what it needs is gone, or when what tells of its pin is in another
  * turn's hands: it then stays where it is, and its line is looked at again.
  */
-function bind(board: Board, tools: Tools, task: TaskRow, unsure: Set<Line>): TaskRow | null {
-  const run = board.run(task.run);
-  if (run === null || !isLive(run)) return task;
+function pinOrDefer(work: UnitOfWork, context: DecisionContext, task: TaskRow, recheck: Set<QueueName>): TaskRow | null {
+  const run = work.run(task.run);
+  if (run === null || !isRunActive(run)) return task;
   try {
-    return bindTask(board, tools, run, tools.plans.nodeOf(board, run, task), task);
+    return pinTask(work, context, run, context.plans.nodeOf(work, run, task), task);
   } catch (problem) {
     if (!(problem instanceof RootBusy)) throw problem;
-    if (task.line !== null) unsure.add(task.line);
+    if (task.line !== null) recheck.add(task.line);
     return null;
   }
 }
 
 /** A condemned run is being swept; its tasks are not worth a worker any more. */
-const isLive = (run: RunRow): boolean => run.phase === "queued" || run.phase === "running";
+const isRunActive = (run: RunRow): boolean => run.phase === "queued" || run.phase === "running";
 
-function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
-  const run = board.run(task.run);
-  if (run === null || !isLive(run)) return false;
-  const node = tools.plans.nodeOf(board, run, task);
-  const flaw = chainFlaw(board, tools, run, node, task);
+function tryGrant(work: UnitOfWork, context: DecisionContext, task: TaskRow): boolean {
+  const run = work.run(task.run);
+  if (run === null || !isRunActive(run)) return false;
+  const node = context.plans.nodeOf(work, run, task);
+  const flaw = findChainContradiction(work, context, run, node, task);
   if (flaw !== null) {
-    failTask(board, tools, run, task, flaw, null);
+    failTask(work, context, run, task, flaw, null);
     return true;
   }
-  const seat = pickSeat(board, tools, run, task, node);
-  if (seat === null) return false;
-  const timeoutMs = attemptTimeoutMs(tools, node);
-  const due = timeoutMs === null ? null : board.now + timeoutMs;
-  const granted = moveTask(task, { type: "grant", worker: seat.worker, boot: seat.boot, epoch: seat.epoch, due }, board.now);
-  const leased = withGrant(board, run, node, granted, seat);
-  board.put(leased);
-  board.rely(run.id, seat.worker, seat.epoch);
+  const connected = pickWorker(work, context, run, task, node);
+  if (connected === null) return false;
+  const timeoutMs = attemptTimeoutMs(context, node);
+  const due = timeoutMs === null ? null : work.now + timeoutMs;
+  const granted = applyTaskTransition(
+    task,
+    { type: "grant", worker: connected.worker, boot: connected.boot, epoch: connected.epoch, due },
+    work.now,
+  );
+  const leased = withGrantDetails(work, run, node, granted, connected);
+  work.put(leased);
+  work.requireWorker(run.id, connected.worker, connected.epoch);
   if (run.phase === "queued") {
-    board.put(moveRun(run, { type: "start" }, board.now));
-    board.tell(run, "run.started", {});
+    work.put(applyRunTransition(run, { type: "start" }, work.now));
+    work.recordRunFact(run, "run.started", {});
   }
-  board.tell(run, "task.granted", { task: task.id, worker: seat.worker, fence: leased.fence, attempt: leased.attempt });
-  board.move({
+  work.recordRunFact(run, "task.granted", {
+    task: task.id,
+    worker: connected.worker,
+    fence: leased.fence,
+    attempt: leased.attempt,
+  });
+  work.changeFleet({
     move: "hold",
-    worker: seat.worker,
-    hold: {
+    worker: connected.worker,
+    attempt: {
       task: task.id,
       run: run.id,
       fence: leased.fence,
       nodeType: node.type,
-      grantedAt: board.now,
+      grantedAt: work.now,
       acked: false,
       stored: false,
       recheckFrom: null,
       isRunningOlder: false,
     },
   });
-  sendDispatch(board, tools, seat, run, node, leased);
+  sendDispatch(work, context, connected, run, node, leased);
   return true;
 }
 
@@ -215,31 +260,31 @@ function grantSomewhere(board: Board, tools: Tools, task: TaskRow): boolean {
  * Whether the seat is still what the worker's row says: another scheduler may have taken the worker over, lost or drained it. The floor is
  * believed, and the commit fails where it is wrong; only then is the row looked at, here, before the worker gets anything again.
  */
-function isSeated(board: Board, tools: Tools, seat: Seat): boolean {
-  if (board.changed.has(seat.worker)) return false;
-  if (!tools.floor.doubted.has(seat.worker) || board.seated.has(seat.worker)) return true;
+function verifyWorker(work: UnitOfWork, context: DecisionContext, connected: ConnectedWorker): boolean {
+  if (work.changedWorkers.has(connected.worker)) return false;
+  if (!context.fleet.unverifiedWorkers.has(connected.worker) || work.verifiedWorkers.has(connected.worker)) return true;
   let row: WorkerRow | null;
   try {
-    row = board.worker(seat.worker);
+    row = work.worker(connected.worker);
   } catch (problem) {
     if (problem instanceof RootBusy) return false;
     throw problem;
   }
-  if (row !== null && row.epoch === seat.epoch && row.phase === "online") {
+  if (row !== null && row.epoch === connected.epoch && row.phase === "online") {
     if (!row.draining) {
-      board.seated.add(seat.worker);
-      board.move({ move: "trust", worker: seat.worker });
+      work.verifiedWorkers.add(connected.worker);
+      work.changeFleet({ move: "trust", worker: connected.worker });
       return true;
     }
-    board.move({ move: "drain", worker: seat.worker, on: true });
-    board.effect({ type: "drain", session: seat.session, worker: seat.worker, on: true, reason: "asked elsewhere" });
+    work.changeFleet({ move: "drain", worker: connected.worker, on: true });
+    work.emit({ type: "drain", session: connected.session, worker: connected.worker, on: true, reason: "asked elsewhere" });
     return false;
   }
-  board.move({ move: "rise", worker: seat.worker, session: seat.session });
-  board.effect({
+  work.changeFleet({ move: "rise", worker: connected.worker, session: connected.session });
+  work.emit({
     type: "reset",
-    session: seat.session,
-    worker: seat.worker,
+    session: connected.session,
+    worker: connected.worker,
     code: "E.SESSION.SUPERSEDED",
     reason: "superseded session",
   });
@@ -250,35 +295,51 @@ function isSeated(board: Board, tools: Tools, seat: Seat): boolean {
  * The worker that this run's package is bound to while it has room; else round-robin from where the last grant of this route stopped, among
  * a few free seats the one with most room.
  */
-function pickSeat(board: Board, tools: Tools, run: RunRow, task: TaskRow, node: PlanNode): Seat | null {
-  const seats = seatsFor(tools, task.route, task.pin);
-  const { air } = tools.floor;
-  const shunned = task.pin === null ? shunnedBy(run, node, seats) : null;
-  const bound = task.pin === null ? boundSeat(tools, run, node, seats) : null;
-  if (bound !== null && bound.worker !== shunned && roomFor(board, air, bound, node.type) > 0 && isSeated(board, tools, bound))
+function pickWorker(
+  work: UnitOfWork,
+  context: DecisionContext,
+  run: RunRow,
+  task: TaskRow,
+  node: PlanNode,
+): ConnectedWorker | null {
+  const candidates = candidateWorkers(context, task.route, task.pin);
+  const { pendingChanges } = context.fleet;
+  const avoided = task.pin === null ? avoidedWorkerIn(run, node, candidates) : null;
+  const bound = task.pin === null ? findBoundWorker(context, run, node, candidates) : null;
+  if (
+    bound !== null &&
+    bound.worker !== avoided &&
+    freeSlotsFor(work, pendingChanges, bound, node.type) > 0 &&
+    verifyWorker(work, context, bound)
+  )
     return bound;
-  const start = tools.floor.turnOf(task.route);
-  let best: Seat | null = null;
+  const start = context.fleet.roundRobinStart(task.route);
+  let best: ConnectedWorker | null = null;
   let bestFree = 0;
-  for (let step = 0, probes = 0; step < seats.length && probes < seatProbesMax; step++) {
-    const seat = seats[(start + step) % seats.length] as Seat;
-    const free = seat.worker === shunned ? 0 : roomFor(board, air, seat, node.type);
-    if (free <= 0 || !isSeated(board, tools, seat)) continue;
+  for (let step = 0, probes = 0; step < candidates.length && probes < workerProbesMax; step++) {
+    const connected = candidates[(start + step) % candidates.length] as ConnectedWorker;
+    const free = connected.worker === avoided ? 0 : freeSlotsFor(work, pendingChanges, connected, node.type);
+    if (free <= 0 || !verifyWorker(work, context, connected)) continue;
     probes++;
-    if (free > bestFree) [best, bestFree] = [seat, free];
+    if (free > bestFree) [best, bestFree] = [connected, free];
   }
-  if (best !== null) tools.floor.tookTurn(task.route, (seats.indexOf(best) + 1) % seats.length);
+  if (best !== null) context.fleet.setRoundRobinStart(task.route, (candidates.indexOf(best) + 1) % candidates.length);
   return best;
 }
 
-function boundSeat(tools: Tools, run: RunRow, node: PlanNode, seats: readonly Seat[]): Seat | null {
+function findBoundWorker(
+  context: DecisionContext,
+  run: RunRow,
+  node: PlanNode,
+  candidates: readonly ConnectedWorker[],
+): ConnectedWorker | null {
   const worker = run.bindings === null ? null : boundWorker(run, node.packageName);
-  const seat = worker === null ? undefined : tools.floor.seats.get(worker);
-  return seat !== undefined && seats.includes(seat) ? seat : null;
+  const connected = worker === null ? undefined : context.fleet.workers.get(worker);
+  return connected !== undefined && candidates.includes(connected) ? connected : null;
 }
 
 /** Where an operator does not want the package any more, as long as somebody else here can run it. */
-function shunnedBy(run: RunRow, node: PlanNode, seats: readonly Seat[]): WorkerId | null {
-  const shunned = run.marks === null ? undefined : unwantedAt(run, node);
-  return shunned !== undefined && seats.some((seat) => seat.worker !== shunned) ? shunned : null;
+function avoidedWorkerIn(run: RunRow, node: PlanNode, candidates: readonly ConnectedWorker[]): WorkerId | null {
+  const avoided = run.marks === null ? undefined : avoidedWorker(run, node);
+  return avoided !== undefined && candidates.some((connected) => connected.worker !== avoided) ? avoided : null;
 }

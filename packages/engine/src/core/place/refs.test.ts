@@ -1,7 +1,7 @@
 import { compilePlan, type PlanNode } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { refsMax, refsOf } from "./refs.ts";
+import { refsMax, resourceRefsOf } from "./refs.ts";
 
 const node = (policy: object = {}): PlanNode =>
   compilePlan({
@@ -22,7 +22,7 @@ const node = (policy: object = {}): PlanNode =>
   } as unknown as Workflow).nodes[0] as PlanNode;
 
 const found = (params: unknown, policy: object = {}) =>
-  refsOf(node(policy), JSON.stringify(params)).map(({ resource }) => resource);
+  resourceRefsOf(node(policy), JSON.stringify(params)).map(({ resource }) => resource);
 
 describe("references to resources", () => {
   it("[P15] are found wherever they stand, each once, authored ones first", () => {
@@ -33,8 +33,8 @@ describe("references to resources", () => {
       "one",
       "two",
     ]);
-    expect(refsOf(node(), null)).toEqual([]);
-    expect(refsOf(node({ resourceRefs: [{ resourceId: "zero" }] }), null)).toHaveLength(1);
+    expect(resourceRefsOf(node(), null)).toEqual([]);
+    expect(resourceRefsOf(node({ resourceRefs: [{ resourceId: "zero" }] }), null)).toHaveLength(1);
   });
 
   it("[P15] are read in both spellings of the wire, and what is no reference is none", () => {
@@ -47,7 +47,7 @@ describe("references to resources", () => {
       metadata: { a: 1 },
     };
 
-    expect(refsOf(node(), JSON.stringify({ resourceRef: said }))).toEqual([
+    expect(resourceRefsOf(node(), JSON.stringify({ resourceRef: said }))).toEqual([
       { resource: "r", workerName: "w", type: "file", scope: "s", expiresAt: Date.UTC(2030, 0), metadata: { a: 1 } },
     ]);
     for (const odd of [null, 7, "r", [], {}, { resourceId: 7 }, { resourceId: "" }])
@@ -61,7 +61,7 @@ describe("references to resources", () => {
     const long = [...Array.from({ length: 300_000 }, () => 0), { resourceRef: { resourceId: "last" } }];
 
     expect(found(many)).toHaveLength(refsMax);
-    expect(refsOf(node(), deep)).toMatchObject([{ resource: "deep" }]);
+    expect(resourceRefsOf(node(), deep)).toMatchObject([{ resource: "deep" }]);
     expect(found(long)).toEqual(["last"]);
   });
 });

@@ -6,7 +6,7 @@ import { parseInstant } from "@astraflow/protocol";
 import type { Millis } from "../../rows.ts";
 
 /** A resource as its user names it; the owner's name is a hint, the artifact's document knows better. */
-export interface WantedRef {
+export interface RequestedResource {
   readonly resource: string;
   readonly workerName: string | null;
   readonly type: string;
@@ -18,20 +18,20 @@ export interface WantedRef {
 /** More than this in one task's parameters cannot be meant. */
 export const refsMax = 256;
 
-const mark = '"resourceRef"';
+const refMarker = '"resourceRef"';
 
 /** Each resource once, in the order they were found. */
-export function refsOf(node: PlanNode, params: string | null): readonly WantedRef[] {
+export function resourceRefsOf(node: PlanNode, params: string | null): readonly RequestedResource[] {
   const authored = node.policy.resourceRefs;
   // Nearly all tasks refer to nothing: their parameters are not even read.
-  if (authored === undefined && !params?.includes(mark)) return [];
-  const found = new Map<string, WantedRef>();
-  for (const one of authored ?? []) add(found, one);
-  if (params?.includes(mark)) collect(found, JSON.parse(params) as unknown);
+  if (authored === undefined && !params?.includes(refMarker)) return [];
+  const found = new Map<string, RequestedResource>();
+  for (const one of authored ?? []) addRef(found, one);
+  if (params?.includes(refMarker)) collectRefs(found, JSON.parse(params) as unknown);
   return [...found.values()];
 }
 
-function collect(found: Map<string, WantedRef>, params: unknown): void {
+function collectRefs(found: Map<string, RequestedResource>, params: unknown): void {
   const open = [params];
   for (let value = open.pop(); value !== undefined && found.size < refsMax; value = open.pop()) {
     if (typeof value !== "object" || value === null) continue;
@@ -39,34 +39,34 @@ function collect(found: Map<string, WantedRef>, params: unknown): void {
     if (Array.isArray(value)) for (const inner of (value as unknown[]).toReversed()) open.push(inner);
     else
       for (const [key, inner] of Object.entries(value).toReversed()) {
-        if (key === "resourceRef") add(found, inner);
+        if (key === "resourceRef") addRef(found, inner);
         else open.push(inner);
       }
   }
 }
 
 /** Both spellings of the wire are read: frames say `resource_id`, workflows `resourceId`. */
-function add(found: Map<string, WantedRef>, value: unknown): void {
+function addRef(found: Map<string, RequestedResource>, value: unknown): void {
   if (typeof value !== "object" || value === null) return;
-  const said = value as Readonly<Record<string, unknown>>;
-  const resource = text(said["resourceId"] ?? said["resource_id"]);
+  const raw = value as Readonly<Record<string, unknown>>;
+  const resource = nonEmptyText(raw["resourceId"] ?? raw["resource_id"]);
   if (resource === null || found.has(resource)) return;
-  const scope = text(said["scope"]);
-  const expiresAt = instant(said["expiresAt"] ?? said["expires_at"]);
-  const { metadata } = said;
+  const scope = nonEmptyText(raw["scope"]);
+  const expiresAt = readExpiry(raw["expiresAt"] ?? raw["expires_at"]);
+  const { metadata } = raw;
   found.set(resource, {
     resource,
-    workerName: text(said["workerName"] ?? said["worker_name"] ?? said["workerId"] ?? said["worker_id"]),
-    type: text(said["type"]) ?? "",
+    workerName: nonEmptyText(raw["workerName"] ?? raw["worker_name"] ?? raw["workerId"] ?? raw["worker_id"]),
+    type: nonEmptyText(raw["type"]) ?? "",
     ...(scope === null ? {} : { scope }),
     ...(expiresAt === null ? {} : { expiresAt }),
     ...(typeof metadata === "object" && metadata !== null ? { metadata: metadata as Readonly<Record<string, unknown>> } : {}),
   });
 }
 
-const text = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
+const nonEmptyText = (value: unknown): string | null => (typeof value === "string" && value !== "" ? value : null);
 
-function instant(value: unknown): Millis | null {
+function readExpiry(value: unknown): Millis | null {
   if (typeof value === "string") return parseInstant(value);
   return typeof value === "number" && Number.isFinite(value) ? value : null;
 }

@@ -1,10 +1,10 @@
 // What a task needs of a worker, and whether a worker has it. Interned by digest: thousands of tasks share a handful of routes.
 
 import { canonicalJson, compareVersions, type PlanNode } from "@astraflow/graph";
-import type { WorkerAbout } from "../../command.ts";
-import type { Line, RouteId, Tenant, WorkerId, WorkerRow } from "../../rows.ts";
+import type { WorkerDescription } from "../../command.ts";
+import type { QueueName, RouteId, Tenant, WorkerId, WorkerRow } from "../../rows.ts";
 
-export interface Needs {
+export interface TaskRequirements {
   readonly tenant: Tenant;
   readonly packageName: string;
   readonly packageVersion: string;
@@ -16,7 +16,7 @@ export interface Needs {
   readonly tags: Readonly<Record<string, string>>;
 }
 
-export function needsOf(tenant: Tenant, node: PlanNode): Needs {
+export function requirementsOf(tenant: Tenant, node: PlanNode): TaskRequirements {
   return {
     tenant,
     packageName: node.packageName,
@@ -29,35 +29,39 @@ export function needsOf(tenant: Tenant, node: PlanNode): Needs {
   };
 }
 
-export const needsText = (needs: Needs): string => canonicalJson(needs);
+export const requirementsText = (requirements: TaskRequirements): string => canonicalJson(requirements);
 
-export const lineOf = (route: RouteId, pin: WorkerId | null): Line => (pin === null ? `r|${route}` : `r|${route}|${pin}`);
+export const queueName = (route: RouteId, pin: WorkerId | null): QueueName => (pin === null ? `r|${route}` : `r|${route}|${pin}`);
 
 /** The route of a line of ready tasks; null for a line that waits for a concurrency key. */
-export function routeOf(line: Line): { route: RouteId; pin: WorkerId | null } | null {
-  if (!line.startsWith("r|")) return null;
-  const bar = line.indexOf("|", 2);
-  return bar < 0 ? { route: line.slice(2), pin: null } : { route: line.slice(2, bar), pin: line.slice(bar + 1) };
+export function parseQueueName(queue: QueueName): { route: RouteId; pin: WorkerId | null } | null {
+  if (!queue.startsWith("r|")) return null;
+  const bar = queue.indexOf("|", 2);
+  return bar < 0 ? { route: queue.slice(2), pin: null } : { route: queue.slice(2, bar), pin: queue.slice(bar + 1) };
 }
 
 /** Why a worker cannot take a task, as a code and the fact behind it. */
-export interface Misfit {
+export interface RouteMismatch {
   readonly code: "tenant" | "package-missing" | "package-version" | "package-status" | "pool" | "tag";
   readonly has: string;
   readonly needs: string;
 }
 
-const announced = new WeakMap<WorkerRow, WorkerAbout>();
+const parsedDescriptions = new WeakMap<WorkerRow, WorkerDescription>();
 
 /** What a stored worker announced, read once. */
-export function announcedBy(row: WorkerRow): WorkerAbout {
-  let about = announced.get(row);
-  if (about === undefined) announced.set(row, (about = { ...nothing, ...(JSON.parse(row.about) as Partial<WorkerAbout>) }));
-  return about;
+export function readDescription(row: WorkerRow): WorkerDescription {
+  let description = parsedDescriptions.get(row);
+  if (description === undefined)
+    parsedDescriptions.set(
+      row,
+      (description = { ...emptyDescription, ...(JSON.parse(row.about) as Partial<WorkerDescription>) }),
+    );
+  return description;
 }
 
 /** A row that was made before its worker announced anything. */
-const nothing: WorkerAbout = {
+const emptyDescription: WorkerDescription = {
   slots: 0,
   packages: [],
   runtimes: [],
@@ -71,35 +75,44 @@ const nothing: WorkerAbout = {
 };
 
 /** The first rule this worker fails, or null when it can run the route. Capacity and health are not looked at here: they change. */
-export function fits(needs: Needs, worker: { readonly tenant: Tenant; readonly about: WorkerAbout }): Misfit | null {
-  const { about } = worker;
-  if (worker.tenant !== needs.tenant) return { code: "tenant", has: worker.tenant, needs: needs.tenant };
-  if (needs.pool !== null && about.pool !== needs.pool) return { code: "pool", has: about.pool, needs: needs.pool };
-  for (const tag of Object.keys(needs.tags))
-    if (about.tags[tag] !== needs.tags[tag])
-      return { code: "tag", has: `${tag}=${about.tags[tag] ?? ""}`, needs: `${tag}=${needs.tags[tag]}` };
-  return packageMisfit(needs, about);
+export function findMismatch(
+  requirements: TaskRequirements,
+  worker: { readonly tenant: Tenant; readonly about: WorkerDescription },
+): RouteMismatch | null {
+  const { about: description } = worker;
+  if (worker.tenant !== requirements.tenant) return { code: "tenant", has: worker.tenant, needs: requirements.tenant };
+  if (requirements.pool !== null && description.pool !== requirements.pool)
+    return { code: "pool", has: description.pool, needs: requirements.pool };
+  for (const tag of Object.keys(requirements.tags))
+    if (description.tags[tag] !== requirements.tags[tag])
+      return { code: "tag", has: `${tag}=${description.tags[tag] ?? ""}`, needs: `${tag}=${requirements.tags[tag]}` };
+  return findPackageMismatch(requirements, description);
 }
 
-function packageMisfit(needs: Needs, about: WorkerAbout): Misfit | null {
-  const versions = about.packages.filter((one) => one.name === needs.packageName);
-  const wanted = needs.minVersion === undefined ? needs.packageVersion : `${needs.minVersion} or later`;
-  if (versions.length === 0) return { code: "package-missing", has: "", needs: `${needs.packageName}@${wanted}` };
-  const serving = versions.filter((one) => serves(needs, one.version));
+function findPackageMismatch(requirements: TaskRequirements, description: WorkerDescription): RouteMismatch | null {
+  const versions = description.packages.filter((one) => one.name === requirements.packageName);
+  const wanted = requirements.minVersion === undefined ? requirements.packageVersion : `${requirements.minVersion} or later`;
+  if (versions.length === 0) return { code: "package-missing", has: "", needs: `${requirements.packageName}@${wanted}` };
+  const serving = versions.filter((one) => isVersionAccepted(requirements, one.version));
   const [first] = serving;
   if (first === undefined) return { code: "package-version", has: versions.map((one) => one.version).join(", "), needs: wanted };
   if (serving.some((one) => one.status === "installed")) return null;
   return { code: "package-status", has: first.status, needs: "installed" };
 }
 
-const serves = ({ minVersion, packageVersion }: Pick<Needs, "minVersion" | "packageVersion">, version: string): boolean =>
-  minVersion === undefined ? version === packageVersion : compareVersions(version, minVersion) >= 0;
+const isVersionAccepted = (
+  { minVersion, packageVersion }: Pick<TaskRequirements, "minVersion" | "packageVersion">,
+  version: string,
+): boolean => (minVersion === undefined ? version === packageVersion : compareVersions(version, minVersion) >= 0);
 
 /** Which version a worker that fits runs the node with: the one authored where it is installed and late enough, else the latest there is. */
-export function versionAt(node: Pick<PlanNode, "packageName" | "packageVersion" | "minVersion">, about: WorkerAbout): string {
+export function versionFor(
+  node: Pick<PlanNode, "packageName" | "packageVersion" | "minVersion">,
+  description: WorkerDescription,
+): string {
   const { minVersion } = node;
   if (minVersion === null) return node.packageVersion;
-  const installed = about.packages
+  const installed = description.packages
     .filter(
       ({ name, version, status }) =>
         name === node.packageName && status === "installed" && compareVersions(version, minVersion) >= 0,

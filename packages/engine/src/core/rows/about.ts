@@ -3,7 +3,7 @@
 
 import type { RunId, RunRow } from "../../rows.ts";
 
-export interface RunAbout {
+export interface RunOrigin {
   readonly by?: string;
   readonly corr?: string;
   /** Of the workflow: its published version, or null for a draft or a definition that came with the request. */
@@ -19,14 +19,14 @@ export interface RunAbout {
   readonly [more: string]: unknown;
 }
 
-const read = new WeakMap<RunRow, RunAbout>();
+const parsedOrigins = new WeakMap<RunRow, RunOrigin>();
 
-export function aboutOf(run: RunRow): RunAbout {
-  let about = read.get(run);
+export function readRunOrigin(run: RunRow): RunOrigin {
+  let about = parsedOrigins.get(run);
   if (about === undefined) {
-    const said: unknown = JSON.parse(run.about);
-    about = typeof said === "object" && said !== null && !Array.isArray(said) ? (said as RunAbout) : {};
-    read.set(run, about);
+    const parsed: unknown = JSON.parse(run.about);
+    about = typeof parsed === "object" && parsed !== null && !Array.isArray(parsed) ? (parsed as RunOrigin) : {};
+    parsedOrigins.set(run, about);
   }
   return about;
 }

@@ -3,7 +3,7 @@
 import type { RunId, TaskId, TaskRow } from "../../rows.ts";
 
 /** Arguments one by one and no object to hold them, because this is called for every task there is. */
-export function blankTask(id: TaskId, run: RunId, route: string, band: number, needs: number, key: string | null): TaskRow {
+export function newTaskRow(id: TaskId, run: RunId, route: string, band: number, needs: number, key: string | null): TaskRow {
   return {
     kind: "task",
     id,

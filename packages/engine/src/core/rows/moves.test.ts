@@ -3,16 +3,16 @@ import { Fault } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 import type { RunRow, TaskRow, WorkerRow } from "../../rows.ts";
 import { sampleRun, sampleTask } from "../../sample-rows.ts";
-import { livenessAfter, livenessMoves, stepWorker, type WorkerEvent, workerMoves } from "../crew/worker.ts";
-import { isRunEnded, type RunEvent, runMoves, stepRun } from "./run.ts";
+import { livenessAfter, livenessMoves, stepWorker, type WorkerTransition, workerMoves } from "../crew/worker.ts";
+import { isRunEnded, type RunTransition, runMoves, stepRun } from "./run.ts";
 import {
-  type AttemptPhase,
   attemptMoves,
   attemptPhase,
   isEnded,
   nextFence,
   stepTask,
-  type TaskEvent,
+  type TaskAttemptPhase,
+  type TaskTransition,
   taskMoves,
 } from "./task.ts";
 
@@ -48,7 +48,7 @@ const task: TaskRow = sampleTask("r.0", {
   params: "{}",
 });
 
-const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] } = {
+const taskEvents: { [T in TaskTransition["type"]]: Extract<TaskTransition, { type: T }>[] } = {
   arrive: [{ type: "arrive" }],
   host: [{ type: "host", params: "{}" }],
   ready: [{ type: "ready", line: "r|x", due: null, params: "{}" }],
@@ -79,7 +79,7 @@ const taskEvents: { [T in TaskEvent["type"]]: Extract<TaskEvent, { type: T }>[] 
 
 describe("the table of task moves", () => {
   it("[M1] makes exactly the moves it names, in every phase", () => {
-    const events = Object.values(taskEvents).flat() as TaskEvent[];
+    const events = Object.values(taskEvents).flat() as TaskTransition[];
 
     const walked = walk(taskMoves, events, (phase, event) => stepTask({ ...task, phase }, event, 100));
 
@@ -91,7 +91,7 @@ describe("the table of task moves", () => {
     for (const [phase, moves] of Object.entries(taskMoves) as [TaskRow["phase"], Record<string, readonly string[]>][])
       for (const [type, targets] of Object.entries(moves)) {
         const reached = new Set(
-          (taskEvents[type as TaskEvent["type"]] as TaskEvent[]).map(
+          (taskEvents[type as TaskTransition["type"]] as TaskTransition[]).map(
             (event) => (stepTask({ ...task, phase }, event, 100) as TaskRow).phase,
           ),
         );
@@ -107,32 +107,33 @@ describe("the table of task moves", () => {
   });
 
   it("[M3] raises the fence whenever the holder changes, and only then", () => {
-    const fenceAfter = (phase: TaskRow["phase"], event: TaskEvent) => (stepTask({ ...task, phase }, event, 3) as TaskRow).fence;
+    const fenceAfter = (phase: TaskRow["phase"], event: TaskTransition) =>
+      (stepTask({ ...task, phase }, event, 3) as TaskRow).fence;
 
-    expect(fenceAfter("ready", taskEvents.grant[0] as TaskEvent)).toBe(8);
-    expect(fenceAfter("leased", taskEvents.requeue[0] as TaskEvent)).toBe(8);
-    expect(fenceAfter("leased", taskEvents.retry[0] as TaskEvent)).toBe(8);
+    expect(fenceAfter("ready", taskEvents.grant[0] as TaskTransition)).toBe(8);
+    expect(fenceAfter("leased", taskEvents.requeue[0] as TaskTransition)).toBe(8);
+    expect(fenceAfter("leased", taskEvents.retry[0] as TaskTransition)).toBe(8);
     expect(fenceAfter("leased", { type: "ack" })).toBe(7);
     expect(fenceAfter("leased", { type: "rebind", boot: "b1", epoch: 9, acked: true })).toBe(7);
     expect(nextFence(7, 1_000)).toBe(1_000);
   });
 
   it("[M4] counts a delivery in the grant itself, and forgets the count only when the worker has spoken", () => {
-    const granted = stepTask({ ...task, phase: "ready", deliveries: 3 }, taskEvents.grant[0] as TaskEvent, 9) as TaskRow;
-    const back = stepTask(granted, taskEvents.requeue[0] as TaskEvent, 9) as TaskRow;
-    const retried = stepTask(granted, taskEvents.retry[0] as TaskEvent, 9) as TaskRow;
+    const granted = stepTask({ ...task, phase: "ready", deliveries: 3 }, taskEvents.grant[0] as TaskTransition, 9) as TaskRow;
+    const back = stepTask(granted, taskEvents.requeue[0] as TaskTransition, 9) as TaskRow;
+    const retried = stepTask(granted, taskEvents.retry[0] as TaskTransition, 9) as TaskRow;
 
     expect([granted.deliveries, back.deliveries, retried.deliveries]).toEqual([4, 4, 0]);
   });
 
   it("[M5] shows an attempt as granted, acked, ended or revoked, and lets it make exactly the moves of its own table", () => {
-    const rows: Record<AttemptPhase, TaskRow> = {
+    const rows: Record<TaskAttemptPhase, TaskRow> = {
       granted: task,
       acked: { ...task, acked: true },
       ended: { ...task, phase: "succeeded" },
       revoked: { ...task, phase: "succeeded", worker: null },
     };
-    const events = Object.values(taskEvents).flat() as TaskEvent[];
+    const events = Object.values(taskEvents).flat() as TaskTransition[];
 
     const walked = walk(attemptMoves, events, (phase, event) => {
       const moved = stepTask(rows[phase], event, 100);
@@ -147,7 +148,7 @@ describe("the table of task moves", () => {
 
 const run: RunRow = sampleRun("r", { tenant: "t", phase: "running", workflow: "t/w", open: 2, verdict: "failed" });
 
-const runEvents: RunEvent[] = [
+const runEvents: RunTransition[] = [
   { type: "start" },
   { type: "open", tasks: 1 },
   { type: "succeed" },
@@ -197,7 +198,7 @@ const worker: WorkerRow = {
   condition: "{}",
 };
 
-const workerEvents: WorkerEvent[] = [
+const workerEvents: WorkerTransition[] = [
   { type: "join", name: "w", boot: "b2", replica: "r2", replicaEpoch: 1, about: "{}", condition: "{}", leaseMs: 30 },
   { type: "beat", leaseMs: 30, condition: "{}" },
   { type: "note", condition: "{}" },
@@ -218,7 +219,7 @@ describe("the tables of boots and liveness", () => {
   });
 
   it("[M7] raises the epoch with every join and renews the lease with every beat", () => {
-    expect(stepWorker(worker, workerEvents[0] as WorkerEvent, 100)).toMatchObject({ epoch: 4, due: 130, phase: "online" });
+    expect(stepWorker(worker, workerEvents[0] as WorkerTransition, 100)).toMatchObject({ epoch: 4, due: 130, phase: "online" });
     expect(stepWorker(worker, { type: "beat", leaseMs: 30, condition: "{}" }, 100)).toMatchObject({
       epoch: 3,
       due: 130,

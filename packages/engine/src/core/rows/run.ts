@@ -4,7 +4,7 @@
 import { Fault, fault } from "@astraflow/protocol";
 import type { Millis, RunPhase, RunRow, TaskId } from "../../rows.ts";
 
-export type RunEvent =
+export type RunTransition =
   | { readonly type: "start" }
   | { readonly type: "open"; readonly tasks: number }
   | { readonly type: "succeed" }
@@ -19,12 +19,12 @@ export const runMoves = {
   succeeded: {},
   failed: {},
   cancelled: {},
-} as const satisfies Record<RunPhase, Partial<Record<RunEvent["type"], readonly RunPhase[]>>>;
+} as const satisfies Record<RunPhase, Partial<Record<RunTransition["type"], readonly RunPhase[]>>>;
 
 export const isRunEnded = (run: RunRow): boolean =>
   run.phase === "succeeded" || run.phase === "failed" || run.phase === "cancelled";
 
-export function stepRun(run: RunRow, event: RunEvent, now: Millis): RunRow | Fault {
+export function stepRun(run: RunRow, event: RunTransition, now: Millis): RunRow | Fault {
   if (!(event.type in runMoves[run.phase]))
     return fault("E.RUN.TERMINAL", `run ${run.id} is ${run.phase} and cannot ${event.type}`, { run: run.id, phase: run.phase });
   switch (event.type) {
@@ -44,7 +44,7 @@ export function stepRun(run: RunRow, event: RunEvent, now: Millis): RunRow | Fau
   }
 }
 
-export function moveRun(run: RunRow, event: RunEvent, now: Millis): RunRow {
+export function applyRunTransition(run: RunRow, event: RunTransition, now: Millis): RunRow {
   const moved = stepRun(run, event, now);
   if (moved instanceof Fault) throw moved;
   return moved;

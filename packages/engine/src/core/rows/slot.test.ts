@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { around, containerOf, insideOf, lastStep, logicalOf, scopeOf, slotOf } from "./slot.ts";
+import { containerSlot, enclosingSlots, lastStep, logicalSlot, scopeOf, slotOf, slotRangeInside } from "./slot.ts";
 
 describe("slots", () => {
   it.for([
@@ -12,15 +12,15 @@ describe("slots", () => {
   ] as const)("[E40] reads %s", ([slot, step, scope, logical]) => {
     expect(lastStep(slot)).toEqual(step);
     expect(scopeOf(slot)).toBe(scope);
-    expect(logicalOf(slot)).toBe(logical);
+    expect(logicalSlot(slot)).toBe(logical);
     expect(slotOf({ run: "r-1", id: `r-1.${slot}` })).toBe(slot);
   });
 
   it("[E40] names the frames and containers around a slot, innermost first", () => {
-    expect(around("4")).toEqual([]);
-    expect(around("4*2")).toEqual(["4"]);
-    expect(around("4*2/5~11*20/8")).toEqual(["4*2/5~11*20", "4*2/5~11", "4*2", "4"]);
-    expect(containerOf("4*2/5~11*20")).toBe("4*2/5~11");
+    expect(enclosingSlots("4")).toEqual([]);
+    expect(enclosingSlots("4*2")).toEqual(["4"]);
+    expect(enclosingSlots("4*2/5~11*20/8")).toEqual(["4*2/5~11*20", "4*2/5~11", "4*2", "4"]);
+    expect(containerSlot("4*2/5~11*20")).toBe("4*2/5~11");
   });
 
   it("[E40] finds everything inside a frame or a container together in the order of ids, and nothing else", () => {
@@ -39,7 +39,8 @@ describe("slots", () => {
       "1~1*0",
       "1~1*0/4",
     ];
-    const inside = (slot: string) => slots.filter((one) => one > insideOf(slot).after && one <= insideOf(slot).last);
+    const inside = (slot: string) =>
+      slots.filter((one) => one > slotRangeInside(slot).after && one <= slotRangeInside(slot).last);
 
     expect(inside("1*0")).toEqual(["1*0/0", "1*0/9~2*0/1"]);
     expect(inside("1*1")).toEqual([]);

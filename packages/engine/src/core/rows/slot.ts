@@ -14,19 +14,19 @@ export type Slot = string;
 /** The top level of a run. Any other scope is the slot of a frame. */
 export const topLevel: Slot = "";
 
-export interface Step {
+export interface SlotStep {
   readonly ordinal: number;
   /** From 1; null where the node is not called through a chain. */
   readonly call: number | null;
   /** Null unless this step is a frame of a container. */
-  readonly frame: number | null;
+  readonly iteration: number | null;
 }
 
 export const slotOf = (task: Pick<TaskRow, "id" | "run">): Slot => task.id.slice(task.run.length + 1);
-export const taskAt = (run: RunId, slot: Slot): TaskId => `${run}.${slot}`;
+export const taskIdAt = (run: RunId, slot: Slot): TaskId => `${run}.${slot}`;
 
 /** Whether a slot is a node of the top level and no more: nothing stands around it, and it is nobody's frame or call. Most are. */
-export function isTop(slot: Slot): boolean {
+export function isTopLevelNode(slot: Slot): boolean {
   for (let at = 0; at < slot.length; at++) {
     const character = slot.charCodeAt(at);
     if (character < 48 || character > 57) return false;
@@ -35,9 +35,9 @@ export function isTop(slot: Slot): boolean {
 }
 
 /** The slot of a node in a scope. */
-export const slotIn = (scope: Slot, ordinal: number): Slot => (scope === topLevel ? String(ordinal) : `${scope}/${ordinal}`);
-export const callOf = (slot: Slot, call: number): Slot => `${slot}~${call}`;
-export const frameOf = (slot: Slot, frame: number): Slot => `${slot}*${frame}`;
+export const nodeSlot = (scope: Slot, ordinal: number): Slot => (scope === topLevel ? String(ordinal) : `${scope}/${ordinal}`);
+export const callSlot = (slot: Slot, call: number): Slot => `${slot}~${call}`;
+export const iterationSlot = (slot: Slot, frame: number): Slot => `${slot}*${frame}`;
 
 /** The frame that a slot stands in. */
 export function scopeOf(slot: Slot): Slot {
@@ -45,60 +45,60 @@ export function scopeOf(slot: Slot): Slot {
   return slash < 0 ? topLevel : slot.slice(0, slash);
 }
 
-export function lastStep(slot: Slot): Step {
-  return readStep(slot.slice(slot.lastIndexOf("/") + 1));
+export function lastStep(slot: Slot): SlotStep {
+  return parseStep(slot.slice(slot.lastIndexOf("/") + 1));
 }
 
 /** The slot without its frame: the container that a frame belongs to. */
-export function containerOf(frame: Slot): Slot {
+export function containerSlot(frame: Slot): Slot {
   return frame.slice(0, frame.lastIndexOf("*"));
 }
 
 /** The slot without its call: the logical node that a call is one of. */
-export function logicalOf(slot: Slot): Slot {
+export function logicalSlot(slot: Slot): Slot {
   const tilde = slot.indexOf("~", slot.lastIndexOf("/") + 1);
   return tilde < 0 ? slot : slot.slice(0, tilde);
 }
 
 /** The frames and containers that a slot stands in, innermost first; for a frame its container is the first of them. */
-export function around(slot: Slot): Slot[] {
+export function enclosingSlots(slot: Slot): Slot[] {
   const found: Slot[] = [];
   let at = slot;
   for (;;) {
-    at = lastStep(at).frame === null ? scopeOf(at) : containerOf(at);
+    at = lastStep(at).iteration === null ? scopeOf(at) : containerSlot(at);
     if (at === topLevel) return found;
     found.push(at);
   }
 }
 
 /** Everything inside a frame or a container has an id after `after` and up to `last`: in id order it stands together. */
-export function insideOf(slot: Slot): { readonly after: Slot; readonly last: Slot } {
-  const inside = lastStep(slot).frame === null ? `${slot}*` : `${slot}/`;
+export function slotRangeInside(slot: Slot): { readonly after: Slot; readonly last: Slot } {
+  const inside = lastStep(slot).iteration === null ? `${slot}*` : `${slot}/`;
   // What follows is a digit; the colon is the character behind the last of them.
   return { after: inside, last: `${inside}:` };
 }
 
-function readStep(text: string): Step {
+function parseStep(text: string): SlotStep {
   const star = text.indexOf("*");
   const tilde = text.indexOf("~");
   const end = tilde >= 0 ? tilde : star >= 0 ? star : text.length;
   return {
     ordinal: Number(text.slice(0, end)),
     call: tilde < 0 ? null : Number(text.slice(tilde + 1, star < 0 ? undefined : star)),
-    frame: star < 0 ? null : Number(text.slice(star + 1)),
+    iteration: star < 0 ? null : Number(text.slice(star + 1)),
   };
 }
 
 /** The plan that the nodes of a scope belong to; null where there is none such. */
-export function planIn(plan: Plan, scope: Slot): Plan | null {
+export function planOfScope(plan: Plan, scope: Slot): Plan | null {
   if (scope === topLevel) return plan;
   let at: Plan | null = plan;
-  for (const step of scope.split("/")) at = at?.nodes[readStep(step).ordinal]?.container?.body ?? null;
+  for (const step of scope.split("/")) at = at?.nodes[parseStep(step).ordinal]?.container?.body ?? null;
   return at;
 }
 
 /** The node that a slot is about: for a frame its container. */
 export function nodeAt(plan: Plan, slot: Slot): PlanNode | null {
-  if (isTop(slot)) return plan.nodes[Number(slot)] ?? null;
-  return planIn(plan, scopeOf(slot))?.nodes[lastStep(slot).ordinal] ?? null;
+  if (isTopLevelNode(slot)) return plan.nodes[Number(slot)] ?? null;
+  return planOfScope(plan, scopeOf(slot))?.nodes[lastStep(slot).ordinal] ?? null;
 }

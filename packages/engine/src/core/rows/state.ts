@@ -1,23 +1,23 @@
 // What a task's row knows besides its phase, as data: what the node said of itself, what it waits for, whom it carries. The only reader and
 // writer of `TaskRow.state`.
 
-import type { ArtifactWord } from "../../command.ts";
+import type { ReportedArtifact } from "../../command.ts";
 import type { FaultData, ResourceRef } from "../../effect.ts";
 import type { Millis, TaskId, TaskRow } from "../../rows.ts";
 
 export interface TaskState {
   /** The last words of the node about itself. */
-  readonly said?: Said;
+  readonly said?: ReportedProgress;
   /** Results as feedback has merged them so far; the result itself takes their place. */
   readonly results?: Readonly<Record<string, unknown>>;
   /** Next chunk of this attempt, and its next line; `fence` says of which attempt. `isOpen`: the last text did not end its line. */
-  readonly printed?: Printed;
+  readonly printed?: PrintProgress;
   /** What the result left with the worker. */
   readonly artifacts?: readonly StoredArtifact[];
   /** What the node said of its result. */
   readonly metadata?: Readonly<Record<string, unknown>>;
   /** Of a middleware's attempt: what it asked of the next. */
-  readonly calls?: readonly Call[];
+  readonly calls?: readonly MiddlewareCall[];
   /** Of a task that was called through a chain: who waits for it. */
   readonly caller?: { readonly task: TaskId; readonly fence: number; readonly request: string };
   /** Of a host behind a chain: how often each of the chain was called so far, by ordinal. */
@@ -31,9 +31,9 @@ export interface TaskState {
   /** Of a container: where it stands. */
   readonly loop?: LoopState;
   /** Of a frame. */
-  readonly frame?: FrameState;
+  readonly frame?: IterationState;
   /** Being ended with all inside: what it will be once nothing inside is open. */
-  readonly ending?: Ending;
+  readonly ending?: HostEnding;
   readonly refs?: readonly ResourceRef[];
   readonly affinity?: { readonly key: string; readonly mode: "sticky" | "preferred"; readonly until: Millis | null };
   /** Version of the package that the attempt was granted with, where the node left it open. */
@@ -44,14 +44,14 @@ export interface TaskState {
   readonly refused?: number;
 }
 
-export interface Printed {
+export interface PrintProgress {
   readonly fence: number;
   readonly chunks: number;
   readonly lines: number;
   readonly isOpen?: true;
 }
 
-export interface Said {
+export interface ReportedProgress {
   readonly stage?: string;
   readonly progress?: number;
   readonly message?: string;
@@ -60,13 +60,13 @@ export interface Said {
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
 
-export interface StoredArtifact extends ArtifactWord {
+export interface StoredArtifact extends ReportedArtifact {
   readonly worker: string;
   /** Why the worker has it no longer. */
   readonly removed?: string;
 }
 
-export interface Call {
+export interface MiddlewareCall {
   readonly request: string;
   readonly boot: string;
   readonly fence: number;
@@ -96,22 +96,22 @@ export interface LoopState {
   readonly deadline: Millis | null;
 }
 
-export interface FrameState {
+export interface IterationState {
   /** Of its iteration, from 0. */
   readonly index: number;
   /** Frames of this iteration that failed before. */
   readonly tries: number;
   /** Successors that are still to be reached, where they are too many for a turn. */
-  readonly reach?: readonly Spread[];
+  readonly reach?: readonly FanOutCursor[];
 }
 
 /** A fan-out under way: the successors of `from` (null: the nodes that wait for nobody) are reached up to place `at`. */
-export interface Spread {
+export interface FanOutCursor {
   readonly from: number | null;
   readonly at: number;
 }
 
-export interface Ending {
+export interface HostEnding {
   readonly verdict: "failed" | "cancelled" | "skipped";
   readonly error: FaultData | null;
   /** How far this pass over what is inside has come, where that is more than a turn may hold; absent at its start. */
@@ -120,22 +120,24 @@ export interface Ending {
   readonly isBusy?: boolean;
 }
 
-const empty: TaskState = {};
-const read = new WeakMap<TaskRow, TaskState>();
+const emptyState: TaskState = {};
+const parsedStates = new WeakMap<TaskRow, TaskState>();
 
-export function stateOf(task: TaskRow): TaskState {
-  if (task.state === null) return empty;
-  let state = read.get(task);
-  if (state === undefined) read.set(task, (state = JSON.parse(task.state) as TaskState));
+export function readTaskState(task: TaskRow): TaskState {
+  if (task.state === null) return emptyState;
+  let state = parsedStates.get(task);
+  if (state === undefined) parsedStates.set(task, (state = JSON.parse(task.state) as TaskState));
   return state;
 }
 
 /** The row with these parts of its state changed; `undefined` removes a part. */
-export function withState(task: TaskRow, change: { readonly [K in keyof TaskState]: TaskState[K] | undefined }): TaskRow {
-  const state = Object.fromEntries(Object.entries({ ...stateOf(task), ...change }).filter(([, value]) => value !== undefined));
+export function withTaskState(task: TaskRow, change: { readonly [K in keyof TaskState]: TaskState[K] | undefined }): TaskRow {
+  const state = Object.fromEntries(
+    Object.entries({ ...readTaskState(task), ...change }).filter(([, value]) => value !== undefined),
+  );
   if (Object.keys(state).length === 0) return task.state === null ? task : { ...task, state: null };
   const row = { ...task, state: JSON.stringify(state) };
   // Kept as it is: a chatty task changes its state many times in a turn, and reading it back each time would cost more than the change.
-  read.set(row, state);
+  parsedStates.set(row, state);
   return row;
 }

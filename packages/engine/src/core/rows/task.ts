@@ -2,16 +2,16 @@
 // Nothing here reads or writes; what follows from a move (successors, keys, frames) is decided elsewhere.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { Line, Millis, TaskPhase, TaskRow, WorkerId } from "../../rows.ts";
+import type { Millis, QueueName, TaskRow, TaskRowPhase, WorkerId } from "../../rows.ts";
 
-export type TaskEvent =
+export type TaskTransition =
   | { readonly type: "arrive" }
   /** Other tasks carry it out. */
   | { readonly type: "host"; readonly params: string | null }
-  | { readonly type: "ready"; readonly line: Line; readonly due: Millis | null; readonly params: string | null }
-  | { readonly type: "park"; readonly line: Line | null; readonly due: Millis | null; readonly params: string | null }
+  | { readonly type: "ready"; readonly line: QueueName; readonly due: Millis | null; readonly params: string | null }
+  | { readonly type: "park"; readonly line: QueueName | null; readonly due: Millis | null; readonly params: string | null }
   /** It stands elsewhere from now on: for another worker, or for any. A task behind a concurrency key keeps its line until it has the key. */
-  | { readonly type: "repin"; readonly pin: WorkerId | null; readonly line: Line | null; readonly due: Millis | null }
+  | { readonly type: "repin"; readonly pin: WorkerId | null; readonly line: QueueName | null; readonly due: Millis | null }
   | {
       readonly type: "grant";
       readonly worker: WorkerId;
@@ -22,8 +22,8 @@ export type TaskEvent =
   | { readonly type: "ack" }
   /** Kept over a join. `acked: false`: a resumed session still owes the ack of its dispatch. */
   | { readonly type: "rebind"; readonly boot: string; readonly epoch: number; readonly acked: boolean }
-  | { readonly type: "requeue"; readonly line: Line; readonly due: Millis | null }
-  | { readonly type: "retry"; readonly line: Line | null; readonly due: Millis | null; readonly key: string | null }
+  | { readonly type: "requeue"; readonly line: QueueName; readonly due: Millis | null }
+  | { readonly type: "retry"; readonly line: QueueName | null; readonly due: Millis | null; readonly key: string | null }
   | { readonly type: "succeed" | "skip"; readonly result: string }
   | { readonly type: "fail"; readonly error: string; readonly result: string | null }
   | { readonly type: "cancel"; readonly error: string | null };
@@ -58,7 +58,7 @@ export const taskMoves = {
   failed: {},
   cancelled: {},
   skipped: {},
-} as const satisfies Record<TaskPhase, Partial<Record<TaskEvent["type"], readonly TaskPhase[]>>>;
+} as const satisfies Record<TaskRowPhase, Partial<Record<TaskTransition["type"], readonly TaskRowPhase[]>>>;
 
 /** The moves of one attempt: what may happen to a leased task depends on whether its worker has acked it. An ack is stored once. */
 export const attemptMoves = {
@@ -83,12 +83,12 @@ export const attemptMoves = {
   },
   revoked: {},
   ended: {},
-} as const satisfies Record<string, Partial<Record<TaskEvent["type"], readonly string[]>>>;
+} as const satisfies Record<string, Partial<Record<TaskTransition["type"], readonly string[]>>>;
 
-export type AttemptPhase = keyof typeof attemptMoves;
+export type TaskAttemptPhase = keyof typeof attemptMoves;
 
 /** Where the attempt that a task's row tells of stands; a task that nobody holds has had its last one revoked, or none yet. */
-export function attemptPhase(task: TaskRow): AttemptPhase {
+export function attemptPhase(task: TaskRow): TaskAttemptPhase {
   if (task.phase === "leased") return task.acked ? "acked" : "granted";
   return isEnded(task) && task.worker !== null ? "ended" : "revoked";
 }
@@ -99,7 +99,7 @@ export const isEnded = (task: TaskRow): boolean =>
 /** Strictly increasing even when a backup of yesterday is restored: the clock has moved on meanwhile. */
 export const nextFence = (previous: number, now: Millis): number => Math.max(previous + 1, now);
 
-export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow | Fault {
+export function stepTask(task: TaskRow, event: TaskTransition, now: Millis): TaskRow | Fault {
   const isAllowed =
     event.type in taskMoves[task.phase] && (task.phase !== "leased" || event.type in attemptMoves[attemptPhase(task)]);
   if (!isAllowed)
@@ -158,10 +158,10 @@ export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow 
     case "rebind":
       return { ...task, boot: event.boot, epoch: event.epoch, acked: task.acked || event.acked };
     case "requeue":
-      return { ...unheld(task, now), phase: "ready", line: event.line, rank: null, due: event.due, readyAt: now };
+      return { ...withoutHolder(task, now), phase: "ready", line: event.line, rank: null, due: event.due, readyAt: now };
     case "retry":
       return {
-        ...unheld(task, now),
+        ...withoutHolder(task, now),
         phase: event.line === null || event.line.startsWith("k|") ? "parked" : "ready",
         line: event.line,
         rank: null,
@@ -173,25 +173,25 @@ export function stepTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow 
       };
     case "succeed":
     case "skip":
-      return { ...ended(task, now), phase: event.type === "succeed" ? "succeeded" : "skipped", result: event.result };
+      return { ...withEndTime(task, now), phase: event.type === "succeed" ? "succeeded" : "skipped", result: event.result };
     case "fail":
-      return { ...ended(task, now), phase: "failed", result: event.result, error: event.error };
+      return { ...withEndTime(task, now), phase: "failed", result: event.result, error: event.error };
     case "cancel":
-      return { ...ended(task, now), phase: "cancelled", error: event.error };
+      return { ...withEndTime(task, now), phase: "cancelled", error: event.error };
   }
 }
 
 /** A task taken from its holder: the fence rises in the same write, so nothing the old holder says counts any more. */
-function unheld(task: TaskRow, now: Millis): TaskRow {
+function withoutHolder(task: TaskRow, now: Millis): TaskRow {
   return { ...task, fence: nextFence(task.fence, now), worker: null, boot: null, epoch: 0, acked: false };
 }
 
-function ended(task: TaskRow, now: Millis): TaskRow {
+function withEndTime(task: TaskRow, now: Millis): TaskRow {
   return { ...task, line: null, rank: null, due: null, endedAt: now };
 }
 
 /** A move the caller has already made sure of; a refusal is a broken invariant and must not pass quietly. */
-export function moveTask(task: TaskRow, event: TaskEvent, now: Millis): TaskRow {
+export function applyTaskTransition(task: TaskRow, event: TaskTransition, now: Millis): TaskRow {
   const moved = stepTask(task, event, now);
   if (moved instanceof Fault) throw moved;
   return moved;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { RunRow } from "../../rows.ts";
 import { sampleRun } from "../../sample-rows.ts";
-import { hasSameTerms, hasWords, termsOf, wordsOf } from "./terms.ts";
+import { hasSameSearchTerms, matchesAllWords, runSearchTerms, searchWords } from "./terms.ts";
 
 const run: RunRow = sampleRun("018bcfe5-6800-7001-8000-0000000000ff", {
   phase: "failed",
@@ -14,7 +14,7 @@ const run: RunRow = sampleRun("018bcfe5-6800-7001-8000-0000000000ff", {
 
 describe("words", () => {
   it("[S85] cuts a text at everything in ASCII that is neither letter nor digit, in lower case", () => {
-    expect(wordsOf("E.TASK-Failed: node_7 (Über\u2014alles)\n\0x")).toEqual([
+    expect(searchWords("E.TASK-Failed: node_7 (Über\u2014alles)\n\0x")).toEqual([
       "e",
       "task",
       "failed",
@@ -23,36 +23,38 @@ describe("words", () => {
       "über\u2014alles",
       "x",
     ]);
-    expect(wordsOf(" .,-%'\"\\ ")).toEqual([]);
+    expect(searchWords(" .,-%'\"\\ ")).toEqual([]);
   });
 
   it("[S85] cuts long words, never through a character, so that what was cut is still found", () => {
     const long = `${"x".repeat(63)}\u{1f600}\u{1f600}`;
 
-    expect(wordsOf(long)).toEqual(["x".repeat(63)]);
-    expect(wordsOf("y".repeat(999))).toEqual(["y".repeat(64)]);
-    expect(hasWords(wordsOf(`a ${"y".repeat(999)}`), wordsOf("y".repeat(500)))).toBe(true);
+    expect(searchWords(long)).toEqual(["x".repeat(63)]);
+    expect(searchWords("y".repeat(999))).toEqual(["y".repeat(64)]);
+    expect(matchesAllWords(searchWords(`a ${"y".repeat(999)}`), searchWords("y".repeat(500)))).toBe(true);
   });
 
   it("[S85] finds a run by its id, name, client, starter, the values of its labels, and what it failed of", () => {
-    expect(termsOf(run).split(" ")).toEqual([
+    expect(runSearchTerms(run).split(" ")).toEqual([
       ...["018bcfe5", "6800", "7001", "8000", "0000000000ff", "nightly", "report", "ähren", "console", "ann", "example"],
       ...["blue", "42"],
     ]);
     const failed = { ...run, error: '{"code":"E.LOST","message":"worker gone","details":{"secret":1}}' };
-    expect(termsOf(failed).endsWith("blue 42 e lost worker gone")).toBe(true);
-    expect([hasSameTerms(run, failed), hasSameTerms(run, { ...run, open: 3 })]).toEqual([false, true]);
+    expect(runSearchTerms(failed).endsWith("blue 42 e lost worker gone")).toBe(true);
+    expect([hasSameSearchTerms(run, failed), hasSameSearchTerms(run, { ...run, open: 3 })]).toEqual([false, true]);
   });
 
   it("[S85] reads what is no JSON as nothing, and takes a bounded number of words", () => {
-    expect(termsOf({ ...run, label: "", about: "broken", error: "x" })).toBe("018bcfe5 6800 7001 8000 0000000000ff console");
+    expect(runSearchTerms({ ...run, label: "", about: "broken", error: "x" })).toBe(
+      "018bcfe5 6800 7001 8000 0000000000ff console",
+    );
     const message = Array.from({ length: 500 }, (_, at) => `w${at}`).join(" ");
-    expect(termsOf({ ...run, error: JSON.stringify({ message }) }).split(" ")).toHaveLength(96);
+    expect(runSearchTerms({ ...run, error: JSON.stringify({ message }) }).split(" ")).toHaveLength(96);
   });
 
   it("[S85] wants every word, each at the beginning of one that is there", () => {
-    expect(hasWords(["nightly", "report"], ["rep", "night"])).toBe(true);
-    expect(hasWords(["nightly", "report"], ["port"])).toBe(false);
-    expect(hasWords(["nightly"], [])).toBe(true);
+    expect(matchesAllWords(["nightly", "report"], ["rep", "night"])).toBe(true);
+    expect(matchesAllWords(["nightly", "report"], ["port"])).toBe(false);
+    expect(matchesAllWords(["nightly"], [])).toBe(true);
   });
 });

@@ -12,19 +12,19 @@ const wordsMax = 96;
  * Lower case, cut at everything in ASCII that is neither letter nor digit; all other characters belong to words, because an index must
  * cut alike wherever it runs, and knows no more of alphabets than that.
  */
-export function wordsOf(text: string): string[] {
+export function searchWords(text: string): string[] {
   const words = text.toLowerCase().match(/[^\0-/:-@[-`{-\x7f]+/g) ?? [];
-  return words.map((word) => (word.length <= wordLengthMax ? word : cut(word)));
+  return words.map((word) => (word.length <= wordLengthMax ? word : truncateWord(word)));
 }
 
 /** Never through the middle of a character: half of one is no text. */
-function cut(word: string): string {
+function truncateWord(word: string): string {
   const head = word.slice(0, wordLengthMax);
   return head.isWellFormed() ? head : head.slice(0, -1);
 }
 
 /** Whether each word looked for begins a word that is there. */
-export function hasWords(there: readonly string[], wanted: readonly string[]): boolean {
+export function matchesAllWords(there: readonly string[], wanted: readonly string[]): boolean {
   return wanted.every((word) => there.some((one) => one.startsWith(word)));
 }
 
@@ -32,13 +32,13 @@ export function hasWords(there: readonly string[], wanted: readonly string[]): b
  * What a run is found by: its id, the name of its workflow, its client, who started it, the values of its labels, and what it failed
  * of. Lower-case words, each once, blanks between them.
  */
-export function termsOf(run: RunRow): string {
-  const about = objectOf(run.about);
-  const error = run.error === null ? {} : objectOf(run.error);
+export function runSearchTerms(run: RunRow): string {
+  const about = parseObjectOrEmpty(run.about);
+  const error = run.error === null ? {} : parseObjectOrEmpty(run.error);
   const texts = [run.id, run.label, run.client, about.by, ...valuesOf(about.labels), error.code, error.message];
   const words = new Set<string>();
   for (const text of texts)
-    for (const word of typeof text === "string" || typeof text === "number" ? wordsOf(String(text)) : []) {
+    for (const word of typeof text === "string" || typeof text === "number" ? searchWords(String(text)) : []) {
       words.add(word);
       if (words.size === wordsMax) return [...words].join(" ");
     }
@@ -46,7 +46,7 @@ export function termsOf(run: RunRow): string {
 }
 
 /** Whether two images of a run are found by the same words, without spelling them. */
-export function hasSameTerms(a: RunRow, b: RunRow): boolean {
+export function hasSameSearchTerms(a: RunRow, b: RunRow): boolean {
   return a.error === b.error && a.about === b.about && a.label === b.label && a.client === b.client;
 }
 
@@ -54,7 +54,7 @@ function valuesOf(labels: unknown): unknown[] {
   return typeof labels === "object" && labels !== null ? Object.values(labels) : [];
 }
 
-function objectOf(text: string): Readonly<Record<string, unknown>> {
+function parseObjectOrEmpty(text: string): Readonly<Record<string, unknown>> {
   try {
     const value: unknown = JSON.parse(text);
     return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : {};

@@ -2,15 +2,15 @@
 // answered, and does nothing. Starts and documents have memories of their own, in the same rows, because they are found by what they made.
 
 import { Fault, fault } from "@astraflow/protocol";
-import type { Ask, Command } from "../../command.ts";
+import type { Command, IdempotencyKey } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
-import type { Board } from "../board/board.ts";
+import type { UnitOfWork } from "../board/board.ts";
 
 /** An ask that steered keeps the answer itself where one that made a run names it. */
-const answerWord = "said ";
+const answerPrefix = "said ";
 
 /** The key of a command that is remembered here; null where it has none. */
-export function askOf(command: Command): Ask | null {
+export function idempotencyKeyOf(command: Command): IdempotencyKey | null {
   switch (command.type) {
     case "run.cancel":
     case "run.skip":
@@ -27,18 +27,18 @@ export function askOf(command: Command): Ask | null {
 }
 
 /** Does `work`, unless an earlier command under the same key has done it. A refusal is not remembered: whoever asks again is heard again. */
-export function once(board: Board, command: Command, work: () => AnswerBody | Fault): AnswerBody | Fault {
-  const ask = askOf(command);
-  if (ask === null) return work();
-  const id = `${command.tenant}/${ask.key}`;
-  const asked = board.ask(id);
-  if (asked !== null) {
-    if (asked.digest === ask.digest && asked.run.startsWith(answerWord))
-      return { ...(JSON.parse(asked.run.slice(answerWord.length)) as AnswerBody), repeated: true } as AnswerBody;
-    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${ask.key}" was used for another request; use a new key`);
+export function runOnce(board: UnitOfWork, command: Command, perform: () => AnswerBody | Fault): AnswerBody | Fault {
+  const idempotencyKey = idempotencyKeyOf(command);
+  if (idempotencyKey === null) return perform();
+  const id = `${command.tenant}/${idempotencyKey.key}`;
+  const record = board.idempotencyRecord(id);
+  if (record !== null) {
+    if (record.digest === idempotencyKey.digest && record.run.startsWith(answerPrefix))
+      return { ...(JSON.parse(record.run.slice(answerPrefix.length)) as AnswerBody), repeated: true } as AnswerBody;
+    return fault("E.IDEMPOTENCY.MISMATCH", `Idempotency-Key "${idempotencyKey.key}" was used for another request; use a new key`);
   }
-  const said = work();
-  if (!(said instanceof Fault))
-    board.put({ kind: "ask", id, digest: ask.digest, run: `${answerWord}${JSON.stringify(said)}`, at: board.now });
-  return said;
+  const answer = perform();
+  if (!(answer instanceof Fault))
+    board.put({ kind: "ask", id, digest: idempotencyKey.digest, run: `${answerPrefix}${JSON.stringify(answer)}`, at: board.now });
+  return answer;
 }

@@ -2,110 +2,111 @@
 // but this. Starts and dispatches have no entry of their own: `run.created` and `task.granted` say the same.
 
 import { Fault } from "@astraflow/protocol";
-import type { AuditWords, Command } from "../../command.ts";
+import type { AuditEntry, Command } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
-import { type Key, type RunRow, type Tenant, workerKey } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { shownOrder } from "../crew/command-book.ts";
+import { type RowKey, type RunRow, type Tenant, workerKey } from "../../rows.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { redactCommand } from "../crew/command-book.ts";
 
 /** Something that is kept in the audit, and who asked for it. */
-export interface Deed extends AuditWords {
+export interface AuditedAction extends AuditEntry {
   readonly tenant: Tenant;
   readonly by: string;
   readonly corr?: string | undefined;
 }
 
 /** Whom a deed is about: its log gets the entry. A run speaks for itself and its tasks, anything else by its key, which the turn holds. */
-export type Subject = RunRow | Key;
+export type AuditSubject = RunRow | RowKey;
 
-function audit(board: Board, subject: Subject, deed: Deed, outcome: string): void {
-  const { action, target, targetType, by, corr, data } = deed;
-  const words = { ...data, by, ...(corr === undefined ? {} : { corr }), target, targetType, outcome };
-  if (typeof subject === "string") board.say(deed.tenant, subject, `audit.${action}`, words);
-  else board.tell(subject, `audit.${action}`, words);
+function recordAudit(work: UnitOfWork, subject: AuditSubject, auditedAction: AuditedAction, outcome: string): void {
+  const { action, target, targetType, by, corr, data } = auditedAction;
+  const fields = { ...data, by, ...(corr === undefined ? {} : { corr }), target, targetType, outcome };
+  if (typeof subject === "string") work.recordFact(auditedAction.tenant, subject, `audit.${action}`, fields);
+  else work.recordRunFact(subject, `audit.${action}`, fields);
 }
 
 /**
  * Does `work` and says so. A refusal undoes whatever the work had written before it refused, and is said with its code; where nothing of
  * the tenant is there to say it about (`subject` is null) nobody learns that somebody asked.
  */
-export function audited(
-  board: Board,
-  deed: Deed,
-  subject: () => Subject | null,
-  work: () => AnswerBody | Fault,
+export function withAudit(
+  board: UnitOfWork,
+  auditedAction: AuditedAction,
+  subject: () => AuditSubject | null,
+  perform: () => AnswerBody | Fault,
 ): AnswerBody | Fault {
-  const said = whole(board, work);
+  const answer = allOrNothing(board, perform);
   const about = subject();
-  if (about !== null) audit(board, about, deed, said instanceof Fault ? said.code : (deed.outcome ?? "ok"));
-  return said;
+  if (about !== null)
+    recordAudit(board, about, auditedAction, answer instanceof Fault ? answer.code : (auditedAction.outcome ?? "ok"));
+  return answer;
 }
 
 /** What the audit says of a command; null for commands that are not kept there, or that say themselves what is. */
-export function deedOf(command: Command): Deed | null {
-  const about = aboutOf(command);
+export function auditedActionOf(command: Command): AuditedAction | null {
+  const about = auditEntryOf(command);
   if (about === null || !("by" in command)) return null;
   return { ...about, tenant: command.tenant, by: command.by, corr: "corr" in command ? command.corr : undefined };
 }
 
-function aboutOf(command: Command): AuditWords | null {
+function auditEntryOf(command: Command): AuditEntry | null {
   switch (command.type) {
     case "run.cancel":
-      return onRun(command, { reason: command.reason });
+      return runEntry(command, { reason: command.reason });
     case "run.skip":
     case "run.retry":
-      return onRun(command, { node: command.node, reason: command.reason });
+      return runEntry(command, { node: command.node, reason: command.reason });
     case "run.rebind":
-      return onRun(command, { node: command.node, worker: command.worker, mode: command.mode });
+      return runEntry(command, { node: command.node, worker: command.worker, mode: command.mode });
     case "worker.drain":
-      return onWorker(command, command.on ? "worker.drain" : "worker.undrain", commandWord(command));
+      return workerEntry(command, command.on ? "worker.drain" : "worker.undrain", commandField(command));
     case "worker.kick":
-      return onWorker(command, "worker.kick", { reason: command.reason, ...commandWord(command) });
+      return workerEntry(command, "worker.kick", { reason: command.reason, ...commandField(command) });
     case "worker.order": {
-      const { type, ...data } = shownOrder(command.order);
-      return onWorker(command, type, { ...data, command: command.id });
+      const { type, ...data } = redactCommand(command.order);
+      return workerEntry(command, type, { ...data, command: command.id });
     }
     case "worker.noted": {
       const { type, ...data } = command.order;
-      const words = onWorker(command, `worker.${type}`, { ...data, command: command.id });
-      return command.error === null ? words : { ...words, outcome: command.error.code };
+      const fields = workerEntry(command, `worker.${type}`, { ...data, command: command.id });
+      return command.error === null ? fields : { ...fields, outcome: command.error.code };
     }
     case "worker.enrol":
       // A sign of life is no deed.
-      return command.about === null ? null : onWorker(command, "worker.enrol", { name: command.name });
+      return command.about === null ? null : workerEntry(command, "worker.enrol", { name: command.name });
     default:
       return null;
   }
 }
 
-const commandWord = ({ command }: { command?: string }): { command?: string } => (command === undefined ? {} : { command });
+const commandField = ({ command }: { command?: string }): { command?: string } => (command === undefined ? {} : { command });
 
-const onRun = ({ type, run }: { type: string; run: string }, data: AuditWords["data"] & object): AuditWords => ({
+const runEntry = ({ type, run }: { type: string; run: string }, data: AuditEntry["data"] & object): AuditEntry => ({
   action: type,
   targetType: "run",
   target: run,
   data,
 });
 
-function onWorker(command: { tenant: Tenant; worker: string }, action: string, data: AuditWords["data"] & object): AuditWords {
+function workerEntry(command: { tenant: Tenant; worker: string }, action: string, data: AuditEntry["data"] & object): AuditEntry {
   return { action, targetType: "worker", target: command.worker.slice(command.tenant.length + 1), data };
 }
 
 /** The run or worker that a command is about, if it is there and of the caller's own tenant. */
-export function subjectOf(board: Board, command: Command): Subject | null {
+export function auditSubjectOf(work: UnitOfWork, command: Command): AuditSubject | null {
   if ("run" in command) {
-    const run = board.run(command.run);
+    const run = work.run(command.run);
     return run !== null && run.tenant === command.tenant ? run : null;
   }
   if (!("worker" in command)) return null;
-  const worker = board.worker(command.worker);
+  const worker = work.worker(command.worker);
   return worker !== null && worker.tenant === command.tenant ? workerKey(worker.id) : null;
 }
 
 /** Work that refuses has changed nothing. */
-export function whole(board: Board, work: () => AnswerBody | Fault): AnswerBody | Fault {
-  const mark = board.mark();
-  const said = work();
-  if (said instanceof Fault) board.undo(mark);
-  return said;
+export function allOrNothing(board: UnitOfWork, perform: () => AnswerBody | Fault): AnswerBody | Fault {
+  const savepoint = board.savepoint();
+  const answer = perform();
+  if (answer instanceof Fault) board.rollbackTo(savepoint);
+  return answer;
 }

@@ -2,151 +2,164 @@
 
 import { type Fault, fault } from "@astraflow/protocol";
 import type { RetryNode, SkipNode } from "../../command.ts";
-import type { AnswerBody, Steered } from "../../effect.ts";
+import type { AffectedTask, AnswerBody } from "../../effect.ts";
 import type { RunRow, TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { dropCalls } from "../chain/chain.ts";
-import { takeBack } from "../flow/end.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { cancelOpenCalls } from "../chain/chain.ts";
+import { takeBackAttempt } from "../flow/end.ts";
 import { endHost } from "../flow/inside.ts";
-import { marksOf, withMarks } from "../flow/marks.ts";
-import { newFlow } from "../flow/reach.ts";
-import { follow, settle } from "../flow/settle.ts";
-import { dropHold } from "../place/holds.ts";
-import { enterLine, releaseKey } from "../place/line.ts";
-import { lastStep, scopeOf, slotIn, slotOf, taskAt } from "../rows/slot.ts";
-import { withState } from "../rows/state.ts";
-import { isEnded, moveTask } from "../rows/task.ts";
-import type { Tools } from "../tools.ts";
-import { isFault, liveRun, openTasksOf, type Target, targetOf, tasksOf } from "./target.ts";
+import { readMarks, withMarks } from "../flow/marks.ts";
+import { newFollowUps } from "../flow/reach.ts";
+import { handleTaskEnd, runFollowUps } from "../flow/settle.ts";
+import { releaseAttempt } from "../place/holds.ts";
+import { enqueueTask, releaseKey } from "../place/line.ts";
+import { lastStep, nodeSlot, scopeOf, slotOf, taskIdAt } from "../rows/slot.ts";
+import { withTaskState } from "../rows/state.ts";
+import { applyTaskTransition, isEnded } from "../rows/task.ts";
+import type { DecisionContext } from "../tools.ts";
+import { findLiveRun, findTarget, isFault, type NodeTarget, openTasksOf, targetTasks } from "./target.ts";
 
 /** A node that is left out: what waits for it goes on as if it had nothing to say. */
-export function skipNode(board: Board, tools: Tools, order: SkipNode): AnswerBody | Fault {
-  const run = liveRun(board, order, "start it anew, or replay it from the node after");
+export function skipNode(work: UnitOfWork, context: DecisionContext, command: SkipNode): AnswerBody | Fault {
+  const run = findLiveRun(work, command, "start it anew, or replay it from the node after");
   if (isFault(run)) return run;
-  const target = targetOf(board, tools, run, order.node);
+  const target = findTarget(work, context, run, command.node);
   if (isFault(target)) return target;
-  const rows = tasksOf(board, tools, run, target);
+  const rows = targetTasks(work, context, run, target);
   if (isFault(rows)) return rows;
   const [only] = rows;
-  if (target.slot !== null && only !== undefined && isEnded(only)) return ended(only, "replay the run from the node after it");
-  if (target.slot !== null && lastStep(target.slot).frame !== null)
-    return fault("E.TASK.MOVE_REFUSED", `${order.node} is an iteration of a container; skip the container or a node inside`);
-  const steered: Steered[] = [];
+  if (target.slot !== null && only !== undefined && isEnded(only))
+    return refuseEnded(only, "replay the run from the node after it");
+  if (target.slot !== null && lastStep(target.slot).iteration !== null)
+    return fault("E.TASK.MOVE_REFUSED", `${command.node} is an iteration of a container; skip the container or a node inside`);
+  const steered: AffectedTask[] = [];
   // What is not reached yet, or waits for more, is left out when its turn comes: those before it still run.
   const isLater = target.slot === null || only === undefined || only.phase === "waiting";
-  if (isLater) steered.push(...markSkip(board, run, target, order, only));
+  if (isLater) steered.push(...markSkip(work, run, target, command, only));
   for (const row of rows)
     if (row.phase !== "waiting") {
-      const now = board.task(row.id) as TaskRow;
+      const now = work.task(row.id) as TaskRow;
       // One that was skipped before may have ended it.
-      if (!isEnded(now)) steered.push(skipTask(board, tools, order, now));
+      if (!isEnded(now)) steered.push(skipTask(work, context, command, now));
     }
   return { of: "steered", run: run.id, tasks: steered };
 }
 
-const ended = (task: TaskRow, wayOut: string): Fault =>
+const refuseEnded = (task: TaskRow, wayOut: string): Fault =>
   fault("E.TASK.ENDED", `task ${task.id} is ${task.phase}; ${wayOut}`, { task: task.id, phase: task.phase });
 
-function markSkip(board: Board, run: RunRow, target: Target, order: SkipNode, row: TaskRow | undefined): Steered[] {
+function markSkip(
+  work: UnitOfWork,
+  run: RunRow,
+  target: NodeTarget,
+  command: SkipNode,
+  row: TaskRow | undefined,
+): AffectedTask[] {
   const key = target.slot ?? target.node.id;
-  const skip = { ...marksOf(run).skip, [key]: { by: order.by, reason: order.reason } };
-  board.put(withMarks(run, { skip }));
+  const skip = { ...readMarks(run).skip, [key]: { by: command.by, reason: command.reason } };
+  work.put(withMarks(run, { skip }));
   if (target.slot === null) return [];
-  const task = taskAt(run.id, target.slot);
-  tellSteered(board, run, task, order, "skip");
+  const task = taskIdAt(run.id, target.slot);
+  recordOperation(work, run, task, command, "skip");
   return [{ task, node: target.node.id, from: null, to: null, sent: "none", phase: row?.phase ?? "waiting" }];
 }
 
-function tellSteered(board: Board, run: RunRow, task: string, order: SkipNode | RetryNode, what: "skip" | "retry"): void {
-  board.tell(run, "task.steered", { task, by: order.by, what, reason: order.reason });
+function recordOperation(
+  work: UnitOfWork,
+  run: RunRow,
+  task: string,
+  command: SkipNode | RetryNode,
+  what: "skip" | "retry",
+): void {
+  work.recordRunFact(run, "task.steered", { task, by: command.by, what, reason: command.reason });
 }
 
-function skipTask(board: Board, tools: Tools, order: SkipNode, task: TaskRow): Steered {
-  const run = board.run(task.run) as RunRow;
-  const node = tools.plans.nodeOf(board, run, task);
+function skipTask(work: UnitOfWork, context: DecisionContext, command: SkipNode, task: TaskRow): AffectedTask {
+  const run = work.run(task.run) as RunRow;
+  const node = context.plans.nodeOf(work, run, task);
   const steered = { task: task.id, node: node.id, from: task.worker, to: null, phase: "skipped" } as const;
-  tellSteered(board, run, task.id, order, "skip");
+  recordOperation(work, run, task.id, command, "skip");
   if (task.phase !== "hosting") {
-    skipRow(board, tools, run, task, order.reason);
+    endAsSkipped(work, context, run, task, command.reason);
     return { ...steered, sent: task.phase === "leased" ? "stop" : "none" };
   }
   const slot = slotOf(task);
   const isBehindChain = node.chain.length > 0 && lastStep(slot).call === null;
   if (isBehindChain) {
     // A middleware that is skipped ends its host so; the outermost holds all the others.
-    const outermost = board.task(taskAt(run.id, slotIn(scopeOf(slot), node.chain[0] ?? -1)));
+    const outermost = work.task(taskIdAt(run.id, nodeSlot(scopeOf(slot), node.chain[0] ?? -1)));
     if (outermost === null || isEnded(outermost)) throw new Error(`host ${task.id} has no outermost middleware under way`);
-    skipRow(board, tools, run, outermost, order.reason);
+    endAsSkipped(work, context, run, outermost, command.reason);
     return { ...steered, from: outermost.worker, sent: outermost.phase === "leased" ? "stop" : "none" };
   }
-  const flow = newFlow();
-  endHost(board, tools, run, task, { verdict: "skipped", error: null }, flow);
-  follow(board, tools, run.id, flow);
+  const followUps = newFollowUps();
+  endHost(work, context, run, task, { verdict: "skipped", error: null }, followUps);
+  runFollowUps(work, context, run.id, followUps);
   // Where there is much inside it is ended some a turn, and stays a host meanwhile.
-  return { ...steered, sent: "none", phase: board.task(task.id)?.phase ?? "skipped" };
+  return { ...steered, sent: "none", phase: work.task(task.id)?.phase ?? "skipped" };
 }
 
 /** A task that no other task carries out is over; its worker is told, its key goes on. */
-function skipRow(board: Board, tools: Tools, run: RunRow, task: TaskRow, reason: string): void {
-  const flow = newFlow();
-  const free = dropCalls(board, tools, run, task, flow);
-  const skipped = withState(moveTask(free, { type: "skip", result: "{}" }, board.now), { why: reason });
-  board.put(skipped);
-  board.tell(run, "task.skipped", { task: task.id, fence: task.fence, worker: task.worker, why: reason });
-  if (task.phase === "leased") dropHold(board, tools, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
-  releaseKey(board, tools, task);
-  settle(board, tools, run.id, skipped, flow);
+function endAsSkipped(work: UnitOfWork, context: DecisionContext, run: RunRow, task: TaskRow, reason: string): void {
+  const followUps = newFollowUps();
+  const free = cancelOpenCalls(work, context, run, task, followUps);
+  const skipped = withTaskState(applyTaskTransition(free, { type: "skip", result: "{}" }, work.now), { why: reason });
+  work.put(skipped);
+  work.recordRunFact(run, "task.skipped", { task: task.id, fence: task.fence, worker: task.worker, why: reason });
+  if (task.phase === "leased") releaseAttempt(work, context, task, { code: "E.RUNNER.CANCELLED", reason: `skipped: ${reason}` });
+  releaseKey(work, context, task);
+  handleTaskEnd(work, context, run.id, skipped, followUps);
 }
 
 /** A live node is tried again now: its pause is cut short, or its present attempt is taken from its worker, under a new fence. */
-export function retryNode(board: Board, tools: Tools, order: RetryNode): AnswerBody | Fault {
-  const run = liveRun(board, order, "replay it from the node to run it again");
+export function retryNode(work: UnitOfWork, context: DecisionContext, command: RetryNode): AnswerBody | Fault {
+  const run = findLiveRun(work, command, "replay it from the node to run it again");
   if (isFault(run)) return run;
-  const target = targetOf(board, tools, run, order.node);
+  const target = findTarget(work, context, run, command.node);
   if (isFault(target)) return target;
-  const named = tasksOf(board, tools, run, target);
+  const named = targetTasks(work, context, run, target);
   if (isFault(named)) return named;
   // A host behind a chain, or a container, is tried again by what carries it out.
-  const rows = named[0]?.phase === "hosting" ? openTasksOf(board, tools, run, (node) => node === target.node) : named;
+  const rows = named[0]?.phase === "hosting" ? openTasksOf(work, context, run, (node) => node === target.node) : named;
   if (isFault(rows)) return rows;
-  const movable = rows.filter(isMovable);
-  if (movable.length === 0) return nothingToRetry(order, rows[0]);
-  return { of: "steered", run: run.id, tasks: movable.map((task) => retryTask(board, tools, order, task)) };
+  const movable = rows.filter(isRetryable);
+  if (movable.length === 0) return nothingToRetry(command, rows[0]);
+  return { of: "steered", run: run.id, tasks: movable.map((task) => retryTaskNow(work, context, command, task)) };
 }
 
-const isMovable = (task: TaskRow): boolean =>
+const isRetryable = (task: TaskRow): boolean =>
   task.phase === "leased" || task.phase === "ready" || (task.phase === "parked" && task.line === null);
 
-function nothingToRetry(order: RetryNode, row: TaskRow | undefined): Fault {
-  if (row !== undefined && isEnded(row)) return ended(row, "replay the run from this node");
+function nothingToRetry(command: RetryNode, row: TaskRow | undefined): Fault {
+  if (row !== undefined && isEnded(row)) return refuseEnded(row, "replay the run from this node");
   const why =
     row === undefined || row.phase === "waiting"
       ? "has not been reached yet"
       : row.phase === "parked"
         ? `waits for concurrency key ${row.key?.slice(row.key.indexOf("/") + 1)}`
         : "is carried out by other tasks; name one of those";
-  return fault("E.TASK.MOVE_REFUSED", `node ${order.node} ${why}; there is nothing to try again`, {
-    node: order.node,
+  return fault("E.TASK.MOVE_REFUSED", `node ${command.node} ${why}; there is nothing to try again`, {
+    node: command.node,
     phase: row?.phase ?? "waiting",
   });
 }
 
-function retryTask(board: Board, tools: Tools, order: RetryNode, task: TaskRow): Steered {
-  const run = board.run(task.run) as RunRow;
-  const node = tools.plans.nodeOf(board, run, task);
-  tellSteered(board, run, task.id, order, "retry");
-  if (task.phase === "parked") enterLine(board, tools, run, node, task);
+function retryTaskNow(work: UnitOfWork, context: DecisionContext, command: RetryNode, task: TaskRow): AffectedTask {
+  const run = work.run(task.run) as RunRow;
+  const node = context.plans.nodeOf(work, run, task);
+  recordOperation(work, run, task.id, command, "retry");
+  if (task.phase === "parked") enqueueTask(work, context, run, node, task);
   // An operator's word is no verdict on the worker: it is not counted as a delivery that brought nothing.
   if (task.phase === "leased")
-    takeBack(
-      board,
-      tools,
+    takeBackAttempt(
+      work,
+      context,
       run,
       { ...task, deliveries: Math.max(0, task.deliveries - 1) },
       {
         unacked: false,
         code: "E.RUNNER.CANCELLED",
-        message: `taken back by ${order.by}: ${order.reason}`,
+        message: `taken back by ${command.by}: ${command.reason}`,
       },
     );
   return {
@@ -155,6 +168,6 @@ function retryTask(board: Board, tools: Tools, order: RetryNode, task: TaskRow):
     from: task.worker,
     to: null,
     sent: task.phase === "leased" ? "stop" : "none",
-    phase: board.task(task.id)?.phase ?? task.phase,
+    phase: work.task(task.id)?.phase ?? task.phase,
   };
 }

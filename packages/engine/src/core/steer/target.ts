@@ -4,33 +4,37 @@
 import type { Plan, PlanNode } from "@astraflow/graph";
 import { Fault, fault } from "@astraflow/protocol";
 import type { RunId, RunRow, TaskRow, Tenant } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
+import type { UnitOfWork } from "../board/board.ts";
 import { isRunEnded } from "../rows/run.ts";
-import { nodeAt, type Slot, taskAt } from "../rows/slot.ts";
-import type { Tools } from "../tools.ts";
+import { nodeAt, type Slot, taskIdAt } from "../rows/slot.ts";
+import type { DecisionContext } from "../tools.ts";
 
-export interface Target {
+export interface NodeTarget {
   readonly node: PlanNode;
   /** The one task that is meant, whether or not it is there yet; null where the node may run more than once. */
   readonly slot: Slot | null;
 }
 
 /** A run that can still be steered. Unknown and another tenant's get one and the same answer. */
-export function liveRun(board: Board, order: { readonly tenant: Tenant; readonly run: RunId }, wayOut: string): RunRow | Fault {
-  const run = board.run(order.run);
-  if (run === null || run.tenant !== order.tenant)
-    return fault("E.NOT_FOUND", `run ${order.run} does not exist`, { run: order.run });
+export function findLiveRun(
+  work: UnitOfWork,
+  request: { readonly tenant: Tenant; readonly run: RunId },
+  wayOut: string,
+): RunRow | Fault {
+  const run = work.run(request.run);
+  if (run === null || run.tenant !== request.tenant)
+    return fault("E.NOT_FOUND", `run ${request.run} does not exist`, { run: request.run });
   if (!isRunEnded(run) && run.phase !== "ending") return run;
   return fault("E.RUN.TERMINAL", `run ${run.id} is ${run.phase}; ${wayOut}`, { run: run.id, phase: run.phase });
 }
 
-const slotShape = /^\d+(?:[~*/]\d+)*$/;
+const slotPattern = /^\d+(?:[~*/]\d+)*$/;
 
 /** `name`: a node's id, a slot, or a whole task id. */
-export function targetOf(board: Board, tools: Tools, run: RunRow, name: string): Target | Fault {
-  const plan = tools.plans.of(board, run);
+export function findTarget(work: UnitOfWork, context: DecisionContext, run: RunRow, name: string): NodeTarget | Fault {
+  const plan = context.plans.planOf(work, run);
   const slot = name.startsWith(`${run.id}.`) ? name.slice(run.id.length + 1) : name;
-  if (slotShape.test(slot)) {
+  if (slotPattern.test(slot)) {
     const node = nodeAt(plan, slot);
     if (node !== null) return { node, slot };
   } else {
@@ -55,25 +59,25 @@ function findNode(plan: Plan, id: string): PlanNode | null {
 
 /** The open tasks of a run that fit; a run with more open tasks than one turn looks at is steered task by task. */
 export function openTasksOf(
-  board: Board,
-  tools: Tools,
+  work: UnitOfWork,
+  context: DecisionContext,
   run: RunRow,
   fits: (node: PlanNode, task: TaskRow) => boolean,
 ): TaskRow[] | Fault {
-  const { tasks, last } = board.openTasks(run.id, "", tools.settings.sweepTasksMax);
+  const { tasks, last } = work.openTasks(run.id, "", context.settings.sweepTasksMax);
   if (last !== null)
     return fault(
       "E.REQUEST.TOO_LARGE",
-      `run ${run.id} has more than ${tools.settings.sweepTasksMax} open tasks; name the task by its slot`,
+      `run ${run.id} has more than ${context.settings.sweepTasksMax} open tasks; name the task by its slot`,
       { run: run.id, open: run.open },
     );
-  return tasks.map((task) => board.task(task.id) as TaskRow).filter((task) => fits(tools.plans.nodeOf(board, run, task), task));
+  return tasks.map((task) => work.task(task.id) as TaskRow).filter((task) => fits(context.plans.nodeOf(work, run, task), task));
 }
 
 /** The tasks that a target stands for now: the one it names, ended or not, or all open ones of its node. */
-export function tasksOf(board: Board, tools: Tools, run: RunRow, target: Target): TaskRow[] | Fault {
-  if (target.slot === null) return openTasksOf(board, tools, run, (node) => node === target.node);
-  const task = board.task(taskAt(run.id, target.slot));
+export function targetTasks(work: UnitOfWork, context: DecisionContext, run: RunRow, target: NodeTarget): TaskRow[] | Fault {
+  if (target.slot === null) return openTasksOf(work, context, run, (node) => node === target.node);
+  const task = work.task(taskIdAt(run.id, target.slot));
   return task === null ? [] : [task];
 }
 

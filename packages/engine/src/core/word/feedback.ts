@@ -3,15 +3,15 @@
 
 import { mergeResults } from "@astraflow/graph";
 import type { Fault } from "@astraflow/protocol";
-import type { FeedbackTask } from "../../command.ts";
+import type { ReportFeedback } from "../../command.ts";
 import type { AnswerBody } from "../../effect.ts";
 import { type RunRow, runOf, type TaskRow } from "../../rows.ts";
-import { isQuiet } from "../../thresholds.ts";
-import type { Board } from "../board/board.ts";
-import { type Said, stateOf, withState } from "../rows/state.ts";
-import type { Tools } from "../tools.ts";
-import { printChunks } from "./print.ts";
-import { standing } from "./word.ts";
+import { isOlderDialect } from "../../thresholds.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { type ReportedProgress, readTaskState, withTaskState } from "../rows/state.ts";
+import type { DecisionContext } from "../tools.ts";
+import { storeNewChunks } from "./print.ts";
+import { findAttempt } from "./word.ts";
 
 const applied: AnswerBody = { of: "word", applied: true };
 const repeated: AnswerBody = { of: "word", applied: false };
@@ -23,50 +23,52 @@ const resultsLimits = { bytesMax: 256 * 1024, depthMax: 64 };
 const metadataLimits = { bytesMax: 64 * 1024, depthMax: 64 };
 const metricsMax = 256;
 
-export function hearFeedback(board: Board, tools: Tools, word: FeedbackTask): AnswerBody | Fault {
-  const found = standing(board, tools, word);
-  if (found === "ended") return appendLate(board, tools, word);
+export function handleFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody | Fault {
+  const found = findAttempt(work, context, report);
+  if (found === "ended") return handleLateFeedback(work, context, report);
   if (!("task" in found)) return found;
-  const { run, task, seat } = found;
-  const heard = readFeedback(word.data);
-  const { row: printed, chunks } = printChunks(board, task, heard.chunks, !isQuiet(seat.about.dialect));
-  const said = saidAfter(board, stateOf(printed).said, heard);
-  const merged = heard.results === undefined ? null : mergeResults(stateOf(printed).results, heard.results, resultsLimits);
-  const row = withState(printed, {
-    ...(said === null ? {} : { said }),
+  const { run, task, seat: connected } = found;
+  const feedback = parseFeedback(report.data);
+  const { row: printed, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(connected.about.dialect));
+  const reported = mergeProgress(work, readTaskState(printed).said, feedback);
+  const merged =
+    feedback.results === undefined ? null : mergeResults(readTaskState(printed).results, feedback.results, resultsLimits);
+  const row = withTaskState(printed, {
+    ...(reported === null ? {} : { said: reported }),
     ...(merged === null ? {} : { results: merged.value }),
   });
-  if (row.state !== task.state) board.put(row);
-  const isDropped = heard.results !== undefined && merged === null;
+  if (row.state !== task.state) work.put(row);
+  const isDropped = feedback.results !== undefined && merged === null;
   // The stage it has goes with what it says of itself: whoever follows is told a whole state.
-  const stage = heard.progress === undefined && heard.message === undefined ? {} : pickSaid(said ?? undefined, "stage");
-  tellFeedback(board, run, task, heard, {
+  const stage =
+    feedback.progress === undefined && feedback.message === undefined ? {} : pickField(reported ?? undefined, "stage");
+  recordFeedback(work, run, task, feedback, {
     ...stage,
     ...(chunks === null ? {} : { chunks }),
     ...(isDropped ? { resultsDropped: true } : {}),
   });
-  board.move({ move: "ack", worker: word.worker, task: word.task, fence: task.fence, stored: false });
+  work.changeFleet({ move: "ack", worker: report.worker, task: report.task, fence: task.fence, stored: false });
   return applied;
 }
 
 /** Kept under the fence of the attempt that ended the task. It changes nothing of what the node is: terminal is for ever. */
-function appendLate(board: Board, tools: Tools, word: FeedbackTask): AnswerBody {
-  const run = board.run(runOf(word.task));
-  const task = board.task(word.task);
+function handleLateFeedback(work: UnitOfWork, context: DecisionContext, report: ReportFeedback): AnswerBody {
+  const run = work.run(runOf(report.task));
+  const task = work.task(report.task);
   // Without a fence of its own it may be about an attempt before the last one.
-  if (run === null || task === null || task.fence !== word.fence) return repeated;
-  if (board.now - (task.endedAt ?? 0) > lateFeedbackMs) return repeated;
-  const dialect = tools.floor.seatOf(word.worker, word.session)?.about.dialect ?? "";
-  const heard = readFeedback(word.data);
-  const { row, chunks } = printChunks(board, task, heard.chunks, !isQuiet(dialect));
+  if (run === null || task === null || task.fence !== report.fence) return repeated;
+  if (work.now - (task.endedAt ?? 0) > lateFeedbackMs) return repeated;
+  const dialect = context.fleet.workerInSession(report.worker, report.session)?.about.dialect ?? "";
+  const feedback = parseFeedback(report.data);
+  const { row, chunks } = storeNewChunks(work, task, feedback.chunks, !isOlderDialect(dialect));
   // Only how far it has printed: else the next late word would be written over this one.
-  if (row !== task) board.put(row);
-  tellFeedback(board, run, task, heard, { ...(chunks === null ? {} : { chunks }), isLate: true });
+  if (row !== task) work.put(row);
+  recordFeedback(work, run, task, feedback, { ...(chunks === null ? {} : { chunks }), isLate: true });
   return applied;
 }
 
 /** The words of one feedback, told apart. */
-interface Heard {
+interface ParsedFeedback {
   readonly stage?: string;
   readonly progress?: number;
   readonly message?: string;
@@ -79,55 +81,65 @@ interface Heard {
   readonly truncated?: true;
 }
 
-type Bag = Readonly<Record<string, unknown>>;
+type JsonObject = Readonly<Record<string, unknown>>;
 
-const bagOf = (value: unknown): Bag | undefined =>
-  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Bag) : undefined;
+const asObject = (value: unknown): JsonObject | undefined =>
+  typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
 
-function readFeedback(data: Bag): Heard {
-  const { results, summary, ...metadata } = bagOf(data.metadata) ?? {};
-  const patch = { ...(summary === undefined ? {} : { summary }), ...bagOf(results) };
-  const metrics = bagOf(data.metrics);
+function parseFeedback(data: JsonObject): ParsedFeedback {
+  const { results, summary, ...metadata } = asObject(data.metadata) ?? {};
+  const patch = { ...(summary === undefined ? {} : { summary }), ...asObject(results) };
+  const metrics = asObject(data.metrics);
   return {
     ...(typeof data.stage === "string" ? { stage: data.stage } : {}),
     ...(typeof data.progress === "number" ? { progress: data.progress } : {}),
     ...(typeof data.message === "string" ? { message: data.message } : {}),
-    ...(metrics === undefined ? {} : { metrics: numbersIn(metrics) }),
+    ...(metrics === undefined ? {} : { metrics: numericFields(metrics) }),
     ...(Object.keys(patch).length === 0 ? {} : { results: patch }),
     ...(Object.keys(metadata).length === 0 ? {} : { metadata }),
-    chunks: Array.isArray(data.chunks) ? data.chunks.flatMap((chunk): Bag[] => (bagOf(chunk) === undefined ? [] : [chunk])) : [],
+    chunks: Array.isArray(data.chunks)
+      ? data.chunks.flatMap((chunk): JsonObject[] => (asObject(chunk) === undefined ? [] : [chunk]))
+      : [],
     ...(data.truncated === true ? { truncated: true } : {}),
   };
 }
 
-const numbersIn = (bag: Bag): Record<string, number> =>
+const numericFields = (bag: JsonObject): Record<string, number> =>
   Object.fromEntries(Object.entries(bag).flatMap(([key, value]) => (typeof value === "number" ? [[key, value]] : [])));
 
 /** What the node last said of itself; null when this feedback said nothing of that kind. */
-function saidAfter(board: Board, said: Said | undefined, heard: Heard): Said | null {
-  const { stage, progress, message, metrics, metadata } = heard;
+function mergeProgress(
+  work: UnitOfWork,
+  reported: ReportedProgress | undefined,
+  feedback: ParsedFeedback,
+): ReportedProgress | null {
+  const { stage, progress, message, metrics, metadata } = feedback;
   if ([stage, progress, message, metrics, metadata].every((word) => word === undefined)) return null;
-  const numbers = metrics === undefined ? said?.metrics : boundedMetrics({ ...said?.metrics, ...metrics });
+  const numbers = metrics === undefined ? reported?.metrics : boundedMetrics({ ...reported?.metrics, ...metrics });
   const bag =
-    metadata === undefined ? said?.metadata : (mergeResults(said?.metadata, metadata, metadataLimits)?.value ?? said?.metadata);
+    metadata === undefined
+      ? reported?.metadata
+      : (mergeResults(reported?.metadata, metadata, metadataLimits)?.value ?? reported?.metadata);
   return {
-    ...(stage === undefined ? pickSaid(said, "stage") : { stage }),
-    ...(progress === undefined ? pickSaid(said, "progress") : { progress }),
-    ...(message === undefined ? pickSaid(said, "message") : { message }),
-    at: board.now,
+    ...(stage === undefined ? pickField(reported, "stage") : { stage }),
+    ...(progress === undefined ? pickField(reported, "progress") : { progress }),
+    ...(message === undefined ? pickField(reported, "message") : { message }),
+    at: work.now,
     ...(numbers === undefined ? {} : { metrics: numbers }),
     ...(bag === undefined || Object.keys(bag).length === 0 ? {} : { metadata: bag }),
   };
 }
 
-const pickSaid = <K extends keyof Said>(said: Said | undefined, key: K): Pick<Said, K> | object =>
-  said?.[key] === undefined ? {} : { [key]: said[key] };
+const pickField = <K extends keyof ReportedProgress>(
+  reported: ReportedProgress | undefined,
+  key: K,
+): Pick<ReportedProgress, K> | object => (reported?.[key] === undefined ? {} : { [key]: reported[key] });
 
 const boundedMetrics = (metrics: Readonly<Record<string, number>>): Readonly<Record<string, number>> =>
   Object.keys(metrics).length <= metricsMax ? metrics : Object.fromEntries(Object.entries(metrics).slice(0, metricsMax));
 
-function tellFeedback(board: Board, run: RunRow, task: TaskRow, heard: Heard, more: Bag): void {
-  const { chunks: _, results, ...words } = heard;
+function recordFeedback(work: UnitOfWork, run: RunRow, task: TaskRow, feedback: ParsedFeedback, more: JsonObject): void {
+  const { chunks: _, results, ...fields } = feedback;
   const patch = results === undefined || more.resultsDropped === true ? {} : { results };
-  board.tell(run, "task.feedback", { task: task.id, fence: task.fence, ...words, ...patch, ...more });
+  work.recordRunFact(run, "task.feedback", { task: task.id, fence: task.fence, ...fields, ...patch, ...more });
 }

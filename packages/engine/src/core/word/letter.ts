@@ -3,12 +3,12 @@
 import type { Plan, PlanNode } from "@astraflow/graph";
 import type { FaultData } from "../../effect.ts";
 import { docId, type RunRow, type TaskRow } from "../../rows.ts";
-import type { Board } from "../board/board.ts";
-import { around, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
-import { wordsOf } from "../rows/terms.ts";
+import type { UnitOfWork } from "../board/board.ts";
+import { enclosingSlots, lastStep, nodeAt, type Slot } from "../rows/slot.ts";
+import { searchWords } from "../rows/terms.ts";
 
 /** Body of a letter as it is written; what becomes of it is the reader's to say. */
-export interface DeadLetter {
+export interface DeadLetterRecord {
   readonly run: string;
   readonly node: string;
   readonly label: string;
@@ -25,18 +25,18 @@ export interface DeadLetter {
 const messageCharsMax = 2_000;
 
 /** Whether a failure here is the end of it: nothing around it tries again, and nobody called who may yet make good of it. */
-export function isFinal(plan: Plan, slot: Slot): boolean {
-  return around(slot).every((one) => {
-    const { call, frame } = lastStep(one);
-    if (frame !== null) return true;
+export function isFinalFailure(plan: Plan, slot: Slot): boolean {
+  return enclosingSlots(slot).every((one) => {
+    const { call, iteration } = lastStep(one);
+    if (iteration !== null) return true;
     return call === null && (nodeAt(plan, one)?.container?.retry ?? null) === null;
   });
 }
 
 /** The row is on the board as it failed; its failure is told after this, as the last word of the task. Not for what was called through a chain: its caller may yet make good of it. */
-export function buryTask(board: Board, run: RunRow, node: PlanNode, row: TaskRow, error: FaultData): void {
+export function recordDeadLetter(work: UnitOfWork, run: RunRow, node: PlanNode, row: TaskRow, error: FaultData): void {
   const message = error.message.slice(0, messageCharsMax).toWellFormed();
-  const letter: DeadLetter = {
+  const deadLetter: DeadLetterRecord = {
     run: run.id,
     node: node.id,
     label: node.label,
@@ -45,21 +45,21 @@ export function buryTask(board: Board, run: RunRow, node: PlanNode, row: TaskRow
     attempts: row.attempt,
     // The attempt that ended it is not in the row's count: that one counts what led to another try.
     failures: row.attempt === 0 ? 0 : row.failures + 1,
-    at: board.now,
+    at: work.now,
     worker: row.worker,
     status: "open",
   };
-  board.bear({
+  work.insert({
     kind: "doc",
     id: docId(run.tenant, "letter", row.id),
     tenant: run.tenant,
     collection: "letter",
     rev: 1,
-    at: board.now,
+    at: work.now,
     due: null,
-    sort: String(board.now).padStart(15, "0"),
-    terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(wordsOf))].join(" "),
-    body: JSON.stringify(letter),
+    sort: String(work.now).padStart(15, "0"),
+    terms: [...new Set([run.label, node.label, node.type, error.code, message].flatMap(searchWords))].join(" "),
+    body: JSON.stringify(deadLetter),
   });
-  board.tell(run, "task.dead", { task: row.id, code: error.code });
+  work.recordRunFact(run, "task.dead", { task: row.id, code: error.code });
 }
