@@ -5,34 +5,34 @@
 import { DatabaseSync, type SQLInputValue, StatementSync } from "node:sqlite";
 
 /** As many as the store leaves outside its index of words. */
-const freshRunsMax = 512;
+const unindexedRunsMax = 512;
 
-export class BareLoop {
+export class HandWrittenInserts {
   readonly #db: DatabaseSync;
-  readonly #chain: number;
-  readonly #perCommit: number;
+  readonly #chainLength: number;
+  readonly #runsPerCommit: number;
   readonly #insertRun: StatementSync;
-  readonly #bindRun: StatementSync;
+  readonly #updateRunBindings: StatementSync;
   readonly #endRun: StatementSync;
   readonly #insertTask: StatementSync;
   readonly #endTask: StatementSync;
   readonly #insertEvent: StatementSync;
-  readonly #tenant: StatementSync;
-  readonly #replica: StatementSync;
-  readonly #noteRuns: StatementSync;
-  readonly #enterWords: StatementSync;
-  readonly #forgetRuns: StatementSync;
+  readonly #updateTenant: StatementSync;
+  readonly #updateReplica: StatementSync;
+  readonly #insertFreshRuns: StatementSync;
+  readonly #insertSearchWords: StatementSync;
+  readonly #deleteFreshRuns: StatementSync;
   #ids = 0;
-  #words = 0;
-  #fresh: string[] = [];
+  #searchRowCount = 0;
+  #unindexedRuns: string[] = [];
   #position: number;
   #turn = 1_000_000_000;
   /** Rows written, by statement, as `Tape` counts them. */
   readonly counts = new Map<string, number>();
 
   constructor(file: string, options: { length: number; inFlight: number }) {
-    this.#chain = options.length;
-    this.#perCommit = options.inFlight;
+    this.#chainLength = options.length;
+    this.#runsPerCommit = options.inFlight;
     this.#db = new DatabaseSync(file);
     this.#db.exec(
       "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000; PRAGMA cache_size = -65536",
@@ -41,18 +41,20 @@ export class BareLoop {
     this.#insertRun = prepare(
       `INSERT INTO run (id, tenant, phase, workflow, client, band, open, verdict, cursor, "createdAt", "startedAt", "endedAt", due, error, label, source, about, marks, bindings) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
-    this.#bindRun = prepare("UPDATE run SET bindings = ? WHERE id = ?");
+    this.#updateRunBindings = prepare("UPDATE run SET bindings = ? WHERE id = ?");
     this.#endRun = prepare(`UPDATE run SET phase = ?, open = ?, "endedAt" = ? WHERE id = ?`);
     this.#insertTask = prepare(
       `INSERT INTO task (id, phase, route, pin, line, band, rank, needs, fence, attempt, deliveries, failures, worker, boot, epoch, acked, key, due, "readyAt", "grantedAt", "endedAt", params, result, error, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
     );
     this.#endTask = prepare(`UPDATE task SET phase = ?, "endedAt" = ?, result = ? WHERE id = ?`);
     this.#insertEvent = prepare("INSERT INTO event (tenant, first, last, at, subject, facts) VALUES (?, ?, ?, ?, ?, ?)");
-    this.#tenant = prepare("UPDATE tenant SET position = ? WHERE id = ?");
-    this.#replica = prepare("UPDATE replica SET last_turn = ?, clock = ? WHERE id = ?");
-    this.#noteRuns = prepare("INSERT INTO run_fresh (id) SELECT value FROM json_each(?) WHERE true ON CONFLICT (id) DO NOTHING");
-    this.#enterWords = prepare("INSERT INTO run_words (rowid, words) VALUES (?, ?)");
-    this.#forgetRuns = prepare("DELETE FROM run_fresh WHERE id <= ?");
+    this.#updateTenant = prepare("UPDATE tenant SET position = ? WHERE id = ?");
+    this.#updateReplica = prepare("UPDATE replica SET last_turn = ?, clock = ? WHERE id = ?");
+    this.#insertFreshRuns = prepare(
+      "INSERT INTO run_fresh (id) SELECT value FROM json_each(?) WHERE true ON CONFLICT (id) DO NOTHING",
+    );
+    this.#insertSearchWords = prepare("INSERT INTO run_words (rowid, words) VALUES (?, ?)");
+    this.#deleteFreshRuns = prepare("DELETE FROM run_fresh WHERE id <= ?");
     this.#position = 1_000_000_000;
   }
 
@@ -61,7 +63,7 @@ export class BareLoop {
     this.counts.set(label, (this.counts.get(label) ?? 0) + 1);
   }
 
-  #tell(run: string, now: number, facts: readonly [string, Record<string, unknown>][]): void {
+  #insertEventRow(run: string, now: number, facts: readonly [string, Record<string, unknown>][]): void {
     const first = this.#position + 1;
     this.#position += facts.length;
     this.#write("insert event", this.#insertEvent, "bench", first, this.#position, now, `run/${run}`, JSON.stringify(facts));
@@ -69,13 +71,13 @@ export class BareLoop {
 
   /** As many lives as the engine makes of `tasks`: whole chains, side by side, one step of each in a commit. */
   run(tasks: number): number {
-    const runs = Math.ceil(tasks / this.#chain);
+    const runs = Math.ceil(tasks / this.#chainLength);
     let written = 0;
-    for (let from = 0; from < runs; from += this.#perCommit) {
-      const side = Math.min(this.#perCommit, runs - from);
-      const ids = Array.from({ length: side }, () => this.#id());
-      for (let step = 0; step <= this.#chain; step++) this.#commit(ids, step);
-      written += side * this.#chain;
+    for (let from = 0; from < runs; from += this.#runsPerCommit) {
+      const side = Math.min(this.#runsPerCommit, runs - from);
+      const ids = Array.from({ length: side }, () => this.#nextRunId());
+      for (let step = 0; step <= this.#chainLength; step++) this.#commit(ids, step);
+      written += side * this.#chainLength;
     }
     return written;
   }
@@ -83,26 +85,31 @@ export class BareLoop {
   #commit(runs: readonly string[], step: number): void {
     const now = Date.now();
     this.#db.exec("BEGIN IMMEDIATE");
-    for (const run of runs) this.#life(run, step, now);
-    this.#write("insert tenant", this.#tenant, this.#position, "bench");
-    if (step === 0) this.#noteFresh(runs);
-    this.#write("update replica", this.#replica, ++this.#turn, now, "bench");
+    for (const run of runs) this.#writeStep(run, step, now);
+    this.#write("insert tenant", this.#updateTenant, this.#position, "bench");
+    if (step === 0) this.#indexNewRuns(runs);
+    this.#write("update replica", this.#updateReplica, ++this.#turn, now, "bench");
     this.#db.exec("COMMIT");
   }
 
   /** Runs that are new are noted for the index of words; once they are many they enter it together. */
-  #noteFresh(runs: readonly string[]): void {
-    this.#write("insert run_fresh", this.#noteRuns, JSON.stringify(runs));
-    this.#fresh.push(...runs);
-    if (this.#fresh.length <= freshRunsMax) return;
-    for (const run of this.#fresh)
-      this.#write("insert run_words", this.#enterWords, ++this.#words, `62656e6368 ${run.replaceAll("-", " ")} bench`);
-    this.#write("delete run_fresh", this.#forgetRuns, this.#fresh.sort().at(-1) ?? "");
-    this.#fresh = [];
+  #indexNewRuns(runs: readonly string[]): void {
+    this.#write("insert run_fresh", this.#insertFreshRuns, JSON.stringify(runs));
+    this.#unindexedRuns.push(...runs);
+    if (this.#unindexedRuns.length <= unindexedRunsMax) return;
+    for (const run of this.#unindexedRuns)
+      this.#write(
+        "insert run_words",
+        this.#insertSearchWords,
+        ++this.#searchRowCount,
+        `62656e6368 ${run.replaceAll("-", " ")} bench`,
+      );
+    this.#write("delete run_fresh", this.#deleteFreshRuns, this.#unindexedRuns.sort().at(-1) ?? "");
+    this.#unindexedRuns = [];
   }
 
   /** One step of one chain: the task before it ends, the next is born with its grant, and the log hears of both. */
-  #life(run: string, step: number, now: number): void {
+  #writeStep(run: string, step: number, now: number): void {
     const facts: [string, Record<string, unknown>][] = [];
     const ended = `${run}.${step - 1}`;
     if (step === 0) {
@@ -135,9 +142,9 @@ export class BareLoop {
       facts.push(["task.succeeded", { task: ended, fence: now, worker: "bench/w", durationMs: 1 }]);
     }
     // The first success binds the run's package to its worker.
-    if (step === 1 && step < this.#chain)
-      this.#write("update run", this.#bindRun, JSON.stringify({ bench: { worker: "bench/w", at: now } }), run);
-    if (step === this.#chain) {
+    if (step === 1 && step < this.#chainLength)
+      this.#write("update run", this.#updateRunBindings, JSON.stringify({ bench: { worker: "bench/w", at: now } }), run);
+    if (step === this.#chainLength) {
       this.#write("update run", this.#endRun, 3, 0, now, run);
       facts.push(["run.succeeded", {}]);
     } else {
@@ -147,10 +154,10 @@ export class BareLoop {
       this.#write("insert task", this.#insertTask, task, 3, 1, null, null, 5, null, 0, now, 1, 1, 0, 2, 3, 1, 0, null, null, now, now, null, params, null, null, null);
       facts.push(["task.granted", { task, worker: "bench/w", fence: now, attempt: 1 }]);
     }
-    this.#tell(run, now, facts);
+    this.#insertEventRow(run, now, facts);
   }
 
-  #id(): string {
+  #nextRunId(): string {
     const time = Date.now().toString(16).padStart(12, "0");
     const rest = (++this.#ids).toString(16).padStart(15, "f");
     return `${time.slice(0, 8)}-${time.slice(8)}-7${rest.slice(0, 3)}-9${rest.slice(3, 6)}-${rest.slice(6).padStart(12, "0")}`;
@@ -161,17 +168,17 @@ export class BareLoop {
   }
 }
 
-export interface Tape {
+export interface RecordedWrites {
   /** Statements that wrote, by what they did to which table. */
   readonly counts: ReadonlyMap<string, number>;
   readonly transactions: { readonly sql: string; readonly cells: SQLInputValue[] }[][];
 }
 
 /** Everything any connection of this process writes while `work` runs. */
-export async function recordWrites(work: () => Promise<unknown>): Promise<Tape> {
+export async function recordWrites(work: () => Promise<unknown>): Promise<RecordedWrites> {
   const counts = new Map<string, number>();
-  const transactions: Tape["transactions"] = [];
-  let open: Tape["transactions"][number] | null = null;
+  const transactions: RecordedWrites["transactions"] = [];
+  let open: RecordedWrites["transactions"][number] | null = null;
   const { run } = StatementSync.prototype;
   const { exec } = DatabaseSync.prototype;
   StatementSync.prototype.run = function (this: StatementSync, ...cells: SQLInputValue[]) {
@@ -196,7 +203,7 @@ export async function recordWrites(work: () => Promise<unknown>): Promise<Tape> 
 }
 
 /** The stricter limit: the engine's own statements with cells already laid out, played again on a copy. Nobody could write them faster. */
-export class Replay {
+export class WriteReplay {
   readonly #db: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
 
@@ -207,8 +214,8 @@ export class Replay {
     );
   }
 
-  load(tape: Tape): () => void {
-    const ready = tape.transactions.map((one) => one.map(({ sql, cells }) => [this.#prepare(sql), cells] as const));
+  prepareReplay(writes: RecordedWrites): () => void {
+    const ready = writes.transactions.map((one) => one.map(({ sql, cells }) => [this.#prepare(sql), cells] as const));
     return () => {
       for (const transaction of ready) {
         this.#db.exec("BEGIN IMMEDIATE");

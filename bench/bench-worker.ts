@@ -2,7 +2,7 @@
 
 import type { JoinWorker } from "@astraflow/engine";
 
-export function joinOf(tenant: string, name: string, session: string, slots: number): JoinWorker {
+export function createJoinCommand(tenant: string, name: string, session: string, slots: number): JoinWorker {
   return {
     type: "worker.join",
     tenant,

@@ -18,18 +18,18 @@ import {
 import type { AnswerBody, Command, CommandRequest, Effect, JoinWorker } from "@astraflow/engine";
 
 /** What it is asked for, and what it answers. */
-export interface BareAsk {
+export interface BareSessionRequest {
   readonly steps: number;
 }
-export interface BareAnswer {
+export interface BareSessionResult {
   readonly ms: number;
 }
 /** Said first: where the worker finds it; and once the worker is in session. */
-export type BareWord = { readonly ws: string } | { readonly joined: true };
+export type BareSessionEvent = { readonly ws: string } | { readonly joined: true };
 
 const tenant = "default";
 let worker: JoinWorker | null = null;
-let left = 0;
+let stepsLeft = 0;
 let startedAt = 0;
 let run = "";
 
@@ -61,20 +61,20 @@ const engineClient = createEngineClient(
 );
 
 function effectsOf({ ref, command }: CommandRequest): Effect[] {
-  const answer: Effect = { type: "answer", ref, body: bodyOf(command), fault: null };
+  const answer: Effect = { type: "answer", ref, body: answerBodyOf(command), fault: null };
   if (command.type === "worker.join") {
     worker = command;
-    process.send?.({ joined: true } satisfies BareWord);
+    process.send?.({ joined: true } satisfies BareSessionEvent);
   }
   if (command.type === "task.error") throw new Error(`the worker failed: ${command.message}`);
   if (command.type !== "task.result") return [answer];
-  left -= 1;
-  if (left > 0) return [answer, dispatch(command.task)];
-  process.send?.({ ms: performance.now() - startedAt } satisfies BareAnswer);
+  stepsLeft -= 1;
+  if (stepsLeft > 0) return [answer, createDispatch(command.task)];
+  process.send?.({ ms: performance.now() - startedAt } satisfies BareSessionResult);
   return [answer];
 }
 
-const bodyOf = (command: Command): AnswerBody =>
+const answerBodyOf = (command: Command): AnswerBody =>
   command.type === "worker.join"
     ? {
         of: "join",
@@ -88,7 +88,7 @@ const bodyOf = (command: Command): AnswerBody =>
     : { of: "word", applied: true };
 
 /** What the engine would say of a step of a chain. */
-function dispatch(before: string | null): Effect {
+function createDispatch(before: string | null): Effect {
   if (worker === null) throw new Error("no worker has joined");
   const step = before === null ? 0 : Number(before.slice(before.indexOf(".") + 1)) + 1;
   const task = `${run}.${step}`;
@@ -134,13 +134,13 @@ const server = createServer();
 server.on("upgrade", (request, socket, head) => door.upgrade(request, socket, head));
 server.listen(0, "127.0.0.1", () => {
   const { port } = server.address() as AddressInfo;
-  process.send?.({ ws: `ws://127.0.0.1:${port}${sessionPath}` } satisfies BareWord);
+  process.send?.({ ws: `ws://127.0.0.1:${port}${sessionPath}` } satisfies BareSessionEvent);
 });
 
 process.on("disconnect", () => process.exit(0));
-process.on("message", (word) => {
-  left = (word as BareAsk).steps;
+process.on("message", (message) => {
+  stepsLeft = (message as BareSessionRequest).steps;
   run = randomUUID();
   startedAt = performance.now();
-  engineClient.handleEffects([dispatch(null)]);
+  engineClient.handleEffects([createDispatch(null)]);
 });

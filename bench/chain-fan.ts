@@ -5,21 +5,21 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { fanRequest, loopRequest } from "./chain-graphs.ts";
-import { median, noteFigures, progress, range, readOption, spread, whole } from "./figures.ts";
-import { Bed, type BedOptions, profileWords } from "./slice-bed.ts";
-import { lastTurn, readKept } from "./slice-client.ts";
-import { loadAverage, usageOf } from "./slice-processes.ts";
+import { fanOutRequest, loopRequest } from "./chain-graphs.ts";
+import { formatInteger, formatRange, median, readNumberOption, recordFigures, roundStatistics, showProgress } from "./figures.ts";
+import { Installation, type InstallationOptions, profileFlags } from "./slice-bed.ts";
+import { readLastTurn, readStoredCounts } from "./slice-client.ts";
+import { loadAverage, readUsage } from "./slice-processes.ts";
 import type { WriteCounts } from "./slice-writes.ts";
 
-interface Shape {
+interface FanOutShape {
   readonly name: string;
   readonly body: string;
   /** Tasks that the worker runs. */
   readonly tasks: number;
 }
 
-interface FanRound {
+interface FanOutRound {
   readonly ms: number;
   readonly storeMs: number;
   readonly turns: number;
@@ -32,21 +32,26 @@ interface FanRound {
 
 const writesFile = fileURLToPath(new URL("./slice-writes.ts", import.meta.url));
 
-export async function fanBench(argv: readonly string[]): Promise<void> {
-  const tasks = readOption(argv, "fan", 10_000);
-  const rounds = readOption(argv, "fan-rounds", 3);
-  const maxParallel = readOption(argv, "max-parallel", 128);
+export async function fanOutBench(argv: readonly string[]): Promise<void> {
+  const tasks = readNumberOption(argv, "fan", 10_000);
+  const rounds = readNumberOption(argv, "fan-rounds", 3);
+  const maxParallel = readNumberOption(argv, "max-parallel", 128);
   const at = argv.indexOf("--profile");
-  const options: BedOptions = { threads: 1, maxParallel, isPlain: false, profile: at < 0 ? null : (argv[at + 1] ?? null) };
-  const shapes = shapesOf(argv, tasks, maxParallel);
+  const options: InstallationOptions = {
+    threads: 1,
+    maxParallel,
+    isPlain: false,
+    profile: at < 0 ? null : (argv[at + 1] ?? null),
+  };
+  const workloads = selectShapes(argv, tasks, maxParallel);
   const dir = mkdtempSync(join(tmpdir(), "astra-fan-"));
   console.log(
-    `fan-out of ${whole(tasks)}, one worker with ${maxParallel} slots, ${rounds} interleaved rounds, medians (load ${loadAverage()}):`,
+    `fan-out of ${formatInteger(tasks)}, one worker with ${maxParallel} slots, ${rounds} interleaved rounds, medians (load ${loadAverage()}):`,
   );
   try {
-    const seen = await measure(new Bed(join(dir, "timed")), options, shapes, rounds);
-    for (const shape of shapes) {
-      show(shape, seen.get(shape.name) ?? []);
+    const measured = await measure(new Installation(join(dir, "timed")), options, workloads, rounds);
+    for (const shape of workloads) {
+      showRound(shape, measured.get(shape.name) ?? []);
       showWrites(shape, await countWrites(shape, { ...options, profile: null }, join(dir, shape.name)));
     }
   } finally {
@@ -54,11 +59,11 @@ export async function fanBench(argv: readonly string[]): Promise<void> {
   }
 }
 
-function shapesOf(argv: readonly string[], tasks: number, maxParallel: number): Shape[] {
+function selectShapes(argv: readonly string[], tasks: number, maxParallel: number): FanOutShape[] {
   const at = argv.indexOf("--shape");
   const each = Math.max(1, Math.round(tasks / 10));
-  const all: Shape[] = [
-    { name: "nodes", body: fanRequest(tasks), tasks },
+  const all: FanOutShape[] = [
+    { name: "nodes", body: fanOutRequest(tasks), tasks },
     { name: "map", body: loopRequest("map", tasks, maxParallel), tasks },
     // One after the other takes a round trip each: a tenth is enough to see what it costs.
     { name: "for-each", body: loopRequest("forEach", each, 1), tasks: each },
@@ -67,58 +72,58 @@ function shapesOf(argv: readonly string[], tasks: number, maxParallel: number): 
 }
 
 async function measure(
-  bed: Bed,
-  options: BedOptions,
-  shapes: readonly Shape[],
+  installation: Installation,
+  options: InstallationOptions,
+  workloads: readonly FanOutShape[],
   rounds: number,
-): Promise<Map<string, FanRound[]>> {
-  const seen = new Map<string, FanRound[]>(shapes.map(({ name }) => [name, []]));
+): Promise<Map<string, FanOutRound[]>> {
+  const measured = new Map<string, FanOutRound[]>(workloads.map(({ name }) => [name, []]));
   try {
-    await bed.open(options, profileWords(options));
+    await installation.open(options, profileFlags(options));
     for (let round = -1; round < rounds; round++)
-      for (const [at, { name, body }] of shapes.entries()) {
-        const one = await runOnce(bed, body);
+      for (const [at, { name, body }] of workloads.entries()) {
+        const one = await runOnce(installation, body);
         // The first only warms up.
-        if (round >= 0) seen.get(name)?.push(one);
-        progress("fan-out", (round + 1) * shapes.length + at + 1, (rounds + 1) * shapes.length);
+        if (round >= 0) measured.get(name)?.push(one);
+        showProgress("fan-out", (round + 1) * workloads.length + at + 1, (rounds + 1) * workloads.length);
       }
   } finally {
-    await bed.close();
+    await installation.close();
   }
-  return seen;
+  return measured;
 }
 
-async function runOnce(bed: Bed, body: string): Promise<FanRound> {
-  const { scheduler, worker, submitter } = bed.parts;
-  const last = readKept(bed.file, { lastRun: "", position: 0 });
-  const turns = lastTurn(bed.file);
-  const before = [usageOf(scheduler.pid), usageOf(worker.pid)] as const;
-  const { ms, storeMs } = await submitter.runQuietly(body, true);
-  const after = [usageOf(scheduler.pid), usageOf(worker.pid)] as const;
-  const kept = readKept(bed.file, last);
+async function runOnce(installation: Installation, body: string): Promise<FanOutRound> {
+  const { scheduler, worker, submitter } = installation.opened;
+  const last = readStoredCounts(installation.file, { lastRun: "", position: 0 });
+  const turns = readLastTurn(installation.file);
+  const before = [readUsage(scheduler.pid), readUsage(worker.pid)] as const;
+  const { ms, storeMs } = await submitter.runPollingList(body, true);
+  const after = [readUsage(scheduler.pid), readUsage(worker.pid)] as const;
+  const stored = readStoredCounts(installation.file, last);
   return {
     ms,
     storeMs,
-    turns: lastTurn(bed.file) - turns,
-    taskRows: kept.tasks,
-    eventRows: kept.events,
+    turns: readLastTurn(installation.file) - turns,
+    taskRows: stored.tasks,
+    eventRows: stored.events,
     diskBytes: after[0].diskBytes - before[0].diskBytes,
     schedulerMs: after[0].cpuMs - before[0].cpuMs,
     workerMs: after[1].cpuMs - before[1].cpuMs,
   };
 }
 
-function show({ name, tasks }: Shape, rounds: readonly FanRound[]): void {
-  const of = (field: keyof FanRound) => rounds.map((one) => one[field]);
-  const perTask = (field: keyof FanRound) => median(of(field)) / tasks;
+function showRound({ name, tasks }: FanOutShape, rounds: readonly FanOutRound[]): void {
+  const of = (field: keyof FanOutRound) => rounds.map((one) => one[field]);
+  const perTask = (field: keyof FanOutRound) => median(of(field)) / tasks;
   const rates = rounds.map(({ ms }) => (tasks / ms) * 1_000);
-  noteFigures("fans", {
+  recordFigures("fans", {
     shape: name,
     tasks,
-    ms: range(of("ms")),
-    msByStore: range(of("storeMs")),
-    tasksPerSecond: range(rates),
-    turns: range(of("turns")),
+    ms: roundStatistics(of("ms")),
+    msByStore: roundStatistics(of("storeMs")),
+    tasksPerSecond: roundStatistics(rates),
+    turns: roundStatistics(of("turns")),
     taskRowsPerTask: perTask("taskRows"),
     eventRowsPerTask: perTask("eventRows"),
     diskBytesPerTask: perTask("diskBytes"),
@@ -126,34 +131,38 @@ function show({ name, tasks }: Shape, rounds: readonly FanRound[]): void {
     workerUsPerTask: perTask("workerMs") * 1_000,
   });
   console.log(
-    `  ${name.padEnd(9)} ${whole(tasks)} tasks in ${(median(of("ms")) / 1_000).toFixed(2)} s (${(Math.min(...of("ms")) / 1_000).toFixed(2)}..${(Math.max(...of("ms")) / 1_000).toFixed(2)}; ${(median(of("storeMs")) / 1_000).toFixed(2)} by the store's clock): ${whole(median(rates))} tasks/s (${spread(rates)}), ${whole(median(of("turns")))} turns`,
+    `  ${name.padEnd(9)} ${formatInteger(tasks)} tasks in ${(median(of("ms")) / 1_000).toFixed(2)} s (${(Math.min(...of("ms")) / 1_000).toFixed(2)}..${(Math.max(...of("ms")) / 1_000).toFixed(2)}; ${(median(of("storeMs")) / 1_000).toFixed(2)} by the store's clock): ${formatInteger(median(rates))} tasks/s (${formatRange(rates)}), ${formatInteger(median(of("turns")))} turns`,
   );
   console.log(
-    `            a task: ${perTask("taskRows").toFixed(3)} task rows, ${perTask("eventRows").toFixed(3)} event rows, ${whole(perTask("diskBytes"))} bytes to disk; processor time ${whole(perTask("schedulerMs") * 1_000)} us scheduler, ${whole(perTask("workerMs") * 1_000)} us worker`,
+    `            a task: ${perTask("taskRows").toFixed(3)} task rows, ${perTask("eventRows").toFixed(3)} event rows, ${formatInteger(perTask("diskBytes"))} bytes to disk; processor time ${formatInteger(perTask("schedulerMs") * 1_000)} us scheduler, ${formatInteger(perTask("workerMs") * 1_000)} us worker`,
   );
 }
 
-async function countWrites({ body }: Shape, options: BedOptions, dir: string): Promise<[string, WriteCounts[string]][]> {
+async function countWrites(
+  { body }: FanOutShape,
+  options: InstallationOptions,
+  dir: string,
+): Promise<[string, WriteCounts[string]][]> {
   const file = `${dir}.jsonl`;
   process.env["BENCH_WRITES_FILE"] = file;
-  const bed = new Bed(dir);
+  const installation = new Installation(dir);
   try {
-    await bed.open(options, ["--import", writesFile]);
-    await bed.parts.submitter.runQuietly(body, true);
+    await installation.open(options, ["--import", writesFile]);
+    await installation.opened.submitter.runPollingList(body, true);
   } finally {
-    await bed.close();
+    await installation.close();
     delete process.env["BENCH_WRITES_FILE"];
   }
   const lines = readFileSync(file, "utf8").trim().split("\n");
   return lines.flatMap((line) => Object.entries(JSON.parse(line) as WriteCounts));
 }
 
-function showWrites({ name, tasks }: Shape, counts: [string, WriteCounts[string]][]): void {
+function showWrites({ name, tasks }: FanOutShape, counts: [string, WriteCounts[string]][]): void {
   const sum = counts.reduce((all, [, count]) => all + (count?.rows ?? 0), 0);
   const most = counts
     .filter(([, count]) => (count?.rows ?? 0) / tasks >= 0.001)
     .sort((a, b) => (b[1]?.rows ?? 0) - (a[1]?.rows ?? 0));
   const said = most.map(([label, count]) => `${((count?.rows ?? 0) / tasks).toFixed(3)} ${label}`);
-  noteFigures("fansWritten", { shape: name, tasks, rowsPerTask: sum / tasks });
+  recordFigures("fansWritten", { shape: name, tasks, rowsPerTask: sum / tasks });
   console.log(`            written a task: ${(sum / tasks).toFixed(3)} rows (${said.join(", ")})`);
 }

@@ -6,81 +6,83 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { PageQuery, StoreReader } from "@astraflow/engine";
 import { openPostgres, openPostgresReader, openSqlite, openSqliteReader } from "@astraflow/store";
-import { commonWord, commonWorkflow, fillRuns, formerWord, rareWord, rareWorkflow, runAt, tenant } from "./chain-runs.ts";
-import { noteFigures, percentile, percentiles, readOption, whole } from "./figures.ts";
-import { ask, BenchServer } from "./postgres-server.ts";
+import { commonWord, commonWorkflow, insertRuns, olderRunsWord, rareWord, rareWorkflow, runAt, tenant } from "./chain-runs.ts";
+import { formatInteger, percentile, percentiles, readNumberOption, recordFigures } from "./figures.ts";
+import { BenchPostgresServer, withClient } from "./postgres-server.ts";
 import { loadAverage } from "./slice-processes.ts";
 
-type RunsQuery = Extract<PageQuery, { page: "runs" }>;
-type Filter = Omit<RunsQuery, "page" | "tenant" | "limit">;
+type RunListQuery = Extract<PageQuery, { page: "runs" }>;
+type RunListFilter = Omit<RunListQuery, "page" | "tenant" | "limit">;
 
-interface Side {
+interface FilledStore {
   readonly runs: number;
   readonly reader: StoreReader;
 }
 
 const limit = 50;
-const fewRuns = 1_000;
+const smallStoreRuns = 1_000;
 
-export async function listBench(argv: readonly string[]): Promise<void> {
-  const runs = readOption(argv, "runs-stored", 1_000_000);
-  const times = readOption(argv, "pages", 100);
+export async function runListBench(argv: readonly string[]): Promise<void> {
+  const runs = readNumberOption(argv, "runs-stored", 1_000_000);
+  const times = readNumberOption(argv, "pages", 100);
   await onSqlite(runs, times);
   if (argv.includes("--postgres")) await onPostgres(runs, times);
 }
 
 async function onSqlite(runs: number, times: number): Promise<void> {
   const dir = mkdtempSync(join(tmpdir(), "astra-list-"));
-  const sides: Side[] = [];
+  const contenders: FilledStore[] = [];
   try {
     for (const [name, count] of [
-      ["few", fewRuns],
+      ["few", smallStoreRuns],
       ["many", runs],
     ] as const) {
       const file = join(dir, name, "astra.db");
       const store = openSqlite({ file, clock: { wall: () => Date.now(), mono: () => performance.now() } });
-      await sayFilled("sqlite", count, () => fillRuns(store, count));
+      await fillAndReport("sqlite", count, () => insertRuns(store, count));
       await store.close();
-      sides.push({ runs: count, reader: openSqliteReader({ file }) });
+      contenders.push({ runs: count, reader: openSqliteReader({ file }) });
     }
-    await compare("sqlite", sides, times);
+    await compareStores("sqlite", contenders, times);
   } finally {
-    for (const { reader } of sides) await reader.close();
+    for (const { reader } of contenders) await reader.close();
     rmSync(dir, { recursive: true, force: true });
   }
 }
 
 async function onPostgres(runs: number, times: number): Promise<void> {
-  const server = await BenchServer.start();
-  const sides: Side[] = [];
+  const server = await BenchPostgresServer.start();
+  const contenders: FilledStore[] = [];
   try {
     for (const [name, count] of [
-      ["few", fewRuns],
+      ["few", smallStoreRuns],
       ["many", runs],
     ] as const) {
       const url = await server.createDatabase(name);
-      const store = openPostgres({ url, lanes: 1 });
-      await sayFilled("postgres", count, () => fillRuns(store, count));
+      const store = openPostgres({ url, connections: 1 });
+      await fillAndReport("postgres", count, () => insertRuns(store, count));
       await store.close();
-      await ask(url, (client) => client.query("VACUUM ANALYZE"));
-      sides.push({ runs: count, reader: openPostgresReader({ url }) });
+      await withClient(url, (client) => client.query("VACUUM ANALYZE"));
+      contenders.push({ runs: count, reader: openPostgresReader({ url }) });
     }
-    await compare("postgres", sides, times);
+    await compareStores("postgres", contenders, times);
   } finally {
-    for (const { reader } of sides) await reader.close();
+    for (const { reader } of contenders) await reader.close();
     await server.stop();
   }
 }
 
-async function sayFilled(store: string, runs: number, fill: () => Promise<void>): Promise<void> {
+async function fillAndReport(store: string, runs: number, fill: () => Promise<void>): Promise<void> {
   const from = performance.now();
   await fill();
   const ms = performance.now() - from;
-  console.log(`${store}: ${whole(runs)} runs written in ${(ms / 1_000).toFixed(1)} s, ${whole((runs / ms) * 1_000)} a second`);
+  console.log(
+    `${store}: ${formatInteger(runs)} runs written in ${(ms / 1_000).toFixed(1)} s, ${formatInteger((runs / ms) * 1_000)} a second`,
+  );
 }
 
 /** What is asked of a store with so many runs: from the newest on, by each filter, and deep down in the list. */
-function questions(runs: number): [string, Filter][] {
+function listQueries(runs: number): [string, RunListFilter][] {
   const idOf = (at: number) => runAt(Math.max(0, at), runs).id;
   const day = 86_400_000;
   return [
@@ -100,54 +102,59 @@ function questions(runs: number): [string, Filter][] {
     ["search, common word", { search: commonWord }],
     ["search, two words", { search: `${commonWord} user-3` }],
     ["search, word of an old run", { search: rareWord }],
-    ["search, word of many old runs", { search: formerWord }],
+    ["search, word of many old runs", { search: olderRunsWord }],
     ["search, nothing found", { search: "quagga" }],
     ["search, common word, last page", { search: commonWord, before: idOf(limit * 20) }],
     ["search, words of an error", { search: "exit code 3", phase: "failed" }],
   ];
 }
 
-interface Seen {
+interface PageTimings {
   readonly ms: number[];
   items: number;
   isMore: boolean;
 }
 
 /** All sides in turn: what disturbs the machine disturbs both. */
-async function compare(store: string, sides: readonly Side[], times: number): Promise<void> {
+async function compareStores(store: string, contenders: readonly FilledStore[], times: number): Promise<void> {
   console.log(`${store}: pages of ${limit} runs, p50 / p99 ms of ${times} each, interleaved (load ${loadAverage()}):`);
   console.log(
-    `  ${"".padEnd(31)} ${sides.map(({ runs }) => `${whole(runs)} runs`.padStart(18)).join(" ")}   growth   found, more`,
+    `  ${"".padEnd(31)} ${contenders.map(({ runs }) => `${formatInteger(runs)} runs`.padStart(18)).join(" ")}   growth   found, more`,
   );
-  for (const [at, [name]] of questions(fewRuns).entries()) {
-    const seen = sides.map((): Seen => ({ ms: [], items: 0, isMore: false }));
+  for (const [at, [name]] of listQueries(smallStoreRuns).entries()) {
+    const measured = contenders.map((): PageTimings => ({ ms: [], items: 0, isMore: false }));
     for (let time = -3; time < times; time++)
-      for (const [side, { runs, reader }] of sides.entries()) {
-        const [, filter] = questions(runs)[at] as [string, Filter];
+      for (const [side, { runs, reader }] of contenders.entries()) {
+        const [, filter] = listQueries(runs)[at] as [string, RunListFilter];
         const from = performance.now();
         const { items, next } = await reader.page({ page: "runs", tenant, limit, ...filter });
-        const one = seen[side] as Seen;
+        const one = measured[side] as PageTimings;
         // The first few only warm up.
         if (time >= 0) one.ms.push(performance.now() - from);
         one.items = items.length;
         one.isMore = next !== null;
       }
-    show(name, seen);
-    noteFigures("pages", {
+    showQuery(name, measured);
+    recordFigures("pages", {
       store,
       question: name,
-      sides: seen.map(({ ms, items, isMore }, side) => ({ runs: sides[side]?.runs, ms: percentiles(ms), items, isMore })),
+      sides: measured.map(({ ms, items, isMore }, side) => ({
+        runs: contenders[side]?.runs,
+        ms: percentiles(ms),
+        items,
+        isMore,
+      })),
     });
   }
 }
 
-function show(name: string, seen: readonly Seen[]): void {
-  const say = ({ ms }: Seen) => `${percentile(ms, 0.5).toFixed(2)} / ${percentile(ms, 0.99).toFixed(2)}`.padStart(18);
-  const [few, many] = seen as [Seen, Seen];
+function showQuery(name: string, measured: readonly PageTimings[]): void {
+  const say = ({ ms }: PageTimings) => `${percentile(ms, 0.5).toFixed(2)} / ${percentile(ms, 0.99).toFixed(2)}`.padStart(18);
+  const [few, many] = measured as [PageTimings, PageTimings];
   const growth = percentile(many.ms, 0.5) / percentile(few.ms, 0.5);
   // Where the few have fewer to show, they are quicker for that reason alone.
   const found = few.items === many.items ? `${many.items}` : `${few.items} and ${many.items}`;
   console.log(
-    `  ${name.padEnd(31)} ${seen.map(say).join(" ")}   ${growth.toFixed(1).padStart(6)}   ${found}${many.isMore ? ", more follow" : ""}`,
+    `  ${name.padEnd(31)} ${measured.map(say).join(" ")}   ${growth.toFixed(1).padStart(6)}   ${found}${many.isMore ? ", more follow" : ""}`,
   );
 }

@@ -4,12 +4,12 @@
 import type { RowKey, RunPhase, RunRow, Store } from "@astraflow/engine";
 import { runKey } from "@astraflow/engine";
 import { sampleRun } from "@astraflow/engine/testing";
-import { progress } from "./figures.ts";
+import { showProgress } from "./figures.ts";
 
 export const tenant = "bench";
 /** Runs were started this far apart, so that their ids lie in time as real ones do. */
-const apartMs = 500;
-const bornAt = Date.UTC(2026, 0, 1);
+const runIntervalMs = 500;
+const firstRunAt = Date.UTC(2026, 0, 1);
 const workflows = 200;
 const clients = 20;
 const runsPerTurn = 2_000;
@@ -29,19 +29,19 @@ export const commonWorkflow = "workflow-17";
 /** A word that a single old run is known by, one that every 20th of them is, and one that only many of the older half are. */
 export const rareWord = "zanzibar";
 export const commonWord = "invoice";
-export const formerWord = "legacy";
+export const olderRunsWord = "legacy";
 const labelOf = (at: number, runs: number): string => {
   if (at === 5) return `Report ${rareWord}`;
-  if (at < runs / 2 && at % 20 === 4) return `${formerWord} report ${at % workflows}`;
+  if (at < runs / 2 && at % 20 === 4) return `${olderRunsWord} report ${at % workflows}`;
   return `${at % 20 === 3 ? commonWord : "nightly report"} ${at % workflows}`;
 };
 
 export function runAt(at: number, runs: number): RunRow {
-  const createdAt = bornAt + at * apartMs;
+  const createdAt = firstRunAt + at * runIntervalMs;
   const phase = phaseOf(at, runs);
   const isOver = phase !== "running";
   const error = { code: "E.RUNNER.FAILED", message: `step ${at % 40} failed with exit code ${at % 7}` };
-  return sampleRun(idAt(createdAt, at), {
+  return sampleRun(runIdAt(createdAt, at), {
     tenant,
     phase,
     workflow: `${tenant}/0123456789abcdefghijkl`,
@@ -58,13 +58,13 @@ export function runAt(at: number, runs: number): RunRow {
   });
 }
 
-function idAt(instant: number, at: number): string {
+function runIdAt(instant: number, at: number): string {
   const time = instant.toString(16).padStart(12, "0");
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-${at.toString(16).padStart(12, "0")}`;
 }
 
 /** Opens the store as a scheduler would, and writes them, oldest first. */
-export async function fillRuns(store: Store, runs: number): Promise<void> {
+export async function insertRuns(store: Store, runs: number): Promise<void> {
   let { lastTurn: turn } = await store.open({ replica: "bench", cluster: "bench" });
   for (let from = 0; from < runs; from += runsPerTurn) {
     const puts = Array.from({ length: Math.min(runsPerTurn, runs - from) }, (_, at) => runAt(from + at, runs));
@@ -75,6 +75,6 @@ export async function fillRuns(store: Store, runs: number): Promise<void> {
       { roots, puts, inserted: new Set(roots), deletes: [], enqueued: [], logEntries: [], mail: [] },
     ]);
     if (done.outcome !== "committed") throw new Error(`a turn of runs was ${done.outcome}`);
-    progress("filling the store", Math.min(runs, from + runsPerTurn), runs);
+    showProgress("filling the store", Math.min(runs, from + runsPerTurn), runs);
   }
 }

@@ -5,35 +5,43 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { BareAnswer, BareAsk, BareWord } from "./chain-bare.ts";
-import { median, noteFigures, percentile, percentiles, progress, range, readOption } from "./figures.ts";
-import { Bed } from "./slice-bed.ts";
+import type { BareSessionEvent, BareSessionRequest, BareSessionResult } from "./chain-bare.ts";
+import { median, percentile, percentiles, readNumberOption, recordFigures, roundStatistics, showProgress } from "./figures.ts";
+import { Installation } from "./slice-bed.ts";
 import { chainRequest } from "./slice-client.ts";
-import { endProgram, hearReady, hearWord, loadAverage, type Program, startProgram, startWorker } from "./slice-processes.ts";
+import {
+  type ChildProgram,
+  loadAverage,
+  startProgram,
+  startWorker,
+  stopProgram,
+  waitForMessage,
+  waitUntilReady,
+} from "./slice-processes.ts";
 
 const bareFile = fileURLToPath(new URL("./chain-bare.ts", import.meta.url));
-const warmRuns = 5;
+const warmUpRuns = 5;
 
-export async function stepsBench(argv: readonly string[]): Promise<void> {
-  const steps = readOption(argv, "steps", 40);
-  const rounds = readOption(argv, "step-rounds", 50);
+export async function chainLatencyBench(argv: readonly string[]): Promise<void> {
+  const steps = readNumberOption(argv, "steps", 40);
+  const rounds = readNumberOption(argv, "step-rounds", 50);
   const dir = mkdtempSync(join(tmpdir(), "astra-chain-"));
-  const bed = new Bed(join(dir, "chain"));
+  const installation = new Installation(join(dir, "chain"));
   const bare = startProgram("bare door", [bareFile], process.env, []);
-  const programs: Program[] = [bare];
+  const programs: ChildProgram[] = [bare];
   try {
-    const { ws } = await hearWord<Extract<BareWord, { ws: string }>>(bare, 10_000);
-    const joined = hearWord<BareWord>(bare, 30_000);
-    const worker = startWorker({ dir: join(dir, "bare-worker"), url: ws, maxParallel: 1, nodeWords: [] });
+    const { ws } = await waitForMessage<Extract<BareSessionEvent, { ws: string }>>(bare, 10_000);
+    const joined = waitForMessage<BareSessionEvent>(bare, 30_000);
+    const worker = startWorker({ dir: join(dir, "bare-worker"), url: ws, maxParallel: 1, nodeFlags: [] });
     programs.push(worker);
-    await Promise.all([joined, hearReady(worker)]);
-    await bed.open({ threads: 1, maxParallel: 1, isPlain: false, profile: null }, []);
-    await interleave(bed, bare, steps, warmRuns);
-    const { runs, stored, trips } = await interleave(bed, bare, steps, rounds);
+    await Promise.all([joined, waitUntilReady(worker)]);
+    await installation.open({ threads: 1, maxParallel: 1, isPlain: false, profile: null }, []);
+    await interleave(installation, bare, steps, warmUpRuns);
+    const { runs, stored, trips } = await interleave(installation, bare, steps, rounds);
     show(steps, runs, stored, trips);
   } finally {
-    await bed.close();
-    for (const program of programs.reverse()) await endProgram(program);
+    await installation.close();
+    for (const program of programs.reverse()) await stopProgram(program);
     rmSync(dir, { recursive: true, force: true });
   }
 }
@@ -45,32 +53,32 @@ interface Seen {
   readonly trips: number[];
 }
 
-async function interleave(bed: Bed, bare: Program, steps: number, rounds: number): Promise<Seen> {
+async function interleave(installation: Installation, bare: ChildProgram, steps: number, rounds: number): Promise<Seen> {
   const body = chainRequest(steps);
-  const seen: Seen = { runs: [], stored: [], trips: [] };
+  const measured: Seen = { runs: [], stored: [], trips: [] };
   for (let round = 0; round < rounds; round++) {
-    const answer = hearWord<BareAnswer>(bare, 60_000);
-    bare.process.send({ steps } satisfies BareAsk);
-    seen.trips.push((await answer).ms);
-    const one = await bed.parts.submitter.runQuietly(body);
-    seen.runs.push(one.ms);
-    seen.stored.push(one.storeMs);
-    progress("steps", round + 1, rounds);
+    const answer = waitForMessage<BareSessionResult>(bare, 60_000);
+    bare.process.send({ steps } satisfies BareSessionRequest);
+    measured.trips.push((await answer).ms);
+    const one = await installation.opened.submitter.runPollingList(body);
+    measured.runs.push(one.ms);
+    measured.stored.push(one.storeMs);
+    showProgress("steps", round + 1, rounds);
   }
-  return seen;
+  return measured;
 }
 
 function show(steps: number, runs: readonly number[], stored: readonly number[], trips: readonly number[]): void {
   const say = (values: readonly number[]) =>
     `${(median(values) / 1_000).toFixed(3)} s (p99 ${(percentile(values, 0.99) / 1_000).toFixed(3)}), ${(median(values) / steps).toFixed(2)} ms a step`;
   const ratios = runs.map((ms, at) => ms / (trips[at] ?? Number.NaN));
-  noteFigures("steps", {
+  recordFigures("steps", {
     steps,
     rounds: runs.length,
     runMs: percentiles(runs),
     runMsByStore: percentiles(stored),
     bareMs: percentiles(trips),
-    runToBare: range(ratios),
+    runToBare: roundStatistics(ratios),
   });
   console.log(
     `${steps} light steps on one worker, one run at a time, ${runs.length} interleaved rounds, medians (load ${loadAverage()}):`,

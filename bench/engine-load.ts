@@ -14,16 +14,16 @@ import {
 } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
 import { openSqlite, type SqliteStore } from "@astraflow/store";
-import { joinOf } from "./bench-worker.ts";
+import { createJoinCommand } from "./bench-worker.ts";
 
 const tenant = "bench";
 const worker = `${tenant}/w`;
 const session = "s1";
 
-export interface Recorded {
+export interface RecordedTurn {
   readonly turn: number;
   readonly now: number;
-  readonly units: readonly ChangeSet[];
+  readonly changeSets: readonly ChangeSet[];
 }
 
 export class EngineLoad {
@@ -32,28 +32,28 @@ export class EngineLoad {
   readonly #chain: { body: string; digest: string; length: number };
   readonly #inFlight: number;
   /** While set, every committed turn is kept. */
-  record: Recorded[] | null = null;
+  recordedTurns: RecordedTurn[] | null = null;
   #ref = 0;
   #ids = 0n;
-  #target = 0;
-  #ended = 0;
-  #started = 0;
+  #targetRuns = 0;
+  #endedTasks = 0;
+  #startedRuns = 0;
   #done: (() => void) | null = null;
-  #next: { ref: number; command: Command }[] = [];
+  #queuedCommands: { ref: number; command: Command }[] = [];
   #isPushing = false;
 
   constructor(file: string, options: { length: number; inFlight: number }) {
     this.store = openSqlite({ file, clock: { wall: () => Date.now(), mono: () => performance.now() } });
     this.#inFlight = options.inFlight;
-    const body = canonicalJson(chainOf(options.length));
+    const body = canonicalJson(chainWorkflow(options.length));
     this.#chain = { body, digest: digest(body), length: options.length };
     this.#engine = createEngine(
       {
-        store: this.#tapped(this.store),
-        ids: { next: (now) => this.#uuid(now) },
+        store: this.#recordingStore(this.store),
+        ids: { next: (now) => this.#nextRunId(now) },
         random: { next: () => 0.5 },
         digest,
-        emit: (effects) => this.#hear(effects),
+        emit: (effects) => this.#handleEffects(effects),
         scheduleWake: () => undefined,
         failpoint: () => undefined,
         reportProblem: (problem) => {
@@ -68,21 +68,21 @@ export class EngineLoad {
     await this.#engine.start({ replica: "bench", cluster: "bench" });
     await new Promise<void>((resolve) => {
       this.#done = resolve;
-      this.#push(joinOf(tenant, "w", session, this.#inFlight));
+      this.#push(createJoinCommand(tenant, "w", session, this.#inFlight));
     });
   }
 
   /** Runs whole chains until at least `tasks` tasks have ended; resolves with how many did. */
   async run(tasks: number): Promise<number> {
-    this.#ended = 0;
-    this.#started = 0;
-    this.#target = Math.ceil(tasks / this.#chain.length);
+    this.#endedTasks = 0;
+    this.#startedRuns = 0;
+    this.#targetRuns = Math.ceil(tasks / this.#chain.length);
     const finished = new Promise<void>((resolve) => {
       this.#done = resolve;
     });
-    for (let run = 0; run < Math.min(this.#inFlight, this.#target); run++) this.#startRun();
+    for (let run = 0; run < Math.min(this.#inFlight, this.#targetRuns); run++) this.#startRun();
     await finished;
-    return this.#ended;
+    return this.#endedTasks;
   }
 
   async stop(): Promise<void> {
@@ -91,7 +91,7 @@ export class EngineLoad {
   }
 
   #startRun(): void {
-    this.#started++;
+    this.#startedRuns++;
     this.#push({
       type: "run.start",
       tenant,
@@ -107,18 +107,18 @@ export class EngineLoad {
 
   /** What one turn provokes arrives together, as frames read from a socket in one go would. */
   #push(command: Command): void {
-    this.#next.push({ ref: ++this.#ref, command });
+    this.#queuedCommands.push({ ref: ++this.#ref, command });
     if (this.#isPushing) return;
     this.#isPushing = true;
     setImmediate(() => {
       this.#isPushing = false;
-      const items = this.#next;
-      this.#next = [];
+      const items = this.#queuedCommands;
+      this.#queuedCommands = [];
       this.#engine.push(items);
     });
   }
 
-  #hear(effects: readonly Effect[]): void {
+  #handleEffects(effects: readonly Effect[]): void {
     const held: { task: string; fence: number }[] = [];
     for (const effect of effects) {
       if (effect.type === "answer" && effect.fault !== null) throw new Error(`${effect.fault.code}: ${effect.fault.message}`);
@@ -135,10 +135,10 @@ export class EngineLoad {
         error: null,
         durationMs: 1,
       });
-      this.#ended++;
+      this.#endedTasks++;
       if (!task.endsWith(`.${this.#chain.length - 1}`)) continue;
-      if (this.#started < this.#target) this.#startRun();
-      else if (this.#ended >= this.#target * this.#chain.length) this.#finishAfterLast();
+      if (this.#startedRuns < this.#targetRuns) this.#startRun();
+      else if (this.#endedTasks >= this.#targetRuns * this.#chain.length) this.#finishAfterLast();
     }
     // One frame of the worker acks all that arrived together.
     if (held.length > 0) this.#push({ type: "task.ack", tenant, worker, session, held });
@@ -150,28 +150,28 @@ export class EngineLoad {
     setImmediate(() => setImmediate(() => setImmediate(() => done?.())));
   }
 
-  #tapped(store: Store): Store {
+  #recordingStore(store: Store): Store {
     return new Proxy(store, {
       get: (target, name) => {
         const value: unknown = Reflect.get(target, name, target);
-        if (name === "begin") return async (want: Parameters<Store["begin"]>[0]) => this.#tap(await target.begin(want));
+        if (name === "begin") return async (want: Parameters<Store["begin"]>[0]) => this.#recordCommit(await target.begin(want));
         return typeof value === "function" ? (value.bind(target) as unknown) : value;
       },
     });
   }
 
-  #tap(tx: TurnTransaction): TurnTransaction {
-    if (this.record === null) return tx;
+  #recordCommit(tx: TurnTransaction): TurnTransaction {
+    if (this.recordedTurns === null) return tx;
     const commit = tx.commit.bind(tx);
     tx.commit = async (turn, units) => {
       const outcome = await commit(turn, units);
-      if (outcome.outcome === "committed") this.record?.push({ turn, now: tx.now, units });
+      if (outcome.outcome === "committed") this.recordedTurns?.push({ turn, now: tx.now, changeSets: units });
       return outcome;
     };
     return tx;
   }
 
-  #uuid(now: number): string {
+  #nextRunId(now: number): string {
     const count = ++this.#ids;
     const time = Math.floor(now).toString(16).padStart(12, "0");
     const rest = count.toString(16).padStart(15, "0");
@@ -181,7 +181,7 @@ export class EngineLoad {
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-function chainOf(length: number): Record<string, unknown> {
+function chainWorkflow(length: number): Record<string, unknown> {
   const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
   return {
     id: uuid(99_999),

@@ -5,73 +5,73 @@ import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import { BareLoop, Replay, recordWrites, type Tape } from "./bare-loop.ts";
+import { HandWrittenInserts, type RecordedWrites, recordWrites, WriteReplay } from "./bare-loop.ts";
 import { EngineLoad } from "./engine-load.ts";
-import { median, noteFigures, progress, range, readOption, spread, whole } from "./figures.ts";
+import { formatInteger, formatRange, median, readNumberOption, recordFigures, roundStatistics, showProgress } from "./figures.ts";
 
-interface Round {
+interface EngineRound {
   readonly engine: number;
   readonly bare: number;
   readonly replay: number;
   readonly commits: number;
 }
 
-interface Bed {
+interface EngineFixture {
   readonly load: EngineLoad;
-  readonly bare: BareLoop;
-  readonly replay: Replay;
+  readonly handWritten: HandWrittenInserts;
+  readonly replay: WriteReplay;
 }
 
-interface Shape {
+interface LoadShape {
   readonly length: number;
   readonly inFlight: number;
 }
 
 export async function engineBench(argv: readonly string[]): Promise<void> {
-  const rounds = readOption(argv, "rounds", 7);
-  const tasks = readOption(argv, "tasks", 20_000);
-  const history = readOption(argv, "history", 1_000_000);
-  const shape = { length: readOption(argv, "chain", 10), inFlight: readOption(argv, "in-flight", 100) };
+  const rounds = readNumberOption(argv, "rounds", 7);
+  const tasks = readNumberOption(argv, "tasks", 20_000);
+  const history = readNumberOption(argv, "history", 1_000_000);
+  const shape = { length: readNumberOption(argv, "chain", 10), inFlight: readNumberOption(argv, "in-flight", 100) };
   const dir = mkdtempSync(join(tmpdir(), "astra-bench-"));
   try {
     console.log(
-      `engine bench: chains of ${shape.length}, ${shape.inFlight} tasks in flight, ${whole(tasks)} tasks a round, ${rounds} rounds, node ${process.version}`,
+      `engine bench: chains of ${shape.length}, ${shape.inFlight} tasks in flight, ${formatInteger(tasks)} tasks a round, ${rounds} rounds, node ${process.version}`,
     );
-    const full = await makeBed(join(dir, "full.db"), shape, history);
-    await measure(full, tasks);
-    const empty: Round[] = [];
-    const filled: Round[] = [];
-    let tape: Tape | null = null;
+    const full = await createFixture(join(dir, "full.db"), shape, history);
+    await measureRound(full, tasks);
+    const empty: EngineRound[] = [];
+    const filled: EngineRound[] = [];
+    let writes: RecordedWrites | null = null;
     for (let round = 0; round < rounds; round++) {
       const file = join(dir, `empty-${round}.db`);
-      const fresh = await makeBed(file, shape, shape.inFlight);
-      empty.push((await measure(fresh, tasks)).round);
-      await closeBed(fresh);
-      const measured = await measure(full, tasks);
+      const fresh = await createFixture(file, shape, shape.inFlight);
+      empty.push((await measureRound(fresh, tasks)).round);
+      await closeFixture(fresh);
+      const measured = await measureRound(full, tasks);
       filled.push(measured.round);
-      tape = measured.tape;
-      progress("rounds", round + 1, rounds);
+      writes = measured.tape;
+      showProgress("rounds", round + 1, rounds);
     }
-    await closeBed(full);
-    show("empty store", empty);
-    show(`${whole(history)} finished tasks stored`, filled);
+    await closeFixture(full);
+    showRounds("empty store", empty);
+    showRounds(`${formatInteger(history)} finished tasks stored`, filled);
     const flat = median(filled.map((one) => one.engine)) / median(empty.map((one) => one.engine));
-    noteFigures("growth", { engineWithHistoryToEmpty: flat, goalMin: 0.9 });
+    recordFigures("growth", { engineWithHistoryToEmpty: flat, goalMin: 0.9 });
     console.log(`growth: engine with history / engine empty = ${flat.toFixed(3)} (goal: within 10 %)`);
-    if (tape !== null) explain(tape, tasks);
+    if (writes !== null) showWritesPerTask(writes, tasks);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
 }
 
 /** A store with that many finished tasks, made by the engine itself, and copies of it for the two loops. */
-async function makeBed(file: string, shape: Shape, history: number): Promise<Bed> {
+async function createFixture(file: string, shape: LoadShape, history: number): Promise<EngineFixture> {
   const before = new EngineLoad(file, shape);
   await before.start();
   const step = 20_000;
   for (let done = 0; done < history; done += step) {
     await before.run(Math.min(step, history - done));
-    if (history > step) progress("filling the store", Math.min(history, done + step), history);
+    if (history > step) showProgress("filling the store", Math.min(history, done + step), history);
   }
   await before.stop();
   const db = new DatabaseSync(file);
@@ -82,25 +82,25 @@ async function makeBed(file: string, shape: Shape, history: number): Promise<Bed
   const load = new EngineLoad(file, shape);
   await load.start();
   await load.run(shape.inFlight);
-  return { load, bare: new BareLoop(`${file}.bare`, shape), replay: new Replay(`${file}.replay`) };
+  return { load, handWritten: new HandWrittenInserts(`${file}.bare`, shape), replay: new WriteReplay(`${file}.replay`) };
 }
 
-async function closeBed(bed: Bed): Promise<void> {
-  await bed.load.stop();
-  bed.bare.close();
-  bed.replay.close();
+async function closeFixture(fixture: EngineFixture): Promise<void> {
+  await fixture.load.stop();
+  fixture.handWritten.close();
+  fixture.replay.close();
 }
 
-async function measure(bed: Bed, tasks: number): Promise<{ round: Round; tape: Tape }> {
-  const tape = await recordWrites(() => bed.load.run(tasks));
-  const play = bed.replay.load(tape);
-  const replayMs = timed(play);
-  bed.bare.counts.clear();
-  const bareMs = timed(() => bed.bare.run(tasks));
-  compare(tape.counts, bed.bare.counts, tasks);
-  const commits = bed.load.store.stats().commits;
+async function measureRound(fixture: EngineFixture, tasks: number): Promise<{ round: EngineRound; tape: RecordedWrites }> {
+  const writes = await recordWrites(() => fixture.load.run(tasks));
+  const play = fixture.replay.prepareReplay(writes);
+  const replayMs = timeMs(play);
+  fixture.handWritten.counts.clear();
+  const bareMs = timeMs(() => fixture.handWritten.run(tasks));
+  assertSameWrites(writes.counts, fixture.handWritten.counts, tasks);
+  const commits = fixture.load.store.stats().commits;
   const from = performance.now();
-  const ended = await bed.load.run(tasks);
+  const ended = await fixture.load.run(tasks);
   const engineMs = performance.now() - from;
   const perSecond = (count: number, ms: number) => (count / ms) * 1000;
   return {
@@ -108,20 +108,20 @@ async function measure(bed: Bed, tasks: number): Promise<{ round: Round; tape: T
       engine: perSecond(ended, engineMs),
       bare: perSecond(ended, bareMs),
       replay: perSecond(ended, replayMs),
-      commits: perSecond(bed.load.store.stats().commits - commits, engineMs),
+      commits: perSecond(fixture.load.store.stats().commits - commits, engineMs),
     },
-    tape,
+    tape: writes,
   };
 }
 
-function timed(work: () => void): number {
+function timeMs(work: () => void): number {
   const from = performance.now();
   work();
   return performance.now() - from;
 }
 
 /** The two must write the same rows, or the ratio means nothing. A few per cent of slack is for how chains fall into commits. */
-function compare(engine: ReadonlyMap<string, number>, bare: ReadonlyMap<string, number>, tasks: number): void {
+function assertSameWrites(engine: ReadonlyMap<string, number>, bare: ReadonlyMap<string, number>, tasks: number): void {
   for (const label of new Set([...engine.keys(), ...bare.keys()])) {
     const [ours, theirs] = [engine.get(label) ?? 0, bare.get(label) ?? 0];
     if (Math.abs(ours - theirs) > tasks * 0.05)
@@ -129,43 +129,43 @@ function compare(engine: ReadonlyMap<string, number>, bare: ReadonlyMap<string, 
   }
 }
 
-function show(what: string, rounds: readonly Round[]): void {
-  const pick = (name: keyof Round) => rounds.map((one) => one[name]);
+function showRounds(what: string, rounds: readonly EngineRound[]): void {
+  const pick = (name: keyof EngineRound) => rounds.map((one) => one[name]);
   const ratio = (name: "bare" | "replay") => median(rounds.map((one) => one.engine / one[name])).toFixed(2);
-  noteFigures("stores", {
+  recordFigures("stores", {
     store: what,
-    engineLivesPerSecond: range(pick("engine")),
-    commitsPerSecond: range(pick("commits")),
-    bareLivesPerSecond: range(pick("bare")),
-    replayLivesPerSecond: range(pick("replay")),
-    engineToBare: range(rounds.map((one) => one.engine / one.bare)),
-    engineToReplay: range(rounds.map((one) => one.engine / one.replay)),
+    engineLivesPerSecond: roundStatistics(pick("engine")),
+    commitsPerSecond: roundStatistics(pick("commits")),
+    bareLivesPerSecond: roundStatistics(pick("bare")),
+    replayLivesPerSecond: roundStatistics(pick("replay")),
+    engineToBare: roundStatistics(rounds.map((one) => one.engine / one.bare)),
+    engineToReplay: roundStatistics(rounds.map((one) => one.engine / one.replay)),
     goalMin: 0.6,
   });
   console.log(`${what}:`);
   console.log(
-    `  engine     ${whole(median(pick("engine"))).padStart(7)} task lives/s (${spread(pick("engine"))}), ${whole(median(pick("commits")))} commits/s`,
+    `  engine     ${formatInteger(median(pick("engine"))).padStart(7)} task lives/s (${formatRange(pick("engine"))}), ${formatInteger(median(pick("commits")))} commits/s`,
   );
   console.log(
-    `  bare loop  ${whole(median(pick("bare"))).padStart(7)} (${spread(pick("bare"))}): ratio ${ratio("bare")} (goal >= 0.60)`,
+    `  bare loop  ${formatInteger(median(pick("bare"))).padStart(7)} (${formatRange(pick("bare"))}): ratio ${ratio("bare")} (goal >= 0.60)`,
   );
   console.log(
-    `  replay     ${whole(median(pick("replay"))).padStart(7)} (${spread(pick("replay"))}): ratio ${ratio("replay")}, the engine's own statements with cells laid out beforehand`,
+    `  replay     ${formatInteger(median(pick("replay"))).padStart(7)} (${formatRange(pick("replay"))}): ratio ${ratio("replay")}, the engine's own statements with cells laid out beforehand`,
   );
 }
 
 /** Which rows one task costs, counted from what was really written. */
-function explain(tape: Tape, tasks: number): void {
-  const statements = [...tape.counts.values()].reduce((sum, count) => sum + count, 0);
-  noteFigures("written", {
+function showWritesPerTask(writes: RecordedWrites, tasks: number): void {
+  const statements = [...writes.counts.values()].reduce((sum, count) => sum + count, 0);
+  recordFigures("written", {
     statementsPerTask: statements / tasks,
-    commits: tape.transactions.length,
+    commits: writes.transactions.length,
     tasks,
-    perTask: Object.fromEntries([...tape.counts].map(([label, count]) => [label, count / tasks])),
+    perTask: Object.fromEntries([...writes.counts].map(([label, count]) => [label, count / tasks])),
   });
   console.log(
-    `written per task: ${(statements / tasks).toFixed(2)} statements; ${tape.transactions.length} commits for ${whole(tasks)} tasks`,
+    `written per task: ${(statements / tasks).toFixed(2)} statements; ${writes.transactions.length} commits for ${formatInteger(tasks)} tasks`,
   );
-  for (const [label, count] of [...tape.counts].sort((a, b) => b[1] - a[1]))
+  for (const [label, count] of [...writes.counts].sort((a, b) => b[1] - a[1]))
     console.log(`  ${(count / tasks).toFixed(3).padStart(7)}  ${label}`);
 }

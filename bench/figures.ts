@@ -12,18 +12,19 @@ export function percentile(values: readonly number[], share: number): number {
   return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? Number.NaN;
 }
 
-export const spread = (values: readonly number[]): string => `${whole(Math.min(...values))}..${whole(Math.max(...values))}`;
+export const formatRange = (values: readonly number[]): string =>
+  `${formatInteger(Math.min(...values))}..${formatInteger(Math.max(...values))}`;
 
-export const whole = (value: number): string => Math.round(value).toLocaleString("en-US");
+export const formatInteger = (value: number): string => Math.round(value).toLocaleString("en-US");
 
-export interface Range {
+export interface RoundStatistics {
   readonly median: number;
   readonly min: number;
   readonly max: number;
 }
 
 /** What a line for people says of some rounds, as data. */
-export const range = (values: readonly number[]): Range => ({
+export const roundStatistics = (values: readonly number[]): RoundStatistics => ({
   median: median(values),
   min: Math.min(...values),
   max: Math.max(...values),
@@ -35,19 +36,19 @@ export const percentiles = (values: readonly number[]): { readonly p50: number; 
   max: Math.max(...values),
 });
 
-const noted: Record<string, unknown[]> = {};
+const recordedFigures: Record<string, unknown[]> = {};
 
 /** Beside the line that says it; what is noted again under one name is one more of its kind. */
-export function noteFigures(name: string, figures: Readonly<Record<string, unknown>>): void {
-  (noted[name] ??= []).push(figures);
+export function recordFigures(name: string, figures: Readonly<Record<string, unknown>>): void {
+  (recordedFigures[name] ??= []).push(figures);
 }
 
 /** All that was noted, by name, in the order in which it was seen; null where nothing was. */
-export const notedFigures = (): Readonly<Record<string, readonly unknown[]>> | null =>
-  Object.keys(noted).length === 0 ? null : noted;
+export const allRecordedFigures = (): Readonly<Record<string, readonly unknown[]>> | null =>
+  Object.keys(recordedFigures).length === 0 ? null : recordedFigures;
 
 /** A bar on a terminal, nothing in a log: the figures are what a log is for. */
-export function progress(label: string, done: number, all: number): void {
+export function showProgress(label: string, done: number, all: number): void {
   if (!process.stderr.isTTY) return;
   const width = 30;
   const full = Math.round((done / all) * width);
@@ -57,7 +58,7 @@ export function progress(label: string, done: number, all: number): void {
   if (done >= all) process.stderr.write("\n");
 }
 
-export function readOption(argv: readonly string[], name: string, fallback: number): number {
+export function readNumberOption(argv: readonly string[], name: string, fallback: number): number {
   const at = argv.indexOf(`--${name}`);
   const value = at < 0 ? fallback : Number(argv[at + 1]);
   if (!Number.isFinite(value) || value <= 0) throw new Error(`--${name} takes a number above 0`);

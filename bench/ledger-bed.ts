@@ -11,18 +11,18 @@ import { fileURLToPath } from "node:url";
 import type { StoreReader } from "@astraflow/engine";
 import { openPostgresReader, openSqliteReader } from "@astraflow/store";
 import { startPostgres } from "@astraflow/store/testing";
-import { journalOf, writePackage } from "./ledger-work.ts";
+import { journalEnvironment, writeTestPackage } from "./ledger-work.ts";
 
-const astra = fileURLToPath(new URL("../apps/cli/bin/astra.mjs", import.meta.url));
+const astraCli = fileURLToPath(new URL("../apps/cli/bin/astra.mjs", import.meta.url));
 /** Behaves as the workers of the first generation do, faults included. */
-const firstWorker = fileURLToPath(new URL("../test/system/foreign/first-worker.ts", import.meta.url));
+const legacyWorkerFile = fileURLToPath(new URL("../test/system/foreign/first-worker.ts", import.meta.url));
 /** How long a process may take to say that it is ready, and to end when it is asked to. */
 const readyMs = 60_000;
 const endMs = 10_000;
 const workerSlots = 8;
-const shownLogChars = 3_000;
+const logTailChars = 3_000;
 
-export interface Bed {
+export interface CrashTestCluster {
   readonly folder: string;
   /** The log as any reader sees it. */
   openReader(): StoreReader;
@@ -34,57 +34,57 @@ export interface Bed {
   killWorker(at: number): Promise<void>;
   restartPostgres(how: "fast" | "immediate"): Promise<void>;
   /** How many of the workers are of the first generation, and the frames that these could not read: there must be none. */
-  readonly firsts: number;
-  readDropped(): string[];
+  readonly legacyWorkers: number;
+  readUnreadableFrames(): string[];
   /** The last words of everybody, for whoever has to find out what went wrong. */
   readLogs(): string;
   end(): Promise<void>;
 }
 
-interface Size {
+interface ClusterSize {
   readonly workers: number;
   readonly schedulers: number;
   /** Part of the workers that are of the first generation. */
   readonly firstShare: number;
 }
 
-interface Program {
+interface StartedProgram {
   readonly child: ChildProcess;
   readonly ready: Record<string, unknown>;
 }
 
 /** Starts everything, or nothing: what was started is ended when a later part does not come up. */
-export async function makeBed({ workers, schedulers, firstShare }: Size): Promise<Bed> {
+export async function startCluster({ workers, schedulers, firstShare }: ClusterSize): Promise<CrashTestCluster> {
   const folder = mkdtempSync(join(tmpdir(), "astra-ledger-"));
-  const children = new Map<string, Program>();
+  const children = new Map<string, StartedProgram>();
   /** Spread among the others. */
-  const isFirst = (at: number): boolean => Math.floor((at + 1) * firstShare) > Math.floor(at * firstShare);
-  const firsts = Array.from({ length: workers }, (_, at) => at).filter(isFirst);
+  const isLegacy = (at: number): boolean => Math.floor((at + 1) * firstShare) > Math.floor(at * firstShare);
+  const legacyWorkers = Array.from({ length: workers }, (_, at) => at).filter(isLegacy);
   const ends: (() => Promise<unknown>)[] = [async () => rmSync(folder, { recursive: true, force: true })];
   const end = async () => {
     for (const one of ends.reverse()) await one();
   };
-  ends.push(() => Promise.all([...children.values()].map(({ child }) => endChild(child))));
+  ends.push(() => Promise.all([...children.values()].map(({ child }) => stopChild(child))));
   try {
     const server = schedulers === 1 ? null : await startPostgres();
     if (server !== null) ends.push(() => server.stop());
     const storeUrl = (await server?.createDatabase()) ?? `sqlite:${join(folder, "ledger.db")}`;
     const startScheduler = async (at: number, listen: string) => {
       const name = `scheduler-${at}`;
-      const words = ["scheduler", "--dev", "--listen", listen, "--data-dir", join(folder, name), "--log-level", "warn"];
-      const program = await startProgram(name, [astra, ...words], { ASTRA_SCHEDULER_STORE: storeUrl }, folder);
+      const flags = ["scheduler", "--dev", "--listen", listen, "--data-dir", join(folder, name), "--log-level", "warn"];
+      const program = await startProgram(name, [astraCli, ...flags], { ASTRA_SCHEDULER_STORE: storeUrl }, folder);
       children.set(name, program);
       return String(program.ready["http"]);
     };
     const urls = await Promise.all(Array.from({ length: schedulers }, (_, at) => startScheduler(at, "127.0.0.1:0")));
-    const packages = writePackage(folder);
+    const packages = writeTestPackage(folder);
     const startWorker = async (at: number) => {
       const name = `worker-${at}`;
       // Each begins at another one; when that is gone it goes to the next.
       const near = [...urls.slice(at % urls.length), ...urls.slice(0, at % urls.length)];
       // One of the first generation knows one address.
-      const env = workerEnv({ folder, name, urls: isFirst(at) ? near.slice(0, 1) : near, packages });
-      children.set(name, await startProgram(name, isFirst(at) ? [firstWorker] : [astra, "worker"], env, folder));
+      const env = workerEnvironment({ folder, name, urls: isLegacy(at) ? near.slice(0, 1) : near, packages });
+      children.set(name, await startProgram(name, isLegacy(at) ? [legacyWorkerFile] : [astraCli, "worker"], env, folder));
     };
     await Promise.all(Array.from({ length: workers }, (_, at) => startWorker(at)));
     const kill = async (name: string) => {
@@ -112,9 +112,9 @@ export async function makeBed({ workers, schedulers, firstShare }: Size): Promis
         if (server === null) throw new Error("there is no PostgreSQL to restart");
         await server.restart(how);
       },
-      firsts: firsts.length,
-      readDropped: () =>
-        firsts.flatMap((at) =>
+      legacyWorkers: legacyWorkers.length,
+      readUnreadableFrames: () =>
+        legacyWorkers.flatMap((at) =>
           readFileSync(join(folder, `worker-${at}.log`), "utf8")
             .split("\n")
             .filter((line) => line.startsWith("dropped:"))
@@ -122,7 +122,7 @@ export async function makeBed({ workers, schedulers, firstShare }: Size): Promis
         ),
       readLogs: () =>
         [...children.keys()]
-          .map((name) => ({ name, text: readFileSync(join(folder, `${name}.log`), "utf8").slice(-shownLogChars) }))
+          .map((name) => ({ name, text: readFileSync(join(folder, `${name}.log`), "utf8").slice(-logTailChars) }))
           .filter(({ text }) => text !== "")
           .map(({ name, text }) => `--- ${name}\n${text}`)
           .join("\n"),
@@ -134,7 +134,12 @@ export async function makeBed({ workers, schedulers, firstShare }: Size): Promis
   }
 }
 
-function workerEnv(given: { folder: string; name: string; urls: readonly string[]; packages: string }): Record<string, string> {
+function workerEnvironment(given: {
+  folder: string;
+  name: string;
+  urls: readonly string[];
+  packages: string;
+}): Record<string, string> {
   return {
     ASTRA_WORKER_SCHEDULER_WS_URL: given.urls.map((url) => `${url.replace("http", "ws")}/ws/worker`).join(","),
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
@@ -145,19 +150,19 @@ function workerEnv(given: { folder: string; name: string; urls: readonly string[
     ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",
     ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.5",
     ASTRA_WORKER_LOG_LEVEL: "error",
-    ...journalOf(given.folder, given.name),
+    ...journalEnvironment(given.folder, given.name),
   };
 }
 
 async function startProgram(
   name: string,
-  words: readonly string[],
+  flags: readonly string[],
   env: Record<string, string>,
   folder: string,
-): Promise<Program> {
+): Promise<StartedProgram> {
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && !key.startsWith("VITEST"));
   const log = openSync(join(folder, `${name}.log`), "a");
-  const child = spawn(process.execPath, words, {
+  const child = spawn(process.execPath, flags, {
     // The channel is a tether: a child whose parent died ends by itself.
     stdio: ["ignore", "pipe", log, "ipc"],
     env: { ...Object.fromEntries(inherited), ...env, ASTRA_TETHERED: "1" },
@@ -179,14 +184,14 @@ async function startProgram(
   try {
     return { child, ready: await promise };
   } catch (cause) {
-    await endChild(child);
+    await stopChild(child);
     throw cause;
   } finally {
     clearTimeout(late);
   }
 }
 
-async function endChild(child: ChildProcess): Promise<void> {
+async function stopChild(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null || child.pid === undefined) return;
   const gone = once(child, "exit");
   const hurry = setTimeout(() => child.kill("SIGKILL"), endMs);

@@ -3,28 +3,28 @@
 
 import { setTimeout as pause } from "node:timers/promises";
 import type { Run, RunEvent, RunEventList, RunList, RunRef } from "@astraflow/protocol";
-import type { Job } from "./ledger-work.ts";
+import type { CrashTestJob } from "./ledger-work.ts";
 
-const callersMax = 8;
-const answerMs = 10_000;
-const againMs = 50;
+const parallelCallers = 8;
+const requestTimeoutMs = 10_000;
+const retryMs = 50;
 /** Every so many jobs the caller "loses" the answer it got and asks once more, at the other scheduler. */
 const repeatEvery = 10;
 const pageLimit = 200;
 
-export interface Accepted {
-  readonly job: Job;
+export interface AcceptedJob {
+  readonly job: CrashTestJob;
   /** Every id that was answered under the key; one, if all is well. */
   readonly runIds: ReadonlySet<string>;
 }
 
-export interface Submitted {
-  readonly accepted: readonly Accepted[];
+export interface SubmitResult {
+  readonly accepted: readonly AcceptedJob[];
   /** Requests beyond the first for a job, because an answer was an error or did not come. */
   readonly retries: number;
 }
 
-export class Callers {
+export class RetryingApiClient {
   readonly #urls: readonly string[];
   readonly #signal: AbortSignal;
 
@@ -33,8 +33,8 @@ export class Callers {
     this.#signal = signal;
   }
 
-  async submitAll(jobs: readonly Job[]): Promise<Submitted> {
-    const accepted: Accepted[] = [];
+  async submitAll(jobs: readonly CrashTestJob[]): Promise<SubmitResult> {
+    const accepted: AcceptedJob[] = [];
     let retries = 0;
     let next = 0;
     const call = async () => {
@@ -43,35 +43,35 @@ export class Callers {
         if (job === undefined) return;
         const runIds = new Set<string>();
         for (let asked = 0; asked <= (at % repeatEvery === 0 ? 1 : 0); asked++) {
-          const { ref, tries } = await this.#submit(job, at + asked);
+          const { ref, tries } = await this.#submitJob(job, at + asked);
           runIds.add(ref.runId);
           retries += tries - 1;
         }
         accepted.push({ job, runIds });
       }
     };
-    await Promise.all(Array.from({ length: callersMax }, call));
+    await Promise.all(Array.from({ length: parallelCallers }, call));
     return { accepted, retries };
   }
 
-  async #submit(job: Job, seed: number): Promise<{ ref: RunRef; tries: number }> {
+  async #submitJob(job: CrashTestJob, seed: number): Promise<{ ref: RunRef; tries: number }> {
     for (let tries = 1; ; tries++) {
-      const answer = await this.#ask(seed + tries, "/api/v1/runs", { key: job.key, body: JSON.stringify(job.body) });
+      const answer = await this.#request(seed + tries, "/api/v1/runs", { key: job.key, body: JSON.stringify(job.body) });
       if (answer?.status === 202) return { ref: (await answer.json()) as RunRef, tries };
       // Whatever a retry cannot change is a finding, not weather.
       if (answer !== null && answer.status < 500) throw new Error(`${job.key} was refused: ${await answer.text()}`);
-      await pause(againMs, undefined, { signal: this.#signal });
+      await pause(retryMs, undefined, { signal: this.#signal });
     }
   }
 
   /** Asks one scheduler, and then the other, until there is an answer. */
   async read<T>(path: string, seed = 0): Promise<T> {
     for (let tries = 0; ; tries++) {
-      const answer = await this.#ask(seed + tries, path);
+      const answer = await this.#request(seed + tries, path);
       if (answer?.ok) return (await answer.json()) as T;
       if (answer !== null && answer.status < 500)
         throw new Error(`GET ${path} answered ${answer.status}: ${await answer.text()}`);
-      await pause(againMs, undefined, { signal: this.#signal });
+      await pause(retryMs, undefined, { signal: this.#signal });
     }
   }
 
@@ -107,14 +107,14 @@ export class Callers {
   }
 
   /** Words of workers that came too late and were refused, as one scheduler counts them since it was started; 0 while it is down. */
-  async staleWords(scheduler: number): Promise<number> {
-    const answer = await this.#ask(scheduler, "/metrics");
+  async countStaleReports(scheduler: number): Promise<number> {
+    const answer = await this.#request(scheduler, "/metrics");
     const text = answer?.ok ? await answer.text() : "";
     return [...text.matchAll(/^\w*stale_words_total\{[^}]*\} (\d+)/gm)].reduce((sum, [, count]) => sum + Number(count), 0);
   }
 
   /** Null where no answer came: the scheduler is down, or went down while it was asked. */
-  async #ask(seed: number, path: string, post?: { key: string; body: string }): Promise<Response | null> {
+  async #request(seed: number, path: string, post?: { key: string; body: string }): Promise<Response | null> {
     const url = this.#urls[seed % this.#urls.length] ?? "";
     const headers = {
       authorization: "Bearer dev-token",
@@ -123,7 +123,7 @@ export class Callers {
     try {
       const response = await fetch(url + path, {
         headers,
-        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(answerMs)]),
+        signal: AbortSignal.any([this.#signal, AbortSignal.timeout(requestTimeoutMs)]),
         ...(post && { method: "POST", body: post.body }),
       });
       // The body may break off as well; an answer is one only when it is whole.

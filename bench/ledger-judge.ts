@@ -2,36 +2,36 @@
 // wrote themselves. Pure: evidence in, violations out. Nothing here knows how the evidence was made.
 
 import type { Run, RunEvent } from "@astraflow/protocol";
-import type { Accepted } from "./ledger-callers.ts";
-import { type Execution, tasksPerRun } from "./ledger-work.ts";
+import type { AcceptedJob } from "./ledger-callers.ts";
+import { type JournalEntry, tasksPerRun } from "./ledger-work.ts";
 
-export interface Evidence {
-  readonly accepted: readonly Accepted[];
+export interface CrashTestEvidence {
+  readonly accepted: readonly AcceptedJob[];
   /** The list of runs as each scheduler shows it. */
   readonly lists: readonly (readonly Run[])[];
   /** Every accepted run with its nodes, and its facts. */
   readonly runs: ReadonlyMap<string, { readonly run: Run; readonly facts: readonly RunEvent[] }>;
   /** Positions of the whole log of the tenant, in the order a reader sees them, and its head. */
   readonly log: { readonly positions: readonly number[]; readonly head: number };
-  readonly executions: readonly Execution[];
+  readonly executions: readonly JournalEntry[];
 }
 
 /** One sentence a violation; none is what was promised. */
-export function judge(evidence: Evidence): string[] {
+export function findViolations(evidence: CrashTestEvidence): string[] {
   return [
-    ...judgeKeys(evidence),
-    ...judgeLists(evidence),
-    ...evidence.accepted.flatMap((one) => judgeRun(one, evidence)),
-    ...judgeLog(evidence),
-    ...judgeExecutions(evidence),
+    ...checkIdempotencyKeys(evidence),
+    ...checkRunLists(evidence),
+    ...evidence.accepted.flatMap((one) => checkRun(one, evidence)),
+    ...checkLogPositions(evidence),
+    ...checkExecutions(evidence),
   ];
 }
 
-const idOf = (accepted: Accepted): string => [...accepted.runIds][0] ?? "";
+const runIdOf = (accepted: AcceptedJob): string => [...accepted.runIds][0] ?? "";
 
-function judgeKeys({ accepted }: Evidence): string[] {
+function checkIdempotencyKeys({ accepted }: CrashTestEvidence): string[] {
   const twice = accepted.filter((one) => one.runIds.size !== 1);
-  const shared = accepted.length - new Set(accepted.map(idOf)).size;
+  const shared = accepted.length - new Set(accepted.map(runIdOf)).size;
   return [
     ...twice.map((one) => `the key ${one.job.key} was answered with ${one.runIds.size} runs: ${[...one.runIds].join(", ")}`),
     ...(shared > 0 ? [`${shared} keys share a run with another one`] : []),
@@ -39,23 +39,23 @@ function judgeKeys({ accepted }: Evidence): string[] {
 }
 
 /** No run lost, none that nobody asked for, the same at both schedulers, and all of them over. */
-function judgeLists({ accepted, lists }: Evidence): string[] {
-  const wanted = new Set(accepted.map(idOf));
+function checkRunLists({ accepted, lists }: CrashTestEvidence): string[] {
+  const wanted = new Set(accepted.map(runIdOf));
   return lists.flatMap((runs, at) => {
-    const seen = new Set(runs.map((run) => run.runId));
+    const measured = new Set(runs.map((run) => run.runId));
     const open = runs.filter((run) => run.status === "queued" || run.status === "running");
     return [
-      ...[...wanted].filter((id) => !seen.has(id)).map((id) => `scheduler ${at} has lost the accepted run ${id}`),
-      ...[...seen].filter((id) => !wanted.has(id)).map((id) => `scheduler ${at} has a run that nobody asked for: ${id}`),
-      ...(seen.size === runs.length ? [] : [`scheduler ${at} lists ${runs.length - seen.size} runs twice`]),
+      ...[...wanted].filter((id) => !measured.has(id)).map((id) => `scheduler ${at} has lost the accepted run ${id}`),
+      ...[...measured].filter((id) => !wanted.has(id)).map((id) => `scheduler ${at} has a run that nobody asked for: ${id}`),
+      ...(measured.size === runs.length ? [] : [`scheduler ${at} lists ${runs.length - measured.size} runs twice`]),
       ...open.map((run) => `scheduler ${at} shows run ${run.runId} as ${run.status} at the end`),
     ];
   });
 }
 
 /** It ended once, as expected: each task succeeded exactly once in the log, and the value that came out is the one that must. */
-function judgeRun(accepted: Accepted, { runs }: Evidence): string[] {
-  const id = idOf(accepted);
+function checkRun(accepted: AcceptedJob, { runs }: CrashTestEvidence): string[] {
+  const id = runIdOf(accepted);
   const found = runs.get(id);
   if (found === undefined) return [`run ${id} cannot be read`];
   const { run, facts } = found;
@@ -77,7 +77,7 @@ function judgeRun(accepted: Accepted, { runs }: Evidence): string[] {
 }
 
 /** Positions run from 1 to the head without a gap, and every fact that a run shows stands at one of its own. */
-function judgeLog({ log, runs }: Evidence): string[] {
+function checkLogPositions({ log, runs }: CrashTestEvidence): string[] {
   const gap = log.positions.findIndex((position, at) => position !== at + 1);
   const shown = [...runs.values()].flatMap(({ facts }) => facts.map((fact) => fact.position));
   const known = new Set(log.positions);
@@ -91,10 +91,10 @@ function judgeLog({ log, runs }: Evidence): string[] {
 }
 
 /** What succeeded was done by somebody, and nothing was done that no run asked for. */
-function judgeExecutions({ accepted, executions }: Evidence): string[] {
+function checkExecutions({ accepted, executions }: CrashTestEvidence): string[] {
   const ended = new Set(executions.filter((one) => one.what === "end").map((one) => one.task));
   const wanted = new Set(
-    accepted.flatMap((one) => Array.from({ length: tasksPerRun }, (_, ordinal) => `${idOf(one)}.${ordinal}`)),
+    accepted.flatMap((one) => Array.from({ length: tasksPerRun }, (_, ordinal) => `${runIdOf(one)}.${ordinal}`)),
   );
   const undone = [...wanted].filter((task) => !ended.has(task));
   const strange = [...new Set(executions.map((one) => one.task))].filter((task) => !wanted.has(task));
@@ -105,9 +105,9 @@ function judgeExecutions({ accepted, executions }: Evidence): string[] {
 }
 
 /** Executions beyond the one that each task needs: by re-delivery after a kill, and what became of them. */
-export function countRepeats({ executions }: Pick<Evidence, "executions">) {
+export function countRepeatedExecutions({ executions }: Pick<CrashTestEvidence, "executions">) {
   const tasks = new Set(executions.map((one) => one.task)).size;
-  const count = (what: Execution["what"]) => executions.filter((one) => one.what === what).length;
+  const count = (what: JournalEntry["what"]) => executions.filter((one) => one.what === what).length;
   return {
     executions: count("start"),
     repeats: count("start") - tasks,

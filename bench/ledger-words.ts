@@ -1,6 +1,6 @@
 // The words of `npm run ledger`: what may be said, what it means without them, and what is wrong with a command line. Nothing runs here.
 
-export interface LedgerWords {
+export interface CrashTestFlags {
   readonly tasks: number;
   readonly workers: number;
   readonly schedulers: number;
@@ -12,59 +12,75 @@ export interface LedgerWords {
   readonly secondsMax: number;
 }
 
-interface Word {
-  readonly field: keyof LedgerWords;
+interface FlagDefinition {
+  readonly field: keyof CrashTestFlags;
   readonly fallback: number;
   readonly min: number;
   readonly isWhole: boolean;
-  readonly about: string;
+  readonly description: string;
 }
 
-const words: Readonly<Record<string, Word>> = {
-  "--tasks": { field: "tasks", fallback: 10_000, min: 1, isWhole: true, about: "how many tasks are run" },
-  "--workers": { field: "workers", fallback: 8, min: 1, isWhole: true, about: "how many workers do them" },
-  "--schedulers": { field: "schedulers", fallback: 2, min: 1, isWhole: true, about: "1: on sqlite; more: on one PostgreSQL" },
-  "--kills": { field: "kills", fallback: 2, min: 0, isWhole: true, about: "at least so many kills; work goes on until then" },
+const flags: Readonly<Record<string, FlagDefinition>> = {
+  "--tasks": { field: "tasks", fallback: 10_000, min: 1, isWhole: true, description: "how many tasks are run" },
+  "--workers": { field: "workers", fallback: 8, min: 1, isWhole: true, description: "how many workers do them" },
+  "--schedulers": {
+    field: "schedulers",
+    fallback: 2,
+    min: 1,
+    isWhole: true,
+    description: "1: on sqlite; more: on one PostgreSQL",
+  },
+  "--kills": {
+    field: "kills",
+    fallback: 2,
+    min: 0,
+    isWhole: true,
+    description: "at least so many kills; work goes on until then",
+  },
   "--worker-share": {
     field: "workerShare",
     fallback: 0,
     min: 0,
     isWhole: false,
-    about: "part of the kills that hits workers, 0 to 1",
+    description: "part of the kills that hits workers, 0 to 1",
   },
   "--first-share": {
     field: "firstShare",
     fallback: 0,
     min: 0,
     isWhole: false,
-    about: "part of the workers that are of the first generation, 0 to 1",
+    description: "part of the workers that are of the first generation, 0 to 1",
   },
-  "--kill-every": { field: "killEverySeconds", fallback: 3, min: 0.1, isWhole: false, about: "seconds between two kills" },
-  "--restarts": { field: "restarts", fallback: 2, min: 0, isWhole: true, about: "how often PostgreSQL is restarted" },
-  "--seconds-max": { field: "secondsMax", fallback: 600, min: 1, isWhole: false, about: "after this long it has failed" },
+  "--kill-every": { field: "killEverySeconds", fallback: 3, min: 0.1, isWhole: false, description: "seconds between two kills" },
+  "--restarts": { field: "restarts", fallback: 2, min: 0, isWhole: true, description: "how often PostgreSQL is restarted" },
+  "--seconds-max": { field: "secondsMax", fallback: 600, min: 1, isWhole: false, description: "after this long it has failed" },
 };
 
-export const ledgerHelp = [
+export const crashTestHelp = [
   "npm run ledger -- [words]   schedulers, workers and a PostgreSQL of their own; kills, restarts, and counts",
-  ...Object.entries(words).map(([word, { about, fallback }]) => `  ${`${word} N`.padEnd(18)} ${about} (${fallback})`),
+  ...Object.entries(flags).map(
+    ([word, { description: about, fallback }]) => `  ${`${word} N`.padEnd(18)} ${about} (${fallback})`,
+  ),
 ].join("\n");
 
 /** The words, `help`, or what is wrong with them in one sentence. */
-export function readLedgerWords(argv: readonly string[]): LedgerWords | "help" | { readonly problem: string } {
+export function readCrashTestFlags(argv: readonly string[]): CrashTestFlags | "help" | { readonly problem: string } {
   if (argv.includes("--help") || argv.includes("-h")) return "help";
-  const read = Object.fromEntries(Object.values(words).map(({ field, fallback }) => [field, fallback]));
+  const read = Object.fromEntries(Object.values(flags).map(({ field, fallback }) => [field, fallback]));
   for (let at = 0; at < argv.length; at += 2) {
     const name = argv[at] ?? "";
-    const word = Object.hasOwn(words, name) ? words[name] : undefined;
-    if (word === undefined)
-      return { problem: `${name} is not expected here; there are ${Object.keys(words).join(", ")}, each with a number` };
+    const message = Object.hasOwn(flags, name) ? flags[name] : undefined;
+    if (message === undefined)
+      return { problem: `${name} is not expected here; there are ${Object.keys(flags).join(", ")}, each with a number` };
     const text = argv[at + 1] ?? "";
     const value = /^\d+(\.\d+)?$/.test(text) ? Number(text) : Number.NaN;
-    if (!(value >= word.min) || (word.isWhole && !Number.isSafeInteger(value)))
-      return { problem: `${name} takes a ${word.isWhole ? "whole number" : "number"} of at least ${word.min}, not "${text}"` };
-    read[word.field] = value;
+    if (!(value >= message.min) || (message.isWhole && !Number.isSafeInteger(value)))
+      return {
+        problem: `${name} takes a ${message.isWhole ? "whole number" : "number"} of at least ${message.min}, not "${text}"`,
+      };
+    read[message.field] = value;
   }
-  const asked = read as unknown as LedgerWords;
+  const asked = read as unknown as CrashTestFlags;
   if (asked.schedulers === 1 && asked.restarts > 0 && argv.includes("--restarts"))
     return { problem: "--restarts is about PostgreSQL, and a single scheduler works on sqlite; leave one of the two out" };
   return asked.schedulers === 1 ? { ...asked, restarts: 0 } : asked;

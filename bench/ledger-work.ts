@@ -8,11 +8,11 @@ import type { RunStartRequest } from "@astraflow/protocol";
 /** Tasks of one run, whatever its shape, so that a number of tasks is a number of runs. */
 export const tasksPerRun = 10;
 /** A handler takes up to so long: enough that kills fall into the middle of work. */
-const pauseMsMax = 20;
+const handlerMsMax = 20;
 /** Where a worker finds the name of its journal. */
 export const journalVariable = "LEDGER_JOURNAL";
 
-export interface Job {
+export interface CrashTestJob {
   /** Its Idempotency-Key. */
   readonly key: string;
   readonly body: RunStartRequest;
@@ -21,48 +21,48 @@ export interface Job {
 }
 
 /** Chains and fans in turn; those of a later wave have other keys. */
-export function makeJobs(tasks: number, wave = 0): Job[] {
+export function createJobs(tasks: number, wave = 0): CrashTestJob[] {
   const runs = Math.ceil(tasks / tasksPerRun);
   return Array.from({ length: runs }, (_, one) => {
     const at = wave * runs + one;
-    return at % 2 === 0 ? makeChain(at) : makeFan(at);
+    return at % 2 === 0 ? createChainJob(at) : createFanOutJob(at);
   });
 }
 
-type Graph = NonNullable<RunStartRequest["workflow"]>;
+type WorkflowBody = NonNullable<RunStartRequest["workflow"]>;
 
-function makeChain(at: number): Job {
+function createChainJob(at: number): CrashTestJob {
   const edges = Array.from({ length: tasksPerRun - 1 }, (_, from) => [from, from + 1] as const);
-  return makeJob(at, edges, tasksPerRun);
+  return createJob(at, edges, tasksPerRun);
 }
 
 /** One, then all but two side by side, then one that waits for all of them. */
-function makeFan(at: number): Job {
+function createFanOutJob(at: number): CrashTestJob {
   const last = tasksPerRun - 1;
   const middle = Array.from({ length: last - 1 }, (_, one) => one + 1);
-  return makeJob(
+  return createJob(
     at,
     [...middle.map((to) => [0, to] as const), ...middle.map((from) => [from, last] as const)],
     1 + 2 * (last - 1),
   );
 }
 
-function makeJob(at: number, edges: readonly (readonly [number, number])[], value: number): Job {
+function createJob(at: number, edges: readonly (readonly [number, number])[], value: number): CrashTestJob {
   const idOf = (node: number) => `1ed9e400-0000-4000-8000-${(at * 16 + node).toString(16).padStart(12, "0")}`;
   const port = (root: string, key: string) => ({ key, label: key, binding: { path: `${root}.${key}` } });
-  const nodes: Graph["nodes"] = Array.from({ length: tasksPerRun }, (_, node) => ({
+  const nodes: WorkflowBody["nodes"] = Array.from({ length: tasksPerRun }, (_, node) => ({
     id: idOf(node),
     type: "ledger.step",
     package: { name: "ledger", version: "1.0.0" },
     label: `step ${node}`,
     position: { x: node * 100, y: 0 },
-    parameters: { pauseMs: (at * 7 + node * 3) % pauseMsMax },
+    parameters: { pauseMs: (at * 7 + node * 3) % handlerMsMax },
     ui: {
       inputPorts: edges.filter(([, to]) => to === node).map(([from]) => port("parameters", `in${from}`)),
       outputPorts: [port("results", "value")],
     },
   }));
-  const workflow: Graph = {
+  const workflow: WorkflowBody = {
     id: idOf(15),
     schemaVersion: "2025-10",
     metadata: { name: `ledger ${at}` },
@@ -76,7 +76,7 @@ function makeJob(at: number, edges: readonly (readonly [number, number])[], valu
   return { key: `ledger-${at}`, body: { workflow, clientId: "ledger" }, value };
 }
 
-const adapter = `import { appendFileSync } from "node:fs";
+const handlerSource = `import { appendFileSync } from "node:fs";
 
 const note = (what, { taskId, attempt }) =>
   appendFileSync(process.env.${journalVariable}, JSON.stringify({ what, task: taskId, attempt }) + "\\n");
@@ -95,7 +95,7 @@ export async function step(ctx) {
 `;
 
 /** Writes the package into a folder of packages; answers that folder. */
-export function writePackage(folder: string): string {
+export function writeTestPackage(folder: string): string {
   const home = join(folder, "packages", "ledger", "1.0.0");
   mkdirSync(home, { recursive: true });
   const node = { type: "ledger.step", role: "node", status: "published", category: "Tests", label: "Step" };
@@ -117,28 +117,28 @@ export function writePackage(folder: string): string {
     ],
   };
   writeFileSync(join(home, "manifest.json"), JSON.stringify(manifest));
-  writeFileSync(join(home, "adapter.mjs"), adapter);
+  writeFileSync(join(home, "adapter.mjs"), handlerSource);
   return join(folder, "packages");
 }
 
 /** Where a worker's handlers write, as a setting of its process. */
-export function journalOf(folder: string, worker: string): Record<string, string> {
+export function journalEnvironment(folder: string, worker: string): Record<string, string> {
   mkdirSync(join(folder, "journals"), { recursive: true });
   return { [journalVariable]: join(folder, "journals", `${worker}.jsonl`) };
 }
 
-export interface Execution {
+export interface JournalEntry {
   readonly what: "start" | "stop" | "end";
   readonly task: string;
   readonly attempt: number;
 }
 
 /** All that the workers wrote so far; a line that is being written is left for the next look. */
-export function readJournals(folder: string): Execution[] {
+export function readJournals(folder: string): JournalEntry[] {
   return readdirSync(join(folder, "journals")).flatMap((file) =>
     readFileSync(join(folder, "journals", file), "utf8")
       .split("\n")
       .slice(0, -1)
-      .map((line) => JSON.parse(line) as Execution),
+      .map((line) => JSON.parse(line) as JournalEntry),
   );
 }

@@ -2,14 +2,14 @@
 // with -9 and the database restarted while they work. Then everything is counted from outside. One violation, and it ends with 1.
 
 import { setTimeout as pause } from "node:timers/promises";
-import { progress, whole } from "./figures.ts";
-import { type Bed, makeBed } from "./ledger-bed.ts";
-import { Callers, type Submitted } from "./ledger-callers.ts";
-import { countRepeats, type Evidence, judge } from "./ledger-judge.ts";
-import { ledgerHelp, readLedgerWords } from "./ledger-words.ts";
-import { makeJobs, readJournals, tasksPerRun } from "./ledger-work.ts";
+import { formatInteger, showProgress } from "./figures.ts";
+import { type CrashTestCluster, startCluster } from "./ledger-bed.ts";
+import { RetryingApiClient, type SubmitResult } from "./ledger-callers.ts";
+import { type CrashTestEvidence, countRepeatedExecutions, findViolations } from "./ledger-judge.ts";
+import { crashTestHelp, readCrashTestFlags } from "./ledger-words.ts";
+import { createJobs, readJournals, tasksPerRun } from "./ledger-work.ts";
 
-export interface LedgerOptions {
+export interface CrashTestOptions {
   readonly tasks: number;
   readonly workers: number;
   readonly schedulers: number;
@@ -24,92 +24,96 @@ export interface LedgerOptions {
   readonly killsMin: number;
   readonly msMax: number;
   /** Called with the number of tasks that somebody has executed to the end. */
-  note(done: number, all: number): void;
+  onProgress(done: number, all: number): void;
 }
 
-export interface LedgerReport {
+export interface CrashTestReport {
   readonly violations: readonly string[];
   readonly figures: Readonly<Record<string, number>>;
   /** Everybody's last words; empty when there is nothing to explain. */
   readonly logs: string;
 }
 
-const lookMs = 250;
-const readersMax = 8;
+const pollMs = 250;
+const parallelReaders = 8;
 
-export async function keepLedger(options: LedgerOptions): Promise<LedgerReport> {
-  const bed = await makeBed(options);
+export async function runCrashTest(options: CrashTestOptions): Promise<CrashTestReport> {
+  const cluster = await startCluster(options);
   try {
-    return await keepOn(bed, options);
+    return await runOnCluster(cluster, options);
   } finally {
-    await bed.end();
+    await cluster.end();
   }
 }
 
-async function keepOn(bed: Bed, options: LedgerOptions): Promise<LedgerReport> {
+async function runOnCluster(cluster: CrashTestCluster, options: CrashTestOptions): Promise<CrashTestReport> {
   const begin = performance.now();
   const signal = AbortSignal.timeout(options.msMax);
-  const callers = new Callers(bed.urls, signal);
-  const weather = startWeather(bed, callers, options);
+  const callers = new RetryingApiClient(cluster.urls, signal);
+  const faults = startFaultInjector(cluster, callers, options);
   try {
-    const submitted = await submitUntil(callers, weather, options);
-    while ((await callers.hasOpenRuns()) || !weather.isOver())
-      await Promise.race([pause(lookMs, undefined, { signal }), weather.failed]);
-    await weather.stop();
+    const submitted = await submitWhileCrashing(callers, faults, options);
+    while ((await callers.hasOpenRuns()) || !faults.isDone())
+      await Promise.race([pause(pollMs, undefined, { signal }), faults.failed]);
+    await faults.stop();
     const workedMs = performance.now() - begin;
-    const evidence = await gather(bed, callers, submitted);
-    const violations = [...judge(evidence), ...bed.readDropped()];
+    const evidence = await collectEvidence(cluster, callers, submitted);
+    const violations = [...findViolations(evidence), ...cluster.readUnreadableFrames()];
     const figures = {
-      "workers of the first generation": bed.firsts,
+      "workers of the first generation": cluster.legacyWorkers,
       runs: evidence.accepted.length,
       tasks: evidence.accepted.length * tasksPerRun,
-      ...countRepeats(evidence),
-      "stale words refused (at least)": weather.staleWords(),
+      ...countRepeatedExecutions(evidence),
+      "stale words refused (at least)": faults.staleReports(),
       "repeated requests": submitted.retries,
-      "kills -9": weather.kills(),
-      "of them workers": weather.workerKills(),
-      "restarts of PostgreSQL": weather.restarts(),
+      "kills -9": faults.kills(),
+      "of them workers": faults.workerKills(),
+      "restarts of PostgreSQL": faults.restarts(),
       "facts in the log": evidence.log.head,
       "seconds of work": Math.round(workedMs / 100) / 10,
       "tasks/s": Math.round((evidence.accepted.length * tasksPerRun) / (workedMs / 1_000)),
       violations: violations.length,
     };
-    return { violations, figures, logs: violations.length > 0 ? bed.readLogs() : "" };
+    return { violations, figures, logs: violations.length > 0 ? cluster.readLogs() : "" };
   } catch (cause) {
-    const ends = await Promise.allSettled([weather.stop()]);
+    const ends = await Promise.allSettled([faults.stop()]);
     const why = signal.aborted ? `not everything had ended after ${options.msMax / 1_000} s` : String(cause);
     const more = ends.flatMap((end) => (end.status === "rejected" && !signal.aborted ? [String(end.reason)] : []));
     const violations = [why, ...more];
-    return { violations, figures: { "kills -9": weather.kills(), violations: violations.length }, logs: bed.readLogs() };
+    return { violations, figures: { "kills -9": faults.kills(), violations: violations.length }, logs: cluster.readLogs() };
   }
 }
 
 /** One wave of jobs, and another while kills are still to come: they shall fall into work, not into silence. */
-async function submitUntil(callers: Callers, weather: Weather, options: LedgerOptions): Promise<Submitted> {
-  const accepted: Submitted["accepted"][number][] = [];
+async function submitWhileCrashing(
+  callers: RetryingApiClient,
+  faults: FaultInjector,
+  options: CrashTestOptions,
+): Promise<SubmitResult> {
+  const accepted: SubmitResult["accepted"][number][] = [];
   let retries = 0;
-  for (let wave = 0; wave === 0 || !weather.isOver(); wave++) {
-    const one = await Promise.race([callers.submitAll(makeJobs(options.tasks, wave)), weather.failed]);
+  for (let wave = 0; wave === 0 || !faults.isDone(); wave++) {
+    const one = await Promise.race([callers.submitAll(createJobs(options.tasks, wave)), faults.failed]);
     accepted.push(...one.accepted);
     retries += one.retries;
   }
   return { accepted, retries };
 }
 
-interface Weather {
+interface FaultInjector {
   /** Rejects when something ends that nobody killed, or does not come back. */
   readonly failed: Promise<never>;
   /** All that was announced has happened. */
-  isOver(): boolean;
+  isDone(): boolean;
   stop(): Promise<void>;
   kills(): number;
   workerKills(): number;
   restarts(): number;
-  staleWords(): number;
+  staleReports(): number;
 }
 
 /** Kills schedulers and workers, each in turn, and restarts the server when its share of the first wave is done. */
-function startWeather(bed: Bed, callers: Callers, options: LedgerOptions): Weather {
+function startFaultInjector(cluster: CrashTestCluster, callers: RetryingApiClient, options: CrashTestOptions): FaultInjector {
   const tasks = Math.ceil(options.tasks / tasksPerRun) * tasksPerRun;
   const failed = Promise.withResolvers<never>();
   const stopping = new AbortController();
@@ -123,22 +127,22 @@ function startWeather(bed: Bed, callers: Callers, options: LedgerOptions): Weath
       // By the clock, not after the last one came back; but never both at once.
       dueAt = Math.max(performance.now(), dueAt + options.killEveryMs);
       await pause(Math.max(0, dueAt - performance.now()), undefined, { signal: stopping.signal });
-      if (workerKills < Math.floor((kills + 1) * options.workerShare)) await bed.killWorker(workerKills++ % options.workers);
+      if (workerKills < Math.floor((kills + 1) * options.workerShare)) await cluster.killWorker(workerKills++ % options.workers);
       else {
         const at = (kills - workerKills) % options.schedulers;
-        stale += await callers.staleWords(at);
-        await bed.killScheduler(at);
+        stale += await callers.countStaleReports(at);
+        await cluster.killScheduler(at);
       }
       kills++;
     }
   };
   const restartOn = async () => {
     for (;;) {
-      await pause(lookMs, undefined, { signal: stopping.signal });
-      const done = new Set(readJournals(bed.folder).flatMap((one) => (one.what === "end" ? [one.task] : []))).size;
-      options.note(done, tasks);
+      await pause(pollMs, undefined, { signal: stopping.signal });
+      const done = new Set(readJournals(cluster.folder).flatMap((one) => (one.what === "end" ? [one.task] : []))).size;
+      options.onProgress(done, tasks);
       if (restarts >= options.restarts || done < ((restarts + 1) * tasks) / (options.restarts + 1)) continue;
-      await bed.restartPostgres(restarts % 2 === 0 ? "immediate" : "fast");
+      await cluster.restartPostgres(restarts % 2 === 0 ? "immediate" : "fast");
       restarts++;
     }
   };
@@ -151,24 +155,28 @@ function startWeather(bed: Bed, callers: Callers, options: LedgerOptions): Weath
   failed.promise.catch(() => undefined); // whoever waits for it hears of it; after the end nobody does
   return {
     failed: failed.promise,
-    isOver: () => kills >= options.killsMin && restarts >= options.restarts,
+    isDone: () => kills >= options.killsMin && restarts >= options.restarts,
     async stop() {
       stopping.abort();
       await Promise.all(over);
       // What went wrong with the last kill or restart is no secret because the work was done meanwhile.
       await Promise.race([failed.promise, Promise.resolve()]);
-      for (const at of bed.urls.keys()) stale += await callers.staleWords(at);
+      for (const at of cluster.urls.keys()) stale += await callers.countStaleReports(at);
     },
     kills: () => kills,
     workerKills: () => workerKills,
     restarts: () => restarts,
-    staleWords: () => stale,
+    staleReports: () => stale,
   };
 }
 
 /** Only what anybody could ask: the API of both schedulers, the log as a reader sees it, and the workers' own journals. */
-async function gather(bed: Bed, callers: Callers, { accepted }: Submitted): Promise<Evidence> {
-  const runs = new Map<string, Evidence["runs"] extends ReadonlyMap<string, infer R> ? R : never>();
+async function collectEvidence(
+  cluster: CrashTestCluster,
+  callers: RetryingApiClient,
+  { accepted }: SubmitResult,
+): Promise<CrashTestEvidence> {
+  const runs = new Map<string, CrashTestEvidence["runs"] extends ReadonlyMap<string, infer R> ? R : never>();
   const ids = accepted.flatMap((one) => [...one.runIds]);
   let next = 0;
   const readOn = async () => {
@@ -178,13 +186,13 @@ async function gather(bed: Bed, callers: Callers, { accepted }: Submitted): Prom
       runs.set(id, { run: await callers.read(`/api/v1/runs/${id}`, at), facts: await callers.readFacts(id, at + 1) });
     }
   };
-  await Promise.all(Array.from({ length: readersMax }, readOn));
-  const lists = await Promise.all(bed.urls.map((_, at) => callers.listRuns(at)));
-  return { accepted, runs, lists, log: await readLog(bed), executions: readJournals(bed.folder) };
+  await Promise.all(Array.from({ length: parallelReaders }, readOn));
+  const lists = await Promise.all(cluster.urls.map((_, at) => callers.listRuns(at)));
+  return { accepted, runs, lists, log: await readLogPositions(cluster), executions: readJournals(cluster.folder) };
 }
 
-async function readLog(bed: Bed): Promise<Evidence["log"]> {
-  const reader = bed.openReader();
+async function readLogPositions(cluster: CrashTestCluster): Promise<CrashTestEvidence["log"]> {
+  const reader = cluster.openReader();
   try {
     const positions: number[] = [];
     for (let after = 0; ; ) {
@@ -199,9 +207,9 @@ async function readLog(bed: Bed): Promise<Evidence["log"]> {
 }
 
 async function main(argv: readonly string[]): Promise<number> {
-  const words = readLedgerWords(argv);
+  const words = readCrashTestFlags(argv);
   if (words === "help") {
-    console.log(ledgerHelp);
+    console.log(crashTestHelp);
     return 0;
   }
   if ("problem" in words) {
@@ -212,13 +220,13 @@ async function main(argv: readonly string[]): Promise<number> {
   const options = { ...rest, killEveryMs: killEverySeconds * 1_000, killsMin: kills, msMax: secondsMax * 1_000 };
   const store = options.schedulers === 1 ? "sqlite" : "one PostgreSQL";
   console.log(
-    `ledger: waves of ${whole(options.tasks)} tasks on ${options.schedulers} schedulers and ${store}, ${options.workers} workers, ${Math.round(options.firstShare * 100)} % of the first generation; a kill every ${killEverySeconds} s, at least ${kills}, ${Math.round(options.workerShare * 100)} % of them of workers; PostgreSQL restarted ${options.restarts} times`,
+    `ledger: waves of ${formatInteger(options.tasks)} tasks on ${options.schedulers} schedulers and ${store}, ${options.workers} workers, ${Math.round(options.firstShare * 100)} % of the first generation; a kill every ${killEverySeconds} s, at least ${kills}, ${Math.round(options.workerShare * 100)} % of them of workers; PostgreSQL restarted ${options.restarts} times`,
   );
-  const { violations, figures, logs } = await keepLedger({
+  const { violations, figures, logs } = await runCrashTest({
     ...options,
-    note: (done, all) => progress("tasks executed", done, all),
+    onProgress: (done, all) => showProgress("tasks executed", done, all),
   });
-  for (const [name, value] of Object.entries(figures)) console.log(`  ${name.padEnd(32)} ${whole(value).padStart(10)}`);
+  for (const [name, value] of Object.entries(figures)) console.log(`  ${name.padEnd(32)} ${formatInteger(value).padStart(10)}`);
   for (const violation of violations.slice(0, 50)) console.error(`violation: ${violation}`);
   if (violations.length > 50) console.error(`and ${violations.length - 50} more`);
   if (logs !== "") console.error(logs);

@@ -1,16 +1,16 @@
 // `npm run bench -- NAME`: the measurements. Each prints ratios beside a limit or a peer of the same run; none of them is a test.
 
-import { chainBench } from "./chain.ts";
+import { workflowBench } from "./chain.ts";
 import { engineBench } from "./engine.ts";
-import { notedFigures } from "./figures.ts";
+import { allRecordedFigures } from "./figures.ts";
 import { postgresBench } from "./postgres.ts";
 import { sessionBench } from "./session.ts";
-import { sliceBench } from "./slice.ts";
+import { endToEndBench } from "./slice.ts";
 
 const benches: Record<string, { what: string; run: (argv: readonly string[]) => Promise<void> }> = {
   chain: {
     what: "seconds of a run of light steps beside the bare session, 10,000 tasks side by side, pages of the list of runs",
-    run: chainBench,
+    run: workflowBench,
   },
   engine: { what: "task lives/s of engine and sqlite beside a bare loop that writes the same rows", run: engineBench },
   postgres: {
@@ -21,7 +21,7 @@ const benches: Record<string, { what: string; run: (argv: readonly string[]) => 
     what: "tasks/s beside a bare WebSocket echo, memory of idle sessions, a crowd's way back after a restart",
     run: sessionBench,
   },
-  slice: { what: "tasks/s and latency over real sockets and processes beside a bare WebSocket echo", run: sliceBench },
+  slice: { what: "tasks/s and latency over real sockets and processes beside a bare WebSocket echo", run: endToEndBench },
 };
 
 const [name = "", ...argv] = process.argv.slice(2);
@@ -35,6 +35,6 @@ if (bench === undefined || argv.includes("--help")) {
   process.exitCode = 2;
 } else {
   await bench.run(argv);
-  const figures = argv.includes("--json") ? notedFigures() : null;
+  const figures = argv.includes("--json") ? allRecordedFigures() : null;
   if (figures !== null) console.log(JSON.stringify(figures));
 }

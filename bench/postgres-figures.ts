@@ -1,9 +1,9 @@
 // How the figures of the postgres bench are shown: a line per side, ratios round by round, what a task and a turn cost, the plans.
 // Nothing is measured here.
 
-import { median, spread, whole } from "./figures.ts";
-import type { PlanFigure } from "./postgres-plans.ts";
-import type { SideRound } from "./postgres-sides.ts";
+import { formatInteger, formatRange, median } from "./figures.ts";
+import type { QueryPlan } from "./postgres-plans.ts";
+import type { ContenderRound } from "./postgres-sides.ts";
 
 export interface PostgresFigures {
   readonly where: string;
@@ -12,11 +12,11 @@ export interface PostgresFigures {
   readonly commitMs: number;
   /** Finished tasks in the database `past`. */
   readonly stored: number;
-  readonly rounds: Readonly<Record<string, readonly SideRound[]>>;
-  readonly plans: readonly PlanFigure[];
+  readonly rounds: Readonly<Record<string, readonly ContenderRound[]>>;
+  readonly plans: readonly QueryPlan[];
 }
 
-const titles: Readonly<Record<string, string>> = {
+const contenderTitles: Readonly<Record<string, string>> = {
   one: "one scheduler, chains",
   two: "two schedulers, chains",
   past: "one, chains, long past",
@@ -30,7 +30,7 @@ const titles: Readonly<Record<string, string>> = {
 };
 
 /** Numerator, denominator, and what is asked of the ratio. */
-const ratios: readonly (readonly [string, string, string])[] = [
+const comparedRatios: readonly (readonly [string, string, string])[] = [
   ["one", "peer", "goal >= 1"],
   ["two", "peer-two", ""],
   ["one-single", "peer", ""],
@@ -47,21 +47,23 @@ const ratios: readonly (readonly [string, string, string])[] = [
 export function showPostgres(figures: PostgresFigures): void {
   const { shape } = figures;
   console.log(
-    `chains of ${shape["chain"]}, ${shape["inFlight"]} in flight and ${shape["workers"]} workers a scheduler, ${shape["turnsInFlight"]} turns in flight where nothing else is said; ${whole(figures.stored)} finished tasks in the long past; a transaction alone takes ${figures.commitMs.toFixed(2)} ms`,
+    `chains of ${shape["chain"]}, ${shape["inFlight"]} in flight and ${shape["workers"]} workers a scheduler, ${shape["turnsInFlight"]} turns in flight where nothing else is said; ${formatInteger(figures.stored)} finished tasks in the long past; a transaction alone takes ${figures.commitMs.toFixed(2)} ms`,
   );
-  for (const [name, rounds] of Object.entries(figures.rounds)) showSide(titles[name] ?? name, rounds);
-  for (const [above, below, goal] of ratios) showRatio(figures, above, below, goal);
-  for (const [name, rounds] of Object.entries(figures.rounds)) showCosts(titles[name] ?? name, rounds);
+  for (const [name, rounds] of Object.entries(figures.rounds)) showContender(contenderTitles[name] ?? name, rounds);
+  for (const [above, below, goal] of comparedRatios) showRatio(figures, above, below, goal);
+  for (const [name, rounds] of Object.entries(figures.rounds)) showCosts(contenderTitles[name] ?? name, rounds);
   showPlans(figures.plans);
 }
 
-function showSide(title: string, rounds: readonly SideRound[]): void {
+function showContender(title: string, rounds: readonly ContenderRound[]): void {
   const of = (name: "rate" | "clientUs" | "serverUs" | "walBytes" | "commitsPerSecond") => rounds.map((one) => one[name]);
   const perTurn = rounds.map(({ tasks, sums }) => tasks / (sums?.turns ?? Number.NaN));
   const turns =
-    rounds[0]?.sums === null ? "" : `, ${whole(median(of("commitsPerSecond")))} commits/s of ${whole(median(perTurn))} tasks`;
+    rounds[0]?.sums === null
+      ? ""
+      : `, ${formatInteger(median(of("commitsPerSecond")))} commits/s of ${formatInteger(median(perTurn))} tasks`;
   console.log(
-    `${title.padEnd(31)} ${whole(median(of("rate"))).padStart(7)} lives/s (${spread(of("rate"))}); a task: processes ${whole(median(of("clientUs")))} us, server ${whole(median(of("serverUs")))} us, ${whole(median(of("walBytes")))} bytes of log${turns}`,
+    `${title.padEnd(31)} ${formatInteger(median(of("rate"))).padStart(7)} lives/s (${formatRange(of("rate"))}); a task: processes ${formatInteger(median(of("clientUs")))} us, server ${formatInteger(median(of("serverUs")))} us, ${formatInteger(median(of("walBytes")))} bytes of log${turns}`,
   );
 }
 
@@ -71,21 +73,21 @@ function showRatio({ rounds }: PostgresFigures, above: string, below: string, go
   const each = upper.map(({ rate }, at) => rate / (lower[at]?.rate ?? Number.NaN));
   const range = `${Math.min(...each).toFixed(2)}..${Math.max(...each).toFixed(2)}`;
   console.log(
-    `ratio ${median(each).toFixed(2)} (${range})  ${titles[above]} / ${titles[below]}${goal === "" ? "" : ` (${goal})`}`,
+    `ratio ${median(each).toFixed(2)} (${range})  ${contenderTitles[above]} / ${contenderTitles[below]}${goal === "" ? "" : ` (${goal})`}`,
   );
 }
 
 /** What the store itself counted. */
-function showCosts(title: string, rounds: readonly SideRound[]): void {
-  const kept = rounds.flatMap(({ sums, tasks }) => (sums === null ? [] : [{ ...sums, tasks }]));
-  if (kept.length === 0) return;
+function showCosts(title: string, rounds: readonly ContenderRound[]): void {
+  const stored = rounds.flatMap(({ sums, tasks }) => (sums === null ? [] : [{ ...sums, tasks }]));
+  if (stored.length === 0) return;
   const names = ["statements", "roundTrips", "rows"] as const;
   const say = (per: "tasks" | "turns", digits: number) =>
-    names.map((name) => `${median(kept.map((one) => one[name] / one[per])).toFixed(digits)} ${name}`).join(", ");
+    names.map((name) => `${median(stored.map((one) => one[name] / one[per])).toFixed(digits)} ${name}`).join(", ");
   console.log(`${title.padEnd(31)} a turn: ${say("turns", 2)}; a task: ${say("tasks", 3)}`);
 }
 
-function showPlans(plans: readonly PlanFigure[]): void {
+function showPlans(plans: readonly QueryPlan[]): void {
   const large = /on (run|task|event):/;
   const shown = plans.filter(({ scans, problem }) => problem !== null || scans.some((scan) => large.test(scan)));
   console.log(`plans, with the rows they looked at: ${plans.length} statements, those on runs, tasks and the log:`);

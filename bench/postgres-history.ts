@@ -3,23 +3,23 @@
 
 import { openPostgres } from "@astraflow/store";
 import type { Client } from "pg";
-import { progress } from "./figures.ts";
+import { showProgress } from "./figures.ts";
 import { PostgresLoad } from "./postgres-load.ts";
-import { ask } from "./postgres-server.ts";
+import { withClient } from "./postgres-server.ts";
 
 const schema = "astraflow";
 const runsPerStatement = 5_000;
 
 /** Answers how many finished tasks are stored. */
-export async function fillHistory(url: string, tasks: number, chain: number): Promise<number> {
-  const run = await liveOnce(url, chain);
+export async function fillFinishedRuns(url: string, tasks: number, chain: number): Promise<number> {
+  const run = await runOneChain(url, chain);
   const runs = Math.ceil(tasks / chain);
-  return ask(url, async (client) => {
+  return withClient(url, async (client) => {
     await client.query("SET synchronous_commit = off");
-    const copy = await prepareCopy(client, run, runs);
+    const copy = await createRunCopier(client, run, runs);
     for (let done = 0; done < runs; done += runsPerStatement) {
       for (const sql of copy.statements(done + 1, Math.min(runs, done + runsPerStatement))) await client.query(sql);
-      progress("filling the database", Math.min(runs, done + runsPerStatement), runs);
+      showProgress("filling the database", Math.min(runs, done + runsPerStatement), runs);
     }
     await client.query(`UPDATE ${schema}.tenant SET position = position + ${copy.facts * runs}`);
     await client.query("VACUUM ANALYZE");
@@ -30,26 +30,26 @@ export async function fillHistory(url: string, tasks: number, chain: number): Pr
 }
 
 /** One run from its start to its end; answers its id. */
-async function liveOnce(url: string, chain: number): Promise<string> {
-  const store = openPostgres({ url, lanes: 1 });
+async function runOneChain(url: string, chain: number): Promise<string> {
+  const store = openPostgres({ url, connections: 1 });
   const load = new PostgresLoad(store, "past", { chain, inFlight: 1, workers: 1, turnsInFlight: 1 });
   await load.start();
-  await load.finish(chain);
+  await load.runToEnd(chain);
   await load.stop();
   await store.close();
-  const rows = await ask(url, async (client) => (await client.query<{ id: string }>(`SELECT id FROM ${schema}.run`)).rows);
+  const rows = await withClient(url, async (client) => (await client.query<{ id: string }>(`SELECT id FROM ${schema}.run`)).rows);
   const [first] = rows;
   if (first === undefined || rows.length !== 1) throw new Error(`the past should hold one run, not ${rows.length}`);
   return first.id;
 }
 
-interface Copy {
+interface RunCopier {
   /** Facts of one run. */
   readonly facts: number;
   statements(from: number, to: number): string[];
 }
 
-async function prepareCopy(client: Client, run: string, runs: number): Promise<Copy> {
+async function createRunCopier(client: Client, run: string, runs: number): Promise<RunCopier> {
   const one = async (sql: string) => Number(Object.values((await client.query<Record<string, string>>(sql)).rows[0] ?? {})[0]);
   const facts = await one(`SELECT sum(last - first + 1) FROM ${schema}.event WHERE subject = 'run/${run}'`);
   const head = await one(`SELECT position FROM ${schema}.tenant`);
@@ -74,7 +74,7 @@ async function prepareCopy(client: Client, run: string, runs: number): Promise<C
     task: `t.id LIKE '${run}.%'`,
     event: `t.subject = 'run/${run}'`,
   };
-  const columns = await columnsOf(client);
+  const columns = await readColumns(client);
   return {
     facts,
     statements: (from, to) =>
@@ -87,7 +87,7 @@ async function prepareCopy(client: Client, run: string, runs: number): Promise<C
   };
 }
 
-async function columnsOf(client: Client): Promise<Map<string, string[]>> {
+async function readColumns(client: Client): Promise<Map<string, string[]>> {
   const { rows } = await client.query<{ table_name: string; column_name: string }>(
     `SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = '${schema}' ORDER BY ordinal_position`,
   );

@@ -14,9 +14,9 @@ import {
   type Store,
 } from "@astraflow/engine";
 import { canonicalJson } from "@astraflow/graph";
-import { joinOf } from "./bench-worker.ts";
+import { createJoinCommand } from "./bench-worker.ts";
 
-export interface LoadShape {
+export interface PostgresLoadShape {
   /** Tasks of a run, one after the other. */
   readonly chain: number;
   /** Commands kept alive; the workers have twice as many slots, so that nothing has to wait for one. */
@@ -26,25 +26,25 @@ export interface LoadShape {
 }
 
 const tenant = "bench";
-const slotsPerCommand = 2;
+const slotsPerInFlight = 2;
 const resultText = '{"out":"a result of some forty characters, say"}';
 /** Nobody is lost in a bench, and nothing is sent twice: what is measured is the way of a task without trouble. */
-const calm: Partial<EngineSettings> = { leaseMs: 86_400_000, heartbeatMs: 28_800_000, ackDeadlineMs: 3_600_000 };
+const faultFreeSettings: Partial<EngineSettings> = { leaseMs: 86_400_000, heartbeatMs: 28_800_000, ackDeadlineMs: 3_600_000 };
 
 export class PostgresLoad {
   readonly #replica: string;
   readonly #engine: Engine;
-  readonly #shape: LoadShape;
+  readonly #shape: PostgresLoadShape;
   readonly #workflow: { body: string; digest: string };
-  readonly #results = new Set<number>();
-  readonly #starts = new Set<number>();
+  readonly #openResults = new Set<number>();
+  readonly #openStarts = new Set<number>();
   readonly #problems = new Map<string, number>();
-  #next: CommandRequest[] = [];
+  #queuedCommands: CommandRequest[] = [];
   #timer: NodeJS.Timeout | undefined;
   #ref = 0;
   #ids = 0;
-  #left = 0;
-  #ended = 0;
+  #runsLeft = 0;
+  #endedTasks = 0;
   #joining: { left: number; resolve: () => void } | null = null;
   /** Told how many tasks have ended here, ever; while runs are left to start nobody needs to know. */
   onEnded: (ended: number) => void = () => undefined;
@@ -52,10 +52,10 @@ export class PostgresLoad {
     throw error;
   };
 
-  constructor(store: Store, replica: string, shape: LoadShape) {
+  constructor(store: Store, replica: string, shape: PostgresLoadShape) {
     this.#replica = replica;
     this.#shape = shape;
-    const body = canonicalJson(chainOf(shape.chain));
+    const body = canonicalJson(chainWorkflow(shape.chain));
     this.#workflow = { body, digest: digest(body) };
     this.#engine = createEngine(
       {
@@ -63,7 +63,7 @@ export class PostgresLoad {
         ids: { next: (now) => this.#uuid(now) },
         random: { next: () => Math.random() },
         digest,
-        emit: (effects) => this.#hear(effects),
+        emit: (effects) => this.#handleEffects(effects),
         scheduleWake: (wakeAt, now) => {
           clearTimeout(this.#timer);
           this.#timer = setTimeout(() => this.#engine.wake(), Math.max(0, wakeAt - now));
@@ -71,7 +71,7 @@ export class PostgresLoad {
         failpoint: () => undefined,
         reportProblem: ({ code }) => this.#problems.set(code, (this.#problems.get(code) ?? 0) + 1),
       },
-      { ...defaultSettings, ...calm, turnsInFlight: shape.turnsInFlight },
+      { ...defaultSettings, ...faultFreeSettings, turnsInFlight: shape.turnsInFlight },
     );
   }
 
@@ -89,24 +89,24 @@ export class PostgresLoad {
     this.#joining = { left: workers, resolve };
     for (let at = 0; at < workers; at++) {
       const name = `${this.#replica}-w${at}`;
-      this.#push(joinOf(tenant, name, name, Math.ceil((inFlight / workers) * slotsPerCommand)));
+      this.#push(createJoinCommand(tenant, name, name, Math.ceil((inFlight / workers) * slotsPerInFlight)));
     }
     await promise;
   }
 
   /** Adds so many tasks, in whole runs, to what is to be done. */
-  run(tasks: number): void {
-    this.#left += Math.ceil(tasks / this.#shape.chain);
-    this.#fill();
+  addTasks(tasks: number): void {
+    this.#runsLeft += Math.ceil(tasks / this.#shape.chain);
+    this.#startRuns();
   }
 
   /** The same, and waits until they have ended; for loads that are alone on their database. */
-  async finish(tasks: number): Promise<void> {
-    const target = this.#ended + Math.ceil(tasks / this.#shape.chain) * this.#shape.chain;
+  async runToEnd(tasks: number): Promise<void> {
+    const target = this.#endedTasks + Math.ceil(tasks / this.#shape.chain) * this.#shape.chain;
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     this.onEnded = (ended) => (ended >= target ? resolve() : undefined);
     this.onFailed = reject;
-    this.run(tasks);
+    this.addTasks(tasks);
     await promise;
   }
 
@@ -115,52 +115,52 @@ export class PostgresLoad {
     clearTimeout(this.#timer);
   }
 
-  #fill(): void {
-    while (this.#left > 0 && this.#results.size + this.#starts.size < this.#shape.inFlight) {
-      this.#left--;
+  #startRuns(): void {
+    while (this.#runsLeft > 0 && this.#openResults.size + this.#openStarts.size < this.#shape.inFlight) {
+      this.#runsLeft--;
       const { body, digest } = this.#workflow;
       const ordinary = { by: "bench", client: "bench", priority: 5, timeoutMs: null, ask: null };
-      this.#starts.add(this.#push({ type: "run.start", tenant, digest, body, ...ordinary }));
+      this.#openStarts.add(this.#push({ type: "run.start", tenant, digest, body, ...ordinary }));
     }
   }
 
   /** What one turn provokes arrives together: doors, too, hand over at once all that they have read. */
   #push(command: Command): number {
     const ref = ++this.#ref;
-    this.#next.push({ ref, command });
-    if (this.#next.length === 1)
+    this.#queuedCommands.push({ ref, command });
+    if (this.#queuedCommands.length === 1)
       setImmediate(() => {
-        const items = this.#next;
-        this.#next = [];
+        const items = this.#queuedCommands;
+        this.#queuedCommands = [];
         this.#engine.push(items);
       });
     return ref;
   }
 
-  #hear(effects: readonly Effect[]): void {
-    const before = this.#ended;
+  #handleEffects(effects: readonly Effect[]): void {
+    const before = this.#endedTasks;
     const acks = new Map<string, { worker: string; held: { task: string; fence: number }[] }>();
     for (const effect of effects) {
-      if (effect.type === "answer") this.#hearAnswer(effect);
+      if (effect.type === "answer") this.#handleAnswer(effect);
       if (effect.type !== "dispatch") continue;
       const { worker, session } = effect;
       const { task, fence } = effect.dispatch;
       const word = { type: "task.result", tenant, worker, session, task, fence, error: null, durationMs: 1 } as const;
-      this.#results.add(this.#push({ ...word, status: "succeeded", result: resultText }));
+      this.#openResults.add(this.#push({ ...word, status: "succeeded", result: resultText }));
       const ack = acks.get(session) ?? { worker, held: [] };
       acks.set(session, ack);
       ack.held.push({ task, fence });
     }
     // One frame of a worker acks all that it got together.
     for (const [session, { worker, held }] of acks) this.#push({ type: "task.ack", tenant, worker, session, held });
-    this.#fill();
-    if (this.#ended > before && this.#left === 0) this.onEnded(this.#ended);
+    this.#startRuns();
+    if (this.#endedTasks > before && this.#runsLeft === 0) this.onEnded(this.#endedTasks);
   }
 
-  #hearAnswer({ ref, fault, body }: Extract<Effect, { type: "answer" }>): void {
+  #handleAnswer({ ref, fault, body }: Extract<Effect, { type: "answer" }>): void {
     if (fault !== null) this.onFailed(new Error(`${this.#replica}: ${fault.code}: ${fault.message}`));
-    if (this.#results.delete(ref)) this.#ended++;
-    this.#starts.delete(ref);
+    if (this.#openResults.delete(ref)) this.#endedTasks++;
+    this.#openStarts.delete(ref);
     if (body?.of === "join" && this.#joining !== null && --this.#joining.left === 0) this.#joining.resolve();
   }
 
@@ -175,7 +175,7 @@ export class PostgresLoad {
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-function chainOf(length: number): Record<string, unknown> {
+function chainWorkflow(length: number): Record<string, unknown> {
   const uuid = (n: number) => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
   const port = (key: string, path: string, mode: string) => [{ key, label: key, binding: { path, mode } }];
   return {

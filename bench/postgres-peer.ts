@@ -2,9 +2,9 @@
 // while its pool runs them, which was faster than one after the other. Started by postgres-sides.ts; ends with its channel.
 
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
-import type { ChildAsk, ChildWord } from "./postgres-scheduler.ts";
+import type { ChildMessage, ChildRequest } from "./postgres-scheduler.ts";
 
-export interface PeerSettings {
+export interface GraphileWorkerSettings {
   readonly url: string;
   /** Jobs of one `addJobs`, and how many such calls are under way at once. */
   readonly addBatch: number;
@@ -17,25 +17,25 @@ export interface PeerSettings {
 }
 
 /** Ends are told this often at most; a round lasts a hundred times as long. */
-const tellMs = 4;
+const reportMs = 4;
 
-const settings = JSON.parse(process.argv[2] ?? "{}") as PeerSettings;
-const say = (word: ChildWord) => process.send?.(word);
+const settings = JSON.parse(process.argv[2] ?? "{}") as GraphileWorkerSettings;
+const sendToParent = (message: ChildMessage) => process.send?.(message);
 const logger = new Logger(() => (level, message) => {
-  if (level === "error") say({ said: "failed", message });
+  if (level === "error") sendToParent({ said: "failed", message });
 });
 const { url: connectionString, addBatch, adders, concurrentJobs, localQueue, batchDelayMs } = settings;
 let ended = 0;
-let isTelling = false;
+let isReportScheduled = false;
 
-function noop(): void {
+function countFinishedJob(): void {
   ended++;
-  if (isTelling) return;
-  isTelling = true;
+  if (isReportScheduled) return;
+  isReportScheduled = true;
   setTimeout(() => {
-    isTelling = false;
-    say({ said: "ended", ended });
-  }, tellMs);
+    isReportScheduled = false;
+    sendToParent({ said: "ended", ended });
+  }, reportMs);
 }
 
 const utils = await makeWorkerUtils({ connectionString, logger });
@@ -53,14 +53,15 @@ async function addJobs(count: number): Promise<void> {
   await Promise.all(Array.from({ length: adders }, add));
 }
 
-process.on("message", (ask: ChildAsk) => {
-  if (ask !== "sums") addJobs(ask.run).catch((error: unknown) => say({ said: "failed", message: String(error) }));
+process.on("message", (request: ChildRequest) => {
+  if (request !== "sums")
+    addJobs(request.run).catch((error: unknown) => sendToParent({ said: "failed", message: String(error) }));
 });
 process.on("disconnect", () => process.exit());
 await run({
   logger,
   noHandleSignals: true,
-  taskList: { noop },
+  taskList: { noop: countFinishedJob },
   preset: {
     worker: {
       connectionString,
@@ -75,4 +76,4 @@ await run({
     },
   },
 });
-say({ said: "ready" });
+sendToParent({ said: "ready" });

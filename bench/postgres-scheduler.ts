@@ -2,15 +2,15 @@
 // postgres-sides.ts with its settings as one word; told over its channel how much to do; ends with that channel.
 
 import { openPostgres } from "@astraflow/store";
-import { type LoadShape, PostgresLoad } from "./postgres-load.ts";
+import { PostgresLoad, type PostgresLoadShape } from "./postgres-load.ts";
 
-export interface SchedulerSettings extends LoadShape {
+export interface SchedulerChildSettings extends PostgresLoadShape {
   readonly url: string;
   readonly replica: string;
 }
 
 /** Sums since the start. */
-export interface SchedulerSums {
+export interface SchedulerChildCounts {
   readonly turns: number;
   readonly commits: number;
   readonly statements: number;
@@ -19,24 +19,24 @@ export interface SchedulerSums {
   readonly problems: Readonly<Record<string, number>>;
 }
 
-export type ChildAsk = { readonly run: number } | "sums";
-export type ChildWord =
+export type ChildRequest = { readonly run: number } | "sums";
+export type ChildMessage =
   | { readonly said: "ready" }
   | { readonly said: "ended"; readonly ended: number }
-  | { readonly said: "sums"; readonly sums: SchedulerSums }
+  | { readonly said: "sums"; readonly sums: SchedulerChildCounts }
   | { readonly said: "failed"; readonly message: string };
 
-const settings = JSON.parse(process.argv[2] ?? "{}") as SchedulerSettings;
-const say = (word: ChildWord) => process.send?.(word);
-const store = openPostgres({ url: settings.url, lanes: settings.turnsInFlight });
+const settings = JSON.parse(process.argv[2] ?? "{}") as SchedulerChildSettings;
+const sendToParent = (message: ChildMessage) => process.send?.(message);
+const store = openPostgres({ url: settings.url, connections: settings.turnsInFlight });
 const load = new PostgresLoad(store, settings.replica, settings);
-load.onEnded = (ended) => say({ said: "ended", ended });
-load.onFailed = ({ message }) => say({ said: "failed", message });
-process.on("message", (ask: ChildAsk) => {
-  if (ask === "sums") say({ said: "sums", sums: { ...store.stats(), problems: load.problems } });
-  else load.run(ask.run);
+load.onEnded = (ended) => sendToParent({ said: "ended", ended });
+load.onFailed = ({ message }) => sendToParent({ said: "failed", message });
+process.on("message", (request: ChildRequest) => {
+  if (request === "sums") sendToParent({ said: "sums", sums: { ...store.stats(), problems: load.problems } });
+  else load.addTasks(request.run);
 });
 process.on("disconnect", () => process.exit());
 process.on("SIGTERM", () => process.exit());
 await load.start();
-say({ said: "ready" });
+sendToParent({ said: "ready" });

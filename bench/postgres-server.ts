@@ -16,7 +16,7 @@ const serverSettings = {
   synchronous_commit: "on",
 } as const;
 
-export class BenchServer {
+export class BenchPostgresServer {
   readonly #server: PostgresServer;
   readonly #client: Client;
 
@@ -25,11 +25,11 @@ export class BenchServer {
     this.#client = client;
   }
 
-  static async start(): Promise<BenchServer> {
+  static async start(): Promise<BenchPostgresServer> {
     const server = await startPostgres({ settings: serverSettings });
     const client = new Client(server.url());
     await client.connect();
-    return new BenchServer(server, client);
+    return new BenchPostgresServer(server, client);
   }
 
   createDatabase(name: string): Promise<string> {
@@ -69,7 +69,7 @@ export class BenchServer {
       pid === String(this.#server.pid) || fields[1] === String(this.#server.pid);
     let ticks = 0;
     for (const pid of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
-      const fields = statOf(pid);
+      const fields = readProcessStat(pid);
       if (fields === null || !isOurs(fields, pid)) continue;
       const isFirst = pid === String(this.#server.pid);
       for (const at of isFirst ? [11, 12, 13, 14] : [11, 12]) ticks += Number(fields[at]);
@@ -88,7 +88,7 @@ export class BenchServer {
 }
 
 /** The fields behind the program's name, which stands in brackets and may hold blanks; null for a process that has just ended. */
-function statOf(pid: string): string[] | null {
+function readProcessStat(pid: string): string[] | null {
   try {
     const text = readFileSync(`/proc/${pid}/stat`, "utf8");
     return text.slice(text.lastIndexOf(")") + 2).split(" ");
@@ -100,7 +100,7 @@ function statOf(pid: string): string[] | null {
 }
 
 /** One connection for what the bench itself asks of a database. */
-export async function ask<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
+export async function withClient<T>(url: string, work: (client: Client) => Promise<T>): Promise<T> {
   const client = new Client(url);
   await client.connect();
   try {

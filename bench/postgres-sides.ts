@@ -2,13 +2,13 @@
 // up from round to round, so that all are equally warm; who is measured when, and what is shown, is in postgres.ts.
 
 import { fileURLToPath } from "node:url";
-import type { LoadShape } from "./postgres-load.ts";
-import type { PeerSettings } from "./postgres-peer.ts";
-import type { ChildAsk, ChildWord, SchedulerSettings, SchedulerSums } from "./postgres-scheduler.ts";
-import { ask, type BenchServer } from "./postgres-server.ts";
-import { endProgram, type Program, startProgram, usageOf } from "./slice-processes.ts";
+import type { PostgresLoadShape } from "./postgres-load.ts";
+import type { GraphileWorkerSettings } from "./postgres-peer.ts";
+import type { ChildMessage, ChildRequest, SchedulerChildCounts, SchedulerChildSettings } from "./postgres-scheduler.ts";
+import { type BenchPostgresServer, withClient } from "./postgres-server.ts";
+import { type ChildProgram, readUsage, startProgram, stopProgram } from "./slice-processes.ts";
 
-export interface SideRound {
+export interface ContenderRound {
   /** Whole lives a second: submitted, granted and ended, all on disk. */
   readonly rate: number;
   /** Processor time a task, in microseconds. */
@@ -16,18 +16,18 @@ export interface SideRound {
   readonly serverUs: number;
   readonly walBytes: number;
   /** Of our schedulers together, for this round; null on the peer's side. */
-  readonly sums: Omit<SchedulerSums, "problems"> | null;
+  readonly sums: Omit<SchedulerChildCounts, "problems"> | null;
   readonly commitsPerSecond: number;
   readonly tasks: number;
 }
 
-export interface Side {
+export interface Contender {
   readonly name: string;
-  round(tasks: number): Promise<SideRound>;
+  runRound(tasks: number): Promise<ContenderRound>;
   close(): Promise<void>;
 }
 
-const files = {
+const childFiles = {
   scheduler: fileURLToPath(new URL("./postgres-scheduler.ts", import.meta.url)),
   peer: fileURLToPath(new URL("./postgres-peer.ts", import.meta.url)),
 };
@@ -36,128 +36,132 @@ const roundMsMax = 300_000;
 const pollMs = 2;
 
 /** Processes that share a load. */
-class Crew {
-  readonly programs: readonly Program[];
-  readonly #ended: number[];
-  #waiting: { total: number; resolve: () => void; reject: (error: Error) => void } | null = null;
+class ProcessGroup {
+  readonly programs: readonly ChildProgram[];
+  readonly #endedByProcess: number[];
+  #round: { total: number; resolve: () => void; reject: (error: Error) => void } | null = null;
 
-  constructor(programs: readonly Program[]) {
+  constructor(programs: readonly ChildProgram[]) {
     this.programs = programs;
-    this.#ended = programs.map(() => 0);
+    this.#endedByProcess = programs.map(() => 0);
     for (const [at, program] of programs.entries()) {
-      program.process.on("message", (word: ChildWord) => {
-        if (word.said === "failed") this.#fail(new Error(`the ${program.name}: ${word.message}`));
-        if (word.said !== "ended") return;
-        this.#ended[at] = word.ended;
-        if (this.#waiting !== null && this.#sum() >= this.#waiting.total) this.#waiting.resolve();
+      program.process.on("message", (message: ChildMessage) => {
+        if (message.said === "failed") this.#fail(new Error(`the ${program.name}: ${message.message}`));
+        if (message.said !== "ended") return;
+        this.#endedByProcess[at] = message.ended;
+        if (this.#round !== null && this.#totalEnded() >= this.#round.total) this.#round.resolve();
       });
       program.process.on("exit", (code) => this.#fail(new Error(`the ${program.name} ended with ${code}`)));
     }
   }
 
-  static async start(name: string, file: string, words: readonly string[], nodeWords: readonly string[]): Promise<Crew> {
+  static async start(name: string, file: string, flags: readonly string[], nodeWords: readonly string[]): Promise<ProcessGroup> {
     // A line of log per job would be the peer's largest cost.
     const env = { ...process.env, NO_LOG_SUCCESS: "1" };
-    const programs: Program[] = [];
+    const programs: ChildProgram[] = [];
     // One after the other: the first brings the tables.
-    for (const [at, word] of words.entries()) {
+    for (const [at, word] of flags.entries()) {
       const program = startProgram(`${name} ${at + 1}`, [file, word], env, [...process.execArgv, ...nodeWords]);
       programs.push(program);
-      await hear(program, "ready", readyMs);
+      await waitForMessage(program, "ready", readyMs);
     }
-    return new Crew(programs);
+    return new ProcessGroup(programs);
   }
 
   /** Resolves when the processes together have ended so many more. */
   async run(shares: readonly number[]): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    this.#waiting = { total: this.#sum() + shares.reduce((sum, share) => sum + share, 0), resolve, reject };
+    this.#round = { total: this.#totalEnded() + shares.reduce((sum, share) => sum + share, 0), resolve, reject };
     const timer = setTimeout(
-      () => reject(new Error(`a round took longer than ${roundMsMax} ms: ${this.#ended.join(", ")} ended`)),
+      () => reject(new Error(`a round took longer than ${roundMsMax} ms: ${this.#endedByProcess.join(", ")} ended`)),
       roundMsMax,
     );
-    for (const [at, program] of this.programs.entries()) program.process.send({ run: shares[at] ?? 0 } satisfies ChildAsk);
+    for (const [at, program] of this.programs.entries()) program.process.send({ run: shares[at] ?? 0 } satisfies ChildRequest);
     try {
       await promise;
     } finally {
       clearTimeout(timer);
-      this.#waiting = null;
+      this.#round = null;
     }
   }
 
-  async sums(): Promise<SchedulerSums[]> {
+  async readCounts(): Promise<SchedulerChildCounts[]> {
     return Promise.all(
       this.programs.map(async (program) => {
-        const word = hear(program, "sums", readyMs);
-        program.process.send("sums" satisfies ChildAsk);
+        const word = waitForMessage(program, "sums", readyMs);
+        program.process.send("sums" satisfies ChildRequest);
         return (await word).sums;
       }),
     );
   }
 
   cpuMs(): number {
-    return this.programs.reduce((sum, { pid }) => sum + usageOf(pid).cpuMs, 0);
+    return this.programs.reduce((sum, { pid }) => sum + readUsage(pid).cpuMs, 0);
   }
 
   async end(): Promise<void> {
     for (const { process: child } of this.programs) child.removeAllListeners("exit");
-    await Promise.all(this.programs.map(endProgram));
+    await Promise.all(this.programs.map(stopProgram));
   }
 
-  #sum(): number {
-    return this.#ended.reduce((sum, count) => sum + count, 0);
+  #totalEnded(): number {
+    return this.#endedByProcess.reduce((sum, count) => sum + count, 0);
   }
 
   #fail(error: Error): void {
-    if (this.#waiting === null) console.error(error.message);
-    this.#waiting?.reject(error);
+    if (this.#round === null) console.error(error.message);
+    this.#round?.reject(error);
   }
 }
 
 /** The next word of one kind. */
-function hear<S extends ChildWord["said"]>(program: Program, said: S, ms: number): Promise<Extract<ChildWord, { said: S }>> {
+function waitForMessage<S extends ChildMessage["said"]>(
+  program: ChildProgram,
+  said: S,
+  ms: number,
+): Promise<Extract<ChildMessage, { said: S }>> {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => reject(new Error(`the ${program.name} said nothing for ${ms} ms`)), ms);
-    const listen = (word: ChildWord) => {
-      if (word.said !== said) return;
+    const listen = (message: ChildMessage) => {
+      if (message.said !== said) return;
       clearTimeout(timer);
       program.process.off("message", listen);
-      resolve(word as Extract<ChildWord, { said: S }>);
+      resolve(message as Extract<ChildMessage, { said: S }>);
     };
     program.process.on("message", listen);
   });
 }
 
-interface Parts {
+interface ContenderParts {
   readonly name: string;
-  readonly server: BenchServer;
-  readonly crew: Crew;
+  readonly server: BenchPostgresServer;
+  readonly processes: ProcessGroup;
   /** Whole runs: a share is never a part of a chain. */
   readonly chain: number;
   /** What must be true after the last end was told before a round is over. */
-  readonly over: () => Promise<void>;
-  readonly readSums: () => Promise<Omit<SchedulerSums, "problems"> | null>;
+  readonly waitUntilFlushed: () => Promise<void>;
+  readonly readSums: () => Promise<Omit<SchedulerChildCounts, "problems"> | null>;
 }
 
-class TimedSide implements Side {
+class TimedContender implements Contender {
   readonly name: string;
-  readonly #parts: Parts;
+  readonly #parts: ContenderParts;
 
-  constructor(parts: Parts) {
+  constructor(parts: ContenderParts) {
     this.name = parts.name;
     this.#parts = parts;
   }
 
-  async round(tasks: number): Promise<SideRound> {
-    const { server, crew, chain, over, readSums } = this.#parts;
-    const share = Math.ceil(tasks / crew.programs.length / chain) * chain;
-    const done = share * crew.programs.length;
-    const before = { sums: await readSums(), wal: await server.walBytes(), client: crew.cpuMs(), server: server.cpuMs() };
+  async runRound(tasks: number): Promise<ContenderRound> {
+    const { server, processes: processGroup, chain, waitUntilFlushed: over, readSums } = this.#parts;
+    const share = Math.ceil(tasks / processGroup.programs.length / chain) * chain;
+    const done = share * processGroup.programs.length;
+    const before = { sums: await readSums(), wal: await server.walBytes(), client: processGroup.cpuMs(), server: server.cpuMs() };
     const from = performance.now();
-    await crew.run(crew.programs.map(() => share));
+    await processGroup.run(processGroup.programs.map(() => share));
     await over();
     const ms = performance.now() - from;
-    const client = crew.cpuMs() - before.client;
+    const client = processGroup.cpuMs() - before.client;
     const serverMs = server.cpuMs() - before.server;
     const after = await readSums();
     const sums = after === null || before.sums === null ? null : subtract(after, before.sums);
@@ -173,52 +177,66 @@ class TimedSide implements Side {
   }
 
   close(): Promise<void> {
-    return this.#parts.crew.end();
+    return this.#parts.processes.end();
   }
 }
 
 const countNames = ["turns", "commits", "statements", "roundTrips", "rows"] as const;
-type Counts = Omit<SchedulerSums, "problems">;
+type StoreCounts = Omit<SchedulerChildCounts, "problems">;
 
-const combine = (fold: (name: (typeof countNames)[number]) => number): Counts =>
-  Object.fromEntries(countNames.map((name) => [name, fold(name)])) as unknown as Counts;
-const subtract = (after: Counts, before: Counts): Counts => combine((name) => after[name] - before[name]);
+const mapCounts = (fold: (name: (typeof countNames)[number]) => number): StoreCounts =>
+  Object.fromEntries(countNames.map((name) => [name, fold(name)])) as unknown as StoreCounts;
+const subtract = (after: StoreCounts, before: StoreCounts): StoreCounts => mapCounts((name) => after[name] - before[name]);
 
-export interface OurSide extends LoadShape {
+export interface SchedulerContenderOptions extends PostgresLoadShape {
   readonly name: string;
   readonly url: string;
   readonly schedulers: number;
-  readonly nodeWords?: readonly string[];
+  readonly nodeFlags?: readonly string[];
 }
 
-export async function openOurs(server: BenchServer, options: OurSide): Promise<Side> {
+export async function openSchedulers(server: BenchPostgresServer, options: SchedulerContenderOptions): Promise<Contender> {
   const { name, url, schedulers, chain, inFlight, workers, turnsInFlight } = options;
-  const settings = (at: number): SchedulerSettings => ({ url, replica: `s${at + 1}`, chain, inFlight, workers, turnsInFlight });
-  const words = Array.from({ length: schedulers }, (_, at) => JSON.stringify(settings(at)));
-  const crew = await Crew.start(`scheduler of ${name}`, files.scheduler, words, options.nodeWords ?? []);
-  const readSums = async (): Promise<Counts> => {
-    const sums = await crew.sums();
+  const settings = (at: number): SchedulerChildSettings => ({
+    url,
+    replica: `s${at + 1}`,
+    chain,
+    inFlight,
+    workers,
+    turnsInFlight,
+  });
+  const flags = Array.from({ length: schedulers }, (_, at) => JSON.stringify(settings(at)));
+  const processGroup = await ProcessGroup.start(`scheduler of ${name}`, childFiles.scheduler, flags, options.nodeFlags ?? []);
+  const readSums = async (): Promise<StoreCounts> => {
+    const sums = await processGroup.readCounts();
     for (const [at, { problems }] of sums.entries())
       if (Object.keys(problems).length > 0) console.error(`${name}, scheduler ${at + 1} so far: ${JSON.stringify(problems)}`);
-    return combine((count) => sums.reduce((sum, one) => sum + one[count], 0));
+    return mapCounts((count) => sums.reduce((sum, one) => sum + one[count], 0));
   };
-  return new TimedSide({ name, server, crew, chain, over: async () => undefined, readSums });
+  return new TimedContender({ name, server, processes: processGroup, chain, waitUntilFlushed: async () => undefined, readSums });
 }
 
-export interface PeerSide extends PeerSettings {
+export interface GraphileContenderOptions extends GraphileWorkerSettings {
   readonly name: string;
   readonly processes: number;
 }
 
-export async function openPeer(server: BenchServer, options: PeerSide): Promise<Side> {
+export async function openGraphileWorker(server: BenchPostgresServer, options: GraphileContenderOptions): Promise<Contender> {
   const { name, processes, ...settings } = options;
-  const words = Array.from({ length: processes }, () => JSON.stringify(settings));
-  const crew = await Crew.start(`process of ${name}`, files.peer, words, []);
+  const flags = Array.from({ length: processes }, () => JSON.stringify(settings));
+  const processGroup = await ProcessGroup.start(`process of ${name}`, childFiles.peer, flags, []);
   // Ends are gathered and written a little later than they are counted; a round is over when no job is left.
   const over = () =>
-    ask(settings.url, async (client) => {
+    withClient(settings.url, async (client) => {
       while ((await client.query("SELECT 1 FROM graphile_worker._private_jobs LIMIT 1")).rowCount !== 0)
         await new Promise((resolve) => setTimeout(resolve, pollMs));
     });
-  return new TimedSide({ name, server, crew, chain: 1, over, readSums: () => Promise.resolve(null) });
+  return new TimedContender({
+    name,
+    server,
+    processes: processGroup,
+    chain: 1,
+    waitUntilFlushed: over,
+    readSums: () => Promise.resolve(null),
+  });
 }

@@ -4,10 +4,10 @@
 import type { ChangeSet, RowKey, Store } from "@astraflow/engine";
 import { sampleRun, sampleTask } from "@astraflow/engine/testing";
 
-export const waitingLine = "r|nobody";
+export const overdueTaskQueue = "r|nobody";
 
 /** A hundred runs whose only task waits in a line and is overdue, so that claims and deadlines find something. */
-export async function leaveWaiting(store: Store): Promise<void> {
+export async function insertOverdueTasks(store: Store): Promise<void> {
   const ids = Array.from({ length: 100 }, (_, n) => `ffffffff-ffff-7000-8000-${String(n).padStart(12, "0")}`);
   const tx = await store.begin({ rows: ids.map((id): RowKey => `run/${id}`), claims: [], lists: [], due: 0, mail: 0, skip: [] });
   const units = ids.map((id): ChangeSet => {
@@ -19,7 +19,7 @@ export async function leaveWaiting(store: Store): Promise<void> {
       startedAt: 1,
       due: 1,
     });
-    const task = sampleTask(`${id}.0`, { phase: "ready", route: "nobody", line: waitingLine, due: 1, readyAt: 1 });
+    const task = sampleTask(`${id}.0`, { phase: "ready", route: "nobody", line: overdueTaskQueue, due: 1, readyAt: 1 });
     const ready = [{ task: task.id, tenant: run.tenant, cost: 1 }];
     return {
       roots: [`run/${id}`],

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { createWorker, HandlerRegistry, type SessionWorker } from "@astraflow/runtime";
 
 /** What the crowd is asked for. */
-export interface CrowdAsk {
+export interface IdleWorkersRequest {
   readonly url: string;
   readonly sessions: number;
   /** New ones a second while the crowd is let in. */
@@ -15,21 +15,21 @@ export interface CrowdAsk {
 }
 
 /** What it says: sockets in session now, and, once all are, the instants (ms since the ask or the last loss) at which each became so. */
-export type CrowdWord =
+export type IdleWorkersMessage =
   | { readonly say: "all-ready"; readonly readyAt: readonly number[]; readonly resumed: number }
   | { readonly say: "all-lost" };
 
-const crowd: SessionWorker[] = [];
-const ready = new Set<number>();
+const idleWorkers: SessionWorker[] = [];
+const readyWorkers = new Set<number>();
 let readyAt: number[] = [];
-let since = performance.now();
-let wanted = 0;
+let measuredSince = performance.now();
+let wantedSessions = 0;
 let resumed = 0;
 
-function letIn(ask: CrowdAsk, at: number): void {
+function startWorker(request: IdleWorkersRequest, at: number): void {
   const instance = `crowd-${String(at).padStart(5, "0")}`;
   const worker = createWorker({
-    url: ask.url,
+    url: request.url,
     identity: {
       tenant: "default",
       instance,
@@ -53,41 +53,41 @@ function letIn(ask: CrowdAsk, at: number): void {
       defer: (call) => void setImmediate(call),
     },
     log(note) {
-      if (note.event === "ready") return enter(at, note.details?.["isResumed"] === true);
-      if (note.event === "lost" || note.event === "reset") leave(at);
+      if (note.event === "ready") return recordReady(at, note.details?.["isResumed"] === true);
+      if (note.event === "lost" || note.event === "reset") recordLost(at);
     },
   });
-  crowd.push(worker);
+  idleWorkers.push(worker);
   worker.start();
 }
 
-function enter(at: number, isResumed: boolean): void {
-  if (ready.has(at)) return;
-  ready.add(at);
-  readyAt.push(performance.now() - since);
+function recordReady(at: number, isResumed: boolean): void {
+  if (readyWorkers.has(at)) return;
+  readyWorkers.add(at);
+  readyAt.push(performance.now() - measuredSince);
   if (isResumed) resumed++;
-  if (ready.size === wanted) process.send?.({ say: "all-ready", readyAt, resumed } satisfies CrowdWord);
+  if (readyWorkers.size === wantedSessions) process.send?.({ say: "all-ready", readyAt, resumed } satisfies IdleWorkersMessage);
 }
 
-function leave(at: number): void {
-  if (ready.size === wanted) {
-    since = performance.now();
+function recordLost(at: number): void {
+  if (readyWorkers.size === wantedSessions) {
+    measuredSince = performance.now();
     readyAt = [];
     resumed = 0;
   }
-  if (ready.delete(at) && ready.size === 0) process.send?.({ say: "all-lost" } satisfies CrowdWord);
+  if (readyWorkers.delete(at) && readyWorkers.size === 0) process.send?.({ say: "all-lost" } satisfies IdleWorkersMessage);
 }
 
 process.on("disconnect", () => process.exit(0));
-process.on("message", (word) => {
-  const ask = word as CrowdAsk;
-  wanted = ask.sessions;
-  since = performance.now();
+process.on("message", (message) => {
+  const request = message as IdleWorkersRequest;
+  wantedSessions = request.sessions;
+  measuredSince = performance.now();
   const stepMs = 100;
-  const perStep = Math.max(1, Math.round((ask.perSecond * stepMs) / 1_000));
+  const perStep = Math.max(1, Math.round((request.perSecond * stepMs) / 1_000));
   const timer = setInterval(() => {
-    for (let left = perStep; left > 0 && crowd.length < ask.sessions; left--) letIn(ask, crowd.length);
-    if (crowd.length >= ask.sessions) clearInterval(timer);
+    for (let left = perStep; left > 0 && idleWorkers.length < request.sessions; left--) startWorker(request, idleWorkers.length);
+    if (idleWorkers.length >= request.sessions) clearInterval(timer);
   }, stepMs);
 });
 process.send?.("ready");

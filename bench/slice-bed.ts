@@ -3,19 +3,19 @@
 
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { readKept, Submitter } from "./slice-client.ts";
+import { RunSubmitter, readStoredCounts } from "./slice-client.ts";
 import {
-  endProgram,
-  hearReady,
-  type Program,
+  type ChildProgram,
+  type ProcessUsage,
+  readUsage,
   type SchedulerReady,
   startScheduler,
   startWorker,
-  type Usage,
-  usageOf,
+  stopProgram,
+  waitUntilReady,
 } from "./slice-processes.ts";
 
-export interface Options {
+export interface EndToEndOptions {
   readonly rounds: number;
   readonly chain: number;
   readonly runs: number;
@@ -31,7 +31,7 @@ export interface Options {
 }
 
 /** Per second, and microseconds of processor time a task (or a round trip) in each process. */
-export interface SliceRound {
+export interface EndToEndRound {
   readonly rate: number;
   readonly storeRate: number;
   readonly submitShare: number;
@@ -44,80 +44,81 @@ export interface SliceRound {
   readonly turns: number;
   readonly eventRows: number;
 }
-const plainFile = fileURLToPath(new URL("./slice-plain.ts", import.meta.url));
+const noBatchFile = fileURLToPath(new URL("./slice-plain.ts", import.meta.url));
 
 /** What an installation is like, whatever rounds go through it. */
-export type BedOptions = Pick<Options, "threads" | "maxParallel" | "isPlain" | "profile">;
+export type InstallationOptions = Pick<EndToEndOptions, "threads" | "maxParallel" | "isPlain" | "profile">;
 
-export const profileWords = ({ profile }: BedOptions): string[] =>
+export const profileFlags = ({ profile }: InstallationOptions): string[] =>
   profile === null ? [] : ["--cpu-prof", `--cpu-prof-dir=${profile}`];
 
 /** One installation: a scheduler on a new store, and a worker that has joined it. */
-export class Bed {
+export class Installation {
   readonly file: string;
-  readonly #programs: Program[] = [];
+  readonly #programs: ChildProgram[] = [];
   readonly #dir: string;
-  scheduler: Program | null = null;
-  worker: Program | null = null;
-  submitter: Submitter | null = null;
-  #seen = { lastRun: "", position: 0 };
+  scheduler: ChildProgram | null = null;
+  worker: ChildProgram | null = null;
+  submitter: RunSubmitter | null = null;
+  #readUpTo = { lastRun: "", position: 0 };
 
   constructor(dir: string) {
     this.#dir = dir;
     this.file = join(dir, "scheduler", "astra.db");
   }
 
-  async open(options: BedOptions, schedulerWords: readonly string[]): Promise<void> {
+  async open(options: InstallationOptions, schedulerWords: readonly string[]): Promise<void> {
     const { threads, maxParallel } = options;
-    this.scheduler = this.#own(startScheduler({ dir: join(this.#dir, "scheduler"), threads, nodeWords: schedulerWords }));
-    const { http, ws } = await hearReady<SchedulerReady>(this.scheduler);
-    const words = [...profileWords(options), ...(options.isPlain ? ["--import", plainFile] : [])];
-    this.worker = this.#own(startWorker({ dir: join(this.#dir, "worker"), url: ws, maxParallel, nodeWords: words }));
-    await hearReady(this.worker);
-    this.submitter = new Submitter(http);
+    this.scheduler = this.#track(startScheduler({ dir: join(this.#dir, "scheduler"), threads, nodeFlags: schedulerWords }));
+    const { http, ws } = await waitUntilReady<SchedulerReady>(this.scheduler);
+    const flags = [...profileFlags(options), ...(options.isPlain ? ["--import", noBatchFile] : [])];
+    this.worker = this.#track(startWorker({ dir: join(this.#dir, "worker"), url: ws, maxParallel, nodeFlags: flags }));
+    await waitUntilReady(this.worker);
+    this.submitter = new RunSubmitter(http);
   }
 
-  #own(program: Program): Program {
+  #track(program: ChildProgram): ChildProgram {
     this.#programs.push(program);
     return program;
   }
 
-  get parts(): { scheduler: Program; worker: Program; submitter: Submitter } {
+  get opened(): { scheduler: ChildProgram; worker: ChildProgram; submitter: RunSubmitter } {
     const { scheduler, worker, submitter } = this;
     if (scheduler === null || worker === null || submitter === null) throw new Error("the bed is not open");
     return { scheduler, worker, submitter };
   }
 
-  async round(body: string, runs: number): Promise<SliceRound> {
-    const { scheduler, worker, submitter } = this.parts;
-    this.#seen = readKept(this.file, this.#seen);
-    const turns = await this.#turns();
-    const before = [scheduler, worker, process].map(({ pid }) => usageOf(pid));
+  async runRound(body: string, runs: number): Promise<EndToEndRound> {
+    const { scheduler, worker, submitter } = this.opened;
+    this.#readUpTo = readStoredCounts(this.file, this.#readUpTo);
+    const turns = await this.#countTurns();
+    const before = [scheduler, worker, process].map(({ pid }) => readUsage(pid));
     const { ms, submitMs } = await submitter.runMany(body, runs);
-    const after = [scheduler, worker, process].map(({ pid }) => usageOf(pid));
-    const kept = readKept(this.file, this.#seen);
-    if (kept.runs !== runs) throw new Error(`${runs} runs were submitted, the store holds ${kept.runs}`);
-    const perTask = (at: number, name: keyof Usage) => ((after[at]?.[name] ?? 0) - (before[at]?.[name] ?? 0)) / kept.tasks;
+    const after = [scheduler, worker, process].map(({ pid }) => readUsage(pid));
+    const stored = readStoredCounts(this.file, this.#readUpTo);
+    if (stored.runs !== runs) throw new Error(`${runs} runs were submitted, the store holds ${stored.runs}`);
+    const perTask = (at: number, name: keyof ProcessUsage) =>
+      ((after[at]?.[name] ?? 0) - (before[at]?.[name] ?? 0)) / stored.tasks;
     return {
-      rate: (kept.tasks / ms) * 1_000,
-      storeRate: (kept.tasks / kept.ms) * 1_000,
+      rate: (stored.tasks / ms) * 1_000,
+      storeRate: (stored.tasks / stored.ms) * 1_000,
       submitShare: submitMs / ms,
       schedulerUs: perTask(0, "cpuMs") * 1_000,
       mainUs: perTask(0, "mainMs") * 1_000,
       workerUs: perTask(1, "cpuMs") * 1_000,
       submitterUs: perTask(2, "cpuMs") * 1_000,
       diskBytes: perTask(0, "diskBytes"),
-      turns: ((await this.#turns()) - turns) / kept.tasks,
-      eventRows: kept.events / kept.tasks,
+      turns: ((await this.#countTurns()) - turns) / stored.tasks,
+      eventRows: stored.events / stored.tasks,
     };
   }
 
-  async #turns(): Promise<number> {
-    return (await this.parts.submitter.metrics()).get("engine_turns") ?? Number.NaN;
+  async #countTurns(): Promise<number> {
+    return (await this.opened.submitter.metrics()).get("engine_turns") ?? Number.NaN;
   }
 
   async close(): Promise<void> {
     this.submitter?.close();
-    for (const program of this.#programs.reverse()) await endProgram(program);
+    for (const program of this.#programs.reverse()) await stopProgram(program);
   }
 }

@@ -4,13 +4,13 @@ import { Agent, request } from "node:http";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 
-const waitMs = 120_000;
+const runTimeoutMs = 120_000;
 /** Seldom enough to cost nothing, often enough to be no part of a round's length. */
-const lookMs = 20;
-const submittersMax = 8;
+const pollMs = 20;
+const parallelSubmits = 8;
 
 /** The same where a single short run is waited for. */
-const lookSoonMs = 2;
+const fastPollMs = 2;
 
 interface RunView {
   readonly runId: string;
@@ -41,9 +41,9 @@ export function chainRequest(length: number): string {
   return JSON.stringify({ workflow, clientId: "bench" });
 }
 
-export class Submitter {
+export class RunSubmitter {
   readonly #url: string;
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: submittersMax });
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: parallelSubmits });
 
   constructor(url: string) {
     this.#url = url;
@@ -58,24 +58,24 @@ export class Submitter {
   }
 
   /** From the submit until the submitter has read the result: it asks again as soon as it was answered. */
-  async runOnce(body: string): Promise<{ ms: number; looks: number }> {
+  async runPollingAtOnce(body: string): Promise<{ ms: number; looks: number }> {
     const from = performance.now();
     const run = await this.start(body);
-    for (let looks = 1; ; looks++) {
+    for (let polls = 1; ; polls++) {
       const { status } = await this.#call<RunView>("GET", `/api/v1/runs/${run}`);
       const ms = performance.now() - from;
-      if (status === "succeeded") return { ms, looks };
-      if (status === "failed" || status === "cancelled" || ms > waitMs) throw new Error(`run ${run} is ${status}`);
+      if (status === "succeeded") return { ms, looks: polls };
+      if (status === "failed" || status === "cancelled" || ms > runTimeoutMs) throw new Error(`run ${run} is ${status}`);
     }
   }
 
   /** As `runOnce`, with pauses, and by the list, which reads no task; and the run's length by the store's clock. */
-  async runQuietly(body: string, isLong = false): Promise<{ ms: number; storeMs: number }> {
+  async runPollingList(body: string, isLong = false): Promise<{ ms: number; storeMs: number }> {
     const from = performance.now();
     const run = await this.start(body);
-    while (await this.#hasOpen()) {
-      if (performance.now() - from > waitMs) throw new Error(`run ${run} is still open after ${waitMs} ms`);
-      await pause(isLong ? lookMs : lookSoonMs);
+    while (await this.#hasOpenRuns()) {
+      if (performance.now() - from > runTimeoutMs) throw new Error(`run ${run} is still open after ${runTimeoutMs} ms`);
+      await pause(isLong ? pollMs : fastPollMs);
     }
     const ms = performance.now() - from;
     const { status, createdAt, finishedAt = "" } = await this.#call<RunView>("GET", `/api/v1/runs/${run}`);
@@ -90,16 +90,16 @@ export class Submitter {
     const submit = async () => {
       while (left-- > 0) await this.start(body);
     };
-    await Promise.all(Array.from({ length: submittersMax }, submit));
+    await Promise.all(Array.from({ length: parallelSubmits }, submit));
     const submitMs = performance.now() - from;
-    while (await this.#hasOpen()) {
-      if (performance.now() - from > waitMs) throw new Error(`runs are still open after ${waitMs} ms`);
-      await pause(lookMs);
+    while (await this.#hasOpenRuns()) {
+      if (performance.now() - from > runTimeoutMs) throw new Error(`runs are still open after ${runTimeoutMs} ms`);
+      await pause(pollMs);
     }
     return { submitMs, ms: performance.now() - from };
   }
 
-  async #hasOpen(): Promise<boolean> {
+  async #hasOpenRuns(): Promise<boolean> {
     // In the order of a run's life: one that begins between the two looks is seen by the second.
     for (const status of ["queued", "running"]) {
       const { items } = await this.#call<{ items: unknown[] }>("GET", `/api/v1/runs?status=${status}&limit=1`);
@@ -140,7 +140,7 @@ export class Submitter {
 }
 
 /** What the store holds of everything that came after a run, read beside the running scheduler. */
-export interface Kept {
+export interface StoredCounts {
   readonly tasks: number;
   readonly runs: number;
   readonly events: number;
@@ -150,7 +150,7 @@ export interface Kept {
 }
 
 /** The number of the last turn that is in the store. The scheduler's own count is a fraction of a second old. */
-export function lastTurn(file: string): number {
+export function readLastTurn(file: string): number {
   const db = new DatabaseSync(file, { readOnly: true });
   try {
     return Number(db.prepare("SELECT max(last_turn) AS turn FROM replica").get()?.["turn"]);
@@ -159,7 +159,10 @@ export function lastTurn(file: string): number {
   }
 }
 
-export function readKept(file: string, after: Pick<Kept, "lastRun"> & { position: number }): Kept & { position: number } {
+export function readStoredCounts(
+  file: string,
+  after: Pick<StoredCounts, "lastRun"> & { position: number },
+): StoredCounts & { position: number } {
   const db = new DatabaseSync(file, { readOnly: true });
   try {
     const one = (sql: string, ...cells: (string | number)[]) => db.prepare(sql).get(...cells) as Record<string, number | string>;

@@ -5,19 +5,19 @@ import type { AddressInfo } from "node:net";
 import WebSocket, { WebSocketServer } from "ws";
 
 /** What the client is asked for, and what it answers. */
-export interface EchoAsk {
+export interface EchoRequest {
   readonly port: number;
   readonly inFlight: number;
   readonly ms: number;
 }
-export interface EchoAnswer {
+export interface EchoResult {
   readonly trips: number;
   readonly ms: number;
 }
 
 const frameBytes = 600;
 
-function serve(): void {
+function serveEcho(): void {
   const server = new WebSocketServer({ host: "127.0.0.1", port: 0, perMessageDeflate: false });
   server.on("connection", (socket) => {
     socket.on("message", (data) => {
@@ -45,27 +45,27 @@ function makeFrame(): { seq: number } {
   return frame;
 }
 
-function exchange(ask: EchoAsk): void {
-  const socket = new WebSocket(`ws://127.0.0.1:${ask.port}`, { perMessageDeflate: false });
+function runEchoClient(request: EchoRequest): void {
+  const socket = new WebSocket(`ws://127.0.0.1:${request.port}`, { perMessageDeflate: false });
   let trips = 0;
   let from = 0;
   socket.on("open", () => {
     from = performance.now();
-    for (let at = 0; at < ask.inFlight; at++) socket.send(JSON.stringify(makeFrame()));
+    for (let at = 0; at < request.inFlight; at++) socket.send(JSON.stringify(makeFrame()));
   });
   socket.on("message", (data) => {
     const frame = JSON.parse(String(data)) as { seq: number };
     trips += 1;
     const ms = performance.now() - from;
-    if (ms < ask.ms) return socket.send(JSON.stringify(frame));
+    if (ms < request.ms) return socket.send(JSON.stringify(frame));
     // What is still under way is not counted.
     socket.removeAllListeners("message");
     socket.close();
-    process.send?.({ trips, ms } satisfies EchoAnswer);
+    process.send?.({ trips, ms } satisfies EchoResult);
   });
 }
 
 process.on("disconnect", () => process.exit(0));
-if (process.argv[2] === "server") serve();
-else process.on("message", (ask) => exchange(ask as EchoAsk));
+if (process.argv[2] === "server") serveEcho();
+else process.on("message", (ask) => runEchoClient(ask as EchoRequest));
 if (process.argv[2] === "client") process.send?.("ready");

@@ -3,5 +3,5 @@
 
 import { linkFeatures } from "@astraflow/runtime";
 
-const announced: string[] = linkFeatures as unknown as string[];
-announced.splice(announced.indexOf("batch"), 1);
+const announcedFeatures: string[] = linkFeatures as unknown as string[];
+announcedFeatures.splice(announcedFeatures.indexOf("batch"), 1);

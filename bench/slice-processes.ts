@@ -6,8 +6,8 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const astra = fileURLToPath(new URL("../apps/cli/bin/astra.mjs", import.meta.url));
-const packages = fileURLToPath(new URL("../examples/packages", import.meta.url));
+const astraCli = fileURLToPath(new URL("../apps/cli/bin/astra.mjs", import.meta.url));
+const examplePackages = fileURLToPath(new URL("../examples/packages", import.meta.url));
 
 /** How long a child may take to say that it is ready, and to end. */
 const readyMs = 30_000;
@@ -15,7 +15,7 @@ const endMs = 15_000;
 /** The kernel counts processor time in these, on every Linux that Node runs on. */
 const ticksPerSecond = 100;
 
-export interface Program {
+export interface ChildProgram {
   readonly name: string;
   readonly process: ChildProcess;
   readonly pid: number;
@@ -23,11 +23,11 @@ export interface Program {
 
 export function startProgram(
   name: string,
-  words: readonly string[],
+  flags: readonly string[],
   env: NodeJS.ProcessEnv,
   nodeWords: readonly string[],
-): Program {
-  const child = spawn(process.execPath, [...nodeWords, ...words], {
+): ChildProgram {
+  const child = spawn(process.execPath, [...nodeWords, ...flags], {
     stdio: ["ignore", "pipe", "inherit", "ipc"],
     // The channel is a tether: a child whose parent died ends by itself.
     env: { ...env, ASTRA_TETHERED: "1" },
@@ -37,8 +37,8 @@ export function startProgram(
 }
 
 /** The first line that says it is ready, as data. */
-export function hearReady<T>(program: Program): Promise<T> {
-  return within(program, readyMs, (resolve) => {
+export function waitUntilReady<T>(program: ChildProgram): Promise<T> {
+  return withTimeout(program, readyMs, (resolve) => {
     if (program.process.stdout === null) return;
     createInterface({ input: program.process.stdout }).on("line", (line) => {
       if (line.startsWith(`{"ready":true`)) resolve(JSON.parse(line) as T);
@@ -47,11 +47,11 @@ export function hearReady<T>(program: Program): Promise<T> {
 }
 
 /** The next word a child sends over its channel. */
-export function hearWord<T>(program: Program, ms: number): Promise<T> {
-  return within(program, ms, (resolve) => program.process.once("message", (word) => resolve(word as T)));
+export function waitForMessage<T>(program: ChildProgram, ms: number): Promise<T> {
+  return withTimeout(program, ms, (resolve) => program.process.once("message", (word) => resolve(word as T)));
 }
 
-function within<T>(program: Program, ms: number, listen: (resolve: (value: T) => void) => void): Promise<T> {
+function withTimeout<T>(program: ChildProgram, ms: number, listen: (resolve: (value: T) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => {
     const end = (code: number | null) => reject(new Error(`the ${program.name} ended with ${code}`));
     const timer = setTimeout(() => reject(new Error(`the ${program.name} said nothing for ${ms} ms`)), ms);
@@ -64,7 +64,7 @@ function within<T>(program: Program, ms: number, listen: (resolve: (value: T) =>
   });
 }
 
-export async function endProgram(program: Program): Promise<void> {
+export async function stopProgram(program: ChildProgram): Promise<void> {
   const { process: child } = program;
   if (child.exitCode !== null || child.signalCode !== null) return;
   const gone = new Promise<void>((resolve) => child.once("exit", () => resolve()));
@@ -82,34 +82,44 @@ export interface SchedulerReady {
 export function startScheduler(options: {
   dir: string;
   threads: number;
-  nodeWords: readonly string[];
+  nodeFlags: readonly string[];
   /** A free one where absent. */
   port?: string;
-}): Program {
+}): ChildProgram {
   const listen = `127.0.0.1:${options.port ?? 0}`;
-  const words = [astra, "scheduler", "--dev", "--listen", listen, "--data-dir", options.dir, "--log-level", "error"];
-  return startProgram("scheduler", [...words, "--threads", String(options.threads)], cleanEnv(), options.nodeWords);
+  const flags = [astraCli, "scheduler", "--dev", "--listen", listen, "--data-dir", options.dir, "--log-level", "error"];
+  return startProgram(
+    "scheduler",
+    [...flags, "--threads", String(options.threads)],
+    environmentWithoutSettings(),
+    options.nodeFlags,
+  );
 }
 
-export function startWorker(options: { dir: string; url: string; maxParallel: number; nodeWords: readonly string[] }): Program {
+export function startWorker(options: {
+  dir: string;
+  url: string;
+  maxParallel: number;
+  nodeFlags: readonly string[];
+}): ChildProgram {
   const env = {
-    ...cleanEnv(),
+    ...environmentWithoutSettings(),
     ASTRA_WORKER_SCHEDULER_WS_URL: options.url,
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
     ASTRA_WORKER_DATA_DIR: options.dir,
-    ASTRA_WORKER_PACKAGES_DIR: packages,
+    ASTRA_WORKER_PACKAGES_DIR: examplePackages,
     ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(options.maxParallel),
     ASTRA_WORKER_LOG_LEVEL: "warn",
   };
-  return startProgram("worker", [astra, "worker"], env, options.nodeWords);
+  return startProgram("worker", [astraCli, "worker"], env, options.nodeFlags);
 }
 
 /** Settings of whoever measures must not change what is measured. */
-function cleanEnv(): NodeJS.ProcessEnv {
+function environmentWithoutSettings(): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && key !== "NODE_OPTIONS"));
 }
 
-export interface Usage {
+export interface ProcessUsage {
   /** Milliseconds of processor time so far, all threads, user and kernel. */
   readonly cpuMs: number;
   /** Of its first thread alone: in a scheduler the one that holds the sockets. */
@@ -118,7 +128,7 @@ export interface Usage {
   readonly diskBytes: number;
 }
 
-export function usageOf(pid: number): Usage {
+export function readUsage(pid: number): ProcessUsage {
   const disk = /^write_bytes: (\d+)$/m.exec(readFileSync(`/proc/${pid}/io`, "utf8"));
   return {
     cpuMs: cpuMs(`/proc/${pid}/stat`),

@@ -5,11 +5,21 @@ import { closeSync, fdatasyncSync, mkdtempSync, openSync, readFileSync, rmSync, 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { median, noteFigures, percentile, percentiles, progress, range, readOption, spread, whole } from "./figures.ts";
-import { Bed, type Options, profileWords, type SliceRound } from "./slice-bed.ts";
-import { chainRequest, type Submitter } from "./slice-client.ts";
-import type { EchoAnswer, EchoAsk } from "./slice-echo.ts";
-import { endProgram, hearWord, loadAverage, type Program, startProgram, usageOf } from "./slice-processes.ts";
+import {
+  formatInteger,
+  formatRange,
+  median,
+  percentile,
+  percentiles,
+  readNumberOption,
+  recordFigures,
+  roundStatistics,
+  showProgress,
+} from "./figures.ts";
+import { type EndToEndOptions, type EndToEndRound, Installation, profileFlags } from "./slice-bed.ts";
+import { chainRequest, type RunSubmitter } from "./slice-client.ts";
+import type { EchoRequest, EchoResult } from "./slice-echo.ts";
+import { type ChildProgram, loadAverage, readUsage, startProgram, stopProgram, waitForMessage } from "./slice-processes.ts";
 import type { WriteCounts } from "./slice-writes.ts";
 
 interface EchoRound {
@@ -22,80 +32,80 @@ const echoInFlight = 64;
 const writesFile = fileURLToPath(new URL("./slice-writes.ts", import.meta.url));
 const echoFile = fileURLToPath(new URL("./slice-echo.ts", import.meta.url));
 
-export async function sliceBench(argv: readonly string[]): Promise<void> {
+export async function endToEndBench(argv: readonly string[]): Promise<void> {
   const options = readOptions(argv);
   const dir = mkdtempSync(join(tmpdir(), "astra-slice-"));
   const { chain, runs, maxParallel, threads, rounds } = options;
   console.log(
-    `slice bench: ${rounds} rounds of ${whole(runs)} chains of ${chain} (${whole(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, ${framesOf(options)}, sqlite, node ${process.version}, load ${loadAverage()}`,
+    `slice bench: ${rounds} rounds of ${formatInteger(runs)} chains of ${chain} (${formatInteger(runs * chain)} tasks), max_parallel ${maxParallel}, --threads ${threads}, ${describeFraming(options)}, sqlite, node ${process.version}, load ${loadAverage()}`,
   );
   try {
-    await measure(options, dir);
-    await countWrites(options, join(dir, "writes"));
+    await measureRounds(options, dir);
+    await countWritesPerTask(options, join(dir, "writes"));
     console.log(`load average at the end ${loadAverage()}`);
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
 }
 
-function readOptions(argv: readonly string[]): Options {
+function readOptions(argv: readonly string[]): EndToEndOptions {
   const at = argv.indexOf("--profile");
   const threads = argv.indexOf("--threads");
   return {
-    rounds: readOption(argv, "rounds", 5),
-    chain: readOption(argv, "chain", 40),
-    runs: readOption(argv, "runs", 400),
-    maxParallel: readOption(argv, "max-parallel", 128),
+    rounds: readNumberOption(argv, "rounds", 5),
+    chain: readNumberOption(argv, "chain", 40),
+    runs: readNumberOption(argv, "runs", 400),
+    maxParallel: readNumberOption(argv, "max-parallel", 128),
     threads: threads >= 0 && argv[threads + 1] === "0" ? 0 : 1,
-    singles: readOption(argv, "singles", 200),
-    chains: readOption(argv, "chains", 20),
-    echoMs: readOption(argv, "echo-ms", 2_000),
+    singles: readNumberOption(argv, "singles", 200),
+    chains: readNumberOption(argv, "chains", 20),
+    echoMs: readNumberOption(argv, "echo-ms", 2_000),
     isPlain: argv.includes("--plain"),
     profile: at < 0 ? null : (argv[at + 1] ?? null),
   };
 }
 
-async function measure(options: Options, dir: string): Promise<void> {
-  const bed = new Bed(join(dir, "slice"));
+async function measureRounds(options: EndToEndOptions, dir: string): Promise<void> {
+  const installation = new Installation(join(dir, "slice"));
   const server = startProgram("echo server", [echoFile, "server"], process.env, []);
   const client = startProgram("echo client", [echoFile, "client"], process.env, []);
   try {
-    const [port] = await Promise.all([hearWord<number>(server, 10_000), hearWord(client, 10_000)]);
-    await bed.open(options, profileWords(options));
+    const [port] = await Promise.all([waitForMessage<number>(server, 10_000), waitForMessage(client, 10_000)]);
+    await installation.open(options, profileFlags(options));
     const ask = { port, inFlight: echoInFlight, ms: options.echoMs };
     const body = chainRequest(options.chain);
-    await bed.round(body, Math.ceil(options.runs / 2));
-    await echo(server, client, { ...ask, ms: 500 });
-    showFsync(dir);
-    await showLatency(bed.parts.submitter, options);
+    await installation.runRound(body, Math.ceil(options.runs / 2));
+    await runEcho(server, client, { ...ask, ms: 500 });
+    measureFsync(dir);
+    await measureLatency(installation.opened.submitter, options);
 
     const echoes: EchoRound[] = [];
-    const slices: SliceRound[] = [];
+    const slices: EndToEndRound[] = [];
     for (let round = 0; round < options.rounds; round++) {
-      echoes.push(await echo(server, client, ask));
-      slices.push(await bed.round(body, options.runs));
-      progress("rounds", round + 1, options.rounds);
+      echoes.push(await runEcho(server, client, ask));
+      slices.push(await installation.runRound(body, options.runs));
+      showProgress("rounds", round + 1, options.rounds);
     }
     showRounds(slices, echoes);
-    noteRounds(options, slices, echoes);
+    recordRounds(options, slices, echoes);
   } finally {
-    await Promise.all([bed.close(), endProgram(server), endProgram(client)]);
+    await Promise.all([installation.close(), stopProgram(server), stopProgram(client)]);
   }
 }
 
-async function echo(server: Program, client: Program, ask: EchoAsk): Promise<EchoRound> {
-  const before = [server, client].map(({ pid }) => usageOf(pid).cpuMs);
-  const answer = hearWord<EchoAnswer>(client, ask.ms + 10_000);
-  client.process.send(ask);
+async function runEcho(server: ChildProgram, client: ChildProgram, request: EchoRequest): Promise<EchoRound> {
+  const before = [server, client].map(({ pid }) => readUsage(pid).cpuMs);
+  const answer = waitForMessage<EchoResult>(client, request.ms + 10_000);
+  client.process.send(request);
   const { trips, ms } = await answer;
   const [serverUs = 0, clientUs = 0] = [server, client].map(
-    ({ pid }, at) => ((usageOf(pid).cpuMs - (before[at] ?? 0)) / trips) * 1_000,
+    ({ pid }, at) => ((readUsage(pid).cpuMs - (before[at] ?? 0)) / trips) * 1_000,
   );
   return { rate: (trips / ms) * 1_000, serverUs, clientUs };
 }
 
 /** What every turn waits for at least once. */
-function showFsync(dir: string): void {
+function measureFsync(dir: string): void {
   const file = openSync(join(dir, "fsync"), "w");
   const page = Buffer.alloc(4_096);
   const times = Array.from({ length: 100 }, () => {
@@ -105,31 +115,31 @@ function showFsync(dir: string): void {
     return performance.now() - from;
   });
   closeSync(file);
-  noteFigures("fdatasyncMs", percentiles(times));
+  recordFigures("fdatasyncMs", percentiles(times));
   console.log(
     `fdatasync of one page here: p50 ${percentile(times, 0.5).toFixed(2)} ms, p99 ${percentile(times, 0.99).toFixed(2)} ms`,
   );
 }
 
 /** On an idle system, one run after the other. */
-async function showLatency(submitter: Submitter, options: Options): Promise<void> {
+async function measureLatency(submitter: RunSubmitter, options: EndToEndOptions): Promise<void> {
   const series = async (body: string, times: number) => {
-    const seen: { ms: number; looks: number }[] = [];
+    const measured: { ms: number; looks: number }[] = [];
     for (let at = 0; at < times + 5; at++) {
-      const one = await submitter.runOnce(body);
-      if (at >= 5) seen.push(one);
+      const one = await submitter.runPollingAtOnce(body);
+      if (at >= 5) measured.push(one);
     }
-    return seen;
+    return measured;
   };
   const say = (values: readonly number[]) =>
     `p50 ${percentile(values, 0.5).toFixed(2)} ms, p99 ${percentile(values, 0.99).toFixed(2)} ms, worst ${Math.max(...values).toFixed(2)} ms`;
   const singles = await series(chainRequest(1), options.singles);
   console.log(
-    `submit -> result seen, one run of one task at a time, ${options.singles} times: ${say(singles.map(({ ms }) => ms))} (${median(singles.map(({ looks }) => looks))} looks each)`,
+    `submit -> result seen, one run of one task at a time, ${options.singles} times: ${say(singles.map(({ ms }) => ms))} (${median(singles.map(({ looks: polls }) => polls))} looks each)`,
   );
   const chains = (await series(chainRequest(options.chain), options.chains)).map(({ ms }) => ms);
-  noteFigures("latencyMs", {
-    frames: framesOf(options),
+  recordFigures("latencyMs", {
+    frames: describeFraming(options),
     oneTask: percentiles(singles.map(({ ms }) => ms)),
     chain: { steps: options.chain, ...percentiles(chains) },
   });
@@ -138,17 +148,17 @@ async function showLatency(submitter: Submitter, options: Options): Promise<void
   );
 }
 
-const framesOf = ({ isPlain }: Pick<Options, "isPlain">): string => (isPlain ? "a frame per task" : "batches");
+const describeFraming = ({ isPlain }: Pick<EndToEndOptions, "isPlain">): string => (isPlain ? "a frame per task" : "batches");
 
-function noteRounds(options: Options, slices: readonly SliceRound[], echoes: readonly EchoRound[]): void {
-  const of = (name: keyof SliceRound) => range(slices.map((one) => one[name]));
-  noteFigures("slices", {
-    frames: framesOf(options),
+function recordRounds(options: EndToEndOptions, slices: readonly EndToEndRound[], echoes: readonly EchoRound[]): void {
+  const of = (name: keyof EndToEndRound) => roundStatistics(slices.map((one) => one[name]));
+  recordFigures("slices", {
+    frames: describeFraming(options),
     tasksPerRound: options.runs * options.chain,
     tasksPerSecond: of("rate"),
     tasksPerSecondByStore: of("storeRate"),
-    echoesPerSecond: range(echoes.map(({ rate }) => rate)),
-    sliceToEcho: range(slices.map(({ rate }, at) => rate / (echoes[at]?.rate ?? Number.NaN))),
+    echoesPerSecond: roundStatistics(echoes.map(({ rate }) => rate)),
+    sliceToEcho: roundStatistics(slices.map(({ rate }, at) => rate / (echoes[at]?.rate ?? Number.NaN))),
     goalMin: 0.5,
     schedulerUsPerTask: of("schedulerUs"),
     socketThreadUsPerTask: of("mainUs"),
@@ -159,17 +169,17 @@ function noteRounds(options: Options, slices: readonly SliceRound[], echoes: rea
   });
 }
 
-function showRounds(slices: readonly SliceRound[], echoes: readonly EchoRound[]): void {
-  const of = (name: keyof SliceRound) => slices.map((one) => one[name]);
+function showRounds(slices: readonly EndToEndRound[], echoes: readonly EchoRound[]): void {
+  const of = (name: keyof EndToEndRound) => slices.map((one) => one[name]);
   const us = (values: readonly number[]) =>
     `${median(values).toFixed(1)} us (${Math.min(...values).toFixed(1)}..${Math.max(...values).toFixed(1)})`;
   const rates = echoes.map(({ rate }) => rate);
   const ratios = slices.map(({ rate }, at) => rate / (rates[at] ?? Number.NaN));
   console.log(
-    `slice     ${whole(median(of("rate"))).padStart(7)} tasks/s (${spread(of("rate"))}) from the first submit to the last end seen; ${whole(median(of("storeRate")))} (${spread(of("storeRate"))}) from the first grant to the last end by the store's clock`,
+    `slice     ${formatInteger(median(of("rate"))).padStart(7)} tasks/s (${formatRange(of("rate"))}) from the first submit to the last end seen; ${formatInteger(median(of("storeRate")))} (${formatRange(of("storeRate"))}) from the first grant to the last end by the store's clock`,
   );
   console.log(
-    `bare echo ${whole(median(rates)).padStart(7)} round trips/s (${spread(rates)}), ${echoInFlight} in flight, 600 bytes of JSON`,
+    `bare echo ${formatInteger(median(rates)).padStart(7)} round trips/s (${formatRange(rates)}), ${echoInFlight} in flight, 600 bytes of JSON`,
   );
   console.log(
     `ratio slice/echo ${median(ratios).toFixed(2)} (${Math.min(...ratios).toFixed(2)}..${Math.max(...ratios).toFixed(2)}; goal >= 0.50)`,
@@ -181,30 +191,35 @@ function showRounds(slices: readonly SliceRound[], echoes: readonly EchoRound[])
     `processor time an echo: server ${us(echoes.map(({ serverUs }) => serverUs))}, client ${us(echoes.map(({ clientUs }) => clientUs))}`,
   );
   console.log(
-    `turns a task ${median(of("turns")).toFixed(4)}, submits take ${Math.round(median(of("submitShare")) * 100)} % of a round; kept a task: 1 task row, ${median(of("eventRows")).toFixed(3)} event rows; ${whole(median(of("diskBytes")))} bytes to disk a task`,
+    `turns a task ${median(of("turns")).toFixed(4)}, submits take ${Math.round(median(of("submitShare")) * 100)} % of a round; kept a task: 1 task row, ${median(of("eventRows")).toFixed(3)} event rows; ${formatInteger(median(of("diskBytes")))} bytes to disk a task`,
   );
 }
 
 /** What is written per task, counted inside a scheduler of its own: counting costs time, so no figure above comes from here. */
-async function countWrites(options: Options, dir: string): Promise<void> {
+async function countWritesPerTask(options: EndToEndOptions, dir: string): Promise<void> {
   const file = `${dir}.jsonl`;
   process.env["BENCH_WRITES_FILE"] = file;
-  const bed = new Bed(dir);
+  const installation = new Installation(dir);
   const { runs } = options;
   try {
-    await bed.open({ ...options, profile: null }, ["--import", writesFile]);
-    await bed.round(chainRequest(options.chain), runs);
+    await installation.open({ ...options, profile: null }, ["--import", writesFile]);
+    await installation.runRound(chainRequest(options.chain), runs);
   } finally {
-    await bed.close();
+    await installation.close();
     delete process.env["BENCH_WRITES_FILE"];
   }
   const tasks = runs * options.chain;
   const lines = readFileSync(file, "utf8").trim().split("\n");
   const counts = lines.flatMap((line) => Object.entries(JSON.parse(line) as WriteCounts));
   const sum = (pick: "rows" | "statements") => counts.reduce((all, [, count]) => all + count[pick], 0) / tasks;
-  noteFigures("written", { frames: framesOf(options), tasks, rowsPerTask: sum("rows"), statementsPerTask: sum("statements") });
+  recordFigures("written", {
+    frames: describeFraming(options),
+    tasks,
+    rowsPerTask: sum("rows"),
+    statementsPerTask: sum("statements"),
+  });
   console.log(
-    `written per task (${whole(tasks)} tasks in a round that was not timed): ${sum("rows").toFixed(3)} rows, ${sum("statements").toFixed(3)} statements`,
+    `written per task (${formatInteger(tasks)} tasks in a round that was not timed): ${sum("rows").toFixed(3)} rows, ${sum("statements").toFixed(3)} statements`,
   );
   const worthSaying = counts.filter(([, { statements }]) => statements / tasks >= 0.001);
   for (const [label, { rows, statements }] of worthSaying.sort((a, b) => b[1].rows - a[1].rows))

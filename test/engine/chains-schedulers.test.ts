@@ -1,53 +1,62 @@
 // Chains across two schedulers, and hosts that are containers: the answer finds its caller wherever its socket is.
 import type { SendNextAnswer } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { answers, begin, hosted, next, phases, sentFor, taskAt, wrapped } from "./chains-stage.ts";
-import { type Crew, graph, Harness, nodeId } from "./harness.ts";
-import { Stage } from "./mended-stage.ts";
+import {
+  addMiddlewares,
+  buildHostWithMiddlewares,
+  callNext,
+  findTaskAt,
+  lastDispatchFor,
+  nextAnswers,
+  startAndSettle,
+  taskPhasesBySlot,
+} from "./chains-stage.ts";
+import { buildWorkflow, EngineHarness, nodeId, type TestWorker } from "./harness.ts";
+import { EngineCluster } from "./mended-stage.ts";
 
-const apart = hosted([{ policy: { pool: "near" } }], { host: { policy: { pool: "far" } } });
+const hostInOtherPool = buildHostWithMiddlewares([{ policy: { pool: "near" } }], { host: { policy: { pool: "far" } } });
 
 describe("callers at another scheduler", () => {
   it("[B42] brings the answer to the middleware's session as mail, once", async () => {
-    const stage = new Stage({ mode: "weak" });
-    const [near, far] = [await stage.boot("r1"), await stage.boot("r2")];
-    const caller = await near.join("a", { slots: 1, pool: "near" });
-    const callee = await far.join("b", { slots: 1, pool: "far" });
-    const run = await near.run(apart);
-    await stage.pass(2);
-    await near.ask(ask(caller, "q1"));
-    await stage.pass(3);
+    const cluster = new EngineCluster({ mode: "weak" });
+    const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
+    const caller = await near.joinWorker("a", { slots: 1, pool: "near" });
+    const callee = await far.joinWorker("b", { slots: 1, pool: "far" });
+    const run = await near.startRun(hostInOtherPool);
+    await cluster.passSeconds(2);
+    await near.ask(nextRequest(caller, "q1"));
+    await cluster.passSeconds(3);
 
-    await callee.done({ out: 3 }, sentFor(callee, "0~1"));
-    await stage.pass(2);
+    await callee.succeed({ out: 3 }, lastDispatchFor(callee, "0~1"));
+    await cluster.passSeconds(2);
 
-    expect(answers(near)).toMatchObject([
+    expect(nextAnswers(near)).toMatchObject([
       { session: caller.session, request: "q1", result: '{"out":3}' } satisfies Partial<SendNextAnswer>,
     ]);
-    expect(answers(far)).toEqual([]);
+    expect(nextAnswers(far)).toEqual([]);
     // Its slot is taken again: the hold waits no more.
-    await near.run(hosted([], { host: { policy: { pool: "near" } } }));
-    await stage.pass(2);
-    expect(caller.sent).toHaveLength(1);
-    await caller.done({}, sentFor(caller, "1"));
-    await stage.pass(2);
-    expect((await near.detail(run)).run.phase).toBe("succeeded");
-    expect(caller.sent).toHaveLength(2);
+    await near.startRun(buildHostWithMiddlewares([], { host: { policy: { pool: "near" } } }));
+    await cluster.passSeconds(2);
+    expect(caller.dispatchesSent).toHaveLength(1);
+    await caller.succeed({}, lastDispatchFor(caller, "1"));
+    await cluster.passSeconds(2);
+    expect((await near.runDetail(run)).run.phase).toBe("succeeded");
+    expect(caller.dispatchesSent).toHaveLength(2);
   });
 
   it("[B42] tells a worker that resumed at another scheduler what it was owed", async () => {
-    const stage = new Stage({ mode: "weak" });
-    const [near, far] = [await stage.boot("r1"), await stage.boot("r2")];
-    const caller = await near.join("a", { slots: 1, pool: "near" });
-    const callee = await near.join("b", { slots: 1, pool: "far" });
-    await near.run(apart);
-    await stage.pass(2);
-    await near.ask(ask(caller, "q1"));
-    await stage.pass(1);
-    await caller.leave();
-    await callee.done({ out: 3 }, sentFor(callee, "0~1"));
+    const cluster = new EngineCluster({ mode: "weak" });
+    const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
+    const caller = await near.joinWorker("a", { slots: 1, pool: "near" });
+    const callee = await near.joinWorker("b", { slots: 1, pool: "far" });
+    await near.startRun(hostInOtherPool);
+    await cluster.passSeconds(2);
+    await near.ask(nextRequest(caller, "q1"));
+    await cluster.passSeconds(1);
+    await caller.disconnect();
+    await callee.succeed({ out: 3 }, lastDispatchFor(callee, "0~1"));
 
-    const back = await far.join("a", {
+    const back = await far.joinWorker("a", {
       slots: 1,
       pool: "near",
       session: caller.session,
@@ -55,17 +64,17 @@ describe("callers at another scheduler", () => {
       resumed: { unacked: [] },
     });
 
-    expect(answers(far)).toMatchObject([{ session: back.session, request: "q1", result: '{"out":3}' }]);
+    expect(nextAnswers(far)).toMatchObject([{ session: back.session, request: "q1", result: '{"out":3}' }]);
   });
 });
 
-function ask(crew: Crew, request: string) {
-  const { task, fence } = sentFor(crew, "1");
+function nextRequest(worker: TestWorker, request: string) {
+  const { task, fence } = lastDispatchFor(worker, "1");
   return {
     type: "task.next",
-    tenant: crew.tenant,
-    worker: crew.worker,
-    session: crew.session,
+    tenant: worker.tenant,
+    worker: worker.worker,
+    session: worker.session,
     task,
     fence,
     request,
@@ -77,10 +86,10 @@ function ask(crew: Crew, request: string) {
 }
 
 /** A container with one node inside, behind one middleware. */
-function boxed(): Record<string, unknown> {
-  const drawn = graph([{ type: "workflow.container" }], []);
-  const [box] = drawn.nodes as [Record<string, unknown>];
-  const inner = { ...(graph([{}], []).nodes as [Record<string, unknown>])[0], id: nodeId(50) };
+function containerBehindChain(): Record<string, unknown> {
+  const workflow = buildWorkflow([{ type: "workflow.container" }], []);
+  const [box] = workflow.nodes as [Record<string, unknown>];
+  const inner = { ...(buildWorkflow([{}], []).nodes as [Record<string, unknown>])[0], id: nodeId(50) };
   const __container = {
     subgraphId: "body",
     inputs: [{ from: "parameters.x", node: nodeId(50), to: "parameters.y" }],
@@ -93,48 +102,48 @@ function boxed(): Record<string, unknown> {
       definition: { id: nodeId(60), schemaVersion: "2025-10", metadata: { name: "body" }, nodes: [inner], edges: [] },
     },
   ];
-  return wrapped({ ...drawn, nodes, subgraphs }, 0, [{}]);
+  return addMiddlewares({ ...workflow, nodes, subgraphs }, 0, [{}]);
 }
 
 describe("a container behind a chain", () => {
   it("[E63] is opened by each call, with the payload in its parameters, and answers with its outputs", async () => {
-    const world = await new Harness().start();
-    const crew = await world.join("w", { slots: 1 });
-    const run = await begin(world, boxed());
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { slots: 1 });
+    const run = await startAndSettle(harness, containerBehindChain());
 
-    await next(crew, sentFor(crew, "1"), "q1", { payload: { x: 2 } });
-    expect(JSON.parse(sentFor(crew, "0~1*0/0").params)).toMatchObject({ y: 2 });
-    await crew.done({ out: "a" }, sentFor(crew, "0~1*0/0"));
-    expect(answers(world)).toMatchObject([{ request: "q1", result: '{"out":"a"}' }]);
-    await next(crew, sentFor(crew, "1"), "q2");
-    await crew.done({ out: "b" }, sentFor(crew, "0~2*0/0"));
-    await crew.done({}, sentFor(crew, "1"));
+    await callNext(worker, lastDispatchFor(worker, "1"), "q1", { payload: { x: 2 } });
+    expect(JSON.parse(lastDispatchFor(worker, "0~1*0/0").params)).toMatchObject({ y: 2 });
+    await worker.succeed({ out: "a" }, lastDispatchFor(worker, "0~1*0/0"));
+    expect(nextAnswers(harness)).toMatchObject([{ request: "q1", result: '{"out":"a"}' }]);
+    await callNext(worker, lastDispatchFor(worker, "1"), "q2");
+    await worker.succeed({ out: "b" }, lastDispatchFor(worker, "0~2*0/0"));
+    await worker.succeed({}, lastDispatchFor(worker, "1"));
 
-    expect((await world.detail(run)).run).toMatchObject({ phase: "succeeded", open: 0 });
-    expect((await taskAt(world, run, "0")).result).toBe('{"out":"b"}');
+    expect((await harness.runDetail(run)).run).toMatchObject({ phase: "succeeded", open: 0 });
+    expect((await findTaskAt(harness, run, "0")).result).toBe('{"out":"b"}');
   });
 
   it("[E63] is ended with all inside when its caller's time is up or its caller is over", async () => {
-    const world = await new Harness().start();
-    const crew = await world.join("w", { slots: 1 });
-    const run = await begin(world, boxed());
-    await next(crew, sentFor(crew, "1"), "q1", { timeoutMs: 100 });
-    await crew.ack(sentFor(crew, "0~1*0/0"));
-    await world.advance(101);
-    expect(answers(world)).toMatchObject([{ error: { code: "next_timeout" } }]);
-    expect(await phases(world, run)).toEqual({
+    const harness = await new EngineHarness().start();
+    const worker = await harness.joinWorker("w", { slots: 1 });
+    const run = await startAndSettle(harness, containerBehindChain());
+    await callNext(worker, lastDispatchFor(worker, "1"), "q1", { timeoutMs: 100 });
+    await worker.ack(lastDispatchFor(worker, "0~1*0/0"));
+    await harness.advance(101);
+    expect(nextAnswers(harness)).toMatchObject([{ error: { code: "next_timeout" } }]);
+    expect(await taskPhasesBySlot(harness, run)).toEqual({
       "0": "hosting",
       "0~1": "cancelled",
       "0~1*0": "cancelled",
       "0~1*0/0": "cancelled",
       "1": "leased",
     });
-    await next(crew, sentFor(crew, "1"), "q2");
+    await callNext(worker, lastDispatchFor(worker, "1"), "q2");
 
-    await crew.done({}, sentFor(crew, "1"));
+    await worker.succeed({}, lastDispatchFor(worker, "1"));
 
-    expect(await phases(world, run)).toMatchObject({ "0": "succeeded", "0~2": "cancelled", "0~2*0/0": "cancelled" });
-    expect((await world.detail(run)).run).toMatchObject({ phase: "succeeded", open: 0 });
+    expect(await taskPhasesBySlot(harness, run)).toMatchObject({ "0": "succeeded", "0~2": "cancelled", "0~2*0/0": "cancelled" });
+    expect((await harness.runDetail(run)).run).toMatchObject({ phase: "succeeded", open: 0 });
   });
 });
 
@@ -143,37 +152,37 @@ describe("an answer that comes by mail before the asking has landed", () => {
     // The turn before the asking has not been heard of yet, so neither has the asking, although it is stored and the other scheduler sees it.
     const gate = Promise.withResolvers<void>();
     let isHeld = false;
-    const stage = new Stage({
+    const cluster = new EngineCluster({
       mode: "weak",
-      gate: ({ step, replica }) => {
+      pauseAt: ({ step, replica }) => {
         if (step !== "commit" || replica !== "r1" || !isHeld) return undefined;
         isHeld = false;
         return gate.promise;
       },
     });
-    const near = await stage.boot("r1", { settings: { turnsInFlight: 3 } });
-    const far = await stage.boot("r2");
-    const caller = await near.join("a", { slots: 1, pool: "near" });
-    const callee = await far.join("b", { slots: 1, pool: "far" });
-    const run = await near.run(apart);
-    await stage.pass(2);
+    const near = await cluster.startEngine("r1", { settings: { turnsInFlight: 3 } });
+    const far = await cluster.startEngine("r2");
+    const caller = await near.joinWorker("a", { slots: 1, pool: "near" });
+    const callee = await far.joinWorker("b", { slots: 1, pool: "far" });
+    const run = await near.startRun(hostInOtherPool);
+    await cluster.passSeconds(2);
 
     isHeld = true;
-    const slow = near.run(hosted([], { host: { policy: { pool: "none" } } }));
-    await stage.pass(0);
-    const asked = near.ask(ask(caller, "q1"));
-    await stage.pass(3);
-    await callee.done({ out: 3 }, sentFor(callee, "0~1"));
+    const slow = near.startRun(buildHostWithMiddlewares([], { host: { policy: { pool: "none" } } }));
+    await cluster.passSeconds(0);
+    const asked = near.ask(nextRequest(caller, "q1"));
+    await cluster.passSeconds(3);
+    await callee.succeed({ out: 3 }, lastDispatchFor(callee, "0~1"));
     // Something else brings a turn that hears the mail.
-    const joined = near.join("c", { slots: 1, pool: "other" });
-    await stage.pass(1);
+    const joined = near.joinWorker("c", { slots: 1, pool: "other" });
+    await cluster.passSeconds(1);
     gate.resolve();
     await Promise.all([slow, asked, joined]);
-    await stage.pass(2);
+    await cluster.passSeconds(2);
 
-    expect(answers(near)).toMatchObject([{ request: "q1", result: '{"out":3}' }]);
-    await near.run(hosted([], { host: { policy: { pool: "near" } } }));
-    await stage.pass(2);
-    expect(caller.sent.map(({ task }) => task)).toEqual([`${run}.1`]);
+    expect(nextAnswers(near)).toMatchObject([{ request: "q1", result: '{"out":3}' }]);
+    await near.startRun(buildHostWithMiddlewares([], { host: { policy: { pool: "near" } } }));
+    await cluster.passSeconds(2);
+    expect(caller.dispatchesSent.map(({ task }) => task)).toEqual([`${run}.1`]);
   });
 });

@@ -3,11 +3,11 @@
 import type { Store } from "@astraflow/engine";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Afternoon, wrongs } from "./command-weather.ts";
-import type { Harness } from "./harness.ts";
-import { passThrough, Stage } from "./mended-stage.ts";
-import { Town } from "./postgres-town.ts";
-import { Dice } from "./weather-dice.ts";
+import { CommandFuzz, findCommandProblems } from "./command-weather.ts";
+import type { EngineHarness } from "./harness.ts";
+import { EngineCluster, overrideStore } from "./mended-stage.ts";
+import { PostgresEngineCluster } from "./postgres-town.ts";
+import { FuzzRandom } from "./weather-dice.ts";
 
 const names = ["r1", "r2", "r3"];
 /** Few letters a turn, so that some are heard late. */
@@ -15,11 +15,11 @@ const settings = { mailMax: 2, turnsInFlight: 3 };
 const seeds = (count: number): number[] => Array.from({ length: count }, (_, at) => at + 1);
 
 /** A store that is sometimes slow, so that turns of the engines meet. */
-const slowly =
-  (dice: Dice) =>
+const withDelays =
+  (random: FuzzRandom) =>
   (store: Store): Store => {
-    const pause = (): Promise<void> | undefined => (dice.chance(0.3) ? new Promise((go) => setImmediate(go)) : undefined);
-    return passThrough(store, {
+    const pause = (): Promise<void> | undefined => (random.chance(0.3) ? new Promise((go) => setImmediate(go)) : undefined);
+    return overrideStore(store, {
       begin: async (want) => {
         await pause();
         const tx = await store.begin(want);
@@ -37,16 +37,16 @@ describe("commands about a worker in random weather", () => {
   it.each(seeds(40))(
     "[E129] each that was taken ends once, whatever becomes of the worker's sessions (seed %i)",
     async (seed) => {
-      const dice = new Dice(seed);
-      const stage = new Stage({ mode: "weak" });
-      const engines: Harness[] = [];
-      for (const name of names) engines.push(await stage.boot(name, { settings, wrap: slowly(dice) }));
-      const day = new Afternoon(dice, { engines, pass: (seconds) => stage.pass(seconds) });
+      const random = new FuzzRandom(seed);
+      const cluster = new EngineCluster({ mode: "weak" });
+      const engines: EngineHarness[] = [];
+      for (const name of names) engines.push(await cluster.startEngine(name, { settings, wrap: withDelays(random) }));
+      const fuzz = new CommandFuzz(random, { engines, passSeconds: (seconds) => cluster.passSeconds(seconds) });
 
-      await day.live();
+      await fuzz.run();
 
-      expect(await wrongs(day)).toEqual([]);
-      expect(stage.isSpinning).toBe(false);
+      expect(await findCommandProblems(fuzz)).toEqual([]);
+      expect(cluster.isSpinning).toBe(false);
     },
   );
 });
@@ -59,12 +59,12 @@ describe("commands about a worker on PostgreSQL", () => {
   afterAll(() => server.stop());
 
   it.each(seeds(3))("[E129] end once there too, with several engines and several turns in flight (seed %i)", async (seed) => {
-    const town = await Town.found(server, names, settings);
-    const day = new Afternoon(new Dice(seed), town);
+    const cluster = await PostgresEngineCluster.create(server, names, settings);
+    const fuzz = new CommandFuzz(new FuzzRandom(seed), cluster);
 
-    await day.live();
+    await fuzz.run();
 
-    expect(await wrongs(day)).toEqual([]);
-    await town.close();
+    expect(await findCommandProblems(fuzz)).toEqual([]);
+    await cluster.close();
   });
 });

@@ -2,21 +2,21 @@
 // letters that are heard late, turns that fail. Whatever happens, each command ends once, and the worker is never told less than is open.
 
 import type { Command, Effect, FaultData, PackageCommand, WorkerCommandRecord } from "@astraflow/engine";
-import { about, type Harness } from "./harness.ts";
-import type { Dice } from "./weather-dice.ts";
+import { describeWorker, type EngineHarness } from "./harness.ts";
+import type { FuzzRandom } from "./weather-dice.ts";
 
-const by = { tenant: "t1", by: "ada", worker: "t1/w" } as const;
+const operatorFields = { tenant: "t1", by: "ada", worker: "t1/w" } as const;
 const steps = 60;
 
 /** A refusal is an answer too; anything else is a fault of the engine's. */
-const refusalOnly = (why: unknown): void => {
+const rethrowUnlessRefused = (why: unknown): void => {
   if (!(why as FaultData).code.startsWith("E.")) throw why;
 };
 
 /** The worker and the doors of its sessions: what it was told in the session it has, and what it answers. */
-class Doorway {
-  readonly #dice: Dice;
-  engine: Harness | null = null;
+class FuzzedWorkerSession {
+  readonly #dice: FuzzRandom;
+  engine: EngineHarness | null = null;
   session = "";
   boot = "boot-0";
   isAttached = false;
@@ -24,53 +24,53 @@ class Doorway {
   isLive = false;
   readonly packages = new Map<string, string>();
   /** Commands this session was given and has not carried out; those it ever was given. */
-  todo: { id: string; order: PackageCommand }[] = [];
-  given = new Set<string>();
+  pendingCommands: { id: string; order: PackageCommand }[] = [];
+  receivedCommands = new Set<string>();
   /** Drains and their ends on the wire. */
-  drains: boolean[] = [];
+  unansweredDrains: boolean[] = [];
   #sessions = 0;
   #boots = 0;
   #joins = 0;
-  readonly #read = new Map<Harness, number>();
+  readonly #effectsRead = new Map<EngineHarness, number>();
 
-  constructor(dice: Dice) {
-    this.#dice = dice;
+  constructor(random: FuzzRandom) {
+    this.#dice = random;
   }
 
   get about() {
     const packages = [...this.packages].map(([name, version]) => ({ name, version, status: "installed" as const }));
-    return about({ features: ["fence", "cancel", "held", "undrain"], packages });
+    return describeWorker({ features: ["fence", "cancel", "held", "undrain"], packages });
   }
 
-  hear(engines: readonly Harness[]): void {
+  readEffects(engines: readonly EngineHarness[]): void {
     for (const engine of engines) {
-      const from = this.#read.get(engine) ?? 0;
-      this.#read.set(engine, engine.effects.length);
+      const from = this.#effectsRead.get(engine) ?? 0;
+      this.#effectsRead.set(engine, engine.effects.length);
       for (const effect of engine.effects.slice(from))
-        if ("session" in effect && effect.session === this.session) this.#take(effect);
+        if ("session" in effect && effect.session === this.session) this.#applyEffect(effect);
     }
   }
 
-  #take(effect: Effect): void {
-    if (effect.type === "order" && !this.given.has(effect.id)) {
-      this.given.add(effect.id);
-      this.todo.push({ id: effect.id, order: effect.order });
+  #applyEffect(effect: Effect): void {
+    if (effect.type === "order" && !this.receivedCommands.has(effect.id)) {
+      this.receivedCommands.add(effect.id);
+      this.pendingCommands.push({ id: effect.id, order: effect.order });
     }
     // A drain is not kept for a session without a socket.
-    if (effect.type === "drain" && this.isAttached) this.drains.push(effect.on);
+    if (effect.type === "drain" && this.isAttached) this.unansweredDrains.push(effect.on);
     if (effect.type === "reset") this.isAttached = this.isLive = false;
   }
 
   /** `over` a new socket of the session, or with a new one; with a new process perhaps. */
-  async join(engine: Harness, how: "resume" | "session" | "process"): Promise<void> {
+  async join(engine: EngineHarness, how: "resume" | "session" | "process"): Promise<void> {
     const isResumed = how === "resume" && this.engine === engine && this.session !== "";
     if (how === "process") this.boot = `boot-${++this.#boots}`;
     if (!isResumed) {
       this.session = `s-${++this.#sessions}`;
-      this.todo = [];
-      this.given = new Set();
+      this.pendingCommands = [];
+      this.receivedCommands = new Set();
     }
-    this.drains = [];
+    this.unansweredDrains = [];
     this.engine = engine;
     this.isAttached = true;
     this.isLive = false;
@@ -97,23 +97,23 @@ class Doorway {
     this.isAttached = false;
   }
 
-  lose(): Promise<unknown> {
+  loseSocket(): Promise<unknown> {
     this.isAttached = false;
     this.isLive = false;
-    this.drains = [];
-    return this.#post({ type: "worker.leave", tenant: "t1", worker: "t1/w", session: this.session, reason: "gone" });
+    this.unansweredDrains = [];
+    return this.#send({ type: "worker.leave", tenant: "t1", worker: "t1/w", session: this.session, reason: "gone" });
   }
 
   /** Carries out or refuses the next command, or says that it heard of a drain. */
-  async answer(): Promise<boolean> {
+  async answerNext(): Promise<boolean> {
     if (!this.isAttached || !this.isLive) return false;
     const to = { tenant: "t1", worker: "t1/w", session: this.session } as const;
-    const on = this.drains.shift();
-    const next = this.todo.shift();
-    const isTold = on !== undefined && this.drains.includes(on);
+    const on = this.unansweredDrains.shift();
+    const next = this.pendingCommands.shift();
+    const isTold = on !== undefined && this.unansweredDrains.includes(on);
     await Promise.all([
-      on === undefined ? null : this.#post({ type: "worker.heard", ...to, on, isToldAgain: isTold }),
-      next === undefined ? null : this.#post({ type: "worker.package", ...to, ...this.#carryOut(next) }),
+      on === undefined ? null : this.#send({ type: "worker.heard", ...to, on, isToldAgain: isTold }),
+      next === undefined ? null : this.#send({ type: "worker.package", ...to, ...this.#carryOut(next) }),
     ]);
     return on !== undefined || next !== undefined;
   }
@@ -127,14 +127,14 @@ class Doorway {
     return { name: order.name, version: order.version ?? "*", status, details: { command: id } } as const;
   }
 
-  announce(): Promise<unknown> {
+  describe(): Promise<unknown> {
     const { session } = this;
     if (!this.isLive) return Promise.resolve();
-    return this.#post({ type: "worker.describe", tenant: "t1", worker: "t1/w", session, about: this.about });
+    return this.#send({ type: "worker.describe", tenant: "t1", worker: "t1/w", session, about: this.about });
   }
 
   /** A session whose heartbeat is refused is over. */
-  async beat(): Promise<void> {
+  async sendHeartbeat(): Promise<void> {
     const { session } = this;
     const word = { type: "worker.beat", tenant: "t1", worker: "t1/w", session, healthy: true, held: [] } as const;
     const isHeard =
@@ -148,129 +148,131 @@ class Doorway {
   }
 
   /** A refusal is an answer too. */
-  #post(command: Command): Promise<unknown> {
-    return this.engine === null || this.session === "" ? Promise.resolve() : this.engine.ask(command).catch(refusalOnly);
+  #send(command: Command): Promise<unknown> {
+    return this.engine === null || this.session === "" ? Promise.resolve() : this.engine.ask(command).catch(rethrowUnlessRefused);
   }
 }
 
 /** Where it happens: engines on one store, and seconds that pass for all of them. */
-export interface Street {
-  readonly engines: Harness[];
-  pass(seconds: number): Promise<void>;
+export interface EngineGroup {
+  readonly engines: EngineHarness[];
+  passSeconds(seconds: number): Promise<void>;
 }
 
-export class Afternoon {
-  readonly #dice: Dice;
-  readonly #street: Street;
-  readonly door: Doorway;
+export class CommandFuzz {
+  readonly #dice: FuzzRandom;
+  readonly #group: EngineGroup;
+  readonly session: FuzzedWorkerSession;
   /** Commands that were taken. */
-  readonly taken: string[] = [];
-  readonly #under: Promise<unknown>[] = [];
+  readonly acceptedCommands: string[] = [];
+  readonly #pending: Promise<unknown>[] = [];
   #ids = 0;
 
-  constructor(dice: Dice, street: Street) {
-    this.#dice = dice;
-    this.#street = street;
-    this.door = new Doorway(dice);
+  constructor(random: FuzzRandom, group: EngineGroup) {
+    this.#dice = random;
+    this.#group = group;
+    this.session = new FuzzedWorkerSession(random);
   }
 
-  get engines(): readonly Harness[] {
-    return this.#street.engines;
+  get engines(): readonly EngineHarness[] {
+    return this.#group.engines;
   }
 
-  async live(): Promise<void> {
-    await this.#during(this.door.join(this.engines[0] as Harness, "session"));
-    for (let step = 0; step < steps; step++) await this.#step();
-    await this.#rest();
+  async run(): Promise<void> {
+    await this.#waitFor(this.session.join(this.engines[0] as EngineHarness, "session"));
+    for (let step = 0; step < steps; step++) await this.#randomStep();
+    await this.#finishPending();
   }
 
-  #command(): Command {
+  #randomCommand(): Command {
     const id = `c-${++this.#ids}`;
     const name = this.#dice.pick(["a", "b"]);
-    switch (this.#dice.weigh({ install: 4, uninstall: 3, drain: 4, undrain: 4, kick: 1 })) {
+    switch (this.#dice.pickWeighted({ install: 4, uninstall: 3, drain: 4, undrain: 4, kick: 1 })) {
       case "install":
-        return { type: "worker.order", ...by, id, order: { type: "pkg.install", name, version: "1.0.0" } };
+        return { type: "worker.order", ...operatorFields, id, order: { type: "pkg.install", name, version: "1.0.0" } };
       case "uninstall":
-        return { type: "worker.order", ...by, id, order: { type: "pkg.uninstall", name, version: null } };
+        return { type: "worker.order", ...operatorFields, id, order: { type: "pkg.uninstall", name, version: null } };
       case "drain":
-        return { type: "worker.drain", ...by, on: true, command: id };
+        return { type: "worker.drain", ...operatorFields, on: true, command: id };
       case "undrain":
-        return { type: "worker.drain", ...by, on: false, command: id };
+        return { type: "worker.drain", ...operatorFields, on: false, command: id };
       case "kick":
-        return { type: "worker.kick", ...by, reason: "out", command: id };
+        return { type: "worker.kick", ...operatorFields, reason: "out", command: id };
     }
   }
 
-  async #step(): Promise<void> {
-    const { door } = this;
-    door.hear(this.engines);
-    switch (this.#dice.weigh({ command: 8, answer: 6, lose: 2, join: 3, announce: 2, beat: 2, pass: 3, wait: 2 })) {
+  async #randomStep(): Promise<void> {
+    const { session } = this;
+    session.readEffects(this.engines);
+    switch (this.#dice.pickWeighted({ command: 8, answer: 6, lose: 2, join: 3, announce: 2, beat: 2, pass: 3, wait: 2 })) {
       case "command": {
-        const command = this.#command();
+        const command = this.#randomCommand();
         const id = command.type === "worker.order" ? command.id : (command as { command: string }).command;
-        const said = this.#dice.pick(this.engines).ask(command);
-        this.#under.push(said.then(() => this.taken.push(id)).catch(refusalOnly));
+        const answer = this.#dice.pick(this.engines).ask(command);
+        this.#pending.push(answer.then(() => this.acceptedCommands.push(id)).catch(rethrowUnlessRefused));
         return;
       }
       case "answer":
-        this.#under.push(door.answer());
+        this.#pending.push(session.answerNext());
         return;
       case "lose":
-        if (door.isAttached) this.#under.push(door.lose());
+        if (session.isAttached) this.#pending.push(session.loseSocket());
         return;
       case "join":
-        if (!door.isAttached)
-          this.#under.push(door.join(this.#dice.pick(this.engines), this.#dice.weigh({ resume: 4, session: 2, process: 1 })));
-        else if (this.#dice.chance(0.3)) this.#under.push(door.join(this.#dice.pick(this.engines), "session"));
+        if (!session.isAttached)
+          this.#pending.push(
+            session.join(this.#dice.pick(this.engines), this.#dice.pickWeighted({ resume: 4, session: 2, process: 1 })),
+          );
+        else if (this.#dice.chance(0.3)) this.#pending.push(session.join(this.#dice.pick(this.engines), "session"));
         return;
       case "announce":
-        this.#under.push(door.announce());
+        this.#pending.push(session.describe());
         return;
       case "beat":
-        this.#under.push(door.beat());
+        this.#pending.push(session.sendHeartbeat());
         return;
       case "pass":
-        return await this.#street.pass(1);
+        return await this.#group.passSeconds(1);
       case "wait":
-        await this.#heard();
+        await this.#waitForAnswers();
     }
   }
 
   /** Everybody who waits for an answer has it; seconds pass meanwhile, as engines that meet a busy root pause. */
-  async #heard(): Promise<void> {
+  async #waitForAnswers(): Promise<void> {
     let isOver = false;
-    void Promise.all(this.#under.splice(0)).then(() => (isOver = true));
-    for (let second = 0; second < 20 && !isOver; second++) await this.#street.pass(1);
+    void Promise.all(this.#pending.splice(0)).then(() => (isOver = true));
+    for (let second = 0; second < 20 && !isOver; second++) await this.#group.passSeconds(1);
     if (!isOver) throw new Error("somebody was never answered");
   }
 
-  async #during<T>(said: Promise<T>): Promise<T> {
-    this.#under.push(said);
-    await this.#heard();
-    return await said;
+  async #waitFor<T>(answer: Promise<T>): Promise<T> {
+    this.#pending.push(answer);
+    await this.#waitForAnswers();
+    return await answer;
   }
 
   /** The worker comes to rest where it is and answers whatever it was told. */
-  async #rest(): Promise<void> {
-    const { door } = this;
-    await this.#heard();
-    await this.#street.pass(1);
+  async #finishPending(): Promise<void> {
+    const { session } = this;
+    await this.#waitForAnswers();
+    await this.#group.passSeconds(1);
     for (let quiet = 0; quiet < 3; quiet++) {
-      await this.#during(door.beat());
-      door.hear(this.engines);
-      if (!door.isAttached) {
-        await this.#during(door.join(door.engine ?? (this.engines[0] as Harness), "resume"));
-        if (!door.isAttached) await this.#during(door.join(this.engines[0] as Harness, "session"));
+      await this.#waitFor(session.sendHeartbeat());
+      session.readEffects(this.engines);
+      if (!session.isAttached) {
+        await this.#waitFor(session.join(session.engine ?? (this.engines[0] as EngineHarness), "resume"));
+        if (!session.isAttached) await this.#waitFor(session.join(this.engines[0] as EngineHarness, "session"));
         quiet = -1;
       }
-      await this.#street.pass(1);
-      door.hear(this.engines);
-      while (await this.#during(door.answer())) quiet = -1;
+      await this.#group.passSeconds(1);
+      session.readEffects(this.engines);
+      while (await this.#waitFor(session.answerNext())) quiet = -1;
     }
   }
 
-  async ends(): Promise<Record<string, string[]>> {
-    const { store } = this.engines[0] as Harness;
+  async endFactsByCommand(): Promise<Record<string, string[]>> {
+    const { store } = this.engines[0] as EngineHarness;
     const types = ["command.acked", "command.failed"];
     const { items } = await store.events({ tenant: "t1", after: 0, limit: 10_000, types });
     const ends: Record<string, string[]> = {};
@@ -278,12 +280,12 @@ export class Afternoon {
     return ends;
   }
 
-  async unended(): Promise<WorkerCommandRecord[]> {
-    const { items } = await (this.engines[0] as Harness).store.page({
+  async unendedCommands(): Promise<WorkerCommandRecord[]> {
+    const { items } = await (this.engines[0] as EngineHarness).store.page({
       page: "doc",
       tenant: "t1",
       collection: "command",
-      names: this.taken,
+      names: this.acceptedCommands,
     });
     const bodies = items.flatMap((doc) => (doc === null ? [] : [JSON.parse(doc.body) as WorkerCommandRecord]));
     return bodies.filter(({ status }) => status === "sent");
@@ -291,13 +293,15 @@ export class Afternoon {
 }
 
 /** Each command that was taken has ended, once; what is wrong, or nothing. */
-export async function wrongs(day: Afternoon): Promise<string[]> {
-  const ends = await day.ends();
-  const open = (await day.unended()).map(({ order }) => `a command to ${order.type} never ended`);
+export async function findCommandProblems(fuzz: CommandFuzz): Promise<string[]> {
+  const ends = await fuzz.endFactsByCommand();
+  const open = (await fuzz.unendedCommands()).map(({ order }) => `a command to ${order.type} never ended`);
   const twice = Object.entries(ends).flatMap(([id, all]) => (all.length === 1 ? [] : [`${id} ended ${all.length} times`]));
-  const strange = Object.keys(ends).flatMap((id) => (day.taken.includes(id) ? [] : [`${id} ended and was not taken`]));
-  const untold = day.taken.flatMap((id) => (id in ends ? [] : [`the log does not tell the end of ${id}`]));
+  const strange = Object.keys(ends).flatMap((id) =>
+    fuzz.acceptedCommands.includes(id) ? [] : [`${id} ended and was not taken`],
+  );
+  const untold = fuzz.acceptedCommands.flatMap((id) => (id in ends ? [] : [`the log does not tell the end of ${id}`]));
   // Joins may overtake each other: a process that was followed already is refused as a clone, and that is said.
-  const problems = day.engines.flatMap((engine) => engine.problems).filter(({ code }) => code !== "E.SESSION.DENIED");
+  const problems = fuzz.engines.flatMap((engine) => engine.problems).filter(({ code }) => code !== "E.SESSION.DENIED");
   return [...open, ...twice, ...strange, ...untold, ...problems.map(({ message }) => message)];
 }

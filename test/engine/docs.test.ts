@@ -2,18 +2,18 @@
 
 import type { Command, DocPut } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { chain, Harness, type Refused } from "./harness.ts";
+import { buildChain, EngineHarness, type RefusedError } from "./harness.ts";
 
 type Write = Extract<Command, { type: "docs.write" }>;
 
-const write = (puts: readonly DocPut[], changes: Partial<Write> = {}): Write => ({
+const writeDocuments = (puts: readonly DocPut[], changes: Partial<Write> = {}): Write => ({
   type: "docs.write",
   tenant: "t1",
   by: "ada",
   puts,
   ...changes,
 });
-const put = (name: string, rev?: number, changes: Partial<DocPut> = {}): DocPut => ({
+const documentPut = (name: string, rev?: number, changes: Partial<DocPut> = {}): DocPut => ({
   collection: "view",
   name,
   body: JSON.stringify({ name, rev: rev ?? "any" }),
@@ -21,29 +21,29 @@ const put = (name: string, rev?: number, changes: Partial<DocPut> = {}): DocPut 
   ...changes,
 });
 
-async function docs(world: Harness, ...names: string[]) {
-  return (await world.store.page({ page: "doc", tenant: "t1", collection: "view", names })).items;
+async function readDocuments(harness: EngineHarness, ...names: string[]) {
+  return (await harness.store.page({ page: "doc", tenant: "t1", collection: "view", names })).items;
 }
 
-async function audits(world: Harness, tenant = "t1") {
-  const page = await world.store.events({ tenant, after: 0, limit: 1_000 });
+async function readAudits(harness: EngineHarness, tenant = "t1") {
+  const page = await harness.store.events({ tenant, after: 0, limit: 1_000 });
   return page.items.filter((item) => item.type.startsWith("audit."));
 }
 
-const refusal = (answer: Promise<unknown>): Promise<Refused> =>
+const refusalOf = (answer: Promise<unknown>): Promise<RefusedError> =>
   answer.then(
     () => Promise.reject(new Error("taken")),
-    (it) => it as Refused,
+    (it) => it as RefusedError,
   );
 
 describe("documents", () => {
   it("[E80] are written by whoever names the revision that is there", async () => {
-    const world = await new Harness().start();
+    const harness = await new EngineHarness().start();
 
-    const made = await world.ask(write([put("a", 0)]));
-    const changed = await world.ask(write([put("a", 1), put("b")]));
-    const stale = await refusal(world.ask(write([put("a", 1)])));
-    const doubled = await refusal(world.ask(write([put("b", 0)])));
+    const made = await harness.ask(writeDocuments([documentPut("a", 0)]));
+    const changed = await harness.ask(writeDocuments([documentPut("a", 1), documentPut("b")]));
+    const stale = await refusalOf(harness.ask(writeDocuments([documentPut("a", 1)])));
+    const doubled = await refusalOf(harness.ask(writeDocuments([documentPut("b", 0)])));
 
     expect(made).toEqual({ of: "docs", revs: [1], repeated: false });
     expect(changed).toEqual({ of: "docs", revs: [2, 1], repeated: false });
@@ -52,93 +52,103 @@ describe("documents", () => {
   });
 
   it("[E80] are written all or not at all, also those before the one that is refused", async () => {
-    const world = await new Harness().start();
-    await world.ask(write([put("a", 0)]));
+    const harness = await new EngineHarness().start();
+    await harness.ask(writeDocuments([documentPut("a", 0)]));
 
-    const refused = await refusal(world.ask(write([put("new", 0), put("a", 7)])));
+    const refused = await refusalOf(harness.ask(writeDocuments([documentPut("new", 0), documentPut("a", 7)])));
 
     expect(refused.code).toBe("E.CONFLICT");
-    expect((await docs(world, "new", "a")).map((doc) => doc?.rev ?? null)).toEqual([null, 1]);
+    expect((await readDocuments(harness, "new", "a")).map((doc) => doc?.rev ?? null)).toEqual([null, 1]);
   });
 
   it("[E80] two that were read at one revision: the second is refused, also within one turn", async () => {
-    const world = await new Harness().start();
-    await world.ask(write([put("a", 0)]));
+    const harness = await new EngineHarness().start();
+    await harness.ask(writeDocuments([documentPut("a", 0)]));
 
-    const [first, second] = world.askAll([write([put("a", 1)]), write([put("a", 1)])]) as [Promise<unknown>, Promise<unknown>];
+    const [first, second] = harness.askAll([writeDocuments([documentPut("a", 1)]), writeDocuments([documentPut("a", 1)])]) as [
+      Promise<unknown>,
+      Promise<unknown>,
+    ];
 
     expect(await first).toMatchObject({ revs: [2] });
-    expect((await refusal(second)).code).toBe("E.CONFLICT");
+    expect((await refusalOf(second)).code).toBe("E.CONFLICT");
   });
 
   it("[E80] removed and made anew within one turn are new, and gone where nobody makes them again", async () => {
-    const world = await new Harness().start();
-    await world.ask(write([put("a", 0), put("b", 0)]));
+    const harness = await new EngineHarness().start();
+    await harness.ask(writeDocuments([documentPut("a", 0), documentPut("b", 0)]));
     const drop = (name: string) => ({ collection: "view", name, rev: 1 });
 
-    await Promise.all(world.askAll([write([], { drops: [drop("a"), drop("b")] }), write([put("a", 0)])]));
+    await Promise.all(
+      harness.askAll([writeDocuments([], { drops: [drop("a"), drop("b")] }), writeDocuments([documentPut("a", 0)])]),
+    );
 
-    expect((await docs(world, "a", "b")).map((doc) => doc?.rev ?? null)).toEqual([1, null]);
+    expect((await readDocuments(harness, "a", "b")).map((doc) => doc?.rev ?? null)).toEqual([1, null]);
   });
 
   it("[E80] are removed by whoever names the revision that is there, and only what is there", async () => {
-    const world = await new Harness().start();
-    await world.ask(write([put("a", 0)]));
-    const drop = (name: string, rev: number) => world.ask(write([], { drops: [{ collection: "view", name, rev }] }));
+    const harness = await new EngineHarness().start();
+    await harness.ask(writeDocuments([documentPut("a", 0)]));
+    const drop = (name: string, rev: number) => harness.ask(writeDocuments([], { drops: [{ collection: "view", name, rev }] }));
 
-    const stale = await refusal(drop("a", 2));
-    const absent = await refusal(drop("b", 1));
+    const stale = await refusalOf(drop("a", 2));
+    const absent = await refusalOf(drop("b", 1));
     await drop("a", 1);
 
     expect(stale.fault).toMatchObject({ code: "E.CONFLICT", details: { rev: 1, expected: 2 } });
     expect(absent.fault).toMatchObject({ code: "E.CONFLICT", details: { rev: 0, expected: 1 } });
-    expect((await docs(world, "a"))[0]).toBeNull();
+    expect((await readDocuments(harness, "a"))[0]).toBeNull();
   });
 
   it("[E80] keep their place, words and time where a later write does not mention them", async () => {
-    const world = await new Harness().start();
-    await world.ask(write([put("a", 0, { sort: "0007", terms: "Red Car", due: world.now + 60_000 })]));
+    const harness = await new EngineHarness().start();
+    await harness.ask(writeDocuments([documentPut("a", 0, { sort: "0007", terms: "Red Car", due: harness.now + 60_000 })]));
 
-    await world.ask(write([put("a", 1)]));
+    await harness.ask(writeDocuments([documentPut("a", 1)]));
 
-    expect((await docs(world, "a"))[0]).toMatchObject({ rev: 2, sort: "0007", terms: "red car", due: world.now + 60_000 });
+    expect((await readDocuments(harness, "a"))[0]).toMatchObject({
+      rev: 2,
+      sort: "0007",
+      terms: "red car",
+      due: harness.now + 60_000,
+    });
   });
 
   it("[E81] a repeat under its key is answered as the first was, another request under the key is refused", async () => {
-    const world = await new Harness().start();
+    const harness = await new EngineHarness().start();
     const ask = { key: "k", digest: "d" };
 
-    const first = await world.ask(write([put("a", 0), put("b", 0)], { ask }));
-    const again = await world.ask(write([put("a", 0), put("b", 0)], { ask }));
-    const other = await refusal(world.ask(write([put("a")], { ask: { key: "k", digest: "e" } })));
+    const first = await harness.ask(writeDocuments([documentPut("a", 0), documentPut("b", 0)], { ask }));
+    const again = await harness.ask(writeDocuments([documentPut("a", 0), documentPut("b", 0)], { ask }));
+    const other = await refusalOf(harness.ask(writeDocuments([documentPut("a")], { ask: { key: "k", digest: "e" } })));
 
     expect(first).toEqual({ of: "docs", revs: [1, 1], repeated: false });
     expect(again).toEqual({ of: "docs", revs: [1, 1], repeated: true });
     expect(other.code).toBe("E.IDEMPOTENCY.MISMATCH");
-    const run = await refusal(world.ask(world.order(chain(1), { ask: "k" })));
+    const run = await refusalOf(harness.ask(harness.startCommand(buildChain(1), { ask: "k" })));
     expect(run.code).toBe("E.IDEMPOTENCY.MISMATCH");
   });
 
   it("[E82] whose time is over are gone, and the engine wakes for it", async () => {
-    const world = await new Harness().start();
-    await world.ask(write([put("a", 0, { due: world.now + 500 }), put("b", 0)]));
-    await world.settle();
+    const harness = await new EngineHarness().start();
+    await harness.ask(writeDocuments([documentPut("a", 0, { due: harness.now + 500 }), documentPut("b", 0)]));
+    await harness.settle();
 
-    expect(world.wakeAt).toBe(world.now + 500);
-    await world.advance(501);
+    expect(harness.wakeAt).toBe(harness.now + 500);
+    await harness.advance(501);
 
-    expect((await docs(world, "a", "b")).map((doc) => doc?.rev ?? null)).toEqual([null, 1]);
+    expect((await readDocuments(harness, "a", "b")).map((doc) => doc?.rev ?? null)).toEqual([null, 1]);
   });
 
   it("[E83] are audited in their own unit, refused ones with their code, and only where the thing exists", async () => {
-    const world = await new Harness().start();
+    const harness = await new EngineHarness().start();
     const audit = { action: "view.save", targetType: "view", target: "a", data: { size: 3 } };
 
-    await world.ask(write([put("a", 0)], { audit, corr: "req-1" }));
-    await refusal(world.ask(write([put("a", 9), put("c", 0)], { audit, by: "bob" })));
-    await refusal(world.ask(write([put("ghost", 9)], { audit: { ...audit, target: "ghost" } })));
+    await harness.ask(writeDocuments([documentPut("a", 0)], { audit, corr: "req-1" }));
+    await refusalOf(harness.ask(writeDocuments([documentPut("a", 9), documentPut("c", 0)], { audit, by: "bob" })));
+    await refusalOf(harness.ask(writeDocuments([documentPut("ghost", 9)], { audit: { ...audit, target: "ghost" } })));
 
-    expect((await audits(world)).map(({ type, subject, data }) => ({ type, subject, data }))).toEqual([
+    expect((await readAudits(harness)).map(({ type, subject, data }) => ({ type, subject, data }))).toEqual([
       {
         type: "audit.view.save",
         subject: "doc/t1/view/a",
@@ -150,18 +160,18 @@ describe("documents", () => {
         data: { size: 3, by: "bob", target: "a", targetType: "view", outcome: "E.CONFLICT" },
       },
     ]);
-    expect((await docs(world, "c"))[0]).toBeNull();
+    expect((await readDocuments(harness, "c"))[0]).toBeNull();
   });
 
   it("[E83] an entry without documents stands with the run it names, never with another tenant's", async () => {
-    const world = await new Harness().start();
-    const run = await world.run(chain(1));
+    const harness = await new EngineHarness().start();
+    const run = await harness.startRun(buildChain(1));
     const audit = { action: "run.export", targetType: "run", target: run };
 
-    await world.ask(write([], { audit }));
-    await world.ask(write([], { audit, tenant: "t2" }));
+    await harness.ask(writeDocuments([], { audit }));
+    await harness.ask(writeDocuments([], { audit, tenant: "t2" }));
 
-    expect((await audits(world)).map(({ subject }) => subject)).toEqual([`run/${run}`]);
-    expect(await audits(world, "t2")).toEqual([]);
+    expect((await readAudits(harness)).map(({ subject }) => subject)).toEqual([`run/${run}`]);
+    expect(await readAudits(harness, "t2")).toEqual([]);
   });
 });

@@ -1,14 +1,14 @@
 // For every REST route one request that is fine: what its tests start from and then spoil.
 
 import { type Route, type RouteName, routes } from "@astraflow/protocol";
-import type { Asked } from "./every-route-stage.ts";
+import type { TestRequest } from "./every-route-stage.ts";
 import { nodeId } from "./harness.ts";
 
 /** One of each thing of a tenant, by the names that paths have for it. */
-export interface Things {
+export interface TenantSamples {
   readonly workflow: Readonly<Record<string, unknown>>;
   /** The token of somebody who has signed in. */
-  readonly person: string;
+  readonly userToken: string;
   readonly login: Readonly<Record<string, string>>;
   readonly failedRunId: string;
   readonly runId: string;
@@ -36,7 +36,7 @@ const password = "another long password";
 const media = { "content-type": "multipart/form-data; boundary=x" };
 const form = (text: string) => `--x\r\ncontent-disposition: form-data; name="file"; filename="a.txt"\r\n\r\n${text}\r\n--x--\r\n`;
 
-const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
+const examples: { readonly [N in RouteName]?: (samples: TenantSamples) => TestRequest } = {
   startRun: ({ workflow }) => ({
     body: {
       workflow,
@@ -86,10 +86,10 @@ const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
   publishWorkflow: () => ({ body: { version: "1.1.0", visibility: "private", tags: ["a"], allowUnknown: true } }),
   cloneWorkflowPackage: () => ({ body: { version: "1.0.0", workflowName: "mine", allowUnknown: true } }),
   login: ({ login }) => ({ body: login, token: null }),
-  logout: ({ person }) => ({ token: person }),
+  logout: ({ userToken: person }) => ({ token: person }),
   createUser: () => ({ body: { username: "berta", password, roles: ["run.viewer"], displayName: "Berta" } }),
-  changeOwnUser: ({ person }) => ({ body: { displayName: "Anna" }, token: person }),
-  setOwnPassword: ({ person, login }) => ({ body: { currentPassword: login["password"], password }, token: person }),
+  changeOwnUser: ({ userToken: person }) => ({ body: { displayName: "Anna" }, token: person }),
+  setOwnPassword: ({ userToken: person, login }) => ({ body: { currentPassword: login["password"], password }, token: person }),
   setUserPassword: () => ({ body: { password } }),
   addUserRole: () => ({ body: { role: "run.viewer" } }),
   setUserStatus: () => ({ body: { isActive: false } }),
@@ -106,7 +106,7 @@ const examples: { readonly [N in RouteName]?: (things: Things) => Asked } = {
 };
 
 /** Where a second request differs from the example, as another one under the same key would. */
-const differences: { readonly [N in RouteName]?: object } = {
+const differentBodies: { readonly [N in RouteName]?: object } = {
   startRun: { clientId: "another" },
   replayRun: { version: "draft" },
   rebindRun: { mode: "switch" },
@@ -125,23 +125,27 @@ const differences: { readonly [N in RouteName]?: object } = {
   createView: { name: "another" },
 };
 
-export function otherOf(name: RouteName, things: Things): Asked | null {
-  const { body } = bodyOf(name, things);
-  const difference = differences[name] ?? (isReasoned(body) ? { reason: "another" } : null);
+export function differentRequest(name: RouteName, samples: TenantSamples): TestRequest | null {
+  const { body } = exampleRequest(name, samples);
+  const difference = differentBodies[name] ?? (hasReason(body) ? { reason: "another" } : null);
   return difference === null ? null : { body: { ...(body as object), ...difference } };
 }
 
-const isReasoned = (body: unknown): boolean => typeof body === "object" && body !== null && "reason" in body;
+const hasReason = (body: unknown): boolean => typeof body === "object" && body !== null && "reason" in body;
 
-export const bodyOf = (name: RouteName, things: Things): Asked => examples[name]?.(things) ?? {};
+export const exampleRequest = (name: RouteName, samples: TenantSamples): TestRequest => examples[name]?.(samples) ?? {};
 
 /** Routes that are about a run which has ended. */
-const isOver: ReadonlySet<RouteName> = new Set(["retryRun", "replayRun"]);
+const routesOfEndedRuns: ReadonlySet<RouteName> = new Set(["retryRun", "replayRun"]);
 
 /** The method, and the path with things in it, or with other words in their place. */
-export function urlOf(name: RouteName, things: Things, word = (value: string) => encodeURIComponent(value)): [string, string] {
+export function exampleUrl(
+  name: RouteName,
+  samples: TenantSamples,
+  word = (value: string) => encodeURIComponent(value),
+): [string, string] {
   const route: Route = routes[name];
   const valueOf = (key: string): string =>
-    String(key === "runId" && isOver.has(name) ? things.failedRunId : things[key as keyof Things]);
+    String(key === "runId" && routesOfEndedRuns.has(name) ? samples.failedRunId : samples[key as keyof TenantSamples]);
   return [route.method, route.path.replaceAll(/\{(\w+)\}/g, (_, key: string) => word(valueOf(key)))];
 }

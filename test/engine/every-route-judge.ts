@@ -2,7 +2,7 @@
 
 import { type FaultCode, faultCodes, type Route, type RouteName, routes } from "@astraflow/protocol";
 import Schema from "typebox/schema";
-import type { Told } from "./every-route-stage.ts";
+import type { TestResponse } from "./every-route-stage.ts";
 
 /** Refusals of the door itself, before a route is reached. */
 const doorFaults: readonly string[] = ["E.ROUTE.UNKNOWN", "E.ROUTE.METHOD"];
@@ -11,10 +11,10 @@ export const routeNames = Object.keys(routes) as RouteName[];
 export const routeOf = (name: RouteName): Route => routes[name];
 
 /** What is wrong with an answer; empty: nothing. */
-export function objections(name: RouteName, told: Told, isDoorFine = false): string[] {
-  const { status, body } = told;
+export function findAnswerProblems(name: RouteName, response: TestResponse, isDoorFine = false): string[] {
+  const { status, body } = response;
   const route = routeOf(name);
-  if (status < 400) return unlike(route, told);
+  if (status < 400) return schemaProblems(route, response);
   const code = String(body?.error);
   const found: string[] = [];
   if (status >= 500) found.push(`${status} is nobody's fault but ours`);
@@ -22,11 +22,11 @@ export function objections(name: RouteName, told: Told, isDoorFine = false): str
   if (!isListed) found.push(`${code} is not among the faults of ${name}`);
   if (code in faultCodes && faultCodes[code as FaultCode].http !== status) found.push(`${code} is not ${status}`);
   if (typeof body?.requestId !== "string") found.push("no requestId");
-  return [...found, ...badSentence(body?.message)].map((why) => `${why} (${JSON.stringify(body).slice(0, 400)})`);
+  return [...found, ...messageProblems(body?.message)].map((why) => `${why} (${JSON.stringify(body).slice(0, 400)})`);
 }
 
 /** One sentence for people: short, whole, without innards. */
-function badSentence(message: unknown): string[] {
+function messageProblems(message: unknown): string[] {
   if (typeof message !== "string" || message.length === 0) return ["no message"];
   const found: string[] = [];
   if (message.length > 400) found.push(`a message of ${message.length} characters`);
@@ -37,7 +37,7 @@ function badSentence(message: unknown): string[] {
   return found;
 }
 
-function unlike(route: Route, { status, body }: Told): string[] {
+function schemaProblems(route: Route, { status, body }: TestResponse): string[] {
   const response = status === route.status ? (route.response ?? null) : route.also?.[status];
   if (response === undefined) return [`answered ${status}, and its row says ${route.status}`];
   if (response === null) return [];

@@ -2,51 +2,57 @@
 // every-route.test.ts.
 
 import type { RouteName } from "@astraflow/protocol";
-import { memoryStage } from "@astraflow/store/testing";
+import { createMemoryFixture } from "@astraflow/store/testing";
 import { expect, it } from "vitest";
-import { objections, routeNames, routeOf } from "./every-route-judge.ts";
-import { openTown, type Town } from "./every-route-stage.ts";
+import { findAnswerProblems, routeNames, routeOf } from "./every-route-judge.ts";
+import { openRestFixture, type RestFixture } from "./every-route-stage.ts";
 
 /** Nothing is kept about these keys: they only name a frame, an upload that completes once by itself, or a session that is over. */
-const isKeyless: ReadonlySet<RouteName> = new Set(["tellWorker", "completeUpload", "logout"]);
-const keyed = routeNames.filter((name) => routeOf(name).headers?.["Idempotency-Key"] !== undefined && !isKeyless.has(name));
+const routesWithoutKeys: ReadonlySet<RouteName> = new Set(["tellWorker", "completeUpload", "logout"]);
+const keyed = routeNames.filter(
+  (name) => routeOf(name).headers?.["Idempotency-Key"] !== undefined && !routesWithoutKeys.has(name),
+);
 const headers = { "idempotency-key": "key-1" };
 
-async function inTown<T>(visit: (town: Town) => Promise<T>): Promise<T> {
-  const town = await openTown(await memoryStage("strong"));
+async function withRestFixture<T>(visit: (cluster: RestFixture) => Promise<T>): Promise<T> {
+  const cluster = await openRestFixture(await createMemoryFixture("strong"));
   try {
-    return await visit(town);
+    return await visit(cluster);
   } finally {
-    await town.close();
+    await cluster.close();
   }
 }
 
 /** Asks one route, then another under the same key; what is wrong with it. */
-async function meeting({ ask, world, trace }: Town, first: RouteName, second: RouteName): Promise<string[]> {
-  const told = await ask(first, { headers });
-  if (told.status >= 300) return [`${first}: ${told.status} ${JSON.stringify(told.body)}`];
-  await world.settle();
+async function useKeyTwice(
+  { send: ask, harness, storedState: trace }: RestFixture,
+  first: RouteName,
+  second: RouteName,
+): Promise<string[]> {
+  const response = await ask(first, { headers });
+  if (response.status >= 300) return [`${first}: ${response.status} ${JSON.stringify(response.body)}`];
+  await harness.settle();
   const before = await trace();
   const after = await ask(second, { headers });
-  await world.settle();
+  await harness.settle();
   const isRefused = after.status === 409 && after.body?.error === "E.IDEMPOTENCY.MISMATCH";
   return [
     ...(isRefused ? [] : [`${second} after ${first}: ${after.status} ${JSON.stringify(after.body)}`]),
     ...((await trace()) === before ? [] : [`${second} after ${first} had an effect`]),
-    ...objections(second, after).map((why) => `${second}: ${why}`),
+    ...findAnswerProblems(second, after).map((why) => `${second}: ${why}`),
   ];
 }
 
 it.each(keyed.filter((name) => name !== "createView"))(
   "[A370] the key of %s is no other route's, and another's is not its own",
   async (name) => {
-    expect(await inTown((town) => meeting(town, name, "createView"))).toEqual([]);
-    expect(await inTown((town) => meeting(town, "createView", name))).toEqual([]);
+    expect(await withRestFixture((cluster) => useKeyTwice(cluster, name, "createView"))).toEqual([]);
+    expect(await withRestFixture((cluster) => useKeyTwice(cluster, "createView", name))).toEqual([]);
   },
 );
 
 it("[A370] a command that was refused leaves its key free, and one of a kind is not one of another", async () => {
-  await inTown(async ({ ask }) => {
+  await withRestFixture(async ({ send: ask }) => {
     const missing = await ask("drainWorker", { headers, url: "/api/v1/workers/nobody/drain" });
     const view = await ask("createView", { headers });
     const second = { headers: { "idempotency-key": "key-2" } };
@@ -61,7 +67,7 @@ it("[A370] a command that was refused leaves its key free, and one of a kind is 
 });
 
 it("[A370] a rebind under a key of its own is done once, under another's not at all", async () => {
-  await inTown(async ({ ask }) => {
+  await withRestFixture(async ({ send: ask }) => {
     const { body } = await ask("listWorkers");
     const queue = (body?.["items"]?.[0] as { queues: string[] } | undefined)?.queues[0];
     const rebind = (key: string) =>

@@ -18,23 +18,23 @@ import {
   sampleManifest,
 } from "@astraflow/doors/testing";
 import type { Permission, RouteName } from "@astraflow/protocol";
-import type { Stage } from "@astraflow/store/testing";
-import { bodyOf, type Things, urlOf } from "./every-route-examples.ts";
-import { chain, Harness, nodeId } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import type { StoreFixture } from "@astraflow/store/testing";
+import { exampleRequest, exampleUrl, type TenantSamples } from "./every-route-examples.ts";
+import { buildChain, EngineHarness, nodeId } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 /** One token for each grant alone, one for all and one for none, in both tenants. */
 const tokens = ["t1", "t2"].flatMap((tenant) => [
   { token: `${tenant}-all`, tenant, user: `${tenant}-boss`, grants: allGrants },
   { token: `${tenant}-none`, tenant, user: `${tenant}-nobody`, grants: [] as Permission[] },
-  ...allGrants.map((grant) => ({ token: `${tenant}-but-${grant}`, tenant, user: `${tenant}-x`, grants: without(grant) })),
+  ...allGrants.map((grant) => ({ token: `${tenant}-but-${grant}`, tenant, user: `${tenant}-x`, grants: allGrantsBut(grant) })),
 ]);
 
-function without(grant: Permission): Permission[] {
+function allGrantsBut(grant: Permission): Permission[] {
   return allGrants.filter((one) => one !== grant);
 }
 
-export interface Asked {
+export interface TestRequest {
   readonly token?: string | null;
   readonly url?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -42,32 +42,32 @@ export interface Asked {
   readonly body?: unknown;
 }
 
-export interface Told {
+export interface TestResponse {
   readonly status: number;
   readonly headers: Readonly<Record<string, unknown>>;
   /** What a test looks at is up to the test. */
   readonly body: ReturnType<typeof JSON.parse>;
 }
 
-export interface Town {
-  readonly world: Harness;
+export interface RestFixture {
+  readonly harness: EngineHarness;
   readonly outside: FakeEnvironment;
-  readonly mine: Things;
-  readonly theirs: Things;
+  readonly ownSamples: TenantSamples;
+  readonly otherTenantSamples: TenantSamples;
   /** The example of this route, but for what is said here. */
-  ask(name: RouteName, asked?: Asked): Promise<Told>;
+  send(name: RouteName, asked?: TestRequest): Promise<TestResponse>;
   /** Everything that a refused request must leave alone. */
-  trace(): Promise<string>;
+  storedState(): Promise<string>;
   close(): Promise<void>;
 }
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-export async function openTown(stage: Stage): Promise<Town> {
-  const world = await new Harness({ store: stage.handle() }).start();
-  const engineClient = linkTo(world);
+export async function openRestFixture(cluster: StoreFixture): Promise<RestFixture> {
+  const harness = await new EngineHarness({ store: cluster.createHandle() }).start();
+  const engineClient = createHarnessLink(harness);
   const environment = createFakeEnvironment();
-  const reader = world.store;
+  const reader = harness.store;
   const app = createRestServer({
     engineClient,
     reader,
@@ -80,7 +80,11 @@ export async function openTown(stage: Stage): Promise<Town> {
     unready: () => null,
     gauge: () => null,
   });
-  const send = async (method: string, url: string, { token = "t1-all", headers = {}, body }: Asked): Promise<Told> => {
+  const send = async (
+    method: string,
+    url: string,
+    { token = "t1-all", headers = {}, body }: TestRequest,
+  ): Promise<TestResponse> => {
     const isJson = body !== undefined && body !== null && typeof body !== "string" && !Buffer.isBuffer(body);
     const answer = await app.inject({
       method: method as "GET",
@@ -95,23 +99,23 @@ export async function openTown(stage: Stage): Promise<Town> {
     const isText = answer.body === "" || !String(answer.headers["content-type"]).startsWith("application/json");
     return { status: answer.statusCode, headers: answer.headers, body: isText ? answer.body : JSON.parse(answer.body) };
   };
-  const mine = await furnish(world, engineClient, environment, send, "t1");
-  const theirs = await furnish(world, engineClient, environment, send, "t2");
+  const mine = await createSamples(harness, engineClient, environment, send, "t1");
+  const theirs = await createSamples(harness, engineClient, environment, send, "t2");
   return {
-    world,
+    harness,
     outside: environment,
-    mine,
-    theirs,
-    ask(name, { url, ...asked } = {}) {
-      const example = bodyOf(name, mine);
-      const [method, path] = urlOf(name, mine);
+    ownSamples: mine,
+    otherTenantSamples: theirs,
+    send(name, { url, ...asked } = {}) {
+      const example = exampleRequest(name, mine);
+      const [method, path] = exampleUrl(name, mine);
       return send(method, url ?? path, { ...example, ...asked, headers: { ...example.headers, ...asked.headers } });
     },
-    trace: () => traceOf(world),
+    storedState: () => readStoredState(harness),
     async close() {
       await app.close();
-      await world.engine.stop();
-      await stage.close();
+      await harness.engine.stop();
+      await cluster.close();
     },
   };
 }
@@ -131,7 +135,7 @@ const collections = [
   "view",
 ];
 
-async function traceOf({ store }: Harness): Promise<string> {
+async function readStoredState({ store }: EngineHarness): Promise<string> {
   const words: string[] = [];
   for (const tenant of ["t1", "t2"]) {
     const { items: facts } = await store.events({ tenant, after: 0, limit: 10_000 });
@@ -145,36 +149,36 @@ async function traceOf({ store }: Harness): Promise<string> {
   return words.join("\n");
 }
 
-type Send = (method: string, url: string, asked: Asked) => Promise<Told>;
+type SendRequest = (method: string, url: string, asked: TestRequest) => Promise<TestResponse>;
 
 /** One of each thing, made the way that a caller makes it. */
-async function furnish(
-  world: Harness,
+async function createSamples(
+  harness: EngineHarness,
   engineClient: EngineClient,
   environment: FakeEnvironment,
-  send: Send,
+  send: SendRequest,
   tenant: "t1" | "t2",
-): Promise<Things> {
+): Promise<TenantSamples> {
   const token = `${tenant}-all`;
   const n = tenant === "t1" ? 700 : 800;
   const post = async (url: string, body: unknown, headers: Record<string, string> = {}) => {
-    const told = await send("POST", url, { token, body, headers });
-    if (told.status >= 300) throw new Error(`${url} answered ${told.status} ${JSON.stringify(told.body)}`);
-    return told.body;
+    const response = await send("POST", url, { token, body, headers });
+    if (response.status >= 300) throw new Error(`${url} answered ${response.status} ${JSON.stringify(response.body)}`);
+    return response.body;
   };
-  const manifests = createManifestRecorder({ engineClient, reader: world.store, digest, environment });
+  const manifests = createManifestRecorder({ engineClient, reader: harness.store, digest, environment });
   const name = `pkg-${tenant}`;
   manifests.recordManifests(tenant, [{ name, version: "1.0.0", manifest: sampleManifest(name, "1.0.0") }]);
   await manifests.whenIdle();
   const workerId = `w-${tenant}`;
-  const crew = await world.join(workerId, { tenant, features: ["fence", "cancel", "held", "pkg", "ext"] });
-  const workflow = { ...chain(3), id: nodeId(n) };
+  const worker = await harness.joinWorker(workerId, { tenant, features: ["fence", "cancel", "held", "pkg", "ext"] });
+  const workflow = { ...buildChain(3), id: nodeId(n) };
   const failed = (await post("/api/v1/runs", { workflow, clientId: "c" })).runId as string;
-  await world.settle();
-  const dead = crew.last.task;
-  await crew.error("E.RUNNER.FAILURE");
+  await harness.settle();
+  const dead = worker.lastDispatch.task;
+  await worker.error("E.RUNNER.FAILURE");
   const { runId } = await post("/api/v1/runs", { workflow, clientId: "c" });
-  await world.settle();
+  await harness.settle();
   await post("/api/v1/workflows", workflow);
   await post(`/api/v1/workflows/${workflow.id}/versions`, {});
   const pack = await post(`/api/v1/workflows/${workflow.id}/publish`, { version: "1.0.0" });
@@ -199,7 +203,7 @@ async function furnish(
   const view = await post("/api/v1/views", { name: "mine", page: "runs", query: { status: "failed" } });
   return {
     workflow,
-    person,
+    userToken: person,
     login,
     runId,
     failedRunId: failed,

@@ -2,33 +2,33 @@
 // one that the route promises; what its schema refuses is refused, and what is refused changes nothing.
 
 import type { RouteName } from "@astraflow/protocol";
-import { memoryStage } from "@astraflow/store/testing";
+import { createMemoryFixture } from "@astraflow/store/testing";
 import fc from "fast-check";
 import Schema from "typebox/schema";
 import { describe, expect, it } from "vitest";
-import { bodyOf } from "./every-route-examples.ts";
-import { objections, routeNames, routeOf } from "./every-route-judge.ts";
-import { openTown, type Town } from "./every-route-stage.ts";
+import { exampleRequest } from "./every-route-examples.ts";
+import { findAnswerProblems, routeNames, routeOf } from "./every-route-judge.ts";
+import { openRestFixture, type RestFixture } from "./every-route-stage.ts";
 
-type Path = readonly (string | number)[];
-interface Wound {
+type JsonPath = readonly (string | number)[];
+interface BodyMutation {
   readonly at: number;
   readonly how: "put" | "cut" | "add";
   readonly value: unknown;
 }
 
 /** Every place in a value, the root among them. */
-function placesIn(value: unknown, at: Path = []): Path[] {
+function pathsIn(value: unknown, at: JsonPath = []): JsonPath[] {
   if (typeof value !== "object" || value === null || at.length > 6) return [at];
   return [
     at,
-    ...Object.entries(value).flatMap(([key, child]) => placesIn(child, [...at, Array.isArray(value) ? Number(key) : key])),
+    ...Object.entries(value).flatMap(([key, child]) => pathsIn(child, [...at, Array.isArray(value) ? Number(key) : key])),
   ];
 }
 
 /** A copy with the wound; the original stays whole. */
-function wounded(body: unknown, { at, how, value }: Wound): { body: unknown; place: Path } {
-  const places = placesIn(body);
+function mutateBody(body: unknown, { at, how, value }: BodyMutation): { body: unknown; place: JsonPath } {
+  const places = pathsIn(body);
   const place = places[at % places.length] ?? [];
   if (place.length === 0) return { body: how === "add" ? { ...(body as object), unknown: value } : value, place };
   const copy = structuredClone(body) as Record<string | number, unknown>;
@@ -74,44 +74,44 @@ const oddValues: unknown[] = [
   "\u202e",
   "😀",
 ];
-const wound: fc.Arbitrary<Wound> = fc.record({
+const bodyMutation: fc.Arbitrary<BodyMutation> = fc.record({
   at: fc.nat(),
   how: fc.constantFrom("put", "put", "put", "cut", "add"),
   value: fc.oneof(fc.constantFrom(...oddValues), fc.jsonValue({ maxDepth: 3 })),
 });
 
 /** What a schema refuses. A null where something may be left out is as if it were, so nulls prove nothing. */
-function isRefusedBySchema(name: RouteName, body: unknown, { how, value }: Wound): boolean {
+function isRefusedBySchema(name: RouteName, body: unknown, { how, value }: BodyMutation): boolean {
   // A workflow that is saved without an id is given one.
   if (value === null || how === "add" || (name === "saveWorkflow" && how === "cut")) return false;
   return !Schema.Check(routeOf(name).request as never, JSON.parse(JSON.stringify(body)));
 }
 
 /** A change of many runs that was taken goes on behind the answers to the next. */
-async function judge(town: Town, name: RouteName, one: Wound): Promise<string[]> {
-  const { body } = wounded(bodyOf(name, town.mine).body, one);
+async function checkMutatedBody(cluster: RestFixture, name: RouteName, one: BodyMutation): Promise<string[]> {
+  const { body } = mutateBody(exampleRequest(name, cluster.ownSamples).body, one);
   if (body === undefined) return [];
-  const before = await town.trace();
-  const told = await town.ask(name, { body: JSON.stringify(body) });
-  const found = objections(name, told);
-  const isJudged = name === "validateWorkflow" && told.body.isValid === false;
-  if (told.status < 400 && !isJudged && isRefusedBySchema(name, body, one))
-    found.push(`${told.status}, though its schema refuses it`);
-  if (told.status >= 400 && told.status < 409 && name !== "changeRuns" && (await town.trace()) !== before)
-    found.push(`${told.status}, and something changed`);
+  const before = await cluster.storedState();
+  const response = await cluster.send(name, { body: JSON.stringify(body) });
+  const found = findAnswerProblems(name, response);
+  const isJudged = name === "validateWorkflow" && response.body.isValid === false;
+  if (response.status < 400 && !isJudged && isRefusedBySchema(name, body, one))
+    found.push(`${response.status}, though its schema refuses it`);
+  if (response.status >= 400 && response.status < 409 && name !== "changeRuns" && (await cluster.storedState()) !== before)
+    found.push(`${response.status}, and something changed`);
   return found.map((why) => `${JSON.stringify(body).slice(0, 300)}: ${why}`);
 }
 
 describe("bodies with a wound", () => {
   const names = routeNames.filter((name) => routeOf(name).request !== undefined);
   it.each(names)("[A221] %s answers as it promises, whatever is wrong with the body", async (name) => {
-    const town = await openTown(await memoryStage("strong"));
+    const cluster = await openRestFixture(await createMemoryFixture("strong"));
     const problems = new Set<string>();
-    const check = fc.asyncProperty(wound, async (one) => {
-      for (const problem of await judge(town, name, one)) problems.add(problem);
+    const check = fc.asyncProperty(bodyMutation, async (one) => {
+      for (const problem of await checkMutatedBody(cluster, name, one)) problems.add(problem);
     });
     await fc.assert(check, { numRuns: 60, seed: 7 });
-    await town.close();
+    await cluster.close();
     expect([...problems].slice(0, 5)).toEqual([]);
   });
 });

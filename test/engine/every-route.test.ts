@@ -2,19 +2,19 @@
 // a refusal is one sentence with a code, and what is refused changes nothing.
 
 import { limits, type RouteName } from "@astraflow/protocol";
-import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
+import { createMemoryFixture, createSqliteFixture, type StoreFixture } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { otherOf, urlOf } from "./every-route-examples.ts";
-import { objections, routeNames, routeOf } from "./every-route-judge.ts";
-import { openTown, type Told, type Town } from "./every-route-stage.ts";
+import { differentRequest, exampleUrl } from "./every-route-examples.ts";
+import { findAnswerProblems, routeNames, routeOf } from "./every-route-judge.ts";
+import { openRestFixture, type RestFixture, type TestResponse } from "./every-route-stage.ts";
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  for (const end of cleanups.splice(0)) await end();
 });
-async function town(stage: Promise<Stage> = memoryStage("strong")): Promise<Town> {
-  const opened = await openTown(await stage);
-  ends.push(opened.close);
+async function openFixture(stage: Promise<StoreFixture> = createMemoryFixture("strong")): Promise<RestFixture> {
+  const opened = await openRestFixture(await stage);
+  cleanups.push(opened.close);
   return opened;
 }
 
@@ -28,33 +28,34 @@ const withKey = routeNames.filter((name) => routeOf(name).headers?.["Idempotency
 /** Asks many times and says every objection, with what was asked. */
 async function askAll(
   name: RouteName,
-  asks: readonly (readonly [string, Promise<Told>])[],
+  asks: readonly (readonly [string, Promise<TestResponse>])[],
   isDoorFine = false,
 ): Promise<string[]> {
   const found: string[] = [];
-  for (const [what, asking] of asks) for (const why of objections(name, await asking, isDoorFine)) found.push(`${what}: ${why}`);
+  for (const [what, asking] of asks)
+    for (const why of findAnswerProblems(name, await asking, isDoorFine)) found.push(`${what}: ${why}`);
   return found;
 }
 
-const stages = [
-  ["memory", () => memoryStage("strong")],
-  ["sqlite", () => sqliteStage()],
+const storeFixtures = [
+  ["memory", () => createMemoryFixture("strong")],
+  ["sqlite", () => createSqliteFixture()],
 ] as const;
 
-describe.each(stages)("every route on %s", (_store, stageOf) => {
+describe.each(storeFixtures)("every route on %s", (_store, stageOf) => {
   it("[A213] answers a good request as its row says, to those who may ask", async () => {
     const wrong: string[] = [];
-    const judge = async (name: RouteName, { ask }: Town) => {
-      const told = await ask(name);
-      wrong.push(...objections(name, told).map((why) => `${name}: ${why}`));
-      if (told.status >= 300) wrong.push(`${name} answered ${told.status} ${JSON.stringify(told.body)}`);
+    const judge = async (name: RouteName, { send: ask }: RestFixture) => {
+      const response = await ask(name);
+      wrong.push(...findAnswerProblems(name, response).map((why) => `${name}: ${why}`));
+      if (response.status >= 300) wrong.push(`${name} answered ${response.status} ${JSON.stringify(response.body)}`);
     };
     const readers = routeNames.filter((name) => routeOf(name).method === "GET" && !isStream(name));
-    const shared = await town(stageOf());
+    const shared = await openFixture(stageOf());
     for (const name of readers) await judge(name, shared);
     // What changes something gets a town of its own.
     for (const name of routeNames.filter((one) => routeOf(one).method !== "GET")) {
-      const own = await openTown(await stageOf());
+      const own = await openRestFixture(await stageOf());
       await judge(name, own);
       await own.close();
     }
@@ -62,13 +63,13 @@ describe.each(stages)("every route on %s", (_store, stageOf) => {
   }, 120_000);
 
   it("[A214] asks for a token, and for one that may do this", async () => {
-    const { ask, trace } = await town(stageOf());
+    const { send: ask, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
     const wrong: string[] = [];
     const refused = async (name: RouteName, token: string | null, code: string) => {
-      const told = await ask(name, { token });
-      if (told.body?.error !== code) wrong.push(`${name} with ${token}: ${told.status} ${told.body?.error}`);
-      wrong.push(...objections(name, told).map((why) => `${name}: ${why}`));
+      const response = await ask(name, { token });
+      if (response.body?.error !== code) wrong.push(`${name} with ${token}: ${response.status} ${response.body?.error}`);
+      wrong.push(...findAnswerProblems(name, response).map((why) => `${name}: ${why}`));
     };
     for (const name of guarded) {
       const { grant } = routeOf(name);
@@ -81,17 +82,17 @@ describe.each(stages)("every route on %s", (_store, stageOf) => {
   });
 
   it("[A215] a thing of another tenant is answered exactly as one that does not exist", async () => {
-    const { ask, mine, theirs, trace } = await town(stageOf());
+    const { send: ask, ownSamples: mine, otherTenantSamples: theirs, storedState: trace } = await openFixture(stageOf());
     const before = await trace();
     const told: string[] = [];
     for (const name of withParams) {
       if (isStream(name) || name === "tellWorker") continue;
-      const [, foreign] = urlOf(name, theirs);
-      const [, missing] = urlOf(name, theirs, (value) => (value === "0" || value === mine.role ? value : `no-${value}`));
+      const [, foreign] = exampleUrl(name, theirs);
+      const [, missing] = exampleUrl(name, theirs, (value) => (value === "0" || value === mine.role ? value : `no-${value}`));
       const answers = [await ask(name, { url: foreign }), await ask(name, { url: missing })] as const;
-      const [one, other] = answers.map((answer) => masked(answer, Object.values(theirs).map(String)));
+      const [one, other] = answers.map((answer) => maskIds(answer, Object.values(theirs).map(String)));
       if (one !== other) told.push(`${name}: ${one} but ${other}`);
-      told.push(...objections(name, answers[0]).map((why) => `${name}: ${why}`));
+      told.push(...findAnswerProblems(name, answers[0]).map((why) => `${name}: ${why}`));
       if (answers[0].status !== 404) told.push(`${name}: ${one}`);
     }
     expect(told).toEqual([]);
@@ -100,7 +101,7 @@ describe.each(stages)("every route on %s", (_store, stageOf) => {
 });
 
 /** The answer without the ids that were asked for, and without its own. */
-function masked({ status, body }: Told, ids: readonly string[]): string {
+function maskIds({ status, body }: TestResponse, ids: readonly string[]): string {
   let text = JSON.stringify({ ...body, requestId: "" });
   const longest = ids.filter((id) => id.length > 2).sort((a, b) => b.length - a.length);
   for (const id of longest) text = text.replaceAll(`no-${id}`, "…").replaceAll(id, "…");
@@ -109,14 +110,14 @@ function masked({ status, body }: Told, ids: readonly string[]): string {
 
 describe("every route", () => {
   it("[A216] refuses query parameters that it does not know, and ones given twice", async () => {
-    const { ask, mine, trace } = await town();
+    const { send: ask, ownSamples: mine, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];
     for (const name of routeNames) {
-      const [, url] = urlOf(name, mine);
+      const [, url] = exampleUrl(name, mine);
       const odd = await ask(name, { url: `${url}?nobody=1` });
       if (odd.status !== 400) wrong.push(`${name} took an unknown name: ${odd.status}`);
-      wrong.push(...objections(name, odd).map((why) => `${name}: ${why}`));
+      wrong.push(...findAnswerProblems(name, odd).map((why) => `${name}: ${why}`));
       for (const known of Object.keys(routeOf(name).query ?? {})) {
         const twice = await ask(name, { url: `${url}?${known}=1&${known}=2` });
         if (twice.status !== 400) wrong.push(`${name} took ${known} twice: ${twice.status}`);
@@ -127,7 +128,7 @@ describe("every route", () => {
   });
 
   it("[A217] refuses bodies that are no JSON, none at all, too deep, too large or of another kind", async () => {
-    const { ask, trace } = await town();
+    const { send: ask, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];
     const deep = `${'{"a":'.repeat(90)}1${"}".repeat(90)}`;
@@ -148,10 +149,11 @@ describe("every route", () => {
       ];
       if (!isOptional) bad.push(["nothing", null, {}, 400]);
       for (const [what, body, headers, status] of bad) {
-        const told = await ask(name, { body, headers });
-        const isFine = told.status === status || (what === "nothing" && told.status === 415) || isJudged(name, told);
-        if (!isFine) wrong.push(`${name} with ${what}: ${told.status} ${JSON.stringify(told.body)}`);
-        wrong.push(...objections(name, told).map((why) => `${name} with ${what}: ${why}`));
+        const response = await ask(name, { body, headers });
+        const isFine =
+          response.status === status || (what === "nothing" && response.status === 415) || isAnsweredOnce(name, response);
+        if (!isFine) wrong.push(`${name} with ${what}: ${response.status} ${JSON.stringify(response.body)}`);
+        wrong.push(...findAnswerProblems(name, response).map((why) => `${name} with ${what}: ${why}`));
       }
     }
     expect(wrong).toEqual([]);
@@ -159,7 +161,7 @@ describe("every route", () => {
   });
 
   it("[A218] odd words in a path are a thing that does not exist, or no such path", async () => {
-    const { ask, mine, trace } = await town();
+    const { send: ask, ownSamples: mine, storedState: trace } = await openFixture();
     const before = await trace();
     const odd = [
       "%00",
@@ -185,10 +187,10 @@ describe("every route", () => {
     const wrong: string[] = [];
     for (const name of withParams)
       for (const word of odd) {
-        const [, url] = urlOf(name, mine, () => word);
-        const told = await ask(name, { url });
-        const asked: readonly [string, Promise<Told>][] = [[`${name} ${word.slice(0, 20)}`, Promise.resolve(told)]];
-        if (told.status < 400) wrong.push(`${name} with ${word.slice(0, 30)}: ${told.status}`);
+        const [, url] = exampleUrl(name, mine, () => word);
+        const response = await ask(name, { url });
+        const asked: readonly [string, Promise<TestResponse>][] = [[`${name} ${word.slice(0, 20)}`, Promise.resolve(response)]];
+        if (response.status < 400) wrong.push(`${name} with ${word.slice(0, 30)}: ${response.status}`);
         wrong.push(...(await askAll(name, asked, true)));
       }
     expect(wrong).toEqual([]);
@@ -196,14 +198,14 @@ describe("every route", () => {
   });
 
   it("[A219] refuses a key that is none, and takes any other", async () => {
-    const { ask, trace } = await town();
+    const { send: ask, storedState: trace } = await openFixture();
     const before = await trace();
     const wrong: string[] = [];
     for (const name of withKey)
       for (const key of ["", "two words", "k".repeat(65), "é"]) {
-        const told = await ask(name, { headers: { "idempotency-key": key } });
-        if (told.status !== 400) wrong.push(`${name} with ${key.slice(0, 9)}: ${told.status}`);
-        wrong.push(...objections(name, told).map((why) => `${name}: ${why}`));
+        const response = await ask(name, { headers: { "idempotency-key": key } });
+        if (response.status !== 400) wrong.push(`${name} with ${key.slice(0, 9)}: ${response.status}`);
+        wrong.push(...findAnswerProblems(name, response).map((why) => `${name}: ${why}`));
       }
     expect(wrong).toEqual([]);
     expect(await trace()).toBe(before);
@@ -211,21 +213,27 @@ describe("every route", () => {
 
   it("[A220] the same key and body again give the same answer and no second effect; another body is refused", async () => {
     const wrong: string[] = [];
-    for (const name of withKey.filter((one) => !isForgetful.has(one))) {
-      const { ask, mine, world, trace, close } = await openTown(await memoryStage("strong"));
+    for (const name of withKey.filter((one) => !routesWithoutMemory.has(one))) {
+      const {
+        send: ask,
+        ownSamples: mine,
+        harness,
+        storedState: trace,
+        close,
+      } = await openRestFixture(await createMemoryFixture("strong"));
       const headers = { "idempotency-key": "key-1" };
       const first = await ask(name, { headers });
-      await world.settle();
+      await harness.settle();
       const after = await trace();
       const second = await ask(name, { headers });
-      await world.settle();
-      if (lasting(first) !== lasting(second)) wrong.push(`${name}: ${lasting(first)}, then ${lasting(second)}`);
-      const other = otherOf(name, mine);
+      await harness.settle();
+      if (lastingPart(first) !== lastingPart(second)) wrong.push(`${name}: ${lastingPart(first)}, then ${lastingPart(second)}`);
+      const other = differentRequest(name, mine);
       if ((await trace()) !== after) wrong.push(`${name} had a second effect`);
-      if (!isSelfSame.has(name) && other !== null) {
-        const told = await ask(name, { headers, ...other });
-        if (told.body?.error !== "E.IDEMPOTENCY.MISMATCH") wrong.push(`${name} took another body: ${lasting(told)}`);
-        wrong.push(...objections(name, told).map((why) => `${name}: ${why}`));
+      if (!alwaysRepeatableRoutes.has(name) && other !== null) {
+        const response = await ask(name, { headers, ...other });
+        if (response.body?.error !== "E.IDEMPOTENCY.MISMATCH") wrong.push(`${name} took another body: ${lastingPart(response)}`);
+        wrong.push(...findAnswerProblems(name, response).map((why) => `${name}: ${why}`));
       }
       await close();
     }
@@ -237,12 +245,12 @@ describe("every route", () => {
  * A frame's id is made of key and body, so another body is another frame; an upload that is complete has no body, and its key is only
  * read: it is completed once whatever the key is.
  */
-const isSelfSame: ReadonlySet<RouteName> = new Set(["tellWorker", "completeUpload"]);
+const alwaysRepeatableRoutes: ReadonlySet<RouteName> = new Set(["tellWorker", "completeUpload"]);
 /** A token that was given back cannot ask twice. */
-const isForgetful: ReadonlySet<RouteName> = new Set(["logout"]);
+const routesWithoutMemory: ReadonlySet<RouteName> = new Set(["logout"]);
 
 /** The answer but for what moves on by itself. */
-function lasting({ status, body }: Told): string {
+function lastingPart({ status, body }: TestResponse): string {
   if (typeof body !== "object" || body === null) return String(status);
   const { acceptedAt: _at, updatedAt: _then, requestId: _id, commandId, ...rest } = body;
   if (rest.bulkId !== undefined) return `${status} ${rest.bulkId}`;
@@ -250,5 +258,5 @@ function lasting({ status, body }: Told): string {
 }
 
 /** A workflow that is none has a code of its own, and is what one asks about where it is only checked. */
-const isJudged = (name: RouteName, { status, body }: Told): boolean =>
+const isAnsweredOnce = (name: RouteName, { status, body }: TestResponse): boolean =>
   body?.error === "E.WORKFLOW.INVALID" || (name === "validateWorkflow" && status === 200 && body.isValid === false);

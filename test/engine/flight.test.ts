@@ -3,27 +3,28 @@
 import type { Command, CommandAnswer, RowKey } from "@astraflow/engine";
 import type { MemoryClusterOptions } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
-import { chain, graph, type Harness } from "./harness.ts";
-import { answersOf, passThrough, Stage } from "./mended-stage.ts";
+import { buildChain, buildWorkflow, type EngineHarness } from "./harness.ts";
+import { answersOf, EngineCluster, overrideStore } from "./mended-stage.ts";
 
-const drain = async (): Promise<void> => {
+const runPendingCallbacks = async (): Promise<void> => {
   for (let round = 0; round < 5; round++) await new Promise<void>((resolve) => setImmediate(resolve));
 };
 
 /** Commits wait, in the order they came, until the test lets them through. */
-async function airport(turnsInFlight: number, options: Partial<MemoryClusterOptions> = {}) {
+async function createPausedCommits(turnsInFlight: number, options: Partial<MemoryClusterOptions> = {}) {
   const waiting: (() => void)[] = [];
   let isHolding = false;
-  const stage = new Stage({
+  const cluster = new EngineCluster({
     mode: "weak",
-    gate: ({ step }) => (step === "commit" && isHolding ? new Promise<void>((resolve) => void waiting.push(resolve)) : undefined),
+    pauseAt: ({ step }) =>
+      step === "commit" && isHolding ? new Promise<void>((resolve) => void waiting.push(resolve)) : undefined,
     ...options,
   });
   const begun: (readonly RowKey[])[] = [];
-  const world = await stage.boot("r1", {
+  const harness = await cluster.startEngine("r1", {
     settings: { turnsInFlight },
     wrap: (store) =>
-      passThrough(store, {
+      overrideStore(store, {
         begin(want) {
           begun.push(want.rows);
           return store.begin(want);
@@ -33,8 +34,8 @@ async function airport(turnsInFlight: number, options: Partial<MemoryClusterOpti
   return {
     /** The rows each turn asked for. */
     begun,
-    stage,
-    world,
+    stage: cluster,
+    world: harness,
     waiting,
     hold: () => {
       isHolding = true;
@@ -42,74 +43,75 @@ async function airport(turnsInFlight: number, options: Partial<MemoryClusterOpti
     /** Lets one commit through. */
     async pass(at = 0) {
       waiting.splice(at, 1)[0]?.();
-      await drain();
+      await runPendingCallbacks();
     },
   };
 }
 
-const runsOf = (world: Harness): (string | undefined)[] =>
-  answersOf(world).map(({ body }: CommandAnswer) => (body?.of === "run" ? body.run : undefined));
-const ask = (world: Harness, command: Command): void => world.engine.push([{ ref: 1_000 + world.effects.length, command }]);
+const runsOf = (harness: EngineHarness): (string | undefined)[] =>
+  answersOf(harness).map(({ body }: CommandAnswer) => (body?.of === "run" ? body.run : undefined));
+const pushCommand = (harness: EngineHarness, command: Command): void =>
+  harness.engine.push([{ ref: 1_000 + harness.effects.length, command }]);
 
 describe("turns in flight", () => {
   it("[U12] turns on different roots commit side by side, as many as are allowed and no more", async () => {
-    const { world, waiting, hold } = await airport(3);
-    await world.run(chain(1));
+    const { world: harness, waiting, hold } = await createPausedCommits(3);
+    await harness.startRun(buildChain(1));
     hold();
 
     for (let order = 0; order < 5; order++) {
-      ask(world, world.order(chain(1)));
-      await drain();
+      pushCommand(harness, harness.startCommand(buildChain(1)));
+      await runPendingCallbacks();
     }
 
     expect(waiting).toHaveLength(3);
-    expect(answersOf(world)).toHaveLength(1);
+    expect(answersOf(harness)).toHaveLength(1);
   });
 
   it("[U12] with one turn allowed the next begins when the last is on disk", async () => {
-    const { world, waiting, hold, pass } = await airport(1);
+    const { world: harness, waiting, hold, pass } = await createPausedCommits(1);
     hold();
     for (let order = 0; order < 3; order++) {
-      ask(world, world.order(chain(1)));
-      await drain();
+      pushCommand(harness, harness.startCommand(buildChain(1)));
+      await runPendingCallbacks();
     }
     expect(waiting).toHaveLength(1);
 
     await pass();
 
-    expect(answersOf(world)).toHaveLength(1);
+    expect(answersOf(harness)).toHaveLength(1);
     expect(waiting).toHaveLength(1);
   });
 
   it("[U12] turns are heard of in the order they were decided, though a later one is on disk first", async () => {
-    const { world, hold, pass } = await airport(3);
-    const first = await world.run(chain(1));
+    const { world: harness, hold, pass } = await createPausedCommits(3);
+    const first = await harness.startRun(buildChain(1));
     hold();
     for (let order = 0; order < 3; order++) {
-      ask(world, world.order(chain(1)));
-      await drain();
+      pushCommand(harness, harness.startCommand(buildChain(1)));
+      await runPendingCallbacks();
     }
 
     await pass(2);
     await pass(1);
-    expect(runsOf(world)).toEqual([first]);
+    expect(runsOf(harness)).toEqual([first]);
     await pass(0);
 
-    const runs = runsOf(world);
+    const runs = runsOf(harness);
     expect(runs).toHaveLength(4);
     expect(runs.toSorted((a, b) => String(a).localeCompare(String(b)))).toEqual(runs);
   });
 
   it("[U12] a command on a root that is in the air waits for it, in its order", async () => {
-    const { world, waiting, hold, pass, begun } = await airport(3);
-    const run = await world.run(chain(1));
+    const { world: harness, waiting, hold, pass, begun } = await createPausedCommits(3);
+    const run = await harness.startRun(buildChain(1));
     begun.length = 0;
     hold();
-    ask(world, { type: "run.cancel", tenant: "t1", by: "me", run, reason: "one" });
-    await drain();
-    ask(world, { type: "run.cancel", tenant: "t1", by: "me", run, reason: "two" });
-    ask(world, world.order(chain(2)));
-    await drain();
+    pushCommand(harness, { type: "run.cancel", tenant: "t1", by: "me", run, reason: "one" });
+    await runPendingCallbacks();
+    pushCommand(harness, { type: "run.cancel", tenant: "t1", by: "me", run, reason: "two" });
+    pushCommand(harness, harness.startCommand(buildChain(2)));
+    await runPendingCallbacks();
     expect(waiting).toHaveLength(2);
     expect(begun.filter((rows) => rows.includes(`run/${run}`))).toHaveLength(1);
 
@@ -117,104 +119,104 @@ describe("turns in flight", () => {
     await pass();
     await pass();
 
-    expect(answersOf(world).every((answer) => answer.fault === null)).toBe(true);
-    expect((await world.facts()).filter((type) => type === "run.cancelled")).toHaveLength(1);
+    expect(answersOf(harness).every((answer) => answer.fault === null)).toBe(true);
+    expect((await harness.facts()).filter((type) => type === "run.cancelled")).toHaveLength(1);
   });
 
   it("[U12] several turns in the air may grant to one worker", async () => {
-    const { stage, world, hold, pass, waiting } = await airport(3);
-    const worker = await world.join("w", { slots: 4 });
-    await world.run(graph([{}, {}], []));
-    await stage.pass(1);
-    for (const dispatch of worker.sent) await worker.done({}, dispatch);
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
+    const worker = await harness.joinWorker("w", { slots: 4 });
+    await harness.startRun(buildWorkflow([{}, {}], []));
+    await cluster.passSeconds(1);
+    for (const dispatch of worker.dispatchesSent) await worker.succeed({}, dispatch);
     hold();
     for (let order = 0; order < 2; order++) {
-      ask(world, world.order(graph([{}, {}], [])));
-      await drain();
+      pushCommand(harness, harness.startCommand(buildWorkflow([{}, {}], [])));
+      await runPendingCallbacks();
     }
     expect(waiting).toHaveLength(2);
 
     await pass();
     await pass();
 
-    expect(worker.sent).toHaveLength(6);
+    expect(worker.dispatchesSent).toHaveLength(6);
     expect(waiting).toHaveLength(0);
   });
 
   it("[U12] a heartbeat waits for the turns that concern its worker, which gets nothing more until it has been heard", async () => {
-    const { stage, world, hold, pass, waiting } = await airport(3);
-    const worker = await world.join("w", { slots: 4 });
-    await world.run(graph([{}, {}], []));
-    await stage.pass(1);
-    for (const dispatch of worker.sent) await worker.done({}, dispatch);
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
+    const worker = await harness.joinWorker("w", { slots: 4 });
+    await harness.startRun(buildWorkflow([{}, {}], []));
+    await cluster.passSeconds(1);
+    for (const dispatch of worker.dispatchesSent) await worker.succeed({}, dispatch);
     hold();
-    ask(world, world.order(graph([{}, {}], [])));
-    await drain();
+    pushCommand(harness, harness.startCommand(buildWorkflow([{}, {}], [])));
+    await runPendingCallbacks();
     const { worker: id, session } = worker;
-    world.engine.push([
+    harness.engine.push([
       { ref: 903, command: { type: "worker.beat", tenant: "t1", worker: id, session, healthy: true, held: [] } },
     ]);
-    ask(world, world.order(graph([{}, {}], [])));
-    await drain();
+    pushCommand(harness, harness.startCommand(buildWorkflow([{}, {}], [])));
+    await runPendingCallbacks();
     expect(waiting).toHaveLength(2);
 
     await pass(1);
     await pass(0);
-    expect(worker.sent).toHaveLength(4);
+    expect(worker.dispatchesSent).toHaveLength(4);
     while (waiting.length > 0) await pass();
 
-    expect(answersOf(world).find((answer) => answer.ref === 903)?.fault).toBeNull();
-    expect(worker.sent).toHaveLength(6);
+    expect(answersOf(harness).find((answer) => answer.ref === 903)?.fault).toBeNull();
+    expect(worker.dispatchesSent).toHaveLength(6);
   });
 
   it("[U12] a worker never gets more than its slots while grants are in the air", async () => {
-    const { stage, world, hold, pass, waiting } = await airport(4);
-    const worker = await world.join("w", { slots: 2 });
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
+    const worker = await harness.joinWorker("w", { slots: 2 });
     hold();
     for (let order = 0; order < 4; order++) {
-      ask(world, world.order(graph([{}, {}], [])));
-      await drain();
+      pushCommand(harness, harness.startCommand(buildWorkflow([{}, {}], [])));
+      await runPendingCallbacks();
     }
     while (waiting.length > 0) await pass(waiting.length - 1);
     for (let second = 0; second < 3; second++) {
-      await stage.pass(1);
+      await cluster.passSeconds(1);
       while (waiting.length > 0) await pass();
     }
 
-    expect(worker.sent).toHaveLength(2);
+    expect(worker.dispatchesSent).toHaveLength(2);
   });
 
   it("[U12] nor while they are on disk and not heard of yet", async () => {
-    const { stage, world, hold, pass, waiting } = await airport(4);
-    const worker = await world.join("w", { slots: 2 });
-    await world.run(graph([{}, {}], []));
-    await stage.pass(1);
-    for (const dispatch of worker.sent) await worker.done({}, dispatch);
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(4);
+    const worker = await harness.joinWorker("w", { slots: 2 });
+    await harness.startRun(buildWorkflow([{}, {}], []));
+    await cluster.passSeconds(1);
+    for (const dispatch of worker.dispatchesSent) await worker.succeed({}, dispatch);
     hold();
     // Nobody here can run the first order, so it leaves the worker alone; the second takes both slots and is on disk before it.
-    ask(world, world.order(chain(1, { policy: { pool: "elsewhere" } })));
-    await drain();
-    ask(world, world.order(graph([{}, {}], [])));
-    await drain();
+    pushCommand(harness, harness.startCommand(buildChain(1, { policy: { pool: "elsewhere" } })));
+    await runPendingCallbacks();
+    pushCommand(harness, harness.startCommand(buildWorkflow([{}, {}], [])));
+    await runPendingCallbacks();
     await pass(1);
 
-    ask(world, world.order(graph([{}, {}], [])));
-    await drain();
+    pushCommand(harness, harness.startCommand(buildWorkflow([{}, {}], [])));
+    await runPendingCallbacks();
     while (waiting.length > 0) await pass();
 
-    expect(worker.sent).toHaveLength(4);
+    expect(worker.dispatchesSent).toHaveLength(4);
   });
 
   it("[U12] an ack in the air keeps its grant from being revoked", async () => {
-    const { stage, world, hold, pass, waiting } = await airport(2);
-    const worker = await world.join("w", { slots: 1 });
-    await world.run(chain(1));
-    await stage.pass(1);
-    const sent = worker.last;
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(2);
+    const worker = await harness.joinWorker("w", { slots: 1 });
+    await harness.startRun(buildChain(1));
+    await cluster.passSeconds(1);
+    const sent = worker.lastDispatch;
     hold();
     // Shares its turn with an order, so it is not on disk before that is.
-    world.engine.push([
-      { ref: 900, command: world.order(chain(2)) },
+    harness.engine.push([
+      { ref: 900, command: harness.startCommand(buildChain(2)) },
       {
         ref: 901,
         command: {
@@ -226,66 +228,75 @@ describe("turns in flight", () => {
         },
       },
     ]);
-    await drain();
+    await runPendingCallbacks();
     expect(waiting).toHaveLength(1);
 
-    stage.skip(6_000);
-    ask(world, world.order(chain(3)));
-    await drain();
+    cluster.skipTime(6_000);
+    pushCommand(harness, harness.startCommand(buildChain(3)));
+    await runPendingCallbacks();
     while (waiting.length > 0) await pass();
-    await stage.pass(1);
+    await cluster.passSeconds(1);
     while (waiting.length > 0) await pass();
 
-    expect((await world.facts()).filter((type) => type === "task.requeued")).toEqual([]);
+    expect((await harness.facts()).filter((type) => type === "task.requeued")).toEqual([]);
   });
 
   it("[U12] a task put into a line by a turn in the air is not forgotten by a later turn that found the line empty", async () => {
-    const { stage, world, hold, pass, waiting } = await airport(3);
-    const worker = await world.join("w", { slots: 1 });
-    const first = await world.run(chain(1));
-    await stage.pass(1);
+    const { stage: cluster, world: harness, hold, pass, waiting } = await createPausedCommits(3);
+    const worker = await harness.joinWorker("w", { slots: 1 });
+    const first = await harness.startRun(buildChain(1));
+    await cluster.passSeconds(1);
     hold();
     // The slot is taken, so this task goes into its line; the next turn claims that line before it is visible.
-    ask(world, world.order(chain(1)));
-    await drain();
-    world.engine.push([
-      { ref: 902, command: { ...done(worker.last), tenant: "t1", worker: worker.worker, session: worker.session } },
+    pushCommand(harness, harness.startCommand(buildChain(1)));
+    await runPendingCallbacks();
+    harness.engine.push([
+      {
+        ref: 902,
+        command: { ...resultCommand(worker.lastDispatch), tenant: "t1", worker: worker.worker, session: worker.session },
+      },
     ]);
-    await drain();
+    await runPendingCallbacks();
     while (waiting.length > 0) await pass(waiting.length - 1);
-    await drain();
+    await runPendingCallbacks();
     while (waiting.length > 0) await pass();
 
-    expect(worker.sent).toHaveLength(2);
-    expect(worker.last.run).not.toBe(first);
+    expect(worker.dispatchesSent).toHaveLength(2);
+    expect(worker.lastDispatch.run).not.toBe(first);
   });
 
   it("[U12] a commit that fails puts its commands back in their order, and the turns behind it are not harmed", async () => {
     const fates = new Map<number, "failed">([[2, "failed"]]);
-    const { world, stage, hold, pass, waiting } = await airport(3, {
-      script: ({ turn }) => {
+    const {
+      world: harness,
+      stage: cluster,
+      hold,
+      pass,
+      waiting,
+    } = await createPausedCommits(3, {
+      scriptedOutcome: ({ turn }) => {
         const fate = fates.get(turn);
         fates.delete(turn);
         return fate;
       },
     });
-    await world.run(chain(1));
+    await harness.startRun(buildChain(1));
     hold();
     for (let order = 0; order < 3; order++) {
-      ask(world, world.order(chain(order + 1)));
-      await drain();
+      pushCommand(harness, harness.startCommand(buildChain(order + 1)));
+      await runPendingCallbacks();
     }
     for (let second = 0; second < 4; second++) {
       while (waiting.length > 0) await pass();
-      await stage.pass(1);
+      await cluster.passSeconds(1);
     }
 
-    expect(answersOf(world).map((answer) => answer.fault)).toEqual([null, null, null, null]);
-    expect((await world.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(4);
+    expect(answersOf(harness).map((answer) => answer.fault)).toEqual([null, null, null, null]);
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(4);
   });
 });
 
-const done = ({ task, fence }: { task: string; fence: number }) =>
+const resultCommand = ({ task, fence }: { task: string; fence: number }) =>
   ({
     type: "task.result",
     task,

@@ -1,30 +1,30 @@
 // Random workflows of nested containers on engines that die in the middle of turns, before a commit or after it and before anybody heard:
 // the next engine on the same store brings each run to the end that the rules say.
 import type { Store, TurnTransaction } from "@astraflow/engine";
-import { type MemoryCluster, memoryCluster } from "@astraflow/store";
+import { createMemoryCluster, type MemoryCluster } from "@astraflow/store";
 import { expect, it } from "vitest";
-import { flow } from "./flow-graph.ts";
-import { type Fails, Model, randomShape } from "./flow-model.ts";
-import { bySlot, checkRun, patiently, Robot, resultOf } from "./flow-robot.ts";
-import { Harness } from "./harness.ts";
-import { Dice } from "./weather-dice.ts";
+import { buildFlow } from "./flow-graph.ts";
+import { type FailureRule, FlowModel, randomFlow } from "./flow-model.ts";
+import { AutoWorkers, checkRun, resultOf, tasksBySlot, waitWhileTimePasses } from "./flow-robot.ts";
+import { EngineHarness } from "./harness.ts";
+import { FuzzRandom } from "./weather-dice.ts";
 
 const never = new Promise<never>(() => undefined);
 
 /** A store that its engine is cut off from at a certain commit, as by kill -9. */
-class Mortal {
+class KillableStore {
   readonly store: Store;
-  readonly died: Promise<void>;
-  #left: number;
-  #isDead = false;
-  readonly #die = Promise.withResolvers<void>();
+  readonly killed: Promise<void>;
+  #commitsLeft: number;
+  #isKilled = false;
+  readonly #kill = Promise.withResolvers<void>();
 
   constructor(store: Store, commits: number, when: "before" | "after") {
-    this.#left = commits;
-    this.died = this.#die.promise;
+    this.#commitsLeft = commits;
+    this.killed = this.#kill.promise;
     const end = (): Promise<never> => {
-      this.#isDead = true;
-      this.#die.resolve();
+      this.#isKilled = true;
+      this.#kill.resolve();
       return never;
     };
     const mortal = (tx: TurnTransaction): TurnTransaction =>
@@ -33,7 +33,7 @@ class Mortal {
           const value = tx[name];
           if (name !== "commit") return typeof value === "function" ? value.bind(tx) : value;
           const commit: TurnTransaction["commit"] = async (turn, units) => {
-            if (this.#left-- > 1) return await tx.commit(turn, units);
+            if (this.#commitsLeft-- > 1) return await tx.commit(turn, units);
             if (when === "before") await tx.abort();
             else await tx.commit(turn, units);
             return await end();
@@ -43,9 +43,9 @@ class Mortal {
       });
     this.store = {
       open: (me) => store.open(me),
-      begin: async (want) => (this.#isDead ? await never : mortal(await store.begin(want))),
-      settle: (turn) => (this.#isDead ? never : store.settle(turn)),
-      onHint: (hear) => store.onHint(hear),
+      begin: async (want) => (this.#isKilled ? await never : mortal(await store.begin(want))),
+      settle: (turn) => (this.#isKilled ? never : store.settle(turn)),
+      onHint: (listener) => store.onHint(listener),
       events: (query) => store.events(query),
       page: (query) => store.page(query),
       close: () => store.close(),
@@ -53,40 +53,43 @@ class Mortal {
   }
 }
 
-class Lives {
-  readonly dice: Dice;
+class EngineLives {
+  readonly random: FuzzRandom;
   readonly #cluster: MemoryCluster;
-  readonly #fails: Fails;
+  readonly #fails: FailureRule;
   #now = 1_800_000_000_000;
   #life = 0;
 
-  constructor(seed: number, fails: Fails) {
-    this.dice = new Dice(seed);
+  constructor(seed: number, fails: FailureRule) {
+    this.random = new FuzzRandom(seed);
     this.#fails = fails;
     const clock = { wall: () => this.#now, mono: () => this.#now };
-    this.#cluster = memoryCluster({ mode: this.dice.pick(["strong", "weak"] as const), dice: this.dice, clock });
+    this.#cluster = createMemoryCluster({ mode: this.random.pick(["strong", "weak"] as const), random: this.random, clock });
   }
 
   /** One engine's life with its workers, until `work` is done or the engine dies. */
-  async live(work: (world: Harness, robot: Robot) => Promise<void>, commits = 2 + this.dice.below(12)): Promise<boolean> {
-    const handle = this.#cluster.handle();
-    const mortal = new Mortal(handle, commits, this.dice.pick(["before", "after"] as const));
-    const world = new Harness({
-      store: mortal.store,
-      settings: { sweepTasksMax: this.dice.pick([2, 7, 500]), maxDeliveries: 1_000 },
+  async runOnce(
+    work: (harness: EngineHarness, autoWorkers: AutoWorkers) => Promise<void>,
+    commits = 2 + this.random.integerBelow(12),
+  ): Promise<boolean> {
+    const handle = this.#cluster.createHandle();
+    const killable = new KillableStore(handle, commits, this.random.pick(["before", "after"] as const));
+    const harness = new EngineHarness({
+      store: killable.store,
+      settings: { sweepTasksMax: this.random.pick([2, 7, 500]), maxDeliveries: 1_000 },
     });
     this.#now += 40_000;
     const clock = { get: () => this.#now, set: (now: number) => void (this.#now = now) };
-    Object.defineProperty(world, "now", clock);
+    Object.defineProperty(harness, "now", clock);
     const life = async (): Promise<boolean> => {
-      await world.start();
-      const crew = await patiently(world, world.join("w", { slots: 3, boot: `life-${++this.#life}` }));
-      await work(world, new Robot(world, [crew], (dispatch, params) => this.#reply(dispatch.node, params)));
+      await harness.start();
+      const worker = await waitWhileTimePasses(harness, harness.joinWorker("w", { slots: 3, boot: `life-${++this.#life}` }));
+      await work(harness, new AutoWorkers(harness, [worker], (dispatch, params) => this.#reply(dispatch.node, params)));
       return true;
     };
-    const isDone = await Promise.race([life(), mortal.died.then(() => false)]);
+    const isDone = await Promise.race([life(), killable.killed.then(() => false)]);
     // One that did not die stops between two turns.
-    if (isDone) await Promise.race([world.engine.stop(), mortal.died]);
+    if (isDone) await Promise.race([harness.engine.stop(), killable.killed]);
     await handle.close();
     return isDone;
   }
@@ -100,34 +103,34 @@ class Lives {
 it.for(Array.from({ length: 60 }, (_, at) => at + 1))(
   "[E39] a run goes on where the last commit left it, whenever an engine dies (seed %i)",
   async (seed) => {
-    const unlucky = new Dice(seed * 7);
+    const unlucky = new FuzzRandom(seed * 7);
     const bad = new Set(unlucky.chance(0.3) ? ["ba", "aab", "ca"] : []);
-    const fails: Fails = (node) => bad.has(node);
-    const lives = new Lives(seed, fails);
-    const shape = randomShape(lives.dice, 0);
+    const fails: FailureRule = (node) => bad.has(node);
+    const lives = new EngineLives(seed, fails);
+    const flowSpec = randomFlow(lives.random, 0);
     let run = "";
-    await lives.live(async (world) => {
-      run = await patiently(world, world.run(flow(shape)));
+    await lives.runOnce(async (harness) => {
+      run = await waitWhileTimePasses(harness, harness.startRun(buildFlow(flowSpec)));
     }, 1_000);
 
     let isOver = false;
     for (let life = 0; !isOver && life < 300; life++) {
-      await lives.live(async (world, robot) => {
+      await lives.runOnce(async (harness, autoWorkers) => {
         for (let look = 0; look < 10; look++) {
-          await robot.work();
-          await world.advance(1_000);
+          await autoWorkers.answerAll();
+          await harness.advance(1_000);
         }
       });
-      await lives.live(async (world) => {
-        isOver = ["succeeded", "failed"].includes((await world.detail(run)).run.phase);
+      await lives.runOnce(async (harness) => {
+        isOver = ["succeeded", "failed"].includes((await harness.runDetail(run)).run.phase);
       }, 1_000);
     }
 
-    await lives.live(async (world) => {
-      const { run: ended, tasks } = await checkRun(world, run);
-      const at = bySlot(tasks);
-      const found = ended.phase === "succeeded" ? shape.nodes.map((_, ordinal) => resultOf(at[ordinal])) : null;
-      expect(found).toEqual(new Model(fails).values(shape, "", [], null));
+    await lives.runOnce(async (harness) => {
+      const { run: ended, tasks } = await checkRun(harness, run);
+      const at = tasksBySlot(tasks);
+      const found = ended.phase === "succeeded" ? flowSpec.nodes.map((_, ordinal) => resultOf(at[ordinal])) : null;
+      expect(found).toEqual(new FlowModel(fails).values(flowSpec, "", [], null));
     }, 1_000);
   },
 );

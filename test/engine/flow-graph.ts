@@ -1,15 +1,15 @@
 // Workflows with containers, written down shortly for tests: steps that a worker runs and boxes with a body inside. Ids are given by place,
 // `a` for the first node of the top level, `ba` for the first inside its second, so that a test can name what it means.
 
-export interface Step {
+export interface StepSpec {
   readonly params?: Record<string, unknown>;
   readonly policy?: Record<string, unknown>;
   /** So many middlewares stand around it. */
   readonly layers?: number;
 }
 
-export interface Box extends Step {
-  readonly body: Shape;
+export interface ContainerSpec extends StepSpec {
+  readonly body: FlowSpec;
   readonly loop?: Record<string, unknown>;
   readonly retry?: Record<string, unknown>;
   readonly timeoutSeconds?: number;
@@ -19,51 +19,57 @@ export interface Box extends Step {
   readonly outputs?: readonly number[];
 }
 
-export interface Shape {
-  readonly nodes: readonly (Step | Box)[];
+export interface FlowSpec {
+  readonly nodes: readonly (StepSpec | ContainerSpec)[];
   readonly edges?: readonly (readonly [number, number])[];
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyz";
-export const letter = (at: number): string => (at < letters.length ? (letters[at] as string) : `z${at}.`);
+export const nodeLetter = (at: number): string => (at < letters.length ? (letters[at] as string) : `z${at}.`);
 
 /** Nodes one after the other. */
-export const row = (...nodes: (Step | Box)[]): Shape => ({
+export const sequence = (...nodes: (StepSpec | ContainerSpec)[]): FlowSpec => ({
   nodes,
   edges: nodes.slice(1).map((_, at) => [at, at + 1] as const),
 });
 
 /** The workflow, with one subgraph for each box. */
-export function flow(shape: Shape): Record<string, unknown> {
+export function buildFlow(flowSpec: FlowSpec): Record<string, unknown> {
   const subgraphs: Record<string, unknown>[] = [];
-  const top = definition("", shape, subgraphs);
+  const top = buildGraph("", flowSpec, subgraphs);
   return { ...top, subgraphs };
 }
 
-function definition(path: string, { nodes, edges = [] }: Shape, subgraphs: Record<string, unknown>[]): Record<string, unknown> {
+function buildGraph(
+  path: string,
+  { nodes, edges = [] }: FlowSpec,
+  subgraphs: Record<string, unknown>[],
+): Record<string, unknown> {
   const sources = Map.groupBy(edges, ([, to]) => to);
   return {
     id: "00000000-0000-4000-8000-000000000999",
     schemaVersion: "2025-10",
     metadata: { name: path },
-    nodes: nodes.map((node, at) => nodeOf(`${path}${letter(at)}`, node, sources.get(at)?.map(([from]) => from) ?? [], subgraphs)),
+    nodes: nodes.map((node, at) =>
+      buildNode(`${path}${nodeLetter(at)}`, node, sources.get(at)?.map(([from]) => from) ?? [], subgraphs),
+    ),
     edges: edges.map(([from, to], at) => ({
       id: `e${at}`,
-      source: { node: `${path}${letter(from)}`, port: "out" },
-      target: { node: `${path}${letter(to)}`, port: (sources.get(to)?.length ?? 0) > 1 ? `in${from}` : "in" },
+      source: { node: `${path}${nodeLetter(from)}`, port: "out" },
+      target: { node: `${path}${nodeLetter(to)}`, port: (sources.get(to)?.length ?? 0) > 1 ? `in${from}` : "in" },
     })),
   };
 }
 
-function nodeOf(
+function buildNode(
   id: string,
-  node: Step | Box,
+  node: StepSpec | ContainerSpec,
   sources: readonly number[],
   subgraphs: Record<string, unknown>[],
 ): Record<string, unknown> {
   const isBox = "body" in node;
   const isList = isBox && (node.loop?.["mode"] === "map" || node.loop?.["mode"] === "forEach");
-  if (isBox) subgraphs.push({ id, definition: definition(id, node.body, subgraphs) });
+  if (isBox) subgraphs.push({ id, definition: buildGraph(id, node.body, subgraphs) });
   const port = (key: string, path: string) => ({ key, label: key, binding: { path, mode: "write" } });
   return {
     id,
@@ -71,9 +77,11 @@ function nodeOf(
     package: { name: "test", version: "1.0.0" },
     label: id,
     position: { x: 0, y: 0 },
-    parameters: { ...node.params, ...(isBox && { __container: formOf(id, node) }) },
+    parameters: { ...node.params, ...(isBox && { __container: containerParameters(id, node) }) },
     ...(node.policy !== undefined && { policy: node.policy }),
-    ...(node.layers !== undefined && { middlewares: Array.from({ length: node.layers }, (_, at) => layerOf(`${id}-${at}`)) }),
+    ...(node.layers !== undefined && {
+      middlewares: Array.from({ length: node.layers }, (_, at) => buildMiddleware(`${id}-${at}`)),
+    }),
     ui: {
       inputPorts: [port("in", "parameters.in"), ...sources.map((from) => port(`in${from}`, `parameters.in${from}`))],
       outputPorts: [port("out", isList ? "results.items" : "results.out")],
@@ -81,7 +89,7 @@ function nodeOf(
   };
 }
 
-const layerOf = (id: string): Record<string, unknown> => ({
+const buildMiddleware = (id: string): Record<string, unknown> => ({
   id,
   type: "test.layer",
   role: "middleware",
@@ -90,24 +98,24 @@ const layerOf = (id: string): Record<string, unknown> => ({
   parameters: {},
 });
 
-function formOf(id: string, box: Box): Record<string, unknown> {
-  const last = box.body.nodes.length - 1;
-  const outputs = box.outputs ?? (last >= 0 ? [last] : []);
+function containerParameters(id: string, container: ContainerSpec): Record<string, unknown> {
+  const last = container.body.nodes.length - 1;
+  const outputs = container.outputs ?? (last >= 0 ? [last] : []);
   return {
     subgraphId: id,
-    ...(box.loop !== undefined && { loop: box.loop }),
-    ...(box.retry !== undefined && { retry: box.retry }),
-    ...(box.timeoutSeconds !== undefined && { timeoutSeconds: box.timeoutSeconds }),
-    inputs: (box.inputs ?? []).map(([from, node]) => ({
+    ...(container.loop !== undefined && { loop: container.loop }),
+    ...(container.retry !== undefined && { retry: container.retry }),
+    ...(container.timeoutSeconds !== undefined && { timeoutSeconds: container.timeoutSeconds }),
+    inputs: (container.inputs ?? []).map(([from, node]) => ({
       from,
-      node: `${id}${letter(node)}`,
+      node: `${id}${nodeLetter(node)}`,
       to: `parameters.${from.replace(/^parameters\./, "").split(".")[0]}`,
     })),
     outputs: outputs.map((node, at) => {
-      const inner = box.body.nodes[node];
+      const inner = container.body.nodes[node];
       const isList = inner !== undefined && "body" in inner && ["map", "forEach"].includes(String(inner.loop?.["mode"]));
       return {
-        node: `${id}${letter(node)}`,
+        node: `${id}${nodeLetter(node)}`,
         from: isList ? "results.items" : "results.out",
         to: at === outputs.length - 1 ? "results.out" : `results.out${node}`,
       };

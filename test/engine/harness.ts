@@ -23,25 +23,28 @@ import {
 } from "@astraflow/engine";
 import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import { canonicalJson } from "@astraflow/graph";
-import { type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
+import { createMemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
 
-export interface Node {
+export interface NodeSpec {
   readonly type?: string;
   readonly params?: Record<string, unknown>;
   readonly policy?: Record<string, unknown>;
 }
 
-const uuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
-export const nodeId = uuid;
+const testUuid = (n: number): string => `00000000-0000-4000-8000-${String(n).padStart(12, "0")}`;
+export const nodeId = testUuid;
 
 /** A workflow of `nodes`, joined by `edges` [from, to]; every edge carries results.out into parameters.in. */
-export function graph(nodes: readonly Node[], edges: readonly (readonly [number, number])[]): Record<string, unknown> {
+export function buildWorkflow(
+  nodes: readonly NodeSpec[],
+  edges: readonly (readonly [number, number])[],
+): Record<string, unknown> {
   return {
-    id: uuid(999),
+    id: testUuid(999),
     schemaVersion: "2025-10",
     metadata: { name: "test" },
     nodes: nodes.map((node, at) => ({
-      id: uuid(at),
+      id: testUuid(at),
       type: node.type ?? "test.step",
       package: { name: "test", version: "1.0.0" },
       label: `node ${at}`,
@@ -62,21 +65,21 @@ export function graph(nodes: readonly Node[], edges: readonly (readonly [number,
     })),
     edges: edges.map(([from, to], at) => ({
       id: `e${at}`,
-      source: { node: uuid(from), port: "out" },
-      target: { node: uuid(to), port: edges.filter(([, target]) => target === to).length > 1 ? `in${from}` : "in" },
+      source: { node: testUuid(from), port: "out" },
+      target: { node: testUuid(to), port: edges.filter(([, target]) => target === to).length > 1 ? `in${from}` : "in" },
     })),
   };
 }
 
-export const chain = (length: number, node: Node = {}): Record<string, unknown> =>
-  graph(
+export const buildChain = (length: number, node: NodeSpec = {}): Record<string, unknown> =>
+  buildWorkflow(
     Array.from({ length }, () => node),
     Array.from({ length: length - 1 }, (_, at) => [at, at + 1] as const),
   );
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-export const about = (changes: Partial<WorkerDescription> = {}): WorkerDescription => ({
+export const describeWorker = (changes: Partial<WorkerDescription> = {}): WorkerDescription => ({
   slots: 1,
   packages: [{ name: "test", version: "1.0.0", status: "installed" }],
   runtimes: ["node"],
@@ -90,7 +93,7 @@ export const about = (changes: Partial<WorkerDescription> = {}): WorkerDescripti
   ...changes,
 });
 
-export interface Options {
+export interface HarnessOptions {
   readonly settings?: Partial<EngineSettings>;
   readonly cluster?: Partial<MemoryClusterOptions>;
   readonly store?: Store;
@@ -99,7 +102,7 @@ export interface Options {
   readonly name?: string;
 }
 
-export class Harness {
+export class EngineHarness {
   now = 1_800_000_000_000;
   readonly effects: Effect[] = [];
   readonly problems: EngineProblem[] = [];
@@ -108,17 +111,18 @@ export class Harness {
   readonly settings: EngineSettings;
   wakeAt: number | null = null;
   /** What the last join was answered. */
-  joined: AnswerBody | null = null;
+  lastJoinAnswer: AnswerBody | null = null;
   #ids = 0;
   #refs = 0;
-  #answers = new Map<number, { resolve: (body: AnswerBody) => void; reject: (fault: Refused) => void }>();
-  #settled: (() => void)[] = [];
+  #answers = new Map<number, { resolve: (body: AnswerBody) => void; reject: (fault: RefusedError) => void }>();
+  #idleListeners: (() => void)[] = [];
 
-  constructor(options: Options = {}) {
+  constructor(options: HarnessOptions = {}) {
     this.settings = { ...defaultSettings, ...options.settings };
     const clock = { wall: () => this.now, mono: () => this.now };
     this.store =
-      options.store ?? memoryCluster({ mode: "strong", dice: { roll: () => 0.5 }, clock, ...options.cluster }).handle();
+      options.store ??
+      createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock, ...options.cluster }).createHandle();
     const world: World = {
       store: this.store,
       ids: {
@@ -126,10 +130,10 @@ export class Harness {
       },
       random: { next: () => 0.5 },
       digest,
-      emit: (effects) => this.#hear(effects),
+      emit: (effects) => this.#receiveEffects(effects),
       scheduleWake: (wakeAt) => {
         this.wakeAt = wakeAt;
-        for (const done of this.#settled.splice(0)) done();
+        for (const done of this.#idleListeners.splice(0)) done();
       },
       failpoint: () => undefined,
       reportProblem: (problem) => this.problems.push(problem),
@@ -138,13 +142,13 @@ export class Harness {
       options.plant === undefined ? createEngine(world, this.settings) : createMutantEngine(world, this.settings, options.plant);
   }
 
-  #hear(effects: readonly Effect[]): void {
+  #receiveEffects(effects: readonly Effect[]): void {
     this.effects.push(...effects);
     for (const effect of effects) {
       if (effect.type !== "answer") continue;
       const waiting = this.#answers.get(effect.ref);
       this.#answers.delete(effect.ref);
-      if (effect.fault !== null) waiting?.reject(new Refused(effect.fault));
+      if (effect.fault !== null) waiting?.reject(new RefusedError(effect.fault));
       else if (effect.body !== null) waiting?.resolve(effect.body);
     }
   }
@@ -175,21 +179,21 @@ export class Harness {
   }
 
   async settle(): Promise<void> {
-    const quiet = new Promise<void>((resolve) => this.#settled.push(resolve));
+    const quiet = new Promise<void>((resolve) => this.#idleListeners.push(resolve));
     this.engine.wake();
     await quiet;
   }
 
-  async run(
+  async startRun(
     workflow: Record<string, unknown>,
     changes: { tenant?: string; ask?: string; timeoutMs?: number; priority?: number } = {},
   ): Promise<string> {
-    const answer = await this.ask(this.order(workflow, changes));
+    const answer = await this.ask(this.startCommand(workflow, changes));
     if (answer.of !== "run") throw new Error("no run");
     return answer.run;
   }
 
-  order(
+  startCommand(
     workflow: Record<string, unknown>,
     changes: { tenant?: string; ask?: string; timeoutMs?: number; priority?: number } = {},
   ): Command {
@@ -207,7 +211,7 @@ export class Harness {
     };
   }
 
-  async join(
+  async joinWorker(
     name: string,
     changes: Partial<WorkerDescription> & {
       tenant?: string;
@@ -216,12 +220,12 @@ export class Harness {
       running?: readonly AttemptRef[] | null;
       resumed?: { readonly unacked: readonly AttemptRef[] };
     } = {},
-  ): Promise<Crew> {
+  ): Promise<TestWorker> {
     const { tenant = "t1", boot = `${name}-boot`, session = `${name}-s${++this.#ids}`, running = [], resumed, ...rest } = changes;
     const worker = `${tenant}/${name}`;
-    const order = { type: "worker.join", tenant, worker, name, boot, session, about: about(rest), running } as const;
-    this.joined = await this.ask(resumed === undefined ? order : { ...order, resumed });
-    return new Crew(this, tenant, worker, session, boot ?? "");
+    const order = { type: "worker.join", tenant, worker, name, boot, session, about: describeWorker(rest), running } as const;
+    this.lastJoinAnswer = await this.ask(resumed === undefined ? order : { ...order, resumed });
+    return new TestWorker(this, tenant, worker, session, boot ?? "");
   }
 
   dispatches(worker?: string): SendDispatch[] {
@@ -230,11 +234,11 @@ export class Harness {
     );
   }
 
-  stops(): SendStop[] {
+  stopsSent(): SendStop[] {
     return this.effects.filter((effect): effect is SendStop => effect.type === "stop");
   }
 
-  async detail(run: string, tenant = "t1") {
+  async runDetail(run: string, tenant = "t1") {
     const page = await this.store.page({ page: "run", tenant, run });
     if (page.detail === null) throw new Error(`run ${run} is not there`);
     return page.detail;
@@ -248,13 +252,13 @@ export class Harness {
   }
 
   /** Every word of the log about one worker, with what it says. */
-  async told(worker: string, type: string): Promise<Record<string, unknown>[]> {
+  async workerFacts(worker: string, type: string): Promise<Record<string, unknown>[]> {
     const [tenant = ""] = worker.split("/");
     const page = await this.store.events({ tenant, after: 0, limit: 10_000, subject: `worker/${worker}` });
     return page.items.filter((item) => item.type === type).map((item) => item.data);
   }
 
-  counted(name: string): MetricSamples[] {
+  countersNamed(name: string): MetricSamples[] {
     return this.effects.filter((effect): effect is MetricSamples => effect.type === "count" && effect.name === name);
   }
 
@@ -265,7 +269,7 @@ export class Harness {
 }
 
 /** A refusal as a test sees it. */
-export class Refused extends Error {
+export class RefusedError extends Error {
   readonly code: string;
   readonly fault: FaultData;
   constructor(data: FaultData) {
@@ -276,14 +280,14 @@ export class Refused extends Error {
 }
 
 /** One worker session, doing what it is told. */
-export class Crew {
-  readonly harness: Harness;
+export class TestWorker {
+  readonly harness: EngineHarness;
   readonly tenant: string;
   readonly worker: string;
   readonly session: string;
   readonly boot: string;
 
-  constructor(harness: Harness, tenant: string, worker: string, session: string, boot: string) {
+  constructor(harness: EngineHarness, tenant: string, worker: string, session: string, boot: string) {
     this.harness = harness;
     this.tenant = tenant;
     this.worker = worker;
@@ -292,25 +296,25 @@ export class Crew {
   }
 
   /** The dispatch this session got last. */
-  get last(): SendDispatch["dispatch"] {
+  get lastDispatch(): SendDispatch["dispatch"] {
     const sent = this.harness.dispatches(this.worker).filter((one) => one.session === this.session);
     const dispatch = sent.at(-1)?.dispatch;
     if (dispatch === undefined) throw new Error(`${this.worker} was sent nothing`);
     return dispatch;
   }
 
-  get sent(): SendDispatch["dispatch"][] {
+  get dispatchesSent(): SendDispatch["dispatch"][] {
     return this.harness
       .dispatches(this.worker)
       .filter((one) => one.session === this.session)
       .map((one) => one.dispatch);
   }
 
-  #about(dispatch: { task: string; fence: number }) {
+  #attemptFields(dispatch: { task: string; fence: number }) {
     return { tenant: this.tenant, worker: this.worker, session: this.session, task: dispatch.task, fence: dispatch.fence };
   }
 
-  ackCommand(dispatch: { task: string; fence: number } = this.last): Command {
+  ackCommand(dispatch: { task: string; fence: number } = this.lastDispatch): Command {
     return {
       type: "task.ack",
       tenant: this.tenant,
@@ -321,7 +325,7 @@ export class Crew {
   }
 
   ack(dispatch?: { task: string; fence: number }): Promise<AnswerBody> {
-    return this.harness.ask(this.ackCommand(dispatch ?? this.last));
+    return this.harness.ask(this.ackCommand(dispatch ?? this.lastDispatch));
   }
 
   resultCommand(
@@ -329,18 +333,25 @@ export class Crew {
     result: unknown,
     status: "succeeded" | "failed" | "cancelled" | "skipped" = "succeeded",
   ): Command {
-    return { type: "task.result", ...this.#about(dispatch), status, result: JSON.stringify(result), error: null, durationMs: 1 };
+    return {
+      type: "task.result",
+      ...this.#attemptFields(dispatch),
+      status,
+      result: JSON.stringify(result),
+      error: null,
+      durationMs: 1,
+    };
   }
 
-  done(result: unknown = {}, dispatch: { task: string; fence: number } = this.last): Promise<AnswerBody> {
+  succeed(result: unknown = {}, dispatch: { task: string; fence: number } = this.lastDispatch): Promise<AnswerBody> {
     return this.harness.ask(this.resultCommand(dispatch, result));
   }
 
-  error(code: string, message = "it broke", dispatch: { task: string; fence: number } = this.last): Promise<AnswerBody> {
-    return this.harness.ask({ type: "task.error", ...this.#about(dispatch), code, message });
+  error(code: string, message = "it broke", dispatch: { task: string; fence: number } = this.lastDispatch): Promise<AnswerBody> {
+    return this.harness.ask({ type: "task.error", ...this.#attemptFields(dispatch), code, message });
   }
 
-  beat(
+  heartbeat(
     held: readonly AttemptRef[] | null,
     healthy = true,
     said: { memPct?: number; diskPct?: number; vitals?: string } = {},
@@ -356,7 +367,7 @@ export class Crew {
     });
   }
 
-  leave(): Promise<AnswerBody> {
+  disconnect(): Promise<AnswerBody> {
     return this.harness.ask({
       type: "worker.leave",
       tenant: this.tenant,

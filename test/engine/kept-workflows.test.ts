@@ -5,52 +5,59 @@ import { createManifestRecorder, openWorkflowFixture, sampleManifest, type Workf
 import type { StoreReader } from "@astraflow/engine";
 import type { Workflow } from "@astraflow/protocol";
 import {
-  memoryStage,
+  createMemoryFixture,
+  createPostgresFixture,
+  createSqliteFixture,
   type PostgresServer,
-  postgresStage,
-  type Stage,
-  sqliteStage,
+  type StoreFixture,
   startPostgres,
 } from "@astraflow/store/testing";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { chain as chainOf, Harness, nodeId } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { buildChain as chainOf, EngineHarness, nodeId } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 const chain = chainOf(3) as unknown as Workflow;
 const at = { workflowId: chain.id };
 const key = (word: string) => ({ "idempotency-key": word });
 
 let server: PostgresServer | null = null;
-async function onPostgres(): Promise<Stage> {
+async function createOnPostgres(): Promise<StoreFixture> {
   server ??= await startPostgres();
-  return postgresStage(server);
+  return createPostgresFixture(server);
 }
 afterAll(async () => server?.stop());
 
-const ends: (() => void | Promise<void>)[] = [];
+const cleanups: (() => void | Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
+  for (const end of cleanups.splice(0).reverse()) await end();
 });
 
-async function open(stage: Stage): Promise<{ bench: WorkflowFixture; link: EngineClient; reader: StoreReader; world: Harness }> {
-  const world = await new Harness({ store: stage.handle() }).start();
-  ends.push(
-    () => stage.close(),
-    () => world.engine.stop(),
+async function openFixture(
+  cluster: StoreFixture,
+): Promise<{ bench: WorkflowFixture; link: EngineClient; reader: StoreReader; world: EngineHarness }> {
+  const harness = await new EngineHarness({ store: cluster.createHandle() }).start();
+  cleanups.push(
+    () => cluster.close(),
+    () => harness.engine.stop(),
   );
-  const engineClient = linkTo(world);
-  return { bench: openWorkflowFixture({ engineClient, reader: world.store }), link: engineClient, reader: world.store, world };
+  const engineClient = createHarnessLink(harness);
+  return {
+    bench: openWorkflowFixture({ engineClient, reader: harness.store }),
+    link: engineClient,
+    reader: harness.store,
+    world: harness,
+  };
 }
 
-const stages: readonly [string, () => Promise<Stage>][] = [
-  ["memory", () => memoryStage("strong")],
-  ["sqlite", () => sqliteStage()],
-  ["postgres", onPostgres],
+const storeFixtures: readonly [string, () => Promise<StoreFixture>][] = [
+  ["memory", () => createMemoryFixture("strong")],
+  ["sqlite", () => createSqliteFixture()],
+  ["postgres", createOnPostgres],
 ];
 
-describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
+describe.each(storeFixtures)("workflows on the engine over %s", (_name, stageOf) => {
   it("[A28] [A37] [A40] are saved, edited by two, published, compared and rolled back", async () => {
-    const { bench } = await open(await stageOf());
+    const { bench } = await openFixture(await stageOf());
     const patch = (base: number, label: string, n: number, as = "ann") =>
       bench.callRoute("editDraft", {
         as,
@@ -76,7 +83,7 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
   });
 
   it("[A376] their runs name the version as it was published, whatever the catalogue adds to what runs", async () => {
-    const { bench, link: engineClient, reader } = await open(await stageOf());
+    const { bench, link: engineClient, reader } = await openFixture(await stageOf());
     const manifestRecorder = createManifestRecorder({
       engineClient,
       reader,
@@ -105,7 +112,7 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
   });
 
   it("[A29] are listed and found, deleted ones left out", async () => {
-    const { bench } = await open(await stageOf());
+    const { bench } = await openFixture(await stageOf());
     for (let n = 0; n < 5; n += 1) {
       const metadata = { name: `workflow number ${n}`, tags: [n % 2 === 0 ? "even" : "odd"] };
       await bench.callRoute("saveWorkflow", { as: n === 4 ? "bob" : "ann", body: { ...chain, id: nodeId(100 + n), metadata } });
@@ -131,7 +138,7 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
   });
 
   it("[A46] [A48] [A51] are exported, taken in, published as packages and cloned, each once under its key", async () => {
-    const { bench, world } = await open(await stageOf());
+    const { bench, world: harness } = await openFixture(await stageOf());
     await bench.callRoute("saveWorkflow", { body: chain });
     await bench.callRoute("publishVersion", { params: at });
     const { body: file } = await bench.callRoute("exportWorkflow", { params: at });
@@ -148,11 +155,11 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
     const cloned = await clone();
     expect((await clone()).body).toEqual(cloned.body);
     expect((await bench.callRoute("listWorkflows", { as: "bob" })).body.items).toHaveLength(1);
-    expect(await world.facts("default")).toContain("audit.workflow.clone");
+    expect(await harness.facts("default")).toContain("audit.workflow.clone");
   });
 
   it("[A52] [A53] [A34] are checked against the manifests that workers brought", async () => {
-    const { bench, link: engineClient, reader } = await open(await stageOf());
+    const { bench, link: engineClient, reader } = await openFixture(await stageOf());
     const manifestRecorder = createManifestRecorder({
       engineClient,
       reader,
@@ -163,11 +170,11 @@ describe.each(stages)("workflows on the engine over %s", (_name, stageOf) => {
     await manifestRecorder.whenIdle();
 
     expect((await bench.callRoute("listPackages")).body.items).toMatchObject([{ name: "test", versions: ["1.0.0"] }]);
-    const told = await bench.callRoute("saveWorkflow", { body: chain });
-    expect(told).toMatchObject({
+    const response = await bench.callRoute("saveWorkflow", { body: chain });
+    expect(response).toMatchObject({
       status: 400,
       body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/type" } },
     });
-    expect(told.body.message).toContain("test.step");
+    expect(response.body.message).toContain("test.step");
   });
 });

@@ -2,92 +2,96 @@
 // brought. What one scheduler says to its own sockets is in life, fence and place.
 import type { ChangeSet, SendDrain, SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { chain, type Harness } from "./harness.ts";
-import { passThrough, Stage } from "./mended-stage.ts";
+import { buildChain, type EngineHarness } from "./harness.ts";
+import { EngineCluster, overrideStore } from "./mended-stage.ts";
 
-const resets = (world: Harness): SendReset[] => world.effects.filter((effect): effect is SendReset => effect.type === "reset");
-const drains = (world: Harness): SendDrain[] => world.effects.filter((effect): effect is SendDrain => effect.type === "drain");
+const resetsSent = (harness: EngineHarness): SendReset[] =>
+  harness.effects.filter((effect): effect is SendReset => effect.type === "reset");
+const drainsSent = (harness: EngineHarness): SendDrain[] =>
+  harness.effects.filter((effect): effect is SendDrain => effect.type === "drain");
 
-async function twoSchedulers() {
-  const stage = new Stage({ mode: "weak" });
-  const [near, far] = [await stage.boot("r1"), await stage.boot("r2")];
-  const worker = await near.join("w");
-  return { stage, near, far, worker };
+async function startTwoSchedulers() {
+  const cluster = new EngineCluster({ mode: "weak" });
+  const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
+  const worker = await near.joinWorker("w");
+  return { stage: cluster, near, far, worker };
 }
 
 describe("words for another scheduler's sockets", () => {
   it("[U13] a cancel reaches the worker at once, through whichever scheduler it came, and its slot serves the next", async () => {
-    const { stage, near, far, worker } = await twoSchedulers();
-    const run = await near.run(chain(1));
+    const { stage: cluster, near, far, worker } = await startTwoSchedulers();
+    const run = await near.startRun(buildChain(1));
     await near.settle();
     await worker.ack();
 
     await far.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
-    await stage.pass(1);
+    await cluster.passSeconds(1);
 
-    expect(near.stops()).toMatchObject([{ session: worker.session, task: worker.sent[0]?.task, code: "E.RUNNER.CANCELLED" }]);
-    const next = await far.run(chain(1));
-    await stage.pass(2);
-    expect(worker.sent.map((dispatch) => dispatch.run)).toEqual([run, next]);
+    expect(near.stopsSent()).toMatchObject([
+      { session: worker.session, task: worker.dispatchesSent[0]?.task, code: "E.RUNNER.CANCELLED" },
+    ]);
+    const next = await far.startRun(buildChain(1));
+    await cluster.passSeconds(2);
+    expect(worker.dispatchesSent.map((dispatch) => dispatch.run)).toEqual([run, next]);
   });
 
   it("[U13] a drain asked of another scheduler is told to the worker at once, and so is its end", async () => {
-    const { stage, near, far, worker } = await twoSchedulers();
+    const { stage: cluster, near, far, worker } = await startTwoSchedulers();
 
     await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });
-    await stage.pass(1);
+    await cluster.passSeconds(1);
     await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: false });
-    await stage.pass(1);
+    await cluster.passSeconds(1);
 
-    expect(drains(near).map(({ session, on }) => [session, on])).toEqual([
+    expect(drainsSent(near).map(({ session, on }) => [session, on])).toEqual([
       [worker.session, true],
       [worker.session, false],
     ]);
   });
 
   it("[U13] a letter about a drain that has ended meanwhile changes nothing", async () => {
-    const stage = new Stage({ mode: "weak" });
+    const cluster = new EngineCluster({ mode: "weak" });
     let isDeaf = true;
-    const near = await stage.boot("r1", {
-      wrap: (store) => passThrough(store, { begin: (want) => store.begin(isDeaf ? { ...want, mail: 0 } : want) }),
+    const near = await cluster.startEngine("r1", {
+      wrap: (store) => overrideStore(store, { begin: (want) => store.begin(isDeaf ? { ...want, mail: 0 } : want) }),
     });
-    const far = await stage.boot("r2");
-    const worker = await near.join("w");
+    const far = await cluster.startEngine("r2");
+    const worker = await near.joinWorker("w");
     const drain = { type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker } as const;
     await far.ask({ ...drain, on: true });
     await near.ask({ ...drain, on: false });
-    const back = await near.join("w", { boot: worker.boot });
-    const before = drains(near).length;
+    const back = await near.joinWorker("w", { boot: worker.boot });
+    const before = drainsSent(near).length;
 
     isDeaf = false;
-    await stage.pass(1);
+    await cluster.passSeconds(1);
 
-    expect(drains(near).slice(before)).toEqual([]);
-    const run = await near.run(chain(1));
-    await stage.pass(1);
-    expect(back.sent).toMatchObject([{ run }]);
+    expect(drainsSent(near).slice(before)).toEqual([]);
+    const run = await near.startRun(buildChain(1));
+    await cluster.passSeconds(1);
+    expect(back.dispatchesSent).toMatchObject([{ run }]);
   });
 
   it("[U13] a worker that moves to another scheduler has its old session reset there, and only that one", async () => {
-    const { stage, near, far, worker } = await twoSchedulers();
+    const { stage: cluster, near, far, worker } = await startTwoSchedulers();
 
-    const moved = await far.join("w", { boot: worker.boot });
-    await stage.pass(1);
+    const moved = await far.joinWorker("w", { boot: worker.boot });
+    await cluster.passSeconds(1);
 
-    expect(resets(near)).toMatchObject([{ session: worker.session, code: "E.SESSION.SUPERSEDED" }]);
-    await stage.pass(2);
-    const back = await near.join("w", { boot: worker.boot });
-    await stage.pass(1);
-    expect(resets(far)).toMatchObject([{ session: moved.session }]);
-    expect(resets(near).map(({ session }) => session)).not.toContain(back.session);
+    expect(resetsSent(near)).toMatchObject([{ session: worker.session, code: "E.SESSION.SUPERSEDED" }]);
+    await cluster.passSeconds(2);
+    const back = await near.joinWorker("w", { boot: worker.boot });
+    await cluster.passSeconds(1);
+    expect(resetsSent(far)).toMatchObject([{ session: moved.session }]);
+    expect(resetsSent(near).map(({ session }) => session)).not.toContain(back.session);
   });
 
   it("[U13] mail that cannot be read is reported and dropped, and holds up nothing", async () => {
-    const stage = new Stage({ mode: "weak" });
-    const near = await stage.boot("r1");
-    const far = await stage.boot("r2", {
+    const cluster = new EngineCluster({ mode: "weak" });
+    const near = await cluster.startEngine("r1");
+    const far = await cluster.startEngine("r2", {
       wrap: (store) =>
-        passThrough(store, {
+        overrideStore(store, {
           async begin(want) {
             const tx = await store.begin(want);
             const spoil = (unit: ChangeSet): ChangeSet => ({
@@ -110,63 +114,63 @@ describe("words for another scheduler's sockets", () => {
           },
         }),
     });
-    const worker = await near.join("w");
-    const run = await near.run(chain(1));
+    const worker = await near.joinWorker("w");
+    const run = await near.startRun(buildChain(1));
     await near.settle();
     await worker.ack();
 
     await far.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
-    await stage.pass(3);
+    await cluster.passSeconds(3);
 
-    expect(near.stops()).toEqual([]);
+    expect(near.stopsSent()).toEqual([]);
     expect(near.problems).toMatchObject([{ code: "E.INTERNAL" }]);
-    expect((await near.detail(run)).run.phase).toBe("cancelled");
-    await worker.beat(worker.sent);
-    expect(near.stops()).toMatchObject([{ task: worker.sent[0]?.task }]);
+    expect((await near.runDetail(run)).run.phase).toBe("cancelled");
+    await worker.heartbeat(worker.dispatchesSent);
+    expect(near.stopsSent()).toMatchObject([{ task: worker.dispatchesSent[0]?.task }]);
   });
 });
 
 describe("without mail", () => {
   it("[U15] a grant to a worker that was drained elsewhere is not written; the worker is told, and gets nothing", async () => {
-    const stage = new Stage({ mode: "weak" });
-    const near = await stage.boot("r1", {
-      wrap: (store) => passThrough(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),
+    const cluster = new EngineCluster({ mode: "weak" });
+    const near = await cluster.startEngine("r1", {
+      wrap: (store) => overrideStore(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),
     });
-    const far = await stage.boot("r2");
-    const worker = await near.join("w");
+    const far = await cluster.startEngine("r2");
+    const worker = await near.joinWorker("w");
     await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: true });
 
-    const run = await near.run(chain(1));
-    await stage.pass(2);
+    const run = await near.startRun(buildChain(1));
+    await cluster.passSeconds(2);
 
-    expect(worker.sent).toEqual([]);
-    expect(drains(near)).toMatchObject([{ session: worker.session, on: true }]);
-    expect((await near.detail(run)).tasks).toMatchObject([{ phase: "ready", fence: 0 }]);
+    expect(worker.dispatchesSent).toEqual([]);
+    expect(drainsSent(near)).toMatchObject([{ session: worker.session, on: true }]);
+    expect((await near.runDetail(run)).tasks).toMatchObject([{ phase: "ready", fence: 0 }]);
     await far.ask({ type: "worker.drain", tenant: "t1", by: "me", worker: worker.worker, on: false });
-    await worker.beat([]);
-    await stage.pass(2);
-    expect(worker.sent).toMatchObject([{ run }]);
+    await worker.heartbeat([]);
+    await cluster.passSeconds(2);
+    expect(worker.dispatchesSent).toMatchObject([{ run }]);
   });
 
   it("[U14] a heartbeat finds out that an attempt was ended elsewhere, stops it and frees its slot", async () => {
-    const stage = new Stage({ mode: "weak" });
-    const near = await stage.boot("r1", {
-      wrap: (store) => passThrough(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),
+    const cluster = new EngineCluster({ mode: "weak" });
+    const near = await cluster.startEngine("r1", {
+      wrap: (store) => overrideStore(store, { begin: (want) => store.begin({ ...want, mail: 0 }) }),
     });
-    const far = await stage.boot("r2");
-    const worker = await near.join("w");
-    const run = await near.run(chain(1));
+    const far = await cluster.startEngine("r2");
+    const worker = await near.joinWorker("w");
+    const run = await near.startRun(buildChain(1));
     await near.settle();
     await worker.ack();
     await far.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
-    await stage.pass(1);
-    expect(near.stops()).toEqual([]);
+    await cluster.passSeconds(1);
+    expect(near.stopsSent()).toEqual([]);
 
-    await worker.beat(worker.sent);
+    await worker.heartbeat(worker.dispatchesSent);
 
-    expect(near.stops()).toMatchObject([{ session: worker.session, task: worker.sent[0]?.task }]);
-    const next = await near.run(chain(1));
-    await stage.pass(2);
-    expect(worker.last.run).toBe(next);
+    expect(near.stopsSent()).toMatchObject([{ session: worker.session, task: worker.dispatchesSent[0]?.task }]);
+    const next = await near.startRun(buildChain(1));
+    await cluster.passSeconds(2);
+    expect(worker.lastDispatch.run).toBe(next);
   });
 });

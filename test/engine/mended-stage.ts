@@ -2,19 +2,19 @@
 // them, and a brake on engines that never pause. Workers and orders are the harness's own.
 
 import type { CommandAnswer, EngineSettings, RowKey, Store, TurnTransaction } from "@astraflow/engine";
-import { type MemoryCluster, type MemoryClusterOptions, memoryCluster } from "@astraflow/store";
-import { type Crew, Harness } from "./harness.ts";
+import { createMemoryCluster, type MemoryCluster, type MemoryClusterOptions } from "@astraflow/store";
+import { EngineHarness, type TestWorker } from "./harness.ts";
 
 /** An engine that needs this many turns between two looks of the test is not busy; it turns on the spot. */
 const turnsMax = 3_000;
-const nothing = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+const emptyWant = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 
 /** Lets everything happen that can happen without the clock. */
-const drain = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+const runPendingCallbacks = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
-export class Stage {
+export class EngineCluster {
   readonly #cluster: MemoryCluster;
-  readonly #engines: Harness[] = [];
+  readonly #engines: EngineHarness[] = [];
   #now = 1_800_000_000_000;
   #turns = 0;
   /** Whether an engine had to be halted because it never paused. */
@@ -22,68 +22,68 @@ export class Stage {
 
   constructor(options: Partial<MemoryClusterOptions> = {}) {
     const now = () => this.#now;
-    this.#cluster = memoryCluster({
+    this.#cluster = createMemoryCluster({
       mode: "strong",
-      dice: { roll: () => 0.5 },
+      random: { random: () => 0.5 },
       clock: { wall: now, mono: now },
-      gate: ({ step }) => (step === "begin" ? this.#brake() : undefined),
+      pauseAt: ({ step }) => (step === "begin" ? this.#haltSpinningEngine() : undefined),
       ...options,
     });
   }
 
   /** Without it a spinning engine would keep the test from ever going on, and no time limit could end it. */
-  #brake(): Promise<void> | undefined {
+  #haltSpinningEngine(): Promise<void> | undefined {
     if (++this.#turns < turnsMax) return undefined;
     this.isSpinning = true;
     return new Promise(() => undefined);
   }
 
   /** Starts an engine on the shared store; its own clock is not used. */
-  async boot(
+  async startEngine(
     replica: string,
     { settings = {}, wrap = (store) => store }: { settings?: Partial<EngineSettings>; wrap?: (store: Store) => Store } = {},
-  ): Promise<Harness> {
-    const engine = new Harness({ store: wrap(this.#cluster.handle()), settings });
+  ): Promise<EngineHarness> {
+    const engine = new EngineHarness({ store: wrap(this.#cluster.createHandle()), settings });
     this.#engines.push(engine);
     await engine.engine.start({ replica, cluster: "c1" });
     return engine;
   }
 
   /** Ends an engine in good order, as a restart does; the store stays. */
-  async stop(engine: Harness): Promise<void> {
+  async stopEngine(engine: EngineHarness): Promise<void> {
     this.#engines.splice(this.#engines.indexOf(engine), 1);
     await engine.engine.stop();
   }
 
   /** Moves the clock without telling anybody, so that the next command meets what has become due. */
-  skip(ms: number): void {
+  skipTime(ms: number): void {
     this.#now += ms;
   }
 
   /** Lets seconds pass, one by one; each time every engine looks and does what it finds. */
-  async pass(seconds: number): Promise<void> {
+  async passSeconds(seconds: number): Promise<void> {
     for (let second = 0; second < seconds && !this.isSpinning; second++) {
       this.#now += 1_000;
       this.#turns = 0;
       for (const { engine } of this.#engines) engine.wake();
-      await drain();
+      await runPendingCallbacks();
     }
   }
 
   /** Seconds in which a worker says that it is there and holds nothing. */
-  async passIdle(seconds: number, worker: Crew): Promise<void> {
+  async passSecondsIdle(seconds: number, worker: TestWorker): Promise<void> {
     for (let second = 0; second < seconds && !this.isSpinning; second++) {
-      await worker.beat([]);
-      await this.pass(1);
+      await worker.heartbeat([]);
+      await this.passSeconds(1);
     }
   }
 
   /** Another program makes a run's definition unreadable; engines that have read it before do not notice until a restart. */
-  async poison(engine: Harness, run: string): Promise<void> {
-    const { workflow } = (await engine.detail(run)).run;
+  async corruptWorkflow(engine: EngineHarness, run: string): Promise<void> {
+    const { workflow } = (await engine.runDetail(run)).run;
     const key: RowKey = `workflow/${workflow}`;
-    const { store, lastTurn } = await this.#open("poisoner");
-    const tx = await store.begin({ ...nothing, rows: [key] });
+    const { store, lastTurn } = await this.#openStore("poisoner");
+    const tx = await store.begin({ ...emptyWant, rows: [key] });
     const puts = [{ kind: "workflow" as const, id: workflow, body: "{ not json" }];
     const committed = await tx.commit(lastTurn + 1, [
       { roots: [key], puts, deletes: [], enqueued: [], logEntries: [], mail: [] },
@@ -92,11 +92,11 @@ export class Stage {
   }
 
   /** The first task of a run, which waits in its line, is for this worker alone: nothing orders that yet, so its row is written. */
-  async pin(engine: Harness, run: string, worker: string): Promise<void> {
-    const [task] = (await engine.detail(run)).tasks;
+  async pinFirstTask(engine: EngineHarness, run: string, worker: string): Promise<void> {
+    const [task] = (await engine.runDetail(run)).tasks;
     if (task?.phase !== "ready") throw new Error(`no task of ${run} waits`);
-    const { store, lastTurn } = await this.#open("pinner");
-    const tx = await store.begin({ ...nothing, rows: [`run/${run}`, `task/${task.id}`] });
+    const { store, lastTurn } = await this.#openStore("pinner");
+    const tx = await store.begin({ ...emptyWant, rows: [`run/${run}`, `task/${task.id}`] });
     const puts = [{ ...task, pin: worker, line: `r|${task.route}|${worker}`, rank: null }];
     const ready = [{ task: task.id, tenant: "t1", cost: 1 }];
     const unit = { roots: [`run/${run}` as const], puts, deletes: [], enqueued: ready, logEntries: [], mail: [] };
@@ -105,24 +105,24 @@ export class Stage {
   }
 
   /** Another scheduler has a run in hand until its turn is given up. */
-  async hold(run: string): Promise<TurnTransaction> {
-    const { store } = await this.#open("holder");
-    return await store.begin({ ...nothing, rows: [`run/${run}`] });
+  async holdRun(run: string): Promise<TurnTransaction> {
+    const { store } = await this.#openStore("holder");
+    return await store.begin({ ...emptyWant, rows: [`run/${run}`] });
   }
 
-  async #open(replica: string): Promise<{ store: Store; lastTurn: number }> {
-    const store = this.#cluster.handle();
+  async #openStore(replica: string): Promise<{ store: Store; lastTurn: number }> {
+    const store = this.#cluster.createHandle();
     const { lastTurn } = await store.open({ replica, cluster: "c1" });
     return { store, lastTurn };
   }
 }
 
 /** A store that is passed through but for the calls a test replaces. */
-export const passThrough = (store: Store, changes: Partial<Store>): Store => ({
+export const overrideStore = (store: Store, changes: Partial<Store>): Store => ({
   open: (me) => store.open(me),
   begin: (want) => store.begin(want),
   settle: (turn) => store.settle(turn),
-  onHint: (hear) => store.onHint(hear),
+  onHint: (listener) => store.onHint(listener),
   events: (query) => store.events(query),
   page: (query) => store.page(query),
   close: () => store.close(),
@@ -130,13 +130,13 @@ export const passThrough = (store: Store, changes: Partial<Store>): Store => ({
 });
 
 /** What a caller has heard once everything has happened that can without the clock: `done`, a fault's code, or silence. */
-export function hear(said: Promise<unknown>): Promise<string> {
-  const word = said.then(
+export function outcomeOf(answer: Promise<unknown>): Promise<string> {
+  const word = answer.then(
     () => "done",
     (refused: { code: string }) => refused.code,
   );
-  return Promise.race([word, drain().then(() => "silence")]);
+  return Promise.race([word, runPendingCallbacks().then(() => "silence")]);
 }
 
-export const answersOf = (world: Harness): CommandAnswer[] =>
-  world.effects.filter((effect): effect is CommandAnswer => effect.type === "answer");
+export const answersOf = (harness: EngineHarness): CommandAnswer[] =>
+  harness.effects.filter((effect): effect is CommandAnswer => effect.type === "answer");

@@ -1,72 +1,72 @@
 // Runs as they were, ledgers, logs and artifacts over REST on the real engine.
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
-import { memoryCluster } from "@astraflow/store";
+import { createMemoryCluster } from "@astraflow/store";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Crew, chain, graph, Harness, nodeId, type Options } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { buildChain, buildWorkflow, EngineHarness, type HarnessOptions, nodeId, type TestWorker } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
   { token: "mallory", tenant: "other", user: "mal", grants: ["read", "edit", "view", "operate"] },
 ]);
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  for (const end of cleanups.splice(0)) await end();
 });
 
-async function open(options: Options = {}) {
-  const world = await new Harness(options).start();
-  ends.push(() => world.engine.stop());
-  const bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
+async function openFixture(options: HarnessOptions = {}) {
+  const harness = await new EngineHarness(options).start();
+  cleanups.push(() => harness.engine.stop());
+  const bench = openWorkflowFixture({ engineClient: createHarnessLink(harness), reader: harness.store, authenticate: tokens });
   const get = (
     name: Parameters<typeof bench.callRoute>[0],
     runId: string,
     query: Record<string, string> = {},
     more: object = {},
   ) => bench.callRoute(name, { params: { runId, ...more }, query });
-  return { world, bench, get };
+  return { world: harness, bench, get };
 }
 
-const say = (worker: Crew, data: Record<string, unknown>) =>
+const sendFeedback = (worker: TestWorker, data: Record<string, unknown>) =>
   worker.harness.ask({
     type: "task.feedback",
     tenant: "t1",
     worker: worker.worker,
     session: worker.session,
-    task: worker.last.task,
-    fence: worker.last.fence,
+    task: worker.lastDispatch.task,
+    fence: worker.lastDispatch.fence,
     data,
   });
 
 describe("a run as it was", () => {
   it("[A280] shows what its nodes said of themselves then, acks and attempts, whatever happened since", async () => {
-    const { world, get } = await open();
-    const worker = await world.join("w");
+    const { world: harness, get } = await openFixture();
+    const worker = await harness.joinWorker("w");
     const policy = { retry: { maxAttempts: 2, backoffMs: 100 } };
-    const run = await world.run(chain(2, { policy }));
-    const looks: { asOf: number; nodes: { status: string; state: object; pendingAck: boolean; attempt: number }[] }[] = [];
-    const look = async () => looks.push((await get("getRun", run)).body);
-    await world.settle();
+    const run = await harness.startRun(buildChain(2, { policy }));
+    const snapshots: { asOf: number; nodes: { status: string; state: object; pendingAck: boolean; attempt: number }[] }[] = [];
+    const look = async () => snapshots.push((await get("getRun", run)).body);
+    await harness.settle();
     await look();
     await worker.ack();
-    await world.advance(2_000);
-    await say(worker, { stage: "half", progress: 0.5, message: "on it", metrics: { rows: 3 } });
+    await harness.advance(2_000);
+    await sendFeedback(worker, { stage: "half", progress: 0.5, message: "on it", metrics: { rows: 3 } });
     await look();
     await worker.error("E.RUNNER.FAILURE");
     await look();
-    await world.advance(200);
+    await harness.advance(200);
     await look();
-    await worker.done({ out: 1 });
-    await worker.done({ out: 2 });
+    await worker.succeed({ out: 1 });
+    await worker.succeed({ out: 2 });
     await look();
 
-    for (const seen of looks) {
+    for (const seen of snapshots) {
       const { body } = await get("getRun", run, { at: String(seen.asOf) });
       expect(body).toEqual({ ...seen, at: seen.asOf });
     }
-    const [granted, half, parked, again] = looks.map(({ nodes }) => nodes[0]);
+    const [granted, half, parked, again] = snapshots.map(({ nodes }) => nodes[0]);
     expect(granted).toMatchObject({ status: "running", pendingAck: true });
     expect(half).toMatchObject({ pendingAck: false, state: { stage: "half", progress: 0.5 }, metrics: { rows: 3 } });
     expect(parked).toMatchObject({ status: "queued", attempt: 1, state: { stage: "parked" } });
@@ -75,14 +75,14 @@ describe("a run as it was", () => {
 
   it("[A281] is refused beyond the end of the log, before the run was there, and where its facts are no longer kept", async () => {
     const clock = { wall: () => 1_800_000_000_000, mono: () => 1_800_000_000_000 };
-    const cluster = memoryCluster({ mode: "strong", dice: { roll: () => 0.5 }, clock });
-    const { world, bench, get } = await open({ store: cluster.handle() });
-    const worker = await world.join("w");
-    await world.run(chain(1));
-    await world.settle();
-    await worker.done({});
-    const run = await world.run(chain(1));
-    await world.settle();
+    const cluster = createMemoryCluster({ mode: "strong", random: { random: () => 0.5 }, clock });
+    const { world: harness, bench, get } = await openFixture({ store: cluster.createHandle() });
+    const worker = await harness.joinWorker("w");
+    await harness.startRun(buildChain(1));
+    await harness.settle();
+    await worker.succeed({});
+    const run = await harness.startRun(buildChain(1));
+    await harness.settle();
     const { asOf } = (await get("getRun", run)).body;
     const [born = 0] = (await get("listRunEvents", run)).body.items.map(({ position }: { position: number }) => position);
 
@@ -100,7 +100,7 @@ describe("a run as it was", () => {
     expect((await get("getRun", run, { at: String(asOf) })).status).toBe(200);
     expect((await get("getRunLedger", run)).status).toBe(200);
     cluster.trim("t1", born);
-    const fresh = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
+    const fresh = openWorkflowFixture({ engineClient: createHarnessLink(harness), reader: harness.store, authenticate: tokens });
     for (const at of [born - 1, asOf]) {
       const { status, body } = await fresh.callRoute("getRun", { params: { runId: run }, query: { at: String(at) } });
       expect([status, body.error]).toEqual([410, "E.CURSOR.EXPIRED"]);
@@ -115,10 +115,10 @@ describe("a run as it was", () => {
   });
 
   it("[A282] gives results of what had ended, parameters of what had been granted, node by node and page by page", async () => {
-    const { world, get } = await open();
-    const worker = await world.join("w");
-    const run = await world.run(
-      graph(
+    const { world: harness, get } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(
+      buildWorkflow(
         [{ params: { city: "Oslo" } }, {}, {}],
         [
           [0, 2],
@@ -126,12 +126,12 @@ describe("a run as it was", () => {
         ],
       ),
     );
-    await world.settle();
+    await harness.settle();
     const { asOf: first } = (await get("getRun", run)).body;
-    await worker.done({ out: "one" });
+    await worker.succeed({ out: "one" });
     const { asOf: second } = (await get("getRun", run)).body;
-    await worker.done({ out: "two" });
-    await worker.done({ out: "three" });
+    await worker.succeed({ out: "two" });
+    await worker.succeed({ out: "three" });
     const node = async (n: number, at: number) => (await get("getRunNode", run, { at: String(at) }, { nodeId: nodeId(n) })).body;
 
     expect(await node(0, first)).toMatchObject({
@@ -156,11 +156,14 @@ describe("a run as it was", () => {
   });
 
   it("[A288] every node has a state: those not reached wait, with their host and place in its chain", async () => {
-    const { world, get } = await open();
-    const drawn = chain(2) as { nodes: { id: string; position?: object }[] };
-    const [, last] = drawn.nodes;
+    const { world: harness, get } = await openFixture();
+    const workflow = buildChain(2) as { nodes: { id: string; position?: object }[] };
+    const [, last] = workflow.nodes;
     const { position: _, ...like } = last as { id: string; position?: object };
-    const run = await world.run({ ...drawn, nodes: [drawn.nodes[0], { ...last, middlewares: [{ ...like, id: nodeId(70) }] }] });
+    const run = await harness.startRun({
+      ...workflow,
+      nodes: [workflow.nodes[0], { ...last, middlewares: [{ ...like, id: nodeId(70) }] }],
+    });
 
     const { nodes } = (await get("getRun", run)).body;
 
@@ -171,10 +174,10 @@ describe("a run as it was", () => {
 
 describe("what the log tells", () => {
   it("[A290] says that a join waits, why a task was cancelled, and how a run will end while it is swept", async () => {
-    const { world } = await open({ settings: { sweepTasksMax: 2 } });
-    const worker = await world.join("w", { slots: 2 });
-    const run = await world.run(
-      graph(
+    const { world: harness } = await openFixture({ settings: { sweepTasksMax: 2 } });
+    const worker = await harness.joinWorker("w", { slots: 2 });
+    const run = await harness.startRun(
+      buildWorkflow(
         [{}, {}, {}, {}, {}],
         [
           [0, 4],
@@ -182,11 +185,11 @@ describe("what the log tells", () => {
         ],
       ),
     );
-    await world.settle();
-    await worker.done({ out: 1 }, worker.sent[0]);
-    await world.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
-    await world.settle();
-    const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100, subject: `run/${run}` });
+    await harness.settle();
+    await worker.succeed({ out: 1 }, worker.dispatchesSent[0]);
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
+    await harness.settle();
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, subject: `run/${run}` });
     const data = (type: string) => items.filter((item) => item.type === type).map((item) => item.data);
 
     expect(data("task.waiting")).toEqual([{ task: `${run}.4` }]);
@@ -196,21 +199,21 @@ describe("what the log tells", () => {
   });
 
   it("[A285] tells outcomes that came too late, with the fence that holds, at most 20 of a task, and changes nothing else", async () => {
-    const { world, get } = await open();
-    const worker = await world.join("w");
-    const run = await world.run(chain(1));
-    await world.settle();
-    const old = worker.last;
-    await world.advance(5_001);
-    const held = worker.last;
-    await expect(worker.done({ out: "late" }, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
-    await worker.done({ out: "right" });
+    const { world: harness, get } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(1));
+    await harness.settle();
+    const old = worker.lastDispatch;
+    await harness.advance(5_001);
+    const held = worker.lastDispatch;
+    await expect(worker.succeed({ out: "late" }, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    await worker.succeed({ out: "right" });
     for (let again = 0; again < 30; again++)
-      await expect(worker.done({ out: again }, held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
-    await expect(worker.done({}, { task: held.task, fence: held.fence + 9 })).rejects.toMatchObject({
+      await expect(worker.succeed({ out: again }, held)).rejects.toMatchObject({ code: "E.RESULT.DUPLICATE" });
+    await expect(worker.succeed({}, { task: held.task, fence: held.fence + 9 })).rejects.toMatchObject({
       code: "E.SESSION.STALE_BINDING",
     });
-    const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100, types: ["task.refused"] });
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, types: ["task.refused"] });
 
     expect(items).toHaveLength(20);
     expect(items[0]?.data).toMatchObject({
@@ -226,16 +229,16 @@ describe("what the log tells", () => {
 
 describe("the ledger", () => {
   it("[A283] of a run says what was given out, what came back, and that nothing was lost or done twice", async () => {
-    const { world, get } = await open();
-    const worker = await world.join("w");
-    const run = await world.run(chain(2));
-    await world.settle();
-    const old = worker.last;
-    await world.advance(5_001);
-    await expect(worker.done({}, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    const { world: harness, get } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(2));
+    await harness.settle();
+    const old = worker.lastDispatch;
+    await harness.advance(5_001);
+    await expect(worker.succeed({}, old)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
     const early = (await get("getRunLedger", run)).body;
-    await worker.done({ out: 1 });
-    await worker.done({ out: 2 });
+    await worker.succeed({ out: 1 });
+    await worker.succeed({ out: 2 });
 
     const { body } = await get("getRunLedger", run);
 
@@ -250,13 +253,13 @@ describe("the ledger", () => {
   });
 
   it("[A284] of the log is read in bounded stretches whose figures add up", async () => {
-    const { world, bench } = await open();
-    const worker = await world.join("w");
+    const { world: harness, bench } = await openFixture();
+    const worker = await harness.joinWorker("w");
     for (let n = 0; n < 3; n++) {
-      await world.run(chain(2));
-      await world.settle();
-      await worker.done({ out: 1 });
-      await worker.done({ out: 2 });
+      await harness.startRun(buildChain(2));
+      await harness.settle();
+      await worker.succeed({ out: 1 });
+      await worker.succeed({ out: 2 });
     }
     const whole = (await bench.callRoute("getLedger")).body;
 
@@ -280,20 +283,20 @@ describe("the ledger", () => {
 
 describe("runs of many tasks", () => {
   it("[A287] show what every task printed, page by page, those behind the first 1,000 too", async () => {
-    const { world, get } = await open();
-    const worker = await world.join("w", { slots: 2_000 });
-    const pair = chain(2) as { nodes: { ui: object }[]; edges: object[] };
+    const { world: harness, get } = await openFixture();
+    const worker = await harness.joinWorker("w", { slots: 2_000 });
+    const pair = buildChain(2) as { nodes: { ui: object }[]; edges: object[] };
     const nodes = Array.from({ length: 1_100 }, (_, n) => ({
       ...pair.nodes[0],
       id: nodeId(n),
       ui: n === 998 || n === 1_099 ? pair.nodes[0]?.ui : {},
     }));
     const edge = { id: "e", source: { node: nodeId(998), port: "out" }, target: { node: nodeId(1_099), port: "in" } };
-    const run = await world.run({ ...pair, nodes, edges: [edge] });
-    for (let turns = 0; worker.sent.length < 1_099 && turns < 20; turns++) await world.advance(1);
-    const printing = worker.sent.filter((_, n) => n % 100 === 0);
+    const run = await harness.startRun({ ...pair, nodes, edges: [edge] });
+    for (let turns = 0; worker.dispatchesSent.length < 1_099 && turns < 20; turns++) await harness.advance(1);
+    const printing = worker.dispatchesSent.filter((_, n) => n % 100 === 0);
     for (const { task, fence } of printing)
-      await world.ask({
+      await harness.ask({
         type: "task.feedback",
         tenant: "t1",
         worker: worker.worker,
@@ -329,23 +332,26 @@ describe("runs of many tasks", () => {
 
 describe("artifacts of a run", () => {
   it("[A289] say whether they can still be had; lists show those that can, and all when asked to", async () => {
-    const { world, bench, get } = await open();
-    const worker = await world.join("w");
-    const run = await world.run(chain(2));
-    await world.settle();
+    const { world: harness, bench, get } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const run = await harness.startRun(buildChain(2));
+    await harness.settle();
     const leave = (resource: string, expiresAt: number) =>
-      world.ask({
-        ...(worker.resultCommand(worker.last, { out: 1 }) as Extract<Parameters<Harness["ask"]>[0], { type: "task.result" }>),
+      harness.ask({
+        ...(worker.resultCommand(worker.lastDispatch, { out: 1 }) as Extract<
+          Parameters<EngineHarness["ask"]>[0],
+          { type: "task.result" }
+        >),
         artifacts: [
           { resource, type: "file", expiresAt },
           { resource: `${resource}-inline`, type: "text", inline: true },
         ],
       });
-    await leave("early", world.now + 1_000);
+    await leave("early", harness.now + 1_000);
     const before = (await get("getRun", run)).body;
-    await leave("late", world.now + 3_600_000);
-    await world.advance(1_001);
-    bench.environment.clock.now = () => world.now;
+    await leave("late", harness.now + 3_600_000);
+    await harness.advance(1_001);
+    bench.environment.clock.now = () => harness.now;
 
     const { artifacts } = (await get("getRun", run)).body;
     const listed = async (query: Record<string, string>) =>

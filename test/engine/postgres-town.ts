@@ -5,27 +5,27 @@ import type { EngineProblem, EngineSettings, Store, TurnTransaction } from "@ast
 import { openPostgres, type PostgresStore } from "@astraflow/store";
 import type { PostgresServer } from "@astraflow/store/testing";
 import { Client } from "pg";
-import type { Robot } from "./flow-robot.ts";
-import { Harness } from "./harness.ts";
-import { passThrough } from "./mended-stage.ts";
+import type { AutoWorkers } from "./flow-robot.ts";
+import { EngineHarness } from "./harness.ts";
+import { overrideStore } from "./mended-stage.ts";
 
 const bornAt = 1_800_000_000_000;
 const never = new Promise<never>(() => undefined);
 /** As many looks in a row at which no engine has said anything new. */
-const quietLooks = 2;
+const quietRounds = 2;
 /** An engine that met a busy root asks to be woken after so long at most; its shell does, in real time. */
 const shortPauseMs = 20;
-const shellMs = 5;
+const wakerMs = 5;
 /** Nobody falls silent while a test lets seconds pass. */
-const patience: Partial<EngineSettings> = { turnsInFlight: 3, leaseMs: 3_600_000, ackDeadlineMs: 3_600_000 };
+const longTimeouts: Partial<EngineSettings> = { turnsInFlight: 3, leaseMs: 3_600_000, ackDeadlineMs: 3_600_000 };
 
-export class Town {
+export class PostgresEngineCluster {
   readonly #url: string;
   readonly #stores: PostgresStore[] = [];
-  readonly engines: Harness[] = [];
-  readonly #shell = setInterval(() => {
+  readonly engines: EngineHarness[] = [];
+  readonly #waker = setInterval(() => {
     for (const { engine, wakeAt } of this.engines) if (wakeAt !== null && wakeAt <= this.now + shortPauseMs) engine.wake();
-  }, shellMs);
+  }, wakerMs);
   now = bornAt;
 
   private constructor(url: string) {
@@ -33,7 +33,11 @@ export class Town {
   }
 
   /** A town on a database of its own, with engines of these names. */
-  static async found(server: PostgresServer, names: readonly string[], settings: Partial<EngineSettings> = {}): Promise<Town> {
+  static async create(
+    server: PostgresServer,
+    names: readonly string[],
+    settings: Partial<EngineSettings> = {},
+  ): Promise<PostgresEngineCluster> {
     const url = await server.createDatabase();
     const maker = openPostgres({ url });
     await maker.open({ replica: "maker", cluster: "c1" });
@@ -42,19 +46,19 @@ export class Town {
     await client.connect();
     await client.query(`UPDATE astraflow.meta SET value = '${bornAt}' WHERE name = 'born'`);
     await client.end();
-    const town = new Town(url);
-    for (const name of names) await town.boot(name, settings);
-    return town;
+    const cluster = new PostgresEngineCluster(url);
+    for (const name of names) await cluster.startEngine(name, settings);
+    return cluster;
   }
 
-  async boot(
+  async startEngine(
     name: string,
     settings: Partial<EngineSettings> = {},
     wrap: (store: Store) => Store = (store) => store,
-  ): Promise<Harness> {
+  ): Promise<EngineHarness> {
     const store = openPostgres({ url: this.#url, timeScale: 0, aheadMs: () => this.now - bornAt });
     this.#stores.push(store);
-    const engine = new Harness({ store: wrap(store), name, settings: { ...patience, ...settings } });
+    const engine = new EngineHarness({ store: wrap(store), name, settings: { ...longTimeouts, ...settings } });
     const clock = { get: () => this.now, set: (now: number) => void (this.now = now) };
     Object.defineProperty(engine, "now", clock);
     await engine.engine.start({ replica: name, cluster: "c1" });
@@ -63,7 +67,7 @@ export class Town {
   }
 
   /** It is no longer one of the town's: nobody wakes it or waits for it. */
-  bury(engine: Harness): void {
+  removeEngine(engine: EngineHarness): void {
     this.engines.splice(this.engines.indexOf(engine), 1);
   }
 
@@ -76,35 +80,35 @@ export class Town {
 
   /** Every engine does what it finds, and again what it finds because of the others, until nobody says anything new. */
   async settle(): Promise<void> {
-    for (let quiet = 0; quiet < quietLooks; quiet++) {
-      const before = this.#said();
+    for (let quiet = 0; quiet < quietRounds; quiet++) {
+      const before = this.#effectCount();
       await Promise.all(this.engines.map((engine) => engine.settle()));
-      if (this.#said() !== before) quiet = -1;
+      if (this.#effectCount() !== before) quiet = -1;
     }
   }
 
   /** As long as it takes until everybody has seen what the others made, hints or not: routes with one look, their lines with the next. */
-  rest = (): Promise<void> => this.pass(2);
+  passDiscoveryTime = (): Promise<void> => this.passSeconds(2);
 
-  async pass(seconds: number): Promise<void> {
+  async passSeconds(seconds: number): Promise<void> {
     for (let second = 0; second < seconds; second++) {
       this.now += 1_000;
       await this.settle();
     }
   }
 
-  #said(): number {
+  #effectCount(): number {
     return this.engines.reduce((sum, { effects }) => sum + effects.length, 0);
   }
 
   /** The robots answer whatever their engines send until nothing comes any more anywhere. */
-  async work(robots: readonly Robot[]): Promise<void> {
+  async runWorkers(robots: readonly AutoWorkers[]): Promise<void> {
     for (;;) {
-      const answers = await Promise.all(robots.map((robot) => robot.work()));
+      const answers = await Promise.all(robots.map((autoWorkers) => autoWorkers.answerAll()));
       if (answers.some((count) => count > 0)) continue;
-      const before = this.#said();
-      await this.rest();
-      if (this.#said() === before) return;
+      const before = this.#effectCount();
+      await this.passDiscoveryTime();
+      if (this.#effectCount() === before) return;
     }
   }
 
@@ -114,14 +118,17 @@ export class Town {
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#shell);
+    clearInterval(this.#waker);
     for (const { engine } of this.engines) await engine.stop();
     for (const store of this.#stores) await store.close();
   }
 }
 
 /** A store that its engine is cut off from at a certain commit, as by kill -9: before it is sent, or after it and before anybody heard. */
-export function mortal(commits: number, when: "before" | "after"): { wrap: (store: Store) => Store; died: Promise<void> } {
+export function createKillableStore(
+  commits: number,
+  when: "before" | "after",
+): { wrap: (store: Store) => Store; died: Promise<void> } {
   const { promise: died, resolve } = Promise.withResolvers<void>();
   let left = commits;
   let isDead = false;
@@ -143,7 +150,7 @@ export function mortal(commits: number, when: "before" | "after"): { wrap: (stor
     return tx;
   };
   const wrap = (store: Store): Store =>
-    passThrough(store, {
+    overrideStore(store, {
       begin: async (want) => {
         const tx = isDead ? await never : await store.begin(want);
         if (!isDead) return doomed(tx);

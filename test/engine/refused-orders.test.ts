@@ -3,10 +3,10 @@
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
-import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
+import { createMemoryFixture, createSqliteFixture, type StoreFixture } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { chain, graph, Harness, nodeId } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { buildChain, buildWorkflow, EngineHarness, nodeId } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
@@ -14,46 +14,46 @@ const tokens = createTokenAuthenticator([
   { token: "mallory", tenant: "t2", user: "mal", grants: ["read", "edit", "view", "operate", "admin"] },
 ]);
 
-const closings: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const close of closings.splice(0)) await close();
+  for (const close of cleanups.splice(0)) await close();
 });
 
-const stages: [string, () => Promise<Stage>][] = [
-  ["memory", () => memoryStage("strong")],
-  ["sqlite", () => sqliteStage()],
+const storeFixtures: [string, () => Promise<StoreFixture>][] = [
+  ["memory", () => createMemoryFixture("strong")],
+  ["sqlite", () => createSqliteFixture()],
 ];
 
-describe.each(stages)("orders on %s", (_name, make) => {
+describe.each(storeFixtures)("orders on %s", (_name, make) => {
   async function open() {
-    const stage = await make();
-    const world = await new Harness({ store: stage.handle() }).start();
-    closings.push(async () => {
-      await world.engine.stop();
-      await stage.close();
+    const cluster = await make();
+    const harness = await new EngineHarness({ store: cluster.createHandle() }).start();
+    cleanups.push(async () => {
+      await harness.engine.stop();
+      await cluster.close();
     });
-    const bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
+    const bench = openWorkflowFixture({ engineClient: createHarnessLink(harness), reader: harness.store, authenticate: tokens });
     const start = async (workflow: object): Promise<string> => {
       const { body } = await bench.callRoute("startRun", { body: { workflow, clientId: "c" } });
-      await world.settle();
+      await harness.settle();
       return body.runId;
     };
     /** What was refused, oldest first. */
     const refused = async (tenant = "t1") => {
-      const { items } = await world.store.events({ tenant, after: 0, limit: 1_000, types: ["audit."] });
+      const { items } = await harness.store.events({ tenant, after: 0, limit: 1_000, types: ["audit."] });
       return items
         .filter(({ data }) => data["outcome"] !== "ok")
         .map(({ subject, type, data }) => ({ subject, action: type.slice("audit.".length), ...data }));
     };
-    return { world, bench, start, refused, stage };
+    return { world: harness, bench, start, refused, stage: cluster };
   }
 
   const params = (runId: string) => ({ params: { runId } });
 
   it("[A260] a refused retry, replay or rebind of a run is in the audit of the run, with who, why and the code", async () => {
-    const { world, bench, start, refused } = await open();
-    await world.join("w");
-    const run = await start(chain(2));
+    const { world: harness, bench, start, refused } = await open();
+    await harness.joinWorker("w");
+    const run = await start(buildChain(2));
 
     const retry = await bench.callRoute("retryRun", { ...params(run), body: { reason: "again" } });
     const replay = await bench.callRoute("replayRun", { ...params(run), body: { from: nodeId(77) } });
@@ -71,10 +71,10 @@ describe.each(stages)("orders on %s", (_name, make) => {
   });
 
   it("[A260] what is missing or another tenant's leaves no entry anywhere", async () => {
-    const { world, bench, start, refused } = await open();
-    const worker = await world.join("w");
-    const run = await start(chain(1));
-    const task = worker.last.task;
+    const { world: harness, bench, start, refused } = await open();
+    const worker = await harness.joinWorker("w");
+    const run = await start(buildChain(1));
+    const task = worker.lastDispatch.task;
     await worker.error("E.RUNNER.FAILURE");
     const one = { as: "mallory", body: { reason: "x" } };
 
@@ -93,14 +93,14 @@ describe.each(stages)("orders on %s", (_name, make) => {
   });
 
   it("[A260] a refused requeue or dismissal of a letter is in the audit of its run", async () => {
-    const { world, bench, start, refused } = await open();
-    const worker = await world.join("w");
+    const { world: harness, bench, start, refused } = await open();
+    const worker = await harness.joinWorker("w");
     const letters: string[] = [];
     for (let n = 0; n < 2; n++) {
-      await start(chain(1));
-      letters.push(worker.last.task);
+      await start(buildChain(1));
+      letters.push(worker.lastDispatch.task);
       await worker.error("E.RUNNER.FAILURE");
-      await world.settle();
+      await harness.settle();
     }
     const [left = "", taken = ""] = letters;
     await bench.callRoute("dismissDeadLetter", { params: { taskId: left } });
@@ -119,18 +119,18 @@ describe.each(stages)("orders on %s", (_name, make) => {
   });
 
   it("[A261] drain, undrain and kick are read back by their ids; a kick under a key is one kick, whoever came since", async () => {
-    const { world, bench } = await open();
+    const { world: harness, bench } = await open();
     const asked = { params: { workerId: "w" }, headers: { "idempotency-key": "k1" } };
-    await world.join("w");
+    await harness.joinWorker("w");
 
     const first = await bench.callRoute("kickWorker", asked);
-    await world.join("w", { boot: "boot-2" });
+    await harness.joinWorker("w", { boot: "boot-2" });
     const again = await bench.callRoute("kickWorker", asked);
 
     expect(again.headers["idempotent-replayed"]).toBe("true");
     expect(again.body).toEqual(first.body);
-    expect((await world.workerRow("t1/w")).phase).toBe("online");
-    expect(await world.told("t1/w", "worker.kicked")).toHaveLength(1);
+    expect((await harness.workerRow("t1/w")).phase).toBe("online");
+    expect(await harness.workerFacts("t1/w", "worker.kicked")).toHaveLength(1);
     for (const name of ["drainWorker", "undrainWorker"] as const) {
       const { commandId } = (await bench.callRoute(name, { params: { workerId: "w" } })).body;
       expect((await bench.callRoute("getCommand", { params: { commandId } })).body).toMatchObject({
@@ -144,11 +144,11 @@ describe.each(stages)("orders on %s", (_name, make) => {
   });
 
   it("[A263] a rebind of a worker is read back and said to have ended, well or ill", async () => {
-    const { world, bench, start } = await open();
-    await world.join("w");
-    const run = await start(chain(1));
-    await world.join("bare", { packages: [] });
-    await world.join("heir");
+    const { world: harness, bench, start } = await open();
+    await harness.joinWorker("w");
+    const run = await start(buildChain(1));
+    await harness.joinWorker("bare", { packages: [] });
+    await harness.joinWorker("heir");
     const order = async (queue: string) =>
       (await bench.callRoute("commandWorker", { params: { workerName: "w" }, body: { type: "rebind", queue } })).body.commandId;
 
@@ -162,18 +162,18 @@ describe.each(stages)("orders on %s", (_name, make) => {
       error: { code: "E.DISPATCH.UNFIT" },
       result: { refused: [{ task: `${run}.0`, code: "E.DISPATCH.UNFIT" }] },
     });
-    expect(await world.told("t1/w", "command.acked")).toMatchObject([{ id: good }]);
-    expect(await world.told("t1/w", "command.failed")).toMatchObject([{ id: bad, error: { code: "E.DISPATCH.UNFIT" } }]);
-    expect(await world.told("t1/w", "audit.worker.rebind")).toMatchObject([
+    expect(await harness.workerFacts("t1/w", "command.acked")).toMatchObject([{ id: good }]);
+    expect(await harness.workerFacts("t1/w", "command.failed")).toMatchObject([{ id: bad, error: { code: "E.DISPATCH.UNFIT" } }]);
+    expect(await harness.workerFacts("t1/w", "audit.worker.rebind")).toMatchObject([
       { command: good, outcome: "ok", queue: "worker.heir" },
       { command: bad, outcome: "E.DISPATCH.UNFIT" },
     ]);
   });
 
   it("[A261] steering that comes again under its key says that it is a repeat", async () => {
-    const { world, bench, start } = await open();
-    await world.join("w");
-    const run = await start(chain(2));
+    const { world: harness, bench, start } = await open();
+    await harness.joinWorker("w");
+    const run = await start(buildChain(2));
     const skip = { params: { runId: run, nodeId: nodeId(0) }, headers: { "idempotency-key": "k1" } };
 
     const one = await bench.callRoute("skipNode", skip);
@@ -184,14 +184,14 @@ describe.each(stages)("orders on %s", (_name, make) => {
   });
 
   it("[A266] a change of many runs is taken up for a tenant that has neither workers nor open tasks", async () => {
-    const { world, bench, stage } = await open();
+    const { world: harness, bench, stage: cluster } = await open();
     const body = {
       request: { action: "cancel", filter: { runIds: ["none"] } },
       identity: { tenant: "t1", user: "ann", grants: [] },
       ...{ requestId: "r", status: "running", cursor: null, matched: 0, changed: 0, unchanged: 0, refused: 0, refusals: [] },
       ...{ createdAt: 1, updatedAt: 1 },
     };
-    await world.ask({
+    await harness.ask({
       type: "docs.write",
       tenant: "t1",
       by: "ann",
@@ -200,24 +200,25 @@ describe.each(stages)("orders on %s", (_name, make) => {
     });
 
     const status = async () => (await bench.callRoute("getBulk", { params: { bulkId: "b1" } })).body?.status;
-    for (let looks = 0; looks < 8 && (await status()) === "running"; looks++) {
+    for (let snapshots = 0; snapshots < 8 && (await status()) === "running"; snapshots++) {
       bench.environment.advance(5_000);
       for (let ticks = 0; ticks < 20; ticks++) await new Promise((resolve) => setImmediate(resolve));
     }
 
     expect(await status()).toBe("done");
-    stage.advance(7 * 86_400_000 - 1);
-    await world.settle();
+    cluster.advance(7 * 86_400_000 - 1);
+    await harness.settle();
     expect(await status()).toBe("done");
-    stage.advance(2);
-    await world.settle();
+    cluster.advance(2);
+    await harness.settle();
     expect((await bench.callRoute("getBulk", { params: { bulkId: "b1" } })).status).toBe(404);
   });
 
   it("[A268] [A375] a task that waits for a concurrency key names up to five who hold it, and counts the others", async () => {
-    const { world, bench, start } = await open();
-    const keyed = (limit: number) => graph([{ policy: { concurrency: { key: "press", limit } } }], []) as unknown as Workflow;
-    await world.join("w", { slots: 5 });
+    const { world: harness, bench, start } = await open();
+    const keyed = (limit: number) =>
+      buildWorkflow([{ policy: { concurrency: { key: "press", limit } } }], []) as unknown as Workflow;
+    await harness.joinWorker("w", { slots: 5 });
     const holders: string[] = [];
     for (let n = 0; n < 7; n++) holders.push(await start(keyed(7)));
     const waiter = await start(keyed(7));

@@ -3,18 +3,18 @@
 import type { ReportResourceRemoved } from "@astraflow/engine";
 import { readTaskState } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { type Crew, chain, Harness } from "./harness.ts";
+import { buildChain, EngineHarness, type TestWorker } from "./harness.ts";
 
 /** A worker with one slot that keeps `res-1`, and the run that left it there. */
-async function withOwner() {
-  const world = await new Harness().start();
-  const owner = await world.join("owner");
-  const run = await world.run(chain(1));
-  await world.settle();
-  const { task, fence } = owner.last;
+async function createOwner() {
+  const harness = await new EngineHarness().start();
+  const owner = await harness.joinWorker("owner");
+  const run = await harness.startRun(buildChain(1));
+  await harness.settle();
+  const { task, fence } = owner.lastDispatch;
   const artifacts = [{ resource: "res-1", type: "file" }];
   const about = { tenant: "t1", worker: owner.worker, session: owner.session, task, fence };
-  await world.ask({
+  await harness.ask({
     type: "task.result",
     ...about,
     status: "succeeded",
@@ -23,10 +23,10 @@ async function withOwner() {
     durationMs: 1,
     artifacts,
   });
-  return { world, owner, run };
+  return { world: harness, owner, run };
 }
 
-function remove({ harness, tenant, worker, session }: Crew, changes: Partial<ReportResourceRemoved> = {}) {
+function removeResource({ harness, tenant, worker, session }: TestWorker, changes: Partial<ReportResourceRemoved> = {}) {
   return harness.ask({
     type: "resource.removed",
     tenant,
@@ -38,87 +38,87 @@ function remove({ harness, tenant, worker, session }: Crew, changes: Partial<Rep
   });
 }
 
-async function use(world: Harness): Promise<string> {
+async function startTaskUsingResource(harness: EngineHarness): Promise<string> {
   const params = { a: { resourceRef: { resourceId: "res-1", workerName: "owner", type: "file" } } };
-  const run = await world.run(chain(1, { params }));
-  await world.settle();
+  const run = await harness.startRun(buildChain(1, { params }));
+  await harness.settle();
   return run;
 }
 
-const errorOf = async (world: Harness, run: string) =>
-  JSON.parse((await world.detail(run)).run.error ?? "{}") as Record<string, unknown>;
+const runError = async (harness: EngineHarness, run: string) =>
+  JSON.parse((await harness.runDetail(run)).run.error ?? "{}") as Record<string, unknown>;
 
-async function kept(world: Harness) {
-  return (await world.store.page({ page: "doc", tenant: "t1", collection: "artifact", names: ["res-1"] })).items[0] ?? null;
+async function readResource(harness: EngineHarness) {
+  return (await harness.store.page({ page: "doc", tenant: "t1", collection: "artifact", names: ["res-1"] })).items[0] ?? null;
 }
 
 describe("a resource that its worker no longer keeps", () => {
   it("[W180] is told in the log of the run that left it and seen at its node, once", async () => {
-    const { world, owner, run } = await withOwner();
+    const { world: harness, owner, run } = await createOwner();
 
-    expect(await remove(owner)).toEqual({ of: "word", applied: true });
-    expect(await remove(owner)).toEqual({ of: "word", applied: false });
+    expect(await removeResource(owner)).toEqual({ of: "word", applied: true });
+    expect(await removeResource(owner)).toEqual({ of: "word", applied: false });
 
-    const { items } = await world.store.events({ tenant: "t1", after: 0, limit: 100, types: ["artifact.removed"] });
+    const { items } = await harness.store.events({ tenant: "t1", after: 0, limit: 100, types: ["artifact.removed"] });
     expect(items.map(({ subject, data }) => ({ subject, data }))).toEqual([
       { subject: `run/${run}`, data: { task: `${run}.0`, resource: "res-1", reason: "evicted", worker: owner.worker } },
     ]);
-    const [task] = (await world.detail(run)).tasks;
+    const [task] = (await harness.runDetail(run)).tasks;
     expect(task === undefined ? null : readTaskState(task).artifacts).toMatchObject([{ resource: "res-1", removed: "evicted" }]);
   });
 
   it("[B81] is gone also when its worker said so just before its session left, unless the worker was kicked or has come back", async () => {
-    const { world, owner } = await withOwner();
-    await owner.leave();
-    expect(await remove(owner)).toEqual({ of: "word", applied: true });
-    expect(JSON.parse((await kept(world))?.body ?? "{}")).toMatchObject({ removed: "evicted" });
+    const { world: harness, owner } = await createOwner();
+    await owner.disconnect();
+    expect(await removeResource(owner)).toEqual({ of: "word", applied: true });
+    expect(JSON.parse((await readResource(harness))?.body ?? "{}")).toMatchObject({ removed: "evicted" });
 
-    await world.join("owner", { boot: owner.boot });
+    await harness.joinWorker("owner", { boot: owner.boot });
 
-    await expect(remove(owner)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    await expect(removeResource(owner)).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
   });
 
   it("[W181] ends a task that waits for it at once, though its worker is busy, and every later one", async () => {
-    const { world, owner } = await withOwner();
-    await world.run(chain(1));
-    await world.settle();
-    const waiting = await use(world);
-    expect((await world.detail(waiting)).tasks[0]).toMatchObject({ phase: "ready", pin: owner.worker });
+    const { world: harness, owner } = await createOwner();
+    await harness.startRun(buildChain(1));
+    await harness.settle();
+    const waiting = await startTaskUsingResource(harness);
+    expect((await harness.runDetail(waiting)).tasks[0]).toMatchObject({ phase: "ready", pin: owner.worker });
 
-    await remove(owner);
-    await world.settle();
-    const later = await use(world);
+    await removeResource(owner);
+    await harness.settle();
+    const later = await startTaskUsingResource(harness);
 
     for (const run of [waiting, later])
-      expect(await errorOf(world, run)).toMatchObject({
+      expect(await runError(harness, run)).toMatchObject({
         code: "E.RESOURCE.MISSING",
         message: "resource res-1 is gone: worker owner had to make room; run the node that makes it again",
         details: { resource: "res-1", reason: "evicted" },
       });
-    expect(owner.sent).toHaveLength(2);
+    expect(owner.dispatchesSent).toHaveLength(2);
   });
 
   it("[W181] is forgotten an hour later without another word", async () => {
-    const { world, owner } = await withOwner();
-    await remove(owner, { reason: "released" });
+    const { world: harness, owner } = await createOwner();
+    await removeResource(owner, { reason: "released" });
 
-    world.now += 3_600_001;
-    await world.settle();
+    harness.now += 3_600_001;
+    await harness.settle();
 
-    expect(await kept(world)).toBeNull();
-    expect((await world.facts()).filter((type) => type === "artifact.removed")).toHaveLength(1);
+    expect(await readResource(harness)).toBeNull();
+    expect((await harness.facts()).filter((type) => type === "artifact.removed")).toHaveLength(1);
   });
 
   it("[W180] is only removed by its owner, in its session, and not where another was kept under the name since", async () => {
-    const { world, owner } = await withOwner();
-    const other = await world.join("other");
-    const doc = await kept(world);
+    const { world: harness, owner } = await createOwner();
+    const other = await harness.joinWorker("other");
+    const doc = await readResource(harness);
 
-    await expect(remove(owner, { session: "an older one" })).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
-    expect(await remove(other)).toEqual({ of: "word", applied: false });
-    expect(await remove(owner, { seenAt: (doc?.at ?? 0) - 1 })).toEqual({ of: "word", applied: false });
-    expect(await remove(owner, { resource: "never reported" })).toEqual({ of: "word", applied: false });
+    await expect(removeResource(owner, { session: "an older one" })).rejects.toMatchObject({ code: "E.SESSION.STALE_BINDING" });
+    expect(await removeResource(other)).toEqual({ of: "word", applied: false });
+    expect(await removeResource(owner, { seenAt: (doc?.at ?? 0) - 1 })).toEqual({ of: "word", applied: false });
+    expect(await removeResource(owner, { resource: "never reported" })).toEqual({ of: "word", applied: false });
 
-    expect(await kept(world)).toEqual(doc);
+    expect(await readResource(harness)).toEqual(doc);
   });
 });

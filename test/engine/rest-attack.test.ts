@@ -5,33 +5,33 @@ import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { StoreReader } from "@astraflow/engine";
 import { limits, type Workflow } from "@astraflow/protocol";
-import { memoryStage, type Stage, sqliteStage } from "@astraflow/store/testing";
+import { createMemoryFixture, createSqliteFixture, type StoreFixture } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { flow, row } from "./flow-graph.ts";
-import { chain, graph, Harness, nodeId } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { buildFlow, sequence } from "./flow-graph.ts";
+import { buildChain, buildWorkflow, EngineHarness, nodeId } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
   { token: "mallory", tenant: "other", user: "mal", grants: ["read", "edit", "view", "operate"] },
 ]);
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0).reverse()) await end();
+  for (const end of cleanups.splice(0).reverse()) await end();
 });
 
-async function open(stage?: Stage, readerOf: (reader: StoreReader) => StoreReader = (reader) => reader) {
-  const world = await new Harness(stage === undefined ? {} : { store: stage.handle() }).start();
-  if (stage !== undefined) ends.push(() => stage.close());
-  ends.push(() => world.engine.stop());
-  const engineClient = linkTo(world);
-  const bench = openWorkflowFixture({ engineClient, reader: readerOf(world.store), authenticate: tokens });
+async function openFixture(stage?: StoreFixture, readerOf: (reader: StoreReader) => StoreReader = (reader) => reader) {
+  const harness = await new EngineHarness(stage === undefined ? {} : { store: stage.createHandle() }).start();
+  if (stage !== undefined) cleanups.push(() => stage.close());
+  cleanups.push(() => harness.engine.stop());
+  const engineClient = createHarnessLink(harness);
+  const bench = openWorkflowFixture({ engineClient, reader: readerOf(harness.store), authenticate: tokens });
   const start = async (workflow: object, more: object = {}, headers: Record<string, string> = {}) => {
-    const told = await bench.callRoute("startRun", { body: { workflow, clientId: "c", ...more }, headers });
-    await world.settle();
-    return told;
+    const response = await bench.callRoute("startRun", { body: { workflow, clientId: "c", ...more }, headers });
+    await harness.settle();
+    return response;
   };
-  return { world, bench, start };
+  return { world: harness, bench, start };
 }
 
 const key = (word: string) => ({ "idempotency-key": word });
@@ -50,12 +50,12 @@ describe("lists", () => {
         return { ...one, items: one.items.filter((run) => phase === undefined || run.phase === phase) } as never;
       },
     });
-    const { world, bench, start } = await open(undefined, slow);
-    const worker = await world.join("w");
+    const { world: harness, bench, start } = await openFixture(undefined, slow);
+    const worker = await harness.joinWorker("w");
     const all: string[] = [];
     for (let n = 0; n < 6; n++) {
-      all.unshift((await start(chain(1))).body.runId);
-      await (n % 2 === 0 ? worker.done({ out: 1 }) : worker.error("E.RUNNER.FAILURE"));
+      all.unshift((await start(buildChain(1))).body.runId);
+      await (n % 2 === 0 ? worker.succeed({ out: 1 }) : worker.error("E.RUNNER.FAILURE"));
     }
     const found: string[] = [];
     let cursor: string | null = "";
@@ -70,11 +70,11 @@ describe("lists", () => {
   });
 
   it.each([
-    ["memory", () => memoryStage("strong")],
-    ["sqlite", () => sqliteStage()],
+    ["memory", () => createMemoryFixture("strong")],
+    ["sqlite", () => createSqliteFixture()],
   ] as const)("[A223] words to search for are words on %s, whatever language they were written in", async (_store, stageOf) => {
-    const { bench, start } = await open(await stageOf());
-    const named = (name: string) => start({ ...chain(1), metadata: { name } });
+    const { bench, start } = await openFixture(await stageOf());
+    const named = (name: string) => start({ ...buildChain(1), metadata: { name } });
     await named('plain "quoted" AND words');
     await named("😀 héllo *star*");
     const found = async (q: string) => (await bench.callRoute("listRuns", { query: { q } })).body.items?.length;
@@ -111,7 +111,7 @@ describe("lists", () => {
   });
 
   it("[A224] odd instants are refused or mean what they say", async () => {
-    const { bench } = await open();
+    const { bench } = await openFixture();
     const status = async (since: string) => (await bench.callRoute("listRuns", { query: { since } })).status;
 
     for (const fine of ["2026-01-31", "2026-01-31T12:00:00Z", "0001-01-01T00:00:00Z", "9999-12-31T23:59:59.999Z"])
@@ -122,13 +122,13 @@ describe("lists", () => {
 });
 
 describe("what was printed", () => {
-  const printed = async (stage?: Stage) => {
-    const { world, bench, start } = await open(stage);
-    const worker = await world.join("w");
-    const { runId } = (await start(chain(1))).body;
-    const { task, fence } = worker.last;
+  const printed = async (stage?: StoreFixture) => {
+    const { world: harness, bench, start } = await openFixture(stage);
+    const worker = await harness.joinWorker("w");
+    const { runId } = (await start(buildChain(1))).body;
+    const { task, fence } = worker.lastDispatch;
     const about = { tenant: "t1", worker: "t1/w", session: worker.session, task, fence };
-    const say = (chunks: object[]) => world.ask({ type: "task.feedback", ...about, data: { chunks } });
+    const say = (chunks: object[]) => harness.ask({ type: "task.feedback", ...about, data: { chunks } });
     const read = async (query: Record<string, string>) =>
       (await bench.callRoute("getRunLogs", { params: { runId }, query })).body;
     /** All pages, one after the other. */
@@ -146,7 +146,7 @@ describe("what was printed", () => {
   };
 
   it("[A225] a line that is printed in hundreds of pieces is shown whole, and one larger than an answer's text in pieces", async () => {
-    const { say, readAll } = await printed(await sqliteStage());
+    const { say, readAll } = await printed(await createSqliteFixture());
     for (let n = 0; n < 130; n++) await say([{ channel: "log", text: `${n} ` }]);
     await say([{ channel: "log", text: "end\nnext\n" }]);
     for (let n = 0; n < 3; n++) await say([{ channel: "log", text: "y".repeat(limits.textCharsMax / 2 + 1) }]);
@@ -189,36 +189,36 @@ describe("what was printed", () => {
 
 describe("keys that come again", () => {
   it("[A228] a start is the same request under its key, though the version it asked for, or the run it builds on, has moved on", async () => {
-    const { world, bench, start } = await open();
-    const worker = await world.join("w");
-    const four = chain(4) as unknown as Workflow;
+    const { world: harness, bench, start } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const four = buildChain(4) as unknown as Workflow;
     await bench.callRoute("saveWorkflow", { body: four });
     const latest = () => bench.callRoute("startRun", { body: { workflowId: four.id, clientId: "c" }, headers: key("a") });
     const first = await latest();
     await bench.callRoute("publishVersion", { params: { workflowId: four.id } });
     expect((await latest()).body.runId).toBe(first.body.runId);
 
-    await world.settle();
-    await worker.done({ out: 1 });
+    await harness.settle();
+    await worker.succeed({ out: 1 });
     const reuse = () => start(four, { reuse: first.body.runId }, key("b"));
     const second = await reuse();
-    await worker.done({ out: 2 });
+    await worker.succeed({ out: 2 });
     expect(await reuse()).toMatchObject({ status: 202, body: { runId: second.body.runId } });
     expect((await start(four, { reuse: first.body.runId, to: nodeId(2) }, key("b"))).body.error).toBe("E.IDEMPOTENCY.MISMATCH");
   });
 
   it("[A229] a node is tried again once under its key, before and after its run has ended", async () => {
-    const { world, bench, start } = await open();
-    const worker = await world.join("w");
-    const { runId } = (await start(chain(2))).body;
+    const { world: harness, bench, start } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    const { runId } = (await start(buildChain(2))).body;
     const retry = (word: string) => bench.callRoute("retryNode", { params: { runId, nodeId: nodeId(0) }, headers: key(word) });
     const first = await retry("a");
-    await world.settle();
-    const { fence } = worker.last;
+    await harness.settle();
+    const { fence } = worker.lastDispatch;
 
     expect((await retry("a")).body).toEqual(first.body);
-    await world.settle();
-    expect(worker.last.fence).toBe(fence);
+    await harness.settle();
+    expect(worker.lastDispatch.fence).toBe(fence);
     await worker.error("E.RUNNER.FAILURE");
     const anew = (await retry("b")).body.newRun.runId;
     expect((await retry("b")).body.newRun.runId).toBe(anew);
@@ -229,33 +229,33 @@ describe("keys that come again", () => {
   });
 
   it("[A230] a dead letter makes one run however often it is taken up", async () => {
-    const { world, bench, start } = await open();
-    const worker = await world.join("w");
-    await start(chain(2));
-    const params = { taskId: worker.last.task };
+    const { world: harness, bench, start } = await openFixture();
+    const worker = await harness.joinWorker("w");
+    await start(buildChain(2));
+    const params = { taskId: worker.lastDispatch.task };
     await worker.error("E.RUNNER.FAILURE");
     const told = await Promise.all(Array.from({ length: 5 }, () => bench.callRoute("requeueDeadLetter", { params })));
 
     const runs = new Set(told.filter(({ status }) => status === 202).map(({ body }) => body.runId));
     expect(runs.size).toBe(1);
     expect((await bench.callRoute("requeueDeadLetter", { params })).body.runId).toBe([...runs][0]);
-    expect((await world.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(2);
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(2);
   });
 });
 
 describe("a node inside a container", () => {
   it("[A236] is taken up again, or tried again after its run, with the whole container", async () => {
-    const { world, bench, start } = await open();
-    const worker = await world.join("w");
+    const { world: harness, bench, start } = await openFixture();
+    const worker = await harness.joinWorker("w");
     const ids = new Map<string, string>();
     const uuidOf = (word: string) => ids.get(word) ?? ids.set(word, nodeId(50 + ids.size)).get(word);
     // Nodes of flows have short names, and the door asks for UUIDs.
-    const definition = JSON.parse(JSON.stringify(flow(row({}, { body: row({}, {}) }, {}))), (name, value) =>
+    const definition = JSON.parse(JSON.stringify(buildFlow(sequence({}, { body: sequence({}, {}) }, {}))), (name, value) =>
       ["id", "node", "subgraphId"].includes(name) && typeof value === "string" ? uuidOf(value) : value,
     );
     const { runId } = (await start(definition)).body;
-    await worker.done({ out: 1 });
-    const inner = worker.last;
+    await worker.succeed({ out: 1 });
+    const inner = worker.lastDispatch;
     await worker.error("E.RUNNER.FAILURE");
     const { nodes } = (await bench.callRoute("getRun", { params: { runId } })).body;
     expect(inner.task).toContain("*0/");
@@ -274,26 +274,29 @@ describe("a node inside a container", () => {
 
 describe("starts that are too much", () => {
   it("[A231] labels are few and short", async () => {
-    const { start } = await open();
+    const { start } = await openFixture();
     const many = Object.fromEntries(Array.from({ length: 5_000 }, (_, n) => [`label-${n}`, "x"]));
 
-    expect(await start(chain(1), { labels: many })).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID" } });
-    expect((await start(chain(1), { labels: { ["k".repeat(300_000)]: "x" } })).status).toBe(400);
-    expect((await start(chain(1), { labels: { "": "x" } })).status).toBe(400);
-    expect((await start(chain(1), { labels: { city: "Oslo" } })).status).toBe(202);
+    expect(await start(buildChain(1), { labels: many })).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID" } });
+    expect((await start(buildChain(1), { labels: { ["k".repeat(300_000)]: "x" } })).status).toBe(400);
+    expect((await start(buildChain(1), { labels: { "": "x" } })).status).toBe(400);
+    expect((await start(buildChain(1), { labels: { city: "Oslo" } })).status).toBe(202);
   });
 
   it("[A232] pins of unknown nodes, and runs of others, are named and start nothing", async () => {
-    const { world, bench, start } = await open();
-    const mine = (await start(chain(2))).body.runId;
+    const { world: harness, bench, start } = await openFixture();
+    const mine = (await start(buildChain(2))).body.runId;
 
-    const odd = await start(chain(2), { pins: { nobody: {} } });
+    const odd = await start(buildChain(2), { pins: { nobody: {} } });
     expect(odd).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID", message: expect.stringContaining("nobody") } });
-    const theirs = await bench.callRoute("startRun", { as: "mallory", body: { workflow: chain(2), clientId: "c", reuse: mine } });
+    const theirs = await bench.callRoute("startRun", {
+      as: "mallory",
+      body: { workflow: buildChain(2), clientId: "c", reuse: mine },
+    });
     expect(theirs).toMatchObject({ status: 404, body: { error: "E.NOT_FOUND", message: `there is no run ${mine}` } });
-    const other = await start(graph([{ type: "test.other" }, {}], [[0, 1]]), { reuse: mine, from: nodeId(1) });
+    const other = await start(buildWorkflow([{ type: "test.other" }, {}], [[0, 1]]), { reuse: mine, from: nodeId(1) });
     expect(other).toMatchObject({ status: 400, body: { error: "E.REQUEST.INVALID" } });
-    expect((await world.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(1);
-    expect((await start(chain(1), { pins: { [nodeId(0)]: { big: "x".repeat(5_000_000) } } })).status).toBe(413);
+    expect((await harness.store.page({ page: "runs", tenant: "t1", limit: 10 })).items).toHaveLength(1);
+    expect((await start(buildChain(1), { pins: { [nodeId(0)]: { big: "x".repeat(5_000_000) } } })).status).toBe(413);
   });
 });

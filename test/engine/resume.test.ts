@@ -1,103 +1,110 @@
 // The same session on a new socket: what it keeps, what is awaited anew, and when it must register instead. Full joins are in fence.test.ts.
 import type { SendReset } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { type Crew, chain, Harness } from "./harness.ts";
-import { Stage } from "./mended-stage.ts";
+import { buildChain, EngineHarness, type TestWorker } from "./harness.ts";
+import { EngineCluster } from "./mended-stage.ts";
 
 /** A worker with one granted attempt. */
-async function working(): Promise<{ world: Harness; worker: Crew; run: string }> {
-  const world = await new Harness().start();
-  const worker = await world.join("w");
-  const run = await world.run(chain(1));
-  await world.settle();
-  return { world, worker, run };
+async function startGrantedTask(): Promise<{ world: EngineHarness; worker: TestWorker; run: string }> {
+  const harness = await new EngineHarness().start();
+  const worker = await harness.joinWorker("w");
+  const run = await harness.startRun(buildChain(1));
+  await harness.settle();
+  return { world: harness, worker, run };
 }
 
-const resume = (world: Harness, { session, boot }: Crew, unacked: { task: string; fence: number }[] = []): Promise<Crew> =>
-  world.join("w", { session, boot, running: null, resumed: { unacked } });
+const resumeSession = (
+  harness: EngineHarness,
+  { session, boot }: TestWorker,
+  unacked: { task: string; fence: number }[] = [],
+): Promise<TestWorker> => harness.joinWorker("w", { session, boot, running: null, resumed: { unacked } });
 
 describe("a resumed session", () => {
   it("[B25] keeps its attempts under their fences after its socket was gone, in a higher epoch, and says so in the log", async () => {
-    const { world, worker, run } = await working();
+    const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
-    await worker.leave();
-    await world.advance(20_000);
+    await worker.disconnect();
+    await harness.advance(20_000);
 
-    await resume(world, worker);
+    await resumeSession(harness, worker);
 
-    expect((await world.detail(run)).tasks).toMatchObject([{ phase: "leased", fence: worker.last.fence, epoch: 2 }]);
-    expect(await world.told(worker.worker, "worker.joined")).toMatchObject([{ epoch: 1 }, { epoch: 2, resumed: true }]);
-    await worker.done({ out: 1 });
-    expect((await world.detail(run)).run.phase).toBe("succeeded");
-    expect(world.dispatches()).toHaveLength(1);
+    expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "leased", fence: worker.lastDispatch.fence, epoch: 2 }]);
+    expect(await harness.workerFacts(worker.worker, "worker.joined")).toMatchObject([{ epoch: 1 }, { epoch: 2, resumed: true }]);
+    await worker.succeed({ out: 1 });
+    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
+    expect(harness.dispatches()).toHaveLength(1);
   });
 
   it("[B25] takes the place of its half-open socket without a reset, and old and new words count alike", async () => {
-    const { world, worker, run } = await working();
+    const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
 
-    await resume(world, worker);
+    await resumeSession(harness, worker);
 
-    expect(world.effects.filter((effect): effect is SendReset => effect.type === "reset")).toEqual([]);
-    await worker.done();
-    expect((await world.detail(run)).run.phase).toBe("succeeded");
+    expect(harness.effects.filter((effect): effect is SendReset => effect.type === "reset")).toEqual([]);
+    await worker.succeed();
+    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 
   it("[B25] gets the whole ack deadline anew for a dispatch it has not acked, and loses it after that", async () => {
-    const { world, worker, run } = await working();
-    await world.advance(4_000);
-    await worker.leave();
-    await resume(world, worker, [worker.last]);
+    const { world: harness, worker, run } = await startGrantedTask();
+    await harness.advance(4_000);
+    await worker.disconnect();
+    await resumeSession(harness, worker, [worker.lastDispatch]);
 
-    await world.advance(4_000);
-    expect((await world.detail(run)).tasks).toMatchObject([{ phase: "leased", fence: worker.last.fence, acked: false }]);
-    const before = worker.last.fence;
-    await world.advance(1_001);
-    await world.settle();
+    await harness.advance(4_000);
+    expect((await harness.runDetail(run)).tasks).toMatchObject([
+      { phase: "leased", fence: worker.lastDispatch.fence, acked: false },
+    ]);
+    const before = worker.lastDispatch.fence;
+    await harness.advance(1_001);
+    await harness.settle();
 
-    expect(worker.last.fence).toBeGreaterThan(before);
-    expect(world.stops()).toMatchObject([{ fence: before }]);
+    expect(worker.lastDispatch.fence).toBeGreaterThan(before);
+    expect(harness.stopsSent()).toMatchObject([{ fence: before }]);
   });
 
   it("[B25] keeps for good what it acks after the resume, also under the timers of the first try", async () => {
-    const { world, worker, run } = await working();
-    const { fence } = worker.last;
-    await world.advance(4_000);
-    await resume(world, worker, [worker.last]);
+    const { world: harness, worker, run } = await startGrantedTask();
+    const { fence } = worker.lastDispatch;
+    await harness.advance(4_000);
+    await resumeSession(harness, worker, [worker.lastDispatch]);
     await worker.ack();
 
-    await world.advance(9_000);
+    await harness.advance(9_000);
 
-    expect((await world.detail(run)).tasks).toMatchObject([{ phase: "leased", fence, acked: true }]);
+    expect((await harness.runDetail(run)).tasks).toMatchObject([{ phase: "leased", fence, acked: true }]);
   });
 
   it("[B25] does not count as acked what was sent after the door looked", async () => {
-    const { world, worker, run } = await working();
-    const { fence } = worker.last;
+    const { world: harness, worker, run } = await startGrantedTask();
+    const { fence } = worker.lastDispatch;
 
-    await resume(world, worker, []);
-    await world.advance(5_001);
-    await world.settle();
+    await resumeSession(harness, worker, []);
+    await harness.advance(5_001);
+    await harness.settle();
 
-    expect((await world.detail(run)).tasks[0]?.fence).toBeGreaterThan(fence);
+    expect((await harness.runDetail(run)).tasks[0]?.fence).toBeGreaterThan(fence);
   });
 
   it("[B25] is told to stop a dispatch that was taken back while it had no socket, before anything is sent again", async () => {
-    const { world, worker, run } = await working();
-    await worker.leave();
-    await world.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
+    const { world: harness, worker, run } = await startGrantedTask();
+    await worker.disconnect();
+    await harness.ask({ type: "run.cancel", tenant: "t1", by: "me", run, reason: "enough" });
 
-    await resume(world, worker, [worker.last]);
+    await resumeSession(harness, worker, [worker.lastDispatch]);
 
-    expect(world.stops()).toMatchObject([{ session: worker.session, task: worker.last.task, fence: worker.last.fence }]);
+    expect(harness.stopsSent()).toMatchObject([
+      { session: worker.session, task: worker.lastDispatch.task, fence: worker.lastDispatch.fence },
+    ]);
   });
 
   it("[B25] may flap: leave, resume, leave, resume in one turn end with the worker online and its work kept", async () => {
-    const { world, worker, run } = await working();
+    const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
     const { tenant, worker: id, session, boot } = worker;
     const leave = { type: "worker.leave", tenant, worker: id, session, reason: "gone" } as const;
-    const about = JSON.parse((await world.workerRow(id)).about) as never;
+    const about = JSON.parse((await harness.workerRow(id)).about) as never;
     const join = {
       type: "worker.join",
       tenant,
@@ -110,12 +117,12 @@ describe("a resumed session", () => {
       resumed: { unacked: [] },
     } as const;
 
-    const said = await Promise.allSettled(world.askAll([leave, join, leave, join]));
+    const answer = await Promise.allSettled(harness.askAll([leave, join, leave, join]));
 
-    expect(said.map((one) => one.status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
-    expect((await world.workerRow(id)).phase).toBe("online");
-    await worker.done();
-    expect((await world.detail(run)).run.phase).toBe("succeeded");
+    expect(answer.map((one) => one.status)).toEqual(["fulfilled", "rejected", "fulfilled", "fulfilled"]);
+    expect((await harness.workerRow(id)).phase).toBe("online");
+    await worker.succeed();
+    expect((await harness.runDetail(run)).run.phase).toBe("succeeded");
   });
 });
 
@@ -123,39 +130,39 @@ describe("a session that cannot be resumed", () => {
   const stale = { code: "E.SESSION.STALE_BINDING" };
 
   it("[B26] is refused when its worker is unknown or has another process by now", async () => {
-    const { world, worker } = await working();
+    const { world: harness, worker } = await startGrantedTask();
 
-    await expect(resume(world, { ...worker, boot: "other" } as Crew)).rejects.toMatchObject(stale);
+    await expect(resumeSession(harness, { ...worker, boot: "other" } as TestWorker)).rejects.toMatchObject(stale);
     await expect(
-      world.join("nobody", { session: "s", boot: "b", running: null, resumed: { unacked: [] } }),
+      harness.joinWorker("nobody", { session: "s", boot: "b", running: null, resumed: { unacked: [] } }),
     ).rejects.toMatchObject(stale);
   });
 
   it("[B26] is refused when the worker has had another session since, live or gone, here or at another scheduler", async () => {
-    const stage = new Stage({ mode: "weak" });
-    const [near, far] = [await stage.boot("r1"), await stage.boot("r2")];
-    const first = await near.join("w");
-    const second = await far.join("w", { boot: first.boot, session: "far" });
+    const cluster = new EngineCluster({ mode: "weak" });
+    const [near, far] = [await cluster.startEngine("r1"), await cluster.startEngine("r2")];
+    const first = await near.joinWorker("w");
+    const second = await far.joinWorker("w", { boot: first.boot, session: "far" });
 
-    await expect(resume(near, first)).rejects.toMatchObject(stale);
-    await second.leave();
-    await expect(resume(near, first)).rejects.toMatchObject(stale);
+    await expect(resumeSession(near, first)).rejects.toMatchObject(stale);
+    await second.disconnect();
+    await expect(resumeSession(near, first)).rejects.toMatchObject(stale);
 
     expect((await near.workerRow(first.worker)).epoch).toBe(2);
   });
 
   it("[B26] is refused when its lease is over, before and after that was noticed", async () => {
-    const { world, worker, run } = await working();
+    const { world: harness, worker, run } = await startGrantedTask();
     await worker.ack();
-    await worker.leave();
-    for (let passed = 0; passed < 29; passed++) await world.advance(1_000);
-    world.now += 1_500;
+    await worker.disconnect();
+    for (let passed = 0; passed < 29; passed++) await harness.advance(1_000);
+    harness.now += 1_500;
 
-    await expect(resume(world, worker)).rejects.toMatchObject(stale);
-    await world.advance(1_000);
-    expect((await world.workerRow(worker.worker)).phase).toBe("lost");
-    await expect(resume(world, worker)).rejects.toMatchObject(stale);
+    await expect(resumeSession(harness, worker)).rejects.toMatchObject(stale);
+    await harness.advance(1_000);
+    expect((await harness.workerRow(worker.worker)).phase).toBe("lost");
+    await expect(resumeSession(harness, worker)).rejects.toMatchObject(stale);
 
-    expect((await world.detail(run)).tasks).toMatchObject([{ worker: null, phase: "ready" }]);
+    expect((await harness.runDetail(run)).tasks).toMatchObject([{ worker: null, phase: "ready" }]);
   });
 });

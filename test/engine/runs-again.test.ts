@@ -4,60 +4,60 @@ import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { chain, Harness, nodeId } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { buildChain, EngineHarness, nodeId } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
 ]);
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  for (const end of cleanups.splice(0)) await end();
 });
 
-const two = chain(2) as unknown as Workflow;
+const chainOfTwo = buildChain(2) as unknown as Workflow;
 
-async function open() {
-  const world = await new Harness().start();
-  ends.push(() => world.engine.stop());
-  const bench = openWorkflowFixture({ engineClient: linkTo(world), reader: world.store, authenticate: tokens });
-  const worker = await world.join("w");
+async function openFixture() {
+  const harness = await new EngineHarness().start();
+  cleanups.push(() => harness.engine.stop());
+  const bench = openWorkflowFixture({ engineClient: createHarnessLink(harness), reader: harness.store, authenticate: tokens });
+  const worker = await harness.joinWorker("w");
   const start = async (more: object = {}): Promise<string> => {
-    const { body } = await bench.callRoute("startRun", { body: { workflow: two, clientId: "c", ...more } });
-    await world.settle();
+    const { body } = await bench.callRoute("startRun", { body: { workflow: chainOfTwo, clientId: "c", ...more } });
+    await harness.settle();
     return body.runId;
   };
   /** Its first node succeeds, its second does not. */
   const fail = async (more: object = {}): Promise<string> => {
     const runId = await start(more);
-    await worker.done({ out: "kept" });
+    await worker.succeed({ out: "kept" });
     await worker.error("E.RUNNER.FAILURE");
     return runId;
   };
   const succeed = async (): Promise<string> => {
     const runId = await start();
-    await worker.done({ out: 1 });
-    await worker.done({ out: 2 });
+    await worker.succeed({ out: 1 });
+    await worker.succeed({ out: 2 });
     return runId;
   };
-  const runs = async () => (await world.store.page({ page: "runs", tenant: "t1", limit: 100 })).items;
+  const runs = async () => (await harness.store.page({ page: "runs", tenant: "t1", limit: 100 })).items;
   /** Each look lets the work go on, and it is over after a bounded number of them. */
   const change = async (order: object) => {
     const { body: begun } = await bench.callRoute("changeRuns", { body: order });
-    for (let looks = 0; looks < 500; looks++) {
+    for (let snapshots = 0; snapshots < 500; snapshots++) {
       await new Promise<void>((resolve) => setImmediate(resolve));
       const { body } = await bench.callRoute("getBulk", { params: { bulkId: begun.bulkId } });
       if (body.status !== "running") return body;
     }
     throw new Error(`bulk change ${begun.bulkId} does not end`);
   };
-  return { world, bench, worker, start, fail, succeed, runs, change };
+  return { world: harness, bench, worker, start, fail, succeed, runs, change };
 }
 
 describe("a retry or replay that is rehearsed", () => {
   it("[A360] answers which nodes would run and which results it would take over, and starts nothing", async () => {
-    const { bench, fail, runs } = await open();
+    const { bench, fail, runs } = await openFixture();
     const runId = await fail();
     const params = { runId };
     const plan = (...actions: string[]) => ({
@@ -81,7 +81,7 @@ describe("a retry or replay that is rehearsed", () => {
   });
 
   it("[A360] is refused as the order itself would be", async () => {
-    const { bench, start, succeed } = await open();
+    const { bench, start, succeed } = await openFixture();
     const done = await succeed();
     const active = await start();
     const dryRun = { body: { dryRun: true } };
@@ -95,9 +95,9 @@ describe("a retry or replay that is rehearsed", () => {
 
 describe("many runs at once", () => {
   it("[A361] are replayed from a node on or with another version, those under way left alone, and each new run is named", async () => {
-    const { bench, worker, fail, succeed, start, change } = await open();
+    const { bench, worker, fail, succeed, start, change } = await openFixture();
     const [failed, succeeded, active] = [await fail(), await succeed(), await start()];
-    await worker.done({ out: 1 });
+    await worker.succeed({ out: 1 });
 
     const again = await change({ action: "replay", filter: { clientId: "c" }, from: nodeId(1) });
     expect(again).toMatchObject({ status: "done", matched: 3, changed: 2, unchanged: 1, refused: 0 });
@@ -116,7 +116,7 @@ describe("many runs at once", () => {
   });
 
   it("[A361] have a node or a version named only where they are replayed", async () => {
-    const { bench, fail } = await open();
+    const { bench, fail } = await openFixture();
     const runId = await fail();
     for (const wrong of [{ from: nodeId(0) }, { version: "latest" }]) {
       const { status, body } = await bench.callRoute("changeRuns", {
@@ -127,7 +127,7 @@ describe("many runs at once", () => {
   });
 
   it("[A362] are counted in a dry run with how many of them need nothing", async () => {
-    const { bench, fail, succeed, start, runs } = await open();
+    const { bench, fail, succeed, start, runs } = await openFixture();
     await fail();
     await succeed();
     await start();
@@ -146,7 +146,7 @@ describe("many runs at once", () => {
   });
 
   it("[A363] that are named one by one must fit what else the filter says", async () => {
-    const { start, fail, change } = await open();
+    const { start, fail, change } = await openFixture();
     const failed = await fail({ labels: { batch: "blue" } });
     const other = await start({ clientId: "d" });
     const runIds = [failed, other, failed];
@@ -156,7 +156,7 @@ describe("many runs at once", () => {
       { status: ["failed"] },
       { clientId: "c" },
       { q: "blu" },
-      { status: ["failed"], workflowId: two.id, since: created },
+      { status: ["failed"], workflowId: chainOfTwo.id, since: created },
     ])
       expect(await change({ action: "dismiss", filter: { runIds, ...more } })).toMatchObject({ matched: 1 });
     for (const more of [{ status: ["cancelled"] }, { clientId: "e" }, { q: "red" }, { workflowId: "x" }, { until: created }])

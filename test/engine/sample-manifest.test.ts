@@ -5,7 +5,7 @@ import { findSchemaProblem, withDefaults } from "@astraflow/graph";
 import { Fault, readManifest } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
 
-const binding = (path: string, mode: string) => ({ path, mode });
+const portBinding = (path: string, mode: string) => ({ path, mode });
 
 const parameters = {
   type: "object",
@@ -38,12 +38,12 @@ const openPage = {
   runtimes: { playwright: { config: { navigationStrategy: "default" }, handler: "open_page" } },
   schema: { parameters, results },
   ui: {
-    inputPorts: [{ key: "trigger", label: "Trigger", binding: binding("parameters.trigger", "write") }],
+    inputPorts: [{ key: "trigger", label: "Trigger", binding: portBinding("parameters.trigger", "write") }],
     widgets: [
-      { key: "url", label: "Target URL", component: "string", binding: binding("parameters.url", "two_way"), options: {} },
-      { key: "page", label: "Page Context", component: "json", binding: binding("results.page", "read"), options: {} },
+      { key: "url", label: "Target URL", component: "string", binding: portBinding("parameters.url", "two_way"), options: {} },
+      { key: "page", label: "Page Context", component: "json", binding: portBinding("results.page", "read"), options: {} },
     ],
-    outputPorts: [{ key: "done", label: "Done", binding: binding("results.done", "read") }],
+    outputPorts: [{ key: "done", label: "Done", binding: portBinding("results.done", "read") }],
   },
   conditions: {},
   extensions: { "acme.palette": { pinned: true } },
@@ -102,7 +102,7 @@ describe("the manifest of the specification", () => {
     const modes = [...(ui?.inputPorts ?? []), ...(ui?.widgets ?? []), ...(ui?.outputPorts ?? [])].map((one) => one.binding.mode);
 
     expect(modes).toEqual(["write", "two_way", "read", "read"]);
-    const wrong = { ...openPage.ui, widgets: [{ ...openPage.ui.widgets[0], binding: binding("parameters.url", "both") }] };
+    const wrong = { ...openPage.ui, widgets: [{ ...openPage.ui.widgets[0], binding: portBinding("parameters.url", "both") }] };
     expect(readManifest({ ...sample, nodes: [{ ...openPage, ui: wrong }] })).toMatchObject({ code: "E.MANIFEST.INVALID" });
   });
 

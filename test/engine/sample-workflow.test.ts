@@ -4,11 +4,11 @@
 import { createTokenAuthenticator } from "@astraflow/doors";
 import { openWorkflowFixture } from "@astraflow/doors/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { Harness } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { EngineHarness } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
-const open = "2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164";
-const click = "8f5dea1f-6a13-4e43-843f-5361c40f8f5a";
+const openPageId = "2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164";
+const clickButtonId = "8f5dea1f-6a13-4e43-843f-5361c40f8f5a";
 const crawler = { name: "crawlerx_playwright", version: "2025.10.0" };
 const statuses = ["PENDING", "RUNNING", "SUCCEEDED", "FAILED"];
 
@@ -49,7 +49,7 @@ const sample = (parameters: object = { selector: "#login-button", waitFor: "visi
   metadata: { name: "Playwright Smoke Check", tags: ["playwright", "smoke-test"], environment: "staging" },
   nodes: [
     {
-      id: open,
+      id: openPageId,
       type: "playwright.open_page",
       package: crawler,
       label: "Open Base Page",
@@ -66,7 +66,7 @@ const sample = (parameters: object = { selector: "#login-button", waitFor: "visi
       },
     },
     {
-      id: click,
+      id: clickButtonId,
       type: "playwright.click",
       package: crawler,
       label: "Click Login",
@@ -84,57 +84,61 @@ const sample = (parameters: object = { selector: "#login-button", waitFor: "visi
   edges: [
     {
       id: "d2e8b74f-2a31-4f9f-a8c4-2a88dcb3f7b0",
-      source: { node: open, port: "done" },
-      target: { node: click, port: "trigger" },
+      source: { node: openPageId, port: "done" },
+      target: { node: clickButtonId, port: "trigger" },
     },
-    { id: "a36f5d7c-4c4d-4c46-9a8f-21d612f0b143", source: { node: open, port: "page" }, target: { node: click, port: "page" } },
+    {
+      id: "a36f5d7c-4c4d-4c46-9a8f-21d612f0b143",
+      source: { node: openPageId, port: "page" },
+      target: { node: clickButtonId, port: "page" },
+    },
   ],
   runtimes: { playwright: { workerHints: { package: "crawlerx_playwright", minVersion: "2025.10.0" } } },
   tags: ["web", "smoke"],
 });
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  for (const end of cleanups.splice(0)) await end();
 });
 
-async function scene() {
-  const world = await new Harness().start();
-  ends.push(() => world.engine.stop());
-  const engineClient = linkTo(world);
+async function openFixture() {
+  const harness = await new EngineHarness().start();
+  cleanups.push(() => harness.engine.stop());
+  const engineClient = createHarnessLink(harness);
   const authenticate = createTokenAuthenticator([{ token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view"] }]);
-  const bench = openWorkflowFixture({ engineClient, reader: world.store, authenticate });
+  const bench = openWorkflowFixture({ engineClient, reader: harness.store, authenticate });
   const start = async (workflow: object) => {
-    const told = await bench.callRoute("startRun", { body: { workflow, clientId: "c" } });
-    await world.settle();
-    return told;
+    const response = await bench.callRoute("startRun", { body: { workflow, clientId: "c" } });
+    await harness.settle();
+    return response;
   };
   const join = (version = crawler.version) =>
-    world.join("browser", { packages: [{ ...crawler, version, status: "installed" }], runtimes: ["playwright"] });
-  return { world, bench, start, join };
+    harness.joinWorker("browser", { packages: [{ ...crawler, version, status: "installed" }], runtimes: ["playwright"] });
+  return { world: harness, bench, start, join };
 }
 
 describe("the sample workflow", () => {
   it("[E108] runs as its author wrote it: each node by its type, parameters untouched, the page handed on along its edge", async () => {
-    const { world, bench, start, join } = await scene();
+    const { world: harness, bench, start, join } = await openFixture();
     const worker = await join();
     const { body, status } = await start(sample());
     expect(status).toBe(202);
 
-    expect(worker.last).toMatchObject({
+    expect(worker.lastDispatch).toMatchObject({
       nodeType: "playwright.open_page",
       packageName: crawler.name,
       packageVersion: crawler.version,
     });
-    expect(JSON.parse(worker.last.params)).toEqual({
+    expect(JSON.parse(worker.lastDispatch.params)).toEqual({
       url: "https://example.com",
       waitFor: "domcontentloaded",
       timeoutMs: 30_000,
     });
-    await worker.done({ status: "SUCCEEDED", page: { handle: 7 }, done: true });
-    await world.settle();
-    expect(worker.last.nodeType).toBe("playwright.click");
-    expect(JSON.parse(worker.last.params)).toEqual({
+    await worker.succeed({ status: "SUCCEEDED", page: { handle: 7 }, done: true });
+    await harness.settle();
+    expect(worker.lastDispatch.nodeType).toBe("playwright.click");
+    expect(JSON.parse(worker.lastDispatch.params)).toEqual({
       selector: "#login-button",
       waitFor: "visible",
       button: "left",
@@ -142,7 +146,7 @@ describe("the sample workflow", () => {
       trigger: true,
       page: { handle: 7 },
     });
-    await worker.done({ status: "SUCCEEDED", done: true, metadata: { clicks: 1 } });
+    await worker.succeed({ status: "SUCCEEDED", done: true, metadata: { clicks: 1 } });
 
     const run = (await bench.callRoute("getRun", { params: { runId: body.runId } })).body;
     expect(run).toMatchObject({ status: "succeeded", name: "Playwright Smoke Check" });
@@ -152,26 +156,26 @@ describe("the sample workflow", () => {
   });
 
   it("[E108] a worker with a newer version takes it, since the hint names the least one only", async () => {
-    const { start, join } = await scene();
+    const { start, join } = await openFixture();
     const worker = await join("2025.11.3");
     await start(sample());
 
-    expect(worker.last).toMatchObject({ nodeType: "playwright.open_page", packageVersion: "2025.11.3" });
+    expect(worker.lastDispatch).toMatchObject({ nodeType: "playwright.open_page", packageVersion: "2025.11.3" });
   });
 
   it("[E108] what its schemas forbid is refused by node and field: a button before the run, a status after it", async () => {
-    const { world, bench, start, join } = await scene();
+    const { world: harness, bench, start, join } = await openFixture();
     const worker = await join();
     const refused = await start(sample({ selector: "#x", button: "sideways" }));
-    expect(refused).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID", details: { node: click } } });
+    expect(refused).toMatchObject({ status: 400, body: { error: "E.WORKFLOW.INVALID", details: { node: clickButtonId } } });
     expect(refused.body.message).toContain("button");
 
     const { body } = await start(sample());
-    await worker.done({ status: "SUCCEEDED", page: {}, done: true });
-    await world.settle();
-    await worker.done({ status: "PERHAPS" });
+    await worker.succeed({ status: "SUCCEEDED", page: {}, done: true });
+    await harness.settle();
+    await worker.succeed({ status: "PERHAPS" });
     const run = (await bench.callRoute("getRun", { params: { runId: body.runId } })).body;
-    expect(run).toMatchObject({ status: "failed", error: { code: "E.RESULT.INVALID", details: { node: click } } });
+    expect(run).toMatchObject({ status: "failed", error: { code: "E.RESULT.INVALID", details: { node: clickButtonId } } });
     expect(run.error.message).toContain("status");
   });
 });

@@ -4,27 +4,27 @@ import { createTokenAuthenticator } from "@astraflow/doors";
 import { createManifestRecorder, openWorkflowFixture, sampleManifest } from "@astraflow/doors/testing";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach, describe, expect, it } from "vitest";
-import { chain, Harness, nodeId } from "./harness.ts";
-import { linkTo } from "./rest-link.ts";
+import { buildChain, EngineHarness, nodeId } from "./harness.ts";
+import { createHarnessLink } from "./rest-link.ts";
 
 const tokens = createTokenAuthenticator([
   { token: "ann", tenant: "t1", user: "ann", grants: ["read", "edit", "view", "operate"] },
 ]);
-const two = chain(2) as unknown as Workflow;
+const chainOfTwo = buildChain(2) as unknown as Workflow;
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  for (const end of cleanups.splice(0)) await end();
 });
 
-async function open() {
-  const world = await new Harness().start();
-  ends.push(() => world.engine.stop());
-  const engineClient = linkTo(world);
-  const bench = openWorkflowFixture({ engineClient, reader: world.store, authenticate: tokens });
+async function openFixture() {
+  const harness = await new EngineHarness().start();
+  cleanups.push(() => harness.engine.stop());
+  const engineClient = createHarnessLink(harness);
+  const bench = openWorkflowFixture({ engineClient, reader: harness.store, authenticate: tokens });
   const manifestRecorder = createManifestRecorder({
     engineClient,
-    reader: world.store,
+    reader: harness.store,
     digest: (text) => text,
     environment: bench.environment,
   });
@@ -36,56 +36,56 @@ async function open() {
   };
   const start = async (more: object = {}, key?: string) => {
     const headers = key === undefined ? {} : { "idempotency-key": key };
-    const told = await bench.callRoute("startRun", { body: { workflow: two, clientId: "c", ...more }, headers });
-    await world.settle();
-    return told;
+    const response = await bench.callRoute("startRun", { body: { workflow: chainOfTwo, clientId: "c", ...more }, headers });
+    await harness.settle();
+    return response;
   };
-  const runs = async () => (await world.store.page({ page: "runs", tenant: "t1", limit: 50 })).items.length;
-  return { world, bench, bring, start, runs };
+  const runs = async () => (await harness.store.page({ page: "runs", tenant: "t1", limit: 50 })).items.length;
+  return { world: harness, bench, bring, start, runs };
 }
 
 describe("runs of packages that nobody has brought", () => {
   it("[A254] are refused with node and field once somebody has brought others, and planned with the same error", async () => {
-    const { bring, start, runs } = await open();
+    const { bring, start, runs } = await openFixture();
     await bring("tests");
 
-    const told = await start();
+    const response = await start();
     const plan = await start({ dryRun: true });
 
-    expect(told).toMatchObject({
+    expect(response).toMatchObject({
       status: 400,
       body: { error: "E.WORKFLOW.INVALID", details: { node: nodeId(0), path: "/nodes/0/package/name" } },
     });
-    expect(told.body.message).toContain("package test (did you mean tests?)");
+    expect(response.body.message).toContain("package test (did you mean tests?)");
     expect(plan.body.problems[0]).toMatchObject({ severity: "error", node: nodeId(0), path: "/nodes/0/package/name" });
     expect(await runs()).toBe(0);
   });
 
   it("[A254] are started where that is allowed, or where nobody has brought anything, and wait for a worker", async () => {
-    const { world, bring, start } = await open();
+    const { world: harness, bring, start } = await openFixture();
     expect((await start()).status).toBe(202);
     await bring("mail");
     expect((await start({ allowUnknown: true, dryRun: true })).body.problems[0]).toMatchObject({ severity: "warning" });
     expect((await start({ allowUnknown: true })).status).toBe(202);
 
-    const worker = await world.join("w");
-    await world.settle();
+    const worker = await harness.joinWorker("w");
+    await harness.settle();
 
-    expect(worker.last.node).toBe(nodeId(0));
+    expect(worker.lastDispatch.node).toBe(nodeId(0));
   });
 
   it("[A255] are started as soon as a worker that lists the package has joined, though no manifest is kept yet", async () => {
-    const { world, bring, start } = await open();
+    const { world: harness, bring, start } = await openFixture();
     await bring("mail");
     expect((await start()).status).toBe(400);
 
-    await world.join("w");
+    await harness.joinWorker("w");
 
     expect((await start()).status).toBe(202);
   });
 
   it("[A256] that were started under a key are answered as then, and a key that was refused is free", async () => {
-    const { world, bring, start, runs } = await open();
+    const { world: harness, bring, start, runs } = await openFixture();
     const first = await start({}, "k1");
     await bring("mail");
 
@@ -96,13 +96,13 @@ describe("runs of packages that nobody has brought", () => {
     expect((await start({}, "k2")).body.error).toBe("E.WORKFLOW.INVALID");
     expect(await runs()).toBe(1);
 
-    await world.join("w");
+    await harness.joinWorker("w");
     expect(await start({}, "k2")).toMatchObject({ status: 202, headers: {} });
     expect(await runs()).toBe(2);
   });
 
   it("[A257] are retried and replayed as they were, though the package is not known any more", async () => {
-    const { bench, bring, start } = await open();
+    const { bench, bring, start } = await openFixture();
     const { runId } = (await start()).body;
     await bench.callRoute("cancelRun", { params: { runId } });
     await bring("mail");
@@ -114,8 +114,8 @@ describe("runs of packages that nobody has brought", () => {
   });
 
   it("[A257] are replayed with another version only where that is allowed, or the run was", async () => {
-    const { bench, bring, start } = await open();
-    await bench.callRoute("saveWorkflow", { body: two });
+    const { bench, bring, start } = await openFixture();
+    await bench.callRoute("saveWorkflow", { body: chainOfTwo });
     const plain = (await start()).body.runId;
     await bring("mail");
     const allowed = (await start({ allowUnknown: true })).body.runId;

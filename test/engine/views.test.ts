@@ -1,61 +1,63 @@
 // Saved views on the real engine: what is promised holds however many ask at once.
 
-import { memoryStage, sqliteStage } from "@astraflow/store/testing";
+import { createMemoryFixture, createSqliteFixture } from "@astraflow/store/testing";
 import { afterEach, describe, expect, it } from "vitest";
-import { openTown, type Town } from "./every-route-stage.ts";
+import { openRestFixture, type RestFixture } from "./every-route-stage.ts";
 
-const ends: (() => Promise<void>)[] = [];
+const cleanups: (() => Promise<void>)[] = [];
 afterEach(async () => {
-  for (const end of ends.splice(0)) await end();
+  for (const end of cleanups.splice(0)) await end();
 });
 
-const stages = [
-  ["memory", () => memoryStage("strong")],
-  ["sqlite", () => sqliteStage()],
+const storeFixtures = [
+  ["memory", () => createMemoryFixture("strong")],
+  ["sqlite", () => createSqliteFixture()],
 ] as const;
-const named = (name: string) => ({ body: { name, page: "runs", query: { status: "failed" } } });
+const viewRequest = (name: string) => ({ body: { name, page: "runs", query: { status: "failed" } } });
 
-describe.each(stages)("saved views on %s", (_store, stageOf) => {
-  async function open(): Promise<Town> {
-    const town = await openTown(await stageOf());
-    ends.push(town.close);
-    return town;
+describe.each(storeFixtures)("saved views on %s", (_store, stageOf) => {
+  async function open(): Promise<RestFixture> {
+    const cluster = await openRestFixture(await stageOf());
+    cleanups.push(cluster.close);
+    return cluster;
   }
-  const countIn = async ({ world }: Town): Promise<unknown> => {
-    const { items } = await world.store.page({ page: "doc", tenant: "t1", collection: "viewcount", names: ["all"] });
+  const countIn = async ({ harness }: RestFixture): Promise<unknown> => {
+    const { items } = await harness.store.page({ page: "doc", tenant: "t1", collection: "viewcount", names: ["all"] });
     return JSON.parse(items[0]?.body ?? "null");
   };
 
   it("[A325] are counted right when many are kept and removed at once", async () => {
-    const town = await open();
+    const cluster = await open();
 
-    const made = await Promise.all(["a", "b", "c", "d", "e"].map((name) => town.ask("createView", named(name))));
+    const made = await Promise.all(["a", "b", "c", "d", "e"].map((name) => cluster.send("createView", viewRequest(name))));
     expect(made.map(({ status }) => status)).toEqual([201, 201, 201, 201, 201]);
-    const removed = made.slice(0, 2).map(({ body }) => town.ask("deleteView", { url: `/api/v1/views/${body.viewId}` }));
+    const removed = made.slice(0, 2).map(({ body }) => cluster.send("deleteView", { url: `/api/v1/views/${body.viewId}` }));
     expect((await Promise.all(removed)).map(({ status }) => status)).toEqual([204, 204]);
 
     // One was there before.
-    expect(await countIn(town)).toEqual({ views: 4 });
-    const { body } = await town.ask("listViews", { url: "/api/v1/views?limit=200" });
+    expect(await countIn(cluster)).toEqual({ views: 4 });
+    const { body } = await cluster.send("listViews", { url: "/api/v1/views?limit=200" });
     expect(body.items.map(({ name }: { name: string }) => name)).toEqual(["c", "d", "e", "mine"]);
   });
 
   it("[A355] are kept and removed however many ask at once, and the audit tells of no refusal that nobody has heard", async () => {
-    const town = await open();
+    const cluster = await open();
     const many = Array.from({ length: 40 }, (_, n) => `n${n}`);
 
-    const made = await Promise.all(many.map((name) => town.ask("createView", named(name))));
-    const removed = await Promise.all(made.map(({ body }) => town.ask("deleteView", { url: `/api/v1/views/${body.viewId}` })));
+    const made = await Promise.all(many.map((name) => cluster.send("createView", viewRequest(name))));
+    const removed = await Promise.all(
+      made.map(({ body }) => cluster.send("deleteView", { url: `/api/v1/views/${body.viewId}` })),
+    );
 
     expect([...made, ...removed].filter(({ status }) => status >= 300)).toEqual([]);
-    const { body } = await town.ask("listAudit", { url: "/api/v1/audit?action=view.delete&limit=200" });
+    const { body } = await cluster.send("listAudit", { url: "/api/v1/audit?action=view.delete&limit=200" });
     expect(body.items.map(({ metadata }: { metadata: { outcome: string } }) => metadata.outcome)).toEqual(many.map(() => "ok"));
   });
 
   it("[A322] of one name asked for at once are one view and refusals that say so", async () => {
-    const town = await open();
+    const cluster = await open();
 
-    const told = await Promise.all([1, 2, 3].map(() => town.ask("createView", named("late"))));
+    const told = await Promise.all([1, 2, 3].map(() => cluster.send("createView", viewRequest("late"))));
 
     expect(told.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([201, 409, 409]);
     const [refusal] = told.filter(({ status }) => status === 409);
@@ -63,13 +65,13 @@ describe.each(stages)("saved views on %s", (_store, stageOf) => {
   });
 
   it("[A327] are in the audit with who did what to which", async () => {
-    const town = await open();
-    const { body } = await town.ask("createView", named("late"));
+    const cluster = await open();
+    const { body } = await cluster.send("createView", viewRequest("late"));
     const url = `/api/v1/views/${body.viewId}`;
-    await town.ask("replaceView", { url, ...named("early") });
-    await town.ask("deleteView", { url });
+    await cluster.send("replaceView", { url, ...viewRequest("early") });
+    await cluster.send("deleteView", { url });
 
-    const audit = await town.ask("listAudit", { url: `/api/v1/audit?targetId=${body.viewId}` });
+    const audit = await cluster.send("listAudit", { url: `/api/v1/audit?targetId=${body.viewId}` });
 
     expect(audit.body.items).toMatchObject([
       { action: "view.delete", targetType: "view", actorId: "t1-boss", metadata: { outcome: "ok" } },

@@ -1,8 +1,8 @@
 // Chance for the weather: one seeded source, so that a seed names a whole afternoon; and the random workflows that are run in it.
 
-import { graph, type Node } from "./harness.ts";
+import { buildWorkflow, type NodeSpec } from "./harness.ts";
 
-export class Dice {
+export class FuzzRandom {
   #state: number;
 
   constructor(seed: number) {
@@ -10,7 +10,7 @@ export class Dice {
   }
 
   /** 0 <= n < 1; a small generator with good mixing (mulberry32), since neighbouring seeds must not look alike. */
-  roll(): number {
+  random(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = Math.imul(this.#state ^ (this.#state >>> 15), 1 | this.#state);
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
@@ -18,21 +18,21 @@ export class Dice {
   }
 
   chance(share: number): boolean {
-    return this.roll() < share;
+    return this.random() < share;
   }
 
-  below(most: number): number {
-    return Math.floor(this.roll() * most);
+  integerBelow(most: number): number {
+    return Math.floor(this.random() * most);
   }
 
   pick<T>(items: readonly T[]): T {
-    return items[this.below(items.length)] as T;
+    return items[this.integerBelow(items.length)] as T;
   }
 
   /** One of the names, by weight. */
-  weigh<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
+  pickWeighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
     const names = Object.keys(weights) as Name[];
-    let at = this.roll() * names.reduce((sum, name) => sum + weights[name], 0);
+    let at = this.random() * names.reduce((sum, name) => sum + weights[name], 0);
     for (const name of names) {
       at -= weights[name];
       if (at < 0) return name;
@@ -46,37 +46,37 @@ const keyLimit = (key: string): number => 1 + (Number(key.slice(1)) % 2);
 
 const nodeTypes = ["test.step", "test.heavy", "test.light"] as const;
 
-function policyOf(dice: Dice): Record<string, unknown> {
-  const key = `k${dice.below(12)}`;
+function randomPolicy(random: FuzzRandom): Record<string, unknown> {
+  const key = `k${random.integerBelow(12)}`;
   return {
-    ...(dice.chance(0.35) ? { concurrency: { key, limit: keyLimit(key) } } : {}),
-    ...(dice.chance(0.5) ? { retry: { maxAttempts: 1 + dice.below(4), backoffMs: dice.pick([0, 300]) } } : {}),
-    ...(dice.chance(0.2) ? { timeoutMs: 2_000 + dice.below(6_000) } : {}),
-    ...(dice.chance(0.08) ? { queueTimeoutMs: 4_000 + dice.below(16_000) } : {}),
-    ...(dice.chance(0.2) ? { priority: dice.below(10) } : {}),
-    ...(dice.chance(0.15) ? { pool: "gpu" } : {}),
-    ...(dice.chance(0.2) ? { maxDeliveries: 1 + dice.below(20) } : {}),
+    ...(random.chance(0.35) ? { concurrency: { key, limit: keyLimit(key) } } : {}),
+    ...(random.chance(0.5) ? { retry: { maxAttempts: 1 + random.integerBelow(4), backoffMs: random.pick([0, 300]) } } : {}),
+    ...(random.chance(0.2) ? { timeoutMs: 2_000 + random.integerBelow(6_000) } : {}),
+    ...(random.chance(0.08) ? { queueTimeoutMs: 4_000 + random.integerBelow(16_000) } : {}),
+    ...(random.chance(0.2) ? { priority: random.integerBelow(10) } : {}),
+    ...(random.chance(0.15) ? { pool: "gpu" } : {}),
+    ...(random.chance(0.2) ? { maxDeliveries: 1 + random.integerBelow(20) } : {}),
   };
 }
 
 /** Chains, fans, joins, and anything else whose edges lead forward. */
-export function randomGraph(dice: Dice): Record<string, unknown> {
-  const shape = dice.weigh({ chain: 3, fan: 3, join: 2, diamond: 2, flat: 2, any: 3 });
-  const count = shape === "fan" || shape === "flat" ? 2 + dice.below(12) : 1 + dice.below(7);
-  const nodes: Node[] = Array.from({ length: count }, () => ({
-    type: dice.pick(nodeTypes),
-    ...(dice.chance(0.7) ? { policy: policyOf(dice) } : {}),
+export function randomWorkflow(random: FuzzRandom): Record<string, unknown> {
+  const shape = random.pickWeighted({ chain: 3, fan: 3, join: 2, diamond: 2, flat: 2, any: 3 });
+  const count = shape === "fan" || shape === "flat" ? 2 + random.integerBelow(12) : 1 + random.integerBelow(7);
+  const nodes: NodeSpec[] = Array.from({ length: count }, () => ({
+    type: random.pick(nodeTypes),
+    ...(random.chance(0.7) ? { policy: randomPolicy(random) } : {}),
   }));
   const edges: [number, number][] = [];
   for (let to = 1; to < count; to++) {
     if (shape === "chain") edges.push([to - 1, to]);
     if (shape === "fan") edges.push([0, to]);
     if (shape === "join" && to === count - 1) for (let from = 0; from < to; from++) edges.push([from, to]);
-    if (shape === "diamond") edges.push(...(to === count - 1 ? inner(to) : [[0, to] as [number, number]]));
-    if (shape === "any") for (let from = 0; from < to; from++) if (dice.chance(0.35)) edges.push([from, to]);
+    if (shape === "diamond") edges.push(...(to === count - 1 ? edgesIntoLast(to) : [[0, to] as [number, number]]));
+    if (shape === "any") for (let from = 0; from < to; from++) if (random.chance(0.35)) edges.push([from, to]);
   }
-  return graph(nodes, edges);
+  return buildWorkflow(nodes, edges);
 }
 
-const inner = (last: number): [number, number][] =>
+const edgesIntoLast = (last: number): [number, number][] =>
   last === 1 ? [[0, 1]] : Array.from({ length: last - 1 }, (_, at) => [at + 1, last]);

@@ -17,43 +17,43 @@ import {
 } from "@astraflow/engine";
 import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 
-export const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
+export const sha256Digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-export interface Outside {
+export interface EngineEnvironment {
   readonly settings: EngineSettings;
   nextId(now: Millis): string;
-  roll(): number;
+  nextRandom(): number;
   /** Real time that has passed in this world; only differences count. */
   mono(): Millis;
-  hear(mortal: Mortal, effects: readonly Effect[]): void;
-  reported(mortal: Mortal, problem: EngineProblem): void;
+  receiveEffects(killable: KillableEngine, effects: readonly Effect[]): void;
+  receiveProblem(killable: KillableEngine, problem: EngineProblem): void;
 }
 
 const never = new Promise<never>(() => undefined);
 
-export class Mortal {
+export class KillableEngine {
   readonly replica: string;
   readonly engine: Engine;
-  isDead = false;
+  isKilled = false;
   isIdle = false;
   /** The engine dies when it next passes this point. */
-  diesAt: EngineFailpoint | null = null;
-  readonly #outside: Outside;
+  killAt: EngineFailpoint | null = null;
+  readonly #environment: EngineEnvironment;
   readonly #store: Store;
   #wakeAfter = 0;
   #idleSince = 0;
 
-  constructor(replica: string, store: Store, environment: Outside, plant: Plant | null = null) {
+  constructor(replica: string, store: Store, environment: EngineEnvironment, mutant: Plant | null = null) {
     this.replica = replica;
-    this.#outside = environment;
+    this.#environment = environment;
     this.#store = store;
     const world: World = {
-      store: this.#cutOff(store),
+      store: this.#wrapStore(store),
       ids: { next: (now) => environment.nextId(now) },
-      random: { next: () => environment.roll() },
-      digest,
+      random: { next: () => environment.nextRandom() },
+      digest: sha256Digest,
       emit: (effects) => {
-        if (!this.isDead) environment.hear(this, effects);
+        if (!this.isKilled) environment.receiveEffects(this, effects);
       },
       scheduleWake: (wakeAt, now) => {
         this.isIdle = true;
@@ -61,44 +61,44 @@ export class Mortal {
         this.#idleSince = environment.mono();
       },
       failpoint: (name) => {
-        if (name === this.diesAt) this.die();
+        if (name === this.killAt) this.kill();
       },
       reportProblem: (problem) => {
-        if (!this.isDead) environment.reported(this, problem);
+        if (!this.isKilled) environment.receiveProblem(this, problem);
       },
     };
     this.engine =
-      plant === null ? createEngine(world, environment.settings) : createMutantEngine(world, environment.settings, plant);
+      mutant === null ? createEngine(world, environment.settings) : createMutantEngine(world, environment.settings, mutant);
   }
 
   /** Asks for a turn; whoever gives the engine something to do goes through here, so that the world knows it is busy. */
-  stir(work: (engine: Engine) => void): void {
-    if (this.isDead) return;
+  giveWork(work: (engine: Engine) => void): void {
+    if (this.isKilled) return;
     this.isIdle = false;
     work(this.engine);
   }
 
   /** Wakes the engine when the time it asked for has come, and not before: a deadline it forgot to name is a bug to be found. */
-  tick(): void {
-    if (this.isIdle && this.#outside.mono() - this.#idleSince >= this.#wakeAfter) this.stir((engine) => engine.wake());
+  wakeIfDue(): void {
+    if (this.isIdle && this.#environment.mono() - this.#idleSince >= this.#wakeAfter) this.giveWork((engine) => engine.wake());
   }
 
-  die(): void {
-    if (this.isDead) return;
-    this.isDead = true;
+  kill(): void {
+    if (this.isKilled) return;
+    this.isKilled = true;
     // Rolls back the turn under way before this returns; a commit that has left goes its own way.
     void this.#store.close();
   }
 
-  #cutOff(store: Store): Store {
+  #wrapStore(store: Store): Store {
     return {
       open: (me) => store.open(me),
       begin: (want: TurnRequest): Promise<TurnTransaction> =>
-        this.isDead ? never : store.begin(want).then((tx) => this.#give(tx)),
-      settle: (turn) => (this.isDead ? never : store.settle(turn)),
-      onHint: (hear) =>
+        this.isKilled ? never : store.begin(want).then((tx) => this.#returnOrAbort(tx)),
+      settle: (turn) => (this.isKilled ? never : store.settle(turn)),
+      onHint: (listener) =>
         store.onHint((hint) => {
-          if (!this.isDead && hint.type !== "log") this.stir(() => hear(hint));
+          if (!this.isKilled && hint.type !== "log") this.giveWork(() => listener(hint));
         }),
       events: (query) => store.events(query),
       page: (query) => store.page(query),
@@ -106,8 +106,8 @@ export class Mortal {
     };
   }
 
-  async #give(tx: TurnTransaction): Promise<TurnTransaction> {
-    if (!this.isDead) return tx;
+  async #returnOrAbort(tx: TurnTransaction): Promise<TurnTransaction> {
+    if (!this.isKilled) return tx;
     await tx.abort();
     return never;
   }

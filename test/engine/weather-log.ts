@@ -5,12 +5,12 @@ import type { LoggedFact, RunDetail } from "@astraflow/engine";
 import { compilePlan, type Plan } from "@astraflow/graph";
 import type { Workflow } from "@astraflow/protocol";
 
-export interface WorkerFace {
+export interface WorkerCapacity {
   readonly slots: number;
   readonly pool: string;
 }
 
-interface TaskLife {
+interface ReplayedTask {
   readonly id: string;
   readonly run: string;
   fence: number;
@@ -19,31 +19,31 @@ interface TaskLife {
   end: string | null;
 }
 
-interface RunLife {
+interface ReplayedRun {
   readonly plan: Plan;
   end: string | null;
 }
 
-const ends = new Set(["task.succeeded", "task.skipped", "task.failed", "task.cancelled"]);
+const taskEndFacts = new Set(["task.succeeded", "task.skipped", "task.failed", "task.cancelled"]);
 /** Facts about a task that nobody need hold. */
-const wordless = new Set(["task.failed", "task.cancelled", "task.waiting", "task.ready", "task.parked"]);
+const factsWithoutHolder = new Set(["task.failed", "task.cancelled", "task.waiting", "task.ready", "task.parked"]);
 
-export class LogCheck {
+export class LogChecker {
   readonly #tenant: string;
-  readonly #faces: ReadonlyMap<string, WorkerFace>;
-  readonly #runs = new Map<string, RunLife>();
-  readonly #tasks = new Map<string, TaskLife>();
-  readonly #standing = new Map<string, "online" | "away" | "lost">();
+  readonly #capacities: ReadonlyMap<string, WorkerCapacity>;
+  readonly #runs = new Map<string, ReplayedRun>();
+  readonly #tasks = new Map<string, ReplayedTask>();
+  readonly #workerPhases = new Map<string, "online" | "away" | "lost">();
   readonly #draining = new Set<string>();
   /** Workers short of memory, and the process that said so: another one starts afresh. */
-  readonly #strained = new Set<string>();
+  readonly #pressured = new Set<string>();
   readonly #boots = new Map<string, unknown>();
   /** Grants of the turn that is being read, by task. */
   #granted = new Map<string, string>();
 
-  constructor(tenant: string, details: readonly RunDetail[], faces: ReadonlyMap<string, WorkerFace>) {
+  constructor(tenant: string, details: readonly RunDetail[], capacities: ReadonlyMap<string, WorkerCapacity>) {
     this.#tenant = tenant;
-    this.#faces = faces;
+    this.#capacities = capacities;
     for (const { run, workflow } of details)
       this.#runs.set(run.id, { plan: compilePlan(JSON.parse(workflow) as Workflow), end: null });
   }
@@ -52,44 +52,44 @@ export class LogCheck {
   replay(entries: readonly LoggedFact[]): string | null {
     for (const [at, entry] of entries.entries()) {
       if (entry.position !== at + 1) return `position ${at + 1} of ${this.#tenant} is missing`;
-      const problem = entry.subject.startsWith("run/") ? this.#hearRun(entry) : this.#hearWorker(entry);
+      const problem = entry.subject.startsWith("run/") ? this.#applyRunFact(entry) : this.#applyWorkerFact(entry);
       if (problem !== null) return `at position ${entry.position} of ${this.#tenant}, ${entry.type}: ${problem}`;
       const next = entries[at + 1];
-      const broken = next?.at === entry.at ? null : this.#endTurn();
+      const broken = next?.at === entry.at ? null : this.#checkAfterTurn();
       if (broken !== null) return `after position ${entry.position} of ${this.#tenant}: ${broken}`;
     }
     return null;
   }
 
-  endOf(run: string): string | null {
+  endFactOf(run: string): string | null {
     return this.#runs.get(run)?.end ?? null;
   }
 
-  #hearWorker({ subject, type, data }: LoggedFact): string | null {
+  #applyWorkerFact({ subject, type, data }: LoggedFact): string | null {
     const worker = subject.slice("worker/".length);
     if (!worker.startsWith(`${this.#tenant}/`)) return `${worker} is of another tenant`;
     if (type === "worker.joined") {
-      this.#standing.set(worker, "online");
-      if (this.#boots.get(worker) !== data["boot"]) this.#strained.delete(worker);
+      this.#workerPhases.set(worker, "online");
+      if (this.#boots.get(worker) !== data["boot"]) this.#pressured.delete(worker);
       this.#boots.set(worker, data["boot"]);
     }
-    if (type === "worker.strained") this.#strained.add(worker);
-    if (type === "worker.relieved") this.#strained.delete(worker);
-    if (type === "worker.kicked" && this.#standing.get(worker) === "online") this.#standing.set(worker, "away");
-    if (type === "worker.left") this.#standing.set(worker, "away");
-    if (type === "worker.lost") this.#standing.set(worker, "lost");
+    if (type === "worker.strained") this.#pressured.add(worker);
+    if (type === "worker.relieved") this.#pressured.delete(worker);
+    if (type === "worker.kicked" && this.#workerPhases.get(worker) === "online") this.#workerPhases.set(worker, "away");
+    if (type === "worker.left") this.#workerPhases.set(worker, "away");
+    if (type === "worker.lost") this.#workerPhases.set(worker, "lost");
     if (type === "worker.draining") this.#draining.add(worker);
     if (type === "worker.undrained") this.#draining.delete(worker);
     return null;
   }
 
-  #hearRun({ subject, type, data }: LoggedFact): string | null {
+  #applyRunFact({ subject, type, data }: LoggedFact): string | null {
     const id = subject.slice("run/".length);
     const run = this.#runs.get(id);
     if (run === undefined) return `run ${id} is told of and not stored`;
     // What an operator asked of a run that was over is kept too.
     if (type.startsWith("audit.")) return null;
-    if (type === "task.feedback" && data["isLate"] === true) return this.#hearLate(data);
+    if (type === "task.feedback" && data["isLate"] === true) return this.#checkLateFeedback(data);
     // An outcome that came too late changes nothing, and may follow any end.
     if (type === "task.refused") return null;
     if (run.end !== null) return `run ${id} had ended (${run.end})`;
@@ -98,11 +98,11 @@ export class LogCheck {
       for (const task of this.#tasks.values())
         if (task.run === id && task.end === null) return `task ${task.id} of run ${id} has not ended`;
     }
-    return type.startsWith("task.") ? this.#hearTask(id, run, type, data) : null;
+    return type.startsWith("task.") ? this.#applyTaskFact(id, run, type, data) : null;
   }
 
   /** What a result has overtaken: only of the attempt that ended its task. */
-  #hearLate(data: LoggedFact["data"]): string | null {
+  #checkLateFeedback(data: LoggedFact["data"]): string | null {
     const task = this.#tasks.get(String(data["task"]));
     if (task === undefined || task.end === null)
       return `${String(data["task"])} has not ended, and feedback of it is called late`;
@@ -111,7 +111,7 @@ export class LogCheck {
       : `late feedback of ${task.id} under ${String(data["fence"])}, not ${task.fence}`;
   }
 
-  #hearTask(runId: string, run: RunLife, type: string, data: LoggedFact["data"]): string | null {
+  #applyTaskFact(runId: string, run: ReplayedRun, type: string, data: LoggedFact["data"]): string | null {
     const id = String(data["task"]);
     const fence = Number(data["fence"]);
     let task = this.#tasks.get(id);
@@ -120,7 +120,7 @@ export class LogCheck {
     if (task.end !== null) return `task ${id} had ended (${task.end})`;
     // Its failure follows, as its last word.
     if (type === "task.dead") return null;
-    if (type === "task.granted") return this.#grant(run, task, fence, String(data["worker"]));
+    if (type === "task.granted") return this.#applyGrant(run, task, fence, String(data["worker"]));
     if (type === "task.requeued") {
       if (task.worker === null || task.worker !== data["from"])
         return `${id} was with ${task.worker}, not ${String(data["from"])}`;
@@ -129,17 +129,17 @@ export class LogCheck {
       task.worker = null;
       return null;
     }
-    const isWord = !wordless.has(type);
+    const isWord = !factsWithoutHolder.has(type);
     if (isWord && task.worker === null) return `nobody held ${id}`;
     if ((isWord || task.worker !== null) && fence !== task.fence) return `${id} is under fence ${task.fence}, not ${fence}`;
     if (isWord && data["worker"] !== undefined && data["worker"] !== task.worker)
       return `${id} was with ${task.worker}, not ${String(data["worker"])}`;
-    if (ends.has(type)) task.end = type;
-    if (ends.has(type) || type === "task.retrying") task.worker = null;
+    if (taskEndFacts.has(type)) task.end = type;
+    if (taskEndFacts.has(type) || type === "task.retrying") task.worker = null;
     return null;
   }
 
-  #grant(run: RunLife, task: TaskLife, fence: number, worker: string): string | null {
+  #applyGrant(run: ReplayedRun, task: ReplayedTask, fence: number, worker: string): string | null {
     if (task.worker !== null) return `${task.id} was still with ${task.worker}`;
     if (fence <= task.fence) return `fence of ${task.id} did not rise: ${task.fence}, then ${fence}`;
     const node = run.plan.nodes[Number(task.id.slice(task.run.length + 1))];
@@ -148,9 +148,9 @@ export class LogCheck {
       const end = this.#tasks.get(`${task.run}.${before}`)?.end;
       if (end !== "task.succeeded" && end !== "task.skipped") return `${task.id} started before node ${before} had ended well`;
     }
-    const face = this.#faces.get(worker);
-    if (face === undefined || !worker.startsWith(`${this.#tenant}/`)) return `${worker} is a stranger`;
-    if (node.policy.pool !== undefined && face.pool !== node.policy.pool) return `${worker} is in pool ${face.pool}`;
+    const capacity = this.#capacities.get(worker);
+    if (capacity === undefined || !worker.startsWith(`${this.#tenant}/`)) return `${worker} is a stranger`;
+    if (node.policy.pool !== undefined && capacity.pool !== node.policy.pool) return `${worker} is in pool ${capacity.pool}`;
     task.fence = fence;
     task.worker = worker;
     this.#granted.set(task.id, worker);
@@ -158,14 +158,14 @@ export class LogCheck {
   }
 
   /** What must hold between any two turns. */
-  #endTurn(): string | null {
+  #checkAfterTurn(): string | null {
     const granted = this.#granted;
     this.#granted = new Map();
     for (const [task, worker] of granted) {
       if (this.#draining.has(worker)) return `${task} was granted to ${worker}, which drains`;
-      if (this.#strained.has(worker)) return `${task} was granted to ${worker}, which is short of memory`;
-      if (this.#standing.get(worker) !== "online")
-        return `${task} was granted to ${worker}, which is ${this.#standing.get(worker)}`;
+      if (this.#pressured.has(worker)) return `${task} was granted to ${worker}, which is short of memory`;
+      if (this.#workerPhases.get(worker) !== "online")
+        return `${task} was granted to ${worker}, which is ${this.#workerPhases.get(worker)}`;
     }
     const slots = new Map<string, number>();
     const keys = new Map<string, number>();
@@ -173,7 +173,7 @@ export class LogCheck {
       if (worker === null) continue;
       const used = (slots.get(worker) ?? 0) + 1;
       slots.set(worker, used);
-      if (used > (this.#faces.get(worker)?.slots ?? 0)) return `${worker} holds ${used} attempts, more than its slots`;
+      if (used > (this.#capacities.get(worker)?.slots ?? 0)) return `${worker} holds ${used} attempts, more than its slots`;
       const { concurrency } = this.#runs.get(run)?.plan.nodes[Number(id.slice(run.length + 1))]?.policy ?? {};
       if (concurrency === undefined) continue;
       const holders = (keys.get(concurrency.key) ?? 0) + 1;

@@ -5,42 +5,42 @@ import { type RunDetail, type RunRow, readTaskState, type TaskRow, type WorkerRo
 const hasEnded = ({ phase }: RunRow | TaskRow): boolean =>
   phase === "succeeded" || phase === "failed" || phase === "cancelled" || phase === "skipped";
 
-export class RowCheck {
+export class RowChecker {
   /** Ended rows as they were first seen. */
   readonly #ended = new Map<string, string>();
   readonly #fences = new Map<string, number>();
 
   /** The first broken promise, or null. */
-  look(details: readonly RunDetail[], workers: readonly WorkerRow[]): string | null {
+  check(details: readonly RunDetail[], workers: readonly WorkerRow[]): string | null {
     const byId = new Map(workers.map((worker) => [worker.id, worker]));
     for (const detail of details) {
-      const problem = this.#lookAtRun(detail, byId);
+      const problem = this.#checkRun(detail, byId);
       if (problem !== null) return problem;
     }
     return null;
   }
 
-  #lookAtRun({ run, tasks }: RunDetail, workers: ReadonlyMap<string, WorkerRow>): string | null {
+  #checkRun({ run, tasks }: RunDetail, workers: ReadonlyMap<string, WorkerRow>): string | null {
     const open = tasks.filter((task) => !hasEnded(task)).length;
     if (run.open !== open) return `run ${run.id} (${run.phase}) counts ${run.open} open tasks and has ${open}`;
     // A run that is ending may need one more turn to find that nothing is left.
     if (!hasEnded(run) && run.phase !== "ending" && open === 0) return `run ${run.id} is ${run.phase} and nothing of it is open`;
     if (new Set(tasks.map((task) => task.id)).size !== tasks.length) return `run ${run.id} has a task twice`;
     for (const row of [run, ...tasks]) {
-      const problem = this.#lookAtEnd(row);
+      const problem = this.#checkEndedRow(row);
       if (problem !== null) return problem;
     }
     for (const task of tasks) {
       if (task.fence < (this.#fences.get(task.id) ?? 0)) return `the fence of ${task.id} went back to ${task.fence}`;
       this.#fences.set(task.id, task.fence);
       const problem =
-        task.phase === "leased" && run.phase !== "ending" ? bindingProblem(task, workers.get(task.worker ?? "")) : null;
+        task.phase === "leased" && run.phase !== "ending" ? leaseProblem(task, workers.get(task.worker ?? "")) : null;
       if (problem !== null) return problem;
     }
     return null;
   }
 
-  #lookAtEnd(row: RunRow | TaskRow): string | null {
+  #checkEndedRow(row: RunRow | TaskRow): string | null {
     if (!hasEnded(row)) return null;
     const image = JSON.stringify(row.kind === "task" ? withoutRefusals(row) : row);
     const before = this.#ended.get(row.id) ?? image;
@@ -56,7 +56,7 @@ function withoutRefusals(task: TaskRow): TaskRow {
 }
 
 /** A leased task hangs on its worker's boot and epoch; one that hangs on an older one is watched by nobody and would wait for ever. */
-function bindingProblem(task: TaskRow, worker: WorkerRow | undefined): string | null {
+function leaseProblem(task: TaskRow, worker: WorkerRow | undefined): string | null {
   if (worker === undefined) return `${task.id} is leased to ${task.worker}, which has no row`;
   const seen = `${task.id} is leased to ${worker.id}, boot ${task.boot}, epoch ${task.epoch}`;
   if (task.boot !== worker.boot || task.epoch !== worker.epoch)
@@ -65,7 +65,7 @@ function bindingProblem(task: TaskRow, worker: WorkerRow | undefined): string | 
 }
 
 /** What must be true once nothing is open any more. */
-export function endProblem({ run, tasks, workflow }: RunDetail): string | null {
+export function unfinishedRunProblem({ run, tasks, workflow }: RunDetail): string | null {
   if (!hasEnded(run)) return `run ${run.id} is still ${run.phase}: ${tasks.map((task) => `${task.id} ${task.phase}`).join(", ")}`;
   if (run.phase !== "succeeded") return null;
   const { nodes } = JSON.parse(workflow) as { nodes: readonly unknown[] };

@@ -2,26 +2,26 @@
 // commit behind it is visible. The memory store answers from the instant it is asked, so the answer may be awaited later.
 
 import type { Command, Effect, FaultData, StoreReader } from "@astraflow/engine";
-import type { Mortal } from "./weather-engine.ts";
+import type { KillableEngine } from "./weather-engine.ts";
 
 /** A command on its way, and how often it was answered. */
-export interface Word {
-  readonly to: Mortal;
+export interface PendingCommand {
+  readonly engine: KillableEngine;
   readonly command: Command;
-  readonly heard: (fault: FaultData | null) => void;
-  readonly at: number;
+  readonly onAnswer: (fault: FaultData | null) => void;
+  readonly sentInRound: number;
   answers: number;
 }
 
 /** What is wrong with saying this now, or null. `word` is the command that an answer is for. */
-export async function said(
+export async function visibilityProblem(
   reader: StoreReader,
   effect: Effect,
   word: { readonly command: Command } | undefined,
 ): Promise<string | null> {
   if (effect.type === "dispatch") {
     const { run, task, fence } = effect.dispatch;
-    const row = await taskRow(reader, effect.tenant, run, task);
+    const row = await readTaskRow(reader, effect.tenant, run, task);
     return row !== undefined && row.fence >= fence ? null : `${task} was dispatched under ${fence} before its grant was visible`;
   }
   if (effect.type !== "answer" || effect.body === null || word === undefined) return null;
@@ -39,14 +39,14 @@ export async function said(
     return isThere ? null : `${command.worker} was answered its join before it was visible`;
   }
   if (effect.body.of === "word" && effect.body.applied && command.type === "task.result") {
-    const row = await taskRow(reader, command.tenant, command.task.slice(0, command.task.indexOf(".")), command.task);
+    const row = await readTaskRow(reader, command.tenant, command.task.slice(0, command.task.indexOf(".")), command.task);
     const isVisible = row !== undefined && (row.endedAt !== null || row.fence > (command.fence ?? 0));
     return isVisible ? null : `the result of ${command.task} was answered before it was visible`;
   }
   return null;
 }
 
-async function taskRow(reader: StoreReader, tenant: string, run: string, task: string) {
+async function readTaskRow(reader: StoreReader, tenant: string, run: string, task: string) {
   const { detail } = await reader.page({ page: "run", tenant, run });
   return detail?.tasks.find((one) => one.id === task);
 }

@@ -2,28 +2,28 @@
 // lies and falls silent; in the calm it does what a good worker does. It knows only what it was sent.
 
 import type { AttemptRef, Command, FaultData, SendDispatch, WorkerDescription } from "@astraflow/engine";
-import { about } from "./harness.ts";
-import type { Dice } from "./weather-dice.ts";
-import type { Mortal } from "./weather-engine.ts";
+import { describeWorker } from "./harness.ts";
+import type { FuzzRandom } from "./weather-dice.ts";
+import type { KillableEngine } from "./weather-engine.ts";
 
 /** How a worker reaches the scheduler it is connected to. */
-export interface Wire {
-  readonly dice: Dice;
+export interface FuzzWorkerLink {
+  readonly random: FuzzRandom;
   /** What happened at all, for the test that asks whether enough did. */
-  readonly seen: Set<string>;
+  readonly occurrences: Set<string>;
   nextId(): string;
-  ask(to: Mortal, command: Command, heard?: (fault: FaultData | null) => void): void;
+  send(to: KillableEngine, command: Command, onAnswer?: (fault: FaultData | null) => void): void;
   /** A scheduler that lives. */
-  somewhere(): Mortal | null;
+  pickEngine(): KillableEngine | null;
 }
 
-interface Attempt extends AttemptRef {
+interface FuzzAttempt extends AttemptRef {
   isAcked: boolean;
 }
 
-const retryLater = new Set(["E.STORE.BUSY", "E.SHUTTING_DOWN", "E.OVERLOADED"]);
+const retryableFaults = new Set(["E.STORE.BUSY", "E.SHUTTING_DOWN", "E.OVERLOADED"]);
 
-const stormMoods = {
+const actionWeights = {
   ack: 10,
   answer: 8,
   twice: 1.5,
@@ -52,7 +52,7 @@ const stormMoods = {
   nothing: 4,
 } as const;
 
-type AttemptMood =
+type AttemptAction =
   | "answer"
   | "skip"
   | "fail"
@@ -64,212 +64,222 @@ type AttemptMood =
   | "busy"
   | "feedback";
 
-export class WeatherWorker {
+export class FuzzWorker {
   readonly tenant: string;
   readonly id: string;
   readonly about: WorkerDescription;
-  home: Mortal | null = null;
+  engine: KillableEngine | null = null;
   session: string | null = null;
   readonly #name: string;
-  readonly #wire: Wire;
+  readonly #link: FuzzWorkerLink;
   #boot = 1;
   #isNewProcess = true;
   #isJoining = false;
-  #silentFor = 0;
-  readonly #held = new Map<string, Attempt>();
+  #silentSteps = 0;
+  readonly #held = new Map<string, FuzzAttempt>();
   /** Dispatches of this session that were lost on their way: a resumed session gets them after all. */
-  readonly #unseen = new Map<string, AttemptRef>();
+  readonly #lostDispatches = new Map<string, AttemptRef>();
   /** Tasks that were granted to it again while it ran them. */
-  readonly #doubled = new Set<string>();
+  readonly #grantedAgain = new Set<string>();
   /** Attempts that were its own once: material for late words. */
-  readonly #old: AttemptRef[] = [];
+  readonly #formerAttempts: AttemptRef[] = [];
   /** Connections it gave up without the scheduler's noticing. */
-  readonly #ghosts: { home: Mortal; session: string }[] = [];
+  readonly #abandonedSessions: { home: KillableEngine; session: string }[] = [];
 
-  constructor(wire: Wire, tenant: string, name: string, changes: Partial<WorkerDescription>) {
-    this.#wire = wire;
+  constructor(link: FuzzWorkerLink, tenant: string, name: string, changes: Partial<WorkerDescription>) {
+    this.#link = link;
     this.tenant = tenant;
     this.#name = name;
     this.id = `${tenant}/${name}`;
-    this.about = about(changes);
+    this.about = describeWorker(changes);
   }
 
   /** What the scheduler sends on a session; a frame for another session reaches nobody. */
-  receive(from: Mortal, { session, dispatch: { task, fence } }: SendDispatch, isLost: boolean): void {
-    if (session !== this.session || from !== this.home) return;
-    if (isLost) this.#unseen.set(task, { task, fence });
+  receiveDispatch(from: KillableEngine, { session, dispatch: { task, fence } }: SendDispatch, isLost: boolean): void {
+    if (session !== this.session || from !== this.engine) return;
+    if (isLost) this.#lostDispatches.set(task, { task, fence });
     else this.#start(from, session, { task, fence });
   }
 
-  #start(home: Mortal, session: string, { task, fence }: AttemptRef): void {
-    const running = this.#isQuiet ? this.#held.get(task) : undefined;
+  #start(killable: KillableEngine, session: string, { task, fence }: AttemptRef): void {
+    const running = this.#isOlderDialect ? this.#held.get(task) : undefined;
     if (running === undefined) {
       this.#held.set(task, { task, fence, isAcked: false });
       return;
     }
     // It knows no fences: a task that it runs is refused, and the outcome will name the dispatch that began it.
-    this.#wire.seen.add(running.fence === fence ? "rechecked" : "granted again");
-    if (running.fence !== fence) this.#doubled.add(task);
-    this.#say(home, { type: "task.ack", session, held: [{ task, fence }] });
-    this.#say(home, { type: "task.error", session, task, fence, code: "E.CMD.CONCURRENCY_VIOLATION", message: "still" });
+    this.#link.occurrences.add(running.fence === fence ? "rechecked" : "granted again");
+    if (running.fence !== fence) this.#grantedAgain.add(task);
+    this.#send(killable, { type: "task.ack", session, held: [{ task, fence }] });
+    this.#send(killable, { type: "task.error", session, task, fence, code: "E.CMD.CONCURRENCY_VIOLATION", message: "still" });
   }
 
-  stop(from: Mortal, session: string, one: AttemptRef): void {
-    if (session !== this.session || from !== this.home) return;
-    if (this.#unseen.get(one.task)?.fence === one.fence) this.#unseen.delete(one.task);
+  receiveStop(from: KillableEngine, session: string, one: AttemptRef): void {
+    if (session !== this.session || from !== this.engine) return;
+    if (this.#lostDispatches.get(one.task)?.fence === one.fence) this.#lostDispatches.delete(one.task);
     // The older dialects cannot be told.
-    if (!this.#isQuiet && this.#held.get(one.task)?.fence === one.fence) this.#drop(one.task);
+    if (!this.#isOlderDialect && this.#held.get(one.task)?.fence === one.fence) this.#forgetAttempt(one.task);
   }
 
-  get #isQuiet(): boolean {
+  get #isOlderDialect(): boolean {
     return this.about.dialect === "first";
   }
 
   /** The door closes the socket and says so to the engine. */
-  reset(from: Mortal, session: string): void {
-    if (session === this.session && from === this.home) this.hangUp();
+  receiveReset(from: KillableEngine, session: string): void {
+    if (session === this.session && from === this.engine) this.disconnect();
   }
 
   /** Its scheduler died: the connection is gone and nobody is told. */
-  cut(home: Mortal): void {
-    if (this.home !== home) return;
-    this.home = null;
+  loseConnection(killable: KillableEngine): void {
+    if (this.engine !== killable) return;
+    this.engine = null;
     this.session = null;
     this.#isJoining = false;
   }
 
-  hangUp(): void {
-    const { home, session } = this;
-    this.home = null;
+  disconnect(): void {
+    const { engine: killable, session } = this;
+    this.engine = null;
     this.session = null;
     this.#isJoining = false;
-    if (home !== null && session !== null) this.#say(home, { type: "worker.leave", session, reason: "closed" });
+    if (killable !== null && session !== null) this.#send(killable, { type: "worker.leave", session, reason: "closed" });
   }
 
-  storm(): void {
-    const { dice } = this.#wire;
-    if (this.#silentFor > 0) this.#silentFor--;
-    else if (this.home === null || this.session === null) {
-      if (!this.#isJoining && dice.chance(0.5)) this.#join(dice.chance(0.15) ? this.#lie() : this.#inventory());
-    } else this.#act(this.home, this.session, dice.weigh(stormMoods));
-    if (dice.chance(0.1)) this.#layGhost();
+  actRandomly(): void {
+    const { random } = this.#link;
+    if (this.#silentSteps > 0) this.#silentSteps--;
+    else if (this.engine === null || this.session === null) {
+      if (!this.#isJoining && random.chance(0.5)) this.#join(random.chance(0.15) ? this.#falseInventory() : this.#inventory());
+    } else this.#perform(this.engine, this.session, random.pickWeighted(actionWeights));
+    if (random.chance(0.1)) this.#reportAbandonedSession();
   }
 
   /** Everything is answered, everything is named. */
-  calm(): void {
-    this.#silentFor = 0;
-    while (this.#ghosts.length > 0) this.#layGhost();
-    if (this.home === null || this.session === null) {
+  actCorrectly(): void {
+    this.#silentSteps = 0;
+    while (this.#abandonedSessions.length > 0) this.#reportAbandonedSession();
+    if (this.engine === null || this.session === null) {
       if (!this.#isJoining) this.#join(this.#inventory());
       return;
     }
-    const { home, session } = this;
-    this.#ack(home, session);
-    for (const attempt of this.#held.values()) this.#answer(home, session, attempt, "succeeded", { out: attempt.fence });
-    this.#beat(home, session, true, this.#inventory());
+    const { engine: killable, session } = this;
+    this.#sendAcks(killable, session);
+    for (const attempt of this.#held.values()) this.#endAttempt(killable, session, attempt, "succeeded", { out: attempt.fence });
+    this.#sendHeartbeat(killable, session, true, this.#inventory());
   }
 
   /** A heartbeat that is refused tells the worker that its session is over. */
-  #beat(home: Mortal, session: string, healthy: boolean, named: readonly AttemptRef[] | null, memPct = 10): void {
-    const held = this.#isQuiet ? null : named;
-    this.#say(home, { type: "worker.beat", session, healthy, held, memPct }, (fault) => {
-      if (fault?.code === "E.SESSION.STALE_BINDING" && this.session === session) this.hangUp();
+  #sendHeartbeat(
+    killable: KillableEngine,
+    session: string,
+    healthy: boolean,
+    named: readonly AttemptRef[] | null,
+    memPct = 10,
+  ): void {
+    const held = this.#isOlderDialect ? null : named;
+    this.#send(killable, { type: "worker.beat", session, healthy, held, memPct }, (fault) => {
+      if (fault?.code === "E.SESSION.STALE_BINDING" && this.session === session) this.disconnect();
     });
   }
 
-  #act(home: Mortal, session: string, mood: keyof typeof stormMoods): void {
-    const { dice } = this.#wire;
-    const attempt = this.#held.size === 0 ? null : dice.pick([...this.#held.values()]);
-    switch (mood) {
+  #perform(killable: KillableEngine, session: string, action: keyof typeof actionWeights): void {
+    const { random } = this.#link;
+    const attempt = this.#held.size === 0 ? null : random.pick([...this.#held.values()]);
+    switch (action) {
       case "ack":
-        return this.#ack(home, session);
+        return this.#sendAcks(killable, session);
       case "beat":
       case "beatNull":
       case "beatWrong":
       case "beatSick": {
-        const held = mood === "beatNull" ? null : mood === "beatWrong" ? this.#lie() : this.#inventory();
-        return this.#beat(home, session, mood !== "beatSick", held);
+        const held = action === "beatNull" ? null : action === "beatWrong" ? this.#falseInventory() : this.#inventory();
+        return this.#sendHeartbeat(killable, session, action !== "beatSick", held);
       }
       case "beatShort":
-        return this.#beat(home, session, true, this.#inventory(), 95);
+        return this.#sendHeartbeat(killable, session, true, this.#inventory(), 95);
       case "resume":
       case "takeOver":
-        if (this.#isQuiet) return this.hangUp();
-        return this.#resume(home, session, mood === "resume");
+        if (this.#isOlderDialect) return this.disconnect();
+        return this.#resume(killable, session, action === "resume");
       case "leave":
-        return this.hangUp();
+        return this.disconnect();
       case "supersede":
         return this.#join(this.#inventory());
       case "vanish":
-        this.#ghosts.push({ home, session });
-        return this.cut(home);
+        this.#abandonedSessions.push({ home: killable, session });
+        return this.loseConnection(killable);
       case "reboot":
-        this.hangUp();
+        this.disconnect();
         return this.#reboot();
       case "silence":
-        this.#silentFor = 5 + dice.below(30);
+        this.#silentSteps = 5 + random.integerBelow(30);
         return;
       case "late": {
-        const old = this.#old.length === 0 ? null : dice.pick(this.#old);
-        if (old !== null) this.#result(home, session, old, "succeeded", { out: "late" });
+        const old = this.#formerAttempts.length === 0 ? null : random.pick(this.#formerAttempts);
+        if (old !== null) this.#sendResult(killable, session, old, "succeeded", { out: "late" });
         return;
       }
       case "stranger":
-        return this.#result(home, session, { task: `${dice.below(9)}.0`, fence: 1 }, "succeeded", {});
+        return this.#sendResult(killable, session, { task: `${random.integerBelow(9)}.0`, fence: 1 }, "succeeded", {});
       case "nothing":
         return;
       default:
-        if (attempt !== null) this.#actOn(home, session, mood, attempt);
+        if (attempt !== null) this.#performOnAttempt(killable, session, action, attempt);
     }
   }
 
   /** Moods about an attempt it holds. */
-  #actOn(home: Mortal, session: string, mood: AttemptMood, attempt: Attempt): void {
+  #performOnAttempt(killable: KillableEngine, session: string, action: AttemptAction, attempt: FuzzAttempt): void {
     const about = { session, task: attempt.task, fence: attempt.fence };
-    switch (mood) {
+    switch (action) {
       case "answer":
-        return this.#answer(home, session, attempt, "succeeded", { out: attempt.fence });
+        return this.#endAttempt(killable, session, attempt, "succeeded", { out: attempt.fence });
       case "skip":
-        return this.#answer(home, session, attempt, "skipped", {});
+        return this.#endAttempt(killable, session, attempt, "skipped", {});
       case "fail":
-        return this.#answer(home, session, attempt, "failed", { why: 1 });
+        return this.#endAttempt(killable, session, attempt, "failed", { why: 1 });
       case "cancelled":
-        return this.#answer(home, session, attempt, "cancelled", {});
+        return this.#endAttempt(killable, session, attempt, "cancelled", {});
       case "twice":
       case "differently":
-        this.#answer(home, session, attempt, "succeeded", { out: 1 });
-        return this.#result(home, session, attempt, "succeeded", { out: mood === "twice" ? 1 : 2 });
+        this.#endAttempt(killable, session, attempt, "succeeded", { out: 1 });
+        return this.#sendResult(killable, session, attempt, "succeeded", { out: action === "twice" ? 1 : 2 });
       case "error":
-        return this.#say(home, { type: "task.error", ...about, code: "E.RUNNER.FAILURE", message: "broke" }, this.#ends(attempt));
+        return this.#send(
+          killable,
+          { type: "task.error", ...about, code: "E.RUNNER.FAILURE", message: "broke" },
+          this.#onAttemptAnswer(attempt),
+        );
       case "handBack":
-        return this.#say(
-          home,
+        return this.#send(
+          killable,
           { type: "task.error", ...about, code: "E.RUNNER.CANCELLED", message: "going" },
-          this.#ends(attempt),
+          this.#onAttemptAnswer(attempt),
         );
       case "busy":
-        return this.#say(home, { type: "task.error", ...about, code: "E.CMD.CONCURRENCY_VIOLATION", message: "still" });
+        return this.#send(killable, { type: "task.error", ...about, code: "E.CMD.CONCURRENCY_VIOLATION", message: "still" });
       case "feedback":
-        return this.#say(home, { type: "task.feedback", ...about, data: { progress: 0.5 } });
+        return this.#send(killable, { type: "task.feedback", ...about, data: { progress: 0.5 } });
     }
   }
 
   #join(running: readonly AttemptRef[]): void {
-    const home = this.#wire.somewhere();
-    if (home === null) return;
-    if (this.home !== null && this.session !== null) this.#ghosts.push({ home: this.home, session: this.session });
-    this.home = home;
+    const killable = this.#link.pickEngine();
+    if (killable === null) return;
+    if (this.engine !== null && this.session !== null) this.#abandonedSessions.push({ home: this.engine, session: this.session });
+    this.engine = killable;
     this.session = null;
     this.#isJoining = true;
-    const session = `${this.id}:${this.#wire.nextId()}`;
+    const session = `${this.id}:${this.#link.nextId()}`;
     const join = { name: this.#name, boot: this.#bootId, session, about: this.about, running };
     // By the counter of its frames a process of an older dialect shows that it is a new one, until a join was answered.
     const quietJoin = { ...join, boot: this.#isNewProcess ? join.boot : null, running: null };
-    this.#unseen.clear();
-    this.#say(home, { type: "worker.join", ...(this.#isQuiet ? quietJoin : join) }, (fault) => {
+    this.#lostDispatches.clear();
+    this.#send(killable, { type: "worker.join", ...(this.#isOlderDialect ? quietJoin : join) }, (fault) => {
       if (this.session !== session) return;
       this.#isJoining = false;
-      if (fault !== null) this.cut(home);
+      if (fault !== null) this.loseConnection(killable);
       else this.#isNewProcess = false;
     });
     // Frames may follow the answer in the same breath, so the session listens from now on.
@@ -277,16 +287,16 @@ export class WeatherWorker {
   }
 
   /** The same session on a new socket. Nothing that was sent on it is lost. */
-  #resume(home: Mortal, session: string, hasLeft: boolean): void {
-    if (hasLeft) this.#say(home, { type: "worker.leave", session, reason: "cut" });
+  #resume(killable: KillableEngine, session: string, hasLeft: boolean): void {
+    if (hasLeft) this.#send(killable, { type: "worker.leave", session, reason: "cut" });
     const held = [...this.#held.values()].filter((attempt) => !attempt.isAcked);
-    const unacked = [...held, ...this.#unseen.values()].map(({ task, fence }) => ({ task, fence }));
+    const unacked = [...held, ...this.#lostDispatches.values()].map(({ task, fence }) => ({ task, fence }));
     const join = { name: this.#name, boot: this.#bootId, session, about: this.about, running: null, resumed: { unacked } };
-    this.#say(home, { type: "worker.join", ...join }, (fault) => {
-      if (this.session !== session || this.home !== home) return;
-      if (fault !== null) return this.cut(home);
-      this.#wire.seen.add("resumed");
-      for (const one of unacked) if (this.#unseen.delete(one.task)) this.#start(home, session, one);
+    this.#send(killable, { type: "worker.join", ...join }, (fault) => {
+      if (this.session !== session || this.engine !== killable) return;
+      if (fault !== null) return this.loseConnection(killable);
+      this.#link.occurrences.add("resumed");
+      for (const one of unacked) if (this.#lostDispatches.delete(one.task)) this.#start(killable, session, one);
     });
   }
 
@@ -297,78 +307,83 @@ export class WeatherWorker {
   #reboot(): void {
     this.#boot++;
     this.#isNewProcess = true;
-    for (const task of [...this.#held.keys()]) this.#drop(task);
+    for (const task of [...this.#held.keys()]) this.#forgetAttempt(task);
   }
 
   #inventory(): AttemptRef[] {
     return [...this.#held.values()].map(({ task, fence }) => ({ task, fence }));
   }
 
-  #lie(): AttemptRef[] {
-    const { dice } = this.#wire;
+  #falseInventory(): AttemptRef[] {
+    const { random } = this.#link;
     return [
-      ...this.#inventory().filter(() => dice.chance(0.5)),
-      ...this.#old.filter(() => dice.chance(0.3)),
+      ...this.#inventory().filter(() => random.chance(0.5)),
+      ...this.#formerAttempts.filter(() => random.chance(0.3)),
       { task: "x.0", fence: 3 },
     ];
   }
 
-  #ack(home: Mortal, session: string): void {
+  #sendAcks(killable: KillableEngine, session: string): void {
     const held = [...this.#held.values()].filter((attempt) => !attempt.isAcked);
     if (held.length === 0) return;
     for (const attempt of held) attempt.isAcked = true;
-    this.#say(home, { type: "task.ack", session, held: held.map(({ task, fence }) => ({ task, fence })) });
+    this.#send(killable, { type: "task.ack", session, held: held.map(({ task, fence }) => ({ task, fence })) });
   }
 
-  #answer(
-    home: Mortal,
+  #endAttempt(
+    killable: KillableEngine,
     session: string,
-    attempt: Attempt,
+    attempt: FuzzAttempt,
     status: "succeeded" | "failed" | "cancelled" | "skipped",
     result: object,
   ) {
-    this.#result(home, session, attempt, status, result, this.#ends(attempt));
+    this.#sendResult(killable, session, attempt, status, result, this.#onAttemptAnswer(attempt));
   }
 
-  #result(
-    home: Mortal,
+  #sendResult(
+    killable: KillableEngine,
     session: string,
     { task, fence }: AttemptRef,
     status: "succeeded" | "failed" | "cancelled" | "skipped",
     result: object,
-    heard?: (fault: FaultData | null) => void,
+    onAnswer?: (fault: FaultData | null) => void,
   ): void {
     const text = JSON.stringify(result);
-    this.#say(home, { type: "task.result", session, task, fence, status, result: text, error: null, durationMs: null }, heard);
+    this.#send(
+      killable,
+      { type: "task.result", session, task, fence, status, result: text, error: null, durationMs: null },
+      onAnswer,
+    );
   }
 
   /** A word that was taken or refused for good is done with; one that could not be stored ends the session and comes again. */
-  #ends(attempt: Attempt): (fault: FaultData | null) => void {
-    const isDoubled = this.#doubled.has(attempt.task);
+  #onAttemptAnswer(attempt: FuzzAttempt): (fault: FaultData | null) => void {
+    const isDoubled = this.#grantedAgain.has(attempt.task);
     // An older dialect keeps no outcome: what it has said once is over for it, heard or not.
-    if (this.#isQuiet) this.#drop(attempt.task);
+    if (this.#isOlderDialect) this.#forgetAttempt(attempt.task);
     return (fault) => {
-      if (fault === null && isDoubled) this.#wire.seen.add("older outcome");
-      if (fault !== null && retryLater.has(fault.code)) this.hangUp();
-      else if (this.#held.get(attempt.task) === attempt) this.#drop(attempt.task);
+      if (fault === null && isDoubled) this.#link.occurrences.add("older outcome");
+      if (fault !== null && retryableFaults.has(fault.code)) this.disconnect();
+      else if (this.#held.get(attempt.task) === attempt) this.#forgetAttempt(attempt.task);
     };
   }
 
-  #drop(task: string): void {
+  #forgetAttempt(task: string): void {
     const attempt = this.#held.get(task);
-    if (attempt !== undefined) this.#old.push({ task, fence: attempt.fence });
+    if (attempt !== undefined) this.#formerAttempts.push({ task, fence: attempt.fence });
     this.#held.delete(task);
-    this.#doubled.delete(task);
+    this.#grantedAgain.delete(task);
   }
 
-  #layGhost(): void {
-    const ghost = this.#ghosts.shift();
-    if (ghost !== undefined) this.#say(ghost.home, { type: "worker.leave", session: ghost.session, reason: "noticed late" });
+  #reportAbandonedSession(): void {
+    const abandoned = this.#abandonedSessions.shift();
+    if (abandoned !== undefined)
+      this.#send(abandoned.home, { type: "worker.leave", session: abandoned.session, reason: "noticed late" });
   }
 
-  #say(home: Mortal, words: Words, heard?: (fault: FaultData | null) => void): void {
-    this.#wire.ask(home, { tenant: this.tenant, worker: this.id, ...words } as Command, heard);
+  #send(killable: KillableEngine, words: WorkerCommandBody, onAnswer?: (fault: FaultData | null) => void): void {
+    this.#link.send(killable, { tenant: this.tenant, worker: this.id, ...words } as Command, onAnswer);
   }
 }
 
-type Words = Command extends infer C ? (C extends { worker: string } ? Omit<C, "tenant" | "worker"> : never) : never;
+type WorkerCommandBody = Command extends infer C ? (C extends { worker: string } ? Omit<C, "tenant" | "worker"> : never) : never;

@@ -1,19 +1,19 @@
 import { describe, expect, it } from "vitest";
 import { listSteps, runSteps } from "../../scripts/check-steps.mjs";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
-const place = { root: process.cwd(), node: process.execPath, env: process.env };
+const stepContext = { root: process.cwd(), node: process.execPath, env: process.env };
 
 /** A step that runs a line of JavaScript. */
-const step = (name: string, code: string) => ({ name, words: [process.execPath, "-e", code] });
+const nodeStep = (name: string, code: string) => ({ name, words: [process.execPath, "-e", code] });
 
 describe("the steps of the check", () => {
   it("[H7] ticks what passed, crosses what failed, and shows the output of the failed one only", async () => {
     const said: string[] = [];
 
     const failed = await runSteps(
-      [step("good", "console.log('quiet')"), step("bad", "console.error('loud'); process.exit(3)")],
-      place,
+      [nodeStep("good", "console.log('quiet')"), nodeStep("bad", "console.error('loud'); process.exit(3)")],
+      stepContext,
       (line) => said.push(line),
     );
 
@@ -29,10 +29,10 @@ describe("the steps of the check", () => {
     const failed = await runSteps(
       [
         { name: "missing", words: ["no-such-tool-here"] },
-        step("killed", "process.kill(process.pid, 'SIGKILL')"),
-        step("good", "0"),
+        nodeStep("killed", "process.kill(process.pid, 'SIGKILL')"),
+        nodeStep("good", "0"),
       ],
-      place,
+      stepContext,
       (line) => said.push(line),
     );
 
@@ -43,18 +43,22 @@ describe("the steps of the check", () => {
   });
 
   it("[H7] runs two steps at a time", async () => {
-    const root = plant({ "a.txt": "" });
+    const root = writeTemporaryTree({ "a.txt": "" });
     // Each of the two waits for the file of the other: one after the other, the first would give up.
     const meet = (mine: string, other: string) =>
       `const fs = require("node:fs"); fs.writeFileSync(${JSON.stringify(mine)}, ""); let tries = 500; const wait = () => fs.existsSync(${JSON.stringify(other)}) || (tries-- > 0 ? setTimeout(wait, 10) : process.exit(1)); wait();`;
 
-    const failed = await runSteps([step("one", meet("1", "2")), step("two", meet("2", "1"))], { ...place, root }, () => 0);
+    const failed = await runSteps(
+      [nodeStep("one", meet("1", "2")), nodeStep("two", meet("2", "1"))],
+      { ...stepContext, root },
+      () => 0,
+    );
 
     expect(failed).toEqual([]);
   });
 
   it("[H7] checks the types of every room that has a configuration of its own", () => {
-    const root = plant({ "tsconfig.json": "{}", "apps/console/tsconfig.json": "{}", "apps/cli/package.json": "{}" });
+    const root = writeTemporaryTree({ "tsconfig.json": "{}", "apps/console/tsconfig.json": "{}", "apps/cli/package.json": "{}" });
 
     const names = listSteps({ root, node: "node" }).map(({ name }) => name);
 

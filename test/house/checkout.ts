@@ -5,21 +5,21 @@ import { readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { onTestFinished } from "vitest";
 import { repositoryRoot } from "../../scripts/tree.ts";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
 export interface Checkout {
   root: string;
   env: NodeJS.ProcessEnv;
 }
 
-export interface Ended {
+export interface ScriptExit {
   code: number | null;
   signal: NodeJS.Signals | null;
   output: string;
 }
 
 const lock = '{ "packages": {} }\n';
-const stamp = createHash("sha256").update(lock).digest("hex");
+const lockDigest = createHash("sha256").update(lock).digest("hex");
 
 /** npm that does what it is told by a file: it notes its words and ends with the code in `npm-code`. */
 const fakeNpm = `#!/bin/sh
@@ -29,15 +29,15 @@ exit "$(cat npm-code 2>/dev/null || echo 0)"
 `;
 
 /** `isReady: false` leaves node_modules out, as in a fresh clone. */
-export function openCheckout({ isReady, files = {} }: { isReady: boolean; files?: Record<string, string> }): Checkout {
+export function createCheckout({ isReady, files = {} }: { isReady: boolean; files?: Record<string, string> }): Checkout {
   const scripts = readdirSync(join(repositoryRoot, "scripts")).filter((name) => name.endsWith(".mjs"));
-  const root = plant({
+  const root = writeTemporaryTree({
     ...Object.fromEntries(
       scripts.map((name) => [`scripts/${name}`, readFileSync(join(repositoryRoot, "scripts", name), "utf8")]),
     ),
     "package-lock.json": lock,
     "fake/npm": fakeNpm,
-    ...(isReady ? { "node_modules/.astra-lock": `${stamp}\n`, "node_modules/.bin/keep": "" } : {}),
+    ...(isReady ? { "node_modules/.astra-lock": `${lockDigest}\n`, "node_modules/.bin/keep": "" } : {}),
     ...files,
   });
   if (isReady) symlinkSync(process.execPath, join(root, "node_modules/.bin/node"));
@@ -45,8 +45,8 @@ export function openCheckout({ isReady, files = {} }: { isReady: boolean; files?
 }
 
 /** Starts one of the scripts; a test that fails half-way leaves nothing running. */
-export function startScript({ root, env }: Checkout, script: string, words: readonly string[] = []): ChildProcess {
-  const child = spawn(process.execPath, [join(root, "scripts", script), ...words], { env, stdio: ["ignore", "pipe", "pipe"] });
+export function startScript({ root, env }: Checkout, script: string, args: readonly string[] = []): ChildProcess {
+  const child = spawn(process.execPath, [join(root, "scripts", script), ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => {
     child.kill("SIGKILL");
   });
@@ -54,7 +54,7 @@ export function startScript({ root, env }: Checkout, script: string, words: read
 }
 
 /** Waits until the script has ended and all that hold its output have closed it. */
-export function waitForEnd(child: ChildProcess): Promise<Ended> {
+export function waitForEnd(child: ChildProcess): Promise<ScriptExit> {
   return new Promise((resolve, reject) => {
     let output = "";
     child.stdout?.on("data", (bytes: Buffer) => (output += bytes.toString()));
@@ -65,7 +65,7 @@ export function waitForEnd(child: ChildProcess): Promise<Ended> {
 }
 
 /** Resolves once the script has printed this word. */
-export function waitForWord(child: ChildProcess, word: string): Promise<void> {
+export function waitForOutput(child: ChildProcess, word: string): Promise<void> {
   return new Promise((resolve, reject) => {
     let seen = "";
     child.stdout?.on("data", (bytes: Buffer) => {

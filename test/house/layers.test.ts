@@ -1,26 +1,29 @@
 import { describe, expect, it } from "vitest";
 import { arrows, checkLayers } from "../../scripts/layers.ts";
 import { readText, repositoryRoot } from "../../scripts/tree.ts";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
 const manifest = (name: string, more: Record<string, unknown> = {}) => JSON.stringify({ name: `@astraflow/${name}`, ...more });
-const needs = (...names: string[]) => Object.fromEntries(names.map((name) => [name, "0.1.0"]));
+const dependencies = (...names: string[]) => Object.fromEntries(names.map((name) => [name, "0.1.0"]));
 
 /** A small house in which everything is as it should be. */
-const cleanHouse = {
-  "package.json": JSON.stringify({ devDependencies: needs("vitest") }),
-  "packages/protocol/package.json": manifest("protocol", { exports: { ".": "./src/index.ts" }, dependencies: needs("typebox") }),
+const validFiles = {
+  "package.json": JSON.stringify({ devDependencies: dependencies("vitest") }),
+  "packages/protocol/package.json": manifest("protocol", {
+    exports: { ".": "./src/index.ts" },
+    dependencies: dependencies("typebox"),
+  }),
   "packages/protocol/src/index.ts": 'export { word } from "./word.ts";',
   "packages/protocol/src/word.ts": 'import Type from "typebox"; // not "@astraflow/engine"\nexport const word = Type;',
   "packages/engine/package.json": manifest("engine", {
     exports: { ".": "./src/index.ts", "./testing": "./src/testing.ts" },
-    dependencies: needs("@astraflow/protocol"),
-    devDependencies: needs("@astraflow/store"),
+    dependencies: dependencies("@astraflow/protocol"),
+    devDependencies: dependencies("@astraflow/store"),
   }),
   "packages/engine/src/index.ts": 'import { word } from "@astraflow/protocol";\nexport { word };',
   "packages/engine/src/testing.ts": 'import { expect } from "vitest";\nexport const check = expect;',
   "packages/engine/src/a.test.ts": 'import { it } from "vitest"; import { open } from "@astraflow/store/testing"; it("a", open);',
-  "packages/store/package.json": manifest("store", { dependencies: needs("@astraflow/engine") }),
+  "packages/store/package.json": manifest("store", { dependencies: dependencies("@astraflow/engine") }),
   "packages/store/src/index.ts":
     'import { readFileSync } from "node:fs"; import { word } from "@astraflow/engine"; export { word, readFileSync };',
   "apps/cli/package.json": manifest("cli", { bin: { astra: "./bin/astra.mjs" } }),
@@ -29,16 +32,16 @@ const cleanHouse = {
 };
 
 /** What the check says about the clean house with some files changed. */
-const judge = (files: Record<string, string>) => checkLayers(plant({ ...cleanHouse, ...files }));
+const checkWithFiles = (files: Record<string, string>) => checkLayers(writeTemporaryTree({ ...validFiles, ...files }));
 
 describe("layers", () => {
   it("[H9] finds nothing in a clean house", () => {
-    expect(judge({})).toEqual([]);
+    expect(checkWithFiles({})).toEqual([]);
   });
 
   it("[H9] refuses an arrow that is not in the table, in the import and in the manifest", () => {
-    const problems = judge({
-      "packages/protocol/package.json": manifest("protocol", { dependencies: needs("typebox", "@astraflow/engine") }),
+    const problems = checkWithFiles({
+      "packages/protocol/package.json": manifest("protocol", { dependencies: dependencies("typebox", "@astraflow/engine") }),
       "packages/protocol/src/index.ts": 'export { word } from "./word.ts";\nexport type { T } from "@astraflow/engine";',
     });
 
@@ -49,13 +52,13 @@ describe("layers", () => {
   });
 
   it("[H9] holds tests to the arrows too, except for the testing entrances", () => {
-    const problems = judge({ "packages/engine/src/b.test.ts": 'import { open } from "@astraflow/doors";' });
+    const problems = checkWithFiles({ "packages/engine/src/b.test.ts": 'import { open } from "@astraflow/doors";' });
 
     expect(problems).toEqual([expect.stringContaining("packages/engine/src/b.test.ts:1: uses the arrow engine -> doors")]);
   });
 
   it("[H9] refuses a room that is not in the table, and one without a manifest", () => {
-    const problems = judge({ "packages/utils/package.json": manifest("utils"), "packages/graph/src/index.ts": "" });
+    const problems = checkWithFiles({ "packages/utils/package.json": manifest("utils"), "packages/graph/src/index.ts": "" });
 
     expect(problems).toEqual([
       expect.stringContaining("packages/graph: a room without a package.json"),
@@ -66,16 +69,18 @@ describe("layers", () => {
   it("[H9] leaves a package of another language alone, and no room that only says it is one", () => {
     const python = { "packages/models-python/pyproject.toml": "", "packages/models-python/tests/a.py": "import json" };
 
-    expect(judge(python)).toEqual([]);
-    expect(judge({ ...python, "packages/models-python/package.json": manifest("models-python") })).toHaveLength(1);
+    expect(checkWithFiles(python)).toEqual([]);
+    expect(checkWithFiles({ ...python, "packages/models-python/package.json": manifest("models-python") })).toHaveLength(1);
   });
 
   it("[H9] refuses an import of a room that does not exist", () => {
-    expect(judge({ "test/b.test.ts": 'import "@astraflow/attic";' })).toEqual([expect.stringContaining("not in the table")]);
+    expect(checkWithFiles({ "test/b.test.ts": 'import "@astraflow/attic";' })).toEqual([
+      expect.stringContaining("not in the table"),
+    ]);
   });
 
   it("[H10] refuses deep imports and relative imports that leave a room", () => {
-    const problems = judge({
+    const problems = checkWithFiles({
       "packages/store/src/deep.ts": 'import { a } from "@astraflow/engine/src/a.ts";',
       "packages/store/src/wall.ts": 'import { a } from "../../engine/src/a.ts";',
       "test/wall.test.ts": 'const a = await import("../packages/engine/src/a.ts");',
@@ -91,7 +96,7 @@ describe("layers", () => {
   });
 
   it("[H10] opens testing entrances to tests only, and test support to tests only", () => {
-    const problems = judge({
+    const problems = checkWithFiles({
       "packages/store/src/a.ts": 'import { open } from "@astraflow/engine/testing";',
       "packages/store/src/b.ts": 'import { suite } from "./contract/suite.ts";',
       "packages/store/src/b.test.ts": 'import { suite } from "./contract/suite.ts";',
@@ -104,10 +109,10 @@ describe("layers", () => {
   });
 
   it("[H10] refuses further entrances, and an entrance that exports with a star", () => {
-    const problems = judge({
+    const problems = checkWithFiles({
       "packages/store/package.json": manifest("store", {
         exports: { ".": "./src/index.ts", "./sqlite": "./src/sqlite.ts" },
-        dependencies: needs("@astraflow/engine"),
+        dependencies: dependencies("@astraflow/engine"),
       }),
       "packages/protocol/src/index.ts": 'export * from "./word.ts";',
     });
@@ -119,8 +124,8 @@ describe("layers", () => {
   });
 
   it("[H11] refuses what is declared and not imported, imported and not declared, or used by tests only", () => {
-    const problems = judge({
-      "packages/store/package.json": manifest("store", { dependencies: needs("@astraflow/engine", "pg", "fast-check") }),
+    const problems = checkWithFiles({
+      "packages/store/package.json": manifest("store", { dependencies: dependencies("@astraflow/engine", "pg", "fast-check") }),
       "packages/store/src/a.ts": 'import { b } from "undeclared/deep/file.js";\nimport c from "@scope/pack/x";',
       "packages/store/src/a.test.ts": 'import fc from "fast-check";',
       "test/b.test.ts": 'import "ws";',
@@ -136,7 +141,7 @@ describe("layers", () => {
   });
 
   it("[H9] lets the command line load other apps lazily, and no other room", () => {
-    const problems = judge({
+    const problems = checkWithFiles({
       "apps/cli/src/b.ts": 'import { main } from "@astraflow/scheduler";',
       "apps/worker/package.json": manifest("worker"),
       "apps/worker/src/index.ts": 'export const a = () => import("@astraflow/scheduler");',
@@ -149,11 +154,11 @@ describe("layers", () => {
   });
 
   it("[H12] refuses the habits of programs in packages: environment, main, bin", () => {
-    const problems = judge({
+    const problems = checkWithFiles({
       "packages/engine/package.json": manifest("engine", {
         bin: "./x.mjs",
-        dependencies: needs("@astraflow/protocol"),
-        devDependencies: needs("@astraflow/store"),
+        dependencies: dependencies("@astraflow/protocol"),
+        devDependencies: dependencies("@astraflow/store"),
       }),
       "packages/engine/src/a.ts": [
         "const a = process.env.HOME;",

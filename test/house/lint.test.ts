@@ -3,17 +3,17 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { readText, repositoryRoot } from "../../scripts/tree.ts";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
 /** Names of the rules that the real linter, with our configuration, finds broken in one file. */
 function lint(source: string, file = "packages/a/src/a.ts"): string[] {
   const configuration = [".oxlintrc.json", "tsconfig.json"].map((name) => [name, readText(repositoryRoot, name)]);
-  const root = plant({ ...Object.fromEntries(configuration), [file]: source });
+  const root = writeTemporaryTree({ ...Object.fromEntries(configuration), [file]: source });
   symlinkSync(join(repositoryRoot, "node_modules"), join(root, "node_modules"));
-  const words = ["--type-aware", "--deny-warnings", "--format", "json"];
+  const args = ["--type-aware", "--deny-warnings", "--format", "json"];
   const bin = join(repositoryRoot, "node_modules/.bin");
   const env = { ...process.env, PATH: `${bin}:${process.env["PATH"]}` };
-  const done = spawnSync(join(bin, "oxlint"), words, { cwd: root, encoding: "utf8", env });
+  const done = spawnSync(join(bin, "oxlint"), args, { cwd: root, encoding: "utf8", env });
   const { diagnostics } = JSON.parse(done.stdout) as { diagnostics: { code: string }[] };
   return diagnostics.map(({ code }) => code.replace(/^.*\((.*)\)$/, "$1")).toSorted();
 }

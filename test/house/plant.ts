@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { onTestFinished } from "vitest";
 
 /** Writes the files (programs, which begin with `#!`, executable) into a new folder and returns it. */
-export function plant(files: Record<string, string>): string {
+export function writeTemporaryTree(files: Record<string, string>): string {
   const root = mkdtempSync(join(tmpdir(), "astra-house-"));
   onTestFinished(() => rmSync(root, { recursive: true, force: true }));
   for (const [path, text] of Object.entries(files)) {

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { checkPurity } from "../../scripts/purity.ts";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
 /** What the check says about one file; the sentence without its place. */
-const judge = (source: string, file = "packages/engine/src/core/a.ts") =>
-  checkPurity(plant({ [file]: source })).map((problem) => problem.replace(`${file}:`, ""));
+const checkSource = (source: string, file = "packages/engine/src/core/a.ts") =>
+  checkPurity(writeTemporaryTree({ [file]: source })).map((problem) => problem.replace(`${file}:`, ""));
 
 describe("purity", () => {
   it.each([
@@ -33,7 +33,7 @@ describe("purity", () => {
     ["a way around", "globalThis.Date.now();", "uses globalThis"],
     ["code in a template", "const s = `at ${Date.now()}`;", "uses Date"],
   ])("[H13] refuses %s in deciding code", (_, source, sentence) => {
-    expect(judge(`// first line\n${source}`)).toEqual(expect.arrayContaining([expect.stringContaining(`2: ${sentence}`)]));
+    expect(checkSource(`// first line\n${source}`)).toEqual(expect.arrayContaining([expect.stringContaining(`2: ${sentence}`)]));
   });
 
   it("[H13] reads past comments, strings, members and keys that only look alike", () => {
@@ -48,34 +48,34 @@ describe("purity", () => {
       const table = { constructor: 1, toString: 2 }; table.constructor;
     `;
 
-    expect(judge(source)).toEqual([]);
+    expect(checkSource(source)).toEqual([]);
   });
 
   it("[H13] lets the driver wait, but gives it neither timers nor clock nor chance nor process", () => {
     const turn = "packages/engine/src/turn/a.ts";
 
-    expect(judge("export async function turn(store: S): Promise<void> { await store.begin(); }", turn)).toEqual([]);
-    expect(judge("await f(Date.now());", turn)).toEqual([expect.stringContaining("uses Date")]);
-    expect(judge("setTimeout(f, Math.random());", turn)).toHaveLength(2);
-    expect(judge("process.nextTick(f);", turn)).toHaveLength(1);
+    expect(checkSource("export async function turn(store: S): Promise<void> { await store.begin(); }", turn)).toEqual([]);
+    expect(checkSource("await f(Date.now());", turn)).toEqual([expect.stringContaining("uses Date")]);
+    expect(checkSource("setTimeout(f, Math.random());", turn)).toHaveLength(2);
+    expect(checkSource("process.nextTick(f);", turn)).toHaveLength(1);
   });
 
   it("[H13] watches protocol, graph and session, and leaves tests and other rooms alone", () => {
     for (const room of ["protocol", "graph", "session"])
-      expect(judge("Date.now();", `packages/${room}/src/deep/a.ts`)).toHaveLength(1);
+      expect(checkSource("Date.now();", `packages/${room}/src/deep/a.ts`)).toHaveLength(1);
     for (const file of [
       "packages/graph/src/a.test.ts",
       "packages/session/src/testing.ts",
       "packages/store/src/a.ts",
       "apps/cli/src/a.ts",
     ])
-      expect(judge("Date.now();", file)).toEqual([]);
+      expect(checkSource("Date.now();", file)).toEqual([]);
   });
 
   it("[H13] lets the core hash, and keeps built-in modules out of what the browser runs", () => {
     const hash = 'import { createHash } from "node:crypto"; createHash("sha256");';
 
-    expect(judge(hash)).toEqual([]);
-    expect(judge(hash, "packages/protocol/src/a.ts")).toEqual([expect.stringContaining("imports node:crypto")]);
+    expect(checkSource(hash)).toEqual([]);
+    expect(checkSource(hash, "packages/protocol/src/a.ts")).toEqual([expect.stringContaining("imports node:crypto")]);
   });
 });

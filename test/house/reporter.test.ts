@@ -2,14 +2,14 @@ import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { repositoryRoot } from "../../scripts/tree.ts";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
 /** Runs the real vitest with our reporter over planted tests. */
-function runPlanted(files: Record<string, string>): string[] {
-  const root = plant(files);
-  const words = ["run", "--globals", "--root", root, "--reporter", join(repositoryRoot, "scripts/reporter.ts")];
+function runWithFiles(files: Record<string, string>): string[] {
+  const root = writeTemporaryTree(files);
+  const args = ["run", "--globals", "--root", root, "--reporter", join(repositoryRoot, "scripts/reporter.ts")];
   const env = { ...process.env, ASTRA_TEST_COUNTS: "" };
-  const done = spawnSync(process.execPath, [join(repositoryRoot, "node_modules/vitest/vitest.mjs"), ...words], {
+  const done = spawnSync(process.execPath, [join(repositoryRoot, "node_modules/vitest/vitest.mjs"), ...args], {
     encoding: "utf8",
     env,
   });
@@ -18,7 +18,7 @@ function runPlanted(files: Record<string, string>): string[] {
 
 describe("the reporter", () => {
   it("[H4] counts passed, failed and skipped tests, and gives the reason of a skip", () => {
-    const said = runPlanted({
+    const said = runWithFiles({
       "a.test.ts": 'it("one", () => {}); it("two", () => { throw new Error("no"); });',
       "b.test.ts": 'describe("b", () => { it("three", (ctx) => ctx.skip("no such server")); it("four", () => {}); });',
     });
@@ -27,7 +27,7 @@ describe("the reporter", () => {
   });
 
   it("[H5] counts a file that cannot be loaded, and a hook that throws, as failures", () => {
-    const said = runPlanted({
+    const said = runWithFiles({
       "a.test.ts": 'it("one", () => {});',
       "b.test.ts": 'throw new Error("at load");',
       "c.test.ts": 'describe("c", () => { beforeAll(() => { throw new Error("hook"); }); it("two", () => {}); });',
@@ -37,7 +37,7 @@ describe("the reporter", () => {
   });
 
   it("[H5] counts an error that no test caught", () => {
-    const said = runPlanted({
+    const said = runWithFiles({
       "a.test.ts":
         'it("one", async () => { setTimeout(() => { throw new Error("stray"); }, 0); await new Promise((r) => setTimeout(r, 50)); });',
     });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { agreeModules, chooseNode, type Facts, planSetUp, systemPackages } from "../../scripts/setup-plan.mjs";
 
-const usable: Facts = {
+const readyFacts: Facts = {
   command: "test",
   lockHash: "aa",
   stampHash: "aa",
@@ -11,35 +11,35 @@ const usable: Facts = {
   hasApt: true,
   missing: [],
 };
-const kinds = (change: Partial<Facts>) => planSetUp({ ...usable, ...change }).map((step) => step.type);
+const plannedStepTypes = (change: Partial<Facts>) => planSetUp({ ...readyFacts, ...change }).map((step) => step.type);
 
 describe("the plan of the set-up", () => {
   it("[H1] does nothing in a checkout that is ready", () => {
-    expect(kinds({})).toEqual([]);
+    expect(plannedStepTypes({})).toEqual([]);
   });
 
   it("[H1] installs the dependencies when there are none, or when the lockfile has changed since", () => {
-    expect(kinds({ hasModules: false, stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
-    expect(kinds({ stampHash: "bb" })).toEqual(["install-modules"]);
-    expect(kinds({ stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
+    expect(plannedStepTypes({ hasModules: false, stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
+    expect(plannedStepTypes({ stampHash: "bb" })).toEqual(["install-modules"]);
+    expect(plannedStepTypes({ stampHash: null, installedAgrees: false })).toEqual(["install-modules"]);
   });
 
   it("[H1] takes over what was installed by hand when it agrees with the lockfile", () => {
-    expect(kinds({ stampHash: null, installedAgrees: true })).toEqual(["adopt-modules"]);
+    expect(plannedStepTypes({ stampHash: null, installedAgrees: true })).toEqual(["adopt-modules"]);
   });
 
   it("[H2] installs missing system packages when it may, for the command that needs them only", () => {
-    expect(kinds({ missing: systemPackages })).toEqual(["install-packages"]);
-    expect(kinds({ missing: systemPackages, command: "start" })).toEqual([]);
-    expect(kinds({ missing: systemPackages, command: "check" })).toEqual([]);
+    expect(plannedStepTypes({ missing: systemPackages })).toEqual(["install-packages"]);
+    expect(plannedStepTypes({ missing: systemPackages, command: "start" })).toEqual([]);
+    expect(plannedStepTypes({ missing: systemPackages, command: "check" })).toEqual([]);
   });
 
   it("[H2] says what to install when it may not: a test run stops there, a start goes on", () => {
     const needed = [{ name: "thing", probe: "/opt/thing", neededBy: ["start", "test"] as const, why: "it is needed" }];
 
-    const [asUser] = planSetUp({ ...usable, isRoot: false, missing: needed });
-    const [withoutApt] = planSetUp({ ...usable, hasApt: false, missing: needed });
-    const [starting] = planSetUp({ ...usable, isRoot: false, command: "start", missing: needed });
+    const [asUser] = planSetUp({ ...readyFacts, isRoot: false, missing: needed });
+    const [withoutApt] = planSetUp({ ...readyFacts, hasApt: false, missing: needed });
+    const [starting] = planSetUp({ ...readyFacts, isRoot: false, command: "start", missing: needed });
 
     expect(asUser).toMatchObject({
       type: "refuse",
@@ -51,7 +51,7 @@ describe("the plan of the set-up", () => {
 
   it("[H2] asks for PostgreSQL, its pooler and openssl before the tests, in one step, and for none before a start", () => {
     const names = (command: Facts["command"]) =>
-      planSetUp({ ...usable, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
+      planSetUp({ ...readyFacts, command, missing: systemPackages }).flatMap((step) => ("names" in step ? step.names : []));
 
     expect(names("test")).toEqual(["postgresql", "pgbouncer", "openssl"]);
     expect(names("start")).toEqual([]);

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { repositoryRoot } from "../../scripts/tree.ts";
 import { aloneTests, everyTest } from "../../vitest.config.ts";
 
-const traces: readonly (readonly [what: string, shape: RegExp])[] = [
+const forbiddenPatterns: readonly (readonly [what: string, shape: RegExp])[] = [
   ["mocks a module", /\bvi\.(?:do)?[mM]ock\(/],
   ["sets a limit of the runner", /\bvi\.setConfig\(/],
   ["changes a global", /\bvi\.stubGlobal\(|\bglobalThis(?:\[[^\]]+\]|\.\w+)\s*=[^=]/],
@@ -14,7 +14,7 @@ const traces: readonly (readonly [what: string, shape: RegExp])[] = [
   ["leaves the clock stopped", /\bvi\.useFakeTimers\((?![\s\S]*\bvi\.useRealTimers\()/],
 ];
 
-const tracesIn = (text: string): string[] => traces.filter(([, shape]) => shape.test(text)).map(([what]) => what);
+const findForbidden = (text: string): string[] => forbiddenPatterns.filter(([, shape]) => shape.test(text)).map(([what]) => what);
 
 describe("test files that share a process", () => {
   it("[O94] mock no module and change neither globals, environment, folder, clock nor the limits of the runner", () => {
@@ -23,7 +23,7 @@ describe("test files that share a process", () => {
 
     const found = files
       .filter((file) => file !== own)
-      .flatMap((file) => tracesIn(readFileSync(join(repositoryRoot, file), "utf8")).map((what) => `${file} ${what}`));
+      .flatMap((file) => findForbidden(readFileSync(join(repositoryRoot, file), "utf8")).map((what) => `${file} ${what}`));
 
     expect(found).toEqual([]);
     expect(files.length).toBeGreaterThan(250);
@@ -37,7 +37,7 @@ describe("test files that share a process", () => {
     ["process.chdir(folder);", "changes the working folder"],
     ["vi.useFakeTimers();", "leaves the clock stopped"],
   ])("[O94] would be found by %s", (text, what) => {
-    expect(tracesIn(text)).toEqual([what]);
-    expect(tracesIn('expect(process.env["HOME"] === "/"); vi.useFakeTimers(); vi.useRealTimers();')).toEqual([]);
+    expect(findForbidden(text)).toEqual([what]);
+    expect(findForbidden('expect(process.env["HOME"] === "/"); vi.useFakeTimers(); vi.useRealTimers();')).toEqual([]);
   });
 });

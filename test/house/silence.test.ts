@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { checkSilence } from "../../scripts/silence.ts";
-import { plant } from "./plant.ts";
+import { writeTemporaryTree } from "./plant.ts";
 
-const judge = (source: string) => checkSilence(plant({ "packages/a/src/a.ts": source }));
+const checkSource = (source: string) => checkSilence(writeTemporaryTree({ "packages/a/src/a.ts": source }));
 
 describe("silent failures", () => {
   it.each([
@@ -19,7 +19,7 @@ describe("silent failures", () => {
     ['test.todo("a");'],
     ['it.skipIf(isWindows)("a", run);'],
   ])("[H14] finds %s", (source) => {
-    expect(judge(source)).toHaveLength(1);
+    expect(checkSource(source)).toHaveLength(1);
   });
 
   it.each([
@@ -31,6 +31,6 @@ describe("silent failures", () => {
     ['it("a", (ctx) => ctx.skip("no server here"));'],
     ["list.skip(3); // it.skip()"],
   ])("[H14] leaves alone %s", (source) => {
-    expect(judge(source)).toEqual([]);
+    expect(checkSource(source)).toEqual([]);
   });
 });

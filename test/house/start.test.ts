@@ -1,9 +1,9 @@
 import { describe, expect, it, onTestFinished } from "vitest";
 import { readText, repositoryRoot } from "../../scripts/tree.ts";
-import { openCheckout, startScript, waitForEnd, waitForWord } from "./checkout.ts";
+import { createCheckout, startScript, waitForEnd, waitForOutput } from "./checkout.ts";
 
 /** Says what it was given, then counts wishes to stop: a moment after the first it ends with their number. */
-const patient = `
+const programThatWaits = `
   let wishes = 0;
   const count = () => { if (wishes++ === 0) setTimeout(() => process.exit(40 + wishes), 300); };
   process.on("SIGTERM", count).on("SIGINT", count);
@@ -14,7 +14,7 @@ const patient = `
 `;
 
 /** Stands where npm stands: it starts the script, shares its output with it, and hands no signal on. */
-const wrapper = `
+const wrapperScript = `
   import { spawn } from "node:child_process";
   const child = spawn(process.execPath, [new URL("start.mjs", import.meta.url).pathname], { stdio: "inherit" });
   console.log("script " + child.pid + ".");
@@ -30,18 +30,21 @@ function endIfAlive(pid: number): void {
 }
 
 /** The real executable, which keeps the tether, in front of commands that do only what the test wants. */
-function withCommands(body: string, { isReady = true, files = {} }: { isReady?: boolean; files?: Record<string, string> } = {}) {
+function createCheckoutWithCommands(
+  body: string,
+  { isReady = true, files = {} }: { isReady?: boolean; files?: Record<string, string> } = {},
+) {
   const program = {
     "package.json": '{ "type": "module" }',
     "apps/cli/bin/astra.mjs": readText(repositoryRoot, "apps/cli/bin/astra.mjs"),
     "apps/cli/src/index.ts": `export async function runCli(words: string[]): Promise<number> { ${body}; return 0; }`,
   };
-  return openCheckout({ isReady, files: { ...program, ...files } });
+  return createCheckout({ isReady, files: { ...program, ...files } });
 }
 
 describe("npm start", () => {
   it("[H8] runs astra up with the words it was given, and ends with its code", async () => {
-    const checkout = withCommands("console.log(words.join(' ')); return 7");
+    const checkout = createCheckoutWithCommands("console.log(words.join(' ')); return 7");
 
     const ended = await waitForEnd(startScript(checkout, "start.mjs", ["--listen", "127.0.0.1:0"]));
 
@@ -50,9 +53,9 @@ describe("npm start", () => {
   });
 
   it("[H8] hands one wish to stop down once, even when it arrives twice", async () => {
-    const child = startScript(withCommands(patient), "start.mjs");
+    const child = startScript(createCheckoutWithCommands(programThatWaits), "start.mjs");
     const end = waitForEnd(child);
-    await waitForWord(child, "the program is up");
+    await waitForOutput(child, "the program is up");
 
     child.kill("SIGINT"); // two different ones: equal signals that wait are one already for the system
     child.kill("SIGTERM");
@@ -61,9 +64,9 @@ describe("npm start", () => {
   });
 
   it("[H8] stops the program when it is killed itself", async () => {
-    const child = startScript(withCommands(patient), "start.mjs");
+    const child = startScript(createCheckoutWithCommands(programThatWaits), "start.mjs");
     const end = waitForEnd(child);
-    await waitForWord(child, "the program is up");
+    await waitForOutput(child, "the program is up");
 
     child.kill("SIGKILL");
 
@@ -71,14 +74,14 @@ describe("npm start", () => {
   });
 
   it("[H8] stops the program when whoever started it is killed, as npm is, without a word to it", async () => {
-    const checkout = withCommands(patient, { files: { "scripts/wrapper.mjs": wrapper } });
+    const checkout = createCheckoutWithCommands(programThatWaits, { files: { "scripts/wrapper.mjs": wrapperScript } });
     const child = startScript(checkout, "wrapper.mjs");
     child.stdout?.on("data", (bytes: Buffer) => {
       const script = Number(/script (\d+)\./.exec(bytes.toString())?.[1]);
       if (script) onTestFinished(() => endIfAlive(script));
     });
     const end = waitForEnd(child);
-    await waitForWord(child, "the program is up");
+    await waitForOutput(child, "the program is up");
 
     child.kill("SIGKILL");
 
@@ -86,7 +89,7 @@ describe("npm start", () => {
   });
 
   it("[H1] installs the dependencies of a fresh clone first, and says so", async () => {
-    const checkout = withCommands("console.log('the program ran')", { isReady: false });
+    const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false });
 
     const ended = await waitForEnd(startScript(checkout, "start.mjs"));
 
@@ -95,7 +98,7 @@ describe("npm start", () => {
   });
 
   it("[H1] does not install again while the lockfile stays as it is", async () => {
-    const checkout = withCommands("console.log('the program ran')", { isReady: false });
+    const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false });
     await waitForEnd(startScript(checkout, "start.mjs"));
 
     const again = await waitForEnd(startScript(checkout, "start.mjs"));
@@ -105,7 +108,7 @@ describe("npm start", () => {
   });
 
   it("[H3] shows a failing install, explains it, and exits with 2 without starting anything", async () => {
-    const checkout = withCommands("console.log('the program ran')", { isReady: false, files: { "npm-code": "1" } });
+    const checkout = createCheckoutWithCommands("console.log('the program ran')", { isReady: false, files: { "npm-code": "1" } });
 
     const ended = await waitForEnd(startScript(checkout, "start.mjs"));
 
@@ -116,7 +119,7 @@ describe("npm start", () => {
   });
 
   it("[H3] makes an install that failed once more, although it left a folder behind", async () => {
-    const checkout = openCheckout({ isReady: false, files: { "npm-code": "1" } });
+    const checkout = createCheckout({ isReady: false, files: { "npm-code": "1" } });
     await waitForEnd(startScript(checkout, "start.mjs"));
 
     const again = await waitForEnd(startScript(checkout, "start.mjs"));

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { hole, readTokens } from "../../scripts/tokens.ts";
 
-const words = (source: string) =>
+const tokenTexts = (source: string) =>
   readTokens(source)
     .filter((token) => token.kind === "word")
     .map((token) => token.text);
@@ -10,7 +10,7 @@ describe("tokens", () => {
   it("[H6] sees code and neither comments nor strings", () => {
     const source = "// one Date\n/* two\n Date */ const a = \"Date\"; const b = 'it\\'s Date'; const c = `Date`; run(a);";
 
-    expect(words(source)).toEqual(["const", "a", "const", "b", "const", "c", "run", "a"]);
+    expect(tokenTexts(source)).toEqual(["const", "a", "const", "b", "const", "c", "run", "a"]);
   });
 
   it("[H6] sees the code inside the holes of a template, however deep", () => {
@@ -46,6 +46,6 @@ describe("tokens", () => {
   });
 
   it("[H6] loses at most a line to an apostrophe in the text of JSX", () => {
-    expect(words("const a = <p>don't</p>;\nimport b")).toEqual(expect.arrayContaining(["import", "b"]));
+    expect(tokenTexts("const a = <p>don't</p>;\nimport b")).toEqual(expect.arrayContaining(["import", "b"]));
   });
 });

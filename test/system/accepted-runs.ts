@@ -2,26 +2,26 @@
 
 import type { Run, RunRef } from "@astraflow/protocol";
 import { expect } from "vitest";
-import type { Api } from "./installation.ts";
-import { until } from "./processes.ts";
-import { textChain } from "./workflows.ts";
+import type { SchedulerApi } from "./installation.ts";
+import { pollUntil } from "./processes.ts";
+import { textChainWorkflow } from "./workflows.ts";
 
 /** Submits under one key until it is accepted, however often the scheduler dies meanwhile. */
-export function submit(api: Api, at: number): Promise<RunRef> {
-  const workflow = textChain(`run ${at}`);
-  return until(`run ${at} to be accepted`, () => api.start(workflow, `key-${at}`));
+export function submitUntilAccepted(api: SchedulerApi, at: number): Promise<RunRef> {
+  const workflow = textChainWorkflow(`run ${at}`);
+  return pollUntil(`run ${at} to be accepted`, () => api.startRun(workflow, `key-${at}`));
 }
 
 /** Every accepted run ended once, with its own result; nothing exists that nobody asked for. */
-export async function expectOnce(api: Api, refs: readonly RunRef[]): Promise<void> {
-  const ended = await Promise.all(refs.map((ref) => api.ended(ref.runId)));
+export async function expectEachRunEndedOnce(api: SchedulerApi, refs: readonly RunRef[]): Promise<void> {
+  const ended = await Promise.all(refs.map((ref) => api.waitForRunEnd(ref.runId)));
   ended.forEach((run, at) => {
     expect(run.status).toBe("succeeded");
     expect(run.nodes?.at(-1)?.result).toMatchObject({ text: [...`RUN ${at}`].reverse().join("") });
   });
-  expect((await api.runs()).map((run: Run) => run.runId).sort()).toEqual(refs.map((ref) => ref.runId).sort());
+  expect((await api.listRuns()).map((run: Run) => run.runId).sort()).toEqual(refs.map((ref) => ref.runId).sort());
   for (const ref of refs) {
-    const facts = await api.facts(ref.runId);
+    const facts = await api.listRunFacts(ref.runId);
     const count = (type: string) => facts.filter((fact) => fact.type === type).length;
     expect({ created: count("run.created"), tasks: count("task.succeeded"), ended: count("run.succeeded") }).toEqual({
       created: 1,

@@ -3,36 +3,39 @@
 
 import type { ConnectionOptions } from "node:tls";
 import { WebSocket } from "ws";
-import { within } from "./processes.ts";
+import { withTimeout } from "./processes.ts";
 
-export interface Said {
+export interface RawFrame {
   readonly type: string;
   readonly payload: Record<string, unknown>;
 }
 
-export interface BareOptions {
+export interface RawWorkerOptions {
   readonly tls?: ConnectionOptions;
   readonly tenant?: string;
   readonly instance?: string;
 }
 
-export interface Bare {
-  say(type: string, payload: object): void;
+export interface RawWorkerSocket {
+  sendFrame(type: string, payload: object): void;
   /** The first frame of this type that was not waited for yet; rejects when the socket ends before. */
-  next(type: string): Promise<Said>;
+  nextFrame(type: string): Promise<RawFrame>;
   readonly closed: Promise<number>;
   readonly isOpen: () => boolean;
-  hangUp(): void;
+  terminate(): void;
 }
 
-export async function dialBare(url: string, { tls = {}, tenant = "default", instance = "w-1" }: BareOptions = {}): Promise<Bare> {
+export async function openRawWorker(
+  url: string,
+  { tls = {}, tenant = "default", instance = "w-1" }: RawWorkerOptions = {},
+): Promise<RawWorkerSocket> {
   const socket = new WebSocket(url, tls);
-  const left: Said[] = [];
-  const waiting: { type: string; resolve: (said: Said) => void; reject: (why: Error) => void }[] = [];
+  const left: RawFrame[] = [];
+  const waiting: { type: string; resolve: (said: RawFrame) => void; reject: (why: Error) => void }[] = [];
   let count = 0;
   let end: Error | null = null;
   socket.on("message", (data) => {
-    const said = JSON.parse(String(data)) as Said;
+    const said = JSON.parse(String(data)) as RawFrame;
     const index = waiting.findIndex(({ type }) => type === said.type);
     if (index < 0) left.push(said);
     else waiting.splice(index, 1)[0]?.resolve(said);
@@ -44,7 +47,7 @@ export async function dialBare(url: string, { tls = {}, tenant = "default", inst
       resolve(code);
     });
   });
-  await within(
+  await withTimeout(
     new Promise<void>((resolve, reject) => {
       socket.once("open", () => resolve());
       socket.on("error", reject);
@@ -52,7 +55,7 @@ export async function dialBare(url: string, { tls = {}, tenant = "default", inst
     `a connection to ${url}`,
   );
   return {
-    say(type, payload) {
+    sendFrame(type, payload) {
       const sender = { role: "worker", id: instance };
       const frame = {
         type,
@@ -65,28 +68,28 @@ export async function dialBare(url: string, { tls = {}, tenant = "default", inst
       };
       socket.send(JSON.stringify(frame));
     },
-    next(type) {
+    nextFrame(type) {
       const index = left.findIndex((said) => said.type === type);
       const said = index < 0 ? undefined : left.splice(index, 1)[0];
       if (said !== undefined) return Promise.resolve(said);
       if (end !== null) return Promise.reject(end);
-      const heard = new Promise<Said>((resolve, reject) => void waiting.push({ type, resolve, reject }));
-      return within(heard, `a frame ${type}`);
+      const heard = new Promise<RawFrame>((resolve, reject) => void waiting.push({ type, resolve, reject }));
+      return withTimeout(heard, `a frame ${type}`);
     },
     closed,
     isOpen: () => socket.readyState === WebSocket.OPEN,
-    hangUp: () => socket.terminate(),
+    terminate: () => socket.terminate(),
   };
 }
 
-export interface Auth {
+export interface HandshakeAuth {
   readonly mode: "token" | "mtls";
   readonly token?: string;
   readonly fingerprint?: string;
 }
 
-export function greet(bare: Bare, auth: Auth, instance = "w-1"): void {
-  bare.say("control.handshake", {
+export function sendHandshake(socket: RawWorkerSocket, auth: HandshakeAuth, instance = "w-1"): void {
+  socket.sendFrame("control.handshake", {
     protocol: 2,
     auth,
     worker: { worker_name: "bare", worker_instance_id: instance, version: "1.0.0", hostname: "box" },
@@ -94,14 +97,14 @@ export function greet(bare: Bare, auth: Auth, instance = "w-1"): void {
 }
 
 /** Handshake and register; answers the accept. */
-export async function join(bare: Bare, auth: Auth, instance = "w-1"): Promise<Said> {
-  greet(bare, auth, instance);
-  await bare.next("control.ack");
-  bare.say("control.register", {
+export async function handshakeAndRegister(socket: RawWorkerSocket, auth: HandshakeAuth, instance = "w-1"): Promise<RawFrame> {
+  sendHandshake(socket, auth, instance);
+  await socket.nextFrame("control.ack");
+  socket.sendFrame("control.register", {
     capabilities: { concurrency: { max_parallel: 1 }, runtimes: ["node"], features: [] },
     packages: [],
     boot_id: `boot of ${instance}`,
     running: [],
   });
-  return bare.next("control.session.accept");
+  return socket.nextFrame("control.session.accept");
 }

@@ -3,24 +3,24 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { Run, RunRef, Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { Api } from "./installation.ts";
-import { astra, makeFolder, until } from "./processes.ts";
-import { makeVaultPackage, vaultRun } from "./vault-package.ts";
+import { SchedulerApi } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil, spawnAstra } from "./processes.ts";
+import { makeSecretPackage, secretWorkflow } from "./vault-package.ts";
 
 const secret = "open-sesame-9f2c1b7a";
 const digest = createHash("sha256").update(secret).digest("hex");
 const missing = { digest: null, errors: [{ key: "door", error: "missing_grant" }] };
 const found = { digest, errors: [] };
 
-async function openVault() {
-  const dataDir = join(makeFolder(), "data");
-  const scheduler = astra(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir, "--log-level", "debug"]);
+async function startWithSecret() {
+  const dataDir = join(makeTemporaryFolder(), "data");
+  const scheduler = spawnAstra(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", dataDir, "--log-level", "debug"]);
   const { http, ws } = (await scheduler.ready()) as { http: string; ws: string };
-  const workerDir = join(makeFolder(), "data");
-  const words = ["--url", ws, "--token", "dev-token", "--packages-dir", makeVaultPackage(), "--data-dir", workerDir];
-  const worker = astra(["worker", ...words, "--log-level", "debug"]);
+  const workerDir = join(makeTemporaryFolder(), "data");
+  const args = ["--url", ws, "--token", "dev-token", "--packages-dir", makeSecretPackage(), "--data-dir", workerDir];
+  const worker = spawnAstra(["worker", ...args, "--log-level", "debug"]);
   await worker.ready();
-  const api = new Api(http);
+  const api = new SchedulerApi(http);
   const form = new FormData();
   form.set("file", new Blob([`${secret}\n`], { type: "text/plain" }), "door.key");
   const headers = { authorization: "Bearer dev-token" };
@@ -33,7 +33,7 @@ async function openVault() {
     return (await response.json()) as T;
   };
   const start = (what: object) => post<RunRef>("/api/v1/runs", { clientId: "system-test", ...what }, 202);
-  const done = async (what: object): Promise<Run> => api.ended((await start(what)).runId);
+  const done = async (what: object): Promise<Run> => api.waitForRunEnd((await start(what)).runId);
   /** What the only node of a run says that it saw. */
   const seen = async (what: { workflow: Workflow } | { workflowId: string }) =>
     ((await done(what)).nodes?.[0] as { result?: { seen: unknown } } | undefined)?.result?.seen;
@@ -43,19 +43,19 @@ async function openVault() {
 }
 
 /** Files below a folder that hold these bytes. */
-function filesWith(folder: string, text: string): string[] {
+function filesContaining(folder: string, text: string): string[] {
   const all = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
   const paths = all.map((entry) => join(entry.parentPath, entry.name));
   return paths.filter((path) => readFileSync(path).includes(text)).map((path) => relative(folder, path));
 }
 
-const listed = ["runs", "audit", "workers", "resources", "resource-grants", "dead-letters", "workflows", "packages", "queues"];
-const ofRun = ["", "/definition", "/events?limit=200", "/nodes", "/logs", "/bindings", "/artifacts"];
+const listPaths = ["runs", "audit", "workers", "resources", "resource-grants", "dead-letters", "workflows", "packages", "queues"];
+const runPaths = ["", "/definition", "/events?limit=200", "/nodes", "/logs", "/bindings", "/artifacts"];
 
 /** Everything that people can read of these runs. */
-async function readAll(api: Api, runs: readonly Run[]): Promise<string[]> {
+async function readAllAnswers(api: SchedulerApi, runs: readonly Run[]): Promise<string[]> {
   const nodes = runs.flatMap(({ runId, nodes: all = [] }) => all.map(({ nodeId }) => `runs/${runId}/nodes/${nodeId}`));
-  const paths = [...listed, ...runs.flatMap(({ runId }) => ofRun.map((part) => `runs/${runId}${part}`)), ...nodes];
+  const paths = [...listPaths, ...runs.flatMap(({ runId }) => runPaths.map((part) => `runs/${runId}${part}`)), ...nodes];
   const answers = paths.map(async (path) => {
     const response = await api.send("GET", `/api/v1/${path}`);
     if (response.status !== 200) throw new Error(`GET ${path} answered ${response.status}: ${await response.text()}`);
@@ -66,14 +66,14 @@ async function readAll(api: Api, runs: readonly Run[]): Promise<string[]> {
 
 describe("a secret that is granted to a package", () => {
   it("[A240] reaches its handlers and stands nowhere else: no row, fact, chunk, letter, answer or log line", async () => {
-    const { scheduler, dataDir, worker, workerDir, api, done, grant } = await openVault();
+    const { scheduler, dataDir, worker, workerDir, api, done, grant } = await startWithSecret();
     await grant({ scope: "global" });
 
-    const opened = await done({ workflow: vaultRun("open", { isGuarded: true }) });
-    const jammed = await done({ workflow: vaultRun("jam") });
+    const opened = await done({ workflow: secretWorkflow("open", { isGuarded: true }) });
+    const jammed = await done({ workflow: secretWorkflow("jam") });
 
     expect([opened.status, jammed.status]).toEqual(["succeeded", "failed"]);
-    const answers = await readAll(api, [opened, jammed]);
+    const answers = await readAllAnswers(api, [opened, jammed]);
     const text = answers.join("\n");
     // Both the guard and what it guards had it: they say so without saying it.
     expect(text.match(new RegExp(digest, "g"))?.length).toBeGreaterThanOrEqual(2);
@@ -84,7 +84,7 @@ describe("a secret that is granted to a package", () => {
     expect(text).not.toContain(secret.slice(9));
     expect(answers.filter((answer) => answer.includes(secret) || answer.includes("__resourceBinding"))).toEqual([]);
     // The resource itself is kept, as bytes, in a folder of its own.
-    const files = [...filesWith(dataDir, secret), ...filesWith(workerDir, secret)];
+    const files = [...filesContaining(dataDir, secret), ...filesContaining(workerDir, secret)];
     expect(files.map((path) => path.split("/")[0])).toEqual(["blobs"]);
     const said = [scheduler, worker].map((process) => process.stdout() + process.stderr());
     expect(said.join("")).toContain('"msg":"frame.out"');
@@ -92,8 +92,8 @@ describe("a secret that is granted to a package", () => {
   });
 
   it("[A241] for one workflow serves its runs alone, not a definition that claims its id; revoked, it serves none", async () => {
-    const { api, post, seen, grant } = await openVault();
-    const workflow = vaultRun("open");
+    const { api, post, seen, grant } = await startWithSecret();
+    const workflow = secretWorkflow("open");
     await post("/api/v1/workflows", workflow, 201);
     const { grantId } = await grant({ scope: "workflow", workflowId: workflow.id });
 
@@ -101,7 +101,7 @@ describe("a secret that is granted to a package", () => {
     expect(await seen({ workflow })).toEqual(missing);
 
     expect((await api.send("DELETE", `/api/v1/resource-grants/${grantId}`)).status).toBe(204);
-    await until(
+    await pollUntil(
       "a run without it",
       async () => JSON.stringify(await seen({ workflowId: workflow.id })) === JSON.stringify(missing),
     );

@@ -1,16 +1,16 @@
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { startScheduler, startWorker } from "./installation.ts";
-import { astraDone, root } from "./processes.ts";
-import { failingRun } from "./workflows.ts";
+import { repositoryRoot, runAstra } from "./processes.ts";
+import { failingWorkflow } from "./workflows.ts";
 
 it("[L37] filters, saved views, older moments, the ledger and the live picture work beside a real scheduler", async () => {
   const { http, ws } = await startScheduler();
   await startWorker(ws);
-  const ask = async (words: readonly string[], stdin?: string) => astraDone([...words], { ASTRA_URL: http }, stdin);
-  const read = async (words: readonly string[]) => JSON.parse((await ask([...words, "--json"])).stdout) as Record<string, never>;
-  expect(await ask(["run", join(root, "examples", "workflows", "hello-chain.json")])).toMatchObject({ code: 0 });
-  expect(await ask(["run", "-"], JSON.stringify(failingRun()))).toMatchObject({ code: 1 });
+  const ask = async (args: readonly string[], stdin?: string) => runAstra([...args], { ASTRA_URL: http }, stdin);
+  const read = async (args: readonly string[]) => JSON.parse((await ask([...args, "--json"])).stdout) as Record<string, never>;
+  expect(await ask(["run", join(repositoryRoot, "examples", "workflows", "hello-chain.json")])).toMatchObject({ code: 0 });
+  expect(await ask(["run", "-"], JSON.stringify(failingWorkflow()))).toMatchObject({ code: 1 });
 
   const failed = (await ask(["runs", "list", "--filter", "status:failed worker:w-1 since:1h", "--output", "id"])).stdout.trim();
   expect(failed).toMatch(/^[0-9a-f-]{36}$/);

@@ -7,37 +7,48 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { buildClient } from "../../scripts/gen-client.ts";
 import { startScheduler, startWorker } from "./installation.ts";
-import { root, waitMsMax } from "./processes.ts";
+import { repositoryRoot, waitMsMax } from "./processes.ts";
 
-const place = mkdtempSync(join(tmpdir(), "astra-client-user-"));
-const installed = join(place, "node_modules", "@astraflow", "client");
-let packed: string[] = [];
+const consumerFolder = mkdtempSync(join(tmpdir(), "astra-client-user-"));
+const installedPackage = join(consumerFolder, "node_modules", "@astraflow", "client");
+let packedFiles: string[] = [];
 
-const run = (program: string, words: readonly string[]): { status: number | null; stdout: string; stderr: string } =>
-  spawnSync(program, words, {
-    cwd: place,
+const runProgram = (program: string, args: readonly string[]): { status: number | null; stdout: string; stderr: string } =>
+  spawnSync(program, args, {
+    cwd: consumerFolder,
     encoding: "utf8",
     timeout: waitMsMax,
-    env: { ...process.env, npm_config_cache: join(place, "cache") },
+    env: { ...process.env, npm_config_cache: join(consumerFolder, "cache") },
   });
-const compile = (...words: string[]) => run(process.execPath, [join(root, "node_modules/typescript/bin/tsc"), ...words]);
-const write = (name: string, text: string): void => writeFileSync(join(place, name), text);
+const runCompiler = (...args: string[]) =>
+  runProgram(process.execPath, [join(repositoryRoot, "node_modules/typescript/bin/tsc"), ...args]);
+const writeConsumerFile = (name: string, text: string): void => writeFileSync(join(consumerFolder, name), text);
 
 beforeAll(() => {
-  const dist = join(place, "dist");
+  const dist = join(consumerFolder, "dist");
   buildClient(dist);
-  const { status, stdout, stderr } = run("npm", ["pack", "--json", "--offline", dist]);
+  const { status, stdout, stderr } = runProgram("npm", ["pack", "--json", "--offline", dist]);
   if (status !== 0) throw new Error(`npm pack ended with ${status}: ${stderr}`);
   const [tarball] = JSON.parse(stdout) as { filename: string; files: { path: string }[] }[];
-  packed = tarball?.files.map(({ path }) => path).sort() ?? [];
-  mkdirSync(installed, { recursive: true });
-  const unpacked = run("tar", ["-xzf", tarball?.filename ?? "", "--strip-components=1", "-C", installed]);
+  packedFiles = tarball?.files.map(({ path }) => path).sort() ?? [];
+  mkdirSync(installedPackage, { recursive: true });
+  const unpacked = runProgram("tar", ["-xzf", tarball?.filename ?? "", "--strip-components=1", "-C", installedPackage]);
   if (unpacked.status !== 0) throw new Error(`tar ended with ${unpacked.status}: ${unpacked.stderr}`);
-  write("package.json", JSON.stringify({ type: "module" }));
+  writeConsumerFile("package.json", JSON.stringify({ type: "module" }));
 });
-afterAll(() => rmSync(place, { recursive: true, force: true }));
+afterAll(() => rmSync(consumerFolder, { recursive: true, force: true }));
 
-const usual = ["--strict", "--target", "es2022", "--module", "nodenext", "--lib", "es2023,dom,dom.asynciterable", "--types", ""];
+const compilerFlags = [
+  "--strict",
+  "--target",
+  "es2022",
+  "--module",
+  "nodenext",
+  "--lib",
+  "es2023,dom,dom.asynciterable",
+  "--types",
+  "",
+];
 
 /** What a user writes: start a run, follow it to its end, read what came of it. */
 const program = `
@@ -63,9 +74,9 @@ describe("the packed client", () => {
   it("[A330] holds compiled sources, their types, a manifest, the licence and a readme, and needs no other package", () => {
     const modules = ["api", "calls", "client", "events", "exchange", "fault", "index", "pages", "sse"];
 
-    const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8")) as Record<string, unknown>;
+    const manifest = JSON.parse(readFileSync(join(installedPackage, "package.json"), "utf8")) as Record<string, unknown>;
 
-    expect(packed).toEqual(
+    expect(packedFiles).toEqual(
       [...modules.flatMap((name) => [`${name}.d.ts`, `${name}.js`]), "LICENSE", "README.md", "package.json"].sort(),
     );
     expect(manifest).toMatchObject({
@@ -76,18 +87,21 @@ describe("the packed client", () => {
       exports: { ".": { types: "./index.d.ts", default: "./index.js" } },
     });
     expect(["private", "dependencies", "peerDependencies", "scripts"].filter((key) => key in manifest)).toEqual([]);
-    const foreign = readdirSync(installed)
+    const foreign = readdirSync(installedPackage)
       .filter((name) => /\.(js|d\.ts)$/.test(name))
-      .flatMap((name) => [...readFileSync(join(installed, name), "utf8").matchAll(/ from "([^"]+)";$/gm)])
+      .flatMap((name) => [...readFileSync(join(installedPackage, name), "utf8").matchAll(/ from "([^"]+)";$/gm)])
       .map((found) => found[1] ?? "")
       .filter((specifier) => !/^\.\/\w+\.js$/.test(specifier));
     expect(foreign).toEqual([]);
   });
 
   it("[A331] is used by a program elsewhere: checked by tsc --strict, run by plain Node against a scheduler to the run's end", async () => {
-    write("program.ts", program);
-    write("wrong.ts", `${program.replace('{ runId: "nobody" }', '{ run: "nobody" }').replace("run.status,", "run.state,")}`);
-    write(
+    writeConsumerFile("program.ts", program);
+    writeConsumerFile(
+      "wrong.ts",
+      `${program.replace('{ runId: "nobody" }', '{ run: "nobody" }').replace("run.status,", "run.state,")}`,
+    );
+    writeConsumerFile(
       "start.mjs",
       `import { main } from "./program.js";
 const [url, file] = process.argv.slice(2);
@@ -95,12 +109,12 @@ const { readFileSync } = await import("node:fs");
 console.log(JSON.stringify(await main(url, JSON.parse(readFileSync(file, "utf8")))));`,
     );
 
-    expect(compile(...usual, "program.ts").stdout).toBe("");
-    expect(compile(...usual, "--noEmit", "wrong.ts").stdout.match(/error TS\d+/g)).toHaveLength(2);
+    expect(runCompiler(...compilerFlags, "program.ts").stdout).toBe("");
+    expect(runCompiler(...compilerFlags, "--noEmit", "wrong.ts").stdout.match(/error TS\d+/g)).toHaveLength(2);
 
     const { http, ws } = await startScheduler();
     await startWorker(ws);
-    const { stdout, stderr } = run(process.execPath, ["start.mjs", http, join(root, "docs/examples/loop.json")]);
+    const { stdout, stderr } = runProgram(process.execPath, ["start.mjs", http, join(repositoryRoot, "docs/examples/loop.json")]);
     expect(stderr).toBe("");
     expect(JSON.parse(stdout)).toMatchObject({ status: "succeeded", names: ["w-1"], code: "E.NOT_FOUND" });
     expect(JSON.parse(stdout).nodes).toContainEqual(expect.objectContaining({ echo: "again" }));
@@ -108,7 +122,7 @@ console.log(JSON.stringify(await main(url, JSON.parse(readFileSync(file, "utf8")
 
   it("[A332] has the types of the routes' table: every input, answer, event and error, neither wider nor narrower", () => {
     const words = "ErrorBody, RouteAnswer, RouteInput, RouteName, ServerEvent";
-    write(
+    writeConsumerFile(
       "agreement.ts",
       `import type * as Ours from "protocol";
 import type { ${words} } from "@astraflow/client";
@@ -123,15 +137,15 @@ export const answers: Wrong<{ [N in RouteName]: Same<Ours.RouteAnswer<N>, RouteA
 export const proof: Wrong<{ a: Same<{ a: string }, { a?: string }> }> = {};
 `,
     );
-    const paths = { protocol: [join(root, "packages/protocol/src/index.ts")] };
+    const paths = { protocol: [join(repositoryRoot, "packages/protocol/src/index.ts")] };
     const compilerOptions = { strict: true, exactOptionalPropertyTypes: true, noEmit: true, target: "es2022", types: [] };
     const how = { module: "nodenext", lib: ["es2024", "dom", "dom.iterable"], allowImportingTsExtensions: true };
-    write(
+    writeConsumerFile(
       "tsconfig.json",
       JSON.stringify({ compilerOptions: { ...compilerOptions, ...how, skipLibCheck: true, paths }, files: ["agreement.ts"] }),
     );
 
     // Whether the protocol's own sources are right is asked elsewhere.
-    expect(compile("-p", ".").stdout.match(/^agreement\.ts.*/gm)).toBeNull();
+    expect(runCompiler("-p", ".").stdout.match(/^agreement\.ts.*/gm)).toBeNull();
   });
 });

@@ -1,8 +1,8 @@
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { expectOnce, submit } from "./accepted-runs.ts";
-import { Api, spawnWorker, startScheduler } from "./installation.ts";
-import { within } from "./processes.ts";
+import { expectEachRunEndedOnce, submitUntilAccepted } from "./accepted-runs.ts";
+import { SchedulerApi, spawnWorker, startScheduler } from "./installation.ts";
+import { withTimeout } from "./processes.ts";
 
 let server: PostgresServer;
 beforeAll(async () => {
@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 /** Where a crash hurts, and at which pass it falls into the middle of the load. */
-const points: readonly (readonly [string, number])[] = [
+const killPoints: readonly (readonly [string, number])[] = [
   ["turn.decided", 12],
   ["postgres.begun", 12],
   ["postgres.committing", 8],
@@ -19,18 +19,18 @@ const points: readonly (readonly [string, number])[] = [
 ];
 
 describe("kill -9 of one of two schedulers on PostgreSQL", () => {
-  for (const [point, pass] of points) {
+  for (const [point, pass] of killPoints) {
     it(`[O25] at ${point} loses no accepted run and ends none twice`, async () => {
       const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
       const doomed = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
       const other = await startScheduler({ env });
       spawnWorker(`${doomed.ws},${other.ws}`);
-      const refs = Array.from({ length: 12 }, (_, at) => submit(new Api(doomed.http), at));
+      const refs = Array.from({ length: 12 }, (_, at) => submitUntilAccepted(new SchedulerApi(doomed.http), at));
 
-      expect(await within(doomed.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+      expect(await withTimeout(doomed.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
       await startScheduler({ env, dataDir: doomed.dataDir, listen: doomed.listen });
 
-      await expectOnce(new Api(other.http), await Promise.all(refs));
+      await expectEachRunEndedOnce(new SchedulerApi(other.http), await Promise.all(refs));
     });
   }
 });

@@ -1,14 +1,14 @@
 import type { RunRef } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { expectOnce, submit } from "./accepted-runs.ts";
-import { Api, type Scheduler, spawnWorker, startScheduler, startWorker } from "./installation.ts";
-import { until, within } from "./processes.ts";
-import { slowRun } from "./workflows.ts";
+import { expectEachRunEndedOnce, submitUntilAccepted } from "./accepted-runs.ts";
+import { SchedulerApi, spawnWorker, startScheduler, startWorker, type TestScheduler } from "./installation.ts";
+import { pollUntil, withTimeout } from "./processes.ts";
+import { sleepingWorkflow } from "./workflows.ts";
 
-const runs = 12;
+const runCount = 12;
 
 /** Where a crash hurts, and at which pass it falls into the middle of the load. */
-const points: readonly (readonly [string, number])[] = [
+const killPoints: readonly (readonly [string, number])[] = [
   ["turn.begun", 12],
   ["turn.decided", 12],
   ["turn.committed", 8],
@@ -20,27 +20,27 @@ const points: readonly (readonly [string, number])[] = [
 ];
 
 describe("kill -9 of the scheduler", () => {
-  for (const [point, pass] of points) {
+  for (const [point, pass] of killPoints) {
     it(`[O14] at ${point} loses no accepted run and ends none twice`, async () => {
       const first = await startScheduler({ env: { ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
-      const api = new Api(first.http);
+      const api = new SchedulerApi(first.http);
       spawnWorker(first.ws);
-      const refs = Array.from({ length: runs }, (_, at) => submit(api, at));
+      const refs = Array.from({ length: runCount }, (_, at) => submitUntilAccepted(api, at));
 
-      expect(await within(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+      expect(await withTimeout(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
       await startScheduler({ dataDir: first.dataDir, listen: first.listen });
 
-      await expectOnce(api, await Promise.all(refs));
+      await expectEachRunEndedOnce(api, await Promise.all(refs));
     });
   }
 
   it("[O14] from outside, again and again under load, loses no accepted run and ends none twice", async () => {
-    let scheduler: Scheduler = await startScheduler();
-    const api = new Api(scheduler.http);
+    let scheduler: TestScheduler = await startScheduler();
+    const api = new SchedulerApi(scheduler.http);
     await startWorker(scheduler.ws);
     const refs: Promise<RunRef>[] = [];
     for (let round = 0; round < 4; round += 1) {
-      const batch = Array.from({ length: 15 }, (_, at) => submit(api, round * 15 + at));
+      const batch = Array.from({ length: 15 }, (_, at) => submitUntilAccepted(api, round * 15 + at));
       refs.push(...batch);
       // After the first few are accepted: the others, and most of the work, are under way.
       await Promise.any(batch);
@@ -50,49 +50,49 @@ describe("kill -9 of the scheduler", () => {
       scheduler = await startScheduler({ dataDir: scheduler.dataDir, listen: scheduler.listen });
     }
 
-    await expectOnce(api, await Promise.all(refs));
+    await expectEachRunEndedOnce(api, await Promise.all(refs));
   });
 });
 
 /** A task must not be over before the kill, however late the test learns that it runs; and it is done once more afterwards. */
-const heldMs = 4_000;
+const sleepMs = 4_000;
 
 describe("kill -9 of a worker", () => {
   it("[O16] gives its work to another once its lease is over, under a higher fence", async () => {
     const scheduler = await startScheduler({ flags: ["--lease", "4000", "--heartbeat", "1000"] });
-    const api = new Api(scheduler.http);
+    const api = new SchedulerApi(scheduler.http);
     const doomed = await startWorker(scheduler.ws, { name: "doomed" });
-    const ref = await api.start(slowRun(heldMs), "k");
-    const before = await until("the worker to hold the task", async () =>
-      (await api.run(ref.runId)).nodes?.find((node) => node.status === "running"),
+    const ref = await api.startRun(sleepingWorkflow(sleepMs), "k");
+    const before = await pollUntil("the worker to hold the task", async () =>
+      (await api.getRun(ref.runId)).nodes?.find((node) => node.status === "running"),
     );
 
     doomed.kill("SIGKILL");
     await doomed.ended;
     await startWorker(scheduler.ws, { name: "spare" });
 
-    const run = await api.ended(ref.runId);
+    const run = await api.waitForRunEnd(ref.runId);
     expect(run.status).toBe("succeeded");
     expect(run.nodes?.[0]).toMatchObject({ workerName: "spare", attempt: 2 });
     expect(run.nodes?.[0]?.fence).toBeGreaterThan(before.fence ?? Number.POSITIVE_INFINITY);
-    expect((await api.facts(ref.runId)).map((fact) => fact.type)).toContain("task.requeued");
+    expect((await api.listRunFacts(ref.runId)).map((fact) => fact.type)).toContain("task.requeued");
   });
 
   it("[O16] gives its work at once to the same worker's next life", async () => {
     const scheduler = await startScheduler({ flags: ["--lease", "600000", "--heartbeat", "10000"] });
-    const api = new Api(scheduler.http);
+    const api = new SchedulerApi(scheduler.http);
     const dataDir = `${scheduler.dataDir}-worker`;
     const first = await startWorker(scheduler.ws, { name: "phoenix", dataDir });
-    const ref = await api.start(slowRun(heldMs), "k");
-    await until("the worker to hold the task", async () =>
-      (await api.run(ref.runId)).nodes?.some((node) => node.status === "running"),
+    const ref = await api.startRun(sleepingWorkflow(sleepMs), "k");
+    await pollUntil("the worker to hold the task", async () =>
+      (await api.getRun(ref.runId)).nodes?.some((node) => node.status === "running"),
     );
 
     first.kill("SIGKILL");
     await first.ended;
     await startWorker(scheduler.ws, { name: "phoenix", dataDir });
 
-    expect((await api.ended(ref.runId)).nodes?.[0]).toMatchObject({ status: "succeeded", attempt: 2 });
-    expect((await api.workers()).items).toHaveLength(1);
+    expect((await api.waitForRunEnd(ref.runId)).nodes?.[0]).toMatchObject({ status: "succeeded", attempt: 2 });
+    expect((await api.listWorkers()).items).toHaveLength(1);
   });
 });

@@ -1,10 +1,10 @@
 import { openPostgres } from "@astraflow/store";
 import { startPostgres } from "@astraflow/store/testing";
 import { expect, it } from "vitest";
-import { astraDone, makeFolder } from "./processes.ts";
+import { makeTemporaryFolder, runAstra } from "./processes.ts";
 
-async function lookAt(store: string) {
-  const end = await astraDone(["doctor", "--json", "--listen", "127.0.0.1:0", "--data-dir", makeFolder()], {
+async function runDoctor(store: string) {
+  const end = await runAstra(["doctor", "--json", "--listen", "127.0.0.1:0", "--data-dir", makeTemporaryFolder()], {
     ASTRA_SCHEDULER_STORE: store,
   });
   const { checks } = JSON.parse(end.stdout) as { checks: { name: string; isGood: boolean; found: string }[] };
@@ -15,14 +15,14 @@ it("[L13] the doctor looks at the server that the scheduler's own setting names,
   const server = await startPostgres();
   const store = await server.createDatabase();
   try {
-    const empty = await lookAt(store);
+    const empty = await runDoctor(store);
     const scheduler = openPostgres({ url: store });
     await scheduler.open({ replica: "first", cluster: "c1" });
     await scheduler.close();
-    const there = await lookAt(store);
-    const refused = await lookAt(store.replace(server.password, "a-wrong-guess"));
+    const there = await runDoctor(store);
+    const refused = await runDoctor(store.replace(server.password, "a-wrong-guess"));
     await server.halt("fast");
-    const away = await lookAt(store);
+    const away = await runDoctor(store);
 
     expect(empty).toMatchObject({ code: 0, server: { isGood: true } });
     expect(there).toMatchObject({ code: 0, server: { isGood: true } });

@@ -6,11 +6,11 @@ import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { type PostgresServer, startPostgres } from "@astraflow/store/testing";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Api, spawnWorker, startScheduler } from "./installation.ts";
-import { root, until, within } from "./processes.ts";
+import { SchedulerApi, spawnWorker, startScheduler } from "./installation.ts";
+import { pollUntil, repositoryRoot, withTimeout } from "./processes.ts";
 
 /** Each point, and passes that fall into the run: into its beginning and its middle where a turn as a whole is lost. */
-const points: readonly (readonly [string, readonly number[]])[] = [
+const killPoints: readonly (readonly [string, readonly number[]])[] = [
   ["turn.begun", [8, 20]],
   ["turn.decided", [8, 20]],
   ["turn.committed", [6, 16]],
@@ -22,7 +22,7 @@ const points: readonly (readonly [string, readonly number[]])[] = [
 ];
 
 /** On PostgreSQL, where a turn is two calls to a server that lives on. */
-const postgresPoints: readonly (readonly [string, number])[] = [
+const postgresKillPoints: readonly (readonly [string, number])[] = [
   ["postgres.begin", 12],
   ["postgres.begun", 12],
   ["postgres.commit", 8],
@@ -30,55 +30,56 @@ const postgresPoints: readonly (readonly [string, number])[] = [
   ["postgres.committed", 8],
 ];
 
-const words = Array.from({ length: 12 }, (_, at) => `word ${at}`);
-const turns = 3;
+const inputWords = Array.from({ length: 12 }, (_, at) => `word ${at}`);
+const loopTurns = 3;
 
-const example = (name: string): Workflow => JSON.parse(readFileSync(join(root, "docs", "examples", name), "utf8")) as Workflow;
+const example = (name: string): Workflow =>
+  JSON.parse(readFileSync(join(repositoryRoot, "docs", "examples", name), "utf8")) as Workflow;
 
 /** The map of the examples over more words, and beside it the loop around an echo. */
-function chainAndMap(): Workflow {
+function loopAndMapWorkflow(): Workflow {
   const [map, loop] = [example("map.json"), example("loop.json")];
   const [list, ...rest] = map.nodes;
   if (list === undefined) throw new Error("the example has no list");
-  const longer = { ...list, parameters: { ...list.parameters, value: JSON.stringify(words) } };
+  const longer = { ...list, parameters: { ...list.parameters, value: JSON.stringify(inputWords) } };
   return { ...map, nodes: [longer, ...rest, ...loop.nodes] };
 }
 
 /** Plays the run, kills the scheduler there, starts it again, and holds the run against what it must have become. */
-async function killAt(point: string, pass: number, env: Record<string, string>): Promise<string> {
+async function runAndKillAt(point: string, pass: number, env: Record<string, string>): Promise<string> {
   const first = await startScheduler({ env: { ...env, ASTRA_FAILPOINTS: `${point}=kill@${pass}` } });
-  const api = new Api(first.http);
+  const api = new SchedulerApi(first.http);
   spawnWorker(first.ws, { slots: 2 });
-  const workflow = chainAndMap();
-  const accepted = until("the run to be accepted", () => api.start(workflow, "k"));
+  const workflow = loopAndMapWorkflow();
+  const accepted = pollUntil("the run to be accepted", () => api.startRun(workflow, "k"));
 
-  expect(await within(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
+  expect(await withTimeout(first.process.ended, `the kill at ${point}`)).toEqual({ code: null, signal: "SIGKILL" });
   await startScheduler({ env, dataDir: first.dataDir, listen: first.listen });
   const { runId } = await accepted;
-  const run = await api.ended(runId);
+  const run = await api.waitForRunEnd(runId);
 
   const resultOf = (type: string) =>
-    run.nodes?.find(({ nodeId, taskId }) => isOf(workflow, nodeId, type) && /\.\d+$/.test(taskId));
-  const facts = await api.facts(runId);
+    run.nodes?.find(({ nodeId, taskId }) => isNodeOfType(workflow, nodeId, type) && /\.\d+$/.test(taskId));
+  const facts = await api.listRunFacts(runId);
   const count = (type: string, more: (data: Record<string, unknown>) => boolean = () => true) =>
     facts.filter((fact) => fact.type === type && more(fact.data as Record<string, unknown>)).length;
   expect(resultOf("workflow.container")?.result).toMatchObject({
-    count: words.length,
-    items: words.map((word) => ({ word: word.toUpperCase() })),
+    count: inputWords.length,
+    items: inputWords.map((word) => ({ word: word.toUpperCase() })),
   });
   expect(resultOf("example.pkg.echo")).toMatchObject({ status: "succeeded", result: { echo: "again" } });
-  expect(resultOf("system.loop_middleware")?.result).toMatchObject({ iterations: turns });
-  expect(count("frame.ended", ({ status }) => status === "succeeded")).toBe(words.length);
-  expect([count("next.asked"), count("next.answered", ({ code }) => code === null)]).toEqual([turns, turns]);
+  expect(resultOf("system.loop_middleware")?.result).toMatchObject({ iterations: loopTurns });
+  expect(count("frame.ended", ({ status }) => status === "succeeded")).toBe(inputWords.length);
+  expect([count("next.asked"), count("next.answered", ({ code }) => code === null)]).toEqual([loopTurns, loopTurns]);
   expect([count("run.created"), count("run.succeeded")]).toEqual([1, 1]);
   return run.status;
 }
 
 describe("kill -9 of the scheduler inside a workflow", () => {
-  for (const [point, passes] of points)
+  for (const [point, passes] of killPoints)
     for (const pass of passes)
       it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
-        expect(await killAt(point, pass, {})).toBe("succeeded");
+        expect(await runAndKillAt(point, pass, {})).toBe("succeeded");
       });
 });
 
@@ -89,13 +90,13 @@ describe("kill -9 of the scheduler inside a workflow on PostgreSQL", () => {
   });
   afterAll(() => server.stop());
 
-  for (const [point, pass] of postgresPoints)
+  for (const [point, pass] of postgresKillPoints)
     it(`[O85] at pass ${pass} of ${point} costs the run nothing: its results are right, every call and iteration counts once`, async () => {
       const env = { ASTRA_SCHEDULER_STORE: await server.createDatabase() };
-      expect(await killAt(point, pass, env)).toBe("succeeded");
+      expect(await runAndKillAt(point, pass, env)).toBe("succeeded");
     });
 });
 
-function isOf(workflow: Workflow, node: string, type: string): boolean {
+function isNodeOfType(workflow: Workflow, node: string, type: string): boolean {
   return workflow.nodes.some((one) => [one, ...(one.middlewares ?? [])].some(({ id, type: has }) => id === node && has === type));
 }

@@ -1,15 +1,15 @@
 import { expect, it } from "vitest";
-import { Api, startScheduler, startWorker } from "./installation.ts";
-import { textChain } from "./workflows.ts";
+import { SchedulerApi, startScheduler, startWorker } from "./installation.ts";
+import { textChainWorkflow } from "./workflows.ts";
 
 for (const threads of ["0", "1"]) {
   it(`[O15] a chain runs on a connected worker and its values travel along the edges (--threads ${threads})`, async () => {
     const scheduler = await startScheduler({ flags: ["--threads", threads] });
-    const api = new Api(scheduler.http);
+    const api = new SchedulerApi(scheduler.http);
     await startWorker(scheduler.ws, { name: "w-berlin" });
 
-    const ref = await api.start(textChain("never odd"), "first");
-    const run = await api.ended(ref.runId);
+    const ref = await api.startRun(textChainWorkflow("never odd"), "first");
+    const run = await api.waitForRunEnd(ref.runId);
 
     expect(run).toMatchObject({ status: "succeeded", definitionHash: ref.definitionHash, clientId: "system-test" });
     expect(run.nodes?.map((node) => node.result)).toMatchObject([
@@ -23,25 +23,25 @@ for (const threads of ["0", "1"]) {
 
 it("[O15] work that is submitted before any worker is there waits for one, and every run is run", async () => {
   const scheduler = await startScheduler();
-  const api = new Api(scheduler.http);
-  const refs = await Promise.all(Array.from({ length: 20 }, (_, at) => api.start(textChain(`run ${at}`), `k${at}`)));
-  expect((await api.run(refs[0]?.runId ?? "")).status).toBe("queued");
+  const api = new SchedulerApi(scheduler.http);
+  const refs = await Promise.all(Array.from({ length: 20 }, (_, at) => api.startRun(textChainWorkflow(`run ${at}`), `k${at}`)));
+  expect((await api.getRun(refs[0]?.runId ?? "")).status).toBe("queued");
 
   await Promise.all([startWorker(scheduler.ws, { name: "w-1" }), startWorker(scheduler.ws, { name: "w-2" })]);
 
-  for (const ref of refs) expect((await api.ended(ref.runId)).status).toBe("succeeded");
-  expect((await api.workers()).items.map((worker) => worker.id).sort()).toEqual(["w-1", "w-2"]);
+  for (const ref of refs) expect((await api.waitForRunEnd(ref.runId)).status).toBe("succeeded");
+  expect((await api.listWorkers()).items.map((worker) => worker.id).sort()).toEqual(["w-1", "w-2"]);
 });
 
 it("[O7] with a faster clock the store's time passes faster, and workers keep their leases all the same", async () => {
   const scheduler = await startScheduler({ flags: ["--time-scale", "20"] });
-  const api = new Api(scheduler.http);
+  const api = new SchedulerApi(scheduler.http);
   await startWorker(scheduler.ws);
 
   const started = performance.now();
-  const ref = await api.start({ ...textChain("quick"), id: "00000000-0000-4000-8000-000000000001" }, "k");
-  const first = await api.ended(ref.runId);
-  const again = await api.ended((await api.start(textChain("later"), "k2")).runId);
+  const ref = await api.startRun({ ...textChainWorkflow("quick"), id: "00000000-0000-4000-8000-000000000001" }, "k");
+  const first = await api.waitForRunEnd(ref.runId);
+  const again = await api.waitForRunEnd((await api.startRun(textChainWorkflow("later"), "k2")).runId);
   const realMs = performance.now() - started;
 
   expect([first.status, again.status]).toEqual(["succeeded", "succeeded"]);

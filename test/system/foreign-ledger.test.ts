@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { keepLedger } from "../../bench/ledger.ts";
+import { runCrashTest } from "../../bench/ledger.ts";
 
 it("[O68] workers of both makes and their scheduler are killed in turn under load: nothing is lost, nothing counts twice, no frame is dropped", async () => {
-  const { violations, figures, logs } = await keepLedger({
+  const { violations, figures, logs } = await runCrashTest({
     tasks: 200,
     workers: 4,
     schedulers: 1,
@@ -13,7 +13,7 @@ it("[O68] workers of both makes and their scheduler are killed in turn under loa
     restarts: 0,
     killsMin: 3,
     msMax: 150_000,
-    note: () => undefined,
+    onProgress: () => undefined,
   });
 
   expect([...violations, logs]).toEqual([""]);

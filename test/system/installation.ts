@@ -2,10 +2,10 @@
 
 import { join } from "node:path";
 import type { Run, RunEvent, RunEventList, RunList, RunRef, WorkerList, Workflow } from "@astraflow/protocol";
-import { astra, makeFolder, type Process, root, until, waitMsMax } from "./processes.ts";
+import { type AstraProcess, makeTemporaryFolder, pollUntil, repositoryRoot, spawnAstra, waitMsMax } from "./processes.ts";
 
-export interface Scheduler {
-  readonly process: Process;
+export interface TestScheduler {
+  readonly process: AstraProcess;
   readonly http: string;
   readonly ws: string;
   readonly dataDir: string;
@@ -20,9 +20,9 @@ export interface SchedulerOptions {
   readonly listen?: string;
 }
 
-export function spawnScheduler(options: SchedulerOptions = {}): { process: Process; dataDir: string } {
-  const dataDir = options.dataDir ?? join(makeFolder(), "data");
-  const words = [
+export function spawnScheduler(options: SchedulerOptions = {}): { process: AstraProcess; dataDir: string } {
+  const dataDir = options.dataDir ?? join(makeTemporaryFolder(), "data");
+  const args = [
     "scheduler",
     "--dev",
     "--listen",
@@ -33,10 +33,10 @@ export function spawnScheduler(options: SchedulerOptions = {}): { process: Proce
     "warn",
     ...(options.flags ?? []),
   ];
-  return { process: astra(words, options.env), dataDir };
+  return { process: spawnAstra(args, options.env), dataDir };
 }
 
-export async function startScheduler(options: SchedulerOptions = {}): Promise<Scheduler> {
+export async function startScheduler(options: SchedulerOptions = {}): Promise<TestScheduler> {
   const { process, dataDir } = spawnScheduler(options);
   const ready = await process.ready();
   const http = String(ready["http"]);
@@ -57,15 +57,15 @@ export interface WorkerOptions {
  */
 export function spawnWorker(
   ws: string,
-  { name = "w-1", dataDir = join(makeFolder(), "worker"), slots = 8, instanceId }: WorkerOptions = {},
-): Process {
-  return astra(["worker"], {
+  { name = "w-1", dataDir = join(makeTemporaryFolder(), "worker"), slots = 8, instanceId }: WorkerOptions = {},
+): AstraProcess {
+  return spawnAstra(["worker"], {
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
     ASTRA_WORKER_TENANT: "default",
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
     ASTRA_WORKER_WORKER_NAME: name,
     ASTRA_WORKER_DATA_DIR: dataDir,
-    ASTRA_WORKER_PACKAGES_DIR: join(root, "examples", "packages"),
+    ASTRA_WORKER_PACKAGES_DIR: join(repositoryRoot, "examples", "packages"),
     ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL: String(slots),
     // Real pauses would only make the tests wait.
     ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",
@@ -75,13 +75,13 @@ export function spawnWorker(
   });
 }
 
-export async function startWorker(ws: string, options: WorkerOptions = {}): Promise<Process> {
+export async function startWorker(ws: string, options: WorkerOptions = {}): Promise<AstraProcess> {
   const worker = spawnWorker(ws, options);
   await worker.ready();
   return worker;
 }
 
-export class Api {
+export class SchedulerApi {
   readonly #http: string;
   readonly #token: string;
   constructor(http: string, token = "dev-token") {
@@ -108,16 +108,16 @@ export class Api {
     return (await response.json()) as T;
   }
 
-  async start(workflow: Workflow, key: string): Promise<RunRef> {
+  async startRun(workflow: Workflow, key: string): Promise<RunRef> {
     const response = await this.send("POST", "/api/v1/runs", { workflow, clientId: "system-test" }, { "idempotency-key": key });
     if (response.status !== 202) throw new Error(`POST /api/v1/runs answered ${response.status}: ${await response.text()}`);
     return (await response.json()) as RunRef;
   }
 
-  run = (id: string): Promise<Run> => this.get(`/api/v1/runs/${id}`);
-  workers = (): Promise<WorkerList> => this.get("/api/v1/workers");
+  getRun = (id: string): Promise<Run> => this.get(`/api/v1/runs/${id}`);
+  listWorkers = (): Promise<WorkerList> => this.get("/api/v1/workers");
 
-  async runs(): Promise<Run[]> {
+  async listRuns(): Promise<Run[]> {
     const runs: Run[] = [];
     for (let cursor: string | null = ""; cursor !== null; ) {
       const page: RunList = await this.get(
@@ -129,7 +129,7 @@ export class Api {
     return runs;
   }
 
-  async facts(id: string): Promise<RunEvent[]> {
+  async listRunFacts(id: string): Promise<RunEvent[]> {
     const facts: RunEvent[] = [];
     for (let cursor = ""; ; ) {
       const page: RunEventList = await this.get(
@@ -145,15 +145,15 @@ export class Api {
    * Acked, and the ack stored: a worker surely holds a task of this run, whatever becomes of the scheduler that granted it. A node shows
    * as running from its grant on, when its worker need not have heard of it.
    */
-  async held(id: string): Promise<void> {
-    await until("the ack of a task to be stored", async () =>
-      (await this.facts(id)).some((fact) => fact.type === "task.running"),
+  async waitUntilHeld(id: string): Promise<void> {
+    await pollUntil("the ack of a task to be stored", async () =>
+      (await this.listRunFacts(id)).some((fact) => fact.type === "task.running"),
     );
   }
 
-  ended(id: string): Promise<Run> {
-    return until(`the end of run ${id}`, async () => {
-      const run = await this.run(id);
+  waitForRunEnd(id: string): Promise<Run> {
+    return pollUntil(`the end of run ${id}`, async () => {
+      const run = await this.getRun(id);
       return run.status === "queued" || run.status === "running" ? null : run;
     });
   }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ledgerHelp, readLedgerWords } from "../../bench/ledger-words.ts";
+import { crashTestHelp, readCrashTestFlags } from "../../bench/ledger-words.ts";
 
 it("[O27] the ledger takes numbers, asks for nothing, and helps", () => {
   const usual = {
@@ -14,30 +14,30 @@ it("[O27] the ledger takes numbers, asks for nothing, and helps", () => {
     secondsMax: 600,
   };
 
-  expect(readLedgerWords([])).toEqual(usual);
-  expect(readLedgerWords(["--tasks", "40", "--kill-every", "0.5", "--restarts", "0"])).toEqual({
+  expect(readCrashTestFlags([])).toEqual(usual);
+  expect(readCrashTestFlags(["--tasks", "40", "--kill-every", "0.5", "--restarts", "0"])).toEqual({
     ...usual,
     tasks: 40,
     killEverySeconds: 0.5,
     restarts: 0,
   });
-  expect(readLedgerWords(["--schedulers", "1", "--worker-share", "0.5"])).toEqual({
+  expect(readCrashTestFlags(["--schedulers", "1", "--worker-share", "0.5"])).toEqual({
     ...usual,
     schedulers: 1,
     workerShare: 0.5,
     restarts: 0,
   });
-  expect(readLedgerWords(["--tasks", "40", "--help"])).toBe("help");
-  expect(ledgerHelp).toContain("--tasks N");
+  expect(readCrashTestFlags(["--tasks", "40", "--help"])).toBe("help");
+  expect(crashTestHelp).toContain("--tasks N");
 });
 
 it("[O27] the ledger names a word it does not know and a number that is none", () => {
-  expect(readLedgerWords(["--tasks", "abc"])).toEqual({ problem: '--tasks takes a whole number of at least 1, not "abc"' });
-  expect(readLedgerWords(["--workers", "1.5"])).toMatchObject({ problem: expect.stringContaining("--workers") });
-  expect(readLedgerWords(["--workers"])).toMatchObject({ problem: expect.stringContaining("--workers") });
-  expect(readLedgerWords(["--task", "1"])).toMatchObject({ problem: expect.stringContaining("--task is not expected here") });
-  expect(readLedgerWords(["--schedulers", "1", "--restarts", "1"])).toMatchObject({
+  expect(readCrashTestFlags(["--tasks", "abc"])).toEqual({ problem: '--tasks takes a whole number of at least 1, not "abc"' });
+  expect(readCrashTestFlags(["--workers", "1.5"])).toMatchObject({ problem: expect.stringContaining("--workers") });
+  expect(readCrashTestFlags(["--workers"])).toMatchObject({ problem: expect.stringContaining("--workers") });
+  expect(readCrashTestFlags(["--task", "1"])).toMatchObject({ problem: expect.stringContaining("--task is not expected here") });
+  expect(readCrashTestFlags(["--schedulers", "1", "--restarts", "1"])).toMatchObject({
     problem: expect.stringContaining("--restarts is about PostgreSQL"),
   });
-  expect(readLedgerWords(["toString", "1"])).toMatchObject({ problem: expect.stringContaining("not expected") });
+  expect(readCrashTestFlags(["toString", "1"])).toMatchObject({ problem: expect.stringContaining("not expected") });
 });

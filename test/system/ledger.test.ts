@@ -1,8 +1,8 @@
 import { expect, it } from "vitest";
-import { keepLedger } from "../../bench/ledger.ts";
+import { runCrashTest } from "../../bench/ledger.ts";
 
 it("[O27] a small ledger is right to the last task: two schedulers killed under load, PostgreSQL restarted once", async () => {
-  const { violations, figures, logs } = await keepLedger({
+  const { violations, figures, logs } = await runCrashTest({
     tasks: 400,
     workers: 4,
     schedulers: 2,
@@ -12,7 +12,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
     restarts: 1,
     killsMin: 2,
     msMax: 250_000,
-    note: () => undefined,
+    onProgress: () => undefined,
   });
 
   expect([...violations, logs]).toEqual([""]);
@@ -22,7 +22,7 @@ it("[O27] a small ledger is right to the last task: two schedulers killed under 
 }, 300_000);
 
 it("[O61] one scheduler on sqlite and its workers are killed in turn under load: nothing is lost, nothing counts twice", async () => {
-  const { violations, figures, logs } = await keepLedger({
+  const { violations, figures, logs } = await runCrashTest({
     tasks: 200,
     workers: 3,
     schedulers: 1,
@@ -32,7 +32,7 @@ it("[O61] one scheduler on sqlite and its workers are killed in turn under load:
     restarts: 0,
     killsMin: 6,
     msMax: 250_000,
-    note: () => undefined,
+    onProgress: () => undefined,
   });
 
   expect([...violations, logs]).toEqual([""]);

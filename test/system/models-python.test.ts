@@ -3,40 +3,40 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { root } from "./processes.ts";
+import { repositoryRoot } from "./processes.ts";
 
-const place = join(root, "packages/models-python");
+const modelsFolder = join(repositoryRoot, "packages/models-python");
 /** Without leaving compiled files in the sources. */
-const python = (...words: string[]) => spawnSync("python3", ["-B", ...words], { cwd: place, encoding: "utf8" });
+const runPython = (...args: string[]) => spawnSync("python3", ["-B", ...args], { cwd: modelsFolder, encoding: "utf8" });
 
 /** Null: there is one that can run the models. */
-function lack(): string | null {
-  const { error, stdout } = python("-c", "import sys; print(sys.version_info >= (3, 11))");
+function missingPython(): string | null {
+  const { error, stdout } = runPython("-c", "import sys; print(sys.version_info >= (3, 11))");
   if (error !== undefined) return "python3 is not installed";
   return stdout.trim() === "True" ? null : "python3 is older than 3.11";
 }
 
 describe("the models for Python", () => {
   it("[N28] read every sample of every dialect, workflows and runs, and name the field of a value that is wrong", (ctx) => {
-    const why = lack();
+    const why = missingPython();
     if (why !== null) return ctx.skip(why);
 
-    const { status, stderr } = python("-m", "unittest", "discover", "-s", "tests", "-t", ".");
+    const { status, stderr } = runPython("-m", "unittest", "discover", "-s", "tests", "-t", ".");
 
     expect(stderr).toMatch(/Ran [1-9]\d* tests[\s\S]*\nOK\n$/);
     expect(status).toBe(0);
   });
 
   it("[N29] need nothing but the standard library, and say what each field is to a type checker", (ctx) => {
-    const why = lack();
+    const why = missingPython();
     if (why !== null) return ctx.skip(why);
 
     // -S and -I: no site-packages, no paths but this one.
-    const { stdout, stderr } = python(
+    const { stdout, stderr } = runPython(
       "-I",
       "-S",
       "-c",
-      `import sys; sys.path.insert(0, ${JSON.stringify(place)})
+      `import sys; sys.path.insert(0, ${JSON.stringify(modelsFolder)})
 from typing import get_type_hints
 from astraflow_models import runs, v1, v2, first_generation
 for module in (runs, v1, v2, first_generation):

@@ -2,18 +2,18 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Scaling, Worker, WorkerDiagnostics } from "@astraflow/protocol";
 import { expect, it } from "vitest";
-import { Api, startScheduler } from "./installation.ts";
-import { astra, astraDone, makeFolder, root, until, within } from "./processes.ts";
-import { slowRun, textChain } from "./workflows.ts";
+import { SchedulerApi, startScheduler } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil, repositoryRoot, runAstra, spawnAstra, withTimeout } from "./processes.ts";
+import { sleepingWorkflow, textChainWorkflow } from "./workflows.ts";
 
 /** With the package that listens to and sends vendors' frames, and its own numbers on a port. */
-async function startWatchedWorker(ws: string, packages = join(root, "examples", "packages")) {
-  const worker = astra(["worker", "--metrics-listen", "127.0.0.1:0"], {
+async function startWorkerWithMetrics(ws: string, packages = join(repositoryRoot, "examples", "packages")) {
+  const worker = spawnAstra(["worker", "--metrics-listen", "127.0.0.1:0"], {
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
     ASTRA_WORKER_TENANT: "default",
     ASTRA_WORKER_AUTH_TOKEN: "dev-token",
     ASTRA_WORKER_WORKER_NAME: "w-1",
-    ASTRA_WORKER_DATA_DIR: join(makeFolder(), "worker"),
+    ASTRA_WORKER_DATA_DIR: join(makeTemporaryFolder(), "worker"),
     ASTRA_WORKER_PACKAGES_DIR: packages,
     ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1",
     ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.2",
@@ -24,35 +24,35 @@ async function startWatchedWorker(ws: string, packages = join(root, "examples", 
 }
 
 /** The families of one program as docs/metrics.md lists them: `name kind`. */
-function familiesOf(program: "Scheduler" | "Worker"): string[] {
-  const page = readFileSync(join(root, "docs", "metrics.md"), "utf8");
+function documentedMetricFamilies(program: "Scheduler" | "Worker"): string[] {
+  const page = readFileSync(join(repositoryRoot, "docs", "metrics.md"), "utf8");
   const from = page.indexOf(`\n## ${program}`);
   const part = page.slice(from, page.indexOf("\n## ", from + 1));
   return [...part.matchAll(/^\| `([a-z_*]+)` \| (\w+) \|/gm)].map(([, name, kind]) => `${name} ${kind}`);
 }
 
-const familiesIn = (text: string): string[] =>
+const scrapedMetricFamilies = (text: string): string[] =>
   [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name, kind]) => `${name} ${kind}`);
 
 it("[A26] both programs, scraped after a run, show exactly the families that docs/metrics.md lists", async () => {
   const { http, ws } = await startScheduler();
-  const { metrics } = await startWatchedWorker(ws);
-  const api = new Api(http);
-  const { runId } = await api.start(textChain("x"), "k");
-  await api.ended(runId);
+  const { metrics } = await startWorkerWithMetrics(ws);
+  const api = new SchedulerApi(http);
+  const { runId } = await api.startRun(textChainWorkflow("x"), "k");
+  await api.waitForRunEnd(runId);
 
   const scheduler = await (await api.send("GET", "/metrics")).text();
   const worker = await (await fetch(new URL("/metrics", metrics))).text();
 
-  expect(familiesIn(scheduler).toSorted()).toEqual(familiesOf("Scheduler").toSorted());
+  expect(scrapedMetricFamilies(scheduler).toSorted()).toEqual(documentedMetricFamilies("Scheduler").toSorted());
   const vitals = (family: string) => /^worker_\w+ gauge$/.test(family);
   expect(
-    familiesIn(worker)
+    scrapedMetricFamilies(worker)
       .filter((family) => !vitals(family))
       .concat("worker_* gauge")
       .toSorted(),
-  ).toEqual(familiesOf("Worker").toSorted());
-  expect(familiesIn(worker).some(vitals)).toBe(true);
+  ).toEqual(documentedMetricFamilies("Worker").toSorted());
+  expect(scrapedMetricFamilies(worker).some(vitals)).toBe(true);
   for (const line of [
     /^ws_conn_active\{tenant="default"\} 1$/m,
     /^ws_frame_bytes_total\{tenant="default",dir="out"\} [1-9]/m,
@@ -67,12 +67,12 @@ it("[A26] both programs, scraped after a run, show exactly the families that doc
 
 it("[A23] a worker is diagnosed while it works: what it holds, what it can run, its numbers and its outbox; the wish for slots counts it", async () => {
   const { http, ws } = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "10000"] });
-  const { instance } = await startWatchedWorker(ws);
-  const api = new Api(http);
-  const { runId } = await api.start(slowRun(600_000), "k");
+  const { instance } = await startWorkerWithMetrics(ws);
+  const api = new SchedulerApi(http);
+  const { runId } = await api.startRun(sleepingWorkflow(600_000), "k");
 
   const path = `/api/v1/workers/${instance}/diagnostics`;
-  const seen = await until("a heartbeat that names the attempt", async () => {
+  const seen = await pollUntil("a heartbeat that names the attempt", async () => {
     const now = await api.get<WorkerDiagnostics>(path);
     // On a loaded machine a beat may be missed: the picture is taken at one that came.
     return now.attempts.length === 1 && now.resources["inflight"] === 1 && now.worker.liveness === "fresh" ? now : null;
@@ -95,37 +95,37 @@ it("[A23] a worker is diagnosed while it works: what it holds, what it can run, 
     wantedSlots: 1,
     workers: { online: 1 },
   });
-  const shown = await astraDone(["workers", "diagnose", "w-1"], { ASTRA_URL: http });
+  const shown = await runAstra(["workers", "diagnose", "w-1"], { ASTRA_URL: http });
   expect([shown.code, shown.stdout]).toEqual([0, expect.stringContaining(runId)]);
 });
 
 it("[A24] a kicked worker hears why, comes back with its good credential, and finishes what it held", async () => {
   const { http, ws } = await startScheduler();
-  const { worker, instance } = await startWatchedWorker(ws);
-  const api = new Api(http);
-  const { runId } = await api.start(slowRun(4_000), "k");
+  const { worker, instance } = await startWorkerWithMetrics(ws);
+  const api = new SchedulerApi(http);
+  const { runId } = await api.startRun(sleepingWorkflow(4_000), "k");
   const epochOf = async () => (await api.get<WorkerDiagnostics>(`/api/v1/workers/${instance}/diagnostics`)).session.epoch;
-  await api.held(runId);
+  await api.waitUntilHeld(runId);
   const before = await epochOf();
 
-  expect(await astraDone(["workers", "kick", "w-1", "--yes", "--reason", "its key leaked"], { ASTRA_URL: http })).toMatchObject({
+  expect(await runAstra(["workers", "kick", "w-1", "--yes", "--reason", "its key leaked"], { ASTRA_URL: http })).toMatchObject({
     code: 0,
   });
 
-  const back = await until("the worker to come back", async () => {
+  const back = await pollUntil("the worker to come back", async () => {
     const now = await api.get<Worker>(`/api/v1/workers/${instance}`);
     return now.status === "online" && (await epochOf()) > before ? now : null;
   });
   expect(back.instanceId).toBe(instance);
-  await until("the reason to be told", async () => worker.stderr().includes("its key leaked"));
-  const run = await api.ended(runId);
+  await pollUntil("the reason to be told", async () => worker.stderr().includes("its key leaked"));
+  const run = await api.waitForRunEnd(runId);
   expect([run.status, run.nodes?.map(({ attempt }) => attempt)]).toEqual(["succeeded", run.nodes?.map(() => 1)]);
 });
 
 it("[A20] a vendor's frame goes to a worker's package and its answer back to the reader, between real processes", async () => {
   const { http, ws } = await startScheduler();
-  const { instance } = await startWatchedWorker(ws, join(root, "examples", "extensions"));
-  const api = new Api(http);
+  const { instance } = await startWorkerWithMetrics(ws, join(repositoryRoot, "examples", "extensions"));
+  const api = new SchedulerApi(http);
   const reading = await fetch(`${http}/api/v1/extensions/ext.vendor.greeter.answer`, {
     headers: { authorization: "Bearer dev-token" },
   });
@@ -134,7 +134,7 @@ it("[A20] a vendor's frame goes to a worker's package and its answer back to the
   const read = async (words: RegExp): Promise<void> => {
     while (!words.test(text)) text += (await texts?.read())?.value ?? "";
   };
-  await within(read(/^id: /m), "the stream to open", () => text);
+  await withTimeout(read(/^id: /m), "the stream to open", () => text);
 
   const told = await api.send("POST", "/api/v1/extensions/ext.vendor.greeter.ask", {
     workerId: instance,
@@ -143,7 +143,7 @@ it("[A20] a vendor's frame goes to a worker's package and its answer back to the
 
   expect(told.status).toBe(202);
   const { id } = (await told.json()) as { id: string };
-  await within(read(new RegExp(id)), "the worker's answer", () => text);
+  await withTimeout(read(new RegExp(id)), "the worker's answer", () => text);
   expect(text).toMatch(/^event: ext\.vendor\.greeter\.answer$/m);
   await texts?.cancel();
 });

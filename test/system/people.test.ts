@@ -2,23 +2,23 @@ import { createHash, randomBytes } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { Api, startScheduler } from "./installation.ts";
-import { makeFolder, until } from "./processes.ts";
+import { SchedulerApi, startScheduler } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil } from "./processes.ts";
 
 const password = "the first admin's password";
 const login = async (http: string, username: string, secret: string): Promise<string> => {
-  const response = await new Api(http, "none").send("POST", "/api/v1/auth/login", { username, password: secret });
+  const response = await new SchedulerApi(http, "none").send("POST", "/api/v1/auth/login", { username, password: secret });
   if (response.status !== 200) throw new Error(`login answered ${response.status}: ${await response.text()}`);
   return ((await response.json()) as { accessToken: string }).accessToken;
 };
 
 describe("people and their files at a real scheduler", () => {
   it("[A91] [A85] [A107] the first admin, its token and a file in parts live through kill -9, and the audit knows of all", async () => {
-    const file = join(makeFolder(), "admin.password");
+    const file = join(makeTemporaryFolder(), "admin.password");
     writeFileSync(file, `${password}\n`);
     const first = await startScheduler({ flags: ["--admin-password-file", file] });
     const token = await login(first.http, "admin", password);
-    const api = new Api(first.http, token);
+    const api = new SchedulerApi(first.http, token);
     const bytes = randomBytes(300_000);
     const sha256 = createHash("sha256").update(bytes).digest("hex");
     const begun = await api.send("POST", "/api/v1/resources/uploads", {
@@ -44,7 +44,7 @@ describe("people and their files at a real scheduler", () => {
     // Another password for the first user changes nothing: there is one.
     const env = { ASTRA_ADMIN_PASSWORD: "quite another password" };
     const { http, process } = await startScheduler({ dataDir: first.dataDir, env });
-    const again = new Api(http, token);
+    const again = new SchedulerApi(http, token);
 
     expect(await again.get("/api/v1/users/me")).toMatchObject({ username: "admin", roles: ["admin"] });
     expect(await again.get(`/api/v1/resources/uploads/${uploadId}`)).toMatchObject({ completedParts: [0, 2], nextPart: 1 });
@@ -55,7 +55,7 @@ describe("people and their files at a real scheduler", () => {
     expect(Buffer.from(await out.arrayBuffer()).equals(bytes)).toBe(true);
     await expect(login(http, "admin", env.ASTRA_ADMIN_PASSWORD)).rejects.toThrow("E.AUTH.CREDENTIALS");
     // A wrong password's entry is nobody's to wait for: it may come a moment later.
-    const actions = await until("the entry of the wrong password", async () => {
+    const actions = await pollUntil("the entry of the wrong password", async () => {
       const { items } = await again.get<{ items: { action: string }[] }>("/api/v1/audit");
       return items[0]?.action === "auth.login.failure" ? items.map(({ action }) => action) : null;
     });

@@ -10,17 +10,17 @@ import { setTimeout as pause } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { afterEach, vi } from "vitest";
 
-export const root = fileURLToPath(new URL("../../", import.meta.url));
-const program = join(root, "apps", "cli", "bin", "astra.mjs");
+export const repositoryRoot = fileURLToPath(new URL("../../", import.meta.url));
+const astraProgram = join(repositoryRoot, "apps", "cli", "bin", "astra.mjs");
 /** Hundreds of processes load the same sources: what one has compiled, the next ones read, which saves each a third of its start. */
-const compiled = join(root, "node_modules", ".cache", "compiled");
+const compileCacheFolder = join(repositoryRoot, "node_modules", ".cache", "compiled");
 
 /** Long enough for a loaded machine, short enough that a test names what it waited for before the runner cuts it off. */
 export const waitMsMax = 60_000;
 vi.setConfig({ testTimeout: 4 * waitMsMax });
 const pollMs = 20;
 
-const running = new Set<Process>();
+const running = new Set<AstraProcess>();
 const folders: string[] = [];
 
 afterEach(async () => {
@@ -29,21 +29,21 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) rmSync(folder, { recursive: true, force: true });
 });
 
-export function makeFolder(): string {
+export function makeTemporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), "astra-system-"));
   folders.push(folder);
   return folder;
 }
 
-export interface Ended {
+export interface ProcessExit {
   readonly code: number | null;
   readonly signal: NodeJS.Signals | null;
 }
 
-export interface Process {
+export interface AstraProcess {
   readonly pid: number;
-  readonly ended: Promise<Ended>;
-  readonly isEnded: () => boolean;
+  readonly ended: Promise<ProcessExit>;
+  readonly hasEnded: () => boolean;
   /** The first line of stdout that says ready; rejects with what was on stderr if the process ends before. */
   ready(): Promise<Record<string, unknown>>;
   stdout(): string;
@@ -51,13 +51,13 @@ export interface Process {
   kill(signal: NodeJS.Signals): void;
 }
 
-export function astra(words: readonly string[], env: Record<string, string> = {}, input?: string): Process {
+export function spawnAstra(args: readonly string[], env: Record<string, string> = {}, input?: string): AstraProcess {
   const inherited = Object.fromEntries(
     Object.entries(process.env).filter(([name]) => !name.startsWith("ASTRA_") && !name.startsWith("VITEST")),
   );
-  const child: ChildProcess = spawn(process.execPath, [program, ...words], {
-    cwd: makeFolder(),
-    env: { ...inherited, NODE_COMPILE_CACHE: compiled, ...env },
+  const child: ChildProcess = spawn(process.execPath, [astraProgram, ...args], {
+    cwd: makeTemporaryFolder(),
+    env: { ...inherited, NODE_COMPILE_CACHE: compileCacheFolder, ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });
   child.stdin?.end(input ?? "");
@@ -74,19 +74,19 @@ export function astra(words: readonly string[], env: Record<string, string> = {}
     said.err += bytes.toString("utf8");
   });
   let isEnded = false;
-  const ended = new Promise<Ended>((resolve) => {
+  const ended = new Promise<ProcessExit>((resolve) => {
     child.on("close", (code, signal) => {
       isEnded = true;
       running.delete(handle);
-      ready.reject(new Error(`astra ${words.join(" ")} ended (${signal ?? code}) before it was ready:\n${said.err}`));
+      ready.reject(new Error(`astra ${args.join(" ")} ended (${signal ?? code}) before it was ready:\n${said.err}`));
       resolve({ code, signal });
     });
   });
-  const handle: Process = {
+  const handle: AstraProcess = {
     pid: child.pid ?? -1,
     ended,
-    isEnded: () => isEnded,
-    ready: () => within(ready.promise, `the ready line of astra ${words[0]}`, () => said.err),
+    hasEnded: () => isEnded,
+    ready: () => withTimeout(ready.promise, `the ready line of astra ${args[0]}`, () => said.err),
     stdout: () => said.out,
     stderr: () => said.err,
     kill: (signal) => void child.kill(signal),
@@ -96,13 +96,13 @@ export function astra(words: readonly string[], env: Record<string, string> = {}
 }
 
 /** Runs a command to its end. */
-export async function astraDone(words: readonly string[], env: Record<string, string> = {}, input?: string) {
-  const one = astra(words, env, input);
-  const end = await within(one.ended, `the end of astra ${words.join(" ")}`, one.stderr);
+export async function runAstra(args: readonly string[], env: Record<string, string> = {}, input?: string) {
+  const one = spawnAstra(args, env, input);
+  const end = await withTimeout(one.ended, `the end of astra ${args.join(" ")}`, one.stderr);
   return { ...end, stdout: one.stdout(), stderr: one.stderr() };
 }
 
-export async function within<T>(promise: Promise<T>, what: string, more: () => string = () => ""): Promise<T> {
+export async function withTimeout<T>(promise: Promise<T>, what: string, more: () => string = () => ""): Promise<T> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`waited ${waitMsMax} ms in vain for ${what}\n${more()}`)), waitMsMax);
   try {
@@ -113,7 +113,7 @@ export async function within<T>(promise: Promise<T>, what: string, more: () => s
 }
 
 /** Asks again and again until the answer is there. */
-export async function until<T>(what: string, ask: () => Promise<T | null | undefined | false>): Promise<T> {
+export async function pollUntil<T>(what: string, ask: () => Promise<T | null | undefined | false>): Promise<T> {
   const end = performance.now() + waitMsMax;
   let last: unknown;
   while (performance.now() < end) {

@@ -3,9 +3,9 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { JsonObject, Workflow } from "@astraflow/protocol";
-import { astra, makeFolder, type Process } from "./processes.ts";
+import { type AstraProcess, makeTemporaryFolder, spawnAstra } from "./processes.ts";
 
-const code = `
+const packageSource = `
   import { execFileSync } from "node:child_process";
   import { existsSync, writeFileSync } from "node:fs";
   const nap = new Int32Array(new SharedArrayBuffer(4));
@@ -52,8 +52,8 @@ const code = `
   };
 `;
 
-export function makeRoughPackage(): string {
-  const folder = makeFolder();
+export function makeMisbehavingPackage(): string {
+  const folder = makeTemporaryFolder();
   mkdirSync(join(folder, "rough"));
   const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
   const manifest = {
@@ -71,17 +71,17 @@ export function makeRoughPackage(): string {
     })),
   };
   writeFileSync(join(folder, "rough", "manifest.json"), JSON.stringify(manifest));
-  writeFileSync(join(folder, "rough", "main.mjs"), code);
+  writeFileSync(join(folder, "rough", "main.mjs"), packageSource);
   return folder;
 }
 
-export async function startRoughWorker(
+export async function startMisbehavingWorker(
   ws: string,
   packagesDir: string,
-  words: readonly string[] = [],
+  args: readonly string[] = [],
   name = "rough",
-): Promise<Process> {
-  const worker = astra(
+): Promise<AstraProcess> {
+  const worker = spawnAstra(
     [
       "worker",
       "--url",
@@ -93,8 +93,8 @@ export async function startRoughWorker(
       "--packages-dir",
       packagesDir,
       "--data-dir",
-      join(makeFolder(), "data"),
-      ...words,
+      join(makeTemporaryFolder(), "data"),
+      ...args,
     ],
     { ASTRA_WORKER_RECONNECT_BASE_DELAY_SECONDS: "0.1", ASTRA_WORKER_RECONNECT_MAX_DELAY_SECONDS: "0.2" },
   );
@@ -103,13 +103,13 @@ export async function startRoughWorker(
 }
 
 /** A file that is not there yet; `open` makes it. */
-export function makeGate(): { readonly gate: string; open(): void } {
-  const gate = join(makeFolder(), "gate");
+export function makeGateFile(): { readonly gate: string; open(): void } {
+  const gate = join(makeTemporaryFolder(), "gate");
   return { gate, open: () => writeFileSync(gate, "") };
 }
 
 /** One node of that package. */
-export function roughRun(handler: string, parameters: JsonObject = {}): Workflow {
+export function misbehavingWorkflow(handler: string, parameters: JsonObject = {}): Workflow {
   const id = "11111111-1111-4111-8111-111111111111";
   const ui = { inputPorts: [], outputPorts: [] };
   const node = {

@@ -1,12 +1,12 @@
 import { copyFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { Api, spawnScheduler, startScheduler } from "./installation.ts";
-import { type Process, until, within } from "./processes.ts";
-import { slowRun } from "./workflows.ts";
+import { SchedulerApi, spawnScheduler, startScheduler } from "./installation.ts";
+import { type AstraProcess, pollUntil, withTimeout } from "./processes.ts";
+import { sleepingWorkflow } from "./workflows.ts";
 
-const paused = (process: Process) =>
-  until("the engine to stand at its failpoint", async () => process.stderr().includes("failpoint.paused"));
+const waitUntilPaused = (process: AstraProcess) =>
+  pollUntil("the engine to stand at its failpoint", async () => process.stderr().includes("failpoint.paused"));
 
 describe("a scheduler that runs", () => {
   it("[O10] prints one ready line with its addresses, picks a free port, and logs JSON to stderr", async () => {
@@ -27,7 +27,7 @@ describe("a scheduler that runs", () => {
 
   it("[O11] answers health, readiness, its description, its numbers and its page", async () => {
     const { http } = await startScheduler();
-    const api = new Api(http);
+    const api = new SchedulerApi(http);
 
     expect((await fetch(`${http}/healthz`)).status).toBe(200);
     expect((await fetch(`${http}/readyz`)).status).toBe(200);
@@ -47,7 +47,7 @@ describe("a scheduler that runs", () => {
 
       process.kill("SIGTERM");
 
-      expect(await within(process.ended, "the end after SIGTERM", process.stderr)).toEqual({ code: 0, signal: null });
+      expect(await withTimeout(process.ended, "the end after SIGTERM", process.stderr)).toEqual({ code: 0, signal: null });
       await expect(fetch(`${http}/healthz`)).rejects.toThrow("fetch failed");
     });
   }
@@ -55,11 +55,11 @@ describe("a scheduler that runs", () => {
   for (const signal of ["SIGTERM", "SIGINT"] as const) {
     it(`[O12] ends at once with 143 on a ${signal} that comes before it is ready`, async () => {
       const { process } = spawnScheduler({ env: { ASTRA_FAILPOINTS: "sqlite.migrate=pause" } });
-      await paused(process);
+      await waitUntilPaused(process);
 
       process.kill(signal);
 
-      expect(await within(process.ended, `the end after ${signal}`, process.stderr)).toEqual({ code: 143, signal: null });
+      expect(await withTimeout(process.ended, `the end after ${signal}`, process.stderr)).toEqual({ code: 143, signal: null });
       expect(process.stdout()).toBe("");
     });
   }
@@ -69,19 +69,19 @@ describe("a scheduler that runs", () => {
       env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" },
       flags: ["--grace", "60000"],
     });
-    const stuck = new Api(http).start(slowRun(1), "k").catch((cause: unknown) => cause);
-    await paused(process);
+    const stuck = new SchedulerApi(http).startRun(sleepingWorkflow(1), "k").catch((cause: unknown) => cause);
+    await waitUntilPaused(process);
 
     process.kill("SIGTERM");
-    const readyz = await until("/readyz to say no", async () => {
+    const readyz = await pollUntil("/readyz to say no", async () => {
       const response = await fetch(`${http}/readyz`);
       return response.status === 503 ? response.json() : null;
     });
     expect(readyz).toMatchObject({ error: "E.SHUTTING_DOWN" });
-    expect(process.isEnded()).toBe(false);
+    expect(process.hasEnded()).toBe(false);
 
     process.kill("SIGTERM");
-    expect((await within(process.ended, "the end after a second SIGTERM")).code).toBe(143);
+    expect((await withTimeout(process.ended, "the end after a second SIGTERM")).code).toBe(143);
     expect(await stuck).toBeInstanceOf(Error);
   });
 
@@ -90,10 +90,10 @@ describe("a scheduler that runs", () => {
       env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" },
       flags: ["--grace", "60000"],
     });
-    const answer = new Api(http).start(slowRun(1), "k");
-    await paused(process);
+    const answer = new SchedulerApi(http).startRun(sleepingWorkflow(1), "k");
+    await waitUntilPaused(process);
     process.kill("SIGTERM");
-    await until("/readyz to say no", async () => (await fetch(`${http}/readyz`)).status === 503);
+    await pollUntil("/readyz to say no", async () => (await fetch(`${http}/readyz`)).status === 503);
 
     process.kill("SIGCONT");
 
@@ -101,40 +101,40 @@ describe("a scheduler that runs", () => {
       (ref) => ref.runId,
       () => null,
     );
-    expect(await within(process.ended, "the end after the turn")).toEqual({ code: 0, signal: null });
+    expect(await withTimeout(process.ended, "the end after the turn")).toEqual({ code: 0, signal: null });
     const again = await startScheduler({ dataDir, listen });
-    const runs = await new Api(again.http).runs();
+    const runs = await new SchedulerApi(again.http).listRuns();
     expect(runs.map((run) => run.runId)).toEqual(outcome === null ? [] : [outcome]);
   });
 
   it("[O12] ends with 0 when --grace is over although a turn hangs", async () => {
     const { process } = await startScheduler({ env: { ASTRA_FAILPOINTS: "turn.decided=pause@2" }, flags: ["--grace", "100"] });
-    await paused(process);
+    await waitUntilPaused(process);
 
     process.kill("SIGTERM");
 
-    expect(await within(process.ended, "the end after the grace")).toEqual({ code: 0, signal: null });
+    expect(await withTimeout(process.ended, "the end after the grace")).toEqual({ code: 0, signal: null });
   });
 
   it("[O9] an engine that hangs makes the scheduler unready although it still answers", async () => {
     const { process, http } = await startScheduler({ env: { ASTRA_FAILPOINTS: "turn.begun=pause@2" } });
 
-    await until("/readyz to say no", async () => (await fetch(`${http}/readyz`)).status === 503);
+    await pollUntil("/readyz to say no", async () => (await fetch(`${http}/readyz`)).status === 503);
     expect((await fetch(`${http}/healthz`)).status).toBe(200);
     process.kill("SIGCONT");
-    await until("/readyz to say yes", async () => (await fetch(`${http}/readyz`)).status === 200);
+    await pollUntil("/readyz to say yes", async () => (await fetch(`${http}/readyz`)).status === 200);
   });
 
   it("[O12] says going away to every socket when it ends", async () => {
     const { process, ws } = await startScheduler();
     const socket = new WebSocket(ws);
     const closed = new Promise<number>((resolve) => socket.addEventListener("close", (event) => resolve(event.code)));
-    await within(new Promise((resolve) => socket.addEventListener("open", resolve)), "the socket to open");
+    await withTimeout(new Promise((resolve) => socket.addEventListener("open", resolve)), "the socket to open");
 
     process.kill("SIGTERM");
 
-    expect(await within(closed, "the goodbye")).toBe(1001);
-    expect(await within(process.ended, "the end after SIGTERM")).toEqual({ code: 0, signal: null });
+    expect(await withTimeout(closed, "the goodbye")).toBe(1001);
+    expect(await withTimeout(process.ended, "the end after SIGTERM")).toEqual({ code: 0, signal: null });
   });
 
   it("[O19] stops and says so when its data folder is deleted under it", async () => {
@@ -142,7 +142,7 @@ describe("a scheduler that runs", () => {
 
     rmSync(dataDir, { recursive: true });
 
-    expect((await within(process.ended, "the end of the process", process.stderr)).code).toBe(1);
+    expect((await withTimeout(process.ended, "the end of the process", process.stderr)).code).toBe(1);
     expect(process.stderr()).toContain(`the store ${join(dataDir, "astra.db")} was deleted while it was in use`);
   });
 
@@ -153,7 +153,7 @@ describe("a scheduler that runs", () => {
     copyFileSync(file, `${file}.other`);
     renameSync(`${file}.other`, file);
 
-    expect((await within(process.ended, "the end of the process", process.stderr)).code).toBe(1);
+    expect((await withTimeout(process.ended, "the end of the process", process.stderr)).code).toBe(1);
     expect(process.stderr()).toContain("was replaced by another file");
   });
 
@@ -166,7 +166,7 @@ describe("a scheduler that runs", () => {
     it(`[O13] an engine that dies takes the process with it, with code 1 (${action}, --threads ${threads})`, async () => {
       const { process } = spawnScheduler({ env: { ASTRA_FAILPOINTS: `turn.begun=${action}@2` }, flags: ["--threads", threads] });
 
-      expect((await within(process.ended, "the end of the process", process.stderr)).code).toBe(1);
+      expect((await withTimeout(process.ended, "the end of the process", process.stderr)).code).toBe(1);
     });
   }
 });

@@ -1,12 +1,12 @@
 import { writeFileSync } from "node:fs";
 import { join as joinPath } from "node:path";
 import { expect, it } from "vitest";
-import { dialBare, join } from "./bare-worker.ts";
+import { handshakeAndRegister, openRawWorker } from "./bare-worker.ts";
 import { startScheduler } from "./installation.ts";
-import { astra, makeFolder } from "./processes.ts";
+import { makeTemporaryFolder, spawnAstra } from "./processes.ts";
 
 it("[O32] a tenant's own heartbeat, lease and windows are what its workers are told, and the flags' are everybody else's", async () => {
-  const folder = makeFolder();
+  const folder = makeTemporaryFolder();
   const [config, secret] = [joinPath(folder, "config.json"), "a-long-enough-secret-1"];
   writeFileSync(
     config,
@@ -16,15 +16,15 @@ it("[O32] a tenant's own heartbeat, lease and windows are what its workers are t
   const flags = ["--config", config, "--token", `fleet/acme=@${joinPath(folder, "token")}`, "--heartbeat", "5000"];
   const { ws } = await startScheduler({ flags });
 
-  const own = await join(await dialBare(ws, { tenant: "acme" }), { mode: "token", token: secret });
-  const plain = await join(await dialBare(ws), { mode: "token", token: "dev-token" });
+  const own = await handshakeAndRegister(await openRawWorker(ws, { tenant: "acme" }), { mode: "token", token: secret });
+  const plain = await handshakeAndRegister(await openRawWorker(ws), { mode: "token", token: "dev-token" });
 
   expect(own.payload).toMatchObject({ heartbeat_interval_ms: 4_000, lease_ms: 16_000, send_window: 7, recv_window: 9 });
   expect(plain.payload).toMatchObject({ heartbeat_interval_ms: 5_000, lease_ms: 30_000, send_window: 64, recv_window: 33 });
 });
 
 it("[O36] /metrics needs a token with the grant admin, and is open to all only with --dev", async () => {
-  const folder = makeFolder();
+  const folder = makeTemporaryFolder();
   const file = joinPath(folder, "token");
   const secret = "a-long-enough-secret-1";
   writeFileSync(file, secret);
@@ -32,7 +32,7 @@ it("[O36] /metrics needs a token with the grant admin, and is open to all only w
   const place = ["--listen", "127.0.0.1:0", "--data-dir", joinPath(folder, "data"), "--log-level", "warn"];
   const plain = joinPath(folder, "plain");
   writeFileSync(plain, "another-long-secret-2");
-  const strict = astra(["scheduler", ...place, "--token", `ops:admin=@${file}`, "--token", `fleet=@${plain}`]);
+  const strict = spawnAstra(["scheduler", ...place, "--token", `ops:admin=@${file}`, "--token", `fleet=@${plain}`]);
   const http = String((await strict.ready())["http"]);
   const ask = (at: string, token?: string) =>
     fetch(`${at}/metrics`, token === undefined ? {} : { headers: { authorization: `Bearer ${token}` } });

@@ -5,27 +5,27 @@ import { connect as connectPlain } from "node:net";
 import { join as joinPath } from "node:path";
 import { type ConnectionOptions, connect, type TLSSocket } from "node:tls";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type Authority, loopbackNames, makeAuthority, makeOwn, type Pair } from "./authority.ts";
-import { type Auth, type Bare, dialBare, greet, join } from "./bare-worker.ts";
-import { type Scheduler, startScheduler } from "./installation.ts";
-import { astra, astraDone, makeFolder, until } from "./processes.ts";
+import { type CertificateAuthority, type CertificateFiles, loopbackNames, makeAuthority, makeSelfSigned } from "./authority.ts";
+import { type HandshakeAuth, handshakeAndRegister, openRawWorker, type RawWorkerSocket, sendHandshake } from "./bare-worker.ts";
+import { startScheduler, type TestScheduler } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil, runAstra, spawnAstra } from "./processes.ts";
 
 const domain = "prod.test";
-const nameOf = (rest: string): string => `URI:spiffe://${domain}/${rest}`;
-const byCertificate: Auth = { mode: "mtls", fingerprint: "whatever the worker says" };
-const byToken: Auth = { mode: "token", token: "dev-token" };
+const spiffeName = (rest: string): string => `URI:spiffe://${domain}/${rest}`;
+const byCertificate: HandshakeAuth = { mode: "mtls", fingerprint: "whatever the worker says" };
+const byToken: HandshakeAuth = { mode: "token", token: "dev-token" };
 
-interface House {
-  readonly scheduler: Scheduler;
-  readonly authority: Authority;
+interface TlsInstallation {
+  readonly scheduler: TestScheduler;
+  readonly authority: CertificateAuthority;
   /** Files that the scheduler reads, and that tests change. */
   readonly files: { cert: string; key: string; ca: string };
 }
 
-async function openHouse(tenants: object = {}): Promise<House> {
+async function startWithTls(tenants: object = {}): Promise<TlsInstallation> {
   const authority = makeAuthority();
   const own = authority.sign("server", { names: loopbackNames, use: "serverAuth" });
-  const folder = makeFolder();
+  const folder = makeTemporaryFolder();
   const files = { cert: joinPath(folder, "cert"), key: joinPath(folder, "key"), ca: joinPath(folder, "ca") };
   copyFileSync(own.certFile, files.cert);
   copyFileSync(own.keyFile, files.key);
@@ -37,20 +37,20 @@ async function openHouse(tenants: object = {}): Promise<House> {
   return { scheduler, authority, files };
 }
 
-const shows = (authority: Pair, pair: Pair | null): ConnectionOptions => ({
+const clientTlsOptions = (authority: CertificateFiles, pair: CertificateFiles | null): ConnectionOptions => ({
   ca: authority.cert,
   ...(pair !== null && { cert: pair.cert, key: pair.key }),
 });
 
 /** The code a peer hears before it is shown out. */
-async function refusalOf(bare: Bare): Promise<unknown> {
-  const reset = await bare.next("control.reset");
-  await bare.closed;
+async function refusalCodeOf(socket: RawWorkerSocket): Promise<unknown> {
+  const reset = await socket.nextFrame("control.reset");
+  await socket.closed;
   return reset.payload["code"];
 }
 
 /** One TLS connection to the scheduler, looked at and ended. */
-async function shake<T>(scheduler: Scheduler, options: ConnectionOptions, look: (socket: TLSSocket) => T): Promise<T> {
+async function tlsHandshake<T>(scheduler: TestScheduler, options: ConnectionOptions, look: (socket: TLSSocket) => T): Promise<T> {
   const { hostname: host, port } = new URL(scheduler.http);
   return new Promise<T>((resolve, reject) => {
     const socket = connect({ host, port: Number(port), ...options }, () => {
@@ -61,7 +61,7 @@ async function shake<T>(scheduler: Scheduler, options: ConnectionOptions, look: 
   });
 }
 
-function get(url: string, ca: string): Promise<number | undefined> {
+function httpsStatus(url: string, ca: string): Promise<number | undefined> {
   return new Promise((resolve, reject) => {
     request(url, { ca, agent: false }, (response) => {
       response.resume();
@@ -74,25 +74,25 @@ function get(url: string, ca: string): Promise<number | undefined> {
 
 describe("a scheduler with TLS", () => {
   it("[O31] says https and wss when it is ready, serves both on one port, and nothing in plain text", async () => {
-    const { scheduler, authority } = await openHouse();
+    const { scheduler, authority } = await startWithTls();
 
     expect(scheduler.http).toMatch(/^https:\/\/127\.0\.0\.1:\d+$/);
     expect(scheduler.ws).toBe(`wss://${scheduler.listen}/ws/worker`);
     for (const path of ["/healthz", "/readyz", "/api/v1/openapi.json"]) {
-      const status = await get(`${scheduler.http}${path}`, authority.cert);
+      const status = await httpsStatus(`${scheduler.http}${path}`, authority.cert);
       expect([path, status]).not.toEqual([path, undefined]);
       expect(status).toBeLessThan(500);
     }
     await expect(fetch(scheduler.http.replace("https:", "http:"))).rejects.toThrow("fetch failed");
-    const worker = await dialBare(scheduler.ws, { tls: shows(authority, null) });
-    expect((await join(worker, byToken)).payload["resumed"]).toBe(false);
+    const worker = await openRawWorker(scheduler.ws, { tls: clientTlsOptions(authority, null) });
+    expect((await handshakeAndRegister(worker, byToken)).payload["resumed"]).toBe(false);
   });
 
   it("[O31] speaks TLS 1.2 and 1.3 with authenticated ciphers, and nothing weaker", async () => {
-    const { scheduler, authority } = await openHouse();
+    const { scheduler, authority } = await startWithTls();
     const old = { ca: authority.cert, ciphers: "DEFAULT@SECLEVEL=0" };
     const speak = (options: ConnectionOptions) =>
-      shake(scheduler, { ca: authority.cert, ...options }, (socket) => socket.getProtocol());
+      tlsHandshake(scheduler, { ca: authority.cert, ...options }, (socket) => socket.getProtocol());
 
     expect(await speak({})).toBe("TLSv1.3");
     expect(await speak({ maxVersion: "TLSv1.2" })).toBe("TLSv1.2");
@@ -102,12 +102,12 @@ describe("a scheduler with TLS", () => {
   });
 
   it("[O12] ends in order also while a stranger has begun to connect and says nothing", async () => {
-    const { scheduler } = await openHouse();
+    const { scheduler } = await startWithTls();
     const { hostname, port } = new URL(scheduler.http);
     const mute = connectPlain({ host: hostname, port: Number(port) });
     mute.on("error", () => mute.destroy());
     await once(mute, "connect");
-    expect(await shake(scheduler, { rejectUnauthorized: false }, (socket) => socket.encrypted)).toBe(true);
+    expect(await tlsHandshake(scheduler, { rejectUnauthorized: false }, (socket) => socket.encrypted)).toBe(true);
 
     scheduler.process.kill("SIGTERM");
 
@@ -116,25 +116,25 @@ describe("a scheduler with TLS", () => {
   });
 
   it("[L3] the command line trusts the authority it is given, and without it says what to do", async () => {
-    const { scheduler, authority } = await openHouse();
+    const { scheduler, authority } = await startWithTls();
 
-    const blind = await astraDone(["workers", "list", "--url", scheduler.http]);
+    const blind = await runAstra(["workers", "list", "--url", scheduler.http]);
     expect(blind.code).not.toBe(0);
     expect(blind.stderr).toMatch(/could not prove that it is your scheduler .*--ca FILE/);
-    expect(await astraDone(["workers", "list", "--url", scheduler.http, "--ca", authority.certFile])).toMatchObject({ code: 0 });
-    expect(await astraDone(["workers", "list", "--url", scheduler.http], { ASTRA_CA: authority.certFile })).toMatchObject({
+    expect(await runAstra(["workers", "list", "--url", scheduler.http, "--ca", authority.certFile])).toMatchObject({ code: 0 });
+    expect(await runAstra(["workers", "list", "--url", scheduler.http], { ASTRA_CA: authority.certFile })).toMatchObject({
       code: 0,
     });
-    expect((await astraDone(["workers", "list", "--url", scheduler.http, "--ca", makeAuthority().certFile])).code).not.toBe(0);
+    expect((await runAstra(["workers", "list", "--url", scheduler.http, "--ca", makeAuthority().certFile])).code).not.toBe(0);
   });
 
   it("[O31] files that cannot be used are refused at the start in a sentence that names them", async () => {
     const authority = makeAuthority();
     const own = authority.sign("server", { names: loopbackNames });
     const other = authority.sign("other", { names: loopbackNames });
-    const folder = makeFolder();
+    const folder = makeTemporaryFolder();
     const start = (...flags: string[]) =>
-      astraDone(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", joinPath(folder, "data"), ...flags]);
+      runAstra(["scheduler", "--dev", "--listen", "127.0.0.1:0", "--data-dir", joinPath(folder, "data"), ...flags]);
     const tls = ["--tls-cert", own.certFile, "--tls-key", own.keyFile];
 
     const absent = await start("--tls-cert", "/nowhere/cert.pem", "--tls-key", own.keyFile);
@@ -152,106 +152,113 @@ describe("a scheduler with TLS", () => {
 });
 
 describe("workers with certificates", () => {
-  let house: House;
-  let wrong: Record<string, Pair | null>;
-  const worker = { names: [nameOf("tenant/default/worker/w-1")], use: "clientAuth" } as const;
+  let installation: TlsInstallation;
+  let wrong: Record<string, CertificateFiles | null>;
+  const worker = { names: [spiffeName("tenant/default/worker/w-1")], use: "clientAuth" } as const;
   beforeAll(() => {
     const authority = makeAuthority("another");
-    wrong = { "wrong authority": authority.sign("w-1", worker), none: null, "self-signed": makeOwn("w-1", worker) };
+    wrong = { "wrong authority": authority.sign("w-1", worker), none: null, "self-signed": makeSelfSigned("w-1", worker) };
   });
 
   async function open(): Promise<void> {
-    house = await openHouse({ strict: { requireCertificate: true }, default: { requireCertificate: true } });
+    installation = await startWithTls({ strict: { requireCertificate: true }, default: { requireCertificate: true } });
   }
-  const dial = (pair: Pair | null, instance = "w-1") =>
-    dialBare(house.scheduler.ws, { tls: shows(house.authority, pair), instance });
+  const dial = (pair: CertificateFiles | null, instance = "w-1") =>
+    openRawWorker(installation.scheduler.ws, { tls: clientTlsOptions(installation.authority, pair), instance });
 
   it("[D89] get in by a trusted certificate with their name, and by none that is missing, foreign, over, an authority's or for other uses", async () => {
     await open();
-    const { authority } = house;
-    const bad: Record<string, Pair | null> = {
+    const { authority } = installation;
+    const bad: Record<string, CertificateFiles | null> = {
       ...wrong,
-      expired: authority.sign("w-1", { ...worker, isOver: true }),
+      expired: authority.sign("w-1", { ...worker, isExpired: true }),
       "an authority": authority.sign("w-1", { ...worker, isAuthority: true }),
       "a server's": authority.sign("w-1", { ...worker, use: "serverAuth" }),
       "another trust domain": authority.sign("w-1", { ...worker, names: ["URI:spiffe://test.test/tenant/default/worker/w-1"] }),
-      "two names": authority.sign("w-1", { ...worker, names: [...worker.names, nameOf("tenant/default")] }),
+      "two names": authority.sign("w-1", { ...worker, names: [...worker.names, spiffeName("tenant/default")] }),
       "no name": authority.sign("w-1", { ...worker, names: [] }),
     };
 
     const said: Record<string, unknown> = {};
     for (const [what, pair] of Object.entries(bad)) {
       for (const auth of [byCertificate, byToken]) {
-        const bare = await dial(pair);
-        greet(bare, auth);
-        said[`${what}, ${auth.mode}`] = await refusalOf(bare);
+        const socket = await dial(pair);
+        sendHandshake(socket, auth);
+        said[`${what}, ${auth.mode}`] = await refusalCodeOf(socket);
       }
     }
-    const good = await join(await dial(authority.sign("w-1", worker)), byCertificate);
-    const ofTenant = authority.sign("any", { ...worker, names: [nameOf("tenant/default")] });
-    const second = await join(await dial(ofTenant, "w-2"), byCertificate, "w-2");
+    const good = await handshakeAndRegister(await dial(authority.sign("w-1", worker)), byCertificate);
+    const ofTenant = authority.sign("any", { ...worker, names: [spiffeName("tenant/default")] });
+    const second = await handshakeAndRegister(await dial(ofTenant, "w-2"), byCertificate, "w-2");
 
     expect(new Set(Object.values(said))).toEqual(new Set(["E.AUTH.MTLS_REQUIRED"]));
     expect(Object.keys(said)).toHaveLength(18);
     expect([good.payload["worker_instance_id"], second.payload["worker_instance_id"]]).toEqual(["w-1", "w-2"]);
     const thief = await dial(authority.sign("w-1", worker), "w-3");
-    greet(thief, byCertificate, "w-3");
-    expect(await refusalOf(thief)).toBe("E.SESSION.DENIED");
+    sendHandshake(thief, byCertificate, "w-3");
+    expect(await refusalCodeOf(thief)).toBe("E.SESSION.DENIED");
   });
 
   it("[D89] are our own program too: it joins by its certificate alone, and without one is told what is missing", async () => {
     await open();
-    const { scheduler, authority } = house;
-    const own = authority.sign("any", { ...worker, names: [nameOf("tenant/default")] });
-    const place = () => ["--data-dir", joinPath(makeFolder(), "worker"), "--url", scheduler.ws, "--ca", authority.certFile];
+    const { scheduler, authority } = installation;
+    const own = authority.sign("any", { ...worker, names: [spiffeName("tenant/default")] });
+    const place = () => [
+      "--data-dir",
+      joinPath(makeTemporaryFolder(), "worker"),
+      "--url",
+      scheduler.ws,
+      "--ca",
+      authority.certFile,
+    ];
 
-    const good = astra(["worker", ...place(), "--tls-cert", own.certFile, "--tls-key", own.keyFile]);
+    const good = spawnAstra(["worker", ...place(), "--tls-cert", own.certFile, "--tls-key", own.keyFile]);
     await good.ready();
-    const bare = astra(["worker", ...place()], { ASTRA_WORKER_AUTH_TOKEN: "dev-token" });
-    await until("a word about the certificate", async () => bare.stderr().includes("E.AUTH.MTLS_REQUIRED"));
+    const bare = spawnAstra(["worker", ...place()], { ASTRA_WORKER_AUTH_TOKEN: "dev-token" });
+    await pollUntil("a word about the certificate", async () => bare.stderr().includes("E.AUTH.MTLS_REQUIRED"));
 
     expect(bare.stdout()).not.toContain(`"ready":true`);
   });
 
   it("[D90] resume with the key they began with; the same session token on another key is refused", async () => {
     await open();
-    const [mine, stolen] = [house.authority.sign("w-1", worker), house.authority.sign("w-1", worker)];
+    const [mine, stolen] = [installation.authority.sign("w-1", worker), installation.authority.sign("w-1", worker)];
     const first = await dial(mine);
-    const { payload } = await join(first, byCertificate);
+    const { payload } = await handshakeAndRegister(first, byCertificate);
     const resume = { session_id: payload["session_id"], session_token: payload["session_token"], last_seen_seq: -1 };
-    first.hangUp();
+    first.terminate();
 
     const thief = await dial(stolen);
-    thief.say("control.resume", resume);
-    expect(await refusalOf(thief)).toBe("E.SESSION.INVALID_TOKEN");
+    thief.sendFrame("control.resume", resume);
+    expect(await refusalCodeOf(thief)).toBe("E.SESSION.INVALID_TOKEN");
     const owner = await dial(mine);
-    owner.say("control.resume", resume);
+    owner.sendFrame("control.resume", resume);
 
-    expect((await owner.next("control.session.accept")).payload).toMatchObject({
+    expect((await owner.nextFrame("control.session.accept")).payload).toMatchObject({
       resumed: true,
       session_id: payload["session_id"],
     });
     const replay = await dial(mine);
-    replay.say("control.resume", resume);
-    expect(await refusalOf(replay)).toBe("E.SESSION.INVALID_TOKEN");
+    replay.sendFrame("control.resume", resume);
+    expect(await refusalCodeOf(replay)).toBe("E.SESSION.INVALID_TOKEN");
   });
 
   it("[O35] new certificates are used when the files change, broken ones are told of and change nothing, and live sessions go on", async () => {
     await open();
-    const { scheduler, authority, files } = house;
-    const serial = () => shake(scheduler, { ca: authority.cert }, (socket) => socket.getPeerCertificate().serialNumber);
+    const { scheduler, authority, files } = installation;
+    const serial = () => tlsHandshake(scheduler, { ca: authority.cert }, (socket) => socket.getPeerCertificate().serialNumber);
     const live = await dial(authority.sign("w-1", worker));
-    await join(live, byCertificate);
+    await handshakeAndRegister(live, byCertificate);
     const before = await serial();
 
     writeFileSync(files.cert, "-----BEGIN CERTIFICATE-----\nnot one\n-----END CERTIFICATE-----\n");
-    await until("a word about the broken file", async () => scheduler.process.stderr().includes("tls.kept"));
+    await pollUntil("a word about the broken file", async () => scheduler.process.stderr().includes("tls.kept"));
     expect(await serial()).toBe(before);
 
     const fresh = authority.sign("server", { names: loopbackNames });
     copyFileSync(fresh.keyFile, files.key);
     copyFileSync(fresh.certFile, files.cert);
-    await until("the new certificate", async () => (await serial()) !== before);
+    await pollUntil("the new certificate", async () => (await serial()) !== before);
 
     expect(live.isOpen()).toBe(true);
     expect(scheduler.process.stderr()).not.toContain(readFileSync(files.key, "utf8").split("\n")[1]);
@@ -259,31 +266,31 @@ describe("workers with certificates", () => {
 
   it("[O35] a second authority may be added without anybody noticing; when the first is removed, who came by it is shown out", async () => {
     await open();
-    const { authority, files } = house;
+    const { authority, files } = installation;
     const next = makeAuthority("next");
     const old = authority.sign("w-1", worker);
     const first = await dial(old);
-    await join(first, byCertificate);
+    await handshakeAndRegister(first, byCertificate);
 
     writeFileSync(files.ca, authority.cert + next.cert);
-    const newcomer = next.sign("w-2", { ...worker, names: [nameOf("tenant/default")] });
-    const second = await until("a session under the second authority", async () => {
-      const bare = await dial(newcomer, "w-2");
-      await join(bare, byCertificate, "w-2");
-      return bare;
+    const newcomer = next.sign("w-2", { ...worker, names: [spiffeName("tenant/default")] });
+    const second = await pollUntil("a session under the second authority", async () => {
+      const socket = await dial(newcomer, "w-2");
+      await handshakeAndRegister(socket, byCertificate, "w-2");
+      return socket;
     });
     expect([first, second].map((one) => one.isOpen())).toEqual([true, true]);
 
     writeFileSync(files.ca, next.cert);
-    expect(await refusalOf(first)).toBe("E.AUTH.INVALID_TOKEN");
+    expect(await refusalCodeOf(first)).toBe("E.AUTH.INVALID_TOKEN");
     const again = await dial(old);
-    greet(again, byCertificate);
-    expect(await refusalOf(again)).toBe("E.AUTH.MTLS_REQUIRED");
+    sendHandshake(again, byCertificate);
+    expect(await refusalCodeOf(again)).toBe("E.AUTH.MTLS_REQUIRED");
   });
 
   it("[O35] no TLS session is taken up again, so that every connection shows its certificate anew", async () => {
     await open();
-    const { scheduler, authority } = house;
+    const { scheduler, authority } = installation;
     const { hostname: host, port } = new URL(scheduler.http);
     const tickets: Buffer[] = [];
     for (const maxVersion of ["TLSv1.2", "TLSv1.3"] as const) {
@@ -298,7 +305,7 @@ describe("workers with certificates", () => {
     }
 
     const reused = await Promise.all(
-      tickets.map((session) => shake(scheduler, { ca: authority.cert, session }, (socket) => socket.isSessionReused())),
+      tickets.map((session) => tlsHandshake(scheduler, { ca: authority.cert, session }, (socket) => socket.isSessionReused())),
     );
     expect(reused).not.toContain(true);
   });

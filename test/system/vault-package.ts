@@ -4,9 +4,9 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
-import { makeFolder } from "./processes.ts";
+import { makeTemporaryFolder } from "./processes.ts";
 
-const code = `
+const packageSource = `
   import { createHash } from "node:crypto";
   const digestOf = (ctx) => {
     const value = ctx.resourceBindings.door?.value;
@@ -36,8 +36,8 @@ const code = `
 `;
 
 /** The folder that holds it. */
-export function makeVaultPackage(): string {
-  const folder = makeFolder();
+export function makeSecretPackage(): string {
+  const folder = makeTemporaryFolder();
   mkdirSync(join(folder, "vault"));
   const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
   const manifest = {
@@ -57,12 +57,12 @@ export function makeVaultPackage(): string {
     requirements: { resources: [{ key: "door", type: "secret" }] },
   };
   writeFileSync(join(folder, "vault", "manifest.json"), JSON.stringify(manifest));
-  writeFileSync(join(folder, "vault", "main.mjs"), code);
+  writeFileSync(join(folder, "vault", "main.mjs"), packageSource);
   return folder;
 }
 
 /** One node of it, behind a guard where that is asked for. */
-export function vaultRun(handler: "open" | "jam", options: { isGuarded?: boolean } = {}): Workflow {
+export function secretWorkflow(handler: "open" | "jam", options: { isGuarded?: boolean } = {}): Workflow {
   const one = (name: string) => ({
     id: randomUUID(),
     type: `vault.${name}`,

@@ -3,15 +3,15 @@
 import type { Workflow } from "@astraflow/protocol";
 import { expect, it } from "vitest";
 import { startStandIn } from "./foreign/stand-in.ts";
-import { Api, startScheduler } from "./installation.ts";
+import { SchedulerApi, startScheduler } from "./installation.ts";
 
-const usual = { package: { name: "foreign", version: "1.0.0" }, status: "published", category: "Tests" } as const;
+const nodeDefaults = { package: { name: "foreign", version: "1.0.0" }, status: "published", category: "Tests" } as const;
 
 /** Two middlewares around a node; each calls on once and keeps what came back. */
-function chain(): { workflow: Workflow; ids: readonly string[] } {
+function buildChain(): { workflow: Workflow; ids: readonly string[] } {
   const [host = "", outer = "", inner = ""] = [0, 1, 2].map(() => crypto.randomUUID());
   const middleware = (id: string) => ({
-    ...usual,
+    ...nodeDefaults,
     id,
     type: "foreign.around",
     role: "middleware" as const,
@@ -19,7 +19,7 @@ function chain(): { workflow: Workflow; ids: readonly string[] } {
     parameters: {},
   });
   const node = {
-    ...usual,
+    ...nodeDefaults,
     id: host,
     type: "foreign.upper",
     label: "Shout",
@@ -37,16 +37,16 @@ function chain(): { workflow: Workflow; ids: readonly string[] } {
 for (const dialect of ["first", "v1"] as const)
   it(`[O82] a chain runs on a worker of ${dialect} with a single slot, and every caller is answered`, async () => {
     const { http, ws } = await startScheduler();
-    const api = new Api(http);
+    const api = new SchedulerApi(http);
     const worker = await startStandIn(ws, { dialect, slots: 1 });
-    const { workflow, ids } = chain();
+    const { workflow, ids } = buildChain();
 
-    const { runId } = await api.start(workflow, "k");
-    const run = await api.ended(runId);
+    const { runId } = await api.startRun(workflow, "k");
+    const run = await api.waitForRunEnd(runId);
 
     const [host, outer] = ids.map((id) => run.nodes?.find(({ nodeId }) => nodeId === id));
     expect(run.status).toBe("succeeded");
     expect(host).toMatchObject({ status: "succeeded", result: { text: "HI" } });
     expect(outer).toMatchObject({ status: "succeeded", result: { answer: { answer: { text: "HI" } } } });
-    expect(worker.dropped()).toEqual([]);
+    expect(worker.droppedFrames()).toEqual([]);
   });

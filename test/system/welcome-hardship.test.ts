@@ -5,11 +5,11 @@ import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Workflow } from "@astraflow/protocol";
 import { describe, expect, it } from "vitest";
-import { Api, startScheduler, startWorker } from "./installation.ts";
-import { makeFolder, root, until } from "./processes.ts";
-import { startRoughWorker } from "./rough-package.ts";
+import { SchedulerApi, startScheduler, startWorker } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil, repositoryRoot } from "./processes.ts";
+import { startMisbehavingWorker } from "./rough-package.ts";
 
-const code = `
+const packageSource = `
   export const parent = async (ctx) => {
     const child = ctx.spawn("sh", ["-c", "sleep 600 & wait"], { stdio: "ignore" });
     ctx.feedback.send({ stage: "spawned", metadata: { results: { pid: child.pid } } });
@@ -24,7 +24,7 @@ const code = `
 `;
 
 function makePackage(): string {
-  const folder = makeFolder();
+  const folder = makeTemporaryFolder();
   mkdirSync(join(folder, "hard"));
   const usual = { status: "published", category: "Tests", adapter: "main", schema: {} };
   const manifest = {
@@ -37,23 +37,23 @@ function makePackage(): string {
     nodes: ["parent", "large", "measure"].map((handler) => ({ ...usual, type: `hard.${handler}`, label: handler, handler })),
   };
   writeFileSync(join(folder, "hard", "manifest.json"), JSON.stringify(manifest));
-  writeFileSync(join(folder, "hard", "main.mjs"), code);
+  writeFileSync(join(folder, "hard", "main.mjs"), packageSource);
   return folder;
 }
 
-const port = (root: "parameters" | "results", key: string) => ({ key, label: key, binding: { path: `${root}.${key}` } });
+const portOf = (root: "parameters" | "results", key: string) => ({ key, label: key, binding: { path: `${root}.${key}` } });
 
-const node = (handler: string) => ({
+const buildNode = (handler: string) => ({
   id: crypto.randomUUID(),
   type: `hard.${handler}`,
   label: handler,
   package: { name: "hard", version: "1.0.0" },
   position: { x: 0, y: 0 },
   parameters: {},
-  ui: { inputPorts: [port("parameters", "text")], outputPorts: [port("results", "text")] },
+  ui: { inputPorts: [portOf("parameters", "text")], outputPorts: [portOf("results", "text")] },
 });
 
-const workflow = (nodes: readonly ReturnType<typeof node>[], edges: Workflow["edges"] = []): Workflow => ({
+const buildWorkflow = (nodes: readonly ReturnType<typeof buildNode>[], edges: Workflow["edges"] = []): Workflow => ({
   id: crypto.randomUUID(),
   schemaVersion: "2025-10",
   metadata: { name: "Hard" },
@@ -67,21 +67,24 @@ const isAlive = (pid: number): boolean =>
 describe("a chain", () => {
   it("[O82] outlives a kill -9 of the scheduler while its middleware waits: asked again, answered once, every turn counted once", async () => {
     const first = await startScheduler();
-    const api = new Api(first.http);
+    const api = new SchedulerApi(first.http);
     await startWorker(first.ws, { slots: 1 });
-    const loop = JSON.parse(readFileSync(join(root, "docs", "examples", "loop.json"), "utf8")) as Workflow;
+    const loop = JSON.parse(readFileSync(join(repositoryRoot, "docs", "examples", "loop.json"), "utf8")) as Workflow;
     const [echo] = loop.nodes;
     if (echo === undefined) throw new Error("the example has no node");
     const slow = { ...echo, type: "example.pkg.delay", parameters: { durationSeconds: 1 }, schema: {}, ui: {} };
-    const { runId } = await api.start({ ...loop, nodes: [slow] }, "k");
-    await until("the second turn", async () => (await api.facts(runId)).filter(({ type }) => type === "next.asked").length === 2);
+    const { runId } = await api.startRun({ ...loop, nodes: [slow] }, "k");
+    await pollUntil(
+      "the second turn",
+      async () => (await api.listRunFacts(runId)).filter(({ type }) => type === "next.asked").length === 2,
+    );
 
     first.process.kill("SIGKILL");
     await first.process.ended;
     await startScheduler({ dataDir: first.dataDir, listen: first.listen });
-    const run = await api.ended(runId);
+    const run = await api.waitForRunEnd(runId);
 
-    const facts = await api.facts(runId);
+    const facts = await api.listRunFacts(runId);
     expect(run.status).toBe("succeeded");
     expect(run.nodes?.find(({ nodeId }) => nodeId === slow.middlewares?.[0]?.id)?.result).toMatchObject({ iterations: 3 });
     expect(facts.filter(({ type }) => type === "next.asked")).toHaveLength(3);
@@ -92,11 +95,11 @@ describe("a chain", () => {
 describe("processes and results of a handler", () => {
   it("[O84] a cancelled run ends the whole group of processes that its handler started", async () => {
     const { http, ws } = await startScheduler();
-    const api = new Api(http);
-    await startRoughWorker(ws, makePackage());
-    const { runId } = await api.start(workflow([node("parent")]), "k");
-    const pid = await until("the process to be named", async () => {
-      const facts = await api.facts(runId);
+    const api = new SchedulerApi(http);
+    await startMisbehavingWorker(ws, makePackage());
+    const { runId } = await api.startRun(buildWorkflow([buildNode("parent")]), "k");
+    const pid = await pollUntil("the process to be named", async () => {
+      const facts = await api.listRunFacts(runId);
       const pids = facts.map(({ data }) => (data as { results?: { pid?: number } }).results?.pid);
       return pids.find((one) => one !== undefined);
     });
@@ -105,20 +108,20 @@ describe("processes and results of a handler", () => {
 
     await api.send("POST", `/api/v1/runs/${runId}/cancel`, {});
 
-    expect((await api.ended(runId)).status).toBe("cancelled");
-    await until("the processes to be gone", async () => ![pid, ...children].some(isAlive));
+    expect((await api.waitForRunEnd(runId)).status).toBe("cancelled");
+    await pollUntil("the processes to be gone", async () => ![pid, ...children].some(isAlive));
   });
 
   it("[O84] a result that is too large stays at its worker, and what takes it runs there", async () => {
     const { http, ws } = await startScheduler();
-    const api = new Api(http);
+    const api = new SchedulerApi(http);
     const packages = makePackage();
-    for (const name of ["one", "two"]) await startRoughWorker(ws, packages, [], name);
-    const [large, measure] = [node("large"), node("measure")];
+    for (const name of ["one", "two"]) await startMisbehavingWorker(ws, packages, [], name);
+    const [large, measure] = [buildNode("large"), buildNode("measure")];
     const edge = { id: "e", source: { node: large.id, port: "text" }, target: { node: measure.id, port: "text" } };
 
-    const refs = await Promise.all([0, 1, 2].map((at) => api.start(workflow([large, measure], [edge]), `k-${at}`)));
-    const runs = await Promise.all(refs.map(({ runId }) => api.ended(runId)));
+    const refs = await Promise.all([0, 1, 2].map((at) => api.startRun(buildWorkflow([large, measure], [edge]), `k-${at}`)));
+    const runs = await Promise.all(refs.map(({ runId }) => api.waitForRunEnd(runId)));
 
     for (const run of runs) {
       const made = run.nodes?.find(({ nodeId }) => nodeId === large.id);

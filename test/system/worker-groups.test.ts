@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { Api, startScheduler } from "./installation.ts";
-import { makeFolder, until, within } from "./processes.ts";
-import { makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
+import { SchedulerApi, startScheduler } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil, withTimeout } from "./processes.ts";
+import { makeMisbehavingPackage, misbehavingWorkflow, startMisbehavingWorker } from "./rough-package.ts";
 
 /** Short, so that a worker that was killed is taken for dead within the test. */
-const short = { flags: ["--heartbeat", "500", "--lease", "3000"] };
+const shortLease = { flags: ["--heartbeat", "500", "--lease", "3000"] };
 
 const isAlive = (pid: number): boolean => {
   try {
@@ -18,7 +18,7 @@ const isAlive = (pid: number): boolean => {
 };
 
 /** The watcher of a worker: its child that is a program of the runtime. */
-function watcherOf(worker: number): number | null {
+function findWatcher(worker: number): number | null {
   for (const entry of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
       const parent = Number(
@@ -35,22 +35,22 @@ function watcherOf(worker: number): number | null {
 }
 
 it("[W185] a worker that is killed takes the processes of its handlers along, and its task runs once more to its end", async () => {
-  const scheduler = await startScheduler(short);
-  const api = new Api(scheduler.http);
-  const packagesDir = makeRoughPackage();
-  const worker = await startRoughWorker(scheduler.ws, packagesDir);
-  const pidFile = join(makeFolder(), "pid");
-  const { runId } = await api.start(roughRun("start", { pid: pidFile }), "k");
-  const group = await until("the handler's process", async () => Number(readFileSync(pidFile, "utf8")));
-  const watcher = await until("the watcher", async () => watcherOf(worker.pid));
+  const scheduler = await startScheduler(shortLease);
+  const api = new SchedulerApi(scheduler.http);
+  const packagesDir = makeMisbehavingPackage();
+  const worker = await startMisbehavingWorker(scheduler.ws, packagesDir);
+  const pidFile = join(makeTemporaryFolder(), "pid");
+  const { runId } = await api.startRun(misbehavingWorkflow("start", { pid: pidFile }), "k");
+  const group = await pollUntil("the handler's process", async () => Number(readFileSync(pidFile, "utf8")));
+  const watcher = await pollUntil("the watcher", async () => findWatcher(worker.pid));
   expect(isAlive(-group)).toBe(true);
 
   worker.kill("SIGKILL");
-  await within(worker.ended, "the end of the worker");
-  await until("the end of the group", async () => !isAlive(-group));
-  await until("the end of the watcher", async () => !isAlive(watcher));
-  await startRoughWorker(scheduler.ws, packagesDir, [], "rough-2");
+  await withTimeout(worker.ended, "the end of the worker");
+  await pollUntil("the end of the group", async () => !isAlive(-group));
+  await pollUntil("the end of the watcher", async () => !isAlive(watcher));
+  await startMisbehavingWorker(scheduler.ws, packagesDir, [], "rough-2");
 
-  const run = await api.ended(runId);
+  const run = await api.waitForRunEnd(runId);
   expect(run).toMatchObject({ status: "succeeded", nodes: [{ attempt: 2, result: { by: "second" } }] });
 });

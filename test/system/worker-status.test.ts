@@ -1,21 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { Api, startScheduler } from "./installation.ts";
-import { astraDone, makeFolder, until, waitMsMax } from "./processes.ts";
-import { makeGate, makeRoughPackage, roughRun, startRoughWorker } from "./rough-package.ts";
+import { SchedulerApi, startScheduler } from "./installation.ts";
+import { makeTemporaryFolder, pollUntil, runAstra, waitMsMax } from "./processes.ts";
+import { makeGateFile, makeMisbehavingPackage, misbehavingWorkflow, startMisbehavingWorker } from "./rough-package.ts";
 
 describe("a worker with --metrics-listen", () => {
   it("[W136] says in its ready line where it listens, and answers there while a handler blocks", async () => {
     const scheduler = await startScheduler({ flags: ["--heartbeat", "500", "--lease", "10000"] });
-    const api = new Api(scheduler.http);
-    const worker = await startRoughWorker(scheduler.ws, makeRoughPackage(), ["--metrics-listen", "127.0.0.1:0"]);
+    const api = new SchedulerApi(scheduler.http);
+    const worker = await startMisbehavingWorker(scheduler.ws, makeMisbehavingPackage(), ["--metrics-listen", "127.0.0.1:0"]);
     const { metrics } = await worker.ready();
     const get = (path: string) => fetch(`${String(metrics)}${path}`, { signal: AbortSignal.timeout(waitMsMax) });
     const inventory = async () => (await (await get("/inventory")).json()) as Record<string, object[]>;
     expect(metrics).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
 
-    const { gate, open } = makeGate();
-    const { runId } = await api.start(roughRun("block", { gate }), "k");
-    const busy = await until("the attempt in the inventory", async () => {
+    const { gate, open } = makeGateFile();
+    const { runId } = await api.startRun(misbehavingWorkflow("block", { gate }), "k");
+    const busy = await pollUntil("the attempt in the inventory", async () => {
       const seen = await inventory();
       return seen["running"]?.length === 1 && seen;
     });
@@ -32,9 +32,9 @@ describe("a worker with --metrics-listen", () => {
     expect((await get("/healthz")).status).toBe(200);
     expect(await (await get("/metrics")).text()).toMatch(/^inflight_tasks 1$/m);
     const beats = async () => /^heartbeat_sent_total [1-9]/m.test(await (await get("/metrics")).text());
-    await until("a heartbeat while the handler blocks", beats);
+    await pollUntil("a heartbeat while the handler blocks", beats);
     open();
-    await api.ended(runId);
+    await api.waitForRunEnd(runId);
     const text = await (await get("/metrics")).text();
     expect(text).toContain('task_duration_ms_bucket{node_type="rough.block",le="+Inf"} 1');
   });
@@ -43,12 +43,12 @@ describe("a worker with --metrics-listen", () => {
     const scheduler = await startScheduler();
     const { host } = new URL(scheduler.http);
 
-    const { code, stderr } = await astraDone([
+    const { code, stderr } = await runAstra([
       "worker",
       "--token",
       "dev-token",
       "--data-dir",
-      makeFolder(),
+      makeTemporaryFolder(),
       "--metrics-listen",
       host,
     ]);
@@ -61,13 +61,13 @@ describe("a worker with --metrics-listen", () => {
 describe("a worker in one thread", () => {
   it("[W125] does the same work with --threads 0", async () => {
     const scheduler = await startScheduler();
-    const api = new Api(scheduler.http);
-    await startRoughWorker(scheduler.ws, makeRoughPackage(), ["--threads", "0"]);
+    const api = new SchedulerApi(scheduler.http);
+    await startMisbehavingWorker(scheduler.ws, makeMisbehavingPackage(), ["--threads", "0"]);
 
-    const { gate, open } = makeGate();
+    const { gate, open } = makeGateFile();
     open();
 
-    const run = await api.ended((await api.start(roughRun("block", { gate }), "k")).runId);
+    const run = await api.waitForRunEnd((await api.startRun(misbehavingWorkflow("block", { gate }), "k")).runId);
 
     expect(run).toMatchObject({ status: "succeeded", nodes: [{ result: { was: "blocked" } }] });
   });

@@ -3,11 +3,15 @@
 import { randomUUID } from "node:crypto";
 import type { Workflow } from "@astraflow/protocol";
 
-type Node = Workflow["nodes"][number];
+type WorkflowNode = Workflow["nodes"][number];
 
-const port = (root: "parameters" | "results", key: string) => ({ key, label: key, binding: { path: `${root}.${key}` } });
+const portOf = (root: "parameters" | "results", key: string) => ({ key, label: key, binding: { path: `${root}.${key}` } });
 
-function node(type: string, parameters: NonNullable<Node["parameters"]>, ports: { in?: string; out?: string } = {}): Node {
+function buildNode(
+  type: string,
+  parameters: NonNullable<WorkflowNode["parameters"]>,
+  ports: { in?: string; out?: string } = {},
+): WorkflowNode {
   return {
     id: randomUUID(),
     type,
@@ -16,13 +20,13 @@ function node(type: string, parameters: NonNullable<Node["parameters"]>, ports: 
     position: { x: 0, y: 0 },
     parameters,
     ui: {
-      inputPorts: ports.in === undefined ? [] : [port("parameters", ports.in)],
-      outputPorts: ports.out === undefined ? [] : [port("results", ports.out)],
+      inputPorts: ports.in === undefined ? [] : [portOf("parameters", ports.in)],
+      outputPorts: ports.out === undefined ? [] : [portOf("results", ports.out)],
     },
   };
 }
 
-function chain(name: string, nodes: readonly Node[], key: string): Workflow {
+function buildChain(name: string, nodes: readonly WorkflowNode[], key: string): Workflow {
   const edges = nodes.slice(1).map((target, at) => ({
     id: `e${at}`,
     source: { node: nodes[at]?.id ?? "", port: key },
@@ -32,24 +36,24 @@ function chain(name: string, nodes: readonly Node[], key: string): Workflow {
 }
 
 /** A text that is turned to capitals and then around: its last result proves that values travelled along the edges. */
-export function textChain(text: string): Workflow {
-  return chain(
+export function textChainWorkflow(text: string): Workflow {
+  return buildChain(
     "Text chain",
     [
-      node("demo.text", { text }, { out: "text" }),
-      node("demo.transform", { mode: "uppercase" }, { in: "text", out: "text" }),
-      node("demo.transform", { mode: "reverse" }, { in: "text", out: "text" }),
+      buildNode("demo.text", { text }, { out: "text" }),
+      buildNode("demo.transform", { mode: "uppercase" }, { in: "text", out: "text" }),
+      buildNode("demo.transform", { mode: "reverse" }, { in: "text", out: "text" }),
     ],
     "text",
   );
 }
 
 /** One node that takes its time. */
-export function slowRun(durationMs: number): Workflow {
-  return chain("Slow", [node("demo.delay", { durationMs })], "text");
+export function sleepingWorkflow(durationMs: number): Workflow {
+  return buildChain("Slow", [buildNode("demo.delay", { durationMs })], "text");
 }
 
 /** One node that fails. */
-export function failingRun(): Workflow {
-  return chain("Failing", [node("demo.fail", { times: 1_000 })], "text");
+export function failingWorkflow(): Workflow {
+  return buildChain("Failing", [buildNode("demo.fail", { times: 1_000 })], "text");
 }

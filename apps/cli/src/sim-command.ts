@@ -53,7 +53,7 @@ interface SeedWish {
 /** What the world's room promises the command line. */
 export interface SimRoom {
   readonly profiles: Readonly<Record<string, unknown>>;
-  readonly plants: Readonly<Record<string, unknown>>;
+  readonly mutants: Readonly<Record<string, unknown>>;
   runCampaign(wish: {
     from: number;
     to: number;
@@ -67,11 +67,11 @@ export interface SimRoom {
     stopping: AbortSignal;
     onSeed: (seed: SeedOutcome) => void;
   }): Promise<CampaignReport>;
-  tellSeed(wish: SeedWish): Promise<readonly { readonly at: number; readonly text: string }[]>;
-  describeLine(line: { readonly at: number; readonly text: string }): string;
+  traceSeed(wish: SeedWish): Promise<readonly { readonly at: number; readonly text: string }[]>;
+  describeTraceLine(line: { readonly at: number; readonly text: string }): string;
   describeCampaign(report: CampaignReport, ms: number): string[];
   describeViolation(found: Found): string[];
-  regressionOf(found: Found): { readonly name: string; readonly text: string };
+  toRegression(found: Found): { readonly name: string; readonly text: string };
 }
 
 interface Place {
@@ -86,7 +86,7 @@ export async function runSim(words: SimWords, place: Place): Promise<ExitCode> {
   const range = readSeeds(words);
   const sim = await loadSim();
   refuseUnknown("profile", words.profile, sim.profiles);
-  if (words.plant !== undefined) refuseUnknown("plant", words.plant, sim.plants);
+  if (words.plant !== undefined) refuseUnknown("plant", words.plant, sim.mutants);
   if (words.isSaved && words.plant !== undefined)
     throw usageFailure("A planted bug is no regression; leave out --save or --plant.");
   return words.isStory ? await tellStory(words, range, sim, place) : await runCampaign(words, range, sim, place);
@@ -115,8 +115,8 @@ function refuseUnknown(what: string, word: string, known: Readonly<Record<string
 
 async function tellStory(words: SimWords, { from }: Range, sim: SimRoom, { terminal }: Place): Promise<ExitCode> {
   const { profile, plant, isResumeRefused } = words;
-  const story = await sim.tellSeed({ seed: from, profile, isResumeRefused, ...(plant !== undefined && { plant }) });
-  for (const line of story) terminal.print(sim.describeLine(line));
+  const story = await sim.traceSeed({ seed: from, profile, isResumeRefused, ...(plant !== undefined && { plant }) });
+  for (const line of story) terminal.print(sim.describeTraceLine(line));
   return exitCodes.ok;
 }
 
@@ -174,7 +174,7 @@ function saveAll(found: readonly Found[], sim: SimRoom, terminal: Terminal): voi
   const room = join(root, "packages", "sim");
   if (!existsSync(room)) throw usageFailure(`There is no place for regressions here (${room}); run this inside the repository.`);
   for (const one of found) {
-    const { name, text } = sim.regressionOf(one);
+    const { name, text } = sim.toRegression(one);
     const file = join(room, "regressions", name);
     mkdirSync(join(room, "regressions"), { recursive: true });
     writeFileSync(file, text);

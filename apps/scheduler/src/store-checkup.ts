@@ -1,7 +1,7 @@
 // What `astra doctor` says about a PostgreSQL server: whether schedulers can share it without losing what they promise. Pure; who
 // looked at the server is the store.
 
-import type { PostgresLook } from "@astraflow/store";
+import type { PostgresInspection } from "@astraflow/store";
 
 /** One line of the doctor; the CLI prints it as it is. */
 export interface StoreCheck {
@@ -13,7 +13,7 @@ export interface StoreCheck {
 }
 
 /** What was seen of a server, with our own clock at the moment its clock was read, and how long the reading took. */
-export interface ServerLook extends PostgresLook {
+export interface ServerLook extends PostgresInspection {
   readonly ownClockMs: number;
   readonly tookMs: number;
 }

@@ -18,7 +18,7 @@ export interface StoreManner {
 export function openStore(place: StorePlace, { clock, timeScale, turnsInFlight, failpoint }: StoreManner): Store {
   const armed = failpoint && { failpoint };
   if (place.of === "sqlite") return openSqlite({ file: place.file, clock, ...armed });
-  return openPostgres({ url: place.url, lanes: turnsInFlight, timeScale, ...armed });
+  return openPostgres({ url: place.url, connections: turnsInFlight, timeScale, ...armed });
 }
 
 export function openReader(place: StorePlace): StoreReader {

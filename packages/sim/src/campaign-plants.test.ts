@@ -3,16 +3,16 @@
 import { describe, expect, it } from "vitest";
 import { runCampaign } from "./campaign.ts";
 import type { CheckerName } from "./check/table.ts";
-import type { Profile } from "./fault-table.ts";
-import { trySeed } from "./trial.ts";
-import { type Plant, plants } from "./world.ts";
+import type { FaultProfile } from "./fault-table.ts";
+import { checkSeed } from "./trial.ts";
+import { type Mutant, mutants } from "./world.ts";
 
 const hour = 3_600_000;
 
 describe("planted bugs", () => {
   /** The seeds that caught each first, and who may find it. A change of the world may move them; any of the first thousand will do. */
   const catches: Readonly<
-    Record<Plant, { readonly profile: Profile; readonly from: number; readonly by: readonly CheckerName[] }>
+    Record<Mutant, { readonly profile: FaultProfile; readonly from: number; readonly by: readonly CheckerName[] }>
   > = {
     "ack-before-commit": { profile: "default", from: 15, by: ["durable"] },
     "requeue-forgets-fence": { profile: "default", from: 6, by: ["single-lease"] },
@@ -33,17 +33,17 @@ describe("planted bugs", () => {
     "ledger-counts-repeats": { profile: "workflow", from: 4, by: ["ledger"] },
   };
 
-  for (const plant of Object.keys(plants) as Plant[])
+  for (const mutant of Object.keys(mutants) as Mutant[])
     it(
-      `[X42] ${plant} is caught within a thousand seeds, and its seed is sound without it`,
+      `[X42] ${mutant} is caught within a thousand seeds, and its seed is sound without it`,
       async () => {
-        const { from, by, profile } = catches[plant];
+        const { from, by, profile } = catches[mutant];
 
-        const { violations } = await runCampaign({ from, to: 1_000, profile, plant, isFirstEnough: true });
+        const { violations } = await runCampaign({ from, to: 1_000, profile, plant: mutant, isFirstEnough: true });
 
         const found = violations.find(({ checker }) => (by as readonly string[]).includes(checker));
         expect(found).toBeDefined();
-        expect((await trySeed({ seed: found?.seed ?? 0, profile })).violations).toEqual([]);
+        expect((await checkSeed({ seed: found?.seed ?? 0, profile })).violations).toEqual([]);
       },
       hour,
     );

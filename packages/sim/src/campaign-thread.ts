@@ -1,9 +1,9 @@
 // A thread of a campaign: gets seeds one by one, says what became of each. Started by campaign.ts, which ends it.
 
 import { parentPort, workerData } from "node:worker_threads";
-import { type CampaignWish, campaignSeed } from "./campaign.ts";
+import { type CampaignOptions, runCampaignSeed } from "./campaign.ts";
 
 parentPort?.on("message", (seed: number) => {
   // A world that throws ends the thread with its error, and the campaign with it: it must not pass for a seed without violations.
-  void campaignSeed(seed, workerData as CampaignWish).then((outcome) => parentPort?.postMessage(outcome));
+  void runCampaignSeed(seed, workerData as CampaignOptions).then((outcome) => parentPort?.postMessage(outcome));
 });

@@ -4,7 +4,7 @@
 import { createHash } from "node:crypto";
 
 /** xoshiro128** by Blackman and Vigna: 128 bits of state, seeded by a digest so that neighbouring seeds share nothing. */
-export class Dice {
+export class SeededRandom {
   readonly #name: string;
   #a: number;
   #b: number;
@@ -22,12 +22,12 @@ export class Dice {
   }
 
   /** A stream of its own; the same name gives the same stream whatever was drawn before. */
-  fork(name: string): Dice {
-    return new Dice(`${this.#name}/${name}`);
+  fork(name: string): SeededRandom {
+    return new SeededRandom(`${this.#name}/${name}`);
   }
 
   /** A whole number of 32 bits. */
-  bits(): number {
+  nextUint32(): number {
     const five = Math.imul(this.#b, 5);
     const result = Math.imul((five << 7) | (five >>> 25), 9) >>> 0;
     const shifted = this.#b << 9;
@@ -41,39 +41,39 @@ export class Dice {
   }
 
   /** 0 <= n < 1 */
-  roll(): number {
-    return this.bits() / 2 ** 32;
+  random(): number {
+    return this.nextUint32() / 2 ** 32;
   }
 
   chance(share: number): boolean {
-    return this.roll() < share;
+    return this.random() < share;
   }
 
   /** 0 <= n < most, whole. */
-  below(most: number): number {
-    return Math.floor(this.roll() * most);
+  integerBelow(most: number): number {
+    return Math.floor(this.random() * most);
   }
 
   /** least <= n <= most, whole. */
-  between(least: number, most: number): number {
-    return least + this.below(most - least + 1);
+  integerBetween(least: number, most: number): number {
+    return least + this.integerBelow(most - least + 1);
   }
 
   /** Between the two, small ones as likely as large ones on a scale of orders of magnitude. */
-  scale(least: number, most: number): number {
-    return least * (most / least) ** this.roll();
+  logUniform(least: number, most: number): number {
+    return least * (most / least) ** this.random();
   }
 
   pick<T>(items: readonly T[]): T {
-    const item = items[this.below(items.length)];
+    const item = items[this.integerBelow(items.length)];
     if (item === undefined && items.length === 0) throw new Error("there is nothing to pick from");
     return item as T;
   }
 
   /** One of the names, by weight. */
-  weigh<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
+  pickWeighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
     const names = Object.keys(weights) as Name[];
-    let at = this.roll() * names.reduce((sum, name) => sum + weights[name], 0);
+    let at = this.random() * names.reduce((sum, name) => sum + weights[name], 0);
     for (const name of names) {
       at -= weights[name];
       if (at < 0) return name;

@@ -1,46 +1,50 @@
 // What operators want besides, drawn on dice of its own so that older seeds keep the rest of their worlds: workers that are kicked, told of
 // packages or asked to leave what follows to another, and runs of a package that nobody brings.
 
-import type { Dice } from "./dice.ts";
-import type { TrueTime, WorkerShape } from "./observation.ts";
-import type { Order } from "./orders.ts";
+import type { SeededRandom } from "./dice.ts";
+import type { SimulatedWorkerSpec, TrueTime } from "./observation.ts";
+import type { PlannedCall } from "./orders.ts";
 
 /** What is asked of one worker. */
-export type Errand =
+export type PlannedWorkerCommand =
   | { readonly of: "kick" }
   | { readonly of: "pkg.install" | "pkg.uninstall"; readonly name: string }
   /** Leaves what follows of its runs to another machine; null: to one that nobody knows, which is refused. */
-  | { readonly of: "rebind"; readonly heir: string | null };
+  | { readonly of: "rebind"; readonly successor: string | null };
 
-export interface ErrandOptions {
+export interface PlannedWorkerCommandOptions {
   readonly tenants: readonly string[];
-  readonly workers: readonly WorkerShape[];
-  readonly stormMs: TrueTime;
+  readonly workers: readonly SimulatedWorkerSpec[];
+  readonly faultPhaseMs: TrueTime;
 }
 
 /** Runs of a package that nobody brings are known by their names, and are cancelled when the storm is over. */
-export const strandedName = "stranded";
+export const missingPackageRunPrefix = "stranded";
 const missingPackage = { name: "missing", version: "1.0.0" } as const;
 
-export function drawErrands(dice: Dice, { tenants, workers, stormMs }: ErrandOptions): Order[] {
-  const orders: Order[] = [];
-  const sometime = (): TrueTime => Math.round(dice.roll() * stormMs * 0.9);
+export function generateWorkerCommands(
+  random: SeededRandom,
+  { tenants, workers, faultPhaseMs }: PlannedWorkerCommandOptions,
+): PlannedCall[] {
+  const calls: PlannedCall[] = [];
+  const sometime = (): TrueTime => Math.round(random.random() * faultPhaseMs * 0.9);
   // Workers of older dialects never say what became of a package; they are told of it elsewhere.
   const able = workers.filter(({ dialect }) => dialect === undefined);
-  for (let n = able.length === 0 ? 0 : dice.below(4); n > 0; n--) {
-    const { worker, tenant } = dice.pick(able);
-    const of = dice.weigh({ kick: 2, "pkg.install": 2, "pkg.uninstall": 1, rebind: 2 });
+  for (let n = able.length === 0 ? 0 : random.integerBelow(4); n > 0; n--) {
+    const { worker, tenant } = random.pick(able);
+    const of = random.pickWeighted({ kick: 2, "pkg.install": 2, "pkg.uninstall": 1, rebind: 2 });
     const others = workers.filter((one) => one.tenant === tenant && one.worker !== worker);
-    const heir = others.length > 0 && dice.chance(0.7) ? dice.pick(others).worker : null;
-    const errand: Errand = of === "kick" ? { of } : of === "rebind" ? { of, heir } : { of, name: `extra-${dice.below(2)}` };
-    orders.push({ at: sometime(), what: "errand", name: `errand-${n}`, worker, errand, isDoubled: dice.chance(0.3) });
+    const successor = others.length > 0 && random.chance(0.7) ? random.pick(others).worker : null;
+    const command: PlannedWorkerCommand =
+      of === "kick" ? { of } : of === "rebind" ? { of, successor } : { of, name: `extra-${random.integerBelow(2)}` };
+    calls.push({ at: sometime(), what: "errand", name: `errand-${n}`, worker, command, isDoubled: random.chance(0.3) });
   }
-  if (dice.chance(0.35)) orders.push(stranded(dice.pick(tenants), sometime(), dice.chance(0.5)));
-  return orders;
+  if (random.chance(0.35)) calls.push(startRunOfMissingPackage(random.pick(tenants), sometime(), random.chance(0.5)));
+  return calls;
 }
 
-function stranded(tenant: string, at: TrueTime, allowUnknown: boolean): Order {
-  const name = `${strandedName}-1`;
+function startRunOfMissingPackage(tenant: string, at: TrueTime, allowUnknown: boolean): PlannedCall {
+  const name = `${missingPackageRunPrefix}-1`;
   const id = "00000000-0000-4000-8000-000000000000";
   const node = { id, type: "missing.step", package: missingPackage, label: "nobody's", position: { x: 0, y: 0 } };
   const workflow = {

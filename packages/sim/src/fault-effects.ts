@@ -2,40 +2,40 @@
 // fault is over as soon as it has struck, or undefined where it found nobody to strike.
 
 import type { EngineFailpoint } from "@astraflow/engine";
-import type { Api } from "./api.ts";
-import type { Side } from "./connection.ts";
-import { Dice } from "./dice.ts";
+import type { SimulatedApi } from "./api.ts";
+import type { ConnectionSide } from "./connection.ts";
+import { SeededRandom } from "./dice.ts";
 import type { FaultKind } from "./fault-table.ts";
 import type { MachineClock } from "./machine-clock.ts";
-import type { Network } from "./network.ts";
-import type { FaultEvent } from "./observation.ts";
-import type { OutboxDrive } from "./outbox-drive.ts";
+import type { SimulatedNetwork } from "./network.ts";
+import type { ScheduledFault } from "./observation.ts";
+import type { SimulatedOutboxDisk } from "./outbox-drive.ts";
 import type { SchedulerMachine } from "./scheduler-machine.ts";
-import type { StoreServer } from "./store-server.ts";
+import type { SimulatedStoreServer } from "./store-server.ts";
 import type { Timeline } from "./timeline.ts";
 import type { WorkerMachine } from "./worker-machine.ts";
 
 /** What faults can get at. */
-export interface Stricken {
+export interface FaultableWorld {
   readonly timeline: Timeline;
-  readonly network: Network;
-  readonly store: StoreServer;
+  readonly network: SimulatedNetwork;
+  readonly store: SimulatedStoreServer;
   readonly storeClock: MachineClock;
-  readonly api: Api;
+  readonly api: SimulatedApi;
   readonly schedulers: ReadonlyMap<string, SchedulerMachine>;
   readonly workers: ReadonlyMap<string, WorkerMachine>;
   /** Machines with the names of others; each is up while its fault lasts. */
   cloneOf(worker: string): WorkerMachine | undefined;
   /** Messages may be lost on connections that live on. */
-  readonly isLoose: boolean;
+  readonly isNetworkLossy: boolean;
 }
 
-type End = () => void;
-type Strike = (world: Stricken, event: FaultEvent) => End | null | undefined;
+type EndFault = () => void;
+type ApplyFault = (world: FaultableWorld, event: ScheduledFault) => EndFault | null | undefined;
 
-const laneOf = (detail: string | undefined): Side => (detail === "up" ? "worker" : "scheduler");
+const sideOfDirection = (detail: string | undefined): ConnectionSide => (detail === "up" ? "worker" : "scheduler");
 
-function onConnections(strike: (connection: Living, event: FaultEvent) => void): Strike {
+function affectConnections(strike: (connection: FaultTargetConnection, event: ScheduledFault) => void): ApplyFault {
   return ({ network }, event) => {
     const connections = network.connectionsOf(event.target);
     for (const connection of connections) strike(connection, event);
@@ -43,52 +43,54 @@ function onConnections(strike: (connection: Living, event: FaultEvent) => void):
   };
 }
 
-function onPath(strike: (network: Network, worker: string, scheduler: string, event: FaultEvent) => End): Strike {
+function affectPath(
+  strike: (network: SimulatedNetwork, worker: string, scheduler: string, event: ScheduledFault) => EndFault,
+): ApplyFault {
   return ({ network }, event) => {
     const [worker = "", scheduler = ""] = event.target.split("-");
     return strike(network, worker, scheduler, event);
   };
 }
 
-function plague(kind: "drop" | "double" | "overtake"): Strike {
-  return ({ network, timeline, isLoose }, { target, detail, ms = 0 }) => {
-    const connection = network.plague(target, laneOf(detail), { kind, ms });
+function affectNextFrame(kind: "drop" | "double" | "overtake"): ApplyFault {
+  return ({ network, timeline, isNetworkLossy }, { target, detail, ms = 0 }) => {
+    const connection = network.disturbNextFrame(target, sideOfDirection(detail), { kind, ms });
     if (connection === null) return undefined;
     // What TCP would do is end the connection.
-    if (kind === "drop" && !isLoose) timeline.after(ms, () => connection.cut(true));
+    if (kind === "drop" && !isNetworkLossy) timeline.after(ms, () => connection.disconnectBothEnds(true));
     return null;
   };
 }
 
-function unsettle(kind: "lost" | "doubled" | "overtaken"): Strike {
-  return onPath((network, worker, scheduler, { rate = 0, amount = 0 }) =>
-    network.unsettle(worker, scheduler, kind, rate, amount),
+function affectFrames(kind: "lost" | "doubled" | "overtaken"): ApplyFault {
+  return affectPath((network, worker, scheduler, { rate = 0, amount = 0 }) =>
+    network.disturbFrames(worker, scheduler, kind, rate, amount),
   );
 }
 
-const onStore =
-  (mood: "busy" | "fail" | "unknown"): Strike =>
+const affectStore =
+  (mood: "busy" | "fail" | "unknown"): ApplyFault =>
   ({ store }, { rate = 0 }) =>
     store[mood].raise(rate);
 
-const onApi =
-  (mood: "requestLost" | "answerLost"): Strike =>
+const affectApi =
+  (mood: "requestLost" | "answerLost"): ApplyFault =>
   ({ api }, { rate = 0 }) =>
     api[mood].raise(rate);
 
-function clockOf({ schedulers, workers, storeClock }: Stricken, target: string): MachineClock | undefined {
+function findClock({ schedulers, workers, storeClock }: FaultableWorld, target: string): MachineClock | undefined {
   return target === "store" ? storeClock : (schedulers.get(target) ?? workers.get(target))?.clock;
 }
 
-const hold =
-  (isSuspended: boolean): Strike =>
+const pauseMachine =
+  (isSuspended: boolean): ApplyFault =>
   ({ schedulers, workers }, { target }) => {
     const machine = schedulers.get(target) ?? workers.get(target);
-    return machine?.isUp === true ? machine.hold(isSuspended) : undefined;
+    return machine?.isUp === true ? machine.pause(isSuspended) : undefined;
   };
 
-const kill =
-  (isPowerLoss: boolean): Strike =>
+const killMachine =
+  (isPowerLoss: boolean): ApplyFault =>
   ({ schedulers, workers }, { target, ms = 0 }) => {
     const machine = schedulers.get(target) ?? workers.get(target);
     if (machine?.isUp !== true) return undefined;
@@ -97,34 +99,36 @@ const kill =
   };
 
 /** A disk that is not there cannot fail. */
-function onDisk(fault: keyof OutboxDrive["faults"]): Strike {
+function affectDisk(fault: keyof SimulatedOutboxDisk["faults"]): ApplyFault {
   return ({ workers }, { target }) => {
-    const drive = workers.get(target)?.drive;
-    if (drive === undefined || drive === null) return undefined;
-    drive.faults[fault]++;
-    return () => void drive.faults[fault]--;
+    const outboxDisk = workers.get(target)?.outboxDisk;
+    if (outboxDisk === undefined || outboxDisk === null) return undefined;
+    outboxDisk.faults[fault]++;
+    return () => void outboxDisk.faults[fault]--;
   };
 }
 
-export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
-  cut: onConnections((connection) => connection.cut(false)),
-  reset: onConnections((connection) => connection.cut(true)),
-  "half-open": onConnections((connection, { detail }) => connection.forsake(detail === "worker" ? "worker" : "scheduler")),
-  "one-way-loss": onConnections((connection, { detail }) => connection.laneFrom(laneOf(detail)).die()),
-  clog: onPath((network, worker, scheduler) => network.clog(worker, scheduler)),
+export const faultEffects: Readonly<Record<FaultKind, ApplyFault>> = {
+  cut: affectConnections((connection) => connection.disconnectBothEnds(false)),
+  reset: affectConnections((connection) => connection.disconnectBothEnds(true)),
+  "half-open": affectConnections((connection, { detail }) =>
+    connection.disconnectOneEnd(detail === "worker" ? "worker" : "scheduler"),
+  ),
+  "one-way-loss": affectConnections((connection, { detail }) => connection.channelFrom(sideOfDirection(detail)).goSilent()),
+  clog: affectPath((network, worker, scheduler) => network.blockPath(worker, scheduler)),
   partition: ({ network }, { target, detail = "" }) => {
-    const ends = detail.split(",").map((worker) => network.clog(worker, target));
+    const ends = detail.split(",").map((worker) => network.blockPath(worker, target));
     return () => {
       for (const end of ends) end();
     };
   },
-  slow: onPath((network, worker, scheduler, { amount = 0 }) => network.slow(worker, scheduler, amount)),
-  refuse: onPath((network, worker, scheduler) => network.refuse(worker, scheduler)),
+  slow: affectPath((network, worker, scheduler, { amount = 0 }) => network.slowPath(worker, scheduler, amount)),
+  refuse: affectPath((network, worker, scheduler) => network.refuseConnections(worker, scheduler)),
   flap: ({ network, timeline }, { target }) => {
     let isOver = false;
     const flap = (): void => {
       if (isOver) return;
-      for (const connection of network.connectionsOf(target)) connection.cut(true);
+      for (const connection of network.connectionsOf(target)) connection.disconnectBothEnds(true);
       timeline.after(100, flap);
     };
     flap();
@@ -132,24 +136,24 @@ export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
       isOver = true;
     };
   },
-  "frame-lost": plague("drop"),
-  "frame-doubled": plague("double"),
-  "frame-overtaken": plague("overtake"),
-  lingering: onConnections((connection, { ms = 0 }) => connection.linger(ms)),
+  "frame-lost": affectNextFrame("drop"),
+  "frame-doubled": affectNextFrame("double"),
+  "frame-overtaken": affectNextFrame("overtake"),
+  lingering: affectConnections((connection, { ms = 0 }) => connection.disconnectWithLateDelivery(ms)),
   swizzle: ({ network, timeline, workers, schedulers }, { ms = 0, amount = 0 }) => {
-    const dice = new Dice(`swizzle ${amount}`);
-    const ends = new Set<End>();
+    const random = new SeededRandom(`swizzle ${amount}`);
+    const ends = new Set<EndFault>();
     let isOver = false;
     for (const worker of workers.keys())
       for (const scheduler of schedulers.keys())
-        timeline.after((dice.roll() * ms) / 2, () => {
+        timeline.after((random.random() * ms) / 2, () => {
           if (isOver) return;
-          const unclog = network.clog(worker, scheduler);
+          const unclog = network.blockPath(worker, scheduler);
           const end = (): void => {
             if (ends.delete(end)) unclog();
           };
           ends.add(end);
-          timeline.after((dice.roll() * ms) / 2, end);
+          timeline.after((random.random() * ms) / 2, end);
         });
     return () => {
       isOver = true;
@@ -157,76 +161,77 @@ export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
     };
   },
   move: ({ network, workers }, { target, detail = "" }) => {
-    if (workers.get(target)?.moveTo(detail) !== true) return undefined;
-    for (const connection of network.connectionsOf(target)) connection.forsake("worker");
+    if (workers.get(target)?.preferScheduler(detail) !== true) return undefined;
+    for (const connection of network.connectionsOf(target)) connection.disconnectOneEnd("worker");
     return null;
   },
 
-  "scheduler-killed": kill(false),
+  "scheduler-killed": killMachine(false),
   "scheduler-killed-at": ({ schedulers }, { target, detail, ms = 0 }) => {
     const machine = schedulers.get(target);
     if (machine?.isUp !== true) return undefined;
-    machine.armed = { point: detail as EngineFailpoint, backInMs: ms };
+    machine.killAtFailpoint = { point: detail as EngineFailpoint, backInMs: ms };
     return null;
   },
-  "scheduler-paused": hold(false),
+  "scheduler-paused": pauseMachine(false),
   "scheduler-restarted": ({ schedulers }, { target, ms = 0 }) => {
     const machine = schedulers.get(target);
-    if (machine?.listening === null || machine === undefined) return undefined;
-    machine.stop(ms);
+    if (machine?.listeningProcess === null || machine === undefined) return undefined;
+    machine.stopGracefully(ms);
     return null;
   },
-  "worker-killed": kill(false),
-  "worker-power-lost": kill(true),
-  "worker-paused": hold(false),
+  "worker-killed": killMachine(false),
+  "worker-power-lost": killMachine(true),
+  "worker-paused": pauseMachine(false),
   "worker-restarted": ({ workers }, { target, ms = 0, amount = 0 }) => {
     const machine = workers.get(target);
     if (machine?.isUp !== true) return undefined;
-    machine.leave(amount, ms);
+    machine.stopGracefully(amount, ms);
     return null;
   },
 
-  "store-busy": onStore("busy"),
-  "store-fails": onStore("fail"),
-  "store-unknown": onStore("unknown"),
+  "store-busy": affectStore("busy"),
+  "store-fails": affectStore("fail"),
+  "store-unknown": affectStore("unknown"),
   "store-slow": ({ store }, { amount = 0 }) => store.slow.raise(amount),
-  "store-stalled": ({ store }) => store.stall(),
+  "store-stalled": ({ store }) => store.stallAll(),
 
-  "store-unreachable": ({ schedulers }, { target }) => schedulers.get(target)?.loseStore(),
-  "store-connection-lost": ({ schedulers }, { target }) => (schedulers.get(target)?.breakStore() === true ? null : undefined),
+  "store-unreachable": ({ schedulers }, { target }) => schedulers.get(target)?.cutStoreConnection(),
+  "store-connection-lost": ({ schedulers }, { target }) =>
+    schedulers.get(target)?.loseNextTransaction() === true ? null : undefined,
 
   "wall-jumps": (world, { target, amount = 0 }) => {
-    clockOf(world, target)?.jump(amount);
+    findClock(world, target)?.jumpWallClock(amount);
     return null;
   },
   "clock-drifts": (world, { target, amount = 0 }) => {
-    clockOf(world, target)?.drift(amount);
+    findClock(world, target)?.setDriftPpm(amount);
     return null;
   },
-  suspended: hold(true),
+  suspended: pauseMachine(true),
 
-  "disk-full": onDisk("full"),
-  "disk-append-fails": onDisk("append"),
-  "disk-sync-fails": onDisk("sync"),
+  "disk-full": affectDisk("full"),
+  "disk-append-fails": affectDisk("append"),
+  "disk-sync-fails": affectDisk("sync"),
   "disk-slow": ({ workers }, { target, amount = 0 }) => {
-    const drive = workers.get(target)?.drive;
-    if (drive === undefined || drive === null) return undefined;
-    drive.slowMs += amount;
-    return () => void (drive.slowMs -= amount);
+    const outboxDisk = workers.get(target)?.outboxDisk;
+    if (outboxDisk === undefined || outboxDisk === null) return undefined;
+    outboxDisk.addedSyncMs += amount;
+    return () => void (outboxDisk.addedSyncMs -= amount);
   },
 
-  "request-lost": onApi("requestLost"),
-  "answer-lost": onApi("answerLost"),
+  "request-lost": affectApi("requestLost"),
+  "answer-lost": affectApi("answerLost"),
 
   churn: ({ network, timeline }, { target, at, amount = 0 }) => {
-    const dice = new Dice(`churn ${target} ${at}`);
+    const random = new SeededRandom(`churn ${target} ${at}`);
     let isOver = false;
     const end = (): void => {
       if (isOver) return;
       const connection = network.connectionsOf(target).at(-1);
       if (connection !== undefined)
-        waysToEnd[dice.weigh({ cut: 3, reset: 3, deaf: 1, forsaken: 2, late: 2 })](connection, amount);
-      timeline.after(dice.scale(amount / 3, amount * 3), end);
+        connectionEndings[random.pickWeighted({ cut: 3, reset: 3, deaf: 1, forsaken: 2, late: 2 })](connection, amount);
+      timeline.after(random.logUniform(amount / 3, amount * 3), end);
     };
     end();
     return () => {
@@ -236,8 +241,8 @@ export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
   "taken-over": ({ network, timeline }, { target, ms = 0, amount = 0 }) => {
     const connection = network.connectionsOf(target).at(-1);
     if (connection === undefined) return undefined;
-    connection.laneFrom("worker").read(false);
-    timeline.after(amount, () => connection.linger(ms));
+    connection.channelFrom("worker").setReading(false);
+    timeline.after(amount, () => connection.disconnectWithLateDelivery(ms));
     return null;
   },
   cloned: ({ cloneOf }, { target }) => {
@@ -246,16 +251,18 @@ export const faultEffects: Readonly<Record<FaultKind, Strike>> = {
     clone.start();
     return () => clone.retire();
   },
-  "wire-loses": unsettle("lost"),
-  "wire-doubles": unsettle("doubled"),
-  "wire-shuffles": unsettle("overtaken"),
+  "wire-loses": affectFrames("lost"),
+  "wire-doubles": affectFrames("doubled"),
+  "wire-shuffles": affectFrames("overtaken"),
 };
 
-type Living = ReturnType<Network["connectionsOf"]>[number];
-const waysToEnd: Readonly<Record<"cut" | "reset" | "deaf" | "forsaken" | "late", (connection: Living, ms: number) => void>> = {
-  cut: (connection) => connection.cut(false),
-  reset: (connection) => connection.cut(true),
-  deaf: (connection) => connection.laneFrom("scheduler").die(),
-  forsaken: (connection) => connection.forsake("worker"),
-  late: (connection, ms) => connection.linger(ms),
+type FaultTargetConnection = ReturnType<SimulatedNetwork["connectionsOf"]>[number];
+const connectionEndings: Readonly<
+  Record<"cut" | "reset" | "deaf" | "forsaken" | "late", (connection: FaultTargetConnection, ms: number) => void>
+> = {
+  cut: (connection) => connection.disconnectBothEnds(false),
+  reset: (connection) => connection.disconnectBothEnds(true),
+  deaf: (connection) => connection.channelFrom("scheduler").goSilent(),
+  forsaken: (connection) => connection.disconnectOneEnd("worker"),
+  late: (connection, ms) => connection.disconnectWithLateDelivery(ms),
 };

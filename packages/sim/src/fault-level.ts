@@ -1,26 +1,26 @@
 // How bad something is at the moment, when several faults make it so: the worst of them counts. Adding them up would soon make every
 // commit fail, and a world in which nothing works shows nothing.
 
-export class FaultLevel {
-  readonly #shares: number[] = [];
-  readonly #changed: (level: number) => void;
+export class FaultIntensity {
+  readonly #activeLevels: number[] = [];
+  readonly #onChange: (level: number) => void;
 
   constructor(changed: (level: number) => void) {
-    this.#changed = changed;
+    this.#onChange = changed;
   }
 
   /** The answer ends it. */
   raise(share: number): () => void {
-    this.#shares.push(share);
-    this.#tell();
+    this.#activeLevels.push(share);
+    this.#notify();
     return () => {
-      const at = this.#shares.indexOf(share);
-      if (at >= 0) this.#shares.splice(at, 1);
-      this.#tell();
+      const at = this.#activeLevels.indexOf(share);
+      if (at >= 0) this.#activeLevels.splice(at, 1);
+      this.#notify();
     };
   }
 
-  #tell(): void {
-    this.#changed(Math.max(0, ...this.#shares));
+  #notify(): void {
+    this.#onChange(Math.max(0, ...this.#activeLevels));
   }
 }

@@ -1,31 +1,31 @@
 // What a worker of the first generation takes: the fields of every frame that it knows, and nothing else. A frame with one more is dropped there
 // without a word, so a scheduler that sends one has lost it.
 
-interface Fields {
-  readonly must: readonly string[];
-  readonly may: readonly string[];
+interface FrameFields {
+  readonly required: readonly string[];
+  readonly optional: readonly string[];
 }
 
-const envelope: Fields = {
-  must: ["type", "id", "ts", "tenant", "sender", "payload"],
-  may: ["corr", "seq", "session_seq", "ack", "flags"],
+const envelopeFields: FrameFields = {
+  required: ["type", "id", "ts", "tenant", "sender", "payload"],
+  optional: ["corr", "seq", "session_seq", "ack", "flags"],
 };
-const dispatch: Fields = {
-  must: ["run_id", "task_id", "node_id", "node_type", "package_name", "package_version", "parameters", "constraints"],
-  may: ["concurrency_key", "priority", "host_node_id", "middleware_chain", "chain_index", "resource_refs", "affinity"],
+const dispatchFields: FrameFields = {
+  required: ["run_id", "task_id", "node_id", "node_type", "package_name", "package_version", "parameters", "constraints"],
+  optional: ["concurrency_key", "priority", "host_node_id", "middleware_chain", "chain_index", "resource_refs", "affinity"],
 };
-const payloads: Readonly<Record<string, Fields>> = {
-  "control.ack": { must: [], may: ["ok", "for", "info", "ack_seq", "ack_bitmap", "recv_window"] },
+const payloadFields: Readonly<Record<string, FrameFields>> = {
+  "control.ack": { required: [], optional: ["ok", "for", "info", "ack_seq", "ack_bitmap", "recv_window"] },
   "control.session.accept": {
-    must: ["session_id", "session_token", "worker_instance_id"],
-    may: ["expires_at", "resumed"],
+    required: ["session_id", "session_token", "worker_instance_id"],
+    optional: ["expires_at", "resumed"],
   },
-  "control.reset": { must: ["code", "reason"], may: ["retry_after_ms"] },
-  "control.drain": { must: [], may: ["reason", "deadline_ms"] },
-  "biz.exec.dispatch": dispatch,
+  "control.reset": { required: ["code", "reason"], optional: ["retry_after_ms"] },
+  "control.drain": { required: [], optional: ["reason", "deadline_ms"] },
+  "biz.exec.dispatch": dispatchFields,
 };
 
-export interface FirstFrame {
+export interface LegacyFrame {
   readonly type: string;
   readonly id: string;
   readonly corr?: string;
@@ -36,32 +36,32 @@ export interface FirstFrame {
 }
 
 /** The frame, or what such a worker dislikes about it. */
-export function readFirst(text: string): FirstFrame | string {
-  const frame = JSON.parse(text) as FirstFrame & Record<string, unknown>;
+export function readFirstGenerationFrame(text: string): LegacyFrame | string {
+  const frame = JSON.parse(text) as LegacyFrame & Record<string, unknown>;
   const problem =
-    check("the envelope", frame, envelope) ??
-    check("sender", frame["sender"], { must: ["role", "id"], may: [] }) ??
-    (frame.ack === undefined ? null : check("ack", frame.ack, { must: [], may: ["for", "request"] })) ??
-    check(frame.type, frame.payload, payloads[frame.type] ?? null) ??
-    checkNumbers(frame);
+    findFieldProblem("the envelope", frame, envelopeFields) ??
+    findFieldProblem("sender", frame["sender"], { required: ["role", "id"], optional: [] }) ??
+    (frame.ack === undefined ? null : findFieldProblem("ack", frame.ack, { required: [], optional: ["for", "request"] })) ??
+    findFieldProblem(frame.type, frame.payload, payloadFields[frame.type] ?? null) ??
+    findNumberProblem(frame);
   return problem ?? frame;
 }
 
-function check(where: string, value: unknown, fields: Fields | null): string | null {
+function findFieldProblem(where: string, value: unknown, fields: FrameFields | null): string | null {
   if (fields === null) return null;
   if (typeof value !== "object" || value === null) return `${where} is no object`;
   const names = Object.keys(value);
-  const missing = fields.must.find((name) => !names.includes(name));
+  const missing = fields.required.find((name) => !names.includes(name));
   if (missing !== undefined) return `${where} lacks ${missing}`;
-  const strange = names.find((name) => !fields.must.includes(name) && !fields.may.includes(name));
+  const strange = names.find((name) => !fields.required.includes(name) && !fields.optional.includes(name));
   return strange === undefined ? null : `${where} has ${strange}`;
 }
 
-function checkNumbers({ type, payload, session_seq: number }: FirstFrame): string | null {
+function findNumberProblem({ type, payload, session_seq: number }: LegacyFrame): string | null {
   const isControl = type.startsWith("control.");
   if (isControl === (number !== undefined)) return `${type} ${isControl ? "has" : "lacks"} a number`;
   if (number !== undefined && number < 1) return `${type} has the number ${number}`;
   if (type !== "biz.exec.dispatch") return null;
   const { constraints } = payload;
-  return check("constraints", constraints, { must: [], may: ["timeout_ms"] });
+  return findFieldProblem("constraints", constraints, { required: [], optional: ["timeout_ms"] });
 }

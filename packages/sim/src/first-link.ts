@@ -2,17 +2,17 @@
 // up, results that are lost while the socket is down, a resume that is tried and a handshake on the same socket when nothing comes of it.
 // What it is asked to do is for whoever made it.
 
-import type { Connection } from "./connection.ts";
-import { type FirstFrame, readFirst } from "./first-fields.ts";
-import { dialOlder } from "./older-socket.ts";
-import type { OlderLink, OlderLinkOptions } from "./older-worker.ts";
-import { tokenOf } from "./tenants.ts";
+import type { SimulatedConnection } from "./connection.ts";
+import { type LegacyFrame, readFirstGenerationFrame } from "./first-fields.ts";
+import { dialLegacySocket } from "./older-socket.ts";
+import type { LegacyLink, LegacyLinkOptions } from "./older-worker.ts";
+import { tokenOfTenant } from "./tenants.ts";
 
-interface Pending {
+interface UnackedFrame {
   readonly text: string;
   readonly id: string;
   readonly number: number | null;
-  sends: number;
+  sendCount: number;
 }
 
 const resendMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
@@ -20,26 +20,26 @@ const lastWaitMs = 5_000;
 const acceptWaitMs = 10_000;
 const windowSize = 64;
 
-export class FirstLink implements OlderLink {
-  readonly #options: OlderLinkOptions;
-  #connection: Connection | null = null;
+export class FirstGenerationLink implements LegacyLink {
+  readonly #options: LegacyLinkOptions;
+  #connection: SimulatedConnection | null = null;
   #isOpen = false;
   #session: { readonly id: string; readonly token: string } | null = null;
   #isAccepted = false;
   #hasEverJoined = false;
-  #resets = 0;
-  #count = 0;
-  #sent = 0;
-  #base = 0;
-  #attempts = 0;
+  #resetCount = 0;
+  #frameCount = 0;
+  #lastSentNumber = 0;
+  #receivedUpTo = 0;
+  #dialAttempts = 0;
   /** The last ping has come back. */
-  #isAnswered = true;
-  readonly #buffer = new Map<number, FirstFrame>();
-  readonly #pending = new Map<string, Pending>();
+  #isPingAnswered = true;
+  readonly #buffer = new Map<number, LegacyFrame>();
+  readonly #unacked = new Map<string, UnackedFrame>();
   /** More than may be in flight at once. */
-  #waiting: (() => void)[] = [];
+  #waitingForWindow: (() => void)[] = [];
 
-  constructor(options: OlderLinkOptions) {
+  constructor(options: LegacyLinkOptions) {
     this.#options = options;
   }
 
@@ -48,14 +48,14 @@ export class FirstLink implements OlderLink {
   }
 
   dial(): void {
-    this.#connection = dialOlder(this.#options, {
+    this.#connection = dialLegacySocket(this.#options, {
       isCurrent: (connection) => this.#connection === connection,
-      opened: (connection) => this.#opened(connection),
-      text: (text) => this.#hear(text),
+      opened: (connection) => this.#handleOpen(connection),
+      text: (text) => this.#handleText(text),
       pong: () => {
-        this.#isAnswered = true;
+        this.#isPingAnswered = true;
       },
-      lost: () => this.#lost(),
+      lost: () => this.#handleDisconnect(),
     });
   }
 
@@ -67,18 +67,18 @@ export class FirstLink implements OlderLink {
   }
 
   /** A business frame: one that finds no socket is lost, and its number with it. It does not wait for a session to be accepted. */
-  say(
+  sendTaskFrame(
     type: string,
     payload: object,
     more: { readonly corr?: string; readonly seq?: number; readonly isAsked: boolean },
   ): boolean {
     if (!this.#isOpen) {
-      this.#sent++;
+      this.#lastSentNumber++;
       return false;
     }
     const { isAsked, ...rest } = more;
-    this.#waiting.push(() => {
-      const number = ++this.#sent;
+    this.#waitingForWindow.push(() => {
+      const number = ++this.#lastSentNumber;
       this.#send(type, payload, { ...rest, session_seq: number, ...(isAsked && { ack: { request: true } }) }, number);
     });
     this.#flush();
@@ -87,47 +87,51 @@ export class FirstLink implements OlderLink {
 
   #flush(): void {
     while (this.#isOpen && this.#inFlight() < windowSize) {
-      const send = this.#waiting.shift();
+      const send = this.#waitingForWindow.shift();
       if (send === undefined) return;
       send();
     }
   }
 
   #inFlight(): number {
-    return [...this.#pending.values()].filter(({ number }) => number !== null).length;
+    return [...this.#unacked.values()].filter(({ number }) => number !== null).length;
   }
 
-  #opened(connection: Connection): void {
+  #handleOpen(connection: SimulatedConnection): void {
     this.#isOpen = true;
     this.#isAccepted = false;
-    this.#beat(connection);
-    this.#isAnswered = true;
-    this.#ping(connection);
-    if (this.#session === null) return this.#handshake();
-    const payload = { session_id: this.#session.id, session_token: this.#session.token, last_seen_seq: this.#base };
-    this.#ask("control.resume", payload);
-    this.#options.life.after(acceptWaitMs, () => {
+    this.#scheduleHeartbeat(connection);
+    this.#isPingAnswered = true;
+    this.#schedulePing(connection);
+    if (this.#session === null) return this.#sendHandshake();
+    const payload = { session_id: this.#session.id, session_token: this.#session.token, last_seen_seq: this.#receivedUpTo };
+    this.#sendRequestingAck("control.resume", payload);
+    this.#options.eventLoop.after(acceptWaitMs, () => {
       if (this.#connection !== connection || this.#isAccepted || this.#session === null) return;
-      this.#forget();
-      this.#handshake();
+      this.#forgetSession();
+      this.#sendHandshake();
     });
   }
 
-  #handshake(): void {
-    const { face } = this.#options;
+  #sendHandshake(): void {
+    const { identity } = this.#options;
     const worker = {
-      worker_name: face.worker,
-      worker_instance_id: face.instance,
+      worker_name: identity.worker,
+      worker_instance_id: identity.instance,
       version: "0.1.0",
-      hostname: face.worker,
+      hostname: identity.worker,
     };
-    this.#ask("control.handshake", { protocol: 1, auth: { mode: "token", token: tokenOf(face.tenant) }, worker });
+    this.#sendRequestingAck("control.handshake", {
+      protocol: 1,
+      auth: { mode: "token", token: tokenOfTenant(identity.tenant) },
+      worker,
+    });
   }
 
-  #register(): void {
+  #sendRegister(): void {
     const { concurrency, manifest } = this.#options;
     const { name, version } = manifest as { name: string; version: string };
-    this.#ask("control.register", {
+    this.#sendRequestingAck("control.register", {
       capabilities: { concurrency, runtimes: ["python"], features: [] },
       payload_types: ["biz.exec.dispatch"],
       packages: [{ name, version, status: "installed" }],
@@ -135,141 +139,153 @@ export class FirstLink implements OlderLink {
     });
   }
 
-  #ask(type: string, payload: object): void {
+  #sendRequestingAck(type: string, payload: object): void {
     this.#send(type, payload, { ack: { request: true } }, null);
   }
 
   /** Sends, and repeats until it is acked or the patience is over. */
   #send(type: string, payload: object, more: object, number: number | null): void {
-    const id = `${type}-${this.#count++}`;
-    const text = this.#write(type, id, payload, more);
-    const pending: Pending = { text, id, number, sends: 0 };
-    this.#pending.set(id, pending);
+    const id = `${type}-${this.#frameCount++}`;
+    const text = this.#formatFrame(type, id, payload, more);
+    const pending: UnackedFrame = { text, id, number, sendCount: 0 };
+    this.#unacked.set(id, pending);
     this.#transmit(pending);
   }
 
-  #transmit(pending: Pending): void {
-    if (!this.#pending.has(pending.id)) return;
+  #transmit(pending: UnackedFrame): void {
+    if (!this.#unacked.has(pending.id)) return;
     const connection = this.#connection;
-    if (!this.#isOpen || connection === null || pending.sends > resendMs.length) return void this.#pending.delete(pending.id);
+    if (!this.#isOpen || connection === null || pending.sendCount > resendMs.length) return void this.#unacked.delete(pending.id);
     connection.worker.send(pending.text);
-    const waitMs = resendMs[pending.sends] ?? lastWaitMs;
-    pending.sends++;
-    this.#options.life.after(waitMs, () => this.#transmit(pending));
+    const waitMs = resendMs[pending.sendCount] ?? lastWaitMs;
+    pending.sendCount++;
+    this.#options.eventLoop.after(waitMs, () => this.#transmit(pending));
   }
 
-  #write(type: string, id: string, payload: object, more: object): string {
-    const { face, life } = this.#options;
-    const ts = new Date(life.clock.wall()).toISOString();
-    return JSON.stringify({ type, id, ts, tenant: face.tenant, sender: { role: "worker", id: face.instance }, ...more, payload });
+  #formatFrame(type: string, id: string, payload: object, more: object): string {
+    const { identity, eventLoop } = this.#options;
+    const ts = new Date(eventLoop.clock.wall()).toISOString();
+    return JSON.stringify({
+      type,
+      id,
+      ts,
+      tenant: identity.tenant,
+      sender: { role: "worker", id: identity.instance },
+      ...more,
+      payload,
+    });
   }
 
-  #beat(connection: Connection): void {
-    const { life, beatMs, roll, inflight } = this.#options;
-    life.after(beatMs * (30 / 35 + (roll() * 5) / 35), () => {
+  #scheduleHeartbeat(connection: SimulatedConnection): void {
+    const { eventLoop, heartbeatMs, random, countInFlight: inflight } = this.#options;
+    eventLoop.after(heartbeatMs * (30 / 35 + (random() * 5) / 35), () => {
       if (this.#connection !== connection || !this.#isOpen) return;
       const payload = { healthy: true, metrics: { inflight: inflight(), conn_state: "connected" } };
-      connection.worker.send(this.#write("control.heartbeat", `control.heartbeat-${this.#count++}`, payload, {}));
-      this.#beat(connection);
+      connection.worker.send(this.#formatFrame("control.heartbeat", `control.heartbeat-${this.#frameCount++}`, payload, {}));
+      this.#scheduleHeartbeat(connection);
     });
   }
 
   /** Its library asks now and then whether anybody is there. */
-  #ping(connection: Connection): void {
-    const { life, beatMs } = this.#options;
-    life.after((beatMs * 20) / 35, () => {
+  #schedulePing(connection: SimulatedConnection): void {
+    const { eventLoop, heartbeatMs } = this.#options;
+    eventLoop.after((heartbeatMs * 20) / 35, () => {
       if (this.#connection !== connection || !this.#isOpen) return;
-      if (!this.#isAnswered) return connection.worker.terminate();
-      this.#isAnswered = false;
+      if (!this.#isPingAnswered) return connection.worker.terminate();
+      this.#isPingAnswered = false;
       connection.worker.ping();
-      this.#ping(connection);
+      this.#schedulePing(connection);
     });
   }
 
-  #hear(text: string): void {
-    const frame = readFirst(text);
-    if (typeof frame === "string") return this.#options.disliked(`${frame}: ${text.slice(0, 300)}`);
+  #handleText(text: string): void {
+    const frame = readFirstGenerationFrame(text);
+    if (typeof frame === "string") return this.#options.onUnreadableFrame(`${frame}: ${text.slice(0, 300)}`);
     switch (frame.type) {
       case "control.ack":
-        return this.#hearAck(frame);
+        return this.#handleAck(frame);
       case "control.session.accept":
-        return this.#accepted(frame);
+        return this.#handleAccept(frame);
       case "control.reset":
-        return this.#reset();
+        return this.#handleReset();
       default:
-        return frame.session_seq === undefined ? undefined : this.#receive(frame, frame.session_seq);
+        return frame.session_seq === undefined ? undefined : this.#handleNumberedFrame(frame, frame.session_seq);
     }
   }
 
-  #hearAck({ ack, payload }: FirstFrame): void {
+  #handleAck({ ack, payload }: LegacyFrame): void {
     const name = ack?.for ?? String(payload["for"]);
-    const asked = this.#pending.get(name);
-    this.#pending.delete(name);
+    const asked = this.#unacked.get(name);
+    this.#unacked.delete(name);
     const { ack_seq: upTo, ack_bitmap: bits = 0 } = payload as { ack_seq?: number; ack_bitmap?: number };
     if (upTo !== undefined)
-      for (const { id, number } of [...this.#pending.values()])
+      for (const { id, number } of [...this.#unacked.values()])
         if (number !== null && (number <= upTo || ((BigInt(bits) >> BigInt(number - upTo - 1)) & 1n) === 1n))
-          this.#pending.delete(id);
+          this.#unacked.delete(id);
     this.#flush();
-    if (asked !== undefined && name.startsWith("control.handshake-")) this.#register();
+    if (asked !== undefined && name.startsWith("control.handshake-")) this.#sendRegister();
   }
 
-  #accepted({ payload }: FirstFrame): void {
+  #handleAccept({ payload }: LegacyFrame): void {
     this.#session = { id: String(payload["session_id"]), token: String(payload["session_token"]) };
     this.#isAccepted = this.#hasEverJoined = true;
-    this.#attempts = this.#resets = 0;
+    this.#dialAttempts = this.#resetCount = 0;
     if (payload["resumed"] === true) return;
     // What it said before is repeated under its old number all the same.
-    this.#sent = this.#base = 0;
+    this.#lastSentNumber = this.#receivedUpTo = 0;
     this.#buffer.clear();
   }
 
   /** In the first minutes of its life a refusal is taken for good. */
-  #reset(): void {
-    if (!this.#hasEverJoined && ++this.#resets > 1) return this.#options.exit();
-    this.#forget();
+  #handleReset(): void {
+    if (!this.#hasEverJoined && ++this.#resetCount > 1) return this.#options.exitProcess();
+    this.#forgetSession();
     this.hangUp();
     this.dial();
   }
 
-  #forget(): void {
+  #forgetSession(): void {
     this.#session = null;
     this.#isAccepted = false;
-    this.#sent = this.#base = 0;
+    this.#lastSentNumber = this.#receivedUpTo = 0;
     this.#buffer.clear();
-    this.#pending.clear();
-    this.#waiting = [];
+    this.#unacked.clear();
+    this.#waitingForWindow = [];
   }
 
-  #lost(): void {
+  #handleDisconnect(): void {
     this.#connection = null;
     this.#isOpen = false;
     this.#isAccepted = false;
-    const { life, roll } = this.#options;
-    const attempt = this.#attempts++;
-    const waitMs = attempt === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (attempt - 1)) * (0.8 + 0.4 * roll());
-    life.after(waitMs, () => {
+    const { eventLoop, random } = this.#options;
+    const attempt = this.#dialAttempts++;
+    const waitMs = attempt === 0 ? 0 : Math.min(30_000, 1_000 * 2 ** (attempt - 1)) * (0.8 + 0.4 * random());
+    eventLoop.after(waitMs, () => {
       if (this.#connection === null) this.dial();
     });
   }
 
-  #receive(frame: FirstFrame, number: number): void {
-    if (number > this.#base && number - this.#base <= windowSize) this.#buffer.set(number, frame);
-    const ready: FirstFrame[] = [];
-    for (let next = this.#buffer.get(this.#base + 1); next !== undefined; next = this.#buffer.get(this.#base + 1)) {
-      this.#buffer.delete(++this.#base);
+  #handleNumberedFrame(frame: LegacyFrame, number: number): void {
+    if (number > this.#receivedUpTo && number - this.#receivedUpTo <= windowSize) this.#buffer.set(number, frame);
+    const ready: LegacyFrame[] = [];
+    for (
+      let next = this.#buffer.get(this.#receivedUpTo + 1);
+      next !== undefined;
+      next = this.#buffer.get(this.#receivedUpTo + 1)
+    ) {
+      this.#buffer.delete(++this.#receivedUpTo);
       ready.push(next);
     }
-    this.#ack(frame);
-    for (const one of ready) if (one.type === "biz.exec.dispatch") this.#options.dispatch(one);
+    this.#sendAck(frame);
+    for (const one of ready) if (one.type === "biz.exec.dispatch") this.#options.onDispatch(one);
   }
 
-  #ack({ id, ack, corr, seq }: FirstFrame): void {
+  #sendAck({ id, ack, corr, seq }: LegacyFrame): void {
     let bits = 0;
-    for (const number of this.#buffer.keys()) bits += 2 ** (number - this.#base - 1);
+    for (const number of this.#buffer.keys()) bits += 2 ** (number - this.#receivedUpTo - 1);
     const name = ack?.request === true ? { for: id } : {};
-    const payload = { ok: true, ...name, ack_seq: this.#base, ack_bitmap: bits, recv_window: windowSize };
+    const payload = { ok: true, ...name, ack_seq: this.#receivedUpTo, ack_bitmap: bits, recv_window: windowSize };
     const more = { ...(corr !== undefined && { corr }), ...(seq !== undefined && { seq }), ...("for" in name && { ack: name }) };
-    this.#connection?.worker.send(this.#write("control.ack", `control.ack-${this.#count++}`, payload, more));
+    this.#connection?.worker.send(this.#formatFrame("control.ack", `control.ack-${this.#frameCount++}`, payload, more));
   }
 }

@@ -3,9 +3,9 @@
 
 import type { AuthenticatedWorker, SessionTokenClaims, WorkerAuthenticator } from "@astraflow/doors";
 import { fault } from "@astraflow/protocol";
-import { tokenOf } from "./tenants.ts";
+import { tokenOfTenant } from "./tenants.ts";
 
-export interface GateOptions {
+export interface SimulatedAuthenticatorOptions {
   /** The process whose tokens these are. */
   readonly audience: string;
   readonly tokenMs: number;
@@ -13,10 +13,15 @@ export interface GateOptions {
   readonly nextId: () => string;
 }
 
-export function createGate({ audience, tokenMs, now, nextId }: GateOptions): WorkerAuthenticator {
+export function createSimulatedAuthenticator({
+  audience,
+  tokenMs,
+  now,
+  nextId,
+}: SimulatedAuthenticatorOptions): WorkerAuthenticator {
   return {
     authenticate({ tenant, token }): AuthenticatedWorker | ReturnType<typeof fault> {
-      if (token !== tokenOf(tenant)) return fault("E.AUTH.INVALID_TOKEN", "this token is none of this world's");
+      if (token !== tokenOfTenant(tenant)) return fault("E.AUTH.INVALID_TOKEN", "this token is none of this world's");
       return { tenant, user: `workers of ${tenant}`, credential: token, thumbprint: null };
     },
     isStillValid: () => true,

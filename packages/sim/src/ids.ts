@@ -1,17 +1,17 @@
 // Names that look like the real ones: time-ordered ids as the engine makes them, and unguessable ones for sessions and requests.
 
-import type { Dice } from "./dice.ts";
+import type { SeededRandom } from "./dice.ts";
 
-export interface Ids {
+export interface SimulatedIds {
   /** Shaped as a UUID of version 7. */
-  timed(now: number): string;
+  nextTimeOrdered(now: number): string;
   next(): string;
 }
 
-export function makeIds(dice: Dice): Ids {
-  const hex = (): string => dice.bits().toString(16).padStart(8, "0");
+export function createSimulatedIds(random: SeededRandom): SimulatedIds {
+  const hex = (): string => random.nextUint32().toString(16).padStart(8, "0");
   return {
-    timed(now) {
+    nextTimeOrdered(now) {
       const time = now.toString(16).padStart(12, "0");
       const [a, b, c] = [hex(), hex(), hex()];
       return `${time.slice(0, 8)}-${time.slice(8)}-7${a.slice(0, 3)}-8${a.slice(3, 6)}-${b}${c.slice(0, 4)}`;

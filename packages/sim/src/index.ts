@@ -1,41 +1,41 @@
 // A deterministic world in which the real engine, doors and worker run: one seed plays a whole bad afternoon in milliseconds.
 // This is the only entrance.
 
-export { type CampaignReport, type CampaignWish, type Found, runCampaign, type SeedOutcome } from "./campaign.ts";
+export { type CampaignOptions, type CampaignReport, type CampaignViolation, runCampaign, type SeedOutcome } from "./campaign.ts";
 export type { Violation } from "./check/checker.ts";
-export type { StoryLine } from "./check/story.ts";
-export { type FaultKind, faultKinds, type Profile, profiles } from "./fault-table.ts";
+export type { TraceLine } from "./check/story.ts";
+export { type FaultKind, type FaultProfile, faultKinds, profiles } from "./fault-table.ts";
 export type {
-  AnswerSeen,
-  BrokenSeen,
-  CallSeen,
-  FaultEvent,
-  FaultSeen,
-  FrameSeen,
-  HandlerSeen,
-  LinkSeen,
+  ApiAnswerObservation,
+  ApiCallObservation,
+  ConnectionObservation,
+  DefectObservation,
+  FaultObservation,
+  FrameObservation,
+  HandlerObservation,
   Observation,
-  Observe,
-  PhaseSeen,
-  ProcessSeen,
-  Promises,
-  SetUp,
-  Sight,
+  ObservationListener,
+  PhaseObservation,
+  ProcessObservation,
+  ScheduledFault,
+  SimulatedWorkerIdentity,
+  SimulatedWorkerSpec,
+  TimingGuarantees,
   TrueTime,
-  WorkerFace,
-  WorkerShape,
+  UnstampedObservation,
   WorldReport,
+  WorldSetupObservation,
 } from "./observation.ts";
-export { drawWorld, type WorldPlan } from "./plan.ts";
-export { type PlaySeed, playSeed } from "./play.ts";
+export { generateWorldPlan, type WorldPlan } from "./plan.ts";
+export { type PlaySeedOptions, playSeed } from "./play.ts";
 export {
   describeCampaign,
   describeFault,
-  describeLine,
+  describeTraceLine,
   describeViolation,
   type Regression,
-  regressionOf,
-  replay,
+  replayRegression,
+  toRegression,
 } from "./report.ts";
-export { type Trial, type TrialWish, tellSeed, trySeed } from "./trial.ts";
-export { type Plant, plants } from "./world.ts";
+export { type CheckedSeed, type CheckSeedOptions, checkSeed, traceSeed } from "./trial.ts";
+export { type Mutant, mutants } from "./world.ts";

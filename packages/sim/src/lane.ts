@@ -1,10 +1,10 @@
 // One direction of a connection: whole messages, in order, each after its latency; held while the path is clogged or the reader does
 // not read, silent for ever once it is dead. Who stands at the two ends is connection.ts.
 
-import type { Dice } from "./dice.ts";
+import type { SeededRandom } from "./dice.ts";
 import type { Timeline } from "./timeline.ts";
 
-export type Item =
+export type ChannelItem =
   | { readonly what: "open" }
   | { readonly what: "text"; readonly text: string; readonly frame: number }
   | { readonly what: "ping" | "pong" }
@@ -14,98 +14,98 @@ export type Item =
   | { readonly what: "reset" };
 
 /** The state of a path between two machines; all lanes on it share it. */
-export interface PathState {
+export interface NetworkPath {
   readonly latencyMs: number;
   /** Faults under way that hold all traffic back. */
-  clogs: number;
+  blockCount: number;
   /** Added to every message's latency. */
-  slowMs: number;
+  addedLatencyMs: number;
   /** Faults under way that refuse new connections. */
-  refusals: number;
+  refusalCount: number;
   /** Shares of messages that vanish, come a second time, or are overtaken on living connections; the last two by up to `ms`. */
-  readonly unrest: { lost: number; doubled: number; overtaken: number; ms: number };
+  readonly frameFaults: { lost: number; doubled: number; overtaken: number; ms: number };
 }
 
 /** What a message in front of which others may pass is to suffer; used up by the next text. */
-export interface Mischief {
+export interface FrameFault {
   readonly kind: "drop" | "double" | "overtake";
   readonly ms: number;
 }
 
-export interface LaneEnds {
+export interface ChannelEvents {
   /** The message reaches the far end. */
-  deliver(item: Item): void;
-  lost(item: Item): void;
+  onDelivered(item: ChannelItem): void;
+  onLost(item: ChannelItem): void;
   /** All that was written has left. */
-  drained(): void;
+  onDrained(): void;
 }
 
 /** What the kernels of both ends take without the writer noticing. */
-const kernelBytes = 64 * 1024;
+const kernelBufferBytes = 64 * 1024;
 
-export class Lane {
+export class OneWayChannel {
   readonly #timeline: Timeline;
-  readonly #dice: Dice;
+  readonly #random: SeededRandom;
   /** Apart from the dice of latency: worlds without unrest stay as they are. */
-  readonly #unrest: Dice;
-  readonly #path: PathState;
-  readonly #ends: LaneEnds;
-  #items: Item[] = [];
+  readonly #faultRandom: SeededRandom;
+  readonly #path: NetworkPath;
+  readonly #events: ChannelEvents;
+  #items: ChannelItem[] = [];
   /** Items at the front whose time has come. */
-  #ready = 0;
+  #readyCount = 0;
   #lastAt = 0;
   #bytes = 0;
-  #isDead = false;
-  #isUnread = false;
-  mischief: Mischief | null = null;
+  #isSilent = false;
+  #isReadingStopped = false;
+  nextFrameFault: FrameFault | null = null;
 
-  constructor(timeline: Timeline, dice: Dice, path: PathState, ends: LaneEnds) {
+  constructor(timeline: Timeline, random: SeededRandom, path: NetworkPath, ends: ChannelEvents) {
     this.#timeline = timeline;
-    this.#dice = dice;
-    this.#unrest = dice.fork("unrest");
+    this.#random = random;
+    this.#faultRandom = random.fork("unrest");
     this.#path = path;
-    this.#ends = ends;
+    this.#events = ends;
   }
 
-  get isDead(): boolean {
-    return this.#isDead;
+  get isSilent(): boolean {
+    return this.#isSilent;
   }
 
   /** What the writer's own socket still holds. */
   get bufferedBytes(): number {
-    return Math.max(0, this.#bytes - kernelBytes);
+    return Math.max(0, this.#bytes - kernelBufferBytes);
   }
 
-  put(item: Item): void {
+  send(item: ChannelItem): void {
     this.#bytes += sizeOf(item);
-    if (this.#isDead) return this.#ends.lost(item);
-    const mischief = item.what === "text" ? (this.mischief ?? this.#drawMischief()) : null;
-    if (mischief !== null) {
-      this.mischief = null;
-      if (mischief.kind === "drop") return this.#lose(item);
-      this.#timeline.after(this.#latencyMs() + mischief.ms, () => this.#stray(item, mischief.kind === "overtake"));
-      if (mischief.kind === "overtake") return;
+    if (this.#isSilent) return this.#events.onLost(item);
+    const fault = item.what === "text" ? (this.nextFrameFault ?? this.#pickFrameFault()) : null;
+    if (fault !== null) {
+      this.nextFrameFault = null;
+      if (fault.kind === "drop") return this.#dropItem(item);
+      this.#timeline.after(this.#latencyMs() + fault.ms, () => this.#deliverOutOfOrder(item, fault.kind === "overtake"));
+      if (fault.kind === "overtake") return;
     }
     this.#lastAt = Math.max(this.#lastAt, this.#timeline.now + this.#latencyMs());
     this.#items.push(item);
     this.#timeline.after(this.#lastAt - this.#timeline.now, () => {
-      this.#ready++;
-      this.pump();
+      this.#readyCount++;
+      this.deliverReady();
     });
   }
 
-  #drawMischief(): Mischief | null {
-    const { lost, doubled, overtaken, ms } = this.#path.unrest;
+  #pickFrameFault(): FrameFault | null {
+    const { lost, doubled, overtaken, ms } = this.#path.frameFaults;
     if (lost + doubled + overtaken === 0) return null;
-    const dice = this.#unrest;
-    if (dice.chance(lost)) return { kind: "drop", ms: 0 };
-    if (dice.chance(doubled)) return { kind: "double", ms: dice.scale(0.1, ms) };
-    return dice.chance(overtaken) ? { kind: "overtake", ms: dice.scale(0.1, ms) } : null;
+    const random = this.#faultRandom;
+    if (random.chance(lost)) return { kind: "drop", ms: 0 };
+    if (random.chance(doubled)) return { kind: "double", ms: random.logUniform(0.1, ms) };
+    return random.chance(overtaken) ? { kind: "overtake", ms: random.logUniform(0.1, ms) } : null;
   }
 
   /** From here on nothing gets through, and nobody is told. */
-  die(): void {
-    this.#isDead = true;
+  goSilent(): void {
+    this.#isSilent = true;
     this.dropAll();
   }
 
@@ -113,51 +113,51 @@ export class Lane {
   dropAll(): void {
     const lost = this.#items;
     this.#items = [];
-    this.#ready = 0;
-    for (const item of lost) this.#ends.lost(item);
+    this.#readyCount = 0;
+    for (const item of lost) this.#events.onLost(item);
   }
 
-  read(isRead: boolean): void {
-    this.#isUnread = !isRead;
-    if (isRead) this.pump();
+  setReading(isRead: boolean): void {
+    this.#isReadingStopped = !isRead;
+    if (isRead) this.deliverReady();
   }
 
   /** Delivers what may go; called whenever something could have begun to flow. */
-  pump(): void {
-    while (this.#ready > 0 && this.#path.clogs === 0 && !this.#isUnread) {
+  deliverReady(): void {
+    while (this.#readyCount > 0 && this.#path.blockCount === 0 && !this.#isReadingStopped) {
       const item = this.#items.shift();
       // After dropAll a timer may ring for nobody.
       if (item === undefined) {
-        this.#ready = 0;
+        this.#readyCount = 0;
         return;
       }
-      this.#ready--;
-      this.#left(item);
-      this.#ends.deliver(item);
+      this.#readyCount--;
+      this.#releaseBytes(item);
+      this.#events.onDelivered(item);
     }
   }
 
   /** A single message that travels apart from the others. */
-  #stray(item: Item, isOnlyOne: boolean): void {
-    if (isOnlyOne) this.#left(item);
-    if (!this.#isDead) this.#ends.deliver(item);
-    else if (isOnlyOne) this.#ends.lost(item);
+  #deliverOutOfOrder(item: ChannelItem, isOnlyOne: boolean): void {
+    if (isOnlyOne) this.#releaseBytes(item);
+    if (!this.#isSilent) this.#events.onDelivered(item);
+    else if (isOnlyOne) this.#events.onLost(item);
   }
 
-  #lose(item: Item): void {
-    this.#left(item);
-    this.#ends.lost(item);
+  #dropItem(item: ChannelItem): void {
+    this.#releaseBytes(item);
+    this.#events.onLost(item);
   }
 
-  #left(item: Item): void {
+  #releaseBytes(item: ChannelItem): void {
     const before = this.bufferedBytes;
     this.#bytes -= sizeOf(item);
-    if (before > 0 && this.bufferedBytes === 0) this.#ends.drained();
+    if (before > 0 && this.bufferedBytes === 0) this.#events.onDrained();
   }
 
   #latencyMs(): number {
-    return this.#path.latencyMs * (0.5 + this.#dice.roll()) + this.#path.slowMs;
+    return this.#path.latencyMs * (0.5 + this.#random.random()) + this.#path.addedLatencyMs;
   }
 }
 
-const sizeOf = (item: Item): number => (item.what === "text" ? item.text.length : 8);
+const sizeOf = (item: ChannelItem): number => (item.what === "text" ? item.text.length : 8);

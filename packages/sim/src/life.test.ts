@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { Life } from "./life.ts";
-import { MachineClock, worldBegan } from "./machine-clock.ts";
+import { ProcessEventLoop } from "./life.ts";
+import { MachineClock, worldStartWallMs } from "./machine-clock.ts";
 import { Timeline } from "./timeline.ts";
 
-function born(driftPpm = 0) {
+function startProcess(driftPpm = 0) {
   const timeline = new Timeline();
   const clock = new MachineClock(timeline, { monoStart: 1_000, wallOffset: 0, driftPpm });
   const problems: unknown[] = [];
-  const life = new Life("p", timeline, clock, (problem) => problems.push(problem));
+  const eventLoop = new ProcessEventLoop("p", timeline, clock, (problem) => problems.push(problem));
   const seen: string[] = [];
   const say = (word: string) => () => void seen.push(word);
   const passUntil = (at: number): void => {
@@ -15,42 +15,42 @@ function born(driftPpm = 0) {
     timeline.after(at - timeline.now, () => {
       isOver = true;
     });
-    while (!isOver) timeline.step();
+    while (!isOver) timeline.runNextEvent();
   };
-  return { timeline, clock, life, seen, say, problems, passUntil };
+  return { timeline, clock, life: eventLoop, seen, say, problems, passUntil };
 }
 
 describe("a process", () => {
   it("[X3] hears at once while it runs, late while it is held, and never once it is dead", () => {
-    const { life, seen, say, passUntil } = born();
-    life.hear(say("at once"));
-    life.hold();
-    life.hear(say("late"));
+    const { life: eventLoop, seen, say, passUntil } = startProcess();
+    eventLoop.deliver(say("at once"));
+    eventLoop.pause();
+    eventLoop.deliver(say("late"));
     expect(seen).toEqual(["at once"]);
 
-    life.release(false);
+    eventLoop.resume(false);
     passUntil(1);
-    life.end();
-    life.hear(say("never"));
+    eventLoop.end();
+    eventLoop.deliver(say("never"));
     passUntil(2);
 
     expect(seen).toEqual(["at once", "late"]);
   });
 
   it("[X3] rings timers late while it is held, once each, and none after its end", () => {
-    const { life, seen, say, passUntil } = born();
-    life.after(10, say("ten"));
-    life.every(4, say("four"));
-    const takeBack = life.after(5, say("never"));
+    const { life: eventLoop, seen, say, passUntil } = startProcess();
+    eventLoop.after(10, say("ten"));
+    eventLoop.every(4, say("four"));
+    const takeBack = eventLoop.after(5, say("never"));
     takeBack();
     passUntil(5);
-    life.hold();
+    eventLoop.pause();
     passUntil(50);
     expect(seen).toEqual(["four"]);
 
-    life.release(true);
+    eventLoop.resume(true);
     passUntil(51);
-    life.end();
+    eventLoop.end();
     passUntil(100);
 
     expect(seen).toEqual(["four", "four", "ten"]);
@@ -58,13 +58,13 @@ describe("a process", () => {
 
   it("[X3] may ring timers before it takes in what has arrived, or the other way round", () => {
     for (const timersFirst of [true, false]) {
-      const { life, seen, say, passUntil } = born();
-      life.after(10, say("timer"));
-      life.hold();
-      life.hear(say("frame"));
+      const { life: eventLoop, seen, say, passUntil } = startProcess();
+      eventLoop.after(10, say("timer"));
+      eventLoop.pause();
+      eventLoop.deliver(say("frame"));
       passUntil(20);
 
-      life.release(timersFirst);
+      eventLoop.resume(timersFirst);
       passUntil(21);
 
       expect(seen).toEqual(timersFirst ? ["timer", "frame"] : ["frame", "timer"]);
@@ -72,9 +72,9 @@ describe("a process", () => {
   });
 
   it("[X3] is ended by what it does not catch", () => {
-    const { life, problems } = born();
+    const { life: eventLoop, problems } = startProcess();
 
-    life.hear(() => {
+    eventLoop.deliver(() => {
       throw new Error("uncaught");
     });
 
@@ -84,18 +84,18 @@ describe("a process", () => {
 
 describe("a machine's clocks", () => {
   it("[X4] jump on the wall and not on the monotonic one", () => {
-    const { clock, passUntil } = born();
+    const { clock, passUntil } = startProcess();
     passUntil(100);
 
-    clock.jump(-3_600_000);
+    clock.jumpWallClock(-3_600_000);
 
     expect(clock.mono()).toBe(1_100);
-    expect(clock.wall()).toBe(worldBegan + 100 - 3_600_000);
+    expect(clock.wall()).toBe(worldStartWallMs + 100 - 3_600_000);
   });
 
   it("[X4] drift, and timers drift with them", () => {
-    const { clock, life, seen, say, passUntil, timeline } = born(100_000);
-    life.after(110, say("rang"));
+    const { clock, life: eventLoop, seen, say, passUntil, timeline } = startProcess(100_000);
+    eventLoop.after(110, say("rang"));
 
     passUntil(99);
     expect(seen).toEqual([]);
@@ -106,21 +106,21 @@ describe("a machine's clocks", () => {
   });
 
   it("[X4] stand still while the machine is suspended, so that its process cannot know how long it was away", () => {
-    const { clock, life, seen, say, passUntil } = born();
-    life.after(10, say("rang"));
+    const { clock, life: eventLoop, seen, say, passUntil } = startProcess();
+    eventLoop.after(10, say("rang"));
     passUntil(5);
 
-    life.hold();
+    eventLoop.pause();
     clock.freeze();
     passUntil(1_000);
     clock.thaw();
-    life.release(true);
+    eventLoop.resume(true);
     passUntil(1_004);
     expect(seen).toEqual([]);
     passUntil(1_006);
 
     expect(seen).toEqual(["rang"]);
     expect(clock.mono()).toBeCloseTo(1_011);
-    expect(clock.wall()).toBe(worldBegan + 1_006);
+    expect(clock.wall()).toBe(worldStartWallMs + 1_006);
   });
 });

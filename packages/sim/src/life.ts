@@ -4,47 +4,47 @@
 import type { MachineClock } from "./machine-clock.ts";
 import type { Timeline } from "./timeline.ts";
 
-interface Backlogged {
+interface DeferredCallback {
   readonly isTimer: boolean;
   readonly run: () => void;
 }
 
-export class Life {
+export class ProcessEventLoop {
   readonly name: string;
   readonly clock: MachineClock;
   readonly #timeline: Timeline;
   /** Something the process did not catch: it ends the process, as it would a real one. */
-  readonly #threw: (problem: unknown) => void;
-  #backlog: Backlogged[] = [];
-  #isOver = false;
-  #isHeld = false;
+  readonly #onUncaughtError: (problem: unknown) => void;
+  #deferred: DeferredCallback[] = [];
+  #hasEnded = false;
+  #isPaused = false;
 
   constructor(name: string, timeline: Timeline, clock: MachineClock, threw: (problem: unknown) => void) {
     this.name = name;
     this.clock = clock;
     this.#timeline = timeline;
-    this.#threw = threw;
+    this.#onUncaughtError = threw;
   }
 
-  get isOver(): boolean {
-    return this.#isOver;
+  get hasEnded(): boolean {
+    return this.#hasEnded;
   }
 
-  get isHeld(): boolean {
-    return this.#isHeld;
+  get isPaused(): boolean {
+    return this.#isPaused;
   }
 
   /** Something arrives: at once, when the process runs again, or never. */
-  hear(run: () => void): void {
-    if (this.#isOver) return;
-    if (this.#isHeld) this.#backlog.push({ isTimer: false, run });
-    else this.#call(run);
+  deliver(run: () => void): void {
+    if (this.#hasEnded) return;
+    if (this.#isPaused) this.#deferred.push({ isTimer: false, run });
+    else this.#runCatching(run);
   }
 
   /** The same for what the process waits for with a promise; null where nothing keeps it. */
-  arrival(): Promise<void> | null {
-    if (this.#isOver) return new Promise(() => undefined);
-    return this.#isHeld ? new Promise((resolve) => this.hear(resolve)) : null;
+  whenRunning(): Promise<void> | null {
+    if (this.#hasEnded) return new Promise(() => undefined);
+    return this.#isPaused ? new Promise((resolve) => this.deliver(resolve)) : null;
   }
 
   /** A timer by this machine's monotonic clock. */
@@ -53,21 +53,21 @@ export class Life {
     let isDone = false;
     let cancel = (): void => undefined;
     const ring = (): void => {
-      if (isDone || this.#isOver) return;
-      if (this.#isHeld) {
-        this.#backlog.push({ isTimer: true, run: ring });
+      if (isDone || this.#hasEnded) return;
+      if (this.#isPaused) {
+        this.#deferred.push({ isTimer: true, run: ring });
         return;
       }
       const left = dueAt - this.clock.mono();
       // The machine was suspended or its clock slowed down meanwhile: by its own clock it is not time yet.
       if (left > 1e-3) {
-        cancel = this.#timeline.after(this.clock.toTrue(left), ring);
+        cancel = this.#timeline.after(this.clock.toTrueMs(left), ring);
         return;
       }
       isDone = true;
-      this.#call(run);
+      this.#runCatching(run);
     };
-    cancel = this.#timeline.after(this.clock.toTrue(ms), ring);
+    cancel = this.#timeline.after(this.clock.toTrueMs(ms), ring);
     return () => {
       isDone = true;
       cancel();
@@ -86,30 +86,30 @@ export class Life {
     return () => cancel();
   }
 
-  hold(): void {
-    this.#isHeld = true;
+  pause(): void {
+    this.#isPaused = true;
   }
 
   /** What has come meanwhile is taken in one by one; whether timers ring first depends on where the loop was stopped. */
-  release(timersFirst: boolean): void {
-    if (!this.#isHeld) return;
-    this.#isHeld = false;
-    const waited = this.#backlog;
-    this.#backlog = [];
+  resume(timersFirst: boolean): void {
+    if (!this.#isPaused) return;
+    this.#isPaused = false;
+    const waited = this.#deferred;
+    this.#deferred = [];
     const order = timersFirst ? [...waited.filter((one) => one.isTimer), ...waited.filter((one) => !one.isTimer)] : waited;
-    for (const { run, isTimer } of order) this.#timeline.after(0, () => (isTimer ? run() : this.hear(run)));
+    for (const { run, isTimer } of order) this.#timeline.after(0, () => (isTimer ? run() : this.deliver(run)));
   }
 
   end(): void {
-    this.#isOver = true;
-    this.#backlog = [];
+    this.#hasEnded = true;
+    this.#deferred = [];
   }
 
-  #call(run: () => void): void {
+  #runCatching(run: () => void): void {
     try {
       run();
     } catch (problem) {
-      this.#threw(problem);
+      this.#onUncaughtError(problem);
     }
   }
 }

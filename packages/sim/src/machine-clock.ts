@@ -2,7 +2,7 @@
 
 import type { Timeline } from "./timeline.ts";
 
-export interface ClockShape {
+export interface ClockConfig {
   /** What the monotonic clock shows when the world begins. */
   readonly monoStart: number;
   /** How far the wall clock is off, in milliseconds. */
@@ -12,7 +12,7 @@ export interface ClockShape {
 }
 
 /** When the world begins, as a right wall clock would show it. */
-export const worldBegan = 1_800_000_000_000;
+export const worldStartWallMs = 1_800_000_000_000;
 
 export class MachineClock {
   readonly #timeline: Timeline;
@@ -21,14 +21,14 @@ export class MachineClock {
   #rate: number;
   #since = 0;
   #mono: number;
-  #jumped = 0;
-  #frozen = false;
+  #wallJumpMs = 0;
+  #isFrozen = false;
   /** How much true time the monotonic clock has missed while the machine was suspended; the wall is set right again on waking. */
-  #missed = 0;
+  #suspendedMs = 0;
 
-  constructor(timeline: Timeline, shape: ClockShape) {
+  constructor(timeline: Timeline, shape: ClockConfig) {
     this.#timeline = timeline;
-    this.#wallStart = worldBegan + shape.wallOffset;
+    this.#wallStart = worldStartWallMs + shape.wallOffset;
     this.#monoStart = shape.monoStart;
     this.#mono = shape.monoStart;
     this.#rate = 1 + shape.driftPpm / 1e6;
@@ -36,42 +36,42 @@ export class MachineClock {
 
   /** Never goes back; stands still while the machine is suspended. */
   mono(): number {
-    return this.#frozen ? this.#mono : this.#mono + (this.#timeline.now - this.#since) * this.#rate;
+    return this.#isFrozen ? this.#mono : this.#mono + (this.#timeline.now - this.#since) * this.#rate;
   }
 
   wall(): number {
-    return Math.floor(this.#wallStart + (this.mono() - this.#monoStart) + this.#missed + this.#jumped);
+    return Math.floor(this.#wallStart + (this.mono() - this.#monoStart) + this.#suspendedMs + this.#wallJumpMs);
   }
 
   /** Local milliseconds in true ones. */
-  toTrue(ms: number): number {
+  toTrueMs(ms: number): number {
     return ms / this.#rate;
   }
 
   /** The wall clock is set by somebody; the monotonic one does not notice. */
-  jump(ms: number): void {
-    this.#jumped += ms;
+  jumpWallClock(ms: number): void {
+    this.#wallJumpMs += ms;
   }
 
-  drift(ppm: number): void {
-    this.#settle();
+  setDriftPpm(ppm: number): void {
+    this.#rebase();
     this.#rate = 1 + ppm / 1e6;
   }
 
   freeze(): void {
-    this.#settle();
-    this.#frozen = true;
+    this.#rebase();
+    this.#isFrozen = true;
   }
 
   thaw(): void {
-    if (!this.#frozen) return;
-    this.#missed += this.#timeline.now - this.#since;
+    if (!this.#isFrozen) return;
+    this.#suspendedMs += this.#timeline.now - this.#since;
     this.#since = this.#timeline.now;
-    this.#frozen = false;
+    this.#isFrozen = false;
   }
 
-  #settle(): void {
-    if (this.#frozen) return;
+  #rebase(): void {
+    if (this.#isFrozen) return;
     this.#mono = this.mono();
     this.#since = this.#timeline.now;
   }

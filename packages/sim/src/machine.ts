@@ -1,125 +1,131 @@
 // A machine that processes live and die on. It lasts: its clock, its disk, its name; the process on it is killed, held, stopped in good order and
 // started again. Which of that happens when is decided by others; what runs on it is scheduler-machine.ts and worker-machine.ts.
 
-import type { Dice } from "./dice.ts";
-import { Life } from "./life.ts";
+import type { SeededRandom } from "./dice.ts";
+import { ProcessEventLoop } from "./life.ts";
 import type { MachineClock } from "./machine-clock.ts";
-import type { Network } from "./network.ts";
-import type { BrokenSeen, ProcessSeen } from "./observation.ts";
-import type { StoreServer } from "./store-server.ts";
+import type { SimulatedNetwork } from "./network.ts";
+import type { DefectObservation, ProcessObservation } from "./observation.ts";
+import type { SimulatedStoreServer } from "./store-server.ts";
 import type { Timeline } from "./timeline.ts";
-import type { Trace } from "./trace.ts";
+import type { ObservationTrace } from "./trace.ts";
 
 /** What all machines share. */
-export interface Ground {
+export interface MachineContext {
   readonly timeline: Timeline;
-  readonly trace: Trace;
-  readonly network: Network;
-  readonly store: StoreServer;
-  readonly dice: Dice;
+  readonly trace: ObservationTrace;
+  readonly network: SimulatedNetwork;
+  readonly store: SimulatedStoreServer;
+  readonly random: SeededRandom;
   /** Counts things worth happening at least once in a campaign. */
-  sometimes(name: string): void;
-  broken(name: BrokenSeen["name"], process: string, message: string): void;
+  countEvent(name: string): void;
+  reportDefect(name: DefectObservation["name"], process: string, message: string): void;
   /** Two processes of this world have shared a name. */
   readonly hasClones: () => boolean;
 }
 
-export abstract class Machine {
+export abstract class SimulatedMachine {
   readonly name: string;
   readonly clock: MachineClock;
-  protected readonly ground: Ground;
-  protected readonly dice: Dice;
-  protected readonly role: ProcessSeen["role"];
-  protected life: Life | null = null;
-  protected lives = 0;
-  #isRestartAsked = false;
+  protected readonly context: MachineContext;
+  protected readonly random: SeededRandom;
+  protected readonly role: ProcessObservation["role"];
+  protected eventLoop: ProcessEventLoop | null = null;
+  protected bootCount = 0;
+  #isRestartScheduled = false;
   #isRetired = false;
-  #holds = 0;
+  #pauseCount = 0;
 
-  constructor(name: string, role: ProcessSeen["role"], clock: MachineClock, ground: Ground) {
+  constructor(name: string, role: ProcessObservation["role"], clock: MachineClock, context: MachineContext) {
     this.name = name;
     this.role = role;
     this.clock = clock;
-    this.ground = ground;
-    this.dice = ground.dice.fork(name);
+    this.context = context;
+    this.random = context.random.fork(name);
   }
 
   get isUp(): boolean {
-    return this.life !== null;
+    return this.eventLoop !== null;
   }
 
-  protected abstract boot(life: Life): void;
+  protected abstract startProcess(eventLoop: ProcessEventLoop): void;
   /** Whatever must follow the end of a life. */
-  protected abstract bury(isPowerLoss: boolean): void;
+  protected abstract cleanUpAfterProcess(isPowerLoss: boolean): void;
 
   start(): void {
-    this.#isRestartAsked = false;
+    this.#isRestartScheduled = false;
     this.#isRetired = false;
-    if (this.life !== null) return;
-    this.lives++;
-    this.#holds = 0;
-    this.life = new Life(this.bootName, this.ground.timeline, this.clock, (problem) => this.#threw(problem));
-    this.see("starts");
-    this.boot(this.life);
+    if (this.eventLoop !== null) return;
+    this.bootCount++;
+    this.#pauseCount = 0;
+    this.eventLoop = new ProcessEventLoop(this.bootName, this.context.timeline, this.clock, (problem) =>
+      this.#handleUncaughtError(problem),
+    );
+    this.record("starts");
+    this.startProcess(this.eventLoop);
   }
 
   /** One life of the process. */
   protected get bootName(): string {
-    return `${this.name}#${this.lives}`;
+    return `${this.name}#${this.bootCount}`;
   }
 
   /** kill -9, or the whole machine loses power. Comes back after so long. */
   kill(backInMs: number, why: string, isPowerLoss = false): void {
-    if (this.life === null) return;
-    this.life.end();
-    this.life = null;
-    this.see("crashes", why);
-    for (const connection of this.ground.network.connectionsOf(this.name)) connection.orphan(this.role, isPowerLoss);
-    this.bury(isPowerLoss);
+    if (this.eventLoop === null) return;
+    this.eventLoop.end();
+    this.eventLoop = null;
+    this.record("crashes", why);
+    for (const connection of this.context.network.connectionsOf(this.name)) connection.handleProcessEnd(this.role, isPowerLoss);
+    this.cleanUpAfterProcess(isPowerLoss);
     this.startAfter(backInMs);
   }
 
   /** Killed, and nobody starts it again before they are told to. */
   retire(): void {
     this.#isRetired = true;
-    this.#isRestartAsked = false;
+    this.#isRestartScheduled = false;
     this.kill(0, "retired");
   }
 
   protected startAfter(ms: number): void {
-    if (this.#isRestartAsked || this.#isRetired) return;
-    this.#isRestartAsked = true;
-    this.ground.timeline.after(ms, () => {
-      if (this.#isRestartAsked) this.start();
+    if (this.#isRestartScheduled || this.#isRetired) return;
+    this.#isRestartScheduled = true;
+    this.context.timeline.after(ms, () => {
+      if (this.#isRestartScheduled) this.start();
     });
   }
 
   /** SIGSTOP; a suspended machine's clock stands still as well. The answer lets it go on. */
-  hold(isSuspended: boolean): () => void {
-    const { life } = this;
-    if (life === null) return () => undefined;
-    life.hold();
-    this.#holds++;
+  pause(isSuspended: boolean): () => void {
+    const { eventLoop } = this;
+    if (eventLoop === null) return () => undefined;
+    eventLoop.pause();
+    this.#pauseCount++;
     if (isSuspended) this.clock.freeze();
-    this.see("pauses", isSuspended ? "suspended" : "stopped");
-    this.held(life);
+    this.record("pauses", isSuspended ? "suspended" : "stopped");
+    this.onPaused(eventLoop);
     return () => {
       if (isSuspended) this.clock.thaw();
-      if (this.life !== life || --this.#holds > 0) return;
-      this.see("resumes");
-      life.release(this.dice.chance(0.5));
+      if (this.eventLoop !== eventLoop || --this.#pauseCount > 0) return;
+      this.record("resumes");
+      eventLoop.resume(this.random.chance(0.5));
     };
   }
 
-  protected held(_life: Life): void {}
+  protected onPaused(_life: ProcessEventLoop): void {}
 
-  protected see(event: ProcessSeen["event"], detail?: string): void {
+  protected record(event: ProcessObservation["event"], detail?: string): void {
     const { name: process, role, bootName: boot } = this;
-    this.ground.trace.see({ kind: "process", role, process, boot, event, ...(detail !== undefined && { detail }) });
+    this.context.trace.record({ kind: "process", role, process, boot, event, ...(detail !== undefined && { detail }) });
   }
 
-  #threw(problem: unknown): void {
-    this.ground.broken("crash", this.bootName, problem instanceof Error ? (problem.stack ?? problem.message) : String(problem));
+  #handleUncaughtError(problem: unknown): void {
+    this.context.reportDefect(
+      "crash",
+      this.bootName,
+      problem instanceof Error ? (problem.stack ?? problem.message) : String(problem),
+    );
     this.kill(1_000, "it threw");
   }
 }

@@ -8,32 +8,41 @@ import type { JsonObject, JsonValue } from "@astraflow/protocol";
  * skipping: says SKIPPED · hanging: ends only when told to stop · deaf: goes on for `ms` whatever it is told · killing: ends its
  * process after `ms`.
  */
-export type MoodKind = "quick" | "slow" | "chatty" | "failing" | "throwing" | "skipping" | "hanging" | "deaf" | "killing";
+export type HandlerBehaviourKind =
+  | "quick"
+  | "slow"
+  | "chatty"
+  | "failing"
+  | "throwing"
+  | "skipping"
+  | "hanging"
+  | "deaf"
+  | "killing";
 
-export interface Mood {
-  readonly kind: MoodKind;
+export interface HandlerBehaviour {
+  readonly kind: HandlerBehaviourKind;
   readonly ms: number;
   /** How often a chatty one speaks; three times where it does not say. */
   readonly words?: number;
 }
 
 /** What a simulated handler reads from its parameters. */
-export interface MoodSheet {
+export interface HandlerScript {
   /** One per attempt; the last one stays. */
-  readonly moods: readonly Mood[];
+  readonly moods: readonly HandlerBehaviour[];
   /** The node's concurrency key and its limit, repeated here so that an onlooker sees them at the handler. */
   readonly key: string | null;
   readonly limit: number;
   /** The node's name in the value it returns; absent: it returns who it is. */
   readonly name?: string;
   /** Of a middleware. */
-  readonly wrap?: Wrap;
+  readonly wrap?: MiddlewareScript;
   /** Leaves something with its worker and returns where it lies. */
   readonly keeps?: true;
 }
 
 /** How a middleware uses the rest of its chain. */
-export interface Wrap {
+export interface MiddlewareScript {
   /** How often it asks for the next; 0 withholds it. */
   readonly calls: number;
   /** Writes the number of the call into the parameters of what it calls, under this name. */
@@ -44,21 +53,25 @@ export interface Wrap {
 }
 
 /** The name of the parameter. */
-const moodParameter = "sim";
+const handlerScriptParameter = "sim";
 
-export function writeMood(sheet: MoodSheet): JsonObject {
-  const { moods, wrap, ...rest } = sheet;
+export function writeHandlerScript(script: HandlerScript): JsonObject {
+  const { moods: behaviours, wrap: middlewareScript, ...rest } = script;
   return {
-    [moodParameter]: { moods: moods.map((mood) => ({ ...mood })), ...rest, ...(wrap !== undefined && { wrap: { ...wrap } }) },
+    [handlerScriptParameter]: {
+      moods: behaviours.map((behaviour) => ({ ...behaviour })),
+      ...rest,
+      ...(middlewareScript !== undefined && { wrap: { ...middlewareScript } }),
+    },
   };
 }
 
-export function readMood(params: JsonObject): MoodSheet {
-  return params[moodParameter] as JsonValue as unknown as MoodSheet;
+export function readHandlerScript(params: JsonObject): HandlerScript {
+  return params[handlerScriptParameter] as JsonValue as unknown as HandlerScript;
 }
 
-export function moodOf(sheet: MoodSheet, attempt: number): Mood {
-  const mood = sheet.moods[Math.min(attempt, sheet.moods.length) - 1];
+export function behaviourOfAttempt(script: HandlerScript, attempt: number): HandlerBehaviour {
+  const mood = script.moods[Math.min(attempt, script.moods.length) - 1];
   if (mood === undefined) throw new Error("a node without a mood");
   return mood;
 }

@@ -1,139 +1,155 @@
 // The network between workers and schedulers: paths with their state, the connections on them, dialling. Faults are switched on and off
 // by name of path or worker; what they mean for one connection is connection.ts.
 
-import { Connection, type EndEars } from "./connection.ts";
-import type { Dice } from "./dice.ts";
-import { FaultLevel } from "./fault-level.ts";
-import type { Mischief, PathState } from "./lane.ts";
-import type { Life } from "./life.ts";
-import type { WorkerFace } from "./observation.ts";
+import { type ConnectionHandlers, SimulatedConnection } from "./connection.ts";
+import type { SeededRandom } from "./dice.ts";
+import { FaultIntensity } from "./fault-level.ts";
+import type { FrameFault, NetworkPath } from "./lane.ts";
+import type { ProcessEventLoop } from "./life.ts";
+import type { SimulatedWorkerIdentity } from "./observation.ts";
 import type { Timeline } from "./timeline.ts";
-import type { Trace } from "./trace.ts";
+import type { ObservationTrace } from "./trace.ts";
 
 /** A scheduler as the network finds it; null while nothing listens there. */
-export interface Listener {
-  readonly life: Life;
+export interface NetworkListener {
+  readonly eventLoop: ProcessEventLoop;
   /** Takes a connection in, or says why not. */
-  accept(connection: Connection): EndEars | string;
+  accept(connection: SimulatedConnection): ConnectionHandlers | string;
 }
 
-export class Network {
+export class SimulatedNetwork {
   readonly #timeline: Timeline;
-  readonly #trace: Trace;
-  readonly #dice: Dice;
-  readonly #listen: (scheduler: string) => Listener | null;
-  readonly #paths = new Map<string, PathState>();
-  readonly #unrest = new Map<string, FaultLevel>();
-  readonly #living = new Set<Connection>();
-  #connections = 0;
-  #frames = 0;
+  readonly #trace: ObservationTrace;
+  readonly #random: SeededRandom;
+  readonly #findListener: (scheduler: string) => NetworkListener | null;
+  readonly #paths = new Map<string, NetworkPath>();
+  readonly #faultIntensities = new Map<string, FaultIntensity>();
+  readonly #connections = new Set<SimulatedConnection>();
+  #connectionCount = 0;
+  #frameCount = 0;
 
-  constructor(timeline: Timeline, trace: Trace, dice: Dice, listen: (scheduler: string) => Listener | null) {
+  constructor(
+    timeline: Timeline,
+    trace: ObservationTrace,
+    random: SeededRandom,
+    listen: (scheduler: string) => NetworkListener | null,
+  ) {
     this.#timeline = timeline;
     this.#trace = trace;
-    this.#dice = dice;
-    this.#listen = listen;
+    this.#random = random;
+    this.#findListener = listen;
   }
 
-  path(worker: string, scheduler: string): PathState {
+  path(worker: string, scheduler: string): NetworkPath {
     const name = `${worker}-${scheduler}`;
-    const known = this.#paths.get(name);
-    if (known !== undefined) return known;
-    const latencyMs = this.#dice.fork(`path ${name}`).scale(0.2, 20);
-    const unrest = { lost: 0, doubled: 0, overtaken: 0, ms: 1 };
-    const path: PathState = { latencyMs, clogs: 0, slowMs: 0, refusals: 0, unrest };
+    const existing = this.#paths.get(name);
+    if (existing !== undefined) return existing;
+    const latencyMs = this.#random.fork(`path ${name}`).logUniform(0.2, 20);
+    const frameFaults = { lost: 0, doubled: 0, overtaken: 0, ms: 1 };
+    const path: NetworkPath = { latencyMs, blockCount: 0, addedLatencyMs: 0, refusalCount: 0, frameFaults };
     this.#paths.set(name, path);
     return path;
   }
 
   /** The worker hears `opened`, or `closed` where nobody lets it in; nothing at all where the path is clogged. */
-  dial(face: WorkerFace, life: Life, scheduler: string, ears: EndEars): Connection {
-    const path = this.path(face.worker, scheduler);
-    const name = `c${++this.#connections}`;
-    const connection = new Connection({
+  dial(
+    identity: SimulatedWorkerIdentity,
+    eventLoop: ProcessEventLoop,
+    scheduler: string,
+    handlers: ConnectionHandlers,
+  ): SimulatedConnection {
+    const path = this.path(identity.worker, scheduler);
+    const name = `c${++this.#connectionCount}`;
+    const connection = new SimulatedConnection({
       name,
-      face,
+      identity,
       scheduler,
       timeline: this.#timeline,
       trace: this.#trace,
-      dice: this.#dice.fork(name),
+      random: this.#random.fork(name),
       path,
-      nextFrame: () => ++this.#frames,
+      nextFrameNumber: () => ++this.#frameCount,
     });
-    connection.worker.life = life;
-    connection.worker.ears = ears;
-    for (const old of this.#living) if (old.isOver) this.#living.delete(old);
-    this.#living.add(connection);
-    connection.seeLink("worker", "dialled");
-    this.#timeline.after(path.latencyMs, () => this.#knock(connection, path, scheduler));
+    connection.worker.eventLoop = eventLoop;
+    connection.worker.handlers = handlers;
+    for (const old of this.#connections) if (old.hasEnded) this.#connections.delete(old);
+    this.#connections.add(connection);
+    connection.recordConnectionEvent("worker", "dialled");
+    this.#timeline.after(path.latencyMs, () => this.#connect(connection, path, scheduler));
     return connection;
   }
 
-  #knock(connection: Connection, path: PathState, scheduler: string): void {
-    if (connection.worker.state !== "waiting" || path.clogs > 0) return;
-    const listener = path.refusals > 0 ? null : this.#listen(scheduler);
-    if (listener === null) return this.#refuse(connection, "connection refused");
-    listener.life.hear(() => {
+  #connect(connection: SimulatedConnection, path: NetworkPath, scheduler: string): void {
+    if (connection.worker.state !== "waiting" || path.blockCount > 0) return;
+    const listener = path.refusalCount > 0 ? null : this.#findListener(scheduler);
+    if (listener === null) return this.#refuseConnection(connection, "connection refused");
+    listener.eventLoop.deliver(() => {
       if (connection.worker.state !== "waiting") return;
-      const ears = listener.accept(connection);
-      if (typeof ears === "string") this.#refuse(connection, ears);
-      else connection.accept(listener.life, ears);
+      const handlers = listener.accept(connection);
+      if (typeof handlers === "string") this.#refuseConnection(connection, handlers);
+      else connection.accept(listener.eventLoop, handlers);
     });
   }
 
-  #refuse(connection: Connection, why: string): void {
-    connection.seeLink("worker", "refused", why);
+  #refuseConnection(connection: SimulatedConnection, why: string): void {
+    connection.recordConnectionEvent("worker", "refused", why);
     connection.scheduler.state = "gone";
-    connection.worker.vanish(1006, why);
+    connection.worker.markClosed(1006, why);
   }
 
   /** Connections that at least one end believes in, oldest first. */
-  connectionsOf(process: string): Connection[] {
-    return [...this.#living].filter((one) => !one.isOver && one.belongsTo(process));
+  connectionsOf(process: string): SimulatedConnection[] {
+    return [...this.#connections].filter((one) => !one.hasEnded && one.belongsTo(process));
   }
 
   /** Both ways, until the answer is called; dials hang meanwhile. */
-  clog(worker: string, scheduler: string): () => void {
+  blockPath(worker: string, scheduler: string): () => void {
     const path = this.path(worker, scheduler);
-    path.clogs++;
+    path.blockCount++;
     return () => {
-      path.clogs--;
-      if (path.clogs > 0) return;
-      for (const connection of this.connectionsOf(worker)) connection.pump();
+      path.blockCount--;
+      if (path.blockCount > 0) return;
+      for (const connection of this.connectionsOf(worker)) connection.deliverReady();
     };
   }
 
-  refuse(worker: string, scheduler: string): () => void {
+  refuseConnections(worker: string, scheduler: string): () => void {
     const path = this.path(worker, scheduler);
-    path.refusals++;
-    return () => void path.refusals--;
+    path.refusalCount++;
+    return () => void path.refusalCount--;
   }
 
-  slow(worker: string, scheduler: string, ms: number): () => void {
+  slowPath(worker: string, scheduler: string, ms: number): () => void {
     const path = this.path(worker, scheduler);
-    path.slowMs += ms;
-    return () => void (path.slowMs -= ms);
+    path.addedLatencyMs += ms;
+    return () => void (path.addedLatencyMs -= ms);
   }
 
   /** A share of all messages on this path suffers it, the late ones by up to `ms`; connections live on. */
-  unsettle(worker: string, scheduler: string, kind: "lost" | "doubled" | "overtaken", share: number, ms: number): () => void {
-    const { unrest } = this.path(worker, scheduler);
+  disturbFrames(
+    worker: string,
+    scheduler: string,
+    kind: "lost" | "doubled" | "overtaken",
+    share: number,
+    ms: number,
+  ): () => void {
+    const { frameFaults } = this.path(worker, scheduler);
     const name = `${worker}-${scheduler} ${kind}`;
     const level =
-      this.#unrest.get(name) ??
-      new FaultLevel((now) => {
-        unrest[kind] = now;
+      this.#faultIntensities.get(name) ??
+      new FaultIntensity((now) => {
+        frameFaults[kind] = now;
       });
-    this.#unrest.set(name, level);
-    unrest.ms = Math.max(1, ms);
+    this.#faultIntensities.set(name, level);
+    frameFaults.ms = Math.max(1, ms);
     return level.raise(share);
   }
 
   /** The next text of this worker's newest connection in that direction suffers it. */
-  plague(worker: string, from: "worker" | "scheduler", mischief: Mischief): Connection | null {
+  disturbNextFrame(worker: string, from: "worker" | "scheduler", fault: FrameFault): SimulatedConnection | null {
     const connection = this.connectionsOf(worker).at(-1);
     if (connection === undefined) return null;
-    connection.laneFrom(from).mischief = mischief;
+    connection.channelFrom(from).nextFrameFault = fault;
     return connection;
   }
 }

@@ -4,14 +4,14 @@
 /** Milliseconds since the world began, of a clock that nobody in the world can read. May have fractions. */
 export type TrueTime = number;
 
-interface Seen {
+interface ObservationStamp {
   readonly at: TrueTime;
   /** Counts all observations of a world from 0; the only order there is within one instant. */
   readonly n: number;
 }
 
 /** A worker's process as seen from outside: `worker` names the machine ("w3"), `boot` one life of its process. */
-export interface WorkerFace {
+export interface SimulatedWorkerIdentity {
   readonly worker: string;
   readonly instance: string;
   readonly boot: string;
@@ -19,18 +19,18 @@ export interface WorkerFace {
 }
 
 /** First of all observations, once: what the seed has drawn. */
-export interface SetUp {
+export interface WorldSetupObservation {
   readonly kind: "set-up";
   readonly seed: number;
   readonly profile: string;
   readonly schedulers: readonly string[];
   readonly tenants: readonly string[];
-  readonly workers: readonly WorkerShape[];
-  readonly promises: Promises;
+  readonly workers: readonly SimulatedWorkerSpec[];
+  readonly guarantees: TimingGuarantees;
 }
 
 /** A machine that runs a worker; its instance id lasts over restarts. */
-export interface WorkerShape {
+export interface SimulatedWorkerSpec {
   readonly worker: string;
   readonly instance: string;
   readonly tenant: string;
@@ -49,7 +49,7 @@ export interface WorkerShape {
 }
 
 /** The times that were promised, in true milliseconds. */
-export interface Promises {
+export interface TimingGuarantees {
   readonly ackDeadlineMs: number;
   readonly leaseMs: number;
   readonly heartbeatMs: number;
@@ -63,7 +63,7 @@ export interface Promises {
   readonly convergeMs: number;
 }
 
-export interface PhaseSeen {
+export interface PhaseObservation {
   readonly kind: "phase";
   /**
    * storm: faults may happen · heal: all faults have ended, all processes are up or starting, nobody drains ·
@@ -74,7 +74,7 @@ export interface PhaseSeen {
 }
 
 /** A fault begins or, where it lasts, ends. `name` is from the fault table and is what campaigns count. */
-export interface FaultSeen {
+export interface FaultObservation {
   readonly kind: "fault";
   readonly name: string;
   readonly target: string;
@@ -82,7 +82,7 @@ export interface FaultSeen {
   readonly detail?: string;
 }
 
-export interface ProcessSeen {
+export interface ProcessObservation {
   readonly kind: "process";
   readonly role: "scheduler" | "worker";
   /** "s1", "w3". */
@@ -105,7 +105,7 @@ export interface ProcessSeen {
 }
 
 /** A connection between a worker and a scheduler, named "c17"; each side has its own picture of whether it lives. */
-export interface LinkSeen extends WorkerFace {
+export interface ConnectionObservation extends SimulatedWorkerIdentity {
   readonly kind: "link";
   readonly connection: string;
   readonly scheduler: string;
@@ -116,7 +116,7 @@ export interface LinkSeen extends WorkerFace {
 }
 
 /** A frame: sent once, then delivered (more than once when the network doubles it) or lost. `frame` joins them. */
-export interface FrameSeen extends WorkerFace {
+export interface FrameObservation extends SimulatedWorkerIdentity {
   readonly kind: "frame";
   readonly connection: string;
   readonly scheduler: string;
@@ -127,7 +127,7 @@ export interface FrameSeen extends WorkerFace {
 }
 
 /** A call of the API leaves its caller. `call` joins it with its answer; a repetition is a new call with the same key. */
-export interface CallSeen {
+export interface ApiCallObservation {
   readonly kind: "call";
   /** Seen before the request leaves. A route of the API, or `tailLog`: the tenant's whole log, read at that scheduler after `query.after`. */
   readonly call: number;
@@ -148,7 +148,7 @@ export interface CallSeen {
 }
 
 /** The answer reaches its caller. None ever comes for a call that was lost: then `status` is 0 and the body null, at the caller's patience. */
-export interface AnswerSeen {
+export interface ApiAnswerObservation {
   readonly kind: "answer";
   readonly call: number;
   readonly caller: string;
@@ -164,7 +164,7 @@ export interface AnswerSeen {
  * Body of an answered "tailLog" (query: after, limit): a page of a tenant's whole log from the reader of one scheduler, as a live stream
  * there would read it. REST shows a run's facts only, and positions without gaps can be judged only of the whole. The call is seen before it reads.
  */
-export interface TailPage {
+export interface TenantLogPage {
   readonly items: readonly {
     readonly position: number;
     /** Store time. */
@@ -180,7 +180,7 @@ export interface TailPage {
 }
 
 /** Body of an answered "readChunks" (params: task, fence): the rows of what an attempt printed, in order, each with the chunks it holds. */
-export interface ChunkPage {
+export interface OutputChunkPage {
   readonly items: readonly {
     /** Number of its first chunk within the attempt, from 0. */
     readonly first: number;
@@ -190,7 +190,7 @@ export interface ChunkPage {
 }
 
 /** A handler at a worker, by the dispatch that started it. */
-export interface HandlerSeen extends WorkerFace {
+export interface HandlerObservation extends SimulatedWorkerIdentity {
   readonly kind: "handler";
   /**
    * starts · told: its stop signal fired · ends: it returned or threw, while it had not been told to stop, so its outcome stands for it ·
@@ -211,7 +211,7 @@ export interface HandlerSeen extends WorkerFace {
 }
 
 /** The world itself saw something that must never be: an engine that spins, a process that threw, a world that cannot go on. */
-export interface BrokenSeen {
+export interface DefectObservation {
   readonly kind: "broken";
   readonly name: "spin" | "crash" | "stuck" | "report";
   readonly process: string;
@@ -219,22 +219,22 @@ export interface BrokenSeen {
 }
 
 /** What can be seen, without its place in time. */
-export type Sight =
-  | SetUp
-  | PhaseSeen
-  | FaultSeen
-  | ProcessSeen
-  | LinkSeen
-  | FrameSeen
-  | CallSeen
-  | AnswerSeen
-  | HandlerSeen
-  | BrokenSeen;
+export type UnstampedObservation =
+  | WorldSetupObservation
+  | PhaseObservation
+  | FaultObservation
+  | ProcessObservation
+  | ConnectionObservation
+  | FrameObservation
+  | ApiCallObservation
+  | ApiAnswerObservation
+  | HandlerObservation
+  | DefectObservation;
 
-export type Observation = Seen & Sight;
+export type Observation = ObservationStamp & UnstampedObservation;
 
 /** Called for every observation, in order, at the moment it is made. Must not throw and must not keep the world waiting. */
-export type Observe = (seen: Observation) => void;
+export type ObservationListener = (observation: Observation) => void;
 
 /** What a world says of itself at the end. */
 export interface WorldReport {
@@ -259,7 +259,7 @@ export interface WorldReport {
 }
 
 /** One fault of a storm as plain data, so that a schedule can be stored, shrunk by leaving events out, and played again. */
-export interface FaultEvent {
+export interface ScheduledFault {
   readonly at: TrueTime;
   /** A name of the fault table. */
   readonly kind: string;

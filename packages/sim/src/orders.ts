@@ -1,12 +1,12 @@
 // What callers will want, drawn up front: runs to start, to cancel and to steer, workers to drain. How they go about it is callers.ts.
 
-import type { Dice } from "./dice.ts";
-import type { Errand } from "./errands.ts";
-import { drawNested } from "./nested-draw.ts";
-import type { TrueTime, WorkerShape } from "./observation.ts";
-import { drawWorkflow } from "./workflow-draw.ts";
+import type { SeededRandom } from "./dice.ts";
+import type { PlannedWorkerCommand } from "./errands.ts";
+import { generateNestedWorkflow } from "./nested-draw.ts";
+import type { SimulatedWorkerSpec, TrueTime } from "./observation.ts";
+import { generateWorkflow } from "./workflow-draw.ts";
 
-export type Order =
+export type PlannedCall =
   | {
       readonly at: TrueTime;
       readonly what: "start";
@@ -39,98 +39,112 @@ export type Order =
       /** Unique per order, and its key. */
       readonly name: string;
       readonly worker: string;
-      readonly errand: Errand;
+      readonly command: PlannedWorkerCommand;
       /** Sent a second time at once, under the same key. */
       readonly isDoubled: boolean;
     };
 
-export interface OrderOptions {
+export interface PlannedCallOptions {
   readonly tenants: readonly string[];
-  readonly workers: readonly WorkerShape[];
-  readonly stormMs: TrueTime;
+  readonly workers: readonly SimulatedWorkerSpec[];
+  readonly faultPhaseMs: TrueTime;
   readonly scale: number;
   readonly maxDeliveries: number;
-  readonly mayKill: boolean;
+  readonly mayKillProcess: boolean;
   /** Handlers say more on the way. */
-  readonly isTalkative: boolean;
+  readonly hasMuchFeedback: boolean;
   /** Workflows have chains and containers, and runs are steered. */
   readonly isNested?: boolean;
   /** Nobody interferes: no cancelling, no steering, no draining. */
-  readonly isLeftAlone?: boolean;
+  readonly isUndisturbed?: boolean;
 }
 
-export function drawOrders(dice: Dice, options: OrderOptions): Order[] {
-  return options.isNested === true ? drawNestedOrders(dice, options) : drawFlatOrders(dice, options);
+export function generateCalls(random: SeededRandom, options: PlannedCallOptions): PlannedCall[] {
+  return options.isNested === true
+    ? generateCallsForNestedWorkflows(random, options)
+    : generateCallsForFlatWorkflows(random, options);
 }
 
-function drawFlatOrders(dice: Dice, options: OrderOptions): Order[] {
-  const { tenants, workers, stormMs, scale, maxDeliveries, mayKill, isTalkative } = options;
-  const orders: Order[] = [];
-  const count = Math.round(dice.scale(isTalkative ? 5 : 1, 24));
+function generateCallsForFlatWorkflows(random: SeededRandom, options: PlannedCallOptions): PlannedCall[] {
+  const { tenants, workers, faultPhaseMs, scale, maxDeliveries, mayKillProcess, hasMuchFeedback } = options;
+  const calls: PlannedCall[] = [];
+  const count = Math.round(random.logUniform(hasMuchFeedback ? 5 : 1, 24));
   for (let n = 1; n <= count; n++) {
-    const tenant = dice.pick(tenants);
-    const at = Math.round(dice.roll() * stormMs * 0.9);
+    const tenant = random.pick(tenants);
+    const at = Math.round(random.random() * faultPhaseMs * 0.9);
     const pools = workers.some((worker) => worker.tenant === tenant && worker.pool === "gpu") ? ["gpu"] : [];
-    const { workflow, nodes, workMs } = drawWorkflow(dice, { pools, maxDeliveries, mayKill, isTalkative, scale });
+    const { workflow, nodes, workMs } = generateWorkflow(random, {
+      pools,
+      maxDeliveries,
+      mayKillProcess,
+      hasMuchFeedback,
+      scale,
+    });
     const name = `order-${n}`;
     const body = JSON.stringify({
       workflow,
       clientId: name,
-      priority: dice.below(10),
-      ...(dice.chance(0.1) && { timeoutMs: Math.round(dice.between(4_000, 30_000) * scale) }),
+      priority: random.integerBelow(10),
+      ...(random.chance(0.1) && { timeoutMs: Math.round(random.integerBetween(4_000, 30_000) * scale) }),
     });
-    const hasKey = dice.chance(0.8);
-    orders.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && dice.chance(0.2), body, nodes, workMs });
-    if (dice.chance(0.15)) orders.push({ at: at + Math.round(dice.scale(1, 10_000) * scale), what: "cancel", name });
+    const hasKey = random.chance(0.8);
+    calls.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && random.chance(0.2), body, nodes, workMs });
+    if (random.chance(0.15)) calls.push({ at: at + Math.round(random.logUniform(1, 10_000) * scale), what: "cancel", name });
   }
-  for (let n = dice.below(3); n > 0; n--) {
-    const { worker } = dice.pick(workers);
-    const at = Math.round(dice.roll() * stormMs);
-    orders.push({ at, what: "drain", worker });
-    if (dice.chance(0.6)) orders.push({ at: at + Math.round(dice.scale(10, 8_000) * scale), what: "undrain", worker });
+  for (let n = random.integerBelow(3); n > 0; n--) {
+    const { worker } = random.pick(workers);
+    const at = Math.round(random.random() * faultPhaseMs);
+    calls.push({ at, what: "drain", worker });
+    if (random.chance(0.6)) calls.push({ at: at + Math.round(random.logUniform(10, 8_000) * scale), what: "undrain", worker });
   }
-  return orders.sort((a, b) => a.at - b.at);
+  return calls.sort((a, b) => a.at - b.at);
 }
 
 /** Fewer runs, each of many tasks; operators have a hand in half of them. */
-function drawNestedOrders(dice: Dice, options: OrderOptions): Order[] {
-  const { tenants, workers, stormMs, scale, isLeftAlone = false } = options;
-  const orders: Order[] = [];
-  const count = Math.round(dice.scale(1, 7));
+function generateCallsForNestedWorkflows(random: SeededRandom, options: PlannedCallOptions): PlannedCall[] {
+  const { tenants, workers, faultPhaseMs, scale, isUndisturbed = false } = options;
+  const calls: PlannedCall[] = [];
+  const count = Math.round(random.logUniform(1, 7));
   for (let n = 1; n <= count; n++) {
-    const tenant = dice.pick(tenants);
-    const at = Math.round(dice.roll() * stormMs * 0.8);
-    const { workflow, nodes, workMs, ids, pins } = drawNested(dice.fork(`workflow ${n}`), { ...options, isQuiet: isLeftAlone });
+    const tenant = random.pick(tenants);
+    const at = Math.round(random.random() * faultPhaseMs * 0.8);
+    const { workflow, nodes, workMs, ids, pins } = generateNestedWorkflow(random.fork(`workflow ${n}`), {
+      ...options,
+      isTimeIndependent: isUndisturbed,
+    });
     const name = `order-${n}`;
-    const timeoutMs = !isLeftAlone && dice.chance(0.1) ? Math.round(dice.between(6_000, 40_000) * scale) : null;
+    const timeoutMs = !isUndisturbed && random.chance(0.1) ? Math.round(random.integerBetween(6_000, 40_000) * scale) : null;
     const body = JSON.stringify({
       workflow,
       clientId: name,
-      priority: dice.below(10),
+      priority: random.integerBelow(10),
       ...(pins !== null && { pins }),
       ...(timeoutMs !== null && { timeoutMs }),
     });
-    const hasKey = dice.chance(0.8);
-    orders.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && dice.chance(0.2), body, nodes, workMs });
-    if (isLeftAlone) continue;
-    const later = (): number => at + Math.round(dice.scale(20, 8_000) * scale);
-    if (dice.chance(0.12)) orders.push({ at: later(), what: "cancel", name });
-    if (dice.chance(0.5)) continue;
-    for (let left = dice.between(1, 3); left > 0; left--) {
-      const what = dice.weigh({ skip: 2, retry: 3, rebind: 3 });
-      const node = dice.pick(ids);
-      if (what !== "rebind") orders.push({ at: later(), what, name, node });
+    const hasKey = random.chance(0.8);
+    calls.push({ at, what: "start", tenant, name, hasKey, isDoubled: hasKey && random.chance(0.2), body, nodes, workMs });
+    if (isUndisturbed) continue;
+    const later = (): number => at + Math.round(random.logUniform(20, 8_000) * scale);
+    if (random.chance(0.12)) calls.push({ at: later(), what: "cancel", name });
+    if (random.chance(0.5)) continue;
+    for (let left = random.integerBetween(1, 3); left > 0; left--) {
+      const what = random.pickWeighted({ skip: 2, retry: 3, rebind: 3 });
+      const node = random.pick(ids);
+      if (what !== "rebind") calls.push({ at: later(), what, name, node });
       else {
-        const worker = dice.chance(0.6) ? dice.pick(workers).worker : null;
-        const mode = dice.pick(["switch", "drain"] as const);
-        orders.push({ at: later(), what, name, node: dice.chance(0.5) ? node : null, worker, mode });
+        const worker = random.chance(0.6) ? random.pick(workers).worker : null;
+        const mode = random.pick(["switch", "drain"] as const);
+        calls.push({ at: later(), what, name, node: random.chance(0.5) ? node : null, worker, mode });
       }
     }
   }
-  for (let n = isLeftAlone ? 0 : dice.below(2); n > 0; n--) {
-    const { worker } = dice.pick(workers);
-    const at = Math.round(dice.roll() * stormMs);
-    orders.push({ at, what: "drain", worker }, { at: at + Math.round(dice.scale(10, 8_000) * scale), what: "undrain", worker });
+  for (let n = isUndisturbed ? 0 : random.integerBelow(2); n > 0; n--) {
+    const { worker } = random.pick(workers);
+    const at = Math.round(random.random() * faultPhaseMs);
+    calls.push(
+      { at, what: "drain", worker },
+      { at: at + Math.round(random.logUniform(10, 8_000) * scale), what: "undrain", worker },
+    );
   }
-  return orders.sort((a, b) => a.at - b.at);
+  return calls.sort((a, b) => a.at - b.at);
 }

@@ -1,17 +1,22 @@
 import type { OutboxDisk } from "@astraflow/runtime";
 import { describe, expect, it } from "vitest";
-import { Dice } from "./dice.ts";
-import { Life } from "./life.ts";
+import { SeededRandom } from "./dice.ts";
+import { ProcessEventLoop } from "./life.ts";
 import { MachineClock } from "./machine-clock.ts";
-import { OutboxDrive } from "./outbox-drive.ts";
-import { quiet, Timeline } from "./timeline.ts";
+import { SimulatedOutboxDisk } from "./outbox-drive.ts";
+import { drainMicrotasks, Timeline } from "./timeline.ts";
 
-function insert(seed = "disk") {
+function createDisk(seed = "disk") {
   const timeline = new Timeline();
-  const drive = new OutboxDrive(timeline, new Dice(seed));
-  const born = (): Life =>
-    new Life("w", timeline, new MachineClock(timeline, { monoStart: 0, wallOffset: 0, driftPpm: 0 }), () => undefined);
-  const life = born();
+  const outboxDisk = new SimulatedOutboxDisk(timeline, new SeededRandom(seed));
+  const born = (): ProcessEventLoop =>
+    new ProcessEventLoop(
+      "w",
+      timeline,
+      new MachineClock(timeline, { monoStart: 0, wallOffset: 0, driftPpm: 0 }),
+      () => undefined,
+    );
+  const eventLoop = born();
   /** What became of a call: its value, or the code it failed with, or "nothing yet". */
   const finish = async <T>(asked: Promise<T>): Promise<T | string> => {
     let fate: T | string = "nothing yet";
@@ -23,26 +28,26 @@ function insert(seed = "disk") {
         fate = (problem as { code: string }).code;
       },
     );
-    while (timeline.step()) await quiet();
+    while (timeline.runNextEvent()) await drainMicrotasks();
     return fate;
   };
   const text = async (disk: OutboxDisk): Promise<string> => String(Buffer.from((await finish(disk.read())) as Uint8Array));
-  return { timeline, drive, born, life, disk: drive.open(life), finish, text };
+  return { timeline, drive: outboxDisk, born, life: eventLoop, disk: outboxDisk.open(eventLoop), finish, text };
 }
 const bytes = (text: string): Uint8Array => Buffer.from(text);
 
 describe("a worker's disk", () => {
   it("[X7] keeps what was appended over the end of a process, and what was synced over the loss of power", async () => {
-    const { drive, born, life, disk, finish, text } = insert();
+    const { drive: outboxDisk, born, life: eventLoop, disk, finish, text } = createDisk();
     expect(await finish(disk.read())).toBe(null);
     await finish(disk.append(bytes("safe")));
     await finish(disk.sync());
     await finish(disk.append(bytes("and more")));
 
-    life.end();
-    const next = drive.open(born());
+    eventLoop.end();
+    const next = outboxDisk.open(born());
     expect(await text(next)).toBe("safeand more");
-    drive.losePower();
+    outboxDisk.losePower();
 
     expect(await text(next)).toMatch(/^safe(a(n(d( (m(o(re?)?)?)?)?)?)?)?$/);
   });
@@ -50,12 +55,12 @@ describe("a worker's disk", () => {
   it("[X7] tears the tail anywhere when the power goes", async () => {
     const lengths = new Set<number>();
     for (let seed = 0; seed < 60; seed++) {
-      const { drive, disk, finish, text } = insert(`torn ${seed}`);
+      const { drive: outboxDisk, disk, finish, text } = createDisk(`torn ${seed}`);
       await finish(disk.append(bytes("ab")));
       await finish(disk.sync());
       await finish(disk.append(bytes("cdef")));
 
-      drive.losePower();
+      outboxDisk.losePower();
       lengths.add((await text(disk)).length);
     }
 
@@ -63,12 +68,12 @@ describe("a worker's disk", () => {
   });
 
   it("[X7] fails an append on a full disk and leaves some of its bytes behind, until there is room again", async () => {
-    const { drive, disk, finish, text } = insert();
+    const { drive: outboxDisk, disk, finish, text } = createDisk();
     await finish(disk.append(bytes("ok")));
 
-    drive.faults.full++;
+    outboxDisk.faults.full++;
     const refused = await finish(disk.append(bytes("x".repeat(1_000))));
-    drive.faults.full--;
+    outboxDisk.faults.full--;
     const orphans = (await text(disk)).length - 2;
     await finish(disk.truncate(2));
     await finish(disk.append(bytes("again")));
@@ -79,15 +84,15 @@ describe("a worker's disk", () => {
   });
 
   it("[X7] forgets what a failed sync did not write: the next one succeeds without it", async () => {
-    const { drive, disk, finish, text } = insert("sync 2");
+    const { drive: outboxDisk, disk, finish, text } = createDisk("sync 2");
     await finish(disk.append(bytes("x".repeat(1_000))));
 
-    drive.faults.sync++;
+    outboxDisk.faults.sync++;
     const failed = await finish(disk.sync());
-    drive.faults.sync--;
+    outboxDisk.faults.sync--;
     const kept = (await finish(disk.read())) as Uint8Array | null;
     const second = await finish(disk.sync());
-    drive.losePower();
+    outboxDisk.losePower();
 
     expect(failed).toBe("EIO");
     expect(second).toBe(undefined);
@@ -96,14 +101,14 @@ describe("a worker's disk", () => {
   });
 
   it("[X7] replaces the file whole or not at all, and sets it aside", async () => {
-    const { drive, disk, finish, text } = insert();
+    const { drive: outboxDisk, disk, finish, text } = createDisk();
     await finish(disk.append(bytes("old")));
-    drive.faults.append++;
+    outboxDisk.faults.append++;
     const refused = await finish(disk.replace(bytes("new")));
-    drive.faults.append--;
+    outboxDisk.faults.append--;
     const before = await text(disk);
     await finish(disk.replace(bytes("new")));
-    drive.losePower();
+    outboxDisk.losePower();
     const after = await text(disk);
     await finish(disk.setAside("damaged"));
 
@@ -112,14 +117,14 @@ describe("a worker's disk", () => {
   });
 
   it("[X7] answers a process late or never, as it is held or dead", async () => {
-    const { disk, life, finish } = insert();
-    life.hold();
+    const { disk, life: eventLoop, finish } = createDisk();
+    eventLoop.pause();
     const waiting = disk.append(bytes("x"));
     expect(await finish(waiting)).toBe("nothing yet");
-    life.release(true);
+    eventLoop.resume(true);
     expect(await finish(waiting)).toBe(undefined);
 
-    life.end();
+    eventLoop.end();
 
     expect(await finish(disk.sync())).toBe("nothing yet");
   });

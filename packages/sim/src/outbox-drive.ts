@@ -3,102 +3,103 @@
 // beside the journal.
 
 import type { OutboxDisk } from "@astraflow/runtime";
-import type { Dice } from "./dice.ts";
-import type { Life } from "./life.ts";
+import type { SeededRandom } from "./dice.ts";
+import type { ProcessEventLoop } from "./life.ts";
 import type { Timeline } from "./timeline.ts";
 
-const callMs = 0.05;
+const operationMs = 0.05;
 const syncMs = 0.8;
 
-export class OutboxDrive {
+export class SimulatedOutboxDisk {
   readonly #timeline: Timeline;
-  readonly #dice: Dice;
+  readonly #random: SeededRandom;
   /** What survives a power cut; null where there is no file. */
-  #durable: Uint8Array | null = null;
+  #syncedBytes: Uint8Array | null = null;
   /** What a reader sees. */
-  #seen: Uint8Array | null = null;
+  #visibleBytes: Uint8Array | null = null;
   /** Faults under way. */
   readonly faults = { full: 0, append: 0, sync: 0 };
-  slowMs = 0;
+  addedSyncMs = 0;
 
-  constructor(timeline: Timeline, dice: Dice) {
+  constructor(timeline: Timeline, random: SeededRandom) {
     this.#timeline = timeline;
-    this.#dice = dice;
+    this.#random = random;
   }
 
   /** The power is gone: of what was not synced any first part may have reached the platters. */
   losePower(): void {
-    this.#seen = this.#settled();
-    this.#durable = this.#seen;
+    this.#visibleBytes = this.#bytesAfterCrash();
+    this.#syncedBytes = this.#visibleBytes;
   }
 
-  open(life: Life): OutboxDisk {
+  open(eventLoop: ProcessEventLoop): OutboxDisk {
     return {
-      read: () => this.#call(life, callMs, () => (this.#seen === null ? null : this.#seen.slice())),
+      read: () =>
+        this.#performOperation(eventLoop, operationMs, () => (this.#visibleBytes === null ? null : this.#visibleBytes.slice())),
       append: (bytes) =>
-        this.#call(life, callMs, () => {
+        this.#performOperation(eventLoop, operationMs, () => {
           const isFull = this.faults.full > 0;
-          if (!isFull && this.faults.append === 0) return this.#write(bytes);
+          if (!isFull && this.faults.append === 0) return this.#appendBytes(bytes);
           // A failed append leaves any part of its bytes behind.
-          this.#write(bytes.subarray(0, this.#dice.below(bytes.length + 1)));
-          throw isFull ? error("ENOSPC", "no space left on device") : error("EIO", "i/o error on append");
+          this.#appendBytes(bytes.subarray(0, this.#random.integerBelow(bytes.length + 1)));
+          throw isFull ? diskError("ENOSPC", "no space left on device") : diskError("EIO", "i/o error on append");
         }),
       sync: () =>
-        this.#call(life, syncMs * this.#dice.scale(0.3, 6) + this.slowMs, () => {
+        this.#performOperation(eventLoop, syncMs * this.#random.logUniform(0.3, 6) + this.addedSyncMs, () => {
           if (this.faults.sync === 0) {
-            this.#durable = this.#seen;
+            this.#syncedBytes = this.#visibleBytes;
             return;
           }
           // The kernel forgets that the pages were dirty: the next sync would succeed without writing them.
-          this.#seen = this.#settled();
-          this.#durable = this.#seen;
-          throw error("EIO", "i/o error on sync");
+          this.#visibleBytes = this.#bytesAfterCrash();
+          this.#syncedBytes = this.#visibleBytes;
+          throw diskError("EIO", "i/o error on sync");
         }),
       truncate: (bytes) =>
-        this.#call(life, callMs, () => {
-          this.#seen = (this.#seen ?? empty).slice(0, bytes);
+        this.#performOperation(eventLoop, operationMs, () => {
+          this.#visibleBytes = (this.#visibleBytes ?? empty).slice(0, bytes);
         }),
       replace: (bytes) =>
-        this.#call(life, syncMs * this.#dice.scale(1, 8) + this.slowMs, () => {
-          if (this.faults.full > 0) throw error("ENOSPC", "no space left on device");
-          if (this.faults.append > 0 || this.faults.sync > 0) throw error("EIO", "i/o error on replace");
-          this.#seen = bytes.slice();
-          this.#durable = this.#seen;
+        this.#performOperation(eventLoop, syncMs * this.#random.logUniform(1, 8) + this.addedSyncMs, () => {
+          if (this.faults.full > 0) throw diskError("ENOSPC", "no space left on device");
+          if (this.faults.append > 0 || this.faults.sync > 0) throw diskError("EIO", "i/o error on replace");
+          this.#visibleBytes = bytes.slice();
+          this.#syncedBytes = this.#visibleBytes;
         }),
       setAside: () =>
-        this.#call(life, callMs, () => {
-          this.#seen = null;
-          this.#durable = null;
+        this.#performOperation(eventLoop, operationMs, () => {
+          this.#visibleBytes = null;
+          this.#syncedBytes = null;
         }),
     };
   }
 
-  #write(bytes: Uint8Array): void {
-    this.#seen = Buffer.concat([this.#seen ?? empty, bytes]);
+  #appendBytes(bytes: Uint8Array): void {
+    this.#visibleBytes = Buffer.concat([this.#visibleBytes ?? empty, bytes]);
   }
 
   /** Somewhere between what is safe and what is seen. */
-  #settled(): Uint8Array | null {
-    const { length: safe } = this.#durable ?? empty;
-    const { length: seen } = this.#seen ?? empty;
+  #bytesAfterCrash(): Uint8Array | null {
+    const { length: safe } = this.#syncedBytes ?? empty;
+    const { length: seen } = this.#visibleBytes ?? empty;
     // A file that was cut is its old self or its new one; one that has grown may end anywhere in what is new.
-    if (seen <= safe) return this.#dice.chance(0.5) ? this.#durable : this.#seen;
-    const kept = safe + this.#dice.below(seen - safe + 1);
-    return kept === 0 && this.#durable === null ? null : (this.#seen ?? empty).slice(0, kept);
+    if (seen <= safe) return this.#random.chance(0.5) ? this.#syncedBytes : this.#visibleBytes;
+    const kept = safe + this.#random.integerBelow(seen - safe + 1);
+    return kept === 0 && this.#syncedBytes === null ? null : (this.#visibleBytes ?? empty).slice(0, kept);
   }
 
   /** The disk does its part whether or not the process still waits for it. */
-  #call<T>(life: Life, ms: number, work: () => T): Promise<T> {
+  #performOperation<T>(eventLoop: ProcessEventLoop, ms: number, work: () => T): Promise<T> {
     return new Promise((resolve, reject) => {
-      if (life.isOver) return;
+      if (eventLoop.hasEnded) return;
       this.#timeline.after(ms, () => {
         // Of a process that was killed with a write under way the kernel may have taken it or not.
-        if (life.isOver && this.#dice.chance(0.5)) return;
+        if (eventLoop.hasEnded && this.#random.chance(0.5)) return;
         try {
           const value = work();
-          life.hear(() => resolve(value));
+          eventLoop.deliver(() => resolve(value));
         } catch (problem) {
-          life.hear(() => reject(problem as Error));
+          eventLoop.deliver(() => reject(problem as Error));
         }
       });
     });
@@ -106,4 +107,4 @@ export class OutboxDrive {
 }
 
 const empty = new Uint8Array(0);
-const error = (code: string, message: string): Error => Object.assign(new Error(`${code}: ${message}`), { code });
+const diskError = (code: string, message: string): Error => Object.assign(new Error(`${code}: ${message}`), { code });

@@ -4,73 +4,73 @@
 import type { SessionLimits } from "@astraflow/doors";
 import { defaultSettings, type EngineSettings } from "@astraflow/engine";
 import { type LinkSettings, linkDefaults } from "@astraflow/runtime";
-import { Dice } from "./dice.ts";
-import { drawErrands } from "./errands.ts";
-import { drawFaults, type Profile } from "./fault-table.ts";
+import { SeededRandom } from "./dice.ts";
+import { generateWorkerCommands } from "./errands.ts";
+import { type FaultProfile, generateFaultSchedule } from "./fault-table.ts";
 import { nodeTypes, simPackage } from "./handlers.ts";
-import type { ClockShape } from "./machine-clock.ts";
-import type { FaultEvent, Promises, TrueTime, WorkerShape } from "./observation.ts";
-import { drawOrders, type Order } from "./orders.ts";
+import type { ClockConfig } from "./machine-clock.ts";
+import type { ScheduledFault, SimulatedWorkerSpec, TimingGuarantees, TrueTime } from "./observation.ts";
+import { generateCalls, type PlannedCall } from "./orders.ts";
 
 export interface WorldPlan {
   readonly seed: number;
-  readonly profile: Profile;
+  readonly profile: FaultProfile;
   readonly schedulers: readonly string[];
   readonly tenants: readonly string[];
-  readonly workers: readonly WorkerShape[];
-  readonly clocks: Readonly<Record<string, ClockShape>>;
+  readonly workers: readonly SimulatedWorkerSpec[];
+  readonly clocks: Readonly<Record<string, ClockConfig>>;
   readonly storeLatencyMs: number;
   /** Hints are a courtesy of the store: with all of them lost, only looking now and then finds the work of others. */
   readonly hintsLostShare: number;
-  readonly engine: EngineSettings;
-  readonly doors: Partial<SessionLimits>;
-  readonly link: Partial<LinkSettings>;
-  readonly promises: Promises;
+  readonly engineSettings: EngineSettings;
+  readonly sessionLimits: Partial<SessionLimits>;
+  readonly linkSettings: Partial<LinkSettings>;
+  readonly guarantees: TimingGuarantees;
   /** Single messages may be lost, doubled and overtaken on connections that live on; else the network is as TCP is. */
-  readonly isLoose: boolean;
+  readonly isNetworkLossy: boolean;
   /** How long a session token is good for. */
   readonly tokenMs: number;
-  readonly stormMs: TrueTime;
-  readonly orders: readonly Order[];
-  readonly faults: readonly FaultEvent[];
+  readonly faultPhaseMs: TrueTime;
+  readonly plannedCalls: readonly PlannedCall[];
+  readonly faults: readonly ScheduledFault[];
 }
 
-export interface WorldWish {
+export interface WorldPlanOptions {
   /** Every resume is refused, whatever the seed says. */
   readonly isResumeRefused?: boolean;
 }
 
-export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}): WorldPlan {
-  const dice = new Dice(`world ${seed}`);
-  const sizes = sizesOf[profile] ?? worlds;
-  const shape = dice.fork(profile === "session" || profile === "workflow" ? `${profile} shape` : "shape");
-  const schedulers = names("s", Number(shape.weigh(sizes.schedulers)));
-  const tenants = names("t", Number(shape.weigh(sizes.tenants)));
+export function generateWorldPlan(seed: number, profile: FaultProfile, options: WorldPlanOptions = {}): WorldPlan {
+  const random = new SeededRandom(`world ${seed}`);
+  const sizes = worldSizesByProfile[profile] ?? defaultWorldSizes;
+  const shape = random.fork(profile === "session" || profile === "workflow" ? `${profile} shape` : "shape");
+  const schedulers = numberedNames("s", Number(shape.pickWeighted(sizes.schedulers)));
+  const tenants = numberedNames("t", Number(shape.pickWeighted(sizes.tenants)));
   // In some worlds of workflows nothing goes wrong and nobody interferes: there it is known what must come out.
-  const isLeftAlone = profile === "workflow" && dice.fork("left alone").chance(0.2);
-  const drawnWorkers = drawWorkers(shape, tenants, sizes);
-  const workers = isLeftAlone ? drawnWorkers : drawGenerations(dice.fork("generations"), profile, drawnWorkers);
+  const isUndisturbed = profile === "workflow" && random.fork("left alone").chance(0.2);
+  const drawnWorkers = generateWorkers(shape, tenants, sizes);
+  const workers = isUndisturbed ? drawnWorkers : makeSomeWorkersLegacy(random.fork("generations"), profile, drawnWorkers);
   const scale = shape.chance(0.12) ? 5 : 1;
-  const engine = drawEngine(dice.fork("engine"), scale);
-  const stormMs = Math.round(shape.scale(4_000, 30_000) * scale);
-  const drawn = drawOrders(dice.fork("orders"), {
+  const engine = generateEngineSettings(random.fork("engine"), scale);
+  const faultPhaseMs = Math.round(shape.logUniform(4_000, 30_000) * scale);
+  const drawn = generateCalls(random.fork("orders"), {
     tenants,
     workers,
-    stormMs,
+    faultPhaseMs,
     scale,
     maxDeliveries: engine.maxDeliveries,
-    mayKill: profile !== "calm" && !isLeftAlone,
-    isTalkative: profile === "session",
+    mayKillProcess: profile !== "calm" && !isUndisturbed,
+    hasMuchFeedback: profile === "session",
     isNested: profile === "workflow",
-    isLeftAlone,
+    isUndisturbed,
   });
-  const errands = isLeftAlone ? [] : drawErrands(dice.fork("errands"), { tenants, workers, stormMs });
-  const orders = [...drawn, ...errands].sort((a, b) => a.at - b.at);
+  const workerCommands = isUndisturbed ? [] : generateWorkerCommands(random.fork("errands"), { tenants, workers, faultPhaseMs });
+  const calls = [...drawn, ...workerCommands].sort((a, b) => a.at - b.at);
   const targets = { schedulers, workers: workers.map(({ worker }) => worker), leaseMs: engine.leaseMs };
-  const { doors, link } = drawDoors(dice.fork("doors"), scale);
-  const session = drawSessions(dice.fork("sessions"), profile, scale, wish.isResumeRefused === true);
+  const { doors, link } = generateSessionAndLinkSettings(random.fork("doors"), scale);
+  const session = generateSessionSettings(random.fork("sessions"), profile, scale, options.isResumeRefused === true);
   // Older workers give up what they could not say in a quarter of a minute: on anything but TCP they would lose results for ever.
-  const isLoose = session.isLoose && !workers.some(({ dialect }) => dialect !== undefined);
+  const isNetworkLossy = session.isNetworkLossy && !workers.some(({ dialect }) => dialect !== undefined);
   const { ackDeadlineMs, leaseMs, heartbeatMs, quietLeaseMs, quietHeartbeatMs, maxDeliveries, idleMs } = engine;
   return {
     seed,
@@ -78,15 +78,15 @@ export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}):
     schedulers,
     tenants,
     workers,
-    clocks: drawClocks(dice.fork("clocks"), [...schedulers, ...targets.workers, "store"]),
-    storeLatencyMs: shape.scale(0.2, 4),
+    clocks: generateClocks(random.fork("clocks"), [...schedulers, ...targets.workers, "store"]),
+    storeLatencyMs: shape.logUniform(0.2, 4),
     hintsLostShare: shape.pick([0, 0, 0.1, 1]),
-    engine,
-    doors: { ...doors, ...session.doors },
-    link,
-    isLoose,
+    engineSettings: engine,
+    sessionLimits: { ...doors, ...session.doors },
+    linkSettings: link,
+    isNetworkLossy,
     tokenMs: session.tokenMs,
-    promises: {
+    guarantees: {
       ackDeadlineMs,
       leaseMs,
       heartbeatMs,
@@ -94,29 +94,29 @@ export function drawWorld(seed: number, profile: Profile, wish: WorldWish = {}):
       quietHeartbeatMs,
       maxDeliveries,
       idleMs,
-      convergeMs: convergeMs(engine, doors, link, orders),
+      convergeMs: convergenceBoundMs(engine, doors, link, calls),
     },
-    stormMs,
-    orders,
-    faults: isLeftAlone ? [] : drawFaults(dice.fork("faults"), { profile, isLoose, stormMs }, targets),
+    faultPhaseMs,
+    plannedCalls: calls,
+    faults: isUndisturbed ? [] : generateFaultSchedule(random.fork("faults"), { profile, isNetworkLossy, faultPhaseMs }, targets),
   };
 }
 
-interface Sizes {
+interface WorldSizeWeights {
   readonly schedulers: Readonly<Record<string, number>>;
   readonly tenants: Readonly<Record<string, number>>;
   readonly workers: Readonly<Record<string, number>>;
   readonly slots: Readonly<Record<string, number>>;
 }
 /** Few more often than many. */
-const worlds: Sizes = {
+const defaultWorldSizes: WorldSizeWeights = {
   schedulers: { 1: 3, 2: 4, 3: 2 },
   tenants: { 1: 5, 2: 3, 3: 1, 4: 0.5 },
   workers: { 1: 4, 2: 5, 3: 4, 5: 3, 8: 1.5, 14: 0.4, 40: 0.05 },
   slots: { 1: 4, 2: 3, 4: 2, 16: 0.5 },
 };
 /** Where sessions are looked at, there is little else. */
-const smallWorlds: Sizes = {
+const sessionWorldSizes: WorldSizeWeights = {
   schedulers: { 1: 5, 2: 2 },
   tenants: { 1: 6, 2: 1 },
   workers: { 1: 4, 2: 4, 3: 2 },
@@ -124,53 +124,60 @@ const smallWorlds: Sizes = {
 };
 
 /** Few machines, so that chains and containers meet workers that are full. */
-const nestedWorlds: Sizes = {
+const workflowWorldSizes: WorldSizeWeights = {
   schedulers: { 1: 4, 2: 3, 3: 1 },
   tenants: { 1: 6, 2: 1 },
   workers: { 1: 3, 2: 4, 3: 3, 5: 1 },
   slots: { 1: 4, 2: 3, 4: 2 },
 };
-const sizesOf: Partial<Record<Profile, Sizes>> = { session: smallWorlds, workflow: nestedWorlds };
+const worldSizesByProfile: Partial<Record<FaultProfile, WorldSizeWeights>> = {
+  session: sessionWorldSizes,
+  workflow: workflowWorldSizes,
+};
 
-const names = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
+const numberedNames = (letter: string, count: number): string[] => Array.from({ length: count }, (_, at) => `${letter}${at + 1}`);
 
 /** The first worker of a tenant can do everything but what needs a pool. */
-function drawWorkers(dice: Dice, tenants: readonly string[], sizes: Sizes): WorkerShape[] {
-  const count = Number(dice.weigh(sizes.workers));
-  const limits = dice.fork("limits");
+function generateWorkers(random: SeededRandom, tenants: readonly string[], sizes: WorldSizeWeights): SimulatedWorkerSpec[] {
+  const count = Number(random.pickWeighted(sizes.workers));
+  const limits = random.fork("limits");
   return Array.from({ length: Math.max(count, tenants.length) }, (_, at) => {
     const isFirst = at < tenants.length;
     return {
       worker: `w${at + 1}`,
       instance: `instance-${at + 1}`,
       tenant: tenants[at % tenants.length] as string,
-      slots: Number(dice.weigh(sizes.slots)),
-      pool: !isFirst && dice.chance(0.3) ? "gpu" : null,
+      slots: Number(random.pickWeighted(sizes.slots)),
+      pool: !isFirst && random.chance(0.3) ? "gpu" : null,
       packageName: simPackage.name,
       packageVersion: simPackage.version,
       nodeTypes: [...nodeTypes],
-      ...(limits.chance(0.2) && { perNodeLimits: { [limits.pick(nodeTypes)]: limits.between(1, 2) } }),
-      hasDisk: dice.chance(0.7),
+      ...(limits.chance(0.2) && { perNodeLimits: { [limits.pick(nodeTypes)]: limits.integerBetween(1, 2) } }),
+      hasDisk: random.chance(0.7),
     };
   });
 }
 
 /** In how many worlds of a profile there are workers of older dialects. */
-const olderShares: Partial<Record<Profile, number>> = { session: 0.2, default: 0.1, workflow: 0.12 };
+const legacyWorkerShares: Partial<Record<FaultProfile, number>> = { session: 0.2, default: 0.1, workflow: 0.12 };
 
 /** Workers of older dialects, in some worlds: some of them or all. They have no disk to keep anything on, and cannot name a pool. */
-function drawGenerations(dice: Dice, profile: Profile, workers: WorkerShape[]): WorkerShape[] {
-  const share = dice.pick([0.3, 1]);
-  if (!dice.chance(olderShares[profile] ?? 0)) return workers;
-  const oldest = dice.fork("oldest");
+function makeSomeWorkersLegacy(
+  random: SeededRandom,
+  profile: FaultProfile,
+  workers: SimulatedWorkerSpec[],
+): SimulatedWorkerSpec[] {
+  const share = random.pick([0.3, 1]);
+  if (!random.chance(legacyWorkerShares[profile] ?? 0)) return workers;
+  const oldest = random.fork("oldest");
   return workers.map((worker) => {
-    if (!dice.chance(share)) return worker;
+    if (!random.chance(share)) return worker;
     return { ...worker, pool: null, hasDisk: false, dialect: oldest.chance(0.4) ? "v1" : "first" };
   });
 }
 
 /** Faults and limits on one scale: a lease of half a minute would outlive most storms. */
-function drawEngine(dice: Dice, scale: number): EngineSettings {
+function generateEngineSettings(random: SeededRandom, scale: number): EngineSettings {
   return {
     ...defaultSettings,
     leaseMs: 6_000 * scale,
@@ -181,17 +188,20 @@ function drawEngine(dice: Dice, scale: number): EngineSettings {
     ackDeadlineMs: 1_500 * Math.min(scale, 3),
     ackStoreMs: 400 * scale,
     idleMs: 500 * Math.min(scale, 2),
-    turnCommandsMax: dice.pick([2, 5, 1_024, 1_024]),
-    sweepTasksMax: dice.pick([1, 3, 500, 500]),
-    dueMax: dice.pick([2, 500]),
-    claimLinesMax: dice.pick([1, 3, 64, 64]),
-    maxDeliveries: dice.pick([2, 5, 5, 12]),
-    turnsInFlight: dice.pick([1, 1, 2, 4]),
+    turnCommandsMax: random.pick([2, 5, 1_024, 1_024]),
+    sweepTasksMax: random.pick([1, 3, 500, 500]),
+    dueMax: random.pick([2, 500]),
+    claimLinesMax: random.pick([1, 3, 64, 64]),
+    maxDeliveries: random.pick([2, 5, 5, 12]),
+    turnsInFlight: random.pick([1, 1, 2, 4]),
   };
 }
 
-function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; link: Partial<LinkSettings> } {
-  const window = (): number => Number(dice.weigh({ 1: 1, 2: 1, 7: 1, 64: 2, 1024: 3 }));
+function generateSessionAndLinkSettings(
+  random: SeededRandom,
+  scale: number,
+): { doors: Partial<SessionLimits>; link: Partial<LinkSettings> } {
+  const window = (): number => Number(random.pickWeighted({ 1: 1, 2: 1, 7: 1, 64: 2, 1024: 3 }));
   const [sendWindow, recvWindow] = [window(), window()];
   return {
     doors: {
@@ -217,52 +227,57 @@ function drawDoors(dice: Dice, scale: number): { doors: Partial<SessionLimits>; 
   };
 }
 
-interface SessionDraw {
-  readonly isLoose: boolean;
+interface GeneratedSessionSettings {
+  readonly isNetworkLossy: boolean;
   readonly tokenMs: number;
   readonly doors: Partial<SessionLimits>;
 }
 
 /** What became possible when sessions learned to resume; on dice of its own, so that older seeds keep the rest of their worlds. */
-function drawSessions(dice: Dice, profile: Profile, scale: number, isResumeRefused: boolean): SessionDraw {
+function generateSessionSettings(
+  random: SeededRandom,
+  profile: FaultProfile,
+  scale: number,
+  isResumeRefused: boolean,
+): GeneratedSessionSettings {
   const isSession = profile === "session";
-  const isLoose = dice.chance(isSession ? 0.5 : 0.2) && profile !== "calm";
-  const isRefused = dice.chance(isSession ? 0.05 : 0.15);
-  const keptMs = dice.pick([2_000 * scale, 10_000 * scale, 120_000, 120_000]);
+  const isNetworkLossy = random.chance(isSession ? 0.5 : 0.2) && profile !== "calm";
+  const isRefused = random.chance(isSession ? 0.05 : 0.15);
+  const keptMs = random.pick([2_000 * scale, 10_000 * scale, 120_000, 120_000]);
   const resumeTimeoutMs = isRefused || isResumeRefused ? 0 : keptMs;
-  const tokenMs = dice.pick(isSession ? [1_500 * scale, 8_000 * scale, 3_600_000] : [8_000 * scale, 3_600_000, 3_600_000]);
-  if (!isSession) return { isLoose, tokenMs, doors: { resumeTimeoutMs } };
-  const window = (): number => dice.pick([1, 2, 3, 4, dice.between(5, 64), 64]);
+  const tokenMs = random.pick(isSession ? [1_500 * scale, 8_000 * scale, 3_600_000] : [8_000 * scale, 3_600_000, 3_600_000]);
+  if (!isSession) return { isNetworkLossy, tokenMs, doors: { resumeTimeoutMs } };
+  const window = (): number => random.pick([1, 2, 3, 4, random.integerBetween(5, 64), 64]);
   // Workers that cannot be told of a window keep the usual one: they would not look at a smaller.
   const windows = { sendWindow: 64, recvWindow: 64, wideSendWindow: window(), wideRecvWindow: window() };
-  return { isLoose, tokenMs, doors: { resumeTimeoutMs, ...windows } };
+  return { isNetworkLossy, tokenMs, doors: { resumeTimeoutMs, ...windows } };
 }
 
-function drawClocks(dice: Dice, machines: readonly string[]): Record<string, ClockShape> {
+function generateClocks(random: SeededRandom, machines: readonly string[]): Record<string, ClockConfig> {
   const shapes = machines.map((machine) => [
     machine,
     {
-      monoStart: dice.between(1_000, 10_000_000),
-      wallOffset: dice.chance(0.3) ? dice.between(-3_600_000, 3_600_000) : dice.between(-500, 500),
-      driftPpm: dice.between(-200, 200),
+      monoStart: random.integerBetween(1_000, 10_000_000),
+      wallOffset: random.chance(0.3) ? random.integerBetween(-3_600_000, 3_600_000) : random.integerBetween(-500, 500),
+      driftPpm: random.integerBetween(-200, 200),
     },
   ]);
-  return Object.fromEntries(shapes) as Record<string, ClockShape>;
+  return Object.fromEntries(shapes) as Record<string, ClockConfig>;
 }
 
 /**
  * What I39 promises: a grant that nobody acked, a lease, a connection found dead and dialled again, then all the work there is, one
  * handler after the other, each as often as it may be delivered. Lost deliveries cost a lease each.
  */
-function convergeMs(
+function convergenceBoundMs(
   engine: EngineSettings,
   doors: Partial<SessionLimits>,
   link: Partial<LinkSettings>,
-  orders: readonly Order[],
+  calls: readonly PlannedCall[],
 ): number {
   const noticeMs =
     engine.ackDeadlineMs + 2 * engine.leaseMs + engine.quietLeaseMs + 3 * (doors.pingMs ?? 0) + (link.handshakeTimeoutMs ?? 0);
   const reconnectMs = 3 * (link.backoff?.maxMs ?? 0) + (link.acceptTimeoutMs ?? 0);
-  const workMs = orders.reduce((sum, order) => sum + (order.what === "start" ? order.workMs : 0), 0);
+  const workMs = calls.reduce((sum, call) => sum + (call.what === "start" ? call.workMs : 0), 0);
   return Math.round(engine.maxDeliveries * (noticeMs + reconnectMs) + workMs + 30_000);
 }

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import type { Found } from "./campaign.ts";
-import { describeFault, describeViolation, type Regression, regressionOf, replay } from "./report.ts";
+import type { CampaignViolation } from "./campaign.ts";
+import { describeFault, describeViolation, type Regression, replayRegression, toRegression } from "./report.ts";
 
 const folder = join(import.meta.dirname, "..", "regressions");
 const files = readdirSync(folder).filter((name) => name.endsWith(".json"));
 
-const found: Found = {
+const found: CampaignViolation = {
   seed: 6,
   profile: "default",
   plant: "requeue-forgets-fence",
@@ -26,11 +26,11 @@ describe("regressions", () => {
   it.each(files)("[X44] %s is mended and stays so", async (name) => {
     const regression = JSON.parse(readFileSync(join(folder, name), "utf8")) as Regression;
 
-    expect(await replay(regression)).toEqual([]);
+    expect(await replayRegression(regression)).toEqual([]);
   });
 
   it("[X44] a violation is kept under its seed and checker, and its file says all that is needed to play it again", () => {
-    const { name, text } = regressionOf(found);
+    const { name, text } = toRegression(found);
 
     expect(name).toBe("6-single-lease.json");
     expect(JSON.parse(text)).toEqual({
@@ -44,12 +44,12 @@ describe("regressions", () => {
   });
 
   it("[X44] playing a kept schedule again breaks the promise again while the bug is there", async () => {
-    const regression = JSON.parse(regressionOf({ ...found, schedule: null }).text) as Regression;
+    const regression = JSON.parse(toRegression({ ...found, schedule: null }).text) as Regression;
 
-    expect(await replay(regression, "requeue-forgets-fence")).toContainEqual(
+    expect(await replayRegression(regression, "requeue-forgets-fence")).toContainEqual(
       expect.stringContaining("single-lease: the fence of"),
     );
-    expect(await replay(regression)).toEqual([]);
+    expect(await replayRegression(regression)).toEqual([]);
   });
 
   it("[X45] a violation is told with its seed, checker, time, faults and what led to it", () => {

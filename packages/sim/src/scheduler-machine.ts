@@ -3,127 +3,127 @@
 import type { SessionLimits } from "@astraflow/doors";
 import type { EngineFailpoint, EngineSettings } from "@astraflow/engine";
 import type { Plant as EnginePlant } from "@astraflow/engine/testing";
-import type { Life } from "./life.ts";
-import { type Ground, Machine } from "./machine.ts";
+import type { ProcessEventLoop } from "./life.ts";
+import { type MachineContext, SimulatedMachine } from "./machine.ts";
 import type { MachineClock } from "./machine-clock.ts";
 import { SchedulerProcess } from "./scheduler-process.ts";
-import type { SessionPlant } from "./session-plants.ts";
-import { idleTransactionMs, StoreAccess } from "./store-access.ts";
-import type { WorkflowPlant } from "./workflow-plants.ts";
+import type { SessionMutant } from "./session-plants.ts";
+import { idleTransactionMs, StoreConnection } from "./store-access.ts";
+import type { WorkflowMutant } from "./workflow-plants.ts";
 
-export interface SchedulerSetUp {
+export interface SchedulerMachineOptions {
   readonly settings: EngineSettings;
   readonly limits: Partial<SessionLimits>;
   readonly tenants: readonly string[];
-  readonly plant: EnginePlant | null;
-  readonly sessionPlant: SessionPlant | null;
-  readonly workflowPlant: WorkflowPlant | null;
+  readonly engineMutant: EnginePlant | null;
+  readonly sessionMutant: SessionMutant | null;
+  readonly workflowMutant: WorkflowMutant | null;
   readonly hintsLostShare: number;
   readonly tokenMs: number;
 }
 
-export class SchedulerMachine extends Machine {
-  readonly #setUp: SchedulerSetUp;
-  #access: StoreAccess | null = null;
+export class SchedulerMachine extends SimulatedMachine {
+  readonly #options: SchedulerMachineOptions;
+  #storeConnection: StoreConnection | null = null;
   #process: SchedulerProcess | null = null;
   /** The next passing of this point kills the process, and it comes back after so long. */
-  armed: { readonly point: EngineFailpoint; readonly backInMs: number } | null = null;
+  killAtFailpoint: { readonly point: EngineFailpoint; readonly backInMs: number } | null = null;
 
-  constructor(name: string, clock: MachineClock, ground: Ground, setUp: SchedulerSetUp) {
-    super(name, "scheduler", clock, ground);
-    this.#setUp = setUp;
+  constructor(name: string, clock: MachineClock, context: MachineContext, options: SchedulerMachineOptions) {
+    super(name, "scheduler", clock, context);
+    this.#options = options;
   }
 
   /** Null while nothing listens. */
-  get listening(): SchedulerProcess | null {
+  get listeningProcess(): SchedulerProcess | null {
     return this.#process?.isUp === true ? this.#process : null;
   }
 
   /** Its way to the store is cut until the answer is called. */
-  loseStore(): (() => void) | undefined {
-    return this.life === null ? undefined : this.#access?.cut(this.ground.timeline);
+  cutStoreConnection(): (() => void) | undefined {
+    return this.eventLoop === null ? undefined : this.#storeConnection?.beginOutage(this.context.timeline);
   }
 
   /** Its next transaction loses its connection. */
-  breakStore(): boolean {
-    if (this.life !== null) this.#access?.breakNext();
-    return this.life !== null;
+  loseNextTransaction(): boolean {
+    if (this.eventLoop !== null) this.#storeConnection?.loseNextTransaction();
+    return this.eventLoop !== null;
   }
 
   /** In good order, as on SIGTERM; comes back after so long. */
-  stop(backInMs: number): void {
-    const { life } = this;
-    const process = this.listening;
-    if (life === null || process === null) return;
+  stopGracefully(backInMs: number): void {
+    const { eventLoop } = this;
+    const process = this.listeningProcess;
+    if (eventLoop === null || process === null) return;
     process.isUp = false;
-    this.see("stops");
-    life.hear(() => {
+    this.record("stops");
+    eventLoop.deliver(() => {
       void process.stop().then(() => {
-        if (this.life !== life) return;
-        this.see("stopped");
-        this.ground.sometimes("a scheduler stopped in good order");
-        this.#end(life);
+        if (this.eventLoop !== eventLoop) return;
+        this.record("stopped");
+        this.context.countEvent("a scheduler stopped in good order");
+        this.#endProcess(eventLoop);
         this.startAfter(backInMs);
       });
     });
   }
 
-  protected boot(life: Life): void {
-    const dice = this.dice.fork(`life ${this.lives}`);
-    const { store, timeline } = this.ground;
-    const access = new StoreAccess(store.cluster.handle(), life, timeline, {
-      dice: dice.fork("hints"),
-      lostShare: this.#setUp.hintsLostShare,
+  protected startProcess(eventLoop: ProcessEventLoop): void {
+    const random = this.random.fork(`life ${this.bootCount}`);
+    const { store, timeline } = this.context;
+    const storeConnection = new StoreConnection(store.cluster.createHandle(), eventLoop, timeline, {
+      dice: random.fork("hints"),
+      lostShare: this.#options.hintsLostShare,
     });
-    this.#access = access;
+    this.#storeConnection = storeConnection;
     const process = new SchedulerProcess({
-      ...this.#setUp,
+      ...this.#options,
       replica: this.name,
-      life,
-      access,
-      dice,
-      failpoint: (name) => this.#pass(name),
-      report: (message) => this.ground.broken("report", this.bootName, message),
-      alarm: (message) => {
-        if (this.ground.hasClones()) this.ground.sometimes("a cloned worker was found");
-        else this.ground.broken("report", this.bootName, message);
+      eventLoop,
+      storeConnection,
+      random,
+      onFailpoint: (name) => this.#handleFailpoint(name),
+      onDefect: (message) => this.context.reportDefect("report", this.bootName, message),
+      onDuplicateWorker: (message) => {
+        if (this.context.hasClones()) this.context.countEvent("a cloned worker was found");
+        else this.context.reportDefect("report", this.bootName, message);
       },
     });
     this.#process = process;
     process.start().then(
-      () => this.see("is up"),
+      () => this.record("is up"),
       (problem: unknown) => {
-        this.see("failed to start", String(problem));
+        this.record("failed to start", String(problem));
         this.kill(500, "it could not start");
       },
     );
   }
 
-  protected bury(): void {
+  protected cleanUpAfterProcess(): void {
     this.#process = null;
-    this.#access?.drop();
+    this.#storeConnection?.closeAfterProcessEnd();
   }
 
   /** The server waits so long for a client that holds a transaction open, then ends it. */
-  protected override held(life: Life): void {
-    const access = this.#access;
-    this.ground.timeline.after(idleTransactionMs, () => {
-      if (life.isHeld && !life.isOver) access?.endIdle();
+  protected override onPaused(eventLoop: ProcessEventLoop): void {
+    const storeConnection = this.#storeConnection;
+    this.context.timeline.after(idleTransactionMs, () => {
+      if (eventLoop.isPaused && !eventLoop.hasEnded) storeConnection?.endOpenTransactions();
     });
   }
 
-  #pass(point: EngineFailpoint): void {
-    if (this.armed?.point !== point) return;
-    const { backInMs } = this.armed;
-    this.armed = null;
-    this.ground.sometimes(`killed at ${point}`);
+  #handleFailpoint(point: EngineFailpoint): void {
+    if (this.killAtFailpoint?.point !== point) return;
+    const { backInMs } = this.killAtFailpoint;
+    this.killAtFailpoint = null;
+    this.context.countEvent(`killed at ${point}`);
     this.kill(backInMs, `killed at ${point}`);
   }
 
-  #end(life: Life): void {
-    life.end();
-    this.life = null;
-    for (const connection of this.ground.network.connectionsOf(this.name)) connection.orphan("scheduler", false);
-    this.bury();
+  #endProcess(eventLoop: ProcessEventLoop): void {
+    eventLoop.end();
+    this.eventLoop = null;
+    for (const connection of this.context.network.connectionsOf(this.name)) connection.handleProcessEnd("scheduler", false);
+    this.cleanUpAfterProcess();
   }
 }

@@ -29,36 +29,36 @@ import {
 } from "@astraflow/engine";
 import { createMutantEngine, type Plant } from "@astraflow/engine/testing";
 import type { RouteName } from "@astraflow/protocol";
-import type { Connection, End, EndEars } from "./connection.ts";
-import type { Dice } from "./dice.ts";
-import { createGate } from "./gate.ts";
-import { makeIds } from "./ids.ts";
-import type { Life } from "./life.ts";
-import type { Listener } from "./network.ts";
-import type { ChunkPage } from "./observation.ts";
-import { PlantedPeers, type SessionPlant } from "./session-plants.ts";
-import type { StoreAccess } from "./store-access.ts";
-import { authenticate, tokenOf } from "./tenants.ts";
-import { plantedCall, plantedEffects, plantedStore, type WorkflowPlant } from "./workflow-plants.ts";
+import type { ConnectionEnd, ConnectionHandlers, SimulatedConnection } from "./connection.ts";
+import type { SeededRandom } from "./dice.ts";
+import { createSimulatedAuthenticator } from "./gate.ts";
+import { createSimulatedIds } from "./ids.ts";
+import type { ProcessEventLoop } from "./life.ts";
+import type { NetworkListener } from "./network.ts";
+import type { OutputChunkPage } from "./observation.ts";
+import { type SessionMutant, SessionMutator } from "./session-plants.ts";
+import type { StoreConnection } from "./store-access.ts";
+import { createTokenAuthenticator, tokenOfTenant } from "./tenants.ts";
+import { mutateApiCall, mutateEffects, mutateStore, type WorkflowMutant } from "./workflow-plants.ts";
 
-export interface SchedulerOptions {
+export interface SchedulerProcessOptions {
   readonly replica: string;
-  readonly life: Life;
-  readonly access: StoreAccess;
-  readonly dice: Dice;
+  readonly eventLoop: ProcessEventLoop;
+  readonly storeConnection: StoreConnection;
+  readonly random: SeededRandom;
   readonly settings: EngineSettings;
   readonly limits: Partial<SessionLimits>;
   readonly tokenMs: number;
-  readonly plant: Plant | null;
-  readonly sessionPlant: SessionPlant | null;
-  readonly workflowPlant: WorkflowPlant | null;
+  readonly engineMutant: Plant | null;
+  readonly sessionMutant: SessionMutant | null;
+  readonly workflowMutant: WorkflowMutant | null;
   readonly tenants: readonly string[];
   /** The engine passes a named point; true kills the process there. */
-  readonly failpoint: (name: EngineFailpoint) => void;
+  readonly onFailpoint: (name: EngineFailpoint) => void;
   /** Things that no caller hears of. */
-  readonly report: (message: string) => void;
+  readonly onDefect: (message: string) => void;
   /** Two processes with one name were found. */
-  readonly alarm: (message: string) => void;
+  readonly onDuplicateWorker: (message: string) => void;
 }
 
 export interface ApiRequest {
@@ -70,84 +70,92 @@ export interface ApiRequest {
   readonly body: string | null;
 }
 
-export class SchedulerProcess implements Listener {
-  readonly life: Life;
-  readonly #options: SchedulerOptions;
+export class SchedulerProcess implements NetworkListener {
+  readonly eventLoop: ProcessEventLoop;
+  readonly #options: SchedulerProcessOptions;
   readonly #engine: Engine;
-  readonly #hall: SessionServer;
+  readonly #sessionServer: SessionServer;
   readonly #rest: RestApi;
-  readonly #closeLink: () => void;
-  readonly #planted: PlantedPeers | null;
+  readonly #closeEngineLink: () => void;
+  readonly #sessionMutator: SessionMutator | null;
   isUp = false;
 
-  constructor(options: SchedulerOptions) {
-    const { life, access, dice, settings, plant, sessionPlant, workflowPlant } = options;
-    this.#planted = sessionPlant === null ? null : new PlantedPeers(sessionPlant);
-    this.life = life;
+  constructor(options: SchedulerProcessOptions) {
+    const {
+      eventLoop,
+      storeConnection,
+      random,
+      settings,
+      engineMutant: mutant,
+      sessionMutant: sessionPlant,
+      workflowMutant: workflowPlant,
+    } = options;
+    this.#sessionMutator = sessionPlant === null ? null : new SessionMutator(sessionPlant);
+    this.eventLoop = eventLoop;
     this.#options = options;
     let cancelWake = (): void => undefined;
-    const ids = makeIds(dice.fork("ids"));
+    const ids = createSimulatedIds(random.fork("ids"));
     const world: World = {
-      store: plantedStore(access.store, workflowPlant),
-      ids: { next: (now) => ids.timed(now) },
-      random: { next: () => rolls.roll() },
+      store: mutateStore(storeConnection.store, workflowPlant),
+      ids: { next: (now) => ids.nextTimeOrdered(now) },
+      random: { next: () => engineRandom.random() },
       digest,
       emit: (effects) => {
-        if (!life.isOver) engineClient.handleEffects(plantedEffects(effects, workflowPlant));
+        if (!eventLoop.hasEnded) engineClient.handleEffects(mutateEffects(effects, workflowPlant));
       },
       scheduleWake: (wakeAt, now) => {
         cancelWake();
-        cancelWake = life.after(Math.max(1, wakeAt - now), () => this.#engine.wake());
+        cancelWake = eventLoop.after(Math.max(1, wakeAt - now), () => this.#engine.wake());
       },
       failpoint: (name) => {
-        if (!life.isOver) options.failpoint(name);
+        if (!eventLoop.hasEnded) options.onFailpoint(name);
       },
       reportProblem: (problem) => {
         // A store that fails is no surprise to whoever makes it fail.
         if (problem.code.startsWith("E.STORE.")) return;
-        if (problem.code === "E.SESSION.DENIED" && !life.isOver) options.alarm(describe(problem));
-        else this.#report(describe(problem));
+        if (problem.code === "E.SESSION.DENIED" && !eventLoop.hasEnded) options.onDuplicateWorker(describeProblem(problem));
+        else this.#reportDefect(describeProblem(problem));
       },
     };
-    const rolls = dice.fork("engine");
-    this.#engine = plant === null ? createEngine(world, settings) : createMutantEngine(world, settings, plant);
+    const engineRandom = random.fork("engine");
+    this.#engine = mutant === null ? createEngine(world, settings) : createMutantEngine(world, settings, mutant);
     const engineClient = createEngineClient(
       (items) => {
-        if (!life.isOver) this.#engine.push(this.#planted?.commands(items) ?? items);
+        if (!eventLoop.hasEnded) this.#engine.push(this.#sessionMutator?.mutateCommands(items) ?? items);
       },
-      { report: (problem) => this.#report(`a door threw: ${describeCause(problem)}`) },
+      { report: (problem) => this.#reportDefect(`a door threw: ${describeCause(problem)}`) },
     );
-    this.#closeLink = () =>
+    this.#closeEngineLink = () =>
       engineClient.close({ code: "E.SHUTTING_DOWN", message: "the scheduler is shutting down; try another or later" });
     const environment: DoorEnvironment = {
-      clock: { now: () => life.clock.wall(), monotonic: () => life.clock.mono() },
-      timers: { every: (ms, run) => life.every(ms, run), after: (ms, run) => life.after(ms, run) },
+      clock: { now: () => eventLoop.clock.wall(), monotonic: () => eventLoop.clock.mono() },
+      timers: { every: (ms, run) => eventLoop.every(ms, run), after: (ms, run) => eventLoop.after(ms, run) },
       ids: { next: () => ids.next() },
       log: (line) => this.#log(line),
     };
     const metrics = createMetricsRegistry();
-    const who = authenticate(options.tenants);
-    const manifestRecorder = createManifestRecorder({ engineClient, reader: access.store, digest, environment });
-    this.#hall = createSessionServer({
+    const who = createTokenAuthenticator(options.tenants);
+    const manifestRecorder = createManifestRecorder({ engineClient, reader: storeConnection.store, digest, environment });
+    this.#sessionServer = createSessionServer({
       engineClient,
       environment,
       metrics,
-      authenticator: createGate({
-        audience: life.name,
+      authenticator: createSimulatedAuthenticator({
+        audience: eventLoop.name,
         tokenMs: options.tokenMs,
-        now: () => life.clock.wall(),
+        now: () => eventLoop.clock.wall(),
         nextId: () => ids.next(),
       }),
       limits: options.limits,
       recordManifests: manifestRecorder.recordManifests,
-      findLostResources: createLostResourceFinder({ reader: access.store }),
+      findLostResources: createLostResourceFinder({ reader: storeConnection.store }),
     });
     this.#rest = createRestApi({
       engineClient,
       environment,
       metrics,
       authenticate: who,
-      reader: access.store,
+      reader: storeConnection.store,
       digest,
       ackDeadlineMs: settings.ackDeadlineMs,
       unready: () => null,
@@ -164,16 +172,16 @@ export class SchedulerProcess implements Listener {
   /** As the program does on SIGTERM: the engine ends its turn, then the doors say goodbye. */
   async stop(): Promise<void> {
     await this.#engine.stop();
-    this.#closeLink();
-    await this.#hall.close();
+    this.#closeEngineLink();
+    await this.#sessionServer.close();
   }
 
-  accept(connection: Connection): EndEars | string {
-    const why = this.#hall.refusalReason();
+  accept(connection: SimulatedConnection): ConnectionHandlers | string {
+    const why = this.#sessionServer.refusalReason();
     if (why !== null) return why.code;
-    const socket = socketOf(connection.scheduler, connection.laneFrom("worker"));
-    const welcome = (one: WorkerSocket): WorkerSocketEvents => this.#hall.acceptSocket(one);
-    const socketEvents = this.#planted?.welcome(socket, welcome) ?? welcome(socket);
+    const socket = toPeerSocket(connection.scheduler, connection.channelFrom("worker"));
+    const openSession = (one: WorkerSocket): WorkerSocketEvents => this.#sessionServer.acceptSocket(one);
+    const socketEvents = this.#sessionMutator?.wrapSocket(socket, openSession) ?? openSession(socket);
     return {
       opened: () => undefined,
       text: (text) => {
@@ -181,7 +189,7 @@ export class SchedulerProcess implements Listener {
         socketEvents.bytesReceived(data.length);
         socketEvents.message(data, false);
       },
-      ping: () => socketEvents.ping(nothing),
+      ping: () => socketEvents.ping(emptyBytes),
       pong: () => socketEvents.pong(),
       drained: () => socketEvents.drained(),
       closed: (code) => socketEvents.closed(code),
@@ -189,12 +197,12 @@ export class SchedulerProcess implements Listener {
   }
 
   call(request: ApiRequest): Promise<RestResponse> {
-    return plantedCall(request, this.#options.workflowPlant, (asked) => this.#call(asked));
+    return mutateApiCall(request, this.#options.workflowMutant, (apiCall) => this.#call(apiCall));
   }
 
   #call(request: ApiRequest): Promise<RestResponse> {
     return this.#rest.handle(request.route, {
-      token: tokenOf(request.tenant),
+      token: tokenOfTenant(request.tenant),
       params: request.params,
       query: request.query,
       headers: {
@@ -206,44 +214,50 @@ export class SchedulerProcess implements Listener {
   }
 
   /** The tenant's log after a position, as this scheduler's own reader has it. */
-  tail(tenant: string, after: number, limit: number): Promise<EventPage> {
-    return this.#options.access.store.events({ tenant, after, limit });
+  readLog(tenant: string, after: number, limit: number): Promise<EventPage> {
+    return this.#options.storeConnection.store.events({ tenant, after, limit });
   }
 
   /** What an attempt printed, row by row. The API shows lines, and lines do not say which chunks they were made of. */
-  async chunks(tenant: string, task: string, fence: number): Promise<ChunkPage> {
-    const { items } = await this.#options.access.store.page({ page: "chunks", tenant, task, fence, limit: chunkRowsMax });
+  async readOutputChunks(tenant: string, task: string, fence: number): Promise<OutputChunkPage> {
+    const { items } = await this.#options.storeConnection.store.page({
+      page: "chunks",
+      tenant,
+      task,
+      fence,
+      limit: chunkRowsMax,
+    });
     return { items: items.map(({ first, count, body }) => ({ first, count, chunks: JSON.parse(body) as unknown[] })) };
   }
 
   #log(line: LogRecord): void {
     // What a door logs as an error is a bug of the house; a caller that was told of a fault is not.
-    if (line.level === "error" && line.event === "session.bug") this.#report(JSON.stringify(line));
+    if (line.level === "error" && line.event === "session.bug") this.#reportDefect(JSON.stringify(line));
   }
 
-  #report(message: string): void {
-    if (!this.life.isOver) this.#options.report(message);
+  #reportDefect(message: string): void {
+    if (!this.eventLoop.hasEnded) this.#options.onDefect(message);
   }
 }
 
-const nothing = new Uint8Array(0);
+const emptyBytes = new Uint8Array(0);
 /** More than any attempt of a simulated afternoon prints. */
 const chunkRowsMax = 1_000;
 
-function socketOf(end: End, incoming: { read(isRead: boolean): void }): WorkerSocket {
+function toPeerSocket(end: ConnectionEnd, incoming: { setReading(isRead: boolean): void }): WorkerSocket {
   return {
     certificate: null,
     get isOpen() {
       return end.state === "open";
     },
     get bufferedAmount() {
-      return end.out.bufferedBytes;
+      return end.outgoing.bufferedBytes;
     },
     send: (text) => end.send(text),
     ping: () => end.ping(),
     pong: () => end.pong(),
-    pause: () => incoming.read(false),
-    resume: () => incoming.read(true),
+    pause: () => incoming.setReading(false),
+    resume: () => incoming.setReading(true),
     close: (code, reason) => end.close(code, reason),
     terminate: () => end.terminate(),
     batchWrites: (work) => work(),
@@ -253,5 +267,6 @@ function socketOf(end: End, incoming: { read(isRead: boolean): void }): WorkerSo
 
 const digest = (text: string): string => createHash("sha256").update(text).digest("base64url").slice(0, 22);
 
-const describe = (problem: EngineProblem): string => `${problem.code}: ${problem.message} (${describeCause(problem.cause)})`;
+const describeProblem = (problem: EngineProblem): string =>
+  `${problem.code}: ${problem.message} (${describeCause(problem.cause)})`;
 const describeCause = (cause: unknown): string => (cause instanceof Error ? (cause.stack ?? cause.message) : String(cause));

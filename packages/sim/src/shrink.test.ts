@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { shrink, triesMax } from "./shrink.ts";
+import { shrinkSchedule, shrinkTriesMax } from "./shrink.ts";
 
 const numbers = (count: number) => Array.from({ length: count }, (_, at) => at);
 
@@ -10,7 +10,7 @@ describe("shrinking", () => {
       fc.asyncProperty(fc.integer({ min: 1, max: 40 }), fc.uniqueArray(fc.nat(39), { maxLength: 3 }), async (count, wanted) => {
         const needed = wanted.map((at) => at % count);
 
-        const { items } = await shrink(numbers(count), async (fewer) => needed.every((one) => fewer.includes(one)));
+        const { items } = await shrinkSchedule(numbers(count), async (fewer) => needed.every((one) => fewer.includes(one)));
 
         expect(items).toEqual([...new Set(needed)].sort((a, b) => a - b));
       }),
@@ -21,7 +21,7 @@ describe("shrinking", () => {
   it("[X43] what it gives back fails, also where less sometimes fails and sometimes not", async () => {
     const fails = async (items: readonly number[]) => items.includes(7) && (items.includes(3) || items.length % 2 === 0);
 
-    const { items } = await shrink(numbers(20), fails);
+    const { items } = await shrinkSchedule(numbers(20), fails);
 
     expect(await fails(items)).toBe(true);
     expect(items.length).toBeLessThanOrEqual(2);
@@ -30,12 +30,12 @@ describe("shrinking", () => {
   it("[X43] plays a bounded number of worlds", async () => {
     let played = 0;
 
-    const { tries } = await shrink(numbers(2_000), async (items) => {
+    const { tries } = await shrinkSchedule(numbers(2_000), async (items) => {
       played++;
       return items.length === 2_000;
     });
 
-    expect(played).toBe(triesMax);
-    expect(tries).toBe(triesMax);
+    expect(played).toBe(shrinkTriesMax);
+    expect(tries).toBe(shrinkTriesMax);
   });
 });

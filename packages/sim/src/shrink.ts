@@ -2,21 +2,24 @@
 // Whether a schedule still fails is asked of the caller, so that this knows nothing of worlds.
 
 /** Worlds a shrinking may play. Each is quick, and a schedule rarely has more than some dozens of events. */
-export const triesMax = 400;
+export const shrinkTriesMax = 400;
 
-export interface Shrunk<T> {
+export interface ShrinkResult<T> {
   readonly items: readonly T[];
   readonly tries: number;
 }
 
 /** Delta debugging: `fails` must be true of the whole. */
-export async function shrink<T>(whole: readonly T[], fails: (items: readonly T[]) => Promise<boolean>): Promise<Shrunk<T>> {
+export async function shrinkSchedule<T>(
+  whole: readonly T[],
+  fails: (items: readonly T[]) => Promise<boolean>,
+): Promise<ShrinkResult<T>> {
   let items = whole;
   let tries = 0;
-  const stillFails = async (fewer: readonly T[]): Promise<boolean> => tries++ < triesMax && (await fails(fewer));
+  const stillFails = async (fewer: readonly T[]): Promise<boolean> => tries++ < shrinkTriesMax && (await fails(fewer));
   // Often the faults have nothing to do with it.
   if (items.length > 0 && (await stillFails([]))) return { items: [], tries };
-  for (let parts = 2; items.length > 1 && tries < triesMax; ) {
+  for (let parts = 2; items.length > 1 && tries < shrinkTriesMax; ) {
     const size = Math.ceil(items.length / parts);
     let fewer: readonly T[] | null = null;
     for (let from = 0; from < items.length && fewer === null; from += size) {
@@ -29,5 +32,5 @@ export async function shrink<T>(whole: readonly T[], fails: (items: readonly T[]
     } else if (size === 1) break;
     else parts = Math.min(items.length, parts * 2);
   }
-  return { items, tries: Math.min(tries, triesMax) };
+  return { items, tries: Math.min(tries, shrinkTriesMax) };
 }

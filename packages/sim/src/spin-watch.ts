@@ -6,20 +6,20 @@ import type { Timeline } from "./timeline.ts";
 const turnsMax = 2_500;
 const windowMs = 1_000;
 
-export class SpinWatch {
+export class TurnLoopDetector {
   readonly #timeline: Timeline;
-  readonly #found: (replica: string, message: string) => void;
+  readonly #onDetected: (replica: string, message: string) => void;
   readonly #turns = new Map<string, { since: number; count: number }>();
 
   constructor(timeline: Timeline, found: (replica: string, message: string) => void) {
     this.#timeline = timeline;
-    this.#found = found;
+    this.#onDetected = found;
   }
 
-  turn(replica: string): void {
+  recordTurn(replica: string): void {
     const { now } = this.#timeline;
     const seen = this.#turns.get(replica);
     if (seen === undefined || now - seen.since > windowMs) this.#turns.set(replica, { since: now, count: 1 });
-    else if (++seen.count === turnsMax) this.#found(replica, `${turnsMax} turns in ${Math.round(now - seen.since)} ms`);
+    else if (++seen.count === turnsMax) this.#onDetected(replica, `${turnsMax} turns in ${Math.round(now - seen.since)} ms`);
   }
 }

@@ -1,23 +1,23 @@
 import type { Store, TurnTransaction } from "@astraflow/engine";
-import { memoryCluster } from "@astraflow/store";
+import { createMemoryCluster } from "@astraflow/store";
 import { describe, expect, it } from "vitest";
-import { Dice } from "./dice.ts";
-import { Life } from "./life.ts";
+import { SeededRandom } from "./dice.ts";
+import { ProcessEventLoop } from "./life.ts";
 import { MachineClock } from "./machine-clock.ts";
-import { idleTransactionMs, StoreAccess } from "./store-access.ts";
-import { quiet, Timeline } from "./timeline.ts";
+import { idleTransactionMs, StoreConnection } from "./store-access.ts";
+import { drainMicrotasks, Timeline } from "./timeline.ts";
 
 const want = { rows: ["run/r1"], claims: [], lists: [], due: 0, mail: 0, skip: [] } as const;
 
-async function connect(lostShare = 0) {
+async function connectStore(lostShare = 0) {
   const timeline = new Timeline();
   const clock = new MachineClock(timeline, { monoStart: 0, wallOffset: 0, driftPpm: 0 });
-  const dice = new Dice("access");
-  const cluster = memoryCluster({ mode: "weak", dice, clock: { mono: () => clock.mono(), wall: () => clock.wall() } });
-  const life = new Life("s1", timeline, clock, () => undefined);
-  const access = new StoreAccess(cluster.handle(), life, timeline, { dice, lostShare });
-  const other = cluster.handle();
-  await access.store.open({ replica: "s1", cluster: "c" });
+  const random = new SeededRandom("access");
+  const cluster = createMemoryCluster({ mode: "weak", random, clock: { mono: () => clock.mono(), wall: () => clock.wall() } });
+  const eventLoop = new ProcessEventLoop("s1", timeline, clock, () => undefined);
+  const storeConnection = new StoreConnection(cluster.createHandle(), eventLoop, timeline, { dice: random, lostShare });
+  const other = cluster.createHandle();
+  await storeConnection.store.open({ replica: "s1", cluster: "c" });
   await other.open({ replica: "s2", cluster: "c" });
   /** Whether the root can be had by somebody else at this moment. */
   const isFree = async (): Promise<boolean> => {
@@ -32,15 +32,15 @@ async function connect(lostShare = 0) {
       isOver = true;
     });
     while (!isOver) {
-      timeline.step();
-      await quiet();
+      timeline.runNextEvent();
+      await drainMicrotasks();
     }
   };
-  return { timeline, life, access, other, isFree, pass };
+  return { timeline, life: eventLoop, access: storeConnection, other, isFree, pass };
 }
 
 /** "pending" until it settles. */
-function watch<T>(asked: Promise<T>): { fate: T | string } {
+function watchPromise<T>(asked: Promise<T>): { fate: T | string } {
   const seen: { fate: T | string } = { fate: "pending" };
   asked.then(
     (value) => {
@@ -57,14 +57,14 @@ const begin = (store: Store): Promise<TurnTransaction> => store.begin(want);
 
 describe("a scheduler's way to the store", () => {
   it("[X8] rolls back what a dead process had open and never answers it", async () => {
-    const { access, life, isFree, pass } = await connect();
-    const tx = await begin(access.store);
+    const { access: storeConnection, life: eventLoop, isFree, pass } = await connectStore();
+    const tx = await begin(storeConnection.store);
     expect(await isFree()).toBe(false);
 
-    life.end();
-    access.drop();
-    const more = watch(tx.loadMore(["run/r2"], []));
-    const again = watch(begin(access.store));
+    eventLoop.end();
+    storeConnection.closeAfterProcessEnd();
+    const more = watchPromise(tx.loadMore(["run/r2"], []));
+    const again = watchPromise(begin(storeConnection.store));
     await pass(10);
 
     expect([more.fate, again.fate]).toEqual(["pending", "pending"]);
@@ -72,24 +72,24 @@ describe("a scheduler's way to the store", () => {
   });
 
   it("[X8] answers a held process when it runs again", async () => {
-    const { access, life, pass } = await connect();
-    life.hold();
-    const asked = watch(begin(access.store));
+    const { access: storeConnection, life: eventLoop, pass } = await connectStore();
+    eventLoop.pause();
+    const asked = watchPromise(begin(storeConnection.store));
     await pass(10);
     expect(asked.fate).toBe("pending");
 
-    life.release(true);
+    eventLoop.resume(true);
     await pass(1);
 
     expect(asked.fate).not.toBe("pending");
   });
 
   it("[X8] ends a transaction that stays open while its owner cannot be reached: the roots come free, the commit fails", async () => {
-    const { access, timeline, isFree, pass } = await connect();
-    const tx = await begin(access.store);
+    const { access: storeConnection, timeline, isFree, pass } = await connectStore();
+    const tx = await begin(storeConnection.store);
 
-    const mend = access.cut(timeline);
-    const commit = watch(tx.commit(1, []));
+    const mend = storeConnection.beginOutage(timeline);
+    const commit = watchPromise(tx.commit(1, []));
     await pass(idleTransactionMs - 1);
     expect([commit.fate, await isFree()]).toEqual(["pending", false]);
     await pass(2);
@@ -101,10 +101,10 @@ describe("a scheduler's way to the store", () => {
   });
 
   it("[X8] loses the connection of one transaction: what it asks fails, the next one is fine", async () => {
-    const { access } = await connect();
-    access.breakNext();
-    const broken = await begin(access.store);
-    const next = await begin(access.store);
+    const { access: storeConnection } = await connectStore();
+    storeConnection.loseNextTransaction();
+    const broken = await begin(storeConnection.store);
+    const next = await begin(storeConnection.store);
 
     expect(broken.row("run", "r1")).toBe(undefined);
     await expect(broken.loadMore(["run/r1"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
@@ -115,8 +115,8 @@ describe("a scheduler's way to the store", () => {
     const happening = { tenant: "t", subject: "worker/t/w", facts: [{ type: "x", data: {} }] } as const;
     const heard: string[] = [];
     for (const lostShare of [0, 1]) {
-      const { access, other, pass } = await connect(lostShare);
-      access.store.onHint((hint) => void heard.push(`${lostShare} ${hint.type}`));
+      const { access: storeConnection, other, pass } = await connectStore(lostShare);
+      storeConnection.store.onHint((hint) => void heard.push(`${lostShare} ${hint.type}`));
       const tx = await other.begin({ ...want, rows: ["worker/t/w"] });
       await tx.commit(1, [{ roots: ["worker/t/w"], puts: [], deletes: [], enqueued: [], logEntries: [happening], mail: [] }]);
       expect(heard).not.toContain("1 log");

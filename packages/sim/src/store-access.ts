@@ -3,94 +3,94 @@
 
 import type { CommitOutcome, Store, TurnTransaction } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
-import type { Dice } from "./dice.ts";
-import type { Life } from "./life.ts";
+import type { SeededRandom } from "./dice.ts";
+import type { ProcessEventLoop } from "./life.ts";
 import type { Timeline } from "./timeline.ts";
 
 /** As `idle_in_transaction_session_timeout` on the server. */
 export const idleTransactionMs = 5_000;
 /** A hint takes up to so long. */
-const hintMs = 20;
+const hintDelayMsMax = 20;
 
-interface OpenTx {
+interface OpenTransaction {
   readonly tx: TurnTransaction;
   isEnded: boolean;
 }
 
-export class StoreAccess {
+export class StoreConnection {
   readonly store: Store;
   readonly #inner: Store;
-  readonly #life: Life;
-  readonly #open = new Set<OpenTx>();
+  readonly #eventLoop: ProcessEventLoop;
+  readonly #openTransactions = new Set<OpenTransaction>();
   /** Set while the server cannot be reached: resolves when it can again. */
-  #cut: PromiseWithResolvers<void> | null = null;
-  #isNextBroken = false;
+  #outage: PromiseWithResolvers<void> | null = null;
+  #isNextTransactionLost = false;
 
-  constructor(inner: Store, life: Life, timeline: Timeline, hints: { dice: Dice; lostShare: number }) {
-    const { dice, lostShare } = hints;
+  constructor(inner: Store, eventLoop: ProcessEventLoop, timeline: Timeline, hints: { dice: SeededRandom; lostShare: number }) {
+    const { dice: random, lostShare } = hints;
     this.#inner = inner;
-    this.#life = life;
+    this.#eventLoop = eventLoop;
     this.store = {
-      open: (me) => this.#ask(() => inner.open(me)),
+      open: (me) => this.#request(() => inner.open(me)),
       begin: async (want) => {
-        await this.#departure();
-        if (life.isOver) return never();
+        await this.#waitUntilReachable();
+        if (eventLoop.hasEnded) return neverResolves();
         const tx = await inner.begin(want);
-        const open: OpenTx = { tx, isEnded: false };
-        this.#open.add(open);
-        if (life.isOver) await tx.abort();
-        else if (this.#isNextBroken) this.endIdle();
-        this.#isNextBroken = false;
-        await this.#arrival();
-        return this.#wrap(open);
+        const open: OpenTransaction = { tx, isEnded: false };
+        this.#openTransactions.add(open);
+        if (eventLoop.hasEnded) await tx.abort();
+        else if (this.#isNextTransactionLost) this.endOpenTransactions();
+        this.#isNextTransactionLost = false;
+        await this.#waitUntilAnswerArrives();
+        return this.#wrapTransaction(open);
       },
-      settle: (turn) => this.#ask(() => inner.settle(turn)),
-      events: (query) => this.#ask(() => inner.events(query)),
-      page: (query) => this.#ask(() => inner.page(query)),
+      settle: (turn) => this.#request(() => inner.settle(turn)),
+      events: (query) => this.#request(() => inner.events(query)),
+      page: (query) => this.#request(() => inner.page(query)),
       onHint: (hear) =>
         inner.onHint((hint) => {
-          if (dice.chance(lostShare)) return;
-          timeline.after(dice.roll() * hintMs, () => life.hear(() => hear(hint)));
+          if (random.chance(lostShare)) return;
+          timeline.after(random.random() * hintDelayMsMax, () => eventLoop.deliver(() => hear(hint)));
         }),
       close: () => inner.close(),
     };
   }
 
   /** The process is dead: its connection ends, and with it what was not committed. A commit under way goes its own way. */
-  drop(): void {
-    this.#open.clear();
+  closeAfterProcessEnd(): void {
+    this.#openTransactions.clear();
     // Closing only rolls back, at once; there is nobody left to tell.
     void this.#inner.close();
   }
 
   /** Nothing gets through, either way, until the answer is called. Nothing is lost either, but the server does not wait for ever. */
-  cut(timeline: Timeline): () => void {
+  beginOutage(timeline: Timeline): () => void {
     const cut = Promise.withResolvers<void>();
-    this.#cut = cut;
+    this.#outage = cut;
     timeline.after(idleTransactionMs, () => {
-      if (this.#cut === cut) this.endIdle();
+      if (this.#outage === cut) this.endOpenTransactions();
     });
     return () => {
-      if (this.#cut === cut) this.#cut = null;
+      if (this.#outage === cut) this.#outage = null;
       cut.resolve();
     };
   }
 
   /** The connection of the next transaction is lost as soon as it has begun. */
-  breakNext(): void {
-    this.#isNextBroken = true;
+  loseNextTransaction(): void {
+    this.#isNextTransactionLost = true;
   }
 
   /** The server ends transactions whose owner has been silent for too long. */
-  endIdle(): void {
-    for (const open of this.#open) {
+  endOpenTransactions(): void {
+    for (const open of this.#openTransactions) {
       open.isEnded = true;
       void open.tx.abort();
     }
-    this.#open.clear();
+    this.#openTransactions.clear();
   }
 
-  #wrap(open: OpenTx): TurnTransaction {
+  #wrapTransaction(open: OpenTransaction): TurnTransaction {
     const { tx } = open;
     return {
       now: tx.now,
@@ -103,39 +103,39 @@ export class StoreAccess {
       tasks: (list) => (open.isEnded ? undefined : tx.tasks(list)),
       peekWorker: (worker) => (open.isEnded ? undefined : tx.peekWorker(worker)),
       loadMore: (rows, lists, addresses) =>
-        this.#ask(() => (open.isEnded ? Promise.reject(gone()) : tx.loadMore(rows, lists, addresses))),
+        this.#request(() => (open.isEnded ? Promise.reject(transactionEndedFault()) : tx.loadMore(rows, lists, addresses))),
       commit: (turn, units) =>
-        this.#ask<CommitOutcome>(() => {
-          if (open.isEnded) return Promise.resolve({ outcome: "failed", fault: gone() });
-          this.#open.delete(open);
+        this.#request<CommitOutcome>(() => {
+          if (open.isEnded) return Promise.resolve({ outcome: "failed", fault: transactionEndedFault() });
+          this.#openTransactions.delete(open);
           return tx.commit(turn, units);
         }),
       abort: async () => {
-        this.#open.delete(open);
+        this.#openTransactions.delete(open);
         if (!open.isEnded) await tx.abort();
       },
     };
   }
 
-  async #ask<T>(ask: () => Promise<T>): Promise<T> {
-    if (this.#cut !== null || this.#life.isOver) await this.#departure();
+  async #request<T>(ask: () => Promise<T>): Promise<T> {
+    if (this.#outage !== null || this.#eventLoop.hasEnded) await this.#waitUntilReachable();
     const answer = await ask();
-    await this.#arrival();
+    await this.#waitUntilAnswerArrives();
     return answer;
   }
 
   /** A request leaves once the server can be reached; that of a dead process never. */
-  async #departure(): Promise<void> {
-    while (this.#cut !== null) await this.#cut.promise;
-    if (this.#life.isOver) await never();
+  async #waitUntilReachable(): Promise<void> {
+    while (this.#outage !== null) await this.#outage.promise;
+    if (this.#eventLoop.hasEnded) await neverResolves();
   }
 
-  async #arrival(): Promise<void> {
-    while (this.#cut !== null) await this.#cut.promise;
+  async #waitUntilAnswerArrives(): Promise<void> {
+    while (this.#outage !== null) await this.#outage.promise;
     // Held again while it was on its way: it waits again.
-    for (let wait = this.#life.arrival(); wait !== null; wait = this.#life.arrival()) await wait;
+    for (let wait = this.#eventLoop.whenRunning(); wait !== null; wait = this.#eventLoop.whenRunning()) await wait;
   }
 }
 
-const never = (): Promise<never> => new Promise(() => undefined);
-const gone = () => fault("E.STORE.BUSY", "the server ended a transaction that stood open too long");
+const neverResolves = (): Promise<never> => new Promise(() => undefined);
+const transactionEndedFault = () => fault("E.STORE.BUSY", "the server ended a transaction that stood open too long");

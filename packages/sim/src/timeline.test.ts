@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { quiet, Timeline } from "./timeline.ts";
+import { drainMicrotasks, Timeline } from "./timeline.ts";
 
 describe("true time", () => {
   it("[X2] lets events happen in the order of their time, and of being asked for within one instant", () => {
@@ -13,10 +13,10 @@ describe("true time", () => {
     timeline.after(1, () => timeline.after(0, say("third")));
 
     takeBack();
-    while (timeline.step()) continue;
+    while (timeline.runNextEvent()) continue;
 
     expect(seen).toEqual(["first at 1", "second at 1", "third at 1", "late at 5"]);
-    expect(timeline.steps).toBe(5);
+    expect(timeline.eventCount).toBe(5);
   });
 
   it("[X2] keeps a thousand shuffled events in order", () => {
@@ -27,7 +27,7 @@ describe("true time", () => {
       timeline.after(at, () => void seen.push(at));
     }
 
-    while (timeline.step()) continue;
+    while (timeline.runNextEvent()) continue;
 
     expect(seen).toEqual([...seen].sort((a, b) => a - b));
   });
@@ -39,7 +39,7 @@ describe("true time", () => {
     };
     void chain();
 
-    await quiet();
+    await drainMicrotasks();
 
     expect(links).toBe(500);
   });

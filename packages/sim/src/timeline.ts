@@ -4,30 +4,30 @@
 import { nextTick } from "node:process";
 import type { TrueTime } from "./observation.ts";
 
-interface Entry {
+interface ScheduledEvent {
   readonly at: TrueTime;
   readonly seq: number;
   run: (() => void) | null;
 }
 
 export class Timeline {
-  readonly #heap: Entry[] = [];
+  readonly #heap: ScheduledEvent[] = [];
   #now: TrueTime = 0;
   #seq = 0;
-  #steps = 0;
+  #eventCount = 0;
 
   get now(): TrueTime {
     return this.#now;
   }
 
   /** Events that have happened. */
-  get steps(): number {
-    return this.#steps;
+  get eventCount(): number {
+    return this.#eventCount;
   }
 
   /** Asks for a call after so many true milliseconds; the answer takes that back. */
   after(ms: number, run: () => void): () => void {
-    const entry: Entry = { at: this.#now + Math.max(0, ms), seq: this.#seq++, run };
+    const entry: ScheduledEvent = { at: this.#now + Math.max(0, ms), seq: this.#seq++, run };
     this.#push(entry);
     return () => {
       entry.run = null;
@@ -35,7 +35,7 @@ export class Timeline {
   }
 
   /** Lets the next event happen. False when there is none. */
-  step(): boolean {
+  runNextEvent(): boolean {
     for (;;) {
       const entry = this.#pop();
       if (entry === undefined) return false;
@@ -43,19 +43,19 @@ export class Timeline {
       if (run === null) continue;
       entry.run = null;
       this.#now = entry.at;
-      this.#steps++;
+      this.#eventCount++;
       run();
       return true;
     }
   }
 
-  #push(entry: Entry): void {
+  #push(entry: ScheduledEvent): void {
     const heap = this.#heap;
     let at = heap.length;
     heap.push(entry);
     while (at > 0) {
       const up = (at - 1) >> 1;
-      const parent = heap[up] as Entry;
+      const parent = heap[up] as ScheduledEvent;
       if (!isBefore(entry, parent)) break;
       heap[at] = parent;
       at = up;
@@ -63,7 +63,7 @@ export class Timeline {
     heap[at] = entry;
   }
 
-  #pop(): Entry | undefined {
+  #pop(): ScheduledEvent | undefined {
     const heap = this.#heap;
     const first = heap[0];
     const last = heap.pop();
@@ -75,7 +75,7 @@ export class Timeline {
       if (left === undefined) break;
       const right = heap[down + 1];
       if (right !== undefined && isBefore(right, left)) down++;
-      const child = heap[down] as Entry;
+      const child = heap[down] as ScheduledEvent;
       if (!isBefore(child, last)) break;
       heap[at] = child;
       at = down;
@@ -85,12 +85,12 @@ export class Timeline {
   }
 }
 
-const isBefore = (a: Entry, b: Entry): boolean => a.at < b.at || (a.at === b.at && a.seq < b.seq);
+const isBefore = (a: ScheduledEvent, b: ScheduledEvent): boolean => a.at < b.at || (a.at === b.at && a.seq < b.seq);
 
 /**
  * Resolves once every promise that can move has moved. The tick is asked for from inside the microtask queue, so Node empties that
  * queue to the last before it calls back; no turn of the real event loop is needed, which is what makes a seed cheap.
  */
-export function quiet(): Promise<void> {
+export function drainMicrotasks(): Promise<void> {
   return new Promise((resolve) => queueMicrotask(() => nextTick(resolve)));
 }

@@ -1,19 +1,19 @@
 // The record of a world: numbers every sight, folds it into one hash and passes it on to the judges.
 
 import { createHash } from "node:crypto";
-import type { Observation, Observe, Sight } from "./observation.ts";
+import type { Observation, ObservationListener, UnstampedObservation } from "./observation.ts";
 import type { Timeline } from "./timeline.ts";
 
 const flushCharsMax = 1 << 16;
 
-export class Trace {
+export class ObservationTrace {
   readonly #timeline: Timeline;
-  readonly #observe: Observe;
+  readonly #observe: ObservationListener;
   readonly #hash = createHash("sha256");
   #text = "";
   #count = 0;
 
-  constructor(timeline: Timeline, observe: Observe) {
+  constructor(timeline: Timeline, observe: ObservationListener) {
     this.#timeline = timeline;
     this.#observe = observe;
   }
@@ -22,24 +22,24 @@ export class Trace {
     return this.#count;
   }
 
-  see(sight: Sight): void {
-    const seen: Observation = { at: this.#timeline.now, n: this.#count++, ...sight };
+  record(unstamped: UnstampedObservation): void {
+    const observation: Observation = { at: this.#timeline.now, n: this.#count++, ...unstamped };
     // The text of a frame is hashed once, when it is sent; after that its number stands for it.
     this.#text +=
-      seen.kind === "frame"
-        ? `${seen.at} ${seen.event} ${seen.frame} ${seen.connection} ${seen.event === "sent" ? seen.text : ""}\n`
-        : `${JSON.stringify(seen)}\n`;
-    if (this.#text.length > flushCharsMax) this.#fold();
-    this.#observe(seen);
+      observation.kind === "frame"
+        ? `${observation.at} ${observation.event} ${observation.frame} ${observation.connection} ${observation.event === "sent" ? observation.text : ""}\n`
+        : `${JSON.stringify(observation)}\n`;
+    if (this.#text.length > flushCharsMax) this.#flushToHash();
+    this.#observe(observation);
   }
 
   /** 128 bits over everything seen so far. Ends the record. */
-  close(): string {
-    this.#fold();
+  finishHash(): string {
+    this.#flushToHash();
     return this.#hash.digest("hex").slice(0, 32);
   }
 
-  #fold(): void {
+  #flushToHash(): void {
     this.#hash.update(this.#text);
     this.#text = "";
   }

@@ -1,39 +1,39 @@
 // One seed before the judges: played, judged, told. What many seeds add up to is campaign.ts.
 
 import type { Violation } from "./check/checker.ts";
-import { Judge } from "./check/judge.ts";
-import { type StoryLine, Storyteller } from "./check/story.ts";
-import type { Profile } from "./fault-table.ts";
-import type { FaultEvent, WorldReport } from "./observation.ts";
+import { CheckerRunner } from "./check/judge.ts";
+import { TraceFormatter, type TraceLine } from "./check/story.ts";
+import type { FaultProfile } from "./fault-table.ts";
+import type { ScheduledFault, WorldReport } from "./observation.ts";
 import { playSeed } from "./play.ts";
-import type { Plant } from "./world.ts";
+import type { Mutant } from "./world.ts";
 
-export interface TrialWish {
+export interface CheckSeedOptions {
   readonly seed: number;
-  readonly profile: Profile;
-  readonly plant?: Plant;
+  readonly profile: FaultProfile;
+  readonly plant?: Mutant;
   /** Instead of the faults that the seed drew. */
-  readonly schedule?: readonly FaultEvent[];
+  readonly schedule?: readonly ScheduledFault[];
   /** Answers every resume with a reset. */
   readonly isResumeRefused?: boolean;
 }
 
-export interface Trial {
+export interface CheckedSeed {
   readonly report: WorldReport;
   readonly violations: readonly Violation[];
   /** How many things each checker could judge. */
   readonly saw: Readonly<Record<string, number>>;
 }
 
-export async function trySeed(wish: TrialWish): Promise<Trial> {
-  const judge = new Judge();
-  const report = await playSeed({ ...wish, observe: (seen) => judge.hear(seen) });
-  return { report, ...judge.end() };
+export async function checkSeed(options: CheckSeedOptions): Promise<CheckedSeed> {
+  const runner = new CheckerRunner();
+  const report = await playSeed({ ...options, observe: (observation) => runner.observe(observation) });
+  return { report, ...runner.finish() };
 }
 
 /** The seed's story: all of it, or what bears on these ids. */
-export async function tellSeed(wish: TrialWish, about: readonly string[] = []): Promise<readonly StoryLine[]> {
-  const teller = new Storyteller();
-  await playSeed({ ...wish, observe: (seen) => teller.hear(seen) });
-  return teller.lines(about);
+export async function traceSeed(options: CheckSeedOptions, about: readonly string[] = []): Promise<readonly TraceLine[]> {
+  const formatter = new TraceFormatter();
+  await playSeed({ ...options, observe: (observation) => formatter.observe(observation) });
+  return formatter.lines(about);
 }

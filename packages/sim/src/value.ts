@@ -2,18 +2,18 @@
 // workflow knows what every node must have returned.
 
 /** Parameters that say how a handler behaves, where something lies, or who called: no input of the value. */
-const isInput = (name: string): boolean => name !== "sim" && name !== "kept" && !name.startsWith("__");
+const isInputParameter = (name: string): boolean => name !== "sim" && name !== "kept" && !name.startsWith("__");
 
-export function valueOf(name: string, params: Readonly<Record<string, unknown>>): string {
+export function expectedNodeValue(name: string, params: Readonly<Record<string, unknown>>): string {
   const inputs = Object.keys(params)
-    .filter(isInput)
+    .filter(isInputParameter)
     .sort()
     .map((key) => [key, params[key]]);
-  return `${name}:${digest(JSON.stringify(inputs))}`;
+  return `${name}:${hashText(JSON.stringify(inputs))}`;
 }
 
 /** FNV-1a in 32 bits: enough to tell values apart, and short. */
-function digest(text: string): string {
+function hashText(text: string): string {
   let hash = 0x811c9dc5;
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
   return (hash >>> 0).toString(36);

@@ -2,51 +2,51 @@
 // dispatches that came over it, because a handler is not told the fence under which it runs.
 
 import type { DialerEvents, DialTarget, SchedulerDialer } from "@astraflow/runtime";
-import type { Connection } from "./connection.ts";
-import type { Life } from "./life.ts";
-import type { Network } from "./network.ts";
-import type { WorkerFace } from "./observation.ts";
+import type { SimulatedConnection } from "./connection.ts";
+import type { ProcessEventLoop } from "./life.ts";
+import type { SimulatedNetwork } from "./network.ts";
+import type { SimulatedWorkerIdentity } from "./observation.ts";
 
 /** How long a socket may take to open, and the other end to answer a close. */
 const openWaitMs = 10_000;
 const closeWaitMs = 1_000;
 
-export class WorkerLine implements SchedulerDialer {
-  readonly #face: WorkerFace;
-  readonly #life: Life;
-  readonly #network: Network;
+export class SimulatedWorkerConnection implements SchedulerDialer {
+  readonly #identity: SimulatedWorkerIdentity;
+  readonly #eventLoop: ProcessEventLoop;
+  readonly #network: SimulatedNetwork;
   readonly #events: DialerEvents;
-  readonly #choose: (last: string | null) => string;
+  readonly #chooseScheduler: (last: string | null) => string;
   readonly #fences = new Map<string, number>();
-  #current: Connection | null = null;
+  #connection: SimulatedConnection | null = null;
   #scheduler: string | null = null;
   #closing: Promise<void> = Promise.resolve();
 
   constructor(given: {
-    face: WorkerFace;
-    life: Life;
-    network: Network;
+    identity: SimulatedWorkerIdentity;
+    eventLoop: ProcessEventLoop;
+    network: SimulatedNetwork;
     events: DialerEvents;
-    choose: (last: string | null) => string;
+    chooseScheduler: (last: string | null) => string;
   }) {
-    this.#face = given.face;
-    this.#life = given.life;
+    this.#identity = given.identity;
+    this.#eventLoop = given.eventLoop;
     this.#network = given.network;
     this.#events = given.events;
-    this.#choose = given.choose;
+    this.#chooseScheduler = given.chooseScheduler;
   }
 
   dial(hint: DialTarget): void {
-    const scheduler = this.#choose(hint === "same" ? this.#scheduler : null);
+    const scheduler = this.#chooseScheduler(hint === "same" ? this.#scheduler : null);
     this.#scheduler = scheduler;
-    const isCurrent = (): boolean => this.#current === connection;
-    const connection: Connection = this.#network.dial(this.#face, this.#life, scheduler, {
+    const isCurrent = (): boolean => this.#connection === connection;
+    const connection: SimulatedConnection = this.#network.dial(this.#identity, this.#eventLoop, scheduler, {
       opened: () => {
         stopWaiting();
         if (isCurrent()) this.#events.connectionOpened();
       },
       text: (text) => {
-        this.#note(text);
+        this.#recordDispatches(text);
         if (isCurrent()) this.#events.messageReceived(text);
       },
       ping: () => connection.worker.pong(),
@@ -55,29 +55,29 @@ export class WorkerLine implements SchedulerDialer {
       closed: (code, reason) => {
         stopWaiting();
         if (!isCurrent()) return;
-        this.#current = null;
+        this.#connection = null;
         this.#events.connectionLost(`the connection was closed (${code} ${reason})`);
       },
     });
-    const stopWaiting = this.#life.after(openWaitMs, () => connection.worker.terminate());
-    this.#current = connection;
+    const stopWaiting = this.#eventLoop.after(openWaitMs, () => connection.worker.terminate());
+    this.#connection = connection;
   }
 
   send(text: string): void {
-    if (!this.#life.isOver) this.#current?.worker.send(text);
+    if (!this.#eventLoop.hasEnded) this.#connection?.worker.send(text);
   }
 
   closeConnection(code: number, reason: string): void {
-    const connection = this.#current;
+    const connection = this.#connection;
     if (connection === null) return;
-    this.#current = null;
+    this.#connection = null;
     const end = connection.worker;
     this.#closing = new Promise((resolve) => {
-      const ears = end.ears;
-      if (ears === null || end.state === "gone") return resolve();
-      const cancel = this.#life.after(closeWaitMs, () => end.terminate());
-      end.ears = {
-        ...ears,
+      const handlers = end.handlers;
+      if (handlers === null || end.state === "gone") return resolve();
+      const cancel = this.#eventLoop.after(closeWaitMs, () => end.terminate());
+      end.handlers = {
+        ...handlers,
         closed: () => {
           cancel();
           resolve();
@@ -88,7 +88,7 @@ export class WorkerLine implements SchedulerDialer {
   }
 
   bufferedBytes(): number {
-    return this.#current?.worker.out.bufferedBytes ?? 0;
+    return this.#connection?.worker.outgoing.bufferedBytes ?? 0;
   }
 
   whenClosed(): Promise<void> {
@@ -100,15 +100,15 @@ export class WorkerLine implements SchedulerDialer {
     return this.#fences.get(`${task}#${attempt}`) ?? -1;
   }
 
-  #note(text: string): void {
+  #recordDispatches(text: string): void {
     if (!text.includes('"biz.exec.dispatch')) return;
     const { type, payload } = JSON.parse(text) as { type: string; payload: { items?: unknown } };
-    if (type === "biz.exec.dispatch") this.#noteDispatch(payload);
+    if (type === "biz.exec.dispatch") this.#recordFence(payload);
     else if (type === "biz.exec.dispatch.batch" && Array.isArray(payload.items))
-      for (const item of payload.items) this.#noteDispatch(item);
+      for (const item of payload.items) this.#recordFence(item);
   }
 
-  #noteDispatch(dispatch: unknown): void {
+  #recordFence(dispatch: unknown): void {
     const { task_id, attempt, fence } = dispatch as { task_id?: string; attempt?: number; fence?: number };
     if (fence !== undefined) this.#fences.set(`${task_id}#${attempt ?? 1}`, fence);
   }

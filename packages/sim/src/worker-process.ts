@@ -2,98 +2,98 @@
 // and live again is worker-machine.ts.
 
 import { createWorker, type LinkSettings, linkDefaults, type SessionWorker, type WorkerEnvironment } from "@astraflow/runtime";
-import type { Dice } from "./dice.ts";
-import { Troupe } from "./handlers.ts";
-import type { Life } from "./life.ts";
-import type { Network } from "./network.ts";
-import type { WorkerFace, WorkerShape } from "./observation.ts";
-import type { OutboxDrive } from "./outbox-drive.ts";
-import { tokenOf } from "./tenants.ts";
+import type { SeededRandom } from "./dice.ts";
+import { SimulatedHandlers } from "./handlers.ts";
+import type { ProcessEventLoop } from "./life.ts";
+import type { SimulatedNetwork } from "./network.ts";
+import type { SimulatedWorkerIdentity, SimulatedWorkerSpec } from "./observation.ts";
+import type { SimulatedOutboxDisk } from "./outbox-drive.ts";
+import { tokenOfTenant } from "./tenants.ts";
 import type { Timeline } from "./timeline.ts";
-import type { Trace } from "./trace.ts";
-import { WorkerLine } from "./worker-line.ts";
+import type { ObservationTrace } from "./trace.ts";
+import { SimulatedWorkerConnection } from "./worker-line.ts";
 
 export interface WorkerProcessOptions {
-  readonly shape: WorkerShape;
-  readonly face: WorkerFace;
-  readonly life: Life;
+  readonly shape: SimulatedWorkerSpec;
+  readonly identity: SimulatedWorkerIdentity;
+  readonly life: ProcessEventLoop;
   readonly timeline: Timeline;
-  readonly trace: Trace;
-  readonly dice: Dice;
-  readonly network: Network;
+  readonly trace: ObservationTrace;
+  readonly random: SeededRandom;
+  readonly network: SimulatedNetwork;
   readonly settings: Partial<LinkSettings>;
   /** Which scheduler to dial: the last one where it is named, unless somebody sends the worker elsewhere. */
-  readonly choose: (last: string | null) => string;
+  readonly chooseScheduler: (last: string | null) => string;
   /** Null: its outbox is in memory only. */
-  readonly drive: OutboxDrive | null;
+  readonly outboxDisk: SimulatedOutboxDisk | null;
   /** A handler ends the process. */
-  readonly kill: () => void;
+  readonly killProcess: () => void;
   /** The worker finds that its outbox makes no sense: no fault that is played here explains that. */
-  readonly damaged: (message: string) => void;
+  readonly onOutboxDamaged: (message: string) => void;
 }
 
 export class WorkerProcess {
-  readonly troupe: Troupe;
+  readonly handlers: SimulatedHandlers;
   readonly #worker: SessionWorker;
 
   constructor(options: WorkerProcessOptions) {
-    const { shape, face, life, timeline, trace, dice, network } = options;
-    const rolls = dice.fork("worker");
+    const { shape: spec, identity, life: eventLoop, timeline, trace, random, network } = options;
+    const engineRandom = random.fork("worker");
     const outside: WorkerEnvironment = {
-      now: () => life.clock.mono(),
-      wallClock: () => life.clock.wall(),
-      random: () => rolls.roll(),
-      after: (ms, call) => life.after(ms, call),
+      now: () => eventLoop.clock.mono(),
+      wallClock: () => eventLoop.clock.wall(),
+      random: () => engineRandom.random(),
+      after: (ms, call) => eventLoop.after(ms, call),
       // As setImmediate: after all that has arrived by now.
-      defer: (call) => void timeline.after(0, () => life.hear(call)),
+      defer: (call) => void timeline.after(0, () => eventLoop.deliver(call)),
     };
-    let line: WorkerLine | null = null;
-    this.troupe = new Troupe({
-      face,
-      life,
+    let line: SimulatedWorkerConnection | null = null;
+    this.handlers = new SimulatedHandlers({
+      identity,
+      eventLoop,
       trace,
-      kill: options.kill,
+      killProcess: options.killProcess,
       fenceOf: (task, attempt) => line?.fenceOf(task, attempt) ?? -1,
     });
     this.#worker = createWorker({
       url: "sim:",
       identity: {
-        tenant: shape.tenant,
-        instance: shape.instance,
-        name: shape.worker,
+        tenant: spec.tenant,
+        instance: spec.instance,
+        name: spec.worker,
         version: "1.0.0",
-        hostname: shape.worker,
-        boot: face.boot,
-        auth: { mode: "token", token: tokenOf(shape.tenant) },
+        hostname: spec.worker,
+        boot: identity.boot,
+        auth: { mode: "token", token: tokenOfTenant(spec.tenant) },
       },
       capabilities: {
-        maxParallel: shape.slots,
-        ...(shape.perNodeLimits !== undefined && { perNodeLimits: shape.perNodeLimits }),
+        maxParallel: spec.slots,
+        ...(spec.perNodeLimits !== undefined && { perNodeLimits: spec.perNodeLimits }),
         runtimes: ["node"],
         features: [],
-        ...(shape.pool !== null && { pool: shape.pool }),
+        ...(spec.pool !== null && { pool: spec.pool }),
       },
-      loadedPackages: this.troupe.shelf(shape.nodeTypes),
+      loadedPackages: this.handlers.createPackageShelf(spec.nodeTypes),
       workRoot: "/nowhere",
       environment: outside,
       settings: { ...linkDefaults, ...options.settings },
       createDialer: (events) => {
-        line = new WorkerLine({ face, life, network, events, choose: options.choose });
+        line = new SimulatedWorkerConnection({ identity, eventLoop, network, events, chooseScheduler: options.chooseScheduler });
         return line;
       },
-      ...(options.drive !== null && { outbox: options.drive.open(life) }),
+      ...(options.outboxDisk !== null && { outbox: options.outboxDisk.open(eventLoop) }),
       log: (note) => {
-        if (note.event === "outbox-damaged") options.damaged(note.message);
+        if (note.event === "outbox-damaged") options.onOutboxDamaged(note.message);
       },
     });
   }
 
-  begin(): void {
+  start(): void {
     this.#worker.start();
   }
 
   /** Resolves once it has finished what it holds and is gone. */
-  async leave(graceMs: number): Promise<void> {
+  async stopGracefully(graceMs: number): Promise<void> {
     this.#worker.drain(graceMs);
     await this.#worker.closed;
   }

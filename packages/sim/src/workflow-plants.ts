@@ -5,7 +5,7 @@ import type { RestResponse } from "@astraflow/doors";
 import type { ChangeSet, Effect, Row, Store, TurnTransaction } from "@astraflow/engine";
 import type { ApiRequest } from "./scheduler-process.ts";
 
-export const workflowPlants = {
+export const workflowMutants = {
   /** A frame is born with one node too few in its count, and ends while one inside is still open. */
   "frame-forgets-a-node": "workflow",
   /** Whoever asks for the next of its chain is answered twice. */
@@ -21,14 +21,14 @@ export const workflowPlants = {
   /** A ledger takes every dispatch that was not the first for one more task. */
   "ledger-counts-repeats": "workflow",
 } as const;
-export type WorkflowPlant = keyof typeof workflowPlants;
+export type WorkflowMutant = keyof typeof workflowMutants;
 
-export function plantedStore(store: Store, plant: WorkflowPlant | null): Store {
-  const bend = plant === null ? undefined : bends[plant];
-  if (bend === undefined) return store;
+export function mutateStore(store: Store, plant: WorkflowMutant | null): Store {
+  const mutation = plant === null ? undefined : changeSetMutations[plant];
+  if (mutation === undefined) return store;
   return {
     open: (me) => store.open(me),
-    begin: async (want) => bent(await store.begin(want), bend),
+    begin: async (want) => mutateTransaction(await store.begin(want), mutation),
     settle: (turn) => store.settle(turn),
     events: (query) => store.events(query),
     page: (query) => store.page(query),
@@ -38,24 +38,29 @@ export function plantedStore(store: Store, plant: WorkflowPlant | null): Store {
 }
 
 /** What becomes of a unit before it is written. */
-type Bend = (unit: ChangeSet) => ChangeSet;
+type ChangeSetMutation = (changeSet: ChangeSet) => ChangeSet;
 
-const bends: Partial<Record<WorkflowPlant, Bend>> = {
-  "frame-forgets-a-node": miscounted,
-  "command-ends-twice": (unit) => retold(unit, (type) => (type === "command.acked" || type === "command.failed" ? 2 : 1)),
-  "refusal-unaudited": (unit) => retold(unit, (type, { outcome }) => (type.startsWith("audit.") && outcome !== "ok" ? 0 : 1)),
+const changeSetMutations: Partial<Record<WorkflowMutant, ChangeSetMutation>> = {
+  "frame-forgets-a-node": miscountContainerNodes,
+  "command-ends-twice": (changeSet) =>
+    repeatFacts(changeSet, (type) => (type === "command.acked" || type === "command.failed" ? 2 : 1)),
+  "refusal-unaudited": (changeSet) =>
+    repeatFacts(changeSet, (type, { outcome }) => (type.startsWith("audit.") && outcome !== "ok" ? 0 : 1)),
 };
 
 /** Each fact so many times. */
-function retold(unit: ChangeSet, timesOf: (type: string, data: Readonly<Record<string, unknown>>) => number): ChangeSet {
-  const happenings = unit.logEntries.map((one) => ({
+function repeatFacts(
+  changeSet: ChangeSet,
+  timesOf: (type: string, data: Readonly<Record<string, unknown>>) => number,
+): ChangeSet {
+  const happenings = changeSet.logEntries.map((one) => ({
     ...one,
     facts: one.facts.flatMap((fact) => Array.from({ length: timesOf(fact.type, fact.data) }, () => fact)),
   }));
-  return { ...unit, logEntries: happenings.filter(({ facts }) => facts.length > 0) };
+  return { ...changeSet, logEntries: happenings.filter(({ facts }) => facts.length > 0) };
 }
 
-function bent(tx: TurnTransaction, bend: Bend): TurnTransaction {
+function mutateTransaction(tx: TurnTransaction, mutation: ChangeSetMutation): TurnTransaction {
   return {
     now: tx.now,
     nextDue: tx.nextDue,
@@ -66,30 +71,30 @@ function bent(tx: TurnTransaction, bend: Bend): TurnTransaction {
     tasks: (list) => tx.tasks(list),
     peekWorker: (worker) => tx.peekWorker(worker),
     loadMore: (rows, lists, addresses) => tx.loadMore(rows, lists, addresses),
-    commit: (turn, units) => tx.commit(turn, units.map(bend)),
+    commit: (turn, units) => tx.commit(turn, units.map(mutation)),
     abort: () => tx.abort(),
   };
 }
 
-function miscounted(unit: ChangeSet): ChangeSet {
-  const isBorn = (row: Row): boolean => unit.inserted?.has(`task/${row.id}`) === true;
+function miscountContainerNodes(changeSet: ChangeSet): ChangeSet {
+  const isBorn = (row: Row): boolean => changeSet.inserted?.has(`task/${row.id}`) === true;
   const isFrame = (row: Row): boolean => row.kind === "task" && /\*\d+$/.test(row.id) && row.needs > 1;
-  if (!unit.puts.some((row) => isFrame(row) && isBorn(row))) return unit;
-  const puts = unit.puts.map((row) =>
+  if (!changeSet.puts.some((row) => isFrame(row) && isBorn(row))) return changeSet;
+  const puts = changeSet.puts.map((row) =>
     row.kind === "task" && isFrame(row) && isBorn(row) ? { ...row, needs: row.needs - 1 } : row,
   );
-  return { ...unit, puts };
+  return { ...changeSet, puts };
 }
 
-export function plantedEffects(effects: readonly Effect[], plant: WorkflowPlant | null): readonly Effect[] {
+export function mutateEffects(effects: readonly Effect[], plant: WorkflowMutant | null): readonly Effect[] {
   if (plant !== "next-answered-twice") return effects;
   return effects.flatMap((effect): readonly Effect[] => (effect.type === "next" ? [effect, effect] : [effect]));
 }
 
 /** Asks as if the bug were behind the call. */
-export async function plantedCall(
+export async function mutateApiCall(
   request: ApiRequest,
-  plant: WorkflowPlant | null,
+  plant: WorkflowMutant | null,
   call: (request: ApiRequest) => Promise<RestResponse>,
 ): Promise<RestResponse> {
   const { query, body } = request;

@@ -2,68 +2,75 @@
 // until the last reads are done, or until it sees that it cannot go on, and judges nothing.
 
 import type { Plant as EnginePlant } from "@astraflow/engine/testing";
-import type { Plant as StorePlant } from "@astraflow/store";
-import { Api } from "./api.ts";
-import { Callers } from "./callers.ts";
-import { Dice } from "./dice.ts";
-import { faultEffects, type Stricken } from "./fault-effects.ts";
+import type { StoreMutant as StorePlant } from "@astraflow/store";
+import { SimulatedApi } from "./api.ts";
+import { SimulatedCallers } from "./callers.ts";
+import { SeededRandom } from "./dice.ts";
+import { type FaultableWorld, faultEffects } from "./fault-effects.ts";
 import { type FaultKind, faultTable } from "./fault-table.ts";
-import type { Ground } from "./machine.ts";
+import type { MachineContext } from "./machine.ts";
 import { MachineClock } from "./machine-clock.ts";
-import { Network } from "./network.ts";
-import type { BrokenSeen, FaultEvent, Observe, PhaseSeen, WorkerShape, WorldReport } from "./observation.ts";
+import { SimulatedNetwork } from "./network.ts";
+import type {
+  DefectObservation,
+  ObservationListener,
+  PhaseObservation,
+  ScheduledFault,
+  SimulatedWorkerSpec,
+  WorldReport,
+} from "./observation.ts";
 import type { WorldPlan } from "./plan.ts";
 import { SchedulerMachine } from "./scheduler-machine.ts";
-import { type SessionPlant, sessionPlants } from "./session-plants.ts";
-import { SpinWatch } from "./spin-watch.ts";
-import { StoreServer } from "./store-server.ts";
-import { SessionTally } from "./tally.ts";
-import { quiet, Timeline } from "./timeline.ts";
-import { Trace } from "./trace.ts";
-import { WorkerMachine, type WorkerSetUp } from "./worker-machine.ts";
-import { type WorkflowPlant, workflowPlants } from "./workflow-plants.ts";
+import { type SessionMutant, sessionMutants } from "./session-plants.ts";
+import { TurnLoopDetector } from "./spin-watch.ts";
+import { SimulatedStoreServer } from "./store-server.ts";
+import { SessionEventCounter } from "./tally.ts";
+import { drainMicrotasks, Timeline } from "./timeline.ts";
+import { ObservationTrace } from "./trace.ts";
+import { WorkerMachine, type WorkerMachineOptions } from "./worker-machine.ts";
+import { type WorkflowMutant, workflowMutants } from "./workflow-plants.ts";
 
-export type Plant = EnginePlant | StorePlant | SessionPlant | WorkflowPlant;
+export type Mutant = EnginePlant | StorePlant | SessionMutant | WorkflowMutant;
 /** Every bug that can be switched on, and where it sits. */
-export const plants = {
+export const mutants = {
   "ack-before-commit": "engine",
   "requeue-forgets-fence": "engine",
   "sequence-positions": "store",
   "no-root-lock": "store",
   "drop-unit": "store",
-  ...sessionPlants,
-  ...workflowPlants,
-} as const satisfies Record<Plant, "engine" | "store" | "session" | "workflow">;
-const isEnginePlant = (plant: Plant | null): plant is EnginePlant => plant !== null && plants[plant] === "engine";
-const isStorePlant = (plant: Plant | null): plant is StorePlant => plant !== null && plants[plant] === "store";
-const isSessionPlant = (plant: Plant | null): plant is SessionPlant => plant !== null && plants[plant] === "session";
+  ...sessionMutants,
+  ...workflowMutants,
+} as const satisfies Record<Mutant, "engine" | "store" | "session" | "workflow">;
+const isEngineMutant = (mutant: Mutant | null): mutant is EnginePlant => mutant !== null && mutants[mutant] === "engine";
+const isStoreMutant = (mutant: Mutant | null): mutant is StorePlant => mutant !== null && mutants[mutant] === "store";
+const isSessionMutant = (mutant: Mutant | null): mutant is SessionMutant => mutant !== null && mutants[mutant] === "session";
 
-const isWorkflowPlant = (plant: Plant | null): plant is WorkflowPlant => plant !== null && plants[plant] === "workflow";
+const isWorkflowMutant = (mutant: Mutant | null): mutant is WorkflowMutant => mutant !== null && mutants[mutant] === "workflow";
 
 /** More events than any world should need: it goes round in circles. */
-const stepsMax = 1_500_000;
+const eventsMax = 1_500_000;
 const pollMs = 400;
 
 export class SimulatedWorld {
   readonly #plan: WorldPlan;
   readonly #timeline = new Timeline();
-  readonly #trace: Trace;
-  readonly #callers: Callers;
-  readonly #stricken: Stricken;
-  readonly #counts: Record<string, number> = {};
-  readonly #sometimes: Record<string, number> = {};
-  readonly #underWay = new Set<() => void>();
-  #isOver = false;
+  readonly #trace: ObservationTrace;
+  readonly #callers: SimulatedCallers;
+  readonly #faultable: FaultableWorld;
+  readonly #faultCounts: Record<string, number> = {};
+  readonly #eventCounts: Record<string, number> = {};
+  readonly #activeFaultEnds = new Set<() => void>();
+  #hasEnded = false;
   #hasConverged = false;
 
-  constructor(plan: WorldPlan, observe: Observe, plant: Plant | null) {
+  constructor(plan: WorldPlan, observe: ObservationListener, mutant: Mutant | null) {
     this.#plan = plan;
     const timeline = this.#timeline;
-    const dice = new Dice(`world ${plan.seed}`).fork("play");
-    const tally = new SessionTally((name) => this.#count(this.#sometimes, name));
-    const trace = new Trace(timeline, (seen) => {
-      tally.hear(seen);
-      observe(seen);
+    const random = new SeededRandom(`world ${plan.seed}`).fork("play");
+    const sessionCounter = new SessionEventCounter((name) => this.#count(this.#eventCounts, name));
+    const trace = new ObservationTrace(timeline, (observation) => {
+      sessionCounter.observe(observation);
+      observe(observation);
     });
     this.#trace = trace;
     const clockOf = (machine: string): MachineClock => {
@@ -72,174 +79,184 @@ export class SimulatedWorld {
       return new MachineClock(timeline, shape);
     };
     const storeClock = clockOf("store");
-    const spin = new SpinWatch(timeline, (replica, message) => this.#broken("spin", replica, message));
-    const store = new StoreServer({
+    const spin = new TurnLoopDetector(timeline, (replica, message) => this.#reportDefect("spin", replica, message));
+    const store = new SimulatedStoreServer({
       timeline,
-      dice: dice.fork("store"),
+      random: random.fork("store"),
       clock: storeClock,
       latencyMs: plan.storeLatencyMs,
-      plant: isStorePlant(plant) ? plant : null,
-      turnBegins: (replica) => spin.turn(replica),
+      plant: isStoreMutant(mutant) ? mutant : null,
+      onTurnBegin: (replica) => spin.recordTurn(replica),
     });
     const schedulers = new Map<string, SchedulerMachine>();
     const workers = new Map<string, WorkerMachine>();
     const clones = new Map<string, WorkerMachine>();
-    const find = (name: string) => schedulers.get(name)?.listening ?? null;
-    const network = new Network(timeline, trace, dice.fork("network"), find);
-    const ground: Ground = {
+    const find = (name: string) => schedulers.get(name)?.listeningProcess ?? null;
+    const network = new SimulatedNetwork(timeline, trace, random.fork("network"), find);
+    const context: MachineContext = {
       timeline,
       trace,
       network,
       store,
-      dice: dice.fork("machines"),
-      sometimes: (name) => this.#count(this.#sometimes, name),
-      broken: (name, process, message) => this.#broken(name, process, message),
+      random: random.fork("machines"),
+      countEvent: (name) => this.#count(this.#eventCounts, name),
+      reportDefect: (name, process, message) => this.#reportDefect(name, process, message),
       hasClones: () => clones.size > 0,
     };
-    const { engine: settings, doors: limits, tenants, hintsLostShare, tokenMs } = plan;
+    const { engineSettings: settings, sessionLimits: limits, tenants, hintsLostShare, tokenMs } = plan;
     for (const name of plan.schedulers)
       schedulers.set(
         name,
-        new SchedulerMachine(name, clockOf(name), ground, {
+        new SchedulerMachine(name, clockOf(name), context, {
           settings,
           limits,
           tenants,
           hintsLostShare,
           tokenMs,
-          plant: isEnginePlant(plant) ? plant : null,
-          sessionPlant: isSessionPlant(plant) ? plant : null,
-          workflowPlant: isWorkflowPlant(plant) ? plant : null,
+          engineMutant: isEngineMutant(mutant) ? mutant : null,
+          sessionMutant: isSessionMutant(mutant) ? mutant : null,
+          workflowMutant: isWorkflowMutant(mutant) ? mutant : null,
         }),
       );
-    const setUpOf = (shape: WorkerShape): WorkerSetUp => ({
-      shape,
+    const setUpOf = (spec: SimulatedWorkerSpec): WorkerMachineOptions => ({
+      spec,
       schedulers: plan.schedulers,
-      settings: plan.link,
-      quietBeatMs: settings.quietHeartbeatMs,
+      settings: plan.linkSettings,
+      legacyHeartbeatMs: settings.quietHeartbeatMs,
     });
-    for (const shape of plan.workers)
-      workers.set(shape.worker, new WorkerMachine(shape.worker, clockOf(shape.worker), ground, setUpOf(shape)));
+    for (const spec of plan.workers)
+      workers.set(spec.worker, new WorkerMachine(spec.worker, clockOf(spec.worker), context, setUpOf(spec)));
     const cloneOf = (worker: string): WorkerMachine | undefined => {
-      const shape = plan.workers.find((one) => one.worker === worker);
+      const spec = plan.workers.find((one) => one.worker === worker);
       // Of two processes without boot ids nobody can tell which is which.
-      if (shape === undefined || shape.dialect !== undefined) return undefined;
+      if (spec === undefined || spec.dialect !== undefined) return undefined;
       let clone = clones.get(worker);
       if (clone === undefined) {
         const name = `${worker}b`;
-        const copy = { ...shape, worker: name, hasDisk: false };
-        clones.set(worker, (clone = new WorkerMachine(name, clockOf(worker), ground, setUpOf(copy))));
+        const copy = { ...spec, worker: name, hasDisk: false };
+        clones.set(worker, (clone = new WorkerMachine(name, clockOf(worker), context, setUpOf(copy))));
       }
       return clone;
     };
-    const api = new Api(timeline, trace, dice.fork("api"), find);
-    this.#callers = new Callers({
+    const api = new SimulatedApi(timeline, trace, random.fork("api"), find);
+    this.#callers = new SimulatedCallers({
       timeline,
       api,
-      dice: dice.fork("callers"),
+      random: random.fork("callers"),
       schedulers: plan.schedulers,
       tenants,
       workers: plan.workers,
     });
-    this.#stricken = { timeline, network, store, storeClock, api, schedulers, workers, cloneOf, isLoose: plan.isLoose };
+    this.#faultable = {
+      timeline,
+      network,
+      store,
+      storeClock,
+      api,
+      schedulers,
+      workers,
+      cloneOf,
+      isNetworkLossy: plan.isNetworkLossy,
+    };
   }
 
-  async live(): Promise<WorldReport> {
-    const { seed, profile, schedulers, tenants, workers, promises, stormMs } = this.#plan;
-    this.#trace.see({ kind: "set-up", seed, profile, schedulers, tenants, workers, promises });
-    this.#phase("storm");
+  async run(): Promise<WorldReport> {
+    const { seed, profile, schedulers, tenants, workers, guarantees, faultPhaseMs } = this.#plan;
+    this.#trace.record({ kind: "set-up", seed, profile, schedulers, tenants, workers, guarantees });
+    this.#recordPhase("storm");
     for (const machine of this.#machines()) machine.start();
-    for (const order of this.#plan.orders) this.#timeline.after(order.at, () => this.#callers.place(order));
-    for (const fault of this.#plan.faults) this.#timeline.after(fault.at, () => this.#strike(fault));
-    this.#timeline.after(stormMs, () => void this.#heal());
-    this.#callers.watch();
-    while (!this.#isOver) {
-      if (!this.#timeline.step()) this.#broken("stuck", "world", "nothing is left to happen");
-      await quiet();
-      if (this.#timeline.steps > stepsMax) this.#broken("stuck", "world", `${stepsMax} events and no end`);
+    for (const call of this.#plan.plannedCalls) this.#timeline.after(call.at, () => this.#callers.makeCall(call));
+    for (const fault of this.#plan.faults) this.#timeline.after(fault.at, () => this.#applyFault(fault));
+    this.#timeline.after(faultPhaseMs, () => void this.#endFaultPhase());
+    this.#callers.startReaders();
+    while (!this.#hasEnded) {
+      if (!this.#timeline.runNextEvent()) this.#reportDefect("stuck", "world", "nothing is left to happen");
+      await drainMicrotasks();
+      if (this.#timeline.eventCount > eventsMax) this.#reportDefect("stuck", "world", `${eventsMax} events and no end`);
     }
-    return this.#report();
+    return this.#createReport();
   }
 
   #machines(): (SchedulerMachine | WorkerMachine)[] {
-    return [...this.#stricken.schedulers.values(), ...this.#stricken.workers.values()];
+    return [...this.#faultable.schedulers.values(), ...this.#faultable.workers.values()];
   }
 
-  #strike(fault: FaultEvent): void {
+  #applyFault(fault: ScheduledFault): void {
     const { kind: name, target, detail } = fault;
     if (!Object.hasOwn(faultTable, name)) throw new Error(`there is no fault called ${name}`);
-    const end = faultEffects[name as FaultKind](this.#stricken, fault);
+    const end = faultEffects[name as FaultKind](this.#faultable, fault);
     if (end === undefined) return;
-    this.#count(this.#counts, name);
+    this.#count(this.#faultCounts, name);
     const about = { kind: "fault", name, target, ...(detail !== undefined && { detail }) } as const;
-    this.#trace.see({ ...about, event: "begins" });
+    this.#trace.record({ ...about, event: "begins" });
     if (end === null) return;
     const finish = (): void => {
-      if (!this.#underWay.delete(finish)) return;
+      if (!this.#activeFaultEnds.delete(finish)) return;
       end();
-      this.#trace.see({ ...about, event: "ends" });
+      this.#trace.record({ ...about, event: "ends" });
     };
-    this.#underWay.add(finish);
+    this.#activeFaultEnds.add(finish);
     this.#timeline.after(fault.ms ?? 0, finish);
   }
 
   /** All faults end, all processes are up, nobody drains; then everything must come to its end. */
-  async #heal(): Promise<void> {
-    for (const finish of this.#underWay) finish();
-    for (const machine of this.#stricken.schedulers.values()) {
-      machine.armed = null;
+  async #endFaultPhase(): Promise<void> {
+    for (const finish of this.#activeFaultEnds) finish();
+    for (const machine of this.#faultable.schedulers.values()) {
+      machine.killAtFailpoint = null;
       // One that was asked to stop and has not managed to is killed, as an operator would.
-      if (machine.isUp && machine.listening === null) machine.kill(0, "it did not come up or did not stop");
+      if (machine.isUp && machine.listeningProcess === null) machine.kill(0, "it did not come up or did not stop");
     }
     for (const machine of this.#machines()) machine.start();
-    this.#phase("heal");
+    this.#recordPhase("heal");
     const healedAt = this.#timeline.now;
     // Not waited for: an operator that never gets through must not keep the bound from running out.
     let isCalm = false;
-    void this.#callers.calmDown().then(() => {
+    void this.#callers.undrainAllWorkers().then(() => {
       isCalm = true;
     });
     // Some operators come late; what they begin must end too.
-    const lastOrderAt = Math.max(0, ...this.#plan.orders.map(({ at }) => at));
-    while (!this.#hasConverged && this.#timeline.now - healedAt <= this.#plan.promises.convergeMs) {
+    const lastOrderAt = Math.max(0, ...this.#plan.plannedCalls.map(({ at }) => at));
+    while (!this.#hasConverged && this.#timeline.now - healedAt <= this.#plan.guarantees.convergeMs) {
       await new Promise<void>((resolve) => void this.#timeline.after(pollMs, resolve));
-      const isNobodyLeft = isCalm && this.#callers.busy === 0 && this.#timeline.now > lastOrderAt;
-      this.#hasConverged = isNobodyLeft && (await this.#callers.isAllOver());
+      const isNobodyLeft = isCalm && this.#callers.activeCalls === 0 && this.#timeline.now > lastOrderAt;
+      this.#hasConverged = isNobodyLeft && (await this.#callers.hasEverythingEnded());
     }
-    this.#callers.stopWatching();
-    this.#trace.see({ kind: "phase", phase: "converged", isInTime: this.#hasConverged });
-    await this.#callers.audit();
-    this.#phase("end");
-    this.#isOver = true;
+    this.#callers.stopReaders();
+    this.#trace.record({ kind: "phase", phase: "converged", isInTime: this.#hasConverged });
+    await this.#callers.readEverything();
+    this.#recordPhase("end");
+    this.#hasEnded = true;
   }
 
-  #phase(phase: PhaseSeen["phase"]): void {
-    this.#trace.see({ kind: "phase", phase });
+  #recordPhase(phase: PhaseObservation["phase"]): void {
+    this.#trace.record({ kind: "phase", phase });
   }
 
-  #broken(name: BrokenSeen["name"], process: string, message: string): void {
-    this.#trace.see({ kind: "broken", name, process, message });
-    if (name === "spin" || name === "stuck") this.#isOver = true;
+  #reportDefect(name: DefectObservation["name"], process: string, message: string): void {
+    this.#trace.record({ kind: "broken", name, process, message });
+    if (name === "spin" || name === "stuck") this.#hasEnded = true;
   }
 
   #count(counts: Record<string, number>, name: string): void {
     counts[name] = (counts[name] ?? 0) + 1;
   }
 
-  #report(): WorldReport {
+  #createReport(): WorldReport {
     const { seed, profile } = this.#plan;
-    const { accepted } = this.#callers;
+    const { acceptedRuns: accepted } = this.#callers;
     return {
       seed,
       profile,
-      faults: this.#counts,
-      sometimes: this.#sometimes,
+      faults: this.#faultCounts,
+      sometimes: this.#eventCounts,
       observations: this.#trace.count,
-      traceHash: this.#trace.close(),
-      events: this.#timeline.steps,
+      traceHash: this.#trace.finishHash(),
+      events: this.#timeline.eventCount,
       simulatedMs: Math.round(this.#timeline.now),
       runs: accepted.length,
       tasks: accepted.reduce((sum, { nodes }) => sum + nodes, 0),
-      starts: [...this.#stricken.workers.values()].reduce((sum, { starts }) => sum + starts, 0),
+      starts: [...this.#faultable.workers.values()].reduce((sum, { handlerStartCount: starts }) => sum + starts, 0),
       hasConverged: this.#hasConverged,
     };
   }

@@ -1,26 +1,26 @@
 import { describe, expect, it } from "vitest";
 import { slewedClock } from "./clock.ts";
-import { HandClock } from "./contract/stages.ts";
+import { ManualClock } from "./contract/stages.ts";
 
 describe("store clock", () => {
   it("[S17] starts at the wall's time, or at the stored one when that is later", () => {
-    const source = new HandClock();
+    const source = new ManualClock();
 
     expect(slewedClock(source, 0).now()).toBe(source.wall());
     expect(slewedClock(source, source.wall() + 5_000).now()).toBe(source.wall() + 5_000);
   });
 
   it("[S17] follows a jump of the wall by at most 1 ms in 20, forward and backward, until it has caught up", () => {
-    const source = new HandClock();
+    const source = new ManualClock();
     const clock = slewedClock(source, 0);
     const start = clock.now();
 
-    source.jumpWall(100);
+    source.jumpWallClock(100);
     source.advance(1_000);
     expect(clock.now() - start).toBe(1_050);
     source.advance(1_000);
     expect(clock.now()).toBe(source.wall());
-    source.jumpWall(-3_600_000);
+    source.jumpWallClock(-3_600_000);
     source.advance(2_000);
     expect(clock.now() - start).toBe(2_100 + 1_900);
   });

@@ -2,9 +2,9 @@
 
 import type { WorkerCount } from "@astraflow/engine";
 
-export function byCrew(a: WorkerCount, b: WorkerCount): number {
-  const [x, y] = [nameOf(a), nameOf(b)];
+export function compareWorkerCounts(a: WorkerCount, b: WorkerCount): number {
+  const [x, y] = [workerCountKey(a), workerCountKey(b)];
   return x < y ? -1 : x > y ? 1 : 0;
 }
 
-const nameOf = ({ tenant, phase, draining }: WorkerCount): string => `${tenant}\n${phase}\n${draining}`;
+const workerCountKey = ({ tenant, phase, draining }: WorkerCount): string => `${tenant}\n${phase}\n${draining}`;

@@ -1,14 +1,14 @@
 // The stores' entrance.
 export type { ClockSource } from "./clock.ts";
 export {
-  type Fate,
+  createMemoryCluster,
   type MemoryCluster,
   type MemoryClusterOptions,
-  memoryCluster,
-  type Plant,
-  type Step,
+  type SimulatedCommitOutcome,
+  type StoreMutant,
+  type StorePausePoint,
 } from "./memory/cluster.ts";
-export { inspectPostgres, type PostgresLook } from "./postgres/inspection.ts";
+export { inspectPostgres, type PostgresInspection } from "./postgres/inspection.ts";
 export { type PostgresOptions, type PostgresStore, postgresFailpoints } from "./postgres/options.ts";
 export { openPostgresReader } from "./postgres/reader.ts";
 export { openPostgres } from "./postgres/store.ts";

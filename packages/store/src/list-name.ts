@@ -2,7 +2,7 @@
 
 import type { TaskListQuery } from "@astraflow/engine";
 
-export function nameOf(list: TaskListQuery): string {
+export function taskListKey(list: TaskListQuery): string {
   switch (list.of) {
     case "open":
       return `open ${list.limit} ${list.run} ${list.after}`;

@@ -13,7 +13,7 @@ export interface LogRow {
 }
 
 /** Gives every fact of a turn its position, in the order of units. `headOf` is the tenant's highest position so far. */
-export function placeFacts(
+export function assignPositions(
   units: readonly ChangeSet[],
   at: Millis,
   headOf: (tenant: Tenant) => Position,
@@ -33,16 +33,16 @@ export function placeFacts(
 }
 
 /** A page that looks for certain types, or backwards, looks at no more facts than this; it may come short, and its cursor goes on from there. */
-const stretchMax = 5_000;
+const factsScannedMax = 5_000;
 
 /** How many rows suffice for a page: each has a fact at least, and the first and the last may be cut. */
-export const logRowsMax = (query: EventQuery): number => (query.types === undefined ? query.limit : stretchMax) + 1;
+export const logRowsMax = (query: EventQuery): number => (query.types === undefined ? query.limit : factsScannedMax) + 1;
 
 /**
  * Cuts a page out of rows: forwards from rows that start at or below the cursor, in order; backwards (`before`) from rows that start
  * below it, newest first.
  */
-export function pageOfLog(rows: Iterable<LogRow>, query: EventQuery, head: Position, floor: Position): EventPage {
+export function cutLogPage(rows: Iterable<LogRow>, query: EventQuery, head: Position, floor: Position): EventPage {
   const { before } = query;
   if (before !== undefined) return { ...cutBackwards(rows, query, before, Math.max(query.after, floor)), head, floor };
   // Whoever holds a cursor below the floor has missed facts, and handing out the rest would hide that.
@@ -50,48 +50,52 @@ export function pageOfLog(rows: Iterable<LogRow>, query: EventQuery, head: Posit
   return { ...cutForwards(rows, query), head, floor };
 }
 
-type Cut = Pick<EventPage, "items" | "next">;
+type LogCut = Pick<EventPage, "items" | "next">;
 
-function cutForwards(rows: Iterable<LogRow>, query: EventQuery): Cut {
+function cutForwards(rows: Iterable<LogRow>, query: EventQuery): LogCut {
   const items: LoggedFact[] = [];
   let next = query.after;
-  let room = query.types === undefined ? Number.POSITIVE_INFINITY : stretchMax;
+  let remaining = query.types === undefined ? Number.POSITIVE_INFINITY : factsScannedMax;
   for (const row of rows) {
-    if (items.length >= query.limit || room <= 0) break;
-    for (let at = Math.max(row.first, query.after + 1); at <= row.last && items.length < query.limit && room > 0; at++, room--) {
-      const entry = entryOf(row, at);
+    if (items.length >= query.limit || remaining <= 0) break;
+    for (
+      let at = Math.max(row.first, query.after + 1);
+      at <= row.last && items.length < query.limit && remaining > 0;
+      at++, remaining--
+    ) {
+      const entry = logEntryAt(row, at);
       next = at;
-      if (isWanted(entry, query.types)) items.push(entry);
+      if (hasWantedType(entry, query.types)) items.push(entry);
     }
   }
   return { items, next };
 }
 
 /** `next` is the lowest position looked at: the page before it ends just below. What the floor took is not there any more. */
-function cutBackwards(rows: Iterable<LogRow>, query: EventQuery, before: Position, stop: Position): Cut {
+function cutBackwards(rows: Iterable<LogRow>, query: EventQuery, before: Position, stop: Position): LogCut {
   const items: LoggedFact[] = [];
   let next = before;
-  let room = query.types === undefined ? Number.POSITIVE_INFINITY : stretchMax;
+  let remaining = query.types === undefined ? Number.POSITIVE_INFINITY : factsScannedMax;
   for (const row of rows) {
-    if (items.length >= query.limit || room <= 0 || row.last <= stop) break;
+    if (items.length >= query.limit || remaining <= 0 || row.last <= stop) break;
     const last = Math.min(row.last, before - 1);
-    for (let at = last; at >= row.first && at > stop && items.length < query.limit && room > 0; at--, room--) {
-      const entry = entryOf(row, at);
+    for (let at = last; at >= row.first && at > stop && items.length < query.limit && remaining > 0; at--, remaining--) {
+      const entry = logEntryAt(row, at);
       next = at;
-      if (isWanted(entry, query.types)) items.push(entry);
+      if (hasWantedType(entry, query.types)) items.push(entry);
     }
   }
   return { items, next };
 }
 
-function entryOf(row: LogRow, at: Position): LoggedFact {
+function logEntryAt(row: LogRow, at: Position): LoggedFact {
   const fact = row.facts[at - row.first];
   if (fact === undefined) throw new Error(`log row ${row.tenant}/${row.first} ends before its position ${at}`);
   return { position: at, at: row.at, subject: row.subject, type: fact.type, data: fact.data };
 }
 
-function isWanted({ type }: LoggedFact, types: readonly string[] | undefined): boolean {
-  return types === undefined || types.some((word) => type.startsWith(word));
+function hasWantedType({ type }: LoggedFact, types: readonly string[] | undefined): boolean {
+  return types === undefined || types.some((prefix) => type.startsWith(prefix));
 }
 
 /** Compact text of a row's facts: pairs, since the two field names would be most of a small fact. */

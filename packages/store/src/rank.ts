@@ -1,31 +1,31 @@
 // Fairness as arithmetic: the rank a task gets when it enters a line. Index order does the rest; nothing here picks a task.
 
 import type { ChangeSet, QueueName, TaskId, TaskRow, Tenant } from "@astraflow/engine";
-import { leavesLine } from "./unit-check.ts";
+import { leavesTaskQueue } from "./unit-check.ts";
 
 /** Clocks of tenants and lines as they will be after this turn; thrown away when the turn is. */
-export class Clocks {
+export class FairnessClocks {
   readonly tenants = new Map<Tenant, number>();
   readonly lines = new Map<QueueName, number>();
-  readonly #tenantOf: (tenant: Tenant) => number;
-  readonly #lineOf: (line: QueueName) => number;
+  readonly #storedTenantClock: (tenant: Tenant) => number;
+  readonly #storedTaskQueueClock: (line: QueueName) => number;
 
   constructor(stored: { tenant(tenant: Tenant): number; line(line: QueueName): number }) {
-    this.#tenantOf = stored.tenant;
-    this.#lineOf = stored.line;
+    this.#storedTenantClock = stored.tenant;
+    this.#storedTaskQueueClock = stored.line;
   }
 
   tenant(tenant: Tenant): number {
-    return this.tenants.get(tenant) ?? this.#tenantOf(tenant);
+    return this.tenants.get(tenant) ?? this.#storedTenantClock(tenant);
   }
 
   line(line: QueueName): number {
-    return this.lines.get(line) ?? this.#lineOf(line);
+    return this.lines.get(line) ?? this.#storedTaskQueueClock(line);
   }
 
   /** A line's clock stands at the highest rank that has left it: who comes late starts there and not at zero. */
-  leave(before: TaskRow, after: TaskRow | null): void {
-    if (before.line === null || before.rank === null || !leavesLine(before, after)) return;
+  noteTaskLeft(before: TaskRow, after: TaskRow | null): void {
+    if (before.line === null || before.rank === null || !leavesTaskQueue(before, after)) return;
     if (before.rank > this.line(before.line)) this.lines.set(before.line, before.rank);
   }
 
@@ -33,7 +33,7 @@ export class Clocks {
    * rank = max(tenant clock, line clock) + cost, and the tenant's clock moves there: a tenant that brings much is spread out behind
    * itself, one that was idle saves no credit.
    */
-  enter(tenant: Tenant, line: QueueName, cost: number): number {
+  nextRank(tenant: Tenant, line: QueueName, cost: number): number {
     const rank = Math.max(this.tenant(tenant), this.line(line)) + cost;
     this.tenants.set(tenant, rank);
     return rank;
@@ -41,21 +41,25 @@ export class Clocks {
 }
 
 /** Raises the clocks of the lines that tasks of these units leave. Comes before `enterLines`, so that an equal turn gives an equal order. */
-export function leaveLines(units: readonly ChangeSet[], clocks: Clocks, before: (task: TaskId) => TaskRow | null): void {
+export function advanceTaskQueueClocks(
+  units: readonly ChangeSet[],
+  clocks: FairnessClocks,
+  before: (task: TaskId) => TaskRow | null,
+): void {
   for (const unit of units) {
     for (const row of unit.puts) {
       const old = row.kind === "task" ? before(row.id) : null;
-      if (old !== null && row.kind === "task") clocks.leave(old, row);
+      if (old !== null && row.kind === "task") clocks.noteTaskLeft(old, row);
     }
     for (const key of unit.deletes) {
       const old = key.startsWith("task/") ? before(key.slice(5)) : null;
-      if (old !== null) clocks.leave(old, null);
+      if (old !== null) clocks.noteTaskLeft(old, null);
     }
   }
 }
 
 /** Ranks of all tasks that enter a line in these units, in their order. */
-export function enterLines(units: readonly ChangeSet[], clocks: Clocks): Map<TaskId, number> {
+export function assignRanks(units: readonly ChangeSet[], clocks: FairnessClocks): Map<TaskId, number> {
   const ranks = new Map<TaskId, number>();
   for (const { puts, enqueued: ready } of units) {
     if (ready.length === 0) continue;
@@ -64,7 +68,7 @@ export function enterLines(units: readonly ChangeSet[], clocks: Clocks): Map<Tas
     for (const { task, tenant, cost } of ready) {
       const line = lines.get(task);
       if (line === undefined) throw new Error(`task ${task} enters no line`);
-      ranks.set(task, clocks.enter(tenant, line, cost));
+      ranks.set(task, clocks.nextRank(tenant, line, cost));
     }
   }
   return ranks;

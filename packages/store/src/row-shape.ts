@@ -30,7 +30,7 @@ export const openPhases = [
 export const workerPhases = ["online", "away", "lost", "enrolled"] as const;
 
 /** In the order of the tables' columns; `id` comes first in each. A task's run is read from its id and has no column. */
-export const shapes = {
+export const rowShapes = {
   run: {
     id: "text",
     tenant: "text",
@@ -139,17 +139,17 @@ export function chunkProblem(chunk: ChunkRow): string | null {
 
 /** Why this row cannot be stored, or null. */
 export function rowProblem(row: Row): string | null {
-  const shape: Record<string, FieldType> | undefined = shapes[row.kind];
+  const shape: Record<string, FieldType> | undefined = rowShapes[row.kind];
   if (shape === undefined) return `there are no rows of kind ${String(row.kind)}`;
   const fields = row as unknown as Record<string, unknown>;
   for (const name in shape) {
     const type = shape[name] as FieldType;
-    if (!holds(type, fields[name])) return `${row.kind}/${row.id} has ${name} ${String(fields[name])}`;
+    if (!matchesFieldType(type, fields[name])) return `${row.kind}/${row.id} has ${name} ${String(fields[name])}`;
   }
   return null;
 }
 
-function holds(type: FieldType, value: unknown): boolean {
+function matchesFieldType(type: FieldType, value: unknown): boolean {
   switch (type) {
     case "text":
       return typeof value === "string";

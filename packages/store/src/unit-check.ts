@@ -6,26 +6,26 @@ import { keyOf, rootOf, runKey, runOf } from "@astraflow/engine";
 import { type Fault, fault } from "@astraflow/protocol";
 import { chunkProblem, openPhases } from "./row-shape.ts";
 
-export interface BadUnit {
+export interface InvalidChangeSet {
   readonly unit: number;
   readonly fault: Fault;
 }
 
 /** The first unit that may not be written, or null. `isTaken` answers for a root. */
-export function checkUnits(units: readonly ChangeSet[], isTaken: (root: RowKey) => boolean): BadUnit | null {
+export function findInvalidChangeSet(units: readonly ChangeSet[], isTaken: (root: RowKey) => boolean): InvalidChangeSet | null {
   const seen = new Set<string>();
   for (const [index, unit] of units.entries()) {
-    const problem = problemOf(unit, seen, isTaken);
-    if (problem !== null) return { unit: index, fault: refuse(index, problem) };
+    const problem = changeSetProblem(unit, seen, isTaken);
+    if (problem !== null) return { unit: index, fault: refusedChangeSetFault(index, problem) };
   }
   return null;
 }
 
-export function refuse(unit: number, problem: string, cause?: unknown): Fault {
+export function refusedChangeSetFault(unit: number, problem: string, cause?: unknown): Fault {
   return fault("E.INTERNAL", `unit ${unit} was refused: ${problem}`, { unit }, cause);
 }
 
-function problemOf(unit: ChangeSet, seen: Set<string>, isTaken: (root: RowKey) => boolean): string | null {
+function changeSetProblem(unit: ChangeSet, seen: Set<string>, isTaken: (root: RowKey) => boolean): string | null {
   for (const root of unit.roots) if (!isTaken(root)) return `root ${root} was not taken in this turn`;
   let run = "";
   for (const row of unit.puts) {
@@ -50,11 +50,11 @@ function problemOf(unit: ChangeSet, seen: Set<string>, isTaken: (root: RowKey) =
     if (seen.has(name)) return `${key} is written more than once in this turn`;
     seen.add(name);
   }
-  return chunksProblemOf(unit) ?? lineProblemOf(unit);
+  return outputChunksProblem(unit) ?? taskQueueProblem(unit);
 }
 
 /** What a task printed is written with its run in hand, like the task itself; otherwise it takes no lock. */
-function chunksProblemOf({ chunks, roots }: ChangeSet): string | null {
+function outputChunksProblem({ chunks, roots }: ChangeSet): string | null {
   for (const chunk of chunks ?? []) {
     const problem = chunkProblem(chunk);
     if (problem !== null) return problem;
@@ -70,7 +70,7 @@ function isRootOf(root: RowKey | undefined, row: Row): boolean {
   return run !== null && root !== undefined && root.length === run.length + 4 && root.startsWith("run/") && root.endsWith(run);
 }
 
-function lineProblemOf(unit: ChangeSet): string | null {
+function taskQueueProblem(unit: ChangeSet): string | null {
   const entering = new Set<string>();
   for (const { task, cost } of unit.enqueued) {
     if (entering.has(task)) return `task ${task} enters a line twice`;
@@ -89,31 +89,31 @@ function lineProblemOf(unit: ChangeSet): string | null {
 }
 
 /** Workers that are not what these units rely on. `find` gives a worker's row as it is stored, or null when it is in other hands. */
-export function doubtsOf(units: readonly ChangeSet[], find: (worker: WorkerId) => WorkerRow | null): WorkerId[] {
-  const doubts = new Set<WorkerId>();
+export function findChangedWorkers(units: readonly ChangeSet[], find: (worker: WorkerId) => WorkerRow | null): WorkerId[] {
+  const changedWorkers = new Set<WorkerId>();
   const found = new Map<WorkerId, WorkerRow | null>();
   for (const { workerPreconditions: relies } of units)
     for (const { worker, epoch } of relies ?? []) {
       let row = found.get(worker);
       if (row === undefined) found.set(worker, (row = find(worker)));
-      if (row === null || row.epoch !== epoch || row.phase !== "online" || row.draining) doubts.add(worker);
+      if (row === null || row.epoch !== epoch || row.phase !== "online" || row.draining) changedWorkers.add(worker);
     }
-  return [...doubts];
+  return [...changedWorkers];
 }
 
-export function doubtFault(doubts: readonly WorkerId[]): Fault {
-  return fault("E.STORE.BUSY", `worker ${doubts.join(", ")} has changed meanwhile`, { workers: doubts });
+export function changedWorkersFault(changedWorkers: readonly WorkerId[]): Fault {
+  return fault("E.STORE.BUSY", `worker ${changedWorkers.join(", ")} has changed meanwhile`, { workers: changedWorkers });
 }
 
 /** A task that was in a line and, by this image (null: dropped), no longer stands at that place of it. */
-export function leavesLine(before: TaskRow, after: TaskRow | null): boolean {
+export function leavesTaskQueue(before: TaskRow, after: TaskRow | null): boolean {
   return before.line !== null && (after === null || after.line !== before.line || after.phase !== before.phase);
 }
 
 /** Ended tasks and runs change no more, so nothing waits on them. */
 export function hasEnded(row: Row): boolean {
   if (row.kind === "run") return row.phase === "succeeded" || row.phase === "failed" || row.phase === "cancelled";
-  return row.kind === "task" && !isOpen.has(row.phase);
+  return row.kind === "task" && !openPhaseSet.has(row.phase);
 }
 
-const isOpen: ReadonlySet<string> = new Set(openPhases);
+const openPhaseSet: ReadonlySet<string> = new Set(openPhases);

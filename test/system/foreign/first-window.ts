@@ -3,16 +3,16 @@
 
 import type { Envelope } from "@astraflow/protocol";
 
-export const windowSize = 64;
+export const receiveWindowSize = 64;
 
-export class FirstWindow {
+export class FirstReceiveWindow {
   /** Highest number up to which everything was delivered. */
   base = 0;
   readonly #buffer = new Map<number, Envelope>();
 
   /** What may be delivered now, in order. Stale, repeated and far frames are dropped without a word. */
-  arrive(number: number, frame: Envelope): Envelope[] {
-    if (number <= this.base || number - this.base - 1 >= windowSize || this.#buffer.has(number)) return [];
+  receive(number: number, frame: Envelope): Envelope[] {
+    if (number <= this.base || number - this.base - 1 >= receiveWindowSize || this.#buffer.has(number)) return [];
     this.#buffer.set(number, frame);
     const ready: Envelope[] = [];
     for (let next = this.#buffer.get(this.base + 1); next !== undefined; next = this.#buffer.get(this.base + 1)) {
@@ -35,9 +35,9 @@ export class FirstWindow {
 }
 
 /** Whether an ack covers a number, as such a worker reads it. */
-export function covers(ack: { readonly ack_seq?: number; readonly ack_bitmap?: number | string }, number: number): boolean {
+export function isAckedBy(ack: { readonly ack_seq?: number; readonly ack_bitmap?: number | string }, number: number): boolean {
   if (ack.ack_seq === undefined) return false;
   const ahead = number - ack.ack_seq - 1;
   if (ahead < 0) return true;
-  return ahead < windowSize && ((BigInt(ack.ack_bitmap ?? 0) >> BigInt(ahead)) & 1n) === 1n;
+  return ahead < receiveWindowSize && ((BigInt(ack.ack_bitmap ?? 0) >> BigInt(ahead)) & 1n) === 1n;
 }

@@ -2,34 +2,34 @@
 // reports by the id of the dispatch and forgets what it could not say. It knows no fence, no cancel and no inventory.
 
 import type { DispatchPayload, Envelope, JsonObject, NextResponsePayload } from "@astraflow/protocol";
-import { FirstLink } from "./first-link.ts";
-import { holdTether, readSettings, say } from "./settings.ts";
-import { execute, introduce } from "./trade.ts";
+import { FirstWorkerLink } from "./first-link.ts";
+import { exitWithParent, printLine, readStandInSettings } from "./settings.ts";
+import { executeJob, registrationPayload } from "./trade.ts";
 
-export type { Said } from "./settings.ts";
+export type { StandInLine } from "./settings.ts";
 
 const cancelled = new Error("the task was cancelled");
 
-class FirstWorker {
-  readonly #settings = readSettings(process.env);
+class FirstGenerationWorker {
+  readonly #settings = readStandInSettings(process.env);
   readonly #running = new Map<string, AbortController>();
-  readonly #asked = new Map<string, (response: NextResponsePayload | null) => void>();
-  readonly #link = new FirstLink({
+  readonly #nextRequests = new Map<string, (response: NextResponsePayload | null) => void>();
+  readonly #link = new FirstWorkerLink({
     settings: this.#settings,
     register: {
-      ...introduce(this.#settings.slots),
+      ...registrationPayload(this.#settings.slots),
       payload_types: ["biz.exec.dispatch", "biz.exec.result", "biz.exec.error", "biz.exec.next.request"],
     },
     inflight: () => this.#running.size,
-    dispatch: (envelope, order) => void this.#run(envelope, order),
-    answer: (response) => this.#asked.get(response.requestId)?.(response),
-    cut: () => {
-      for (const give of this.#asked.values()) give(null);
+    onDispatch: (envelope, order) => void this.#runDispatch(envelope, order),
+    onNextResponse: (response) => this.#nextRequests.get(response.requestId)?.(response),
+    onDisconnect: () => {
+      for (const give of this.#nextRequests.values()) give(null);
     },
   });
 
-  begin(): void {
-    this.#link.dial();
+  start(): void {
+    this.#link.connect();
   }
 
   /** Everything that runs is cancelled and said so, if anybody hears it. */
@@ -41,9 +41,9 @@ class FirstWorker {
     this.#link.close(() => process.exit(130));
   }
 
-  async #run(envelope: Envelope, order: DispatchPayload): Promise<void> {
+  async #runDispatch(envelope: Envelope, order: DispatchPayload): Promise<void> {
     const { run_id, task_id, node_id, concurrency_key: key = `${run_id}:${task_id}` } = order;
-    const more = { corr: envelope.id, ...(envelope.seq !== undefined && { seq: envelope.seq }), isAsked: true };
+    const more = { corr: envelope.id, ...(envelope.seq !== undefined && { seq: envelope.seq }), requestsAck: true };
     const fail = async (code: string, message: string, where: string): Promise<boolean> => {
       // It does not pass its own check: an exception without a text is never told to anybody.
       if (message === "") return true;
@@ -51,7 +51,7 @@ class FirstWorker {
       return this.#link.send("biz.exec.error", { code, message, context }, more);
     };
     if (this.#running.has(key)) {
-      say({ said: "still", task: task_id });
+      printLine({ said: "still", task: task_id });
       return void (await fail("E.CMD.CONCURRENCY_VIOLATION", `concurrency key ${key} is held`, "worker.concurrency"));
     }
     const stop = new AbortController();
@@ -59,32 +59,33 @@ class FirstWorker {
     const begun = performance.now();
     const metadata = { concurrency_key: key, constraints: order.constraints };
     try {
-      const { status, result } = await execute(this.#settings.journal, order.node_type, {
+      const { status, result } = await executeJob(this.#settings.journal, order.node_type, {
         task: task_id,
         params: order.parameters,
         signal: stop.signal,
-        next: () => this.#next(order),
-        babble: () => void this.#link.send("biz.exec.mystery", { of: "nothing" }, { corr: task_id, isAsked: true }),
+        next: () => this.#callNext(order),
+        sendUnknownFrame: () => void this.#link.send("biz.exec.mystery", { of: "nothing" }, { corr: task_id, requestsAck: true }),
       });
       const duration_ms = Math.round(performance.now() - begun);
       if (await this.#link.send("biz.exec.result", { run_id, task_id, status, result, duration_ms, metadata }, more)) return;
       // What it does about a result that could not be sent cannot be sent either: two numbers are gone.
       await fail("E.RUNNER.FAILURE", "the result could not be sent", "worker.runner");
-      say({ said: "lost", task: task_id });
+      printLine({ said: "lost", task: task_id });
     } catch (problem) {
       const isCancelled = stop.signal.aborted || problem === cancelled;
       const message = problem instanceof Error ? problem.message : String(problem);
       const code = isCancelled ? "E.RUNNER.CANCELLED" : "E.RUNNER.FAILURE";
-      if (!(await fail(code, isCancelled ? cancelled.message : message, "worker.runner"))) say({ said: "lost", task: task_id });
+      if (!(await fail(code, isCancelled ? cancelled.message : message, "worker.runner")))
+        printLine({ said: "lost", task: task_id });
     } finally {
       this.#running.delete(key);
     }
   }
 
-  async #next({ run_id, task_id, node_id }: DispatchPayload): Promise<JsonObject> {
+  async #callNext({ run_id, task_id, node_id }: DispatchPayload): Promise<JsonObject> {
     const requestId = `next-${this.#link.nextCount()}`;
     const { promise, resolve } = Promise.withResolvers<NextResponsePayload | null>();
-    this.#asked.set(requestId, resolve);
+    this.#nextRequests.set(requestId, resolve);
     const request = {
       requestId,
       runId: run_id,
@@ -94,15 +95,15 @@ class FirstWorker {
       payload: {},
       timeoutMs: 60_000,
     };
-    const isSent = await this.#link.send("biz.exec.next.request", request, { corr: task_id, isAsked: true });
+    const isSent = await this.#link.send("biz.exec.next.request", request, { corr: task_id, requestsAck: true });
     const response = isSent ? await promise : null;
-    this.#asked.delete(requestId);
+    this.#nextRequests.delete(requestId);
     if (response === null) throw cancelled;
     return { ...response.result, ...(response.error !== undefined && { error: response.error }) } as JsonObject;
   }
 }
 
-holdTether();
-const worker = new FirstWorker();
+exitWithParent();
+const worker = new FirstGenerationWorker();
 process.once("SIGINT", () => void worker.interrupt());
-worker.begin();
+worker.start();

@@ -1,27 +1,27 @@
 // How the older workers repeat what is not acknowledged: after 0.2, 0.4, 0.8, 1.6, 3.2 and 5 s, byte for byte, and 5 s after the last they
 // give it up. No jitter. Who acknowledges is for others to know.
 
-const pausesMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
+const resendPausesMs = [200, 400, 800, 1_600, 3_200, 5_000] as const;
 const lastPauseMs = 5_000;
 
-export interface Resend {
+export interface RetransmittedFrame {
   readonly id: string;
   readonly text: string;
   /** Transport number; null where the dialect or the frame has none. */
   readonly number: number | null;
   /** It asked to be acked by name: then the first repeat that finds no socket is its end. */
-  readonly isAsked: boolean;
+  readonly requestsAck: boolean;
   /** Told once: acknowledged, or given up. */
-  readonly over: (isAcked: boolean) => void;
+  readonly onEnd: (isAcked: boolean) => void;
 }
 
-interface Tracked extends Resend {
+interface TrackedFrame extends RetransmittedFrame {
   resends: number;
   timer: NodeJS.Timeout | null;
 }
 
-export class Resends {
-  readonly #open = new Map<string, Tracked>();
+export class Retransmitter {
+  readonly #open = new Map<string, TrackedFrame>();
   readonly #send: (text: string) => boolean;
 
   /** `send` is false where there is no socket. */
@@ -38,35 +38,35 @@ export class Resends {
   }
 
   /** Sends for the first time; false, and nothing is kept, where that was not possible. */
-  begin(frame: Resend): boolean {
+  sendFirst(frame: RetransmittedFrame): boolean {
     if (!this.#send(frame.text)) return false;
-    const tracked: Tracked = { ...frame, resends: 0, timer: null };
+    const tracked: TrackedFrame = { ...frame, resends: 0, timer: null };
     this.#open.set(frame.id, tracked);
-    this.#wait(tracked);
+    this.#scheduleResend(tracked);
     return true;
   }
 
-  acked(isAcked: (frame: Resend) => boolean): void {
+  acknowledge(isAcked: (frame: RetransmittedFrame) => boolean): void {
     for (const tracked of [...this.#open.values()]) if (isAcked(tracked)) this.#end(tracked, true);
   }
 
-  cancel(isOver: (frame: Resend) => boolean = () => true): void {
+  cancel(isOver: (frame: RetransmittedFrame) => boolean = () => true): void {
     for (const tracked of [...this.#open.values()]) if (isOver(tracked)) this.#end(tracked, false);
   }
 
-  #wait(tracked: Tracked): void {
-    const waitMs = pausesMs[tracked.resends] ?? lastPauseMs;
+  #scheduleResend(tracked: TrackedFrame): void {
+    const waitMs = resendPausesMs[tracked.resends] ?? lastPauseMs;
     tracked.timer = setTimeout(() => {
-      if (tracked.resends >= pausesMs.length) return this.#end(tracked, false);
+      if (tracked.resends >= resendPausesMs.length) return this.#end(tracked, false);
       tracked.resends += 1;
-      if (!this.#send(tracked.text) && tracked.isAsked) return this.#end(tracked, false);
-      this.#wait(tracked);
+      if (!this.#send(tracked.text) && tracked.requestsAck) return this.#end(tracked, false);
+      this.#scheduleResend(tracked);
     }, waitMs);
   }
 
-  #end(tracked: Tracked, isAcked: boolean): void {
+  #end(tracked: TrackedFrame, isAcked: boolean): void {
     if (tracked.timer !== null) clearTimeout(tracked.timer);
     this.#open.delete(tracked.id);
-    tracked.over(isAcked);
+    tracked.onEnd(isAcked);
   }
 }

@@ -4,7 +4,7 @@
 import { hostname } from "node:os";
 import { journalVariable } from "../../../bench/ledger-work.ts";
 
-export interface Settings {
+export interface StandInSettings {
   readonly url: string;
   readonly tenant: string;
   readonly token: string;
@@ -20,7 +20,7 @@ export interface Settings {
   readonly journal: string;
 }
 
-export function readSettings(env: Readonly<Record<string, string | undefined>>): Settings {
+export function readStandInSettings(env: Readonly<Record<string, string | undefined>>): StandInSettings {
   const text = (name: string, fallback: string): string => env[`ASTRA_WORKER_${name}`] ?? fallback;
   const ms = (name: string, seconds: number): number => Number(text(name, String(seconds))) * 1_000;
   const journal = env[journalVariable];
@@ -43,7 +43,7 @@ export function readSettings(env: Readonly<Record<string, string | undefined>>):
 }
 
 /** A line on stdout. `ready` is the first of a life; the others come as often as what they tell of. */
-export type Said =
+export type StandInLine =
   | { readonly ready: true; readonly said: "ready" }
   /** A session: `greeting` is the id of the frame that asked for it. */
   | { readonly said: "accepted"; readonly greeting: string; readonly resumed: boolean }
@@ -55,16 +55,16 @@ export type Said =
   | { readonly said: "draining" }
   | { readonly said: "ignored"; readonly type: string };
 
-export function say(line: Said): void {
+export function printLine(line: StandInLine): void {
   process.stdout.write(`${JSON.stringify(line)}\n`);
 }
 
 /** A frame that such a worker cannot read: in the field only a line of its log would tell. */
-export function drop(why: string, text: string): void {
+export function reportDroppedFrame(why: string, text: string): void {
   process.stderr.write(`dropped: ${why}: ${text.slice(0, 500)}\n`);
 }
 
 /** A child of the ledger ends with its parent, however that ends. */
-export function holdTether(): void {
+export function exitWithParent(): void {
   if (process.connected) process.once("disconnect", () => process.exit(1));
 }

@@ -3,20 +3,20 @@
 import { writeFileSync } from "node:fs";
 import { expect } from "vitest";
 import { readJournals } from "../../../bench/ledger-work.ts";
-import type { Api } from "../installation.ts";
-import { countStarts, gatedChain, makeGate, mostAtOnce, type StandIn } from "./stand-in.ts";
+import type { SchedulerApi } from "../installation.ts";
+import { countStarts, gatedChainWorkflow, makeGatePath, maxConcurrent, type StandIn } from "./stand-in.ts";
 
 /** All six end with their values, each node was started once, and never more than two at a time. */
-export async function expectSixOnTwoSlots(api: Api, worker: StandIn): Promise<void> {
-  const gate = makeGate();
-  const refs = await Promise.all([..."abcdef"].map((text) => api.start(gatedChain(gate, text), text)));
-  await worker.heard("started", 2);
+export async function expectSixChainsOnTwoSlots(api: SchedulerApi, worker: StandIn): Promise<void> {
+  const gate = makeGatePath();
+  const refs = await Promise.all([..."abcdef"].map((text) => api.startRun(gatedChainWorkflow(gate, text), text)));
+  await worker.waitForLine("started", 2);
   writeFileSync(gate, "");
-  const runs = await Promise.all(refs.map(({ runId }) => api.ended(runId)));
+  const runs = await Promise.all(refs.map(({ runId }) => api.waitForRunEnd(runId)));
 
   expect(runs.map(({ status, nodes }) => [status, nodes?.at(-1)?.result])).toEqual(
     [..."ABCDEF"].map((text) => ["succeeded", { text }]),
   );
   expect(countStarts(worker.folder)).toEqual(Array(12).fill(1));
-  expect(mostAtOnce(readJournals(worker.folder))).toBe(2);
+  expect(maxConcurrent(readJournals(worker.folder))).toBe(2);
 }

@@ -8,9 +8,9 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import type { Workflow } from "@astraflow/protocol";
 import { afterEach } from "vitest";
-import { type Execution, journalOf, readJournals } from "../../../bench/ledger-work.ts";
-import { type Ended, makeFolder, until } from "../processes.ts";
-import type { Said } from "./first-worker.ts";
+import { type JournalEntry, journalEnvironment, readJournals } from "../../../bench/ledger-work.ts";
+import { makeTemporaryFolder, type ProcessExit, pollUntil } from "../processes.ts";
+import type { StandInLine } from "./first-worker.ts";
 
 const programs = {
   first: fileURLToPath(new URL("./first-worker.ts", import.meta.url)),
@@ -30,16 +30,16 @@ export interface StandInOptions {
   readonly folder?: string;
 }
 
-type Line<S extends Said["said"]> = Extract<Said, { said: S }>;
+type StandInLineOf<S extends StandInLine["said"]> = Extract<StandInLine, { said: S }>;
 
 export interface StandIn {
   readonly folder: string;
-  readonly ended: Promise<Ended>;
-  lines<S extends Said["said"]>(said: S): Line<S>[];
+  readonly ended: Promise<ProcessExit>;
+  lines<S extends StandInLine["said"]>(said: S): StandInLineOf<S>[];
   /** The nth line of that kind, from 1. */
-  heard<S extends Said["said"]>(said: S, nth?: number): Promise<Line<S>>;
+  waitForLine<S extends StandInLine["said"]>(said: S, nth?: number): Promise<StandInLineOf<S>>;
   /** Frames that it could not read; there must be none. */
-  dropped(): string[];
+  droppedFrames(): string[];
   kill(signal: NodeJS.Signals): void;
 }
 
@@ -50,11 +50,11 @@ afterEach(() => {
 });
 
 export function spawnStandIn(ws: string, options: StandInOptions = {}): StandIn {
-  const { dialect = "first", name = "old-1", folder = makeFolder(), beatMs } = options;
+  const { dialect = "first", name = "old-1", folder = makeTemporaryFolder(), beatMs } = options;
   const inherited = Object.entries(process.env).filter(([key]) => !key.startsWith("ASTRA_") && !key.startsWith("VITEST"));
   const env = {
     ...Object.fromEntries(inherited),
-    ...journalOf(folder, name),
+    ...journalEnvironment(folder, name),
     ASTRA_WORKER_SCHEDULER_WS_URL: ws,
     ASTRA_WORKER_TENANT: options.tenant ?? "default",
     ASTRA_WORKER_AUTH_TOKEN: options.token ?? "dev-token",
@@ -69,35 +69,36 @@ export function spawnStandIn(ws: string, options: StandInOptions = {}): StandIn 
   };
   const child = spawn(process.execPath, [programs[dialect]], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
   children.add(child);
-  const said: Said[] = [];
+  const said: StandInLine[] = [];
   let problems = "";
-  createInterface({ input: child.stdout }).on("line", (line) => said.push(JSON.parse(line) as Said));
+  createInterface({ input: child.stdout }).on("line", (line) => said.push(JSON.parse(line) as StandInLine));
   child.stderr.on("data", (bytes: Buffer) => {
     problems += String(bytes);
   });
-  const ended = new Promise<Ended>((resolve) => {
+  const ended = new Promise<ProcessExit>((resolve) => {
     child.on("close", (code, signal) => {
       children.delete(child);
       resolve({ code, signal });
     });
   });
-  const lines = <S extends Said["said"]>(what: S): Line<S>[] => said.filter((line): line is Line<S> => line.said === what);
+  const lines = <S extends StandInLine["said"]>(what: S): StandInLineOf<S>[] =>
+    said.filter((line): line is StandInLineOf<S> => line.said === what);
   return {
     folder,
     ended,
     lines,
-    heard: (what, nth = 1) =>
-      until(`line ${nth} "${what}" of ${name}`, async () => lines(what)[nth - 1]).catch((cause: unknown) => {
+    waitForLine: (what, nth = 1) =>
+      pollUntil(`line ${nth} "${what}" of ${name}`, async () => lines(what)[nth - 1]).catch((cause: unknown) => {
         throw new Error(`${name} said ${JSON.stringify(said)}\n${problems}`, { cause });
       }),
-    dropped: () => problems.split("\n").filter((line) => line.startsWith("dropped:")),
+    droppedFrames: () => problems.split("\n").filter((line) => line.startsWith("dropped:")),
     kill: (signal) => void child.kill(signal),
   };
 }
 
 export async function startStandIn(ws: string, options: StandInOptions = {}): Promise<StandIn> {
   const standIn = spawnStandIn(ws, options);
-  await standIn.heard("ready");
+  await standIn.waitForLine("ready");
   return standIn;
 }
 
@@ -109,7 +110,7 @@ export function countStarts(folder: string): number[] {
 }
 
 /** The most that ran at once, by the order of the journal of one worker. */
-export function mostAtOnce(executions: readonly Execution[]): number {
+export function maxConcurrent(executions: readonly JournalEntry[]): number {
   let now = 0;
   let most = 0;
   for (const { what } of executions) {
@@ -119,9 +120,13 @@ export function mostAtOnce(executions: readonly Execution[]): number {
   return most;
 }
 
-type Node = Workflow["nodes"][number];
+type WorkflowNode = Workflow["nodes"][number];
 
-function makeNode(type: string, parameters: NonNullable<Node["parameters"]>, policy: NonNullable<Node["policy"]> = {}): Node {
+function buildNode(
+  type: string,
+  parameters: NonNullable<WorkflowNode["parameters"]>,
+  policy: NonNullable<WorkflowNode["policy"]> = {},
+): WorkflowNode {
   const port = (root: string) => [{ key: "text", label: "text", binding: { path: `${root}.text` } }];
   return {
     id: randomUUID(),
@@ -136,17 +141,17 @@ function makeNode(type: string, parameters: NonNullable<Node["parameters"]>, pol
 }
 
 /** Nodes side by side, without edges. */
-export function sideBySide(...given: readonly Readonly<Parameters<typeof makeNode>>[]): Workflow {
-  const nodes = given.map((what) => makeNode(...what));
+export function parallelWorkflow(...given: readonly Readonly<Parameters<typeof buildNode>>[]): Workflow {
+  const nodes = given.map((what) => buildNode(...what));
   return { id: randomUUID(), schemaVersion: "2025-10", metadata: { name: "Side by side" }, nodes, edges: [] };
 }
 
 /** A text that passes a gate and is then turned to capitals: its value proves that it travelled. */
-export function gatedChain(gate: string, text: string): Workflow {
-  const [first, second] = [makeNode("gate", { gate, text }), makeNode("upper", {})];
+export function gatedChainWorkflow(gate: string, text: string): Workflow {
+  const [first, second] = [buildNode("gate", { gate, text }), buildNode("upper", {})];
   const edge = { id: "e0", source: { node: first.id, port: "text" }, target: { node: second.id, port: "text" } };
-  return { ...sideBySide(), nodes: [first, second], edges: [edge] };
+  return { ...parallelWorkflow(), nodes: [first, second], edges: [edge] };
 }
 
 /** A gate that nobody has opened yet: its file is not there. */
-export const makeGate = (): string => join(makeFolder(), "open");
+export const makeGatePath = (): string => join(makeTemporaryFolder(), "open");

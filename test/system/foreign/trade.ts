@@ -5,33 +5,33 @@ import { appendFileSync } from "node:fs";
 import { access } from "node:fs/promises";
 import { setTimeout as pause } from "node:timers/promises";
 import type { JsonObject } from "@astraflow/protocol";
-import { say } from "./settings.ts";
+import { printLine } from "./settings.ts";
 
 /** What a handler is given. */
-export interface Job {
+export interface StandInJob {
   readonly task: string;
   readonly params: JsonObject;
   readonly signal: AbortSignal;
   /** Calls into the chain that the node is part of; answers what came back, or throws it. */
   next(): Promise<JsonObject>;
   /** Says a word that nobody knows. */
-  babble(): void;
+  sendUnknownFrame(): void;
 }
 
-export interface Outcome {
+export interface StandInOutcome {
   readonly status: "SUCCEEDED" | "FAILED";
   readonly result: JsonObject;
 }
 
-type Handler = (job: Job) => Promise<JsonObject> | JsonObject;
+type StandInHandler = (job: StandInJob) => Promise<JsonObject> | JsonObject;
 
 const gatePollMs = 10;
 
-const handlers: Readonly<Record<string, Handler>> = {
+const handlers: Readonly<Record<string, StandInHandler>> = {
   "foreign.upper": ({ params }) => ({ text: String(params["text"]).toUpperCase() }),
   /** Ends when a file appears: the test opens the gate. */
   "foreign.gate": async ({ params, signal }) => {
-    while (!(await isThere(String(params["gate"])))) await pause(gatePollMs, undefined, { signal });
+    while (!(await fileExists(String(params["gate"])))) await pause(gatePollMs, undefined, { signal });
     return { text: String(params["text"]) };
   },
   "foreign.nap": async ({ params }) => {
@@ -46,7 +46,7 @@ const handlers: Readonly<Record<string, Handler>> = {
   "foreign.next": async ({ next }) => ({ answer: await next() }),
   /** The same as a middleware. */
   "foreign.around": async ({ next }) => ({ answer: await next() }),
-  "foreign.babble": ({ babble }) => {
+  "foreign.babble": ({ sendUnknownFrame: babble }) => {
     babble();
     return { text: "said" };
   },
@@ -57,23 +57,23 @@ const handlers: Readonly<Record<string, Handler>> = {
   },
 };
 
-const isThere = (file: string): Promise<boolean> =>
+const fileExists = (file: string): Promise<boolean> =>
   access(file).then(
     () => true,
     () => false,
   );
 
 /** Executes one job and writes it down; throws what the handler throws. */
-export async function execute(journal: string, nodeType: string, job: Job): Promise<Outcome> {
+export async function executeJob(journal: string, nodeType: string, job: StandInJob): Promise<StandInOutcome> {
   const note = (what: "start" | "end"): void =>
     appendFileSync(journal, `${JSON.stringify({ what, task: job.task, attempt: 1 })}\n`);
   const handler = handlers[nodeType];
   if (handler === undefined) throw new Error(`no handler for ${nodeType}`);
   note("start");
-  say({ said: "started", task: job.task });
+  printLine({ said: "started", task: job.task });
   const { status, ...result } = await handler(job);
   note("end");
-  say({ said: "ended", task: job.task });
+  printLine({ said: "ended", task: job.task });
   return { status: status === "failed" ? "FAILED" : "SUCCEEDED", result };
 }
 
@@ -104,7 +104,7 @@ const manifests = ["foreign", "ledger"].map((name) => {
 });
 
 /** The part of a register that is about packages and slots, the same in both dialects. */
-export const introduce = (slots: number) => ({
+export const registrationPayload = (slots: number) => ({
   capabilities: { concurrency: { max_parallel: slots }, runtimes: ["python"], features: [] },
   packages: manifests.map(({ name }) => ({ name, version, status: "installed" })),
   manifests,

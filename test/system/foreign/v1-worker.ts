@@ -11,95 +11,101 @@ import {
   readPayload,
 } from "@astraflow/protocol";
 import { WebSocket } from "ws";
-import { Resends } from "./resends.ts";
-import { drop, holdTether, readSettings, say } from "./settings.ts";
-import { execute, introduce } from "./trade.ts";
+import { Retransmitter } from "./resends.ts";
+import { exitWithParent, printLine, readStandInSettings, reportDroppedFrame } from "./settings.ts";
+import { executeJob, registrationPayload } from "./trade.ts";
 
 const frameBytesMax = 1_048_576;
 const pingMs = 20_000;
 
-interface More {
+interface V1FrameOptions {
   readonly corr?: string;
   readonly seq?: number;
   readonly ack?: { readonly request?: boolean; readonly for?: string };
 }
 
 class V1Worker {
-  readonly #settings = readSettings(process.env);
+  readonly #settings = readStandInSettings(process.env);
   readonly #socket = new WebSocket(this.#settings.url, { maxPayload: frameBytesMax });
-  readonly #resends = new Resends((text) => this.#transmit(text));
+  readonly #resends = new Retransmitter((text) => this.#transmit(text));
   readonly #running = new Set<string>();
-  readonly #asked = new Map<string, (response: NextResponsePayload) => void>();
+  readonly #nextRequests = new Map<string, (response: NextResponsePayload) => void>();
   #count = 0;
 
-  begin(): void {
+  start(): void {
     this.#socket.on("error", () => undefined); // "close" follows
-    this.#socket.on("open", () => this.#greet());
-    this.#socket.on("message", (data) => this.#hear(String(data)));
+    this.#socket.on("open", () => this.#sendHandshake());
+    this.#socket.on("message", (data) => this.#handleMessage(String(data)));
     this.#socket.on("close", (code) => {
-      say({ said: "cut", code });
+      printLine({ said: "cut", code });
       process.exit(1);
     });
     setInterval(() => this.#socket.ping(), pingMs);
   }
 
   /** All three at once: nobody waits for an answer. */
-  #greet(): void {
+  #sendHandshake(): void {
     const { token, instance, hostname, slots } = this.#settings;
     const worker = { id: instance, version: "0.0.9", hostname };
-    this.#ask("handshake", { protocol: 1, auth: { mode: "token", token }, worker });
-    this.#ask("register", introduce(slots), () => say({ ready: true, said: "ready" }));
-    this.#beat();
+    this.#sendTracked("handshake", { protocol: 1, auth: { mode: "token", token }, worker });
+    this.#sendTracked("register", registrationPayload(slots), () => printLine({ ready: true, said: "ready" }));
+    this.#sendHeartbeat();
   }
 
-  #beat(): void {
+  #sendHeartbeat(): void {
     const { beatMs, beatJitterMs } = this.#settings;
-    this.#say("heartbeat", { healthy: true, metrics: { inflight: this.#running.size } }, {});
-    setTimeout(() => this.#beat(), beatMs + Math.random() * beatJitterMs);
+    this.#sendFrame("heartbeat", { healthy: true, metrics: { inflight: this.#running.size } }, {});
+    setTimeout(() => this.#sendHeartbeat(), beatMs + Math.random() * beatJitterMs);
   }
 
-  #hear(text: string): void {
+  #handleMessage(text: string): void {
     const envelope = readEnvelope(JSON.parse(text), "v1");
-    if (envelope instanceof Fault) return drop(envelope.message, text);
+    if (envelope instanceof Fault) return reportDroppedFrame(envelope.message, text);
     const strange = Object.keys(JSON.parse(text)).find((field) => !Object.hasOwn(envelope, field));
-    if (strange !== undefined) return drop(`${strange} is not known`, text);
-    if (envelope.type === "ack") return this.#resends.acked(({ id }) => id === (envelope.ack?.for ?? envelope.payload["for"]));
-    if (envelope.ack?.request === true) this.#say("ack", { for: envelope.id }, { ack: { for: envelope.id } });
+    if (strange !== undefined) return reportDroppedFrame(`${strange} is not known`, text);
+    if (envelope.type === "ack")
+      return this.#resends.acknowledge(({ id }) => id === (envelope.ack?.for ?? envelope.payload["for"]));
+    if (envelope.ack?.request === true) this.#sendFrame("ack", { for: envelope.id }, { ack: { for: envelope.id } });
     const payload = readPayload<string>("v1", envelope.type, envelope.payload);
-    if (payload instanceof Fault) return drop(payload.message, text);
+    if (payload instanceof Fault) return reportDroppedFrame(payload.message, text);
     switch (envelope.type) {
       case "cmd.dispatch":
-        return void this.#run(envelope, payload as unknown as DispatchPayload);
+        return void this.#runDispatch(envelope, payload as unknown as DispatchPayload);
       case "cmd.drain":
-        return say({ said: "draining" });
+        return printLine({ said: "draining" });
       case "middleware.next_response":
-        return this.#asked.get(String(envelope.payload["requestId"]))?.(payload as unknown as NextResponsePayload);
+        return this.#nextRequests.get(String(envelope.payload["requestId"]))?.(payload as unknown as NextResponsePayload);
       case "error":
-        return say({ said: "reset", code: String(envelope.payload["code"]) });
+        return printLine({ said: "reset", code: String(envelope.payload["code"]) });
       default:
-        return say({ said: "ignored", type: envelope.type });
+        return printLine({ said: "ignored", type: envelope.type });
     }
   }
 
-  async #run({ seq }: Envelope, order: DispatchPayload): Promise<void> {
+  async #runDispatch({ seq }: Envelope, order: DispatchPayload): Promise<void> {
     const { run_id, task_id, node_id, concurrency_key: key = `${run_id}:${task_id}` } = order;
     const more = { corr: task_id, ...(seq !== undefined && { seq }) };
     const fail = (code: string, message: string, where: string): void =>
-      this.#ask("command.error", { code, message, context: { where, details: { run_id, task_id, node_id } } }, undefined, more);
+      this.#sendTracked(
+        "command.error",
+        { code, message, context: { where, details: { run_id, task_id, node_id } } },
+        undefined,
+        more,
+      );
     if (this.#running.has(key)) {
-      say({ said: "still", task: task_id });
+      printLine({ said: "still", task: task_id });
       return fail("E.CMD.CONCURRENCY_VIOLATION", `concurrency key ${key} is held`, "worker.concurrency");
     }
     this.#running.add(key);
     try {
-      const { status, result } = await execute(this.#settings.journal, order.node_type, {
+      const { status, result } = await executeJob(this.#settings.journal, order.node_type, {
         task: task_id,
         params: order.parameters,
         signal: new AbortController().signal,
-        next: () => this.#next(order),
-        babble: () => this.#ask("mystery", { of: "nothing" }, undefined, { corr: task_id }),
+        next: () => this.#callNext(order),
+        sendUnknownFrame: () => this.#sendTracked("mystery", { of: "nothing" }, undefined, { corr: task_id }),
       });
-      this.#ask("result", { run_id, task_id, status, result, duration_ms: 1 }, undefined, more);
+      this.#sendTracked("result", { run_id, task_id, status, result, duration_ms: 1 }, undefined, more);
     } catch (problem) {
       fail("E.RUNNER.FAILURE", problem instanceof Error ? problem.message : String(problem), "worker.runner");
     } finally {
@@ -107,30 +113,30 @@ class V1Worker {
     }
   }
 
-  async #next({ run_id, task_id, node_id }: DispatchPayload): Promise<JsonObject> {
+  async #callNext({ run_id, task_id, node_id }: DispatchPayload): Promise<JsonObject> {
     const requestId = `next-${this.#count++}`;
     const { promise, resolve } = Promise.withResolvers<NextResponsePayload>();
-    this.#asked.set(requestId, resolve);
+    this.#nextRequests.set(requestId, resolve);
     const request = { requestId, runId: run_id, nodeId: node_id, middlewareId: node_id };
-    this.#ask("middleware.next_request", request, undefined, { corr: task_id });
+    this.#sendTracked("middleware.next_request", request, undefined, { corr: task_id });
     const { result, error } = await promise;
     return { ...result, ...(error !== undefined && { error }) } as JsonObject;
   }
 
-  #ask(type: string, payload: object, acked: () => void = () => undefined, more: More = {}): void {
+  #sendTracked(type: string, payload: object, acked: () => void = () => undefined, more: V1FrameOptions = {}): void {
     const id = `${type}-${this.#count++}`;
-    const text = this.#write(type, id, payload, { ...more, ack: { request: true } });
+    const text = this.#encodeFrame(type, id, payload, { ...more, ack: { request: true } });
     const over = (isAcked: boolean): void => {
       if (isAcked) acked();
     };
-    this.#resends.begin({ id, text, number: null, isAsked: true, over });
+    this.#resends.sendFirst({ id, text, number: null, requestsAck: true, onEnd: over });
   }
 
-  #say(type: string, payload: object, more: More): void {
-    this.#transmit(this.#write(type, `${type}-${this.#count++}`, payload, more));
+  #sendFrame(type: string, payload: object, more: V1FrameOptions): void {
+    this.#transmit(this.#encodeFrame(type, `${type}-${this.#count++}`, payload, more));
   }
 
-  #write(type: string, id: string, payload: object, more: More): string {
+  #encodeFrame(type: string, id: string, payload: object, more: V1FrameOptions): string {
     const { tenant, instance } = this.#settings;
     const ts = new Date().toISOString();
     return JSON.stringify({ type, id, ts, tenant, sender: { role: "worker", id: instance }, ...more, payload });
@@ -143,5 +149,5 @@ class V1Worker {
   }
 }
 
-holdTether();
-new V1Worker().begin();
+exitWithParent();
+new V1Worker().start();

@@ -1,69 +1,84 @@
 import { describe, expect, it } from "vitest";
-import { caught, passed, Script } from "./testing/script.ts";
+import { ObservationScript, passesChecker, violationOf } from "./testing/script.ts";
 
 const result = (task: string) => ({ task_id: task, fence: 10, status: "SUCCEEDED", result: {} });
 const dispatch = (task: string) => ({ run_id: "r1", task_id: task, fence: 10 });
-const beat = (...tasks: readonly string[]) => ({
+const heartbeat = (...tasks: readonly string[]) => ({
   healthy: true,
   metrics: { inflight: 0 },
   held: tasks.map((task_id) => ({ task_id, fence: 10 })),
 });
-const open = () => new Script().accepted("w1", "c1", "s-1");
-const three = () =>
-  open()
-    .says("w1", "c1", "biz.exec.result", result("r1.0"), { seq: 0 })
-    .says("w1", "c1", "biz.exec.result", result("r1.1"), { seq: 1, lost: true })
-    .says("w1", "c1", "biz.exec.result", result("r1.2"), { seq: 2 });
+const openSession = () => new ObservationScript().accepted("w1", "c1", "s-1");
+const threeDispatches = () =>
+  openSession()
+    .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.0"), { seq: 0 })
+    .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.1"), { seq: 1, lost: true })
+    .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.2"), { seq: 2 });
 
 describe("acks", () => {
   it("[X51] an ack of what has come, in whole and beyond a hole, is fine; also again", () => {
     const ack = { ack_seq: 0, ack_bitmap: 2 };
 
-    expect(passed(three().hears("w1", "c1", "control.ack", ack).hears("w1", "c1", "control.ack", ack), "acks")).toBe(true);
+    expect(
+      passesChecker(
+        threeDispatches().sendToWorker("w1", "c1", "control.ack", ack).sendToWorker("w1", "c1", "control.ack", ack),
+        "acks",
+      ),
+    ).toBe(true);
   });
 
   it("[X51] finds an ack that takes back what an earlier one said", () => {
-    const script = three()
-      .says("w1", "c1", "biz.exec.result", result("r1.1"), { seq: 1 })
-      .hears("w1", "c1", "control.ack", { ack_seq: 2, ack_bitmap: 0 })
-      .hears("w1", "c1", "control.ack", { ack_seq: 1, ack_bitmap: 0 });
+    const script = threeDispatches()
+      .sendToScheduler("w1", "c1", "biz.exec.result", result("r1.1"), { seq: 1 })
+      .sendToWorker("w1", "c1", "control.ack", { ack_seq: 2, ack_bitmap: 0 })
+      .sendToWorker("w1", "c1", "control.ack", { ack_seq: 1, ack_bitmap: 0 });
 
-    expect(caught(script, "acks")).toContain("acked up to 1 of s-1 towards the scheduler, and had acked 2");
+    expect(violationOf(script, "acks")).toContain("acked up to 1 of s-1 towards the scheduler, and had acked 2");
   });
 
   it("[X51] finds an ack over a hole, by its contiguous part or by its bits, in numbers and in hex", () => {
-    expect(caught(three().hears("w1", "c1", "control.ack", { ack_seq: 2, ack_bitmap: 0 }), "acks")).toContain("only up to 0");
-    expect(caught(three().hears("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 3 }), "acks")).toContain("acked 1");
-    expect(caught(three().hears("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: "3" }), "acks")).toContain("acked 1");
+    expect(
+      violationOf(threeDispatches().sendToWorker("w1", "c1", "control.ack", { ack_seq: 2, ack_bitmap: 0 }), "acks"),
+    ).toContain("only up to 0");
+    expect(
+      violationOf(threeDispatches().sendToWorker("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 3 }), "acks"),
+    ).toContain("acked 1");
+    expect(
+      violationOf(threeDispatches().sendToWorker("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: "3" }), "acks"),
+    ).toContain("acked 1");
   });
 
   it("[X51] finds an ack of what was never sent", () => {
-    expect(caught(three().hears("w1", "c1", "control.ack", { ack_seq: 7, ack_bitmap: 0 }), "acks")).toContain("never sent");
+    expect(
+      violationOf(threeDispatches().sendToWorker("w1", "c1", "control.ack", { ack_seq: 7, ack_bitmap: 0 }), "acks"),
+    ).toContain("never sent");
   });
 
   it("[X51] finds that a frame was taken from a socket whose place another had taken", () => {
     const late = (connection: string) =>
-      open()
+      openSession()
         .resumed("w1", "c2", "s-1")
-        .says("w1", connection, "biz.exec.result", result("r1.0"), { seq: 0 })
-        .hears("w1", "c2", "control.ack", { ack_seq: 0, ack_bitmap: 0 });
+        .sendToScheduler("w1", connection, "biz.exec.result", result("r1.0"), { seq: 0 })
+        .sendToWorker("w1", "c2", "control.ack", { ack_seq: 0, ack_bitmap: 0 });
 
-    expect(caught(late("c1"), "acks")).toContain("acked 0 of s-1");
-    expect(passed(late("c2"), "acks")).toBe(true);
+    expect(violationOf(late("c1"), "acks")).toContain("acked 0 of s-1");
+    expect(passesChecker(late("c2"), "acks")).toBe(true);
   });
 
   it("[X51] finds a dispatch that its worker has acked and then does not name as held", () => {
     const taken = () =>
-      open()
-        .hears("w1", "c1", "biz.exec.dispatch", dispatch("r1.0"), { seq: 0 })
-        .says("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 0 });
+      openSession()
+        .sendToWorker("w1", "c1", "biz.exec.dispatch", dispatch("r1.0"), { seq: 0 })
+        .sendToScheduler("w1", "c1", "control.ack", { ack_seq: 0, ack_bitmap: 0 });
 
-    expect(passed(taken().says("w1", "c1", "control.heartbeat", beat("r1.0")), "acks")).toBe(true);
+    expect(passesChecker(taken().sendToScheduler("w1", "c1", "control.heartbeat", heartbeat("r1.0")), "acks")).toBe(true);
     const begun = taken().handler("starts", "w1", "r1.0", 10);
-    expect(caught(begun.says("w1", "c1", "control.heartbeat", beat()), "acks")).toContain("does not name it as held");
-    const ended = taken().says("w1", "c1", "biz.exec.result", result("r1.0"), { seq: 0 });
-    expect(passed(ended.says("w1", "c1", "control.heartbeat", beat()), "acks")).toBe(true);
-    const stopped = taken().hears("w1", "c1", "biz.exec.cancel", dispatch("r1.0"), { seq: 1 });
-    expect(passed(stopped.says("w1", "c1", "control.heartbeat", beat()), "acks")).toBe(true);
+    expect(violationOf(begun.sendToScheduler("w1", "c1", "control.heartbeat", heartbeat()), "acks")).toContain(
+      "does not name it as held",
+    );
+    const ended = taken().sendToScheduler("w1", "c1", "biz.exec.result", result("r1.0"), { seq: 0 });
+    expect(passesChecker(ended.sendToScheduler("w1", "c1", "control.heartbeat", heartbeat()), "acks")).toBe(true);
+    const stopped = taken().sendToWorker("w1", "c1", "biz.exec.cancel", dispatch("r1.0"), { seq: 1 });
+    expect(passesChecker(stopped.sendToScheduler("w1", "c1", "control.heartbeat", heartbeat()), "acks")).toBe(true);
   });
 });

@@ -1,62 +1,65 @@
 // I14: once a cancelling is in the log the run ends as cancelled, nothing of it is granted or succeeds any more, and no handler of an attempt
 // that is over runs on without having been told to stop.
 
-import type { HandlerSeen, TrueTime } from "../observation.ts";
-import type { Bench, Checker } from "./checker.ts";
+import type { HandlerObservation, TrueTime } from "../observation.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
 
 /** For the frame to travel, and for what waits at the door. */
 const slackMs = 15_000;
 
 interface Running {
-  readonly seen: HandlerSeen;
+  readonly seen: HandlerObservation;
   /** When the log first showed that its attempt is over. */
   overSince: TrueTime;
 }
 
-export function cancel({ fail, lives, scene }: Bench): Checker {
+export function checkCancelledRunsStop({ reportViolation, projection, world }: CheckerContext): Checker {
   const running = new Map<string, Running>();
-  let saw = 0;
+  let checkedCount = 0;
 
-  const isOver = ({ task, fence }: HandlerSeen): boolean => {
-    const life = lives.task(task);
-    return life !== undefined && (life.end !== null || life.fence > fence || (life.fence === fence && life.worker === null));
+  const isOver = ({ task, fence }: HandlerObservation): boolean => {
+    const projected = projection.task(task);
+    return (
+      projected !== undefined &&
+      (projected.endStatus !== null || projected.fence > fence || (projected.fence === fence && projected.worker === null))
+    );
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    fact({ run: id, type, position, tenant }) {
-      const run = id === null ? undefined : lives.run(id);
+    onFact({ run: id, type, position, tenant }) {
+      const run = id === null ? undefined : projection.run(id);
       if (run?.isCancelling !== true) return;
-      saw++;
+      checkedCount++;
       const where = `${type} at position ${position} of ${tenant}`;
       if (type === "task.granted" || type === "task.succeeded" || type === "task.skipped")
-        return fail(`${where}: run ${run.id} was being cancelled`, [run.id]);
+        return reportViolation(`${where}: run ${run.id} was being cancelled`, [run.id]);
       if (type === "run.succeeded" || type === "run.failed")
-        fail(`${where}: run ${run.id} was cancelled and ends otherwise`, [run.id]);
+        reportViolation(`${where}: run ${run.id} was cancelled and ends otherwise`, [run.id]);
     },
-    observe(seen) {
-      if (seen.kind !== "handler") return;
-      const key = `${seen.boot} ${seen.task}#${seen.fence}`;
-      if (scene.isOlder(`${seen.tenant}/${seen.instance}`)) return;
-      if (seen.event === "starts") running.set(key, { seen, overSince: Number.POSITIVE_INFINITY });
+    onObservation(observation) {
+      if (observation.kind !== "handler") return;
+      const key = `${observation.boot} ${observation.task}#${observation.fence}`;
+      if (world.isLegacyWorker(`${observation.tenant}/${observation.instance}`)) return;
+      if (observation.event === "starts") running.set(key, { seen: observation, overSince: Number.POSITIVE_INFINITY });
       else running.delete(key);
     },
-    passes(at) {
-      if (!scene.isCalm) return;
-      const { heartbeatMs = 0, leaseMs = 0 } = scene.setUp?.promises ?? {};
+    onTimePassed(at) {
+      if (!world.areFaultsOver) return;
+      const { heartbeatMs = 0, leaseMs = 0 } = world.setup?.guarantees ?? {};
       for (const one of running.values()) {
-        const { seen } = one;
-        if (!isOver(seen)) continue;
+        const { seen: observation } = one;
+        if (!isOver(observation)) continue;
         one.overSince = Math.min(one.overSince, at);
-        saw++;
+        checkedCount++;
         // The next heartbeat names it, and whoever hears that tells the worker to stop; after the longest silence the worker stops by itself.
-        if (at <= Math.max(one.overSince, scene.healedAt) + leaseMs + 2 * heartbeatMs + slackMs) continue;
-        return fail(`attempt ${seen.task}#${seen.fence} is over and its handler at ${seen.worker} was never told`, [
-          seen.task,
-          seen.worker,
-        ]);
+        if (at <= Math.max(one.overSince, world.faultsEndedAt) + leaseMs + 2 * heartbeatMs + slackMs) continue;
+        return reportViolation(
+          `attempt ${observation.task}#${observation.fence} is over and its handler at ${observation.worker} was never told`,
+          [observation.task, observation.worker],
+        );
       }
     },
   };

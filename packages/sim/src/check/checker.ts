@@ -1,48 +1,48 @@
 // What a checker is: it hears what an onlooker can know of the world, and names the first thing that must never be.
 // Each checker is a file of its own beside this one; table.ts lists them, judge.ts feeds them.
 
-import type { AnswerSeen, CallSeen, Observation, TrueTime } from "../observation.ts";
-import type { Lives } from "./lives.ts";
-import type { Fact } from "./log-book.ts";
-import type { Scene } from "./scene.ts";
-import type { WireFrame } from "./wire.ts";
+import type { ApiAnswerObservation, ApiCallObservation, Observation, TrueTime } from "../observation.ts";
+import type { LogProjection } from "./lives.ts";
+import type { ObservedFact } from "./log-book.ts";
+import type { ObservedWorld } from "./scene.ts";
+import type { ObservedFrame } from "./wire.ts";
 
-type At<T> = T & { readonly at: TrueTime; readonly n: number };
+type Stamped<T> = T & { readonly at: TrueTime; readonly n: number };
 
 /** A call and its answer; what the caller knows after it. */
-export interface Exchange {
-  readonly call: At<CallSeen>;
-  readonly answer: At<AnswerSeen>;
+export interface ApiExchange {
+  readonly call: Stamped<ApiCallObservation>;
+  readonly answer: Stamped<ApiAnswerObservation>;
 }
 
 /** Everything that was committed in this tenant before `since` (the observation at which a complete reading began) is in the lives by now. */
-export interface Known {
+export interface CompleteLogRead {
   readonly tenant: string;
-  readonly since: number;
+  readonly startedAtObservation: number;
 }
 
 export interface Checker {
   /** How many things it could judge: a checker that saw nothing proves nothing. */
-  readonly saw: number;
-  observe?(seen: Observation): void;
-  frame?(frame: WireFrame): void;
-  exchange?(exchange: Exchange): void;
+  readonly checkedCount: number;
+  onObservation?(observation: Observation): void;
+  onFrame?(frame: ObservedFrame): void;
+  onExchange?(exchange: ApiExchange): void;
   /** One fact of a tenant's log, in commit order, each once; the lives do not know it yet. */
-  fact?(fact: Fact): void;
+  onFact?(fact: ObservedFact): void;
   /** The facts of one instant are in the lives: what holds between turns holds now. */
-  turn?(tenant: string, facts: readonly Fact[]): void;
-  known?(known: Known): void;
+  onTurn?(tenant: string, facts: readonly ObservedFact[]): void;
+  onCompleteLogRead?(known: CompleteLogRead): void;
   /** Time has passed; called now and then, for what must happen within a bound. */
-  passes?(at: TrueTime): void;
-  end?(): void;
+  onTimePassed?(at: TrueTime): void;
+  onEnd?(): void;
 }
 
 /** What a checker is given. */
-export interface Bench {
+export interface CheckerContext {
   /** Names a violation with the ids its story is about; after the first one the checker hears nothing more. */
-  fail(message: string, about: readonly string[]): void;
-  readonly lives: Lives;
-  readonly scene: Scene;
+  reportViolation(message: string, about: readonly string[]): void;
+  readonly projection: LogProjection;
+  readonly world: ObservedWorld;
 }
 
 export interface Violation {

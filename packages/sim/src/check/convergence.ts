@@ -1,18 +1,18 @@
 // I39: when all faults have ended every run ends within the bound, and every call is answered. What hangs for ever is named here.
 
-import type { Bench, Checker } from "./checker.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
 
 /** A process that was just started may need this long before it answers. */
 const startMs = 5_000;
 
-export function convergence({ fail, lives, scene }: Bench): Checker {
-  let saw = 0;
+export function checkEverythingEndsAfterFaults({ reportViolation, projection, world }: CheckerContext): Checker {
+  let checkedCount = 0;
 
   const openRuns = (): string[] => {
     const open: string[] = [];
-    for (const run of lives.runs.values())
-      if (run.end === null) {
-        const tasks = [...run.tasks.values()].filter((task) => task.end === null);
+    for (const run of projection.runs.values())
+      if (run.endStatus === null) {
+        const tasks = [...run.tasks.values()].filter((task) => task.endStatus === null);
         const states = tasks.map(
           (task) => `${task.id} ${task.worker === null ? (task.isReady ? "ready" : "waiting") : `with ${task.worker}`}`,
         );
@@ -22,28 +22,28 @@ export function convergence({ fail, lives, scene }: Bench): Checker {
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    observe(seen) {
-      if (seen.kind !== "phase" || seen.phase !== "converged" || seen.isInTime !== false) return;
+    onObservation(observation) {
+      if (observation.kind !== "phase" || observation.phase !== "converged" || observation.isInTime !== false) return;
       const open = openRuns();
       const ids = open.map((text) => text.slice(0, text.indexOf(" ")));
-      fail(
+      reportViolation(
         `the bound is over and these go on: ${open.slice(0, 5).join("; ") || "no run, but perhaps an order about a worker"}`,
         ids.slice(0, 5),
       );
     },
-    exchange({ call, answer }) {
-      if (call.at <= scene.healedAt + startMs) return;
-      saw++;
+    onExchange({ call, answer }) {
+      if (call.at <= world.faultsEndedAt + startMs) return;
+      checkedCount++;
       if (answer.status === 0)
-        fail(`${call.route} of ${call.caller} on ${call.scheduler} was never answered in calm`, [call.scheduler]);
+        reportViolation(`${call.route} of ${call.caller} on ${call.scheduler} was never answered in calm`, [call.scheduler]);
     },
-    end() {
-      saw += lives.runs.size;
+    onEnd() {
+      checkedCount += projection.runs.size;
       const [first] = openRuns();
-      if (first !== undefined) fail(`at the end this goes on: ${first}`, [first.slice(0, first.indexOf(" "))]);
+      if (first !== undefined) reportViolation(`at the end this goes on: ${first}`, [first.slice(0, first.indexOf(" "))]);
     },
   };
 }

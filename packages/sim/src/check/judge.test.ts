@@ -1,8 +1,8 @@
 import { readdirSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { Judge } from "./judge.ts";
+import { CheckerRunner } from "./judge.ts";
 import { checkers } from "./table.ts";
-import { caught, Script } from "./testing/script.ts";
+import { ObservationScript, violationOf } from "./testing/script.ts";
 
 describe("the judge", () => {
   it("[X39] puts the pages of several readers together, each fact once and in the order of commits", () => {
@@ -28,21 +28,21 @@ describe("the judge", () => {
       head: 3,
       floor: 0,
     };
-    const script = new Script().start("r1").tail(0, first).tail(0, second, "s2");
+    const script = new ObservationScript().start("r1").tail(0, first).tail(0, second, "s2");
 
-    expect(caught(script, "single-lease")).toContain("did not rise with task.requeued at position 3");
+    expect(violationOf(script, "single-lease")).toContain("did not rise with task.requeued at position 3");
   });
 
   it("[X39] keeps the first violation of each checker, with its time and what it is about", () => {
-    const script = new Script().start("r1").start("r2").wait(70).read();
+    const script = new ObservationScript().start("r1").start("r2").wait(70).read();
 
-    expect(script.judge("durable").violations).toEqual([
+    expect(script.runChecker("durable").violations).toEqual([
       { checker: "durable", message: "the start of run r1 was answered and is not in the log", at: 70, n: 10, about: ["r1"] },
     ]);
   });
 
   it("[X39] says how much each checker saw, so that one that sees nothing is found out", () => {
-    expect(new Judge().end().saw).toEqual(Object.fromEntries(Object.keys(checkers).map((name) => [name, 0])));
+    expect(new CheckerRunner().finish().saw).toEqual(Object.fromEntries(Object.keys(checkers).map((name) => [name, 0])));
   });
 
   it("[X39] every checker of the table has a test of its own", () => {

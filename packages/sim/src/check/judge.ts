@@ -1,62 +1,62 @@
 // Feeds one world's observations to all checkers: keeps the shared picture (scene, log, lives), turns observations into what checkers hear, and
 // keeps the first violation of each.
 
-import type { AnswerSeen, CallSeen, Observation, TailPage, TrueTime } from "../observation.ts";
-import type { Bench, Checker, Violation } from "./checker.ts";
-import { Lives } from "./lives.ts";
-import { type Fact, LogBook } from "./log-book.ts";
-import { Plans } from "./plans.ts";
-import { Scene } from "./scene.ts";
+import type { ApiAnswerObservation, ApiCallObservation, Observation, TenantLogPage, TrueTime } from "../observation.ts";
+import type { Checker, CheckerContext, Violation } from "./checker.ts";
+import { LogProjection } from "./lives.ts";
+import { MergedLog, type ObservedFact } from "./log-book.ts";
+import { RequestedRuns } from "./plans.ts";
+import { ObservedWorld } from "./scene.ts";
 import { type CheckerName, checkers } from "./table.ts";
 import { FrameReader } from "./wire.ts";
 
 /** How often checkers are asked what should have happened by now, in true time. */
-const passMs = 500;
+const timeCheckMs = 500;
 
-interface Post {
+interface ActiveChecker {
   readonly name: CheckerName;
   readonly checker: Checker;
-  isDone: boolean;
+  hasFailed: boolean;
 }
 
-export interface Verdict {
+export interface CheckResult {
   readonly violations: readonly Violation[];
   /** How many things each checker could judge. */
   readonly saw: Readonly<Record<string, number>>;
 }
 
-export class Judge {
-  readonly #scene = new Scene();
-  readonly #plans = new Plans();
-  readonly #lives = new Lives(this.#plans);
-  readonly #book = new LogBook();
-  readonly #frames = new FrameReader();
-  readonly #calls = new Map<number, CallSeen & { readonly at: TrueTime; readonly n: number }>();
-  readonly #turns = new Map<string, Fact[]>();
-  readonly #posts: Post[] = [];
+export class CheckerRunner {
+  readonly #world = new ObservedWorld();
+  readonly #requestedRuns = new RequestedRuns();
+  readonly #projection = new LogProjection(this.#requestedRuns);
+  readonly #mergedLog = new MergedLog();
+  readonly #frameReader = new FrameReader();
+  readonly #openCalls = new Map<number, ApiCallObservation & { readonly at: TrueTime; readonly n: number }>();
+  readonly #openTurns = new Map<string, ObservedFact[]>();
+  readonly #checkers: ActiveChecker[] = [];
   readonly #violations: Violation[] = [];
-  #passedAt: TrueTime = 0;
+  #timeCheckedAt: TrueTime = 0;
   #now: { readonly at: TrueTime; readonly n: number } = { at: 0, n: 0 };
 
   constructor(names: readonly CheckerName[] = Object.keys(checkers) as CheckerName[]) {
     for (const name of names) {
-      const post: Post = {
+      const post: ActiveChecker = {
         name,
-        isDone: false,
-        checker: checkers[name].make(this.#bench(name), { plans: this.#plans, book: this.#book }),
+        hasFailed: false,
+        checker: checkers[name].make(this.#contextFor(name), { requestedRuns: this.#requestedRuns, mergedLog: this.#mergedLog }),
       };
-      this.#posts.push(post);
+      this.#checkers.push(post);
     }
   }
 
-  #bench(name: CheckerName): Bench {
+  #contextFor(name: CheckerName): CheckerContext {
     return {
-      lives: this.#lives,
-      scene: this.#scene,
-      fail: (message, about) => {
-        const post = this.#posts.find((one) => one.name === name);
-        if (post?.isDone === true) return;
-        if (post !== undefined) post.isDone = true;
+      projection: this.#projection,
+      world: this.#world,
+      reportViolation: (message, about) => {
+        const post = this.#checkers.find((one) => one.name === name);
+        if (post?.hasFailed === true) return;
+        if (post !== undefined) post.hasFailed = true;
         this.#violations.push({ checker: name, message, about, ...this.#now });
       },
     };
@@ -66,63 +66,63 @@ export class Judge {
     return this.#violations;
   }
 
-  hear(seen: Observation): void {
-    this.#now = { at: seen.at, n: seen.n };
-    this.#scene.see(seen);
-    this.#each((checker) => checker.observe?.(seen));
-    if (seen.kind === "frame") {
-      const frame = this.#frames.read(seen);
-      this.#each((checker) => checker.frame?.(frame));
-    } else if (seen.kind === "call") {
-      this.#calls.set(seen.call, seen);
-      this.#plans.hear(seen);
-    } else if (seen.kind === "answer") this.#answer(seen);
-    if (seen.at - this.#passedAt < passMs) return;
-    this.#passedAt = seen.at;
-    this.#each((checker) => checker.passes?.(seen.at));
+  observe(observation: Observation): void {
+    this.#now = { at: observation.at, n: observation.n };
+    this.#world.observe(observation);
+    this.#forEachActive((checker) => checker.onObservation?.(observation));
+    if (observation.kind === "frame") {
+      const frame = this.#frameReader.read(observation);
+      this.#forEachActive((checker) => checker.onFrame?.(frame));
+    } else if (observation.kind === "call") {
+      this.#openCalls.set(observation.call, observation);
+      this.#requestedRuns.recordCall(observation);
+    } else if (observation.kind === "answer") this.#handleAnswer(observation);
+    if (observation.at - this.#timeCheckedAt < timeCheckMs) return;
+    this.#timeCheckedAt = observation.at;
+    this.#forEachActive((checker) => checker.onTimePassed?.(observation.at));
   }
 
   /** Nothing follows. */
-  end(): Verdict {
-    for (const tenant of this.#turns.keys()) this.#endTurn(tenant);
-    this.#each((checker) => checker.passes?.(this.#now.at));
-    this.#each((checker) => checker.end?.());
-    const saw = Object.fromEntries(this.#posts.map(({ name, checker }) => [name, checker.saw]));
-    return { violations: this.#violations, saw };
+  finish(): CheckResult {
+    for (const tenant of this.#openTurns.keys()) this.#endTurn(tenant);
+    this.#forEachActive((checker) => checker.onTimePassed?.(this.#now.at));
+    this.#forEachActive((checker) => checker.onEnd?.());
+    const checkedCount = Object.fromEntries(this.#checkers.map(({ name, checker }) => [name, checker.checkedCount]));
+    return { violations: this.#violations, saw: checkedCount };
   }
 
-  #answer(answer: AnswerSeen & { readonly at: TrueTime; readonly n: number }): void {
-    const call = this.#calls.get(answer.call);
+  #handleAnswer(answer: ApiAnswerObservation & { readonly at: TrueTime; readonly n: number }): void {
+    const call = this.#openCalls.get(answer.call);
     if (call === undefined) return;
-    this.#calls.delete(answer.call);
-    this.#each((checker) => checker.exchange?.({ call, answer }));
+    this.#openCalls.delete(answer.call);
+    this.#forEachActive((checker) => checker.onExchange?.({ call, answer }));
     if (call.route !== "tailLog" || answer.status !== 200) return;
-    const page = answer.body as TailPage;
-    for (const fact of this.#book.add(call.tenant, page, answer.at)) this.#tell(fact);
-    if (page.next < page.head || this.#book.knownTo(call.tenant) < page.head) return;
+    const page = answer.body as TenantLogPage;
+    for (const fact of this.#mergedLog.addPage(call.tenant, page, answer.at)) this.#handleFact(fact);
+    if (page.next < page.head || this.#mergedLog.completeUpTo(call.tenant) < page.head) return;
     this.#endTurn(call.tenant);
-    this.#lives.knownAt.set(call.tenant, Math.max(call.at, this.#lives.knownAt.get(call.tenant) ?? 0));
-    this.#each((checker) => checker.known?.({ tenant: call.tenant, since: call.n }));
+    this.#projection.completeReadAt.set(call.tenant, Math.max(call.at, this.#projection.completeReadAt.get(call.tenant) ?? 0));
+    this.#forEachActive((checker) => checker.onCompleteLogRead?.({ tenant: call.tenant, startedAtObservation: call.n }));
   }
 
-  #tell(fact: Fact): void {
-    const turn = this.#turns.get(fact.tenant) ?? [];
-    this.#turns.set(fact.tenant, turn);
+  #handleFact(fact: ObservedFact): void {
+    const turn = this.#openTurns.get(fact.tenant) ?? [];
+    this.#openTurns.set(fact.tenant, turn);
     if (turn.length > 0 && turn[0]?.at !== fact.at) this.#endTurn(fact.tenant);
     turn.push(fact);
-    this.#each((checker) => checker.fact?.(fact));
-    this.#lives.noteGrant(fact);
-    this.#lives.apply(fact);
+    this.#forEachActive((checker) => checker.onFact?.(fact));
+    this.#projection.recordGrant(fact);
+    this.#projection.apply(fact);
   }
 
   #endTurn(tenant: string): void {
-    const turn = this.#turns.get(tenant) ?? [];
+    const turn = this.#openTurns.get(tenant) ?? [];
     if (turn.length === 0) return;
-    this.#each((checker) => checker.turn?.(tenant, turn));
+    this.#forEachActive((checker) => checker.onTurn?.(tenant, turn));
     turn.length = 0;
   }
 
-  #each(tell: (checker: Checker) => void): void {
-    for (const post of this.#posts) if (!post.isDone) tell(post.checker);
+  #forEachActive(tell: (checker: Checker) => void): void {
+    for (const post of this.#checkers) if (!post.hasFailed) tell(post.checker);
   }
 }

@@ -1,58 +1,58 @@
 // I9: a result that a worker has sent stays with it until it hears the ack: every later register names it, also that of a later process where
 // the outbox is on a disk, so that a kill between finish and ack leads to saying it again and not to doing it again.
 
-import type { Bench, Checker } from "./checker.ts";
-import { covers, dispatchesIn, heldIn, type WireFrame, wordsIn } from "./wire.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import { ackCovers, dispatchesIn, heldAttemptsIn, type ObservedFrame, taskReportsIn } from "./wire.ts";
 
-interface Said {
+interface UnackedResult {
   readonly task: string;
   readonly fence: number;
   /** The life that said it last. */
   boot: string;
 }
 
-export function kept({ fail, scene }: Bench): Checker {
+export function checkUnackedResultsAreKept({ reportViolation, world }: CheckerContext): Checker {
   /** By machine and `<task>#<fence>`: said, and no ack of it has come back. Of two machines with one name each keeps its own. */
-  const unacked = new Map<string, Map<string, Said>>();
+  const unacked = new Map<string, Map<string, UnackedResult>>();
   /** What left under which number, by session. */
-  const flights = new Map<string, Map<number, readonly string[]>>();
+  const inFlightBySession = new Map<string, Map<number, readonly string[]>>();
   /** The newest fence that came of each task, by machine. */
   const newest = new Map<string, number>();
-  let saw = 0;
+  let checkedCount = 0;
 
-  const hearWords = (frame: WireFrame, worker: string): void => {
-    const results = wordsIn(frame).filter(({ of }) => of === "result");
+  const handleResults = (frame: ObservedFrame, worker: string): void => {
+    const results = taskReportsIn(frame).filter(({ of }) => of === "result");
     if (results.length === 0 || frame.seq === null) return;
     const { boot } = frame.seen;
-    const mine = unacked.get(worker) ?? new Map<string, Said>();
-    unacked.set(worker, mine);
-    const flight = flights.get(frame.stream) ?? new Map<number, readonly string[]>();
+    const ownEntries = unacked.get(worker) ?? new Map<string, UnackedResult>();
+    unacked.set(worker, ownEntries);
+    const inFlightFrames = inFlightBySession.get(frame.sessionKey) ?? new Map<number, readonly string[]>();
     const names = results.map(({ task, fence }) => `${task}#${fence}`);
-    flights.set(frame.stream, flight.set(frame.seq, names));
+    inFlightBySession.set(frame.sessionKey, inFlightFrames.set(frame.seq, names));
     // Said late, after a newer attempt of its task had come, it is of no interest any more.
     for (const { task, fence } of results)
-      if (fence >= (newest.get(`${worker} ${task}`) ?? 0)) mine.set(`${task}#${fence}`, { task, fence, boot });
+      if (fence >= (newest.get(`${worker} ${task}`) ?? 0)) ownEntries.set(`${task}#${fence}`, { task, fence, boot });
   };
 
-  const hearAck = (frame: WireFrame, worker: string): void => {
-    const flight = flights.get(frame.stream);
-    for (const [seq, names] of flight ?? []) {
-      if (!covers(frame, seq)) continue;
-      flight?.delete(seq);
+  const handleAck = (frame: ObservedFrame, worker: string): void => {
+    const inFlightFrames = inFlightBySession.get(frame.sessionKey);
+    for (const [seq, names] of inFlightFrames ?? []) {
+      if (!ackCovers(frame, seq)) continue;
+      inFlightFrames?.delete(seq);
       for (const name of names) unacked.get(worker)?.delete(name);
     }
   };
 
-  const judge = (frame: WireFrame, worker: string): void => {
-    const held = heldIn(frame);
+  const check = (frame: ObservedFrame, worker: string): void => {
+    const held = heldAttemptsIn(frame);
     if (held === null) return;
     const named = new Set(held.map(({ task, fence }) => `${task}#${fence}`));
-    const hasDisk = scene.setUp?.workers.find((one) => one.worker === worker)?.hasDisk === true;
+    const hasDisk = world.setup?.workers.find((one) => one.worker === worker)?.hasDisk === true;
     for (const [name, { task, boot }] of unacked.get(worker) ?? []) {
       if (!hasDisk && boot !== frame.seen.boot) continue;
-      saw++;
+      checkedCount++;
       if (!named.has(name))
-        return fail(
+        return reportViolation(
           `${worker} (boot ${frame.seen.boot}) comes back without ${name}, whose result it sent and never heard acked`,
           [task, worker],
         );
@@ -60,18 +60,18 @@ export function kept({ fail, scene }: Bench): Checker {
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    frame(frame) {
-      const { seen } = frame;
-      const { worker } = seen;
-      if (seen.toward === "scheduler" && seen.event === "sent") {
-        if (frame.type === "control.register") judge(frame, worker);
-        hearWords(frame, worker);
+    onFrame(frame) {
+      const { seen: observation } = frame;
+      const { worker } = observation;
+      if (observation.toward === "scheduler" && observation.event === "sent") {
+        if (frame.type === "control.register") check(frame, worker);
+        handleResults(frame, worker);
       }
-      if (seen.toward !== "worker" || seen.event !== "delivered") return;
-      if (frame.type === "control.ack") hearAck(frame, worker);
+      if (observation.toward !== "worker" || observation.event !== "delivered") return;
+      if (frame.type === "control.ack") handleAck(frame, worker);
       // Of several attempts of one task a worker answers for the last alone.
       for (const { task, fence } of dispatchesIn(frame)) {
         newest.set(`${worker} ${task}`, Math.max(fence, newest.get(`${worker} ${task}`) ?? 0));

@@ -2,15 +2,15 @@
 // that a caller or a container answers for are not, and at the end there is a letter for each dead task and none beside. A container that
 // would try again answers for what is inside.
 
-import type { Bench, Checker } from "./checker.ts";
-import type { Fact } from "./log-book.ts";
-import { nodeOfTask, placeOf, type RunPlan } from "./plans.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import type { ObservedFact } from "./log-book.ts";
+import { nodeOfTask, parseTaskId, type RequestedRun } from "./plans.ts";
 
-export function letters({ fail, lives }: Bench): Checker {
+export function checkFailedTasksBecomeDeadLetters({ reportViolation, projection }: CheckerContext): Checker {
   /** Dead tasks by tenant. */
   const dead = new Map<string, Set<string>>();
   const shown = new Map<string, Set<string>>();
-  let saw = 0;
+  let checkedCount = 0;
 
   const deadOf = (tenant: string): Set<string> => {
     const all = dead.get(tenant) ?? new Set<string>();
@@ -18,48 +18,52 @@ export function letters({ fail, lives }: Bench): Checker {
     return all;
   };
 
-  const judgeFailed = ({ run: id, data, tenant, position }: Fact): void => {
+  const checkFailed = ({ run: id, data, tenant, position }: ObservedFact): void => {
     const task = String(data["task"]);
-    const plan = lives.run(id ?? "")?.plan ?? null;
-    const node = nodeOfTask(plan, task);
-    if (plan === null || node === null) return;
+    const requested = projection.run(id ?? "")?.requested ?? null;
+    const node = nodeOfTask(requested, task);
+    if (requested === null || node === null) return;
     const cause = (data["error"] as { details?: { task?: unknown } } | undefined)?.details?.task;
-    const isFromInside = node.box !== null && node.chain.length === 0 && typeof cause === "string" && cause !== task;
+    const isFromInside = node.container !== null && node.chain.length === 0 && typeof cause === "string" && cause !== task;
     const isAnsweredFor =
-      placeOf(task).call !== null || node.host !== null || !isLast(plan, task) || (isFromInside && isLast(plan, cause));
-    saw++;
+      parseTaskId(task).call !== null ||
+      node.host !== null ||
+      !isNeverRetried(requested, task) ||
+      (isFromInside && isNeverRetried(requested, cause));
+    checkedCount++;
     if (deadOf(tenant).has(task) === isAnsweredFor)
-      fail(`position ${position} of ${tenant}: ${task} failed for good and was ${isAnsweredFor ? "" : "not "}called dead`, [
-        task,
-      ]);
+      reportViolation(
+        `position ${position} of ${tenant}: ${task} failed for good and was ${isAnsweredFor ? "" : "not "}called dead`,
+        [task],
+      );
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    fact(fact) {
+    onFact(fact) {
       if (fact.type === "task.dead") {
         const all = deadOf(fact.tenant);
         const task = String(fact.data["task"]);
-        if (all.has(task)) return fail(`position ${fact.position} of ${fact.tenant} calls ${task} dead again`, [task]);
+        if (all.has(task)) return reportViolation(`position ${fact.position} of ${fact.tenant} calls ${task} dead again`, [task]);
         all.add(task);
       }
-      if (fact.type === "task.failed") judgeFailed(fact);
+      if (fact.type === "task.failed") checkFailed(fact);
     },
-    exchange({ call, answer }) {
+    onExchange({ call, answer }) {
       if (call.route !== "listDeadLetters" || answer.status !== 200) return;
       const all = shown.get(call.tenant) ?? new Set<string>();
       shown.set(call.tenant, all);
       for (const { taskId } of (answer.body as { items: readonly { taskId: string }[] }).items) all.add(taskId);
     },
-    end() {
+    onEnd() {
       for (const [tenant, all] of shown) {
         const expected = deadOf(tenant);
         for (const task of new Set([...all, ...expected])) {
-          saw++;
-          if (!all.has(task)) return fail(`${task} is dead and there is no letter of it`, [task]);
-          if (!expected.has(task)) return fail(`there is a letter of ${task}, which is not dead`, [task]);
+          checkedCount++;
+          if (!all.has(task)) return reportViolation(`${task} is dead and there is no letter of it`, [task]);
+          if (!expected.has(task)) return reportViolation(`there is a letter of ${task}, which is not dead`, [task]);
         }
       }
     },
@@ -67,8 +71,8 @@ export function letters({ fail, lives }: Bench): Checker {
 }
 
 /** Nothing around a task tries it again, and nobody called what it is inside of. */
-function isLast(plan: RunPlan, task: string): boolean {
-  for (let { scope } = placeOf(task); scope !== ""; scope = placeOf(scope).scope)
-    if (placeOf(scope).call !== null || (nodeOfTask(plan, scope)?.box?.maxAttempts ?? 1) > 1) return false;
+function isNeverRetried(requested: RequestedRun, task: string): boolean {
+  for (let { scope } = parseTaskId(task); scope !== ""; scope = parseTaskId(scope).scope)
+    if (parseTaskId(scope).call !== null || (nodeOfTask(requested, scope)?.container?.maxAttempts ?? 1) > 1) return false;
   return true;
 }

@@ -1,11 +1,11 @@
 // The tenants' logs as several readers have shown them, put together: every fact once, in the order of commits.
 // Whether the readers agree is judged by truth.ts; here the first to show a position is believed.
 
-import type { TailPage, TrueTime } from "../observation.ts";
+import type { TenantLogPage, TrueTime } from "../observation.ts";
 
-export type Entry = TailPage["items"][number];
+export type TenantLogItem = TenantLogPage["items"][number];
 
-export interface Fact {
+export interface ObservedFact {
   readonly tenant: string;
   readonly position: number;
   /** Store time. */
@@ -20,41 +20,41 @@ export interface Fact {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-export class LogBook {
-  readonly #tenants = new Map<string, { facts: Fact[]; ahead: Map<number, Entry> }>();
+export class MergedLog {
+  readonly #logs = new Map<string, { facts: ObservedFact[]; ahead: Map<number, TenantLogItem> }>();
 
   /** Takes a page in; gives the facts that are new, in order. Facts behind a hole wait for it to be filled. */
-  add(tenant: string, page: TailPage, readAt: TrueTime): Fact[] {
-    const log = this.#log(tenant);
+  addPage(tenant: string, page: TenantLogPage, readAt: TrueTime): ObservedFact[] {
+    const log = this.#logOf(tenant);
     for (const entry of page.items) if (entry.position > log.facts.length) log.ahead.set(entry.position, entry);
-    const fresh: Fact[] = [];
+    const fresh: ObservedFact[] = [];
     for (;;) {
       const entry = log.ahead.get(log.facts.length + 1);
       if (entry === undefined) return fresh;
       log.ahead.delete(entry.position);
-      const fact = factOf(tenant, entry, readAt);
+      const fact = toFact(tenant, entry, readAt);
       log.facts.push(fact);
       fresh.push(fact);
     }
   }
 
   /** How far the log is known without a hole. */
-  knownTo(tenant: string): number {
-    return this.#log(tenant).facts.length;
+  completeUpTo(tenant: string): number {
+    return this.#logOf(tenant).facts.length;
   }
 
-  factAt(tenant: string, position: number): Fact | undefined {
-    return this.#log(tenant).facts[position - 1];
+  factAt(tenant: string, position: number): ObservedFact | undefined {
+    return this.#logOf(tenant).facts[position - 1];
   }
 
-  #log(tenant: string): { facts: Fact[]; ahead: Map<number, Entry> } {
-    let log = this.#tenants.get(tenant);
-    if (log === undefined) this.#tenants.set(tenant, (log = { facts: [], ahead: new Map() }));
+  #logOf(tenant: string): { facts: ObservedFact[]; ahead: Map<number, TenantLogItem> } {
+    let log = this.#logs.get(tenant);
+    if (log === undefined) this.#logs.set(tenant, (log = { facts: [], ahead: new Map() }));
     return log;
   }
 }
 
-function factOf(tenant: string, entry: Entry, readAt: TrueTime): Fact {
+function toFact(tenant: string, entry: TenantLogItem, readAt: TrueTime): ObservedFact {
   const { subject } = entry;
   return {
     tenant,

@@ -1,32 +1,38 @@
 // What a workflow must come to by its drawing alone: how each node ends and what it returns, when nothing is lost and nobody interferes. A plain
 // walk over the authored graph; it knows no tasks, frames or calls, and shares nothing with the engine but the words of the drawing.
 
-import type { Mood, MoodSheet } from "../mood.ts";
-import { valueOf } from "../value.ts";
-import { type Asked, type AskedBox, type AskedGraph, type AskedNode, boxOf } from "./plans.ts";
+import type { HandlerBehaviour, HandlerScript } from "../mood.ts";
+import { expectedNodeValue } from "../value.ts";
+import {
+  containerParameterOf,
+  type StartRunBody,
+  type StartRunContainer,
+  type StartRunGraph,
+  type StartRunNode,
+} from "./plans.ts";
 
-export interface Expected {
+export interface ExpectedOutcome {
   readonly status: "succeeded" | "failed" | "skipped";
-  readonly results: Json;
+  readonly results: JsonRecord;
 }
 
-type Json = Readonly<Record<string, unknown>>;
-const failed: Expected = { status: "failed", results: {} };
+type JsonRecord = Readonly<Record<string, unknown>>;
+const failedOutcome: ExpectedOutcome = { status: "failed", results: {} };
 
 /** Each node of the top level by its id; null for one that is never reached because something before it fails. */
-export function expect(asked: Asked): Map<string, Expected | null> {
-  return walk(asked.workflow, asked.workflow.subgraphs ?? [], () => ({}), asked.pins ?? {});
+export function predictOutcomes(body: StartRunBody): Map<string, ExpectedOutcome | null> {
+  return predictGraph(body.workflow, body.workflow.subgraphs ?? [], () => ({}), body.pins ?? {});
 }
 
-type Subgraphs = NonNullable<AskedGraph["subgraphs"]>;
+type Subgraphs = NonNullable<StartRunGraph["subgraphs"]>;
 
-function walk(
-  graph: AskedGraph,
+function predictGraph(
+  graph: StartRunGraph,
   subgraphs: Subgraphs,
-  given: (node: AskedNode) => Json,
-  pins: Readonly<Record<string, Json>>,
-): Map<string, Expected | null> {
-  const ends = new Map<string, Expected | null>();
+  given: (node: StartRunNode) => JsonRecord,
+  pins: Readonly<Record<string, JsonRecord>>,
+): Map<string, ExpectedOutcome | null> {
+  const ends = new Map<string, ExpectedOutcome | null>();
   // Edges lead forward, so the order of the drawing will do.
   for (const node of graph.nodes) {
     const edges = graph.edges.filter(({ target }) => target.node === node.id);
@@ -40,92 +46,95 @@ function walk(
     const pin = pins[node.id];
     ends.set(
       node.id,
-      pin !== undefined ? { status: "succeeded", results: pin } : isReached ? run(node, params, subgraphs) : null,
+      pin !== undefined ? { status: "succeeded", results: pin } : isReached ? predictNode(node, params, subgraphs) : null,
     );
   }
   return ends;
 }
 
 /** A node with the chain around it: it ends as the outermost does, with what its own last good run returned, and what the middlewares write over that. */
-function run(node: AskedNode, params: Json, subgraphs: Subgraphs): Expected {
+function predictNode(node: StartRunNode, params: JsonRecord, subgraphs: Subgraphs): ExpectedOutcome {
   const chain = node.middlewares ?? [];
-  if (chain.length === 0) return alone(node, params, subgraphs);
-  let host: Json = {};
+  if (chain.length === 0) return predictNodeWithoutMiddlewares(node, params, subgraphs);
+  let host: JsonRecord = {};
   let isCalled = false;
   let isSkipped = false;
   const written = new Map<number, unknown>();
   /** One call of the chain from a place on. */
-  const call = (at: number, payload: Json): Expected["status"] => {
+  const call = (at: number, payload: JsonRecord): ExpectedOutcome["status"] => {
     const middleware = chain[at];
     if (middleware === undefined) {
-      const end = alone(node, { ...params, ...payload }, subgraphs);
+      const end = predictNodeWithoutMiddlewares(node, { ...params, ...payload }, subgraphs);
       isCalled = true;
       if (end.status === "succeeded") [host, isSkipped] = [end.results, false];
       return end.status;
     }
-    const { wrap, name = "" } = sheetOf(middleware);
-    const end = attempt(middleware, () => {
-      for (let number = 1; number <= (wrap?.calls ?? 0); number++) {
-        const status = call(at + 1, wrap?.mark === null || wrap === undefined ? {} : { [wrap.mark]: number });
-        if (status !== "succeeded" && wrap?.isForgiving !== true) return false;
+    const { wrap: middlewareScript, name = "" } = handlerScriptOf(middleware);
+    const end = predictAttempts(middleware, () => {
+      for (let number = 1; number <= (middlewareScript?.calls ?? 0); number++) {
+        const status = call(
+          at + 1,
+          middlewareScript?.mark === null || middlewareScript === undefined ? {} : { [middlewareScript.mark]: number },
+        );
+        if (status !== "succeeded" && middlewareScript?.isForgiving !== true) return false;
       }
       return true;
     });
     if (end === "skipped" && at > 0) isSkipped = true;
-    if (end === "succeeded") written.set(at, valueOf(name, { ...middleware.parameters, ...payload }));
+    if (end === "succeeded") written.set(at, expectedNodeValue(name, { ...middleware.parameters, ...payload }));
     return end;
   };
   const end = call(0, {});
-  if (end === "failed") return failed;
+  if (end === "failed") return failedOutcome;
   let results = host;
   for (const at of [...chain.keys()].toReversed())
     if (written.has(at) && (chain[at]?.ui?.outputPorts ?? []).length > 0) results = { ...results, out: written.get(at) };
   return { status: end === "skipped" || isSkipped || !isCalled ? "skipped" : "succeeded", results };
 }
 
-const sheetOf = ({ parameters }: AskedNode): MoodSheet => parameters?.["sim"] as MoodSheet;
+const handlerScriptOf = ({ parameters }: StartRunNode): HandlerScript => parameters?.["sim"] as HandlerScript;
 
 /** Tries as often as the node may be tried. `work`: what a good mood does; false fails the attempt. */
-function attempt(node: AskedNode, work: () => boolean): Expected["status"] {
-  const { moods } = sheetOf(node);
+function predictAttempts(node: StartRunNode, work: () => boolean): ExpectedOutcome["status"] {
+  const { moods: behaviours } = handlerScriptOf(node);
   for (let number = 1; number <= (node.policy?.retry?.maxAttempts ?? 1); number++) {
-    const { kind } = moods[Math.min(number, moods.length) - 1] as Mood;
+    const { kind } = behaviours[Math.min(number, behaviours.length) - 1] as HandlerBehaviour;
     if (kind === "skipping") return "skipped";
     if (kind !== "throwing" && kind !== "failing" && work()) return "succeeded";
   }
   return "failed";
 }
 
-function alone(node: AskedNode, params: Json, subgraphs: Subgraphs): Expected {
-  const box = boxOf(node);
-  if (box !== null) return contained(box, params, subgraphs);
-  const status = attempt(node, () => true);
+function predictNodeWithoutMiddlewares(node: StartRunNode, params: JsonRecord, subgraphs: Subgraphs): ExpectedOutcome {
+  const requestedContainer = containerParameterOf(node);
+  if (requestedContainer !== null) return predictContainer(requestedContainer, params, subgraphs);
+  const status = predictAttempts(node, () => true);
   if (status !== "succeeded") return { status, results: {} };
   const index = typeof params["index"] === "number" ? params["index"] : 0;
-  return { status, results: { out: valueOf(sheetOf(node).name ?? "", params), n: index + 1 } };
+  return { status, results: { out: expectedNodeValue(handlerScriptOf(node).name ?? "", params), n: index + 1 } };
 }
 
 /** Of a while loop that names no bound. */
 const iterationsMax = 100;
 
-function contained(box: AskedBox, params: Json, subgraphs: Subgraphs): Expected {
-  const { loop } = box;
+function predictContainer(requestedContainer: StartRunContainer, params: JsonRecord, subgraphs: Subgraphs): ExpectedOutcome {
+  const { loop } = requestedContainer;
   const items = typeof loop?.items === "string" ? (params["list"] as readonly unknown[]) : (loop?.items ?? []);
-  const all: Json[] = [];
+  const all: JsonRecord[] = [];
   for (
     let index = 0;
-    loop === undefined || loop.mode === "while" ? index === 0 || goesOn(box, all) : index < items.length;
+    loop === undefined || loop.mode === "while" ? index === 0 || continuesLoop(requestedContainer, all) : index < items.length;
     index++
   ) {
     // A condition that stays true ends the container by its bound.
-    if (loop?.mode === "while" && index >= (loop.maxIterations ?? iterationsMax)) return failed;
-    const outputs = iterate(box, subgraphs, {
+    if (loop?.mode === "while" && index >= (loop.maxIterations ?? iterationsMax)) return failedOutcome;
+    const outputs = predictIteration(requestedContainer, subgraphs, {
       parameters: params,
       item: items[index],
       index,
       last: loop?.mode === "map" ? {} : (all.at(-1) ?? {}),
     });
-    if (outputs === null) return failed;
+    if (outputs === null) return failedOutcome;
     all.push(outputs);
   }
   if (loop === undefined) return { status: "succeeded", results: all[0] ?? {} };
@@ -133,28 +142,28 @@ function contained(box: AskedBox, params: Json, subgraphs: Subgraphs): Expected 
   return { status: "succeeded", results };
 }
 
-const goesOn = ({ loop }: AskedBox, all: readonly Json[]): boolean => {
+const continuesLoop = ({ loop }: StartRunContainer, all: readonly JsonRecord[]): boolean => {
   const value = all.at(-1)?.[loop?.condition?.path ?? ""];
   return loop?.mode === "while" && typeof value === "number" && value < Number(loop.condition?.value);
 };
 
 /** The outputs of one iteration; null where it fails. A try again comes to the same: nothing that is drawn depends on it. */
-function iterate(box: AskedBox, subgraphs: Subgraphs, frame: Json): Json | null {
-  const body = subgraphs.find(({ id }) => id === box.subgraphId)?.definition;
+function predictIteration(requestedContainer: StartRunContainer, subgraphs: Subgraphs, frame: JsonRecord): JsonRecord | null {
+  const body = subgraphs.find(({ id }) => id === requestedContainer.subgraphId)?.definition;
   if (body === undefined) return null;
-  const given = (node: AskedNode): Json => {
+  const given = (node: StartRunNode): JsonRecord => {
     const values: Record<string, unknown> = {};
-    for (const { from, node: id, to } of box.inputs ?? []) {
+    for (const { from, node: id, to } of requestedContainer.inputs ?? []) {
       const value =
-        id === node.id ? from.split(".").reduce<unknown>((at, step) => (at as Json | undefined)?.[step], frame) : undefined;
+        id === node.id ? from.split(".").reduce<unknown>((at, step) => (at as JsonRecord | undefined)?.[step], frame) : undefined;
       if (value !== undefined) values[to.slice("parameters.".length)] = value;
     }
     return values;
   };
-  const ends = walk(body, subgraphs, given, {});
+  const ends = predictGraph(body, subgraphs, given, {});
   if ([...ends.values()].some((end) => end === null || end.status === "failed")) return null;
   const outputs: Record<string, unknown> = {};
-  for (const { node, from, to } of box.outputs ?? []) {
+  for (const { node, from, to } of requestedContainer.outputs ?? []) {
     const value = ends.get(node)?.results[from.slice("results.".length)];
     if (value !== undefined) outputs[to.slice("results.".length)] = value;
   }

@@ -1,9 +1,9 @@
 // I50: a run as it was is the run as it was shown. What a detail read said, true at a position of the log, is what a later read of that moment
 // says, whoever answers it and whatever has happened since.
 
-import type { Bench, Checker, Exchange } from "./checker.ts";
+import type { ApiExchange, Checker, CheckerContext } from "./checker.ts";
 
-type Json = Readonly<Record<string, unknown>>;
+type JsonRecord = Readonly<Record<string, unknown>>;
 
 /**
  * All that may differ, and why. Of the page: `at` is what was asked for.
@@ -18,22 +18,22 @@ const mayDiffer = {
   anywhere: ["workerName", "worker"],
 } as const;
 
-const ended = new Set(["succeeded", "failed", "cancelled", "skipped"]);
+const endedStatuses = new Set(["succeeded", "failed", "cancelled", "skipped"]);
 
-export function moments({ fail }: Bench): Checker {
+export function checkRunSnapshotsMatchEarlierReads({ reportViolation }: CheckerContext): Checker {
   /** What was shown first, by tenant, run and position. */
-  const shown = new Map<string, Json>();
-  let saw = 0;
+  const shown = new Map<string, JsonRecord>();
+  let checkedCount = 0;
 
-  const nameOf = ({ call }: Exchange, asOf: unknown): string => `${call.tenant} ${call.params["runId"] ?? ""} ${String(asOf)}`;
+  const nameOf = ({ call }: ApiExchange, asOf: unknown): string => `${call.tenant} ${call.params["runId"] ?? ""} ${String(asOf)}`;
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    exchange(exchange) {
+    onExchange(exchange) {
       const { call, answer } = exchange;
-      const body = answer.body as Json;
+      const body = answer.body as JsonRecord;
       if (call.route === "getRun" && answer.status === 200) {
         const name = nameOf(exchange, body["asOf"]);
         if (!shown.has(name)) shown.set(name, body);
@@ -43,34 +43,38 @@ export function moments({ fail }: Bench): Checker {
       const at = call.query["at"];
       const before = shown.get(nameOf(exchange, at));
       if (before === undefined) return;
-      saw++;
+      checkedCount++;
       const where = `run ${run} at ${at}, asked of ${call.scheduler},`;
-      if (answer.status !== 200) return fail(`${where} was answered with ${answer.status} ${String(body["error"])}`, [run]);
+      if (answer.status !== 200)
+        return reportViolation(`${where} was answered with ${answer.status} ${String(body["error"])}`, [run]);
       if (body["at"] !== Number(at) || body["asOf"] !== Number(at))
-        return fail(`${where} is shown as of ${String(body["asOf"])}`, [run]);
-      const [was, is] = [facesIn(before), facesIn(body)];
+        return reportViolation(`${where} is shown as of ${String(body["asOf"])}`, [run]);
+      const [was, is] = [textsOfRunAndNodes(before), textsOfRunAndNodes(body)];
       for (const name of new Set([...was.keys(), ...is.keys()]))
         if (was.get(name) !== is.get(name))
-          return fail(`${where} shows ${name} as ${is.get(name) ?? "nothing"}; then it was ${was.get(name) ?? "nothing"}`, [run]);
+          return reportViolation(
+            `${where} shows ${name} as ${is.get(name) ?? "nothing"}; then it was ${was.get(name) ?? "nothing"}`,
+            [run],
+          );
     },
   };
 }
 
 /** The run and each node as a text, without what may differ. */
-function facesIn({ nodes, ...run }: Json): Map<string, string> {
-  const faces = new Map([["the run", textOf(run, mayDiffer.page)]]);
-  for (const node of nodes as readonly Json[])
-    faces.set(String(node["taskId"]), textOf(node, ended.has(String(node["status"])) ? [] : mayDiffer.unended));
+function textsOfRunAndNodes({ nodes, ...run }: JsonRecord): Map<string, string> {
+  const faces = new Map([["the run", comparableText(run, mayDiffer.page)]]);
+  for (const node of nodes as readonly JsonRecord[])
+    faces.set(String(node["taskId"]), comparableText(node, endedStatuses.has(String(node["status"])) ? [] : mayDiffer.unended));
   return faces;
 }
 
-function textOf(face: Json, without: readonly string[]): string {
+function comparableText(face: JsonRecord, without: readonly string[]): string {
   const words = Object.entries(face).filter(([name]) => !without.includes(name));
-  return JSON.stringify(Object.fromEntries(words), (_key, value: unknown) => comparable(value));
+  return JSON.stringify(Object.fromEntries(words), (_key, value: unknown) => withoutVolatileFields(value));
 }
 
 /** Objects that differ in the order of their keys alone are equal. */
-function comparable(value: unknown): unknown {
+function withoutVolatileFields(value: unknown): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const left: readonly string[] = [...mayDiffer.anywhere, ...("resourceId" in value ? mayDiffer.artifact : [])];
   const words = Object.entries(value).filter(([name]) => !left.includes(name));

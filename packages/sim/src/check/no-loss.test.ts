@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { caught, passed, Script } from "./testing/script.ts";
+import { ObservationScript, passesChecker, violationOf } from "./testing/script.ts";
 
 describe("no loss", () => {
   it("[X20] finds an accepted run that a later read does not find", () => {
     const gone = { status: 404, body: { error: "E.NOT_FOUND" } };
-    const script = new Script().start("r1").exchange("getRun", { params: { runId: "r1" } }, gone);
+    const script = new ObservationScript().start("r1").exchange("getRun", { params: { runId: "r1" } }, gone);
 
-    expect(caught(script, "no-loss")).toBe("run r1 was accepted and is not found by getRun on s1");
+    expect(violationOf(script, "no-loss")).toBe("run r1 was accepted and is not found by getRun on s1");
   });
 
   it("[X20] finds an accepted run that the list leaves out, and only within the page's range", () => {
@@ -14,22 +14,23 @@ describe("no loss", () => {
       status: 200,
       body: { items: items.map((runId) => ({ runId })), nextCursor },
     });
-    const started = () => new Script().start("r1").start("r2").start("r3").created("r1").created("r2").created("r3").read();
+    const started = () =>
+      new ObservationScript().start("r1").start("r2").start("r3").created("r1").created("r2").created("r3").read();
 
-    expect(passed(started().exchange("listRuns", {}, page(["r3", "r2"], "c1")), "no-loss")).toBe(true);
-    expect(caught(started().exchange("listRuns", {}, page(["r3", "r1"], null)), "no-loss")).toContain(
+    expect(passesChecker(started().exchange("listRuns", {}, page(["r3", "r2"], "c1")), "no-loss")).toBe(true);
+    expect(violationOf(started().exchange("listRuns", {}, page(["r3", "r1"], null)), "no-loss")).toContain(
       "run r2 was accepted and is missing",
     );
     const next = (items: string[]) =>
       started()
         .exchange("listRuns", {}, page(["r3", "r2"], "c1"))
         .exchange("listRuns", { query: { cursor: "c1" } }, page(items, null));
-    expect(passed(next(["r1"]), "no-loss")).toBe(true);
-    expect(caught(next([]), "no-loss")).toContain("run r1 was accepted and is missing");
+    expect(passesChecker(next(["r1"]), "no-loss")).toBe(true);
+    expect(violationOf(next([]), "no-loss")).toContain("run r1 was accepted and is missing");
   });
 
   it("[X20] finds an accepted run that the log does not know at the end, and believes nothing of an unanswered start", () => {
-    expect(caught(new Script().start("r1").read(), "no-loss")).toContain("the log does not know it at the end");
-    expect(passed(new Script().start("r1").start(null).created("r1").read(), "no-loss")).toBe(true);
+    expect(violationOf(new ObservationScript().start("r1").read(), "no-loss")).toContain("the log does not know it at the end");
+    expect(passesChecker(new ObservationScript().start("r1").start(null).created("r1").read(), "no-loss")).toBe(true);
   });
 });

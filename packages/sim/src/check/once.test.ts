@@ -1,52 +1,56 @@
 import { describe, expect, it } from "vitest";
-import { caught, passed, Script } from "./testing/script.ts";
+import { ObservationScript, passesChecker, violationOf } from "./testing/script.ts";
 
-const two = [{}, { before: [0] }];
-const ended = (task: string, worker = "w1") =>
+const twoNodes = [{}, { before: [0] }];
+const taskEnded = (task: string, worker = "w1") =>
   [`run/${task.slice(0, -2)}`, "task.succeeded", { task, worker: `t1/${worker}` }] as const;
 
 describe("once", () => {
   it("[X24] finds a second end of a task or a run", () => {
-    const script = () => new Script().start("r1").created("r1").commit(ended("r1.0"));
+    const script = () => new ObservationScript().start("r1").created("r1").commit(taskEnded("r1.0"));
 
-    expect(caught(script().tells("r1.0", "task.failed").read(), "once")).toContain("r1.0 had ended already (succeeded)");
+    expect(violationOf(script().commitTaskFact("r1.0", "task.failed").read(), "once")).toContain(
+      "r1.0 had ended already (succeeded)",
+    );
     const over = script().commit(["run/r1", "run.succeeded"]);
-    expect(passed(over.read(), "once")).toBe(true);
-    expect(caught(over.commit(["run/r1", "run.failed"]).read(), "once")).toContain("run r1 had ended (succeeded)");
+    expect(passesChecker(over.read(), "once")).toBe(true);
+    expect(violationOf(over.commit(["run/r1", "run.failed"]).read(), "once")).toContain("run r1 had ended (succeeded)");
   });
 
   it("[X24] lets what a result overtook follow the end of its task, and only that", () => {
-    const script = () => new Script().start("r1").created("r1");
+    const script = () => new ObservationScript().start("r1").created("r1");
     const late = { isLate: true };
 
-    expect(passed(script().commit(ended("r1.0")).tells("r1.0", "task.feedback", late).read(), "once")).toBe(true);
-    expect(caught(script().granted("r1.0", "w1", 5).tells("r1.0", "task.feedback", late).read(), "once")).toContain(
+    expect(passesChecker(script().commit(taskEnded("r1.0")).commitTaskFact("r1.0", "task.feedback", late).read(), "once")).toBe(
+      true,
+    );
+    expect(violationOf(script().granted("r1.0", "w1", 5).commitTaskFact("r1.0", "task.feedback", late).read(), "once")).toContain(
       "is called late, and it has not ended",
     );
   });
 
   it("[X24] finds a task that goes on before its predecessors have ended well", () => {
-    const script = () => new Script().start("r1", two).created("r1");
+    const script = () => new ObservationScript().start("r1", twoNodes).created("r1");
 
-    expect(caught(script().granted("r1.1", "w1", 5).read(), "once")).toContain("although node 0 before it is open");
-    expect(passed(script().commit(ended("r1.0")).granted("r1.1", "w1", 5).read(), "once")).toBe(true);
+    expect(violationOf(script().granted("r1.1", "w1", 5).read(), "once")).toContain("although node 0 before it is open");
+    expect(passesChecker(script().commit(taskEnded("r1.0")).granted("r1.1", "w1", 5).read(), "once")).toBe(true);
   });
 
   it("[X24] finds a run that ends with an open task, or succeeds with a node untouched", () => {
-    const script = () => new Script().start("r1", two).created("r1").granted("r1.0", "w1", 5);
+    const script = () => new ObservationScript().start("r1", twoNodes).created("r1").granted("r1.0", "w1", 5);
 
-    expect(caught(script().commit(["run/r1", "run.failed"]).read(), "once")).toContain("r1.0 of run r1 had not ended");
-    expect(caught(script().commit(ended("r1.0"), ["run/r1", "run.succeeded"]).read(), "once")).toContain(
+    expect(violationOf(script().commit(["run/r1", "run.failed"]).read(), "once")).toContain("r1.0 of run r1 had not ended");
+    expect(violationOf(script().commit(taskEnded("r1.0"), ["run/r1", "run.succeeded"]).read(), "once")).toContain(
       "node 1 of run r1 is untouched",
     );
   });
 
   it("[X24] finds two runs for one Idempotency-Key, by the answers or by the log", () => {
-    expect(caught(new Script().start("r1", [{}], { key: "k" }).start("r2", [{}], { key: "k" }), "once")).toBe(
+    expect(violationOf(new ObservationScript().start("r1", [{}], { key: "k" }).start("r2", [{}], { key: "k" }), "once")).toBe(
       "key t1/k gave run r1 and then run r2",
     );
-    const lost = new Script().start(null, [{}], { key: "k" }).start("r1", [{}], { key: "k" }).created("r1", "k");
-    expect(passed(lost.read(), "once")).toBe(true);
-    expect(caught(lost.created("r2", "k").read(), "once")).toContain("1 orders of client k became 2 runs");
+    const lost = new ObservationScript().start(null, [{}], { key: "k" }).start("r1", [{}], { key: "k" }).created("r1", "k");
+    expect(passesChecker(lost.read(), "once")).toBe(true);
+    expect(violationOf(lost.created("r2", "k").read(), "once")).toContain("1 orders of client k became 2 runs");
   });
 });

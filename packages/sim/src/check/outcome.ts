@@ -1,12 +1,12 @@
 // I49: what comes out is what was drawn. Where nothing was lost and nobody interfered a run ends as the drawing says; and whatever happens, a run
 // in which nothing can go another way returns, once it has succeeded, exactly what its drawing says: lists complete and in order.
 
-import type { MoodSheet } from "../mood.ts";
-import type { Bench, Checker } from "./checker.ts";
-import { type Expected, expect } from "./model.ts";
-import type { Asked, AskedGraph, AskedNode, Plans } from "./plans.ts";
+import type { HandlerScript } from "../mood.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import { type ExpectedOutcome, predictOutcomes } from "./model.ts";
+import type { RequestedRuns, StartRunBody, StartRunGraph, StartRunNode } from "./plans.ts";
 
-interface Face {
+interface RunView {
   readonly runId: string;
   readonly status: string;
   readonly clientId: string;
@@ -15,66 +15,71 @@ interface Face {
     readonly nodeId: string;
     readonly taskId: string;
     readonly status: string;
-    readonly result?: Json;
+    readonly result?: JsonRecord;
   }[];
 }
-type Json = Readonly<Record<string, unknown>>;
+type JsonRecord = Readonly<Record<string, unknown>>;
 
-const isOver = (status: string): boolean => status === "succeeded" || status === "failed" || status === "cancelled";
+const hasEnded = (status: string): boolean => status === "succeeded" || status === "failed" || status === "cancelled";
 
-export function outcome({ fail, lives, scene }: Bench, plans: Plans): Checker {
+export function checkResultsMatchWorkflowModel(
+  { reportViolation, projection, world }: CheckerContext,
+  requestedRuns: RequestedRuns,
+): Checker {
   let faults = 0;
-  let saw = 0;
+  let checkedCount = 0;
 
   /** What it returns depends on nothing but its parameters: nodes neither fail nor are left out nor give up waiting. */
-  const isSure = (asked: Asked): boolean => nodesOf(asked).every(isSteady);
+  const alwaysReturnsTheSame = (body: StartRunBody): boolean => allNodesOf(body).every(alwaysSucceeds);
   /** Nothing in it depends on how long something takes. */
-  const isTimeless = (asked: Asked): boolean => asked.timeoutMs === undefined && nodesOf(asked).every((node) => !isTimed(node));
+  const isTimeIndependent = (body: StartRunBody): boolean =>
+    body.timeoutMs === undefined && allNodesOf(body).every((node) => !dependsOnTime(node));
 
-  const judge = (tenant: string, run: Face): void => {
-    const plan = plans.of(tenant, run.clientId);
-    const life = lives.run(run.runId);
-    if (plan === null || life === undefined || scene.setUp?.profile !== "workflow" || !isOver(run.status)) return;
+  const check = (tenant: string, run: RunView): void => {
+    const requested = requestedRuns.find(tenant, run.clientId);
+    const projected = projection.run(run.runId);
+    if (requested === null || projected === undefined || world.setup?.profile !== "workflow" || !hasEnded(run.status)) return;
     // What an operator did, or what was taken over from another run, is not in the drawing.
-    if (run.repeatOf !== undefined || life.facts.some(({ type }) => type.startsWith("audit."))) return;
+    if (run.repeatOf !== undefined || projected.facts.some(({ type }) => type.startsWith("audit."))) return;
     // Workers of older dialects know neither chains nor things that are kept: what they run of those ends as if it had withheld the rest.
-    if (life.facts.some(({ type, data }) => type === "task.granted" && scene.isOlder(String(data["worker"])))) return;
-    const isCalm = faults === 0 && isTimeless(plan.asked);
-    if (!isCalm && !(run.status === "succeeded" && isSure(plan.asked))) return;
-    const expected = expect(plan.asked);
+    if (projected.facts.some(({ type, data }) => type === "task.granted" && world.isLegacyWorker(String(data["worker"])))) return;
+    const isCalm = faults === 0 && isTimeIndependent(requested.body);
+    if (!isCalm && !(run.status === "succeeded" && alwaysReturnsTheSame(requested.body))) return;
+    const expected = predictOutcomes(requested.body);
     const status = [...expected.values()].some((end) => end === null || end.status === "failed") ? "failed" : "succeeded";
-    saw++;
-    if (run.status !== status) return fail(`run ${run.runId} is ${run.status} and should be ${status}`, [run.runId]);
+    checkedCount++;
+    if (run.status !== status) return reportViolation(`run ${run.runId} is ${run.status} and should be ${status}`, [run.runId]);
     if (status === "failed") return;
     for (const [node, end] of expected) {
       const shown = run.nodes.find(({ nodeId, taskId }) => nodeId === node && /\.\d+$/.test(taskId));
-      const problem = shown === undefined || end === null ? "is not shown" : difference(end, shown);
-      if (problem !== null) return fail(`node ${node} of run ${run.runId} ${problem}`, [run.runId]);
+      const problem = shown === undefined || end === null ? "is not shown" : describeDifference(end, shown);
+      if (problem !== null) return reportViolation(`node ${node} of run ${run.runId} ${problem}`, [run.runId]);
     }
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    observe(seen) {
-      if (seen.kind === "fault") faults++;
+    onObservation(observation) {
+      if (observation.kind === "fault") faults++;
     },
-    exchange({ call, answer }) {
-      if (call.route === "getRun" && call.caller === "auditor" && answer.status === 200) judge(call.tenant, answer.body as Face);
+    onExchange({ call, answer }) {
+      if (call.route === "getRun" && call.caller === "auditor" && answer.status === 200)
+        check(call.tenant, answer.body as RunView);
     },
   };
 }
 
-function difference(end: Expected, shown: Face["nodes"][number]): string | null {
+function describeDifference(end: ExpectedOutcome, shown: RunView["nodes"][number]): string | null {
   if (shown.status !== end.status) return `is ${shown.status} and should be ${end.status}`;
   const { by: _, kept: _kept, ...result } = shown.result ?? {};
-  const [is, should] = [canonical(result), canonical(end.results)];
+  const [is, should] = [canonicalJson(result), canonicalJson(end.results)];
   return is === should ? null : `returned ${is} and should ${should}`;
 }
 
 /** Equal for values that differ only in the order of their keys. */
-function canonical(value: unknown): string {
+function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     typeof inner === "object" && inner !== null && !Array.isArray(inner)
       ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
@@ -82,28 +87,30 @@ function canonical(value: unknown): string {
   );
 }
 
-const graphsOf = ({ workflow }: Asked): AskedGraph[] => [
+const allGraphsOf = ({ workflow }: StartRunBody): StartRunGraph[] => [
   workflow,
   ...(workflow.subgraphs ?? []).map(({ definition }) => definition),
 ];
-const nodesOf = (asked: Asked): AskedNode[] =>
-  graphsOf(asked).flatMap(({ nodes }) => nodes.flatMap((node) => [node, ...(node.middlewares ?? [])]));
+const allNodesOf = (body: StartRunBody): StartRunNode[] =>
+  allGraphsOf(body).flatMap(({ nodes }) => nodes.flatMap((node) => [node, ...(node.middlewares ?? [])]));
 
-const sheetIn = ({ parameters }: AskedNode): MoodSheet | undefined => parameters?.["sim"] as MoodSheet | undefined;
+const handlerScriptOf = ({ parameters }: StartRunNode): HandlerScript | undefined =>
+  parameters?.["sim"] as HandlerScript | undefined;
 
-function isSteady(node: AskedNode): boolean {
-  const sheet = sheetIn(node);
-  const isGood = sheet === undefined || sheet.moods.every(({ kind }) => kind === "quick" || kind === "slow" || kind === "chatty");
-  return isGood && sheet?.wrap?.isForgiving !== true;
+function alwaysSucceeds(node: StartRunNode): boolean {
+  const script = handlerScriptOf(node);
+  const isGood =
+    script === undefined || script.moods.every(({ kind }) => kind === "quick" || kind === "slow" || kind === "chatty");
+  return isGood && script?.wrap?.isForgiving !== true;
 }
 
-function isTimed(node: AskedNode): boolean {
+function dependsOnTime(node: StartRunNode): boolean {
   const { policy = {}, parameters = {} } = node;
   const box = parameters["__container"] as { timeoutSeconds?: number } | undefined;
   const isLimited = policy.timeoutMs !== undefined || policy.queueTimeoutMs !== undefined || box?.timeoutSeconds !== undefined;
   return (
     isLimited ||
-    (sheetIn(node)?.wrap?.timeoutMs ?? null) !== null ||
-    sheetIn(node)?.moods.some(({ kind }) => kind === "killing") === true
+    (handlerScriptOf(node)?.wrap?.timeoutMs ?? null) !== null ||
+    handlerScriptOf(node)?.moods.some(({ kind }) => kind === "killing") === true
   );
 }

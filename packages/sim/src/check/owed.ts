@@ -2,10 +2,10 @@
 // A result may be given up only when its task has moved on: cancelled there, or granted to that worker anew.
 
 import type { TrueTime } from "../observation.ts";
-import type { Bench, Checker } from "./checker.ts";
-import { ackIn, dispatchesIn, type WireFrame, wordsIn } from "./wire.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import { dispatchesIn, type ObservedFrame, readAck, taskReportsIn } from "./wire.ts";
 
-interface Said {
+interface UnackedResult {
   readonly task: string;
   readonly fence: number;
   readonly name: string;
@@ -14,7 +14,7 @@ interface Said {
   stream: string;
 }
 
-interface Session {
+interface AcceptedSession {
   readonly stream: string;
   readonly connection: string;
   readonly boot: string;
@@ -22,85 +22,91 @@ interface Session {
 }
 
 /** A worker that was accepted has so long to say again what nobody acked: the disk may have to be read, and the window may be small. */
-const sayAgainMs = 20_000;
+const resendMsMax = 20_000;
 
-export function owed({ fail, scene }: Bench): Checker {
+export function checkUnackedResultsAreResent({ reportViolation, world }: CheckerContext): Checker {
   /** By machine: what it said and no ack has reached it for. */
-  const unacked = new Map<string, Map<string, Said>>();
+  const unacked = new Map<string, Map<string, UnackedResult>>();
   /** By session: the names under each number. */
-  const flights = new Map<string, Map<number, readonly string[]>>();
+  const inFlightBySession = new Map<string, Map<number, readonly string[]>>();
   /** The last fence of each task, by machine, that is over there. */
   const over = new Map<string, number>();
-  const sessions = new Map<string, Session>();
-  let saw = 0;
+  const sessions = new Map<string, AcceptedSession>();
+  let checkedCount = 0;
 
-  const say = (frame: WireFrame): void => {
-    const { seen, seq, stream } = frame;
-    const results = wordsIn(frame).filter(({ of }) => of === "result");
-    if (results.length === 0 || seq === null || scene.isOlder(`${seen.tenant}/${seen.instance}`)) return;
-    const mine = unacked.get(seen.worker) ?? new Map<string, Said>();
-    unacked.set(seen.worker, mine);
-    const flight = flights.get(stream) ?? new Map<number, readonly string[]>();
+  const recordSentResults = (frame: ObservedFrame): void => {
+    const { seen: observation, seq, sessionKey } = frame;
+    const results = taskReportsIn(frame).filter(({ of }) => of === "result");
+    if (results.length === 0 || seq === null || world.isLegacyWorker(`${observation.tenant}/${observation.instance}`)) return;
+    const ownEntries = unacked.get(observation.worker) ?? new Map<string, UnackedResult>();
+    unacked.set(observation.worker, ownEntries);
+    const inFlightFrames = inFlightBySession.get(sessionKey) ?? new Map<number, readonly string[]>();
     const names = results.map(({ task, fence }) => `${task}#${fence}`);
-    flights.set(stream, flight.set(seq, names));
+    inFlightBySession.set(sessionKey, inFlightFrames.set(seq, names));
     for (const { task, fence } of results) {
       const name = `${task}#${fence}`;
       // Said late, after its task had moved on, it may be given up.
-      if (fence <= (over.get(`${seen.worker} ${task}`) ?? 0)) continue;
-      if (mine.get(name)?.stream !== stream) saw++;
-      mine.set(name, { task, fence, name, boot: seen.boot, stream });
+      if (fence <= (over.get(`${observation.worker} ${task}`) ?? 0)) continue;
+      if (ownEntries.get(name)?.stream !== sessionKey) checkedCount++;
+      ownEntries.set(name, { task, fence, name, boot: observation.boot, stream: sessionKey });
     }
   };
 
-  const hearAck = (frame: WireFrame): void => {
-    const said = ackIn(frame);
-    const flight = flights.get(frame.stream);
-    if (said === null || flight === undefined) return;
-    for (const [seq, names] of flight) {
+  const handleAck = (frame: ObservedFrame): void => {
+    const said = readAck(frame);
+    const inFlightFrames = inFlightBySession.get(frame.sessionKey);
+    if (said === null || inFlightFrames === undefined) return;
+    for (const [seq, names] of inFlightFrames) {
       if (seq > said.upTo && !said.beyond.includes(seq)) continue;
-      flight.delete(seq);
+      inFlightFrames.delete(seq);
       for (const name of names) unacked.get(frame.seen.worker)?.delete(name);
     }
   };
 
-  const forget = (worker: string, task: string, upToFence: number): void => {
-    const mine = unacked.get(worker);
+  const forgetUpTo = (worker: string, task: string, upToFence: number): void => {
+    const ownEntries = unacked.get(worker);
     over.set(`${worker} ${task}`, Math.max(upToFence, over.get(`${worker} ${task}`) ?? 0));
-    for (const [name, one] of mine ?? []) if (one.task === task && one.fence <= upToFence) mine?.delete(name);
+    for (const [name, one] of ownEntries ?? []) if (one.task === task && one.fence <= upToFence) ownEntries?.delete(name);
   };
 
-  const judge = (worker: string, { stream, connection, boot, at }: Session): void => {
-    const isLiving = scene.links.get(connection)?.isOpen === true && scene.isRunning(worker);
-    const since = Math.max(at, scene.troubledAt, scene.processes.get(worker)?.changedAt ?? 0);
-    if (!isLiving || scene.now <= since + sayAgainMs) return;
-    const hasDisk = scene.setUp?.workers.find((one) => one.worker === worker)?.hasDisk === true;
-    for (const { name, task, boot: sayer, stream: then } of unacked.get(worker)?.values() ?? []) {
-      if (!hasDisk && sayer !== boot) continue;
-      saw++;
-      if (then !== stream)
-        return fail(`${worker} sent the result ${name} in ${then}, never heard it acked, and does not send it in ${stream}`, [
-          task,
-          worker,
-        ]);
+  const check = (worker: string, { stream: sessionKey, connection, boot, at }: AcceptedSession): void => {
+    const isAlive = world.connections.get(connection)?.isOpen === true && world.isRunning(worker);
+    const since = Math.max(at, world.disturbedAt, world.processes.get(worker)?.changedAt ?? 0);
+    if (!isAlive || world.now <= since + resendMsMax) return;
+    const hasDisk = world.setup?.workers.find((one) => one.worker === worker)?.hasDisk === true;
+    for (const { name, task, boot: sender, stream: then } of unacked.get(worker)?.values() ?? []) {
+      if (!hasDisk && sender !== boot) continue;
+      checkedCount++;
+      if (then !== sessionKey)
+        return reportViolation(
+          `${worker} sent the result ${name} in ${then}, never heard it acked, and does not send it in ${sessionKey}`,
+          [task, worker],
+        );
     }
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    frame(frame) {
-      const { seen, stream } = frame;
-      if (seen.toward === "scheduler" && seen.event === "sent") say(frame);
-      if (seen.toward !== "worker" || seen.event !== "delivered") return;
+    onFrame(frame) {
+      const { seen: observation, sessionKey } = frame;
+      if (observation.toward === "scheduler" && observation.event === "sent") recordSentResults(frame);
+      if (observation.toward !== "worker" || observation.event !== "delivered") return;
       if (frame.type === "control.session.accept")
-        sessions.set(seen.worker, { stream, connection: seen.connection, boot: seen.boot, at: seen.at });
-      if (frame.type === "control.ack") hearAck(frame);
-      if (frame.type === "biz.exec.cancel") forget(seen.worker, String(frame.payload["task_id"]), Number(frame.payload["fence"]));
-      for (const { task, fence } of dispatchesIn(frame)) forget(seen.worker, task, fence - 1);
+        sessions.set(observation.worker, {
+          stream: sessionKey,
+          connection: observation.connection,
+          boot: observation.boot,
+          at: observation.at,
+        });
+      if (frame.type === "control.ack") handleAck(frame);
+      if (frame.type === "biz.exec.cancel")
+        forgetUpTo(observation.worker, String(frame.payload["task_id"]), Number(frame.payload["fence"]));
+      for (const { task, fence } of dispatchesIn(frame)) forgetUpTo(observation.worker, task, fence - 1);
     },
-    passes() {
-      for (const [worker, session] of sessions) judge(worker, session);
+    onTimePassed() {
+      for (const [worker, session] of sessions) check(worker, session);
     },
   };
 }

@@ -1,13 +1,13 @@
 // I47: what lies with one worker is used there. An attempt that refers to a resource is granted to the worker that has it, as the log tells, and
 // to no other, and to nobody once that worker has said that it is gone; tasks under one sticky key go to one worker until that is lost, or an operator says otherwise.
 
-import type { Bench, Checker } from "./checker.ts";
-import type { Fact } from "./log-book.ts";
-import { dispatchesIn, type Json, type WireFrame } from "./wire.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import type { ObservedFact } from "./log-book.ts";
+import { dispatchesIn, type JsonPayload, type ObservedFrame } from "./wire.ts";
 
-export function pinned({ fail, lives }: Bench): Checker {
+export function checkPinnedWorkRunsAtItsWorker({ reportViolation, projection }: CheckerContext): Checker {
   /** Who has each resource, by tenant and name. */
-  const owners = new Map<string, string>();
+  const ownerOfResource = new Map<string, string>();
   /** Who has each sticky key, by tenant and key. */
   const keys = new Map<string, string>();
   /** Sent to whom, by `<task>#<fence>`: judged once the log tells where the resource lies. */
@@ -22,19 +22,20 @@ export function pinned({ fail, lives }: Bench): Checker {
   const gone = new Map<string, { readonly from: number; to: number }[]>();
   /** Positions of grants, by `<task>#<fence>`. */
   const grants = new Map<string, number>();
-  let saw = 0;
+  let checkedCount = 0;
 
-  const hear = (frame: WireFrame): void => {
-    const { seen } = frame;
-    if (seen.toward !== "worker" || seen.event !== "sent") return;
-    const items = frame.type === "biz.exec.dispatch" ? [frame.payload] : ((frame.payload["items"] ?? []) as readonly Json[]);
+  const handleFrame = (frame: ObservedFrame): void => {
+    const { seen: observation } = frame;
+    if (observation.toward !== "worker" || observation.event !== "sent") return;
+    const items =
+      frame.type === "biz.exec.dispatch" ? [frame.payload] : ((frame.payload["items"] ?? []) as readonly JsonPayload[]);
     for (const [at, { task, fence }] of dispatchesIn(frame).entries())
-      for (const resource of refsIn(items[at]?.["parameters"]))
-        sent.push({ tenant: seen.tenant, worker: `${seen.tenant}/${seen.instance}`, task, fence, resource });
+      for (const resource of resourceIdsIn(items[at]?.["parameters"]))
+        sent.push({ tenant: observation.tenant, worker: `${observation.tenant}/${observation.instance}`, task, fence, resource });
   };
 
-  const judgeKey = ({ data, tenant, position }: Fact): void => {
-    const task = lives.task(String(data["task"]));
+  const checkKey = ({ data, tenant, position }: ObservedFact): void => {
+    const task = projection.task(String(data["task"]));
     const affinity = task?.node?.affinity;
     if (task === undefined || affinity === undefined || affinity === null) return;
     const worker = String(data["worker"]);
@@ -46,28 +47,28 @@ export function pinned({ fail, lives }: Bench): Checker {
       return;
     }
     const isFree =
-      owner === worker || lives.workers.get(owner)?.standing === "lost" || task.run.isRebound || wasRebound.has(name);
-    saw++;
+      owner === worker || projection.workers.get(owner)?.presence === "lost" || task.run.isRebound || wasRebound.has(name);
+    checkedCount++;
     if (affinity.mode === "sticky" && !isFree)
-      return fail(`position ${position} of ${tenant} grants ${task.id} to ${worker}, and key ${affinity.key} is with ${owner}`, [
-        task.id,
-        worker,
-      ]);
+      return reportViolation(
+        `position ${position} of ${tenant} grants ${task.id} to ${worker}, and key ${affinity.key} is with ${owner}`,
+        [task.id, worker],
+      );
     if (affinity.mode === "sticky" || owner === worker || isFree) keys.set(name, worker);
   };
   /** Keys that an operator may have moved: a run that was rebound takes its keys along. */
   const wasRebound = new Set<string>();
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    frame: hear,
-    fact(fact) {
+    onFrame: handleFrame,
+    onFact(fact) {
       const { type, data, tenant } = fact;
       if (type === "task.artifact") {
         const name = `${tenant}/${String(data["resource"])}`;
-        owners.set(name, String(data["worker"]));
+        ownerOfResource.set(name, String(data["worker"]));
         const last = gone.get(name)?.at(-1);
         if (last !== undefined) last.to = Math.min(last.to, fact.position);
       }
@@ -80,19 +81,19 @@ export function pinned({ fail, lives }: Bench): Checker {
       if (type === "worker.lost") for (const [name, owner] of keys) if (owner === fact.worker) keys.delete(name);
       if (type === "run.rebound") for (const name of keys.keys()) if (name.startsWith(`${tenant}/`)) wasRebound.add(name);
     },
-    turn(_tenant, facts) {
-      for (const fact of facts) if (fact.type === "task.granted") judgeKey(fact);
+    onTurn(_tenant, facts) {
+      for (const fact of facts) if (fact.type === "task.granted") checkKey(fact);
     },
-    end() {
+    onEnd() {
       for (const { tenant, worker, task, fence, resource } of sent) {
-        const owner = owners.get(`${tenant}/${resource}`);
-        saw++;
+        const owner = ownerOfResource.get(`${tenant}/${resource}`);
+        checkedCount++;
         if (owner !== worker)
-          return fail(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, [task, worker]);
+          return reportViolation(`${task} was sent to ${worker}, and ${resource} lies with ${owner ?? "nobody"}`, [task, worker]);
         const granted = grants.get(`${task}#${fence}`) ?? Number.NaN;
         const told = gone.get(`${tenant}/${resource}`)?.find(({ from, to }) => from < granted && granted < to);
         if (told !== undefined)
-          return fail(`position ${granted} grants ${task}, and position ${told.from} says that ${resource} is gone`, [
+          return reportViolation(`position ${granted} grants ${task}, and position ${told.from} says that ${resource} is gone`, [
             task,
             worker,
           ]);
@@ -102,9 +103,9 @@ export function pinned({ fail, lives }: Bench): Checker {
 }
 
 /** Names of the resources that some parameters refer to. */
-function refsIn(value: unknown): string[] {
+function resourceIdsIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
   return Object.entries(value).flatMap(([key, inner]: [string, unknown]) =>
-    key === "resourceRef" ? [String((inner as { resourceId?: unknown }).resourceId)] : refsIn(inner),
+    key === "resourceRef" ? [String((inner as { resourceId?: unknown }).resourceId)] : resourceIdsIn(inner),
   );
 }

@@ -1,26 +1,26 @@
 import { describe, expect, it } from "vitest";
-import { isCarried, nodeOfTask, Plans, placeOf } from "./plans.ts";
-import { chainFlow, mapFlow } from "./testing/flows.ts";
+import { isRunByOtherTasks, nodeOfTask, parseTaskId, RequestedRuns } from "./plans.ts";
+import { mapWorkflow, middlewareWorkflow } from "./testing/flows.ts";
 
-const planOf = (workflow: object) => {
-  const plans = new Plans();
+const requestedRunOf = (workflow: object) => {
+  const requestedRuns = new RequestedRuns();
   const body = JSON.stringify({ workflow, clientId: "c" });
   const call = { call: 1, caller: "starter", scheduler: "s1", tenant: "t1", params: {}, query: {}, idempotencyKey: null };
-  plans.hear({ kind: "call", route: "startRun", ...call, body });
-  const plan = plans.of("t1", "c");
-  if (plan === null) throw new Error("no plan");
-  return plan;
+  requestedRuns.recordCall({ kind: "call", route: "startRun", ...call, body });
+  const requested = requestedRuns.find("t1", "c");
+  if (requested === null) throw new Error("no plan");
+  return requested;
 };
 
 describe("places", () => {
   it("[X71] are read from ids: scope, node, call and frame", () => {
-    expect(placeOf("r1.4")).toEqual({ scope: "", ordinal: 4, call: null, frame: null });
-    expect(placeOf("r1.4*2/7~3")).toEqual({ scope: "4*2", ordinal: 7, call: 3, frame: null });
-    expect(placeOf("r1.5~1*0")).toEqual({ scope: "", ordinal: 5, call: 1, frame: 0 });
+    expect(parseTaskId("r1.4")).toEqual({ scope: "", ordinal: 4, call: null, frame: null });
+    expect(parseTaskId("r1.4*2/7~3")).toEqual({ scope: "4*2", ordinal: 7, call: 3, frame: null });
+    expect(parseTaskId("r1.5~1*0")).toEqual({ scope: "", ordinal: 5, call: 1, frame: 0 });
   });
 
   it("[X71] lead to the authored node, inside containers and around hosts, and say who is carried by others", () => {
-    const [map, chain] = [planOf(mapFlow([1])), planOf(chainFlow())];
+    const [map, chain] = [requestedRunOf(mapWorkflow([1])), requestedRunOf(middlewareWorkflow())];
 
     expect(nodeOfTask(map, "r1.0*0/1")?.id).toBe("b");
     expect(nodeOfTask(map, "r1.0*0/2")).toBeNull();
@@ -30,8 +30,8 @@ describe("places", () => {
       ["outer", 0, 0],
       ["inner", 0, 1],
     ]);
-    const carried = (task: string) => isCarried(nodeOfTask(chain, task), task);
+    const carried = (task: string) => isRunByOtherTasks(nodeOfTask(chain, task), task);
     expect(["r1.0", "r1.0~1", "r1.1", "r1.2", "r1.2~1"].map(carried)).toEqual([true, false, false, true, false]);
-    expect(isCarried(nodeOfTask(map, "r1.0*0"), "r1.0*0")).toBe(true);
+    expect(isRunByOtherTasks(nodeOfTask(map, "r1.0*0"), "r1.0*0")).toBe(true);
   });
 });

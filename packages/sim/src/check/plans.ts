@@ -1,9 +1,9 @@
 // What the callers asked for: the graphs of the runs, read from the bodies of the starts by hand. A run is found by its client's id,
 // which its first fact names, so that runs whose answers were lost are known as well. Where a task stands in its graph is read from its id.
 
-import type { CallSeen } from "../observation.ts";
+import type { ApiCallObservation } from "../observation.ts";
 
-export interface NodePlan {
+export interface RequestedNode {
   readonly ordinal: number;
   readonly id: string;
   readonly type: string;
@@ -28,11 +28,11 @@ export interface NodePlan {
   readonly host: number | null;
   readonly chainIndex: number | null;
   /** Of a container. */
-  readonly box: BoxPlan | null;
+  readonly container: RequestedContainer | null;
 }
 
-export interface BoxPlan {
-  readonly nodes: readonly NodePlan[];
+export interface RequestedContainer {
+  readonly nodes: readonly RequestedNode[];
   readonly mode: "plain" | "forEach" | "map" | "while";
   /** Iterations, where the callers wrote the list down; null where they left it to the run. */
   readonly count: number | null;
@@ -41,19 +41,19 @@ export interface BoxPlan {
   readonly timeoutMs: number | null;
 }
 
-export interface RunPlan {
-  readonly nodes: readonly NodePlan[];
+export interface RequestedRun {
+  readonly nodes: readonly RequestedNode[];
   readonly timeoutMs: number | null;
   /** As it was asked for. */
-  readonly asked: Asked;
+  readonly body: StartRunBody;
 }
 
-export interface AskedNode {
+export interface StartRunNode {
   readonly id: string;
   readonly type: string;
   readonly package: { readonly name: string; readonly version: string };
   readonly parameters?: Readonly<Record<string, unknown>>;
-  readonly middlewares?: readonly AskedNode[];
+  readonly middlewares?: readonly StartRunNode[];
   readonly ui?: {
     readonly inputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[];
     readonly outputPorts?: readonly { readonly key: string; readonly binding: { readonly path: string } }[];
@@ -70,26 +70,26 @@ export interface AskedNode {
   };
 }
 
-export interface AskedEnd {
+export interface StartRunEdgeEnd {
   readonly node: string;
   readonly port: string;
 }
 
-export interface AskedGraph {
-  readonly nodes: readonly AskedNode[];
-  readonly edges: readonly { readonly source: AskedEnd; readonly target: AskedEnd }[];
-  readonly subgraphs?: readonly { readonly id: string; readonly definition: AskedGraph }[];
+export interface StartRunGraph {
+  readonly nodes: readonly StartRunNode[];
+  readonly edges: readonly { readonly source: StartRunEdgeEnd; readonly target: StartRunEdgeEnd }[];
+  readonly subgraphs?: readonly { readonly id: string; readonly definition: StartRunGraph }[];
 }
 
-export interface Asked {
-  readonly workflow: AskedGraph;
+export interface StartRunBody {
+  readonly workflow: StartRunGraph;
   readonly clientId: string;
   readonly timeoutMs?: number;
   readonly pins?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 /** What `parameters.__container` says. */
-export interface AskedBox {
+export interface StartRunContainer {
   readonly subgraphId: string;
   readonly loop?: {
     readonly mode: "forEach" | "map" | "while";
@@ -104,42 +104,43 @@ export interface AskedBox {
   readonly outputs?: readonly { readonly node: string; readonly from: string; readonly to: string }[];
 }
 
-export const boxOf = ({ parameters }: AskedNode): AskedBox | null => (parameters?.["__container"] ?? null) as AskedBox | null;
+export const containerParameterOf = ({ parameters }: StartRunNode): StartRunContainer | null =>
+  (parameters?.["__container"] ?? null) as StartRunContainer | null;
 
-export class Plans {
+export class RequestedRuns {
   /** By tenant and client; null where one client asked for different things. */
-  readonly #plans = new Map<string, { readonly body: string; readonly plan: RunPlan } | null>();
-  readonly #asks = new Map<string, Set<string>>();
+  readonly #runs = new Map<string, { readonly body: string; readonly plan: RequestedRun } | null>();
+  readonly #startAttempts = new Map<string, Set<string>>();
 
-  hear(call: CallSeen): void {
+  recordCall(call: ApiCallObservation): void {
     if (call.route !== "startRun" || call.body === null) return;
-    const asked = JSON.parse(call.body) as Asked;
-    const name = `${call.tenant}/${asked.clientId}`;
-    const asks = this.#asks.get(name) ?? new Set();
-    this.#asks.set(name, asks.add(call.idempotencyKey === null ? `call ${call.call}` : `key ${call.idempotencyKey}`));
-    const known = this.#plans.get(name);
-    if (known === undefined) this.#plans.set(name, { body: call.body, plan: planOf(asked) });
-    else if (known?.body !== call.body) this.#plans.set(name, null);
+    const body = JSON.parse(call.body) as StartRunBody;
+    const name = `${call.tenant}/${body.clientId}`;
+    const asks = this.#startAttempts.get(name) ?? new Set();
+    this.#startAttempts.set(name, asks.add(call.idempotencyKey === null ? `call ${call.call}` : `key ${call.idempotencyKey}`));
+    const known = this.#runs.get(name);
+    if (known === undefined) this.#runs.set(name, { body: call.body, plan: toRequestedRun(body) });
+    else if (known?.body !== call.body) this.#runs.set(name, null);
   }
 
-  of(tenant: string, client: string): RunPlan | null {
-    return this.#plans.get(`${tenant}/${client}`)?.plan ?? null;
+  find(tenant: string, client: string): RequestedRun | null {
+    return this.#runs.get(`${tenant}/${client}`)?.plan ?? null;
   }
 
   /** How many runs this client can have started at most: one for each key, one for each call without. */
-  asksOf(tenant: string, client: string): number {
-    return this.#asks.get(`${tenant}/${client}`)?.size ?? 0;
+  countRunsMax(tenant: string, client: string): number {
+    return this.#startAttempts.get(`${tenant}/${client}`)?.size ?? 0;
   }
 }
 
-const planOf = (asked: Asked): RunPlan => ({
-  timeoutMs: asked.timeoutMs ?? null,
-  nodes: nodesOf(asked.workflow, asked.workflow.subgraphs ?? []),
-  asked,
+const toRequestedRun = (body: StartRunBody): RequestedRun => ({
+  timeoutMs: body.timeoutMs ?? null,
+  nodes: toRequestedNodes(body.workflow, body.workflow.subgraphs ?? []),
+  body,
 });
 
 /** The authored nodes first, then the middlewares of each, outermost first. */
-function nodesOf({ nodes, edges }: AskedGraph, subgraphs: NonNullable<AskedGraph["subgraphs"]>): NodePlan[] {
+function toRequestedNodes({ nodes, edges }: StartRunGraph, subgraphs: NonNullable<StartRunGraph["subgraphs"]>): RequestedNode[] {
   const ordinals = new Map(nodes.map((node, ordinal) => [node.id, ordinal]));
   const before = nodes.map(() => new Set<number>());
   const pinned = new Set<string>();
@@ -148,15 +149,15 @@ function nodesOf({ nodes, edges }: AskedGraph, subgraphs: NonNullable<AskedGraph
     if (from !== undefined) before[ordinals.get(target.node) ?? -1]?.add(from);
     if (target.port === "kept") pinned.add(target.node);
   }
-  const wrapped: NodePlan[] = [];
+  const wrapped: RequestedNode[] = [];
   const authored = nodes.map((node, ordinal) => {
     const chain = (node.middlewares ?? []).map((middleware, chainIndex) => {
       const place = { ordinal: nodes.length + wrapped.length, before: [], chain: [], host: ordinal, chainIndex, isPinned: false };
-      wrapped.push(nodeOf(middleware, subgraphs, place));
+      wrapped.push(toRequestedNode(middleware, subgraphs, place));
       return place.ordinal;
     });
     const isPinned = pinned.has(node.id);
-    return nodeOf(node, subgraphs, {
+    return toRequestedNode(node, subgraphs, {
       ordinal,
       before: [...(before[ordinal] ?? [])],
       chain,
@@ -168,9 +169,13 @@ function nodesOf({ nodes, edges }: AskedGraph, subgraphs: NonNullable<AskedGraph
   return [...authored, ...wrapped];
 }
 
-type Place = Pick<NodePlan, "ordinal" | "before" | "chain" | "host" | "chainIndex" | "isPinned">;
+type NodePosition = Pick<RequestedNode, "ordinal" | "before" | "chain" | "host" | "chainIndex" | "isPinned">;
 
-function nodeOf(node: AskedNode, subgraphs: NonNullable<AskedGraph["subgraphs"]>, place: Place): NodePlan {
+function toRequestedNode(
+  node: StartRunNode,
+  subgraphs: NonNullable<StartRunGraph["subgraphs"]>,
+  place: NodePosition,
+): RequestedNode {
   const { policy = {} } = node;
   return {
     ...place,
@@ -188,36 +193,36 @@ function nodeOf(node: AskedNode, subgraphs: NonNullable<AskedGraph["subgraphs"]>
     maxAttempts: policy.retry?.maxAttempts ?? null,
     backoffMs: policy.retry?.backoffMs ?? null,
     affinity: policy.affinity === undefined ? null : { key: policy.affinity.key, mode: policy.affinity.mode ?? "sticky" },
-    box: boxPlanOf(node, subgraphs),
+    container: toRequestedContainer(node, subgraphs),
   };
 }
 
-function boxPlanOf(node: AskedNode, subgraphs: NonNullable<AskedGraph["subgraphs"]>): BoxPlan | null {
-  const box = boxOf(node);
-  const body = subgraphs.find(({ id }) => id === box?.subgraphId)?.definition;
-  if (box === null || body === undefined) return null;
-  const { loop } = box;
+function toRequestedContainer(node: StartRunNode, subgraphs: NonNullable<StartRunGraph["subgraphs"]>): RequestedContainer | null {
+  const requestedContainer = containerParameterOf(node);
+  const body = subgraphs.find(({ id }) => id === requestedContainer?.subgraphId)?.definition;
+  if (requestedContainer === null || body === undefined) return null;
+  const { loop } = requestedContainer;
   const count = loop === undefined ? 1 : Array.isArray(loop.items) ? loop.items.length : null;
   return {
-    nodes: nodesOf(body, subgraphs),
+    nodes: toRequestedNodes(body, subgraphs),
     mode: loop?.mode ?? "plain",
     count,
     parallelism: loop?.mode === "map" ? (loop.parallelism ?? 100) : 1,
-    maxAttempts: box.retry?.maxAttempts ?? 1,
-    timeoutMs: box.timeoutSeconds === undefined ? null : box.timeoutSeconds * 1_000,
+    maxAttempts: requestedContainer.retry?.maxAttempts ?? 1,
+    timeoutMs: requestedContainer.timeoutSeconds === undefined ? null : requestedContainer.timeoutSeconds * 1_000,
   };
 }
 
 /** A task's place in its run, read from its id: `<run>.<step>/<step>…`, each step `<ordinal>[~<call>][*<frame>]`. */
-export interface TaskPlace {
+export interface TaskIdParts {
   /** The slot of the frame it stands in; empty at the top level. */
   readonly scope: string;
   readonly ordinal: number;
   readonly call: number | null;
-  readonly frame: number | null;
+  readonly iteration: number | null;
 }
 
-export function placeOf(task: string): TaskPlace {
+export function parseTaskId(task: string): TaskIdParts {
   const slot = task.slice(task.lastIndexOf(".") + 1);
   const slash = slot.lastIndexOf("/");
   const [, ordinal, call, frame] = /^(\d+)(?:~(\d+))?(?:\*(\d+))?$/.exec(slot.slice(slash + 1)) ?? [];
@@ -225,37 +230,37 @@ export function placeOf(task: string): TaskPlace {
     scope: slash < 0 ? "" : slot.slice(0, slash),
     ordinal: Number(ordinal),
     call: call === undefined ? null : Number(call),
-    frame: frame === undefined ? null : Number(frame),
+    iteration: frame === undefined ? null : Number(frame),
   };
 }
 
 /** The task of a node in a scope. */
-export const taskIn = (run: string, scope: string, ordinal: number): string =>
+export const taskIdOf = (run: string, scope: string, ordinal: number): string =>
   `${run}.${scope === "" ? "" : `${scope}/`}${ordinal}`;
 
 /** The nodes of a scope, or null where there is none such. */
-export function nodesIn(plan: { readonly nodes: readonly NodePlan[] }, scope: string): readonly NodePlan[] | null {
-  let { nodes }: { readonly nodes: readonly NodePlan[] } = plan;
+export function nodesOfScope(plan: { readonly nodes: readonly RequestedNode[] }, scope: string): readonly RequestedNode[] | null {
+  let { nodes }: { readonly nodes: readonly RequestedNode[] } = plan;
   for (const step of scope === "" ? [] : scope.split("/")) {
-    const box = nodes[Number.parseInt(step, 10)]?.box ?? null;
-    if (box === null) return null;
-    nodes = box.nodes;
+    const requestedContainer = nodes[Number.parseInt(step, 10)]?.container ?? null;
+    if (requestedContainer === null) return null;
+    nodes = requestedContainer.nodes;
   }
   return nodes;
 }
 
 /** The node that a task is about; of a frame its container. */
-export function nodeOfTask(plan: { readonly nodes: readonly NodePlan[] } | null, task: string): NodePlan | null {
+export function nodeOfTask(plan: { readonly nodes: readonly RequestedNode[] } | null, task: string): RequestedNode | null {
   if (plan === null) return null;
-  const { scope, ordinal } = placeOf(task);
-  return nodesIn(plan, scope)?.[ordinal] ?? null;
+  const { scope, ordinal } = parseTaskId(task);
+  return nodesOfScope(plan, scope)?.[ordinal] ?? null;
 }
 
 /** Whether a task is carried out by other tasks: a frame, a container, a host behind its chain, an inner middleware as a whole. */
-export function isCarried(node: NodePlan | null, task: string): boolean {
-  const { call, frame } = placeOf(task);
+export function isRunByOtherTasks(node: RequestedNode | null, task: string): boolean {
+  const { call, iteration: frame } = parseTaskId(task);
   if (frame !== null) return true;
   if (node === null) return false;
-  if (call !== null) return node.box !== null;
-  return node.box !== null || node.chain.length > 0 || (node.chainIndex ?? 0) > 0;
+  if (call !== null) return node.container !== null;
+  return node.container !== null || node.chain.length > 0 || (node.chainIndex ?? 0) > 0;
 }

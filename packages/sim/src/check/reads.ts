@@ -1,12 +1,12 @@
 // I42, reads and the log: what a run's page shows is what the log tells up to the position the page is true at: the run's state, and of each node
 // its state, fence, attempt and holder. Lists agree with it.
 
-import type { Bench, Checker } from "./checker.ts";
-import { Lives, type RunLife } from "./lives.ts";
-import type { LogBook } from "./log-book.ts";
-import type { Plans } from "./plans.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import { LogProjection, type ProjectedRun } from "./lives.ts";
+import type { MergedLog } from "./log-book.ts";
+import type { RequestedRuns } from "./plans.ts";
 
-interface Face {
+interface RunView {
   readonly runId: string;
   readonly status: string;
   readonly nodes?: readonly {
@@ -18,65 +18,70 @@ interface Face {
   }[];
 }
 
-interface Look {
+interface PendingRead {
   readonly tenant: string;
   readonly asOf: number;
   readonly where: string;
-  readonly runs: readonly Face[];
+  readonly runs: readonly RunView[];
 }
 
-export function reads({ fail, lives }: Bench, book: LogBook, plans: Plans): Checker {
-  let looks: Look[] = [];
-  let saw = 0;
+export function checkReadsAgreeWithLog(
+  { reportViolation, projection }: CheckerContext,
+  mergedLog: MergedLog,
+  requestedRuns: RequestedRuns,
+): Checker {
+  let pendingReads: PendingRead[] = [];
+  let checkedCount = 0;
 
   /** The run as the log tells it up to a position. */
-  const foldTo = (id: string, asOf: number): RunLife | undefined => {
-    const past = new Lives(plans);
-    for (const fact of lives.run(id)?.facts ?? []) if (fact.position <= asOf) past.apply(fact);
+  const projectUpTo = (id: string, asOf: number): ProjectedRun | undefined => {
+    const past = new LogProjection(requestedRuns);
+    for (const fact of projection.run(id)?.facts ?? []) if (fact.position <= asOf) past.apply(fact);
     return past.run(id);
   };
 
-  const judgeRun = ({ asOf, where }: Look, face: Face): void => {
-    const told = foldTo(face.runId, asOf);
+  const checkRun = ({ asOf, where }: PendingRead, view: RunView): void => {
+    const told = projectUpTo(view.runId, asOf);
     const as = `${where}, true at ${asOf}`;
-    saw++;
-    if (told === undefined) return fail(`run ${face.runId} is shown ${as}, and the log does not know it`, [face.runId]);
-    const isOpen = face.status === "queued" || face.status === "running";
-    if (isOpen ? told.end !== null : told.end !== face.status)
-      return fail(`run ${face.runId} is ${face.status} ${as}; the log says ${told.end ?? "open"}`, [face.runId]);
-    if (face.status === "queued" && told.isStarted)
-      return fail(`run ${face.runId} is queued ${as}; the log says started`, [face.runId]);
-    for (const node of face.nodes ?? []) {
-      const problem = nodeProblem(told, node);
-      if (problem !== null) return fail(`${node.taskId} ${problem} ${as}`, [node.taskId]);
+    checkedCount++;
+    if (told === undefined)
+      return reportViolation(`run ${view.runId} is shown ${as}, and the log does not know it`, [view.runId]);
+    const isOpen = view.status === "queued" || view.status === "running";
+    if (isOpen ? told.endStatus !== null : told.endStatus !== view.status)
+      return reportViolation(`run ${view.runId} is ${view.status} ${as}; the log says ${told.endStatus ?? "open"}`, [view.runId]);
+    if (view.status === "queued" && told.isStarted)
+      return reportViolation(`run ${view.runId} is queued ${as}; the log says started`, [view.runId]);
+    for (const node of view.nodes ?? []) {
+      const problem = findNodeProblem(told, node);
+      if (problem !== null) return reportViolation(`${node.taskId} ${problem} ${as}`, [node.taskId]);
     }
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    exchange({ call, answer }) {
+    onExchange({ call, answer }) {
       if (answer.status !== 200 || (call.route !== "getRun" && call.route !== "listRuns")) return;
       const body = answer.body as { asOf: number };
-      const runs = call.route === "getRun" ? [answer.body as Face] : (answer.body as { items: readonly Face[] }).items;
-      looks.push({ tenant: call.tenant, asOf: body.asOf, where: `by ${call.route} on ${call.scheduler}`, runs });
+      const runs = call.route === "getRun" ? [answer.body as RunView] : (answer.body as { items: readonly RunView[] }).items;
+      pendingReads.push({ tenant: call.tenant, asOf: body.asOf, where: `by ${call.route} on ${call.scheduler}`, runs });
     },
-    known({ tenant }) {
-      const later: Look[] = [];
-      for (const look of looks)
-        if (look.tenant !== tenant || look.asOf > book.knownTo(tenant)) later.push(look);
-        else for (const face of look.runs) judgeRun(look, face);
-      looks = later;
+    onCompleteLogRead({ tenant }) {
+      const later: PendingRead[] = [];
+      for (const read of pendingReads)
+        if (read.tenant !== tenant || read.asOf > mergedLog.completeUpTo(tenant)) later.push(read);
+        else for (const view of read.runs) checkRun(read, view);
+      pendingReads = later;
     },
   };
 }
 
-function nodeProblem(run: RunLife, node: NonNullable<Face["nodes"]>[number]): string | null {
+function findNodeProblem(run: ProjectedRun, node: NonNullable<RunView["nodes"]>[number]): string | null {
   const task = run.tasks.get(node.taskId);
   const isUp = task !== undefined && (task.worker !== null || task.isHosting);
-  const says = task === undefined ? "nothing of it" : (task.end ?? (isUp ? "running" : "queued"));
-  const unborn = run.end === null ? "queued" : run.end === "succeeded" ? "skipped" : "cancelled";
+  const says = task === undefined ? "nothing of it" : (task.endStatus ?? (isUp ? "running" : "queued"));
+  const unborn = run.endStatus === null ? "queued" : run.endStatus === "succeeded" ? "skipped" : "cancelled";
   const expected = task === undefined ? unborn : says;
   if (node.status !== expected) return `is ${node.status}; the log says ${says}`;
   if (task === undefined || task.fence === 0) return null;

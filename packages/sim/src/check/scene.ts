@@ -1,8 +1,8 @@
 // Where the world stands: its set-up, its phase, which processes live, which connections are open. Judges nothing.
 
-import type { Observation, SetUp, TrueTime } from "../observation.ts";
+import type { Observation, TrueTime, WorldSetupObservation } from "../observation.ts";
 
-interface ProcessLife {
+interface ObservedProcess {
   isAlive: boolean;
   isPaused: boolean;
   boot: string;
@@ -10,7 +10,7 @@ interface ProcessLife {
   changedAt: TrueTime;
 }
 
-interface LinkLife {
+interface ObservedConnection {
   readonly scheduler: string;
   readonly worker: string;
   readonly instance: string;
@@ -19,94 +19,106 @@ interface LinkLife {
   isOpen: boolean;
 }
 
-export class Scene {
-  setUp: SetUp | null = null;
+export class ObservedWorld {
+  setup: WorldSetupObservation | null = null;
   phase: "storm" | "heal" | "converged" | "end" = "storm";
-  healedAt: TrueTime = Number.POSITIVE_INFINITY;
+  faultsEndedAt: TrueTime = Number.POSITIVE_INFINITY;
   now: TrueTime = 0;
-  #troubledAt: TrueTime = 0;
+  #disturbedAt: TrueTime = 0;
   /** Troubles of the store that go on. Two of a kind may overlap, so they are counted. */
-  #ailing = 0;
-  readonly processes = new Map<string, ProcessLife>();
-  readonly links = new Map<string, LinkLife>();
+  #activeStoreFaults = 0;
+  readonly processes = new Map<string, ObservedProcess>();
+  readonly connections = new Map<string, ObservedConnection>();
 
   /** The last moment at which a scheduler or the store was disturbed: now, while one is. Bounds that they keep begin anew then. */
-  get troubledAt(): TrueTime {
-    const isWell = this.#ailing === 0 && (this.setUp?.schedulers ?? []).every((scheduler) => this.isRunning(scheduler));
-    return isWell ? this.#troubledAt : this.now;
+  get disturbedAt(): TrueTime {
+    const isWell =
+      this.#activeStoreFaults === 0 && (this.setup?.schedulers ?? []).every((scheduler) => this.isRunning(scheduler));
+    return isWell ? this.#disturbedAt : this.now;
   }
 
-  get isCalm(): boolean {
+  get areFaultsOver(): boolean {
     return this.phase !== "storm";
   }
 
-  see(seen: Observation): void {
-    this.now = seen.at;
-    switch (seen.kind) {
+  observe(observation: Observation): void {
+    this.now = observation.at;
+    switch (observation.kind) {
       case "set-up":
-        this.setUp = seen;
+        this.setup = observation;
         return;
       case "phase":
-        this.phase = seen.phase;
-        if (seen.phase === "heal") this.healedAt = this.#troubledAt = seen.at;
+        this.phase = observation.phase;
+        if (observation.phase === "heal") this.faultsEndedAt = this.#disturbedAt = observation.at;
         return;
       case "fault":
-        return this.#seeFault(seen);
+        return this.#observeFault(observation);
       case "process":
-        return this.#seeProcess(seen);
+        return this.#observeProcess(observation);
       case "link":
-        if (seen.event === "opened") this.links.set(seen.connection, { ...seen, isOpen: true });
-        else if (seen.event === "closed") this.#close(seen.connection);
+        if (observation.event === "opened") this.connections.set(observation.connection, { ...observation, isOpen: true });
+        else if (observation.event === "closed") this.#closeConnection(observation.connection);
         return;
       default:
     }
   }
 
   /** Only what strikes the store or a scheduler: a worker's troubles, and those of the ways to it, move no bound. */
-  #seeFault({ at, name, target, event }: Extract<Observation, { kind: "fault" }>): void {
+  #observeFault({ at, name, target, event }: Extract<Observation, { kind: "fault" }>): void {
     if (!name.startsWith("store-") && target !== "store" && !this.processes.has(target)) return;
-    if (this.setUp?.workers.some(({ worker }) => worker === target) === true) return;
-    this.#troubledAt = at;
+    if (this.setup?.workers.some(({ worker }) => worker === target) === true) return;
+    this.#disturbedAt = at;
     // A connection is lost in an instant; the others say when they end.
-    if (name.startsWith("store-") && name !== "store-connection-lost") this.#ailing += event === "begins" ? 1 : -1;
+    if (name.startsWith("store-") && name !== "store-connection-lost") this.#activeStoreFaults += event === "begins" ? 1 : -1;
   }
 
-  #seeProcess(seen: Extract<Observation, { kind: "process" }>): void {
-    if (seen.role === "scheduler") this.#troubledAt = seen.at;
-    const life = this.processes.get(seen.process) ?? { isAlive: false, isPaused: false, boot: seen.boot, changedAt: seen.at };
-    this.processes.set(seen.process, life);
-    life.changedAt = seen.at;
-    life.boot = seen.boot;
-    if (seen.event === "starts" || seen.event === "is up") {
-      life.isAlive = true;
-      life.isPaused = false;
+  #observeProcess(observation: Extract<Observation, { kind: "process" }>): void {
+    if (observation.role === "scheduler") this.#disturbedAt = observation.at;
+    const observed = this.processes.get(observation.process) ?? {
+      isAlive: false,
+      isPaused: false,
+      boot: observation.boot,
+      changedAt: observation.at,
+    };
+    this.processes.set(observation.process, observed);
+    observed.changedAt = observation.at;
+    observed.boot = observation.boot;
+    if (observation.event === "starts" || observation.event === "is up") {
+      observed.isAlive = true;
+      observed.isPaused = false;
     }
-    if (seen.event === "pauses") life.isPaused = true;
-    if (seen.event === "resumes") life.isPaused = false;
-    if (seen.event !== "crashes" && seen.event !== "left" && seen.event !== "stopped" && seen.event !== "failed to start") return;
-    life.isAlive = false;
-    life.isPaused = false;
-    for (const [connection, link] of this.links)
-      if (link.scheduler === seen.process || link.worker === seen.process) this.#close(connection);
+    if (observation.event === "pauses") observed.isPaused = true;
+    if (observation.event === "resumes") observed.isPaused = false;
+    if (
+      observation.event !== "crashes" &&
+      observation.event !== "left" &&
+      observation.event !== "stopped" &&
+      observation.event !== "failed to start"
+    )
+      return;
+    observed.isAlive = false;
+    observed.isPaused = false;
+    for (const [connection, link] of this.connections)
+      if (link.scheduler === observation.process || link.worker === observation.process) this.#closeConnection(connection);
   }
 
-  #close(connection: string): void {
-    const link = this.links.get(connection);
+  #closeConnection(connection: string): void {
+    const link = this.connections.get(connection);
     if (link !== undefined) link.isOpen = false;
   }
 
   isRunning(process: string): boolean {
-    const life = this.processes.get(process);
-    return life?.isAlive === true && !life.isPaused;
+    const observed = this.processes.get(process);
+    return observed?.isAlive === true && !observed.isPaused;
   }
 
   /** Workers of older dialects cannot say what they hold, cannot be told to stop, and forget. By machine or by tenant and instance. */
-  isOlder(worker: string): boolean {
-    const shape = this.setUp?.workers.find((one) => one.worker === worker || `${one.tenant}/${one.instance}` === worker);
-    return shape?.dialect !== undefined;
+  isLegacyWorker(worker: string): boolean {
+    const spec = this.setup?.workers.find((one) => one.worker === worker || `${one.tenant}/${one.instance}` === worker);
+    return spec?.dialect !== undefined;
   }
 
-  shapeOf(worker: string): SetUp["workers"][number] | undefined {
-    return this.setUp?.workers.find((one) => `${one.tenant}/${one.instance}` === worker);
+  workerSpecOf(worker: string): WorldSetupObservation["workers"][number] | undefined {
+    return this.setup?.workers.find((one) => `${one.tenant}/${one.instance}` === worker);
   }
 }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { caught, passed, Script } from "./testing/script.ts";
+import { ObservationScript, passesChecker, violationOf } from "./testing/script.ts";
 
-const keyed = { policy: { concurrency: { key: "k" } } };
-const running = () =>
-  new Script()
-    .start("r1", [keyed, keyed])
+const nodeWithKey = { policy: { concurrency: { key: "k" } } };
+const runningHandler = () =>
+  new ObservationScript()
+    .start("r1", [nodeWithKey, nodeWithKey])
     .created("r1")
     .joined("w1")
     .joined("w2")
@@ -14,30 +14,32 @@ const running = () =>
 
 describe("single flight", () => {
   it("[X32] finds two attempts that are held at once under one key", () => {
-    expect(caught(running().granted("r1.1", "w2", 11).read(), "single-flight")).toContain(
+    expect(violationOf(runningHandler().granted("r1.1", "w2", 11).read(), "single-flight")).toContain(
       "r1.0 and r1.1 are held at once under key k",
     );
-    const one = running().commit(
+    const one = runningHandler().commit(
       ["run/r1", "task.succeeded", { task: "r1.0", fence: 10 }],
       ["run/r1", "task.granted", { task: "r1.1", worker: "t1/w2", fence: 11, attempt: 1 }],
     );
-    expect(passed(one.read(), "single-flight")).toBe(true);
+    expect(passesChecker(one.read(), "single-flight")).toBe(true);
   });
 
   it("[X32] finds a grant that is started twice", () => {
-    expect(caught(running().handler("starts", "w1", "r1.0", 10, { boot: "w1-b2" }), "single-flight")).toContain(
+    expect(violationOf(runningHandler().handler("starts", "w1", "r1.0", 10, { boot: "w1-b2" }), "single-flight")).toContain(
       "r1.0#10 was started twice",
     );
   });
 
   it("[X32] finds a handler that runs on after its worker was taken for lost and its attempt given on", () => {
     const lost = { fence: 11, from: "t1/w1", code: "E.WORKER.LOST" };
-    const given = (script: Script) =>
-      script.wait(40_000).commit(["worker/t1/w1", "worker.lost"]).tells("r1.0", "task.requeued", lost).read();
+    const given = (script: ObservationScript) =>
+      script.wait(40_000).commit(["worker/t1/w1", "worker.lost"]).commitTaskFact("r1.0", "task.requeued", lost).read();
 
-    expect(caught(given(running()), "single-flight")).toContain("still runs there, not told to stop");
-    expect(passed(given(running().handler("told", "w1", "r1.0", 10)), "single-flight")).toBe(true);
-    expect(passed(given(running().process({ role: "worker", process: "w1", event: "pauses" })), "single-flight")).toBe(true);
-    expect(passed(given(running().fault({ name: "suspended", target: "w1" })), "single-flight")).toBe(true);
+    expect(violationOf(given(runningHandler()), "single-flight")).toContain("still runs there, not told to stop");
+    expect(passesChecker(given(runningHandler().handler("told", "w1", "r1.0", 10)), "single-flight")).toBe(true);
+    expect(
+      passesChecker(given(runningHandler().process({ role: "worker", process: "w1", event: "pauses" })), "single-flight"),
+    ).toBe(true);
+    expect(passesChecker(given(runningHandler().fault({ name: "suspended", target: "w1" })), "single-flight")).toBe(true);
   });
 });

@@ -1,16 +1,17 @@
 // I37, seen from outside: no process of ours throws, spins, quarantines a unit or leaves the world unable to go on, whatever happens to it.
 
-import type { Bench, Checker } from "./checker.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
 
-export function soundness({ fail }: Bench): Checker {
-  let saw = 0;
+export function checkNoProcessCrashesOrSpins({ reportViolation }: CheckerContext): Checker {
+  let checkedCount = 0;
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    observe(seen) {
-      if (seen.kind === "process") saw++;
-      if (seen.kind === "broken") fail(`${seen.name} at ${seen.process}: ${seen.message}`, [seen.process]);
+    onObservation(observation) {
+      if (observation.kind === "process") checkedCount++;
+      if (observation.kind === "broken")
+        reportViolation(`${observation.name} at ${observation.process}: ${observation.message}`, [observation.process]);
     },
   };
 }

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { drawWorld } from "../plan.ts";
-import { tellSeed } from "../trial.ts";
+import { generateWorldPlan } from "../plan.ts";
+import { traceSeed } from "../trial.ts";
 
 describe("the story of a seed", () => {
   it("[X45] tells faults, deaths, sessions, dispatches, handlers, results and facts in the order of time", async () => {
-    const story = await tellSeed({ seed: 3, profile: "default" });
+    const story = await traceSeed({ seed: 3, profile: "default" });
 
     const text = story.map((line) => line.text).join("\n");
     expect(story.map(({ at }) => at)).toEqual(story.map(({ at }) => at).toSorted((a, b) => a - b));
@@ -19,14 +19,14 @@ describe("the story of a seed", () => {
       "phase end",
     ])
       expect(text).toContain(word);
-    for (const { kind } of drawWorld(3, "default").faults) expect(text).toContain(`fault ${kind}`);
+    for (const { kind } of generateWorldPlan(3, "default").faults) expect(text).toContain(`fault ${kind}`);
   });
 
   it("[X45] asked about an id, tells what bears on it and the faults and deaths between", async () => {
-    const whole = await tellSeed({ seed: 3, profile: "default" });
+    const whole = await traceSeed({ seed: 3, profile: "default" });
     const task = /handler of (\S+)#/.exec(whole.map(({ text }) => text).join("\n"))?.[1] ?? "";
 
-    const part = await tellSeed({ seed: 3, profile: "default" }, [task]);
+    const part = await traceSeed({ seed: 3, profile: "default" }, [task]);
 
     expect(task).not.toBe("");
     expect(part.length).toBeLessThan(whole.length);

@@ -1,35 +1,35 @@
 // Which session a frame on the wire is of. A session outlives its sockets, so its numbers must be followed over all of them: a socket
 // is of the session that its worker asked to resume, or that the scheduler accepted on it.
 
-import type { FrameSeen } from "../observation.ts";
+import type { FrameObservation } from "../observation.ts";
 
-interface Socket {
+interface SocketSessionKeys {
   /** As the worker numbers what it sends, and as the scheduler does. The worker knows of an accept when it has arrived. */
-  up: string;
-  down: string;
+  fromWorker: string;
+  fromScheduler: string;
 }
 
-export class Streams {
-  readonly #sockets = new Map<string, Socket>();
+export class FrameSessionKeys {
+  readonly #sockets = new Map<string, SocketSessionKeys>();
 
   /** Asked once for every frame, when it is sent. */
-  of(seen: FrameSeen, type: string, payload: Readonly<Record<string, unknown>>): string {
-    const socket = this.#of(seen.connection);
-    if (seen.toward === "scheduler") {
-      if (type === "control.resume") socket.up = socket.down = String(payload["session_id"]);
-      return socket.up;
+  sessionKeyOf(observation: FrameObservation, type: string, payload: Readonly<Record<string, unknown>>): string {
+    const socket = this.#keysOf(observation.connection);
+    if (observation.toward === "scheduler") {
+      if (type === "control.resume") socket.fromWorker = socket.fromScheduler = String(payload["session_id"]);
+      return socket.fromWorker;
     }
-    if (type === "control.session.accept") socket.down = String(payload["session_id"]);
-    return socket.down;
+    if (type === "control.session.accept") socket.fromScheduler = String(payload["session_id"]);
+    return socket.fromScheduler;
   }
 
-  arrived({ connection }: FrameSeen, type: string, payload: Readonly<Record<string, unknown>>): void {
-    if (type === "control.session.accept") this.#of(connection).up = String(payload["session_id"]);
+  recordArrival({ connection }: FrameObservation, type: string, payload: Readonly<Record<string, unknown>>): void {
+    if (type === "control.session.accept") this.#keysOf(connection).fromWorker = String(payload["session_id"]);
   }
 
-  #of(connection: string): Socket {
+  #keysOf(connection: string): SocketSessionKeys {
     let socket = this.#sockets.get(connection);
-    if (socket === undefined) this.#sockets.set(connection, (socket = { up: connection, down: connection }));
+    if (socket === undefined) this.#sockets.set(connection, (socket = { fromWorker: connection, fromScheduler: connection }));
     return socket;
   }
 }

@@ -1,99 +1,109 @@
 // Every checker by its name, with the invariant it judges. A name is part of the file name of a regression, so it stays.
 
-import { acks } from "./acks.ts";
-import { audit } from "./audit.ts";
-import { binding } from "./binding.ts";
-import { cancel } from "./cancel.ts";
-import { chains } from "./chains.ts";
-import type { Bench, Checker } from "./checker.ts";
-import { commands } from "./commands.ts";
-import { conservation } from "./conservation.ts";
-import { convergence } from "./convergence.ts";
-import { deliveries } from "./deliveries.ts";
-import { drain } from "./drain.ts";
-import { duplicates } from "./duplicates.ts";
-import { durable } from "./durable.ts";
-import { eligibility } from "./eligibility.ts";
-import { fencing } from "./fencing.ts";
-import { frames } from "./frames.ts";
-import { inOrder } from "./in-order.ts";
-import { kept } from "./kept.ts";
-import { ledger } from "./ledger.ts";
-import { letters } from "./letters.ts";
-import type { LogBook } from "./log-book.ts";
-import { moments } from "./moments.ts";
-import { noLoss } from "./no-loss.ts";
-import { once } from "./once.ts";
-import { oneSession } from "./one-session.ts";
-import { outcome } from "./outcome.ts";
-import { owed } from "./owed.ts";
-import { pinned } from "./pinned.ts";
-import type { Plans } from "./plans.ts";
-import { positions } from "./positions.ts";
-import { printed } from "./printed.ts";
-import { reads } from "./reads.ts";
-import { singleFlight } from "./single-flight.ts";
-import { singleLease } from "./single-lease.ts";
-import { soundness } from "./soundness.ts";
-import { terminal } from "./terminal.ts";
-import { timers } from "./timers.ts";
-import { unacked } from "./unacked.ts";
-import { unknownPackage } from "./unknown-package.ts";
-import { verdicts } from "./verdicts.ts";
-import { window } from "./window.ts";
-import { workConserving } from "./work-conserving.ts";
+import { checkAcksAreTruthful } from "./acks.ts";
+import { checkOperatorActionsAreAudited } from "./audit.ts";
+import { checkReturningWorkerKeepsReportedAttempts } from "./binding.ts";
+import { checkCancelledRunsStop } from "./cancel.ts";
+import { checkMiddlewareCallsAreAnsweredOnce } from "./chains.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import { checkWorkerCommandsEndOnce } from "./commands.ts";
+import { checkRunViewsAddUp } from "./conservation.ts";
+import { checkEverythingEndsAfterFaults } from "./convergence.ts";
+import { checkDeliveryLimitIsKept } from "./deliveries.ts";
+import { checkDrainingWorkerGetsNoWork } from "./drain.ts";
+import { checkFirstResultWins } from "./duplicates.ts";
+import { checkAnswersAreDurable } from "./durable.ts";
+import { checkGrantsGoToEligibleWorkers } from "./eligibility.ts";
+import { checkStaleReportsChangeNothing } from "./fencing.ts";
+import { checkContainerIterationsAreComplete } from "./frames.ts";
+import { checkSessionFramesActInOrder } from "./in-order.ts";
+import { checkUnackedResultsAreKept } from "./kept.ts";
+import { checkLedgerBalances } from "./ledger.ts";
+import { checkFailedTasksBecomeDeadLetters } from "./letters.ts";
+import type { MergedLog } from "./log-book.ts";
+import { checkRunSnapshotsMatchEarlierReads } from "./moments.ts";
+import { checkAcceptedRunsAreKept } from "./no-loss.ts";
+import { checkRunsAndTasksEndOnce } from "./once.ts";
+import { checkOneSessionPerWorker } from "./one-session.ts";
+import { checkResultsMatchWorkflowModel } from "./outcome.ts";
+import { checkUnackedResultsAreResent } from "./owed.ts";
+import { checkPinnedWorkRunsAtItsWorker } from "./pinned.ts";
+import type { RequestedRuns } from "./plans.ts";
+import { checkLogHasNoGaps } from "./positions.ts";
+import { checkOutputChunksHaveNoGaps } from "./printed.ts";
+import { checkReadsAgreeWithLog } from "./reads.ts";
+import { checkConcurrencyLimitsHold } from "./single-flight.ts";
+import { checkOneLeasePerTask } from "./single-lease.ts";
+import { checkNoProcessCrashesOrSpins } from "./soundness.ts";
+import { checkEndedWorkNeverChanges } from "./terminal.ts";
+import { checkDeadlinesFireOnTime } from "./timers.ts";
+import { checkUnackedGrantsAreTakenBack } from "./unacked.ts";
+import { checkUnknownPackagesAreRefused } from "./unknown-package.ts";
+import { checkResumeRequestsAreAnswered } from "./verdicts.ts";
+import { checkInFlightWindowIsKept } from "./window.ts";
+import { checkNoIdleSlotWhileWorkWaits } from "./work-conserving.ts";
 
-interface Row {
+interface CheckerDefinition {
   readonly invariant: string;
   /** Has something to judge only where workflows have chains and containers. */
   readonly isNested?: true;
-  readonly make: (bench: Bench, sources: { readonly plans: Plans; readonly book: LogBook }) => Checker;
+  readonly make: (
+    context: CheckerContext,
+    sources: { readonly requestedRuns: RequestedRuns; readonly mergedLog: MergedLog },
+  ) => Checker;
 }
 
 export const checkers = {
-  "no-loss": { invariant: "I1", make: noLoss },
-  unacked: { invariant: "I2", make: unacked },
-  "single-lease": { invariant: "I3", make: singleLease },
-  fencing: { invariant: "I4", make: fencing },
-  once: { invariant: "I5", make: (bench, { plans }) => once(bench, plans) },
-  terminal: { invariant: "I6", make: terminal },
-  duplicates: { invariant: "I7", make: duplicates },
-  durable: { invariant: "I8", make: durable },
-  kept: { invariant: "I9", make: kept },
-  deliveries: { invariant: "I12", make: deliveries },
-  timers: { invariant: "I13", make: timers },
-  cancel: { invariant: "I14", make: cancel },
-  conservation: { invariant: "I15", make: (bench, { plans }) => conservation(bench, plans) },
-  "single-flight": { invariant: "I16", make: singleFlight },
-  "work-conserving": { invariant: "I17", make: workConserving },
-  eligibility: { invariant: "I18", make: eligibility },
-  "in-order": { invariant: "I19", make: inOrder },
-  owed: { invariant: "I19", make: owed },
-  verdicts: { invariant: "I19", make: verdicts },
-  window: { invariant: "I20", make: window },
-  acks: { invariant: "I21", make: acks },
-  "one-session": { invariant: "I22", make: oneSession },
-  binding: { invariant: "I23", make: binding },
-  drain: { invariant: "I24", make: drain },
-  soundness: { invariant: "I37", make: soundness },
-  convergence: { invariant: "I39", make: convergence },
-  positions: { invariant: "I42", make: positions },
-  reads: { invariant: "I42", make: (bench, { plans, book }) => reads(bench, book, plans) },
-  frames: { invariant: "I43", isNested: true, make: frames },
-  chains: { invariant: "I44", isNested: true, make: chains },
-  printed: { invariant: "I45", make: printed },
-  audit: { invariant: "I46", make: audit },
-  pinned: { invariant: "I47", isNested: true, make: pinned },
-  letters: { invariant: "I48", make: letters },
-  outcome: { invariant: "I49", isNested: true, make: (bench, { plans }) => outcome(bench, plans) },
-  moments: { invariant: "I50", make: moments },
-  ledger: { invariant: "I51", make: (bench, { book }) => ledger(bench, book) },
-  commands: { invariant: "I52", make: commands },
-  "unknown-package": { invariant: "I53", make: unknownPackage },
-} as const satisfies Record<string, Row>;
+  "no-loss": { invariant: "I1", make: checkAcceptedRunsAreKept },
+  unacked: { invariant: "I2", make: checkUnackedGrantsAreTakenBack },
+  "single-lease": { invariant: "I3", make: checkOneLeasePerTask },
+  fencing: { invariant: "I4", make: checkStaleReportsChangeNothing },
+  once: { invariant: "I5", make: (context, { requestedRuns }) => checkRunsAndTasksEndOnce(context, requestedRuns) },
+  terminal: { invariant: "I6", make: checkEndedWorkNeverChanges },
+  duplicates: { invariant: "I7", make: checkFirstResultWins },
+  durable: { invariant: "I8", make: checkAnswersAreDurable },
+  kept: { invariant: "I9", make: checkUnackedResultsAreKept },
+  deliveries: { invariant: "I12", make: checkDeliveryLimitIsKept },
+  timers: { invariant: "I13", make: checkDeadlinesFireOnTime },
+  cancel: { invariant: "I14", make: checkCancelledRunsStop },
+  conservation: { invariant: "I15", make: (context, { requestedRuns }) => checkRunViewsAddUp(context, requestedRuns) },
+  "single-flight": { invariant: "I16", make: checkConcurrencyLimitsHold },
+  "work-conserving": { invariant: "I17", make: checkNoIdleSlotWhileWorkWaits },
+  eligibility: { invariant: "I18", make: checkGrantsGoToEligibleWorkers },
+  "in-order": { invariant: "I19", make: checkSessionFramesActInOrder },
+  owed: { invariant: "I19", make: checkUnackedResultsAreResent },
+  verdicts: { invariant: "I19", make: checkResumeRequestsAreAnswered },
+  window: { invariant: "I20", make: checkInFlightWindowIsKept },
+  acks: { invariant: "I21", make: checkAcksAreTruthful },
+  "one-session": { invariant: "I22", make: checkOneSessionPerWorker },
+  binding: { invariant: "I23", make: checkReturningWorkerKeepsReportedAttempts },
+  drain: { invariant: "I24", make: checkDrainingWorkerGetsNoWork },
+  soundness: { invariant: "I37", make: checkNoProcessCrashesOrSpins },
+  convergence: { invariant: "I39", make: checkEverythingEndsAfterFaults },
+  positions: { invariant: "I42", make: checkLogHasNoGaps },
+  reads: {
+    invariant: "I42",
+    make: (context, { requestedRuns, mergedLog }) => checkReadsAgreeWithLog(context, mergedLog, requestedRuns),
+  },
+  frames: { invariant: "I43", isNested: true, make: checkContainerIterationsAreComplete },
+  chains: { invariant: "I44", isNested: true, make: checkMiddlewareCallsAreAnsweredOnce },
+  printed: { invariant: "I45", make: checkOutputChunksHaveNoGaps },
+  audit: { invariant: "I46", make: checkOperatorActionsAreAudited },
+  pinned: { invariant: "I47", isNested: true, make: checkPinnedWorkRunsAtItsWorker },
+  letters: { invariant: "I48", make: checkFailedTasksBecomeDeadLetters },
+  outcome: {
+    invariant: "I49",
+    isNested: true,
+    make: (context, { requestedRuns }) => checkResultsMatchWorkflowModel(context, requestedRuns),
+  },
+  moments: { invariant: "I50", make: checkRunSnapshotsMatchEarlierReads },
+  ledger: { invariant: "I51", make: (context, { mergedLog }) => checkLedgerBalances(context, mergedLog) },
+  commands: { invariant: "I52", make: checkWorkerCommandsEndOnce },
+  "unknown-package": { invariant: "I53", make: checkUnknownPackagesAreRefused },
+} as const satisfies Record<string, CheckerDefinition>;
 
 export type CheckerName = keyof typeof checkers;
 
 /** Those that a profile gives something to judge. */
-export const checkersFor = (isNested: boolean): CheckerName[] =>
+export const checkerNamesFor = (isNested: boolean): CheckerName[] =>
   (Object.keys(checkers) as CheckerName[]).filter((name) => isNested || !("isNested" in checkers[name]));

@@ -3,88 +3,93 @@
 // the store was disturbed, as no lease ends within one period after a scheduler was away.
 
 import type { TrueTime } from "../observation.ts";
-import type { Bench, Checker } from "./checker.ts";
-import { covers, dispatchesIn, heldIn, type Sent, type WireFrame, wordsIn } from "./wire.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import { ackCovers, dispatchesIn, heldAttemptsIn, type ObservedDispatch, type ObservedFrame, taskReportsIn } from "./wire.ts";
 
 /** For looks, latency and work that waits. */
 const slackMs = 1_000;
 const leaseSlackMs = 15_000;
 
-export function unacked({ fail, lives, scene }: Bench): Checker {
+export function checkUnackedGrantsAreTakenBack({ reportViolation, projection, world }: CheckerContext): Checker {
   /** Grants without a word, by `<task>#<fence>`. */
-  const silent = new Map<
+  const unreportedGrants = new Map<
     string,
     { readonly tenant: string; readonly task: string; readonly fence: number; readonly since: TrueTime }
   >();
-  const heard = new Set<string>();
-  const sent = new Map<string, Map<number, readonly Sent[]>>();
+  const reportedGrants = new Set<string>();
+  const sent = new Map<string, Map<number, readonly ObservedDispatch[]>>();
   /** The last session of each worker that was accepted, and when. */
-  const seats = new Map<string, { readonly connection: string; readonly at: TrueTime }>();
-  let saw = 0;
+  const acceptedSessions = new Map<string, { readonly connection: string; readonly at: TrueTime }>();
+  let checkedCount = 0;
 
-  const hear = (task: string, fence: number): void => {
-    heard.add(`${task}#${fence}`);
-    silent.delete(`${task}#${fence}`);
+  const recordReport = (task: string, fence: number): void => {
+    reportedGrants.add(`${task}#${fence}`);
+    unreportedGrants.delete(`${task}#${fence}`);
   };
 
-  const hearAck = (frame: WireFrame): void => {
+  const handleAck = (frame: ObservedFrame): void => {
     // The oldest dialect acks by name, and the name of a dispatch says which it is.
     const [task, fence] = String(frame.payload["for"]).split("#");
-    if (task !== undefined && fence !== undefined && scene.isOlder(frame.seen.worker)) hear(task, Number(fence));
-    const flight = sent.get(frame.stream);
-    for (const [seq, items] of flight ?? [])
-      if (covers(frame, seq)) {
-        for (const { task, fence } of items) hear(task, fence);
-        flight?.delete(seq);
+    if (task !== undefined && fence !== undefined && world.isLegacyWorker(frame.seen.worker)) recordReport(task, Number(fence));
+    const inFlightFrames = sent.get(frame.sessionKey);
+    for (const [seq, items] of inFlightFrames ?? [])
+      if (ackCovers(frame, seq)) {
+        for (const { task, fence } of items) recordReport(task, fence);
+        inFlightFrames?.delete(seq);
       }
   };
 
   const boundFor = (holder: string, since: TrueTime): number => {
-    const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = scene.setUp?.promises ?? {};
-    const seat = seats.get(holder);
+    const { ackDeadlineMs = 0, leaseMs = 0, idleMs = 0 } = world.setup?.guarantees ?? {};
+    const acceptedSession = acceptedSessions.get(holder);
     // Whoever joined after the grant has settled it by what it reports; the log is only read later.
-    const isSeated = seat !== undefined && seat.at < since && scene.links.get(seat.connection)?.isOpen === true;
+    const isSeated =
+      acceptedSession !== undefined &&
+      acceptedSession.at < since &&
+      world.connections.get(acceptedSession.connection)?.isOpen === true;
     return isSeated ? ackDeadlineMs + 2 * idleMs + slackMs : ackDeadlineMs + 2 * leaseMs + leaseSlackMs;
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    fact({ type, data, readAt, tenant }) {
+    onFact({ type, data, readAt, tenant }) {
       const task = String(data["task"]);
       if (type === "task.granted") {
         const fence = Number(data["fence"]);
-        saw++;
-        if (!heard.has(`${task}#${fence}`)) silent.set(`${task}#${fence}`, { tenant, task, fence, since: readAt });
+        checkedCount++;
+        if (!reportedGrants.has(`${task}#${fence}`))
+          unreportedGrants.set(`${task}#${fence}`, { tenant, task, fence, since: readAt });
         return;
       }
-      const before = lives.task(task);
-      if (before !== undefined && type !== "task.feedback" && type !== "task.refused") silent.delete(`${task}#${before.fence}`);
+      const before = projection.task(task);
+      if (before !== undefined && type !== "task.feedback" && type !== "task.refused")
+        unreportedGrants.delete(`${task}#${before.fence}`);
     },
-    frame(frame) {
-      const { seen } = frame;
-      if (seen.toward === "worker" && seen.event === "sent") {
-        const who = `${seen.tenant}/${seen.instance}`;
+    onFrame(frame) {
+      const { seen: observation } = frame;
+      if (observation.toward === "worker" && observation.event === "sent") {
+        const workerKey = `${observation.tenant}/${observation.instance}`;
         // A renewed token seats nobody anew.
-        if (frame.type === "control.session.accept" && seats.get(who)?.connection !== seen.connection)
-          seats.set(who, { connection: seen.connection, at: seen.at });
+        if (frame.type === "control.session.accept" && acceptedSessions.get(workerKey)?.connection !== observation.connection)
+          acceptedSessions.set(workerKey, { connection: observation.connection, at: observation.at });
         const items = dispatchesIn(frame);
         if (items.length === 0 || frame.seq === null) return;
-        const flight = sent.get(frame.stream) ?? new Map<number, readonly Sent[]>();
-        sent.set(frame.stream, flight.set(frame.seq, items));
-      } else if (seen.toward === "scheduler" && seen.event === "delivered") {
-        if (frame.type === "control.ack") hearAck(frame);
-        for (const { task, fence } of [...wordsIn(frame), ...(heldIn(frame) ?? [])]) hear(task, fence);
+        const inFlightFrames = sent.get(frame.sessionKey) ?? new Map<number, readonly ObservedDispatch[]>();
+        sent.set(frame.sessionKey, inFlightFrames.set(frame.seq, items));
+      } else if (observation.toward === "scheduler" && observation.event === "delivered") {
+        if (frame.type === "control.ack") handleAck(frame);
+        for (const { task, fence } of [...taskReportsIn(frame), ...(heldAttemptsIn(frame) ?? [])]) recordReport(task, fence);
       }
     },
-    passes() {
-      const { troubledAt } = scene;
-      for (const { tenant, task, fence, since } of silent.values()) {
-        const at = lives.knownAt.get(tenant) ?? 0;
-        const holder = lives.task(task)?.worker ?? "nobody";
-        if (at <= Math.max(since, troubledAt) + boundFor(holder, since)) continue;
-        return fail(`grant ${task}#${fence} to ${holder} was never acked and never taken back`, [task, holder]);
+    onTimePassed() {
+      const { disturbedAt } = world;
+      for (const { tenant, task, fence, since } of unreportedGrants.values()) {
+        const at = projection.completeReadAt.get(tenant) ?? 0;
+        const holder = projection.task(task)?.worker ?? "nobody";
+        if (at <= Math.max(since, disturbedAt) + boundFor(holder, since)) continue;
+        return reportViolation(`grant ${task}#${fence} to ${holder} was never acked and never taken back`, [task, holder]);
       }
     },
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { caught, passed, Script } from "./testing/script.ts";
+import { ObservationScript, passesChecker, violationOf } from "./testing/script.ts";
 
 const body = (allowUnknown: boolean, name = "missing") =>
   JSON.stringify({
@@ -8,31 +8,38 @@ const body = (allowUnknown: boolean, name = "missing") =>
     allowUnknown,
   });
 const refusal = { error: "E.WORKFLOW.INVALID", details: { path: "/nodes/0/package/name" } };
-const peopled = () => new Script().exchange("listPackages", {}, { status: 200, body: { items: [{ name: "sim" }] } }).wait(5_000);
-const ask = (script: Script, status: number, answer: object, isAllowed = false) =>
+const catalogueFilled = () =>
+  new ObservationScript().exchange("listPackages", {}, { status: 200, body: { items: [{ name: "sim" }] } }).wait(5_000);
+const requestStart = (script: ObservationScript, status: number, answer: object, isAllowed = false) =>
   script.exchange("startRun", { key: "k", body: body(isAllowed) }, { status, body: answer });
-const created = (script: Script) => script.created("r1", "c").read();
+const created = (script: ObservationScript) => script.created("r1", "c").read();
 
 describe("unknown packages", () => {
   it("[X76] finds one that is let in though the catalogue knows packages, and a refusal that does not name it", () => {
-    expect(passed(ask(peopled(), 400, refusal), "unknown-package")).toBe(true);
-    expect(passed(ask(new Script(), 202, { runId: "r1" }), "unknown-package")).toBe(true);
-    expect(caught(ask(peopled(), 202, { runId: "r1" }), "unknown-package")).toContain("was accepted");
+    expect(passesChecker(requestStart(catalogueFilled(), 400, refusal), "unknown-package")).toBe(true);
+    expect(passesChecker(requestStart(new ObservationScript(), 202, { runId: "r1" }), "unknown-package")).toBe(true);
+    expect(violationOf(requestStart(catalogueFilled(), 202, { runId: "r1" }), "unknown-package")).toContain("was accepted");
     const unnamed = { ...refusal, details: { path: "/nodes/0/type" } };
-    expect(caught(ask(peopled(), 400, unnamed), "unknown-package")).toContain("at /nodes/0/type");
+    expect(violationOf(requestStart(catalogueFilled(), 400, unnamed), "unknown-package")).toContain("at /nodes/0/type");
   });
 
   it("[X76] finds one that is refused though it was allowed, and a run of one that was refused", () => {
-    expect(passed(ask(peopled(), 202, { runId: "r1" }, true), "unknown-package")).toBe(true);
-    expect(caught(ask(peopled(), 400, refusal, true), "unknown-package")).toContain("allows that and was answered with 400");
-    expect(caught(created(ask(peopled(), 400, refusal)), "unknown-package")).toContain("was refused, and run r1 exists");
+    expect(passesChecker(requestStart(catalogueFilled(), 202, { runId: "r1" }, true), "unknown-package")).toBe(true);
+    expect(violationOf(requestStart(catalogueFilled(), 400, refusal, true), "unknown-package")).toContain(
+      "allows that and was answered with 400",
+    );
+    expect(violationOf(created(requestStart(catalogueFilled(), 400, refusal)), "unknown-package")).toContain(
+      "was refused, and run r1 exists",
+    );
   });
 
   it("[X76] finds one that is given to somebody, and a run of one that ends otherwise than cancelled", () => {
-    const waits = () => created(ask(peopled(), 202, { runId: "r1" }, true));
+    const waits = () => created(requestStart(catalogueFilled(), 202, { runId: "r1" }, true));
 
-    expect(passed(waits().commit(["run/r1", "run.cancelled"]).read(), "unknown-package")).toBe(true);
-    expect(caught(waits().granted("r1.0", "w1", 1).read(), "unknown-package")).toContain("was given away");
-    expect(caught(waits().commit(["run/r1", "run.succeeded"]).read(), "unknown-package")).toContain("is succeeded, and nobody");
+    expect(passesChecker(waits().commit(["run/r1", "run.cancelled"]).read(), "unknown-package")).toBe(true);
+    expect(violationOf(waits().granted("r1.0", "w1", 1).read(), "unknown-package")).toContain("was given away");
+    expect(violationOf(waits().commit(["run/r1", "run.succeeded"]).read(), "unknown-package")).toContain(
+      "is succeeded, and nobody",
+    );
   });
 });

@@ -2,10 +2,10 @@
 // session or by a reset; nothing else begins on that socket, and nothing is said in a session after its reset.
 
 import type { TrueTime } from "../observation.ts";
-import type { Bench, Checker } from "./checker.ts";
-import type { WireFrame } from "./wire.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import type { ObservedFrame } from "./wire.ts";
 
-interface Asked {
+interface ResumeRequest {
   readonly session: string;
   readonly worker: string;
   readonly scheduler: string;
@@ -13,71 +13,83 @@ interface Asked {
 }
 
 /** A verdict waits for one turn of the engine. */
-const answerMs = 15_000;
+const resumeAnswerMs = 15_000;
 
-export function verdicts({ fail, scene }: Bench): Checker {
+export function checkResumeRequestsAreAnswered({ reportViolation, world }: CheckerContext): Checker {
   /** Resumes without an answer, by connection. */
-  const waiting = new Map<string, Asked>();
+  const waiting = new Map<string, ResumeRequest>();
   const asked = new Map<string, string>();
   /** Sessions that ended by a reset, and where. */
   const ended = new Map<string, string>();
-  let saw = 0;
+  let checkedCount = 0;
 
-  const hearScheduler = ({ type, seen, stream, payload, seq }: WireFrame): void => {
-    const about = [seen.worker, seen.connection];
-    const where = `on ${seen.connection} ${seen.worker}`;
+  const handleSchedulerFrame = ({ type, seen: observation, sessionKey, payload, seq }: ObservedFrame): void => {
+    const about = [observation.worker, observation.connection];
+    const where = `on ${observation.connection} ${observation.worker}`;
     if (type === "control.session.accept") {
       const session = String(payload["session_id"]);
-      const wanted = asked.get(seen.connection);
-      saw++;
-      waiting.delete(seen.connection);
-      if (ended.has(session)) return fail(`${where} was let into ${session}, which was reset on ${ended.get(session)}`, about);
+      const wanted = asked.get(observation.connection);
+      checkedCount++;
+      waiting.delete(observation.connection);
+      if (ended.has(session))
+        return reportViolation(`${where} was let into ${session}, which was reset on ${ended.get(session)}`, about);
       if (wanted !== undefined && (session !== wanted || payload["resumed"] !== true))
-        return fail(`${where} asked to resume ${wanted} and was let into ${session} without a reset`, about);
+        return reportViolation(`${where} asked to resume ${wanted} and was let into ${session} without a reset`, about);
       if (wanted === undefined && payload["resumed"] === true && !isKnown.has(session))
-        return fail(`${where} was let into ${session} as resumed and had not asked`, about);
+        return reportViolation(`${where} was let into ${session} as resumed and had not asked`, about);
       isKnown.add(session);
     }
     if (type === "control.reset") {
-      saw++;
-      waiting.delete(seen.connection);
-      asked.delete(seen.connection);
+      checkedCount++;
+      waiting.delete(observation.connection);
+      asked.delete(observation.connection);
       // Refusing a resume ends no session that another socket may hold.
-      if (isBound.get(seen.connection) === stream) ended.set(stream, seen.connection);
+      if (isBound.get(observation.connection) === sessionKey) ended.set(sessionKey, observation.connection);
     }
-    if (type === "control.session.accept") isBound.set(seen.connection, stream);
-    if (seq !== null && ended.has(stream))
-      fail(`${type} ${seq} was sent to ${seen.worker} in ${stream}, which was reset on ${ended.get(stream)}`, about);
+    if (type === "control.session.accept") isBound.set(observation.connection, sessionKey);
+    if (seq !== null && ended.has(sessionKey))
+      reportViolation(
+        `${type} ${seq} was sent to ${observation.worker} in ${sessionKey}, which was reset on ${ended.get(sessionKey)}`,
+        about,
+      );
   };
   const isKnown = new Set<string>();
   const isBound = new Map<string, string>();
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    frame(frame) {
-      const { seen, type, payload } = frame;
-      if (seen.toward === "worker") {
-        if (seen.event === "sent") hearScheduler(frame);
+    onFrame(frame) {
+      const { seen: observation, type, payload } = frame;
+      if (observation.toward === "worker") {
+        if (observation.event === "sent") handleSchedulerFrame(frame);
         return;
       }
-      if (seen.event !== "delivered") return;
+      if (observation.event !== "delivered") return;
       // One that gives up waiting may begin anew on the same socket.
       if (type === "control.handshake") {
-        asked.delete(seen.connection);
-        waiting.delete(seen.connection);
+        asked.delete(observation.connection);
+        waiting.delete(observation.connection);
       }
       if (type !== "control.resume") return;
       const session = String(payload["session_id"]);
-      asked.set(seen.connection, session);
-      waiting.set(seen.connection, { session, worker: seen.worker, scheduler: seen.scheduler, at: seen.at });
+      asked.set(observation.connection, session);
+      waiting.set(observation.connection, {
+        session,
+        worker: observation.worker,
+        scheduler: observation.scheduler,
+        at: observation.at,
+      });
     },
-    passes(at) {
+    onTimePassed(at) {
       for (const [connection, { session, worker, scheduler, at: since }] of waiting) {
-        if (scene.links.get(connection)?.isOpen !== true) waiting.delete(connection);
-        else if (scene.isRunning(scheduler) && at > Math.max(since, scene.troubledAt) + answerMs)
-          return fail(`${worker} asked on ${connection} to resume ${session} and was never answered`, [worker, connection]);
+        if (world.connections.get(connection)?.isOpen !== true) waiting.delete(connection);
+        else if (world.isRunning(scheduler) && at > Math.max(since, world.disturbedAt) + resumeAnswerMs)
+          return reportViolation(`${worker} asked on ${connection} to resume ${session} and was never answered`, [
+            worker,
+            connection,
+          ]);
       }
     },
   };

@@ -1,89 +1,91 @@
 // Both directions of every session as the wire shows them: what left under which number, what reached the other end on a socket that still
 // counted there, which sockets a session has had. Follows and judges nothing; each checker of sessions has one of its own.
 
-import type { WireFrame } from "./wire.ts";
-import { itemsIn } from "./wire.ts";
+import type { ObservedFrame } from "./wire.ts";
+import { describeItems } from "./wire.ts";
 
 /** One direction of one session. */
-export class Way {
+export class FrameDirection {
   readonly name: string;
   /** What each number carried when it left first. */
-  readonly sent = new Map<number, readonly string[]>();
-  first = Number.POSITIVE_INFINITY;
-  last = Number.NEGATIVE_INFINITY;
+  readonly itemsByNumber = new Map<number, readonly string[]>();
+  firstNumber = Number.POSITIVE_INFINITY;
+  lastNumber = Number.NEGATIVE_INFINITY;
   /** Everything up to here has arrived, and these beyond. */
-  #gotTo: number | null = null;
-  readonly #beyond = new Set<number>();
+  #arrivedUpTo: number | null = null;
+  readonly #arrivedBeyond = new Set<number>();
 
   constructor(name: string) {
     this.name = name;
   }
 
-  leave(seq: number, items: readonly string[]): void {
-    if (this.sent.has(seq)) return;
-    this.sent.set(seq, items);
-    this.first = Math.min(this.first, seq);
-    this.last = Math.max(this.last, seq);
+  recordSent(seq: number, items: readonly string[]): void {
+    if (this.itemsByNumber.has(seq)) return;
+    this.itemsByNumber.set(seq, items);
+    this.firstNumber = Math.min(this.firstNumber, seq);
+    this.lastNumber = Math.max(this.lastNumber, seq);
   }
 
-  arrive(seq: number): void {
-    this.#beyond.add(seq);
-    for (let next = (this.#gotTo ?? this.first - 1) + 1; this.#beyond.delete(next); next++) this.#gotTo = next;
+  recordArrival(seq: number): void {
+    this.#arrivedBeyond.add(seq);
+    for (let next = (this.#arrivedUpTo ?? this.firstNumber - 1) + 1; this.#arrivedBeyond.delete(next); next++)
+      this.#arrivedUpTo = next;
   }
 
-  has(seq: number): boolean {
-    return seq <= this.upTo || this.#beyond.has(seq);
+  hasArrived(seq: number): boolean {
+    return seq <= this.arrivedUpTo || this.#arrivedBeyond.has(seq);
   }
 
   /** The last number before the first hole. */
-  get upTo(): number {
-    return this.#gotTo ?? this.first - 1;
+  get arrivedUpTo(): number {
+    return this.#arrivedUpTo ?? this.firstNumber - 1;
   }
 }
 
-export class Ways {
-  readonly #ways = new Map<string, Way>();
+export class FrameDirections {
+  readonly #directions = new Map<string, FrameDirection>();
   /** The newest socket of a session, as the scheduler sees it, and of a worker's process, as that sees it. */
-  readonly #newest = new Map<string, string>();
+  readonly #newestSockets = new Map<string, string>();
 
   /** The direction a numbered frame travels in. */
-  of({ stream, seen }: WireFrame): Way {
-    return this.#way(stream, seen.toward);
+  directionOf({ sessionKey, seen: observation }: ObservedFrame): FrameDirection {
+    return this.#getOrCreate(sessionKey, observation.toward);
   }
 
   /** The direction whose numbers an ack is about. */
-  ackedBy({ stream, seen }: WireFrame): Way {
-    return this.#way(stream, seen.toward === "worker" ? "scheduler" : "worker");
+  directionAckedBy({ sessionKey, seen: observation }: ObservedFrame): FrameDirection {
+    return this.#getOrCreate(sessionKey, observation.toward === "worker" ? "scheduler" : "worker");
   }
 
-  #way(stream: string, toward: string): Way {
-    const name = `${stream} towards the ${toward}`;
-    let way = this.#ways.get(name);
-    if (way === undefined) this.#ways.set(name, (way = new Way(name)));
-    return way;
+  #getOrCreate(sessionKey: string, toward: string): FrameDirection {
+    const name = `${sessionKey} towards the ${toward}`;
+    let direction = this.#directions.get(name);
+    if (direction === undefined) this.#directions.set(name, (direction = new FrameDirection(name)));
+    return direction;
   }
 
   /** A worker's process listens on the socket it dialled last. */
-  dialled(boot: string, connection: string): void {
-    this.#newest.set(`dialled ${boot}`, connection);
+  recordDial(boot: string, connection: string): void {
+    this.#newestSockets.set(`dialled ${boot}`, connection);
   }
 
   /** False for what comes by a socket that another has taken the place of. */
-  counts({ seen, stream }: WireFrame): boolean {
-    const at = seen.toward === "worker" ? `dialled ${seen.boot}` : `accepted ${stream}`;
-    const newest = this.#newest.get(at) ?? seen.connection;
+  isFromCurrentSocket({ seen: observation, sessionKey }: ObservedFrame): boolean {
+    const at = observation.toward === "worker" ? `dialled ${observation.boot}` : `accepted ${sessionKey}`;
+    const newest = this.#newestSockets.get(at) ?? observation.connection;
     // A socket that asks to resume is heard once it is let in, with what it said meanwhile.
-    return newest === seen.connection || numberOf(seen.connection) > numberOf(newest);
+    return newest === observation.connection || connectionNumber(observation.connection) > connectionNumber(newest);
   }
 
-  hear(frame: WireFrame): void {
-    const { seen, seq, type, stream } = frame;
-    if (type === "control.session.accept" && seen.event === "sent") this.#newest.set(`accepted ${stream}`, seen.connection);
+  observeFrame(frame: ObservedFrame): void {
+    const { seen: observation, seq, type, sessionKey } = frame;
+    if (type === "control.session.accept" && observation.event === "sent")
+      this.#newestSockets.set(`accepted ${sessionKey}`, observation.connection);
     if (seq === null) return;
-    if (seen.event === "sent") this.of(frame).leave(seq, itemsIn(frame));
-    if (seen.event === "delivered" && this.counts(frame)) this.of(frame).arrive(seq);
+    if (observation.event === "sent") this.directionOf(frame).recordSent(seq, describeItems(frame));
+    if (observation.event === "delivered" && this.isFromCurrentSocket(frame)) this.directionOf(frame).recordArrival(seq);
   }
 }
 
 /** Connections are numbered in the order in which they were dialled. */
-const numberOf = (connection: string): number => Number(connection.slice(1));
+const connectionNumber = (connection: string): number => Number(connection.slice(1));

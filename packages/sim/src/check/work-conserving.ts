@@ -2,14 +2,14 @@
 // a tenant that starves shows here too: its own workers idle beside its own tasks.
 
 import type { TrueTime } from "../observation.ts";
-import type { Bench, Checker } from "./checker.ts";
-import type { TaskLife } from "./lives.ts";
-import type { WireFrame } from "./wire.ts";
+import type { Checker, CheckerContext } from "./checker.ts";
+import type { ProjectedTask } from "./lives.ts";
+import type { ObservedFrame } from "./wire.ts";
 
 /** Beside a few looks of an idle engine: a line whose head was busy waits for the next one. */
 const slackMs = 2_000;
 
-interface Seat {
+interface AcceptedSession {
   connection: string;
   acceptedAt: TrueTime;
   heardAt: TrueTime;
@@ -17,81 +17,95 @@ interface Seat {
   healthAt: TrueTime;
 }
 
-export function workConserving({ fail, lives, scene }: Bench): Checker {
-  const seats = new Map<string, Seat>();
+export function checkNoIdleSlotWhileWorkWaits({ reportViolation, projection, world }: CheckerContext): Checker {
+  const acceptedSessions = new Map<string, AcceptedSession>();
   /** When the log last told something about what a worker holds. */
   const movedAt = new Map<string, TrueTime>();
-  let saw = 0;
+  let checkedCount = 0;
 
-  const hear = (frame: WireFrame): void => {
-    const { seen } = frame;
-    const worker = `${seen.tenant}/${seen.instance}`;
-    const seat = seats.get(worker);
-    if (frame.type === "control.session.accept" && seen.event === "sent")
-      seats.set(worker, {
-        connection: seen.connection,
-        acceptedAt: seen.at,
-        heardAt: seen.at,
+  const handleFrame = (frame: ObservedFrame): void => {
+    const { seen: observation } = frame;
+    const worker = `${observation.tenant}/${observation.instance}`;
+    const acceptedSession = acceptedSessions.get(worker);
+    if (frame.type === "control.session.accept" && observation.event === "sent")
+      acceptedSessions.set(worker, {
+        connection: observation.connection,
+        acceptedAt: observation.at,
+        heardAt: observation.at,
         isHealthy: true,
-        healthAt: seen.at,
+        healthAt: observation.at,
       });
-    if (seat?.connection !== seen.connection || seen.toward !== "scheduler" || seen.event !== "delivered") return;
-    seat.heardAt = seen.at;
+    if (
+      acceptedSession?.connection !== observation.connection ||
+      observation.toward !== "scheduler" ||
+      observation.event !== "delivered"
+    )
+      return;
+    acceptedSession.heardAt = observation.at;
     const { healthy } = frame.payload;
-    if (frame.type !== "control.heartbeat" || healthy === seat.isHealthy) return;
-    seat.isHealthy = healthy === true;
-    seat.healthAt = seen.at;
+    if (frame.type !== "control.heartbeat" || healthy === acceptedSession.isHealthy) return;
+    acceptedSession.isHealthy = healthy === true;
+    acceptedSession.healthAt = observation.at;
   };
 
   /** Since when this worker could have taken the task; never, if it cannot now. */
-  const freeSince = (at: TrueTime, worker: string, task: TaskLife): TrueTime => {
+  const slotFreeSince = (at: TrueTime, worker: string, task: ProjectedTask): TrueTime => {
     const never = Number.POSITIVE_INFINITY;
-    const life = lives.workers.get(worker);
-    const seat = seats.get(worker);
-    const shape = scene.shapeOf(worker);
-    const { heartbeatMs = 0 } = scene.setUp?.promises ?? {};
-    if (life?.standing !== "online" || life.isDraining || !seat?.isHealthy || shape === undefined || task.node === null)
+    const projected = projection.workers.get(worker);
+    const acceptedSession = acceptedSessions.get(worker);
+    const spec = world.workerSpecOf(worker);
+    const { heartbeatMs = 0 } = world.setup?.guarantees ?? {};
+    if (
+      projected?.presence !== "online" ||
+      projected.isDraining ||
+      !acceptedSession?.isHealthy ||
+      spec === undefined ||
+      task.node === null
+    )
       return never;
-    if (scene.links.get(seat.connection)?.isOpen !== true || at - seat.heardAt > 1.5 * heartbeatMs) return never;
+    if (world.connections.get(acceptedSession.connection)?.isOpen !== true || at - acceptedSession.heardAt > 1.5 * heartbeatMs)
+      return never;
     const { pool, packageName, packageVersion, tags } = task.node;
     const fits =
-      task.run.tenant === shape.tenant &&
-      (pool === null || pool === shape.pool) &&
-      packageName === shape.packageName &&
-      packageVersion === shape.packageVersion &&
+      task.run.tenant === spec.tenant &&
+      (pool === null || pool === spec.pool) &&
+      packageName === spec.packageName &&
+      packageVersion === spec.packageVersion &&
       Object.keys(tags).length === 0;
-    const limit = shape.perNodeLimits?.[task.node.type] ?? life.slots;
-    const isFull = lives.busyOf(worker) >= life.slots || lives.busyOf(worker, { nodeType: task.node.type }) >= limit;
+    const limit = spec.perNodeLimits?.[task.node.type] ?? projected.slots;
+    const isFull =
+      projection.countBusySlots(worker) >= projected.slots ||
+      projection.countBusySlots(worker, { nodeType: task.node.type }) >= limit;
     if (!fits || isFull) return never;
-    return Math.max(life.readAt, movedAt.get(worker) ?? 0, seat.acceptedAt, seat.healthAt);
+    return Math.max(projected.readAt, movedAt.get(worker) ?? 0, acceptedSession.acceptedAt, acceptedSession.healthAt);
   };
 
   return {
-    get saw() {
-      return saw;
+    get checkedCount() {
+      return checkedCount;
     },
-    frame: hear,
-    fact({ type, data, readAt, run }) {
+    onFrame: handleFrame,
+    onFact({ type, data, readAt, run }) {
       if (run === null || type === "task.feedback") return;
-      const task = lives.task(String(data["task"]));
+      const task = projection.task(String(data["task"]));
       if (task !== undefined && task.worker !== null) movedAt.set(task.worker, readAt);
       if (type === "task.granted") movedAt.set(String(data["worker"]), readAt);
     },
-    passes() {
-      if (!scene.isCalm) return;
-      const momentMs = 4 * (scene.setUp?.promises.idleMs ?? 0) + slackMs;
-      for (const run of lives.runs.values()) {
-        if (run.end !== null || run.isCondemned) continue;
-        const at = lives.knownAt.get(run.tenant) ?? 0;
+    onTimePassed() {
+      if (!world.areFaultsOver) return;
+      const momentMs = 4 * (world.setup?.guarantees.idleMs ?? 0) + slackMs;
+      for (const run of projection.runs.values()) {
+        if (run.endStatus !== null || run.isEndingEarly) continue;
+        const at = projection.completeReadAt.get(run.tenant) ?? 0;
         for (const task of run.tasks.values()) {
           // Who may go to one worker only waits for that one.
           const isAimed = run.isRebound || task.node?.isPinned === true || (task.node?.affinity ?? null) !== null;
-          if (!task.isReady || task.end !== null || isAimed) continue;
-          saw++;
-          for (const worker of lives.workers.keys()) {
-            const since = Math.max(task.readAt, scene.healedAt, scene.troubledAt, freeSince(at, worker, task));
+          if (!task.isReady || task.endStatus !== null || isAimed) continue;
+          checkedCount++;
+          for (const worker of projection.workers.keys()) {
+            const since = Math.max(task.readAt, world.faultsEndedAt, world.disturbedAt, slotFreeSince(at, worker, task));
             if (at - since > momentMs)
-              return fail(`${task.id} is ready and ${worker} has had a free slot for ${Math.round(at - since)} ms`, [
+              return reportViolation(`${task.id} is ready and ${worker} has had a free slot for ${Math.round(at - since)} ms`, [
                 task.id,
                 worker,
               ]);

@@ -2,17 +2,17 @@
 
 import assert from "node:assert/strict";
 import { type DocRow, docKey, keyOf, type PageQuery, type Row, rootOf, runKey } from "@astraflow/engine";
-import { Hand, onStage } from "./hand.ts";
-import { chunkRow, docRow, happening, runRow, taskRow, unit } from "./sample-rows.ts";
+import { StoreClient, withFixture } from "./hand.ts";
+import { changeSet, chunkRow, docRow, logEntry, runRow, taskRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
 type DocsFilter = Partial<Omit<Extract<PageQuery, { page: "docs" }>, "page" | "limit">>;
 
 /** All pages of a list, by names. */
-async function walk(hand: Hand, filter: DocsFilter, limit: number): Promise<string[]> {
+async function listAllPages(client: StoreClient, filter: DocsFilter, limit: number): Promise<string[]> {
   const ids: string[] = [];
   for (let after: string | undefined; ; ) {
-    const page = await hand.store.page({
+    const page = await client.store.page({
       page: "docs",
       tenant: "acme",
       collection: "workflow",
@@ -29,9 +29,9 @@ async function walk(hand: Hand, filter: DocsFilter, limit: number): Promise<stri
 
 const collectionsAreListed: ContractCase = {
   title: "[S70] lists a collection by sort, then by name, both ways and by cursor, and nothing of another collection or tenant",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const docs = ["d", "a", "c", "b", "e"].map((name, at) =>
         docRow("workflow", name, { sort: at < 3 ? "same" : `later ${name}` }),
       );
@@ -41,27 +41,29 @@ const collectionsAreListed: ContractCase = {
         docRow("workflow", "a", { tenant: "acme2" }),
         docRow("version", "a/1"),
       ];
-      await hand.write(unit({ puts: [...docs, ...others], logEntries: [happening("acme", "doc/acme/workflow/a", ["made"])] }));
+      await client.write(
+        changeSet({ puts: [...docs, ...others], logEntries: [logEntry("acme", "doc/acme/workflow/a", ["made"])] }),
+      );
       const expected = ["later b", "later e", "same a", "same c", "same d"].map((name) => `acme/workflow/${name.split(" ")[1]}`);
 
       for (const limit of [1, 2, 5, 9]) {
-        assert.deepEqual(await walk(hand, {}, limit), expected, `limit ${limit}`);
-        assert.deepEqual(await walk(hand, { order: "desc" }, limit), [...expected].reverse(), `limit ${limit}, desc`);
+        assert.deepEqual(await listAllPages(client, {}, limit), expected, `limit ${limit}`);
+        assert.deepEqual(await listAllPages(client, { order: "desc" }, limit), [...expected].reverse(), `limit ${limit}, desc`);
       }
-      assert.deepEqual(await walk(hand, { tenant: "acme2" }, 9), ["acme2/workflow/a"]);
-      assert.deepEqual(await walk(hand, { tenant: "none" }, 9), []);
-      const page = await hand.store.page({ page: "docs", tenant: "acme", collection: "workflow", limit: 1 });
+      assert.deepEqual(await listAllPages(client, { tenant: "acme2" }, 9), ["acme2/workflow/a"]);
+      assert.deepEqual(await listAllPages(client, { tenant: "none" }, 9), []);
+      const page = await client.store.page({ page: "docs", tenant: "acme", collection: "workflow", limit: 1 });
       assert.deepEqual([page.items, page.head], [[docs[3]], 1]);
-      await assert.rejects(walk(hand, { after: "nonsense" }, 9), { code: "E.REQUEST.INVALID" });
+      await assert.rejects(listAllPages(client, { after: "nonsense" }, 9), { code: "E.REQUEST.INVALID" });
     }),
 };
 
-const docsAreFoundByPrefixAndWords: ContractCase = {
+const documentsAreFoundByPrefixAndWords: ContractCase = {
   title:
     "[S70] finds documents by the beginning of their names and of their words, all of which must be there, in the order of the list",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const puts = [
         docRow("workflow", "w1/1", { sort: "3", terms: "nightly report über" }),
         docRow("workflow", "w1/2", { sort: "2", terms: "nightly-build" }),
@@ -69,8 +71,9 @@ const docsAreFoundByPrefixAndWords: ContractCase = {
         docRow("workflow", "w2", { sort: "0", terms: "anightly" }),
         docRow("workflow", "w%", { sort: "9", terms: "100% a_b" }),
       ];
-      await hand.write(unit({ puts }));
-      const names = async (filter: DocsFilter, limit = 9) => (await walk(hand, filter, limit)).map((id) => id.slice(14));
+      await client.write(changeSet({ puts }));
+      const names = async (filter: DocsFilter, limit = 9) =>
+        (await listAllPages(client, filter, limit)).map((id) => id.slice(14));
 
       assert.deepEqual(await names({ prefix: "w1/" }), ["w1/2", "w1/1"]);
       assert.deepEqual(await names({ prefix: "w1/" }, 1), ["w1/2", "w1/1"]);
@@ -84,14 +87,14 @@ const docsAreFoundByPrefixAndWords: ContractCase = {
       assert.deepEqual(await names({ search: "report", prefix: "w10" }), ["w10/1"]);
       assert.deepEqual(await names({ search: "nothing" }), []);
       assert.equal((await names({ search: " .*% " })).length, puts.length);
-      await hand.write(
-        unit({
+      await client.write(
+        changeSet({
           puts: [
             { ...(puts[0] as DocRow), terms: "weekly über" },
             { ...(puts[1] as DocRow), sort: "8" },
           ],
         }),
-        unit({ deletes: [keyOf(puts[2] as DocRow)] }),
+        changeSet({ deletes: [keyOf(puts[2] as DocRow)] }),
       );
       assert.deepEqual(await names({ search: "report" }), []);
       assert.deepEqual(await names({ search: "week üb" }, 1), ["w1/1"]);
@@ -99,15 +102,15 @@ const docsAreFoundByPrefixAndWords: ContractCase = {
     }),
 };
 
-const docsAreNamed: ContractCase = {
+const documentsAreReadByName: ContractCase = {
   title: "[S71] gives documents by their names in the order asked for, absent ones as null, and a stranger none",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const [a, b] = [docRow("user", "a"), docRow("user", "b/c", { body: '{"x":1}' })];
-      await hand.write(unit({ puts: [a, b] }));
+      await client.write(changeSet({ puts: [a, b] }));
       const ask = async (tenant: string, ...names: string[]) =>
-        (await hand.store.page({ page: "doc", tenant, collection: "user", names })).items;
+        (await client.store.page({ page: "doc", tenant, collection: "user", names })).items;
 
       assert.deepEqual(await ask("acme", "b/c", "none", "a", "a"), [b, null, a, a]);
       assert.deepEqual(await ask("beta", "a"), [null]);
@@ -115,19 +118,19 @@ const docsAreNamed: ContractCase = {
     }),
 };
 
-const docsAreRoots: ContractCase = {
+const documentsAreRoots: ContractCase = {
   title: "[S72] guards a document by itself, also before it exists: of two turns that make it, one does",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const one = await Hand.open(stage, "a");
-      const two = stage.overlaps ? await Hand.open(stage, stage.handles > 1 ? "b" : "a") : null;
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const one = await StoreClient.open(fixture, "a");
+      const two = fixture.hasConcurrentTurns ? await StoreClient.open(fixture, fixture.handlesMax > 1 ? "b" : "a") : null;
       const key = docKey("acme", "workflow", "w1");
-      const make1 = unit({ puts: [docRow("workflow", "w1", { body: '"one"' })], inserted: new Set([key]) });
-      if (stage.overlaps && two !== null) {
+      const make1 = changeSet({ puts: [docRow("workflow", "w1", { body: '"one"' })], inserted: new Set([key]) });
+      if (fixture.hasConcurrentTurns && two !== null) {
         const first = await one.begin({ rows: [key] });
         const second = await two.begin({ rows: [key] });
         assert.deepEqual([first.row("doc", "acme/workflow/w1"), second.row("doc", "acme/workflow/w1")], [null, "busy"]);
-        const refused = await two.commit(second, [unit({ puts: [docRow("workflow", "w1", { body: '"two"' })] })]);
+        const refused = await two.commit(second, [changeSet({ puts: [docRow("workflow", "w1", { body: '"two"' })] })]);
         assert.equal(refused.outcome, "failed");
         assert.equal((await one.commit(first, [make1])).outcome, "committed");
         assert.deepEqual(await two.read(key), make1.puts);
@@ -137,22 +140,27 @@ const docsAreRoots: ContractCase = {
       const again = await one.commit(tx, [make1]);
       assert.deepEqual([again.outcome, again.outcome === "failed" ? again.unit : null], ["failed", 0]);
       const free = await one.begin({ rows: ["run/r1"] });
-      assert.equal((await one.commit(free, [unit({ roots: ["run/r1"], puts: [docRow("workflow", "w1")] })])).outcome, "failed");
+      assert.equal(
+        (await one.commit(free, [changeSet({ roots: ["run/r1"], puts: [docRow("workflow", "w1")] })])).outcome,
+        "failed",
+      );
       assert.deepEqual(await one.read(key), make1.puts);
-      await one.write(unit({ deletes: [key] }));
+      await one.write(changeSet({ deletes: [key] }));
       assert.deepEqual(await one.read(key), [null]);
     }),
 };
 
-const lettersBelongToRuns: ContractCase = {
+const deadLettersBelongToRuns: ContractCase = {
   title: "[S72] guards a letter by the run of its task: whoever has the run may read and write it, everybody else finds it busy",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const one = await Hand.open(stage, "a");
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const one = await StoreClient.open(fixture, "a");
       const letter = docRow("letter", "r1.4*2/7", { body: '{"code":"E.X"}' });
       const key = keyOf(letter);
       assert.equal(rootOf(key), "run/r1");
-      await one.write(unit({ roots: ["run/r1"], puts: [runRow("r1"), taskRow("r1.4*2/7"), letter], inserted: new Set([key]) }));
+      await one.write(
+        changeSet({ roots: ["run/r1"], puts: [runRow("r1"), taskRow("r1.4*2/7"), letter], inserted: new Set([key]) }),
+      );
 
       assert.deepEqual(await one.read(key, "run/r1"), [letter, runRow("r1")]);
       const next: DocRow = { ...letter, rev: 2, body: "{}" };
@@ -160,26 +168,26 @@ const lettersBelongToRuns: ContractCase = {
       const bare = await one.begin();
       await bare.loadMore([key], []);
       assert.deepEqual(bare.row("doc", letter.id), letter);
-      assert.equal((await one.commit(bare, [unit({ roots: ["run/r1"], puts: [next] })])).outcome, "committed");
+      assert.equal((await one.commit(bare, [changeSet({ roots: ["run/r1"], puts: [next] })])).outcome, "committed");
       const tx = await one.begin({ rows: ["run/r1"] });
       await tx.loadMore([key], []);
       assert.deepEqual(tx.row("doc", letter.id), next);
-      if (stage.overlaps) {
-        const two = await Hand.open(stage, "b");
+      if (fixture.hasConcurrentTurns) {
+        const two = await StoreClient.open(fixture, "b");
         assert.deepEqual(await two.read(key, docKey("acme", "letter", "r2.0")), ["busy", null]);
       }
       await tx.abort();
-      await one.write(unit({ roots: ["run/r1"], deletes: [key] }));
+      await one.write(changeSet({ roots: ["run/r1"], deletes: [key] }));
       assert.deepEqual(await one.read(key), [null]);
     }),
 };
 
-const docsAreDue: ContractCase = {
+const documentsHaveDeadlines: ContractCase = {
   title: "[S73] hands out documents whose time has come among all other rows, their roots taken, and names the next one",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const { now } = await hand.begin().then(async (tx) => (await tx.abort(), tx));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const { now } = await client.begin().then(async (tx) => (await tx.abort(), tx));
       const rows: Row[] = [
         runRow("r1", { due: now - 30 }),
         docRow("upload", "u1", { due: now - 20 }),
@@ -189,35 +197,35 @@ const docsAreDue: ContractCase = {
         docRow("upload", "u3"),
         runRow("r2"),
       ];
-      await hand.write(unit({ puts: rows }));
+      await client.write(changeSet({ puts: rows }));
 
-      const tx = await hand.begin({ due: 9 });
+      const tx = await client.begin({ due: 9 });
       assert.deepEqual(tx.due, rows.slice(0, 4));
       assert.equal(tx.nextDue, now + 1_000);
       const ended = rows.slice(0, 4).map((row) => ({ ...row, due: null }) as Row);
-      assert.equal((await hand.commit(tx, [unit({ puts: ended })])).outcome, "committed");
-      const after = await hand.begin({ due: 9 });
+      assert.equal((await client.commit(tx, [changeSet({ puts: ended })])).outcome, "committed");
+      const after = await client.begin({ due: 9 });
       assert.deepEqual([after.due, after.nextDue], [[], now + 1_000]);
       await after.abort();
-      stage.advance(2_000);
-      const skipping = await hand.begin({ due: 9, skip: [docKey("acme", "upload", "u2")] });
+      fixture.advance(2_000);
+      const skipping = await client.begin({ due: 9, skip: [docKey("acme", "upload", "u2")] });
       assert.deepEqual(skipping.due, []);
       await skipping.abort();
-      const last = await hand.begin({ due: 9 });
+      const last = await client.begin({ due: 9 });
       assert.deepEqual(last.due, [rows[4]]);
       await last.abort();
     }),
 };
 
-const skippedRunsKeepTheirLetters: ContractCase = {
+const skippedRunsKeepTheirDeadLetters: ContractCase = {
   title: "[S73] hands out no letter of a run that is left alone",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const letter = docRow("letter", "r1.0", { due: 5 });
-      await hand.write(unit({ puts: [runRow("r1"), letter] }));
+      await client.write(changeSet({ puts: [runRow("r1"), letter] }));
       const due = async (skip: readonly ReturnType<typeof runKey>[]) => {
-        const tx = await hand.begin({ due: 9, skip });
+        const tx = await client.begin({ due: 9, skip });
         await tx.abort();
         return tx.due;
       };
@@ -227,16 +235,16 @@ const skippedRunsKeepTheirLetters: ContractCase = {
     }),
 };
 
-const chunksAreKept: ContractCase = {
+const outputChunksAreStored: ContractCase = {
   title: "[S74] keeps what an attempt printed once, shows it in order from a chunk or a line on, the newest attempt by itself",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const task = "r1.4*2/7";
-      const print = (...chunks: ReturnType<typeof chunkRow>[]) => hand.write(unit({ roots: ["run/r1"], chunks }));
-      await hand.write(
-        unit({ puts: [runRow("r1"), taskRow(task)], logEntries: [happening("acme", "run/r1", ["made"])] }),
-        unit({ puts: [runRow("q1", { tenant: "beta" })] }),
+      const print = (...chunks: ReturnType<typeof chunkRow>[]) => client.write(changeSet({ roots: ["run/r1"], chunks }));
+      await client.write(
+        changeSet({ puts: [runRow("r1"), taskRow(task)], logEntries: [logEntry("acme", "run/r1", ["made"])] }),
+        changeSet({ puts: [runRow("q1", { tenant: "beta" })] }),
       );
       const rows = [
         chunkRow(task, 1, 0, { count: 3, line: 0, lines: 2 }),
@@ -246,9 +254,9 @@ const chunksAreKept: ContractCase = {
       await print(rows[2] as (typeof rows)[0], rows[0] as (typeof rows)[0]);
       await print(rows[1] as (typeof rows)[0], chunkRow(task, 1, 0, { body: '["another"]' }), chunkRow("r1.4", 9, 0));
       const ask = async (over: object) =>
-        (await hand.store.page({ page: "chunks", tenant: "acme", task, limit: 9, ...over })).items;
+        (await client.store.page({ page: "chunks", tenant: "acme", task, limit: 9, ...over })).items;
 
-      assert.deepEqual(await hand.store.page({ page: "chunks", tenant: "acme", task, limit: 9 }), { items: rows, head: 1 });
+      assert.deepEqual(await client.store.page({ page: "chunks", tenant: "acme", task, limit: 9 }), { items: rows, head: 1 });
       assert.deepEqual(await ask({ limit: 2 }), rows.slice(0, 2));
       for (const [fromChunk, first] of [
         [0, 0],
@@ -275,38 +283,38 @@ const chunksAreKept: ContractCase = {
     }),
 };
 
-const chunksNeedTheirRun: ContractCase = {
+const outputChunksNeedTheirRun: ContractCase = {
   title: "[S74] refuses what a task printed in a unit that does not have its run, and what no table takes",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.write(unit({ puts: [runRow("r1"), runRow("r2")] }));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.write(changeSet({ puts: [runRow("r1"), runRow("r2")] }));
       const bad = [
-        unit({ roots: ["run/r1"], chunks: [chunkRow("r2.0", 1, 0)] }),
-        unit({ roots: ["run/r2"], chunks: [chunkRow("r2.0", 1.5, 0)] }),
-        unit({ roots: ["run/r2"], chunks: [chunkRow("r2.0", 1, 0, { body: null as unknown as string })] }),
+        changeSet({ roots: ["run/r1"], chunks: [chunkRow("r2.0", 1, 0)] }),
+        changeSet({ roots: ["run/r2"], chunks: [chunkRow("r2.0", 1.5, 0)] }),
+        changeSet({ roots: ["run/r2"], chunks: [chunkRow("r2.0", 1, 0, { body: null as unknown as string })] }),
       ];
       for (const one of bad) {
-        const tx = await hand.begin({ rows: ["run/r1", "run/r2"] });
-        const answer = await hand.commit(tx, [unit({ roots: ["run/r1"], chunks: [chunkRow("r1.0", 1, 0)] }), one]);
+        const tx = await client.begin({ rows: ["run/r1", "run/r2"] });
+        const answer = await client.commit(tx, [changeSet({ roots: ["run/r1"], chunks: [chunkRow("r1.0", 1, 0)] }), one]);
         assert.deepEqual([answer.outcome, answer.outcome === "failed" ? answer.unit : null], ["failed", 1]);
       }
-      assert.deepEqual((await hand.store.page({ page: "chunks", tenant: "acme", task: "r1.0", limit: 9 })).items, []);
+      assert.deepEqual((await client.store.page({ page: "chunks", tenant: "acme", task: "r1.0", limit: 9 })).items, []);
     }),
 };
 
-const chunksGoByAge: ContractCase = {
+const outputChunksAreTrimmedByAge: ContractCase = {
   title: "[S75] removes what was printed before an instant, and nothing that came at it or later",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const chunks = Array.from({ length: 30 }, (_, at) => chunkRow(`r1.${at % 3}`, 1, at * 2, { at: 100 + at }));
-      await hand.write(unit({ puts: [runRow("r1")], chunks }));
+      await client.write(changeSet({ puts: [runRow("r1")], chunks }));
 
-      await stage.trimChunks(115);
+      await fixture.trimChunks(115);
 
       for (const slot of [0, 1, 2]) {
-        const { items } = await hand.store.page({ page: "chunks", tenant: "acme", task: `r1.${slot}`, limit: 99 });
+        const { items } = await client.store.page({ page: "chunks", tenant: "acme", task: `r1.${slot}`, limit: 99 });
         assert.deepEqual(
           items,
           chunks.filter((chunk) => chunk.task === `r1.${slot}` && chunk.at >= 115),
@@ -315,15 +323,15 @@ const chunksGoByAge: ContractCase = {
     }),
 };
 
-export const docCases: readonly ContractCase[] = [
+export const documentCases: readonly ContractCase[] = [
   collectionsAreListed,
-  docsAreFoundByPrefixAndWords,
-  docsAreNamed,
-  docsAreRoots,
-  lettersBelongToRuns,
-  docsAreDue,
-  skippedRunsKeepTheirLetters,
-  chunksAreKept,
-  chunksNeedTheirRun,
-  chunksGoByAge,
+  documentsAreFoundByPrefixAndWords,
+  documentsAreReadByName,
+  documentsAreRoots,
+  deadLettersBelongToRuns,
+  documentsHaveDeadlines,
+  skippedRunsKeepTheirDeadLetters,
+  outputChunksAreStored,
+  outputChunksNeedTheirRun,
+  outputChunksAreTrimmedByAge,
 ];

@@ -1,24 +1,24 @@
 // The contract on the log: positions without gaps in commit order, pages cut inside packed rows, floors, histories of one subject.
 
 import assert from "node:assert/strict";
-import { Hand, onStage } from "./hand.ts";
-import { happening, runRow, unit } from "./sample-rows.ts";
+import { StoreClient, withFixture } from "./hand.ts";
+import { changeSet, logEntry, runRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
-const made = (run: string, types: readonly string[], tenant = "acme") =>
-  unit({ puts: [runRow(run, { tenant })], logEntries: [happening(tenant, `run/${run}`, types)] });
+const runCreated = (run: string, types: readonly string[], tenant = "acme") =>
+  changeSet({ puts: [runRow(run, { tenant })], logEntries: [logEntry(tenant, `run/${run}`, types)] });
 
 const positionsHaveNoGaps: ContractCase = {
   title: "[S6] numbers the facts of each tenant from 1 without gaps, in the order of commits and units",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const first = await hand.write(made("r1", ["a", "b"]), made("q1", ["x"], "beta"), made("r2", ["c"]));
-      const second = await hand.write(
-        made("r3", ["d", "e"]),
-        unit({ puts: [runRow("r4")], logEntries: [happening("acme", "run/r4", [])] }),
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const first = await client.write(runCreated("r1", ["a", "b"]), runCreated("q1", ["x"], "beta"), runCreated("r2", ["c"]));
+      const second = await client.write(
+        runCreated("r3", ["d", "e"]),
+        changeSet({ puts: [runRow("r4")], logEntries: [logEntry("acme", "run/r4", [])] }),
       );
-      const third = await hand.write(unit({ puts: [runRow("r5")] }));
+      const third = await client.write(changeSet({ puts: [runRow("r5")] }));
 
       assert.deepEqual(
         first.first,
@@ -29,7 +29,7 @@ const positionsHaveNoGaps: ContractCase = {
       );
       assert.deepEqual([...second.first], [["acme", 4]]);
       assert.deepEqual([...third.first], []);
-      const log = await hand.log("acme");
+      const log = await client.readLog("acme");
       assert.deepEqual(
         log.map((entry) => `${entry.position} ${entry.subject} ${entry.type} ${JSON.stringify(entry.data)}`),
         [
@@ -40,8 +40,8 @@ const positionsHaveNoGaps: ContractCase = {
           '5 run/r3 e {"index":1}',
         ],
       );
-      assert.equal((await hand.log("beta")).length, 1);
-      assert.deepEqual(await hand.store.events({ tenant: "nobody", after: 0, limit: 5 }), {
+      assert.equal((await client.readLog("beta")).length, 1);
+      assert.deepEqual(await client.store.events({ tenant: "nobody", after: 0, limit: 5 }), {
         items: [],
         next: 0,
         head: 0,
@@ -52,11 +52,11 @@ const positionsHaveNoGaps: ContractCase = {
 
 export const pollingReadersMissNothing: ContractCase = {
   title: "[S6] never shows a lower position after a higher one, though commits of several schedulers finish out of order",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hands = [await Hand.open(stage, "a")];
-      while (hands.length < stage.handles) hands.push(await Hand.open(stage, `h${hands.length}`));
-      const reader = hands[0] as Hand;
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const clients = [await StoreClient.open(fixture, "a")];
+      while (clients.length < fixture.handlesMax) clients.push(await StoreClient.open(fixture, `h${clients.length}`));
+      const reader = clients[0] as StoreClient;
       const seen: string[] = [];
       let cursor = 0;
       const poll = async () => {
@@ -74,19 +74,19 @@ export const pollingReadersMissNothing: ContractCase = {
       const expected: string[] = [];
       for (let round = 0; round < 6; round++) {
         const releases: (() => Promise<void>)[] = [];
-        for (const [at, hand] of hands.entries()) {
+        for (const [at, client] of clients.entries()) {
           const run = `r${round}-${at}`;
           const types = [`${run} one`, `${run} two`];
           expected.push(...types);
-          const tx = await hand.begin({ rows: [`run/${run}`] });
-          const release = stage.overlaps ? stage.hold(hand.replica, hand.nextTurn) : () => undefined;
-          const commit = hand.commit(tx, [made(run, types)]);
+          const tx = await client.begin({ rows: [`run/${run}`] });
+          const release = fixture.hasConcurrentTurns ? fixture.delayCommit(client.replica, client.nextTurn) : () => undefined;
+          const commit = client.commit(tx, [runCreated(run, types)]);
           const finish = async () => {
             release();
             assert.equal((await commit).outcome, "committed");
           };
           // A store that takes one turn at a time has nothing to finish out of order.
-          if (stage.overlaps) releases.push(finish);
+          if (fixture.hasConcurrentTurns) releases.push(finish);
           else await finish();
         }
         const order = round % 2 === 0 ? releases.reverse() : releases;
@@ -103,16 +103,16 @@ export const pollingReadersMissNothing: ContractCase = {
 
 const packedFactsAreCutAtThePage: ContractCase = {
   title: "[S7] cuts pages inside the facts of one turn and goes on exactly behind the cut, from any cursor and at any limit",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.write(made("r1", ["1", "2", "3", "4", "5"]), made("r2", ["6"]));
-      await hand.write(made("r3", ["7", "8", "9"]));
-      const whole = await hand.log("acme");
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.write(runCreated("r1", ["1", "2", "3", "4", "5"]), runCreated("r2", ["6"]));
+      await client.write(runCreated("r3", ["7", "8", "9"]));
+      const whole = await client.readLog("acme");
 
       for (let after = 0; after <= 9; after++)
         for (let limit = 1; limit <= 10; limit++) {
-          const page = await hand.store.events({ tenant: "acme", after, limit });
+          const page = await client.store.events({ tenant: "acme", after, limit });
           assert.deepEqual(page.items, whole.slice(after, after + limit), `after ${after}, limit ${limit}`);
           assert.deepEqual(
             [page.next, page.head, page.floor],
@@ -124,7 +124,7 @@ const packedFactsAreCutAtThePage: ContractCase = {
         whole.map((entry) => entry.type),
         ["1", "2", "3", "4", "5", "6", "7", "8", "9"],
       );
-      assert.deepEqual(await hand.store.events({ tenant: "acme", after: 99, limit: 5 }), {
+      assert.deepEqual(await client.store.events({ tenant: "acme", after: 99, limit: 5 }), {
         items: [],
         next: 99,
         head: 9,
@@ -135,13 +135,13 @@ const packedFactsAreCutAtThePage: ContractCase = {
 
 const subjectsHaveHistories: ContractCase = {
   title: "[S7] reads the history of one subject by the same cursor, and nothing of it to another tenant",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.write(made("r1", ["1", "2"]), made("r2", ["3"]));
-      await hand.write(made("r2", ["4"]), made("r1", ["5", "6"]));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.write(runCreated("r1", ["1", "2"]), runCreated("r2", ["3"]));
+      await client.write(runCreated("r2", ["4"]), runCreated("r1", ["5", "6"]));
       const read = async (tenant: string, after: number, limit: number) => {
-        const page = await hand.store.events({ tenant, after, limit, subject: "run/r1" });
+        const page = await client.store.events({ tenant, after, limit, subject: "run/r1" });
         return [page.items.map((entry) => entry.type), page.next];
       };
 
@@ -154,39 +154,39 @@ const subjectsHaveHistories: ContractCase = {
     }),
 };
 
-const cursorsBelowTheFloorAreTold: ContractCase = {
+const cursorsBelowTheFloorGetTheFloor: ContractCase = {
   title: "[S8] answers a cursor below the log's floor with the floor and no facts, and one at the floor with all that follow",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.write(made("r1", ["1", "2", "3"]));
-      await hand.write(made("r2", ["4", "5"]));
-      await hand.write(made("r3", ["6"]));
-      await stage.trim("acme", 4);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.write(runCreated("r1", ["1", "2", "3"]));
+      await client.write(runCreated("r2", ["4", "5"]));
+      await client.write(runCreated("r3", ["6"]));
+      await fixture.trimLog("acme", 4);
 
-      const below = await hand.store.events({ tenant: "acme", after: 3, limit: 9 });
-      const at = await hand.store.events({ tenant: "acme", after: 4, limit: 9 });
+      const below = await client.store.events({ tenant: "acme", after: 3, limit: 9 });
+      const at = await client.store.events({ tenant: "acme", after: 4, limit: 9 });
       assert.deepEqual(below, { items: [], next: 3, head: 6, floor: 4 });
       assert.deepEqual([at.items.map((entry) => entry.type), at.floor], [["5", "6"], 4]);
-      const { first } = await hand.write(made("r4", ["7"]));
+      const { first } = await client.write(runCreated("r4", ["7"]));
       assert.deepEqual([...first], [["acme", 7]]);
-      await stage.trim("acme", 999);
-      const after = await hand.store.events({ tenant: "acme", after: 7, limit: 9 });
+      await fixture.trimLog("acme", 999);
+      const after = await client.store.events({ tenant: "acme", after: 7, limit: 9 });
       assert.deepEqual(after, { items: [], next: 7, head: 7, floor: 7 });
     }),
 };
 
 const logsAreReadBackwards: ContractCase = {
   title: "[S81] reads the log backwards, cut anywhere, also of one subject, down to a cursor and to the floor",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.write(made("r1", ["1", "2", "3", "4", "5"]), made("r2", ["6"]));
-      await hand.write(made("r3", ["7", "8", "9"]));
-      await hand.write(made("r1", ["10", "11"]), made("q1", ["x"], "beta"));
-      const whole = await hand.log("acme");
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.write(runCreated("r1", ["1", "2", "3", "4", "5"]), runCreated("r2", ["6"]));
+      await client.write(runCreated("r3", ["7", "8", "9"]));
+      await client.write(runCreated("r1", ["10", "11"]), runCreated("q1", ["x"], "beta"));
+      const whole = await client.readLog("acme");
       const back = (before: number, over: object = {}) =>
-        hand.store.events({ tenant: "acme", after: 0, limit: 99, before, ...over });
+        client.store.events({ tenant: "acme", after: 0, limit: 99, before, ...over });
 
       for (const before of [1, 2, 4, 6, 7, 9, 11, 12, 99, Number.MAX_SAFE_INTEGER])
         for (const limit of [1, 3, 99]) {
@@ -207,7 +207,7 @@ const logsAreReadBackwards: ContractCase = {
       assert.deepEqual(await types(back(99, { subject: "run/r1", after: 3 })), ["11", "10", "5", "4"]);
       assert.deepEqual(await types(back(99, { subject: "run/r1", tenant: "beta" })), []);
       assert.deepEqual(await types(back(99, { after: 8 })), ["11", "10", "9"]);
-      await stage.trim("acme", 4);
+      await fixture.trimLog("acme", 4);
       const rest = await back(99);
       assert.deepEqual([rest.items.length, rest.next, rest.floor], [7, 5, 4]);
       assert.deepEqual(await types(back(7, { subject: "run/r1" })), ["5"]);
@@ -215,20 +215,26 @@ const logsAreReadBackwards: ContractCase = {
     }),
 };
 
-const typesArePicked: ContractCase = {
+const typesAreFiltered: ContractCase = {
   title: "[S81] picks facts whose types begin with certain words, both ways, looks at a bounded stretch a page and skips none",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const filler = Array.from({ length: 1_500 }, () => "task.granted");
       for (let turn = 0; turn < 4; turn++)
-        await hand.write(made("r1", ["audit.start", ...filler]), made("r2", ["audit.stop", "auditor"]));
+        await client.write(runCreated("r1", ["audit.start", ...filler]), runCreated("r2", ["audit.stop", "auditor"]));
       const head = 4 * 1_503;
       const pick = async (step: (cursor: number) => object, first: number) => {
         const found: number[] = [];
         let pages = 0;
         for (let cursor = first; ; pages++) {
-          const page = await hand.store.events({ tenant: "acme", after: 0, limit: 3, types: ["audit.", "run"], ...step(cursor) });
+          const page = await client.store.events({
+            tenant: "acme",
+            after: 0,
+            limit: 3,
+            types: ["audit.", "run"],
+            ...step(cursor),
+          });
           assert.ok(page.items.every((entry) => entry.type.startsWith("audit.")));
           found.push(...page.items.map((entry) => entry.position));
           if (page.next === cursor) return { found, pages };
@@ -242,9 +248,9 @@ const typesArePicked: ContractCase = {
       assert.deepEqual([ahead.found, back.found], [expected, [...expected].reverse()]);
       const mine = await pick((before) => ({ before, subject: "run/r2" }), head + 1);
       assert.deepEqual(mine.found, expected.filter((_, at) => at % 2 === 1).reverse());
-      const none = await hand.store.events({ tenant: "acme", after: 0, limit: 9, types: ["none"] });
+      const none = await client.store.events({ tenant: "acme", after: 0, limit: 9, types: ["none"] });
       assert.deepEqual([none.items, none.next], [[], 5_000]);
-      const noneBack = await hand.store.events({ tenant: "acme", after: 0, limit: 9, types: ["none"], before: head + 1 });
+      const noneBack = await client.store.events({ tenant: "acme", after: 0, limit: 9, types: ["none"], before: head + 1 });
       assert.deepEqual([noneBack.items, noneBack.next], [[], head + 1 - 5_000]);
     }),
 };
@@ -254,7 +260,7 @@ export const logCases: readonly ContractCase[] = [
   pollingReadersMissNothing,
   packedFactsAreCutAtThePage,
   subjectsHaveHistories,
-  cursorsBelowTheFloorAreTold,
+  cursorsBelowTheFloorGetTheFloor,
   logsAreReadBackwards,
-  typesArePicked,
+  typesAreFiltered,
 ];

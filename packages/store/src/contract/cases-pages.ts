@@ -2,24 +2,24 @@
 
 import assert from "node:assert/strict";
 import type { RouteRow, RunPhase, WorkflowRow } from "@astraflow/engine";
-import { Hand, onStage } from "./hand.ts";
-import { happening, keyRow, runRow, taskRow, unit, workerRow } from "./sample-rows.ts";
+import { StoreClient, withFixture } from "./hand.ts";
+import { changeSet, keyRow, logEntry, runRow, taskRow, workerRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
 const runPagesFollowTheirCursor: ContractCase = {
   title: "[S20] pages runs newest first, by cursor, by phase and by client, each run once",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const phases: RunPhase[] = ["queued", "running", "succeeded", "failed"];
       const runs = Array.from({ length: 20 }, (_, at) =>
         runRow(`r${String(at).padStart(2, "0")}`, { phase: phases[at % 4] as RunPhase, client: at % 5 === 0 ? "odd" : "cli" }),
       );
-      await hand.write(unit({ puts: runs, logEntries: [happening("acme", "run/r00", ["made"])] }));
+      await client.write(changeSet({ puts: runs, logEntries: [logEntry("acme", "run/r00", ["made"])] }));
       const walk = async (filter: { phase?: RunPhase; client?: string }, limit: number) => {
         const ids: string[] = [];
         for (let before: string | undefined; ; ) {
-          const page = await hand.store.page({
+          const page = await client.store.page({
             page: "runs",
             tenant: "acme",
             limit,
@@ -66,22 +66,22 @@ const runPagesFollowTheirCursor: ContractCase = {
 
 const tenantsStayApart: ContractCase = {
   title: "[S20] shows a tenant's runs, workers and facts to that tenant only, also where one name begins like the other",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const tenants = ["acme", "acme2", "beta"];
       for (const tenant of tenants)
-        await hand.write(
-          unit({
+        await client.write(
+          changeSet({
             puts: [runRow(`r-${tenant}`, { tenant }), taskRow(`r-${tenant}.0`), workerRow(`${tenant}/w1`)],
-            logEntries: [happening(tenant, `run/r-${tenant}`, [`of ${tenant}`])],
+            logEntries: [logEntry(tenant, `run/r-${tenant}`, [`of ${tenant}`])],
           }),
         );
 
       for (const tenant of tenants) {
-        const runs = await hand.store.page({ page: "runs", tenant, limit: 9 });
-        const workers = await hand.store.page({ page: "workers", tenant });
-        const log = await hand.store.events({ tenant, after: 0, limit: 9 });
+        const runs = await client.store.page({ page: "runs", tenant, limit: 9 });
+        const workers = await client.store.page({ page: "workers", tenant });
+        const log = await client.store.events({ tenant, after: 0, limit: 9 });
         assert.deepEqual(
           runs.items.map((run) => run.id),
           [`r-${tenant}`],
@@ -92,18 +92,18 @@ const tenantsStayApart: ContractCase = {
           [[1, `of ${tenant}`]],
         );
         for (const other of tenants) {
-          const { detail } = await hand.store.page({ page: "run", tenant, run: `r-${other}` });
+          const { detail } = await client.store.page({ page: "run", tenant, run: `r-${other}` });
           assert.equal(detail === null, other !== tenant, `${tenant} asks for the run of ${other}`);
         }
       }
     }),
 };
 
-const detailsAreWhole: ContractCase = {
+const runDetailsAreComplete: ContractCase = {
   title: "[S20] shows a run with its tasks and its workflow, all routes, and how many tasks wait in each phase",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const workflow: WorkflowRow = { kind: "workflow", id: "acme/w1", body: '{"name":"w"}' };
       const routes: RouteRow[] = ["b", "a"].map((id) => ({ kind: "route", id, tenant: "acme", needs: "{}" }));
       const tasks = [
@@ -113,23 +113,23 @@ const detailsAreWhole: ContractCase = {
         taskRow("r1.3"),
       ];
       const ended = runRow("r2", { phase: "succeeded", open: 0, workflow: "acme/gone" });
-      await hand.write(
-        unit({ puts: [workflow, ...routes] }),
-        unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], logEntries: [happening("acme", "run/r1", ["made"])] }),
-        unit({ puts: [ended, taskRow("r2.0", { phase: "succeeded" })] }),
-        unit({
+      await client.write(
+        changeSet({ puts: [workflow, ...routes] }),
+        changeSet({ puts: [runRow("r1", { phase: "running" }), ...tasks], logEntries: [logEntry("acme", "run/r1", ["made"])] }),
+        changeSet({ puts: [ended, taskRow("r2.0", { phase: "succeeded" })] }),
+        changeSet({
           puts: [runRow("q1", { tenant: "beta" }), taskRow("q1.0", { phase: "leased" })],
-          logEntries: [happening("beta", "run/q1", ["made"])],
+          logEntries: [logEntry("beta", "run/q1", ["made"])],
         }),
       );
 
-      const one = await hand.store.page({ page: "run", tenant: "acme", run: "r1" });
+      const one = await client.store.page({ page: "run", tenant: "acme", run: "r1" });
       assert.deepEqual(one, { detail: { run: runRow("r1", { phase: "running" }), tasks, workflow: workflow.body }, head: 1 });
-      const two = await hand.store.page({ page: "run", tenant: "acme", run: "r2" });
+      const two = await client.store.page({ page: "run", tenant: "acme", run: "r2" });
       assert.equal(two.detail?.workflow, "");
-      assert.deepEqual(await hand.store.page({ page: "run", tenant: "acme", run: "none" }), { detail: null, head: 1 });
-      assert.deepEqual((await hand.store.page({ page: "routes" })).items, [...routes].reverse());
-      assert.deepEqual((await hand.store.page({ page: "depth" })).items, [
+      assert.deepEqual(await client.store.page({ page: "run", tenant: "acme", run: "none" }), { detail: null, head: 1 });
+      assert.deepEqual((await client.store.page({ page: "routes" })).items, [...routes].reverse());
+      assert.deepEqual((await client.store.page({ page: "depth" })).items, [
         { tenant: "acme", phase: "leased", tasks: 1 },
         { tenant: "acme", phase: "waiting", tasks: 2 },
         { tenant: "beta", phase: "leased", tasks: 1 },
@@ -137,11 +137,11 @@ const detailsAreWhole: ContractCase = {
     }),
 };
 
-const oneWorkerWithWhatItHolds: ContractCase = {
+const workerPageShowsHeldTasks: ContractCase = {
   title: "[S64] shows one worker with the attempts leased to it, in order and up to a limit, and to its own tenant only",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const mine = { worker: "acme/w1", phase: "leased" } as const;
       const tasks = [
         taskRow("r1.0", mine),
@@ -151,12 +151,13 @@ const oneWorkerWithWhatItHolds: ContractCase = {
         taskRow("r1.4", mine),
       ];
       const worker = workerRow("acme/w1", { condition: '{"strain":"disk"}' });
-      await hand.write(
-        unit({ puts: [worker], logEntries: [happening("acme", "worker/acme/w1", ["joined"])] }),
-        unit({ puts: [runRow("r1", { phase: "running" }), ...tasks] }),
+      await client.write(
+        changeSet({ puts: [worker], logEntries: [logEntry("acme", "worker/acme/w1", ["joined"])] }),
+        changeSet({ puts: [runRow("r1", { phase: "running" }), ...tasks] }),
       );
 
-      const page = (tenant: string, id: string, limit: number) => hand.store.page({ page: "worker", tenant, worker: id, limit });
+      const page = (tenant: string, id: string, limit: number) =>
+        client.store.page({ page: "worker", tenant, worker: id, limit });
       assert.deepEqual(await page("acme", "acme/w1", 2), { worker, held: [tasks[0], tasks[3]], head: 1 });
       assert.deepEqual(await page("acme", "acme/w1", 0), { worker, held: [], head: 1 });
       assert.deepEqual(await page("beta", "acme/w1", 2), { worker: null, held: [], head: 0 });
@@ -164,12 +165,12 @@ const oneWorkerWithWhatItHolds: ContractCase = {
     }),
 };
 
-const crewsAreCounted: ContractCase = {
+const workersAreCounted: ContractCase = {
   title: "[S65] counts workers by tenant, phase and whether they drain",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      assert.deepEqual(await hand.store.page({ page: "crew" }), { items: [] });
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      assert.deepEqual(await client.store.page({ page: "crew" }), { items: [] });
       const rows = [
         workerRow("acme/w1", { phase: "online" }),
         workerRow("acme/w2", { phase: "online" }),
@@ -177,9 +178,9 @@ const crewsAreCounted: ContractCase = {
         workerRow("acme/w4", { phase: "lost", due: null }),
         workerRow("beta/w1", { tenant: "beta", phase: "away" }),
       ];
-      await hand.write(...rows.map((row) => unit({ puts: [row] })));
+      await client.write(...rows.map((row) => changeSet({ puts: [row] })));
 
-      assert.deepEqual((await hand.store.page({ page: "crew" })).items, [
+      assert.deepEqual((await client.store.page({ page: "crew" })).items, [
         { tenant: "acme", phase: "lost", draining: false, workers: 1 },
         { tenant: "acme", phase: "online", draining: false, workers: 2 },
         { tenant: "acme", phase: "online", draining: true, workers: 1 },
@@ -190,53 +191,53 @@ const crewsAreCounted: ContractCase = {
 
 const tenantsAreListed: ContractCase = {
   title: "[S86] lists the tenants that have a log, by name and page by page, not those that were only asked about",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.store.page({ page: "workers", tenant: "asked" });
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.store.page({ page: "workers", tenant: "asked" });
       for (const tenant of ["beta", "acme", "gamma"])
-        await hand.write(unit({ logEntries: [happening(tenant, `worker/${tenant}/w1`, ["joined"])] }));
+        await client.write(changeSet({ logEntries: [logEntry(tenant, `worker/${tenant}/w1`, ["joined"])] }));
 
       const page = (limit: number, after?: string) =>
-        hand.store.page({ page: "tenants", limit, ...(after !== undefined && { after }) });
+        client.store.page({ page: "tenants", limit, ...(after !== undefined && { after }) });
       assert.deepEqual(await page(2), { items: ["acme", "beta"], next: "beta" });
       assert.deepEqual(await page(2, "beta"), { items: ["gamma"], next: null });
       assert.deepEqual(await page(3), { items: ["acme", "beta", "gamma"], next: null });
     }),
 };
 
-const keysAreShown: ContractCase = {
+const concurrencyKeysAreShown: ContractCase = {
   title: "[S87] shows a concurrency key with who holds it, to its own tenant only",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const key = keyRow("acme/press/1", { limit: 2, holders: ["r1.0", "r2.10"] });
-      await hand.write(unit({ puts: [key], logEntries: [happening("acme", "key/acme/press/1", ["held"])] }));
+      await client.write(changeSet({ puts: [key], logEntries: [logEntry("acme", "key/acme/press/1", ["held"])] }));
 
-      const page = (tenant: string, name: string) => hand.store.page({ page: "key", tenant, key: name });
+      const page = (tenant: string, name: string) => client.store.page({ page: "key", tenant, key: name });
       assert.deepEqual(await page("acme", "press/1"), { key, head: 1 });
       assert.deepEqual(await page("acme", "press"), { key: null, head: 1 });
       assert.deepEqual(await page("beta", "press/1"), { key: null, head: 0 });
     }),
 };
 
-const depthsAreBounded: ContractCase = {
+const openTaskCountsAreBounded: ContractCase = {
   title: "[S66] counts one tenant's open tasks, or each tenant's up to a number of them, those of queued runs first",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const open = (run: string, tenant: string, phase: "queued" | "running", tasks: "ready" | "leased") =>
-        unit({
+        changeSet({
           puts: [
             runRow(run, { tenant, phase }),
             ...["0", "1", "2"].map((slot) => taskRow(`${run}.${slot}`, { phase: tasks, worker: null })),
           ],
-          logEntries: [happening(tenant, `run/${run}`, ["made"])],
+          logEntries: [logEntry(tenant, `run/${run}`, ["made"])],
         });
-      await hand.write(open("a1", "acme", "running", "leased"), open("a2", "acme", "queued", "ready"));
-      await hand.write(open("b1", "beta", "queued", "ready"));
+      await client.write(open("a1", "acme", "running", "leased"), open("a2", "acme", "queued", "ready"));
+      await client.write(open("b1", "beta", "queued", "ready"));
       const depth = async (query: { tenant?: string; max?: number }) =>
-        (await hand.store.page({ page: "depth", ...query })).items.map(
+        (await client.store.page({ page: "depth", ...query })).items.map(
           ({ tenant, phase, tasks }) => `${tenant} ${phase} ${tasks}`,
         );
 
@@ -250,10 +251,10 @@ const depthsAreBounded: ContractCase = {
 export const pageCases: readonly ContractCase[] = [
   runPagesFollowTheirCursor,
   tenantsStayApart,
-  detailsAreWhole,
-  oneWorkerWithWhatItHolds,
-  crewsAreCounted,
+  runDetailsAreComplete,
+  workerPageShowsHeldTasks,
+  workersAreCounted,
   tenantsAreListed,
-  keysAreShown,
-  depthsAreBounded,
+  concurrencyKeysAreShown,
+  openTaskCountsAreBounded,
 ];

@@ -3,41 +3,41 @@
 import assert from "node:assert/strict";
 import type { Row, RowKey, RunRow } from "@astraflow/engine";
 import { keyOf } from "@astraflow/engine";
-import { Hand, onStage } from "./hand.ts";
-import { allKindsOfRows, happening, keyRow, readyUnit, runRow, taskRow, unit } from "./sample-rows.ts";
+import { StoreClient, withFixture } from "./hand.ts";
+import { changeSet, keyRow, logEntry, readyChangeSet, runRow, sampleRowsOfAllKinds, taskRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
 const epochsRise: ContractCase = {
   title: "[S1] raises a replica's epoch at each open, remembers its last turn, and refuses a foreign cluster",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const first = await Hand.open(stage, "a");
-      await first.write(readyUnit("r1", "l"));
-      await first.write(readyUnit("r2", "l"));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const first = await StoreClient.open(fixture, "a");
+      await first.write(readyChangeSet("r1", "l"));
+      await first.write(readyChangeSet("r2", "l"));
       await first.store.close();
-      const second = await Hand.open(stage, "a");
+      const second = await StoreClient.open(fixture, "a");
       await second.store.close();
-      const other = await Hand.open(stage, "b");
+      const other = await StoreClient.open(fixture, "b");
       await other.store.close();
 
       assert.deepEqual([first.epoch, first.lastTurn], [1, 0]);
       assert.deepEqual([second.epoch, second.lastTurn], [2, 2]);
       assert.deepEqual([other.epoch, other.lastTurn], [1, 0]);
-      await assert.rejects(Hand.open(stage, "a", "elsewhere"), { code: "E.STORE.OPEN" });
+      await assert.rejects(StoreClient.open(fixture, "a", "elsewhere"), { code: "E.STORE.OPEN" });
     }),
 };
 
 const rowsComeBackExactly: ContractCase = {
   title: "[S2] gives every kind of row back exactly as it was put, also after it is opened again",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const rows = allKindsOfRows();
-      const hand = await Hand.open(stage);
-      await hand.write(unit({ puts: rows }));
-      assert.deepEqual(await hand.read(...rows.map(keyOf)), rows);
-      await hand.store.close();
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const rows = sampleRowsOfAllKinds();
+      const client = await StoreClient.open(fixture);
+      await client.write(changeSet({ puts: rows }));
+      assert.deepEqual(await client.read(...rows.map(keyOf)), rows);
+      await client.store.close();
 
-      const again = await Hand.open(stage);
+      const again = await StoreClient.open(fixture);
 
       assert.deepEqual(await again.read(...rows.map(keyOf)), rows);
       assert.deepEqual(await again.read("run/none", "ask/acme/none"), [null, null]);
@@ -46,11 +46,11 @@ const rowsComeBackExactly: ContractCase = {
 
 const rowsAreReplaced: ContractCase = {
   title: "[S2] keeps one row a key: later images replace earlier ones field by field, a dropped row is gone",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const rows = allKindsOfRows();
-      await hand.write(unit({ puts: rows }));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const rows = sampleRowsOfAllKinds();
+      await client.write(changeSet({ puts: rows }));
       const changed: Row[] = [
         runRow("r1", { phase: "failed", open: 0, endedAt: 9, error: "{}" }),
         runRow("r2"),
@@ -58,10 +58,10 @@ const rowsAreReplaced: ContractCase = {
         taskRow("r2.10"),
         keyRow("acme/k2", { holders: ["r1.0"], limit: 9 }),
       ];
-      await hand.write(unit({ puts: changed, deletes: ["worker/acme/w1", "key/acme/k1", "ask/acme/none"] }));
+      await client.write(changeSet({ puts: changed, deletes: ["worker/acme/w1", "key/acme/k1", "ask/acme/none"] }));
 
       for (const again of [false, true]) {
-        const reader = again ? await Hand.open(stage) : hand;
+        const reader = again ? await StoreClient.open(fixture) : client;
         assert.deepEqual(await reader.read(...changed.map(keyOf)), changed);
         assert.deepEqual(await reader.read("worker/acme/w1", "key/acme/k1"), [null, null]);
         const { items } = await reader.store.page({ page: "runs", tenant: "acme", limit: 10 });
@@ -74,143 +74,143 @@ const rowsAreReplaced: ContractCase = {
     }),
 };
 
-export const everyUnitIsWritten: ContractCase = {
+export const everyChangeSetIsWritten: ContractCase = {
   title: "[S3] writes every unit of a turn that it calls committed, rows and facts",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const runs = ["r1", "r2", "r3", "r4", "r5"];
 
-      await hand.write(
-        ...runs.map((run) => unit({ puts: [runRow(run)], logEntries: [happening("acme", `run/${run}`, ["made"])] })),
+      await client.write(
+        ...runs.map((run) => changeSet({ puts: [runRow(run)], logEntries: [logEntry("acme", `run/${run}`, ["made"])] })),
       );
 
       assert.deepEqual(
-        (await hand.read(...runs.map((run): RowKey => `run/${run}`))).map((row) => (row as RunRow | null)?.id ?? null),
+        (await client.read(...runs.map((run): RowKey => `run/${run}`))).map((row) => (row as RunRow | null)?.id ?? null),
         runs,
       );
       assert.deepEqual(
-        (await hand.log("acme")).map((entry) => entry.subject),
+        (await client.readLog("acme")).map((entry) => entry.subject),
         runs.map((run) => `run/${run}`),
       );
     }),
 };
 
-const poisonedUnitIsNamed: ContractCase = {
+const invalidChangeSetIsNamed: ContractCase = {
   title: "[S3] names a unit it refuses and writes nothing of that turn; without it the others go through",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const good = [readyUnit("r1", "l"), readyUnit("r3", "l")] as const;
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const good = [readyChangeSet("r1", "l"), readyChangeSet("r3", "l")] as const;
       const poisons = {
-        "a phase that does not exist": unit({ puts: [runRow("r2", { phase: "bogus" as RunRow["phase"] })] }),
-        "a field left out": unit({ puts: [runRow("r2", { tenant: undefined as unknown as string })] }),
-        "a null where none may be": unit({ puts: [runRow("r2", { workflow: null as unknown as string })] }),
-        "a task of another run": unit({ roots: ["run/r2"], puts: [taskRow("r2.0", { run: "r1" })] }),
-        "a place in a line without a rank": unit({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "l" })] }),
-        "a task that enters a line and is not written": unit({
+        "a phase that does not exist": changeSet({ puts: [runRow("r2", { phase: "bogus" as RunRow["phase"] })] }),
+        "a field left out": changeSet({ puts: [runRow("r2", { tenant: undefined as unknown as string })] }),
+        "a null where none may be": changeSet({ puts: [runRow("r2", { workflow: null as unknown as string })] }),
+        "a task of another run": changeSet({ roots: ["run/r2"], puts: [taskRow("r2.0", { run: "r1" })] }),
+        "a place in a line without a rank": changeSet({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "l" })] }),
+        "a task that enters a line and is not written": changeSet({
           puts: [runRow("r2")],
           enqueued: [{ task: "r2.7", tenant: "acme", cost: 1 }],
         }),
       };
       for (const [name, poison] of Object.entries(poisons)) {
-        const tx = await hand.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
-        const answer = await hand.commit(tx, [good[0], poison, good[1]]);
+        const tx = await client.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
+        const answer = await client.commit(tx, [good[0], poison, good[1]]);
 
         assert.equal(answer.outcome, "failed", name);
         assert.equal(answer.outcome === "failed" ? answer.unit : null, 1, name);
-        assert.deepEqual(await hand.read("run/r1", "task/r1.0", "run/r2", "run/r3"), [null, null, null, null], name);
+        assert.deepEqual(await client.read("run/r1", "task/r1.0", "run/r2", "run/r3"), [null, null, null, null], name);
       }
-      await hand.write(...good);
+      await client.write(...good);
 
-      assert.equal((await hand.readOne<RunRow>("run/r3")).id, "r3");
-      assert.deepEqual(await hand.read("run/r2"), [null]);
+      assert.equal((await client.readOne<RunRow>("run/r3")).id, "r3");
+      assert.deepEqual(await client.read("run/r2"), [null]);
     }),
 };
 
-const unitsKeepToTheirRoots: ContractCase = {
+const changeSetsKeepToTheirRoots: ContractCase = {
   title: "[S4] refuses a unit that writes under a root its turn has not taken, and a row that comes twice in a turn",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const attempts = [
-        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], puts: [taskRow("r2.0")] })],
-        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r2"], puts: [] })],
-        [unit({ puts: [runRow("r1")] }), unit({ roots: ["run/r1"], deletes: ["key/acme/k1"] })],
-        [unit({ puts: [runRow("r1")] }), unit({ puts: [runRow("r1", { open: 2 })] })],
-        [unit({ puts: [runRow("r1")] }), unit({ puts: [taskRow("r1.0"), taskRow("r1.0")] })],
-        [unit({ puts: [runRow("r1"), taskRow("r1.0")] }), unit({ deletes: ["task/r1.0"] })],
+        [changeSet({ puts: [runRow("r1")] }), changeSet({ roots: ["run/r1"], puts: [taskRow("r2.0")] })],
+        [changeSet({ puts: [runRow("r1")] }), changeSet({ roots: ["run/r2"], puts: [] })],
+        [changeSet({ puts: [runRow("r1")] }), changeSet({ roots: ["run/r1"], deletes: ["key/acme/k1"] })],
+        [changeSet({ puts: [runRow("r1")] }), changeSet({ puts: [runRow("r1", { open: 2 })] })],
+        [changeSet({ puts: [runRow("r1")] }), changeSet({ puts: [taskRow("r1.0"), taskRow("r1.0")] })],
+        [changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }), changeSet({ deletes: ["task/r1.0"] })],
       ];
       for (const [index, units] of attempts.entries()) {
-        const tx = await hand.begin({ rows: ["run/r1"] });
-        const answer = await hand.commit(tx, units);
+        const tx = await client.begin({ rows: ["run/r1"] });
+        const answer = await client.commit(tx, units);
 
         assert.deepEqual([answer.outcome, answer.outcome === "failed" ? answer.unit : null], ["failed", 1], `attempt ${index}`);
-        assert.deepEqual(await hand.read("run/r1"), [null], `attempt ${index}`);
+        assert.deepEqual(await client.read("run/r1"), [null], `attempt ${index}`);
       }
     }),
 };
 
-const newRowsAreNew: ContractCase = {
+const newRowsMustNotExist: ContractCase = {
   title: "[S4] writes a row that its unit calls new, and refuses the unit where the row is there already",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const born = (puts: readonly Row[]) => unit({ puts, inserted: new Set(puts.map(keyOf)) });
-      await hand.write(born([runRow("r1"), taskRow("r1.0"), keyRow("acme/k1")]));
-      await hand.write(unit({ puts: [runRow("r1", { open: 2 })] }), born([runRow("r2")]));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const born = (puts: readonly Row[]) => changeSet({ puts, inserted: new Set(puts.map(keyOf)) });
+      await client.write(born([runRow("r1"), taskRow("r1.0"), keyRow("acme/k1")]));
+      await client.write(changeSet({ puts: [runRow("r1", { open: 2 })] }), born([runRow("r2")]));
 
       for (const row of [runRow("r1"), taskRow("r1.0"), keyRow("acme/k1")]) {
-        const tx = await hand.begin({ rows: ["run/r1", "run/r3", "key/acme/k1"] });
-        const answer = await hand.commit(tx, [born([runRow("r3")]), born([row])]);
+        const tx = await client.begin({ rows: ["run/r1", "run/r3", "key/acme/k1"] });
+        const answer = await client.commit(tx, [born([runRow("r3")]), born([row])]);
         assert.deepEqual([answer.outcome, answer.outcome === "failed" ? answer.unit : null], ["failed", 1], keyOf(row));
       }
-      assert.deepEqual(await hand.read("run/r1", "run/r3"), [runRow("r1", { open: 2 }), null]);
+      assert.deepEqual(await client.read("run/r1", "run/r3"), [runRow("r1", { open: 2 }), null]);
     }),
 };
 
 const turnsEnd: ContractCase = {
   title: "[S4] ends a turn with its commit, whatever the outcome, and with its abort",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const committed = await hand.begin({ rows: ["run/r1"] });
-      await hand.commit(committed, [unit({ puts: [runRow("r1")] })]);
-      const failed = await hand.begin({ rows: ["run/r1"] });
-      assert.equal((await hand.commit(failed, [unit({ puts: [runRow("r2")] })])).outcome, "failed");
-      const aborted = await hand.begin({ rows: ["run/r1"] });
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const committed = await client.begin({ rows: ["run/r1"] });
+      await client.commit(committed, [changeSet({ puts: [runRow("r1")] })]);
+      const failed = await client.begin({ rows: ["run/r1"] });
+      assert.equal((await client.commit(failed, [changeSet({ puts: [runRow("r2")] })])).outcome, "failed");
+      const aborted = await client.begin({ rows: ["run/r1"] });
       await aborted.abort();
 
       for (const tx of [committed, failed, aborted]) {
-        await assert.rejects(hand.commit(tx, []), /over/);
+        await assert.rejects(client.commit(tx, []), /over/);
         await tx.abort();
       }
-      await hand.write(unit({ puts: [runRow("r1", { open: 3 })] }));
+      await client.write(changeSet({ puts: [runRow("r1", { open: 3 })] }));
     }),
 };
 
 const readersSeeCommittedOnly: ContractCase = {
   title: "[S5] shows readers nothing of a turn before it is committed and all of it afterwards",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      await hand.write(unit({ puts: [runRow("r1")], logEntries: [happening("acme", "run/r1", ["made"])] }));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      await client.write(changeSet({ puts: [runRow("r1")], logEntries: [logEntry("acme", "run/r1", ["made"])] }));
       const look = async () => {
-        const { items, head } = await hand.store.page({ page: "runs", tenant: "acme", limit: 10 });
-        const log = await hand.store.events({ tenant: "acme", after: 0, limit: 10 });
+        const { items, head } = await client.store.page({ page: "runs", tenant: "acme", limit: 10 });
+        const log = await client.store.events({ tenant: "acme", after: 0, limit: 10 });
         return { open: items.map((run) => run.open), head, facts: log.items.length, logHead: log.head };
       };
-      const next = unit({
+      const next = changeSet({
         puts: [runRow("r1", { open: 9 }), taskRow("r1.0")],
-        logEntries: [happening("acme", "run/r1", ["grown"])],
+        logEntries: [logEntry("acme", "run/r1", ["grown"])],
       });
       const before = await look();
 
-      const tx = await hand.begin({ rows: ["run/r1"] });
+      const tx = await client.begin({ rows: ["run/r1"] });
       const during = await look();
       await tx.abort();
       const aborted = await look();
-      await hand.write(next);
+      await client.write(next);
 
       assert.deepEqual(before, { open: [1], head: 1, facts: 1, logHead: 1 });
       assert.deepEqual([during, aborted], [before, before]);
@@ -220,25 +220,30 @@ const readersSeeCommittedOnly: ContractCase = {
 
 const reopeningChangesNothing: ContractCase = {
   title: "[S21] is the same store after it is closed and opened again, as often as one likes",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      let hand = await Hand.open(stage);
-      const rows = allKindsOfRows();
-      await hand.write(unit({ puts: rows, logEntries: [happening("acme", "run/r1", ["one", "two"])] }), readyUnit("r9", "l"));
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      let client = await StoreClient.open(fixture);
+      const rows = sampleRowsOfAllKinds();
+      await client.write(
+        changeSet({ puts: rows, logEntries: [logEntry("acme", "run/r1", ["one", "two"])] }),
+        readyChangeSet("r9", "l"),
+      );
       const look = async () => {
-        const tx = await hand.begin({ rows: rows.map(keyOf), claims: [{ line: "l", limit: 5 }] });
+        const tx = await client.begin({ rows: rows.map(keyOf), claims: [{ line: "l", limit: 5 }] });
         const seen = { rows: rows.map((row) => tx.row(row.kind, row.id)), claimed: tx.claimed.get("l"), nextDue: tx.nextDue };
         await tx.abort();
-        return { ...seen, log: await hand.log("acme") };
+        return { ...seen, log: await client.readLog("acme") };
       };
       const before = await look();
 
       for (let times = 0; times < 3; times++) {
-        await hand.store.close();
-        hand = await Hand.open(stage);
+        await client.store.close();
+        client = await StoreClient.open(fixture);
         assert.deepEqual(await look(), before);
       }
-      const { first } = await hand.write(unit({ puts: [runRow("r8")], logEntries: [happening("acme", "run/r8", ["next"])] }));
+      const { first } = await client.write(
+        changeSet({ puts: [runRow("r8")], logEntries: [logEntry("acme", "run/r8", ["next"])] }),
+      );
       assert.deepEqual([...first], [["acme", 3]]);
     }),
 };
@@ -247,10 +252,10 @@ export const rowCases: readonly ContractCase[] = [
   epochsRise,
   rowsComeBackExactly,
   rowsAreReplaced,
-  everyUnitIsWritten,
-  poisonedUnitIsNamed,
-  unitsKeepToTheirRoots,
-  newRowsAreNew,
+  everyChangeSetIsWritten,
+  invalidChangeSetIsNamed,
+  changeSetsKeepToTheirRoots,
+  newRowsMustNotExist,
   turnsEnd,
   readersSeeCommittedOnly,
   reopeningChangesNothing,

@@ -2,17 +2,17 @@
 
 import assert from "node:assert/strict";
 import type { ChangeSet, PageQuery, RouteRow, RunPhase, RunRow } from "@astraflow/engine";
-import { Hand, onStage } from "./hand.ts";
-import { happening, runRow, taskRow, unit } from "./sample-rows.ts";
+import { StoreClient, withFixture } from "./hand.ts";
+import { changeSet, logEntry, runRow, taskRow } from "./sample-rows.ts";
 import type { ContractCase } from "./stage.ts";
 
 type RunsFilter = Partial<Omit<Extract<PageQuery, { page: "runs" }>, "page" | "limit">>;
 
-async function walk(hand: Hand, filter: RunsFilter, limit: number): Promise<string[]> {
+async function listAllPages(client: StoreClient, filter: RunsFilter, limit: number): Promise<string[]> {
   const ids: string[] = [];
   for (let before: string | undefined; ; ) {
     const cursor = before === undefined ? {} : { before };
-    const page = await hand.store.page({ page: "runs", tenant: "acme", limit, ...filter, ...cursor });
+    const page = await client.store.page({ page: "runs", tenant: "acme", limit, ...filter, ...cursor });
     assert.ok(page.items.length <= limit);
     ids.push(...page.items.map((run) => run.id));
     if (page.next === null) return ids;
@@ -24,7 +24,7 @@ async function walk(hand: Hand, filter: RunsFilter, limit: number): Promise<stri
 const start = 1_700_000_000_000;
 
 /** As the engine makes them: an instant first, then chance. */
-function idAt(at: number, tail: number): string {
+function runIdAt(at: number, tail: number): string {
   const hex = at.toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7${(tail % 4096).toString(16).padStart(3, "0")}-8000-${String(tail).padStart(12, "0")}`;
 }
@@ -33,11 +33,11 @@ const minute = 60_000;
 const phases: readonly RunPhase[] = ["succeeded", "failed", "running", "queued", "cancelled"];
 const words = ["nightly", "report", "üben", "E2E"];
 
-function manyRuns(count: number): RunRow[] {
+function createManyRuns(count: number): RunRow[] {
   return Array.from({ length: count }, (_, at) => {
     // Three of a kind share an instant, and their ids are not in the order of their making.
     const createdAt = start + Math.floor(at / 3) * 10 * minute;
-    return runRow(idAt(createdAt, (at * 7919) % 4096), {
+    return runRow(runIdAt(createdAt, (at * 7919) % 4096), {
       createdAt,
       phase: phases[at % 5] as RunPhase,
       client: at % 4 === 0 ? "cli" : "console",
@@ -51,14 +51,14 @@ function manyRuns(count: number): RunRow[] {
 
 const filtersCombine: ContractCase = {
   title: "[S78] finds runs by phase, client, workflow, instant and words, in any combination, newest first, each once",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const runs = manyRuns(45);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const runs = createManyRuns(45);
       for (let at = 0; at < runs.length; at += 4)
-        await hand.write(
-          unit({ puts: runs.slice(at, at + 4) }),
-          unit({ puts: [runRow(`other-${at}`, { tenant: "beta", source: "wf-1" })] }),
+        await client.write(
+          changeSet({ puts: runs.slice(at, at + 4) }),
+          changeSet({ puts: [runRow(`other-${at}`, { tenant: "beta", source: "wf-1" })] }),
         );
       const expect = (fits: (run: RunRow, at: number) => boolean) =>
         runs
@@ -93,59 +93,64 @@ const filtersCombine: ContractCase = {
       ];
       for (const [filter, fits] of filters)
         for (const limit of [1, 4, 99])
-          assert.deepEqual(await walk(hand, filter, limit), expect(fits), `${JSON.stringify(filter)}, limit ${limit}`);
+          assert.deepEqual(await listAllPages(client, filter, limit), expect(fits), `${JSON.stringify(filter)}, limit ${limit}`);
       for (const run of [runs[0], runs[17], runs[44]] as RunRow[]) {
-        assert.deepEqual(await walk(hand, { search: run.id }, 3), [run.id]);
-        assert.deepEqual(await walk(hand, { search: run.id.slice(0, -4).toUpperCase(), phase: run.phase }, 3), [run.id]);
-        assert.deepEqual(await walk(hand, { search: run.id, tenant: "beta" }, 3), []);
+        assert.deepEqual(await listAllPages(client, { search: run.id }, 3), [run.id]);
+        assert.deepEqual(await listAllPages(client, { search: run.id.slice(0, -4).toUpperCase(), phase: run.phase }, 3), [
+          run.id,
+        ]);
+        assert.deepEqual(await listAllPages(client, { search: run.id, tenant: "beta" }, 3), []);
       }
     }),
 };
 
-const wordsFollowTheRun: ContractCase = {
+const searchFollowsRunChanges: ContractCase = {
   title:
     "[S79] finds a run by what it failed of once it has, by its earlier words as long as they are its own, and after a reopening",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      let hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      let client = await StoreClient.open(fixture);
       const runs = Array.from({ length: 12 }, (_, at) => runRow(`r${10 + at}`, { label: at === 2 ? "odd one" : "even" }));
-      await hand.write(...runs.map((run) => unit({ puts: [run] })));
-      assert.deepEqual(await walk(hand, { search: "lost" }, 5), []);
+      await client.write(...runs.map((run) => changeSet({ puts: [run] })));
+      assert.deepEqual(await listAllPages(client, { search: "lost" }, 5), []);
       const failed = { ...(runs[2] as RunRow), phase: "failed" as const, error: '{"code":"E.LOST","message":"worker gone"}' };
-      await hand.write(unit({ puts: [failed] }));
-      await hand.write(unit({ puts: [{ ...(runs[3] as RunRow), label: "renamed" }] }));
+      await client.write(changeSet({ puts: [failed] }));
+      await client.write(changeSet({ puts: [{ ...(runs[3] as RunRow), label: "renamed" }] }));
 
       for (let times = 0; times < 2; times++) {
-        assert.deepEqual(await walk(hand, { search: "lost gone" }, 5), ["r12"]);
-        assert.deepEqual(await walk(hand, { search: "odd" }, 5), ["r12"]);
-        assert.deepEqual(await walk(hand, { search: "renam" }, 5), ["r13"]);
-        assert.equal((await walk(hand, { search: "even" }, 3)).length, 10);
-        await hand.store.close();
-        hand = await Hand.open(stage);
+        assert.deepEqual(await listAllPages(client, { search: "lost gone" }, 5), ["r12"]);
+        assert.deepEqual(await listAllPages(client, { search: "odd" }, 5), ["r12"]);
+        assert.deepEqual(await listAllPages(client, { search: "renam" }, 5), ["r13"]);
+        assert.equal((await listAllPages(client, { search: "even" }, 3)).length, 10);
+        await client.store.close();
+        client = await StoreClient.open(fixture);
       }
-      const tx = await hand.begin({ rows: ["run/r99"] });
-      stage.doom("a", hand.nextTurn, "failed");
-      assert.equal((await hand.commit(tx, [unit({ puts: [runRow("r99", { label: "phantom" })] })])).outcome, "failed");
-      assert.deepEqual(await walk(hand, { search: "phantom" }, 5), []);
+      const tx = await client.begin({ rows: ["run/r99"] });
+      fixture.setCommitOutcome("a", client.nextTurn, "failed");
+      assert.equal((await client.commit(tx, [changeSet({ puts: [runRow("r99", { label: "phantom" })] })])).outcome, "failed");
+      assert.deepEqual(await listAllPages(client, { search: "phantom" }, 5), []);
     }),
 };
 
 const tasksArePaged: ContractCase = {
   title: "[S82] shows a run with its first tasks, all tasks by cursor, and one task with its run, to its own tenant only",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const tasks = ["0", "10", "4", "4*0", "4*0/7", "4*1", "5~1"].map((slot) =>
         taskRow(`r1.${slot}`, { state: `{"s":"${slot}"}` }),
       );
       const run = runRow("r1");
-      const made = happening("acme", "run/r1", ["made"]);
-      await hand.write(unit({ puts: [run, ...tasks], logEntries: [made] }), unit({ puts: [runRow("r10"), taskRow("r10.0")] }));
+      const made = logEntry("acme", "run/r1", ["made"]);
+      await client.write(
+        changeSet({ puts: [run, ...tasks], logEntries: [made] }),
+        changeSet({ puts: [runRow("r10"), taskRow("r10.0")] }),
+      );
       const all = async (limit: number) => {
         const items: unknown[] = [];
         for (let after: string | undefined; ; ) {
           const cursor = after === undefined ? {} : { after };
-          const page = await hand.store.page({ page: "tasks", tenant: "acme", run: "r1", limit, ...cursor });
+          const page = await client.store.page({ page: "tasks", tenant: "acme", run: "r1", limit, ...cursor });
           items.push(...page.items);
           if (page.next === null) return items;
           after = page.next;
@@ -154,10 +159,10 @@ const tasksArePaged: ContractCase = {
 
       for (const limit of [1, 3, 7, 9]) assert.deepEqual(await all(limit), tasks, `limit ${limit}`);
       for (const tasksMax of [0, 2, 9]) {
-        const { detail } = await hand.store.page({ page: "run", tenant: "acme", run: "r1", tasksMax });
+        const { detail } = await client.store.page({ page: "run", tenant: "acme", run: "r1", tasksMax });
         assert.deepEqual(detail, { run, tasks: tasks.slice(0, tasksMax), workflow: "" });
       }
-      const one = (tenant: string, task: string) => hand.store.page({ page: "task", tenant, task });
+      const one = (tenant: string, task: string) => client.store.page({ page: "task", tenant, task });
       assert.deepEqual(await one("acme", "r1.4*0/7"), { run, task: tasks[4], head: 1 });
       for (const [tenant, task] of [
         ["beta", "r1.0"],
@@ -166,7 +171,7 @@ const tasksArePaged: ContractCase = {
         ["acme", "r1"],
       ] as const)
         assert.deepEqual(await one(tenant, task), { run: null, task: null, head: tenant === "acme" ? 1 : 0 });
-      assert.deepEqual(await hand.store.page({ page: "tasks", tenant: "beta", run: "r1", limit: 9 }), {
+      assert.deepEqual(await client.store.page({ page: "tasks", tenant: "beta", run: "r1", limit: 9 }), {
         items: [],
         next: null,
         head: 0,
@@ -174,15 +179,15 @@ const tasksArePaged: ContractCase = {
     }),
 };
 
-const rangesTakeTheRun: ContractCase = {
+const taskRangesTakeTheRun: ContractCase = {
   title: "[S76] lists the tasks of a run between two ids in any phase, up to a limit, with the run taken",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const tasks = ["4", "4*0", "4*0/1", "4*0/2", "4*1", "4*1/1", "5"].map((slot, at) =>
         taskRow(`r1.${slot}`, { phase: at % 2 === 0 ? "succeeded" : "hosting" }),
       );
-      await hand.write(unit({ puts: [runRow("r1"), ...tasks] }), unit({ puts: [runRow("r10"), taskRow("r10.4*0")] }));
+      await client.write(changeSet({ puts: [runRow("r1"), ...tasks] }), changeSet({ puts: [runRow("r10"), taskRow("r10.4*0")] }));
       const range = (after: string, last: string, limit = 9) => ({ of: "range", run: "r1", after, last, limit }) as const;
       const asked = [
         [range("r1.4*0", "r1.4*0/2"), [2, 3]],
@@ -194,15 +199,15 @@ const rangesTakeTheRun: ContractCase = {
         [range("r1.6", "r1.9"), []],
       ] as const;
 
-      const tx = await hand.begin({ lists: asked.map(([list]) => list) });
+      const tx = await client.begin({ lists: asked.map(([list]) => list) });
       for (const [list, places] of asked)
         assert.deepEqual(
           tx.tasks(list),
           places.map((at) => tasks[at]),
           JSON.stringify(list),
         );
-      if (stage.overlaps) {
-        const other = await Hand.open(stage, "b");
+      if (fixture.hasConcurrentTurns) {
+        const other = await StoreClient.open(fixture, "b");
         const second = await other.begin({ rows: ["run/r1"], lists: [range("r1.", "r1.~")] });
         assert.deepEqual([second.row("run", "r1"), second.tasks(range("r1.", "r1.~"))], ["busy", []]);
         await second.loadMore([], [range("r1.4", "r1.5")]);
@@ -212,65 +217,65 @@ const rangesTakeTheRun: ContractCase = {
       const late = range("r1.4*1", "r1.5");
       await tx.loadMore([], [late]);
       assert.deepEqual(tx.tasks(late), [tasks[5], tasks[6]]);
-      const answer = await hand.commit(tx, [unit({ puts: [{ ...(tasks[1] as (typeof tasks)[0]), phase: "failed" }] })]);
+      const answer = await client.commit(tx, [changeSet({ puts: [{ ...(tasks[1] as (typeof tasks)[0]), phase: "failed" }] })]);
       assert.equal(answer.outcome, "committed");
     }),
 };
 
-const hostsAreOpen: ContractCase = {
+const hostingTasksCountAsOpen: ContractCase = {
   title: "[S77] counts a task that others carry out as open, in its own phase",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const tasks = [
         taskRow("r1.0", { phase: "hosting", state: "{}" }),
         taskRow("r1.1", { phase: "skipped" }),
         taskRow("r1.2", { phase: "hosting" }),
         taskRow("r1.3"),
       ];
-      const made = happening("acme", "run/r1", ["made"]);
-      await hand.write(unit({ puts: [runRow("r1", { phase: "running" }), ...tasks], logEntries: [made] }));
+      const made = logEntry("acme", "run/r1", ["made"]);
+      await client.write(changeSet({ puts: [runRow("r1", { phase: "running" }), ...tasks], logEntries: [made] }));
 
       const open = { of: "open", run: "r1", after: "", limit: 9 } as const;
-      const tx = await hand.begin({ lists: [open] });
+      const tx = await client.begin({ lists: [open] });
       assert.deepEqual(tx.tasks(open), [tasks[0], tasks[2], tasks[3]]);
       await tx.abort();
       for (const bound of [{}, { max: 9 }, { tenant: "acme" }])
-        assert.deepEqual((await hand.store.page({ page: "depth", ...bound })).items, [
+        assert.deepEqual((await client.store.page({ page: "depth", ...bound })).items, [
           { tenant: "acme", phase: "hosting", tasks: 2 },
           { tenant: "acme", phase: "waiting", tasks: 1 },
         ]);
     }),
 };
 
-const linesAreCounted: ContractCase = {
+const taskQueuesAreCounted: ContractCase = {
   title:
     "[S83] shows each line that tasks wait in for a worker, with its route, how many up to a number, and since when; a tenant its own",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
       const route = (id: string, tenant = "acme"): RouteRow => ({ kind: "route", id, tenant, needs: `{"of":"${id}"}` });
       const routes = [route("a"), route("ab"), route("b", "beta"), route("idle")];
       const wait = (run: string, line: string, readyAts: readonly number[]): ChangeSet => {
         const tasks = readyAts.map((readyAt, at) => taskRow(`${run}.${at}`, { phase: "ready", line, readyAt }));
-        return unit({
+        return changeSet({
           puts: [runRow(run), ...tasks],
           enqueued: tasks.map(({ id }) => ({ task: id, tenant: "acme", cost: 1 })),
         });
       };
-      await hand.write(
-        unit({ puts: routes, logEntries: [happening("acme", "run/r1", ["made"])] }),
+      await client.write(
+        changeSet({ puts: routes, logEntries: [logEntry("acme", "run/r1", ["made"])] }),
         wait("r1", "r|a", [50, 40, 60, 10]),
         wait("r2", "r|a|acme/w1", [70]),
         wait("r3", "r|ab", [80]),
         wait("r4", "r|b", [90]),
         wait("r5", "k|acme/key", [5]),
         wait("r6", "r|unknown", [6]),
-        unit({ puts: [runRow("r7"), taskRow("r7.0", { phase: "succeeded", readyAt: 1 })] }),
+        changeSet({ puts: [runRow("r7"), taskRow("r7.0", { phase: "succeeded", readyAt: 1 })] }),
       );
       const [a, ab] = routes;
 
-      assert.deepEqual(await hand.store.page({ page: "lines", tenant: "acme", max: 3 }), {
+      assert.deepEqual(await client.store.page({ page: "lines", tenant: "acme", max: 3 }), {
         items: [
           { line: "r|a", route: a, tasks: 3, oldestReadyAt: 40 },
           { line: "r|ab", route: ab, tasks: 1, oldestReadyAt: 80 },
@@ -278,25 +283,25 @@ const linesAreCounted: ContractCase = {
         ].sort((x, y) => (x.line < y.line ? -1 : 1)),
         head: 1,
       });
-      assert.equal((await hand.store.page({ page: "lines", tenant: "beta", max: 3 })).items.length, 1);
-      assert.deepEqual((await hand.store.page({ page: "lines", tenant: "none", max: 3 })).items, []);
+      assert.equal((await client.store.page({ page: "lines", tenant: "beta", max: 3 })).items.length, 1);
+      assert.deepEqual((await client.store.page({ page: "lines", tenant: "none", max: 3 })).items, []);
     }),
 };
 
-const workersAreFound: ContractCase = {
+const runsAreFoundByWorker: ContractCase = {
   title:
     "[A377] finds runs by the workers who have a task of theirs or had it last, with other filters, however many tasks there are",
-  run: (make) =>
-    onStage(make, async (stage) => {
-      const hand = await Hand.open(stage);
-      const runs = manyRuns(260);
+  run: (createFixture) =>
+    withFixture(createFixture, async (fixture) => {
+      const client = await StoreClient.open(fixture);
+      const runs = createManyRuns(260);
       // Every third run has a task of w1, every fifth one of w2 behind many others; ids that begin alike are other runs'.
       const tasksOf = (run: RunRow, at: number) => [
         taskRow(`${run.id}.0`, { run: run.id, phase: "succeeded", worker: at % 3 === 0 ? "acme/w1" : null }),
         ...Array.from({ length: at % 20 }, (_, n) => taskRow(`${run.id}.${n + 1}`, { run: run.id, worker: "acme/w9" })),
         ...(at % 5 === 0 ? [taskRow(`${run.id}.9/1`, { run: run.id, phase: "failed", worker: "acme/w2" })] : []),
       ];
-      for (const [at, run] of runs.entries()) await hand.write(unit({ puts: [run, ...tasksOf(run, at)] }));
+      for (const [at, run] of runs.entries()) await client.write(changeSet({ puts: [run, ...tasksOf(run, at)] }));
       const expect = (fits: (run: RunRow, at: number) => boolean) =>
         runs
           .filter(fits)
@@ -315,16 +320,16 @@ const workersAreFound: ContractCase = {
       ];
       for (const [filter, fits] of cases)
         for (const limit of [7, 200])
-          assert.deepEqual(await walk(hand, filter, limit), expect(fits), `${JSON.stringify(filter)}, limit ${limit}`);
+          assert.deepEqual(await listAllPages(client, filter, limit), expect(fits), `${JSON.stringify(filter)}, limit ${limit}`);
     }),
 };
 
 export const runCases: readonly ContractCase[] = [
   filtersCombine,
-  workersAreFound,
-  wordsFollowTheRun,
+  runsAreFoundByWorker,
+  searchFollowsRunChanges,
   tasksArePaged,
-  rangesTakeTheRun,
-  hostsAreOpen,
-  linesAreCounted,
+  taskRangesTakeTheRun,
+  hostingTasksCountAsOpen,
+  taskQueuesAreCounted,
 ];

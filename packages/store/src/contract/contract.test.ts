@@ -1,9 +1,9 @@
-import { memoryStage, sqliteStage } from "./stages.ts";
-import { storeContract } from "./suite.ts";
+import { createMemoryFixture, createSqliteFixture } from "./stages.ts";
+import { describeStoreContract } from "./suite.ts";
 
-storeContract("memory, strong", () => memoryStage("strong"));
-storeContract("memory, weak", () => memoryStage("weak"));
-storeContract("sqlite", () => sqliteStage());
-storeContract("sqlite with a cache too small for any turn, and indexes that are always behind", () =>
-  sqliteStage({ cacheRows: 1, freshRuns: 3, searchedRows: 1, tailRows: 2 }),
+describeStoreContract("memory, strong", () => createMemoryFixture("strong"));
+describeStoreContract("memory, weak", () => createMemoryFixture("weak"));
+describeStoreContract("sqlite", () => createSqliteFixture());
+describeStoreContract("sqlite with a cache too small for any turn, and indexes that are always behind", () =>
+  createSqliteFixture({ cacheRows: 1, unindexedRunsMax: 3, searchedRows: 1, unindexedLogRowsMax: 2 }),
 );

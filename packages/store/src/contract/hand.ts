@@ -13,11 +13,11 @@ import {
   type TurnRequest,
   type TurnTransaction,
 } from "@astraflow/engine";
-import type { Stage } from "./stage.ts";
+import type { StoreFixture } from "./stage.ts";
 
-const wantNothing: TurnRequest = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
+const emptyWant: TurnRequest = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
 
-export class Hand {
+export class StoreClient {
   readonly store: Store;
   readonly replica: string;
   readonly epoch: number;
@@ -32,9 +32,9 @@ export class Hand {
     this.#turn = opened.lastTurn;
   }
 
-  static async open(stage: Stage, replica = "a", cluster = "test"): Promise<Hand> {
-    const store = stage.handle();
-    return new Hand(store, replica, await store.open({ replica, cluster }));
+  static async open(fixture: StoreFixture, replica = "a", cluster = "test"): Promise<StoreClient> {
+    const store = fixture.createHandle();
+    return new StoreClient(store, replica, await store.open({ replica, cluster }));
   }
 
   /** The number the next commit will carry. */
@@ -43,7 +43,7 @@ export class Hand {
   }
 
   begin(want: Partial<TurnRequest> = {}): Promise<TurnTransaction> {
-    return this.store.begin({ ...wantNothing, ...want });
+    return this.store.begin({ ...emptyWant, ...want });
   }
 
   commit(tx: TurnTransaction, units: readonly ChangeSet[]): Promise<CommitOutcome> {
@@ -74,7 +74,7 @@ export class Hand {
   }
 
   /** The whole log after a cursor, page by page. */
-  async log(tenant: string, after = 0, limit = 100): Promise<LoggedFact[]> {
+  async readLog(tenant: string, after = 0, limit = 100): Promise<LoggedFact[]> {
     const entries: LoggedFact[] = [];
     for (let cursor = after; ; ) {
       const page: EventPage = await this.store.events({ tenant, after: cursor, limit });
@@ -87,11 +87,14 @@ export class Hand {
 }
 
 /** Opens a stage, runs a case on it, and closes it however the case ends. */
-export async function onStage(make: () => Promise<Stage>, play: (stage: Stage) => Promise<void>): Promise<void> {
-  const stage = await make();
+export async function withFixture(
+  createFixture: () => Promise<StoreFixture>,
+  use: (fixture: StoreFixture) => Promise<void>,
+): Promise<void> {
+  const fixture = await createFixture();
   try {
-    await play(stage);
+    await use(fixture);
   } finally {
-    await stage.close();
+    await fixture.close();
   }
 }

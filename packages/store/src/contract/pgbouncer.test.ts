@@ -1,8 +1,8 @@
 import { afterAll } from "vitest";
 import { startPgbouncer } from "./pgbouncer.ts";
 import { startPostgres } from "./postgres-server.ts";
-import { postgresStage } from "./postgres-stage.ts";
-import { storeContract } from "./suite.ts";
+import { createPostgresFixture } from "./postgres-stage.ts";
+import { describeStoreContract } from "./suite.ts";
 
 const servers = startPostgres().then(async (server) => ({ server, pooler: await startPgbouncer(server) }));
 afterAll(async () => {
@@ -11,7 +11,7 @@ afterAll(async () => {
   await server.stop();
 });
 
-storeContract("postgres behind pgbouncer in transaction mode, two schedulers", async () => {
+describeStoreContract("postgres behind pgbouncer in transaction mode, two schedulers", async () => {
   const { server, pooler } = await servers;
-  return postgresStage(server, { handles: 2, urlOf: (database) => pooler.url(database) });
+  return createPostgresFixture(server, { handlesMax: 2, urlOf: (database) => pooler.url(database) });
 });

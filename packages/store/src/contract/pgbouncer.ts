@@ -41,7 +41,7 @@ server_round_robin = 1
 pidfile = ${join(folder.path, "pgbouncer.pid")}
 `,
   );
-  for (const file of [config, users]) folder.own(file);
+  for (const file of [config, users]) folder.chownToServer(file);
   const child = spawn(program, [config], { ...folder.identity, cwd: folder.path, stdio: ["ignore", "ignore", "pipe"] });
   let log = "";
   child.stderr.setEncoding("utf8");
@@ -52,7 +52,7 @@ pidfile = ${join(folder.path, "pgbouncer.pid")}
   child.unref();
   (child.stderr as unknown as { unref(): void }).unref();
   try {
-    await accepts(port, Date.now() + startMsMax, () => child.exitCode !== null);
+    await waitUntilAccepting(port, Date.now() + startMsMax, () => child.exitCode !== null);
   } catch (error) {
     await folder.remove();
     throw new Error(`pgbouncer did not start: ${log}`, { cause: error });
@@ -72,7 +72,7 @@ pidfile = ${join(folder.path, "pgbouncer.pid")}
 }
 
 /** Its log tells no moment at which it listens, so it is tried. */
-async function accepts(port: number, until: number, isGone: () => boolean): Promise<void> {
+async function waitUntilAccepting(port: number, until: number, isGone: () => boolean): Promise<void> {
   for (;;) {
     const socket = connect(port, "127.0.0.1");
     const [outcome] = await Promise.race([once(socket, "connect").then(() => [null]), once(socket, "error")]);

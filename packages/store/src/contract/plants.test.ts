@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
 import { pollingReadersMissNothing } from "./cases-log.ts";
-import { everyUnitIsWritten } from "./cases-rows.ts";
+import { everyChangeSetIsWritten } from "./cases-rows.ts";
 import { joinsCountEachEnd } from "./cases-turns.ts";
-import { memoryStage } from "./stages.ts";
+import { createMemoryFixture } from "./stages.ts";
 
 describe("planted bugs", () => {
-  for (const [plant, caught] of [
+  for (const [mutant, caught] of [
     ["sequence-positions", pollingReadersMissNothing],
     ["no-root-lock", joinsCountEachEnd],
-    ["drop-unit", everyUnitIsWritten],
+    ["drop-unit", everyChangeSetIsWritten],
   ] as const)
-    it(`[S50] "${plant}" is caught by "${caught.title}"`, async () => {
-      await expect(caught.run(() => memoryStage("weak", plant))).rejects.toMatchObject({ code: "ERR_ASSERTION" });
-      await expect(caught.run(() => memoryStage("weak"))).resolves.toBeUndefined();
+    it(`[S50] "${mutant}" is caught by "${caught.title}"`, async () => {
+      await expect(caught.run(() => createMemoryFixture("weak", mutant))).rejects.toMatchObject({ code: "ERR_ASSERTION" });
+      await expect(caught.run(() => createMemoryFixture("weak"))).resolves.toBeUndefined();
     });
 });

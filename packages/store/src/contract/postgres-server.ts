@@ -41,8 +41,8 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
   const bin = findProgram("postgres", "postgresql");
   const folder = makeServerFolder("astra-postgres-");
   try {
-    initialize(bin.replace(/postgres$/, "initdb"), folder);
-    const server = new Server(bin, folder, options.settings ?? {});
+    initializeDatabase(bin.replace(/postgres$/, "initdb"), folder);
+    const server = new LocalPostgresServer(bin, folder, options.settings ?? {});
     await server.launch();
     return server;
   } catch (error) {
@@ -51,12 +51,12 @@ export async function startPostgres(options: PostgresServerOptions = {}): Promis
   }
 }
 
-function initialize(initdb: string, folder: ServerFolder): void {
+function initializeDatabase(initdb: string, folder: ServerFolder): void {
   const secret = join(folder.path, "password");
   writeFileSync(secret, password);
-  folder.own(secret);
-  const words = ["-D", join(folder.path, "data"), "-U", user, "--pwfile", secret, "--auth", "scram-sha-256"];
-  const made = spawnSync(initdb, [...words, "--encoding", "UTF8", "--locale", "C", "--no-sync"], {
+  folder.chownToServer(secret);
+  const args = ["-D", join(folder.path, "data"), "-U", user, "--pwfile", secret, "--auth", "scram-sha-256"];
+  const made = spawnSync(initdb, [...args, "--encoding", "UTF8", "--locale", "C", "--no-sync"], {
     ...folder.identity,
     cwd: folder.path,
     encoding: "utf8",
@@ -64,7 +64,7 @@ function initialize(initdb: string, folder: ServerFolder): void {
   if (made.status !== 0) throw new Error(`initdb failed: ${made.error?.message ?? made.stderr}`);
 }
 
-class Server implements PostgresServer {
+class LocalPostgresServer implements PostgresServer {
   readonly user = user;
   readonly password = password;
   port = 0;
@@ -148,8 +148,8 @@ class Server implements PostgresServer {
       log_min_error_statement: "panic",
       ...this.#settings,
     };
-    const words = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-    const child = spawn(this.#bin, ["-D", join(this.#folder.path, "data"), "-p", String(this.port), ...words], {
+    const args = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
+    const child = spawn(this.#bin, ["-D", join(this.#folder.path, "data"), "-p", String(this.port), ...args], {
       ...this.#folder.identity,
       cwd: this.#folder.path,
       stdio: ["ignore", "ignore", "pipe"],

@@ -3,58 +3,58 @@
 
 import type { ChangeSet, CommitOutcome, Store, TurnRequest, TurnTransaction } from "@astraflow/engine";
 import { Client } from "pg";
-import type { Fate } from "../memory/cluster.ts";
+import type { SimulatedCommitOutcome } from "../memory/cluster.ts";
 import type { PostgresOptions, PostgresStore } from "../postgres/options.ts";
 import { openPostgres } from "../postgres/store.ts";
 import type { PostgresServer } from "./postgres-server.ts";
-import type { Stage } from "./stage.ts";
+import type { StoreFixture } from "./stage.ts";
 
 /** Where a commit has to break for a fate to come true. */
-const brokenSteps: Readonly<Record<Fate, string | null>> = {
+const failpointOfOutcome: Readonly<Record<SimulatedCommitOutcome, string | null>> = {
   committed: null,
   failed: "postgres.commit",
   "unknown-absent": "postgres.committing",
   "unknown-committed": "postgres.committed",
 };
 
-export interface PostgresStageOptions extends Partial<PostgresOptions> {
-  readonly handles?: number;
+export interface PostgresFixtureOptions extends Partial<PostgresOptions> {
+  readonly handlesMax?: number;
   /** The address under which the stores reach a database: the server's own, or a pooler's. */
   readonly urlOf?: (database: string) => string;
   /** The instant at which the stage's time stands at first; by default that of its making. */
-  readonly bornAt?: number;
+  readonly clockStartsAt?: number;
 }
 
-export async function postgresStage(server: PostgresServer, options: PostgresStageOptions = {}): Promise<Stage> {
-  const { handles = 3, urlOf = (database) => server.url(database), bornAt, ...rest } = options;
+export async function createPostgresFixture(server: PostgresServer, options: PostgresFixtureOptions = {}): Promise<StoreFixture> {
+  const { handlesMax: handles = 3, urlOf = (database) => server.url(database), clockStartsAt, ...rest } = options;
   const database = new URL(await server.createDatabase()).pathname.slice(1);
-  if (bornAt !== undefined) await setBirth(server.url(database), bornAt);
-  const scene: Scene = { fates: new Map(), gates: new Map() };
+  if (clockStartsAt !== undefined) await setClockStart(server.url(database), clockStartsAt);
+  const script: CommitScript = { outcomes: new Map(), delays: new Map() };
   const stores: PostgresStore[] = [];
   let aheadMs = 0;
   return {
-    handles,
-    overlaps: true,
-    handle(): Store {
-      const actor = new Actor(scene, (failpoint) => {
+    handlesMax: handles,
+    hasConcurrentTurns: true,
+    createHandle(): Store {
+      const scripted = new ScriptedStore(script, (failpoint) => {
         const store = openPostgres({ url: urlOf(database), timeScale: 0, aheadMs: () => aheadMs, failpoint, ...rest });
         stores.push(store);
         return store;
       });
-      return actor;
+      return scripted;
     },
     advance(ms) {
       aheadMs += ms;
     },
     // The time is the server's: the clock on the wall of a scheduler plays no part in it.
-    jumpWall: () => undefined,
-    hold(replica, turn) {
+    jumpWallClock: () => undefined,
+    delayCommit(replica, turn) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      scene.gates.set(`${replica} ${turn}`, promise);
+      script.delays.set(`${replica} ${turn}`, promise);
       return resolve;
     },
-    doom: (replica, turn, fate) => void scene.fates.set(`${replica} ${turn}`, fate),
-    async trim(tenant, floor) {
+    setCommitOutcome: (replica, turn, fate) => void script.outcomes.set(`${replica} ${turn}`, fate),
+    async trimLog(tenant, floor) {
       while (((await stores.at(-1)?.trim(tenant, floor)) ?? 0) > 0);
     },
     async trimChunks(before) {
@@ -68,33 +68,33 @@ export async function postgresStage(server: PostgresServer, options: PostgresSta
 }
 
 /** A store's birth is the zero point of its time, and written once: here before any other does. */
-async function setBirth(url: string, bornAt: number): Promise<void> {
+async function setClockStart(url: string, clockStartsAt: number): Promise<void> {
   const maker = openPostgres({ url });
   await maker.open({ replica: "maker", cluster: "test" });
   await maker.close();
   const client = new Client({ connectionString: url });
   await client.connect();
-  await client.query(`UPDATE astraflow.meta SET value = '${bornAt}' WHERE name = 'born'`);
+  await client.query(`UPDATE astraflow.meta SET value = '${clockStartsAt}' WHERE name = 'born'`);
   await client.end();
 }
 
-interface Scene {
-  readonly fates: Map<string, Fate>;
-  readonly gates: Map<string, Promise<void>>;
+interface CommitScript {
+  readonly outcomes: Map<string, SimulatedCommitOutcome>;
+  readonly delays: Map<string, Promise<void>>;
 }
 
 /** A store whose commits keep to the script. */
-class Actor implements Store {
-  readonly #scene: Scene;
+class ScriptedStore implements Store {
+  readonly #script: CommitScript;
   readonly #store: PostgresStore;
   #replica = "";
-  #broken: string | null = null;
+  #failingStep: string | null = null;
 
-  constructor(scene: Scene, make: (failpoint: (name: string) => void) => PostgresStore) {
-    this.#scene = scene;
+  constructor(script: CommitScript, make: (failpoint: (name: string) => void) => PostgresStore) {
+    this.#script = script;
     this.#store = make((name) => {
-      if (name !== this.#broken) return;
-      this.#broken = null;
+      if (name !== this.#failingStep) return;
+      this.#failingStep = null;
       throw new Error("the network is broken, says the test");
     });
   }
@@ -112,8 +112,8 @@ class Actor implements Store {
   }
 
   async #commit(commit: TurnTransaction["commit"], turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
-    await this.#scene.gates.get(`${this.#replica} ${turn}`);
-    this.#broken = brokenSteps[this.#scene.fates.get(`${this.#replica} ${turn}`) ?? "committed"];
+    await this.#script.delays.get(`${this.#replica} ${turn}`);
+    this.#failingStep = failpointOfOutcome[this.#script.outcomes.get(`${this.#replica} ${turn}`) ?? "committed"];
     return commit(turn, units);
   }
 

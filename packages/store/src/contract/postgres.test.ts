@@ -1,21 +1,24 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { startPostgres } from "./postgres-server.ts";
-import { postgresStage } from "./postgres-stage.ts";
-import { HandClock, memoryStage } from "./stages.ts";
-import { storeContract } from "./suite.ts";
-import { compareTwins } from "./twin-history.ts";
+import { createPostgresFixture } from "./postgres-stage.ts";
+import { createMemoryFixture, ManualClock } from "./stages.ts";
+import { describeStoreContract } from "./suite.ts";
+import { compareStores } from "./twin-history.ts";
 
 const server = startPostgres();
 afterAll(async () => await (await server).stop());
 
-storeContract("postgres, three schedulers", async () => postgresStage(await server, { searchedRows: 2 }));
+describeStoreContract("postgres, three schedulers", async () => createPostgresFixture(await server, { searchedRows: 2 }));
 
 describe("twins", () => {
   for (const seed of [1, 2])
     it(`[S51] PostgreSQL and memory answer alike over a random history (seed ${seed})`, { timeout: 60_000 }, async () => {
-      const bornAt = new HandClock().wall();
-      const stages = [await memoryStage("strong"), await postgresStage(await server, { bornAt })] as const;
+      const clockStartsAt = new ManualClock().wall();
+      const fixtures = [
+        await createMemoryFixture("strong"),
+        await createPostgresFixture(await server, { clockStartsAt }),
+      ] as const;
 
-      await expect(compareTwins(stages, seed, 80)).resolves.toBeUndefined();
+      await expect(compareStores(fixtures, seed, 80)).resolves.toBeUndefined();
     });
 });

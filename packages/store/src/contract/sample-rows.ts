@@ -64,7 +64,7 @@ export function chunkRow(task: string, fence: number, first: number, over: Parti
 }
 
 /** One of every kind, twice: with every optional field empty, and with every field filled. */
-export function allKindsOfRows(): Row[] {
+export function sampleRowsOfAllKinds(): Row[] {
   const route: RouteRow = { kind: "route", id: "route-1", tenant: "acme", needs: '{"caps":["gpu"]}' };
   const workflow: WorkflowRow = { kind: "workflow", id: "acme/w1", body: '{"nodes":[]}' };
   const ask: IdempotencyRow = { kind: "ask", id: "acme/key-1", digest: "d1", run: "r1", at: 4_000 };
@@ -143,26 +143,26 @@ export function allKindsOfRows(): Row[] {
 }
 
 /** A unit whose roots are those of what it writes. */
-export function unit(part: Partial<ChangeSet>): ChangeSet {
+export function changeSet(part: Partial<ChangeSet>): ChangeSet {
   const roots = new Set<RowKey>([...(part.puts ?? []).map((row) => rootOf(keyOf(row))), ...(part.deletes ?? []).map(rootOf)]);
   return { roots: [...roots], puts: [], deletes: [], enqueued: [], logEntries: [], mail: [], ...part };
 }
 
 /** A run with one task that enters a line. */
-export function readyUnit(
+export function readyChangeSet(
   run: string,
   line: string,
   over: { tenant?: string; band?: number; cost?: number; slot?: string } = {},
 ): ChangeSet {
   const { tenant = "acme", band = 5, cost = 1, slot = "0" } = over;
   const task = `${run}.${slot}`;
-  return unit({
+  return changeSet({
     puts: [runRow(run, { tenant, phase: "running" }), taskRow(task, { phase: "ready", line, band, readyAt: 1 })],
     enqueued: [{ task, tenant, cost }],
   });
 }
 
 /** Facts of one subject, numbered so that a reader can tell them apart. */
-export function happening(tenant: string, subject: RowKey, types: readonly string[]): ChangeSet["logEntries"][number] {
+export function logEntry(tenant: string, subject: RowKey, types: readonly string[]): ChangeSet["logEntries"][number] {
   return { tenant, subject, facts: types.map((type, index) => ({ type, data: { index } })) };
 }

@@ -9,27 +9,29 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
 /** For `spawn`: as whom a server runs. Empty where we are an ordinary user already. */
-export type Identity = { uid: number; gid: number } | Record<string, never>;
+export type ServerIdentity = { uid: number; gid: number } | Record<string, never>;
 
 export interface ServerFolder {
   readonly path: string;
-  readonly identity: Identity;
+  readonly identity: ServerIdentity;
   /** Gives a file in the folder to whom the server runs as. */
-  own(file: string): void;
+  chownToServer(file: string): void;
   remove(): Promise<void>;
 }
 
-const versionsFolder = "/usr/lib/postgresql";
-const furtherFolders = ["/usr/local/bin", "/usr/sbin", "/opt/homebrew/bin"];
+const postgresVersionsFolder = "/usr/lib/postgresql";
+const otherProgramFolders = ["/usr/local/bin", "/usr/sbin", "/opt/homebrew/bin"];
 
 /** Where a program is; throws an error that says what to install. */
 export function findProgram(name: string, packageName: string): string {
-  const versions = existsSync(versionsFolder) ? readdirSync(versionsFolder) : [];
-  const newestFirst = versions.sort((a, b) => Number(b) - Number(a)).map((version) => join(versionsFolder, version, "bin"));
-  for (const folder of [...newestFirst, ...(process.env.PATH ?? "").split(delimiter), ...furtherFolders])
+  const versions = existsSync(postgresVersionsFolder) ? readdirSync(postgresVersionsFolder) : [];
+  const newestFirst = versions
+    .sort((a, b) => Number(b) - Number(a))
+    .map((version) => join(postgresVersionsFolder, version, "bin"));
+  for (const folder of [...newestFirst, ...(process.env.PATH ?? "").split(delimiter), ...otherProgramFolders])
     if (folder !== "" && existsSync(join(folder, name))) return join(folder, name);
   throw new Error(
-    `${name} was not found in ${versionsFolder}/*/bin, PATH or ${furtherFolders.join(", ")}; install it: apt-get install ${packageName}`,
+    `${name} was not found in ${postgresVersionsFolder}/*/bin, PATH or ${otherProgramFolders.join(", ")}; install it: apt-get install ${packageName}`,
   );
 }
 
@@ -48,7 +50,7 @@ export async function freePort(): Promise<number> {
  * Reads until its input ends, which is when we are gone, however we went. Then it ends the server that the pid file names and
  * removes the folder. SIGQUIT is a postmaster's crash on demand: it takes its children along.
  */
-const guardScript = `
+const cleanupScript = `
   cat >/dev/null
   for file in data/postmaster.pid pgbouncer.pid; do
     if [ -f "$1/$file" ]; then kill -QUIT "$(head -n 1 "$1/$file")" 2>/dev/null; fi
@@ -64,13 +66,13 @@ export function makeServerFolder(prefix: string): ServerFolder {
     if ("uid" in identity) chownSync(file, identity.uid, identity.gid);
   };
   own(path);
-  const guard = spawn("sh", ["-c", guardScript, "guard", path], { stdio: ["pipe", "ignore", "ignore"], detached: true });
+  const guard = spawn("sh", ["-c", cleanupScript, "guard", path], { stdio: ["pipe", "ignore", "ignore"], detached: true });
   guard.unref();
   (guard.stdin as unknown as { unref(): void }).unref();
   return {
     path,
     identity,
-    own,
+    chownToServer: own,
     async remove() {
       rmSync(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });
       guard.stdin.end();
@@ -79,7 +81,7 @@ export function makeServerFolder(prefix: string): ServerFolder {
 }
 
 /** Servers refuse to run as root; the packages that bring them also bring a user for it. */
-function serverIdentity(): Identity {
+function serverIdentity(): ServerIdentity {
   if (process.getuid?.() !== 0) return {};
   for (const line of readFileSync("/etc/passwd", "utf8").split("\n")) {
     const [name, , uid, gid] = line.split(":");

@@ -7,7 +7,7 @@ import { expect, it } from "vitest";
 import { startPostgres } from "./postgres-server.ts";
 import { findProgram } from "./server-folder.ts";
 
-async function ask(url: string, text: string): Promise<unknown> {
+async function queryValue(url: string, text: string): Promise<unknown> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -21,13 +21,13 @@ it("[S53] starts servers side by side that sync, keep their data and port over a
   const servers = await Promise.all([startPostgres(), startPostgres()]);
   const [first, second] = servers;
   const url = await first.createDatabase("kept");
-  await ask(url, "CREATE TABLE t AS SELECT 7 AS n");
-  const folder = String(await ask(url, "SHOW data_directory"));
+  await queryValue(url, "CREATE TABLE t AS SELECT 7 AS n");
+  const folder = String(await queryValue(url, "SHOW data_directory"));
   const pid = first.pid;
   await first.restart("immediate");
 
-  expect(await ask(url, "SELECT n FROM t")).toBe(7);
-  expect([await ask(url, "SHOW fsync"), await ask(second.url(), "SHOW synchronous_commit")]).toEqual(["on", "on"]);
+  expect(await queryValue(url, "SELECT n FROM t")).toBe(7);
+  expect([await queryValue(url, "SHOW fsync"), await queryValue(second.url(), "SHOW synchronous_commit")]).toEqual(["on", "on"]);
   expect([first.port === second.port, first.pid === pid, existsSync(folder)]).toEqual([false, false, true]);
   for (const server of servers) await server.stop();
   expect(existsSync(folder)).toBe(false);
@@ -45,7 +45,7 @@ it("[S53] ends a server and removes its folder when the process that started it 
   });
   const [line] = await once(createInterface({ input: child.stdout }), "line");
   const [url, pid] = String(line).split(" ");
-  const folder = String(await ask(String(url), "SHOW data_directory"));
+  const folder = String(await queryValue(String(url), "SHOW data_directory"));
   child.kill("SIGKILL");
   await once(child, "exit");
 

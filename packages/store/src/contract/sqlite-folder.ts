@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach } from "vitest";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "../sqlite/store.ts";
-import { Hand } from "./hand.ts";
-import type { Stage } from "./stage.ts";
-import { HandClock } from "./stages.ts";
+import { StoreClient } from "./hand.ts";
+import type { StoreFixture } from "./stage.ts";
+import { ManualClock } from "./stages.ts";
 
-export interface SqliteFolder {
+export interface TemporarySqliteFile {
   /** The file of the test that runs now. */
   readonly file: string;
-  openHand(options?: Partial<SqliteOptions>): Promise<Hand>;
+  openClient(options?: Partial<SqliteOptions>): Promise<StoreClient>;
 }
 
-export function useSqliteFolder(name: string): SqliteFolder {
+export function useTemporarySqliteFile(name: string): TemporarySqliteFile {
   let folder = "";
   let opened: SqliteStore[] = [];
   beforeEach(() => {
@@ -30,10 +30,10 @@ export function useSqliteFolder(name: string): SqliteFolder {
     get file() {
       return join(folder, "store.db");
     },
-    openHand(options = {}) {
-      const store = openSqlite({ file: this.file, clock: new HandClock(), ...options });
+    openClient(options = {}) {
+      const store = openSqlite({ file: this.file, clock: new ManualClock(), ...options });
       opened.push(store);
-      return Hand.open({ handle: () => store } as unknown as Stage);
+      return StoreClient.open({ handle: () => store } as unknown as StoreFixture);
     },
   };
 }

@@ -5,12 +5,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Store } from "@astraflow/engine";
 import type { ClockSource } from "../clock.ts";
-import { type Fate, memoryCluster, type Plant } from "../memory/cluster.ts";
+import { createMemoryCluster, type SimulatedCommitOutcome, type StoreMutant } from "../memory/cluster.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "../sqlite/store.ts";
-import type { Stage } from "./stage.ts";
+import type { StoreFixture } from "./stage.ts";
 
 /** Time that moves when told to. */
-export class HandClock implements ClockSource {
+export class ManualClock implements ClockSource {
   #wall = 1_700_000_000_000;
   #mono = 5_000;
 
@@ -27,36 +27,36 @@ export class HandClock implements ClockSource {
     this.#mono += ms;
   }
 
-  jumpWall(ms: number): void {
+  jumpWallClock(ms: number): void {
     this.#wall += ms;
   }
 }
 
-export async function memoryStage(mode: "strong" | "weak", plant?: Plant): Promise<Stage> {
-  const clock = new HandClock();
-  const fates = new Map<string, Fate>();
-  const gates = new Map<string, Promise<void>>();
-  const cluster = memoryCluster({
+export async function createMemoryFixture(mode: "strong" | "weak", mutant?: StoreMutant): Promise<StoreFixture> {
+  const clock = new ManualClock();
+  const outcomes = new Map<string, SimulatedCommitOutcome>();
+  const delays = new Map<string, Promise<void>>();
+  const cluster = createMemoryCluster({
     mode,
     clock,
-    dice: { roll: () => 0.999 },
-    script: ({ replica, turn }) => fates.get(`${replica} ${turn}`),
-    gate: ({ step, replica, turn }) => (step === "commit" ? gates.get(`${replica} ${turn}`) : undefined),
-    ...(plant === undefined ? {} : { plant }),
+    random: { random: () => 0.999 },
+    scriptedOutcome: ({ replica, turn }) => outcomes.get(`${replica} ${turn}`),
+    pauseAt: ({ step, replica, turn }) => (step === "commit" ? delays.get(`${replica} ${turn}`) : undefined),
+    ...(mutant === undefined ? {} : { mutant }),
   });
   return {
-    handles: 3,
-    overlaps: mode === "weak",
-    handle: () => cluster.handle(),
+    handlesMax: 3,
+    hasConcurrentTurns: mode === "weak",
+    createHandle: () => cluster.createHandle(),
     advance: (ms) => clock.advance(ms),
-    jumpWall: (ms) => clock.jumpWall(ms),
-    hold(replica, turn) {
+    jumpWallClock: (ms) => clock.jumpWallClock(ms),
+    delayCommit(replica, turn) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      gates.set(`${replica} ${turn}`, promise);
+      delays.set(`${replica} ${turn}`, promise);
       return resolve;
     },
-    doom: (replica, turn, fate) => void fates.set(`${replica} ${turn}`, fate),
-    trim: async (tenant, floor) => cluster.trim(tenant, floor),
+    setCommitOutcome: (replica, turn, fate) => void outcomes.set(`${replica} ${turn}`, fate),
+    trimLog: async (tenant, floor) => cluster.trim(tenant, floor),
     trimChunks: async (before) => cluster.trimChunks(before),
     rowsRead: () => cluster.rowsRead,
     close: async () => undefined,
@@ -64,43 +64,43 @@ export async function memoryStage(mode: "strong" | "weak", plant?: Plant): Promi
 }
 
 /** Where a commit has to break for a fate to come true. */
-const brokenSteps: Readonly<Record<Fate, string | null>> = {
+const failpointOfOutcome: Readonly<Record<SimulatedCommitOutcome, string | null>> = {
   committed: null,
   failed: "sqlite.commit",
   "unknown-absent": "sqlite.committing",
   "unknown-committed": "sqlite.committed",
 };
 
-export async function sqliteStage(options: Partial<SqliteOptions> = {}): Promise<Stage> {
+export async function createSqliteFixture(options: Partial<SqliteOptions> = {}): Promise<StoreFixture> {
   const folder = mkdtempSync(join(tmpdir(), "astra-store-"));
-  const clock = new HandClock();
+  const clock = new ManualClock();
   const stores: SqliteStore[] = [];
-  let broken: string | null = null;
+  let failingStep: string | null = null;
   let rowsBefore = 0;
   const failpoint = (name: string) => {
-    if (name !== broken) return;
-    broken = null;
+    if (name !== failingStep) return;
+    failingStep = null;
     throw new Error("the disk is broken, says the test");
   };
   return {
-    handles: 1,
-    overlaps: false,
-    handle(): Store {
+    handlesMax: 1,
+    hasConcurrentTurns: false,
+    createHandle(): Store {
       rowsBefore += stores.at(-1)?.stats().rows ?? 0;
       const store = openSqlite({ file: join(folder, "store.db"), clock, failpoint, ...options });
       stores.push(store);
       return store;
     },
     advance: (ms) => clock.advance(ms),
-    jumpWall: (ms) => clock.jumpWall(ms),
-    hold() {
+    jumpWallClock: (ms) => clock.jumpWallClock(ms),
+    delayCommit() {
       throw new Error("turns on sqlite do not overlap");
     },
     // One turn at a time and one handle: the next commit is the one that is meant.
-    doom(_replica, _turn, fate) {
-      broken = brokenSteps[fate];
+    setCommitOutcome(_replica, _turn, fate) {
+      failingStep = failpointOfOutcome[fate];
     },
-    async trim(tenant, floor) {
+    async trimLog(tenant, floor) {
       while ((stores.at(-1)?.trim(tenant, floor) ?? 0) > 0);
     },
     async trimChunks(before) {

@@ -6,9 +6,9 @@ import { connect, createServer, type Socket } from "node:net";
 export interface TcpProxy {
   readonly port: number;
   /** From now on nothing of the server's reaches anybody who is connected now. */
-  loseAnswers(): void;
+  dropReplies(): void;
   /** Ends the clients' side of what lost its answers; the server's side stays as it is until it is done. */
-  hangUp(): void;
+  closeClients(): void;
   stop(): Promise<void>;
 }
 
@@ -37,10 +37,10 @@ export async function startTcpProxy(port: number): Promise<TcpProxy> {
   if (address === null || typeof address === "string") throw new Error("a TCP server has no port");
   return {
     port: address.port,
-    loseAnswers() {
+    dropReplies() {
       for (const pair of pairs) pair.isMute = true;
     },
-    hangUp() {
+    closeClients() {
       for (const pair of pairs) if (pair.isMute) pair.client.destroy();
     },
     async stop() {

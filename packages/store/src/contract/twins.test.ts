@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { memoryStage, sqliteStage } from "./stages.ts";
-import { compareTwins } from "./twin-history.ts";
+import { createMemoryFixture, createSqliteFixture } from "./stages.ts";
+import { compareStores } from "./twin-history.ts";
 
 describe("twins", () => {
   for (const [seed, cacheRows] of [
@@ -13,11 +13,11 @@ describe("twins", () => {
     it(`[S51] sqlite and memory answer alike over a random history (seed ${seed}, cache of ${cacheRows})`, {
       timeout: 60_000,
     }, async () => {
-      const stages = [
-        await memoryStage("strong"),
-        await sqliteStage({ cacheRows, freshRuns: seed, searchedRows: 2 * seed, tailRows: 3 * seed }),
+      const fixtures = [
+        await createMemoryFixture("strong"),
+        await createSqliteFixture({ cacheRows, unindexedRunsMax: seed, searchedRows: 2 * seed, unindexedLogRowsMax: 3 * seed }),
       ] as const;
 
-      await expect(compareTwins(stages, seed, 120)).resolves.toBeUndefined();
+      await expect(compareStores(fixtures, seed, 120)).resolves.toBeUndefined();
     });
 });

@@ -19,15 +19,15 @@ import type {
 import { type Fault, fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
 import { readEvents, readPage } from "./pages.ts";
-import { Tables } from "./tables.ts";
+import { MemoryTables } from "./tables.ts";
 import { MemoryTurn } from "./turn.ts";
 
-export type Fate = "committed" | "failed" | "unknown-committed" | "unknown-absent";
+export type SimulatedCommitOutcome = "committed" | "failed" | "unknown-committed" | "unknown-absent";
 
 /** Bugs that tests switch on to see that they are caught. */
-export type Plant = "sequence-positions" | "no-root-lock" | "drop-unit";
+export type StoreMutant = "sequence-positions" | "no-root-lock" | "drop-unit";
 
-export interface Step {
+export interface StorePausePoint {
   /** `late`: after "unknown" was answered, before the transaction is over. */
   readonly step: "begin" | "commit" | "late";
   readonly replica: string;
@@ -37,19 +37,19 @@ export interface Step {
 
 export interface MemoryClusterOptions {
   readonly mode: "strong" | "weak";
-  readonly dice: { roll(): number };
+  readonly random: { random(): number };
   readonly clock: ClockSource;
   /** How often a free root is called busy, a commit fails, or its answer is lost (it then stands in half of the cases). */
   readonly rates?: { readonly busy?: number; readonly fail?: number; readonly unknown?: number };
   /** Decides one commit's fate by hand; undefined leaves it to the rates. */
-  readonly script?: (at: Step) => Fate | undefined;
+  readonly scriptedOutcome?: (at: StorePausePoint) => SimulatedCommitOutcome | undefined;
   /** Awaited at each step, so that a test decides in which order things become visible. */
-  readonly gate?: (at: Step) => Promise<void> | undefined;
-  readonly plant?: Plant;
+  readonly pauseAt?: (at: StorePausePoint) => Promise<void> | undefined;
+  readonly mutant?: StoreMutant;
 }
 
 export interface MemoryCluster {
-  handle(): Store;
+  createHandle(): Store;
   /** Removes the log of a tenant up to a position, as retention will. */
   trim(tenant: Tenant, floor: Position): void;
   /** Removes what tasks printed before an instant. */
@@ -57,10 +57,10 @@ export interface MemoryCluster {
   readonly rowsRead: number;
 }
 
-export function memoryCluster(options: MemoryClusterOptions): MemoryCluster {
-  const cluster = new Cluster(options);
+export function createMemoryCluster(options: MemoryClusterOptions): MemoryCluster {
+  const cluster = new MemoryClusterState(options);
   return {
-    handle: () => new MemoryHandle(cluster),
+    createHandle: () => new MemoryHandle(cluster),
     trim(tenant, floor) {
       const state = cluster.tables.tenant(tenant);
       state.floor = Math.max(state.floor, Math.min(floor, state.position));
@@ -74,15 +74,15 @@ export function memoryCluster(options: MemoryClusterOptions): MemoryCluster {
 }
 
 /** What the handles share. */
-export class Cluster {
-  readonly tables = new Tables();
+export class MemoryClusterState {
+  readonly tables = new MemoryTables();
   readonly clock: StoreClock;
   readonly options: MemoryClusterOptions;
   readonly handles = new Set<MemoryHandle>();
   /** Roots and who holds them until its turn is over. */
   readonly taken = new Map<RowKey, MemoryTurn>();
   readonly mailTaken = new Set<Mail>();
-  inFlight = 0;
+  turnsInFlight = 0;
 
   constructor(options: MemoryClusterOptions) {
     this.options = options;
@@ -93,43 +93,45 @@ export class Cluster {
     return this.options.mode === "weak";
   }
 
-  gate(at: Step): Promise<void> | undefined {
-    return this.options.gate?.(at);
+  pauseAt(at: StorePausePoint): Promise<void> | undefined {
+    return this.options.pauseAt?.(at);
   }
 
-  rollsBusy(): boolean {
-    return this.isWeak && this.#rolls(this.options.rates?.busy);
+  isRandomlyBusy(): boolean {
+    return this.isWeak && this.#happensAtRate(this.options.rates?.busy);
   }
 
-  fateOf(at: Step): Fate {
-    const scripted = this.options.script?.(at);
+  chooseOutcome(at: StorePausePoint): SimulatedCommitOutcome {
+    const scripted = this.options.scriptedOutcome?.(at);
     if (scripted !== undefined) return scripted;
-    if (this.#rolls(this.options.rates?.fail)) return "failed";
-    if (this.#rolls(this.options.rates?.unknown)) return this.options.dice.roll() < 0.5 ? "unknown-committed" : "unknown-absent";
+    if (this.#happensAtRate(this.options.rates?.fail)) return "failed";
+    if (this.#happensAtRate(this.options.rates?.unknown))
+      return this.options.random.random() < 0.5 ? "unknown-committed" : "unknown-absent";
     return "committed";
   }
 
   /** Log hints reach everyone, the writer's own streams included; lines and mail are news only to the others. */
-  tell(from: MemoryHandle, hints: readonly StoreHint[]): void {
-    for (const handle of this.handles) for (const hint of hints) if (handle !== from || hint.type === "log") handle.hear(hint);
+  sendHints(from: MemoryHandle, hints: readonly StoreHint[]): void {
+    for (const handle of this.handles)
+      for (const hint of hints) if (handle !== from || hint.type === "log") handle.receiveHint(hint);
   }
 
-  #rolls(rate: number | undefined): boolean {
-    return rate !== undefined && rate > 0 && this.options.dice.roll() < rate;
+  #happensAtRate(rate: number | undefined): boolean {
+    return rate !== undefined && rate > 0 && this.options.random.random() < rate;
   }
 }
 
 export class MemoryHandle implements Store {
-  readonly cluster: Cluster;
+  readonly cluster: MemoryClusterState;
   replica = "";
   epoch = 0;
   /** Turns answered "unknown" whose transaction may still be under way. */
-  readonly pending = new Map<number, Promise<void>>();
+  readonly unsettledTurns = new Map<number, Promise<void>>();
   /** Turns under way. */
   readonly turns = new Set<MemoryTurn>();
-  #hear: (hint: StoreHint) => void = () => undefined;
+  #hintListener: (hint: StoreHint) => void = () => undefined;
 
-  constructor(cluster: Cluster) {
+  constructor(cluster: MemoryClusterState) {
     this.cluster = cluster;
   }
 
@@ -156,20 +158,21 @@ export class MemoryHandle implements Store {
 
   async begin(want: TurnRequest): Promise<TurnTransaction> {
     if (this.epoch === 0) throw new Error("the store was not opened");
-    if (!this.cluster.isWeak && this.cluster.inFlight > 0) throw new Error("a turn is under way: this store takes one at a time");
-    this.cluster.inFlight++;
-    await this.cluster.gate({ step: "begin", replica: this.replica, turn: 0 });
+    if (!this.cluster.isWeak && this.cluster.turnsInFlight > 0)
+      throw new Error("a turn is under way: this store takes one at a time");
+    this.cluster.turnsInFlight++;
+    await this.cluster.pauseAt({ step: "begin", replica: this.replica, turn: 0 });
     return new MemoryTurn(this, want);
   }
 
   async settle(turn: number): Promise<"committed" | "absent"> {
-    await this.pending.get(turn);
-    this.pending.delete(turn);
+    await this.unsettledTurns.get(turn);
+    this.unsettledTurns.delete(turn);
     return this.cluster.tables.replicas.get(this.replica)?.turns.has(turn) ? "committed" : "absent";
   }
 
   /** Why this handle may no longer write: its replica was opened again and the new one has taken over. */
-  zombieFault(): Fault | null {
+  supersededFault(): Fault | null {
     const current = this.cluster.tables.replicas.get(this.replica)?.epoch ?? 0;
     if (current === this.epoch) return null;
     return fault(
@@ -186,12 +189,12 @@ export class MemoryHandle implements Store {
     return readPage(this.cluster.tables, query);
   }
 
-  onHint(hear: (hint: StoreHint) => void): void {
-    this.#hear = hear;
+  onHint(listener: (hint: StoreHint) => void): void {
+    this.#hintListener = listener;
   }
 
-  hear(hint: StoreHint): void {
-    this.#hear(hint);
+  receiveHint(hint: StoreHint): void {
+    this.#hintListener(hint);
   }
 
   /** As when a connection ends: what was not committed is rolled back; a commit that is under way goes its way. */

@@ -16,27 +16,27 @@ export class SortedList<T> {
     const last = this.#items.at(-1);
     // Most entries come in order; searching for them would be the whole cost of a large line.
     if (last === undefined || this.#compare(last, item) < 0) this.#items.push(item);
-    else this.#items.splice(this.#placeOf(item), 0, item);
+    else this.#items.splice(this.#indexOf(item), 0, item);
   }
 
   remove(item: T): void {
-    const place = this.#placeOf(item);
-    const found = this.#items[place];
+    const index = this.#indexOf(item);
+    const found = this.#items[index];
     if (found === undefined || this.#compare(found, item) !== 0) throw new Error("an index of the memory store lost an entry");
-    if (place === 0) this.#items.shift();
-    else this.#items.splice(place, 1);
+    if (index === 0) this.#items.shift();
+    else this.#items.splice(index, 1);
   }
 
   /** Entries from the first that is not below `from`, in order. Must not be changed while they are read. */
   *from(from: T): Generator<T> {
-    for (let place = this.#placeOf(from); place < this.#items.length; place++) yield this.#items[place] as T;
+    for (let index = this.#indexOf(from); index < this.#items.length; index++) yield this.#items[index] as T;
   }
 
   [Symbol.iterator](): Iterator<T> {
     return this.#items.values();
   }
 
-  #placeOf(item: T): number {
+  #indexOf(item: T): number {
     let low = 0;
     let high = this.#items.length;
     while (low < high) {
@@ -53,10 +53,10 @@ export function compareText(a: string, b: string): number {
 }
 
 /** The first `limit` entries that fit; nothing behind them is read. */
-export function firstOf<T>(items: Iterable<T>, limit: number, fits: (item: T) => boolean = () => true): T[] {
+export function takeFirst<T>(items: Iterable<T>, limit: number, matches: (item: T) => boolean = () => true): T[] {
   const found: T[] = [];
   for (const item of items) {
-    if (fits(item)) found.push(item);
+    if (matches(item)) found.push(item);
     if (found.length >= limit) break;
   }
   return found;

@@ -21,16 +21,23 @@ import type {
 } from "@astraflow/engine";
 import { keyOf, rootOf, runKey, workerKey } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
-import { nameOf } from "../list-name.ts";
-import { type LogRow, placeFacts } from "../log.ts";
-import { Clocks, enterLines, leaveLines } from "../rank.ts";
+import { taskListKey } from "../list-name.ts";
+import { assignPositions, type LogRow } from "../log.ts";
+import { advanceTaskQueueClocks, assignRanks, FairnessClocks } from "../rank.ts";
 import { rowProblem } from "../row-shape.ts";
-import { type BadUnit, checkUnits, doubtFault, doubtsOf, hasEnded, refuse } from "../unit-check.ts";
-import type { Cluster, MemoryHandle } from "./cluster.ts";
-import { compareText, firstOf } from "./sorted-list.ts";
-import type { Tables } from "./tables.ts";
+import {
+  changedWorkersFault,
+  findChangedWorkers,
+  findInvalidChangeSet,
+  hasEnded,
+  type InvalidChangeSet,
+  refusedChangeSetFault,
+} from "../unit-check.ts";
+import type { MemoryClusterState, MemoryHandle } from "./cluster.ts";
+import { compareText, takeFirst } from "./sorted-list.ts";
+import type { MemoryTables } from "./tables.ts";
 
-type Placed = { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> };
+type PlacedFacts = { rows: LogRow[]; first: Map<Tenant, Position>; heads: Map<Tenant, Position> };
 
 export class MemoryTurn implements TurnTransaction {
   readonly now: Millis;
@@ -39,9 +46,9 @@ export class MemoryTurn implements TurnTransaction {
   readonly due: readonly Row[];
   readonly mail: readonly Mail[];
   readonly #handle: MemoryHandle;
-  readonly #cluster: Cluster;
-  readonly #tables: Tables;
-  readonly #mine = new Set<RowKey>();
+  readonly #cluster: MemoryClusterState;
+  readonly #tables: MemoryTables;
+  readonly #takenRoots = new Set<RowKey>();
   readonly #loaded = new Map<RowKey, Row | null | "busy">();
   readonly #lists = new Map<string, readonly TaskRow[]>();
   readonly #addresses = new Map<WorkerId, WorkerRow | null>();
@@ -54,10 +61,10 @@ export class MemoryTurn implements TurnTransaction {
     this.now = this.#cluster.clock.now();
     const skip = new Set(want.skip);
     this.#load(want.rows);
-    this.claimed = this.#claim(want, skip);
+    this.claimed = this.#claimTasks(want, skip);
     this.due = this.#takeDue(want.due, skip);
-    this.nextDue = this.#tables.dueAfter(this.now);
-    this.#list(want.lists);
+    this.nextDue = this.#tables.nextDueAfter(this.now);
+    this.#loadTaskLists(want.lists);
     this.mail = this.#takeMail(want.mail);
     handle.turns.add(this);
   }
@@ -73,10 +80,10 @@ export class MemoryTurn implements TurnTransaction {
 
   tasks(list: TaskListQuery): readonly TaskRow[] | undefined {
     this.#assertOpen();
-    const known = this.#lists.get(nameOf(list));
+    const known = this.#lists.get(taskListKey(list));
     if (known !== undefined || this.#cluster.isWeak) return known;
-    this.#list([list]);
-    return this.#lists.get(nameOf(list));
+    this.#loadTaskLists([list]);
+    return this.#lists.get(taskListKey(list));
   }
 
   peekWorker(worker: WorkerId): WorkerRow | null | undefined {
@@ -93,25 +100,28 @@ export class MemoryTurn implements TurnTransaction {
   async loadMore(rows: readonly RowKey[], lists: readonly TaskListQuery[], addresses: readonly WorkerId[] = []): Promise<void> {
     this.#assertOpen();
     this.#load(rows);
-    this.#list(lists);
+    this.#loadTaskLists(lists);
     for (const worker of addresses) this.#lookUp(worker);
   }
 
   async commit(turn: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
     this.#assertOpen();
     this.#isOver = true;
-    const { plant } = this.#cluster.options;
+    const { mutant } = this.#cluster.options;
     const replica = this.#handle.replica;
     if (this.#tables.replicas.get(replica)?.turns.has(turn)) throw new Error(`turn ${turn} of ${replica} was committed before`);
-    const bad = checkUnits(units, (root) => this.#mine.has(root)) ?? badRow(units, this.#tables);
-    if (bad !== null) return this.#end({ outcome: "failed", unit: bad.unit, fault: bad.fault });
-    const early = plant === "sequence-positions" ? this.#placeEarly(units) : undefined;
-    const fate = this.#cluster.fateOf({ step: "commit", replica, turn });
-    await this.#cluster.gate({ step: "commit", replica, turn });
-    if (fate === "failed")
-      return this.#end({ outcome: "failed", fault: fault("E.STORE.BUSY", `turn ${turn} could not be serialized; try it again`) });
-    if (fate === "committed") return this.#end(this.#apply(turn, units, early));
-    this.#handle.pending.set(turn, this.#finishLate(turn, units, fate === "unknown-committed", early));
+    const bad = findInvalidChangeSet(units, (root) => this.#takenRoots.has(root)) ?? findInvalidRow(units, this.#tables);
+    if (bad !== null) return this.#finish({ outcome: "failed", unit: bad.unit, fault: bad.fault });
+    const earlyPositions = mutant === "sequence-positions" ? this.#assignPositionsEarly(units) : undefined;
+    const outcome = this.#cluster.chooseOutcome({ step: "commit", replica, turn });
+    await this.#cluster.pauseAt({ step: "commit", replica, turn });
+    if (outcome === "failed")
+      return this.#finish({
+        outcome: "failed",
+        fault: fault("E.STORE.BUSY", `turn ${turn} could not be serialized; try it again`),
+      });
+    if (outcome === "committed") return this.#finish(this.#apply(turn, units, earlyPositions));
+    this.#handle.unsettledTurns.set(turn, this.#finishLate(turn, units, outcome === "unknown-committed", earlyPositions));
     return { outcome: "unknown" };
   }
 
@@ -122,23 +132,31 @@ export class MemoryTurn implements TurnTransaction {
   }
 
   /** The answer was lost, the transaction was not: it holds its roots until it is over, and `settle` waits for that. */
-  async #finishLate(turn: number, units: readonly ChangeSet[], stands: boolean, early: Placed | undefined): Promise<void> {
-    await this.#cluster.gate({ step: "late", replica: this.#handle.replica, turn });
-    if (stands) this.#apply(turn, units, early);
+  async #finishLate(
+    turn: number,
+    units: readonly ChangeSet[],
+    stands: boolean,
+    earlyPositions: PlacedFacts | undefined,
+  ): Promise<void> {
+    await this.#cluster.pauseAt({ step: "late", replica: this.#handle.replica, turn });
+    if (stands) this.#apply(turn, units, earlyPositions);
     this.#release();
   }
 
   /** The commit itself: everything between here and the return happens in one go, positions last. */
-  #apply(turn: number, units: readonly ChangeSet[], early: Placed | undefined): CommitOutcome {
-    const zombie = this.#handle.zombieFault();
-    if (zombie !== null) return { outcome: "failed", fault: zombie };
+  #apply(turn: number, units: readonly ChangeSet[], earlyPositions: PlacedFacts | undefined): CommitOutcome {
+    const superseded = this.#handle.supersededFault();
+    if (superseded !== null) return { outcome: "failed", fault: superseded };
     const tables = this.#tables;
-    const doubts = doubtsOf(units, (worker) => this.#workerOf(worker));
-    if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: doubtFault(doubts) };
-    const written = this.#cluster.options.plant === "drop-unit" && units.length > 1 ? units.slice(0, -1) : units;
-    const clocks = new Clocks({ tenant: (name) => tables.tenant(name).clock, line: (line) => tables.lineClocks.get(line) ?? 0 });
-    leaveLines(written, clocks, (id) => tables.task(id));
-    const ranks = enterLines(written, clocks);
+    const changedWorkers = findChangedWorkers(units, (worker) => this.#findFreeWorker(worker));
+    if (changedWorkers.length > 0) return { outcome: "failed", changedWorkers, fault: changedWorkersFault(changedWorkers) };
+    const written = this.#cluster.options.mutant === "drop-unit" && units.length > 1 ? units.slice(0, -1) : units;
+    const clocks = new FairnessClocks({
+      tenant: (name) => tables.tenant(name).clock,
+      line: (line) => tables.taskQueueClocks.get(line) ?? 0,
+    });
+    advanceTaskQueueClocks(written, clocks, (id) => tables.task(id));
+    const ranks = assignRanks(written, clocks);
     const hints: StoreHint[] = [];
     const lines = new Set<QueueName>();
     for (const unit of written) {
@@ -153,8 +171,8 @@ export class MemoryTurn implements TurnTransaction {
     }
     for (const mail of this.mail) tables.mail.splice(tables.mail.indexOf(mail), 1);
     for (const [tenant, clock] of clocks.tenants) tables.tenant(tenant).clock = clock;
-    for (const [line, clock] of clocks.lines) tables.lineClocks.set(line, clock);
-    const placed = early ?? placeFacts(written, this.now, (tenant) => tables.tenant(tenant).position);
+    for (const [line, clock] of clocks.lines) tables.taskQueueClocks.set(line, clock);
+    const placed = earlyPositions ?? assignPositions(written, this.now, (tenant) => tables.tenant(tenant).position);
     for (const row of placed.rows) tables.tenant(row.tenant).log.add(row);
     for (const [tenant, head] of placed.heads) {
       tables.tenant(tenant).position = Math.max(head, tables.tenant(tenant).position);
@@ -166,34 +184,34 @@ export class MemoryTurn implements TurnTransaction {
     replica.lastTurn = Math.max(replica.lastTurn, turn);
     for (const line of lines) hints.push({ type: "line", line });
     if (written.some((unit) => unit.mail.length > 0)) hints.push({ type: "mail" });
-    this.#cluster.tell(this.#handle, hints);
+    this.#cluster.sendHints(this.#handle, hints);
     return { outcome: "committed", first: placed.first };
   }
 
   /** A worker as stored, unless another turn has it in hand and may be changing it. */
-  #workerOf(id: WorkerId): WorkerRow | null {
+  #findFreeWorker(id: WorkerId): WorkerRow | null {
     const holder = this.#cluster.taken.get(workerKey(id));
     const row = this.#tables.rows.get(workerKey(id));
     return (holder === undefined || holder === this) && row?.kind === "worker" ? row : null;
   }
 
   /** The planted bug: numbers are drawn before the commit, so a slow commit shows low ones after a reader has passed. */
-  #placeEarly(units: readonly ChangeSet[]): Placed {
-    const placed = placeFacts(units, this.now, (tenant) => this.#tables.tenant(tenant).sequence);
+  #assignPositionsEarly(units: readonly ChangeSet[]): PlacedFacts {
+    const placed = assignPositions(units, this.now, (tenant) => this.#tables.tenant(tenant).sequence);
     for (const [tenant, head] of placed.heads) this.#tables.tenant(tenant).sequence = head;
     return placed;
   }
 
   #take(root: RowKey): boolean {
-    if (this.#mine.has(root)) return true;
+    if (this.#takenRoots.has(root)) return true;
     const kind = root.slice(0, root.indexOf("/"));
     // What never changes needs no lock once it is there; else every run of one workflow would be in the others' way.
     const isShared = (kind === "route" || kind === "workflow") && this.#tables.rows.has(root);
-    if (!isShared && this.#cluster.options.plant !== "no-root-lock") {
-      if (this.#cluster.taken.has(root) || this.#cluster.rollsBusy()) return false;
+    if (!isShared && this.#cluster.options.mutant !== "no-root-lock") {
+      if (this.#cluster.taken.has(root) || this.#cluster.isRandomlyBusy()) return false;
       this.#cluster.taken.set(root, this);
     }
-    this.#mine.add(root);
+    this.#takenRoots.add(root);
     return true;
   }
 
@@ -205,23 +223,23 @@ export class MemoryTurn implements TurnTransaction {
   }
 
   /** A task that came by an index brings its run along: deciding about it needs both. */
-  #bring(row: Row): void {
+  #loadWithRoot(row: Row): void {
     this.#load([keyOf(row), rootOf(keyOf(row))]);
   }
 
-  #claim(want: TurnRequest, skip: ReadonlySet<RowKey>): Map<QueueName, TaskRow[]> {
+  #claimTasks(want: TurnRequest, skip: ReadonlySet<RowKey>): Map<QueueName, TaskRow[]> {
     const claimed = new Map<QueueName, TaskRow[]>();
     for (const { line, limit } of want.claims) {
       const tasks = claimed.get(line) ?? [];
       claimed.set(line, tasks);
-      let room = limit;
-      if (room > 0)
-        for (const task of this.#tables.line(line)) {
+      let remaining = limit;
+      if (remaining > 0)
+        for (const task of this.#tables.tasksInQueue(line)) {
           if (tasks.includes(task) || skip.has(runKey(task.run)) || !this.#take(runKey(task.run))) continue;
           tasks.push(task);
-          if (--room === 0) break;
+          if (--remaining === 0) break;
         }
-      for (const task of tasks) this.#bring(task);
+      for (const task of tasks) this.#loadWithRoot(task);
     }
     return claimed;
   }
@@ -229,34 +247,34 @@ export class MemoryTurn implements TurnTransaction {
   #takeDue(limit: number, skip: ReadonlySet<RowKey>): Row[] {
     const due: Row[] = [];
     if (limit <= 0) return due;
-    for (const row of this.#tables.dueBy(this.now)) {
+    for (const row of this.#tables.rowsDueBy(this.now)) {
       const root = rootOf(keyOf(row));
       if (skip.has(root) || !this.#take(root)) continue;
       due.push(row);
       if (due.length === limit) break;
     }
-    for (const row of due) this.#bring(row);
+    for (const row of due) this.#loadWithRoot(row);
     return due;
   }
 
-  #list(lists: readonly TaskListQuery[]): void {
+  #loadTaskLists(lists: readonly TaskListQuery[]): void {
     for (const list of lists) {
-      if (this.#lists.has(nameOf(list))) continue;
-      const found = list.limit > 0 ? this.#find(list) : [];
-      this.#lists.set(nameOf(list), found);
-      if ("run" in list) for (const task of found) this.#bring(task);
+      if (this.#lists.has(taskListKey(list))) continue;
+      const found = list.limit > 0 ? this.#findTasks(list) : [];
+      this.#lists.set(taskListKey(list), found);
+      if ("run" in list) for (const task of found) this.#loadWithRoot(task);
     }
   }
 
   /** Lists of a run take it; the others are a look, and what is looked at may be in other hands. */
-  #find(list: TaskListQuery): TaskRow[] {
-    if (list.of === "held") return firstOf(this.#tables.held(list.worker), list.limit);
-    if (list.of === "line") return firstOf(this.#tables.line(list.line), list.limit);
+  #findTasks(list: TaskListQuery): TaskRow[] {
+    if (list.of === "held") return takeFirst(this.#tables.tasksHeldBy(list.worker), list.limit);
+    if (list.of === "line") return takeFirst(this.#tables.tasksInQueue(list.line), list.limit);
     this.#load([runKey(list.run)]);
     if (this.#loaded.get(runKey(list.run)) === "busy") return [];
     const tasks = this.#tables.tasksOf(list.run, list.after);
-    if (list.of === "open") return firstOf(tasks, list.limit, (task) => !hasEnded(task));
-    return firstOf(tasks, list.limit).filter((task) => task.id <= list.last);
+    if (list.of === "open") return takeFirst(tasks, list.limit, (task) => !hasEnded(task));
+    return takeFirst(tasks, list.limit).filter((task) => task.id <= list.last);
   }
 
   #takeMail(limit: number): Mail[] {
@@ -268,15 +286,15 @@ export class MemoryTurn implements TurnTransaction {
     return taken;
   }
 
-  #end(outcome: CommitOutcome): CommitOutcome {
+  #finish(outcome: CommitOutcome): CommitOutcome {
     this.#release();
     return outcome;
   }
 
   #release(): void {
     this.#handle.turns.delete(this);
-    this.#cluster.inFlight--;
-    for (const root of this.#mine) if (this.#cluster.taken.get(root) === this) this.#cluster.taken.delete(root);
+    this.#cluster.turnsInFlight--;
+    for (const root of this.#takenRoots) if (this.#cluster.taken.get(root) === this) this.#cluster.taken.delete(root);
     for (const mail of this.mail) this.#cluster.mailTaken.delete(mail);
   }
 
@@ -289,12 +307,12 @@ function isSameMail(a: Mail, b: Mail): boolean {
   return a.replica === b.replica && a.epoch === b.epoch && a.id === b.id;
 }
 
-function badRow(units: readonly ChangeSet[], tables: Tables): BadUnit | null {
+function findInvalidRow(units: readonly ChangeSet[], tables: MemoryTables): InvalidChangeSet | null {
   for (const [unit, { puts, inserted: born }] of units.entries())
     for (const row of puts) {
       const isDoubled = born !== undefined && born.has(keyOf(row)) && tables.rows.has(keyOf(row));
       const problem = isDoubled ? `${keyOf(row)} was to be new and exists` : rowProblem(row);
-      if (problem !== null) return { unit, fault: refuse(unit, problem) };
+      if (problem !== null) return { unit, fault: refusedChangeSetFault(unit, problem) };
     }
   return null;
 }

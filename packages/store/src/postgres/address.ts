@@ -3,24 +3,24 @@
 import { fault } from "@astraflow/protocol";
 import type { ClientConfig } from "pg";
 
-export interface Address {
+export interface PostgresAddress {
   readonly config: ClientConfig;
   /** `host:port/database`: safe to say in messages and logs. */
-  readonly place: string;
+  readonly label: string;
   /** Takes the password out of a text that came from elsewhere. */
-  scrub(text: string): string;
+  redactPassword(text: string): string;
 }
 
 const connectMsMax = 5_000;
 
-export function readAddress(url: string): Address {
+export function parsePostgresUrl(url: string): PostgresAddress {
   // The parser's own error repeats the address, and with it the password.
-  if (!URL.canParse(url)) throw notAnAddress();
+  if (!URL.canParse(url)) throw invalidUrlFault();
   const parsed = new URL(url);
-  if (parsed.protocol !== "postgres:" && parsed.protocol !== "postgresql:") throw notAnAddress();
+  if (parsed.protocol !== "postgres:" && parsed.protocol !== "postgresql:") throw invalidUrlFault();
   const host = parsed.searchParams.get("host") ?? (parsed.hostname === "" ? "localhost" : parsed.hostname);
   const place = `${host}:${parsed.port === "" ? 5432 : parsed.port}${parsed.pathname}`;
-  const secrets = [parsed.password, decode(parsed.password), parsed.searchParams.get("password") ?? ""].filter(
+  const secrets = [parsed.password, decodePassword(parsed.password), parsed.searchParams.get("password") ?? ""].filter(
     (one) => one !== "",
   );
   return {
@@ -30,14 +30,14 @@ export function readAddress(url: string): Address {
       keepAlive: true,
       fallback_application_name: "astraflow",
     },
-    place,
-    scrub: (text) => secrets.reduce((clean, secret) => clean.replaceAll(secret, "***"), text),
+    label: place,
+    redactPassword: (text) => secrets.reduce((clean, secret) => clean.replaceAll(secret, "***"), text),
   };
 }
 
-function decode(text: string): string {
+function decodePassword(text: string): string {
   return URL.canParse(`x://x/?${text}`) && /^(?:[^%]|%[0-9a-f]{2})*$/i.test(text) ? decodeURIComponent(text) : text;
 }
 
-const notAnAddress = () =>
+const invalidUrlFault = () =>
   fault("E.STORE.OPEN", "the store's address is not of the form postgres://user:password@host:port/database");

@@ -6,8 +6,8 @@
 
 import { collectionsOwnedByRun } from "@astraflow/engine";
 import { openPhases } from "../row-shape.ts";
-import { dueKinds, type Kind, rootKinds, rowArray, sharedKinds } from "./columns.ts";
-import { schema } from "./schema.ts";
+import { dueKinds, type RowKind, rootKinds, rowArraySql, sharedKinds } from "./columns.ts";
+import { schemaName } from "./schema.ts";
 
 /**
  * Plans must not depend on what the planner knows of tables that were empty a minute ago: every hot statement has its index, and is
@@ -42,8 +42,8 @@ const beginArguments = `
   p_due integer DEFAULT 0, p_mail integer DEFAULT 0,
   p_skip_run text[] DEFAULT '{}', p_skip_worker text[] DEFAULT '{}', p_skip_key text[] DEFAULT '{}', p_skip_doc text[] DEFAULT '{}'`;
 
-export function beginSql(name: string): string {
-  return `CREATE FUNCTION ${schema}.${name}(${beginArguments}) RETURNS json LANGUAGE plpgsql VOLATILE ${functionSettings} AS $body$
+export function createBeginFunctionSql(name: string): string {
+  return `CREATE FUNCTION ${schemaName}.${name}(${beginArguments}) RETURNS json LANGUAGE plpgsql VOLATILE ${functionSettings} AS $body$
 DECLARE
   v_epoch bigint; v_now bigint; v_instant bigint; v_next bigint; v_count bigint;
   v_got text[]; v_missing text[]; v_there text[]; v_claimed text[]; v_bring text[] := '{}';
@@ -54,30 +54,30 @@ DECLARE
   j_task json; j_claimed json; j_brought json; j_due_worker json; j_due_key json; j_due_doc json; j_open json; j_held json; j_look json; j_mail json; j_address json;
 BEGIN
   IF p_replica IS NOT NULL THEN
-    SELECT (SELECT epoch FROM ${schema}.replica WHERE id = p_replica), pg_try_advisory_xact_lock(p_nonce),
+    SELECT (SELECT epoch FROM ${schemaName}.replica WHERE id = p_replica), pg_try_advisory_xact_lock(p_nonce),
       set_config('idle_in_transaction_session_timeout', '${idleMsMax}', true),
       set_config('lock_timeout', '${lockMsMax}', true), set_config('statement_timeout', '${statementMsMax}', true) INTO v_epoch;
     IF v_epoch IS DISTINCT FROM p_epoch THEN RAISE EXCEPTION USING ERRCODE = 'AF001', MESSAGE = coalesce(v_epoch, 0)::text; END IF;
   END IF;
-${rootKinds.map((kind) => takeRoots(kind)).join("")}
-${sharedKinds.map((kind) => readShared(kind)).join("")}
-${claim}
+${rootKinds.map((kind) => takeRootsSql(kind)).join("")}
+${sharedKinds.map((kind) => readSharedRowsSql(kind)).join("")}
+${claimTasksSql}
   IF p_replica IS NOT NULL THEN
-${deadlines}
+${deadlinesSql}
     IF p_mail > 0 THEN
       SELECT json_agg(json_build_array(m.seq, m.id, m.body) ORDER BY m.seq) INTO j_mail FROM (
-        SELECT seq, id, body FROM ${schema}.mail WHERE replica = p_replica AND epoch = p_epoch ORDER BY seq LIMIT p_mail
+        SELECT seq, id, body FROM ${schemaName}.mail WHERE replica = p_replica AND epoch = p_epoch ORDER BY seq LIMIT p_mail
         FOR UPDATE SKIP LOCKED) m;
     END IF;
   END IF;
-${lists}
-${readTasks}
+${taskListsSql}
+${readTasksSql}
   IF v_bring <> '{}' THEN
-    SELECT json_agg(${rowArray("run", "r")}) INTO j_brought FROM ${schema}.run r WHERE r.id = ANY (v_bring);
+    SELECT json_agg(${rowArraySql("run", "r")}) INTO j_brought FROM ${schemaName}.run r WHERE r.id = ANY (v_bring);
   END IF;
   -- Told last: whatever was read above was stored before this instant.
   IF p_replica IS NOT NULL THEN
-    v_instant := ${instant};
+    v_instant := ${nowSql};
     v_now := greatest(v_instant, v_now);
   END IF;
   RETURN json_build_object('now', v_now, 'instant', v_instant, 'next', v_next, 'busy', v_busy, 'loose', v_loose,
@@ -87,30 +87,30 @@ ${readTasks}
 END $body$`;
 }
 
-const instant = "floor(p_born + (extract(epoch FROM clock_timestamp())::float8 * 1000 - p_born) * p_scale + p_ahead)::bigint";
+const nowSql = "floor(p_born + (extract(epoch FROM clock_timestamp())::float8 * 1000 - p_born) * p_scale + p_ahead)::bigint";
 
 /** Existing roots: locked in key order, those in other hands left out. Whoever waits for nobody cannot deadlock. */
-function takeRoots(kind: (typeof rootKinds)[number]): string {
+function takeRootsSql(kind: (typeof rootKinds)[number]): string {
   return `
   IF p_${kind} IS NOT NULL THEN
-    SELECT json_agg(${rowArray(kind, "t")}), array_agg(t.id) INTO j_${kind}, v_got FROM (
-      SELECT * FROM ${schema}.${kind} WHERE id = ANY (p_${kind}) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) t;
+    SELECT json_agg(${rowArraySql(kind, "t")}), array_agg(t.id) INTO j_${kind}, v_got FROM (
+      SELECT * FROM ${schemaName}.${kind} WHERE id = ANY (p_${kind}) ORDER BY id FOR NO KEY UPDATE SKIP LOCKED) t;
     IF cardinality(p_${kind}) > coalesce(cardinality(v_got), 0) THEN
       v_missing := ARRAY(SELECT unnest(p_${kind}) EXCEPT SELECT unnest(v_got));
-${lockNames(kind, kind === "run" ? runsLockedMax : namesLockedMax)}
+${lockMissingNamesSql(kind, kind === "run" ? runsLockedMax : namesLockedMax)}
     END IF;
   END IF;`;
 }
 
 /** What never changes is read without a lock, else every run of one workflow would be in the others' way. */
-function readShared(kind: (typeof sharedKinds)[number]): string {
+function readSharedRowsSql(kind: (typeof sharedKinds)[number]): string {
   return `
   IF p_${kind} IS NOT NULL THEN
-    SELECT json_agg(${rowArray(kind, "t")}), array_agg(t.id) INTO j_${kind}, v_got
-      FROM ${schema}.${kind} t WHERE t.id = ANY (p_${kind});
+    SELECT json_agg(${rowArraySql(kind, "t")}), array_agg(t.id) INTO j_${kind}, v_got
+      FROM ${schemaName}.${kind} t WHERE t.id = ANY (p_${kind});
     IF cardinality(p_${kind}) > coalesce(cardinality(v_got), 0) THEN
       v_missing := ARRAY(SELECT unnest(p_${kind}) EXCEPT SELECT unnest(v_got));
-${lockNames(kind, namesLockedMax)}
+${lockMissingNamesSql(kind, namesLockedMax)}
     END IF;
   END IF;`;
 }
@@ -120,8 +120,8 @@ ${lockNames(kind, namesLockedMax)}
  * itself is locked, and looked for once more: it may have appeared in between. Names beyond the limit are left loose: two turns may
  * both make such a row, and the second to commit fails and goes again.
  */
-function lockNames(kind: Kind, lockedMax: number): string {
-  return `      v_there := ARRAY(SELECT id FROM ${schema}.${kind} WHERE id = ANY (v_missing));
+function lockMissingNamesSql(kind: RowKind, lockedMax: number): string {
+  return `      v_there := ARRAY(SELECT id FROM ${schemaName}.${kind} WHERE id = ANY (v_missing));
       IF v_there <> '{}' THEN
         v_busy := v_busy || ARRAY(SELECT '${kind}/' || x FROM unnest(v_there) x);
         v_missing := ARRAY(SELECT unnest(v_missing) EXCEPT SELECT unnest(v_there));
@@ -131,74 +131,80 @@ function lockNames(kind: Kind, lockedMax: number): string {
       ELSIF v_missing <> '{}' THEN
         SELECT array_agg(q.x) FILTER (WHERE q.ok), array_agg('${kind}/' || q.x) FILTER (WHERE NOT q.ok) INTO v_got, v_there FROM (
           SELECT x, pg_try_advisory_xact_lock(hashtextextended('${kind}/' || x, 0)) AS ok FROM unnest(v_missing) x OFFSET 0) q;
-        v_busy := v_busy || v_there || ARRAY(SELECT '${kind}/' || id FROM ${schema}.${kind} WHERE id = ANY (v_got));
+        v_busy := v_busy || v_there || ARRAY(SELECT '${kind}/' || id FROM ${schemaName}.${kind} WHERE id = ANY (v_got));
       END IF;`;
 }
 
 /** The runs of claimed tasks; tables are joined by the run that a task's id names. */
-const runOfTask = "split_part(t.id, '.', 1)";
+const runOfTaskSql = "split_part(t.id, '.', 1)";
 
 /** The head of a line whose runs nobody else holds. Exported so that its plan can be looked at. */
-export const claimSql = (line: string, limit: string, skip: string): string => `
-        SELECT t.id FROM ${schema}.task t JOIN ${schema}.run r ON r.id = ${runOfTask}
+export const queueHeadSql = (line: string, limit: string, skip: string): string => `
+        SELECT t.id FROM ${schemaName}.task t JOIN ${schemaName}.run r ON r.id = ${runOfTaskSql}
         WHERE t.line = ${line} AND r.id <> ALL (${skip}) ORDER BY t.band, t.rank, t.id LIMIT ${limit}
         FOR NO KEY UPDATE OF r SKIP LOCKED`;
 
-const claim = `
+const claimTasksSql = `
   IF p_line IS NOT NULL THEN
     FOR v_try IN 1..${claimTries} LOOP
       SELECT array_agg(x.id) INTO v_claimed FROM unnest(p_line, p_limit) c(line, n)
-      CROSS JOIN LATERAL (${claimSql("c.line", "c.n", "p_skip_run")}) x;
+      CROSS JOIN LATERAL (${queueHeadSql("c.line", "c.n", "p_skip_run")}) x;
       EXIT WHEN v_claimed IS NULL;
-      SELECT json_agg(${rowArray("task", "t")}), count(*) INTO j_claimed, v_count
-        FROM (SELECT * FROM ${schema}.task WHERE id = ANY (v_claimed) OFFSET 0) t WHERE t.line = ANY (p_line);
+      SELECT json_agg(${rowArraySql("task", "t")}), count(*) INTO j_claimed, v_count
+        FROM (SELECT * FROM ${schemaName}.task WHERE id = ANY (v_claimed) OFFSET 0) t WHERE t.line = ANY (p_line);
       EXIT WHEN v_count = cardinality(v_claimed);
     END LOOP;
     IF v_claimed IS NOT NULL THEN v_bring := ARRAY(SELECT DISTINCT split_part(x, '.', 1) FROM unnest(v_claimed) x); END IF;
   END IF;`;
 
 /** Documents that belong to a run: it is named behind the collection. */
-const guardedCollections = `'{${[...collectionsOwnedByRun].join(",")}}'::text[]`;
-const runOfDoc = "split_part(split_part(t.id, '/', 3), '.', 1)";
+const runCollectionsSql = `'{${[...collectionsOwnedByRun].join(",")}}'::text[]`;
+const runOfDocumentSql = "split_part(split_part(t.id, '/', 3), '.', 1)";
 
 /** Documents that are guarded by their runs; the others are `dueSql`'s. */
-export const dueGuardedSql = (now: string, limit: string, skip: string): string =>
-  `SELECT t.id FROM ${schema}.doc t JOIN ${schema}.run r ON r.id = ${runOfDoc}
-          WHERE t.due <= ${now} AND t.collection = ANY (${guardedCollections}) AND r.id <> ALL (${skip})
+export const dueRunDocumentIdsSql = (now: string, limit: string, skip: string): string =>
+  `SELECT t.id FROM ${schemaName}.doc t JOIN ${schemaName}.run r ON r.id = ${runOfDocumentSql}
+          WHERE t.due <= ${now} AND t.collection = ANY (${runCollectionsSql}) AND r.id <> ALL (${skip})
           ORDER BY t.due, t.id LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`;
 
-export const dueSql = (kind: (typeof dueKinds)[number], now: string, limit: string, skip: string): string =>
+export const dueIdsSql = (kind: (typeof dueKinds)[number], now: string, limit: string, skip: string): string =>
   kind === "task"
-    ? `SELECT t.id FROM ${schema}.task t JOIN ${schema}.run r ON r.id = ${runOfTask}
+    ? `SELECT t.id FROM ${schemaName}.task t JOIN ${schemaName}.run r ON r.id = ${runOfTaskSql}
           WHERE t.due <= ${now} AND r.id <> ALL (${skip}) ORDER BY t.due, t.id LIMIT ${limit} FOR NO KEY UPDATE OF r SKIP LOCKED`
-    : `SELECT id FROM ${schema}.${kind} WHERE due <= ${now} AND id <> ALL (${skip})
-          ${kind === "doc" ? `AND collection <> ALL (${guardedCollections})` : ""} ORDER BY due, id LIMIT ${limit}
+    : `SELECT id FROM ${schemaName}.${kind} WHERE due <= ${now} AND id <> ALL (${skip})
+          ${kind === "doc" ? `AND collection <> ALL (${runCollectionsSql})` : ""} ORDER BY due, id LIMIT ${limit}
           FOR NO KEY UPDATE SKIP LOCKED`;
 
-export const leastDueSql = (kind: (typeof dueKinds)[number], after?: string): string =>
-  `SELECT due FROM ${schema}.${kind} WHERE ${after === undefined ? "due IS NOT NULL" : `due > ${after}`} ORDER BY due LIMIT 1`;
+export const earliestDueSql = (kind: (typeof dueKinds)[number], after?: string): string =>
+  `SELECT due FROM ${schemaName}.${kind} WHERE ${after === undefined ? "due IS NOT NULL" : `due > ${after}`} ORDER BY due LIMIT 1`;
 
-const skipOf = { run: "p_skip_run", task: "p_skip_run", worker: "p_skip_worker", key: "p_skip_key", doc: "p_skip_doc" } as const;
+const skipArgumentOf = {
+  run: "p_skip_run",
+  task: "p_skip_run",
+  worker: "p_skip_worker",
+  key: "p_skip_key",
+  doc: "p_skip_doc",
+} as const;
 
-const dueGuarded = `
+const dueRunDocumentsSql = `
         SELECT array_agg(x.id) INTO v_due_guarded FROM (
-          ${dueGuardedSql("v_now", "p_due", "p_skip_run")}) x;
+          ${dueRunDocumentIdsSql("v_now", "p_due", "p_skip_run")}) x;
         IF v_due_guarded IS NOT NULL THEN
           v_due_doc := v_due_doc || v_due_guarded;
-          v_bring := v_bring || ARRAY(SELECT DISTINCT ${runOfDoc} FROM unnest(v_due_guarded) t(id));
+          v_bring := v_bring || ARRAY(SELECT DISTINCT ${runOfDocumentSql} FROM unnest(v_due_guarded) t(id));
         END IF;`;
 
-const deadlines = `    SELECT greatest(${instant}, (SELECT max(clock) FROM ${schema}.lane)),
-      ${dueKinds.map((kind) => `(${leastDueSql(kind)})`).join(", ")}
+const deadlinesSql = `    SELECT greatest(${nowSql}, (SELECT max(clock) FROM ${schemaName}.lane)),
+      ${dueKinds.map((kind) => `(${earliestDueSql(kind)})`).join(", ")}
     INTO v_now, ${dueKinds.map((kind) => `v_least_${kind}`).join(", ")};
 ${dueKinds
   .map(
     (kind) => `    IF v_least_${kind} <= v_now THEN
       IF p_due > 0 THEN
         SELECT array_agg(x.id) INTO v_due_${kind} FROM (
-          ${dueSql(kind, "v_now", "p_due", skipOf[kind])}) x;${kind === "doc" ? dueGuarded : ""}
+          ${dueIdsSql(kind, "v_now", "p_due", skipArgumentOf[kind])}) x;${kind === "doc" ? dueRunDocumentsSql : ""}
       END IF;
-      v_least_${kind} := (${leastDueSql(kind, "v_now")});
+      v_least_${kind} := (${earliestDueSql(kind, "v_now")});
     END IF;
 `,
   )
@@ -208,7 +214,7 @@ ${dueKinds
 ${(["worker", "key", "doc"] as const)
   .map(
     (kind) => `    IF v_due_${kind} IS NOT NULL THEN
-      SELECT json_agg(${rowArray(kind, "t")}) INTO j_due_${kind} FROM ${schema}.${kind} t WHERE t.id = ANY (v_due_${kind});
+      SELECT json_agg(${rowArraySql(kind, "t")}) INTO j_due_${kind} FROM ${schemaName}.${kind} t WHERE t.id = ANY (v_due_${kind});
     END IF;
 `,
   )
@@ -217,45 +223,45 @@ ${(["worker", "key", "doc"] as const)
 /** Tasks that have not ended. */
 export const isOpenSql = `t.phase IN (${openPhases.map((phase) => `'${phase}'`).join(", ")})`;
 
-export const openSql = (from: string, run: string, limit: string): string =>
-  `SELECT * FROM ${schema}.task t WHERE t.id > ${from} AND t.id < ${run} || '/'
+export const openTasksSql = (from: string, run: string, limit: string): string =>
+  `SELECT * FROM ${schemaName}.task t WHERE t.id > ${from} AND t.id < ${run} || '/'
       AND ${isOpenSql} ORDER BY t.id LIMIT ${limit}`;
-export const rangeSql = (from: string, to: string, run: string, limit: string): string =>
-  `SELECT * FROM ${schema}.task t WHERE t.id > ${from} AND t.id <= ${to} AND t.id < ${run} || '/' ORDER BY t.id LIMIT ${limit}`;
-export const heldSql = (worker: string, limit: string): string =>
-  `SELECT * FROM ${schema}.task t WHERE t.worker = ${worker} AND t.phase = 'leased' ORDER BY t.id LIMIT ${limit}`;
-export const lookSql = (line: string, limit: string): string =>
-  `SELECT * FROM ${schema}.task t WHERE t.line = ${line} ORDER BY t.band, t.rank, t.id LIMIT ${limit}`;
+export const taskRangeSql = (from: string, to: string, run: string, limit: string): string =>
+  `SELECT * FROM ${schemaName}.task t WHERE t.id > ${from} AND t.id <= ${to} AND t.id < ${run} || '/' ORDER BY t.id LIMIT ${limit}`;
+export const heldTasksSql = (worker: string, limit: string): string =>
+  `SELECT * FROM ${schemaName}.task t WHERE t.worker = ${worker} AND t.phase = 'leased' ORDER BY t.id LIMIT ${limit}`;
+export const queuePreviewSql = (line: string, limit: string): string =>
+  `SELECT * FROM ${schemaName}.task t WHERE t.line = ${line} ORDER BY t.band, t.rank, t.id LIMIT ${limit}`;
 
-const lists = `
+const taskListsSql = `
   IF p_open IS NOT NULL THEN
-    SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.id) INTO j_open
+    SELECT json_agg(json_build_array(o.n, ${rowArraySql("task", "x")}) ORDER BY o.n, x.id) INTO j_open
     FROM unnest(p_open, p_open_from, p_open_limit) WITH ORDINALITY o(run, start, lim, n)
-    CROSS JOIN LATERAL (${openSql("o.start", "o.run", "o.lim")}) x WHERE 'run/' || o.run <> ALL (v_busy);
+    CROSS JOIN LATERAL (${openTasksSql("o.start", "o.run", "o.lim")}) x WHERE 'run/' || o.run <> ALL (v_busy);
   END IF;
   IF p_range IS NOT NULL THEN
-    SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.id) INTO j_range
+    SELECT json_agg(json_build_array(o.n, ${rowArraySql("task", "x")}) ORDER BY o.n, x.id) INTO j_range
     FROM unnest(p_range, p_range_from, p_range_to, p_range_limit) WITH ORDINALITY o(run, start, stop, lim, n)
-    CROSS JOIN LATERAL (${rangeSql("o.start", "o.stop", "o.run", "o.lim")}) x WHERE 'run/' || o.run <> ALL (v_busy);
+    CROSS JOIN LATERAL (${taskRangeSql("o.start", "o.stop", "o.run", "o.lim")}) x WHERE 'run/' || o.run <> ALL (v_busy);
   END IF;
   IF p_held IS NOT NULL THEN
-    SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.id) INTO j_held
-    FROM unnest(p_held, p_held_limit) WITH ORDINALITY o(worker, lim, n) CROSS JOIN LATERAL (${heldSql("o.worker", "o.lim")}) x;
+    SELECT json_agg(json_build_array(o.n, ${rowArraySql("task", "x")}) ORDER BY o.n, x.id) INTO j_held
+    FROM unnest(p_held, p_held_limit) WITH ORDINALITY o(worker, lim, n) CROSS JOIN LATERAL (${heldTasksSql("o.worker", "o.lim")}) x;
   END IF;
   IF p_look IS NOT NULL THEN
-    SELECT json_agg(json_build_array(o.n, ${rowArray("task", "x")}) ORDER BY o.n, x.band, x.rank, x.id) INTO j_look
-    FROM unnest(p_look, p_look_limit) WITH ORDINALITY o(line, lim, n) CROSS JOIN LATERAL (${lookSql("o.line", "o.lim")}) x;
+    SELECT json_agg(json_build_array(o.n, ${rowArraySql("task", "x")}) ORDER BY o.n, x.band, x.rank, x.id) INTO j_look
+    FROM unnest(p_look, p_look_limit) WITH ORDINALITY o(line, lim, n) CROSS JOIN LATERAL (${queuePreviewSql("o.line", "o.lim")}) x;
   END IF;
   IF p_address IS NOT NULL THEN
-    SELECT json_agg(${rowArray("worker", "w")}) INTO j_address FROM ${schema}.worker w WHERE w.id = ANY (p_address);
+    SELECT json_agg(${rowArraySql("worker", "w")}) INTO j_address FROM ${schemaName}.worker w WHERE w.id = ANY (p_address);
   END IF;`;
 
-const readTasks = `
+const readTasksSql = `
   IF p_task IS NOT NULL OR v_due_task IS NOT NULL THEN
-    SELECT json_agg(${rowArray("task", "t")}) INTO j_task FROM ${schema}.task t
-    WHERE t.id = ANY (v_due_task || p_task) AND (v_busy = '{}' OR 'run/' || ${runOfTask} <> ALL (v_busy));
+    SELECT json_agg(${rowArraySql("task", "t")}) INTO j_task FROM ${schemaName}.task t
+    WHERE t.id = ANY (v_due_task || p_task) AND (v_busy = '{}' OR 'run/' || ${runOfTaskSql} <> ALL (v_busy));
   END IF;
   IF p_guarded IS NOT NULL THEN
-    SELECT json_agg(${rowArray("doc", "t")}) INTO j_guarded FROM ${schema}.doc t
-    WHERE t.id = ANY (p_guarded) AND (v_busy = '{}' OR 'run/' || ${runOfDoc} <> ALL (v_busy));
+    SELECT json_agg(${rowArraySql("doc", "t")}) INTO j_guarded FROM ${schemaName}.doc t
+    WHERE t.id = ANY (p_guarded) AND (v_busy = '{}' OR 'run/' || ${runOfDocumentSql} <> ALL (v_busy));
   END IF;`;

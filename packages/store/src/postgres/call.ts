@@ -4,31 +4,31 @@
 import type { Connection, Submittable } from "pg";
 
 /** Buffers are taken as binary. */
-export type Value = string | number | Buffer | null;
+export type ParameterValue = string | number | Buffer | null;
 
-export interface Called {
+export interface StatementResult {
   /** The only cell of the only row. */
-  readonly answer: string | null;
+  readonly cell: string | null;
   /** What the server says it did last. */
-  readonly ended: string;
+  readonly commandTag: string;
 }
 
-export class Call implements Submittable {
-  readonly #statements: readonly { text: string; values: readonly Value[] }[];
-  readonly #promise = Promise.withResolvers<Called>();
-  #answer: string | null = null;
-  #ended = "";
+export class PipelinedStatement implements Submittable {
+  readonly #statements: readonly { text: string; values: readonly ParameterValue[] }[];
+  readonly #promise = Promise.withResolvers<StatementResult>();
+  #cell: string | null = null;
+  #commandTag = "";
   /** Called by the driver, which puts its time limit around it. */
   callback = (error: Error | null): void => {
-    if (error === null) this.#promise.resolve({ answer: this.#answer, ended: this.#ended });
+    if (error === null) this.#promise.resolve({ cell: this.#cell, commandTag: this.#commandTag });
     else this.#promise.reject(error);
   };
 
-  constructor(text: string, values: readonly Value[], isLast: boolean) {
+  constructor(text: string, values: readonly ParameterValue[], isLast: boolean) {
     this.#statements = [{ text, values }, ...(isLast ? [{ text: "COMMIT", values: [] }] : [])];
   }
 
-  get outcome(): Promise<Called> {
+  get outcome(): Promise<StatementResult> {
     return this.#promise.promise;
   }
 
@@ -46,11 +46,11 @@ export class Call implements Submittable {
   handleRowDescription(): void {}
 
   handleDataRow({ fields }: { fields: readonly (string | null)[] }): void {
-    this.#answer = fields[0] ?? null;
+    this.#cell = fields[0] ?? null;
   }
 
   handleCommandComplete({ text }: { text: string }): void {
-    this.#ended = text;
+    this.#commandTag = text;
   }
 
   handleError(error: Error): void {

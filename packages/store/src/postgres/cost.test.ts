@@ -1,27 +1,27 @@
 import type { RowKey, TaskRow } from "@astraflow/engine";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
+import { StoreClient } from "../contract/hand.ts";
 import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { docRow, happening, readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
+import { changeSet, docRow, logEntry, readyChangeSet, runRow, taskRow, workerRow } from "../contract/sample-rows.ts";
+import type { StoreFixture } from "../contract/stage.ts";
 import {
-  claimSql,
-  dueGuardedSql,
-  dueSql,
+  dueIdsSql,
+  dueRunDocumentIdsSql,
+  earliestDueSql,
   functionSettings,
-  heldSql,
-  leastDueSql,
-  lookSql,
-  openSql,
-  rangeSql,
+  heldTasksSql,
+  openTasksSql,
+  queueHeadSql,
+  queuePreviewSql,
+  taskRangeSql,
 } from "./begin-sql.ts";
-import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql } from "./crew-sql.ts";
-import { chunksSql, docsSearchSql, docsWalkSql, linesSql } from "./doc-pages.ts";
-import { eventsSql, subjectEventsSql } from "./log-pages.ts";
+import { boundedTaskCountsSql, heldByOwnWorkerSql as heldByWorkerSql, openTaskCountsSql } from "./crew-sql.ts";
+import { chunksSql, searchDocumentsSql, taskQueueDepthsSql, walkDocumentsSql } from "./doc-pages.ts";
+import { logRowsSql, subjectLogRowsSql } from "./log-pages.ts";
 import type { PostgresStore } from "./options.ts";
 import { readSettings, routesSql, searchSettings } from "./reader.ts";
-import { runsSql, searchSql, tasksSql } from "./run-pages.ts";
+import { searchRunsSql, tasksSql, walkRunsSql } from "./run-pages.ts";
 import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;
@@ -35,25 +35,25 @@ afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
 });
 
-async function openHand(url: string): Promise<{ hand: Hand; store: PostgresStore }> {
+async function openClient(url: string): Promise<{ hand: StoreClient; store: PostgresStore }> {
   const store = openPostgres({ url });
   opened.push(store);
-  return { hand: await Hand.open({ handle: () => store } as unknown as Stage), store };
+  return { hand: await StoreClient.open({ handle: () => store } as unknown as StoreFixture), store };
 }
 
 describe("what a turn costs", () => {
   it("[S46] is one round trip to begin and one to commit, however much it carries, and one for each time it asks for more", async () => {
-    const { hand, store } = await openHand(await server.createDatabase());
-    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")] }));
+    const { hand: client, store } = await openClient(await server.createDatabase());
+    await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }));
     const before = store.stats();
-    const units = Array.from({ length: 50 }, (_, at) => readyUnit(`x${at}`, "l"));
+    const units = Array.from({ length: 50 }, (_, at) => readyChangeSet(`x${at}`, "l"));
     const rows: RowKey[] = [...units.flatMap((one) => one.roots), "run/r1"];
-    const tx = await hand.begin({ rows, claims: [{ line: "l", limit: 9 }], due: 9, mail: 9 });
+    const tx = await client.begin({ rows, claims: [{ line: "l", limit: 9 }], due: 9, mail: 9 });
     const begun = store.stats();
     await tx.loadMore(["task/r1.0", "run/x1"], [{ of: "open", run: "r1", after: "", limit: 9 }]);
     const more = store.stats();
     await tx.loadMore(["task/r1.0", "run/r1"], []);
-    expect((await hand.commit(tx, units)).outcome).toBe("committed");
+    expect((await client.commit(tx, units)).outcome).toBe("committed");
     const after = store.stats();
 
     const trips = [before, begun, more, after].map((one) => one.roundTrips);
@@ -63,15 +63,17 @@ describe("what a turn costs", () => {
 
   it("[S46] writes no row that its turn did not change", async () => {
     const url = await server.createDatabase();
-    const { hand } = await openHand(url);
-    await hand.write(unit({ puts: [runRow("r1"), workerRow("acme/w1")] }));
+    const { hand: client } = await openClient(url);
+    await client.write(changeSet({ puts: [runRow("r1"), workerRow("acme/w1")] }));
     const versions = () =>
-      ask(
+      queryValue(
         url,
         "SELECT json_agg(t) FROM (SELECT xmin::text FROM astraflow.run UNION ALL SELECT xmin::text FROM astraflow.worker) t",
       );
     const before = await versions();
-    await hand.write(unit({ puts: [runRow("r1"), workerRow("acme/w1")], logEntries: [happening("acme", "run/r1", ["looked"])] }));
+    await client.write(
+      changeSet({ puts: [runRow("r1"), workerRow("acme/w1")], logEntries: [logEntry("acme", "run/r1", ["looked"])] }),
+    );
 
     expect(await versions()).toEqual(before);
   });
@@ -79,43 +81,43 @@ describe("what a turn costs", () => {
 
 describe("texts and numbers that no column takes", () => {
   it("[S47] refuses the unit with a NUL, half of a surrogate pair, a broken number or an endless name, and writes the others", async () => {
-    const { hand } = await openHand(await server.createDatabase());
+    const { hand: client } = await openClient(await server.createDatabase());
     const poisons = {
-      "a NUL in a text": unit({ puts: [runRow("r2", { client: "a\0b" })] }),
-      "a NUL in a result": unit({ roots: ["run/r2"], puts: [taskRow("r2.0", { result: '"\0"' })] }),
-      "half a pair": unit({ puts: [runRow("r2", { client: "\ud83d" })] }),
-      "a NUL in a tenant": unit({ puts: [runRow("r2")], logEntries: [happening("a\0", "run/r2", ["x"])] }),
-      "a NUL in mail": unit({ puts: [runRow("r2")], mail: [{ replica: "b", epoch: 1, id: "m", body: "\0" }] }),
-      "a fraction": unit({ puts: [runRow("r2", { open: 1.5 })] }),
-      "a number beyond counting": unit({ puts: [runRow("r2", { createdAt: 1e300 })] }),
-      "a long line": unit({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "x".repeat(2_000), rank: 1 })] }),
-      "a long subject": unit({ puts: [runRow("r2")], logEntries: [happening("acme", `run/${noise(9_000)}`, ["x"])] }),
+      "a NUL in a text": changeSet({ puts: [runRow("r2", { client: "a\0b" })] }),
+      "a NUL in a result": changeSet({ roots: ["run/r2"], puts: [taskRow("r2.0", { result: '"\0"' })] }),
+      "half a pair": changeSet({ puts: [runRow("r2", { client: "\ud83d" })] }),
+      "a NUL in a tenant": changeSet({ puts: [runRow("r2")], logEntries: [logEntry("a\0", "run/r2", ["x"])] }),
+      "a NUL in mail": changeSet({ puts: [runRow("r2")], mail: [{ replica: "b", epoch: 1, id: "m", body: "\0" }] }),
+      "a fraction": changeSet({ puts: [runRow("r2", { open: 1.5 })] }),
+      "a number beyond counting": changeSet({ puts: [runRow("r2", { createdAt: 1e300 })] }),
+      "a long line": changeSet({ puts: [runRow("r2"), taskRow("r2.0", { phase: "ready", line: "x".repeat(2_000), rank: 1 })] }),
+      "a long subject": changeSet({ puts: [runRow("r2")], logEntries: [logEntry("acme", `run/${randomText(9_000)}`, ["x"])] }),
     };
     for (const [name, poison] of Object.entries(poisons)) {
-      const tx = await hand.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
-      const answer = await hand.commit(tx, [unit({ puts: [runRow("r1")] }), poison, unit({ puts: [runRow("r3")] })]);
+      const tx = await client.begin({ rows: ["run/r1", "run/r2", "run/r3"] });
+      const answer = await client.commit(tx, [changeSet({ puts: [runRow("r1")] }), poison, changeSet({ puts: [runRow("r3")] })]);
 
       expect({ name, answer }).toMatchObject({ name, answer: { outcome: "failed", unit: 1 } });
-      expect([name, ...(await hand.read("run/r1", "run/r2"))]).toEqual([name, null, null]);
+      expect([name, ...(await client.read("run/r1", "run/r2"))]).toEqual([name, null, null]);
     }
-    await hand.write(unit({ puts: [runRow("r1"), runRow("r3")] }));
-    expect(await hand.read("run/a\0b")).toEqual([null]);
-    expect((await hand.store.page({ page: "run", tenant: "acme", run: "a\0b" })).detail).toBeNull();
+    await client.write(changeSet({ puts: [runRow("r1"), runRow("r3")] }));
+    expect(await client.read("run/a\0b")).toEqual([null]);
+    expect((await client.store.page({ page: "run", tenant: "acme", run: "a\0b" })).detail).toBeNull();
   });
 
   it("[S47] keeps texts that look like quotes, escapes and statements as they are", async () => {
-    const { hand } = await openHand(await server.createDatabase());
+    const { hand } = await openClient(await server.createDatabase());
     const texts = ["$$", "$q$", "'; DROP TABLE x; --", '\\"', "\\u0000", "{}", "NULL", "a\nb\tc\u0001", "\u{1f600}", "%s", ""];
     const puts = texts.map((client, at) => runRow(`r${at}-${client}`, { client, error: JSON.stringify(client) }));
-    await hand.write(unit({ puts, logEntries: texts.map((text) => happening(`t${text}`, `run/${text}`, [text])) }));
+    await hand.write(changeSet({ puts, logEntries: texts.map((text) => logEntry(`t${text}`, `run/${text}`, [text])) }));
 
     expect(await hand.read(...puts.map((row): RowKey => `run/${row.id}`))).toEqual(puts);
-    for (const text of texts) expect((await hand.log(`t${text}`))[0]).toMatchObject({ subject: `run/${text}`, type: text });
+    for (const text of texts) expect((await hand.readLog(`t${text}`))[0]).toMatchObject({ subject: `run/${text}`, type: text });
   });
 });
 
 /** Text that no compression makes short enough for an index. */
-function noise(length: number): string {
+function randomText(length: number): string {
   let state = 7;
   return Array.from({ length }, () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
@@ -123,7 +125,7 @@ function noise(length: number): string {
   }).join("");
 }
 
-async function ask(url: string, text: string): Promise<unknown> {
+async function queryValue(url: string, text: string): Promise<unknown> {
   const client = new Client({ connectionString: url });
   await client.connect();
   try {
@@ -133,15 +135,15 @@ async function ask(url: string, text: string): Promise<unknown> {
   }
 }
 
-interface Plan {
+interface ExplainedPlan {
   readonly "Node Type": string;
   readonly "Index Name"?: string;
   readonly "Shared Hit Blocks": number;
   readonly "Shared Read Blocks": number;
-  readonly Plans?: readonly Plan[];
+  readonly Plans?: readonly ExplainedPlan[];
 }
 
-const nodesOf = (plan: Plan): Plan[] => [plan, ...(plan.Plans ?? []).flatMap(nodesOf)];
+const planNodes = (plan: ExplainedPlan): ExplainedPlan[] => [plan, ...(plan.Plans ?? []).flatMap(planNodes)];
 
 describe("plans with history", () => {
   const history = 30_000;
@@ -151,13 +153,15 @@ describe("plans with history", () => {
     timeout: 60_000,
   }, async () => {
     const url = await server.createDatabase();
-    const { hand } = await openHand(url);
+    const { hand } = await openClient(url);
     const client = new Client({ connectionString: url });
     client.on("error", () => undefined);
     await client.connect();
     const now = 1_800_000_000_000;
-    await hand.write(...["live1", "live2", "live3"].map((run) => readyUnit(run, "r|x")));
-    await hand.write(unit({ puts: [taskRow("live1.1", { phase: "leased", worker: "acme/w1", due: 5 } as Partial<TaskRow>)] }));
+    await hand.write(...["live1", "live2", "live3"].map((run) => readyChangeSet(run, "r|x")));
+    await hand.write(
+      changeSet({ puts: [taskRow("live1.1", { phase: "leased", worker: "acme/w1", due: 5 } as Partial<TaskRow>)] }),
+    );
     const [task, run] = [taskRow("ID.0", { phase: "succeeded", worker: "acme/w1" }), runRow("ID", { phase: "succeeded" })];
     for (const [table, row] of [
       ["task", task],
@@ -178,7 +182,7 @@ describe("plans with history", () => {
        FROM generate_series(1, ${history}) n`,
     );
     await hand.write(
-      unit({ puts: [runRow("rare", { label: "Rarity", source: "w1" }), docRow("letter", "live1.0", { due: 5 })] }),
+      changeSet({ puts: [runRow("rare", { label: "Rarity", source: "w1" }), docRow("letter", "live1.0", { due: 5 })] }),
     );
     // What came last waits beside an index of words, in a list of bounded length, until somebody tidies it.
     await client.query("SELECT gin_clean_pending_list('astraflow.run_words'), gin_clean_pending_list('astraflow.doc_words')");
@@ -194,8 +198,8 @@ describe("plans with history", () => {
       for (const setting of settings) await client.query(`SET LOCAL ${setting}`);
       const { rows } = await client.query(`EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) ${text}`);
       await client.query("ROLLBACK");
-      const plan = (rows[0] as { "QUERY PLAN": { Plan: Plan }[] })["QUERY PLAN"][0]?.Plan as Plan;
-      const nodes = nodesOf(plan);
+      const plan = (rows[0] as { "QUERY PLAN": { Plan: ExplainedPlan }[] })["QUERY PLAN"][0]?.Plan as ExplainedPlan;
+      const nodes = planNodes(plan);
       return {
         indexes: nodes.flatMap((node) => node["Index Name"] ?? []).sort(),
         blocks: plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
@@ -208,40 +212,40 @@ describe("plans with history", () => {
     const printed = { page: "chunks", tenant: "acme", task: "old77.0", limit: 9 } as const;
     const query = { tenant: "acme", after: history - 50, limit: 20 };
     const statements: [string, string, boolean, string[]][] = [
-      ["claim", claimSql("'r|x'", "2", "'{}'::text[]"), true, ["run_pkey", "task_line"]],
-      ["look", lookSql("'r|x'", "2"), true, ["task_line"]],
-      ["held", heldSql("'acme/w1'", "9"), true, ["task_held"]],
-      ["open", openSql("'live1.'", "'live1'", "9"), true, ["task_pkey"]],
-      ["due tasks", dueSql("task", at, "9", "'{}'::text[]"), true, ["run_pkey", "task_due"]],
-      ["due runs", dueSql("run", at, "9", "'{}'::text[]"), true, ["run_due"]],
-      ["due workers", dueSql("worker", at, "9", "'{}'::text[]"), true, ["worker_due"]],
-      ["next due", leastDueSql("task", at), true, ["task_due"]],
-      ["events", eventsSql(query), false, ["event_pkey", "event_pkey"]],
-      ["history of a run", subjectEventsSql({ ...query, after: 0 }, "run/old77"), false, ["event_of", "event_of"]],
-      ["runs", runsSql({ page: "runs", tenant: "acme", limit: 20 }, 21), false, ["run_of"]],
+      ["claim", queueHeadSql("'r|x'", "2", "'{}'::text[]"), true, ["run_pkey", "task_line"]],
+      ["look", queuePreviewSql("'r|x'", "2"), true, ["task_line"]],
+      ["held", heldTasksSql("'acme/w1'", "9"), true, ["task_held"]],
+      ["open", openTasksSql("'live1.'", "'live1'", "9"), true, ["task_pkey"]],
+      ["due tasks", dueIdsSql("task", at, "9", "'{}'::text[]"), true, ["run_pkey", "task_due"]],
+      ["due runs", dueIdsSql("run", at, "9", "'{}'::text[]"), true, ["run_due"]],
+      ["due workers", dueIdsSql("worker", at, "9", "'{}'::text[]"), true, ["worker_due"]],
+      ["next due", earliestDueSql("task", at), true, ["task_due"]],
+      ["events", logRowsSql(query), false, ["event_pkey", "event_pkey"]],
+      ["history of a run", subjectLogRowsSql({ ...query, after: 0 }, "run/old77"), false, ["event_of", "event_of"]],
+      ["runs", walkRunsSql({ page: "runs", tenant: "acme", limit: 20 }, 21), false, ["run_of"]],
       ["a worker's attempts", heldByWorkerSql("acme", "acme/w1", 9), false, ["task_held", "worker_pkey"]],
       ["routes", routesSql, false, ["route_pkey"]],
-      ["failed runs", runsSql({ page: "runs", tenant: "acme", limit: 20, phase: "failed" }, 21), false, ["run_phase"]],
+      ["failed runs", walkRunsSql({ page: "runs", tenant: "acme", limit: 20, phase: "failed" }, 21), false, ["run_phase"]],
     ];
     statements.push(
-      ["range", rangeSql("'old5.'", "'old5.9'", "'old5'", "9"), true, ["task_pkey"]],
-      ["due documents", dueSql("doc", at, "9", "'{}'::text[]"), true, ["doc_due"]],
-      ["due letters", dueGuardedSql(at, "9", "'{}'::text[]"), true, ["doc_due", "run_pkey"]],
-      ["runs of a workflow", runsSql({ ...page, source: "w1", phase: "failed" }, 21), false, ["run_source"]],
-      ["runs since", runsSql({ ...page, since: now, until: now + 1 }, 21), false, ["run_of"]],
+      ["range", taskRangeSql("'old5.'", "'old5.9'", "'old5'", "9"), true, ["task_pkey"]],
+      ["due documents", dueIdsSql("doc", at, "9", "'{}'::text[]"), true, ["doc_due"]],
+      ["due letters", dueRunDocumentIdsSql(at, "9", "'{}'::text[]"), true, ["doc_due", "run_pkey"]],
+      ["runs of a workflow", walkRunsSql({ ...page, source: "w1", phase: "failed" }, 21), false, ["run_source"]],
+      ["runs since", walkRunsSql({ ...page, since: now, until: now + 1 }, 21), false, ["run_of"]],
       ["tasks", tasksSql({ tenant: "acme", run: "old7", limit: 9 }), false, ["run_pkey", "task_pkey"]],
-      ["documents", docsWalkSql({ ...letters, after: '["7","x"]' }, 21), false, ["doc_list"]],
-      ["documents back", docsWalkSql({ ...letters, order: "desc", after: '["7","x"]' }, 21), false, ["doc_list"]],
-      ["documents by name", docsWalkSql({ ...letters, prefix: "old77." }, 21), false, ["doc_pkey"]],
+      ["documents", walkDocumentsSql({ ...letters, after: '["7","x"]' }, 21), false, ["doc_list"]],
+      ["documents back", walkDocumentsSql({ ...letters, order: "desc", after: '["7","x"]' }, 21), false, ["doc_list"]],
+      ["documents by name", walkDocumentsSql({ ...letters, prefix: "old77." }, 21), false, ["doc_pkey"]],
       ["chunks", chunksSql(printed), false, ["chunk_pkey", "chunk_pkey", "chunk_pkey", "chunk_pkey", "run_pkey"]],
       [
         "lines",
-        linesSql({ page: "lines", tenant: "acme", max: 9 }),
+        taskQueueDepthsSql({ page: "lines", tenant: "acme", max: 9 }),
         false,
         ["route_pkey", "task_line", "task_line", "task_line"],
       ],
-      ["events back", eventsSql({ ...query, before: 5_000 }), false, ["event_pkey"]],
-      ["history back", subjectEventsSql({ ...query, before: 99_999 }, "run/old77"), false, ["event_of"]],
+      ["events back", logRowsSql({ ...query, before: 5_000 }), false, ["event_pkey"]],
+      ["history back", subjectLogRowsSql({ ...query, before: 99_999 }, "run/old77"), false, ["event_of"]],
     );
     for (const isAnalyzed of [false, true]) {
       if (isAnalyzed) await client.query("ANALYZE");
@@ -255,15 +259,15 @@ describe("plans with history", () => {
           blocks: blocksMax,
         });
       }
-      for (const text of [depthSql, boundedDepthSql(undefined, 2), boundedDepthSql("acme", undefined)]) {
+      for (const text of [openTaskCountsSql, boundedTaskCountsSql(undefined, 2), boundedTaskCountsSql("acme", undefined)]) {
         const depth = await explain(text, false);
         expect(depth.indexes).toContain("run_phase");
         expect(depth.blocks).toBeLessThan(blocksMax);
       }
-      const search = await explain(searchSql({ ...page, search: "rari" }, 21), false, searchSettings);
+      const search = await explain(searchRunsSql({ ...page, search: "rari" }, 21), false, searchSettings);
       expect(search.indexes).toEqual(["run_words"]);
       expect(search.blocks).toBeLessThan(blocksMax);
-      const docs = await explain(docsSearchSql({ ...letters, search: "rari" }, 21), false, searchSettings);
+      const docs = await explain(searchDocumentsSql({ ...letters, search: "rari" }, 21), false, searchSettings);
       expect(docs.indexes).toEqual(["doc_words"]);
       expect(docs.blocks).toBeLessThan(blocksMax);
     }

@@ -1,32 +1,32 @@
 // Statements of the pages of documents, of what tasks printed, and of the lines tasks wait in. Who asks them is reader.ts's business.
 
 import { docId, runOf, searchWords } from "@astraflow/engine";
-import { docRange, linePrefix, type PageFor, readDocCursor } from "../paging.ts";
+import { documentIdRange, type PageFor, parseDocumentCursor, routeQueuePrefix } from "../paging.ts";
 import { chunkFields } from "../row-shape.ts";
-import { isStorable, rowArray } from "./columns.ts";
-import { nameValue as text, textArray, wholeValue as whole } from "./literal.ts";
-import { beginning, ownRun, wordsQuery } from "./run-pages.ts";
-import { schema, wordsOfDoc } from "./schema.ts";
+import { isStorable, rowArraySql } from "./columns.ts";
+import { nameLiteral as text, textArrayLiteral, integerLiteral as whole } from "./literal.ts";
+import { ownRunSql, searchQuerySql, wordStartPattern } from "./run-pages.ts";
+import { documentSearchVectorSql, schemaName } from "./schema.ts";
 
 type DocsQuery = PageFor<"docs">;
 
 /** `searchedRows`: so many documents are compared with the words of a search before the index of words is asked. */
-export function docScanMax(query: DocsQuery, searchedRows: number): number {
+export function documentScanMax(query: DocsQuery, searchedRows: number): number {
   return searchWords(query.search ?? "").length === 0 ? query.limit + 1 : Math.max(1, searchedRows);
 }
 
 /** A collection is read in its order. A prefix is read by names and sorted: it is given to find few among many. */
-export function docsWalkSql(query: DocsQuery, limit: number): string {
+export function walkDocumentsSql(query: DocsQuery, limit: number): string {
   const [tenant, collection] = [text(query.tenant), text(query.collection)];
   const theirs = query.prefix
     ? `tenant || '' = ${tenant} AND collection || '' = ${collection}`
     : `tenant = ${tenant} AND collection = ${collection}`;
-  return `SELECT * FROM ${schema}.doc WHERE ${theirs}${boundsSql(query)} LIMIT ${whole(limit)}`;
+  return `SELECT * FROM ${schemaName}.doc WHERE ${theirs}${boundsSql(query)} LIMIT ${whole(limit)}`;
 }
 
 /** By their words alone, then the rest. */
-export function docsSearchSql(query: DocsQuery, limit: number): string {
-  const found = `SELECT * FROM ${schema}.doc WHERE ${wordsOfDoc} @@ ${wordsQuery(query.search)} AND words <> '' OFFSET 0`;
+export function searchDocumentsSql(query: DocsQuery, limit: number): string {
+  const found = `SELECT * FROM ${schemaName}.doc WHERE ${documentSearchVectorSql} @@ ${searchQuerySql(query.search)} AND words <> '' OFFSET 0`;
   const theirs = `tenant = ${text(query.tenant)} AND collection = ${text(query.collection)}`;
   return `SELECT * FROM (${found}) s WHERE ${theirs}${boundsSql(query)} LIMIT ${whole(limit)}`;
 }
@@ -34,30 +34,30 @@ export function docsSearchSql(query: DocsQuery, limit: number): string {
 /** Names, cursor and order of a list. */
 function boundsSql(query: DocsQuery): string {
   const [sign, way] = query.order === "desc" ? ["<", "DESC"] : [">", "ASC"];
-  const { above, below } = docRange(query);
+  const { above, below } = documentIdRange(query);
   const named = query.prefix ? ` AND id >= ${text(above)} AND id < ${text(below)}` : "";
-  const after = readDocCursor(query.after);
+  const after = parseDocumentCursor(query.after);
   const from = after === null ? "" : ` AND (sort, id) ${sign} (${text(after.sort)}, ${text(after.id)})`;
   return `${named}${from} ORDER BY sort ${way}, id ${way}`;
 }
 
-export const docsInOrder = ({ order }: DocsQuery, alias: string): string => {
+export const documentsInOrderSql = ({ order }: DocsQuery, alias: string): string => {
   const way = order === "desc" ? "DESC" : "ASC";
-  return `json_agg(${rowArray("doc", alias)} ORDER BY ${alias}.sort ${way}, ${alias}.id ${way})`;
+  return `json_agg(${rowArraySql("doc", alias)} ORDER BY ${alias}.sort ${way}, ${alias}.id ${way})`;
 };
 
 /** Found documents, then how many were looked at, and the last of those. */
-export function docsSql(query: DocsQuery): string {
+export function foundDocumentsSql(query: DocsQuery): string {
   const [way, back] = query.order === "desc" ? ["DESC", "ASC"] : ["ASC", "DESC"];
-  const tests = searchWords(query.search ?? "").map((word) => `terms ~ ${text(beginning(word))}`);
-  return `(SELECT ${docsInOrder(query, "f")} FROM (
+  const tests = searchWords(query.search ?? "").map((word) => `terms ~ ${text(wordStartPattern(word))}`);
+  return `(SELECT ${documentsInOrderSql(query, "f")} FROM (
       SELECT * FROM s ${tests.length === 0 ? "" : `WHERE ${tests.join(" AND ")}`} ORDER BY sort ${way}, id ${way} LIMIT ${whole(query.limit + 1)}) f),
     (SELECT count(*) FROM s), (SELECT json_build_array(sort, id) FROM s ORDER BY sort ${back}, id ${back} LIMIT 1)`;
 }
 
-export function namedDocsSql({ tenant, collection, names }: PageFor<"doc">): string {
+export function namedDocumentsSql({ tenant, collection, names }: PageFor<"doc">): string {
   const ids = names.map((name) => docId(tenant, collection, name)).filter(isStorable);
-  return `SELECT json_agg(${rowArray("doc", "d")}) FROM ${schema}.doc d WHERE d.id = ANY (${textArray(ids)}::text[])`;
+  return `SELECT json_agg(${rowArraySql("doc", "d")}) FROM ${schemaName}.doc d WHERE d.id = ANY (${textArrayLiteral(ids)}::text[])`;
 }
 
 /** Nothing for a stranger: the task's run must be the tenant's own. */
@@ -65,24 +65,26 @@ export function chunksSql(query: PageFor<"chunks">): string {
   const { tenant, fromChunk = 0, fromLine = -1 } = query;
   const task = text(query.task);
   const fence =
-    query.fence === undefined ? `(SELECT max(fence) FROM ${schema}.chunk WHERE task = ${task})` : `${whole(query.fence)}::bigint`;
+    query.fence === undefined
+      ? `(SELECT max(fence) FROM ${schemaName}.chunk WHERE task = ${task})`
+      : `${whole(query.fence)}::bigint`;
   const cells = chunkFields.map((field) => `c."${field}"`).join(", ");
   return `SELECT json_agg(json_build_array(${cells}) ORDER BY c.first) FROM (
-    SELECT * FROM ${schema}.chunk WHERE task = ${task} AND fence = ${fence}
-      AND first >= coalesce((SELECT max(first) FROM ${schema}.chunk WHERE task = ${task} AND fence = ${fence} AND first <= ${whole(fromChunk)}), 0)
+    SELECT * FROM ${schemaName}.chunk WHERE task = ${task} AND fence = ${fence}
+      AND first >= coalesce((SELECT max(first) FROM ${schemaName}.chunk WHERE task = ${task} AND fence = ${fence} AND first <= ${whole(fromChunk)}), 0)
       AND first + count > ${whole(fromChunk)} AND line + lines > ${whole(fromLine)}
-      AND EXISTS (SELECT FROM ${schema}.run r WHERE ${ownRun(tenant, runOf(query.task))})
+      AND EXISTS (SELECT FROM ${schemaName}.run r WHERE ${ownRunSql(tenant, runOf(query.task))})
     ORDER BY first LIMIT ${whole(Math.max(0, query.limit))}) c`;
 }
 
 /** From line to line, however many stand in each: tasks that wait for nobody are in none. */
-export function linesSql(query: PageFor<"lines">): string {
+export function taskQueueDepthsSql(query: PageFor<"lines">): string {
   const next = (after: string) =>
-    `SELECT t.line FROM ${schema}.task t WHERE t.line > ${after} AND t.line < ${text(`${linePrefix}\u{10ffff}`)} ORDER BY t.line LIMIT 1`;
-  return `WITH RECURSIVE l(line) AS ((${next(text(linePrefix))})
+    `SELECT t.line FROM ${schemaName}.task t WHERE t.line > ${after} AND t.line < ${text(`${routeQueuePrefix}\u{10ffff}`)} ORDER BY t.line LIMIT 1`;
+  return `WITH RECURSIVE l(line) AS ((${next(text(routeQueuePrefix))})
       UNION ALL SELECT (${next("l.line")}) FROM l WHERE l.line IS NOT NULL)
-    SELECT json_agg(json_build_array(l.line, ${rowArray("route", "r")}, d.n, d.oldest) ORDER BY l.line) FROM l
-    CROSS JOIN LATERAL (SELECT * FROM ${schema}.route WHERE id = split_part(l.line, '|', 2) AND tenant = ${text(query.tenant)} OFFSET 0) r
-    CROSS JOIN LATERAL (SELECT count(*) AS n, min(x."readyAt") AS oldest FROM (SELECT t."readyAt" FROM ${schema}.task t
+    SELECT json_agg(json_build_array(l.line, ${rowArraySql("route", "r")}, d.n, d.oldest) ORDER BY l.line) FROM l
+    CROSS JOIN LATERAL (SELECT * FROM ${schemaName}.route WHERE id = split_part(l.line, '|', 2) AND tenant = ${text(query.tenant)} OFFSET 0) r
+    CROSS JOIN LATERAL (SELECT count(*) AS n, min(x."readyAt") AS oldest FROM (SELECT t."readyAt" FROM ${schemaName}.task t
       WHERE t.line = l.line ORDER BY t.band, t.rank, t.id LIMIT ${whole(Math.max(0, query.max))}) x) d`;
 }

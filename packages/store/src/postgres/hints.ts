@@ -3,9 +3,9 @@
 
 import { randomBytes } from "node:crypto";
 import type { StoreHint } from "@astraflow/engine";
-import type { Address } from "./address.ts";
-import { Link } from "./link.ts";
-import { quote } from "./literal.ts";
+import type { PostgresAddress } from "./address.ts";
+import { PostgresConnection } from "./link.ts";
+import { dollarQuote } from "./literal.ts";
 
 const channel = "astraflow_hint";
 const periodMs = 20;
@@ -13,127 +13,127 @@ const periodMs = 20;
 const payloadBytesMax = 7_500;
 /** More news than this in one period is dropped: everybody looks at all lines once a second anyway. */
 const messagesMax = 16;
-const retryMsLeast = 100;
+const retryMsMin = 100;
 const retryMsMax = 5_000;
 
-export interface News {
+export interface HintBatch {
   readonly lines: readonly string[];
   readonly tenants: readonly string[];
   readonly hasMail: boolean;
 }
 
 /** A message on the wire: who speaks, lines, tenants, mail. */
-type Message = readonly [from: string, lines: readonly string[], tenants: readonly string[], mail: 0 | 1];
+type HintMessage = readonly [from: string, lines: readonly string[], tenants: readonly string[], mail: 0 | 1];
 
-export class HintPost {
-  readonly #address: Address;
-  readonly #hear: (hint: StoreHint) => void;
-  readonly #me = randomBytes(6).toString("hex");
+export class HintChannel {
+  readonly #address: PostgresAddress;
+  readonly #hintListener: (hint: StoreHint) => void;
+  readonly #senderId = randomBytes(6).toString("hex");
   readonly #lines = new Set<string>();
   readonly #tenants = new Set<string>();
   #hasMail = false;
-  #link: Link | null = null;
-  #timer: NodeJS.Timeout | null = null;
-  #retry: NodeJS.Timeout | null = null;
-  #retryMs = retryMsLeast;
+  #connection: PostgresConnection | null = null;
+  #sendTimer: NodeJS.Timeout | null = null;
+  #retryTimer: NodeJS.Timeout | null = null;
+  #retryMs = retryMsMin;
   #isClosed = false;
   #sending: Promise<void> = Promise.resolve();
 
-  constructor(address: Address, hear: (hint: StoreHint) => void) {
+  constructor(address: PostgresAddress, listener: (hint: StoreHint) => void) {
     this.#address = address;
-    this.#hear = hear;
+    this.#hintListener = listener;
   }
 
   /** Answers once it listens, or once it has failed to and will try again. */
   async start(): Promise<void> {
-    let link: Link | null = null;
+    let connection: PostgresConnection | null = null;
     try {
-      link = await Link.connect(this.#address, null);
-      link.onNotice((payload) => this.#receive(payload));
-      await link.query(`LISTEN ${channel}`, 1);
-      if (this.#isClosed) return await link.end();
-      this.#link = link;
-      this.#retryMs = retryMsLeast;
+      connection = await PostgresConnection.connect(this.#address, null);
+      connection.onNotification((payload) => this.#receive(payload));
+      await connection.query(`LISTEN ${channel}`, 1);
+      if (this.#isClosed) return await connection.close();
+      this.#connection = connection;
+      this.#retryMs = retryMsMin;
     } catch {
-      link?.cut();
-      this.#again();
+      connection?.destroy();
+      this.#reconnectLater();
       return;
     }
-    link.onLost(() => {
-      if (this.#link === link) this.#again();
+    connection.onLost(() => {
+      if (this.#connection === connection) this.#reconnectLater();
     });
   }
 
-  tell(news: News): void {
-    for (const line of news.lines) this.#lines.add(line);
-    for (const tenant of news.tenants) this.#tenants.add(tenant);
-    this.#hasMail ||= news.hasMail;
-    if (this.#timer !== null || (this.#lines.size === 0 && this.#tenants.size === 0 && !this.#hasMail)) return;
-    this.#timer = setTimeout(() => this.#send(), periodMs);
-    this.#timer.unref();
+  publish(batch: HintBatch): void {
+    for (const line of batch.lines) this.#lines.add(line);
+    for (const tenant of batch.tenants) this.#tenants.add(tenant);
+    this.#hasMail ||= batch.hasMail;
+    if (this.#sendTimer !== null || (this.#lines.size === 0 && this.#tenants.size === 0 && !this.#hasMail)) return;
+    this.#sendTimer = setTimeout(() => this.#send(), periodMs);
+    this.#sendTimer.unref();
   }
 
   /** Says what it still had to say, then leaves. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    if (this.#retry !== null) clearTimeout(this.#retry);
-    if (this.#timer !== null) {
-      clearTimeout(this.#timer);
+    if (this.#retryTimer !== null) clearTimeout(this.#retryTimer);
+    if (this.#sendTimer !== null) {
+      clearTimeout(this.#sendTimer);
       this.#send();
     }
     await this.#sending;
-    const link = this.#link;
-    this.#link = null;
-    await link?.end();
+    const connection = this.#connection;
+    this.#connection = null;
+    await connection?.close();
   }
 
   #send(): void {
-    this.#timer = null;
-    const messages = packNews(this.#me, [...this.#lines], [...this.#tenants], this.#hasMail);
+    this.#sendTimer = null;
+    const messages = encodeHints(this.#senderId, [...this.#lines], [...this.#tenants], this.#hasMail);
     this.#lines.clear();
     this.#tenants.clear();
     this.#hasMail = false;
-    const words = messages.map((payload) => `pg_notify('${channel}', ${quote(payload)})`);
+    const words = messages.map((payload) => `pg_notify('${channel}', ${dollarQuote(payload)})`);
     this.#sending = this.#sending.then(async () => {
-      const link = this.#link;
-      if (link === null || link.lost !== null) return;
+      const connection = this.#connection;
+      if (connection === null || connection.lostError !== null) return;
       try {
-        await link.query(`SELECT ${words.join(", ")}`, 1);
+        await connection.query(`SELECT ${words.join(", ")}`, 1);
       } catch {
-        link.cut();
+        connection.destroy();
       }
     });
   }
 
   #receive(payload: string): void {
-    const message = readNews(payload);
-    if (message === null || message[0] === this.#me) return;
-    for (const line of message[1]) this.#hear({ type: "line", line });
-    for (const tenant of message[2]) this.#hear({ type: "log", tenant });
-    if (message[3] === 1) this.#hear({ type: "mail" });
+    const message = decodeHints(payload);
+    if (message === null || message[0] === this.#senderId) return;
+    for (const line of message[1]) this.#hintListener({ type: "line", line });
+    for (const tenant of message[2]) this.#hintListener({ type: "log", tenant });
+    if (message[3] === 1) this.#hintListener({ type: "mail" });
   }
 
   /** Dials again, later each time. Whatever was said meanwhile is lost, so the listener is told to look. */
-  #again(): void {
-    this.#link = null;
+  #reconnectLater(): void {
+    this.#connection = null;
     if (this.#isClosed) return;
-    this.#retry = setTimeout(() => {
+    this.#retryTimer = setTimeout(() => {
       void this.start().then(() => {
-        if (this.#link !== null) this.#hear({ type: "mail" });
+        if (this.#connection !== null) this.#hintListener({ type: "mail" });
       });
     }, this.#retryMs);
-    this.#retry.unref();
+    this.#retryTimer.unref();
     this.#retryMs = Math.min(2 * this.#retryMs, retryMsMax);
   }
 }
 
 /** As few messages as the names fit into; a name too long for one is left out. */
-function packNews(from: string, lines: readonly string[], tenants: readonly string[], hasMail: boolean): string[] {
+function encodeHints(from: string, lines: readonly string[], tenants: readonly string[], hasMail: boolean): string[] {
   const messages: string[] = [];
   let now: { lines: string[]; tenants: string[]; bytes: number } = { lines: [], tenants: [], bytes: 0 };
   let mail: 0 | 1 = hasMail ? 1 : 0;
   const flush = () => {
-    const message: Message = [from, now.lines, now.tenants, mail];
+    const message: HintMessage = [from, now.lines, now.tenants, mail];
     messages.push(JSON.stringify(message));
     mail = 0;
     now = { lines: [], tenants: [], bytes: 0 };
@@ -152,7 +152,7 @@ function packNews(from: string, lines: readonly string[], tenants: readonly stri
 }
 
 /** Null for what is not ours: anybody may speak on a channel. */
-function readNews(payload: string): Message | null {
+function decodeHints(payload: string): HintMessage | null {
   let value: unknown;
   try {
     value = JSON.parse(payload);
@@ -161,6 +161,6 @@ function readNews(payload: string): Message | null {
   }
   const isNames = (one: unknown) => Array.isArray(one) && one.every((name) => typeof name === "string");
   return Array.isArray(value) && typeof value[0] === "string" && isNames(value[1]) && isNames(value[2])
-    ? (value as unknown as Message)
+    ? (value as unknown as HintMessage)
     : null;
 }

@@ -2,12 +2,12 @@
 // connection, reads only; nothing is made or changed, and nothing is refused that an opening would refuse.
 
 import { type Fault, fault } from "@astraflow/protocol";
-import { readAddress } from "./address.ts";
-import { Link, messageOf } from "./link.ts";
+import { parsePostgresUrl } from "./address.ts";
+import { PostgresConnection, redactedMessage } from "./link.ts";
 import { readVersion, schemaVersion } from "./migrations.ts";
-import { schema } from "./schema.ts";
+import { schemaName } from "./schema.ts";
 
-export interface PostgresLook {
+export interface PostgresInspection {
   /** As `SHOW server_version` answers. */
   readonly version: string;
   readonly fsync: string;
@@ -27,32 +27,34 @@ export interface PostgresLook {
 }
 
 /** Throws E.STORE.OPEN where nobody answers or the server says no; its message never holds the password. */
-export async function inspectPostgres(options: { readonly url: string }): Promise<PostgresLook> {
-  const address = readAddress(options.url);
-  let link: Link | null = null;
+export async function inspectPostgres(options: { readonly url: string }): Promise<PostgresInspection> {
+  const address = parsePostgresUrl(options.url);
+  let connection: PostgresConnection | null = null;
   try {
-    link = await Link.connect(address, null);
-    return await look(link);
+    connection = await PostgresConnection.connect(address, null);
+    return await inspectServer(connection);
   } catch (error) {
-    throw openFault(address.place, messageOf(address, error), error);
+    throw inspectionFault(address.label, redactedMessage(address, error), error);
   } finally {
-    await link?.end();
+    await connection?.close();
   }
 }
 
-async function look(link: Link): Promise<PostgresLook> {
-  const [[version, fsync, fullPageWrites, synchronousCommit, isReplica, clock] = []] = await link.rows(
+async function inspectServer(connection: PostgresConnection): Promise<PostgresInspection> {
+  const [[version, fsync, fullPageWrites, synchronousCommit, isReplica, clock] = []] = await connection.queryRows(
     `SELECT current_setting('server_version'), current_setting('fsync'), current_setting('full_page_writes'),
        current_setting('synchronous_commit'), pg_is_in_recovery(), floor(extract(epoch FROM clock_timestamp()) * 1000)::text`,
   );
-  const found = await readVersion(link);
+  const found = await readVersion(connection);
   // A newer program may have other tables; only what this one knows is read.
   const isKnown = found > 0 && found <= schemaVersion;
-  const [[cluster] = []] = isKnown ? await link.rows(`SELECT value FROM ${schema}.meta WHERE name = 'cluster'`) : [];
+  const [[cluster] = []] = isKnown
+    ? await connection.queryRows(`SELECT value FROM ${schemaName}.meta WHERE name = 'cluster'`)
+    : [];
   const replicas = isKnown
-    ? await link.rows(
-        `SELECT r.id, r.epoch, greatest(r.clock, max(l.clock)) FROM ${schema}.replica r
-         LEFT JOIN ${schema}.lane l ON l.replica = r.id GROUP BY r.id ORDER BY r.id`,
+    ? await connection.queryRows(
+        `SELECT r.id, r.epoch, greatest(r.clock, max(l.clock)) FROM ${schemaName}.replica r
+         LEFT JOIN ${schemaName}.lane l ON l.replica = r.id GROUP BY r.id ORDER BY r.id`,
       )
     : [];
   return {
@@ -73,7 +75,7 @@ async function look(link: Link): Promise<PostgresLook> {
   };
 }
 
-function openFault(place: string, why: string, cause: unknown): Fault {
+function inspectionFault(place: string, why: string, cause: unknown): Fault {
   const words = why.includes(place) ? why : `${place} cannot be looked at: ${why}`;
   return fault("E.STORE.OPEN", words, { place }, cause);
 }

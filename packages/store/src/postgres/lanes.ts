@@ -2,66 +2,66 @@
 // answered is set apart until somebody has found out what became of it.
 
 import { fault } from "@astraflow/protocol";
-import type { Link } from "./link.ts";
+import type { PostgresConnection } from "./link.ts";
 
-export interface Lane {
+export interface PooledConnection {
   readonly number: number;
-  link: Link | null;
+  connection: PostgresConnection | null;
 }
 
-export class Lanes {
-  readonly #all: readonly Lane[];
-  readonly #free: Lane[];
-  readonly #parked = new Set<Lane>();
-  readonly #waiting: PromiseWithResolvers<Lane>[] = [];
-  readonly #connect: () => Promise<Link>;
+export class ConnectionPool {
+  readonly #all: readonly PooledConnection[];
+  readonly #free: PooledConnection[];
+  readonly #setAside = new Set<PooledConnection>();
+  readonly #waiting: PromiseWithResolvers<PooledConnection>[] = [];
+  readonly #openConnection: () => Promise<PostgresConnection>;
   #isClosed = false;
 
-  constructor(count: number, connect: () => Promise<Link>) {
-    this.#connect = connect;
-    this.#all = Array.from({ length: count }, (_, number) => ({ number, link: null }));
+  constructor(count: number, connect: () => Promise<PostgresConnection>) {
+    this.#openConnection = connect;
+    this.#all = Array.from({ length: count }, (_, number) => ({ number, connection: null }));
     // The last one given back is the first to be taken: its connection and its plans are warm.
     this.#free = [...this.#all].reverse();
   }
 
-  async take(): Promise<Lane> {
+  async acquire(): Promise<PooledConnection> {
     if (this.#isClosed) throw new Error("the store is not open");
-    const lane = this.#free.pop();
-    if (lane !== undefined) return lane;
-    if (this.#parked.size === this.#all.length) throw unsettled();
-    const next = Promise.withResolvers<Lane>();
+    const pooled = this.#free.pop();
+    if (pooled !== undefined) return pooled;
+    if (this.#setAside.size === this.#all.length) throw allUnsettledFault();
+    const next = Promise.withResolvers<PooledConnection>();
     this.#waiting.push(next);
     return next.promise;
   }
 
   /** The lane's connection, a new one where it has none or lost it. */
-  async linkOf(lane: Lane): Promise<Link> {
-    if (lane.link === null || lane.link.lost !== null) lane.link = await this.#connect();
-    return lane.link;
+  async connect(pooled: PooledConnection): Promise<PostgresConnection> {
+    if (pooled.connection === null || pooled.connection.lostError !== null) pooled.connection = await this.#openConnection();
+    return pooled.connection;
   }
 
-  give(lane: Lane): void {
-    this.#parked.delete(lane);
+  release(pooled: PooledConnection): void {
+    this.#setAside.delete(pooled);
     const next = this.#waiting.shift();
-    if (next !== undefined) next.resolve(lane);
-    else this.#free.push(lane);
+    if (next !== undefined) next.resolve(pooled);
+    else this.#free.push(pooled);
   }
 
-  park(lane: Lane): void {
-    this.#parked.add(lane);
-    if (this.#parked.size === this.#all.length) for (const next of this.#waiting.splice(0)) next.reject(unsettled());
+  setAside(pooled: PooledConnection): void {
+    this.#setAside.add(pooled);
+    if (this.#setAside.size === this.#all.length) for (const next of this.#waiting.splice(0)) next.reject(allUnsettledFault());
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     for (const next of this.#waiting.splice(0)) next.reject(new Error("the store was closed"));
-    for (const lane of this.#all) {
-      const { link } = lane;
-      lane.link = null;
-      await link?.end();
+    for (const pooled of this.#all) {
+      const { connection } = pooled;
+      pooled.connection = null;
+      await connection?.close();
     }
   }
 }
 
-const unsettled = () =>
+const allUnsettledFault = () =>
   fault("E.STORE.UNKNOWN_OUTCOME", "every connection has a turn that broke off in its commit; settle them before the next one");

@@ -6,9 +6,9 @@ import type { Millis } from "@astraflow/engine";
 /** What the store is ahead of the server is given back at most by this share of the time that passes: 1 ms in 20 ms. */
 const slewShareMax = 1 / 20;
 
-export class Lead {
+export class ClockLead {
   #ms = 0;
-  #server: Millis | null = null;
+  #lastServerTime: Millis | null = null;
 
   /** To be added to the server's clock. */
   get ms(): Millis {
@@ -16,9 +16,9 @@ export class Lead {
   }
 
   /** A turn began: the server's clock said `server`, and the turn got the instant `now`, which is never below one already stored. */
-  hear(server: Millis, now: Millis): void {
-    const passed = this.#server === null ? 0 : Math.max(0, server - this.#server);
-    this.#server = server;
+  observe(server: Millis, now: Millis): void {
+    const passed = this.#lastServerTime === null ? 0 : Math.max(0, server - this.#lastServerTime);
+    this.#lastServerTime = server;
     this.#ms = Math.max(0, now - server - passed * slewShareMax);
   }
 }

@@ -3,8 +3,8 @@
 import { randomBytes } from "node:crypto";
 import { type Fault, fault } from "@astraflow/protocol";
 import { Client, type QueryArrayResult } from "pg";
-import type { Address } from "./address.ts";
-import { Call, type Called, type Value } from "./call.ts";
+import type { PostgresAddress } from "./address.ts";
+import { type ParameterValue, PipelinedStatement, type StatementResult } from "./call.ts";
 
 export interface PostgresStats {
   turns: number;
@@ -15,41 +15,41 @@ export interface PostgresStats {
   rows: number;
 }
 
-const goodbyeMsMax = 1_000;
+const closeMsMax = 1_000;
 
-export class Link {
-  readonly place: string;
+export class PostgresConnection {
+  readonly label: string;
   /** Names this connection in a lock, so that others can wait for the end of its transaction. */
   readonly nonce = randomBytes(8).readBigInt64BE().toString();
   readonly #client: Client;
   readonly #stats: PostgresStats | null;
-  #lost: Error | null = null;
-  #whenLost: () => void = () => undefined;
+  #lostError: Error | null = null;
+  #lostListener: () => void = () => undefined;
 
   private constructor(client: Client, place: string, stats: PostgresStats | null) {
     this.#client = client;
-    this.place = place;
+    this.label = place;
     this.#stats = stats;
-    client.on("error", (error) => this.#lose(error));
-    client.on("end", () => this.#lose(new Error("the connection has ended")));
+    client.on("error", (error) => this.#markLost(error));
+    client.on("end", () => this.#markLost(new Error("the connection has ended")));
   }
 
   /** Throws a Fault that may be tried again. */
-  static async connect(address: Address, stats: PostgresStats | null): Promise<Link> {
+  static async connect(address: PostgresAddress, stats: PostgresStats | null): Promise<PostgresConnection> {
     const client = new Client(address.config);
-    const link = new Link(client, address.place, stats);
+    const connection = new PostgresConnection(client, address.label, stats);
     try {
       await client.connect();
     } catch (error) {
-      link.cut();
-      throw awayFault(address, error);
+      connection.destroy();
+      throw unavailableFault(address, error);
     }
-    return link;
+    return connection;
   }
 
   /** Why nothing can be said over it any more, or null. */
-  get lost(): Error | null {
-    return this.#lost;
+  get lostError(): Error | null {
+    return this.#lostError;
   }
 
   /** Sends one message; answers the result of each of its statements. */
@@ -63,69 +63,69 @@ export class Link {
   }
 
   /** One statement with parameters, and with `COMMIT` behind it if it is the last one, in one message. */
-  async call(text: string, values: readonly Value[], isLast: boolean): Promise<Called> {
+  async execute(text: string, values: readonly ParameterValue[], isLast: boolean): Promise<StatementResult> {
     if (this.#stats !== null) {
       this.#stats.roundTrips++;
       this.#stats.statements += isLast ? 2 : 1;
     }
-    return await this.#client.query(new Call(text, values, isLast)).outcome;
+    return await this.#client.query(new PipelinedStatement(text, values, isLast)).outcome;
   }
 
   /** The rows of a single statement. */
-  async rows(text: string): Promise<unknown[][]> {
+  async queryRows(text: string): Promise<unknown[][]> {
     const [result] = await this.query(text, 1);
     return result?.rows ?? [];
   }
 
-  onNotice(hear: (payload: string) => void): void {
-    this.#client.on("notification", (notice) => hear(notice.payload ?? ""));
+  onNotification(listener: (payload: string) => void): void {
+    this.#client.on("notification", (notice) => listener(notice.payload ?? ""));
   }
 
   /** Called once, when the connection is found lost, also when it was already. Not called for one that we end. */
-  onLost(hear: () => void): void {
-    this.#whenLost = hear;
-    if (this.#lost !== null) hear();
+  onLost(listener: () => void): void {
+    this.#lostListener = listener;
+    if (this.#lostError !== null) listener();
   }
 
-  #lose(error: Error): void {
-    if (this.#lost !== null) return;
-    this.#lost = error;
-    this.#whenLost();
+  #markLost(error: Error): void {
+    if (this.#lostError !== null) return;
+    this.#lostError = error;
+    this.#lostListener();
   }
 
   /** As when the network breaks: the server rolls back what it was told and not told to commit. */
-  cut(): void {
-    this.#lose(new Error("the connection was cut"));
+  destroy(): void {
+    this.#markLost(new Error("the connection was cut"));
     (this.#client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy();
   }
 
   /** Says goodbye; a server that does not answer is not waited for. */
-  async end(): Promise<void> {
-    if (this.#lost !== null) return this.cut();
-    this.#lost = new Error("the connection was closed");
-    const timer = setTimeout(() => this.cut(), goodbyeMsMax);
+  async close(): Promise<void> {
+    if (this.#lostError !== null) return this.destroy();
+    this.#lostError = new Error("the connection was closed");
+    const timer = setTimeout(() => this.destroy(), closeMsMax);
     await this.#client.end();
     clearTimeout(timer);
   }
 }
 
 /** The server's own code of an error, or null when the error is the connection's. */
-export function stateOf(error: unknown): string | null {
+export function sqlStateOf(error: unknown): string | null {
   const { code, severity } = error as { code?: unknown; severity?: unknown };
   return typeof code === "string" && severity !== undefined ? code : null;
 }
 
 /** With these the server ends the session, so nothing certain is known of what it was doing. */
-export function isEndOfSession(error: unknown): boolean {
-  const state = stateOf(error);
+export function isConnectionLost(error: unknown): boolean {
+  const state = sqlStateOf(error);
   return state === null || state.startsWith("57P") || state.startsWith("08") || state === "25P03";
 }
 
-export function messageOf(address: Address, error: unknown): string {
-  return address.scrub(error instanceof Error ? error.message : String(error));
+export function redactedMessage(address: PostgresAddress, error: unknown): string {
+  return address.redactPassword(error instanceof Error ? error.message : String(error));
 }
 
-export function awayFault(address: Address, error: unknown): Fault {
-  const { place } = address;
-  return fault("E.STORE.BUSY", `PostgreSQL at ${place} does not answer: ${messageOf(address, error)}`, { place }, error);
+export function unavailableFault(address: PostgresAddress, error: unknown): Fault {
+  const { label: place } = address;
+  return fault("E.STORE.BUSY", `PostgreSQL at ${place} does not answer: ${redactedMessage(address, error)}`, { place }, error);
 }

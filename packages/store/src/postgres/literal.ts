@@ -7,7 +7,7 @@ import { isStorable } from "./columns.ts";
 const quoteTag = `$q${randomBytes(6).toString("hex")}$`;
 
 /** Dollar quotes: no setting of the server changes what stands between them, and JSON needs no second escaping. */
-export function quote(text: string): string {
+export function dollarQuote(text: string): string {
   if (!text.includes(quoteTag)) return quoteTag + text + quoteTag;
   const other = `$q${randomBytes(12).toString("hex")}$`;
   return other + text + other;
@@ -17,12 +17,12 @@ export function quote(text: string): string {
 class NulInText extends Error {}
 
 /** An array of texts, as a statement takes it. */
-export function textArray(texts: readonly string[]): string {
-  return quote(arrayText(texts));
+export function textArrayLiteral(texts: readonly string[]): string {
+  return dollarQuote(formatTextArray(texts));
 }
 
 /** An array of texts, as the server reads one. */
-export function arrayText(texts: readonly string[]): string {
+export function formatTextArray(texts: readonly string[]): string {
   let list = "{";
   for (let at = 0; at < texts.length; at++) {
     const text = texts[at] as string;
@@ -33,23 +33,23 @@ export function arrayText(texts: readonly string[]): string {
   return `${list}}`;
 }
 
-export function numberArray(numbers: readonly number[]): string {
+export function numberArrayLiteral(numbers: readonly number[]): string {
   return `'{${numbers.join(",")}}'`;
 }
 
 /** One text; an array of one, unpacked, so that there is one way of quoting. */
-export function textValue(text: string): string {
-  return `(${textArray([text])}::text[])[1]`;
+export function textLiteral(text: string): string {
+  return `(${textArrayLiteral([text])}::text[])[1]`;
 }
 
 /** `f(a => 1, b => 2)`; what is undefined keeps the function's default. */
-export function callText(name: string, values: Readonly<Record<string, string | number | undefined>>): string {
+export function functionCallSql(name: string, values: Readonly<Record<string, string | number | undefined>>): string {
   const words: string[] = [];
   for (const [key, value] of Object.entries(values)) if (value !== undefined) words.push(`p_${key} => ${value}`);
   return `${name}(${words.join(", ")})`;
 }
 
 /** A name that no table can hold equals nothing. */
-export const nameValue = (value: string): string => (isStorable(value) ? textValue(value) : "NULL");
+export const nameLiteral = (value: string): string => (isStorable(value) ? textLiteral(value) : "NULL");
 
-export const wholeValue = (value: number): string => String(Math.trunc(Number.isFinite(value) ? value : 0));
+export const integerLiteral = (value: number): string => String(Math.trunc(Number.isFinite(value) ? value : 0));

@@ -2,34 +2,34 @@
 
 import type { EventQuery, RowKey } from "@astraflow/engine";
 import { type LogRow, logRowsMax, unpackFacts } from "../log.ts";
-import { nameValue as text, wholeValue as whole } from "./literal.ts";
-import type { Cells } from "./rows.ts";
-import { schema } from "./schema.ts";
+import { nameLiteral as text, integerLiteral as whole } from "./literal.ts";
+import type { ResultCells } from "./rows.ts";
+import { schemaName } from "./schema.ts";
 
-const columns = "first, last, at, subject, facts";
+const logColumns = "first, last, at, subject, facts";
 
 /** From the row that holds the cursor on: it may have more facts behind it. Backwards: rows that begin below. */
-export function eventsSql(query: EventQuery): string {
+export function logRowsSql(query: EventQuery): string {
   const { tenant, after, before } = query;
-  const rows = `SELECT ${columns} FROM ${schema}.event WHERE tenant = ${text(tenant)}`;
-  if (before !== undefined) return `${rows} AND ${belowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;
-  return `${rows} AND first >= coalesce((SELECT max(first) FROM ${schema}.event WHERE tenant = ${text(tenant)} AND first <= ${whole(after)}), 0)
+  const rows = `SELECT ${logColumns} FROM ${schemaName}.event WHERE tenant = ${text(tenant)}`;
+  if (before !== undefined) return `${rows} AND ${startsBelowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;
+  return `${rows} AND first >= coalesce((SELECT max(first) FROM ${schemaName}.event WHERE tenant = ${text(tenant)} AND first <= ${whole(after)}), 0)
     ORDER BY first LIMIT ${whole(logRowsMax(query))}`;
 }
 
 /** The empty text keeps the planner from walking the tenant's whole log: a subject's rows are few. */
-export function subjectEventsSql(query: EventQuery, subject: RowKey): string {
+export function subjectLogRowsSql(query: EventQuery, subject: RowKey): string {
   const { tenant, after, before } = query;
-  const rows = `SELECT ${columns} FROM ${schema}.event WHERE subject = ${text(subject)} AND tenant || '' = ${text(tenant)}`;
-  if (before !== undefined) return `${rows} AND ${belowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;
+  const rows = `SELECT ${logColumns} FROM ${schemaName}.event WHERE subject = ${text(subject)} AND tenant || '' = ${text(tenant)}`;
+  if (before !== undefined) return `${rows} AND ${startsBelowSql(before)} ORDER BY first DESC LIMIT ${whole(logRowsMax(query))}`;
   return `${rows}
-    AND first >= coalesce((SELECT max(first) FROM ${schema}.event WHERE subject = ${text(subject)} AND first <= ${whole(after)}), 0)
+    AND first >= coalesce((SELECT max(first) FROM ${schemaName}.event WHERE subject = ${text(subject)} AND first <= ${whole(after)}), 0)
     ORDER BY first LIMIT ${whole(logRowsMax(query))}`;
 }
 
-const belowSql = (before: number): string => `first < ${whole(Math.min(before, Number.MAX_SAFE_INTEGER))}`;
+const startsBelowSql = (before: number): string => `first < ${whole(Math.min(before, Number.MAX_SAFE_INTEGER))}`;
 
-export function* logRows(tenant: string, cells: readonly Cells[]): Generator<LogRow> {
+export function* decodeLogRows(tenant: string, cells: readonly ResultCells[]): Generator<LogRow> {
   for (const [first, last, at, subject, facts] of cells)
     yield {
       tenant,

@@ -1,10 +1,10 @@
 import { inspect } from "node:util";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
+import { StoreClient } from "../contract/hand.ts";
 import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { readyUnit, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
+import { changeSet, readyChangeSet, runRow, taskRow, workerRow } from "../contract/sample-rows.ts";
+import type { StoreFixture } from "../contract/stage.ts";
 import { schemaVersion } from "./migrations.ts";
 import type { PostgresStore } from "./options.ts";
 import { openPostgresReader } from "./reader.ts";
@@ -26,15 +26,16 @@ afterEach(async () => {
   for (const store of opened.splice(0)) await store.close();
 });
 
-function make(address = url): PostgresStore {
+function createStore(address = url): PostgresStore {
   const store = openPostgres({ url: address });
   opened.push(store);
   return store;
 }
 
-const openHand = (store: PostgresStore, replica = "a") => Hand.open({ handle: () => store } as unknown as Stage, replica);
+const openClient = (store: PostgresStore, replica = "a") =>
+  StoreClient.open({ handle: () => store } as unknown as StoreFixture, replica);
 
-async function sql(text: string, address = url): Promise<unknown[][]> {
+async function queryRows(text: string, address = url): Promise<unknown[][]> {
   const client = new Client({ connectionString: address });
   await client.connect();
   try {
@@ -45,21 +46,21 @@ async function sql(text: string, address = url): Promise<unknown[][]> {
 }
 
 /** Back to the version before there were documents. */
-const undoDocuments = `DROP TABLE astraflow.doc, astraflow.chunk; ALTER TABLE astraflow.task DROP COLUMN state;
+const dropDocumentTablesSql = `DROP TABLE astraflow.doc, astraflow.chunk; ALTER TABLE astraflow.task DROP COLUMN state;
   ALTER TABLE astraflow.run DROP COLUMN label, DROP COLUMN source, DROP COLUMN about, DROP COLUMN marks, DROP COLUMN bindings, DROP COLUMN terms`;
 
 describe("opening a database", () => {
   it("[S40] makes the tables once when several schedulers open an empty database at one moment", async () => {
-    const stores = ["a", "b", "c", "d"].map((replica) => ({ replica, store: make() }));
+    const stores = ["a", "b", "c", "d"].map((replica) => ({ replica, store: createStore() }));
     const epochs = await Promise.all(stores.map(({ replica, store }) => store.open({ replica, cluster: "test" })));
 
     expect(epochs.map((one) => one.epoch)).toEqual([1, 1, 1, 1]);
-    expect(await sql("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2], [3]]);
-    expect(await sql("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
+    expect(await queryRows("SELECT version FROM astraflow.migration ORDER BY 1")).toEqual([[1], [2], [3]]);
+    expect(await queryRows("SELECT count(*) FROM pg_proc WHERE pronamespace = 'astraflow'::regnamespace")).toEqual([["2"]]);
   });
 
   it("[S40] gives a replica that is opened several times at one moment a different epoch each time, and lets only the last write", async () => {
-    const stores = [make(), make(), make()];
+    const stores = [createStore(), createStore(), createStore()];
     const epochs = await Promise.all(stores.map((store) => store.open(me)));
     const nothing = { rows: [], claims: [], lists: [], due: 0, mail: 0, skip: [] };
     const begun = await Promise.allSettled(stores.map(async (store) => await (await store.begin(nothing)).abort()));
@@ -70,13 +71,13 @@ describe("opening a database", () => {
   });
 
   it("[S31] refuses a schema from a newer version and names both, for schedulers and readers", async () => {
-    const store = make();
+    const store = createStore();
     await store.open(me);
     await store.close();
-    await sql("INSERT INTO astraflow.migration (version) VALUES (99)");
+    await queryRows("INSERT INTO astraflow.migration (version) VALUES (99)");
     const reader = openPostgresReader({ url });
 
-    await expect(make().open(me)).rejects.toMatchObject({
+    await expect(createStore().open(me)).rejects.toMatchObject({
       code: "E.STORE.SCHEMA_NEWER",
       details: { schema: 99, known: schemaVersion },
     });
@@ -85,35 +86,35 @@ describe("opening a database", () => {
   });
 
   it("[S67] takes a database of the version before over: its workers are there, with nothing said of their condition", async () => {
-    const before = await openHand(make());
-    await before.write(unit({ puts: [workerRow("acme/w1")] }));
+    const before = await openClient(createStore());
+    await before.write(changeSet({ puts: [workerRow("acme/w1")] }));
     await before.store.close();
-    await sql(
-      `${undoDocuments}; ALTER TABLE astraflow.worker DROP COLUMN condition; DELETE FROM astraflow.migration WHERE version > 1`,
+    await queryRows(
+      `${dropDocumentTablesSql}; ALTER TABLE astraflow.worker DROP COLUMN condition; DELETE FROM astraflow.migration WHERE version > 1`,
     );
 
-    const after = await openHand(make());
+    const after = await openClient(createStore());
 
     expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toEqual([workerRow("acme/w1")]);
-    await after.write(unit({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
+    await after.write(changeSet({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
     expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toMatchObject([
       { condition: '{"healthy":false}' },
     ]);
   });
 
   it("[S84] takes a database over in which runs had no names: they say nothing of themselves and are found by what is known", async () => {
-    const before = await openHand(make());
-    await before.write(unit({ puts: [runRow("r1", { client: "Nightly" }), taskRow("r1.0")] }));
+    const before = await openClient(createStore());
+    await before.write(changeSet({ puts: [runRow("r1", { client: "Nightly" }), taskRow("r1.0")] }));
     await before.store.close();
-    await sql(`${undoDocuments}; DELETE FROM astraflow.migration WHERE version > 2`);
+    await queryRows(`${dropDocumentTablesSql}; DELETE FROM astraflow.migration WHERE version > 2`);
 
-    const after = await openHand(make());
+    const after = await openClient(createStore());
 
     const found = async (search: string) =>
       (await after.store.page({ page: "runs", tenant: "acme", limit: 9, search })).items.map(({ id }) => id);
     expect(await after.read("run/r1", "task/r1.0")).toEqual([runRow("r1", { client: "Nightly" }), taskRow("r1.0")]);
     expect(await found("night")).toEqual(["r1"]);
-    await after.write(unit({ puts: [runRow("r1", { client: "Nightly", label: "report" })] }));
+    await after.write(changeSet({ puts: [runRow("r1", { client: "Nightly", label: "report" })] }));
     expect(await found("night report")).toEqual(["r1"]);
   });
 
@@ -121,9 +122,9 @@ describe("opening a database", () => {
     const reader = openPostgresReader({ url });
     await expect(reader.page({ page: "routes" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
     await reader.close();
-    await expect(make(server.url("nowhere")).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
-    await sql("CREATE SCHEMA astraflow");
-    await expect(make().open(me)).rejects.toMatchObject({
+    await expect(createStore(server.url("nowhere")).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await queryRows("CREATE SCHEMA astraflow");
+    await expect(createStore().open(me)).rejects.toMatchObject({
       code: "E.STORE.OPEN",
       message: expect.stringContaining("not ours"),
     });
@@ -131,21 +132,21 @@ describe("opening a database", () => {
 
   it("[S41] refuses a database whose commits are answered before they are on disk, and names the setting", async () => {
     for (const weak of ["off", "local", "remote_write"]) {
-      await sql(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = ${weak}`);
-      await expect(make().open(me)).rejects.toMatchObject({
+      await queryRows(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = ${weak}`);
+      await expect(createStore().open(me)).rejects.toMatchObject({
         code: "E.STORE.DURABILITY",
         details: { setting: "synchronous_commit", value: weak },
         message: expect.stringContaining("SET synchronous_commit = on"),
       });
     }
-    await sql(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = on`);
-    await expect(make().open(me)).resolves.toMatchObject({ epoch: 1 });
+    await queryRows(`ALTER DATABASE "${new URL(url).pathname.slice(1)}" SET synchronous_commit = on`);
+    await expect(createStore().open(me)).resolves.toMatchObject({ epoch: 1 });
   });
 
   it("[S41] refuses a server that does not sync at all", async () => {
     const careless = await startPostgres({ settings: { fsync: "off" } });
     try {
-      await expect(make(careless.url()).open(me)).rejects.toMatchObject({
+      await expect(createStore(careless.url()).open(me)).rejects.toMatchObject({
         code: "E.STORE.DURABILITY",
         details: { setting: "fsync", value: "off" },
       });
@@ -155,27 +156,27 @@ describe("opening a database", () => {
   });
 
   it("[S41] refuses a turn once the setting is weakened under an open store, and takes turns again once it is mended", async () => {
-    const hand = await openHand(make());
-    await hand.write(unit({ puts: [runRow("r1")] }));
+    const client = await openClient(createStore());
+    await client.write(changeSet({ puts: [runRow("r1")] }));
     const tryUntil = async (isDone: (outcome: string) => boolean) => {
       for (let tries = 0; tries < 1_000; tries++) {
-        const tx = await hand.begin({ rows: ["run/r1"] });
-        const answer = await hand.commit(tx, [unit({ puts: [runRow("r1", { open: tries })] })]);
+        const tx = await client.begin({ rows: ["run/r1"] });
+        const answer = await client.commit(tx, [changeSet({ puts: [runRow("r1", { open: tries })] })]);
         if (isDone(answer.outcome)) return answer;
       }
       throw new Error("the server did not take the setting up");
     };
     try {
-      await sql("ALTER SYSTEM SET synchronous_commit = off");
-      await sql("SELECT pg_reload_conf()");
+      await queryRows("ALTER SYSTEM SET synchronous_commit = off");
+      await queryRows("SELECT pg_reload_conf()");
 
       expect(await tryUntil((outcome) => outcome !== "committed")).toMatchObject({
         outcome: "failed",
         fault: { code: "E.STORE.DURABILITY" },
       });
     } finally {
-      await sql("ALTER SYSTEM RESET synchronous_commit");
-      await sql("SELECT pg_reload_conf()");
+      await queryRows("ALTER SYSTEM RESET synchronous_commit");
+      await queryRows("SELECT pg_reload_conf()");
     }
     expect(await tryUntil((outcome) => outcome === "committed")).toMatchObject({ outcome: "committed" });
   });
@@ -209,13 +210,13 @@ describe("opening a database", () => {
     };
     const store = openPostgres({ url, failpoint });
     opened.push(store);
-    const zombie = await openHand(store);
-    await zombie.write(readyUnit("r1", "l"));
+    const zombie = await openClient(store);
+    await zombie.write(readyChangeSet("r1", "l"));
     isBroken = true;
     const turn = zombie.nextTurn;
     const tx = await zombie.begin({ rows: ["run/r1"] });
-    expect(await zombie.commit(tx, [unit({ puts: [runRow("r1")] })])).toEqual({ outcome: "unknown" });
-    await openHand(make());
+    expect(await zombie.commit(tx, [changeSet({ puts: [runRow("r1")] })])).toEqual({ outcome: "unknown" });
+    await openClient(createStore());
 
     await expect(zombie.begin()).rejects.toMatchObject({ code: "E.STORE.IN_USE", message: expect.stringContaining("epoch 2") });
     await expect(store.settle(turn)).rejects.toMatchObject({ code: "E.STORE.IN_USE" });
@@ -224,16 +225,16 @@ describe("opening a database", () => {
   it("[S17] runs its clock as fast as it is told, from the store's birth on, and never below what was stored", async () => {
     const fast = openPostgres({ url, timeScale: 1_000 });
     opened.push(fast);
-    const hand = await openHand(fast);
-    const look = async (by: Hand) => {
+    const client = await openClient(fast);
+    const look = async (by: StoreClient) => {
       const tx = await by.begin();
       await tx.abort();
       return tx.now;
     };
-    const [before, wall] = [await look(hand), Date.now()];
-    await hand.write(unit({ puts: [runRow("r1")] }));
-    const after = await look(hand);
-    const slow = await openHand(make(), "b");
+    const [before, wall] = [await look(client), Date.now()];
+    await client.write(changeSet({ puts: [runRow("r1")] }));
+    const after = await look(client);
+    const slow = await openClient(createStore(), "b");
 
     expect(after - before).toBeGreaterThan(Date.now() - wall);
     expect(await look(slow)).toBeGreaterThan(before);

@@ -7,7 +7,7 @@ export interface PostgresOptions {
   /** `postgres://user:password@host:port/database`. */
   readonly url: string;
   /** Turns in flight at one time; each has a connection of its own. */
-  readonly lanes?: number;
+  readonly connections?: number;
   /** How fast the store's clock runs, for tests; counted from the store's birth. */
   readonly timeScale?: number;
   /** Called with the name of each step; a test kills the process there, or throws as a broken network would. */

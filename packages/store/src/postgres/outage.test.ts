@@ -1,10 +1,10 @@
 import type { CommitOutcome, RunRow } from "@astraflow/engine";
 import { Client } from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
+import { StoreClient } from "../contract/hand.ts";
 import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { happening, readyUnit, runRow, taskRow, unit } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
+import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/sample-rows.ts";
+import type { StoreFixture } from "../contract/stage.ts";
 import { startTcpProxy, type TcpProxy } from "../contract/tcp-proxy.ts";
 import type { PostgresOptions, PostgresStore } from "./options.ts";
 import { openPostgres } from "./store.ts";
@@ -33,22 +33,22 @@ afterEach(async () => {
   await proxy.stop();
 });
 
-async function openHand(replica = "a", options: Partial<PostgresOptions> = {}): Promise<Hand> {
+async function openClient(replica = "a", options: Partial<PostgresOptions> = {}): Promise<StoreClient> {
   const store = openPostgres({ url, ...options });
   opened.push(store);
-  return Hand.open({ handle: () => store } as unknown as Stage, replica);
+  return StoreClient.open({ handle: () => store } as unknown as StoreFixture, replica);
 }
 
 const throughProxy = () => {
   const address = new URL(url);
   address.port = String(proxy.port);
-  return { url: address.href, lanes: 1 };
+  return { url: address.href, connections: 1 };
 };
 
-const made = (run: string) => unit({ puts: [runRow(run)], logEntries: [happening("acme", `run/${run}`, ["made"])] });
+const runCreated = (run: string) => changeSet({ puts: [runRow(run)], logEntries: [logEntry("acme", `run/${run}`, ["made"])] });
 
 /** Waits for the server to say so: a session of ours stands at this point. */
-async function seen(where: string): Promise<number> {
+async function countSessions(where: string): Promise<number> {
   for (;;) {
     // Within a transaction the server shows the same picture again and again, unless it is told to forget it.
     await admin.query("SELECT pg_stat_clear_snapshot()");
@@ -65,50 +65,50 @@ const inCommit = "wait_event_type = 'Lock' AND query LIKE '%turn_commit%'";
 
 describe("a commit whose answer is lost", () => {
   it("[S11] is found committed when the server went on, and not before the server is done", async () => {
-    const hand = await openHand("a", throughProxy());
-    await hand.write(made("r1"));
-    const tx = await hand.begin({ rows: ["run/r2"] });
+    const client = await openClient("a", throughProxy());
+    await client.write(runCreated("r1"));
+    const tx = await client.begin({ rows: ["run/r2"] });
     await admin.query("BEGIN; SELECT * FROM astraflow.tenant FOR UPDATE");
-    const turn = hand.nextTurn;
-    const committing = hand.commit(tx, [made("r2")]);
-    await seen(inCommit);
-    proxy.loseAnswers();
-    proxy.hangUp();
+    const turn = client.nextTurn;
+    const committing = client.commit(tx, [runCreated("r2")]);
+    await countSessions(inCommit);
+    proxy.dropReplies();
+    proxy.closeClients();
 
     expect(await committing).toEqual({ outcome: "unknown" });
-    await expect(hand.begin()).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME" });
-    const settling = hand.store.settle(turn);
-    await seen("wait_event_type = 'Lock' AND query LIKE '%pg_advisory_xact_lock%'");
+    await expect(client.begin()).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME" });
+    const settling = client.store.settle(turn);
+    await countSessions("wait_event_type = 'Lock' AND query LIKE '%pg_advisory_xact_lock%'");
     await admin.query("COMMIT");
     expect(await settling).toBe("committed");
-    expect(await hand.read("run/r2")).toMatchObject([{ id: "r2" }]);
-    expect((await hand.log("acme")).map((entry) => entry.position)).toEqual([1, 2]);
+    expect(await client.read("run/r2")).toMatchObject([{ id: "r2" }]);
+    expect((await client.readLog("acme")).map((entry) => entry.position)).toEqual([1, 2]);
   });
 
   it("[S11] is found absent when the server's session is ended in the middle of it", async () => {
-    const hand = await openHand("a", { lanes: 1 });
-    await hand.write(made("r1"));
-    const tx = await hand.begin({ rows: ["run/r2"] });
+    const client = await openClient("a", { connections: 1 });
+    await client.write(runCreated("r1"));
+    const tx = await client.begin({ rows: ["run/r2"] });
     await admin.query("BEGIN; SELECT * FROM astraflow.tenant FOR UPDATE");
-    const turn = hand.nextTurn;
-    const committing = hand.commit(tx, [made("r2")]);
-    await admin.query(`SELECT pg_terminate_backend(${await seen(inCommit)})`);
+    const turn = client.nextTurn;
+    const committing = client.commit(tx, [runCreated("r2")]);
+    await admin.query(`SELECT pg_terminate_backend(${await countSessions(inCommit)})`);
 
     expect(await committing).toEqual({ outcome: "unknown" });
-    expect(await hand.store.settle(turn)).toBe("absent");
+    expect(await client.store.settle(turn)).toBe("absent");
     await admin.query("COMMIT");
-    expect(await hand.read("run/r2")).toEqual([null]);
-    expect((await hand.write(made("r2"))).first).toEqual(new Map([["acme", 2]]));
+    expect(await client.read("run/r2")).toEqual([null]);
+    expect((await client.write(runCreated("r2"))).first).toEqual(new Map([["acme", 2]]));
   });
 
   it("[S11] leaves the other lanes at work meanwhile", async () => {
-    const hand = await openHand("a", { lanes: 2, failpoint: failOnce("postgres.committing") });
-    const [first, second] = [await hand.begin({ rows: ["run/r1"] }), await hand.begin({ rows: ["run/r2"] })];
-    expect(await hand.commit(first, [made("r1")])).toEqual({ outcome: "unknown" });
+    const client = await openClient("a", { connections: 2, failpoint: failOnce("postgres.committing") });
+    const [first, second] = [await client.begin({ rows: ["run/r1"] }), await client.begin({ rows: ["run/r2"] })];
+    expect(await client.commit(first, [runCreated("r1")])).toEqual({ outcome: "unknown" });
 
-    expect((await hand.commit(second, [made("r2")])).outcome).toBe("committed");
-    await hand.write(made("r3"));
-    expect([await hand.store.settle(1), await hand.store.settle(2), await hand.store.settle(3)]).toEqual([
+    expect((await client.commit(second, [runCreated("r2")])).outcome).toBe("committed");
+    await client.write(runCreated("r3"));
+    expect([await client.store.settle(1), await client.store.settle(2), await client.store.settle(3)]).toEqual([
       "absent",
       "committed",
       "committed",
@@ -126,92 +126,92 @@ function failOnce(step: string): (name: string) => void {
 }
 
 /** Whether the loss was noticed before the commit was sent or after it: what became of the turn. */
-async function verdictOn(hand: Hand, turn: number, answer: CommitOutcome): Promise<string> {
-  if (answer.outcome === "unknown") return await hand.store.settle(turn);
+async function settledOutcomeOf(client: StoreClient, turn: number, answer: CommitOutcome): Promise<string> {
+  if (answer.outcome === "unknown") return await client.store.settle(turn);
   return answer.outcome === "failed" && answer.unit === undefined && answer.fault.isRetryable ? "absent" : JSON.stringify(answer);
 }
 
 describe("a server that goes away", () => {
   for (const how of ["fast", "immediate"] as const)
     it(`[S43] loses the turn under way and nothing else over a restart (${how}), and takes turns again without being opened again`, async () => {
-      const [a, b] = [await openHand("a"), await openHand("b")];
-      await a.write(made("r1"));
-      await b.write(made("r2"));
+      const [a, b] = [await openClient("a"), await openClient("b")];
+      await a.write(runCreated("r1"));
+      await b.write(runCreated("r2"));
       const turn = a.nextTurn;
       const tx = await a.begin({ rows: ["run/r1"] });
       await server.restart(how);
 
-      const answer = await a.commit(tx, [unit({ puts: [runRow("r1", { open: 9 })] })]);
-      expect(await verdictOn(a, turn, answer)).toBe("absent");
+      const answer = await a.commit(tx, [changeSet({ puts: [runRow("r1", { open: 9 })] })]);
+      expect(await settledOutcomeOf(a, turn, answer)).toBe("absent");
       expect(await b.read("run/r1", "run/r2")).toMatchObject([{ open: 1 }, { id: "r2" }]);
-      await a.write(unit({ puts: [runRow("r1", { open: 10 })] }));
+      await a.write(changeSet({ puts: [runRow("r1", { open: 10 })] }));
       expect((await b.readOne<RunRow>("run/r1")).open).toBe(10);
-      expect((await b.log("acme")).map((entry) => entry.position)).toEqual([1, 2]);
+      expect((await b.readLog("acme")).map((entry) => entry.position)).toEqual([1, 2]);
     });
 
   it("[S43] says busy while the server is away, and works again as soon as it is back", async () => {
-    const hand = await openHand();
-    await hand.write(made("r1"));
+    const client = await openClient();
+    await client.write(runCreated("r1"));
     await server.halt("fast");
     const busy = { code: "E.STORE.BUSY", isRetryable: true };
     try {
-      await expect(hand.begin()).rejects.toMatchObject(busy);
-      await expect(hand.begin()).rejects.toMatchObject(busy);
-      await expect(hand.store.page({ page: "routes" })).rejects.toMatchObject(busy);
+      await expect(client.begin()).rejects.toMatchObject(busy);
+      await expect(client.begin()).rejects.toMatchObject(busy);
+      await expect(client.store.page({ page: "routes" })).rejects.toMatchObject(busy);
     } finally {
       await server.start();
     }
 
-    await hand.write(made("r2"));
-    expect((await hand.store.events({ tenant: "acme", after: 0, limit: 9 })).head).toBe(2);
+    await client.write(runCreated("r2"));
+    expect((await client.store.events({ tenant: "acme", after: 0, limit: 9 })).head).toBe(2);
   });
 
   it("[S43] fails a turn whose session was ended before its commit was sent, lets go of its roots, and goes on", async () => {
-    const [a, b] = [await openHand("a", { lanes: 1 }), await openHand("b")];
-    await a.write(made("r1"));
+    const [a, b] = [await openClient("a", { connections: 1 }), await openClient("b")];
+    await a.write(runCreated("r1"));
     const turn = a.nextTurn;
     const tx = await a.begin({ rows: ["run/r1"] });
-    await admin.query(`SELECT pg_terminate_backend(${await seen(inTurn)})`);
+    await admin.query(`SELECT pg_terminate_backend(${await countSessions(inTurn)})`);
     for (let row = await b.read("run/r1"); row[0] === "busy"; ) row = await b.read("run/r1");
 
-    const answer = await a.commit(tx, [unit({ puts: [runRow("r1", { open: 9 })] })]);
-    expect(await verdictOn(a, turn, answer)).toBe("absent");
-    await a.write(unit({ puts: [runRow("r1", { open: 3 })] }));
+    const answer = await a.commit(tx, [changeSet({ puts: [runRow("r1", { open: 9 })] })]);
+    expect(await settledOutcomeOf(a, turn, answer)).toBe("absent");
+    await a.write(changeSet({ puts: [runRow("r1", { open: 3 })] }));
     expect((await b.readOne<RunRow>("run/r1")).open).toBe(3);
   });
 
   it("[S43] ends a turn that its scheduler has forgotten, so that its roots are free again", { timeout: 30_000 }, async () => {
-    const [a, b] = [await openHand("a"), await openHand("b")];
-    await a.write(made("r1"));
+    const [a, b] = [await openClient("a"), await openClient("b")];
+    await a.write(runCreated("r1"));
     const forgotten = await a.begin({ rows: ["run/r1"] });
     const since = Date.now();
     for (let row = await b.read("run/r1"); row[0] === "busy"; ) row = await b.read("run/r1");
 
     expect(Date.now() - since).toBeGreaterThan(4_000);
     expect(Date.now() - since).toBeLessThan(15_000);
-    const answer = await a.commit(forgotten, [unit({ puts: [runRow("r1", { open: 9 })] })]);
+    const answer = await a.commit(forgotten, [changeSet({ puts: [runRow("r1", { open: 9 })] })]);
     expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
   });
 
   it("[S43] does not lose its place when the turn cannot even ask for more rows", async () => {
-    const hand = await openHand("a", { lanes: 1 });
-    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")] }));
-    const tx = await hand.begin({ rows: ["run/r1"] });
-    await admin.query(`SELECT pg_terminate_backend(${await seen(inTurn)})`);
+    const client = await openClient("a", { connections: 1 });
+    await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }));
+    const tx = await client.begin({ rows: ["run/r1"] });
+    await admin.query(`SELECT pg_terminate_backend(${await countSessions(inTurn)})`);
 
     await expect(tx.loadMore(["task/r1.0"], [])).rejects.toMatchObject({ code: "E.STORE.BUSY" });
     await tx.abort();
-    expect(await hand.read("task/r1.0")).toMatchObject([{ id: "r1.0" }]);
+    expect(await client.read("task/r1.0")).toMatchObject([{ id: "r1.0" }]);
   });
 });
 
 describe("turns side by side", () => {
   it("[S9] takes as many turns at a time as it has lanes, and lets the next wait for one", async () => {
-    const hand = await openHand("a", { lanes: 2 });
-    const first = await hand.begin({ rows: ["run/r1"] });
-    const second = await hand.begin({ rows: ["run/r2"] });
+    const client = await openClient("a", { connections: 2 });
+    const first = await client.begin({ rows: ["run/r1"] });
+    const second = await client.begin({ rows: ["run/r2"] });
     let isThirdBegun = false;
-    const third = hand.begin({ rows: ["run/r1"] }).then((tx) => {
+    const third = client.begin({ rows: ["run/r1"] }).then((tx) => {
       isThirdBegun = true;
       return tx;
     });
@@ -225,11 +225,11 @@ describe("turns side by side", () => {
   });
 
   it("[S44] lets one of two turns that make the same run at one moment win, and the other go again", async () => {
-    const [a, b] = [await openHand("a"), await openHand("b")];
+    const [a, b] = [await openClient("a"), await openClient("b")];
     const many = Array.from({ length: 100 }, (_, at) => `run/x${at}` as const);
     const [ours, theirs] = [await a.begin({ rows: many }), await b.begin({ rows: many })];
     expect([ours.row("run", "x7"), theirs.row("run", "x7")]).toEqual([null, null]);
-    const born = (client: string) => unit({ puts: [runRow("x7", { client })], inserted: new Set(["run/x7"] as const) });
+    const born = (client: string) => changeSet({ puts: [runRow("x7", { client })], inserted: new Set(["run/x7"] as const) });
 
     expect((await a.commit(ours, [born("a")])).outcome).toBe("committed");
     const answer = await b.commit(theirs, [born("b")]);
@@ -239,15 +239,18 @@ describe("turns side by side", () => {
   });
 
   it("[S44] refuses tasks under a run that nobody has made, where nothing would tell of another's", async () => {
-    const hand = await openHand();
+    const client = await openClient();
     const many = Array.from({ length: 100 }, (_, at) => `run/x${at}` as const);
-    const tx = await hand.begin({ rows: many });
+    const tx = await client.begin({ rows: many });
 
-    expect(await hand.commit(tx, [made("x1"), unit({ puts: [taskRow("x7.0")] })])).toMatchObject({ outcome: "failed", unit: 1 });
+    expect(await client.commit(tx, [runCreated("x1"), changeSet({ puts: [taskRow("x7.0")] })])).toMatchObject({
+      outcome: "failed",
+      unit: 1,
+    });
   });
 
   it("[S44] answers busy for a name that another turn is about to make", async () => {
-    const [a, b] = [await openHand("a"), await openHand("b")];
+    const [a, b] = [await openClient("a"), await openClient("b")];
     const keys = ["run/new", "worker/acme/new", "key/acme/new", "ask/acme/new", "route/new", "workflow/acme/new"] as const;
     const holder = await a.begin({ rows: keys });
 
@@ -257,12 +260,12 @@ describe("turns side by side", () => {
   });
 
   it("[S9] reads routes and workflows that exist in two turns at once", async () => {
-    const [a, b] = [await openHand("a"), await openHand("b")];
+    const [a, b] = [await openClient("a"), await openClient("b")];
     const puts = [
       { kind: "route", id: "x", tenant: "acme", needs: "{}" },
       { kind: "workflow", id: "acme/w", body: "{}" },
     ] as const;
-    await a.write(unit({ puts }));
+    await a.write(changeSet({ puts }));
     const holder = await a.begin({ rows: ["route/x", "workflow/acme/w"] });
 
     expect(await b.read("route/x", "workflow/acme/w")).toEqual(puts);
@@ -272,44 +275,44 @@ describe("turns side by side", () => {
 
 describe("a turn that the server gives up for another's sake", () => {
   it("[S49] after a real deadlock writes nothing, names no unit, and goes through when it comes again", async () => {
-    const hand = await openHand();
-    await hand.write(made("r1"));
-    const tx = await hand.begin({ rows: ["run/r1", "run/r2"] });
+    const client = await openClient();
+    await client.write(runCreated("r1"));
+    const tx = await client.begin({ rows: ["run/r1", "run/r2"] });
     // Somebody outside holds the tenant, which our commit takes last, and then wants the run that our turn holds.
     await admin.query("SET deadlock_timeout = '1min'; BEGIN; SELECT * FROM astraflow.tenant FOR UPDATE");
-    const committing = hand.commit(tx, [made("r2")]);
-    await seen(inCommit);
+    const committing = client.commit(tx, [runCreated("r2")]);
+    await countSessions(inCommit);
     const wanting = admin.query("SELECT * FROM astraflow.run WHERE id = 'r1' FOR UPDATE");
 
     expect(await committing).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY", details: { state: "40P01" } } });
 
     await wanting;
     await admin.query("ROLLBACK");
-    expect(await hand.read("run/r2")).toEqual([null]);
-    await hand.write(made("r2"));
-    expect((await hand.log("acme")).map((entry) => entry.position)).toEqual([1, 2]);
+    expect(await client.read("run/r2")).toEqual([null]);
+    await client.write(runCreated("r2"));
+    expect((await client.readLog("acme")).map((entry) => entry.position)).toEqual([1, 2]);
   });
 
   it("[S49] after a serialization failure does the same", async () => {
-    const hand = await openHand();
+    const client = await openClient();
     await admin.query(`CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
       $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001', MESSAGE = 'could not serialize access'; END $$;
       CREATE TRIGGER refuse BEFORE INSERT ON astraflow.run FOR EACH ROW EXECUTE FUNCTION refuse()`);
-    const tx = await hand.begin({ rows: ["run/r1"] });
+    const tx = await client.begin({ rows: ["run/r1"] });
 
-    const said = await hand.commit(tx, [made("r1")]);
+    const said = await client.commit(tx, [runCreated("r1")]);
 
     expect(said).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY", details: { state: "40001" } } });
     expect(said).not.toHaveProperty("unit");
     await admin.query("DROP TRIGGER refuse ON astraflow.run");
-    await hand.write(made("r1"));
-    expect((await hand.log("acme")).map((entry) => entry.position)).toEqual([1]);
+    await client.write(runCreated("r1"));
+    expect((await client.readLog("acme")).map((entry) => entry.position)).toEqual([1]);
   });
 });
 
 describe("hints", () => {
   it("[S45] tell the other schedulers of lines, mail and facts after the commit, and the writer of facts at once", async () => {
-    const [a, b] = [await openHand("a"), await openHand("b")];
+    const [a, b] = [await openClient("a"), await openClient("b")];
     const own: string[] = [];
     a.store.onHint((hint) => own.push(hint.type));
     const heard = Promise.withResolvers<string[]>();
@@ -318,10 +321,10 @@ describe("hints", () => {
       others.push(hint.type === "line" ? `line ${hint.line}` : hint.type === "log" ? `log ${hint.tenant}` : "mail");
       if (others.length === 3) heard.resolve(others);
     });
-    const ready = readyUnit("r1", 'r|it\'s "quoted"');
+    const ready = readyChangeSet("r1", 'r|it\'s "quoted"');
     await a.write({
       ...ready,
-      logEntries: [happening("acme", "run/r1", ["made"])],
+      logEntries: [logEntry("acme", "run/r1", ["made"])],
       mail: [{ replica: "b", epoch: 1, id: "m", body: "" }],
     });
 
@@ -330,19 +333,19 @@ describe("hints", () => {
   });
 
   it("[S45] come again after the connection that carries them was lost, and the listener is told to look", async () => {
-    const [a, b] = [await openHand("a"), await openHand("b")];
+    const [a, b] = [await openClient("a"), await openClient("b")];
     const look = Promise.withResolvers<void>();
-    const news = Promise.withResolvers<void>();
-    b.store.onHint((hint) => (hint.type === "mail" ? look : news).resolve());
+    const batch = Promise.withResolvers<void>();
+    b.store.onHint((hint) => (hint.type === "mail" ? look : batch).resolve());
     await admin.query(
       "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()",
     );
     await look.promise;
     let isHeard = false;
-    void news.promise.then(() => {
+    void batch.promise.then(() => {
       isHeard = true;
     });
-    for (let at = 0; !isHeard && at < 1_000; at++) await a.write(made(`r${at}`));
+    for (let at = 0; !isHeard && at < 1_000; at++) await a.write(runCreated(`r${at}`));
 
     expect(isHeard).toBe(true);
   });

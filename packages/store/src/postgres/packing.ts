@@ -6,21 +6,21 @@ const nullLength = -1;
 const textType = 25;
 const numberType = 701;
 const numberBytes = 8;
-const fewBytes = 200;
+const initialBytes = 200;
 
 /** Half of a surrogate pair has no bytes, and would silently become another character. */
-export class BrokenText extends Error {}
+export class IllFormedText extends Error {}
 
-class List {
+class BinaryArrayWriter {
   protected bytes: Buffer;
   protected view: DataView;
-  protected at = headBytes;
+  protected position = headBytes;
   #count = 0;
   readonly #type: number;
 
-  constructor(type: number, bytesLikely: number) {
+  constructor(type: number, expectedBytes: number) {
     this.#type = type;
-    this.bytes = Buffer.allocUnsafe(headBytes + bytesLikely);
+    this.bytes = Buffer.allocUnsafe(headBytes + expectedBytes);
     this.view = viewOf(this.bytes);
   }
 
@@ -30,21 +30,21 @@ class List {
 
   pushNull(): void {
     this.reserve(4);
-    this.view.setInt32(this.at, nullLength);
-    this.at += 4;
+    this.view.setInt32(this.position, nullLength);
+    this.position += 4;
   }
 
   /** The list is over: its bytes are not changed any more. */
   finish(): Buffer {
-    for (const [at, word] of [1, 1, this.#type, this.#count, 1].entries()) this.view.setInt32(4 * at, word);
-    return this.bytes.subarray(0, this.at);
+    for (const [at, field] of [1, 1, this.#type, this.#count, 1].entries()) this.view.setInt32(4 * at, field);
+    return this.bytes.subarray(0, this.position);
   }
 
   protected reserve(bytes: number): void {
     this.#count++;
-    if (this.at + bytes <= this.bytes.length) return;
-    const larger = Buffer.allocUnsafe(2 * (this.at + bytes));
-    this.bytes.copy(larger, 0, 0, this.at);
+    if (this.position + bytes <= this.bytes.length) return;
+    const larger = Buffer.allocUnsafe(2 * (this.position + bytes));
+    this.bytes.copy(larger, 0, 0, this.position);
     this.bytes = larger;
     this.view = viewOf(larger);
   }
@@ -52,42 +52,42 @@ class List {
 
 const viewOf = ({ buffer, byteOffset, length }: Buffer) => new DataView(buffer, byteOffset, length);
 
-export class TextList extends List {
-  constructor(bytesLikely = fewBytes) {
-    super(textType, bytesLikely);
+export class TextArrayWriter extends BinaryArrayWriter {
+  constructor(expectedBytes = initialBytes) {
+    super(textType, expectedBytes);
   }
 
   push(text: string): void {
     this.reserve(4 + 3 * text.length);
-    const length = this.bytes.write(text, this.at + 4);
-    if (length !== text.length && !text.isWellFormed()) throw new BrokenText(`${JSON.stringify(text)} is no text`);
-    this.view.setInt32(this.at, length);
-    this.at += 4 + length;
+    const length = this.bytes.write(text, this.position + 4);
+    if (length !== text.length && !text.isWellFormed()) throw new IllFormedText(`${JSON.stringify(text)} is no text`);
+    this.view.setInt32(this.position, length);
+    this.position += 4 + length;
   }
 }
 
 /** Whole numbers and fractions alike: no count of ours is beyond what a double holds exactly. */
-export class NumberList extends List {
-  constructor(bytesLikely = fewBytes) {
-    super(numberType, bytesLikely);
+export class NumberArrayWriter extends BinaryArrayWriter {
+  constructor(expectedBytes = initialBytes) {
+    super(numberType, expectedBytes);
   }
 
   push(number: number): void {
     this.reserve(4 + numberBytes);
-    this.view.setInt32(this.at, numberBytes);
-    this.view.setFloat64(this.at + 4, number);
-    this.at += 4 + numberBytes;
+    this.view.setInt32(this.position, numberBytes);
+    this.view.setFloat64(this.position + 4, number);
+    this.position += 4 + numberBytes;
   }
 }
 
-export function packTexts(texts: Iterable<string>): Buffer {
-  const list = new TextList();
+export function encodeTextArray(texts: Iterable<string>): Buffer {
+  const list = new TextArrayWriter();
   for (const text of texts) list.push(text);
   return list.finish();
 }
 
-export function packNumbers(numbers: Iterable<number>): Buffer {
-  const list = new NumberList();
+export function encodeNumberArray(numbers: Iterable<number>): Buffer {
+  const list = new NumberArrayWriter();
   for (const number of numbers) list.push(number);
   return list.finish();
 }

@@ -2,13 +2,13 @@
 
 import type { RowKey, TaskListQuery, TurnRequest, WorkerId } from "@astraflow/engine";
 import { rootOf, splitKey } from "@astraflow/engine";
-import { isStorable, type Kind } from "./columns.ts";
-import { callText, numberArray, textArray, textValue } from "./literal.ts";
-import { beginFunction } from "./migrations.ts";
-import { schema } from "./schema.ts";
+import { isStorable, type RowKind } from "./columns.ts";
+import { functionCallSql, numberArrayLiteral, textArrayLiteral, textLiteral } from "./literal.ts";
+import { beginTurnFunction } from "./migrations.ts";
+import { schemaName } from "./schema.ts";
 
-export interface Request {
-  readonly call: string;
+export interface BeginRequest {
+  readonly callSql: string;
   /** The lists asked for, in the order in which the answer counts them. */
   readonly open: readonly OpenList[];
   readonly range: readonly Extract<TaskListQuery, { of: "range" }>[];
@@ -21,7 +21,7 @@ export interface Request {
 type OpenList = Extract<TaskListQuery, { of: "open" }>;
 
 /** Who asks, and how its time is told. Left out when rows are added to a turn that has begun. */
-export interface Asker {
+export interface BeginCaller {
   readonly replica: string;
   readonly epoch: number;
   readonly nonce: string;
@@ -30,11 +30,16 @@ export interface Asker {
   readonly ahead: number;
 }
 
-export type Wish = Pick<TurnRequest, "rows" | "lists"> & Partial<TurnRequest> & { readonly addresses?: readonly WorkerId[] };
+export type RowsToLoad = Pick<TurnRequest, "rows" | "lists"> &
+  Partial<TurnRequest> & { readonly addresses?: readonly WorkerId[] };
 
-export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: RowKey) => boolean): Request {
+export function createBeginRequest(
+  load: RowsToLoad,
+  caller: BeginCaller | null,
+  hasTaken: (root: RowKey) => boolean,
+): BeginRequest {
   const roots = new Set<RowKey>();
-  const ids: Record<Kind, string[]> = { run: [], task: [], worker: [], key: [], route: [], workflow: [], ask: [], doc: [] };
+  const ids: Record<RowKind, string[]> = { run: [], task: [], worker: [], key: [], route: [], workflow: [], ask: [], doc: [] };
   const addRoot = (root: RowKey) => {
     if (roots.has(root) || hasTaken(root)) return;
     roots.add(root);
@@ -43,7 +48,7 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: RowK
   };
   const tasks = new Set<string>();
   const guarded = new Set<string>();
-  for (const key of wish.rows) {
+  for (const key of load.rows) {
     // No table can hold such a name, so there is nothing to lock and nothing to find.
     if (!isStorable(key)) continue;
     const root = rootOf(key);
@@ -52,59 +57,61 @@ export function requestOf(wish: Wish, asker: Asker | null, hasTaken: (root: RowK
     else if (root !== key) guarded.add(key.slice(4));
   }
   ids.task.push(...tasks);
-  const open = wish.lists.filter((list) => list.of === "open");
-  const held = wish.lists.filter((list) => list.of === "held");
-  const look = wish.lists.filter((list) => list.of === "line");
-  const range = wish.lists.filter((list) => list.of === "range");
+  const open = load.lists.filter((list) => list.of === "open");
+  const held = load.lists.filter((list) => list.of === "held");
+  const look = load.lists.filter((list) => list.of === "line");
+  const range = load.lists.filter((list) => list.of === "range");
   for (const list of [...open, ...range]) addRoot(`run/${list.run}`);
-  const claims = claimsOf(wish.claims ?? []);
-  const skip = skipOf(wish.skip ?? []);
-  const call = callText(`${schema}.${beginFunction.name}`, {
-    ...(asker === null ? {} : { ...asker, replica: textValue(asker.replica) }),
-    ...Object.fromEntries(Object.entries(ids).map(([kind, list]) => [kind, texts(list)])),
-    line: texts([...claims.keys()]),
-    limit: numbers([...claims.values()]),
-    open: texts(open.map((list) => list.run)),
-    open_from: texts(open.map((list) => (list.after === "" ? `${list.run}.` : list.after))),
-    open_limit: numbers(open.map((list) => Math.max(0, list.limit))),
-    range: texts(range.map((list) => list.run)),
-    range_from: texts(range.map((list) => (list.after < `${list.run}.` ? `${list.run}.` : list.after))),
-    range_to: texts(range.map((list) => list.last)),
-    range_limit: numbers(range.map((list) => Math.max(0, list.limit))),
-    guarded: texts([...guarded]),
-    held: texts(held.map((list) => list.worker)),
-    held_limit: numbers(held.map((list) => Math.max(0, list.limit))),
-    look: texts(look.map((list) => list.line)),
-    look_limit: numbers(look.map((list) => Math.max(0, list.limit))),
-    address: texts((wish.addresses ?? []).filter(isStorable)),
-    due: positive(wish.due),
-    mail: positive(wish.mail),
-    skip_run: texts(skip.run),
-    skip_worker: texts(skip.worker),
-    skip_key: texts(skip.key),
-    skip_doc: texts(skip.doc),
+  const claims = mergeClaims(load.claims ?? []);
+  const skip = skippedIdsByKind(load.skip ?? []);
+  const call = functionCallSql(`${schemaName}.${beginTurnFunction.name}`, {
+    ...(caller === null ? {} : { ...caller, replica: textLiteral(caller.replica) }),
+    ...Object.fromEntries(Object.entries(ids).map(([kind, list]) => [kind, optionalTextArray(list)])),
+    line: optionalTextArray([...claims.keys()]),
+    limit: optionalNumberArray([...claims.values()]),
+    open: optionalTextArray(open.map((list) => list.run)),
+    open_from: optionalTextArray(open.map((list) => (list.after === "" ? `${list.run}.` : list.after))),
+    open_limit: optionalNumberArray(open.map((list) => Math.max(0, list.limit))),
+    range: optionalTextArray(range.map((list) => list.run)),
+    range_from: optionalTextArray(range.map((list) => (list.after < `${list.run}.` ? `${list.run}.` : list.after))),
+    range_to: optionalTextArray(range.map((list) => list.last)),
+    range_limit: optionalNumberArray(range.map((list) => Math.max(0, list.limit))),
+    guarded: optionalTextArray([...guarded]),
+    held: optionalTextArray(held.map((list) => list.worker)),
+    held_limit: optionalNumberArray(held.map((list) => Math.max(0, list.limit))),
+    look: optionalTextArray(look.map((list) => list.line)),
+    look_limit: optionalNumberArray(look.map((list) => Math.max(0, list.limit))),
+    address: optionalTextArray((load.addresses ?? []).filter(isStorable)),
+    due: optionalLimit(load.due),
+    mail: optionalLimit(load.mail),
+    skip_run: optionalTextArray(skip.run),
+    skip_worker: optionalTextArray(skip.worker),
+    skip_key: optionalTextArray(skip.key),
+    skip_doc: optionalTextArray(skip.doc),
   });
-  return { call, open, range, held, look, roots };
+  return { callSql: call, open, range, held, look, roots };
 }
 
 /** A line that is claimed twice is claimed once for both. */
-function claimsOf(claims: TurnRequest["claims"]): Map<string, number> {
+function mergeClaims(claims: TurnRequest["claims"]): Map<string, number> {
   const limits = new Map<string, number>();
   for (const { line, limit } of claims) if (limit > 0) limits.set(line, (limits.get(line) ?? 0) + limit);
   return limits;
 }
 
-type Skipped = "run" | "worker" | "key" | "doc";
+type SkippableKind = "run" | "worker" | "key" | "doc";
 
-function skipOf(skip: readonly RowKey[]): Record<Skipped, string[]> {
+function skippedIdsByKind(skip: readonly RowKey[]): Record<SkippableKind, string[]> {
   const ids: Record<string, string[]> = { run: [], worker: [], key: [], doc: [] };
   for (const key of skip) {
     const [kind, id] = splitKey(rootOf(key));
     ids[kind]?.push(id);
   }
-  return ids as Record<Skipped, string[]>;
+  return ids as Record<SkippableKind, string[]>;
 }
 
-const texts = (list: readonly string[]): string | undefined => (list.length === 0 ? undefined : textArray(list));
-const numbers = (list: readonly number[]): string | undefined => (list.length === 0 ? undefined : numberArray(list));
-const positive = (limit: number | undefined): number | undefined => (limit !== undefined && limit > 0 ? limit : undefined);
+const optionalTextArray = (list: readonly string[]): string | undefined =>
+  list.length === 0 ? undefined : textArrayLiteral(list);
+const optionalNumberArray = (list: readonly number[]): string | undefined =>
+  list.length === 0 ? undefined : numberArrayLiteral(list);
+const optionalLimit = (limit: number | undefined): number | undefined => (limit !== undefined && limit > 0 ? limit : undefined);

@@ -2,15 +2,15 @@
 
 import type { Row, RunRow, TaskRow } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
-import { columnsOf, type Kind } from "./columns.ts";
+import { columnsOf, type RowKind } from "./columns.ts";
 
-export type Cells = readonly unknown[];
+export type ResultCells = readonly unknown[];
 
-export function rowOf(kind: Kind, cells: Cells): Row {
-  if (kind === "task") return taskOf(cells);
-  if (kind === "run") return runRowOf(cells);
+export function decodeRow(kind: RowKind, cells: ResultCells): Row {
+  if (kind === "task") return decodeTask(cells);
+  if (kind === "run") return decodeRun(cells);
   const row: Record<string, unknown> = { kind };
-  for (const [at, { field, isMade }] of columnsOf(kind).entries()) if (!isMade) row[field] = cells[at];
+  for (const [at, { field, isDerived }] of columnsOf(kind).entries()) if (!isDerived) row[field] = cells[at];
   return row as unknown as Row;
 }
 
@@ -18,7 +18,7 @@ export function rowOf(kind: Kind, cells: Cells): Row {
  * Tasks and runs come by the hundred and are copied with every move. A literal makes objects that are quick to make and to copy; with
  * their fields added in a loop, copying a task was the dearest step of its end.
  */
-function taskOf(cells: Cells): TaskRow {
+function decodeTask(cells: ResultCells): TaskRow {
   const id = cells[0] as string;
   return {
     kind: "task",
@@ -51,7 +51,7 @@ function taskOf(cells: Cells): TaskRow {
   };
 }
 
-function runRowOf(cells: Cells): RunRow {
+function decodeRun(cells: ResultCells): RunRow {
   return {
     kind: "run",
     id: cells[0] as string,

@@ -1,10 +1,10 @@
 import type { Row, RowKey } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
+import { StoreClient } from "../contract/hand.ts";
 import { type PostgresServer, startPostgres } from "../contract/postgres-server.ts";
-import { allKindsOfRows, happening, unit } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
+import { changeSet, logEntry, sampleRowsOfAllKinds } from "../contract/sample-rows.ts";
+import type { StoreFixture } from "../contract/stage.ts";
 import { columnsOf, isNumeric } from "./columns.ts";
 import type { PostgresStore } from "./options.ts";
 import { rowSections, sections } from "./sections.ts";
@@ -12,12 +12,12 @@ import { openPostgres } from "./store.ts";
 
 let server: PostgresServer;
 let store: PostgresStore;
-let hand: Hand;
+let storeClient: StoreClient;
 
 beforeAll(async () => {
   server = await startPostgres();
   store = openPostgres({ url: await server.createDatabase() });
-  hand = await Hand.open({ handle: () => store } as unknown as Stage);
+  storeClient = await StoreClient.open({ handle: () => store } as unknown as StoreFixture);
 });
 afterAll(async () => {
   await store.close();
@@ -25,38 +25,38 @@ afterAll(async () => {
 });
 
 /** Changes the rows in a turn that has read them first, as the engine does. */
-async function change(rows: readonly Row[]): Promise<void> {
+async function writeChanges(rows: readonly Row[]): Promise<void> {
   const keys = rows.map(keyOf);
-  const tx = await hand.begin({ rows: keys });
-  const committed = await hand.commit(tx, [unit({ roots: [...new Set(keys.map(rootOf))], puts: rows })]);
+  const tx = await storeClient.begin({ rows: keys });
+  const committed = await storeClient.commit(tx, [changeSet({ roots: [...new Set(keys.map(rootOf))], puts: rows })]);
 
   expect(committed.outcome).toBe("committed");
 }
 
 /** The row with the fields of another of its kind. */
-const withFields = (row: Row, other: Row, fields: readonly string[]): Row => ({
+const copyFields = (row: Row, other: Row, fields: readonly string[]): Row => ({
   ...row,
   ...Object.fromEntries(fields.map((field) => [field, (other as unknown as Record<string, unknown>)[field]])),
 });
 
 describe("rows on their way", () => {
   it("[S2] comes back as put, whichever columns have changed: each one alone, the usual ones together, and all", async () => {
-    const samples = allKindsOfRows();
-    await hand.write(unit({ puts: samples }));
+    const samples = sampleRowsOfAllKinds();
+    await storeClient.write(changeSet({ puts: samples }));
     for (const row of samples) {
       const other = samples.find((one) => one.kind === row.kind && one.id !== row.id) ?? row;
       // Whoever stands in a line has a rank; a change of the line alone would be refused.
       const free = columnsOf(row.kind).flatMap(({ field }) => (field === "id" || field === "line" ? [] : [field]));
-      const usual = rowSections[row.kind].changes.map(({ columns }) =>
+      const usual = rowSections[row.kind].updates.map(({ columns }) =>
         columns.flatMap(({ field }) => (free.includes(field) ? [field] : [])),
       );
       for (const fields of [...free.map((field) => [field]), ...usual]) {
-        const changed = withFields(row, other, fields);
-        await change([changed]);
+        const changed = copyFields(row, other, fields);
+        await writeChanges([changed]);
 
-        expect([fields, ...(await hand.read(keyOf(row)))]).toEqual([fields, changed]);
-        await change([row]);
-        expect([fields, ...(await hand.read(keyOf(row)))]).toEqual([fields, row]);
+        expect([fields, ...(await storeClient.read(keyOf(row)))]).toEqual([fields, changed]);
+        await writeChanges([row]);
+        expect([fields, ...(await storeClient.read(keyOf(row)))]).toEqual([fields, row]);
       }
     }
   });
@@ -64,22 +64,26 @@ describe("rows on their way", () => {
   it("[S2] keeps many rows of many kinds apart in one turn, with texts of any length and alphabet", async () => {
     const texts = ["", "a", "ä".repeat(3_000), "\u{1f600}".repeat(99), "x".repeat(70_000)];
     const rows = texts.flatMap((text, at) =>
-      allKindsOfRows().map((row): Row => {
+      sampleRowsOfAllKinds().map((row): Row => {
         const id = `${at}${row.id}`;
         if (row.kind === "task") return { ...row, id, run: `${at}${row.run}`, params: text, rank: at / 3 };
         return row.kind === "run" ? { ...row, id, error: text, due: 2 ** 53 - 1 - at } : { ...row, id };
       }),
     );
-    const facts = happening("acme", "run/0r1", texts);
-    await hand.write(unit({ puts: rows, logEntries: [facts] }));
+    const facts = logEntry("acme", "run/0r1", texts);
+    await storeClient.write(changeSet({ puts: rows, logEntries: [facts] }));
 
-    expect(await hand.read(...rows.map((row): RowKey => keyOf(row)))).toEqual(rows);
-    expect((await hand.log("acme")).map((entry) => entry.type)).toEqual(texts);
+    expect(await storeClient.read(...rows.map((row): RowKey => keyOf(row)))).toEqual(rows);
+    expect((await storeClient.readLog("acme")).map((entry) => entry.type)).toEqual(texts);
   });
 
   it("[S46] has a place of its own for every section, and no column twice", () => {
-    expect(sections.map(({ at }) => at).sort((a, b) => a - b)).toEqual(sections.map((_, index) => 3 * index));
-    for (const { columns, texts, numbers } of Object.values(rowSections).flatMap(({ i, p, changes }) => [i, p, ...changes])) {
+    expect(sections.map(({ offset: at }) => at).sort((a, b) => a - b)).toEqual(sections.map((_, index) => 3 * index));
+    for (const { columns, texts, numbers } of Object.values(rowSections).flatMap(({ insert: i, upsert: p, updates: changes }) => [
+      i,
+      p,
+      ...changes,
+    ])) {
       expect(new Set([...texts, ...numbers]).size).toBe(texts.length + numbers.length);
       expect(numbers.filter((name) => name !== "place")).toEqual(columns.filter(isNumeric).map(({ field }) => field));
     }

@@ -2,20 +2,20 @@
 // where each section starts. The server reads lists in their binary form without parsing anything, which JSON cannot be had for.
 // Here is what the sections are; payload.ts fills them, commit-sql.ts writes them.
 
-import { type Column, columnsOf, isNumeric, type Kind, kinds } from "./columns.ts";
+import { type Column, columnsOf, isNumeric, type RowKind, rowKinds } from "./columns.ts";
 
 /** Places of a section's cells: a row is so many texts and so many numbers. */
-export interface Section {
+export interface CommitSection {
   readonly name: string;
   readonly texts: readonly string[];
   readonly numbers: readonly string[];
   /** Where the section's count and its two starts stand in the list of sections, from 0. */
-  readonly at: number;
+  readonly offset: number;
 }
 
 /** `i`: rows that must not exist. `p`: either. Others are changes to rows that this turn has locked and read. */
-export interface RowSection extends Section {
-  readonly kind: Kind;
+export interface RowSection extends CommitSection {
+  readonly kind: RowKind;
   readonly mode: "i" | "p" | "u";
   readonly columns: readonly Column[];
   /** A bit for each column that is written. */
@@ -23,7 +23,7 @@ export interface RowSection extends Section {
 }
 
 /** The usual changes: where nothing else has changed, only these columns are sent and set. Everything else is written whole. */
-const usualChanges: Readonly<Partial<Record<Kind, readonly (readonly string[])[]>>> = {
+const commonUpdates: Readonly<Partial<Record<RowKind, readonly (readonly string[])[]>>> = {
   task: [
     ["acked", "due", "state"],
     ["phase", "acked", "due", "endedAt", "result", "error"],
@@ -36,10 +36,10 @@ const usualChanges: Readonly<Partial<Record<Kind, readonly (readonly string[])[]
   worker: [["seenAt", "due"]],
 };
 
-let places = 0;
-const placeNext = () => 3 * places++;
+let sectionCount = 0;
+const nextOffset = () => 3 * sectionCount++;
 
-function rowSection(kind: Kind, mode: RowSection["mode"], name: string, fields: readonly string[] | null): RowSection {
+function createRowSection(kind: RowKind, mode: RowSection["mode"], name: string, fields: readonly string[] | null): RowSection {
   const all = columnsOf(kind);
   const columns = fields === null ? all : all.filter(({ field }) => field === "id" || fields.includes(field));
   const names = (isWanted: (column: Column) => boolean) => columns.filter(isWanted).map(({ field }) => field);
@@ -52,51 +52,51 @@ function rowSection(kind: Kind, mode: RowSection["mode"], name: string, fields: 
     // A task that enters a line is told its place in the order of entering; the store makes a rank of it.
     numbers: [...names(isNumeric), ...(kind === "task" && fields === null ? ["place"] : [])],
     mask: all.reduce((mask, column, bit) => (columns.includes(column) ? mask | (1 << bit) : mask), 0),
-    at: placeNext(),
+    offset: nextOffset(),
   };
 }
 
 export interface KindSections {
-  readonly i: RowSection;
-  readonly p: RowSection;
+  readonly insert: RowSection;
+  readonly upsert: RowSection;
   /** The first that holds all that has changed is used; the last one holds everything. */
-  readonly changes: readonly RowSection[];
+  readonly updates: readonly RowSection[];
 }
 
 export const rowSections = Object.fromEntries(
-  kinds.map((kind): [Kind, KindSections] => [
+  rowKinds.map((kind): [RowKind, KindSections] => [
     kind,
     {
-      i: rowSection(kind, "i", "new", null),
-      p: rowSection(kind, "p", "put", null),
-      changes: [
-        ...(usualChanges[kind] ?? []).map((fields, at) => rowSection(kind, "u", `change ${at + 1}`, fields)),
-        rowSection(kind, "u", "change", null),
+      insert: createRowSection(kind, "i", "new", null),
+      upsert: createRowSection(kind, "p", "put", null),
+      updates: [
+        ...(commonUpdates[kind] ?? []).map((fields, at) => createRowSection(kind, "u", `change ${at + 1}`, fields)),
+        createRowSection(kind, "u", "change", null),
       ],
     },
   ]),
-) as Readonly<Record<Kind, KindSections>>;
+) as Readonly<Record<RowKind, KindSections>>;
 
-const section = (name: string, texts: readonly string[], numbers: readonly string[]): Section => ({
+const createSection = (name: string, texts: readonly string[], numbers: readonly string[]): CommitSection => ({
   name,
   texts,
   numbers,
-  at: placeNext(),
+  offset: nextOffset(),
 });
 
-export const dropSections = Object.fromEntries(kinds.map((kind) => [kind, section(`${kind} drop`, ["id"], [])])) as Readonly<
-  Record<Kind, Section>
->;
+export const dropSections = Object.fromEntries(
+  rowKinds.map((kind) => [kind, createSection(`${kind} drop`, ["id"], [])]),
+) as Readonly<Record<RowKind, CommitSection>>;
 /** `tenant`, `line`: places in the lists of the call. */
-export const readySection = section("ready", [], ["tenant", "line", "cost"]);
-export const eventSection = section("event", ["subject", "facts"], ["tenant", "first", "count"]);
-export const chunkSection = section("chunk", ["task", "body"], ["fence", "first", "count", "at", "line", "lines"]);
-export const mailSection = section("mail", ["replica", "id", "body"], ["epoch"]);
+export const readySection = createSection("ready", [], ["tenant", "line", "cost"]);
+export const eventSection = createSection("event", ["subject", "facts"], ["tenant", "first", "count"]);
+export const chunkSection = createSection("chunk", ["task", "body"], ["fence", "first", "count", "at", "line", "lines"]);
+export const mailSection = createSection("mail", ["replica", "id", "body"], ["epoch"]);
 
 /** All of them, in any order: each knows its place. */
-export const sections: readonly Section[] = [
-  ...kinds.flatMap((kind) => [rowSections[kind].i, ...rowSections[kind].changes, rowSections[kind].p]),
-  ...kinds.map((kind) => dropSections[kind]),
+export const sections: readonly CommitSection[] = [
+  ...rowKinds.flatMap((kind) => [rowSections[kind].insert, ...rowSections[kind].updates, rowSections[kind].upsert]),
+  ...rowKinds.map((kind) => dropSections[kind]),
   readySection,
   eventSection,
   chunkSection,
@@ -104,15 +104,15 @@ export const sections: readonly Section[] = [
 ];
 
 /** The cell of a row `u` in SQL, as a text or a double precision. */
-export function cellOf(section: Section, name: string): string {
+export function cellSql(section: CommitSection, name: string): string {
   const text = section.texts.indexOf(name);
   return text >= 0 ? `p_texts[u.t + ${text + 1}]` : `p_numbers[u.n + ${section.numbers.indexOf(name) + 1}]`;
 }
 
 /** The rows of a section in SQL, as `u`: where the cells of each begin, and `o`, its place in the section from 1. */
-export function rowsOf({ at, texts, numbers }: Section): string {
+export function sectionRowsSql({ offset: at, texts, numbers }: CommitSection): string {
   return `(SELECT p_sections[${at + 2}] + g * ${texts.length} AS t, p_sections[${at + 3}] + g * ${numbers.length} AS n, g + 1 AS o
       FROM generate_series(0, p_sections[${at + 1}] - 1) g OFFSET 0) u`;
 }
 
-export const hasRows = ({ at }: Section): string => `p_sections[${at + 1}] > 0`;
+export const hasRowsSql = ({ offset: at }: CommitSection): string => `p_sections[${at + 1}] > 0`;

@@ -3,47 +3,47 @@
 
 import { fault } from "@astraflow/protocol";
 import { lockMsMax } from "./begin-sql.ts";
-import type { Lane } from "./lanes.ts";
-import type { Link } from "./link.ts";
-import { textValue } from "./literal.ts";
-import { schema } from "./schema.ts";
+import type { PooledConnection } from "./lanes.ts";
+import type { PostgresConnection } from "./link.ts";
+import { textLiteral } from "./literal.ts";
+import { schemaName } from "./schema.ts";
 
-export type Outcome = "committed" | "absent";
+export type SettledOutcome = "committed" | "absent";
 
 /** How many outcomes are remembered for whoever asks again. */
 const outcomesMax = 1_000;
 
 /** What became of the last turns. */
-export class Outcomes {
-  readonly #known = new Map<number, Outcome>();
+export class SettledOutcomes {
+  readonly #byTurn = new Map<number, SettledOutcome>();
 
-  of(turn: number): Outcome {
-    return this.#known.get(turn) ?? "absent";
+  get(turn: number): SettledOutcome {
+    return this.#byTurn.get(turn) ?? "absent";
   }
 
-  remember(turn: number, outcome: Outcome): void {
-    this.#known.set(turn, outcome);
-    if (this.#known.size <= outcomesMax) return;
-    const [oldest] = this.#known.keys();
-    if (oldest !== undefined) this.#known.delete(oldest);
+  remember(turn: number, outcome: SettledOutcome): void {
+    this.#byTurn.set(turn, outcome);
+    if (this.#byTurn.size <= outcomesMax) return;
+    const [oldest] = this.#byTurn.keys();
+    if (oldest !== undefined) this.#byTurn.delete(oldest);
   }
 }
 
-export interface Unsettled {
-  readonly lane: Lane;
+export interface UnsettledTurn {
+  readonly pooled: PooledConnection;
   /** The lock of the connection that was lost. */
   readonly nonce: string;
 }
 
 export async function settleTurn(
-  link: Link,
+  connection: PostgresConnection,
   me: { replica: string; epoch: number },
   turn: number,
-  { lane, nonce }: Unsettled,
-): Promise<Outcome> {
+  { pooled, nonce }: UnsettledTurn,
+): Promise<SettledOutcome> {
   const text = `BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = ${2 * lockMsMax}; SELECT pg_advisory_xact_lock(${nonce});
-    SELECT epoch, last_turn FROM ${schema}.lane WHERE replica = ${textValue(me.replica)} AND lane = ${lane.number}; COMMIT`;
-  const results = await link.query(text, 5);
+    SELECT epoch, last_turn FROM ${schemaName}.lane WHERE replica = ${textLiteral(me.replica)} AND lane = ${pooled.number}; COMMIT`;
+  const results = await connection.query(text, 5);
   const [epoch, lastTurn] = results[3]?.rows[0] ?? [];
   if (epoch === undefined || Number(epoch) !== me.epoch)
     throw fault("E.STORE.IN_USE", `replica ${me.replica} was opened again; epoch ${me.epoch} is over`, { replica: me.replica });

@@ -17,134 +17,134 @@ import type {
   TurnTransaction,
 } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
-import { checkUnits } from "../unit-check.ts";
-import { type Address, readAddress } from "./address.ts";
-import type { Reply } from "./answer.ts";
-import { beginText, blame } from "./blame.ts";
-import { type Entry, enter } from "./entry.ts";
-import { HintPost } from "./hints.ts";
-import { type Lane, Lanes } from "./lanes.ts";
-import { Lead } from "./lead.ts";
-import { isEndOfSession, Link, messageOf, type PostgresStats } from "./link.ts";
-import { commitText } from "./migrations.ts";
+import { findInvalidChangeSet } from "../unit-check.ts";
+import { type PostgresAddress, parsePostgresUrl } from "./address.ts";
+import type { BeginReply } from "./answer.ts";
+import { beginTransactionSql, diagnoseRefusedCommit } from "./blame.ts";
+import { type RegisteredReplica, registerReplica } from "./entry.ts";
+import { HintChannel } from "./hints.ts";
+import { ConnectionPool, type PooledConnection } from "./lanes.ts";
+import { ClockLead } from "./lead.ts";
+import { isConnectionLost, PostgresConnection, type PostgresStats, redactedMessage } from "./link.ts";
+import { commitTurnSql } from "./migrations.ts";
 import type { PostgresOptions, PostgresStore, postgresFailpoints } from "./options.ts";
-import { firstPositions, payloadOf } from "./payload.ts";
+import { buildCommitPayload, firstPositions } from "./payload.ts";
 import { openPostgresReader } from "./reader.ts";
-import { type Request, requestOf } from "./request.ts";
+import { type BeginRequest, createBeginRequest } from "./request.ts";
 import { checkServer } from "./server-check.ts";
-import { type Outcome, Outcomes, settleTurn, type Unsettled } from "./settlement.ts";
+import { type SettledOutcome, SettledOutcomes, settleTurn, type UnsettledTurn } from "./settlement.ts";
 import { trimChunks, trimLog } from "./trim.ts";
-import { PostgresTurn, type TurnEnd } from "./turn.ts";
-import { faultOf, openFault } from "./verdict.ts";
+import { PostgresTurn, type PostgresTurnHost } from "./turn.ts";
+import { openPostgresFault, turnFault } from "./verdict.ts";
 
-const lanesDefault = 4;
+const connectionsDefault = 4;
 /** Longer than the server lets any statement run: past this the network is gone, not the server slow. */
 const answerMsMax = 12_000;
 
 export function openPostgres(options: PostgresOptions): PostgresStore {
-  return new SharedStore(options);
+  return new SharedPostgresStore(options);
 }
 
-interface Opened extends Entry {
+interface OpenedPostgres extends RegisteredReplica {
   readonly replica: string;
-  readonly lanes: Lanes;
+  readonly pool: ConnectionPool;
   readonly reader: StoreReader;
-  readonly hints: HintPost;
+  readonly hints: HintChannel;
 }
 
-class SharedStore implements PostgresStore, TurnEnd {
+class SharedPostgresStore implements PostgresStore, PostgresTurnHost {
   readonly #options: PostgresOptions;
-  readonly #address: Address;
+  readonly #address: PostgresAddress;
   readonly #stats: PostgresStats = { turns: 0, commits: 0, statements: 0, roundTrips: 0, rows: 0 };
   readonly #turns = new Set<PostgresTurn>();
-  readonly #lead = new Lead();
-  readonly #unsettled = new Map<number, Unsettled>();
-  readonly #outcomes = new Outcomes();
-  #opened: Opened | null = null;
-  #hear: (hint: StoreHint) => void = () => undefined;
+  readonly #clockLead = new ClockLead();
+  readonly #unsettled = new Map<number, UnsettledTurn>();
+  readonly #outcomes = new SettledOutcomes();
+  #opened: OpenedPostgres | null = null;
+  #hintListener: (hint: StoreHint) => void = () => undefined;
 
   constructor(options: PostgresOptions) {
     this.#options = options;
-    this.#address = readAddress(options.url);
+    this.#address = parsePostgresUrl(options.url);
   }
 
   async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
     if (this.#opened !== null) throw new Error("the store is open already");
-    const laneCount = this.#options.lanes ?? lanesDefault;
-    let link: Link | null = null;
-    let entry: Entry;
+    const laneCount = this.#options.connections ?? connectionsDefault;
+    let connection: PostgresConnection | null = null;
+    let registered: RegisteredReplica;
     try {
-      link = await this.#connect();
-      entry = await enter(link, me, laneCount, (name) => this.#step(name));
+      connection = await this.#connect();
+      registered = await registerReplica(connection, me, laneCount, (name) => this.#passFailpoint(name));
     } catch (error) {
-      link?.cut();
-      throw openFault(this.#address, error);
+      connection?.destroy();
+      throw openPostgresFault(this.#address, error);
     }
-    const lanes = new Lanes(laneCount, () => this.#connect());
-    const first = await lanes.take();
-    first.link = link;
-    lanes.give(first);
-    const hints = new HintPost(this.#address, (hint) => this.#hear(hint));
+    const pool = new ConnectionPool(laneCount, () => this.#connect());
+    const first = await pool.acquire();
+    first.connection = connection;
+    pool.release(first);
+    const hints = new HintChannel(this.#address, (hint) => this.#hintListener(hint));
     const { url, searchedRows } = this.#options;
     const reader = openPostgresReader({ url, ...(searchedRows === undefined ? {} : { searchedRows }) });
-    this.#opened = { ...entry, replica: me.replica, lanes, reader, hints };
+    this.#opened = { ...registered, replica: me.replica, pool, reader, hints };
     await hints.start();
-    return { epoch: entry.epoch, lastTurn: entry.lastTurn };
+    return { epoch: registered.epoch, lastTurn: registered.lastTurn };
   }
 
   async begin(want: TurnRequest): Promise<TurnTransaction> {
-    const opened = this.#mustOpen();
-    const lane = await opened.lanes.take();
+    const opened = this.#requireOpen();
+    const pooled = await opened.pool.acquire();
     try {
-      const turn = await this.#beginOn(opened, lane, want);
+      const turn = await this.#beginOn(opened, pooled, want);
       this.#turns.add(turn);
       this.#stats.turns++;
       return turn;
     } catch (error) {
-      opened.lanes.give(lane);
+      opened.pool.release(pooled);
       throw error;
     }
   }
 
-  async more(turn: PostgresTurn, request: Request): Promise<Reply> {
-    const opened = this.#mustOpen();
+  async more(turn: PostgresTurn, request: BeginRequest): Promise<BeginReply> {
+    const opened = this.#requireOpen();
     try {
-      const [result] = await turn.link.query(`SELECT ${request.call}`, 1);
-      return this.#count(result?.rows[0]?.[0] as Reply);
+      const [result] = await turn.connection.query(`SELECT ${request.callSql}`, 1);
+      return this.#countRows(result?.rows[0]?.[0] as BeginReply);
     } catch (error) {
-      throw faultOf(this.#address, opened.replica, opened.epoch, error);
+      throw turnFault(this.#address, opened.replica, opened.epoch, error);
     }
   }
 
   async commit(turn: PostgresTurn, number: number, units: readonly ChangeSet[]): Promise<CommitOutcome> {
-    const opened = this.#mustOpen();
+    const opened = this.#requireOpen();
     const { replica, epoch } = opened;
-    const { lane, link } = turn;
-    const sign = { replica, epoch, lane: lane.number, turn: number, now: turn.now };
-    const bad = checkUnits(units, (root) => turn.hasTaken(root));
-    const payload = bad ?? payloadOf(units, turn, sign, turn.mailSeqs);
+    const { pooled, connection } = turn;
+    const turnIdentity = { replica, epoch, lane: pooled.number, turn: number, now: turn.now };
+    const bad = findInvalidChangeSet(units, (root) => turn.hasTaken(root));
+    const payload = bad ?? buildCommitPayload(units, turn, turnIdentity, turn.mailSeqs);
     if ("unit" in payload) return await this.#fail(turn, { outcome: "failed", unit: payload.unit, fault: payload.fault });
     try {
-      this.#step("postgres.commit");
-      if (link.lost !== null) throw link.lost;
+      this.#passFailpoint("postgres.commit");
+      if (connection.lostError !== null) throw connection.lostError;
     } catch (error) {
-      return await this.#fail(turn, { outcome: "failed", fault: faultOf(this.#address, replica, epoch, error) });
+      return await this.#fail(turn, { outcome: "failed", fault: turnFault(this.#address, replica, epoch, error) });
     }
     try {
-      this.#step("postgres.committing");
-      const { answer, ended } = await link.call(commitText, payload.values, true);
-      this.#step("postgres.committed");
+      this.#passFailpoint("postgres.committing");
+      const { cell, commandTag: ended } = await connection.execute(commitTurnSql, payload.values, true);
+      this.#passFailpoint("postgres.committed");
       if (ended !== "COMMIT") throw new Error(`the server answered COMMIT with ${ended}`);
       this.#finish(turn);
       this.#stats.commits++;
       this.#outcomes.remember(number, "committed");
-      const first = firstPositions(payload, JSON.parse(answer ?? "null") as number[] | null);
-      for (const tenant of first.keys()) this.#hear({ type: "log", tenant });
-      opened.hints.tell({ lines: payload.lines, tenants: [...first.keys()], hasMail: payload.hasMail });
+      const first = firstPositions(payload, JSON.parse(cell ?? "null") as number[] | null);
+      for (const tenant of first.keys()) this.#hintListener({ type: "log", tenant });
+      opened.hints.publish({ lines: payload.lines, tenants: [...first.keys()], hasMail: payload.hasMail });
       return { outcome: "committed", first };
     } catch (error) {
-      if (isEndOfSession(error)) return this.#lose(turn, number);
-      return await this.#fail(turn, await blame(turn, units, error, this.#address, opened));
+      if (isConnectionLost(error)) return this.#markUnknown(turn, number);
+      return await this.#fail(turn, await diagnoseRefusedCommit(turn, units, error, this.#address, opened));
     }
   }
 
@@ -152,40 +152,40 @@ class SharedStore implements PostgresStore, TurnEnd {
     if (this.#turns.has(turn)) await this.#rollBack(turn);
   }
 
-  async settle(turn: number): Promise<Outcome> {
-    const opened = this.#mustOpen();
+  async settle(turn: number): Promise<SettledOutcome> {
+    const opened = this.#requireOpen();
     const unsettled = this.#unsettled.get(turn);
-    if (unsettled === undefined) return this.#outcomes.of(turn);
-    const { lane } = unsettled;
-    let outcome: Outcome;
+    if (unsettled === undefined) return this.#outcomes.get(turn);
+    const { pooled } = unsettled;
+    let outcome: SettledOutcome;
     try {
-      outcome = await settleTurn(await opened.lanes.linkOf(lane), opened, turn, unsettled);
+      outcome = await settleTurn(await opened.pool.connect(pooled), opened, turn, unsettled);
     } catch (error) {
-      lane.link?.cut();
+      pooled.connection?.destroy();
       if (error instanceof Fault && error.code === "E.STORE.IN_USE") throw error;
       throw fault(
         "E.STORE.UNKNOWN_OUTCOME",
-        `turn ${turn} cannot be settled yet: ${messageOf(this.#address, error)}`,
+        `turn ${turn} cannot be settled yet: ${redactedMessage(this.#address, error)}`,
         { turn },
         error,
       );
     }
     this.#unsettled.delete(turn);
     this.#outcomes.remember(turn, outcome);
-    opened.lanes.give(lane);
+    opened.pool.release(pooled);
     return outcome;
   }
 
   events(query: EventQuery): Promise<EventPage> {
-    return this.#mustOpen().reader.events(query);
+    return this.#requireOpen().reader.events(query);
   }
 
   page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
-    return this.#mustOpen().reader.page(query);
+    return this.#requireOpen().reader.page(query);
   }
 
-  onHint(hear: (hint: StoreHint) => void): void {
-    this.#hear = hear;
+  onHint(listener: (hint: StoreHint) => void): void {
+    this.#hintListener = listener;
   }
 
   stats(): Readonly<PostgresStats> {
@@ -193,24 +193,24 @@ class SharedStore implements PostgresStore, TurnEnd {
   }
 
   async trim(tenant: Tenant, floor: Position): Promise<number> {
-    return await this.#onLane((link) => trimLog(link, tenant, floor));
+    return await this.#withConnection((connection) => trimLog(connection, tenant, floor));
   }
 
   async trimChunks(before: Millis): Promise<number> {
-    return await this.#onLane((link) => trimChunks(link, before));
+    return await this.#withConnection((connection) => trimChunks(connection, before));
   }
 
   /** Work beside the turns, on a lane that none of them uses meanwhile. */
-  async #onLane<T>(work: (link: Link) => Promise<T>): Promise<T> {
-    const { lanes, replica, epoch } = this.#mustOpen();
-    const lane = await lanes.take();
+  async #withConnection<T>(work: (connection: PostgresConnection) => Promise<T>): Promise<T> {
+    const { pool, replica, epoch } = this.#requireOpen();
+    const pooled = await pool.acquire();
     try {
-      return await work(await lanes.linkOf(lane));
+      return await work(await pool.connect(pooled));
     } catch (error) {
-      lane.link?.cut();
-      throw faultOf(this.#address, replica, epoch, error);
+      pooled.connection?.destroy();
+      throw turnFault(this.#address, replica, epoch, error);
     } finally {
-      lanes.give(lane);
+      pool.release(pooled);
     }
   }
 
@@ -219,44 +219,44 @@ class SharedStore implements PostgresStore, TurnEnd {
     if (opened === null) return;
     this.#opened = null;
     // As when the process dies: what was not committed is rolled back, a commit that is under way goes its way.
-    for (const turn of this.#turns) turn.link.cut();
+    for (const turn of this.#turns) turn.connection.destroy();
     this.#turns.clear();
     await opened.hints.close();
     await opened.reader.close();
-    await opened.lanes.close();
+    await opened.pool.close();
   }
 
   /** A connection that died while nobody used it is replaced without a word; one that dies again is news. */
-  async #beginOn(opened: Opened, lane: Lane, want: TurnRequest): Promise<PostgresTurn> {
+  async #beginOn(opened: OpenedPostgres, pooled: PooledConnection, want: TurnRequest): Promise<PostgresTurn> {
     const { replica, epoch, born } = opened;
     for (let tries = 1; ; tries++) {
-      const isFresh = lane.link === null || lane.link.lost !== null;
-      let link: Link | null = null;
+      const isFresh = pooled.connection === null || pooled.connection.lostError !== null;
+      let connection: PostgresConnection | null = null;
       try {
-        link = await opened.lanes.linkOf(lane);
+        connection = await opened.pool.connect(pooled);
         if (this.#opened !== opened) throw new Error("the store was closed");
-        this.#step("postgres.begin");
-        const lead = this.#lead.ms;
-        const asker = {
+        this.#passFailpoint("postgres.begin");
+        const leadMs = this.#clockLead.ms;
+        const caller = {
           replica,
           epoch,
-          nonce: link.nonce,
+          nonce: connection.nonce,
           born,
           scale: this.#options.timeScale ?? 1,
-          ahead: (this.#options.aheadMs?.() ?? 0) + lead,
+          ahead: (this.#options.aheadMs?.() ?? 0) + leadMs,
         };
-        const request = requestOf(want, asker, () => false);
-        const [, result] = await link.query(`${beginText}; SELECT ${request.call}`, 2);
-        this.#step("postgres.begun");
-        const reply = this.#count(result?.rows[0]?.[0] as Reply);
-        if (reply.now !== null && reply.instant !== null) this.#lead.hear(reply.instant - lead, reply.now);
-        return new PostgresTurn(this, lane, link, opened, { want, request, reply });
+        const request = createBeginRequest(want, caller, () => false);
+        const [, result] = await connection.query(`${beginTransactionSql}; SELECT ${request.callSql}`, 2);
+        this.#passFailpoint("postgres.begun");
+        const reply = this.#countRows(result?.rows[0]?.[0] as BeginReply);
+        if (reply.now !== null && reply.instant !== null) this.#clockLead.observe(reply.instant - leadMs, reply.now);
+        return new PostgresTurn(this, pooled, connection, opened, { want, request, reply });
       } catch (error) {
         // Whatever state the connection is in, its end is the end of the transaction.
-        link?.cut();
-        lane.link = null;
+        connection?.destroy();
+        pooled.connection = null;
         if (error instanceof Fault) throw error;
-        if (isFresh || tries > 1 || !isEndOfSession(error)) throw faultOf(this.#address, replica, epoch, error);
+        if (isFresh || tries > 1 || !isConnectionLost(error)) throw turnFault(this.#address, replica, epoch, error);
       }
     }
   }
@@ -268,54 +268,54 @@ class SharedStore implements PostgresStore, TurnEnd {
   }
 
   /** The answer was lost; the transaction may not be. Its lane waits for `settle`. */
-  #lose(turn: PostgresTurn, number: number): CommitOutcome {
-    turn.link.cut();
-    turn.lane.link = null;
+  #markUnknown(turn: PostgresTurn, number: number): CommitOutcome {
+    turn.connection.destroy();
+    turn.pooled.connection = null;
     this.#turns.delete(turn);
-    this.#unsettled.set(number, { lane: turn.lane, nonce: turn.link.nonce });
-    this.#opened?.lanes.park(turn.lane);
+    this.#unsettled.set(number, { pooled: turn.pooled, nonce: turn.connection.nonce });
+    this.#opened?.pool.setAside(turn.pooled);
     return { outcome: "unknown" };
   }
 
   async #rollBack(turn: PostgresTurn): Promise<void> {
     try {
-      if (turn.link.lost === null) await turn.link.query("ROLLBACK", 1);
+      if (turn.connection.lostError === null) await turn.connection.query("ROLLBACK", 1);
     } catch {
-      turn.link.cut();
+      turn.connection.destroy();
     }
     this.#finish(turn);
   }
 
   #finish(turn: PostgresTurn): void {
     if (!this.#turns.delete(turn)) return;
-    if (turn.link.lost !== null) turn.lane.link = null;
-    this.#opened?.lanes.give(turn.lane);
+    if (turn.connection.lostError !== null) turn.pooled.connection = null;
+    this.#opened?.pool.release(turn.pooled);
   }
 
-  async #connect(): Promise<Link> {
-    const link = await Link.connect(
+  async #connect(): Promise<PostgresConnection> {
+    const connection = await PostgresConnection.connect(
       { ...this.#address, config: { ...this.#address.config, query_timeout: answerMsMax } },
       this.#stats,
     );
     try {
-      await checkServer(link);
-      return link;
+      await checkServer(connection);
+      return connection;
     } catch (error) {
-      link.cut();
+      connection.destroy();
       throw error;
     }
   }
 
-  #count(reply: Reply): Reply {
+  #countRows(reply: BeginReply): BeginReply {
     for (const rows of Object.values(reply)) if (Array.isArray(rows) && Array.isArray(rows[0])) this.#stats.rows += rows.length;
     return reply;
   }
 
-  #step(name: (typeof postgresFailpoints)[number] | string): void {
+  #passFailpoint(name: (typeof postgresFailpoints)[number] | string): void {
     this.#options.failpoint?.(name);
   }
 
-  #mustOpen(): Opened {
+  #requireOpen(): OpenedPostgres {
     if (this.#opened === null) throw new Error("the store is not open");
     return this.#opened;
   }

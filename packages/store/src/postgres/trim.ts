@@ -2,21 +2,21 @@
 // tasks printed goes by its age.
 
 import type { Millis, Position, Tenant } from "@astraflow/engine";
-import type { Link } from "./link.ts";
-import { textValue, wholeValue } from "./literal.ts";
-import { schema } from "./schema.ts";
+import type { PostgresConnection } from "./link.ts";
+import { integerLiteral, textLiteral } from "./literal.ts";
+import { schemaName } from "./schema.ts";
 
 /** Few enough that the tenant's row, which every turn of the tenant needs, is never locked for long. */
-const rowsMax = 1_000;
+const trimRowsMax = 1_000;
 
-export async function trimLog(link: Link, tenant: Tenant, floor: Position): Promise<number> {
-  const id = textValue(tenant);
-  const results = await link.query(
+export async function trimLog(connection: PostgresConnection, tenant: Tenant, floor: Position): Promise<number> {
+  const id = textLiteral(tenant);
+  const results = await connection.query(
     `BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;
-     UPDATE ${schema}.tenant SET floor = greatest(floor, least(${Math.floor(floor)}, position)) WHERE id = ${id};
-     DELETE FROM ${schema}.event WHERE tenant = ${id} AND first IN (
-       SELECT first FROM ${schema}.event WHERE tenant = ${id} AND last <= (SELECT floor FROM ${schema}.tenant WHERE id = ${id})
-       ORDER BY first LIMIT ${rowsMax});
+     UPDATE ${schemaName}.tenant SET floor = greatest(floor, least(${Math.floor(floor)}, position)) WHERE id = ${id};
+     DELETE FROM ${schemaName}.event WHERE tenant = ${id} AND first IN (
+       SELECT first FROM ${schemaName}.event WHERE tenant = ${id} AND last <= (SELECT floor FROM ${schemaName}.tenant WHERE id = ${id})
+       ORDER BY first LIMIT ${trimRowsMax});
      COMMIT`,
     4,
   );
@@ -24,10 +24,10 @@ export async function trimLog(link: Link, tenant: Tenant, floor: Position): Prom
 }
 
 /** Nobody changes what was printed, so nobody is in the way. */
-export async function trimChunks(link: Link, before: Millis): Promise<number> {
-  const [result] = await link.query(
-    `DELETE FROM ${schema}.chunk WHERE ctid = ANY (ARRAY(
-       SELECT ctid FROM ${schema}.chunk WHERE at < ${wholeValue(before)} ORDER BY at LIMIT ${rowsMax}))`,
+export async function trimChunks(connection: PostgresConnection, before: Millis): Promise<number> {
+  const [result] = await connection.query(
+    `DELETE FROM ${schemaName}.chunk WHERE ctid = ANY (ARRAY(
+       SELECT ctid FROM ${schemaName}.chunk WHERE at < ${integerLiteral(before)} ORDER BY at LIMIT ${trimRowsMax}))`,
     1,
   );
   return result?.rowCount ?? 0;

@@ -3,42 +3,42 @@
 import type { ChangeSet, CommitOutcome, RowKey } from "@astraflow/engine";
 import { keyOf, rootOf } from "@astraflow/engine";
 import { Fault, fault } from "@astraflow/protocol";
-import { doubtFault, refuse } from "../unit-check.ts";
-import type { Address } from "./address.ts";
-import { messageOf, stateOf } from "./link.ts";
-import type { Knowledge } from "./payload.ts";
+import { changedWorkersFault, refusedChangeSetFault } from "../unit-check.ts";
+import type { PostgresAddress } from "./address.ts";
+import { redactedMessage, sqlStateOf } from "./link.ts";
+import type { LoadedRows } from "./payload.ts";
 
-type Failed = Extract<CommitOutcome, { outcome: "failed" }>;
+type FailedCommit = Extract<CommitOutcome, { outcome: "failed" }>;
 
 /** Errors that our own functions raise. */
-const isOver = "AF001";
-const isNotDurable = "AF002";
-const isInDoubt = "AF004";
-const uniqueViolation = "23505";
+const epochOverState = "AF001";
+const notDurableState = "AF002";
+const workerChangedState = "AF004";
+const uniqueViolationState = "23505";
 
 /** Workers that are not what the turn relied on. */
-export function doubtedWorkers(error: unknown): Failed | null {
-  if (stateOf(error) !== isInDoubt) return null;
+export function changedWorkersFailure(error: unknown): FailedCommit | null {
+  if (sqlStateOf(error) !== workerChangedState) return null;
   const doubts = JSON.parse((error as Error).message) as string[];
-  return { outcome: "failed", changedWorkers: doubts, fault: doubtFault(doubts) };
+  return { outcome: "failed", changedWorkers: doubts, fault: changedWorkersFault(doubts) };
 }
 
 /** Data the tables do not take: bad values, broken constraints, texts too long for an index. */
-export function isRefusedData(error: unknown): boolean {
-  return /^(22|23|54)/.test(stateOf(error) ?? "");
+export function isRejectedData(error: unknown): boolean {
+  return /^(22|23|54)/.test(sqlStateOf(error) ?? "");
 }
 
 /** An error that leaves nothing written, without a unit to blame. */
-export function faultOf(address: Address, replica: string, epoch: number, error: unknown): Fault {
-  const { place } = address;
-  const state = stateOf(error);
-  const message = messageOf(address, error);
-  if (state === isOver)
+export function turnFault(address: PostgresAddress, replica: string, epoch: number, error: unknown): Fault {
+  const { label: place } = address;
+  const state = sqlStateOf(error);
+  const message = redactedMessage(address, error);
+  if (state === epochOverState)
     return fault("E.STORE.IN_USE", `replica ${replica} was opened again under epoch ${message}; epoch ${epoch} is over`, {
       replica,
       epoch,
     });
-  if (state === isNotDurable)
+  if (state === notDurableState)
     return fault(
       "E.STORE.DURABILITY",
       `${place} now has synchronous_commit = ${message}, so a turn could be lost after it was answered; set it to on`,
@@ -56,21 +56,23 @@ export function faultOf(address: Address, replica: string, epoch: number, error:
  * A row that was to be new and exists. Under a root that this turn holds, its unit was mistaken; under one that nobody could lock,
  * another turn was faster, and the whole turn goes again and will see that row.
  */
-export function doubledRow(units: readonly ChangeSet[], known: Knowledge, error: unknown): Failed | null {
+export function duplicateRowFailure(units: readonly ChangeSet[], loaded: LoadedRows, error: unknown): FailedCommit | null {
   const { table, detail } = error as { table?: string; detail?: string };
   const id = /\(id\)=\((.*)\)/s.exec(detail ?? "")?.[1];
-  if (stateOf(error) !== uniqueViolation || table === undefined || id === undefined) return null;
+  if (sqlStateOf(error) !== uniqueViolationState || table === undefined || id === undefined) return null;
   const key = `${table}/${id}` as RowKey;
-  if (known.isLoose(rootOf(key)))
+  if (loaded.isUnlockedRoot(rootOf(key)))
     return { outcome: "failed", fault: fault("E.STORE.BUSY", `${key} was made by another turn at the same moment; try again`) };
   const unit = units.findIndex((one) => one.puts.some((row) => keyOf(row) === key));
-  return unit < 0 ? null : { outcome: "failed", unit, fault: refuse(unit, `${key} was to be new and exists`, error) };
+  return unit < 0
+    ? null
+    : { outcome: "failed", unit, fault: refusedChangeSetFault(unit, `${key} was to be new and exists`, error) };
 }
 
 /** Why a store cannot be opened. */
-export function openFault(address: Address, error: unknown): Fault {
+export function openPostgresFault(address: PostgresAddress, error: unknown): Fault {
   if (error instanceof Fault && error.code !== "E.STORE.BUSY") return error;
-  const { place } = address;
-  const why = error instanceof Fault ? error.message : `${place} cannot be opened: ${messageOf(address, error)}`;
+  const { label: place } = address;
+  const why = error instanceof Fault ? error.message : `${place} cannot be opened: ${redactedMessage(address, error)}`;
   return fault("E.STORE.OPEN", why, { place }, error);
 }

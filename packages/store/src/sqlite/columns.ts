@@ -3,21 +3,21 @@
 import type { SQLInputValue } from "node:sqlite";
 import type { Row } from "@astraflow/engine";
 import { runOf } from "@astraflow/engine";
-import { type FieldType, shapes } from "../row-shape.ts";
-import type { Cells } from "./connection.ts";
-import { textOfSql } from "./words.ts";
+import { type FieldType, rowShapes } from "../row-shape.ts";
+import type { SqliteCells } from "./connection.ts";
+import { internedTextSql } from "./words.ts";
 
-export type Kind = Row["kind"];
+export type RowKind = Row["kind"];
 
 interface Column {
   readonly field: string;
   readonly type: FieldType;
   /** Stored as the number of its text. */
-  readonly isWord: boolean;
+  readonly isInterned: boolean;
 }
 
-export interface Columns {
-  readonly kind: Kind;
+export interface TableColumns {
+  readonly kind: RowKind;
   /** In the order of the table; the first is `id`. */
   readonly columns: readonly Column[];
   readonly names: string;
@@ -26,45 +26,45 @@ export interface Columns {
 }
 
 /** Fields whose few texts stand in very many rows. */
-const wordFields: Partial<Record<Kind, readonly string[]>> = { task: ["route", "worker", "boot"] };
+const internedFields: Partial<Record<RowKind, readonly string[]>> = { task: ["route", "worker", "boot"] };
 
 /** Gives the number of a text; only the writer needs it. */
-export interface WordNumbers {
+export interface InternedNumbers {
   numberOf(text: string): number;
 }
 
-function columnsOf(kind: Kind): Columns {
-  const isWord = (field: string) => wordFields[kind]?.includes(field) === true;
-  const columns = Object.entries(shapes[kind]).map(([field, type]) => ({ field, type, isWord: isWord(field) }));
-  const selected = columns.map(({ field }) => (isWord(field) ? textOfSql(`${kind}."${field}"`) : `"${field}"`));
+function tableColumnsOf(kind: RowKind): TableColumns {
+  const isInterned = (field: string) => internedFields[kind]?.includes(field) === true;
+  const columns = Object.entries(rowShapes[kind]).map(([field, type]) => ({ field, type, isInterned: isInterned(field) }));
+  const selected = columns.map(({ field }) => (isInterned(field) ? internedTextSql(`${kind}."${field}"`) : `"${field}"`));
   return { kind, columns, names: columns.map(({ field }) => `"${field}"`).join(", "), selected: selected.join(", ") };
 }
 
-export const columnsByKind: Readonly<Record<Kind, Columns>> = {
-  run: columnsOf("run"),
-  task: columnsOf("task"),
-  worker: columnsOf("worker"),
-  key: columnsOf("key"),
-  route: columnsOf("route"),
-  workflow: columnsOf("workflow"),
-  ask: columnsOf("ask"),
-  doc: columnsOf("doc"),
+export const columnsByKind: Readonly<Record<RowKind, TableColumns>> = {
+  run: tableColumnsOf("run"),
+  task: tableColumnsOf("task"),
+  worker: tableColumnsOf("worker"),
+  key: tableColumnsOf("key"),
+  route: tableColumnsOf("route"),
+  workflow: tableColumnsOf("workflow"),
+  ask: tableColumnsOf("ask"),
+  doc: tableColumnsOf("doc"),
 };
 
-type Fields = Readonly<Record<string, unknown>>;
+type RowFields = Readonly<Record<string, unknown>>;
 
-export function cellsOf(row: Row, words: WordNumbers): SQLInputValue[] {
-  const fields = row as unknown as Fields;
+export function encodeRow(row: Row, internedTexts: InternedNumbers): SQLInputValue[] {
+  const fields = row as unknown as RowFields;
   const { columns } = columnsByKind[row.kind];
   const cells: SQLInputValue[] = [];
-  for (const column of columns) cells.push(encode(column, fields[column.field], words));
+  for (const column of columns) cells.push(encodeCell(column, fields[column.field], internedTexts));
   return cells;
 }
 
 /** Bit n stands for column n. Row fields are compared as they are; only lists need a closer look. */
 export function changedColumns(before: Row, after: Row): number {
-  const old = before as unknown as Fields;
-  const now = after as unknown as Fields;
+  const old = before as unknown as RowFields;
+  const now = after as unknown as RowFields;
   let mask = 0;
   const { columns } = columnsByKind[after.kind];
   for (let at = 1; at < columns.length; at++) {
@@ -77,46 +77,46 @@ export function changedColumns(before: Row, after: Row): number {
   return mask;
 }
 
-export function updateSql(kind: Kind, mask: number): string {
+export function updateSql(kind: RowKind, mask: number): string {
   const { columns } = columnsByKind[kind];
   const sets = columns.filter((_, at) => mask & (1 << at)).map((column) => `"${column.field}" = ?`);
   return `UPDATE ${kind} SET ${sets.join(", ")} WHERE id = ?`;
 }
 
-export function updateCells(row: Row, mask: number, words: WordNumbers): SQLInputValue[] {
-  const fields = row as unknown as Fields;
+export function encodeChangedCells(row: Row, mask: number, internedTexts: InternedNumbers): SQLInputValue[] {
+  const fields = row as unknown as RowFields;
   const cells: SQLInputValue[] = [];
   const { columns } = columnsByKind[row.kind];
   for (let at = 1; at < columns.length; at++) {
     const column = columns[at] as Column;
-    if (mask & (1 << at)) cells.push(encode(column, fields[column.field], words));
+    if (mask & (1 << at)) cells.push(encodeCell(column, fields[column.field], internedTexts));
   }
   cells.push(row.id);
   return cells;
 }
 
-export function insertSql(kind: Kind): string {
+export function insertSql(kind: RowKind): string {
   const { columns, names } = columnsByKind[kind];
   return `INSERT INTO ${kind} (${names}) VALUES (${columns.map(() => "?").join(", ")})`;
 }
 
-export function rowOf(kind: Kind, cells: Cells): Row {
+export function decodeRow(kind: RowKind, cells: SqliteCells): Row {
   const row: Record<string, unknown> = { kind };
   const { columns } = columnsByKind[kind];
   for (let at = 0; at < columns.length; at++) {
     const column = columns[at] as Column;
-    row[column.field] = decode(column, cells[at]);
+    row[column.field] = decodeCell(column, cells[at]);
   }
   if (kind === "task") row.run = runOf(String(row.id));
   return row as unknown as Row;
 }
 
 /** A field that no column can hold: thrown, so that the unit it came in is refused. */
-function encode(column: Column, value: unknown, words: WordNumbers): SQLInputValue {
+function encodeCell(column: Column, value: unknown, internedTexts: InternedNumbers): SQLInputValue {
   const { type } = column;
-  if (column.isWord && value !== null) {
+  if (column.isInterned && value !== null) {
     if (typeof value !== "string") throw new TypeError(`${column.field} cannot be ${String(value)}`);
-    return words.numberOf(value);
+    return internedTexts.numberOf(value);
   }
   if (typeof type === "object") {
     const code = type.indexOf(value as string);
@@ -133,7 +133,7 @@ function encode(column: Column, value: unknown, words: WordNumbers): SQLInputVal
   return value as SQLInputValue;
 }
 
-function decode(column: Column, cell: unknown): unknown {
+function decodeCell(column: Column, cell: unknown): unknown {
   const { type } = column;
   if (typeof type === "object") return type[Number(cell)];
   if (type === "flag") return cell === 1;

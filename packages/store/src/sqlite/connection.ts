@@ -12,9 +12,9 @@ import {
 import { type Fault, fault } from "@astraflow/protocol";
 import { applicationId, migrate, schemaVersion } from "./migrations.ts";
 
-export type Cells = SQLOutputValue[];
+export type SqliteCells = SQLOutputValue[];
 
-export interface StoreStats {
+export interface SqliteStats {
   statements: number;
   /** Rows read or written by those statements. */
   rows: number;
@@ -34,52 +34,52 @@ export const sqliteFailpoints = [
 ] as const;
 
 /** Before this version two connections that write and checkpoint at one moment may corrupt the file. */
-const versionLeast = [3, 51, 3] as const;
+const versionMin = [3, 51, 3] as const;
 /**
  * For new files; one that exists keeps its own. A turn touches many places and pays for every page it writes, whatever the size, with a
  * checksum, two calls to the system and later a copy: half as many pages twice as large cost less.
  */
 const pageBytes = 8_192;
-const walPagesAuto = 4_000;
+const walCheckpointPages = 4_000;
 const cacheKibMax = 65_536;
 
-export class Connection {
+export class SqliteConnection {
   readonly db: DatabaseSync;
-  readonly stats: StoreStats;
+  readonly stats: SqliteStats;
   readonly #failpoint: ((name: string) => void) | null;
   readonly #prepared = new Map<string, StatementSync>();
 
-  constructor(db: DatabaseSync, stats: StoreStats, failpoint: ((name: string) => void) | null) {
+  constructor(db: DatabaseSync, stats: SqliteStats, failpoint: ((name: string) => void) | null) {
     this.db = db;
     this.stats = stats;
     this.#failpoint = failpoint;
   }
 
-  get(sql: string, ...values: SQLInputValue[]): Cells | undefined {
-    const row = this.prepare(sql).get(...values) as unknown as Cells | undefined;
+  get(sql: string, ...values: SQLInputValue[]): SqliteCells | undefined {
+    const row = this.prepare(sql).get(...values) as unknown as SqliteCells | undefined;
     this.stats.statements++;
     if (row !== undefined) this.stats.rows++;
     return row;
   }
 
-  all(sql: string, ...values: SQLInputValue[]): Cells[] {
-    const rows = this.prepare(sql).all(...values) as unknown as Cells[];
+  all(sql: string, ...values: SQLInputValue[]): SqliteCells[] {
+    const rows = this.prepare(sql).all(...values) as unknown as SqliteCells[];
     this.stats.statements++;
     this.stats.rows += rows.length;
     return rows;
   }
 
   /** Rows one by one, for a reader that does not know beforehand how many it needs. */
-  *each(sql: string, ...values: SQLInputValue[]): Generator<Cells> {
+  *iterate(sql: string, ...values: SQLInputValue[]): Generator<SqliteCells> {
     this.stats.statements++;
     for (const row of this.prepare(sql).iterate(...values)) {
       this.stats.rows++;
-      yield row as unknown as Cells;
+      yield row as unknown as SqliteCells;
     }
   }
 
   run(statement: StatementSync, values: readonly SQLInputValue[]): void {
-    if (this.#failpoint !== null) this.step("sqlite.statement");
+    if (this.#failpoint !== null) this.passFailpoint("sqlite.statement");
     statement.run(...values);
     this.stats.statements++;
     this.stats.rows++;
@@ -96,17 +96,17 @@ export class Connection {
   }
 
   /** A named place where a test may kill the process, or throw as a broken disk would. */
-  step(name: string): void {
+  passFailpoint(name: string): void {
     try {
       this.#failpoint?.(name);
     } catch (error) {
-      throw new StepFailure(name, error);
+      throw new FailpointError(name, error);
     }
   }
 }
 
 /** The world failed between two statements: no unit is to blame. */
-class StepFailure extends Error {
+class FailpointError extends Error {
   readonly errcode: number;
   constructor(step: string, cause: unknown) {
     super(`failed at ${step}`, { cause });
@@ -126,7 +126,7 @@ export function openDatabase(file: string, options: { readOnly: boolean; busyMs:
       throw error;
     }
   } catch (error) {
-    throw error instanceof Error && error.name === "Fault" ? error : openFault(file, error);
+    throw error instanceof Error && error.name === "Fault" ? error : openSqliteFault(file, error);
   }
 }
 
@@ -137,7 +137,7 @@ const magic = "SQLite format 3\0";
  * Looks at the file's first bytes without SQLite, which would leave files beside it: what belongs to another program or a newer
  * version is refused before anything is written. What only the WAL knows yet is found by `checkOwner`, after the lock.
  */
-export function peekHeader(file: string): void {
+export function checkFileHeader(file: string): void {
   if (!existsSync(file)) return;
   const header = Buffer.alloc(headerBytes);
   let read: number;
@@ -149,25 +149,25 @@ export function peekHeader(file: string): void {
       closeSync(handle);
     }
   } catch (error) {
-    throw openFault(file, error);
+    throw openSqliteFault(file, error);
   }
   if (read === 0) return;
   if (read < headerBytes || header.toString("latin1", 0, magic.length) !== magic)
-    throw openFault(file, new Error("it is not a database"));
+    throw openSqliteFault(file, new Error("it is not a database"));
   refuseNewer(file, header.readInt32BE(60));
   const owner = header.readInt32BE(68);
-  if (owner !== 0 && owner !== applicationId) throw foreignFault(file);
+  if (owner !== 0 && owner !== applicationId) throw foreignDatabaseFault(file);
 }
 
 /** Everything the writer's connection must have before the first turn; the newest schema included. */
-export function prepareWriter(db: DatabaseSync, file: string, failpoint: ((name: string) => void) | null): void {
+export function configureWriter(db: DatabaseSync, file: string, failpoint: ((name: string) => void) | null): void {
   try {
     db.exec(`PRAGMA page_size = ${pageBytes}`);
     db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON");
     db.exec(`PRAGMA mmap_size = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -${cacheKibMax}`);
-    db.exec(`PRAGMA wal_autocheckpoint = ${walPagesAuto}`);
+    db.exec(`PRAGMA wal_autocheckpoint = ${walCheckpointPages}`);
   } catch (error) {
-    throw openFault(file, error);
+    throw openSqliteFault(file, error);
   }
   const mode = pragma(db, "journal_mode");
   const synchronous = pragma(db, "synchronous");
@@ -180,7 +180,7 @@ export function prepareWriter(db: DatabaseSync, file: string, failpoint: ((name:
   migrate(db, Number(pragma(db, "user_version")), failpoint ?? (() => undefined));
 }
 
-export function openFault(file: string, cause: unknown): Fault {
+export function openSqliteFault(file: string, cause: unknown): Fault {
   return fault("E.STORE.OPEN", `${file} cannot be opened: ${(cause as Error).message}`, { file }, cause);
 }
 
@@ -192,14 +192,14 @@ function pragma(db: DatabaseSync, name: string): SQLOutputValue {
 function checkVersion(db: DatabaseSync): void {
   const version = String(db.prepare("SELECT sqlite_version() AS version").get()?.version);
   if (!isVersionEnough(version))
-    throw fault("E.STORE.DURABILITY", `this Node brings SQLite ${version}; ${versionLeast.join(".")} or newer is needed`, {
+    throw fault("E.STORE.DURABILITY", `this Node brings SQLite ${version}; ${versionMin.join(".")} or newer is needed`, {
       version,
     });
 }
 
 export function isVersionEnough(version: string): boolean {
   const parts = version.split(".").map(Number);
-  for (const [index, least] of versionLeast.entries()) {
+  for (const [index, least] of versionMin.entries()) {
     const part = parts[index] ?? 0;
     if (part !== least) return part > least;
   }
@@ -211,11 +211,11 @@ function checkOwner(db: DatabaseSync, file: string): void {
   const version = Number(pragma(db, "user_version"));
   const owner = Number(pragma(db, "application_id"));
   const tables = Number(db.prepare("SELECT count(*) AS tables FROM sqlite_master").get()?.tables);
-  if (tables > 0 && owner !== applicationId) throw foreignFault(file);
+  if (tables > 0 && owner !== applicationId) throw foreignDatabaseFault(file);
   refuseNewer(file, version);
 }
 
-const foreignFault = (file: string): Fault => fault("E.STORE.OPEN", `${file} is a database of another program`, { file });
+const foreignDatabaseFault = (file: string): Fault => fault("E.STORE.OPEN", `${file} is a database of another program`, { file });
 
 function refuseNewer(file: string, version: number): void {
   if (version > schemaVersion)

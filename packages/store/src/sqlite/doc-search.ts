@@ -2,24 +2,24 @@
 // are most of what a scheduler writes for itself, are not in it.
 
 import { type DocRow, searchWords } from "@astraflow/engine";
-import { docRange, docWords, type PageFor, readDocCursor } from "../paging.ts";
-import type { Cells, Connection } from "./connection.ts";
+import { documentIdRange, indexedWordsOf, type PageFor, parseDocumentCursor } from "../paging.ts";
+import type { SqliteCells, SqliteConnection } from "./connection.ts";
 
-const enterSql = "INSERT INTO doc_words (rowid, words) SELECT no, ? FROM doc WHERE id = ?";
-const forgetSql = "DELETE FROM doc_words WHERE rowid = (SELECT no FROM doc WHERE id = ?)";
+const insertWordsSql = "INSERT INTO doc_words (rowid, words) SELECT no, ? FROM doc WHERE id = ?";
+const deleteWordsSql = "DELETE FROM doc_words WHERE rowid = (SELECT no FROM doc WHERE id = ?)";
 
 /** Before a document's row is changed or goes: its words are found by its row. */
-export function forgetWords(connection: Connection, before: DocRow, after: DocRow | null): void {
-  if (before.terms !== "" && before.terms !== after?.terms) connection.run(connection.prepare(forgetSql), [before.id]);
+export function unindexDocument(connection: SqliteConnection, before: DocRow, after: DocRow | null): void {
+  if (before.terms !== "" && before.terms !== after?.terms) connection.run(connection.prepare(deleteWordsSql), [before.id]);
 }
 
 /** After its row has been written. */
-export function enterWords(connection: Connection, before: DocRow | null, after: DocRow): void {
+export function indexDocument(connection: SqliteConnection, before: DocRow | null, after: DocRow): void {
   if (after.terms === "" || after.terms === before?.terms) return;
-  connection.run(connection.prepare(enterSql), [`${placeWord(after)} ${docWords(after.terms)}`, after.id]);
+  connection.run(connection.prepare(insertWordsSql), [`${collectionWord(after)} ${indexedWordsOf(after.terms)}`, after.id]);
 }
 
-function foundDocsSql(query: Pick<PageFor<"docs">, "prefix" | "order">, isAfter: boolean): string {
+function foundDocumentsSql(query: Pick<PageFor<"docs">, "prefix" | "order">, isAfter: boolean): string {
   const [sign, way] = query.order === "desc" ? ["<", " DESC"] : [">", ""];
   const named = query.prefix ? " AND doc.id >= ? AND doc.id < ?" : "";
   const after = isAfter ? ` AND (doc.sort, doc.id) ${sign} (?, ?)` : "";
@@ -28,17 +28,25 @@ function foundDocsSql(query: Pick<PageFor<"docs">, "prefix" | "order">, isAfter:
 }
 
 /** Places of documents that hold all words, in the order of their list: all that are found are sorted, so ask for what is rare. */
-export function findDocs(connection: Connection, query: PageFor<"docs">, limit: number): Cells[] {
+export function searchDocuments(connection: SqliteConnection, query: PageFor<"docs">, limit: number): SqliteCells[] {
   const words = searchWords(query.search ?? "").map((word) => `"${word}"*`);
-  const match = [`"${placeWord(query)}"`, ...words].join(" ");
-  const after = readDocCursor(query.after);
-  const { above, below } = docRange(query);
+  const match = [`"${collectionWord(query)}"`, ...words].join(" ");
+  const after = parseDocumentCursor(query.after);
+  const { above, below } = documentIdRange(query);
   const range = query.prefix ? [above, below] : [];
   const from = after === null ? [] : [after.sort, after.id];
-  return connection.all(foundDocsSql(query, after !== null), match, query.tenant, query.collection, ...range, ...from, limit);
+  return connection.all(
+    foundDocumentsSql(query, after !== null),
+    match,
+    query.tenant,
+    query.collection,
+    ...range,
+    ...from,
+    limit,
+  );
 }
 
 /** A word nobody writes, made of letters and digits: the tenant and the collection. */
-function placeWord({ tenant, collection }: { readonly tenant: string; readonly collection: string }): string {
+function collectionWord({ tenant, collection }: { readonly tenant: string; readonly collection: string }): string {
   return `\u{e000}${Buffer.from(`${tenant}/${collection}`).toString("hex")}`;
 }

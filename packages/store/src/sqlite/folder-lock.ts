@@ -5,20 +5,20 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { fault } from "@astraflow/protocol";
 
-export interface FolderLock {
+export interface DatabaseLock {
   release(): void;
 }
 
 const sqliteBusy = 5;
 
-export function lockFolder(file: string): FolderLock {
+export function lockDatabase(file: string): DatabaseLock {
   const lock = new DatabaseSync(`${file}.lock`, { timeout: 0 });
   try {
     lock.exec("BEGIN EXCLUSIVE");
   } catch (error) {
     lock.close();
     if (((error as { errcode?: number }).errcode ?? 0) % 256 !== sqliteBusy) throw error;
-    const pid = readPid(file);
+    const pid = readHolderPid(file);
     throw fault(
       "E.STORE.IN_USE",
       `${file} is in use by process ${pid ?? "unknown"}; stop it, or give this one a folder of its own`,
@@ -38,7 +38,7 @@ export function lockFolder(file: string): FolderLock {
   };
 }
 
-function readPid(file: string): number | null {
+function readHolderPid(file: string): number | null {
   try {
     return Number.parseInt(readFileSync(`${file}.pid`, "utf8"), 10) || null;
   } catch (error) {

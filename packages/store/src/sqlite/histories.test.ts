@@ -1,11 +1,11 @@
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
-import { happening, runRow, unit } from "../contract/sample-rows.ts";
-import { useSqliteFolder } from "../contract/sqlite-folder.ts";
+import { changeSet, logEntry, runRow } from "../contract/sample-rows.ts";
+import { useTemporarySqliteFile } from "../contract/sqlite-folder.ts";
 import type { SqliteOptions, SqliteStore } from "./store.ts";
 
-const place = useSqliteFolder("histories");
-const openHand = (options: Partial<SqliteOptions> = {}) => place.openHand(options);
+const place = useTemporarySqliteFile("histories");
+const openHand = (options: Partial<SqliteOptions> = {}) => place.openClient(options);
 
 function count(table: string): number {
   const raw = new DatabaseSync(place.file, { readOnly: true });
@@ -16,18 +16,18 @@ function count(table: string): number {
 
 describe("histories", () => {
   it("[S68] finds the history of a subject from any cursor, whether the index has it or only the newest rows of the log", async () => {
-    const hand = await openHand({ tailRows: 5 });
+    const client = await openHand({ unindexedLogRowsMax: 5 });
     const told: string[] = [];
     const history = async (after: number, limit: number) =>
-      (await hand.store.events({ tenant: "acme", after, limit, subject: "run/r1" })).items.map(
+      (await client.store.events({ tenant: "acme", after, limit, subject: "run/r1" })).items.map(
         (one) => `${one.position} ${one.type}`,
       );
 
     for (let turn = 1; turn <= 14; turn++) {
       const subjects = turn % 3 === 0 ? (["run/r1", "run/r2"] as const) : (["run/r2", "run/r1", "run/r3"] as const);
       const types = [`a${turn}`, `b${turn}`];
-      const happenings = subjects.map((subject) => happening("acme", subject, types));
-      const { first } = await hand.write(unit({ puts: [runRow(`x${turn}`)], logEntries: happenings }));
+      const happenings = subjects.map((subject) => logEntry("acme", subject, types));
+      const { first } = await client.write(changeSet({ puts: [runRow(`x${turn}`)], logEntries: happenings }));
       const from = (first.get("acme") ?? 0) + 2 * subjects.indexOf("run/r1");
       told.push(`${from} ${types[0]}`, `${from + 1} ${types[1]}`);
 
@@ -43,12 +43,12 @@ describe("histories", () => {
   });
 
   it("[S68] goes on with the tail of the log that it finds, and forgets histories with the log", async () => {
-    const first = await openHand({ tailRows: 3 });
+    const first = await openHand({ unindexedLogRowsMax: 3 });
     for (const type of ["a", "b", "c"])
-      await first.write(unit({ puts: [runRow(type)], logEntries: [happening("acme", "run/r1", [type])] }));
+      await first.write(changeSet({ puts: [runRow(type)], logEntries: [logEntry("acme", "run/r1", [type])] }));
     await first.store.close();
-    const again = await openHand({ tailRows: 3 });
-    await again.write(unit({ puts: [runRow("d")], logEntries: [happening("acme", "run/r1", ["d"])] }));
+    const again = await openHand({ unindexedLogRowsMax: 3 });
+    await again.write(changeSet({ puts: [runRow("d")], logEntries: [logEntry("acme", "run/r1", ["d"])] }));
 
     expect([count("event"), count("event_of")]).toEqual([4, 4]);
     expect((again.store as SqliteStore).trim("acme", 3)).toBe(3);

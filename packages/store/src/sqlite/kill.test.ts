@@ -6,7 +6,7 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { factsPerTurn, runName } from "../contract/kill-child.ts";
-import { HandClock } from "../contract/stages.ts";
+import { ManualClock } from "../contract/stages.ts";
 import { schemaVersion } from "./migrations.ts";
 import { openSqlite } from "./store.ts";
 
@@ -21,7 +21,7 @@ beforeEach(() => {
 
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-interface Death {
+interface ChildExit {
   readonly signal: NodeJS.Signals | null;
   readonly code: number | null;
   readonly said: number;
@@ -29,8 +29,12 @@ interface Death {
 }
 
 /** Runs the child until it is gone; `onTurn` may kill it from outside. */
-function play(dieIn: string, step = 0, onTurn: (turns: number, kill: () => void) => void = () => undefined): Promise<Death> {
-  const { promise, resolve, reject } = Promise.withResolvers<Death>();
+function runChild(
+  dieIn: string,
+  step = 0,
+  onTurn: (turns: number, kill: () => void) => void = () => undefined,
+): Promise<ChildExit> {
+  const { promise, resolve, reject } = Promise.withResolvers<ChildExit>();
   const process_ = spawn(process.execPath, ["--no-warnings", child, file, dieIn, String(step)], {
     stdio: ["ignore", "pipe", "inherit"],
   });
@@ -49,7 +53,7 @@ function play(dieIn: string, step = 0, onTurn: (turns: number, kill: () => void)
 }
 
 /** All of every turn up to the last, nothing of the next, and a log without gaps. Answers the last turn. */
-async function examine(saidLast: number): Promise<number> {
+async function checkFile(saidLast: number): Promise<number> {
   const raw = new DatabaseSync(file);
   const integrity = raw.prepare("PRAGMA integrity_check").get();
   const count = (sql: string) => Number(Object.values(raw.prepare(sql).get() ?? {})[0]);
@@ -61,7 +65,7 @@ async function examine(saidLast: number): Promise<number> {
   const ended = count("SELECT count(*) FROM run WHERE phase = 3");
   raw.close();
   expect(integrity).toEqual({ integrity_check: "ok" });
-  const store = openSqlite({ file, clock: new HandClock() });
+  const store = openSqlite({ file, clock: new ManualClock() });
   const { lastTurn } = await store.open({ replica: "a", cluster: "kill" });
   const positions: number[] = [];
   for (let after = 0; ; ) {
@@ -89,10 +93,10 @@ describe("kill -9", () => {
     let last = 0;
     let step = 0;
     for (let survived = false; !survived; ) {
-      const death = await play("turn", ++step);
+      const death = await runChild("turn", ++step);
       survived = death.survived;
       expect([death.signal, death.code]).toEqual(survived ? [null, 0] : ["SIGKILL", null]);
-      const now = await examine(death.said);
+      const now = await checkFile(death.said);
       gained.add(now - last);
       last = now;
     }
@@ -106,25 +110,25 @@ describe("kill -9", () => {
     // Each version has a step before its tables and one before its commit; the third belongs to the next version, the first being kept.
     for (let version = 1; version <= schemaVersion; version++)
       for (const step of version < schemaVersion ? [1, 2, 3] : [1, 2]) {
-        const death = await play("open", step);
+        const death = await runChild("open", step);
         expect(death.signal).toBe("SIGKILL");
       }
 
-    const death = await play("open", 3);
+    const death = await runChild("open", 3);
     expect(death).toMatchObject({ code: 0, survived: true, said: 2 });
-    expect(await examine(2)).toBe(2);
+    expect(await checkFile(2)).toBe(2);
   });
 
   it("[S35] loses nothing that was said, killed from outside at 20 moments", { timeout: 120_000 }, async () => {
     let last = 0;
     for (let round = 0; round < 20; round++) {
       const until = 1 + ((round * 37) % 23);
-      const death = await play("never", 0, (turns, kill) => {
+      const death = await runChild("never", 0, (turns, kill) => {
         if (turns >= until) kill();
       });
       expect(death.signal).toBe("SIGKILL");
 
-      const now = await examine(death.said);
+      const now = await checkFile(death.said);
       expect(now).toBeGreaterThanOrEqual(last + until);
       last = now;
     }

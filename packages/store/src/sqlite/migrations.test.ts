@@ -1,14 +1,14 @@
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 import type { RunRow, TaskRow } from "@astraflow/engine";
 import { describe, expect, it } from "vitest";
-import { happening, runRow, taskRow, unit, workerRow } from "../contract/sample-rows.ts";
-import { useSqliteFolder } from "../contract/sqlite-folder.ts";
-import { cellsOf, columnsByKind } from "./columns.ts";
+import { changeSet, logEntry, runRow, taskRow, workerRow } from "../contract/sample-rows.ts";
+import { useTemporarySqliteFile } from "../contract/sqlite-folder.ts";
+import { columnsByKind, encodeRow } from "./columns.ts";
 import { migrate } from "./migrations.ts";
 import type { SqliteOptions } from "./store.ts";
 
-const place = useSqliteFolder("migrations");
-const openHand = (options: Partial<SqliteOptions> = {}) => place.openHand(options);
+const place = useTemporarySqliteFile("migrations");
+const openHand = (options: Partial<SqliteOptions> = {}) => place.openClient(options);
 
 /** Before there were words, the texts themselves stood in their columns. */
 const asTexts = { numberOf: (text: string) => text as unknown as number };
@@ -29,7 +29,7 @@ const later: ReadonlySet<string> = new Set(["label", "source", "about", "marks",
 
 /** A row as earlier versions wrote it. */
 function insert(raw: DatabaseSync, row: RunRow | TaskRow): void {
-  const cells = cellsOf(row, asTexts);
+  const cells = encodeRow(row, asTexts);
   const columns = columnsByKind[row.kind].columns.map(({ field }, at) => ({ field, cell: cells[at] as SQLInputValue }));
   const known = columns.filter(({ field }) => !later.has(field));
   const names = known.map(({ field }) => `"${field}"`).join(", ");
@@ -41,7 +41,7 @@ function insert(raw: DatabaseSync, row: RunRow | TaskRow): void {
 describe("files of earlier versions", () => {
   it("[S67] takes a place.file of the version before over: its workers are there, with nothing said of their condition", async () => {
     const raw = makeFile(2);
-    const cells = cellsOf(workerRow("acme/w1"), asTexts);
+    const cells = encodeRow(workerRow("acme/w1"), asTexts);
     const names = columnsByKind.worker.names.replace(', "condition"', "");
     raw.prepare(`INSERT INTO worker (${names}) VALUES (${names.replaceAll(/[^,]+/g, "?")})`).run(...cells.slice(0, -1));
     raw.close();
@@ -49,7 +49,7 @@ describe("files of earlier versions", () => {
     const after = await openHand();
 
     expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toEqual([workerRow("acme/w1")]);
-    await after.write(unit({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
+    await after.write(changeSet({ puts: [workerRow("acme/w1", { condition: '{"healthy":false}' })] }));
     expect((await after.store.page({ page: "workers", tenant: "acme" })).items).toMatchObject([
       { condition: '{"healthy":false}' },
     ]);
@@ -66,7 +66,7 @@ describe("files of earlier versions", () => {
     raw.close();
 
     const after = await openHand();
-    await after.write(unit({ puts: [runRow("r3")], logEntries: [happening("acme", "run/r1", ["d"])] }));
+    await after.write(changeSet({ puts: [runRow("r3")], logEntries: [logEntry("acme", "run/r1", ["d"])] }));
 
     expect((await after.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual(tasks);
     const { items } = await after.store.events({ tenant: "acme", after: 0, limit: 9, subject: "run/r1" });
@@ -81,8 +81,8 @@ describe("files of earlier versions", () => {
     for (const run of runs) insert(raw, run);
     raw.close();
 
-    const after = await openHand({ freshRuns: 5, searchedRows: 1 });
-    await after.write(unit({ puts: [runRow("r90", { label: "Nightly" })] }));
+    const after = await openHand({ unindexedRunsMax: 5, searchedRows: 1 });
+    await after.write(changeSet({ puts: [runRow("r90", { label: "Nightly" })] }));
 
     const found = async (search: string) =>
       (await after.store.page({ page: "runs", tenant: "acme", limit: 9, search })).items.map(({ id }) => id);

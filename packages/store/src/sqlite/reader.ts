@@ -17,109 +17,112 @@ import {
   type WorkerCount,
   type WorkerRow,
 } from "@astraflow/engine";
-import { byCrew } from "../crew.ts";
-import { type LogRow, pageOfLog, unpackFacts } from "../log.ts";
-import { type PageFor, searchedMax } from "../paging.ts";
+import { compareWorkerCounts } from "../crew.ts";
+import { cutLogPage, type LogRow, unpackFacts } from "../log.ts";
+import { type PageFor, searchScannedRowsMax } from "../paging.ts";
 import { taskPhases, workerPhases } from "../row-shape.ts";
-import { columnsByKind, rowOf } from "./columns.ts";
-import { type Cells, Connection, openDatabase } from "./connection.ts";
+import { columnsByKind, decodeRow } from "./columns.ts";
+import { openDatabase, type SqliteCells, SqliteConnection } from "./connection.ts";
 import { isOpenSql } from "./desk.ts";
-import { readChunks, readDocs, readLines, readNamedDocs } from "./doc-pages.ts";
-import { eventsBackSql, eventsSql, readHistory, readHistoryBack } from "./histories.ts";
-import { ownRun, readRun, readRuns, readTask, readTasks } from "./run-pages.ts";
-import { numberOfSql } from "./words.ts";
+import { readChunks, readDocuments, readNamedDocuments, readTaskQueueDepths } from "./doc-pages.ts";
+import { logRowsBackwardsSql, logRowsSql, readSubjectHistory, readSubjectHistoryBackwards } from "./histories.ts";
+import { findOwnRun, readRun, readRuns, readTask, readTasks } from "./run-pages.ts";
+import { internedNumberSql } from "./words.ts";
 
 const busyMs = 2_000;
 
 /** Live runs by tenant and phase, then their tasks by range: what has ended long ago is never touched. */
-export const depthSql = `SELECT tenant.id, task.phase, count(*) FROM tenant
+export const openTaskCountsSql = `SELECT tenant.id, task.phase, count(*) FROM tenant
   CROSS JOIN run INDEXED BY run_phase ON run.tenant = tenant.id AND run.phase IN (0, 1, 2) AND run.phase <> 3
   CROSS JOIN task ON task.id > run.id || '.' AND task.id < run.id || '/'
   WHERE ${isOpenSql} GROUP BY tenant.id, task.phase ORDER BY 1, 2`;
 
 /** One tenant's, up to a number of tasks: a million in queue cost no more than that. */
-export const boundedDepthSql = `SELECT ?1, phase, count(*) FROM (
+export const boundedTaskCountsSql = `SELECT ?1, phase, count(*) FROM (
   SELECT task.phase AS phase FROM run INDEXED BY run_phase
   CROSS JOIN task ON task.id > run.id || '.' AND task.id < run.id || '/'
   WHERE run.tenant = ?1 AND run.phase IN (0, 1, 2) AND run.phase <> 3 AND ${isOpenSql} LIMIT ?2
 ) GROUP BY phase`;
-const crewSql = "SELECT tenant, phase, draining, count(*) FROM worker GROUP BY tenant, phase, draining";
+const workerCountsSql = "SELECT tenant, phase, draining, count(*) FROM worker GROUP BY tenant, phase, draining";
 const tenantsSql = "SELECT id FROM tenant WHERE id > ? AND position > 0 ORDER BY id LIMIT ?";
 const keySql = `SELECT ${columnsByKind.key.names} FROM key WHERE id = ?`;
-export const heldSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE worker = ${numberOfSql} AND phase = 3 ORDER BY id LIMIT ?`;
+export const heldTasksSql = `SELECT ${columnsByKind.task.selected} FROM task WHERE worker = ${internedNumberSql} AND phase = 3 ORDER BY id LIMIT ?`;
 
 export function openSqliteReader(options: { file: string; searchedRows?: number }): StoreReader {
   const db = openDatabase(options.file, { readOnly: true, busyMs });
-  const connection = new Connection(db, { statements: 0, rows: 0, commits: 0, turns: 0 }, null);
-  return new SqliteReader(connection, options.searchedRows ?? searchedMax);
+  const connection = new SqliteConnection(db, { statements: 0, rows: 0, commits: 0, turns: 0 }, null);
+  return new SqliteReader(connection, options.searchedRows ?? searchScannedRowsMax);
 }
 
 class SqliteReader implements StoreReader {
-  readonly #connection: Connection;
+  readonly #connection: SqliteConnection;
   readonly #searchedRows: number;
 
-  constructor(connection: Connection, searchedRows: number) {
+  constructor(connection: SqliteConnection, searchedRows: number) {
     this.#connection = connection;
     this.#searchedRows = searchedRows;
   }
 
   async events(query: EventQuery): Promise<EventPage> {
-    return this.#snapshot(() => {
-      const { position, floor, indexed } = this.#tenant(query.tenant);
-      const rows = this.#logCells(query, indexed);
-      return pageOfLog(logRows(query.tenant, rows), query, position, floor);
+    return this.#inSnapshot(() => {
+      const { position, floor, indexed } = this.#readTenant(query.tenant);
+      const rows = this.#readLogCells(query, indexed);
+      return cutLogPage(decodeLogRows(query.tenant, rows), query, position, floor);
     });
   }
 
   async page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
-    return this.#snapshot(() => this.#answer(query) as PageOf<Q>);
+    return this.#inSnapshot(() => this.#readPage(query) as PageOf<Q>);
   }
 
   async close(): Promise<void> {
     this.#connection.db.close();
   }
 
-  #logCells({ tenant, after, subject, before }: EventQuery, indexed: Position): Iterable<Cells> {
+  #readLogCells({ tenant, after, subject, before }: EventQuery, indexed: Position): Iterable<SqliteCells> {
     if (before === undefined)
       return subject === undefined
-        ? this.#connection.each(eventsSql, tenant, after)
-        : readHistory(this.#connection, { tenant, after, subject }, indexed);
+        ? this.#connection.iterate(logRowsSql, tenant, after)
+        : readSubjectHistory(this.#connection, { tenant, after, subject }, indexed);
     return subject === undefined
-      ? this.#connection.each(eventsBackSql, tenant, before)
-      : readHistoryBack(this.#connection, { tenant, before, subject }, indexed);
+      ? this.#connection.iterate(logRowsBackwardsSql, tenant, before)
+      : readSubjectHistoryBackwards(this.#connection, { tenant, before, subject }, indexed);
   }
 
-  #answer(query: PageQuery): PageOf<PageQuery> {
+  #readPage(query: PageQuery): PageOf<PageQuery> {
     switch (query.page) {
       case "runs":
-        return { ...readRuns(this.#connection, query, this.#searchedRows), head: this.#tenant(query.tenant).position };
+        return { ...readRuns(this.#connection, query, this.#searchedRows), head: this.#readTenant(query.tenant).position };
       case "run":
-        return { detail: readRun(this.#connection, query), head: this.#tenant(query.tenant).position };
+        return { detail: readRun(this.#connection, query), head: this.#readTenant(query.tenant).position };
       case "tasks":
-        return { ...readTasks(this.#connection, query), head: this.#tenant(query.tenant).position };
+        return { ...readTasks(this.#connection, query), head: this.#readTenant(query.tenant).position };
       case "task":
-        return { ...readTask(this.#connection, query), head: this.#tenant(query.tenant).position };
+        return { ...readTask(this.#connection, query), head: this.#readTenant(query.tenant).position };
       case "docs":
-        return { ...readDocs(this.#connection, query, this.#searchedRows), head: this.#tenant(query.tenant).position };
+        return { ...readDocuments(this.#connection, query, this.#searchedRows), head: this.#readTenant(query.tenant).position };
       case "doc":
-        return { items: readNamedDocs(this.#connection, query), head: this.#tenant(query.tenant).position };
+        return { items: readNamedDocuments(this.#connection, query), head: this.#readTenant(query.tenant).position };
       case "chunks": {
-        const isTheirs = ownRun(this.#connection, query.tenant, runOf(query.task)) !== null;
-        return { items: isTheirs ? readChunks(this.#connection, query) : [], head: this.#tenant(query.tenant).position };
+        const isTheirs = findOwnRun(this.#connection, query.tenant, runOf(query.task)) !== null;
+        return { items: isTheirs ? readChunks(this.#connection, query) : [], head: this.#readTenant(query.tenant).position };
       }
       case "lines":
-        return { items: readLines(this.#connection, query), head: this.#tenant(query.tenant).position };
+        return { items: readTaskQueueDepths(this.#connection, query), head: this.#readTenant(query.tenant).position };
       case "workers": {
         const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id > ? AND id < ? AND tenant = ? ORDER BY id`;
         const cells = this.#connection.all(sql, `${query.tenant}/`, `${query.tenant}0`, query.tenant);
-        return { items: cells.map((one) => rowOf("worker", one) as WorkerRow), head: this.#tenant(query.tenant).position };
+        return {
+          items: cells.map((one) => decodeRow("worker", one) as WorkerRow),
+          head: this.#readTenant(query.tenant).position,
+        };
       }
       case "routes": {
         const cells = this.#connection.all(`SELECT ${columnsByKind.route.names} FROM route ORDER BY id`);
-        return { items: cells.map((one) => rowOf("route", one) as RouteRow) };
+        return { items: cells.map((one) => decodeRow("route", one) as RouteRow) };
       }
       case "worker":
-        return { ...this.#worker(query), head: this.#tenant(query.tenant).position };
+        return { ...this.#readWorker(query), head: this.#readTenant(query.tenant).position };
       case "tenants": {
         const cells = this.#connection.all(tenantsSql, query.after ?? "", query.limit + 1);
         const items = cells.slice(0, query.limit).map(([id]) => String(id));
@@ -128,39 +131,39 @@ class SqliteReader implements StoreReader {
       case "key": {
         const cells = this.#connection.get(keySql, `${query.tenant}/${query.key}`);
         return {
-          key: cells === undefined ? null : (rowOf("key", cells) as ConcurrencyKeyRow),
-          head: this.#tenant(query.tenant).position,
+          key: cells === undefined ? null : (decodeRow("key", cells) as ConcurrencyKeyRow),
+          head: this.#readTenant(query.tenant).position,
         };
       }
       case "crew":
-        return { items: this.#connection.all(crewSql).map(crewCountOf).sort(byCrew) };
+        return { items: this.#connection.all(workerCountsSql).map(decodeWorkerCount).sort(compareWorkerCounts) };
       case "depth":
-        return { items: this.#depth(query).sort(byTenantAndPhase) };
+        return { items: this.#countOpenTasks(query).sort(byTenantAndPhase) };
     }
   }
 
-  #worker(query: PageFor<"worker">): { worker: WorkerRow | null; held: TaskRow[] } {
+  #readWorker(query: PageFor<"worker">): { worker: WorkerRow | null; held: TaskRow[] } {
     const sql = `SELECT ${columnsByKind.worker.names} FROM worker WHERE id = ? AND tenant = ?`;
     const cells = this.#connection.get(sql, query.worker, query.tenant);
     if (cells === undefined) return { worker: null, held: [] };
-    const held = this.#connection.all(heldSql, query.worker, query.limit).map((one) => rowOf("task", one) as TaskRow);
-    return { worker: rowOf("worker", cells) as WorkerRow, held };
+    const held = this.#connection.all(heldTasksSql, query.worker, query.limit).map((one) => decodeRow("task", one) as TaskRow);
+    return { worker: decodeRow("worker", cells) as WorkerRow, held };
   }
 
-  #depth({ tenant, max }: PageFor<"depth">): TaskCount[] {
-    if (tenant === undefined && max === undefined) return this.#connection.all(depthSql).map(depthOf);
+  #countOpenTasks({ tenant, max }: PageFor<"depth">): TaskCount[] {
+    if (tenant === undefined && max === undefined) return this.#connection.all(openTaskCountsSql).map(decodeTaskCount);
     const tenants =
       tenant === undefined ? this.#connection.all("SELECT id FROM tenant").map((cells) => String(cells[0])) : [tenant];
     // SQLite takes a negative limit for none.
-    return tenants.flatMap((one) => this.#connection.all(boundedDepthSql, one, max ?? -1).map(depthOf));
+    return tenants.flatMap((one) => this.#connection.all(boundedTaskCountsSql, one, max ?? -1).map(decodeTaskCount));
   }
 
-  #tenant(tenant: Tenant): { position: Position; floor: Position; indexed: Position } {
+  #readTenant(tenant: Tenant): { position: Position; floor: Position; indexed: Position } {
     const cells = this.#connection.get("SELECT position, floor, indexed FROM tenant WHERE id = ?", tenant);
     return { position: Number(cells?.[0] ?? 0), floor: Number(cells?.[1] ?? 0), indexed: Number(cells?.[2] ?? 0) };
   }
 
-  #snapshot<T>(read: () => T): T {
+  #inSnapshot<T>(read: () => T): T {
     const { db } = this.#connection;
     db.exec("BEGIN");
     try {
@@ -171,7 +174,7 @@ class SqliteReader implements StoreReader {
   }
 }
 
-function* logRows(tenant: Tenant, rows: Iterable<Cells>): Generator<LogRow> {
+function* decodeLogRows(tenant: Tenant, rows: Iterable<SqliteCells>): Generator<LogRow> {
   for (const [first, last, at, subject, facts] of rows)
     yield {
       tenant,
@@ -183,13 +186,13 @@ function* logRows(tenant: Tenant, rows: Iterable<Cells>): Generator<LogRow> {
     };
 }
 
-function depthOf(cells: Cells): TaskCount {
+function decodeTaskCount(cells: SqliteCells): TaskCount {
   const phase = taskPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a task has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, tasks: Number(cells[2]) };
 }
 
-function crewCountOf(cells: Cells): WorkerCount {
+function decodeWorkerCount(cells: SqliteCells): WorkerCount {
   const phase = workerPhases[Number(cells[1])];
   if (phase === undefined) throw new Error(`a worker has phase ${String(cells[1])}`);
   return { tenant: String(cells[0]), phase, draining: cells[2] === 1, workers: Number(cells[3]) };

@@ -2,14 +2,14 @@
 // rest goes at once, and a hit costs one look-up.
 
 import type { Row } from "@astraflow/engine";
-import { columnsByKind, type Kind } from "./columns.ts";
+import { columnsByKind, type RowKind } from "./columns.ts";
 
-type Generation = Record<Kind, Map<string, Row>>;
+type CacheGeneration = Record<RowKind, Map<string, Row>>;
 
-function newGeneration(): Generation {
-  const generation: Partial<Generation> = {};
-  for (const kind of Object.keys(columnsByKind) as Kind[]) generation[kind] = new Map();
-  return generation as Generation;
+function newGeneration(): CacheGeneration {
+  const generation: Partial<CacheGeneration> = {};
+  for (const kind of Object.keys(columnsByKind) as RowKind[]) generation[kind] = new Map();
+  return generation as CacheGeneration;
 }
 
 export class RowCache {
@@ -28,24 +28,24 @@ export class RowCache {
     return this.#youngRows + this.#oldRows;
   }
 
-  get(kind: Kind, id: string): Row | undefined {
+  get(kind: RowKind, id: string): Row | undefined {
     const young = this.#young[kind].get(id);
     if (young !== undefined) return young;
     const old = this.#old[kind].get(id);
-    if (old !== undefined) this.#keep(kind, id, old);
+    if (old !== undefined) this.#insert(kind, id, old);
     return old;
   }
 
   set(row: Row): void {
-    this.#keep(row.kind, row.id, row);
+    this.#insert(row.kind, row.id, row);
   }
 
-  delete(kind: Kind, id: string): void {
+  delete(kind: RowKind, id: string): void {
     if (this.#young[kind].delete(id)) this.#youngRows--;
     if (this.#old[kind].delete(id)) this.#oldRows--;
   }
 
-  #keep(kind: Kind, id: string, row: Row): void {
+  #insert(kind: RowKind, id: string, row: Row): void {
     const rows = this.#young[kind];
     const size = rows.size;
     rows.set(id, row);

@@ -2,21 +2,21 @@
 // left alone. Rows move in few ways, so few such statements ever exist.
 
 import type { StatementSync } from "node:sqlite";
-import { insertSql, type Kind, updateSql } from "./columns.ts";
-import type { Connection } from "./connection.ts";
+import { insertSql, type RowKind, updateSql } from "./columns.ts";
+import type { SqliteConnection } from "./connection.ts";
 
 const updatesMax = 128;
 
 export class RowStatements {
-  readonly #connection: Connection;
-  readonly #inserts = new Map<Kind, StatementSync>();
-  readonly #updates = new Map<Kind, Map<number, StatementSync>>();
+  readonly #connection: SqliteConnection;
+  readonly #inserts = new Map<RowKind, StatementSync>();
+  readonly #updates = new Map<RowKind, Map<number, StatementSync>>();
 
-  constructor(connection: Connection) {
+  constructor(connection: SqliteConnection) {
     this.#connection = connection;
   }
 
-  insert(kind: Kind): StatementSync {
+  insert(kind: RowKind): StatementSync {
     let statement = this.#inserts.get(kind);
     if (statement === undefined) {
       statement = this.#connection.prepare(insertSql(kind));
@@ -25,7 +25,7 @@ export class RowStatements {
     return statement;
   }
 
-  update(kind: Kind, mask: number): StatementSync {
+  update(kind: RowKind, mask: number): StatementSync {
     let updates = this.#updates.get(kind);
     if (updates === undefined) {
       updates = new Map();

@@ -6,19 +6,26 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Hand } from "../contract/hand.ts";
-import { happening, readyUnit, runRow, taskRow, unit } from "../contract/sample-rows.ts";
-import type { Stage } from "../contract/stage.ts";
-import { HandClock } from "../contract/stages.ts";
-import { isVersionEnough, prepareWriter } from "./connection.ts";
-import { leastSql, nextSql, passedSql } from "./deadlines.ts";
-import { heldSql, lineSql, openSql, rangeSql } from "./desk.ts";
-import { chunksSql, docsSql, lineDepthSql, nextLineSql } from "./doc-pages.ts";
-import { eventsBackSql, eventsSql, indexedBackSql, indexedSql, tailBackSql, tailSql } from "./histories.ts";
+import { StoreClient } from "../contract/hand.ts";
+import { changeSet, logEntry, readyChangeSet, runRow, taskRow } from "../contract/sample-rows.ts";
+import type { StoreFixture } from "../contract/stage.ts";
+import { ManualClock } from "../contract/stages.ts";
+import { configureWriter, isVersionEnough } from "./connection.ts";
+import { earliestDueSql, nextDueSql, passedDueSql } from "./deadlines.ts";
+import { heldTaskIdsSql, openTasksSql, queueHeadSql, taskRangeSql } from "./desk.ts";
+import { chunksSql, nextTaskQueueSql, taskQueueDepthSql, walkDocumentsSql } from "./doc-pages.ts";
+import {
+  indexedHistoryBackwardsSql,
+  indexedHistorySql,
+  logRowsBackwardsSql,
+  logRowsSql,
+  unindexedHistoryBackwardsSql,
+  unindexedHistorySql,
+} from "./histories.ts";
 import { schemaVersion } from "./migrations.ts";
-import { boundedDepthSql, depthSql, heldSql as heldByWorkerSql, openSqliteReader } from "./reader.ts";
+import { boundedTaskCountsSql, heldTasksSql as heldByWorkerSql, openSqliteReader, openTaskCountsSql } from "./reader.ts";
 import { runsSql, tasksSql } from "./run-pages.ts";
-import { instantSql } from "./search.ts";
+import { runsAtInstantSql } from "./search.ts";
 import { openSqlite, type SqliteOptions, type SqliteStore } from "./store.ts";
 
 let folder = "";
@@ -36,13 +43,14 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-function make(options: Partial<SqliteOptions> = {}): SqliteStore {
-  const store = openSqlite({ file, clock: new HandClock(), ...options });
+function createStore(options: Partial<SqliteOptions> = {}): SqliteStore {
+  const store = openSqlite({ file, clock: new ManualClock(), ...options });
   opened.push(store);
   return store;
 }
 
-const openHand = (store: SqliteStore): Promise<Hand> => Hand.open({ handle: () => store } as unknown as Stage);
+const openClient = (store: SqliteStore): Promise<StoreClient> =>
+  StoreClient.open({ handle: () => store } as unknown as StoreFixture);
 const me = { replica: "a", cluster: "test" };
 
 /** Fails at a step with an error of SQLite's, as long as `isBroken`. */
@@ -58,9 +66,9 @@ function brokenDisk(step: string, errcode: number) {
 
 describe("opening", () => {
   it("[S30] refuses a second scheduler on the same file and names the file and the process that has it", async () => {
-    await make().open(me);
+    await createStore().open(me);
 
-    await expect(make().open(me)).rejects.toMatchObject({
+    await expect(createStore().open(me)).rejects.toMatchObject({
       code: "E.STORE.IN_USE",
       message: expect.stringMatching(new RegExp(`store\\.db.* process ${process.pid}`)),
       details: { file, pid: process.pid },
@@ -77,18 +85,18 @@ describe("opening", () => {
     );
     await once(createInterface({ input: holder.stdout }), "line");
 
-    await expect(make().open({ replica: "a", cluster: "kill" })).rejects.toMatchObject({
+    await expect(createStore().open({ replica: "a", cluster: "kill" })).rejects.toMatchObject({
       code: "E.STORE.IN_USE",
       details: { pid: holder.pid },
     });
     holder.kill("SIGKILL");
     await once(holder, "exit");
-    const { lastTurn } = await make().open({ replica: "a", cluster: "kill" });
+    const { lastTurn } = await createStore().open({ replica: "a", cluster: "kill" });
     expect(lastTurn).toBeGreaterThan(0);
   });
 
   it("[S31] refuses a schema from a newer version, names both, and leaves the file as it was", async () => {
-    const store = make();
+    const store = createStore();
     await store.open(me);
     await store.close();
     const raw = new DatabaseSync(file);
@@ -96,7 +104,7 @@ describe("opening", () => {
     raw.close();
     const before = readFileSync(file);
 
-    await expect(make().open(me)).rejects.toMatchObject({
+    await expect(createStore().open(me)).rejects.toMatchObject({
       code: "E.STORE.SCHEMA_NEWER",
       details: { schema: 99, known: schemaVersion },
     });
@@ -106,7 +114,7 @@ describe("opening", () => {
 
   it("[S32] reads its durability settings back and refuses a database that does not take them", () => {
     const durable = new DatabaseSync(file);
-    prepareWriter(durable, file, null);
+    configureWriter(durable, file, null);
     const settings = ["journal_mode", "synchronous", "mmap_size"].map(
       (name) => Object.values(durable.prepare(`PRAGMA ${name}`).get() ?? {})[0],
     );
@@ -114,7 +122,7 @@ describe("opening", () => {
     const volatile = new DatabaseSync(":memory:");
 
     expect(settings).toEqual(["wal", 2, 0]);
-    expect(() => prepareWriter(volatile, ":memory:", null)).toThrow(expect.objectContaining({ code: "E.STORE.DURABILITY" }));
+    expect(() => configureWriter(volatile, ":memory:", null)).toThrow(expect.objectContaining({ code: "E.STORE.DURABILITY" }));
     volatile.close();
   });
 
@@ -125,13 +133,13 @@ describe("opening", () => {
 
   it("[S33] refuses what is no database, another program's database, and a folder that cannot be made", async () => {
     writeFileSync(file, "this is a text, and it is long enough to be looked at as a header ".repeat(20));
-    await expect(make().open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
-    await expect(make({ file: join(file, "below", "store.db") }).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await expect(createStore().open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await expect(createStore({ file: join(file, "below", "store.db") }).open(me)).rejects.toMatchObject({ code: "E.STORE.OPEN" });
     const foreign = join(folder, "foreign.db");
     const raw = new DatabaseSync(foreign);
     raw.exec("CREATE TABLE recipes (name TEXT)");
     raw.close();
-    await expect(make({ file: foreign }).open(me)).rejects.toMatchObject({
+    await expect(createStore({ file: foreign }).open(me)).rejects.toMatchObject({
       code: "E.STORE.OPEN",
       message: expect.stringContaining("another program"),
     });
@@ -139,12 +147,12 @@ describe("opening", () => {
   });
 
   it("[S30] lets go of the file when it refuses to open it", async () => {
-    const store = make();
+    const store = createStore();
     await store.open(me);
     await store.close();
 
-    await expect(make().open({ replica: "a", cluster: "other" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
-    await expect(make().open(me)).resolves.toMatchObject({ epoch: 2 });
+    await expect(createStore().open({ replica: "a", cluster: "other" })).rejects.toMatchObject({ code: "E.STORE.OPEN" });
+    await expect(createStore().open(me)).resolves.toMatchObject({ epoch: 2 });
   });
 });
 
@@ -155,83 +163,84 @@ describe("a disk that fails", () => {
   it("[S36] fails a turn when the disk is full, at a statement or at the commit, and works on once there is room", async () => {
     for (const step of ["sqlite.begin", "sqlite.statement", "sqlite.commit", "sqlite.committing"]) {
       const disk = brokenDisk(step, full);
-      const store = make({ failpoint: disk.failpoint });
-      const hand = await openHand(store);
+      const store = createStore({ failpoint: disk.failpoint });
+      const client = await openClient(store);
       const run = step.replace(".", "-");
-      await hand.write(readyUnit(`${run}-1`, "l"));
+      await client.write(readyChangeSet(`${run}-1`, "l"));
       disk.isBroken = true;
-      const tx = await hand.begin({ rows: [`run/${run}-2`] });
-      const answer = await hand.commit(tx, [readyUnit(`${run}-2`, "l")]);
+      const tx = await client.begin({ rows: [`run/${run}-2`] });
+      const answer = await client.commit(tx, [readyChangeSet(`${run}-2`, "l")]);
       disk.isBroken = false;
 
       expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
       expect(answer).not.toHaveProperty("unit");
-      expect(await hand.read(`run/${run}-2`, `task/${run}-2.0`)).toEqual([null, null]);
-      await hand.write(readyUnit(`${run}-2`, "l"));
-      expect(await hand.read(`run/${run}-2`)).toMatchObject([{ id: `${run}-2` }]);
+      expect(await client.read(`run/${run}-2`, `task/${run}-2.0`)).toEqual([null, null]);
+      await client.write(readyChangeSet(`${run}-2`, "l"));
+      expect(await client.read(`run/${run}-2`)).toMatchObject([{ id: `${run}-2` }]);
       await store.close();
     }
   });
 
   it("[S36] calls an input/output error of the commit unknown, takes no turn until it is settled, then works on", async () => {
     const disk = brokenDisk("sqlite.committing", ioError);
-    const hand = await openHand(make({ failpoint: disk.failpoint }));
-    await hand.write(unit({ puts: [runRow("r1")] }));
+    const client = await openClient(createStore({ failpoint: disk.failpoint }));
+    await client.write(changeSet({ puts: [runRow("r1")] }));
     disk.isBroken = true;
-    const tx = await hand.begin({ rows: ["run/r1"] });
-    const turn = hand.nextTurn;
-    const answer = await hand.commit(tx, [unit({ puts: [runRow("r1", { open: 5 })] })]);
+    const tx = await client.begin({ rows: ["run/r1"] });
+    const turn = client.nextTurn;
+    const answer = await client.commit(tx, [changeSet({ puts: [runRow("r1", { open: 5 })] })]);
     disk.isBroken = false;
 
     expect(answer).toEqual({ outcome: "unknown" });
-    await expect(hand.begin()).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME", isRetryable: true });
-    expect(await hand.store.settle(turn)).toBe("absent");
-    expect(await hand.read("run/r1")).toMatchObject([{ open: 1 }]);
-    await hand.write(unit({ puts: [runRow("r1", { open: 6 })] }));
-    expect(await hand.read("run/r1")).toMatchObject([{ open: 6 }]);
+    await expect(client.begin()).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME", isRetryable: true });
+    expect(await client.store.settle(turn)).toBe("absent");
+    expect(await client.read("run/r1")).toMatchObject([{ open: 1 }]);
+    await client.write(changeSet({ puts: [runRow("r1", { open: 6 })] }));
+    expect(await client.read("run/r1")).toMatchObject([{ open: 6 }]);
   });
 
   it("[S36] cannot settle while the file is out of reach, says so, and settles once it is back", async () => {
     const disk = brokenDisk("sqlite.committed", ioError);
-    const hand = await openHand(make({ failpoint: disk.failpoint, busyMs: 0 }));
-    await hand.write(unit({ puts: [runRow("r1")] }));
+    const client = await openClient(createStore({ failpoint: disk.failpoint, busyMs: 0 }));
+    await client.write(changeSet({ puts: [runRow("r1")] }));
     disk.isBroken = true;
-    const tx = await hand.begin({ rows: ["run/r1"] });
-    const turn = hand.nextTurn;
-    expect((await hand.commit(tx, [unit({ puts: [runRow("r1", { open: 5 })] })])).outcome).toBe("unknown");
+    const tx = await client.begin({ rows: ["run/r1"] });
+    const turn = client.nextTurn;
+    expect((await client.commit(tx, [changeSet({ puts: [runRow("r1", { open: 5 })] })])).outcome).toBe("unknown");
     disk.isBroken = false;
     const stranger = new DatabaseSync(file);
     stranger.exec("BEGIN IMMEDIATE");
 
-    await expect(hand.store.settle(turn)).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME" });
+    await expect(client.store.settle(turn)).rejects.toMatchObject({ code: "E.STORE.UNKNOWN_OUTCOME" });
     stranger.exec("ROLLBACK");
     stranger.close();
-    expect(await hand.store.settle(turn)).toBe("committed");
-    expect(await hand.read("run/r1")).toMatchObject([{ open: 5 }]);
+    expect(await client.store.settle(turn)).toBe("committed");
+    expect(await client.read("run/r1")).toMatchObject([{ open: 5 }]);
   });
 
   it("[S37] fails a turn as busy while another program has the file locked, and writes it when tried again", async () => {
-    const hand = await openHand(make({ busyMs: 0 }));
+    const client = await openClient(createStore({ busyMs: 0 }));
     const stranger = new DatabaseSync(file);
     stranger.exec("BEGIN IMMEDIATE");
-    const tx = await hand.begin({ rows: ["run/r1"] });
-    const answer = await hand.commit(tx, [unit({ puts: [runRow("r1")] })]);
+    const tx = await client.begin({ rows: ["run/r1"] });
+    const answer = await client.commit(tx, [changeSet({ puts: [runRow("r1")] })]);
     stranger.exec("ROLLBACK");
     stranger.close();
 
     expect(answer).toMatchObject({ outcome: "failed", fault: { code: "E.STORE.BUSY" } });
-    await hand.write(unit({ puts: [runRow("r1")] }));
+    await client.write(changeSet({ puts: [runRow("r1")] }));
   });
 
   it("[S39] cuts the WAL back once a reader that held it up is gone", async () => {
     const walBytesMax = 256 * 1024;
-    const hand = await openHand(make({ walBytesMax }));
+    const client = await openClient(createStore({ walBytesMax }));
     const reader = new DatabaseSync(file, { readOnly: true });
     reader.exec("BEGIN");
     reader.prepare("SELECT count(*) FROM run").get();
     const bulk = "x".repeat(20_000);
     const fill = async (turns: number) => {
-      for (let at = 0; at < turns; at++) await hand.write(unit({ puts: [runRow("r1", { error: bulk + hand.nextTurn })] }));
+      for (let at = 0; at < turns; at++)
+        await client.write(changeSet({ puts: [runRow("r1", { error: bulk + client.nextTurn })] }));
     };
     await fill(64);
     const held = statSync(`${file}-wal`).size;
@@ -246,12 +255,12 @@ describe("a disk that fails", () => {
 
 describe("what a turn costs", () => {
   it("[S38] reads cached rows, and new ones in time order, without a statement", async () => {
-    const store = make();
-    const hand = await openHand(store);
-    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")] }));
+    const store = createStore();
+    const client = await openClient(store);
+    await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")] }));
     const before = store.stats();
 
-    const tx = await hand.begin({ rows: ["run/r1", "task/r1.0", "run/r2", "task/r2.0"], due: 9 });
+    const tx = await client.begin({ rows: ["run/r1", "task/r1.0", "run/r2", "task/r2.0"], due: 9 });
     const rows = [tx.row("run", "r1"), tx.row("task", "r1.0"), tx.row("run", "r2"), tx.row("task", "r2.0")];
     await tx.abort();
 
@@ -260,13 +269,13 @@ describe("what a turn costs", () => {
   });
 
   it("[S38] writes a changed row in one statement, an unchanged one in none, and a turn's facts in one a subject", async () => {
-    const store = make();
-    const hand = await openHand(store);
-    await hand.write(unit({ puts: [runRow("r1"), taskRow("r1.0")], logEntries: [happening("acme", "run/r1", ["a"])] }));
+    const store = createStore();
+    const client = await openClient(store);
+    await client.write(changeSet({ puts: [runRow("r1"), taskRow("r1.0")], logEntries: [logEntry("acme", "run/r1", ["a"])] }));
     const before = store.stats();
 
     const puts = [runRow("r1"), taskRow("r1.0", { phase: "succeeded", result: "1" })];
-    await hand.write(unit({ puts, logEntries: [happening("acme", "run/r1", ["b", "c", "d"])] }));
+    await client.write(changeSet({ puts, logEntries: [logEntry("acme", "run/r1", ["b", "c", "d"])] }));
 
     const after = store.stats();
     // task, event, tenant, replica
@@ -276,7 +285,7 @@ describe("what a turn costs", () => {
 
   it("[S14] [S80] finds lines, held tasks, deadlines, open tasks and pages by index, without sorting", () => {
     const db = new DatabaseSync(file);
-    prepareWriter(db, file, null);
+    configureWriter(db, file, null);
     const plan = (sql: string) =>
       db
         .prepare(`EXPLAIN QUERY PLAN ${sql}`)
@@ -284,33 +293,33 @@ describe("what a turn costs", () => {
         .map((row) => String(row.detail))
         .join("; ");
     const plans = {
-      line: plan(lineSql),
-      held: plan(heldSql),
-      open: plan(openSql),
-      passed: plan(passedSql("task")),
-      next: plan(nextSql("worker")),
-      least: plan(leastSql("run")),
+      line: plan(queueHeadSql),
+      held: plan(heldTaskIdsSql),
+      open: plan(openTasksSql),
+      passed: plan(passedDueSql("task")),
+      next: plan(nextDueSql("worker")),
+      least: plan(earliestDueSql("run")),
       runs: plan(runsSql({})),
       failed: plan(runsSql({ phase: "failed" })),
-      events: plan(eventsSql),
-      history: plan(indexedSql),
-      tail: plan(tailSql),
-      depth: plan(depthSql),
-      bounded: plan(boundedDepthSql),
+      events: plan(logRowsSql),
+      history: plan(indexedHistorySql),
+      tail: plan(unindexedHistorySql),
+      depth: plan(openTaskCountsSql),
+      bounded: plan(boundedTaskCountsSql),
       attempts: plan(heldByWorkerSql),
-      range: plan(rangeSql),
+      range: plan(taskRangeSql),
       source: plan(runsSql({ source: "w", phase: "failed" })),
       tasks: plan(tasksSql),
-      instant: plan(instantSql),
-      docs: plan(docsSql({}, true)),
-      docsBack: plan(docsSql({ order: "desc" }, true)),
-      dueDocs: plan(passedSql("doc")),
+      instant: plan(runsAtInstantSql),
+      docs: plan(walkDocumentsSql({}, true)),
+      docsBack: plan(walkDocumentsSql({ order: "desc" }, true)),
+      dueDocs: plan(passedDueSql("doc")),
       chunks: plan(chunksSql),
-      nextLine: plan(nextLineSql),
-      lineDepth: plan(lineDepthSql),
-      eventsBack: plan(eventsBackSql),
-      historyBack: plan(indexedBackSql),
-      tailBack: plan(tailBackSql),
+      nextLine: plan(nextTaskQueueSql),
+      lineDepth: plan(taskQueueDepthSql),
+      eventsBack: plan(logRowsBackwardsSql),
+      historyBack: plan(indexedHistoryBackwardsSql),
+      tailBack: plan(unindexedHistoryBackwardsSql),
     };
     db.close();
     const word = "SEARCH word USING COVERING INDEX sqlite_autoindex_word_1 (text=?)";
@@ -357,12 +366,12 @@ describe("what a turn costs", () => {
   });
 
   it("[S5] lets a reader of its own follow the log while the writer goes on", async () => {
-    const hand = await openHand(make());
-    await hand.write(unit({ puts: [runRow("r1")], logEntries: [happening("acme", "run/r1", ["a"])] }));
+    const client = await openClient(createStore());
+    await client.write(changeSet({ puts: [runRow("r1")], logEntries: [logEntry("acme", "run/r1", ["a"])] }));
     const reader = openSqliteReader({ file });
 
     expect((await reader.events({ tenant: "acme", after: 0, limit: 9 })).items).toHaveLength(1);
-    await hand.write(unit({ puts: [runRow("r2")], logEntries: [happening("acme", "run/r2", ["b"])] }));
+    await client.write(changeSet({ puts: [runRow("r2")], logEntries: [logEntry("acme", "run/r2", ["b"])] }));
     expect((await reader.events({ tenant: "acme", after: 1, limit: 9 })).items).toMatchObject([{ position: 2, type: "b" }]);
     await reader.close();
   });

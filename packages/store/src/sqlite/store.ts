@@ -22,16 +22,23 @@ import type {
 } from "@astraflow/engine";
 import { fault } from "@astraflow/protocol";
 import { type ClockSource, type StoreClock, slewedClock } from "../clock.ts";
-import { checkUnits, doubtFault, doubtsOf } from "../unit-check.ts";
-import { UnitRefused, writeTurn } from "./commit.ts";
-import { Connection, openDatabase, openFault, peekHeader, prepareWriter, type StoreStats } from "./connection.ts";
-import { Desk } from "./desk.ts";
+import { changedWorkersFault, findChangedWorkers, findInvalidChangeSet } from "../unit-check.ts";
+import { ChangeSetRefused, writeTurn } from "./commit.ts";
+import {
+  checkFileHeader,
+  configureWriter,
+  openDatabase,
+  openSqliteFault,
+  SqliteConnection,
+  type SqliteStats,
+} from "./connection.ts";
+import { SqliteRepository } from "./desk.ts";
 import { makeFolder } from "./folder.ts";
-import { type FolderLock, lockFolder } from "./folder-lock.ts";
-import { tailRowsDefault, trimLog } from "./histories.ts";
+import { type DatabaseLock, lockDatabase } from "./folder-lock.ts";
+import { trimLog, unindexedLogRowsDefault } from "./histories.ts";
 import { openSqliteReader } from "./reader.ts";
-import { freshRunsDefault, indexFresh } from "./search.ts";
-import { SqliteTurn, type TurnEnd } from "./turn.ts";
+import { indexPendingRuns, unindexedRunsDefault } from "./search.ts";
+import { SqliteTurn, type SqliteTurnHost } from "./turn.ts";
 
 export interface SqliteOptions {
   readonly file: string;
@@ -40,9 +47,9 @@ export interface SqliteOptions {
   readonly failpoint?: (name: string) => void;
   readonly cacheRows?: number;
   /** How many rows of a tenant's log may be outside the index of histories. */
-  readonly tailRows?: number;
+  readonly unindexedLogRowsMax?: number;
   /** How many runs may be outside the index of words. */
-  readonly freshRuns?: number;
+  readonly unindexedRunsMax?: number;
   /** How many runs a search compares before it asks the index of words. */
   readonly searchedRows?: number;
   /** How long a commit waits for a foreign program that has the file locked. The whole process waits with it. */
@@ -52,7 +59,7 @@ export interface SqliteOptions {
 }
 
 export interface SqliteStore extends Store {
-  stats(): Readonly<StoreStats>;
+  stats(): Readonly<SqliteStats>;
   /** Removes the log of a tenant up to a position; answers how many rows went. Call again until it answers 0. */
   trim(tenant: Tenant, floor: Position): number;
   /** Removes what tasks printed before an instant; answers how many rows went. Call again until it answers 0. */
@@ -62,33 +69,33 @@ export interface SqliteStore extends Store {
 const cacheRowsDefault = 50_000;
 const busyMsDefault = 1_000;
 const walBytesMaxDefault = 64 * 1024 * 1024;
-const commitsPerWalLook = 64;
+const commitsPerWalCheck = 64;
 const trimRowsMax = 1_000;
 
 export function openSqlite(options: SqliteOptions): SqliteStore {
-  return new FileStore(options);
+  return new SqliteFileStore(options);
 }
 
-interface Opened {
-  readonly lock: FolderLock;
+interface OpenedSqlite {
+  readonly lock: DatabaseLock;
   readonly clock: StoreClock;
   readonly reader: StoreReader;
   readonly replica: string;
   readonly epoch: number;
-  connection: Connection;
-  desk: Desk;
+  connection: SqliteConnection;
+  repository: SqliteRepository;
   lastTurn: number;
 }
 
-class FileStore implements SqliteStore, TurnEnd {
+class SqliteFileStore implements SqliteStore, SqliteTurnHost {
   readonly #options: SqliteOptions;
-  readonly #stats: StoreStats = { statements: 0, rows: 0, commits: 0, turns: 0 };
-  #opened: Opened | null = null;
+  readonly #stats: SqliteStats = { statements: 0, rows: 0, commits: 0, turns: 0 };
+  #opened: OpenedSqlite | null = null;
   #turn: SqliteTurn | null = null;
   /** A turn whose COMMIT answered with an error that leaves its outcome open. */
   #unsettled: { readonly turn: number; readonly cause: unknown } | null = null;
   readonly #settled = new Map<number, "committed" | "absent">();
-  #hear: (hint: StoreHint) => void = () => undefined;
+  #hintListener: (hint: StoreHint) => void = () => undefined;
 
   constructor(options: SqliteOptions) {
     this.#options = { ...options, file: resolve(options.file) };
@@ -97,27 +104,27 @@ class FileStore implements SqliteStore, TurnEnd {
   async open(me: { replica: string; cluster: string }): Promise<{ epoch: number; lastTurn: number }> {
     if (this.#opened !== null) throw new Error("the store is open already");
     const { file } = this.#options;
-    peekHeader(file);
-    let lock: FolderLock;
+    checkFileHeader(file);
+    let lock: DatabaseLock;
     try {
       makeFolder(dirname(file));
-      lock = lockFolder(file);
+      lock = lockDatabase(file);
     } catch (error) {
-      throw error instanceof Error && error.name === "Fault" ? error : openFault(file, error);
+      throw error instanceof Error && error.name === "Fault" ? error : openSqliteFault(file, error);
     }
-    let connection: Connection | null = null;
+    let connection: SqliteConnection | null = null;
     try {
       connection = this.#connect();
-      const { epoch, lastTurn, stored } = enter(connection, file, me, this.#options.clock.wall());
-      const desk = new Desk(connection, this.#options.cacheRows ?? cacheRowsDefault);
+      const { epoch, lastTurn, stored } = registerReplica(connection, file, me, this.#options.clock.wall());
+      const repository = new SqliteRepository(connection, this.#options.cacheRows ?? cacheRowsDefault);
       // A file of an earlier version may have noted all its runs.
-      if (desk.freshRuns > this.#freshRunsMax) {
-        transact(connection, () => indexFresh(connection as Connection));
-        desk.setFreshRuns(0);
+      if (repository.unindexedRuns > this.#unindexedRunsMax) {
+        inTransaction(connection, () => indexPendingRuns(connection as SqliteConnection));
+        repository.setUnindexedRuns(0);
       }
       const clock = slewedClock(this.#options.clock, stored);
-      const reader = openSqliteReader({ file, ...pick(this.#options.searchedRows) });
-      this.#opened = { lock, clock, reader, replica: me.replica, epoch, connection, desk, lastTurn };
+      const reader = openSqliteReader({ file, ...optionalSearchedRows(this.#options.searchedRows) });
+      this.#opened = { lock, clock, reader, replica: me.replica, epoch, connection, repository, lastTurn };
       return { epoch, lastTurn };
     } catch (error) {
       connection?.db.close();
@@ -127,7 +134,7 @@ class FileStore implements SqliteStore, TurnEnd {
   }
 
   async begin(want: TurnRequest): Promise<TurnTransaction> {
-    const { desk, clock, replica, epoch } = this.#mustOpen();
+    const { repository, clock, replica, epoch } = this.#requireOpen();
     if (this.#turn !== null) throw new Error("a turn is under way: this store takes one at a time");
     if (this.#unsettled !== null) {
       const { turn, cause } = this.#unsettled;
@@ -138,39 +145,39 @@ class FileStore implements SqliteStore, TurnEnd {
         cause,
       );
     }
-    this.#turn = new SqliteTurn(desk, this, { replica, epoch }, clock.now(), want);
+    this.#turn = new SqliteTurn(repository, this, { replica, epoch }, clock.now(), want);
     this.#stats.turns++;
     return this.#turn;
   }
 
   commit(turn: SqliteTurn, number: number, units: readonly ChangeSet[]): CommitOutcome {
-    const opened = this.#mustOpen();
+    const opened = this.#requireOpen();
     this.#turn = null;
     if (number <= opened.lastTurn) throw new Error(`turn ${number} comes after turn ${opened.lastTurn}; numbers must rise`);
-    const bad = checkUnits(units, (root) => turn.hasTaken(root));
+    const bad = findInvalidChangeSet(units, (root) => turn.hasTaken(root));
     if (bad !== null) return { outcome: "failed", unit: bad.unit, fault: bad.fault };
-    const doubts = doubtsOf(units, (worker) => turn.before("worker", worker) as WorkerRow | null);
-    if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: doubtFault(doubts) };
-    const { connection, desk, replica, epoch } = opened;
-    const tailRowsMax = this.#options.tailRows ?? tailRowsDefault;
+    const doubts = findChangedWorkers(units, (worker) => turn.rowBeforeTurn("worker", worker) as WorkerRow | null);
+    if (doubts.length > 0) return { outcome: "failed", changedWorkers: doubts, fault: changedWorkersFault(doubts) };
+    const { connection, repository, replica, epoch } = opened;
+    const tailRowsMax = this.#options.unindexedLogRowsMax ?? unindexedLogRowsDefault;
     let hasTriedCommit = false;
     try {
-      connection.step("sqlite.begin");
+      connection.passFailpoint("sqlite.begin");
       connection.db.exec("BEGIN IMMEDIATE");
-      const before = (kind: Parameters<SqliteTurn["before"]>[0], id: string) => turn.before(kind, id);
-      const limits = { tailRowsMax, freshRunsMax: this.#freshRunsMax };
-      const record = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, ...limits, before };
-      const written = writeTurn(desk, record);
-      connection.step("sqlite.commit");
+      const before = (kind: Parameters<SqliteTurn["rowBeforeTurn"]>[0], id: string) => turn.rowBeforeTurn(kind, id);
+      const limits = { tailRowsMax, freshRunsMax: this.#unindexedRunsMax };
+      const turnToWrite = { replica, epoch, turn: number, now: turn.now, units, mailTaken: turn.mailSeqs, ...limits, before };
+      const written = writeTurn(repository, turnToWrite);
+      connection.passFailpoint("sqlite.commit");
       hasTriedCommit = true;
-      connection.step("sqlite.committing");
+      connection.passFailpoint("sqlite.committing");
       connection.db.exec("COMMIT");
-      connection.step("sqlite.committed");
-      written.remember();
+      connection.passFailpoint("sqlite.committed");
+      written.updateCaches();
       opened.lastTurn = number;
       this.#stats.commits++;
-      for (const tenant of written.first.keys()) this.#hear({ type: "log", tenant });
-      this.#boundWal();
+      for (const tenant of written.first.keys()) this.#hintListener({ type: "log", tenant });
+      this.#truncateWal();
       return { outcome: "committed", first: written.first };
     } catch (error) {
       return this.#fail(opened, number, hasTriedCommit, error);
@@ -182,14 +189,14 @@ class FileStore implements SqliteStore, TurnEnd {
   }
 
   async settle(turn: number): Promise<"committed" | "absent"> {
-    const opened = this.#mustOpen();
+    const opened = this.#requireOpen();
     if (this.#unsettled?.turn !== turn) return this.#settled.get(turn) ?? (turn <= opened.lastTurn ? "committed" : "absent");
     try {
       // After a failed write the connection's view and the file may differ; a new one reads the file as a restart would. What it
       // then finds is made to last by a write and a checkpoint of its own, since the sync that failed cannot be believed later.
       if (opened.connection.db.isOpen) opened.connection.db.close();
       opened.connection = this.#connect();
-      opened.desk = new Desk(opened.connection, this.#options.cacheRows ?? cacheRowsDefault);
+      opened.repository = new SqliteRepository(opened.connection, this.#options.cacheRows ?? cacheRowsDefault);
       opened.connection.db.prepare("UPDATE replica SET clock = ? WHERE id = ?").run(opened.clock.now(), opened.replica);
       opened.connection.db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
       opened.lastTurn = lastTurnOf(opened.connection, opened.replica);
@@ -203,40 +210,40 @@ class FileStore implements SqliteStore, TurnEnd {
   }
 
   events(query: EventQuery): Promise<EventPage> {
-    return this.#mustOpen().reader.events(query);
+    return this.#requireOpen().reader.events(query);
   }
 
   page<Q extends PageQuery>(query: Q): Promise<PageOf<Q>> {
-    return this.#mustOpen().reader.page(query);
+    return this.#requireOpen().reader.page(query);
   }
 
-  onHint(hear: (hint: StoreHint) => void): void {
-    this.#hear = hear;
+  onHint(listener: (hint: StoreHint) => void): void {
+    this.#hintListener = listener;
   }
 
-  stats(): Readonly<StoreStats> {
+  stats(): Readonly<SqliteStats> {
     return { ...this.#stats };
   }
 
   trim(tenant: Tenant, floor: Position): number {
-    const { connection, desk } = this.#mustOpen();
-    const state = desk.tenant(tenant);
+    const { connection, repository } = this.#requireOpen();
+    const state = repository.tenant(tenant);
     const to = Math.max(state.floor, Math.min(floor, state.position));
-    const gone = transact(connection, () => {
+    const gone = inTransaction(connection, () => {
       connection.db.prepare("UPDATE tenant SET floor = ? WHERE id = ?").run(to, tenant);
       return trimLog(connection, tenant, to, trimRowsMax);
     });
-    desk.setTenant(tenant, { ...state, floor: to });
+    repository.setTenant(tenant, { ...state, floor: to });
     return gone;
   }
 
   trimChunks(before: Millis): number {
-    const { connection } = this.#mustOpen();
-    return transact(connection, () => Number(connection.db.prepare(trimChunksSql).run(before, trimRowsMax).changes));
+    const { connection } = this.#requireOpen();
+    return inTransaction(connection, () => Number(connection.db.prepare(trimChunksSql).run(before, trimRowsMax).changes));
   }
 
-  get #freshRunsMax(): number {
-    return this.#options.freshRuns ?? freshRunsDefault;
+  get #unindexedRunsMax(): number {
+    return this.#options.unindexedRunsMax ?? unindexedRunsDefault;
   }
 
   async close(): Promise<void> {
@@ -249,14 +256,14 @@ class FileStore implements SqliteStore, TurnEnd {
   }
 
   /** Nothing is called written by hope: rolled back and seen to be, or unknown. */
-  #fail(opened: Opened, turn: number, hasTriedCommit: boolean, error: unknown): CommitOutcome {
+  #fail(opened: OpenedSqlite, turn: number, hasTriedCommit: boolean, error: unknown): CommitOutcome {
     const { connection, replica } = opened;
     const errcode = ((error as { errcode?: number }).errcode ?? 0) % 256;
     try {
       if (connection.db.isTransaction) connection.db.exec("ROLLBACK");
       // A busy or full file refuses before the commit mark is in the WAL. Any other error of COMMIT may have come after it.
       const isCertain = !hasTriedCommit || errcode === sqliteBusy || errcode === sqliteFull;
-      if (isCertain && lastTurnOf(connection, replica) !== turn) return failure(turn, error, errcode);
+      if (isCertain && lastTurnOf(connection, replica) !== turn) return failedCommit(turn, error, errcode);
     } catch (worse) {
       this.#unsettled = { turn, cause: worse };
       return { outcome: "unknown" };
@@ -265,30 +272,30 @@ class FileStore implements SqliteStore, TurnEnd {
     return { outcome: "unknown" };
   }
 
-  #connect(): Connection {
+  #connect(): SqliteConnection {
     const { file } = this.#options;
     const failpoint = this.#options.failpoint ?? null;
     const db = openDatabase(file, { readOnly: false, busyMs: this.#options.busyMs ?? busyMsDefault });
     try {
-      prepareWriter(db, file, failpoint);
+      configureWriter(db, file, failpoint);
     } catch (error) {
       db.close();
       throw error;
     }
-    return new Connection(db, this.#stats, failpoint);
+    return new SqliteConnection(db, this.#stats, failpoint);
   }
 
   /** A reader that stays long keeps the WAL from starting over; once it is gone, this gives the space back. */
-  #boundWal(): void {
-    if (this.#stats.commits % commitsPerWalLook !== 0) return;
-    const { connection } = this.#mustOpen();
+  #truncateWal(): void {
+    if (this.#stats.commits % commitsPerWalCheck !== 0) return;
+    const { connection } = this.#requireOpen();
     const wal = statSync(`${this.#options.file}-wal`, { throwIfNoEntry: false });
     if (wal === undefined || wal.size <= (this.#options.walBytesMax ?? walBytesMaxDefault)) return;
     connection.db.exec("PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)");
     connection.db.exec(`PRAGMA busy_timeout = ${this.#options.busyMs ?? busyMsDefault}`);
   }
 
-  #mustOpen(): Opened {
+  #requireOpen(): OpenedSqlite {
     if (this.#opened === null) throw new Error("the store is not open");
     return this.#opened;
   }
@@ -296,9 +303,9 @@ class FileStore implements SqliteStore, TurnEnd {
 
 const trimChunksSql = "DELETE FROM chunk WHERE rowid IN (SELECT rowid FROM chunk WHERE at < ? ORDER BY at LIMIT ?)";
 
-const pick = (searchedRows: number | undefined) => (searchedRows === undefined ? {} : { searchedRows });
+const optionalSearchedRows = (searchedRows: number | undefined) => (searchedRows === undefined ? {} : { searchedRows });
 
-function transact<T>({ db }: Connection, write: () => T): T {
+function inTransaction<T>({ db }: SqliteConnection, write: () => T): T {
   db.exec("BEGIN IMMEDIATE");
   try {
     const answer = write();
@@ -313,8 +320,8 @@ function transact<T>({ db }: Connection, write: () => T): T {
 const sqliteBusy = 5;
 const sqliteFull = 13;
 
-function failure(turn: number, error: unknown, errcode: number): CommitOutcome {
-  if (error instanceof UnitRefused) {
+function failedCommit(turn: number, error: unknown, errcode: number): CommitOutcome {
+  if (error instanceof ChangeSetRefused) {
     return { outcome: "failed", unit: error.unit, fault: fault("E.INTERNAL", error.message, { unit: error.unit }, error) };
   }
   const why = errcode === sqliteBusy ? "another program has the file locked" : (error as Error).message;
@@ -322,7 +329,7 @@ function failure(turn: number, error: unknown, errcode: number): CommitOutcome {
 }
 
 /** Takes up the replica's row: one epoch on, its last turn as it stands. The cluster id is written once and compared ever after. */
-function enter(connection: Connection, file: string, me: { replica: string; cluster: string }, wall: Millis) {
+function registerReplica(connection: SqliteConnection, file: string, me: { replica: string; cluster: string }, wall: Millis) {
   const { db } = connection;
   db.exec("BEGIN IMMEDIATE");
   try {
@@ -349,6 +356,6 @@ function enter(connection: Connection, file: string, me: { replica: string; clus
   }
 }
 
-function lastTurnOf(connection: Connection, replica: string): number {
+function lastTurnOf(connection: SqliteConnection, replica: string): number {
   return Number(connection.db.prepare("SELECT last_turn AS turn FROM replica WHERE id = ?").get(replica)?.turn ?? 0);
 }

@@ -1,11 +1,11 @@
 import { DatabaseSync } from "node:sqlite";
 import { describe, expect, it } from "vitest";
-import { runRow, taskRow, unit } from "../contract/sample-rows.ts";
-import { useSqliteFolder } from "../contract/sqlite-folder.ts";
+import { changeSet, runRow, taskRow } from "../contract/sample-rows.ts";
+import { useTemporarySqliteFile } from "../contract/sqlite-folder.ts";
 import type { SqliteOptions } from "./store.ts";
 
-const place = useSqliteFolder("words");
-const openHand = (options: Partial<SqliteOptions> = {}) => place.openHand(options);
+const place = useTemporarySqliteFile("words");
+const openHand = (options: Partial<SqliteOptions> = {}) => place.openClient(options);
 
 function countWords(): number {
   const raw = new DatabaseSync(place.file, { readOnly: true });
@@ -18,10 +18,10 @@ const leased = (id: string, worker: string) => taskRow(id, { phase: "leased", wo
 
 describe("words", () => {
   it("[S69] stores a text that many tasks share once, and reads every task with its texts, also after a restart", async () => {
-    const hand = await openHand({ cacheRows: 2 });
+    const client = await openHand({ cacheRows: 2 });
     const tasks = Array.from({ length: 20 }, (_, at) => leased(`r1.${at + 10}`, at % 2 === 0 ? "acme/w1" : "acme/w2"));
-    await hand.write(unit({ puts: [runRow("r1"), ...tasks] }));
-    await hand.store.close();
+    await client.write(changeSet({ puts: [runRow("r1"), ...tasks] }));
+    await client.store.close();
 
     const again = await openHand();
 
@@ -39,17 +39,17 @@ describe("words", () => {
     const failpoint = (name: string) => {
       if (isBroken && name === "sqlite.commit") throw Object.assign(new Error("no room"), { errcode: 13 });
     };
-    const hand = await openHand({ failpoint });
+    const client = await openHand({ failpoint });
     const puts = [runRow("r1"), leased("r1.1", "acme/w1")];
-    const tx = await hand.begin({ rows: ["run/r1"] });
-    expect(await hand.commit(tx, [unit({ puts })])).toMatchObject({ outcome: "failed" });
+    const tx = await client.begin({ rows: ["run/r1"] });
+    expect(await client.commit(tx, [changeSet({ puts })])).toMatchObject({ outcome: "failed" });
     expect(countWords()).toBe(0);
 
     isBroken = false;
-    await hand.write(unit({ puts }));
+    await client.write(changeSet({ puts }));
 
     expect(countWords()).toBe(3);
-    expect((await hand.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual([
+    expect((await client.store.page({ page: "run", tenant: "acme", run: "r1" })).detail?.tasks).toEqual([
       leased("r1.1", "acme/w1"),
     ]);
   });

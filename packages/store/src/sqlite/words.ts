@@ -1,49 +1,49 @@
 // Words: texts that stand in very many rows, such as the worker of a task, are stored once and named by a number everywhere else. Rows
 // and indexes get smaller by a third that way, and so does every page a turn writes. For reading, SQL looks them up itself.
 
-import type { Connection } from "./connection.ts";
+import type { SqliteConnection } from "./connection.ts";
 
-const putSql = "INSERT INTO word (text) VALUES (?) ON CONFLICT (text) DO NOTHING";
-const numberSql = "SELECT no FROM word WHERE text = ?";
-const wordsMax = 100_000;
+const insertTextSql = "INSERT INTO word (text) VALUES (?) ON CONFLICT (text) DO NOTHING";
+const selectNumberSql = "SELECT no FROM word WHERE text = ?";
+const cachedTextsMax = 100_000;
 
 /** In place of a column that holds a word's number: its text. */
-export const textOfSql = (column: string): string => `(SELECT text FROM word WHERE no = ${column})`;
+export const internedTextSql = (column: string): string => `(SELECT text FROM word WHERE no = ${column})`;
 /** In place of a parameter that is compared with such a column. */
-export const numberOfSql = "(SELECT no FROM word WHERE text = ?)";
+export const internedNumberSql = "(SELECT no FROM word WHERE text = ?)";
 
-export class Words {
-  readonly #connection: Connection;
+export class InternedTexts {
+  readonly #connection: SqliteConnection;
   readonly #numbers = new Map<string, number>();
   /** Given in the turn that is being written; they count only once it is in. */
-  readonly #fresh = new Map<string, number>();
+  readonly #uncommitted = new Map<string, number>();
 
-  constructor(connection: Connection) {
+  constructor(connection: SqliteConnection) {
     this.#connection = connection;
   }
 
   /** Runs inside the open transaction: a text that is new gets its row there. */
   numberOf(text: string): number {
-    return this.#numbers.get(text) ?? this.#fresh.get(text) ?? this.#give(text);
+    return this.#numbers.get(text) ?? this.#uncommitted.get(text) ?? this.#insertText(text);
   }
 
   /** Before a turn is written: what one that failed has given is gone with it. */
-  forget(): void {
-    this.#fresh.clear();
+  discardUncommitted(): void {
+    this.#uncommitted.clear();
   }
 
   /** The turn is in. */
-  keep(): void {
-    if (this.#fresh.size === 0) return;
-    if (this.#numbers.size >= wordsMax) this.#numbers.clear();
-    for (const [text, number] of this.#fresh) this.#numbers.set(text, number);
-    this.#fresh.clear();
+  keepCommitted(): void {
+    if (this.#uncommitted.size === 0) return;
+    if (this.#numbers.size >= cachedTextsMax) this.#numbers.clear();
+    for (const [text, number] of this.#uncommitted) this.#numbers.set(text, number);
+    this.#uncommitted.clear();
   }
 
-  #give(text: string): number {
-    this.#connection.run(this.#connection.prepare(putSql), [text]);
-    const number = Number(this.#connection.get(numberSql, text)?.[0]);
-    this.#fresh.set(text, number);
+  #insertText(text: string): number {
+    this.#connection.run(this.#connection.prepare(insertTextSql), [text]);
+    const number = Number(this.#connection.get(selectNumberSql, text)?.[0]);
+    this.#uncommitted.set(text, number);
     return number;
   }
 }

@@ -2,36 +2,40 @@
 
 type Data = Readonly<Record<string, unknown>>;
 
-const usual = { type: "sim.step", package: { name: "sim", version: "1.0.0" } };
-const steady = { sim: { moods: [{ kind: "quick", ms: 0 }], key: null, limit: 0 } };
-export const step = (id: string, more: Data = {}): Data => ({
+const defaultNode = { type: "sim.step", package: { name: "sim", version: "1.0.0" } };
+const succeedingBehaviour = { sim: { moods: [{ kind: "quick", ms: 0 }], key: null, limit: 0 } };
+export const workflowNode = (id: string, more: Data = {}): Data => ({
   id,
-  ...usual,
-  parameters: { sim: { ...steady.sim, name: id } },
+  ...defaultNode,
+  parameters: { sim: { ...succeedingBehaviour.sim, name: id } },
   ui: { outputPorts: [{ key: "out", binding: { path: "results.out" } }] },
   ...more,
 });
 
 /** Node 0 is a container over a list, whose body has two nodes side by side. */
-export function mapFlow(items: readonly unknown[], loop: Data = {}, box: Data = {}): Data {
+export function mapWorkflow(items: readonly unknown[], loop: Data = {}, box: Data = {}): Data {
   const inputs = [{ from: "item", node: "a", to: "parameters.item" }];
   const outputs = [{ node: "a", from: "results.out", to: "results.out" }];
   const __container = { subgraphId: "body", loop: { mode: "map", items, ...loop }, inputs, outputs, ...box };
   return {
-    nodes: [step("box", { type: "workflow.container", parameters: { __container } })],
+    nodes: [workflowNode("box", { type: "workflow.container", parameters: { __container } })],
     edges: [],
-    subgraphs: [{ id: "body", definition: { nodes: [step("a"), step("b")], edges: [] } }],
+    subgraphs: [{ id: "body", definition: { nodes: [workflowNode("a"), workflowNode("b")], edges: [] } }],
   };
 }
 
 /** Node 0 is behind two middlewares, 1 outside of 2; each calls the next so often. */
-export function chainFlow(calls: readonly [number, number] = [1, 1]): Data {
+export function middlewareWorkflow(calls: readonly [number, number] = [1, 1]): Data {
   const wrap = (id: string, count: number) =>
-    step(id, {
+    workflowNode(id, {
       parameters: {
-        sim: { ...steady.sim, name: id, wrap: { calls: count, mark: `by-${id}`, timeoutMs: null, isForgiving: false } },
+        sim: {
+          ...succeedingBehaviour.sim,
+          name: id,
+          wrap: { calls: count, mark: `by-${id}`, timeoutMs: null, isForgiving: false },
+        },
       },
       ui: {},
     });
-  return { nodes: [step("host", { middlewares: [wrap("outer", calls[0]), wrap("inner", calls[1])] })], edges: [] };
+  return { nodes: [workflowNode("host", { middlewares: [wrap("outer", calls[0]), wrap("inner", calls[1])] })], edges: [] };
 }

@@ -1,13 +1,21 @@
 // Hand-made worlds for the checkers' own tests: each call adds what an onlooker would have seen, with numbers and times filled in.
 
-import type { FaultSeen, HandlerSeen, Observation, PhaseSeen, ProcessSeen, Sight, TailPage } from "../../observation.ts";
+import type {
+  FaultObservation,
+  HandlerObservation,
+  Observation,
+  PhaseObservation,
+  ProcessObservation,
+  TenantLogPage,
+  UnstampedObservation,
+} from "../../observation.ts";
 import type { Violation } from "../checker.ts";
-import { Judge } from "../judge.ts";
+import { CheckerRunner } from "../judge.ts";
 import type { CheckerName } from "../table.ts";
 
 type Data = Readonly<Record<string, unknown>>;
 
-export interface NodeWish {
+export interface ScriptedNode {
   readonly before?: readonly number[];
   readonly policy?: Data;
 }
@@ -15,9 +23,9 @@ export interface NodeWish {
 const tenant = "t1";
 const uuid = (at: number): string => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;
 
-export class Script {
-  readonly #seen: Observation[] = [];
-  readonly #log: TailPage["items"][number][] = [];
+export class ObservationScript {
+  readonly #observations: Observation[] = [];
+  readonly #log: TenantLogPage["items"][number][] = [];
   #at = 0;
   #call = 0;
   #frame = 0;
@@ -25,10 +33,10 @@ export class Script {
   #storeNow = 1_000_000;
 
   constructor(
-    wish: { readonly perNodeLimits?: Readonly<Record<string, number>>; readonly hasDisk?: boolean } = {},
+    options: { readonly perNodeLimits?: Readonly<Record<string, number>>; readonly hasDisk?: boolean } = {},
     profile = "default",
   ) {
-    const promises = {
+    const guarantees = {
       ackDeadlineMs: 5_000,
       leaseMs: 30_000,
       heartbeatMs: 10_000,
@@ -39,22 +47,22 @@ export class Script {
       idleMs: 1_000,
     };
     const shape = { pool: "default", packageName: "sim", packageVersion: "1.0.0", nodeTypes: ["sim.step"], hasDisk: false };
-    const workers = ["w1", "w2"].map((worker) => ({ worker, instance: worker, tenant, slots: 2, ...shape, ...wish }));
-    this.add({
+    const workers = ["w1", "w2"].map((worker) => ({ worker, instance: worker, tenant, slots: 2, ...shape, ...options }));
+    this.observe({
       kind: "set-up",
       seed: 1,
       profile,
       schedulers: ["s1", "s2"],
       tenants: [tenant, "t2"],
       workers,
-      promises,
+      guarantees,
     });
     for (const process of ["s1", "s2"]) this.process({ role: "scheduler", process, event: "is up" });
     for (const process of ["w1", "w2"]) this.process({ role: "worker", process, event: "is up" });
   }
 
-  add(sight: Sight): this {
-    this.#seen.push({ at: this.#at, n: this.#seen.length, ...sight });
+  observe(unstamped: UnstampedObservation): this {
+    this.#observations.push({ at: this.#at, n: this.#observations.length, ...unstamped });
     return this;
   }
 
@@ -65,23 +73,23 @@ export class Script {
     return this;
   }
 
-  phase(phase: PhaseSeen["phase"], isInTime?: boolean): this {
-    return this.add({ kind: "phase", phase, ...(isInTime !== undefined && { isInTime }) });
+  phase(phase: PhaseObservation["phase"], isInTime?: boolean): this {
+    return this.observe({ kind: "phase", phase, ...(isInTime !== undefined && { isInTime }) });
   }
 
-  fault(wish: Omit<FaultSeen, "kind" | "event">): this {
-    return this.add({ kind: "fault", event: "begins", ...wish });
+  fault(options: Omit<FaultObservation, "kind" | "event">): this {
+    return this.observe({ kind: "fault", event: "begins", ...options });
   }
 
-  process(wish: Omit<ProcessSeen, "kind" | "boot"> & { readonly boot?: string }): this {
-    return this.add({ kind: "process", boot: "b1", ...wish });
+  process(options: Omit<ProcessObservation, "kind" | "boot"> & { readonly boot?: string }): this {
+    return this.observe({ kind: "process", boot: "b1", ...options });
   }
 
   /** Asks for a run of the given nodes; `run: null` leaves the answer out. */
   start(
     run: string | null,
-    nodes: readonly NodeWish[] = [{}],
-    wish: { key?: string; client?: string; timeoutMs?: number } = {},
+    nodes: readonly ScriptedNode[] = [{}],
+    options: { key?: string; client?: string; timeoutMs?: number } = {},
   ): this {
     const edges = nodes.flatMap(({ before = [] }, to) =>
       before.map((from) => ({
@@ -99,17 +107,17 @@ export class Script {
       })),
       edges,
     };
-    const { client = wish.key ?? run ?? "nobody", timeoutMs } = wish;
+    const { client = options.key ?? run ?? "nobody", timeoutMs } = options;
     const body = JSON.stringify({ workflow, clientId: client, ...(timeoutMs !== undefined && { timeoutMs }) });
     return this.exchange(
       "startRun",
-      { key: wish.key ?? null, body },
+      { key: options.key ?? null, body },
       run === null ? null : { status: 202, body: { runId: run } },
     );
   }
 
   /** Asks for a run of a workflow as it is written. */
-  startFlow(run: string, workflow: Data, more: Data = {}): this {
+  startWorkflow(run: string, workflow: Data, more: Data = {}): this {
     const body = JSON.stringify({ workflow, clientId: run, ...more });
     return this.exchange("startRun", { body }, { status: 202, body: { runId: run } });
   }
@@ -129,14 +137,14 @@ export class Script {
   ): this {
     const about = { call: this.#call++, caller: ask.caller ?? "reader", scheduler: ask.on ?? "s1", tenant, route };
     const { params = {}, query = {}, key = null, body = null } = ask;
-    this.add({ kind: "call", ...about, params, query, idempotencyKey: key, body });
-    return this.add({ kind: "answer", ...about, ...(answer ?? { status: 0, body: null }) });
+    this.observe({ kind: "call", ...about, params, query, idempotencyKey: key, body });
+    return this.observe({ kind: "answer", ...about, ...(answer ?? { status: 0, body: null }) });
   }
 
   /** What `getRun` shows. */
-  show(run: string, status: string, nodes: readonly Data[], wish: { asOf?: number; client?: string } = {}): this {
+  show(run: string, status: string, nodes: readonly Data[], options: { asOf?: number; client?: string } = {}): this {
     const shown = nodes.map((node, at) => ({ nodeId: uuid(at), taskId: `${run}.${at}`, ...node }));
-    const body = { runId: run, status, clientId: wish.client ?? run, nodes: shown, asOf: wish.asOf ?? this.#log.length };
+    const body = { runId: run, status, clientId: options.client ?? run, nodes: shown, asOf: options.asOf ?? this.#log.length };
     return this.exchange("getRun", { params: { runId: run } }, { status: 200, body });
   }
 
@@ -151,13 +159,13 @@ export class Script {
   /** A reader takes in everything that was committed. */
   read(on = "s1"): this {
     const items = this.#log.slice(this.#cursor);
-    const body: TailPage = { items, next: this.#log.length, head: this.#log.length, floor: 0 };
+    const body: TenantLogPage = { items, next: this.#log.length, head: this.#log.length, floor: 0 };
     const query = { after: String(this.#cursor), limit: "200" };
     this.#cursor = this.#log.length;
     return this.exchange("tailLog", { query, on }, { status: 200, body });
   }
 
-  tail(after: number, body: TailPage, on = "s1"): this {
+  tail(after: number, body: TenantLogPage, on = "s1"): this {
     return this.exchange("tailLog", { query: { after: String(after), limit: "200" }, on }, { status: 200, body });
   }
 
@@ -170,61 +178,61 @@ export class Script {
   }
 
   granted(task: string, worker: string, fence: number, attempt = 1): this {
-    return this.commit([this.#of(task), "task.granted", { task, worker: `t1/${worker}`, fence, attempt }]);
+    return this.commit([this.#subjectOf(task), "task.granted", { task, worker: `t1/${worker}`, fence, attempt }]);
   }
 
   /** Any other fact about a task. */
-  tells(task: string, type: string, data: Data = {}): this {
-    return this.commit([this.#of(task), type, { task, ...data }]);
+  commitTaskFact(task: string, type: string, data: Data = {}): this {
+    return this.commit([this.#subjectOf(task), type, { task, ...data }]);
   }
 
-  #of(task: string): string {
+  #subjectOf(task: string): string {
     return `run/${task.slice(0, task.lastIndexOf("."))}`;
   }
 
   link(worker: string, connection: string, event: "dialled" | "opened" | "closed" = "opened"): this {
-    return this.add({ kind: "link", ...this.#face(worker), connection, scheduler: "s1", event, side: "scheduler" });
+    return this.observe({ kind: "link", ...this.#identity(worker), connection, scheduler: "s1", event, side: "scheduler" });
   }
 
   /** A socket of its own, and the session that the scheduler lets in on it. */
-  accepted(worker: string, connection: string, session: string, more: Data = {}, wish: { boot?: string } = {}): this {
+  accepted(worker: string, connection: string, session: string, more: Data = {}, options: { boot?: string } = {}): this {
     const payload = { session_id: session, session_token: "t", resumed: false, ...more };
     return this.link(worker, connection, "dialled")
       .link(worker, connection)
-      .hears(worker, connection, "control.session.accept", payload, wish);
+      .sendToWorker(worker, connection, "control.session.accept", payload, options);
   }
 
   /** The same session on a new socket. */
   resumed(worker: string, connection: string, session: string, lastSeen = -1): this {
     return this.link(worker, connection, "dialled")
       .link(worker, connection)
-      .says(worker, connection, "control.resume", { session_id: session, session_token: "t", last_seen_seq: lastSeen })
-      .hears(worker, connection, "control.session.accept", { session_id: session, session_token: "u", resumed: true });
+      .sendToScheduler(worker, connection, "control.resume", { session_id: session, session_token: "t", last_seen_seq: lastSeen })
+      .sendToWorker(worker, connection, "control.session.accept", { session_id: session, session_token: "u", resumed: true });
   }
 
   /** A frame towards the scheduler, sent and delivered; `lost` leaves the delivery out. */
-  says(
+  sendToScheduler(
     worker: string,
     connection: string,
     type: string,
     payload: Data,
-    wish: { seq?: number; boot?: string; lost?: boolean } = {},
+    options: { seq?: number; boot?: string; lost?: boolean } = {},
   ): this {
-    return this.#pass("scheduler", worker, connection, type, payload, wish);
+    return this.#sendFrame("scheduler", worker, connection, type, payload, options);
   }
 
   /** A frame towards the worker. */
-  hears(
+  sendToWorker(
     worker: string,
     connection: string,
     type: string,
     payload: Data,
-    wish: { seq?: number; boot?: string; lost?: boolean } = {},
+    options: { seq?: number; boot?: string; lost?: boolean } = {},
   ): this {
-    return this.#pass("worker", worker, connection, type, payload, wish);
+    return this.#sendFrame("worker", worker, connection, type, payload, options);
   }
 
-  #pass(
+  #sendFrame(
     toward: "scheduler" | "worker",
     worker: string,
     connection: string,
@@ -233,49 +241,49 @@ export class Script {
     { seq, boot, lost = false }: { seq?: number; boot?: string; lost?: boolean },
   ): this {
     const text = JSON.stringify({ type, payload, ...(seq !== undefined && { seq }) });
-    const face = { ...this.#face(worker), ...(boot !== undefined && { boot }) };
+    const face = { ...this.#identity(worker), ...(boot !== undefined && { boot }) };
     const seen = { kind: "frame", ...face, connection, scheduler: "s1", toward, frame: this.#frame++, text } as const;
-    this.add({ ...seen, event: "sent" });
-    return this.add({ ...seen, event: lost ? "lost" : "delivered" });
+    this.observe({ ...seen, event: "sent" });
+    return this.observe({ ...seen, event: lost ? "lost" : "delivered" });
   }
 
-  #face(worker: string) {
+  #identity(worker: string) {
     return { worker, instance: worker, boot: `${worker}-b1`, tenant };
   }
 
   handler(
-    event: HandlerSeen["event"],
+    event: HandlerObservation["event"],
     worker: string,
     task: string,
     fence: number,
-    wish: { key?: string; boot?: string } = {},
+    options: { key?: string; boot?: string } = {},
   ): this {
     const run = task.slice(0, task.lastIndexOf("."));
-    const { key = null, boot = `${worker}-b1` } = wish;
+    const { key = null, boot = `${worker}-b1` } = options;
     const about = { run, task, node: "n", nodeType: "sim.step", fence, attempt: 1, key, limit: 1 };
-    return this.add({ kind: "handler", event, ...this.#face(worker), boot, ...about });
+    return this.observe({ kind: "handler", event, ...this.#identity(worker), boot, ...about });
   }
 
   /** What one checker says of it all. */
-  judge(name: CheckerName): { violations: readonly Violation[]; saw: number } {
-    const judge = new Judge([name]);
-    for (const seen of this.#seen) judge.hear(seen);
-    const { violations, saw } = judge.end();
-    return { violations, saw: saw[name] ?? 0 };
+  runChecker(name: CheckerName): { violations: readonly Violation[]; saw: number } {
+    const runner = new CheckerRunner([name]);
+    for (const observation of this.#observations) runner.observe(observation);
+    const { violations, saw: checkedCount } = runner.finish();
+    return { violations, saw: checkedCount[name] ?? 0 };
   }
 }
 
 /** The message of the only violation; fails where there is none. */
-export function caught(script: Script, name: CheckerName): string {
-  const { violations } = script.judge(name);
+export function violationOf(script: ObservationScript, name: CheckerName): string {
+  const { violations } = script.runChecker(name);
   const [first] = violations;
   if (first === undefined) throw new Error(`${name} found nothing wrong`);
   return first.message;
 }
 
 /** Finds nothing, having looked at something. */
-export function passed(script: Script, name: CheckerName): boolean {
-  const { violations, saw } = script.judge(name);
+export function passesChecker(script: ObservationScript, name: CheckerName): boolean {
+  const { violations, saw: checkedCount } = script.runChecker(name);
   if (violations[0] !== undefined) throw new Error(violations[0].message);
-  return saw > 0;
+  return checkedCount > 0;
 }
